@@ -1,0 +1,43 @@
+# Targets: build native cuda data test test-gpu bench check clean.
+
+GO ?= go
+
+.PHONY: all build native cuda test test-gpu bench check clean
+
+all: build native
+
+build:
+	$(GO) build -o bin/caserun ./cmd/caserun
+
+# The task API (libcase) and the program that holds device memory.
+native:
+	$(MAKE) -C native/probe
+	$(MAKE) -C native/ballast
+
+# The builtin CUDA suite, into bin/suite. NVCC and ARCH (default sm_90) choose
+# the compiler and the architecture.
+cuda: native
+	$(MAKE) -C benchmarks/rodinia
+
+# Needs Go and a C compiler; no GPU, no CUDA.
+test:
+	$(MAKE) -C native/probe test
+	$(GO) test -race ./...
+
+# On a machine with NVIDIA GPUs, where a test that is skipped is a failure.
+test-gpu: build native
+	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./runner/mps ./runner/ballast
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+check:
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+clean:
+	$(MAKE) -C native/probe clean
+	$(MAKE) -C native/ballast clean
+	$(MAKE) -C benchmarks/rodinia clean
+	rm -rf bin

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/caserun/caserun/"
+
+// layers are the packages from the top down: a package imports only from
+// layers below its own, and neighbours only where allowed names them
+// (docs/architecture.md).
+var layers = [][]string{
+	{"cmd/caserun"},
+	{"results/report", "runner/live", "runner/sim"},
+	{"results/store", "runner"},
+	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "benchmarks/profiles", "benchmarks/graph"},
+	{"mixes", "results"},
+}
+
+// testOnly packages serve tests and documents; no package may import them.
+var testOnly = []string{"schedulers/schedtest", "benchmarks/published"}
+
+// soleImporters are the packages that may import a heavy dependency.
+var soleImporters = map[string]string{
+	"github.com/NVIDIA/go-nvml":        "collectors/nvml",
+	"github.com/mattn/go-sqlite3":      "results/store",
+	"github.com/pressly/goose":         "results/store",
+	"github.com/jedib0t/go-pretty":     "results/report",
+	"github.com/spf13/viper":           "cmd/caserun",
+	"github.com/spf13/cobra":           "cmd/caserun",
+	"github.com/go-viper/mapstructure": "cmd/caserun",
+}
+
+// pure packages decide; they may not touch a clock's ticking, a log or the
+// system.
+var pure = map[string][]string{
+	"schedulers": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"results":    {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	level := map[string]int{}
+	for i, layer := range layers {
+		for _, p := range layer {
+			level[p] = i
+		}
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		from := strings.TrimPrefix(fields[0], module)
+		seen[from] = true
+		at, known := level[from]
+		if !known && !slices.Contains(testOnly, from) {
+			t.Errorf("package %s has no layer: give it one here and in docs/architecture.md", from)
+			continue
+		}
+		for _, imported := range fields[1:] {
+			to, ours := strings.CutPrefix(imported, module)
+			switch {
+			case ours && slices.Contains(testOnly, to):
+				t.Errorf("%s imports %s, which serves tests only", from, to)
+			case ours && known && level[to] <= at:
+				t.Errorf("%s imports %s, which is not below it", from, to)
+			case slices.Contains(pure[from], imported):
+				t.Errorf("%s imports %s: it must stay pure", from, imported)
+			}
+			for dependency, sole := range soleImporters {
+				if strings.HasPrefix(imported, dependency) && from != sole {
+					t.Errorf("%s imports %s, which is for %s alone", from, imported, sole)
+				}
+			}
+		}
+	}
+	for p := range level {
+		if !seen[p] {
+			t.Errorf("package %s is in the table and not in the module", p)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// config is every setting that a flag, CASERUN_* or the configuration file can
+// give. The tag is the flag's name; in the environment it is upper case with
+// underscores.
+type config struct {
+	DB      string        `mapstructure:"db"`
+	Format  string        `mapstructure:"format"`
+	Node    string        `mapstructure:"node"`
+	Sched   string        `mapstructure:"sched"`
+	Workers int           `mapstructure:"workers"`
+	Timeout time.Duration `mapstructure:"timeout"`
+	MemCap  string        `mapstructure:"mem-cap"`
+	SMCap   int           `mapstructure:"sm-cap"`
+	Suite   string        `mapstructure:"suite"`
+	Data    string        `mapstructure:"data"`
+	Runs    string        `mapstructure:"runs"`
+	Seed    uint64        `mapstructure:"seed"`
+	Noise   float64       `mapstructure:"sim-noise"`
+}
+
+// defaultConfigFile is read where it exists and --config names no other.
+const defaultConfigFile = "caserun.yaml"
+
+// Flags that several commands share.
+func addStoreFlags(f *pflag.FlagSet) {
+	f.String("db", "caserun.db", "store `FILE`")
+}
+
+func addFormatFlag(c *cobra.Command) {
+	c.Flags().String("format", "table", "output `FORMAT`: table, csv, json or markdown")
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(
+		[]string{"table", "csv", "json", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func addRunFlags(f *pflag.FlagSet) {
+	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; by default local where there is a GPU, else sim:4xV100")
+	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
+	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
+	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
+	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
+	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
+	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
+	f.String("data", "data", "`DIR` with the programs' input files")
+	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
+	f.Uint64("seed", 1, "seed of everything random in a run")
+	f.Float64("sim-noise", 0, "simulated node: σ of the logarithm of each phase's length")
+}
+
+// loadConfig settles the configuration for a command: flag before environment
+// before file before default.
+func loadConfig(c *cobra.Command) (config, error) {
+	v := viper.New()
+	v.SetEnvPrefix("CASERUN")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	for field := range reflect.TypeFor[config]().Fields() {
+		key := field.Tag.Get("mapstructure")
+		if flag := c.Flags().Lookup(key); flag != nil {
+			if err := v.BindPFlag(key, flag); err != nil {
+				return config{}, fmt.Errorf("bind --%s: %w", key, err)
+			}
+		}
+		if err := v.BindEnv(key); err != nil {
+			return config{}, fmt.Errorf("bind environment of %s: %w", key, err)
+		}
+	}
+	file, err := c.Flags().GetString("config")
+	if err != nil {
+		return config{}, err
+	}
+	explicit := file != ""
+	if !explicit {
+		file = defaultConfigFile
+	}
+	v.SetConfigFile(file)
+	v.SetConfigType("yaml")
+	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+		return config{}, usageError(fmt.Errorf("configuration file %s: %w", file, err))
+	}
+	var out config
+	exact := func(d *mapstructure.DecoderConfig) { d.ErrorUnused = true }
+	if err := v.Unmarshal(&out, exact); err != nil {
+		return config{}, usageError(fmt.Errorf("configuration (%s, CASERUN_* or flags): %w", file, err))
+	}
+	return out, nil
+}
+
+// settings is the configuration by key, as --show-config prints and the store
+// keeps it.
+func (c config) settings() yaml.MapSlice {
+	var out yaml.MapSlice
+	value := reflect.ValueOf(c)
+	for field := range value.Type().Fields() {
+		v := value.FieldByIndex(field.Index).Interface()
+		if d, ok := v.(time.Duration); ok {
+			v = d.String()
+		}
+		out = append(out, yaml.MapItem{Key: field.Tag.Get("mapstructure"), Value: v})
+	}
+	return out
+}
+
+func (c config) print(w io.Writer) error {
+	text, err := yaml.Marshal(c.settings())
+	if err != nil {
+		return fmt.Errorf("print configuration: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
+}

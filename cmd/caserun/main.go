@@ -1,0 +1,131 @@
+// Command caserun runs batches of GPU jobs under co-scheduling policies,
+// measures them and reports.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/caserun/caserun/runner/live"
+)
+
+// Exit statuses. They name a kind, never a count.
+const (
+	exitOK             = 0
+	exitJobsFailed     = 1
+	exitUsage          = 2 // usage or configuration
+	exitInfrastructure = 3
+	exitNothing        = 4 // nothing or too little was measured
+	exitInterrupted    = 130
+	exitTerminated     = 143
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the whole program; it returns the exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == live.GuardCommand {
+		if err := live.Guard(stdin); err != nil {
+			fmt.Fprintln(stderr, "caserun:", err)
+			return exitInfrastructure
+		}
+		return exitOK
+	}
+	ctx, stop := withSignals(ctx, stderr)
+	defer stop()
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var quiet *statusError
+	if errors.As(err, &quiet) {
+		if quiet.err != nil {
+			fmt.Fprintln(stderr, "caserun:", quiet.err)
+		}
+		return quiet.status
+	}
+	fmt.Fprintln(stderr, "caserun:", err)
+	return exitUsage // cobra's own errors: unknown command, flag or argument
+}
+
+// statusError ends the program with a status; err, where not nil, is printed.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
+func usageError(err error) error { return withStatus(exitUsage, err) }
+
+func infrastructureError(err error) error { return withStatus(exitInfrastructure, err) }
+
+// withStatus gives an error its exit status, unless it has one or is nil.
+func withStatus(status int, err error) error {
+	var has *statusError
+	if err == nil || errors.As(err, &has) {
+		return err
+	}
+	return &statusError{status, err}
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal os.Signal }
+
+func (e signalError) Error() string { return "stopped by " + e.signal.String() }
+
+func (e signalError) status() int {
+	if e.signal == syscall.SIGTERM {
+		return exitTerminated
+	}
+	return exitInterrupted
+}
+
+// withSignals ends the context at the first SIGINT or SIGTERM, so that a run
+// stops its jobs and keeps its records. The second ends the program: jobs die
+// with it by their parent-death signal and the guard.
+func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		first := true
+		for {
+			select {
+			case s := <-signals:
+				e := signalError{s}
+				if !first {
+					os.Exit(e.status())
+				}
+				first = false
+				fmt.Fprintln(stderr, "caserun: stopping the jobs; once more ends at once")
+				cancel(e)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}

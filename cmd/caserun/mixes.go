@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results/report"
+)
+
+func newMixes() *cobra.Command {
+	c := &cobra.Command{Use: "mixes", Short: "List, show and generate mixes"}
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the mixes of the catalog",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			settings, err := loadConfig(c)
+			if err != nil {
+				return err
+			}
+			return render(c, settings.Format, mixList())
+		},
+	}
+	addFormatFlag(list)
+	show := &cobra.Command{
+		Use:               "show MIX",
+		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeMixes,
+		RunE: func(c *cobra.Command, args []string) error {
+			settings, err := loadConfig(c)
+			if err != nil {
+				return err
+			}
+			mix, err := loadMix(args[0])
+			if err != nil {
+				return err
+			}
+			if asYAML, _ := c.Flags().GetBool("yaml"); asYAML {
+				return infrastructureError(mixes.WriteYAML(c.OutOrStdout(), mix))
+			}
+			return render(c, settings.Format, jobList(mix))
+		},
+	}
+	addFormatFlag(show)
+	show.Flags().Bool("yaml", false, "print the mix in the form that caserun mix reads")
+	c.AddCommand(list, show, newGen())
+	return c
+}
+
+func newGen() *cobra.Command {
+	var jobs int
+	var ratio, out string
+	c := &cobra.Command{
+		Use:   "gen",
+		Short: "Draw a random mix by the paper's rule and write it as YAML",
+		Long: `Draw a mix by the rule of CASE, section 5.2: jobs of Table 1 drawn uniformly
+from the large (over 4 GiB) and the small ones in the given ratio, in random
+order. The same arguments give the same mix.`,
+		Example: "  caserun mixes gen --jobs 32 --ratio 3:1 --seed 7 -o my.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			settings, err := loadConfig(c)
+			if err != nil {
+				return err
+			}
+			r, err := mixes.ParseRatio(ratio)
+			if err != nil {
+				return usageError(err)
+			}
+			mix, err := mixes.Generate(jobs, r, settings.Seed)
+			if err != nil {
+				return usageError(err)
+			}
+			return writeOutput(c, out, func(w io.Writer) error { return mixes.WriteYAML(w, mix) })
+		},
+	}
+	c.Flags().IntVar(&jobs, "jobs", 16, "number of jobs")
+	c.Flags().StringVar(&ratio, "ratio", "1:1", "large:small")
+	c.Flags().Uint64("seed", 1, "seed of the draw")
+	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	return c
+}
+
+// writeOutput writes to a new file, or to standard output where path is empty.
+// A file that could not be written whole is removed.
+func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) (err error) {
+	if path == "" {
+		return infrastructureError(write(c.OutOrStdout()))
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return usageError(fmt.Errorf("%s exists: name another file, or remove it first", path))
+	}
+	if err != nil {
+		return infrastructureError(err)
+	}
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return infrastructureError(err)
+}
+
+func mixList() *report.Table {
+	t := &report.Table{Title: "mixes", Columns: []report.Column{{Name: "mix"}, {Name: "jobs"}, {Name: "large"}, {Name: "small"},
+		{Name: "ratio"}, {Name: "memory", Unit: report.Bytes}, {Name: "description"}}}
+	for _, m := range mixes.Catalog() {
+		var total int64
+		classes := map[string]int{}
+		for _, j := range m.Jobs {
+			total += j.Footprint.Bytes
+			classes[j.Class]++
+		}
+		t.Add(m.Name, len(m.Jobs), classes[mixes.ClassLarge], classes[mixes.ClassSmall], m.Ratio, known(total), m.Description)
+	}
+	return t
+}
+
+func jobList(m mixes.Mix) *report.Table {
+	t := &report.Table{Title: m.Name, Columns: []report.Column{{Name: "job"}, {Name: "name"}, {Name: "command"}, {Name: "class"},
+		{Name: "memory", Unit: report.Bytes}, {Name: "blocks"}, {Name: "threads_per_block"}}}
+	for i, j := range m.Jobs {
+		f := j.Footprint
+		t.Add(i, j.Name, j.Command(), j.Class, known(f.Bytes), known(int64(f.Blocks)), known(int64(f.ThreadsPerBlock)))
+	}
+	return t
+}
+
+// known is nil for 0, with which mixes mark what they do not know.
+func known(v int64) *int64 {
+	if v == 0 {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+// progress shows a live run on stderr: one line that is redrawn on a terminal,
+// a line for each job that ends elsewhere. A simulated run is over before a
+// reader could follow it, and shows none.
+type progress struct {
+	w        io.Writer
+	animated bool
+	silent   bool
+	weights  []float64 // expected seconds of each job alone, 1 where unknown
+
+	mu     sync.Mutex
+	jobs   []results.Job
+	began  time.Time
+	ticker *time.Ticker
+	done   chan struct{}
+	ended  sync.WaitGroup
+}
+
+func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode) *progress {
+	p := &progress{w: w, animated: isTerminal(w), silent: mode == results.Simulated,
+		jobs: make([]results.Job, len(mix.Jobs)), done: make(chan struct{})}
+	for _, j := range mix.Jobs {
+		weight := 1.0
+		if profile, err := profiles.Lookup(j.Name); err == nil {
+			weight = profile.WallS()
+		}
+		p.weights = append(p.weights, weight)
+	}
+	return p
+}
+
+// isTerminal reports whether w is a terminal that may be redrawn.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+func (p *progress) start() {
+	p.began = time.Now()
+	if p.silent || !p.animated {
+		return
+	}
+	p.ticker = time.NewTicker(200 * time.Millisecond)
+	p.ended.Go(func() {
+		for {
+			select {
+			case <-p.ticker.C:
+				p.mu.Lock()
+				fmt.Fprintf(p.w, "\r\033[K%s", p.line())
+				p.mu.Unlock()
+			case <-p.done:
+				return
+			}
+		}
+	})
+}
+
+func (p *progress) stop() {
+	close(p.done)
+	p.ended.Wait()
+	if p.ticker != nil {
+		p.ticker.Stop()
+		fmt.Fprint(p.w, "\r\033[K")
+	}
+}
+
+// job takes a job's new state.
+func (p *progress) job(j results.Job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.jobs[j.Index]
+	p.jobs[j.Index] = j
+	if p.silent || p.animated || j.Outcome == nil || before.Outcome != nil {
+		return
+	}
+	where := ""
+	if j.Device != nil {
+		where = fmt.Sprintf(" on GPU %d", *j.Device)
+	}
+	fmt.Fprintf(p.w, "job %d (%s)%s: %s; %s\n", j.Index, j.Name, where, *j.Outcome, p.line())
+}
+
+// line is the state of the batch: who waits, runs where, has ended, and how
+// long the rest may take.
+func (p *progress) line() string {
+	var waiting, ended, failed int
+	running := map[int]int{} // by device, -1 where it has none yet
+	work, left := 0.0, 0.0
+	elapsed := time.Since(p.began).Seconds()
+	for i, j := range p.jobs {
+		switch {
+		case j.Outcome != nil:
+			ended++
+			if *j.Outcome != results.OK {
+				failed++
+			}
+			work += p.weights[i]
+		case j.StartS != nil:
+			device := -1
+			if j.Device != nil {
+				device = *j.Device
+			}
+			running[device]++
+			done := min(elapsed-*j.StartS, 0.9*p.weights[i])
+			work += done
+			left += p.weights[i] - done
+		default:
+			waiting++
+			left += p.weights[i]
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d/%d ended", ended, len(p.jobs))
+	if failed > 0 {
+		fmt.Fprintf(&b, " (%d failed)", failed)
+	}
+	fmt.Fprintf(&b, ", %d not started, running:", waiting)
+	for device := -1; device < 64; device++ {
+		n := running[device]
+		switch {
+		case n == 0:
+		case device < 0:
+			fmt.Fprintf(&b, " %d without GPU", n)
+		default:
+			fmt.Fprintf(&b, " GPU%d×%d", device, n)
+		}
+	}
+	if ended > 0 && left > 0 && work > 0 {
+		fmt.Fprintf(&b, ", about %s left", time.Duration(left*elapsed/work*float64(time.Second)).Round(time.Second))
+	}
+	return b.String()
+}

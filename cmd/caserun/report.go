@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
+)
+
+// filterFlags select runs of a store.
+type filterFlags struct {
+	mix, sched, node string
+	last             int
+}
+
+func (f *filterFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.mix, "mix", "", "only runs of this `MIX`")
+	c.Flags().StringVar(&f.sched, "sched", "", "only runs under this `SCHEDULER`")
+	c.Flags().StringVar(&f.node, "node", "", "only runs on this `NODE`")
+	c.Flags().IntVar(&f.last, "last", 0, "only the last `N` of those")
+	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
+}
+
+func (f *filterFlags) filter() store.Filter {
+	return store.Filter{Mix: f.mix, Scheduler: f.sched, Node: f.node, Last: f.last}
+}
+
+func newReport() *cobra.Command {
+	var f filterFlags
+	var verbose bool
+	c := &cobra.Command{
+		Use:   "report [RUN|latest]...",
+		Short: "List the stored runs, or show some of them again",
+		Example: `  caserun report
+  caserun report latest -v
+  caserun report --mix W7 --format csv`,
+		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose) },
+	}
+	f.add(c)
+	addStoreFlags(c.Flags())
+	addFormatFlag(c)
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks and events of each run")
+	return c
+}
+
+func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool) (err error) {
+	settings, err := loadConfig(c)
+	if err != nil {
+		return err
+	}
+	db, err := store.OpenReadOnly(settings.DB)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
+	ctx := c.Context()
+	if len(args) == 0 {
+		runs, err := db.Runs(ctx, f.filter())
+		if err != nil {
+			return infrastructureError(err)
+		}
+		return render(c, settings.Format, report.RunList(runs))
+	}
+	var tables []*report.Table
+	for _, arg := range args {
+		run, err := findRun(ctx, db, arg, f.filter())
+		if err != nil {
+			return err
+		}
+		more, err := runTables(ctx, db, run, verbose)
+		if err != nil {
+			return infrastructureError(err)
+		}
+		tables = append(tables, more...)
+	}
+	return render(c, settings.Format, tables...)
+}
+
+func findRun(ctx context.Context, db *store.Store, arg string, f store.Filter) (results.Run, error) {
+	var run results.Run
+	var err error
+	if arg == "latest" {
+		run, err = db.Latest(ctx, f)
+	} else {
+		id, parseErr := strconv.ParseInt(arg, 10, 64)
+		if parseErr != nil {
+			return run, usageError(fmt.Errorf("run %q: want a run's number from caserun report, or latest", arg))
+		}
+		run, err = db.Run(ctx, id)
+	}
+	if errors.Is(err, store.ErrNoRun) {
+		return run, usageError(err)
+	}
+	return run, infrastructureError(err)
+}
+
+func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*report.Table, error) {
+	jobs, err := db.Jobs(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := db.Devices(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	tables := []*report.Table{report.RunSummary(run, jobs, devices, db.Path())}
+	if !verbose {
+		return tables, nil
+	}
+	tasks, err := db.Tasks(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	events, err := db.Events(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	return append(tables, report.DeviceTable(run, devices), report.JobTable(run, jobs),
+		report.TaskTable(run, tasks), report.EventTable(run, events)), nil
+}
+
+func newExport() *cobra.Command {
+	var f filterFlags
+	var dir string
+	var force bool
+	c := &cobra.Command{
+		Use:     "export --csv DIR",
+		Short:   "Write every table of the store as a CSV file with units in its header",
+		Example: "  caserun export --csv results/ --mix W7",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			settings, err := loadConfig(c)
+			if err != nil {
+				return err
+			}
+			db, err := store.OpenReadOnly(settings.DB)
+			if err != nil {
+				return infrastructureError(err)
+			}
+			defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
+			paths, err := report.ExportCSV(c.Context(), db, dir, report.ExportOptions{Filter: f.filter(), Overwrite: force})
+			if err != nil {
+				return infrastructureError(err)
+			}
+			for _, p := range paths {
+				fmt.Fprintln(c.OutOrStdout(), p)
+			}
+			return nil
+		},
+	}
+	f.add(c)
+	addStoreFlags(c.Flags())
+	c.Flags().StringVar(&dir, "csv", "", "`DIR` for the files")
+	c.Flags().BoolVar(&force, "force", false, "replace files that exist")
+	_ = c.MarkFlagRequired("csv")
+	return c
+}

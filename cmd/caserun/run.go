@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// fallbackNode is what runs use where there is no GPU.
+const fallbackNode = "sim:4xV100"
+
+// request is one run as the user asked for it.
+type request struct {
+	config config
+	mix    mixes.Mix
+	store  *store.Store
+	stderr io.Writer
+}
+
+// outcome is what a run left: the records that its summary shows.
+type outcome struct {
+	run     results.Run
+	jobs    []results.Job
+	devices []results.Device
+}
+
+// execute does one run on the node that the configuration names.
+func execute(ctx context.Context, r request) (outcome, error) {
+	if strings.HasPrefix(r.config.Node, "sim:") {
+		return executeSim(ctx, r, r.config.Node)
+	}
+	if r.config.Node != "" && r.config.Node != "local" {
+		return outcome{}, usageError(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", r.config.Node, fallbackNode))
+	}
+	node, err := nvml.Open()
+	if errors.Is(err, nvml.ErrNoGPU) && r.config.Node == "" {
+		fmt.Fprintf(r.stderr, "caserun: %v; running SIMULATED on %s\n", err, fallbackNode)
+		return executeSim(ctx, r, fallbackNode)
+	}
+	if err != nil {
+		return outcome{}, infrastructureError(err)
+	}
+	o, err := executeLive(ctx, r, node)
+	return o, withStatus(exitInfrastructure, errors.Join(err, node.Close()))
+}
+
+// scheduler settles --sched and --workers for a node. Under a scheduler with a
+// workers parameter --workers is that parameter.
+func (r request) scheduler(devices, hostThreads int) (schedulers.Scheduler, int, error) {
+	text := r.config.Sched
+	workers := r.config.Workers
+	if workers < 0 {
+		return schedulers.Scheduler{}, 0, usageError(fmt.Errorf("--workers %d: want 0 or more", workers))
+	}
+	name, rest, _ := strings.Cut(text, ":")
+	if name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
+		text = fmt.Sprintf("%s:%s,workers=%d", name, rest, workers)
+	}
+	s, err := schedulers.Parse(text, devices)
+	if err != nil {
+		return s, 0, usageError(err)
+	}
+	if s.Binds == schedulers.BindsJob {
+		return s, 0, nil
+	}
+	if workers == 0 {
+		workers = hostThreads
+	}
+	return s, min(workers, len(r.mix.Jobs)), nil
+}
+
+// record is the run's row before it starts.
+func (r request) record(s schedulers.Scheduler, workers int) (results.Run, error) {
+	settings, err := json.Marshal(r.config.settings())
+	if err != nil {
+		return results.Run{}, fmt.Errorf("record configuration: %w", err)
+	}
+	run := results.Run{Mix: r.mix.Name, MixSource: r.mix.Source, Scheduler: s.Name, Parameters: s.Parameters(),
+		Suite: r.config.Suite, Repetition: 1, Seed: r.config.Seed, Workers: workers, Status: results.Running,
+		Jobs: len(r.mix.Jobs), Provenance: provenance()}
+	run.Provenance.Configuration = string(settings)
+	return run, nil
+}
+
+func executeSim(ctx context.Context, r request, name string) (outcome, error) {
+	node, err := sim.ParseNode(name)
+	if err != nil {
+		return outcome{}, usageError(err)
+	}
+	s, workers, err := r.scheduler(node.Count, node.Threads())
+	if err != nil {
+		return outcome{}, err
+	}
+	run, err := r.record(s, workers)
+	if err != nil {
+		return outcome{}, err
+	}
+	run.Node, run.Mode, run.Suite = node.Name, results.Simulated, "profiles"
+	schedulable := node.Devices(s.Shares)
+	var devices []results.Device
+	for i, d := range schedulable {
+		devices = append(devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", node.Name, i), Name: d.Name + " (simulated)",
+			MemoryBytes: node.Model.MemoryBytes, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+	}
+	t := new(tracker)
+	x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: r.mix.Jobs, MPS: s.Shares, Seed: r.config.Seed, Noise: r.config.Noise}, t)
+	if err != nil {
+		return outcome{}, usageError(err)
+	}
+	if err := t.begin(ctx, r, run, devices); err != nil {
+		return outcome{}, err
+	}
+	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: schedulable, Scheduler: s, Workers: workers,
+		Timeout: r.config.Timeout, MPS: s.Shares}, x, nil)
+}
+
+func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, err error) {
+	suite, err := live.OpenSuite(r.config.Suite, r.config.Data)
+	if err != nil {
+		return outcome{}, err
+	}
+	programs, dirs, err := suite.Resolve(r.mix.Jobs)
+	if err != nil {
+		return outcome{}, err
+	}
+	found, err := node.Devices()
+	if err != nil {
+		return outcome{}, err
+	}
+	s, workers, err := r.scheduler(len(found), runtime.NumCPU())
+	if err != nil {
+		return outcome{}, err
+	}
+	warn := func(format string, args ...any) { fmt.Fprintf(r.stderr, "caserun: "+format+"\n", args...) }
+	options, err := r.nodeOptions(s, warn)
+	if err != nil {
+		return outcome{}, err
+	}
+	fmt.Fprintf(r.stderr, "caserun: preparing %d GPUs\n", len(found))
+	session, err := live.Prepare(ctx, node, options)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+
+	run, err := r.record(s, workers)
+	if err != nil {
+		return outcome{}, err
+	}
+	run.Node, run.Mode = "local", results.Live
+	run.Provenance.Driver, run.Provenance.CUDA = &session.Versions.Driver, &session.Versions.CUDA
+	if run.Provenance.Binaries, err = hashes(programs); err != nil {
+		return outcome{}, err
+	}
+	start := time.Now()
+	run.StartedAt = &start
+	t := new(tracker)
+	if err := t.begin(ctx, r, run, session.Devices); err != nil {
+		return outcome{}, err
+	}
+	runs, err := filepath.Abs(r.config.Runs)
+	if err != nil {
+		return outcome{}, fmt.Errorf("output directory: %w", err)
+	}
+	start = time.Now() // the batch arrives now
+	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
+		IDs: session.IDs(), Builtin: suite.Name == live.BuiltinSuite,
+		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, start.UTC().Format("20060102T150405"))),
+		Env: session.Env(), Grace: stopGrace, Terminate: session.Terminate(), Warn: warn, Start: start})
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := session.Sample(start, t); err != nil {
+		return outcome{}, err
+	}
+	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
+		Timeout: r.config.Timeout, MPS: s.Shares}, x, session)
+}
+
+// stopGrace is how long a job has between SIGTERM and SIGKILL.
+const stopGrace = 2 * time.Second
+
+func (r request) nodeOptions(s schedulers.Scheduler, warn func(string, ...any)) (live.Options, error) {
+	o := live.Options{MPS: s.Shares, SMCap: r.config.SMCap, ContextBytes: live.DefaultContextBytes, Warn: warn}
+	if r.config.SMCap < 0 || r.config.SMCap > 0 && !s.Shares {
+		return o, usageError(fmt.Errorf("--sm-cap %d: want 0 or more, and a scheduler that runs under MPS; %s does not", r.config.SMCap, s.Name))
+	}
+	if r.config.MemCap != "" {
+		var err error
+		if o.MemCap, err = mixes.ParseBytes(r.config.MemCap); err != nil {
+			return o, usageError(fmt.Errorf("--mem-cap: %w", err))
+		}
+		if o.Ballast, err = live.FindBallast(); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// tracker keeps a run's records as they come: in the store, in memory for the
+// metrics at the end, and for the progress display. It is a runner.Recorder.
+type tracker struct {
+	*store.Writer
+	run      results.Run
+	devices  []results.Device
+	progress *progress
+
+	mu       sync.Mutex
+	segments []results.Segment
+	kernels  []results.Kernel
+}
+
+// begin stores the run's row; records may come from then on.
+func (t *tracker) begin(ctx context.Context, r request, run results.Run, devices []results.Device) error {
+	id, err := r.store.BeginRun(ctx, run, devices)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	run.ID = id
+	t.Writer, t.run, t.devices = r.store.Writer(id), run, devices
+	t.progress = newProgress(r.stderr, r.mix, run.Mode)
+	return nil
+}
+
+func (t *tracker) Job(j results.Job) {
+	t.Writer.Job(j)
+	t.progress.job(j)
+}
+
+func (t *tracker) Segment(s results.Segment) {
+	t.Writer.Segment(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.segments = append(t.segments, s)
+}
+
+func (t *tracker) Kernel(k results.Kernel) {
+	t.Writer.Kernel(k)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kernels = append(t.kernels, k)
+}
+
+// drive runs the batch and settles its record. A store that cannot take rows
+// stops the run.
+func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor, session *live.Session) (outcome, error) {
+	runCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	unwatch := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-t.Failed():
+			stop(fmt.Errorf("store: %w", t.Err()))
+		case <-unwatch:
+		}
+	}()
+	t.progress.start()
+	jobs, err := runner.Run(runCtx, c, x, t)
+	t.progress.stop()
+	close(unwatch)
+	<-watched
+	if session != nil {
+		var sampleErr error
+		t.run.Sampler, sampleErr = session.Unsample()
+		err = errors.Join(err, sampleErr)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
+	for _, d := range t.devices {
+		t.Device(d)
+	}
+	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
+	t.run.Status = results.FinalStatus(t.run, jobs)
+	if err != nil {
+		t.run.Status = results.Interrupted
+	}
+	finishErr := t.Finish(context.WithoutCancel(ctx), t.run)
+	var stopped signalError
+	switch o := (outcome{t.run, jobs, t.devices}); {
+	case finishErr != nil:
+		return o, infrastructureError(finishErr)
+	case errors.As(err, &stopped):
+		return o, withStatus(stopped.status(), fmt.Errorf("run %d is interrupted: %w", t.run.ID, stopped))
+	default:
+		return o, infrastructureError(err)
+	}
+}
+
+// hashes is a JSON object of each program's sha256.
+func hashes(programs []string) (string, error) {
+	out := map[string]string{}
+	for _, p := range programs {
+		if _, done := out[p]; done {
+			continue
+		}
+		sum, err := hashFile(p)
+		if err != nil {
+			return "", err
+		}
+		out[p] = sum
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("record binaries: %w", err)
+	}
+	return string(text), nil
+}
+
+// openStore opens the configured store for writing.
+func openStore(c config) (*store.Store, error) {
+	if dir := filepath.Dir(c.DB); dir != "." {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, infrastructureError(fmt.Errorf("store: %w", err))
+		}
+	}
+	s, err := store.Open(c.DB)
+	return s, infrastructureError(err)
+}

@@ -1,0 +1,41 @@
+package nvml
+
+// smLimits are the per-SM limits of a compute capability.
+type smLimits struct {
+	cores  int // FP32 lanes, the unit that nvmlDeviceGetNumGpuCores counts
+	warps  int // resident warps
+	blocks int // resident blocks
+}
+
+// limitsByCapability comes from the CUDA C++ Programming Guide, appendix
+// "Compute Capabilities", table "Technical Specifications per Compute
+// Capability", and its per-architecture sections for the FP32 lanes. A
+// capability that is not listed is unknown, not guessed.
+var limitsByCapability = map[[2]int]smLimits{
+	{5, 0}:  {128, 64, 32},
+	{5, 2}:  {128, 64, 32},
+	{6, 0}:  {64, 64, 32},
+	{6, 1}:  {128, 64, 32},
+	{7, 0}:  {64, 64, 32},
+	{7, 5}:  {64, 32, 16},
+	{8, 0}:  {64, 64, 32},
+	{8, 6}:  {128, 48, 16},
+	{8, 9}:  {128, 48, 24},
+	{9, 0}:  {128, 64, 32},
+	{10, 0}: {128, 64, 32},
+	{10, 3}: {128, 64, 32},
+	{12, 0}: {128, 48, 24},
+	{12, 1}: {128, 48, 24},
+}
+
+// smCount derives the number of SMs from the number of FP32 lanes, since NVML
+// has no query for it on a whole GPU (nvmlDeviceGetAttributes answers on MIG
+// instances only). A count that does not divide evenly means that the table is
+// wrong for this chip, and the answer is unknown.
+func smCount(cores int, limits smLimits) *int {
+	if cores <= 0 || limits.cores == 0 || cores%limits.cores != 0 {
+		return nil
+	}
+	n := cores / limits.cores
+	return &n
+}

@@ -1,0 +1,256 @@
+package nvml
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Source reads one device. A nil function is a series that the device does not
+// offer; so is one whose first call fails with ErrNotSupported.
+type Source struct {
+	// Utilization returns percent of the GPU and of the memory.
+	Utilization func() (gpu, memory int, err error)
+	// MemoryUsed returns bytes.
+	MemoryUsed func() (uint64, error)
+	// Buffered returns the driver's own samples that are newer than after, oldest
+	// first. The stamps are the driver's.
+	Buffered func(after time.Time) ([]BufferedSample, error)
+	// SMActivity returns the ratio over the time since its last call that
+	// returned one; ok is false when it has no window yet.
+	SMActivity func() (ratio float64, ok bool, err error)
+}
+
+// BufferedSample is one entry of the driver's sample buffer.
+type BufferedSample struct {
+	At      time.Time // by the wall clock, to a microsecond
+	Percent int
+}
+
+// maxBackoff bounds how rarely a failing call is tried, in turns of its loop. A
+// lost GPU answers slowly, and must not cost the others their samples.
+const maxBackoff = 1024
+
+// retry decides whether a call that failed is due again.
+type retry struct {
+	wait, left int
+	off        bool // not supported
+}
+
+func (r *retry) due() bool {
+	if r.off {
+		return false
+	}
+	if r.left > 0 {
+		r.left--
+		return false
+	}
+	return true
+}
+
+func (r *retry) failed() {
+	r.wait = min(max(1, 2*r.wait), maxBackoff)
+	r.left = r.wait
+}
+
+func (r *retry) worked() { r.wait = 0 }
+
+// running names the driver call that a loop is in, for the report on one that
+// never returns; 0 is none.
+type running struct{ v atomic.Int64 }
+
+func (r *running) enter(device int, kind Kind) { r.v.Store(int64(device)<<8 | int64(kind) + 1) }
+func (r *running) leave()                      { r.v.Store(0) }
+
+func (r *running) call() (device int, kind Kind, ok bool) {
+	v := r.v.Load()
+	return int(v >> 8), Kind(v&0xff - 1), v != 0
+}
+
+// core takes samples and keeps the counts. Its clocks, its sources and where
+// the segments go are given to it, so that it runs without a GPU and without
+// time. tick may run at the same time as one of the other readings and as
+// devices; no lock is held during a source's call.
+type core struct {
+	now     func() time.Duration          // since the epoch
+	stamp   func(time.Time) time.Duration // of a wall clock time, since the epoch
+	emit    func(Segment)                 // called with mu held; must not block
+	sources []Source
+
+	util, mem, buf, gpm []retry
+	newest              []time.Time // newest buffered sample per device
+
+	inFast, inSlow running
+
+	mu       sync.Mutex
+	series   [][numKinds]*series // nil: not offered
+	failures []int64
+	first    []error
+}
+
+// bufferGap is longer than the driver's slowest refresh, 1 s
+// (nvmlUtilization_t), so that its buffer's entries run together.
+const bufferGap = 2500 * time.Millisecond
+
+func newCore(sources []Source, cfg Config, emit func(Segment)) *core {
+	n := len(sources)
+	c := &core{
+		emit: emit, sources: sources,
+		util: make([]retry, n), mem: make([]retry, n), buf: make([]retry, n), gpm: make([]retry, n),
+		newest: make([]time.Time, n),
+		series: make([][numKinds]*series, n), failures: make([]int64, n), first: make([]error, n),
+	}
+	for i, s := range sources {
+		c.gpm[i].off = cfg.ActivityPeriod == 0
+		offer := func(kind Kind, ok bool, step, gap time.Duration) {
+			if ok {
+				c.series[i][kind] = newSeries(i, kind, step, gap, cfg.MaxSpan)
+			}
+		}
+		gap := max(cfg.MaxGap, 3*cfg.Period)
+		offer(GPUUtilization, s.Utilization != nil, cfg.Period, gap)
+		offer(MemoryUtilization, s.Utilization != nil, cfg.Period, gap)
+		offer(MemoryUsed, s.MemoryUsed != nil, cfg.MemoryPeriod, max(cfg.MaxGap, 3*cfg.MemoryPeriod))
+		offer(BufferedGPUUtilization, s.Buffered != nil, time.Millisecond, bufferGap)
+		offer(SMActivity, s.SMActivity != nil && cfg.ActivityPeriod > 0, cfg.ActivityPeriod, max(cfg.MaxGap, 3*cfg.ActivityPeriod))
+	}
+	return c
+}
+
+// tick reads every device's utilization.
+func (c *core) tick() {
+	for i, s := range c.sources {
+		if s.Utilization != nil && c.util[i].due() {
+			c.inFast.enter(i, GPUUtilization)
+			gpu, mem, err := s.Utilization()
+			at := c.now()
+			c.inFast.leave()
+			c.mu.Lock()
+			if c.ok(&c.util[i], i, err, GPUUtilization, MemoryUtilization) {
+				c.series[i][GPUUtilization].add(at, float64(gpu)/100, c.emit)
+				c.series[i][MemoryUtilization].add(at, float64(mem)/100, c.emit)
+			}
+			c.mu.Unlock()
+		}
+	}
+}
+
+func (c *core) readMemory() {
+	for i, s := range c.sources {
+		if s.MemoryUsed == nil || !c.mem[i].due() {
+			continue
+		}
+		c.inSlow.enter(i, MemoryUsed)
+		used, err := s.MemoryUsed()
+		at := c.now()
+		c.inSlow.leave()
+		c.mu.Lock()
+		if c.ok(&c.mem[i], i, err, MemoryUsed) {
+			c.series[i][MemoryUsed].add(at, float64(used), c.emit)
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *core) readBuffers() {
+	for i, s := range c.sources {
+		if s.Buffered == nil || !c.buf[i].due() {
+			continue
+		}
+		c.inSlow.enter(i, BufferedGPUUtilization)
+		got, err := s.Buffered(c.newest[i])
+		c.inSlow.leave()
+		c.mu.Lock()
+		if c.ok(&c.buf[i], i, err, BufferedGPUUtilization) {
+			c.buffered(i, got)
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *core) readActivity() {
+	for i, s := range c.sources {
+		if s.SMActivity == nil || !c.gpm[i].due() {
+			continue
+		}
+		c.inSlow.enter(i, SMActivity)
+		ratio, window, err := s.SMActivity()
+		at := c.now()
+		c.inSlow.leave()
+		c.mu.Lock()
+		if c.ok(&c.gpm[i], i, err, SMActivity) && window {
+			c.series[i][SMActivity].add(at, ratio, c.emit)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// buffered adds the entries that are new. Those from before the epoch belong to
+// whatever ran before.
+func (c *core) buffered(device int, got []BufferedSample) {
+	for _, b := range got {
+		if !b.At.After(c.newest[device]) {
+			continue
+		}
+		c.newest[device] = b.At
+		if at := c.stamp(b.At); at >= 0 {
+			c.series[device][BufferedGPUUtilization].add(at, float64(b.Percent)/100, c.emit)
+		}
+	}
+}
+
+// ok books the outcome of a call, with mu held, and reports whether there are
+// values to add. A failure ends the segments of the call's series: what the
+// device did meanwhile is not known.
+func (c *core) ok(r *retry, device int, err error, kinds ...Kind) bool {
+	if err == nil {
+		r.worked()
+		return true
+	}
+	all := &c.series[device]
+	if errors.Is(err, ErrNotSupported) && all[kinds[0]].stats.Samples == 0 {
+		r.off = true
+		for _, k := range kinds {
+			all[k] = nil
+		}
+		return false
+	}
+	r.failed()
+	for _, k := range kinds {
+		all[k].flush(c.emit)
+	}
+	c.failures[device]++
+	if c.first[device] == nil {
+		c.first[device] = err
+	}
+	return false
+}
+
+// flush ends every open segment.
+func (c *core) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.series {
+		for _, s := range c.series[i] {
+			if s != nil {
+				s.flush(c.emit)
+			}
+		}
+	}
+}
+
+func (c *core) devices() []DeviceStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]DeviceStats, len(c.series))
+	for i := range c.series {
+		out[i].Failures, out[i].FirstError = c.failures[i], c.first[i]
+		for k, s := range c.series[i] {
+			if s != nil {
+				out[i].Series[k] = s.summary()
+			}
+		}
+	}
+	return out
+}

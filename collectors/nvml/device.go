@@ -1,0 +1,225 @@
+package nvml
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Device is one GPU as it was when Devices was called. Nil means that the
+// device or driver does not offer the value.
+type Device struct {
+	Index     int    // position in PCI bus order, CUDA's ordinal under CUDA_DEVICE_ORDER=PCI_BUS_ID
+	UUID      string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
+	UUIDBytes [16]byte
+	Name      string
+	BusID     string // domain:bus:device.function
+	Memory    Memory
+
+	ComputeMajor, ComputeMinor int
+	SMs                        *int // nil for chips that the table in arch.go does not know
+	MaxWarpsPerSM              *int
+	MaxBlocksPerSM             *int
+
+	MIG         *bool // current MIG mode
+	ComputeMode *ComputeMode
+
+	SMClockHz     *uint64
+	MemoryClockHz *uint64
+	PowerWatts    *float64
+	EventReasons  *EventReasons
+}
+
+// Memory is in bytes. Free is the same number that cuMemGetInfo starts from.
+type Memory struct {
+	Total, Used, Free uint64
+	// Reserved is what driver and firmware keep for themselves. Where it is nil
+	// (drivers before 510), Used includes it.
+	Reserved *uint64
+}
+
+// ComputeMode says which processes may create contexts on a device.
+type ComputeMode string
+
+// NVML's compute modes. Under ExclusiveProcess only one process may hold
+// contexts, in practice an MPS server.
+const (
+	ModeDefault          ComputeMode = "default"
+	ModeProhibited       ComputeMode = "prohibited"
+	ModeExclusiveProcess ComputeMode = "exclusive-process"
+)
+
+// EventReasons is NVML's bit set of why clocks are below their maximum
+// (nvmlClocksEventReasons, formerly throttle reasons). 0 means none.
+type EventReasons uint64
+
+// eventReasonNames is in bit order, nvml.h's nvmlClocksEventReason*.
+var eventReasonNames = [...]string{
+	"gpu-idle", "applications-clocks", "sw-power-cap", "hw-slowdown", "sync-boost",
+	"sw-thermal", "hw-thermal", "hw-power-brake", "display-clocks",
+}
+
+func (r EventReasons) String() string {
+	if r == 0 {
+		return "none"
+	}
+	var names []string
+	for rest := uint64(r); rest != 0; rest &= rest - 1 {
+		bit := bits.TrailingZeros64(rest)
+		if bit < len(eventReasonNames) {
+			names = append(names, eventReasonNames[bit])
+		} else {
+			names = append(names, fmt.Sprintf("bit-%d", bit))
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// Devices describes every GPU of the node in PCI bus order.
+func (n *Node) Devices() ([]Device, error) {
+	out := make([]Device, 0, len(n.handles))
+	for _, h := range n.handles {
+		d, err := n.describe(h)
+		if err != nil {
+			return nil, fmt.Errorf("describe GPU %d: %w", h.index, err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func (n *Node) describe(h handle) (Device, error) {
+	d := Device{Index: h.index, UUID: h.uuid, BusID: h.busID}
+	var err error
+	if d.UUIDBytes, err = ParseUUID(h.uuid); err != nil {
+		return d, err
+	}
+	name, ret := h.dev.GetName()
+	if err := check(ret, "nvmlDeviceGetName", h.uuid); err != nil {
+		return d, err
+	}
+	d.Name = name
+	if d.Memory, err = n.memory(h); err != nil {
+		return d, err
+	}
+	d.ComputeMajor, d.ComputeMinor, ret = h.dev.GetCudaComputeCapability()
+	if err := check(ret, "nvmlDeviceGetCudaComputeCapability", h.uuid); err != nil {
+		return d, err
+	}
+	limits, known := limitsByCapability[[2]int{d.ComputeMajor, d.ComputeMinor}]
+	if known {
+		d.MaxWarpsPerSM, d.MaxBlocksPerSM = &limits.warps, &limits.blocks
+	}
+	for _, q := range n.optionalQueries(h, &d, limits) {
+		if !n.has(q.call) {
+			continue
+		}
+		if err := optional(check(q.read(), q.call, h.uuid)); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+type query struct {
+	call string // also the symbol that must exist
+	read func() nvml.Return
+}
+
+func (n *Node) optionalQueries(h handle, d *Device, limits smLimits) []query {
+	reasonsCall, reasons := "nvmlDeviceGetCurrentClocksEventReasons", h.dev.GetCurrentClocksEventReasons
+	if !n.has(reasonsCall) { // drivers before 535
+		reasonsCall, reasons = "nvmlDeviceGetCurrentClocksThrottleReasons", h.dev.GetCurrentClocksThrottleReasons
+	}
+	return []query{
+		{"nvmlDeviceGetNumGpuCores", func() nvml.Return {
+			cores, ret := h.dev.GetNumGpuCores()
+			if ret == nvml.SUCCESS {
+				d.SMs = smCount(cores, limits)
+			}
+			return ret
+		}},
+		{"nvmlDeviceGetMigMode", func() nvml.Return {
+			current, _, ret := h.dev.GetMigMode()
+			return set(&d.MIG, current == nvml.DEVICE_MIG_ENABLE, ret)
+		}},
+		{"nvmlDeviceGetComputeMode", func() nvml.Return {
+			mode, ret := h.dev.GetComputeMode()
+			return set(&d.ComputeMode, computeModeOf(mode), ret)
+		}},
+		{"nvmlDeviceGetClockInfo", func() nvml.Return {
+			mhz, ret := h.dev.GetClockInfo(nvml.CLOCK_SM)
+			return set(&d.SMClockHz, uint64(mhz)*1e6, ret)
+		}},
+		{"nvmlDeviceGetClockInfo", func() nvml.Return {
+			mhz, ret := h.dev.GetClockInfo(nvml.CLOCK_MEM)
+			return set(&d.MemoryClockHz, uint64(mhz)*1e6, ret)
+		}},
+		{"nvmlDeviceGetPowerUsage", func() nvml.Return {
+			milliwatts, ret := h.dev.GetPowerUsage()
+			return set(&d.PowerWatts, float64(milliwatts)/1000, ret)
+		}},
+		{reasonsCall, func() nvml.Return {
+			r, ret := reasons()
+			return set(&d.EventReasons, EventReasons(r), ret)
+		}},
+	}
+}
+
+func set[T any](to **T, v T, ret nvml.Return) nvml.Return {
+	if ret == nvml.SUCCESS {
+		*to = &v
+	}
+	return ret
+}
+
+func computeModeOf(m nvml.ComputeMode) ComputeMode {
+	switch m {
+	case nvml.COMPUTEMODE_DEFAULT:
+		return ModeDefault
+	case nvml.COMPUTEMODE_PROHIBITED:
+		return ModeProhibited
+	case nvml.COMPUTEMODE_EXCLUSIVE_PROCESS:
+		return ModeExclusiveProcess
+	}
+	return ComputeMode(fmt.Sprintf("mode-%d", int(m)))
+}
+
+func (n *Node) memory(h handle) (Memory, error) {
+	if n.has("nvmlDeviceGetMemoryInfo_v2") {
+		m, ret := h.dev.GetMemoryInfo_v2()
+		err := check(ret, "nvmlDeviceGetMemoryInfo_v2", h.uuid)
+		if err == nil {
+			return Memory{Total: m.Total, Used: m.Used, Free: m.Free, Reserved: &m.Reserved}, nil
+		}
+		if optional(err) != nil {
+			return Memory{}, err
+		}
+	}
+	m, ret := h.dev.GetMemoryInfo()
+	return Memory{Total: m.Total, Used: m.Used, Free: m.Free},
+		check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
+}
+
+// ParseUUID returns the 16 bytes of a UUID as NVML and CUDA print it, such as
+// GPU-5c6a7b8c-0123-4567-89ab-cdef01234567.
+func ParseUUID(s string) ([16]byte, error) {
+	var out [16]byte
+	digits, ok := strings.CutPrefix(s, "GPU-")
+	parts := strings.Split(digits, "-")
+	if !ok || len(parts) != 5 {
+		return out, fmt.Errorf("GPU UUID %q: want GPU- and five groups of hexadecimal digits", s)
+	}
+	for i, n := range [...]int{8, 4, 4, 4, 12} {
+		if len(parts[i]) != n {
+			return out, fmt.Errorf("GPU UUID %q: group %d has %d digits, want %d", s, i+1, len(parts[i]), n)
+		}
+	}
+	if _, err := hex.Decode(out[:], []byte(strings.Join(parts, ""))); err != nil {
+		return out, fmt.Errorf("GPU UUID %q: %w", s, err)
+	}
+	return out, nil
+}

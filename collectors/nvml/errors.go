@@ -1,0 +1,63 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// ErrNoGPU is wrapped by Open when the node has no usable NVIDIA GPU: the
+// library is missing, the driver is not loaded, or there are no devices. Any
+// other failure of Open (no permission, library and kernel module of different
+// versions) means a GPU that should work and does not, and is not ErrNoGPU.
+var ErrNoGPU = errors.New("no NVIDIA GPU")
+
+// ErrNotSupported is wrapped by errors of calls that the device or the
+// installed driver does not offer. It stays so for the life of the process.
+var ErrNotSupported = errors.New("not supported")
+
+// CallError is a failed NVML call. The text is taken when the call fails,
+// because nvmlErrorString is gone once the library is unloaded.
+type CallError struct {
+	Call   string // NVML's name, such as nvmlDeviceGetUtilizationRates
+	Device string // UUID, or position when the UUID is not known; empty for the node
+	Text   string // NVML's description of the code
+	code   nvml.Return
+}
+
+func (e *CallError) Error() string {
+	if e.Device == "" {
+		return fmt.Sprintf("%s: %s (code %d)", e.Call, e.Text, int(e.code))
+	}
+	return fmt.Sprintf("%s on %s: %s (code %d)", e.Call, e.Device, e.Text, int(e.code))
+}
+
+// Is makes the codes that callers branch on match their sentinels.
+func (e *CallError) Is(target error) bool {
+	switch target {
+	case ErrNotSupported:
+		return e.code == nvml.ERROR_NOT_SUPPORTED || e.code == nvml.ERROR_FUNCTION_NOT_FOUND
+	case ErrNoGPU:
+		return e.code == nvml.ERROR_LIBRARY_NOT_FOUND || e.code == nvml.ERROR_DRIVER_NOT_LOADED
+	}
+	return false
+}
+
+// check turns a return code into an error. A Return is itself an error whose
+// SUCCESS is not nil, so no Return may leave this package unconverted.
+func check(ret nvml.Return, call, device string) error {
+	if ret == nvml.SUCCESS {
+		return nil
+	}
+	return &CallError{Call: call, Device: device, Text: ret.Error(), code: ret}
+}
+
+// optional drops err when it says that the metric does not exist here, so that
+// the caller leaves the metric absent; other errors pass.
+func optional(err error) error {
+	if errors.Is(err, ErrNotSupported) {
+		return nil
+	}
+	return err
+}

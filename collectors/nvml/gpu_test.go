@@ -1,0 +1,157 @@
+package nvml
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// openGPU skips only when the node has no GPU, and says why; with
+// CASERUN_REQUIRE_GPU=1 that is a failure too.
+func openGPU(t *testing.T) *Node {
+	t.Helper()
+	n, err := Open()
+	if errors.Is(err, ErrNoGPU) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func TestGPUDevices(t *testing.T) {
+	n := openGPU(t)
+	v, err := n.Versions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", v)
+	devices, err := n.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range devices {
+		t.Logf("%+v", d)
+		if d.Index != i || d.Name == "" || d.BusID == "" || d.UUIDBytes == [16]byte{} {
+			t.Errorf("GPU %d has an incomplete identity: %+v", i, d)
+		}
+		if i > 0 && d.BusID <= devices[i-1].BusID {
+			t.Errorf("GPU %d at %s comes after %s", i, d.BusID, devices[i-1].BusID)
+		}
+		if d.Memory.Total == 0 || d.Memory.Free > d.Memory.Total || d.Memory.Used > d.Memory.Total {
+			t.Errorf("GPU %d memory %+v", i, d.Memory)
+		}
+		if d.ComputeMajor == 9 && (d.SMs == nil || *d.SMs < 100 || *d.SMs > 144 || *d.MaxWarpsPerSM != 64) {
+			t.Errorf("GPU %d: a Hopper GPU with SMs %v", i, d.SMs)
+		}
+		procs, err := n.Processes(i)
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("GPU %d processes: %+v", i, procs)
+	}
+}
+
+func TestGPUSampler(t *testing.T) {
+	n := openGPU(t)
+	var got collector
+	s, err := n.StartSampler(Config{ActivityPeriod: 500 * time.Millisecond, Consume: got.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err == nil {
+		t.Error("the node closed under a running sampler")
+	}
+	for s.Stats().Ticks < 2000 {
+		time.Sleep(50 * time.Millisecond)
+	}
+	stats, err := s.Stop(5 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d ticks, %d missed, longest gap %v, %.2f%% of a core (slow part %.2f%%), %v elapsed",
+		stats.Ticks, stats.Missed, stats.LongestGap,
+		100*stats.CPU.Seconds()/stats.Elapsed.Seconds(), 100*stats.SlowCPU.Seconds()/stats.Elapsed.Seconds(), stats.Elapsed)
+	for i, d := range stats.Devices {
+		if d.Failures > 0 {
+			t.Errorf("GPU %d: %d failures, first: %v", i, d.Failures, d.FirstError)
+		}
+		for _, k := range Kinds() {
+			st := d.Series[k]
+			if n := got.samples(i, k); n+stats.LostSamples < st.Samples {
+				t.Errorf("GPU %d %v: %d samples delivered, %d taken", i, k, n, st.Samples)
+			}
+			refresh := "unknown"
+			if st.Refresh != nil {
+				refresh = st.Refresh.String()
+			}
+			t.Logf("GPU %d %v: supported %t, %d samples in %d segments, %d changes, refresh %s",
+				i, k, st.Supported, st.Samples, st.Segments, st.Changes, refresh)
+		}
+		if d.Series[GPUUtilization].Supported && d.Series[GPUUtilization].Samples != stats.Ticks {
+			t.Errorf("GPU %d: %d samples of utilization in %d ticks", i, d.Series[GPUUtilization].Samples, stats.Ticks)
+		}
+	}
+	for _, seg := range got.all {
+		if seg.Kind != MemoryUsed && (seg.Value < 0 || seg.Value > 1) {
+			t.Errorf("ratio out of range: %+v", seg)
+		}
+	}
+}
+
+// BenchmarkGPUCalls measures what one call of each source costs on GPU 0.
+func BenchmarkGPUCalls(b *testing.B) {
+	n, err := Open()
+	if err != nil {
+		b.Skip(err)
+	}
+	defer func() {
+		if err := n.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	sources, free := n.sources()
+	defer func() {
+		if err := free(); err != nil {
+			b.Error(err)
+		}
+	}()
+	s := sources[0]
+	newest := time.Now()
+	activity := func() error {
+		if s.SMActivity == nil {
+			return ErrNotSupported
+		}
+		_, _, err := s.SMActivity()
+		return err
+	}
+	for name, f := range map[string]func() error{
+		"Utilization": func() error { _, _, err := s.Utilization(); return err },
+		"SMActivity":  activity,
+		"MemoryUsed":  func() error { _, err := s.MemoryUsed(); return err },
+		"BufferedNew": func() error { _, err := s.Buffered(newest); return err },
+		"BufferedAll": func() error { _, err := s.Buffered(time.Time{}); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if name == "SMActivity" { // it answers once in a window
+					b.StopTimer()
+					time.Sleep(minActivityPeriod)
+					b.StartTimer()
+				}
+				if err := f(); errors.Is(err, ErrNotSupported) {
+					b.Skip(err)
+				} else if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package nvml
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Process holds a compute context on a device.
+type Process struct {
+	PID int
+	// UsedBytes is nil where the driver cannot tell, as in some containers and
+	// under WSL.
+	UsedBytes *uint64
+	// MPS marks a client of an MPS server.
+	MPS bool
+}
+
+// Processes lists the processes with compute contexts on the device at
+// position index, MPS clients included, by PID. The PIDs are those of the
+// driver's PID namespace: inside a container they may name no process there.
+func (n *Node) Processes(index int) ([]Process, error) {
+	if index < 0 || index >= len(n.handles) {
+		return nil, fmt.Errorf("list processes of GPU %d: the node has %d", index, len(n.handles))
+	}
+	h := n.handles[index]
+	compute, ret := h.dev.GetComputeRunningProcesses()
+	if err := check(ret, "nvmlDeviceGetComputeRunningProcesses", h.uuid); err != nil {
+		return nil, fmt.Errorf("list processes of GPU %d: %w", index, err)
+	}
+	var mps []nvml.ProcessInfo
+	if n.has("nvmlDeviceGetMPSComputeRunningProcesses") {
+		mps, ret = h.dev.GetMPSComputeRunningProcesses()
+		if err := optional(check(ret, "nvmlDeviceGetMPSComputeRunningProcesses", h.uuid)); err != nil {
+			return nil, fmt.Errorf("list MPS clients of GPU %d: %w", index, err)
+		}
+	}
+	return mergeProcesses(compute, mps), nil
+}
+
+// mergeProcesses joins the two lists. A client may be in both.
+func mergeProcesses(compute, mps []nvml.ProcessInfo) []Process {
+	byPID := map[int]Process{}
+	add := func(list []nvml.ProcessInfo, isMPS bool) {
+		for _, info := range list {
+			p := byPID[int(info.Pid)]
+			p.PID = int(info.Pid)
+			p.MPS = p.MPS || isMPS
+			// NVML_VALUE_NOT_AVAILABLE is -1 as an unsigned 64-bit number.
+			if used := info.UsedGpuMemory; used != math.MaxUint64 {
+				p.UsedBytes = &used
+			}
+			byPID[p.PID] = p
+		}
+	}
+	add(compute, false)
+	add(mps, true)
+	out := make([]Process, 0, len(byPID))
+	for _, p := range byPID {
+		out = append(out, p)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].PID < out[j].PID })
+	return out
+}

@@ -1,0 +1,286 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config says how to sample. Zero fields take the defaults.
+type Config struct {
+	// Epoch is the instant that stamps count from; default: the start.
+	Epoch time.Time
+	// Period is the time between two readings of utilization; default 1 ms.
+	Period time.Duration
+	// MemoryPeriod is that of the memory in use; default 100 ms. One query costs
+	// 32 us (H200, driver 580), twenty times one of utilization.
+	MemoryPeriod time.Duration
+	// BufferPeriod is that of fetching the driver's own samples; default 5 s. One
+	// fetch costs 1.4 ms there, and the buffer holds samples of many seconds.
+	BufferPeriod time.Duration
+	// ActivityPeriod is the window of GPM's SM activity, at least 100 ms, below
+	// which windows read 0; default: no GPM, because one reading costs
+	// milliseconds.
+	ActivityPeriod time.Duration
+	// MaxGap ends a segment when no sample came for longer; default 50 ms, well
+	// below the driver's fastest refresh of 1/6 s.
+	MaxGap time.Duration
+	// MaxSpan ends a segment that has lasted so long; default 5 s.
+	MaxSpan time.Duration
+	// Queue is how many segments may wait for Consume; default 8192.
+	Queue int
+	// Consume receives each segment from a goroutine of the sampler's, in order
+	// of completion. It may block: the sampling goes on, and segments that no
+	// longer fit the queue are counted as lost.
+	Consume func(Segment)
+}
+
+const minActivityPeriod = 100 * time.Millisecond
+
+func (c Config) withDefaults() (Config, error) {
+	for _, d := range []struct {
+		name string
+		v    *time.Duration
+		def  time.Duration
+	}{
+		{"period", &c.Period, time.Millisecond},
+		{"memory period", &c.MemoryPeriod, 100 * time.Millisecond},
+		{"buffer period", &c.BufferPeriod, 5 * time.Second},
+		{"longest gap", &c.MaxGap, 50 * time.Millisecond},
+		{"longest segment", &c.MaxSpan, 5 * time.Second},
+	} {
+		if *d.v < 0 {
+			return c, fmt.Errorf("sampler: %s is %v, want more than 0", d.name, *d.v)
+		}
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+	}
+	if p := c.ActivityPeriod; p != 0 && p < minActivityPeriod {
+		return c, fmt.Errorf("sampler: activity period is %v, want none or at least %v", p, minActivityPeriod)
+	}
+	if c.Queue < 0 {
+		return c, fmt.Errorf("sampler: queue is %d, want more than 0", c.Queue)
+	}
+	if c.Queue == 0 {
+		c.Queue = 8192
+	}
+	if c.Consume == nil {
+		return c, errors.New("sampler: no consumer of segments")
+	}
+	return c, nil
+}
+
+// ErrStuck is wrapped by Stop when a driver call or the consumer has not
+// returned within Stop's limit. The goroutine that it holds ends when it does.
+var ErrStuck = errors.New("has not returned")
+
+// Sampler reads devices periodically from two threads of its own: a fast one for
+// utilization, which the driver answers from a cache in a microsecond, and a
+// slow one for the rest, whose calls wait for the driver's locks, for 100 ms
+// while another process creates a context.
+type Sampler struct {
+	cfg   Config
+	core  *core
+	clock clock
+	queue chan Segment
+
+	lostSegments, lostSamples atomic.Int64
+
+	stopOnce sync.Once
+	stopping chan struct{} // closed by the first Stop
+	sampled  chan struct{} // closed when both loops have ended
+	consumed chan struct{} // closed when Consume has had every segment
+
+	mu      sync.Mutex
+	sched   schedule
+	start   time.Duration
+	cpu     [2]time.Duration // fast, slow
+	sleeper error            // why the fast loop ended early
+}
+
+// Start samples the sources until Stop.
+func Start(cfg Config, sources []Source) (*Sampler, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Epoch.IsZero() {
+		cfg.Epoch = time.Now()
+	}
+	clk, err := newClock(cfg.Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
+	}
+	s := &Sampler{
+		cfg: cfg, clock: clk,
+		queue:    make(chan Segment, cfg.Queue),
+		stopping: make(chan struct{}),
+		sampled:  make(chan struct{}),
+		consumed: make(chan struct{}),
+		start:    clk.now(),
+	}
+	s.sched = schedule{period: cfg.Period, next: s.start}
+	s.core = newCore(sources, cfg, s.emit)
+	s.core.now, s.core.stamp = clk.now, clk.stamp
+
+	var loops sync.WaitGroup
+	loops.Go(s.fastLoop)
+	loops.Go(s.slowLoop)
+	go func() {
+		loops.Wait()
+		s.core.flush()
+		close(s.queue)
+		close(s.sampled)
+	}()
+	go func() {
+		defer close(s.consumed)
+		for seg := range s.queue {
+			cfg.Consume(seg)
+		}
+	}()
+	return s, nil
+}
+
+func (s *Sampler) emit(seg Segment) {
+	select {
+	case s.queue <- seg:
+	default:
+		s.lostSegments.Add(1)
+		s.lostSamples.Add(int64(seg.Samples))
+	}
+}
+
+// cpuEvery is how many turns of the fast loop pass between two readings of its
+// processor time, a system call.
+const cpuEvery = 64
+
+func (s *Sampler) fastLoop() {
+	// Never unlocked: the thread's timer slack must not reach another goroutine,
+	// and the runtime ends a thread whose goroutine ends while locked.
+	runtime.LockOSThread()
+	// The default slack lets the kernel wake a thread 50 us late. Without
+	// permission the sampler is that much less even, and Stats shows it.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+	for deadline := s.start; ; {
+		if err := s.clock.sleepUntil(deadline); err != nil {
+			s.mu.Lock()
+			s.sleeper = fmt.Errorf("sampler: wait for a deadline: %w", err)
+			s.mu.Unlock()
+			return
+		}
+		select {
+		case <-s.stopping:
+			s.account(0)
+			return
+		default:
+		}
+		now := s.clock.now()
+		s.mu.Lock()
+		s.sched.wake(now)
+		deadline = s.sched.next
+		turn := s.sched.ticks
+		s.mu.Unlock()
+
+		s.core.tick()
+		if turn%cpuEvery == 0 {
+			s.account(0)
+		}
+	}
+}
+
+func (s *Sampler) slowLoop() {
+	runtime.LockOSThread()
+	defer s.account(1)
+	memory := time.NewTicker(s.cfg.MemoryPeriod)
+	defer memory.Stop()
+	buffer := time.NewTicker(s.cfg.BufferPeriod)
+	defer buffer.Stop()
+	var activity <-chan time.Time
+	if s.cfg.ActivityPeriod > 0 {
+		t := time.NewTicker(s.cfg.ActivityPeriod)
+		defer t.Stop()
+		activity = t.C
+	}
+	s.core.readMemory()
+	s.core.readActivity()
+	for {
+		select {
+		case <-memory.C:
+			s.core.readMemory()
+		case <-buffer.C:
+			s.core.readBuffers()
+		case <-activity:
+			s.core.readActivity()
+		case <-s.stopping:
+			// What changed since the last turn.
+			s.core.readMemory()
+			s.core.readBuffers()
+			return
+		}
+		s.account(1)
+	}
+}
+
+func (s *Sampler) account(loop int) {
+	used := threadCPU()
+	s.mu.Lock()
+	s.cpu[loop] = used
+	s.mu.Unlock()
+}
+
+// Stats returns the counts so far. It may be called at any time.
+func (s *Sampler) Stats() Stats {
+	s.mu.Lock()
+	out := Stats{
+		Epoch: s.cfg.Epoch, Period: s.cfg.Period,
+		Ticks: s.sched.ticks, Missed: s.sched.missed, LongestGap: s.sched.longest,
+		CPU: s.cpu[0] + s.cpu[1], SlowCPU: s.cpu[1],
+	}
+	if s.sched.ticks > 0 {
+		out.Elapsed = s.sched.woke - s.start
+	}
+	s.mu.Unlock()
+	out.LostSegments, out.LostSamples = s.lostSegments.Load(), s.lostSamples.Load()
+	out.Devices = s.core.devices()
+	return out
+}
+
+// Stop ends the sampling, waits up to limit until the consumer has had every
+// segment, and returns the final counts. When a driver call or the consumer
+// does not come back in time, it returns what is known and an error that wraps
+// ErrStuck and names it. A second Stop waits and answers alike.
+func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
+	s.stopOnce.Do(func() { close(s.stopping) })
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-s.sampled:
+	case <-timer.C:
+		return s.Stats(), fmt.Errorf("stop sampler: %s %w within %v", s.stuckIn(), ErrStuck, limit)
+	}
+	select {
+	case <-s.consumed:
+	case <-timer.C:
+		return s.Stats(), fmt.Errorf("stop sampler: the consumer of segments %w within %v", ErrStuck, limit)
+	}
+	s.mu.Lock()
+	err := s.sleeper
+	s.mu.Unlock()
+	return s.Stats(), err
+}
+
+func (s *Sampler) stuckIn() string {
+	for _, r := range []*running{&s.core.inFast, &s.core.inSlow} {
+		if device, kind, ok := r.call(); ok {
+			return fmt.Sprintf("the driver call for %v of GPU %d", kind, device)
+		}
+	}
+	return "a sampling thread"
+}

@@ -1,0 +1,193 @@
+package nvml
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// NodeSampler is a Sampler of a node's devices.
+type NodeSampler struct {
+	*Sampler
+	node *Node
+	free func() error // GPM's buffers
+}
+
+// StartSampler samples every device of the node. The node must stay open until
+// Stop has returned.
+func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, errors.New("sampler: the node is closed")
+	}
+	sources, free := n.sources()
+	s, err := Start(cfg, sources)
+	if err != nil {
+		return nil, errors.Join(err, free())
+	}
+	n.samplers++
+	return &NodeSampler{Sampler: s, node: n, free: free}, nil
+}
+
+// Stop is Sampler.Stop. After an error that wraps ErrStuck the node cannot be
+// closed and its memory in the driver is left to the end of the process.
+func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
+	stats, err := s.Sampler.Stop(limit)
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	select {
+	case <-s.sampled:
+	default:
+		s.node.stuck = true
+		return stats, err
+	}
+	if s.free == nil {
+		return stats, err
+	}
+	err = errors.Join(err, s.free())
+	s.free = nil
+	s.node.samplers--
+	return stats, err
+}
+
+func (n *Node) sources() (sources []Source, free func() error) {
+	var windows []*gpmWindow
+	for _, h := range n.handles {
+		s := Source{
+			Utilization: func() (gpu, mem int, err error) {
+				u, ret := h.dev.GetUtilizationRates()
+				return int(u.Gpu), int(u.Memory), check(ret, "nvmlDeviceGetUtilizationRates", h.uuid)
+			},
+			MemoryUsed: n.memoryUsed(h),
+			Buffered: func(after time.Time) ([]BufferedSample, error) {
+				return buffered(h, after)
+			},
+		}
+		if w := n.newGPM(h); w != nil {
+			windows = append(windows, w)
+			s.SMActivity = w.read
+		}
+		sources = append(sources, s)
+	}
+	return sources, func() error {
+		var errs []error
+		for _, w := range windows {
+			errs = append(errs, w.close())
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// memoryUsed reads what Memory.Used says.
+func (n *Node) memoryUsed(h handle) func() (uint64, error) {
+	if n.has("nvmlDeviceGetMemoryInfo_v2") {
+		if _, ret := h.dev.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
+			return func() (uint64, error) {
+				m, ret := h.dev.GetMemoryInfo_v2()
+				return m.Used, check(ret, "nvmlDeviceGetMemoryInfo_v2", h.uuid)
+			}
+		}
+	}
+	return func() (uint64, error) {
+		m, ret := h.dev.GetMemoryInfo()
+		return m.Used, check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
+	}
+}
+
+func buffered(h handle, after time.Time) ([]BufferedSample, error) {
+	var since uint64
+	if !after.IsZero() {
+		since = uint64(after.UnixMicro())
+	}
+	kind, samples, ret := h.dev.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, since)
+	if ret == nvml.ERROR_NOT_FOUND { // nothing newer
+		return nil, nil
+	}
+	if err := check(ret, "nvmlDeviceGetSamples", h.uuid); err != nil {
+		return nil, err
+	}
+	if kind != nvml.VALUE_TYPE_UNSIGNED_INT {
+		return nil, fmt.Errorf("nvmlDeviceGetSamples on %s: value type %d, want unsigned int", h.uuid, kind)
+	}
+	out := make([]BufferedSample, 0, len(samples))
+	for _, s := range samples {
+		if s.TimeStamp == 0 { // an entry of the array that the driver did not fill
+			continue
+		}
+		out = append(out, BufferedSample{
+			At:      time.UnixMicro(int64(s.TimeStamp)),
+			Percent: int(binary.NativeEndian.Uint32(s.SampleValue[:4])),
+		})
+	}
+	return out, nil
+}
+
+// gpmWindow reads GPM's SM utilization between two of its samples, taken at
+// least gpmMinimum apart.
+type gpmWindow struct {
+	lib        nvml.Interface
+	h          handle
+	prev, next nvml.GpmSample
+	taken      time.Time // of prev; zero before the first
+}
+
+// gpmMinimum is minActivityPeriod less the jitter of a wakeup.
+const gpmMinimum = minActivityPeriod * 95 / 100
+
+// newGPM returns nil where GPM is not offered: before Hopper, in older drivers,
+// and under MIG on the whole device.
+func (n *Node) newGPM(h handle) *gpmWindow {
+	if !n.has("nvmlGpmQueryDeviceSupport") {
+		return nil
+	}
+	support, ret := h.dev.GpmQueryDeviceSupport()
+	if ret != nvml.SUCCESS || support.IsSupportedDevice == 0 {
+		return nil
+	}
+	prev, ret := n.lib.GpmSampleAlloc()
+	if ret != nvml.SUCCESS {
+		return nil
+	}
+	next, ret := n.lib.GpmSampleAlloc()
+	if ret != nvml.SUCCESS {
+		prev.Free()
+		return nil
+	}
+	return &gpmWindow{lib: n.lib, h: h, prev: prev, next: next}
+}
+
+func (w *gpmWindow) read() (ratio float64, ok bool, err error) {
+	now := time.Now()
+	if !w.taken.IsZero() && now.Sub(w.taken) < gpmMinimum {
+		return 0, false, nil
+	}
+	if err := check(w.next.Get(w.h.dev), "nvmlGpmSampleGet", w.h.uuid); err != nil {
+		return 0, false, err
+	}
+	first := w.taken.IsZero()
+	w.taken = now
+	w.prev, w.next = w.next, w.prev
+	if first {
+		return 0, false, nil
+	}
+	get := &nvml.GpmMetricsGetType{NumMetrics: 1, Sample1: w.next, Sample2: w.prev}
+	get.Metrics[0].MetricId = uint32(nvml.GPM_METRIC_SM_UTIL)
+	if err := check(w.lib.GpmMetricsGet(get), "nvmlGpmMetricsGet", w.h.uuid); err != nil {
+		return 0, false, err
+	}
+	m := get.Metrics[0]
+	if err := check(nvml.Return(m.NvmlReturn), "nvmlGpmMetricsGet(SM_UTIL)", w.h.uuid); err != nil {
+		return 0, false, err
+	}
+	return m.Value / 100, true, nil
+}
+
+func (w *gpmWindow) close() error {
+	return errors.Join(
+		check(w.prev.Free(), "nvmlGpmSampleFree", w.h.uuid),
+		check(w.next.Free(), "nvmlGpmSampleFree", w.h.uuid))
+}

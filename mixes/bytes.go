@@ -1,0 +1,73 @@
+package mixes
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+var byteUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+}
+
+const byteUnitsHelp = "write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB"
+
+// ParseBytes reads an amount of memory: plain bytes ("1073741824") or a number
+// with KiB, MiB, GiB or TiB right after it ("16GiB", "1.5GiB"). The amount must
+// be a whole number of bytes. Decimal units and bare letters are refused,
+// because 16GB and 16G mean different amounts to different tools.
+func ParseBytes(s string) (int64, error) {
+	number, unit := s, int64(1)
+	for _, u := range byteUnits {
+		if n, found := strings.CutSuffix(s, u.suffix); found {
+			number, unit = n, u.bytes
+			break
+		}
+	}
+	whole, fraction, pointed := strings.Cut(number, ".")
+	if !isDigits(whole) || pointed && !isDigits(fraction) || len(number) > 32 {
+		return 0, fmt.Errorf("bad size %q: %s", s, byteUnitsHelp)
+	}
+	amount, ok := new(big.Rat).SetString(number)
+	if !ok {
+		return 0, fmt.Errorf("bad size %q: %s", s, byteUnitsHelp)
+	}
+	amount.Mul(amount, new(big.Rat).SetInt64(unit))
+	if !amount.IsInt() {
+		return 0, fmt.Errorf("bad size %q: not a whole number of bytes", s)
+	}
+	if !amount.Num().IsInt64() {
+		return 0, fmt.Errorf("bad size %q: more than %d bytes", s, int64(math.MaxInt64))
+	}
+	return amount.Num().Int64(), nil
+}
+
+// FormatBytes is exact: ParseBytes gives n back. It uses the largest unit that
+// divides n, so 17179869184 is "16GiB" and 8590458888 stays as it is.
+func FormatBytes(n int64) string {
+	for _, u := range byteUnits {
+		if n > 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// ApproxBytes is for people: two decimals and a space, such as "8.00 GiB".
+func ApproxBytes(n int64) string {
+	for _, u := range byteUnits {
+		if n >= u.bytes || n <= -u.bytes {
+			return fmt.Sprintf("%.2f %s", float64(n)/float64(u.bytes), u.suffix)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func isDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}

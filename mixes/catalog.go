@@ -1,0 +1,108 @@
+package mixes
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// The catalog is a set of mix files in the form that users write, read by the
+// same parser. rodinia.yaml and darknet.yaml define the jobs that the mixes,
+// and the users' files, refer to by name.
+//
+//go:embed catalog/*.yaml
+var catalogFiles embed.FS
+
+var catalogMixNames = []string{
+	"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8",
+	"D-predict", "D-detect", "D-generate", "D-train", "D-128",
+}
+
+type catalog struct {
+	rodinia, darknet []Job
+	mixes            []Mix
+	jobs             jobIndex
+}
+
+// jobIndex finds the jobs that a mix may refer to by name.
+type jobIndex struct {
+	names  []string
+	byName map[string]Job
+}
+
+func (x *jobIndex) add(jobs []Job) {
+	if x.byName == nil {
+		x.byName = make(map[string]Job, len(jobs))
+	}
+	for _, j := range jobs {
+		x.names = append(x.names, j.Name)
+		x.byName[j.Name] = j
+	}
+}
+
+// builtin panics on a bad embedded file: that is a fault of the build, as a bad
+// pattern is for regexp.MustCompile, and every test of the package meets it.
+var builtin = sync.OnceValue(func() *catalog {
+	var c catalog
+	read := func(name string) Mix {
+		file := "catalog/" + name + ".yaml"
+		data, err := catalogFiles.ReadFile(file)
+		if err != nil {
+			panic(err)
+		}
+		m, err := parseYAML(file, data, c.jobs)
+		if err != nil {
+			panic(err)
+		}
+		m.Source = "catalog"
+		return m
+	}
+	c.rodinia = read("rodinia").Jobs
+	c.darknet = read("darknet").Jobs
+	c.jobs.add(c.rodinia)
+	c.jobs.add(c.darknet)
+	for _, name := range catalogMixNames {
+		c.mixes = append(c.mixes, read(name))
+	}
+	return &c
+})
+
+// Catalog returns the mixes of the CASE paper: W1 to W8 of Table 2, the four
+// homogeneous Darknet mixes and the 128-job Darknet mix of section 5.3.
+func Catalog() []Mix {
+	mixes := make([]Mix, 0, len(catalogMixNames))
+	for _, m := range builtin().mixes {
+		mixes = append(mixes, m.clone())
+	}
+	return mixes
+}
+
+// Jobs returns the 17 Rodinia jobs of Table 1 in its order, which is by
+// increasing memory.
+func Jobs() []Job {
+	jobs := make([]Job, 0, len(builtin().rodinia))
+	for _, j := range builtin().rodinia {
+		jobs = append(jobs, j.clone())
+	}
+	return jobs
+}
+
+// DarknetJobs returns the four Darknet jobs of Table 5.
+func DarknetJobs() []Job {
+	jobs := make([]Job, 0, len(builtin().darknet))
+	for _, j := range builtin().darknet {
+		jobs = append(jobs, j.clone())
+	}
+	return jobs
+}
+
+// Lookup finds a catalog mix by name, in any case.
+func Lookup(name string) (Mix, error) {
+	for _, m := range builtin().mixes {
+		if strings.EqualFold(m.Name, name) {
+			return m.clone(), nil
+		}
+	}
+	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, didYouMean(name, catalogMixNames))
+}

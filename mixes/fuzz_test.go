@@ -1,0 +1,60 @@
+package mixes
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func FuzzYAML(f *testing.F) {
+	addFiles(f, "catalog/*.yaml", "testdata/*.yaml", "testdata/bad/*.yaml")
+	f.Fuzz(func(t *testing.T, data []byte) { checkParse(t, parseYAML, data) })
+}
+
+func FuzzWL(f *testing.F) {
+	addFiles(f, "testdata/*.wl", "testdata/bad/*.wl")
+	f.Fuzz(func(t *testing.T, data []byte) { checkParse(t, parseWL, data) })
+}
+
+func addFiles(f *testing.F, patterns ...string) {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+}
+
+// checkParse holds for every input: either errors that each name a line of the
+// file, or a mix that can be written and read again.
+func checkParse(t *testing.T, parse func(string, []byte, jobIndex) (Mix, error), data []byte) {
+	m, err := parse("f", data, builtin().jobs)
+	if err != nil {
+		var all InputErrors
+		if !errors.As(err, &all) || len(all) == 0 {
+			t.Fatalf("error of another kind: %v", err)
+		}
+		lines := bytes.Count(data, []byte("\n")) + 1
+		for _, e := range all {
+			if e.File != "f" || e.Line < 1 || e.Line > lines+1 || e.Msg == "" {
+				t.Fatalf("error without its place in %d lines: %+v", lines, e)
+			}
+		}
+		return
+	}
+	if len(m.Jobs) == 0 || len(m.Jobs) > maxJobs {
+		t.Fatalf("%d jobs", len(m.Jobs))
+	}
+	if err := WriteYAML(&bytes.Buffer{}, m); err != nil {
+		t.Fatalf("%v\n%+v", err, m)
+	}
+}

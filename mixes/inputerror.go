@@ -1,0 +1,67 @@
+package mixes
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxShownErrors bounds what one bad file prints; the rest is counted.
+const maxShownErrors = 20
+
+// InputError is one thing wrong with a mix file.
+type InputError struct {
+	File string
+	// Line and Column count from 1; 0 means that the whole file or line is meant.
+	Line, Column int
+	Msg          string
+	// Remedy says what to write instead; "" when Msg says it all.
+	Remedy string
+}
+
+func (e *InputError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+		if e.Column > 0 {
+			fmt.Fprintf(&b, ":%d", e.Column)
+		}
+	}
+	b.WriteString(": " + e.Msg)
+	if e.Remedy != "" {
+		b.WriteString("; " + e.Remedy)
+	}
+	return b.String()
+}
+
+// InputErrors are all the errors found in one file, in the order of its lines.
+// errors.As finds the first *InputError in it.
+type InputErrors []*InputError
+
+func (es InputErrors) Error() string {
+	lines := make([]string, 0, min(len(es), maxShownErrors)+1)
+	for i, e := range es {
+		if i == maxShownErrors {
+			lines = append(lines, fmt.Sprintf("%s: %d more errors", e.File, len(es)-i))
+			break
+		}
+		lines = append(lines, e.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (es InputErrors) Unwrap() []error {
+	errs := make([]error, len(es))
+	for i, e := range es {
+		errs[i] = e
+	}
+	return errs
+}
+
+// asError is nil for no errors, so that callers compare with nil safely.
+func (es InputErrors) asError() error {
+	if len(es) == 0 {
+		return nil
+	}
+	return es
+}

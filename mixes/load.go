@@ -1,0 +1,71 @@
+package mixes
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxFileBytes bounds a mix file; maxJobs command lines of 100 bytes fit.
+const maxFileBytes = 1 << 20
+
+// Load reads a mix file: YAML (.yaml, .yml) or a list of command lines (.wl).
+// What is wrong with the file's contents comes back as InputErrors.
+func Load(path string) (Mix, error) {
+	parse, found := map[string]func(string, []byte, jobIndex) (Mix, error){
+		".yaml": parseYAML, ".yml": parseYAML, ".wl": parseWL,
+	}[filepath.Ext(path)]
+	if !found {
+		return Mix{}, InputErrors{{File: path, Msg: fmt.Sprintf("unknown kind of mix file %q", filepath.Ext(path)),
+			Remedy: "name it .yaml, .yml or .wl"}}
+	}
+	data, err := readLimited(path)
+	if err != nil {
+		return Mix{}, fmt.Errorf("load mix: %w", err)
+	}
+	if len(data) > maxFileBytes {
+		return Mix{}, InputErrors{{File: path, Msg: fmt.Sprintf("more than %s", FormatBytes(maxFileBytes))}}
+	}
+	return parse(path, data, builtin().jobs)
+}
+
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+}
+
+// checkText finds the first line that is no text: bytes that are not UTF-8, or
+// control characters, which no mix needs and which would garble tables.
+func checkText(file string, data []byte) error {
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		column := 1
+		for len(line) > 0 {
+			r, size := utf8.DecodeRune(line)
+			switch {
+			case r == utf8.RuneError && size == 1:
+				return InputErrors{{File: file, Line: i + 1, Column: column, Msg: "not UTF-8"}}
+			case r < ' ' && r != '\t' && (r != '\r' || len(line) > 1), r == 0x7f:
+				return InputErrors{{File: file, Line: i + 1, Column: column,
+					Msg: fmt.Sprintf("control character %U", r), Remedy: "remove it"}}
+			}
+			line = line[size:]
+			column++
+		}
+	}
+	return nil
+}
+
+// baseName is the mix's name when the file gives none.
+func baseName(file string) string {
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")

@@ -1,0 +1,165 @@
+package mixes
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestLoadYAML(t *testing.T) {
+	m, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needle, isolated := catalogJob(t, "needle-32768"), catalogJob(t, "srad_v2-16384")
+	isolated.Isolate, isolated.Timeout = true, 10*time.Minute
+	solver := Job{
+		Name: "solver 512", Program: "./my/solver", Args: []string{"-n", "0512", "-x", "0.50", "-v"},
+		Stdin: "in put.txt", Dir: "/data", Env: []string{"OMP_NUM_THREADS=4", "A=b c", "E="},
+		Footprint: Footprint{1610612736, 4096, 256}, Class: ClassSmall,
+		Pin: true, Binding: BindDeclared, Timeout: 90 * time.Second,
+	}
+	srad := Job{Name: "srad_v1", Program: "srad_v1/srad", Args: []string{"100", "0.50", "0x10", "two words", "", "true"}}
+	big := catalogJob(t, "lavaMD-100")
+	big.Name, big.Footprint.Bytes, big.Binding = "big", 9<<30, BindDeclared
+	want := Mix{
+		Name: "nightly set", Description: "two lines\nof text\n", Ratio: "3:1", Source: "testdata/good.yaml",
+		Jobs: []Job{needle, isolated, isolated, solver, solver, srad, big},
+	}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("got  %+v\nwant %+v", m, want)
+	}
+	if got, want := srad.Command(), `srad_v1/srad 100 0.50 0x10 "two words" "" true`; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+	if got, want := solver.Command(), `./my/solver -n 0512 -x 0.50 -v < "in put.txt"`; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+}
+
+// A file from Windows reads like any other.
+func TestLoadYAMLWithCRLFAndByteOrderMark(t *testing.T) {
+	plain, err := os.ReadFile("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "good.yml")
+	data := append(slices.Clone(byteOrderMark), bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))...)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if firstDifference(got.Jobs, want.Jobs) >= 0 || len(got.Jobs) != len(want.Jobs) || got.Name != want.Name {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestLoadWL(t *testing.T) {
+	m, err := Load("testdata/good.wl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sradV2 := Job{
+		Name: "srad_v2-64x128", Program: "srad_v2/srad", Args: strings.Fields("64 128 0 1 0 1 0.5 2"),
+		Footprint: Footprint{24 * 64 * 128, 32, 256}, Class: ClassSmall,
+	}
+	bfs := Job{Name: "bfs", Program: "bfs", Args: []string{"/data/graph1M.txt"}}
+	predict := Job{Name: "darknet", Program: "darknet", Args: strings.Fields("classifier predict a.data"), Stdin: "/x/names.txt"}
+	want := Mix{Name: "good", Source: "testdata/good.wl", Jobs: []Job{
+		catalogJob(t, "needle-32768"), catalogJob(t, "srad_v1-15000"), sradV2, catalogJob(t, "bfs-32M"), bfs,
+		catalogJob(t, "dwt2d-8192"), catalogJob(t, "darknet-detect"), catalogJob(t, "darknet-train"), predict,
+	}}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("got  %+v\nwant %+v", m, want)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.*")
+	if err != nil || len(files) < 15 {
+		t.Fatalf("%d bad files, %v", len(files), err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		m, err := Load(file)
+		var all InputErrors
+		if !errors.As(err, &all) {
+			t.Errorf("%s: %d jobs, error %v; want InputErrors", file, len(m.Jobs), err)
+			continue
+		}
+		for _, e := range all {
+			if e.File != file || e.Line < 1 && filepath.Ext(file) != ".txt" {
+				t.Errorf("%s: error without its place: %+v", file, e)
+			}
+			fmt.Fprintln(&b, e)
+		}
+		var first *InputError
+		if !errors.As(err, &first) || first != all[0] {
+			t.Errorf("%s: errors.As does not find the first error", file)
+		}
+	}
+	golden := "testdata/bad.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("errors differ from %s (run with -update and read the difference):\n%s", golden, got)
+	}
+}
+
+func TestManyErrorsAreCounted(t *testing.T) {
+	_, err := parseYAML("f.yaml", []byte("jobs:\n"+strings.Repeat("  - no-such-job\n", 50)), builtin().jobs)
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != maxShownErrors+1 || lines[maxShownErrors] != "f.yaml: 30 more errors" {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+func TestLoadRefusesHugeFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "huge.wl")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("needle 16 10\n"), maxFileBytes/13+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || err.Error() != path+": more than 1MiB" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLoadMissingFile(t *testing.T) {
+	if _, err := Load("testdata/absent.yaml"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "load mix: open testdata/absent.yaml") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func catalogJob(t *testing.T, name string) Job {
+	t.Helper()
+	j, found := builtin().jobs.byName[name]
+	if !found {
+		t.Fatalf("no catalog job %s", name)
+	}
+	return j.clone()
+}

@@ -1,0 +1,192 @@
+package mixes
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestCatalogRoundTrips(t *testing.T) {
+	for _, m := range Catalog() {
+		checkRoundTrip(t, m)
+	}
+}
+
+func TestAnyMixRoundTrips(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) { checkRoundTrip(rt, anyMix(rt)) })
+}
+
+// checkRoundTrip writes m and loads it from a file.
+func checkRoundTrip(t rapid.TB, m Mix) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteYAML(&b, m); err != nil {
+		t.Fatalf("%+v: %v\n%s", m, err, b.String())
+	}
+	dir, err := os.MkdirTemp("", "mixes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "mix.yaml")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Load(path)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b.String())
+	}
+	if back.Name != m.Name || back.Description != m.Description || back.Ratio != m.Ratio || back.Source != path ||
+		!slices.EqualFunc(back.Jobs, m.Jobs, Job.equal) {
+		t.Fatalf("wrote %+v\n read %+v\n%s", m, back, b.String())
+	}
+}
+
+func anyMix(t *rapid.T) Mix {
+	m := Mix{Name: label().Draw(t, "name"), Description: text().Draw(t, "description")}
+	if rapid.Bool().Draw(t, "has ratio") {
+		m.Ratio = Ratio{rapid.IntRange(0, 9).Draw(t, "large"), rapid.IntRange(1, 9).Draw(t, "small")}.String()
+	}
+	for range rapid.IntRange(1, 5).Draw(t, "jobs") {
+		for range rapid.IntRange(1, 3).Draw(t, "times") {
+			m.Jobs = append(m.Jobs, anyJob(t))
+		}
+	}
+	if rapid.Bool().Draw(t, "repeat the last") {
+		m.Jobs = append(m.Jobs, m.Jobs[len(m.Jobs)-1].clone())
+	}
+	return m
+}
+
+func anyJob(t *rapid.T) Job {
+	j := rapid.SampledFrom(append(Jobs(), DarknetJobs()...)).Draw(t, "catalog job")
+	if rapid.Bool().Draw(t, "own") {
+		j = Job{
+			Name:    label().Draw(t, "job name"),
+			Program: rapid.OneOf(rapid.SampledFrom(suitePrograms), rapid.Map(text(), func(s string) string { return "./" + s })).Draw(t, "program"),
+			Args:    rapid.SliceOfN(text(), 0, 4).Draw(t, "args"),
+			Stdin:   text().Draw(t, "stdin"),
+			Footprint: Footprint{
+				rapid.Int64Range(0, 1<<45).Draw(t, "bytes"),
+				rapid.Uint64Range(0, 1<<40).Draw(t, "blocks"),
+				rapid.Uint32Range(0, maxThreadsPerBlock).Draw(t, "threads"),
+			},
+		}
+	}
+	if rapid.Bool().Draw(t, "settings") {
+		j.Dir = text().Draw(t, "dir")
+		j.Env = rapid.Map(rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z_]{1,8}`), 0, 3, rapid.ID[string]), func(keys []string) []string {
+			for i := range keys {
+				keys[i] += "=" + text().Draw(t, "value")
+			}
+			return keys
+		}).Draw(t, "env")
+		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
+		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
+		if j.Footprint.Bytes > 0 && rapid.Bool().Draw(t, "declared") {
+			j.Binding = BindDeclared
+		}
+	}
+	j.Class = classOf(j.Footprint.Bytes)
+	return j
+}
+
+// text is any text but NUL, which no argument vector can carry.
+func text() *rapid.Generator[string] {
+	return rapid.OneOf(
+		rapid.SampledFrom([]string{"", "null", "~", "-", "---", "- a", "a: b", "#", "a #b", "true", "0x10", "*a", "&a", "!t", "<<",
+			"{", "[a]", "a,b", "'", `"`, `\`, "|", ">", "%", "@", "`", " a ", "\n", "a\nb", "\t", "\r\n", ".inf", "é", "\u2028", "\ufeff", "\x7f", "\U0001F600"}),
+		rapid.Map(rapid.String(), func(s string) string { return strings.ReplaceAll(s, "\x00", "") }),
+		rapid.StringMatching(`[-a-z0-9./=x]{1,12}`),
+	)
+}
+
+func label() *rapid.Generator[string] {
+	return rapid.Map(text(), func(s string) string {
+		s = strings.TrimSpace(strings.Map(func(c rune) rune {
+			if isControl(c) {
+				return -1
+			}
+			return c
+		}, s))
+		if s == "" {
+			return "x"
+		}
+		return s
+	})
+}
+
+func TestWriteYAMLForm(t *testing.T) {
+	isolated := catalogJob(t, "srad_v2-16384")
+	isolated.Isolate = true
+	needle := catalogJob(t, "needle-32768")
+	m := Mix{Name: "two words", Ratio: "2:1", Jobs: []Job{
+		needle, needle, isolated,
+		catalogJob(t, "bfs-32M"),
+		{Name: "own", Program: "./own", Args: []string{"-n", "5", "a b"}, Footprint: Footprint{Bytes: 2 << 30}, Class: ClassSmall},
+	}}
+	const want = `name: "two words"
+ratio: "2:1"
+jobs:
+  - job: needle-32768
+    count: 2
+  - job: srad_v2-16384
+    isolate: true
+  - bfs-32M
+  - name: own
+    program: ./own
+    args: [-n, 5, "a b"]
+    memory: 2GiB
+`
+	var b bytes.Buffer
+	if err := WriteYAML(&b, m); err != nil || b.String() != want {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func TestWriteYAMLRefuses(t *testing.T) {
+	job := Job{Name: "x", Program: "./x"}
+	with := func(change func(*Job)) Mix {
+		j := job
+		change(&j)
+		return Mix{Name: "m", Jobs: []Job{j}}
+	}
+	for name, m := range map[string]Mix{
+		"no jobs":         {Name: "m"},
+		"no name":         {Jobs: []Job{job}},
+		"bad ratio":       {Name: "m", Ratio: "1", Jobs: []Job{job}},
+		"loose ratio":     {Name: "m", Ratio: "03:1", Jobs: []Job{job}},
+		"no program":      with(func(j *Job) { j.Program = "" }),
+		"unknown program": with(func(j *Job) { j.Program = "hotspot" }),
+		"wrong class":     with(func(j *Job) { j.Class = ClassLarge }),
+		"negative memory": with(func(j *Job) { j.Footprint.Bytes = -1 }),
+		"not UTF-8":       with(func(j *Job) { j.Args = []string{"\xff"} }),
+		"NUL":             with(func(j *Job) { j.Args = []string{"a\x00"} }),
+		"bad env":         with(func(j *Job) { j.Env = []string{"A"} }),
+		"bad binding":     with(func(j *Job) { j.Binding = 7 }),
+		"undeclared":      with(func(j *Job) { j.Binding = BindDeclared }),
+	} {
+		var b bytes.Buffer
+		if err := WriteYAML(&b, m); err == nil || !strings.HasPrefix(err.Error(), "write mix ") || b.Len() > 0 {
+			t.Errorf("%s: error %v, %d bytes written", name, err, b.Len())
+		}
+	}
+}
+
+func TestWriteYAMLReportsTheWriter(t *testing.T) {
+	full := errors.New("disk full")
+	if err := WriteYAML(failingWriter{full}, Catalog()[0]); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }

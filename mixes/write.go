@@ -1,0 +1,158 @@
+package mixes
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// WriteYAML writes a mix in the form that Load reads. Load gives the same mix
+// back, save for Source; a mix for which that cannot be so (no jobs, a class
+// that contradicts its bytes, text that is not UTF-8) is an error, and nothing
+// is written.
+func WriteYAML(w io.Writer, m Mix) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "name: %s\n", scalar(m.Name))
+	if m.Description != "" {
+		fmt.Fprintf(&b, "description: %s\n", scalar(m.Description))
+	}
+	if m.Ratio != "" {
+		fmt.Fprintf(&b, "ratio: %s\n", scalar(m.Ratio))
+	}
+	b.WriteString("jobs:\n")
+	for i := 0; i < len(m.Jobs); {
+		same := 1
+		for i+same < len(m.Jobs) && m.Jobs[i+same].equal(m.Jobs[i]) {
+			same++
+		}
+		writeJob(&b, m.Jobs[i], same)
+		i += same
+	}
+	back, err := parseYAML(m.Name, b.Bytes(), builtin().jobs)
+	if err != nil {
+		return fmt.Errorf("write mix %q: it has no YAML form: %w", m.Name, err)
+	}
+	if back.Name != m.Name || back.Description != m.Description || back.Ratio != m.Ratio {
+		return fmt.Errorf("write mix %q: its name, description or ratio has no YAML form", m.Name)
+	}
+	if i := firstDifference(back.Jobs, m.Jobs); i >= 0 {
+		return fmt.Errorf("write mix %q: job %d (%s) has no YAML form", m.Name, i, m.Jobs[i].Name)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// firstDifference compares lists of the same length.
+func firstDifference(a, b []Job) int {
+	for i := range a {
+		if !a[i].equal(b[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func writeJob(b *bytes.Buffer, j Job, count int) {
+	var keys []string
+	put := func(key, value string) { keys = append(keys, key+": "+value) }
+	putText := func(key, value string) {
+		if value != "" {
+			put(key, scalar(value))
+		}
+	}
+	putNumber := func(key string, value uint64) {
+		if value != 0 {
+			put(key, strconv.FormatUint(value, 10))
+		}
+	}
+
+	if ref, found := builtin().jobs.byName[j.Name]; found && sameCommand(ref, j) {
+		put("job", scalar(j.Name))
+	} else {
+		putText("name", j.Name)
+		put("program", scalar(j.Program))
+		if len(j.Args) > 0 {
+			put("args", list(j.Args))
+		}
+		putText("stdin", j.Stdin)
+		if j.Footprint.Bytes != 0 {
+			put("memory", FormatBytes(j.Footprint.Bytes))
+		}
+		putNumber("blocks", j.Footprint.Blocks)
+		putNumber("threads_per_block", uint64(j.Footprint.ThreadsPerBlock))
+	}
+	putText("dir", j.Dir)
+	if len(j.Env) > 0 {
+		put("env", list(j.Env))
+	}
+	if j.Isolate {
+		put("isolate", "true")
+	}
+	if j.Pin {
+		put("pin", "true")
+	}
+	if j.Binding != BindProbe {
+		put("binding", j.Binding.String())
+	}
+	if j.Timeout != 0 {
+		put("timeout", j.Timeout.String())
+	}
+	if count > 1 {
+		put("count", strconv.Itoa(count))
+	}
+
+	if name, plain := strings.CutPrefix(keys[0], "job: "); plain && len(keys) == 1 {
+		fmt.Fprintf(b, "  - %s\n", name)
+		return
+	}
+	fmt.Fprintf(b, "  - %s\n", strings.Join(keys, "\n    "))
+}
+
+func sameCommand(a, b Job) bool {
+	return a.Program == b.Program && slices.Equal(a.Args, b.Args) && a.Stdin == b.Stdin && a.Footprint == b.Footprint
+}
+
+func list(items []string) string {
+	quoted := make([]string, len(items))
+	for i, s := range items {
+		quoted[i] = scalar(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// plain text needs no quotes anywhere in YAML, whatever it resolves to: the
+// reader takes values as they are written.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./+-][A-Za-z0-9_./+=-]*$`)
+
+func scalar(s string) string {
+	if plain.MatchString(s) && strings.ContainsFunc(s, isLetterOrDigit) && !strings.EqualFold(s, "null") {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == ' ' || unicode.IsGraphic(c) && c != utf8.RuneError:
+			b.WriteRune(c)
+		case c <= 0xff:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		case c <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func isLetterOrDigit(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }

@@ -1,0 +1,269 @@
+package mixes
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxNesting bounds the parser's recursion; a mix nests three deep.
+const maxNesting = 32
+
+// parseYAML reads a mix in YAML. Keys are case sensitive, and an unknown or
+// repeated key is an error. Values are taken as they are written, so the
+// argument 0.50 stays "0.50".
+//
+//	name: nightly            the file's base name if absent
+//	description: text
+//	ratio: 3:1               large:small, for tables only
+//	jobs:
+//	  - needle-32768         a catalog job
+//	  - job: srad_v2-16384   the same with keys: any below but program, args
+//	    isolate: true        and stdin
+//	    count: 2
+//	  - program: ./my/solver a suite program, or a path with a slash
+//	    args: -n 512 -v      split at spaces and tabs; a list keeps spaces
+//	    stdin: input.txt     relative to dir
+//	    dir: /data           the suite's data directory if absent
+//	    env: [OMP_NUM_THREADS=4]
+//	    memory: 1.5GiB       device memory; see ParseBytes
+//	    blocks: 4096         grid of the main kernel, multiplied
+//	    threads_per_block: 256
+//	    isolate: true        shares a device with nobody
+//	    pin: true            keeps its own device choice
+//	    binding: declared    or probe, the default
+//	    timeout: 10m
+//	    count: 4
+//	    name: solver-512     the program's base name if absent
+//
+// A program gets the footprint that the file states and no other: refer to a
+// catalog job to get the catalog's.
+func parseYAML(file string, data []byte, jobs jobIndex) (Mix, error) {
+	data = bytes.TrimPrefix(data, byteOrderMark)
+	if err := checkText(file, data); err != nil {
+		return Mix{}, err
+	}
+	r := &yamlReader{file: file, jobs: jobs}
+	m := r.mix(r.document(data))
+	slices.SortStableFunc(r.errs, func(a, b *InputError) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if err := r.errs.asError(); err != nil {
+		return Mix{}, err
+	}
+	return m, nil
+}
+
+// yamlReader collects every error of one file instead of stopping at the first.
+type yamlReader struct {
+	file string
+	jobs jobIndex
+	errs InputErrors
+}
+
+func (r *yamlReader) fail(at *token.Token, remedy, format string, args ...any) {
+	e := &InputError{File: r.file, Line: 1, Column: 1, Msg: fmt.Sprintf(format, args...), Remedy: remedy}
+	if at != nil && at.Position != nil {
+		e.Line, e.Column = max(at.Position.Line, 1), max(at.Position.Column, 1)
+	}
+	r.errs = append(r.errs, e)
+}
+
+// document returns the one document's body, or nil after an error.
+func (r *yamlReader) document(data []byte) ast.Node {
+	tokens := lexer.Tokenize(string(data))
+	if deep := tooDeep(tokens); deep != nil {
+		r.fail(deep, "", "nested more than %d deep", maxNesting)
+		return nil
+	}
+	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		var located interface {
+			GetToken() *token.Token
+			GetMessage() string
+		}
+		if errors.As(err, &located) {
+			r.fail(located.GetToken(), "", "not valid YAML: %s", located.GetMessage())
+		} else {
+			r.fail(nil, "", "not valid YAML: %v", err)
+		}
+		return nil
+	}
+	var body ast.Node
+	for _, doc := range parsed.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if body != nil {
+			r.fail(firstToken(doc.Body), "put each mix into its own file", "more than one YAML document")
+			return nil
+		}
+		body = doc.Body
+	}
+	if body == nil {
+		r.fail(nil, "write jobs: and a list of jobs", "no mix in the file")
+	}
+	return body
+}
+
+// tooDeep returns the token that opens one level too many: brackets that are
+// open at once, or list dashes and explicit keys on one line.
+func tooDeep(tokens token.Tokens) *token.Token {
+	open, line, dashes := 0, 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			open++
+		case token.SequenceEndType, token.MappingEndType:
+			open = max(open-1, 0)
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+			if t.Position.Line != line {
+				line, dashes = t.Position.Line, 0
+			}
+			dashes++
+		}
+		if open > maxNesting || dashes > maxNesting || t.Position.IndentNum > 8*maxNesting {
+			return t
+		}
+	}
+	return nil
+}
+
+func firstToken(n ast.Node) *token.Token {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 && !m.IsFlowStyle {
+		return m.Values[0].Key.GetToken()
+	}
+	return n.GetToken()
+}
+
+// field is one key of a mapping with its value.
+type field struct {
+	key   *token.Token
+	value ast.Node
+}
+
+// fields reads a mapping with the given keys; n may be nil after an error.
+func (r *yamlReader) fields(n ast.Node, what string, keys []string) map[string]field {
+	var values []*ast.MappingValueNode
+	switch m := n.(type) {
+	case nil:
+		return nil
+	case *ast.MappingNode:
+		values = m.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{m}
+	default:
+		r.fail(firstToken(n), "write key: value, with keys from "+strings.Join(keys, ", "), "%s is %s", what, kindOf(n))
+		return nil
+	}
+	fields := make(map[string]field, len(values))
+	for _, v := range values {
+		key, ok := v.Key.(*ast.StringNode)
+		switch {
+		case !ok:
+			r.fail(v.Key.GetToken(), "keys are plain words: "+strings.Join(keys, ", "), "bad key in %s", what)
+		case !slices.Contains(keys, key.Value):
+			r.fail(key.GetToken(), didYouMean(key.Value, keys), "unknown key %q in %s", key.Value, what)
+		case fields[key.Value].key != nil:
+			r.fail(key.GetToken(), "remove one", "key %q again (first in line %d)", key.Value, fields[key.Value].key.Position.Line)
+		default:
+			fields[key.Value] = field{key.GetToken(), v.Value}
+		}
+	}
+	return fields
+}
+
+// text reads a single value as it is written. It fails on an empty one.
+func (r *yamlReader) text(n ast.Node, what string) (string, bool) {
+	switch s := n.(type) {
+	case *ast.StringNode:
+		return s.Value, true
+	case *ast.LiteralNode:
+		return s.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	case *ast.NullNode:
+		r.fail(n.GetToken(), `remove it, or write "null" in quotes if that text is meant`, "%s has no value", what)
+		return "", false
+	}
+	r.fail(firstToken(n), "write one value; lists, mappings, anchors and tags do not go here", "%s is %s", what, kindOf(n))
+	return "", false
+}
+
+func kindOf(n ast.Node) string {
+	switch n.Type() {
+	case ast.MappingType, ast.MappingValueType:
+		return "a mapping"
+	case ast.SequenceType:
+		return "a list"
+	case ast.AnchorType:
+		return "an anchor, which mixes do not support"
+	case ast.AliasType:
+		return "an alias, which mixes do not support"
+	case ast.TagType:
+		return "a tag, which mixes do not support"
+	case ast.NullType:
+		return "empty"
+	}
+	return "a single value"
+}
+
+var mixKeys = []string{"name", "description", "ratio", "jobs"}
+
+func (r *yamlReader) mix(body ast.Node) Mix {
+	fields := r.fields(body, "the mix", mixKeys)
+	if fields == nil {
+		return Mix{}
+	}
+	m := Mix{Name: baseName(r.file), Source: r.file}
+	if f, found := fields["name"]; found {
+		m.Name = r.label(f.value, "name")
+	}
+	if f, found := fields["description"]; found {
+		m.Description, _ = r.text(f.value, "description")
+	}
+	if f, found := fields["ratio"]; found {
+		if s, ok := r.text(f.value, "ratio"); ok {
+			ratio, err := ParseRatio(s)
+			if err != nil {
+				r.fail(f.value.GetToken(), "", "%v", err)
+			}
+			m.Ratio = ratio.String()
+		}
+	}
+	f, found := fields["jobs"]
+	if !found {
+		r.fail(firstToken(body), "write jobs: and a list of jobs", "the mix has no jobs")
+		return m
+	}
+	list, ok := f.value.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		r.fail(f.key, "give it a list of catalog jobs or programs", "jobs is empty or no list")
+		return m
+	}
+	for _, n := range list.Values {
+		if j, count := r.job(n); len(m.Jobs)+count <= maxJobs {
+			m.Jobs = append(m.Jobs, repeat(j, count)...)
+		} else {
+			r.fail(firstToken(n), "use a smaller count", "more than %d jobs in the mix", maxJobs)
+			break
+		}
+	}
+	return m
+}
+
+func repeat(j Job, count int) []Job {
+	jobs := make([]Job, count)
+	for i := range jobs {
+		jobs[i] = j.clone()
+	}
+	return jobs
+}

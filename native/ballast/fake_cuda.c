@@ -1,0 +1,117 @@
+/*
+ * A CUDA driver for ballast's tests, built as libcuda.so.1. It keeps counts and
+ * no memory. The environment describes the node:
+ *   FAKE_CUDA_DEVICES    number of devices (1); the last byte of a UUID is its ordinal
+ *   FAKE_CUDA_TOTAL      bytes per device (1 GiB)
+ *   FAKE_CUDA_USED       bytes that others hold (0)
+ *   FAKE_CUDA_LARGEST    largest free piece in bytes: memory is fragmented (no limit)
+ *   FAKE_CUDA_UNUSABLE   bytes that are free and that no allocation gets (0)
+ *   FAKE_CUDA_LOG        file to append one line to per allocation, free and release
+ * cuInit fails with error 3 (not initialized) when the environment would let
+ * the caller run under MPS or see fewer than all devices.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRANULE ((size_t)2 << 20)
+#define CONTEXT ((size_t)512 << 20) /* what a context costs on an H200, about */
+
+static size_t held, contexts;
+static unsigned long long next = 1 << 21;
+static struct {
+  unsigned long long at;
+  size_t bytes;
+} table[4096];
+static int entries;
+
+static size_t setting(const char *name, size_t otherwise) {
+  const char *v = getenv(name);
+  return v ? strtoull(v, NULL, 10) : otherwise;
+}
+
+static void log_line(const char *what, size_t bytes) {
+  const char *path = getenv("FAKE_CUDA_LOG");
+  FILE *f = path ? fopen(path, "a") : NULL;
+  if (!f) return;
+  fprintf(f, "%s %zu\n", what, bytes);
+  fclose(f);
+}
+
+static size_t available(void) {
+  size_t gone = setting("FAKE_CUDA_USED", 0) + contexts + held, total = setting("FAKE_CUDA_TOTAL", 1 << 30);
+  return gone > total ? 0 : total - gone;
+}
+
+int cuInit(unsigned flags) {
+  (void)flags;
+  const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY"), *order = getenv("CUDA_DEVICE_ORDER");
+  if (!pipe || strcmp(pipe, "/nonexistent") || getenv("CUDA_VISIBLE_DEVICES")) return 3;
+  return order && !strcmp(order, "PCI_BUS_ID") ? 0 : 3;
+}
+
+int cuDeviceGetCount(int *count) {
+  *count = (int)setting("FAKE_CUDA_DEVICES", 1);
+  return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+
+int cuDeviceGetUuid(char *uuid, int device) {
+  memset(uuid, 0xab, 16);
+  uuid[15] = (char)device;
+  return 0;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  (void)device;
+  *context = &held;
+  contexts = CONTEXT;
+  return 0;
+}
+
+int cuDevicePrimaryCtxRelease(int device) {
+  log_line("release", (size_t)device);
+  contexts = 0;
+  return 0;
+}
+
+int cuCtxSetCurrent(void *context) { return context == &held ? 0 : 201; }
+
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+  *free = available();
+  *total = setting("FAKE_CUDA_TOTAL", 1 << 30);
+  return 0;
+}
+
+int cuMemAlloc_v2(unsigned long long *at, size_t bytes) {
+  size_t whole = (bytes + GRANULE - 1) / GRANULE * GRANULE, unusable = setting("FAKE_CUDA_UNUSABLE", 0);
+  if (whole > setting("FAKE_CUDA_LARGEST", (size_t)-1) || whole + unusable > available() ||
+      entries == (int)(sizeof table / sizeof *table))
+    return 2;
+  table[entries].at = *at = next;
+  table[entries++].bytes = whole;
+  next += whole;
+  held += whole;
+  log_line("alloc", whole);
+  return 0;
+}
+
+int cuMemFree_v2(unsigned long long at) {
+  for (int i = 0; i < entries; i++) {
+    if (table[i].at != at || !table[i].bytes) continue;
+    log_line("free", table[i].bytes);
+    held -= table[i].bytes;
+    table[i].bytes = 0;
+    return 0;
+  }
+  return 1;
+}
+
+int cuGetErrorName(int error, const char **name) {
+  *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 3 ? "CUDA_ERROR_NOT_INITIALIZED" : "CUDA_ERROR_OTHER";
+  return 0;
+}

@@ -1,0 +1,139 @@
+/* roundtrip.c: how long case_task_begin takes when the answer is a grant.
+ *
+ *     roundtrip -n REQUESTS -c CLIENTS [-t] [-i PAUSE_US]
+ *
+ * Each client does begin and free REQUESTS times after one that is not
+ * counted, which connects. Clients are processes, or with -t threads of one
+ * process. Without -i each asks again at once. Prints microseconds:
+ *
+ *     p50 p90 p99 max 11.2 13.0 30.1 402.7 us requests_per_s 81234
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../case.h"
+
+static long requests = 10000, clients = 1, pause_us = 0;
+static pthread_barrier_t *barrier;
+static uint32_t *nanoseconds; /* clients rows of requests */
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t round_trip(void)
+{
+	struct case_task task;
+	uint64_t start = now_ns();
+	if (case_task_begin(1 << 20, 64, 256, 0, 0, &task) != CASE_OK || task.device < 0)
+		exit(1);
+	uint64_t elapsed = now_ns() - start;
+	if (case_task_free(&task) != CASE_OK)
+		exit(1);
+	return elapsed;
+}
+
+static void *client(void *row)
+{
+	uint32_t *sample = row;
+	struct timespec pause = {pause_us / 1000000, pause_us % 1000000 * 1000};
+
+	round_trip();
+	pthread_barrier_wait(barrier);
+	for (long i = 0; i < requests; i++) {
+		uint64_t ns = round_trip();
+		sample[i] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+		if (pause_us > 0)
+			nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void *shared(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		perror("mmap");
+		exit(1);
+	}
+	return p;
+}
+
+/* run_all returns the nanoseconds from the start of the first counted request
+ * to the end of the last. */
+static uint64_t run_all(int threads)
+{
+	pthread_t *thread = calloc((size_t)clients, sizeof *thread);
+
+	for (long i = 0; i < clients; i++) {
+		uint32_t *row = nanoseconds + i * requests;
+		if (threads) {
+			if (pthread_create(&thread[i], NULL, client, row) != 0)
+				exit(1);
+		} else if (fork() == 0) {
+			client(row);
+			exit(0);
+		}
+	}
+	pthread_barrier_wait(barrier);
+	uint64_t start = now_ns();
+	for (long i = 0; i < clients; i++) {
+		int status = 0;
+		if (threads)
+			pthread_join(thread[i], NULL);
+		else
+			wait(&status);
+		if (status != 0)
+			exit(1);
+	}
+	free(thread);
+	return now_ns() - start;
+}
+
+int main(int argc, char **argv)
+{
+	int threads = 0;
+
+	for (int option; (option = getopt(argc, argv, "n:c:ti:")) != -1;)
+		switch (option) {
+		case 'n': requests = atol(optarg); break;
+		case 'c': clients = atol(optarg); break;
+		case 't': threads = 1; break;
+		case 'i': pause_us = atol(optarg); break;
+		default: return 2;
+		}
+	if (requests < 1 || clients < 1 || pause_us < 0)
+		return 2;
+
+	size_t count = (size_t)(requests * clients);
+	nanoseconds = shared(count * sizeof *nanoseconds);
+	barrier = shared(sizeof *barrier);
+	pthread_barrierattr_t attributes;
+	pthread_barrierattr_init(&attributes);
+	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(barrier, &attributes, (unsigned)clients + 1);
+
+	uint64_t elapsed = run_all(threads);
+	qsort(nanoseconds, count, sizeof *nanoseconds, ascending);
+	printf("p50 p90 p99 max %.1f %.1f %.1f %.1f us requests_per_s %.0f\n",
+	       nanoseconds[count / 2] / 1e3, nanoseconds[count * 9 / 10] / 1e3,
+	       nanoseconds[count * 99 / 100] / 1e3, nanoseconds[count - 1] / 1e3,
+	       (double)count * 1e9 / (double)elapsed);
+	return 0;
+}

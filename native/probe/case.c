@@ -1,0 +1,410 @@
+/* case.c: the task API of case.h over one connection per process.
+ *
+ * Replies may come in any order between tasks, and a process may have several
+ * threads waiting. One of them reads the socket for all: it files each reply
+ * with the task it belongs to and wakes that task's thread; when its own reply
+ * has come it passes the reading on. So nothing polls, there is no helper
+ * thread, and each reply wakes one thread.
+ *
+ * `lock` guards all state and is never held while waiting for a reply. Frames
+ * are sent under it, which keeps BYE last; the server reads without waiting for
+ * anybody, so a send blocks only for as long as the server is not scheduled.
+ */
+#define _GNU_SOURCE /* pthread_setcancelstate, MSG_NOSIGNAL */
+#pragma GCC visibility push(default)
+#include "case.h"
+#pragma GCC visibility pop
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link.h"
+
+enum phase {
+	UNOPENED,    /* no call yet in this process */
+	UNSCHEDULED, /* no scheduler, and none is required */
+	CONNECTED,
+	LOST /* required and absent, or gone, or BYE was said */
+};
+
+enum standing { HELD, WAITING, ANSWERED };
+
+/* A live task. It stays on the heap from begin to free. */
+struct entry {
+	uint64_t id;
+	enum standing standing;
+	union link_frame reply; /* valid when ANSWERED */
+	pthread_cond_t wake;
+	struct entry *next;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	enum phase phase;
+	int fd;
+	bool reading; /* a thread is in link_receive */
+	bool fault_sent;
+	uint64_t last_id;
+	struct entry *tasks;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+/* enter takes the lock. The calls are no cancellation points: a thread
+ * cancelled while it reads for the others would strand them. */
+static int enter(void)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pthread_mutex_lock(&process.lock);
+	return cancel_state;
+}
+
+static int leave(int cancel_state, int result)
+{
+	pthread_mutex_unlock(&process.lock);
+	pthread_setcancelstate(cancel_state, NULL);
+	return result;
+}
+
+static void before_fork(void) { pthread_mutex_lock(&process.lock); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&process.lock); }
+
+/* The child must not keep its parent's socket open: the parent's death would
+ * then release nothing. It connects for itself when it first needs to. */
+static void after_fork_in_child(void)
+{
+	if (process.fd >= 0)
+		close(process.fd);
+	process.fd = -1;
+	process.phase = UNOPENED;
+	process.reading = false;
+	process.fault_sent = false;
+	pthread_mutex_init(&process.lock, NULL);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* BYE says that the process ends through exit. It must not delay the exit, so
+ * it is left out when a thread is in the middle of a call or the queue is full.
+ * The socket stays open until the process is gone, because so does the device
+ * memory. */
+__attribute__((destructor)) static void finish(void)
+{
+	if (pthread_mutex_trylock(&process.lock) != 0)
+		return;
+	if (process.phase == CONNECTED) {
+		struct case_wire_bye bye = {link_header(CASE_WIRE_BYE, sizeof bye)};
+		link_send(process.fd, &bye, sizeof bye, MSG_DONTWAIT);
+		process.phase = LOST;
+	}
+	pthread_mutex_unlock(&process.lock);
+}
+
+/* open_connection runs once per process. Tasks found in the list are those of
+ * the parent that forked this process; they are not ours. */
+static void open_connection(void)
+{
+	const char *path = getenv("CASE_SOCKET"), *required = getenv("CASE_REQUIRED");
+	bool must = required != NULL && *required != '\0' && strcmp(required, "0") != 0;
+	char why[256] = "CASE_SOCKET is not set";
+
+	while (process.tasks != NULL) {
+		struct entry *inherited = process.tasks;
+		process.tasks = inherited->next;
+		free(inherited);
+	}
+	if (path != NULL && *path != '\0')
+		process.fd = link_open(path, getenv("CASE_TOKEN"), why, sizeof why);
+	if (process.fd >= 0) {
+		process.phase = CONNECTED;
+	} else if (must) {
+		process.phase = LOST;
+		link_say("no scheduler, and CASE_REQUIRED is set: %s", why);
+	} else {
+		process.phase = UNSCHEDULED;
+		link_say("running unscheduled: %s", why);
+	}
+}
+
+static enum phase ready(void)
+{
+	if (process.phase == UNOPENED)
+		open_connection();
+	return process.phase;
+}
+
+static struct entry *find(uint64_t id)
+{
+	struct entry *e = process.phase == UNOPENED ? NULL : process.tasks;
+
+	while (e != NULL && e->id != id)
+		e = e->next;
+	return e;
+}
+
+static void discard(struct entry *gone)
+{
+	struct entry **link = &process.tasks;
+
+	while (*link != gone)
+		link = &(*link)->next;
+	*link = gone->next;
+	free(gone);
+}
+
+static void lose(const char *why)
+{
+	process.phase = LOST;
+	shutdown(process.fd, SHUT_RDWR);
+	link_say("lost the scheduler: %s", why);
+	for (struct entry *e = process.tasks; e != NULL; e = e->next)
+		if (e->standing == WAITING)
+			pthread_cond_signal(&e->wake);
+}
+
+static void deliver(enum link_event event, const union link_frame *frame)
+{
+	if (process.phase != CONNECTED)
+		return;
+	if (event == LINK_CLOSED) {
+		lose("it closed the connection");
+		return;
+	}
+	if (event == LINK_FRAME && frame->header.type == CASE_WIRE_REFUSE &&
+	    frame->refuse.task == 0) {
+		lose(frame->refuse.text);
+		return;
+	}
+	/* GRANT and REFUSE both have the task first. */
+	struct entry *e = event == LINK_FRAME ? find(frame->grant.task) : NULL;
+	if (e == NULL || e->standing != WAITING) {
+		lose("it sent a frame that makes no sense");
+		return;
+	}
+	e->reply = *frame;
+	e->standing = ANSWERED;
+	pthread_cond_signal(&e->wake);
+}
+
+/* transmit sends a frame. When that fails the server is gone, perhaps after a
+ * word of explanation that nobody has read yet. */
+static bool transmit(const void *frame, size_t size)
+{
+	if (link_send(process.fd, frame, size, 0) == 0)
+		return true;
+	shutdown(process.fd, SHUT_RDWR);
+	while (!process.reading && process.phase == CONNECTED) {
+		union link_frame last;
+		deliver(link_receive(process.fd, &last), &last);
+	}
+	return false;
+}
+
+/* await blocks until e is answered (true) or the scheduler is lost. */
+static bool await(struct entry *e)
+{
+	while (e->standing == WAITING && process.phase == CONNECTED) {
+		if (process.reading) {
+			pthread_cond_wait(&e->wake, &process.lock);
+			continue;
+		}
+		process.reading = true;
+		pthread_mutex_unlock(&process.lock);
+		union link_frame frame;
+		enum link_event event = link_receive(process.fd, &frame);
+		pthread_mutex_lock(&process.lock);
+		process.reading = false;
+		deliver(event, &frame);
+	}
+	for (struct entry *next = process.tasks; next != NULL && !process.reading; next = next->next)
+		if (next->standing == WAITING) {
+			pthread_cond_signal(&next->wake);
+			break;
+		}
+	return e->standing == ANSWERED;
+}
+
+/* ask sends a request for e and waits for the answer. */
+static int ask(struct entry *e, const void *frame, size_t size)
+{
+	e->standing = WAITING;
+	bool answered = transmit(frame, size) && await(e);
+	e->standing = HELD;
+	if (!answered)
+		return CASE_DISCONNECTED;
+	if (e->reply.header.type == CASE_WIRE_GRANT)
+		return CASE_OK;
+	const struct case_wire_refuse *r = &e->reply.refuse;
+	link_say("task %" PRIu64 " refused: %s (needs %" PRIu64 " bytes, %.2f GiB; capacity %" PRIu64
+	         " bytes, %.2f GiB)",
+	         r->task, r->text, r->need, (double)r->need / (1 << 30), r->capacity,
+	         (double)r->capacity / (1 << 30));
+	return CASE_REFUSED;
+}
+
+static int begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block, uint64_t heap_bytes,
+                 uint32_t flags, struct case_task *task)
+{
+	if (ready() == LOST)
+		return CASE_DISCONNECTED;
+	if (process.phase == UNSCHEDULED) {
+		task->id = ++process.last_id;
+		return CASE_OK;
+	}
+	if (bytes > CASE_WIRE_MAX_BYTES || heap_bytes > CASE_WIRE_MAX_BYTES - bytes ||
+	    blocks > INT64_MAX || (flags & ~CASE_WIRE_FLAGS) != 0) {
+		link_say("task refused: %" PRIu64 " + %" PRIu64 " bytes, %" PRIu64
+		         " blocks, flags 0x%" PRIx32 " is no request a device could meet",
+		         bytes, heap_bytes, blocks, flags);
+		return CASE_REFUSED;
+	}
+	struct entry *e = calloc(1, sizeof *e);
+	if (e == NULL) {
+		link_say("task refused: out of host memory");
+		return CASE_REFUSED;
+	}
+	pthread_cond_init(&e->wake, NULL);
+	e->id = ++process.last_id;
+	e->next = process.tasks;
+	process.tasks = e;
+
+	struct case_wire_task_begin frame = {
+		.header = link_header(CASE_WIRE_TASK_BEGIN, sizeof frame),
+		.task = e->id,
+		.bytes = bytes,
+		.blocks = blocks,
+		.heap_bytes = heap_bytes,
+		.threads_per_block = threads_per_block,
+		.flags = flags,
+	};
+	int result = ask(e, &frame, sizeof frame);
+	if (result != CASE_OK) {
+		discard(e);
+		return result;
+	}
+	task->id = e->id;
+	task->device = e->reply.grant.ordinal;
+	memcpy(task->uuid, e->reply.grant.uuid, sizeof task->uuid);
+	return CASE_OK;
+}
+
+int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
+                    uint64_t heap_bytes, uint32_t flags, struct case_task *task)
+{
+	*task = (struct case_task){.device = -1};
+	int cancel_state = enter();
+	return leave(cancel_state,
+	             begin(bytes, blocks, threads_per_block, heap_bytes, flags, task));
+}
+
+/* held finds a task on which a call may act, or says why there is none. */
+static struct entry *held(const struct case_task *task, const char *call)
+{
+	struct entry *e = find(task->id);
+
+	if (e != NULL && e->standing == HELD)
+		return e;
+	if (process.phase == UNOPENED || process.phase == CONNECTED)
+		link_say("%s of task %" PRIu64 ": %s", call, task->id,
+		         e != NULL ? "another thread waits for it" : "this process does not hold it");
+	return NULL;
+}
+
+static int grow(struct case_task *task, uint64_t bytes)
+{
+	struct entry *e = held(task, "grow");
+
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	if (bytes > CASE_WIRE_MAX_BYTES) {
+		link_say("task %" PRIu64 " refused: %" PRIu64 " bytes more is no request a device could meet",
+		         task->id, bytes);
+		return CASE_REFUSED;
+	}
+	struct case_wire_task_grow frame = {
+		.header = link_header(CASE_WIRE_TASK_GROW, sizeof frame),
+		.task = task->id,
+		.bytes = bytes,
+	};
+	return ask(e, &frame, sizeof frame);
+}
+
+int case_task_grow(struct case_task *task, uint64_t bytes)
+{
+	if (task->device < 0)
+		return CASE_OK;
+	int cancel_state = enter();
+	return leave(cancel_state, grow(task, bytes));
+}
+
+static int release(struct case_task *task)
+{
+	struct entry *e = held(task, "free");
+
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	discard(e);
+	struct case_wire_task_free frame = {
+		.header = link_header(CASE_WIRE_TASK_FREE, sizeof frame),
+		.task = task->id,
+	};
+	return transmit(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+}
+
+int case_task_free(struct case_task *task)
+{
+	int result = CASE_OK;
+
+	if (task->device >= 0) {
+		int cancel_state = enter();
+		result = leave(cancel_state, release(task));
+	}
+	*task = (struct case_task){.device = -1};
+	return result;
+}
+
+void case_report_oom(uint64_t bytes, const char *where)
+{
+	struct case_wire_oom frame = {
+		.header = link_header(CASE_WIRE_OOM, sizeof frame),
+		.bytes = bytes,
+	};
+	link_text(frame.where, sizeof frame.where, where);
+	int cancel_state = enter();
+	if (ready() == CONNECTED)
+		transmit(&frame, sizeof frame);
+	leave(cancel_state, 0);
+}
+
+void case_report_fault(int code, const char *where)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now); /* before the lock can delay it */
+	struct case_wire_fault frame = {
+		.header = link_header(CASE_WIRE_FAULT, sizeof frame),
+		.monotonic_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+		.code = code,
+	};
+	link_text(frame.where, sizeof frame.where, where);
+	int cancel_state = enter();
+	if (!process.fault_sent && ready() == CONNECTED) {
+		process.fault_sent = true;
+		transmit(&frame, sizeof frame);
+	}
+	leave(cancel_state, 0);
+}

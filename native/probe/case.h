@@ -1,0 +1,74 @@
+/* case.h: the task API a CUDA program uses to ask for a device.
+ *
+ * A task is a group of allocations, copies and kernels that must share one
+ * device (CASE, PPoPP'22, section 3.1). The program says what the task needs
+ * before its first allocation, waits for a device, selects it, and gives it
+ * back after its last free:
+ *
+ *     struct case_task task;
+ *     if (case_task_begin(bytes, blocks, threads_per_block, 0, 0, &task))
+ *         exit(1);                      // refused; the reason is on stderr
+ *     if (task.device >= 0)
+ *         cudaSetDevice(task.device);
+ *     ... cudaMalloc, cudaMemcpy, kernel<<<>>>, cudaFree ...
+ *     case_task_free(&task);
+ *
+ * The library depends on nothing but libc and is safe to call from several
+ * threads. It talks to the scheduler over the socket named by CASE_SOCKET
+ * (wire.h); closing that socket, which the kernel does when the process dies,
+ * releases every task. Without CASE_SOCKET it says so once on stderr and every
+ * call succeeds with device = -1, except when CASE_REQUIRED is set: then
+ * begin fails, because a run that believes it schedules must schedule.
+ */
+#ifndef CASE_H
+#define CASE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct case_task {
+	uint64_t id;            /* unique within the process, never 0 once begun */
+	int device;             /* ordinal for cudaSetDevice; -1: unscheduled */
+	unsigned char uuid[16]; /* the device's UUID, zero when unscheduled */
+};
+
+/* Results of the calls below. */
+enum case_result {
+	CASE_OK = 0,
+	CASE_REFUSED = 1,     /* the scheduler said no; the reason is on stderr */
+	CASE_DISCONNECTED = 2 /* no scheduler, or it went away */
+};
+
+/* case_task_begin asks for a device with `bytes` of free device memory for
+ * all objects of the task plus `heap_bytes` of device heap
+ * (cudaLimitMallocHeapSize; 0 means none is used), for kernels of at most
+ * `blocks` thread blocks of `threads_per_block` threads. flags: CASE_FLAG_*.
+ * It blocks until the task is granted or refused. */
+int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
+                    uint64_t heap_bytes, uint32_t flags, struct case_task *task);
+
+#define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
+
+/* case_task_grow asks for `bytes` more on the task's device and blocks until
+ * they are granted or refused. */
+int case_task_grow(struct case_task *task, uint64_t bytes);
+
+/* case_task_free gives everything the task holds back. It does not block. */
+int case_task_free(struct case_task *task);
+
+/* case_report_oom tells the scheduler that an allocation of `bytes` failed in
+ * the call or phase `where`; the job's outcome becomes `oom` whatever its exit
+ * status. */
+void case_report_oom(uint64_t bytes, const char *where);
+
+/* case_report_fault tells the scheduler of a CUDA error that stays: `code` as
+ * in cudaError_t, `where` the call that showed it. Only the first counts. */
+void case_report_fault(int code, const char *where);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

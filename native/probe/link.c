@@ -1,0 +1,139 @@
+/* link.c: see link.h. */
+#define _GNU_SOURCE /* SOCK_CLOEXEC */
+#include "link.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+void link_say(const char *format, ...)
+{
+	char line[512] = "caserun: ";
+	size_t used = strlen(line);
+	va_list args;
+
+	va_start(args, format);
+	int n = vsnprintf(line + used, sizeof line - used - 1, format, args);
+	va_end(args);
+	if (n < 0)
+		return;
+	used += (size_t)n < sizeof line - used - 1 ? (size_t)n : sizeof line - used - 2;
+	line[used++] = '\n';
+	while (write(STDERR_FILENO, line, used) < 0 && errno == EINTR)
+		;
+}
+
+struct case_wire_header link_header(enum case_wire_type type, size_t size)
+{
+	return (struct case_wire_header){(uint16_t)type, CASE_WIRE_VERSION, (uint32_t)size};
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+static bool parse_token(const char *hex, uint8_t token[CASE_WIRE_TOKEN])
+{
+	if (hex == NULL || strlen(hex) != 2 * CASE_WIRE_TOKEN)
+		return false;
+	for (int i = 0; i < CASE_WIRE_TOKEN; i++) {
+		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		token[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+int link_open(const char *path, const char *hex_token, char *why, size_t why_size)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct case_wire_hello hello = {
+		.header = link_header(CASE_WIRE_HELLO, sizeof hello),
+		.pid = (uint32_t)getpid(),
+	};
+
+	if (!parse_token(hex_token, hello.token)) {
+		snprintf(why, why_size, "CASE_TOKEN is not %d hex digits", 2 * CASE_WIRE_TOKEN);
+		return -1;
+	}
+	if (strlen(path) >= sizeof address.sun_path) {
+		snprintf(why, why_size, "CASE_SOCKET has %zu bytes; a socket path holds %zu",
+		         strlen(path), sizeof address.sun_path - 1);
+		return -1;
+	}
+	strcpy(address.sun_path, path);
+
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		snprintf(why, why_size, "open a socket: %s", strerror(errno));
+		return -1;
+	}
+	int failed;
+	do /* an interrupted connect of a Unix socket leaves it unconnected */
+		failed = connect(fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
+	while (failed == EINTR);
+	if (!failed)
+		failed = link_send(fd, &hello, sizeof hello, 0);
+	if (failed) {
+		snprintf(why, why_size, "connect to %s: %s", path, strerror(failed));
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+int link_send(int fd, const void *frame, size_t size, int flags)
+{
+	ssize_t n;
+
+	do
+		n = send(fd, frame, size, flags | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? errno : 0;
+}
+
+static bool valid(const union link_frame *frame, size_t size)
+{
+	if (size < sizeof frame->header || frame->header.size != size)
+		return false;
+	if (frame->header.type == CASE_WIRE_REFUSE)
+		return size == sizeof frame->refuse &&
+		       frame->refuse.text[CASE_WIRE_TEXT - 1] == '\0';
+	return frame->header.type == CASE_WIRE_GRANT &&
+	       frame->header.version == CASE_WIRE_VERSION && size == sizeof frame->grant &&
+	       frame->grant.ordinal >= 0;
+}
+
+enum link_event link_receive(int fd, union link_frame *frame)
+{
+	ssize_t n;
+
+	/* A server that closes with frames of ours unread leaves ECONNRESET, once,
+	 * in front of what it sent before, such as the refusal that says why
+	 * (Linux net/unix/af_unix.c, unix_release_sock). */
+	do
+		n = recv(fd, frame, sizeof *frame, MSG_TRUNC);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (n <= 0)
+		return LINK_CLOSED;
+	return valid(frame, (size_t)n) ? LINK_FRAME : LINK_BROKEN;
+}
+
+void link_text(char *to, size_t size, const char *from)
+{
+	if (from != NULL)
+		memcpy(to, from, strnlen(from, size - 1));
+}

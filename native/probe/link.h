@@ -1,0 +1,47 @@
+/* link.h: one connection to the scheduler, as bytes. No state and no locks;
+ * case.c has both. Nothing here raises SIGPIPE or stops at EINTR. */
+#ifndef CASE_LINK_H
+#define CASE_LINK_H
+
+#include <stddef.h>
+
+#include "wire.h"
+
+/* Any frame that a server may send. */
+union link_frame {
+	struct case_wire_header header;
+	struct case_wire_grant grant;
+	struct case_wire_refuse refuse;
+	unsigned char bytes[CASE_WIRE_MAX_FRAME];
+};
+
+enum link_event {
+	LINK_FRAME,  /* one valid GRANT or REFUSE */
+	LINK_CLOSED, /* the server ended the connection, or recv failed */
+	LINK_BROKEN  /* the server sent what wire.h does not allow */
+};
+
+/* link_say writes one line, "caserun: ...", to stderr in a single write, so
+ * that lines of jobs that share a terminal stay whole. */
+void link_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* link_open connects to the socket at `path` and says HELLO with the token in
+ * `hex_token`. It returns the descriptor, close-on-exec, or -1 with the reason
+ * in `why`. It blocks while the server's backlog is full. */
+int link_open(const char *path, const char *hex_token, char *why, size_t why_size);
+
+/* link_header fills in the header of a frame of `size` bytes. */
+struct case_wire_header link_header(enum case_wire_type type, size_t size);
+
+/* link_send sends one frame and returns 0 or an errno value. flags: MSG_*. It
+ * blocks, unless told otherwise, while the server's receive queue is full. */
+int link_send(int fd, const void *frame, size_t size, int flags);
+
+/* link_receive blocks until the next frame or the connection's end. */
+enum link_event link_receive(int fd, union link_frame *frame);
+
+/* link_text copies `from`, which may be NULL, into a field of `size` bytes that
+ * is already zero, cut so that the last byte stays NUL. */
+void link_text(char *to, size_t size, const char *from);
+
+#endif

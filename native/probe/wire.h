@@ -1,0 +1,172 @@
+/* wire.h: the frames between libcase and the run's scheduler.
+ *
+ * Transport: one SOCK_SEQPACKET Unix socket per process. One packet is one
+ * frame, so there is no partial frame to reassemble. Each frame type has one
+ * fixed size; integers are little-endian; unused bytes are zero. A frame that
+ * breaks a rule of this file costs its sender the connection.
+ *
+ * Client to server: HELLO once and first; then any number of TASK_BEGIN,
+ * TASK_GROW, TASK_FREE, OOM and FAULT; BYE last. Server to client: GRANT or
+ * REFUSE, one for each TASK_BEGIN and TASK_GROW, in any order between tasks.
+ *
+ * A task id is chosen by the client and names a task of its own connection.
+ * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
+ * its begin is refused; then it may be used again. TASK_GROW and TASK_FREE need
+ * a live task that has no request outstanding. A refused grow leaves the task
+ * as it was. The end of the connection frees all of its tasks.
+ *
+ * runner/probe/wire.go is the Go side; testdata/ holds one frame of each type
+ * that both sides test against. A change of layout changes
+ * CASE_WIRE_VERSION; the header and REFUSE never change, so that each version
+ * can tell another why it hangs up.
+ */
+#ifndef CASE_WIRE_H
+#define CASE_WIRE_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "frames are the structs' own bytes, which needs a little-endian machine"
+#endif
+
+#define CASE_WIRE_VERSION 1
+
+enum case_wire_type {
+	CASE_WIRE_HELLO = 1,
+	CASE_WIRE_TASK_BEGIN = 2,
+	CASE_WIRE_GRANT = 3,
+	CASE_WIRE_REFUSE = 4,
+	CASE_WIRE_TASK_GROW = 5,
+	CASE_WIRE_TASK_FREE = 6,
+	CASE_WIRE_OOM = 7,
+	CASE_WIRE_FAULT = 8,
+	CASE_WIRE_BYE = 9
+};
+
+/* Why a request was refused. */
+enum case_wire_reason {
+	CASE_REASON_TOO_LARGE = 1,   /* fits no device, even with the node empty */
+	CASE_REASON_DEVICE_FULL = 2, /* a grow that the task's device cannot hold */
+	CASE_REASON_TIMEOUT = 3,     /* waited as long as the scheduler allows */
+	CASE_REASON_STOPPING = 4,    /* the run is ending */
+	CASE_REASON_PROTOCOL = 5     /* task is 0: the server hangs up after this */
+};
+
+/* Sums of bytes stay below 2^63: the store keeps signed 64-bit integers. */
+#define CASE_WIRE_MAX_BYTES INT64_MAX
+#define CASE_WIRE_FLAGS 1u /* the flag bits of case.h that are defined */
+#define CASE_WIRE_TEXT 120
+#define CASE_WIRE_WHERE 96
+#define CASE_WIRE_TOKEN 16
+#define CASE_WIRE_MAX_FRAME 160
+
+struct case_wire_header {
+	uint16_t type;
+	uint16_t version;
+	uint32_t size; /* of the whole frame, this header included */
+};
+
+struct case_wire_hello {
+	struct case_wire_header header;
+	uint32_t pid; /* for people; the server trusts SO_PEERCRED instead */
+	uint32_t zero;
+	uint8_t token[CASE_WIRE_TOKEN]; /* CASE_TOKEN, which names the job */
+};
+
+struct case_wire_task_begin {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t bytes;
+	uint64_t blocks; /* below 2^63, as bytes */
+	uint64_t heap_bytes;
+	uint32_t threads_per_block;
+	uint32_t flags;
+};
+
+struct case_wire_grant {
+	struct case_wire_header header;
+	uint64_t task;
+	uint8_t uuid[16];
+	int32_t ordinal; /* as cudaSetDevice takes it, in PCI bus order */
+	uint32_t zero;
+};
+
+struct case_wire_refuse {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t need;     /* bytes */
+	uint64_t capacity; /* bytes */
+	uint32_t reason;
+	uint32_t zero;
+	char text[CASE_WIRE_TEXT]; /* NUL-terminated, filled up with NUL */
+};
+
+struct case_wire_task_grow {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t bytes; /* in addition to what the task holds */
+};
+
+struct case_wire_task_free {
+	struct case_wire_header header;
+	uint64_t task;
+};
+
+struct case_wire_oom {
+	struct case_wire_header header;
+	uint64_t bytes;
+	char where[CASE_WIRE_WHERE]; /* as text above */
+};
+
+struct case_wire_fault {
+	struct case_wire_header header;
+	uint64_t monotonic_ns; /* CLOCK_MONOTONIC of the host */
+	int32_t code;          /* cudaError_t */
+	uint32_t zero;
+	char where[CASE_WIRE_WHERE];
+};
+
+struct case_wire_bye {
+	struct case_wire_header header;
+};
+
+static_assert(sizeof(struct case_wire_header) == 8, "header");
+static_assert(sizeof(struct case_wire_hello) == 32, "HELLO");
+static_assert(sizeof(struct case_wire_task_begin) == 48, "TASK_BEGIN");
+static_assert(sizeof(struct case_wire_grant) == 40, "GRANT");
+static_assert(sizeof(struct case_wire_refuse) == 160, "REFUSE");
+static_assert(sizeof(struct case_wire_task_grow) == 24, "TASK_GROW");
+static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
+static_assert(sizeof(struct case_wire_oom) == 112, "OOM");
+static_assert(sizeof(struct case_wire_fault) == 120, "FAULT");
+static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
+static_assert(sizeof(struct case_wire_refuse) == CASE_WIRE_MAX_FRAME, "largest");
+
+static_assert(offsetof(struct case_wire_hello, pid) == 8, "pid");
+static_assert(offsetof(struct case_wire_hello, token) == 16, "token");
+static_assert(offsetof(struct case_wire_task_begin, task) == 8, "task");
+static_assert(offsetof(struct case_wire_task_begin, bytes) == 16, "bytes");
+static_assert(offsetof(struct case_wire_task_begin, blocks) == 24, "blocks");
+static_assert(offsetof(struct case_wire_task_begin, heap_bytes) == 32, "heap");
+static_assert(offsetof(struct case_wire_task_begin, threads_per_block) == 40, "threads");
+static_assert(offsetof(struct case_wire_task_begin, flags) == 44, "flags");
+static_assert(offsetof(struct case_wire_grant, task) == 8, "task");
+static_assert(offsetof(struct case_wire_grant, uuid) == 16, "uuid");
+static_assert(offsetof(struct case_wire_grant, ordinal) == 32, "ordinal");
+static_assert(offsetof(struct case_wire_refuse, task) == 8, "task");
+static_assert(offsetof(struct case_wire_refuse, need) == 16, "need");
+static_assert(offsetof(struct case_wire_refuse, capacity) == 24, "capacity");
+static_assert(offsetof(struct case_wire_refuse, reason) == 32, "reason");
+static_assert(offsetof(struct case_wire_refuse, text) == 40, "text");
+static_assert(offsetof(struct case_wire_task_grow, task) == 8, "task");
+static_assert(offsetof(struct case_wire_task_grow, bytes) == 16, "bytes");
+static_assert(offsetof(struct case_wire_task_free, task) == 8, "task");
+static_assert(offsetof(struct case_wire_oom, bytes) == 8, "bytes");
+static_assert(offsetof(struct case_wire_oom, where) == 16, "where");
+static_assert(offsetof(struct case_wire_fault, monotonic_ns) == 8, "time");
+static_assert(offsetof(struct case_wire_fault, code) == 16, "code");
+static_assert(offsetof(struct case_wire_fault, where) == 24, "where");
+
+#endif

@@ -1,0 +1,205 @@
+// Package results holds what a run leaves behind: the records, the metrics
+// computed from them and their statistics. It does no I/O.
+//
+// Times are seconds since the batch's arrival (virtual seconds in a simulated
+// run), sizes are bytes, ratios are fractions. A nil pointer means unknown or
+// unsupported, never zero.
+package results
+
+import "time"
+
+// Mode says whether a run measured real devices or a model of them.
+type Mode string
+
+const (
+	Live      Mode = "live"
+	Simulated Mode = "sim"
+)
+
+// Status is the state of a run as a whole.
+type Status string
+
+const (
+	Running     Status = "running"     // under way, or its harness died
+	Complete    Status = "complete"    // every job reached an outcome of its own
+	Interrupted Status = "interrupted" // the harness stopped it: not a measurement
+)
+
+// Outcome is how a job ended (docs/store.md defines each word).
+type Outcome string
+
+const (
+	OK         Outcome = "ok"
+	OOM        Outcome = "oom"        // an allocation failed, whatever the exit status
+	Fault      Outcome = "fault"      // another CUDA error that stays, whatever the exit status
+	Collateral Outcome = "collateral" // a fault that an MPS neighbour caused
+	Refused    Outcome = "refused"    // the scheduler refused one of its tasks
+	Crash      Outcome = "crash"      // signal or non-zero exit without any of the above
+	Timeout    Outcome = "timeout"
+	Wrong      Outcome = "wrong" // the output check failed
+	Cancelled  Outcome = "cancelled"
+)
+
+// Crashed reports whether the outcome counts as a crash. A cancelled job does
+// not: it makes the run invalid instead.
+func (o Outcome) Crashed() bool { return o != OK && o != Cancelled }
+
+// Run is one mix under one scheduler, one repetition, on one node.
+type Run struct {
+	ID         int64
+	Mix        string
+	MixSource  string // "catalog", a file's path, or how it was generated
+	Scheduler  string // registered name, without parameters
+	Parameters string // canonical k=v,k=v text of every parameter, defaults included
+	Node       string // "local" or "sim:4xV100"
+	Mode       Mode
+	Suite      string
+	Repetition int
+	Seed       uint64
+	Workers    int        // jobs allowed at once; 0 = all
+	StartedAt  *time.Time // nil in a simulated run: it is a function of its inputs
+	Status     Status
+	Jobs       int
+
+	Metrics    Metrics
+	Sampler    Sampler
+	Provenance Provenance
+}
+
+// Sampler is what the NVML sampler says about itself, so that a reader can
+// judge the utilization it delivered. Nil where nothing was sampled.
+type Sampler struct {
+	PeriodS         *float64
+	Samples         *int64
+	MissedDeadlines *int64
+	LongestGapS     *float64
+	CPUS            *float64 // processor time of the sampling thread
+	Errors          *int64
+	FirstError      *string
+}
+
+// Provenance is what is needed to repeat a run or to distrust it.
+type Provenance struct {
+	Version       string // of caserun
+	Revision      string // git revision of the build, "+dirty" where it was
+	Configuration string // the full configuration as JSON
+	Host          string
+	Kernel        string
+	CPU           string
+	Cores         int
+	MemoryBytes   int64
+	Driver        *string
+	CUDA          *string
+	Binaries      string // JSON object: program -> sha256 of the file run
+}
+
+// Device is one GPU of the node as a run found it.
+type Device struct {
+	Index            int
+	UUID             string
+	Name             string
+	MemoryBytes      int64
+	UsedAtStartBytes int64
+	CapacityBytes    int64 // what the scheduler may hand out
+	ContextBytes     int64 // reserved for each process context
+	SMs              int
+	WarpsPerSM       int
+	BlocksPerSM      int
+	SMClockStartHz   *int64
+	SMClockEndHz     *int64
+	ThrottleStart    *string // NVML's clocks event reasons, comma separated
+	ThrottleEnd      *string
+	RefreshS         *float64 // effective refresh interval of the utilization value
+	PeakUsedBytes    *int64
+	UtilizationMean  *float64
+	UtilizationPeak  *float64
+	ResidentMean     *float64 // fraction of the run in which a kernel was resident
+}
+
+// Job is one job of a run.
+type Job struct {
+	Index          int // position in the mix
+	Name           string
+	Command        string
+	Class          string
+	FootprintBytes *int64
+	Device         *int     // the device it, or its first task, ran on
+	StartS         *float64 // process start
+	EndS           *float64
+	WaitS          *float64 // blocked: for a device before exec, or in its probe
+	UserS          *float64
+	SysS           *float64
+	MaxRSSBytes    *int64
+	Outcome        *Outcome // nil while it waits or runs
+	ExitStatus     *int
+	Signal         *string
+	Detail         string // why it did not end ok, in one line
+	StderrTail     string
+}
+
+// TurnaroundS is the job's end since the batch's arrival.
+func (j Job) TurnaroundS() *float64 { return j.EndS }
+
+// Task is one GPU task of a job, as the scheduler saw it.
+type Task struct {
+	Job             int
+	Seq             int // within the job, from 0
+	Bytes           int64
+	HeapBytes       int64
+	GrownBytes      int64
+	Blocks          uint64
+	ThreadsPerBlock uint32
+	Device          *int
+	SubmitS         float64
+	GrantS          *float64
+	ReleaseS        *float64
+	Refusal         *string
+	Passed          int // times a later task was granted first
+}
+
+// Kernel is one kernel interval, or in a simulated run one task's kernels
+// together.
+type Kernel struct {
+	Job    int
+	Task   int
+	Device int
+	Name   string
+	Grid   string // "x,y,z"; empty where the row is an aggregate
+	Block  string
+	StartS float64
+	EndS   float64
+	BusyS  float64 // time in kernels within [StartS, EndS]
+}
+
+// Series names what a utilization segment measures.
+type Series string
+
+const (
+	SeriesGPU            Series = "gpu"             // NVML utilization.gpu, fraction
+	SeriesMemory         Series = "memory"          // NVML memory used, bytes
+	SeriesMemoryActivity Series = "memory_activity" // NVML utilization.memory: fraction of time in which device memory was read or written
+	SeriesGPUDriver      Series = "gpu_driver"      // the driver's own sample buffer, fraction
+	SeriesGPM            Series = "sm_gpm"          // GPM SM activity, fraction
+	SeriesResident       Series = "resident"        // a kernel was resident (1) or not (0)
+	SeriesSimulated      Series = "sm_sim"          // modelled share of busy SMs, fraction
+)
+
+// Segment is a stretch of equal samples of one series of one device.
+type Segment struct {
+	Device  int
+	Series  Series
+	FirstS  float64
+	LastS   float64
+	Samples int64
+	Value   *float64
+}
+
+// Event is something that happened in a run: an OOM report, a fault, a
+// collateral, an interruption, a lost device.
+type Event struct {
+	AtS    float64
+	Kind   string
+	Job    *int
+	Device *int
+	Detail string
+}

@@ -1,0 +1,84 @@
+package report
+
+import "github.com/caserun/caserun/results"
+
+// JobTable has a row for each job, and below it why jobs failed and the end of
+// their stderr.
+func JobTable(r results.Run, jobs []results.Job) *Table {
+	t := &Table{Title: about("jobs of run", r), Notes: failures(jobs, true), Columns: ofRun(
+		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
+		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
+		Column{Name: "footprint", Unit: Bytes}, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
+		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
+		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
+		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
+		Column{Name: "exit", Place: TextOnly}, Column{Name: "exit_status", Place: DataOnly},
+		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
+		Column{Name: "stderr_tail", Place: DataOnly},
+	)}
+	for _, j := range jobs {
+		exit := cell(j.ExitStatus)
+		if j.Signal != nil {
+			exit = *j.Signal
+		}
+		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.StartS, j.WaitS, j.EndS,
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail)
+	}
+	return t
+}
+
+// TaskTable has a row for each GPU task.
+func TaskTable(r results.Run, tasks []results.Task) *Table {
+	t := &Table{Title: about("tasks of run", r), Columns: ofRun(
+		Column{Name: "job_index", Heading: "job"}, Column{Name: "task_seq", Heading: "task"},
+		Column{Name: "device_index", Heading: "device"}, Column{Name: "memory", Unit: Bytes, Place: TextOnly},
+		Column{Name: "bytes", Place: DataOnly}, Column{Name: "heap", Unit: Bytes}, Column{Name: "grown", Unit: Bytes},
+		Column{Name: "blocks"}, Column{Name: "threads_per_block"}, Column{Name: "submit", Unit: Seconds},
+		Column{Name: "grant", Unit: Seconds}, Column{Name: "wait", Unit: Seconds, Place: TextOnly}, Column{Name: "release", Unit: Seconds}, Column{Name: "passed"},
+		Column{Name: "refusal"},
+	)}
+	for _, k := range tasks {
+		var wait any
+		if k.GrantS != nil {
+			wait = *k.GrantS - k.SubmitS
+		}
+		t.Add(r.ID, r.Mode, k.Job, k.Seq, k.Device, k.Bytes, k.Bytes, k.HeapBytes, k.GrownBytes, k.Blocks, k.ThreadsPerBlock,
+			k.SubmitS, k.GrantS, wait, k.ReleaseS, k.Passed, k.Refusal)
+	}
+	return t
+}
+
+// DeviceTable has a row for each device of the run's node.
+func DeviceTable(r results.Run, devices []results.Device) *Table {
+	t := &Table{Title: about("devices of run", r), Columns: ofRun(
+		Column{Name: "device_index", Heading: "device"}, Column{Name: "name"}, Column{Name: "uuid", Place: DataOnly},
+		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
+		Column{Name: "capacity", Unit: Bytes}, Column{Name: "context", Unit: Bytes, Place: DataOnly},
+		Column{Name: "peak_used", Heading: "peak used", Unit: Bytes}, Column{Name: "sms", Heading: "SMs"},
+		Column{Name: "warps_per_sm", Place: DataOnly}, Column{Name: "blocks_per_sm", Place: DataOnly},
+		Column{Name: "sm_clock_start", Heading: "SM clock at start", Unit: Hertz},
+		Column{Name: "sm_clock_end", Heading: "at end", Unit: Hertz},
+		Column{Name: "throttle_start", Place: DataOnly}, Column{Name: "throttle_end", Heading: "throttle at end"},
+		Column{Name: "utilization_mean", Heading: "mean util", Unit: Ratio},
+		Column{Name: "utilization_peak", Heading: "peak util", Unit: Ratio},
+		Column{Name: "refresh", Unit: Seconds}, Column{Name: "resident_mean", Heading: "kernel resident", Unit: Ratio},
+	)}
+	for _, d := range devices {
+		t.Add(r.ID, r.Mode, d.Index, d.Name, d.UUID, d.MemoryBytes, d.UsedAtStartBytes, d.CapacityBytes, d.ContextBytes,
+			d.PeakUsedBytes, d.SMs, d.WarpsPerSM, d.BlocksPerSM, d.SMClockStartHz, d.SMClockEndHz,
+			d.ThrottleStart, d.ThrottleEnd, d.UtilizationMean, d.UtilizationPeak, d.RefreshS, d.ResidentMean)
+	}
+	return t
+}
+
+// EventTable has a row for each event, in the order of their arrival.
+func EventTable(r results.Run, events []results.Event) *Table {
+	t := &Table{Title: about("events of run", r), Columns: ofRun(
+		Column{Name: "at", Unit: Seconds}, Column{Name: "kind"}, Column{Name: "job_index", Heading: "job"},
+		Column{Name: "device_index", Heading: "device"}, Column{Name: "detail"},
+	)}
+	for _, e := range events {
+		t.Add(r.ID, r.Mode, e.AtS, e.Kind, e.Job, e.Device, e.Detail)
+	}
+	return t
+}

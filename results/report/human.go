@@ -1,0 +1,94 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const unknown = "-"
+
+// Human rounds a number in a base unit for a reader: 0.0123 s is "12.3 ms".
+func Human(v float64, u Unit) string {
+	if math.IsNaN(v) {
+		return unknown
+	}
+	switch u {
+	case Seconds:
+		switch a := math.Abs(v); {
+		case a == 0:
+			return "0 s"
+		case a < 1e-3:
+			return three(v*1e6) + " us"
+		case a < 1:
+			return three(v*1e3) + " ms"
+		case a < 100:
+			return fmt.Sprintf("%.2f s", v)
+		default:
+			return fmt.Sprintf("%.1f s", v)
+		}
+	case Bytes:
+		units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+		i := 0
+		for math.Abs(v) >= 1024 && i+1 < len(units) {
+			v /= 1024
+			i++
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[i]
+	case Hertz:
+		if math.Abs(v) >= 1e9 {
+			return fmt.Sprintf("%.2f GHz", v/1e9)
+		}
+		return fmt.Sprintf("%.0f MHz", v/1e6)
+	case JobsPerSecond:
+		return fmt.Sprintf("%.4g jobs/s", v)
+	case Ratio:
+		return fmt.Sprintf("%.1f %%", v*100)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+// three gives three significant digits of numbers between 1 and 1000.
+func three(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// humanCell is a cell in table and markdown.
+func humanCell(v any, u Unit) string {
+	switch v := v.(type) {
+	case nil:
+		return unknown
+	case int64:
+		if u == None {
+			return strconv.FormatInt(v, 10)
+		}
+		return Human(float64(v), u)
+	case float64:
+		return Human(v, u)
+	case string:
+		return oneLine(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// oneLine makes text of jobs and files safe to show: what a terminal would act
+// on becomes a replacement character.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}

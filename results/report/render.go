@@ -1,0 +1,278 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Format is one of the values of --format.
+type Format string
+
+const (
+	Text     Format = "table"
+	CSV      Format = "csv"
+	JSON     Format = "json"
+	Markdown Format = "markdown"
+)
+
+// Formats lists the values of --format.
+func Formats() []Format { return []Format{Text, CSV, JSON, Markdown} }
+
+// ParseFormat checks a value of --format.
+func ParseFormat(s string) (Format, error) {
+	for _, f := range Formats() {
+		if string(f) == s {
+			return f, nil
+		}
+	}
+	return "", fmt.Errorf("format %q: want table, csv, json or markdown", s)
+}
+
+// Options are what the caller knows of where the output goes.
+type Options struct {
+	// Color makes the format table use colours. The caller decides, from
+	// NO_COLOR and from whether the output is a terminal.
+	Color bool
+}
+
+// Render writes the table. csv and json hold full-precision numbers in base
+// units, which their headers name; table and markdown round them and name the
+// unit in the cell. An unknown value is "-" in table and markdown, empty in
+// csv and null in json.
+func (t *Table) Render(w io.Writer, f Format, o Options) error {
+	var out []byte
+	var err error
+	switch f {
+	case Text:
+		out = t.text(o)
+	case Markdown:
+		out = t.markdown()
+	case CSV:
+		out, err = t.csv()
+	case JSON:
+		out = t.json()
+	default:
+		_, err = ParseFormat(string(f))
+	}
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	if err != nil {
+		return fmt.Errorf("write %q as %s: %w", t.Title, f, err)
+	}
+	return nil
+}
+
+const (
+	bold  = "\x1b[1m"
+	red   = "\x1b[31m"
+	green = "\x1b[32m"
+	reset = "\x1b[0m"
+)
+
+func (t *Table) text(o Options) []byte {
+	paint := func(c Column, s string) string {
+		switch {
+		case !o.Color || c.Name != "outcome" || s == unknown:
+			return s
+		case s == "ok":
+			return green + s + reset
+		}
+		return red + s + reset
+	}
+	var out bytes.Buffer
+	title := oneLine(t.Title)
+	if o.Color {
+		title = bold + title + reset
+	}
+	fmt.Fprintln(&out, title)
+	fmt.Fprintln(&out)
+	fmt.Fprintln(&out, t.writer(!t.Sheet, paint).Render())
+	for i, n := range t.Notes {
+		if i == 0 {
+			fmt.Fprintln(&out)
+		}
+		fmt.Fprintln(&out, oneLine(n.Text))
+		for _, line := range lines(n.Block) {
+			fmt.Fprintln(&out, strings.TrimRight("  | "+line, " "))
+		}
+	}
+	return out.Bytes()
+}
+
+func (t *Table) markdown() []byte {
+	// go-pretty escapes the bars, but not what could undo its escapes.
+	literal := strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", "&lt;").Replace
+	table := t.writer(true, func(_ Column, s string) string { return literal(s) })
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "### %s\n\n%s\n", literal(oneLine(t.Title)), table.RenderMarkdown())
+	for _, n := range t.Notes {
+		fmt.Fprintf(&out, "\n%s\n", literal(oneLine(n.Text)))
+		for i, line := range lines(n.Block) {
+			if i == 0 {
+				fmt.Fprintln(&out)
+			}
+			fmt.Fprintln(&out, strings.TrimRight("    "+line, " "))
+		}
+	}
+	return out.Bytes()
+}
+
+func lines(block string) []string {
+	if block = strings.TrimRight(block, "\r\n"); block == "" {
+		return nil
+	}
+	var out []string
+	for _, line := range strings.Split(block, "\n") {
+		out = append(out, oneLine(strings.TrimSuffix(line, "\r")))
+	}
+	return out
+}
+
+// writer fills a go-pretty table with the rounded cells, each through paint.
+func (t *Table) writer(header bool, paint func(Column, string) string) table.Writer {
+	columns, rows := t.in(TextOnly)
+	w := table.NewWriter()
+	style := table.StyleDefault
+	style.Format.Header = text.FormatDefault
+	style.Options = table.Options{SeparateHeader: true}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	w.SetStyle(style)
+	w.SuppressTrailingSpaces()
+	show := func(row, column int) string {
+		c := columns[column]
+		return paint(c, humanCell(rows[row][column], c.Unit))
+	}
+	if t.Sheet {
+		if header {
+			w.AppendHeader(table.Row{"field", "value"})
+		}
+		for r := range rows {
+			for c := range columns {
+				w.AppendRow(table.Row{columns[c].heading(), show(r, c)})
+			}
+		}
+		return w
+	}
+	headings := make(table.Row, len(columns))
+	configs := make([]table.ColumnConfig, len(columns))
+	for c := range columns {
+		headings[c] = columns[c].heading()
+		configs[c] = table.ColumnConfig{Number: c + 1}
+		if columns[c].Unit != None || numeric(rows, c) {
+			configs[c].Align, configs[c].AlignHeader = text.AlignRight, text.AlignRight
+		}
+	}
+	if header {
+		w.AppendHeader(headings)
+	}
+	w.SetColumnConfigs(configs)
+	for r := range rows {
+		row := make(table.Row, len(columns))
+		for c := range columns {
+			row[c] = show(r, c)
+		}
+		w.AppendRow(row)
+	}
+	return w
+}
+
+// numeric reports whether a column has numbers and nothing else.
+func numeric(rows [][]any, column int) bool {
+	numbers := false
+	for _, row := range rows {
+		switch row[column].(type) {
+		case int64, float64:
+			numbers = true
+		case nil:
+		default:
+			return false
+		}
+	}
+	return numbers
+}
+
+func (t *Table) csv() ([]byte, error) {
+	columns, rows := t.in(DataOnly)
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	record := make([]string, len(columns))
+	for i, c := range columns {
+		record[i] = c.Header()
+	}
+	if err := w.Write(record); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		for i, v := range row {
+			record[i] = dataText(v)
+		}
+		if err := w.Write(record); err != nil {
+			return nil, err
+		}
+	}
+	w.Flush()
+	return out.Bytes(), w.Error()
+}
+
+// dataText is a cell in csv.
+func dataText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	if s := string(dataJSON(v)); s != "null" {
+		return s
+	}
+	return ""
+}
+
+// dataJSON is a cell in json; numbers that JSON does not know are null.
+func dataJSON(v any) []byte {
+	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return []byte("null")
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // cells are of types that always encode
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+// json is an object with a title and rows, each an object whose keys are in
+// the order of the columns.
+func (t *Table) json() []byte {
+	columns, rows := t.in(DataOnly)
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "{\n  \"title\": %s,\n  \"rows\": [", dataJSON(t.Title))
+	for r, row := range rows {
+		if r > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString("\n    {")
+		for i, v := range row {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			fmt.Fprintf(&out, "\n      %s: %s", dataJSON(columns[i].Header()), dataJSON(v))
+		}
+		out.WriteString("\n    }")
+	}
+	if len(rows) > 0 {
+		out.WriteString("\n  ")
+	}
+	out.WriteString("]\n}\n")
+	return out.Bytes()
+}

@@ -1,0 +1,236 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func ptr[T any](v T) *T { return &v }
+
+func liveRun() results.Run {
+	return results.Run{
+		ID: 3, Mix: "W7", MixSource: "catalog", Scheduler: "case-alg3", Parameters: "age=32,queue=largest-first",
+		Node: "local", Mode: results.Live, Suite: "builtin", Seed: 1<<64 - 1, Workers: 6,
+		StartedAt: ptr(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), Status: results.Complete, Jobs: 4,
+		Metrics: results.Metrics{
+			OK: 2, OOM: 1, Crashed: 2, MakespanS: ptr(123.456789), ThroughputJobsPerS: ptr(2 / 123.456789),
+			AttemptedJobsPerS: ptr(4 / 123.456789), TurnaroundMeanS: ptr(61.72), TurnaroundP95S: ptr(120.5),
+			WaitMeanS: ptr(0.0123456), UtilizationMean: ptr(0.4567), UtilizationPeak: ptr(1.0),
+		},
+		Sampler: results.Sampler{PeriodS: ptr(0.001), Samples: ptr(int64(123400)), MissedDeadlines: ptr(int64(56)),
+			LongestGapS: ptr(0.0042), CPUS: ptr(0.9), Errors: ptr(int64(0))},
+	}
+}
+
+func simRun() results.Run {
+	return results.Run{
+		ID: 4, Mix: "W1", MixSource: "catalog", Scheduler: "sa", Node: "sim:2xV100", Mode: results.Simulated,
+		Suite: "builtin", Repetition: 1, Seed: 7, Status: results.Interrupted, Jobs: 4,
+		Metrics: results.Metrics{OK: 3, Cancelled: 1, MakespanS: ptr(40.0), ThroughputJobsPerS: ptr(0.075),
+			AttemptedJobsPerS: ptr(0.1), TurnaroundMeanS: ptr(20.0), TurnaroundP95S: ptr(38.0), WaitMeanS: ptr(0.0),
+			UtilizationMean: ptr(0.25), UtilizationPeak: ptr(0.5), KernelUtilizationMean: ptr(0.2)},
+	}
+}
+
+func someDevices(name string, n int) []results.Device {
+	var out []results.Device
+	for i := range n {
+		out = append(out, results.Device{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Name: name, MemoryBytes: 16 << 30,
+			CapacityBytes: 15 << 30, SMs: 80, SMClockStartHz: ptr(int64(1380e6)), PeakUsedBytes: ptr(int64(9 << 30)),
+			UtilizationMean: ptr(0.25), UtilizationPeak: ptr(0.5), RefreshS: ptr(0.2)})
+	}
+	return out
+}
+
+func someJobs() []results.Job {
+	return []results.Job{
+		{Index: 0, Name: "backprop", Command: "backprop 8388608", Class: "large", FootprintBytes: ptr(int64(5 << 30)),
+			Device: ptr(1), StartS: ptr(0.01), EndS: ptr(123.456789), WaitS: ptr(0.000012), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
+		{Index: 1, Name: "lud", Command: `lud -s "a|b"`, FootprintBytes: ptr(int64(9<<30 + 1<<29)), Device: ptr(0), StartS: ptr(0.01),
+			EndS: ptr(2.5), WaitS: ptr(0.0), Outcome: ptr(results.OOM), ExitStatus: ptr(0),
+			Detail: "cudaMalloc of 9 GiB failed | after 1.2 s", StderrTail: "line one\n\x1b[31mline, \"two\"\x1b[0m\n"},
+		{Index: 2, Name: "srad", Command: "srad", Device: ptr(0), StartS: ptr(1.0), EndS: ptr(60.0), WaitS: ptr(1.0),
+			Outcome: ptr(results.Crash), Signal: ptr("SIGSEGV")},
+		{Index: 3, Name: "waits", Command: "waits"},
+	}
+}
+
+func views() map[string]*Table {
+	live, sim := liveRun(), simRun()
+	tasks := []results.Task{
+		{Job: 0, Bytes: 5 << 30, HeapBytes: 8 << 20, Blocks: 1 << 20, ThreadsPerBlock: 256, Device: ptr(1), SubmitS: 0.5,
+			GrantS: ptr(0.500012), ReleaseS: ptr(100.0), Passed: 2},
+		{Job: 1, Bytes: 99 << 30, Blocks: 1, ThreadsPerBlock: 32, SubmitS: 0.5, Refusal: ptr("needs 99 GiB, devices have 15 GiB")},
+	}
+	events := []results.Event{
+		{AtS: 2.4, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "cudaMalloc of 9 GiB"}, {AtS: 3, Kind: "interrupted"},
+	}
+	return map[string]*Table{
+		"summary":     RunSummary(live, someJobs(), someDevices("Tesla V100", 2), "/tmp/caserun.db"),
+		"summary_sim": RunSummary(sim, nil, someDevices("Tesla V100", 2), "/tmp/caserun.db"),
+		"list":        RunList([]results.Run{live, sim, {ID: 5, Mix: "W2", Scheduler: "cg", Node: "local", Mode: results.Live, Status: results.Running, Jobs: 9}}),
+		"jobs":        JobTable(live, someJobs()),
+		"jobs_sim":    JobTable(sim, someJobs()[:1]),
+		"tasks":       TaskTable(live, tasks),
+		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
+		"events":      EventTable(live, events),
+	}
+}
+
+func render(t *testing.T, table *Table, f Format, o Options) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := table.Render(&out, f, o); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestGolden(t *testing.T) {
+	endings := map[Format]string{Text: "txt", CSV: "csv", JSON: "json", Markdown: "md"}
+	for name, table := range views() {
+		for _, f := range Formats() {
+			got := render(t, table, f, Options{})
+			path := filepath.Join("testdata", name+"."+endings[f])
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		}
+	}
+}
+
+func TestSimulatedNumbersSaySoInEveryFormat(t *testing.T) {
+	sim := simRun()
+	for name, table := range map[string]*Table{
+		"summary": RunSummary(sim, nil, nil, "x"), "list": RunList([]results.Run{sim}),
+		"jobs": JobTable(sim, someJobs()), "tasks": TaskTable(sim, []results.Task{{}}),
+		"devices": DeviceTable(sim, someDevices("x", 1)), "events": EventTable(sim, []results.Event{{}}),
+	} {
+		for _, f := range []Format{Text, Markdown} {
+			if first, _, _ := strings.Cut(render(t, table, f, Options{}), "\n"); !strings.Contains(first, "SIMULATED") {
+				t.Errorf("%s as %s: the title %q lacks SIMULATED", name, f, first)
+			}
+		}
+		records, err := csv.NewReader(strings.NewReader(render(t, table, CSV, Options{}))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var decoded struct{ Rows []map[string]any }
+		if err := json.Unmarshal([]byte(render(t, table, JSON, Options{})), &decoded); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range decoded.Rows {
+			if row["mode"] != "sim" {
+				t.Errorf("%s as json: mode is %v", name, row["mode"])
+			}
+			for c, header := range records[0] {
+				if _, ok := row[header]; !ok {
+					t.Errorf("%s: csv has column %s, json has not", name, header)
+				}
+				if header == "mode" && records[i+1][c] != "sim" {
+					t.Errorf("%s as csv: mode is %q", name, records[i+1][c])
+				}
+			}
+		}
+	}
+}
+
+func TestCells(t *testing.T) {
+	table := &Table{Title: "t", Columns: []Column{{Name: "n"}, {Name: "v", Unit: Seconds}}}
+	table.Add(1, (*float64)(nil))
+	table.Add(2, math.NaN())
+	table.Add(3, ptr(ptr(0.1)))
+	table.Add(4, uint64(1<<64-1))
+	table.Add(5, "esc \x1b[2J, \"q\"")
+	table.Add(6, "a\\|*b*<i>\n")
+	want := map[Format]string{
+		CSV: "n,v_s\n1,\n2,\n3,0.1\n4,18446744073709551615\n5,\"esc \x1b[2J, \"\"q\"\"\"\n6,\"a\\|*b*<i>\n\"\n",
+		Text: "t\n\nn                     v\n-------------------------\n1                     -\n2                     -\n" +
+			"3                100 ms\n4  18446744073709551615\n5         esc �[2J, \"q\"\n6            a\\|*b*<i>\n",
+		Markdown: "### t\n\n| n | v |\n| ---:| ---:|\n| 1 | - |\n| 2 | - |\n| 3 | 100 ms |\n| 4 | 18446744073709551615 |\n" +
+			"| 5 | esc �[2J, \"q\" |\n| 6 | a\\\\\\|\\*b\\*&lt;i>  |\n",
+	}
+	for f, w := range want {
+		if diff := cmp.Diff(w, render(t, table, f, Options{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", f, diff)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a row of the wrong length was taken")
+		}
+	}()
+	table.Add(1)
+}
+
+func TestColourOnlyWhenAsked(t *testing.T) {
+	table := JobTable(liveRun(), someJobs())
+	for _, f := range Formats() {
+		if out := render(t, table, f, Options{}); f != CSV && strings.Contains(out, "\x1b") {
+			t.Errorf("%s has an escape sequence", f)
+		}
+	}
+	coloured := render(t, table, Text, Options{Color: true})
+	if !strings.Contains(coloured, green+"ok"+reset) || !strings.Contains(coloured, red+"oom"+reset) {
+		t.Error("outcomes have no colour")
+	}
+	plain := strings.NewReplacer(bold, "", red, "", green, "", reset, "").Replace(coloured)
+	if diff := cmp.Diff(render(t, table, Text, Options{}), plain); diff != "" {
+		t.Errorf("colour changes the layout:\n%s", diff)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, f := range Formats() {
+		if got, err := ParseFormat(string(f)); err != nil || got != f {
+			t.Errorf("%s: %s, %v", f, got, err)
+		}
+	}
+	if _, err := ParseFormat("xml"); err == nil {
+		t.Error("xml was taken")
+	}
+	if err := (&Table{}).Render(&bytes.Buffer{}, "xml", Options{}); err == nil {
+		t.Error("xml was rendered")
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		unit Unit
+		want string
+	}{
+		{0, Seconds, "0 s"}, {1.19e-5, Seconds, "11.9 us"}, {0.0123456, Seconds, "12.3 ms"}, {1.5, Seconds, "1.50 s"},
+		{123.456, Seconds, "123.5 s"}, {0, Bytes, "0 B"}, {1536, Bytes, "1.5 KiB"}, {16 << 30, Bytes, "16 GiB"},
+		{1.98e9, Hertz, "1.98 GHz"}, {345e6, Hertz, "345 MHz"}, {0.1234567, JobsPerSecond, "0.1235 jobs/s"},
+		{0.4567, Ratio, "45.7 %"}, {math.NaN(), Ratio, "-"}, {2.5, None, "2.5"},
+	} {
+		if got := Human(c.v, c.unit); got != c.want {
+			t.Errorf("Human(%v, %v) = %q, want %q", c.v, c.unit, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+// Package report turns runs into tables, and tables into text, CSV, JSON and
+// Markdown. Everything that shows simulated numbers says so: text and Markdown
+// in the title, CSV and JSON in a column mode.
+package report
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Unit is the base unit of a column's numbers.
+type Unit int
+
+const (
+	None Unit = iota
+	Seconds
+	Bytes
+	Hertz
+	JobsPerSecond
+	Ratio // a fraction, shown as a percentage
+)
+
+var suffixes = map[Unit]string{Seconds: "_s", Bytes: "_bytes", Hertz: "_hz", JobsPerSecond: "_jobs_per_s"}
+
+// Place says which formats show a column.
+type Place int
+
+const (
+	Everywhere Place = iota
+	DataOnly         // csv and json
+	TextOnly         // table and markdown
+)
+
+// Column describes one column. Name with its unit's suffix is the header in
+// csv and json, which is the store's column name where it has one; Heading is
+// the one in table and markdown, by default Name with spaces.
+type Column struct {
+	Name    string
+	Heading string
+	Unit    Unit
+	Place   Place
+}
+
+// Header is the column's name in csv and json, unit included.
+func (c Column) Header() string { return c.Name + suffixes[c.Unit] }
+
+func (c Column) heading() string {
+	if c.Heading != "" {
+		return c.Heading
+	}
+	return strings.ReplaceAll(c.Name, "_", " ")
+}
+
+// Note is a remark below a table in table and markdown; csv and json carry in
+// columns whatever notes say. Block is text to be shown as it is, such as the
+// end of a job's stderr.
+type Note struct {
+	Text  string
+	Block string
+}
+
+// Table is what the renderers know of a table. Cells are nil, string, bool,
+// int64, float64; Add makes them so.
+type Table struct {
+	Title   string
+	Columns []Column
+	Rows    [][]any
+	Notes   []Note
+	// Sheet shows each row as a list of fields, for tables of one wide row.
+	Sheet bool
+}
+
+// Add appends a row with one value per column. It follows pointers, nil being
+// unknown. A value that is no cell is a fault of the caller, and panics.
+func (t *Table) Add(values ...any) {
+	if len(values) != len(t.Columns) {
+		panic(fmt.Sprintf("report: table %q: %d values for %d columns", t.Title, len(values), len(t.Columns)))
+	}
+	row := make([]any, len(values))
+	for i, v := range values {
+		row[i] = cell(v)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+func cell(value any) any {
+	if value == nil {
+		return nil
+	}
+	if at, ok := value.(time.Time); ok {
+		return at.UTC().Format(time.RFC3339)
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return cell(v.Elem().Interface())
+	case reflect.String:
+		return v.String()
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return v.Int()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if u := v.Uint(); u>>63 == 0 {
+			return int64(u)
+		}
+		return fmt.Sprint(value)
+	case reflect.Float32, reflect.Float64:
+		return v.Float()
+	}
+	panic(fmt.Sprintf("report: %T is no cell", value))
+}
+
+// in gives the columns, and the cells of each row, that one kind of format
+// shows.
+func (t *Table) in(place Place) (columns []Column, rows [][]any) {
+	rows = make([][]any, len(t.Rows))
+	for i, c := range t.Columns {
+		if c.Place != Everywhere && c.Place != place {
+			continue
+		}
+		columns = append(columns, c)
+		for r := range t.Rows {
+			rows[r] = append(rows[r], t.Rows[r][i])
+		}
+	}
+	return columns, rows
+}

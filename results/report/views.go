@@ -1,0 +1,187 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+)
+
+// about is "run 3: W7 under sa", marked where the numbers are modelled.
+func about(what string, r results.Run) string {
+	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, r.Scheduler)
+	if r.Mode == results.Simulated {
+		return "SIMULATED " + title + " on " + r.Node
+	}
+	return title
+}
+
+// ofRun are the columns that say in csv and json which run a row is of.
+func ofRun(columns ...Column) []Column {
+	return append([]Column{{Name: "run_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}}, columns...)
+}
+
+// RunSummary is what a run ends with.
+func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
+	m, s := r.Metrics, r.Sampler
+	ok, oom, crashed, others, cancelled := counts(r)
+	t := &Table{Title: about("run", r), Sheet: true}
+	var values []any
+	field := func(c Column, v any) {
+		t.Columns, values = append(t.Columns, c), append(values, v)
+	}
+	field(Column{Name: "run_id", Heading: "run"}, r.ID)
+	field(Column{Name: "mix"}, r.Mix)
+	field(Column{Name: "mix_source", Place: DataOnly}, r.MixSource)
+	field(Column{Name: "scheduler"}, r.Scheduler)
+	field(Column{Name: "parameters"}, r.Parameters)
+	field(Column{Name: "node"}, r.Node)
+	field(Column{Name: "mode"}, r.Mode)
+	field(Column{Name: "devices"}, deviceNames(devices))
+	field(Column{Name: "suite", Place: DataOnly}, r.Suite)
+	field(Column{Name: "repetition", Place: DataOnly}, r.Repetition)
+	field(Column{Name: "seed", Place: DataOnly}, fmt.Sprint(r.Seed))
+	field(Column{Name: "workers", Place: DataOnly}, r.Workers)
+	field(Column{Name: "started_at", Place: DataOnly}, r.StartedAt)
+	field(Column{Name: "status"}, r.Status)
+	field(Column{Name: "jobs"}, r.Jobs)
+	field(Column{Name: "jobs_ok", Heading: "  ok"}, ok)
+	field(Column{Name: "jobs_oom", Heading: "  out of memory"}, oom)
+	field(Column{Name: "jobs_crashed", Place: DataOnly}, crashed)
+	field(Column{Name: "others", Heading: "  otherwise crashed", Place: TextOnly}, others)
+	field(Column{Name: "jobs_cancelled", Heading: "  cancelled"}, cancelled)
+	field(Column{Name: "makespan", Unit: Seconds}, m.MakespanS)
+	field(Column{Name: "throughput", Unit: JobsPerSecond}, m.ThroughputJobsPerS)
+	field(Column{Name: "attempted_throughput", Unit: JobsPerSecond, Place: DataOnly}, m.AttemptedJobsPerS)
+	field(Column{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds}, m.TurnaroundMeanS)
+	field(Column{Name: "turnaround_p95", Heading: "p95 turnaround", Unit: Seconds}, m.TurnaroundP95S)
+	field(Column{Name: "wait_mean", Heading: "mean wait", Unit: Seconds}, m.WaitMeanS)
+	field(Column{Name: "utilization_mean", Heading: "mean utilization", Unit: Ratio}, m.UtilizationMean)
+	field(Column{Name: "utilization_peak", Heading: "peak utilization", Unit: Ratio}, m.UtilizationPeak)
+	field(Column{Name: "kernel_utilization_mean", Heading: "kernel resident", Unit: Ratio}, m.KernelUtilizationMean)
+	if r.Mode == results.Live {
+		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(s, m.MakespanS))
+	}
+	field(Column{Name: "sampler_period", Unit: Seconds, Place: DataOnly}, s.PeriodS)
+	field(Column{Name: "sampler_samples", Place: DataOnly}, s.Samples)
+	field(Column{Name: "sampler_missed_deadlines", Place: DataOnly}, s.MissedDeadlines)
+	field(Column{Name: "sampler_longest_gap", Unit: Seconds, Place: DataOnly}, s.LongestGapS)
+	field(Column{Name: "sampler_cpu", Unit: Seconds, Place: DataOnly}, s.CPUS)
+	field(Column{Name: "sampler_errors", Place: DataOnly}, s.Errors)
+	field(Column{Name: "sampler_first_error", Place: DataOnly}, s.FirstError)
+	field(Column{Name: "store"}, dbPath)
+	t.Add(values...)
+
+	if r.Mode == results.Simulated {
+		t.Notes = append(t.Notes, Note{Text: "SIMULATED: these figures come from a model of the node, not from devices."})
+	}
+	if r.Status == results.Interrupted {
+		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
+	}
+	t.Notes = append(t.Notes, failures(jobs, false)...)
+	return t
+}
+
+// counts are unknown while the run is under way.
+func counts(r results.Run) (ok, oom, crashed, others, cancelled any) {
+	if r.Status == results.Running {
+		return nil, nil, nil, nil, nil
+	}
+	m := r.Metrics
+	return m.OK, m.OOM, m.Crashed, m.Crashed - m.OOM, m.Cancelled
+}
+
+// deviceNames is "4 x Tesla V100 (16 GiB)", by kind in bus order.
+func deviceNames(devices []results.Device) any {
+	var kinds []string
+	number := map[string]int{}
+	for _, d := range devices {
+		kind := fmt.Sprintf("%s (%s)", d.Name, Human(float64(d.MemoryBytes), Bytes))
+		if number[kind]++; number[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d x %s", number[kind], kind)
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// samplerLine tells how far to trust the utilization beside it.
+func samplerLine(s results.Sampler, makespan *float64) any {
+	if s.Samples == nil {
+		return nil
+	}
+	parts := []string{fmt.Sprintf("%d samples", *s.Samples)}
+	if s.PeriodS != nil {
+		parts = append(parts, "every "+Human(*s.PeriodS, Seconds))
+	}
+	if s.MissedDeadlines != nil {
+		parts = append(parts, fmt.Sprintf("%d deadlines missed", *s.MissedDeadlines))
+	}
+	if s.LongestGapS != nil {
+		parts = append(parts, "longest gap "+Human(*s.LongestGapS, Seconds))
+	}
+	if s.CPUS != nil && makespan != nil && *makespan > 0 {
+		parts = append(parts, Human(*s.CPUS / *makespan, Ratio)+" of a core")
+	}
+	if s.Errors != nil && *s.Errors > 0 {
+		text := fmt.Sprintf("%d errors", *s.Errors)
+		if s.FirstError != nil {
+			text += " (first: " + *s.FirstError + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// failures has a note for each job that ended otherwise than ok.
+func failures(jobs []results.Job, tails bool) []Note {
+	var notes []Note
+	for _, j := range jobs {
+		if j.Outcome == nil || *j.Outcome == results.OK {
+			continue
+		}
+		n := Note{Text: fmt.Sprintf("job %d (%s): %s", j.Index, j.Name, *j.Outcome)}
+		if j.Detail != "" {
+			n.Text += ": " + j.Detail
+		}
+		if tails {
+			n.Block = j.StderrTail
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}
+
+// RunList has a row for each run.
+func RunList(runs []results.Run) *Table {
+	t := &Table{Title: "runs", Columns: []Column{
+		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started"}, {Name: "mix"},
+		{Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode"},
+		{Name: "repetition", Heading: "rep"}, {Name: "status"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
+		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
+		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
+		{Name: "makespan", Unit: Seconds}, {Name: "throughput", Unit: JobsPerSecond},
+		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds},
+		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds},
+		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio},
+		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
+	}}
+	simulated := func(r results.Run) bool { return r.Mode == results.Simulated }
+	if slices.ContainsFunc(runs, simulated) {
+		t.Title = "runs (those of mode sim are SIMULATED)"
+	}
+	for _, r := range runs {
+		m := r.Metrics
+		ok, oom, crashed, others, cancelled := counts(r)
+		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Repetition, r.Status, r.Jobs,
+			ok, oom, crashed, others, cancelled, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
+			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak)
+	}
+	return t
+}

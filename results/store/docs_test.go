@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+)
+
+func document(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/store.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// section is the text under one heading.
+func section(text, heading string) string {
+	_, rest, _ := strings.Cut(text, "\n## "+heading+"\n")
+	body, _, _ := strings.Cut(rest, "\n## ")
+	return body
+}
+
+var firstCell = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|")
+
+func words(section string) []string {
+	var out []string
+	for _, m := range firstCell.FindAllStringSubmatch(section, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+func TestDocumentHasTheSchema(t *testing.T) {
+	s := openTemp(t)
+	tables, err := s.Tables(context.Background())
+	if err != nil || len(tables) != 7 {
+		t.Fatalf("%d tables (%v), want 7", len(tables), err)
+	}
+	text := document(t)
+	for _, table := range tables {
+		var columns []string
+		for _, c := range table.Columns {
+			columns = append(columns, c.Name)
+		}
+		if documented := words(section(text, table.Name)); !slices.Equal(documented, columns) {
+			t.Errorf("table %s has columns\n%v\nand docs/store.md\n%v", table.Name, columns, documented)
+		}
+	}
+}
+
+func TestDocumentDefinesTheWords(t *testing.T) {
+	text := document(t)
+	outcomes := []string{}
+	for _, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.Collateral, results.Refused,
+		results.Crash, results.Timeout, results.Wrong, results.Cancelled} {
+		outcomes = append(outcomes, string(o))
+	}
+	if documented := words(section(text, "Outcomes")); !slices.Equal(documented, outcomes) {
+		t.Errorf("documented outcomes %v, want %v", documented, outcomes)
+	}
+	for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity,
+		results.SeriesGPUDriver, results.SeriesGPM, results.SeriesResident, results.SeriesSimulated} {
+		if !strings.Contains(section(text, "utilization"), "`"+string(series)+"`:") {
+			t.Errorf("series %s is not documented", series)
+		}
+	}
+	for _, status := range []results.Status{results.Running, results.Complete, results.Interrupted} {
+		if !strings.Contains(section(text, "run"), "`"+string(status)+"`:") {
+			t.Errorf("status %s is not documented", status)
+		}
+	}
+}
+
+func TestDocumentedQueriesFindRows(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	r := fullRows(found)
+	r.Jobs[1].ExitStatus = ptr(0)
+	record(t, s, run, r)
+	run.Scheduler = "sa"
+	record(t, s, run, r)
+	blocks := strings.Split(document(t), "```sql\n")[1:]
+	if len(blocks) < 5 {
+		t.Fatalf("%d queries in the document", len(blocks))
+	}
+	for _, block := range blocks {
+		query, _, _ := strings.Cut(block, "```")
+		rows, err := s.read.Query(query)
+		if err != nil {
+			t.Errorf("%v in\n%s", err, query)
+			continue
+		}
+		if !rows.Next() {
+			t.Errorf("no rows (%v) from\n%s", rows.Err(), query)
+		}
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// ErrFull is wrapped by every error that means that the store's file could not
+// grow. Rows committed before it are safe.
+var ErrFull = errors.New("no space left for the store")
+
+// ErrNoRun is wrapped when a run that was asked for is not in the store.
+var ErrNoRun = errors.New("no such run")
+
+// explain names the file and, where SQLite's code tells it, the remedy.
+func explain(path, operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var s sqlite3.Error
+	if errors.As(err, &s) {
+		switch {
+		case s.Code == sqlite3.ErrFull, s.SystemErrno == syscall.ENOSPC,
+			s.SystemErrno == syscall.EDQUOT, s.SystemErrno == syscall.EFBIG:
+			return fmt.Errorf("store %s: %s: %w: free space on its file system or choose another with --db: %w",
+				path, operation, ErrFull, err)
+		case s.Code == sqlite3.ErrNotADB:
+			return fmt.Errorf("store %s: %s: the file is not a SQLite database: choose another with --db: %w",
+				path, operation, err)
+		case s.Code == sqlite3.ErrCorrupt:
+			return fmt.Errorf("store %s: %s: the file is damaged: restore a copy, or recover its rows with `sqlite3 %s .recover`: %w",
+				path, operation, path, err)
+		case s.Code == sqlite3.ErrBusy:
+			return fmt.Errorf("store %s: %s: another program has held the file's write lock for over %v: %w",
+				path, operation, lockPatience, err)
+		case s.Code == sqlite3.ErrReadonly, s.Code == sqlite3.ErrPerm, s.Code == sqlite3.ErrCantOpen:
+			return fmt.Errorf("store %s: %s: the file or its directory cannot be written: choose another with --db: %w",
+				path, operation, err)
+		}
+	}
+	return fmt.Errorf("store %s: %s: %w", path, operation, err)
+}
+
+// ofRow reports whether an error concerns one row and leaves the transaction
+// that it occurred in usable.
+func ofRow(err error) bool {
+	var s sqlite3.Error
+	if !errors.As(err, &s) {
+		return true // database/sql refused to convert an argument
+	}
+	switch s.Code {
+	case sqlite3.ErrConstraint, sqlite3.ErrMismatch, sqlite3.ErrTooBig, sqlite3.ErrRange:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,253 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// migrations are the numbered SQL files by name.
+func migrations() fs.FS {
+	sub, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the directory is embedded above
+	}
+	return sub
+}
+
+const (
+	applicationID = 1128354629 // set by the first migration: "CASE"
+	versionTable  = "goose_db_version"
+	lockPatience  = 30 * time.Second
+	readers       = 4
+)
+
+// connector opens connections that all have the settings that a store needs;
+// SQLite keeps foreign_keys and busy_timeout per connection.
+type connector struct {
+	dsn     string
+	pragmas []string
+}
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.Driver().Open(c.dsn) }
+
+func (c connector) Driver() driver.Driver {
+	return &sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
+		for _, p := range c.pragmas {
+			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
+				return fmt.Errorf("pragma %s: %w", p, err)
+			}
+		}
+		return nil
+	}}
+}
+
+func connect(path, query string, connections int, pragmas ...string) *sql.DB {
+	pragmas = append([]string{
+		"foreign_keys = ON",
+		fmt.Sprintf("busy_timeout = %d", lockPatience.Milliseconds()),
+	}, pragmas...)
+	file := url.URL{Scheme: "file", Path: path, RawQuery: query}
+	db := sql.OpenDB(connector{dsn: file.String(), pragmas: pragmas})
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db
+}
+
+// Open opens the store at path for writing and reading. It creates the file
+// where there is none and brings an older schema up to date. The caller must
+// Close it.
+func Open(path string) (*Store, error) { return open(path) }
+
+// open takes further pragmas for the writing connection, which tests use to
+// make a disk small.
+func open(path string, pragmas ...string) (_ *Store, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, err)
+	}
+	if err := writable(path); err != nil {
+		return nil, err
+	}
+	// NORMAL: a killed program loses nothing that was committed; a power cut
+	// may lose the last commits, and damages nothing.
+	write := connect(path, "_txlock=immediate", 1,
+		append([]string{"journal_mode = WAL", "synchronous = NORMAL"}, pragmas...)...)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, write.Close())
+		}
+	}()
+	ctx := context.Background()
+	if err := identify(ctx, path, write); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, path, write); err != nil {
+		return nil, err
+	}
+	return newStore(path, write, connect(path, "mode=ro", readers)), nil
+}
+
+// OpenReadOnly opens an existing store for reading. It never writes to the
+// file, also not to migrate it: a store with an older schema is an error that
+// says how to bring it up to date.
+func OpenReadOnly(path string) (_ *Store, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, err)
+	}
+	if _, err := regular(path); err != nil {
+		return nil, err
+	}
+	query := "mode=ro"
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) && syscall.Access(filepath.Dir(path), 2) != nil {
+		// Nobody can be writing, and SQLite could not create the shared
+		// memory file that reading a store in WAL mode takes.
+		query = "mode=ro&immutable=1"
+	}
+	read := connect(path, query, readers)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, read.Close())
+		}
+	}()
+	ctx := context.Background()
+	if err := identify(ctx, path, read); err != nil {
+		return nil, err
+	}
+	have, want, err := versions(ctx, path, read)
+	switch {
+	case err != nil:
+		return nil, err
+	case have == 0:
+		return nil, fmt.Errorf("store %s: the file holds no runs yet", path)
+	case have < want:
+		return nil, fmt.Errorf("store %s: schema version %d is older than this program's %d: run `caserun mix` or `caserun sweep` on it once to bring it up to date",
+			path, have, want)
+	}
+	return newStore(path, nil, read), nil
+}
+
+// regular reports whether a file exists at path; it is an error if what exists
+// is not a file. The file itself must not be opened here: closing any
+// descriptor of it would drop the locks that SQLite holds in this process.
+func regular(path string) (exists bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("store %s: %w", path, err)
+	case !info.Mode().IsRegular():
+		return true, fmt.Errorf("store %s: not a regular file (%s)", path, info.Mode().Type())
+	}
+	return true, nil
+}
+
+// writable checks what SQLite would report as "unable to open database file".
+func writable(path string) error {
+	dir := filepath.Dir(path)
+	exists, err := regular(path)
+	switch {
+	case exists && err != nil:
+		return err
+	case exists:
+		if err := syscall.Access(path, 2); err != nil {
+			return fmt.Errorf("store %s: the file cannot be written: choose another with --db: %w", path, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("store %s: its directory: %w", path, err)
+	case !info.IsDir():
+		return fmt.Errorf("store %s: %s is not a directory", path, dir)
+	}
+	if err := syscall.Access(dir, 2); err != nil {
+		return fmt.Errorf("store %s: directory %s cannot be written (SQLite keeps a journal beside the store): choose another place with --db: %w",
+			path, dir, err)
+	}
+	return nil
+}
+
+// identify refuses a database that another program made.
+func identify(ctx context.Context, path string, db *sql.DB) error {
+	var id, tables int
+	err := db.QueryRowContext(ctx, "SELECT application_id FROM pragma_application_id").Scan(&id)
+	if err == nil && id != applicationID {
+		err = db.QueryRowContext(ctx,
+			"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT IN (?, 'sqlite_sequence')",
+			versionTable).Scan(&tables)
+	}
+	if err != nil {
+		return explain(path, "open", err)
+	}
+	if tables > 0 {
+		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: choose another with --db", path)
+	}
+	return nil
+}
+
+// versions gives the schema version of the file and that of this program, and
+// refuses a file that is newer.
+func versions(ctx context.Context, path string, db *sql.DB) (have, want int64, err error) {
+	files, err := fs.Glob(migrations(), "*.sql")
+	if err != nil {
+		return 0, 0, fmt.Errorf("list migrations: %w", err)
+	}
+	for _, f := range files {
+		n, err := goose.NumericComponent(f)
+		if err != nil {
+			return 0, 0, fmt.Errorf("migration %s: %w", f, err)
+		}
+		want = max(want, n)
+	}
+	var exists bool
+	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = ?", versionTable).Scan(&exists)
+	if err == nil && exists {
+		err = db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&have)
+	}
+	if err != nil {
+		return 0, 0, explain(path, "read the schema version", err)
+	}
+	if have > want {
+		return 0, 0, fmt.Errorf("store %s: schema version %d is newer than this program's %d: use the newer caserun, or choose another file with --db",
+			path, have, want)
+	}
+	return have, want, nil
+}
+
+// migrate brings the schema up to date. Another process may do the same at the
+// same time: whoever loses the race finds the work done when it looks again.
+func migrate(ctx context.Context, path string, db *sql.DB) error {
+	const attempts = 5
+	for attempt := 1; ; attempt++ {
+		have, want, err := versions(ctx, path, db)
+		if err != nil || have == want {
+			return err
+		}
+		provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
+			goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+		if err != nil {
+			return fmt.Errorf("store %s: migrations: %w", path, err)
+		}
+		if _, err = provider.Up(ctx); err != nil && attempt == attempts {
+			return explain(path, fmt.Sprintf("migrate from schema version %d to %d", have, want), err)
+		}
+	}
+}

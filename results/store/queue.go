@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	queueLimit = 1_000_000 // rows; beyond it put blocks
+	batchLimit = 20_000    // rows in one transaction
+	linger     = 20 * time.Millisecond
+)
+
+// entry is one row to write, or a mark to close when what precedes it is.
+type entry struct {
+	writer  *Writer
+	table   string
+	args    func() []any
+	written chan struct{}
+}
+
+// queue hands entries from many goroutines to one.
+type queue struct {
+	limit int
+
+	mu      sync.Mutex
+	changed *sync.Cond // broadcast when entries leave or the queue closes
+	entries []entry
+	closed  bool
+
+	arrived chan struct{} // holds a token while entries wait
+	urgent  chan struct{} // holds a token while somebody waits for a commit
+}
+
+func newQueue(limit int) *queue {
+	q := &queue{limit: limit, arrived: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
+	q.changed = sync.NewCond(&q.mu)
+	return q
+}
+
+// put appends an entry. It blocks while the queue is at its limit and returns
+// false if the queue is closed. A nil queue is closed.
+func (q *queue) put(e entry) bool {
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.entries) >= q.limit && !q.closed && e.written == nil {
+		q.changed.Wait()
+	}
+	if q.closed {
+		return false
+	}
+	q.entries = append(q.entries, e)
+	token(q.arrived)
+	return true
+}
+
+// hurry makes the next commit happen without lingering.
+func (q *queue) hurry() { token(q.urgent) }
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+	token(q.arrived)
+	token(q.urgent)
+}
+
+// take removes up to limit entries; more is false when the queue is closed and
+// this was the last of it.
+func (q *queue) take(limit int) (batch []entry, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	batch = q.entries
+	if len(batch) > limit {
+		batch, q.entries = batch[:limit:limit], batch[limit:]
+		token(q.arrived)
+		token(q.urgent)
+	} else {
+		q.entries = nil
+	}
+	q.changed.Broadcast()
+	return batch, !q.closed || len(q.entries) > 0
+}
+
+func token(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// drain is the writing goroutine: it commits what is queued at once when the
+// last commit is a while ago, else a moment later, so that a steady trickle
+// of samples costs a bounded number of commits.
+func (s *Store) drain() {
+	defer close(s.done)
+	var last time.Time
+	for more := true; more; {
+		<-s.queue.arrived
+		if wait := linger - time.Since(last); wait > 0 {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-s.queue.urgent:
+			}
+			timer.Stop()
+		}
+		var batch []entry
+		batch, more = s.queue.take(batchLimit)
+		s.commit(batch)
+		last = time.Now()
+	}
+}
+
+// commit writes a batch in one transaction. An error that concerns one row
+// costs that row; any other costs the batch, and every Writer in it is told.
+func (s *Store) commit(batch []entry) {
+	rows := map[*Writer]int{}
+	for _, e := range batch {
+		if e.writer != nil {
+			rows[e.writer]++
+		}
+	}
+	if len(rows) > 0 {
+		refused, err := s.transact(batch)
+		for w, n := range rows {
+			if err != nil {
+				w.fail(n, explain(s.path, fmt.Sprintf("write rows of run %d", w.run), err))
+			}
+		}
+		for _, r := range refused {
+			if err == nil {
+				r.writer.fail(1, r.err)
+			}
+		}
+	}
+	for _, e := range batch {
+		if e.written != nil {
+			close(e.written)
+		}
+	}
+}
+
+type refusal struct {
+	writer *Writer
+	err    error
+}
+
+func (s *Store) transact(batch []entry) (refused []refusal, err error) {
+	ctx := context.Background()
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	statements := map[string]*sql.Stmt{}
+	for _, e := range batch {
+		if e.writer == nil {
+			continue
+		}
+		statement := statements[e.table]
+		if statement == nil {
+			// Closed by the end of the transaction.
+			if statement, err = tx.PrepareContext(ctx, upserts[e.table]); err != nil {
+				return nil, errors.Join(err, rollback(tx))
+			}
+			statements[e.table] = statement
+		}
+		if _, err := statement.ExecContext(ctx, e.args()...); err != nil {
+			err = fmt.Errorf("%s row: %w", e.table, err)
+			if !ofRow(err) {
+				return nil, errors.Join(err, rollback(tx))
+			}
+			refused = append(refused, refusal{e.writer,
+				explain(s.path, fmt.Sprintf("write rows of run %d", e.writer.run), err)})
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return nil, errors.Join(err, rollback(tx))
+	}
+	return refused, nil
+}
+
+// rollback ignores that SQLite rolls back by itself when a disk is full.
+func rollback(tx *sql.Tx) error {
+	_ = tx.Rollback()
+	return nil
+}
+
+var upserts = map[string]string{
+	devices.table:  upsertSQL(devices),
+	jobs.table:     upsertSQL(jobs),
+	tasks.table:    upsertSQL(tasks),
+	kernels.table:  upsertSQL(kernels),
+	segments.table: upsertSQL(segments),
+	events.table:   upsertSQL(events),
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Filter selects runs: a zero field selects all.
+type Filter struct {
+	IDs       []int64
+	Mix       string
+	Scheduler string
+	Node      string
+	Mode      results.Mode
+	Status    results.Status
+	Last      int // only the last so many of those selected
+}
+
+// where gives a condition on the table run.
+func (f Filter) where() (condition string, args []any) {
+	terms := []string{"true"}
+	term := func(sql string, arg any) {
+		terms, args = append(terms, sql), append(args, arg)
+	}
+	if len(f.IDs) > 0 {
+		// One argument, because SQLite limits their number.
+		term("id IN (SELECT value FROM json_each(?))", strings.ReplaceAll(fmt.Sprint(f.IDs), " ", ","))
+	}
+	if f.Mix != "" {
+		term("mix = ?", f.Mix)
+	}
+	if f.Scheduler != "" {
+		term("scheduler = ?", f.Scheduler)
+	}
+	if f.Node != "" {
+		term("node = ?", f.Node)
+	}
+	if f.Mode != "" {
+		term("mode = ?", f.Mode)
+	}
+	if f.Status != "" {
+		term("status = ?", f.Status)
+	}
+	condition = strings.Join(terms, " AND ")
+	if f.Last > 0 {
+		condition = "id IN (SELECT id FROM run WHERE " + condition + " ORDER BY id DESC LIMIT ?)"
+		args = append(args, f.Last)
+	}
+	return condition, args
+}
+
+// Runs returns the selected runs, oldest first.
+func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
+	condition, args := f.where()
+	query := fmt.Sprintf("SELECT id, %s FROM run WHERE %s ORDER BY id", strings.Join(runs.columns, ", "), condition)
+	return collect(ctx, s, "read runs", query, args, func(r *results.Run) []any {
+		_, values := runs.fields(r)
+		return append([]any{&r.ID}, values...)
+	})
+}
+
+// Run returns one run; the error wraps ErrNoRun where there is none.
+func (s *Store) Run(ctx context.Context, id int64) (results.Run, error) {
+	return s.one(ctx, Filter{IDs: []int64{id}}, fmt.Sprintf("run %d", id))
+}
+
+// Latest returns the run that began last; the error wraps ErrNoRun where the
+// filter selects none.
+func (s *Store) Latest(ctx context.Context, f Filter) (results.Run, error) {
+	f.Last = 1
+	return s.one(ctx, f, "latest run")
+}
+
+func (s *Store) one(ctx context.Context, f Filter, what string) (results.Run, error) {
+	found, err := s.Runs(ctx, f)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("store %s: %s: %w", s.path, what, ErrNoRun)
+	}
+	if err != nil {
+		return results.Run{}, err
+	}
+	return found[0], nil
+}
+
+// Jobs returns a run's jobs in the order of the mix.
+func (s *Store) Jobs(ctx context.Context, run int64) ([]results.Job, error) {
+	return list(ctx, s, jobs, run)
+}
+
+// Tasks returns a run's tasks by job and sequence.
+func (s *Store) Tasks(ctx context.Context, run int64) ([]results.Task, error) {
+	return list(ctx, s, tasks, run)
+}
+
+// Devices returns a run's devices in bus order.
+func (s *Store) Devices(ctx context.Context, run int64) ([]results.Device, error) {
+	return list(ctx, s, devices, run)
+}
+
+// Segments returns a run's utilization by device, series and time.
+func (s *Store) Segments(ctx context.Context, run int64) ([]results.Segment, error) {
+	return list(ctx, s, segments, run)
+}
+
+// Kernels returns a run's kernel intervals by job, in the order of their
+// arrival at the Writer.
+func (s *Store) Kernels(ctx context.Context, run int64) ([]results.Kernel, error) {
+	found, err := list(ctx, s, kernels, run)
+	out := make([]results.Kernel, len(found))
+	for i := range found {
+		out[i] = found[i].Kernel
+	}
+	return out, err
+}
+
+// Events returns a run's events in the order of their arrival at the Writer.
+func (s *Store) Events(ctx context.Context, run int64) ([]results.Event, error) {
+	found, err := list(ctx, s, events, run)
+	out := make([]results.Event, len(found))
+	for i := range found {
+		out[i] = found[i].Event
+	}
+	return out, err
+}
+
+// list reads the rows of one run in the order of their keys.
+func list[T any](ctx context.Context, s *Store, l layout[T], run int64) ([]T, error) {
+	query := fmt.Sprintf("SELECT %s, %s FROM %s WHERE run_id = ? ORDER BY %s",
+		strings.Join(l.keys, ", "), strings.Join(l.columns, ", "), l.table, strings.Join(l.keys, ", "))
+	operation := fmt.Sprintf("read table %s of run %d", l.table, run)
+	return collect(ctx, s, operation, query, []any{run}, func(record *T) []any {
+		keys, values := l.fields(record)
+		return append(keys, values...)
+	})
+}
+
+func collect[T any](ctx context.Context, s *Store, operation, query string, args []any, fields func(*T) []any) ([]T, error) {
+	rows, err := s.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, explain(s.path, operation, err)
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		var record T
+		if err := rows.Scan(fields(&record)...); err != nil {
+			return nil, explain(s.path, operation, err)
+		}
+		out = append(out, record)
+	}
+	return out, explain(s.path, operation, rows.Err())
+}

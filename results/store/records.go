@@ -1,0 +1,200 @@
+package store
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/caserun/caserun/results"
+)
+
+// layout binds a record type to its table. fields gives pointers to a record's
+// fields in the order of columns; database/sql takes them as arguments (it
+// follows pointers, and writes nil as NULL) and scans into them, so that
+// writing and reading cannot disagree.
+type layout[T any] struct {
+	table   string
+	keys    []string // of the row within its run
+	columns []string // the others
+	fields  func(*T) (keys, values []any)
+}
+
+var runs = layout[results.Run]{
+	table: "run",
+	columns: []string{
+		"mix", "mix_source", "scheduler", "parameters", "node", "mode", "suite", "repetition", "seed", "workers",
+		"started_at", "status", "jobs", "jobs_ok", "jobs_oom", "jobs_crashed", "jobs_cancelled",
+		"makespan_s", "throughput_jobs_per_s", "attempted_throughput_jobs_per_s",
+		"turnaround_mean_s", "turnaround_p95_s", "wait_mean_s",
+		"utilization_mean", "utilization_peak", "kernel_utilization_mean",
+		"sampler_period_s", "sampler_samples", "sampler_missed_deadlines", "sampler_longest_gap_s",
+		"sampler_cpu_s", "sampler_errors", "sampler_first_error",
+		"version", "revision", "configuration", "host", "kernel", "cpu", "cores", "memory_bytes",
+		"driver", "cuda", "binaries",
+	},
+	fields: func(r *results.Run) (keys, values []any) {
+		m, s, p := &r.Metrics, &r.Sampler, &r.Provenance
+		counts := r.Status != results.Running
+		return nil, []any{
+			&r.Mix, &r.MixSource, &r.Scheduler, &r.Parameters, &r.Node, &r.Mode, &r.Suite, &r.Repetition,
+			(*decimal)(&r.Seed), &r.Workers, instant{&r.StartedAt}, &r.Status, &r.Jobs,
+			count{&m.OK, counts}, count{&m.OOM, counts}, count{&m.Crashed, counts}, count{&m.Cancelled, counts},
+			&m.MakespanS, &m.ThroughputJobsPerS, &m.AttemptedJobsPerS,
+			&m.TurnaroundMeanS, &m.TurnaroundP95S, &m.WaitMeanS,
+			&m.UtilizationMean, &m.UtilizationPeak, &m.KernelUtilizationMean,
+			&s.PeriodS, &s.Samples, &s.MissedDeadlines, &s.LongestGapS, &s.CPUS, &s.Errors, &s.FirstError,
+			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
+			&p.Driver, &p.CUDA, &p.Binaries,
+		}
+	},
+}
+
+var devices = layout[results.Device]{
+	table: "device",
+	keys:  []string{"device_index"},
+	columns: []string{
+		"uuid", "name", "memory_bytes", "used_at_start_bytes", "capacity_bytes", "context_bytes",
+		"sms", "warps_per_sm", "blocks_per_sm", "sm_clock_start_hz", "sm_clock_end_hz",
+		"throttle_start", "throttle_end", "refresh_s", "peak_used_bytes",
+		"utilization_mean", "utilization_peak", "resident_mean",
+	},
+	fields: func(d *results.Device) (keys, values []any) {
+		return []any{&d.Index}, []any{
+			&d.UUID, &d.Name, &d.MemoryBytes, &d.UsedAtStartBytes, &d.CapacityBytes, &d.ContextBytes,
+			&d.SMs, &d.WarpsPerSM, &d.BlocksPerSM, &d.SMClockStartHz, &d.SMClockEndHz,
+			&d.ThrottleStart, &d.ThrottleEnd, &d.RefreshS, &d.PeakUsedBytes,
+			&d.UtilizationMean, &d.UtilizationPeak, &d.ResidentMean,
+		}
+	},
+}
+
+var jobs = layout[results.Job]{
+	table: "job",
+	keys:  []string{"job_index"},
+	columns: []string{
+		"name", "command", "class", "footprint_bytes", "device_index", "start_s", "end_s", "wait_s",
+		"user_s", "sys_s", "max_rss_bytes", "outcome", "exit_status", "signal", "detail", "stderr_tail",
+	},
+	fields: func(j *results.Job) (keys, values []any) {
+		return []any{&j.Index}, []any{
+			&j.Name, &j.Command, &j.Class, &j.FootprintBytes, &j.Device, &j.StartS, &j.EndS, &j.WaitS,
+			&j.UserS, &j.SysS, &j.MaxRSSBytes, &j.Outcome, &j.ExitStatus, &j.Signal, &j.Detail, &j.StderrTail,
+		}
+	},
+}
+
+var tasks = layout[results.Task]{
+	table: "task",
+	keys:  []string{"job_index", "task_seq"},
+	columns: []string{
+		"bytes", "heap_bytes", "grown_bytes", "blocks", "threads_per_block", "device_index",
+		"submit_s", "grant_s", "release_s", "refusal", "passed",
+	},
+	fields: func(t *results.Task) (keys, values []any) {
+		return []any{&t.Job, &t.Seq}, []any{
+			&t.Bytes, &t.HeapBytes, &t.GrownBytes, &t.Blocks, &t.ThreadsPerBlock, &t.Device,
+			&t.SubmitS, &t.GrantS, &t.ReleaseS, &t.Refusal, &t.Passed,
+		}
+	},
+}
+
+// launch is a kernel with its place among its job's, which the Writer counts:
+// two launches may share every other field.
+type launch struct {
+	results.Kernel
+	ordinal int
+}
+
+var kernels = layout[launch]{
+	table:   "kernel",
+	keys:    []string{"job_index", "ordinal"},
+	columns: []string{"task_seq", "device_index", "name", "grid", "block", "start_s", "end_s", "busy_s"},
+	fields: func(k *launch) (keys, values []any) {
+		return []any{&k.Job, &k.ordinal}, []any{
+			&k.Task, &k.Device, &k.Name, &k.Grid, &k.Block, &k.StartS, &k.EndS, &k.BusyS,
+		}
+	},
+}
+
+var segments = layout[results.Segment]{
+	table:   "utilization",
+	keys:    []string{"device_index", "series", "first_s"},
+	columns: []string{"last_s", "samples", "value"},
+	fields: func(s *results.Segment) (keys, values []any) {
+		return []any{&s.Device, &s.Series, &s.FirstS}, []any{&s.LastS, &s.Samples, &s.Value}
+	},
+}
+
+// occurrence is an event with its place among the run's.
+type occurrence struct {
+	results.Event
+	seq int
+}
+
+var events = layout[occurrence]{
+	table:   "event",
+	keys:    []string{"event_seq"},
+	columns: []string{"at_s", "kind", "job_index", "device_index", "detail"},
+	fields: func(e *occurrence) (keys, values []any) {
+		return []any{&e.seq}, []any{&e.AtS, &e.Kind, &e.Job, &e.Device, &e.Detail}
+	},
+}
+
+// decimal stores an unsigned integer as text, because SQLite's are signed.
+type decimal uint64
+
+func (d *decimal) Value() (driver.Value, error) { return strconv.FormatUint(uint64(*d), 10), nil }
+
+func (d *decimal) Scan(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("want decimal text, got %T", v)
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	*d = decimal(n)
+	return err
+}
+
+// instant stores a time as RFC 3339 text in UTC.
+type instant struct{ at **time.Time }
+
+func (i instant) Value() (driver.Value, error) {
+	if *i.at == nil {
+		return nil, nil
+	}
+	return (*i.at).UTC().Format(time.RFC3339Nano), nil
+}
+
+func (i instant) Scan(v any) error {
+	if v == nil {
+		*i.at = nil
+		return nil
+	}
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("want RFC 3339 text, got %T", v)
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	*i.at = &t
+	return err
+}
+
+// count stores NULL while the number is not known.
+type count struct {
+	n     *int
+	known bool
+}
+
+func (c count) Value() (driver.Value, error) {
+	if !c.known {
+		return nil, nil
+	}
+	return int64(*c.n), nil
+}
+
+func (c count) Scan(v any) error {
+	n, _ := v.(int64)
+	*c.n = int(n)
+	return nil
+}

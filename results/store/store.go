@@ -1,0 +1,149 @@
+// Package store keeps runs in one SQLite file. docs/store.md describes the
+// schema, which users query themselves.
+//
+// A Store has one writing connection, which the goroutine that Open starts and
+// Close ends feeds from the Writers' queue, and a read-only handle of its own,
+// so that readers see a run while it is under way and never wait for it.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Store is an open store file. Its methods may be called concurrently.
+type Store struct {
+	path  string
+	write *sql.DB // nil if opened read-only
+	read  *sql.DB
+
+	queue *queue
+	done  chan struct{} // closed when the writing goroutine has ended
+
+	mu      sync.Mutex
+	writers map[int64]*Writer
+}
+
+func newStore(path string, write, read *sql.DB) *Store {
+	s := &Store{path: path, write: write, read: read, writers: map[int64]*Writer{}}
+	if write != nil {
+		s.queue = newQueue(queueLimit)
+		s.done = make(chan struct{})
+		go s.drain()
+	}
+	return s
+}
+
+// Path is the absolute path of the store's file.
+func (s *Store) Path() string { return s.path }
+
+// Close writes what is queued and closes the file, leaving nothing beside it
+// unless another program has it open. It returns the errors of Writers that
+// nobody asked for theirs.
+func (s *Store) Close() error {
+	var errs []error
+	if s.queue != nil {
+		s.queue.close()
+		<-s.done
+		s.mu.Lock()
+		for _, w := range s.writers {
+			if err := w.unreported(); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		s.writers = nil
+		s.mu.Unlock()
+	}
+	// The writing handle is last: only it can fold the journal into the file.
+	errs = append(errs, explain(s.path, "close", s.read.Close()))
+	if s.write != nil {
+		errs = append(errs, explain(s.path, "close", s.write.Close()))
+	}
+	return errors.Join(errs...)
+}
+
+// BeginRun stores a run that starts now, with status running, and the devices
+// that it found, and returns its id. run.ID is ignored.
+func (s *Store) BeginRun(ctx context.Context, run results.Run, found []results.Device) (int64, error) {
+	if s.write == nil {
+		return 0, fmt.Errorf("store %s: begin run: opened read-only", s.path)
+	}
+	operation := fmt.Sprintf("begin run of %s under %s", run.Mix, run.Scheduler)
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, explain(s.path, operation, err)
+	}
+	defer tx.Rollback() //nolint:errcheck // without effect once committed
+	run.Status = results.Running
+	_, values := runs.fields(&run)
+	insert := fmt.Sprintf("INSERT INTO run (%s) VALUES (%s)", strings.Join(runs.columns, ", "), marks(len(values)))
+	inserted, err := tx.ExecContext(ctx, insert, values...)
+	if err != nil {
+		return 0, explain(s.path, operation, err)
+	}
+	id, err := inserted.LastInsertId()
+	if err != nil {
+		return 0, explain(s.path, operation, err)
+	}
+	for _, d := range found {
+		if _, err := tx.ExecContext(ctx, upsertSQL(devices), rowArgs(devices, id, &d)...); err != nil {
+			return 0, explain(s.path, fmt.Sprintf("%s: device %d", operation, d.Index), err)
+		}
+	}
+	return id, explain(s.path, operation, tx.Commit())
+}
+
+// Writer returns the Writer of a run that BeginRun returned: the same one
+// however often it is called.
+func (s *Store) Writer(run int64) *Writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.writers[run]; w != nil {
+		return w
+	}
+	w := &Writer{store: s, run: run, failed: make(chan struct{}), launches: map[int]int{}}
+	if s.writers != nil {
+		s.writers[run] = w
+	}
+	return w
+}
+
+func (s *Store) finish(ctx context.Context, run results.Run) error {
+	operation := fmt.Sprintf("finish run %d", run.ID)
+	_, values := runs.fields(&run)
+	update := fmt.Sprintf("UPDATE run SET %s = ? WHERE id = ?", strings.Join(runs.columns, " = ?, "))
+	updated, err := s.write.ExecContext(ctx, update, append(values, run.ID)...)
+	if err != nil {
+		return explain(s.path, operation, err)
+	}
+	if n, err := updated.RowsAffected(); err != nil || n != 1 {
+		return explain(s.path, operation, errors.Join(ErrNoRun, err))
+	}
+	return nil
+}
+
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// upsertSQL inserts a row, or updates the one with the same natural key.
+func upsertSQL[T any](l layout[T]) string {
+	keys := append([]string{"run_id"}, l.keys...)
+	columns := append(keys, l.columns...)
+	sets := make([]string, len(l.columns))
+	for i, c := range l.columns {
+		sets[i] = c + " = excluded." + c
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s",
+		l.table, strings.Join(columns, ", "), marks(len(columns)),
+		strings.Join(columns[:len(l.keys)+1], ", "), strings.Join(sets, ", "))
+}
+
+func rowArgs[T any](l layout[T], run int64, record *T) []any {
+	keys, values := l.fields(record)
+	return append(append([]any{run}, keys...), values...)
+}

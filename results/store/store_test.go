@@ -1,0 +1,321 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func openTemp(t testing.TB, pragmas ...string) *Store {
+	t.Helper()
+	s, err := open(filepath.Join(t.TempDir(), "runs.db"), pragmas...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// fullRun has a value in every field of every record type.
+func fullRun() (results.Run, []results.Device) {
+	run := results.Run{
+		Mix: "W7", MixSource: "catalog", Scheduler: "case-alg3", Parameters: "queue=fifo", Node: "local",
+		Mode: results.Live, Suite: "builtin", Repetition: 2, Seed: 1<<64 - 1, Workers: 6,
+		StartedAt: ptr(time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)), Status: results.Complete, Jobs: 3,
+		Metrics: results.Metrics{
+			OK: 1, OOM: 1, Crashed: 2, MakespanS: ptr(10.0), ThroughputJobsPerS: ptr(0.1),
+			AttemptedJobsPerS: ptr(0.3), TurnaroundMeanS: ptr(9.5), TurnaroundP95S: ptr(10.0),
+			WaitMeanS: ptr(0.5), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), KernelUtilizationMean: ptr(0.3),
+		},
+		Sampler: results.Sampler{
+			PeriodS: ptr(0.001), Samples: ptr(int64(10000)), MissedDeadlines: ptr(int64(3)),
+			LongestGapS: ptr(0.004), CPUS: ptr(0.09), Errors: ptr(int64(1)), FirstError: ptr("GPU is lost"),
+		},
+		Provenance: results.Provenance{
+			Version: "0.1", Revision: "abc+dirty", Configuration: "{}", Host: "node1", Kernel: "6.1", CPU: "Xeon",
+			Cores: 2, MemoryBytes: 1 << 34, Driver: ptr("580.1"), CUDA: ptr("13.0"), Binaries: `{"a":"00"}`,
+		},
+	}
+	var found []results.Device
+	for i := range 2 {
+		found = append(found, results.Device{
+			Index: i, UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA H200", MemoryBytes: 150 << 30,
+			UsedAtStartBytes: 1 << 20, CapacityBytes: 149 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64,
+			BlocksPerSM: 32, SMClockStartHz: ptr(int64(1980e6)), SMClockEndHz: ptr(int64(1900e6)),
+			ThrottleStart: ptr("idle"), ThrottleEnd: ptr("sw_power_cap"), RefreshS: ptr(0.2),
+			PeakUsedBytes: ptr(int64(9 << 30)), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), ResidentMean: ptr(0.3),
+		})
+	}
+	return run, found
+}
+
+type rows struct {
+	Devices  []results.Device
+	Jobs     []results.Job
+	Tasks    []results.Task
+	Kernels  []results.Kernel
+	Segments []results.Segment
+	Events   []results.Event
+}
+
+func fullRows(found []results.Device) rows {
+	return rows{
+		Devices: found,
+		Jobs: []results.Job{
+			{Index: 0, Name: "backprop", Command: "backprop 1", Class: "small", FootprintBytes: ptr(int64(5 << 30)),
+				Device: ptr(1), StartS: ptr(0.5), EndS: ptr(9.5), WaitS: ptr(0.5), UserS: ptr(8.0), SysS: ptr(1.0),
+				MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
+			{Index: 1, Name: "lud", Command: "lud -s 1", Class: "large", Outcome: ptr(results.OOM), EndS: ptr(10.0),
+				Signal: ptr("SIGABRT"), Detail: "cudaMalloc of 9 GiB failed", StderrTail: "out of memory\n"},
+			{Index: 2, Name: "waits", Command: "w"},
+		},
+		Tasks: []results.Task{
+			{Job: 0, Seq: 0, Bytes: 5 << 30, HeapBytes: 8 << 20, GrownBytes: 1, Blocks: 1 << 40, ThreadsPerBlock: 256,
+				Device: ptr(1), SubmitS: 0.25, GrantS: ptr(0.5), ReleaseS: ptr(9.0), Passed: 2},
+			{Job: 1, Seq: 0, SubmitS: 1, Refusal: ptr("too large")},
+		},
+		Kernels: []results.Kernel{
+			{Job: 0, Task: 0, Device: 1, Name: "k", Grid: "1,1,1", Block: "256,1,1", StartS: 1, EndS: 2, BusyS: 1},
+			{Job: 0, Task: 0, Device: 1, Name: "k", Grid: "1,1,1", Block: "256,1,1", StartS: 1, EndS: 2, BusyS: 1},
+		},
+		Segments: []results.Segment{
+			{Device: 0, Series: results.SeriesGPU, FirstS: -0.001, LastS: 4, Samples: 4000, Value: ptr(0.5)},
+			{Device: 1, Series: results.SeriesGPU, FirstS: 0, LastS: 4, Samples: 4000},
+		},
+		Events: []results.Event{
+			{AtS: 9, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
+			{AtS: 9, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
+		},
+	}
+}
+
+// record writes a whole run and returns its id.
+func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
+	t.Helper()
+	ctx := context.Background()
+	id, err := s.BeginRun(ctx, run, r.Devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.Writer(id)
+	for _, j := range r.Jobs {
+		w.Job(results.Job{Index: j.Index, Name: "to be replaced"})
+		w.Job(j)
+	}
+	for _, x := range r.Tasks {
+		w.Task(x)
+	}
+	for _, k := range r.Kernels {
+		w.Kernel(k)
+	}
+	for _, x := range r.Segments {
+		w.Segment(results.Segment{Device: x.Device, Series: x.Series, FirstS: x.FirstS, LastS: x.FirstS, Samples: 1})
+		w.Segment(x)
+	}
+	for _, e := range r.Events {
+		w.Event(e)
+	}
+	if err := w.Finish(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
+	t.Helper()
+	ctx := context.Background()
+	var errs [7]error
+	var run results.Run
+	var r rows
+	run, errs[0] = s.Run(ctx, id)
+	r.Devices, errs[1] = s.Devices(ctx, id)
+	r.Jobs, errs[2] = s.Jobs(ctx, id)
+	r.Tasks, errs[3] = s.Tasks(ctx, id)
+	r.Kernels, errs[4] = s.Kernels(ctx, id)
+	r.Segments, errs[5] = s.Segments(ctx, id)
+	r.Events, errs[6] = s.Events(ctx, id)
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return run, r
+}
+
+func TestEveryFieldSurvivesTheStore(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	want := fullRows(found)
+	id := record(t, s, run, want)
+	gotRun, got := read(t, s, id)
+	run.ID = id
+	if diff := cmp.Diff(run, gotRun); diff != "" {
+		t.Errorf("run (-written +read):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-written +read):\n%s", diff)
+	}
+}
+
+func TestUnknownIsNullUntilTheRunEnds(t *testing.T) {
+	s := openTemp(t)
+	ctx := context.Background()
+	run, found := fullRun()
+	run.Metrics = results.Metrics{}
+	if _, err := s.BeginRun(ctx, run, found); err != nil {
+		t.Fatal(err)
+	}
+	var nulls int
+	err := s.read.QueryRow(`SELECT (jobs_ok IS NULL) + (jobs_oom IS NULL) + (jobs_crashed IS NULL) +
+		(jobs_cancelled IS NULL) + (makespan_s IS NULL) + (utilization_mean IS NULL) FROM run`).Scan(&nulls)
+	if err != nil || nulls != 6 {
+		t.Errorf("%d of 6 unknown figures of a running run are NULL (%v)", nulls, err)
+	}
+	got, err := s.Run(ctx, 1)
+	if err != nil || got.Status != results.Running {
+		t.Errorf("a run that began has status %q (%v)", got.Status, err)
+	}
+}
+
+func TestFilters(t *testing.T) {
+	s := openTemp(t)
+	ctx := context.Background()
+	for i := range 4 {
+		run, found := fullRun()
+		if i%2 == 1 {
+			run.Mix, run.Mode, run.StartedAt, run.Node, run.Scheduler = "W1", results.Simulated, nil, "sim:4xV100", "sa"
+		}
+		record(t, s, run, rows{Devices: found})
+	}
+	for _, c := range []struct {
+		filter Filter
+		want   []int64
+	}{
+		{Filter{}, []int64{1, 2, 3, 4}},
+		{Filter{Last: 3}, []int64{2, 3, 4}},
+		{Filter{Mix: "W7"}, []int64{1, 3}},
+		{Filter{Mode: results.Simulated, Last: 1}, []int64{4}},
+		{Filter{Scheduler: "sa", Node: "sim:4xV100", Status: results.Complete}, []int64{2, 4}},
+		{Filter{IDs: []int64{4, 1, 99}}, []int64{1, 4}},
+		{Filter{Status: results.Interrupted}, nil},
+	} {
+		found, err := s.Runs(ctx, c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, r := range found {
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v selects %v, want %v", c.filter, got, c.want)
+		}
+	}
+	if r, err := s.Latest(ctx, Filter{Mix: "W7"}); err != nil || r.ID != 3 {
+		t.Errorf("latest W7 is %d (%v), want 3", r.ID, err)
+	}
+}
+
+// dump is every row of every table but the migrations' own.
+func dump(t *testing.T, s *Store) string {
+	t.Helper()
+	ctx := context.Background()
+	tables, err := s.Tables(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, table := range tables {
+		fmt.Fprintln(&out, table)
+		if err := s.Rows(ctx, table, Filter{}, func(cells []any) error {
+			_, err := fmt.Fprintln(&out, cells...)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+func TestIdenticalSimulatedRunsGiveIdenticalStores(t *testing.T) {
+	var dumps []string
+	for range 2 {
+		s := openTemp(t)
+		run, found := fullRun()
+		run.Mode, run.StartedAt = results.Simulated, nil
+		record(t, s, run, fullRows(found))
+		dumps = append(dumps, dump(t, s))
+	}
+	if diff := cmp.Diff(dumps[0], dumps[1]); diff != "" {
+		t.Errorf("two stores of the same run differ:\n%s", diff)
+	}
+	for _, want := range []string{"backprop", "sim", "too large", "GPU-1"} {
+		if !strings.Contains(dumps[0], want) {
+			t.Errorf("the dump lacks %q", want)
+		}
+	}
+}
+
+func TestSimulatedRunsHaveNoWallClock(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	run.Mode = results.Simulated
+	if _, err := s.BeginRun(context.Background(), run, found); err == nil {
+		t.Error("a simulated run with a start time was stored")
+	}
+}
+
+func TestEveryWordOfTheRecordsIsAccepted(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	var r rows
+	r.Devices = found
+	for i, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.Collateral, results.Refused,
+		results.Crash, results.Timeout, results.Wrong, results.Cancelled} {
+		r.Jobs = append(r.Jobs, results.Job{Index: i, Outcome: &o})
+	}
+	record(t, s, run, r)
+	run.Status = results.Interrupted
+	record(t, s, run, r)
+	r.Jobs = []results.Job{{Index: 0, Outcome: ptr(results.Outcome("fine"))}}
+	id, err := s.BeginRun(context.Background(), run, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.Writer(id)
+	w.Job(r.Jobs[0])
+	if err := w.Flush(context.Background()); err == nil {
+		t.Error("an unknown outcome was stored")
+	}
+}
+
+func TestDeletingARunDeletesItsRows(t *testing.T) {
+	s := openTemp(t)
+	run, found := fullRun()
+	record(t, s, run, fullRows(found))
+	kept := record(t, s, run, fullRows(found))
+	if _, err := s.write.Exec("DELETE FROM run WHERE id <> ?", kept); err != nil {
+		t.Fatal(err)
+	}
+	for table := range upserts {
+		var runs, rows int
+		err := s.read.QueryRow("SELECT count(DISTINCT run_id), count(*) FROM "+table).Scan(&runs, &rows)
+		if err != nil || runs != 1 || rows == 0 {
+			t.Errorf("table %s holds %d rows of %d runs (%v), want those of one", table, rows, runs, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Table is a table of the schema as it is in the file.
+type Table struct {
+	Name    string
+	Columns []Column
+	keys    []string
+}
+
+// Column is one column; Type is INTEGER, REAL or TEXT. Its name carries its
+// unit: _s, _bytes, _hz, _per_s.
+type Column struct {
+	Name string
+	Type string
+}
+
+// Tables lists the store's tables by name, without SQLite's own and the
+// migrations' bookkeeping.
+func (s *Store) Tables(ctx context.Context) ([]Table, error) {
+	const query = `SELECT t.name, c.name, c.type, c.pk
+		FROM sqlite_schema t, pragma_table_xinfo(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ?
+		ORDER BY t.name, c.cid`
+	type column struct {
+		table string
+		Column
+		pk int
+	}
+	found, err := collect(ctx, s, "read the schema", query, []any{versionTable}, func(c *column) []any {
+		return []any{&c.table, &c.Name, &c.Type, &c.pk}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tables []Table
+	for _, c := range found {
+		if len(tables) == 0 || tables[len(tables)-1].Name != c.table {
+			tables = append(tables, Table{Name: c.table})
+		}
+		t := &tables[len(tables)-1]
+		t.Columns = append(t.Columns, c.Column)
+		if c.pk > 0 {
+			t.keys = append(t.keys, c.Name)
+		}
+	}
+	return tables, nil
+}
+
+// Rows calls each with every row of the table that belongs to a selected run,
+// in the order of the keys: cells are int64, float64, string or nil, in the
+// order of the columns. The slice is each's only during the call.
+func (s *Store) Rows(ctx context.Context, t Table, f Filter, each func(cells []any) error) error {
+	operation := "read table " + t.Name
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	condition, args := f.where()
+	if t.Name != runs.table {
+		condition = "run_id IN (SELECT id FROM run WHERE " + condition + ")"
+	}
+	rows, err := s.read.QueryContext(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s",
+		strings.Join(names, ", "), t.Name, condition, strings.Join(t.keys, ", ")), args...)
+	if err != nil {
+		return explain(s.path, operation, err)
+	}
+	defer rows.Close()
+	cells := make([]any, len(names))
+	into := make([]any, len(names))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return explain(s.path, operation, err)
+		}
+		if err := each(cells); err != nil {
+			return err
+		}
+	}
+	return explain(s.path, operation, rows.Err())
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Writer takes the rows of one run as they happen. Its record methods only
+// queue: they return at once, whatever the disk does, unless a million rows
+// are waiting already. Rows are written in the order of the calls, with one
+// row per natural key, the last one winning, except that each Kernel and each
+// Event is a row of its own. A caller must not change what a record points to.
+//
+// A row whose job or device has no row yet is an error. The first error
+// closes Failed and is kept for Err, Flush and Finish; rows that follow are
+// still tried, and those that were lost are counted in the error.
+type Writer struct {
+	store  *Store
+	run    int64
+	failed chan struct{}
+
+	mu       sync.Mutex
+	err      error
+	lost     int
+	reported bool
+
+	// order keeps a record's place in the queue in step with its number.
+	order    sync.Mutex
+	launches map[int]int // kernels so far, by job
+	events   int
+}
+
+// Run is the id of the run that the Writer writes.
+func (w *Writer) Run() int64 { return w.run }
+
+// Device updates what BeginRun stored, for figures known only at the end.
+func (w *Writer) Device(d results.Device) { w.put(row(devices, w.run, d)) }
+
+// Job stores a job's state; its outcome may be nil until it ends.
+func (w *Writer) Job(j results.Job) { w.put(row(jobs, w.run, j)) }
+
+// Task stores a task's state.
+func (w *Writer) Task(t results.Task) { w.put(row(tasks, w.run, t)) }
+
+// Segment stores a segment, or extends the one that begins at the same time.
+func (w *Writer) Segment(s results.Segment) { w.put(row(segments, w.run, s)) }
+
+// Kernel appends a kernel interval.
+func (w *Writer) Kernel(k results.Kernel) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.put(row(kernels, w.run, launch{Kernel: k, ordinal: w.launches[k.Job]}))
+	w.launches[k.Job]++
+}
+
+// Event appends an event.
+func (w *Writer) Event(e results.Event) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.put(row(events, w.run, occurrence{Event: e, seq: w.events}))
+	w.events++
+}
+
+// row defers the conversion to the writing goroutine, away from the caller.
+func row[T any](l layout[T], run int64, record T) entry {
+	return entry{table: l.table, args: func() []any { return rowArgs(l, run, &record) }}
+}
+
+func (w *Writer) put(e entry) {
+	e.writer = w
+	if !w.store.queue.put(e) {
+		w.fail(1, fmt.Errorf("store %s: %s row of run %d: the store is closed", w.store.path, e.table, w.run))
+	}
+}
+
+// fail counts lost rows and keeps the first error.
+func (w *Writer) fail(rows int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost += rows
+	if w.err == nil {
+		w.err = err
+		close(w.failed)
+	}
+}
+
+// Failed is closed at the first error, so that the run can stop.
+func (w *Writer) Failed() <-chan struct{} { return w.failed }
+
+// Err is the first error so far, with the number of rows lost; nil if none.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reported = true
+	return w.errLocked()
+}
+
+func (w *Writer) errLocked() error {
+	if w.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%d rows of run %d lost: %w", w.lost, w.run, w.err)
+}
+
+func (w *Writer) unreported() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reported {
+		return nil
+	}
+	return w.errLocked()
+}
+
+// Flush waits until every row queued before it is committed, and returns Err.
+func (w *Writer) Flush(ctx context.Context) error {
+	if w.store.queue == nil {
+		return fmt.Errorf("store %s: opened read-only", w.store.path)
+	}
+	written := make(chan struct{})
+	if w.store.queue.put(entry{written: written}) {
+		w.store.queue.hurry()
+		select {
+		case <-written:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("flush run %d: %w", w.run, ctx.Err()), w.Err())
+		}
+	}
+	return w.Err()
+}
+
+// Finish flushes and stores the run's final state. A run that lost rows is no
+// measurement: it is stored as interrupted where final says complete.
+func (w *Writer) Finish(ctx context.Context, final results.Run) error {
+	flushed := w.Flush(ctx)
+	if w.store.write == nil {
+		return flushed
+	}
+	final.ID = w.run
+	if flushed != nil && final.Status == results.Complete {
+		final.Status = results.Interrupted
+	}
+	return errors.Join(flushed, w.store.finish(ctx, final))
+}

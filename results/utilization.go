@@ -1,0 +1,177 @@
+package results
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// span is a stretch in which a device's series has one value; to is exclusive
+// except in the last span of a device.
+type span struct {
+	from, to float64
+	value    *float64
+}
+
+// longestHoldS is how long a sample can speak for the time after it: NVML's
+// utilization covers "between 1 second and 1/6 second", by product
+// (nvmlUtilization_t).
+const longestHoldS = 1.0
+
+// spans turns segments of one device into a step function on [0, end]. A value
+// holds until the next segment of the same device begins, because the next
+// sample is what ends it. The last one, and one followed by a gap that is too
+// long, hold to their last sample. A nil value is a stretch in which nothing is
+// known.
+func spans(segments []Segment, end float64) []span {
+	sorted := slices.Clone(segments)
+	slices.SortFunc(sorted, func(a, b Segment) int {
+		return cmp.Or(cmp.Compare(a.FirstS, b.FirstS), cmp.Compare(a.LastS, b.LastS),
+			cmp.Compare(orNaN(a.Value), orNaN(b.Value)))
+	})
+	var out []span
+	for i, s := range sorted {
+		to := s.LastS
+		if i+1 < len(sorted) && sorted[i+1].FirstS-s.LastS <= longestHoldS {
+			to = sorted[i+1].FirstS
+		}
+		if to < 0 || s.FirstS > end {
+			continue
+		}
+		out = append(out, span{from: max(s.FirstS, 0), to: min(to, end), value: s.Value})
+	}
+	return out
+}
+
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// meanAndPeak takes the mean over devices at each instant and gives that
+// figure's time-weighted mean and its peak over [0, end]. Instants count at
+// which every device that was measured at all has a value, so that a device
+// whose sampling starts late or stops early cannot lift or sink the figure.
+func meanAndPeak(segments []Segment, series Series, end float64) (avg, peak *float64) {
+	var devices [][]span
+	var instants []float64
+	for _, index := range deviceIndexes(segments, series) {
+		own := slices.DeleteFunc(ofDevice(segments, index), func(s Segment) bool { return s.Series != series })
+		steps := spans(own, end)
+		if !slices.ContainsFunc(steps, func(s span) bool { return s.value != nil }) {
+			continue
+		}
+		devices = append(devices, steps)
+		for _, s := range steps {
+			instants = append(instants, s.from, s.to)
+		}
+	}
+	if len(devices) == 0 {
+		return nil, nil
+	}
+	slices.Sort(instants)
+	instants = slices.Compact(instants)
+
+	cursors := make([]int, len(devices))
+	var area, covered float64
+	for i, at := range instants {
+		sum, lasts, all := 0.0, true, true
+		for d, steps := range devices {
+			for cursors[d]+1 < len(steps) && steps[cursors[d]+1].from <= at {
+				cursors[d]++
+			}
+			s := steps[cursors[d]]
+			if s.value == nil || at < s.from || at > s.to {
+				all = false
+				continue
+			}
+			sum += *s.value
+			lasts = lasts && at < s.to
+		}
+		if !all {
+			continue
+		}
+		level := sum / float64(len(devices))
+		if peak == nil || level > *peak {
+			peak = known(level)
+		}
+		if lasts && i+1 < len(instants) {
+			width := instants[i+1] - at
+			area += level * width
+			covered += width
+		}
+	}
+	if covered > 0 {
+		avg = known(min(area/covered, *peak)) // rounding must not lift the mean over the peak
+	}
+	return avg, peak
+}
+
+// residentFractions is, for each device in order, the fraction of [0, end] in
+// which a kernel was resident: from SeriesResident where a device has it, else
+// from the union of the run's kernel intervals, where a device without any was
+// idle. It is nil if one device's fraction is unknown: with no kernels at all,
+// or where an aggregate row does not say when within its interval it was busy.
+func residentFractions(devices []Device, segments []Segment, kernels []Kernel, end float64) []float64 {
+	var out []float64
+	for _, d := range devices {
+		if avg, _ := meanAndPeak(ofDevice(segments, d.Index), SeriesResident, end); avg != nil {
+			out = append(out, *avg)
+			continue
+		}
+		if len(kernels) == 0 {
+			return nil
+		}
+		var own []Kernel
+		for _, k := range kernels {
+			if k.Device != d.Index {
+				continue
+			}
+			if k.Grid == "" && k.BusyS < (k.EndS-k.StartS)*(1-1e-9) {
+				return nil
+			}
+			own = append(own, k)
+		}
+		out = append(out, min(covered(own, end)/end, 1))
+	}
+	return out
+}
+
+// covered is the length of the union of the intervals within [0, end].
+func covered(kernels []Kernel, end float64) float64 {
+	sorted := slices.SortedFunc(slices.Values(kernels), func(a, b Kernel) int {
+		return cmp.Or(cmp.Compare(a.StartS, b.StartS), cmp.Compare(a.EndS, b.EndS))
+	})
+	total, reached := 0.0, 0.0
+	for _, k := range sorted {
+		from, to := max(k.StartS, reached), min(k.EndS, end)
+		if to > from {
+			total += to - from
+			reached = to
+		}
+	}
+	return total
+}
+
+func ofDevice(segments []Segment, index int) []Segment {
+	var out []Segment
+	for _, s := range segments {
+		if s.Device == index {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func deviceIndexes(segments []Segment, series Series) []int {
+	var out []int
+	for _, s := range segments {
+		if s.Series == series {
+			out = append(out, s.Device)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

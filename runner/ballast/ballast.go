@@ -1,0 +1,190 @@
+// Package ballast runs native/ballast/ballast, which holds the memory of a GPU
+// so that a given number of bytes stay free on it.
+package ballast
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrNoRoom is wrapped by Start when less is free on the device than is to
+// stay free. The message has the numbers.
+var ErrNoRoom = errors.New("not enough free device memory")
+
+// exitNoRoom is ballast.c's EXIT_NO_ROOM.
+const exitNoRoom = 3
+
+// closeLimit is how long Close lets the program free its memory. Freeing
+// 140 GiB takes well under a second.
+const closeLimit = 10 * time.Second
+
+// Held is what the program reported once it was ready, in bytes.
+type Held struct {
+	Device    string `json:"device"` // UUID
+	Total     uint64 `json:"total"`
+	Free      uint64 `json:"free"` // at least LeaveFree, by less than 2 MiB
+	LeaveFree uint64 `json:"leave_free"`
+	Bytes     uint64 `json:"held"` // the program's CUDA context comes on top
+	Pieces    int    `json:"pieces"`
+}
+
+// Ballast is a running program that holds device memory.
+type Ballast struct {
+	held   Held
+	device string
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr *bytes.Buffer // read only after done
+	done   chan struct{}
+	err    error // of Wait; read only after done
+
+	closing sync.Once
+	closed  error
+}
+
+// Start runs bin for the device (a UUID, or an ordinal in PCI bus order) and
+// returns when leaveFree bytes are left free on it. Contexts that are created
+// later, an MPS server's included, come out of leaveFree. The program ends with
+// this process, however that ends. A cancelled ctx ends the start, not a ballast
+// that has started.
+func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
+	fail := func(err error) (*Ballast, error) {
+		return nil, fmt.Errorf("start ballast on %s leaving %d bytes free: %w", device, leaveFree, err)
+	}
+	cmd := exec.Command(bin, device, strconv.FormatUint(leaveFree, 10))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	stderr := &bytes.Buffer{}
+	cmd.Stderr = stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return fail(err)
+	}
+	// Not StdoutPipe: Wait would close it under the reader.
+	stdout, stdoutChild, err := os.Pipe()
+	if err != nil {
+		return fail(errors.Join(err, stdin.Close()))
+	}
+	cmd.Stdout = stdoutChild
+	b := &Ballast{device: device, cmd: cmd, stdin: stdin, stderr: stderr, done: make(chan struct{})}
+
+	started := make(chan error)
+	go b.run(started)
+	err = <-started
+	if closeErr := stdoutChild.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		stdout.Close()
+		return fail(err)
+	}
+	line := make(chan string, 1)
+	go func() {
+		defer close(line)
+		defer stdout.Close()
+		if s, err := bufio.NewReader(stdout).ReadString('\n'); err == nil {
+			line <- s
+		}
+	}()
+	select {
+	case s, ok := <-line:
+		if !ok {
+			<-b.done
+			return fail(b.exitError())
+		}
+		if err := json.Unmarshal([]byte(s), &b.held); err != nil {
+			return fail(errors.Join(fmt.Errorf("read its ready line %q: %w", strings.TrimSpace(s), err), b.Close()))
+		}
+		return b, nil
+	case <-ctx.Done():
+		return fail(errors.Join(context.Cause(ctx), b.Close()))
+	}
+}
+
+// run owns the program from start to exit. The parent-death signal fires when
+// the thread that started the program ends, so that thread is this goroutine's
+// until the program has ended.
+func (b *Ballast) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(b.done)
+	if b.err = b.cmd.Start(); b.err != nil {
+		b.err = errors.Join(b.err, b.stdin.Close())
+		started <- b.err
+		return
+	}
+	started <- nil
+	b.err = b.cmd.Wait()
+}
+
+func (b *Ballast) exitError() error {
+	said := strings.TrimSpace(b.stderr.String())
+	if said == "" {
+		said = "it said nothing on stderr"
+	}
+	var exit *exec.ExitError
+	switch {
+	case b.err == nil:
+		return fmt.Errorf("it exited before it was told to: %s", said)
+	case errors.As(b.err, &exit) && exit.ExitCode() == exitNoRoom:
+		return fmt.Errorf("%w: %s", ErrNoRoom, said)
+	}
+	return fmt.Errorf("%w: %s", b.err, said)
+}
+
+// Held returns what the program holds.
+func (b *Ballast) Held() Held { return b.held }
+
+// PID is the program's process, which preflight and postflight checks expect on
+// the device.
+func (b *Ballast) PID() int { return b.cmd.Process.Pid }
+
+// Done is closed when the program has ended, asked or not. A ballast that ends
+// by itself invalidates what is measured beside it; Close says why it did.
+func (b *Ballast) Done() <-chan struct{} { return b.done }
+
+// Close frees the memory and waits until the program is gone. It returns an
+// error when the program had ended before, had to be killed, or failed.
+func (b *Ballast) Close() error {
+	b.closing.Do(func() {
+		if err := b.close(); err != nil {
+			b.closed = fmt.Errorf("close ballast on %s: %w", b.device, err)
+		}
+	})
+	return b.closed
+}
+
+func (b *Ballast) close() error {
+	select {
+	case <-b.done:
+		return b.exitError()
+	default:
+	}
+	// An error here means that the program is gone, which Wait reports.
+	_ = b.stdin.Close()
+	limit := time.NewTimer(closeLimit)
+	defer limit.Stop()
+	select {
+	case <-b.done:
+	case <-limit.C:
+		killErr := b.cmd.Process.Kill()
+		<-b.done
+		return errors.Join(fmt.Errorf("it did not end within %v of the end of its input and was killed", closeLimit), killErr)
+	}
+	if b.err != nil {
+		return b.exitError()
+	}
+	return nil
+}

@@ -1,0 +1,450 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Batch is the state of one batch under way. Executors report events to it,
+// from any goroutine; it answers through the Executor and the Recorder.
+type Batch struct {
+	config   Config
+	executor Executor
+	recorder Recorder
+	done     chan struct{}
+
+	mu        sync.Mutex
+	engine    *schedulers.Engine
+	jobs      []*job
+	tasks     map[schedulers.TaskID]*task
+	lastTask  schedulers.TaskID
+	next      int // first job that has not been admitted
+	active    int // admitted and not ended
+	ended     int
+	cancelled bool
+	broken    error // an accounting error of our own: the run cannot be trusted
+}
+
+type job struct {
+	spec     mixes.Job
+	record   results.Job
+	binding  schedulers.TaskID // the engine's task for the whole job, or 0
+	tasks    int
+	started  bool
+	deadline time.Duration
+	timedOut bool
+	stopped  bool
+	oom      string // first report of each kind, as a line for the reader
+	refused  string
+	wrong    bool
+	fault    *fault
+	stays    []stay
+}
+
+// fault is a job's first lasting CUDA error.
+type fault struct {
+	at     time.Duration
+	detail string
+}
+
+// stay is a time a job held a device.
+type stay struct {
+	device   int
+	from, to time.Duration
+}
+
+type task struct {
+	job     int
+	record  results.Task
+	granted bool
+	growing int64 // bytes asked for and not answered yet
+}
+
+// TaskRequest is what a process asks for when a task begins.
+type TaskRequest struct {
+	Bytes           int64
+	HeapBytes       int64
+	Blocks          uint64
+	ThreadsPerBlock uint32
+}
+
+// Exit is how a job's process ended.
+type Exit struct {
+	Status      *int    // nil when a signal ended it or it never ran
+	Signal      *string // such as "SIGKILL"
+	Wrong       bool    // its own output check failed
+	Err         error   // it could not be started or watched
+	UserS       *float64
+	SysS        *float64
+	MaxRSSBytes *int64
+	StderrTail  string
+}
+
+func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
+	engine, err := schedulers.NewEngine(c.Devices, c.Scheduler.Policy, c.Scheduler.Config)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Jobs) == 0 {
+		return nil, errors.New("run batch: the mix has no jobs")
+	}
+	b := &Batch{config: c, executor: x, recorder: rec, engine: engine,
+		done: make(chan struct{}), tasks: map[schedulers.TaskID]*task{}}
+	for i, spec := range c.Jobs {
+		j := &job{spec: spec, deadline: schedulers.Never, record: results.Job{
+			Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
+		if spec.Footprint.Bytes > 0 {
+			j.record.FootprintBytes = &spec.Footprint.Bytes
+		}
+		b.jobs = append(b.jobs, j)
+	}
+	return b, nil
+}
+
+// Done is closed when every job has ended.
+func (b *Batch) Done() <-chan struct{} { return b.done }
+
+// Arrive starts the batch: all its jobs arrive at once.
+func (b *Batch) Arrive(now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, j := range b.jobs {
+		b.recorder.Job(j.record)
+	}
+	b.admit(now)
+}
+
+// JobStarted says that the job's process runs.
+func (b *Batch) JobStarted(index int, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	j.record.StartS = new(seconds(now))
+	j.record.WaitS = new(seconds(now))
+	limit := b.config.Timeout
+	if j.spec.Timeout > 0 {
+		limit = j.spec.Timeout
+	}
+	if limit > 0 {
+		j.deadline = now + limit
+		b.executor.WakeAt(j.deadline)
+	}
+	b.recorder.Job(j.record)
+}
+
+// JobEnded says that the job's process and all its children are gone.
+func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	b.endTasksOf(index, now)
+	j.record.EndS = new(seconds(now))
+	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
+	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes
+	j.record.StderrTail = e.StderrTail
+	j.wrong = e.Wrong
+	outcome, detail := j.outcome(e)
+	j.record.Outcome, j.record.Detail = &outcome, detail
+	j.deadline = schedulers.Never
+	b.recorder.Job(j.record)
+	b.active--
+	b.countEnd()
+	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
+	b.admit(now)
+}
+
+// countEnd is called once for each job, when it has its outcome.
+func (b *Batch) countEnd() {
+	b.ended++
+	if b.ended == len(b.jobs) {
+		close(b.done)
+	}
+}
+
+// TaskBegin passes a task of a running job to the engine and tells its id
+// through known, which is called with the batch locked and before the
+// executor's Answer. Under a process-bound scheduler the job's own device is
+// the answer at once. What a job asks after its end is ignored: the frame of a
+// killed process can arrive late.
+func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known func(schedulers.TaskID)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	if j.record.Outcome != nil {
+		return
+	}
+	b.lastTask++
+	id := b.lastTask
+	t := &task{job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
+		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, SubmitS: seconds(now)}}
+	j.tasks++
+	b.tasks[id] = t
+	b.recorder.Task(t.record)
+	known(id)
+	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
+		ThreadsPerBlock: r.ThreadsPerBlock, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
+	if j.binding != 0 {
+		b.answer(schedulers.Decision{Kind: schedulers.Granted, Task: st, Device: *j.record.Device}, now)
+		return
+	}
+	ds, err := b.engine.Submit(st, now)
+	b.check(err)
+	b.carryOut(ds, now)
+}
+
+// TaskGrow asks for bytes more for a task that has its device.
+func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tasks[id]
+	if t == nil {
+		return
+	}
+	t.growing = bytes
+	if b.jobs[t.job].binding != 0 {
+		b.answer(schedulers.Decision{Kind: schedulers.Grown, Task: schedulers.Task{ID: id, Job: schedulers.JobID(t.job)}, Device: *t.record.Device}, now)
+		return
+	}
+	ds, err := b.engine.Grow(id, bytes, now)
+	b.check(err)
+	b.carryOut(ds, now)
+}
+
+// TaskFree gives a task back, also one that still waits.
+func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.endTask(id, now) {
+		return
+	}
+	ds, err := b.engine.Release(id, now)
+	b.check(err)
+	b.carryOut(ds, now)
+}
+
+// ReportOOM says that an allocation of a job failed.
+func (b *Batch) ReportOOM(index int, bytes int64, where string, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	detail := fmt.Sprintf("out of memory: %d bytes in %s", bytes, where)
+	if j.oom == "" {
+		j.oom = detail
+	}
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "oom", Job: &index, Device: j.record.Device, Detail: detail})
+}
+
+// ReportFault says that a CUDA call of a job showed a lasting error at time at.
+func (b *Batch) ReportFault(index, code int, where string, at time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
+	if j.fault == nil {
+		j.fault = &fault{at: at, detail: detail}
+	}
+	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
+}
+
+// Tick ends what has waited or run too long.
+func (b *Batch) Tick(now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, j := range b.jobs {
+		if j.deadline <= now && !j.timedOut {
+			j.timedOut = true
+			b.recorder.Event(results.Event{AtS: seconds(now), Kind: "timeout", Job: &i, Device: j.record.Device})
+			b.executor.Stop(i)
+		}
+	}
+	b.carryOut(b.engine.Expire(now), now)
+}
+
+// Cancel stops the jobs that run and withdraws the others.
+func (b *Batch) Cancel(why string, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cancelled || b.ended == len(b.jobs) {
+		return
+	}
+	b.cancelled = true
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "cancelled", Detail: why})
+	var withdrawn []schedulers.JobID
+	for i, j := range b.jobs {
+		switch {
+		case j.record.Outcome != nil:
+		case j.started:
+			j.stopped = true
+			b.executor.Stop(i)
+		default:
+			j.record.Outcome, j.record.Detail = new(results.Cancelled), why
+			b.recorder.Job(j.record)
+			b.countEnd()
+			withdrawn = append(withdrawn, schedulers.JobID(i))
+		}
+	}
+	for _, job := range withdrawn {
+		b.carryOut(b.engine.JobExit(job, now), now)
+	}
+}
+
+// boundBeforeStart reports whether the job's device is settled before its
+// process exists: under a process-bound scheduler, or because it has no probe.
+func (b *Batch) boundBeforeStart(j *job) bool {
+	return b.config.Scheduler.Binds == schedulers.BindsJob || j.spec.Binding == mixes.BindDeclared
+}
+
+// admit lets jobs in, in the mix's order. A process-bound scheduler sees all
+// of them at once; a task-bound one as many as there are workers.
+func (b *Batch) admit(now time.Duration) {
+	if b.cancelled {
+		return
+	}
+	limit := b.config.Workers
+	if limit <= 0 || b.config.Scheduler.Binds == schedulers.BindsJob {
+		limit = len(b.jobs)
+	}
+	for b.next < len(b.jobs) && b.active < limit {
+		index := b.next
+		j := b.jobs[index]
+		b.next++
+		b.active++
+		if !b.boundBeforeStart(j) {
+			b.start(index, Unbound)
+			continue
+		}
+		b.lastTask++
+		j.binding = b.lastTask
+		f := j.spec.Footprint
+		ds, err := b.engine.Submit(schedulers.Task{ID: j.binding, Job: schedulers.JobID(index), Bytes: f.Bytes,
+			Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, Priority: j.spec.Priority, Isolate: j.spec.Isolate}, now)
+		b.check(err)
+		b.carryOut(ds, now)
+	}
+}
+
+func (b *Batch) start(index, device int) {
+	j := b.jobs[index]
+	j.started = true
+	if device != Unbound {
+		j.record.Device = &device
+	}
+	b.executor.Start(index, device)
+}
+
+// carryOut acts on the engine's decisions.
+func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
+	for _, d := range ds {
+		index := int(d.Task.Job)
+		j := b.jobs[index]
+		if j.record.Outcome != nil {
+			continue // cancelled, and about to be withdrawn
+		}
+		if j.binding != d.Task.ID {
+			b.answer(d, now)
+			continue
+		}
+		if d.Kind == schedulers.Granted {
+			b.start(index, d.Device)
+			j.stays = append(j.stays, stay{device: d.Device, from: now, to: schedulers.Never})
+			continue
+		}
+		j.refused = d.Reason.Error()
+		j.record.EndS = new(seconds(now))
+		j.record.Outcome, j.record.Detail = new(results.Refused), j.refused
+		b.recorder.Job(j.record)
+		b.active--
+		b.countEnd()
+		b.admit(now)
+	}
+	if t := b.engine.NextExpiry(); t != schedulers.Never {
+		b.executor.WakeAt(t)
+	}
+}
+
+// answer records a decision on a process's own task and passes it on.
+func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
+	t := b.tasks[d.Task.ID]
+	j := b.jobs[t.job]
+	switch d.Kind {
+	case schedulers.Granted:
+		t.granted = true
+		t.record.Device = &d.Device
+		t.record.GrantS = new(seconds(now))
+		t.record.Passed = d.Passed
+		if w := j.record.WaitS; w != nil {
+			j.record.WaitS = new(*w + seconds(now) - t.record.SubmitS)
+		}
+		if j.record.Device == nil {
+			j.record.Device = &d.Device
+			b.recorder.Job(j.record)
+		}
+		if j.binding == 0 {
+			j.stays = append(j.stays, stay{device: d.Device, from: now, to: schedulers.Never})
+		}
+	case schedulers.Grown:
+		t.record.GrownBytes += t.growing
+	case schedulers.Refused, schedulers.GrowRefused:
+		why := d.Reason.Error()
+		t.record.Refusal = &why
+		if j.refused == "" {
+			j.refused = why
+		}
+		b.recorder.Event(results.Event{AtS: seconds(now), Kind: "refused", Job: &t.job, Detail: why})
+	}
+	if d.Kind == schedulers.Refused {
+		delete(b.tasks, d.Task.ID)
+	}
+	b.recorder.Task(t.record)
+	b.executor.Answer(d)
+}
+
+// endTask settles the task's record and reports whether the engine knows it.
+func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) bool {
+	t := b.tasks[id]
+	if t == nil {
+		return false // refused meanwhile, or its job ended
+	}
+	delete(b.tasks, id)
+	if t.granted {
+		t.record.ReleaseS = new(seconds(now))
+	}
+	b.recorder.Task(t.record)
+	return b.jobs[t.job].binding == 0
+}
+
+// endTasksOf settles what a dead process left behind, oldest first. The engine
+// hears of it through JobExit alone, so that none of the job's waiting tasks
+// gets what its others give back.
+func (b *Batch) endTasksOf(index int, now time.Duration) {
+	var left []schedulers.TaskID
+	for id, t := range b.tasks {
+		if t.job == index {
+			left = append(left, id)
+		}
+	}
+	slices.Sort(left)
+	for _, id := range left {
+		b.endTask(id, now)
+	}
+	stays := b.jobs[index].stays
+	for i := range stays {
+		stays[i].to = now
+	}
+}
+
+// check keeps the first error of our own accounting.
+func (b *Batch) check(err error) {
+	if err != nil && b.broken == nil {
+		b.broken = err
+	}
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -1,0 +1,217 @@
+// Package live runs batches on the GPUs of this machine: real processes, a
+// probe server, MPS, and NVML samples.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Config is what an Executor needs besides the batch.
+type Config struct {
+	Jobs     []mixes.Job
+	Programs []string   // the executable of each job, absolute
+	Dirs     []string   // the working directory of each job
+	UUIDs    []string   // devices in node order, as CUDA_VISIBLE_DEVICES takes them
+	IDs      [][16]byte // the same as bytes
+	Builtin  bool       // the jobs are the builtin suite's: exit status 4 is a failed check
+	Dir      string     // the run's directory, for output files and the probe's socket
+	Env      []string   // added to the parent's environment, such as the MPS server's
+	Grace    time.Duration
+	// Terminate, where not nil, asks the MPS server to end a process's work
+	// before it is killed: kill -9 in mid-kernel harms its neighbours.
+	Terminate func(pid int) error
+	Warn      func(format string, args ...any)
+	Start     time.Time // time zero of the batch; it must carry a monotonic reading
+}
+
+// Executor runs real processes. It implements runner.Executor and
+// probe.Handler.
+type Executor struct {
+	config Config
+	batch  *runner.Batch
+	server *probe.Server
+	spawn  *spawner
+	guard  *guard
+	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
+
+	mu      sync.Mutex
+	procs   []*process
+	clients map[*probe.Client]*client
+	waiting map[schedulers.TaskID]asked
+	changed *sync.Cond // clients lost one
+	timers  map[time.Duration]*time.Timer
+}
+
+// client is one process that talks to the server, with its tasks.
+type client struct {
+	job   int
+	tasks map[uint64]schedulers.TaskID
+}
+
+// asked is a begin or grow that waits for its answer.
+type asked struct {
+	client *probe.Client
+	task   uint64
+}
+
+// NewExecutor opens the probe's socket and makes the run's directory.
+func NewExecutor(c Config) (*Executor, error) {
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	x := &Executor{config: c, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
+		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs))}
+	x.changed = sync.NewCond(&x.mu)
+	sockets, err := os.MkdirTemp("", "caserun-")
+	if err != nil {
+		return nil, fmt.Errorf("make socket directory: %w", err)
+	}
+	if x.server, err = probe.Listen(filepath.Join(sockets, "probe"), x, c.Warn); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(sockets))
+	}
+	return x, nil
+}
+
+func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
+
+// Run implements runner.Executor.
+func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
+	x.batch = b
+	defer func() {
+		err = errors.Join(err, x.server.Close(), os.RemoveAll(filepath.Dir(filepath.Dir(x.server.Path()))))
+	}()
+	if x.guard, err = startGuard(); err != nil {
+		return err
+	}
+	defer x.guard.close()
+	if err := becomeSubreaper(); err != nil {
+		return err
+	}
+	x.spawn = startSpawner()
+	defer x.spawn.close()
+	b.Arrive(x.now())
+	select {
+	case <-b.Done():
+	case <-ctx.Done():
+		b.Cancel(context.Cause(ctx).Error(), x.now())
+		<-b.Done()
+	}
+	x.clean.Wait()
+	x.mu.Lock()
+	for _, t := range x.timers {
+		t.Stop()
+	}
+	x.mu.Unlock()
+	return context.Cause(ctx)
+}
+
+// Start implements runner.Executor.
+func (x *Executor) Start(job, device int) {
+	x.clean.Add(1)
+	x.spawn.do(func() {
+		p, err := x.launch(job, device)
+		if err != nil {
+			err = fmt.Errorf("start job %d (%s): %w", job, x.config.Jobs[job].Command(), err)
+			go func() {
+				defer x.clean.Done()
+				x.batch.JobEnded(job, runner.Exit{Err: err}, x.now())
+			}()
+			return
+		}
+		x.mu.Lock()
+		x.procs[job] = p
+		x.mu.Unlock()
+		go func() {
+			defer x.clean.Done()
+			x.batch.JobStarted(job, p.started)
+			x.await(job, p)
+		}()
+	})
+}
+
+// Stop implements runner.Executor.
+func (x *Executor) Stop(job int) {
+	x.clean.Add(1)
+	x.spawn.do(func() { // behind the job's start
+		x.mu.Lock()
+		p := x.procs[job]
+		var pids []int
+		for c, held := range x.clients {
+			if held.job == job {
+				pids = append(pids, c.PID())
+			}
+		}
+		x.mu.Unlock()
+		go func() {
+			defer x.clean.Done()
+			if p == nil {
+				return // it never started
+			}
+			if x.config.Terminate != nil {
+				slices.Sort(pids)
+				for _, pid := range pids {
+					if err := x.config.Terminate(pid); err != nil {
+						x.config.Warn("stop job %d: MPS did not end the work of process %d: %v", job, pid, err)
+					}
+				}
+			}
+			p.stop(x.config.Grace)
+		}()
+	})
+}
+
+// await waits for the job's process and its children, and for the server to
+// have read everything they said: an out-of-memory report counts even when the
+// exit is seen first.
+func (x *Executor) await(job int, p *process) {
+	e := p.wait()
+	x.guard.forget(p.pid)
+	x.mu.Lock()
+	for x.hasClient(job) {
+		x.changed.Wait()
+	}
+	x.mu.Unlock()
+	if x.config.Builtin && e.Status != nil && *e.Status == statusMismatch {
+		e.Wrong = true
+	}
+	x.batch.JobEnded(job, e, x.now())
+}
+
+// statusMismatch is the builtin suite's exit status for a result that differs
+// from the reference (benchmarks/rodinia/README.md).
+const statusMismatch = 4
+
+func (x *Executor) hasClient(job int) bool {
+	for _, c := range x.clients {
+		if c.job == job {
+			return true
+		}
+	}
+	return false
+}
+
+// WakeAt implements runner.Executor.
+func (x *Executor) WakeAt(t time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.timers[t] == nil {
+		x.timers[t] = time.AfterFunc(t-x.now(), func() { x.batch.Tick(x.now()) })
+	}
+}
+
+var (
+	_ runner.Executor = (*Executor)(nil)
+	_ probe.Handler   = (*Executor)(nil)
+)

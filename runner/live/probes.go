@@ -1,0 +1,114 @@
+package live
+
+import (
+	"time"
+
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// of is the client's entry, made at its first event.
+func (x *Executor) of(c *probe.Client) *client {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	k := x.clients[c]
+	if k == nil {
+		k = &client{job: c.Job(), tasks: map[uint64]schedulers.TaskID{}}
+		x.clients[c] = k
+	}
+	return k
+}
+
+// Begin implements probe.Handler.
+func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
+	k := x.of(c)
+	x.batch.TaskBegin(k.job, runner.TaskRequest{Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
+		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock}, x.now(), func(id schedulers.TaskID) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		k.tasks[task] = id
+		x.waiting[id] = asked{c, task}
+	})
+}
+
+// Grow implements probe.Handler.
+func (x *Executor) Grow(c *probe.Client, task uint64, bytes uint64) {
+	k := x.of(c)
+	x.mu.Lock()
+	id := k.tasks[task]
+	x.waiting[id] = asked{c, task}
+	x.mu.Unlock()
+	x.batch.TaskGrow(id, int64(bytes), x.now())
+}
+
+// Free implements probe.Handler.
+func (x *Executor) Free(c *probe.Client, task uint64) {
+	k := x.of(c)
+	x.mu.Lock()
+	id := k.tasks[task]
+	delete(k.tasks, task)
+	x.mu.Unlock()
+	x.batch.TaskFree(id, x.now())
+}
+
+// OOM implements probe.Handler.
+func (x *Executor) OOM(c *probe.Client, bytes uint64, where string) {
+	x.batch.ReportOOM(x.of(c).job, int64(bytes), where, x.now())
+}
+
+// Fault implements probe.Handler.
+func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string) {
+	x.batch.ReportFault(x.of(c).job, int(code), where, at.Sub(x.config.Start))
+}
+
+// Closed implements probe.Handler: the closed socket is the release.
+func (x *Executor) Closed(c *probe.Client) {
+	k := x.of(c)
+	for _, id := range k.tasks {
+		x.batch.TaskFree(id, x.now())
+	}
+	x.mu.Lock()
+	delete(x.clients, c)
+	x.changed.Broadcast()
+	p := x.procs[k.job]
+	x.mu.Unlock()
+	if err := c.Err(); err != nil && p != nil {
+		x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
+		p.kill()
+	}
+}
+
+// Answer implements runner.Executor. A client that is gone needs no answer:
+// Closed releases what it was granted.
+func (x *Executor) Answer(d schedulers.Decision) {
+	x.mu.Lock()
+	a, ok := x.waiting[d.Task.ID]
+	delete(x.waiting, d.Task.ID)
+	x.mu.Unlock()
+	if !ok {
+		return
+	}
+	switch d.Kind {
+	case schedulers.Granted, schedulers.Grown:
+		_ = a.client.Grant(a.task, x.ordinal(int(d.Task.Job), d.Device), x.config.IDs[d.Device])
+	default:
+		reason := probe.ReasonTooLarge
+		if d.Kind == schedulers.GrowRefused {
+			reason = probe.ReasonDeviceFull
+		}
+		r := d.Reason
+		_ = a.client.Refuse(a.task, reason, uint64(max(r.NeedBytes, 0)), uint64(r.CapacityBytes), r.Why)
+	}
+}
+
+// ordinal is the device's number as the job's process sees it: a pinned
+// process sees its one device only.
+func (x *Executor) ordinal(job, device int) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.procs[job]; p != nil && p.device != runner.Unbound {
+		return 0
+	}
+	return device
+}

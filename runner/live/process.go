@@ -1,0 +1,212 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner"
+)
+
+// process is a job's process group.
+type process struct {
+	cmd     *exec.Cmd
+	pid     int // of the leader, and of the group
+	device  int
+	stderr  string
+	started time.Duration
+	ended   chan struct{}
+}
+
+// launch starts a job's process. It must run on the spawner's thread: the
+// parent-death signal is tied to the thread that forks.
+func (x *Executor) launch(job, device int) (*process, error) {
+	spec := x.config.Jobs[job]
+	base := filepath.Join(x.config.Dir, fmt.Sprintf("job-%04d", job))
+	stdout, err := os.Create(base + ".out")
+	if err != nil {
+		return nil, fmt.Errorf("create output file: %w", err)
+	}
+	defer stdout.Close()
+	stderr, err := os.Create(base + ".err")
+	if err != nil {
+		return nil, fmt.Errorf("create output file: %w", err)
+	}
+	defer stderr.Close()
+
+	cmd := exec.Command(x.config.Programs[job], spec.Args...)
+	cmd.Dir = x.config.Dirs[job]
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if spec.Stdin != "" {
+		path := spec.Stdin
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cmd.Dir, path)
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("open standard input: %w", err)
+		}
+		defer in.Close()
+		cmd.Stdin = in
+	}
+	visible := strings.Join(x.config.UUIDs, ",")
+	if device != runner.Unbound {
+		visible = x.config.UUIDs[device]
+	}
+	cmd.Env = append(os.Environ(), x.config.Env...)
+	cmd.Env = append(cmd.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
+		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+x.server.Register(job), "CASE_REQUIRED=1")
+	cmd.Env = append(cmd.Env, spec.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p := &process{cmd: cmd, device: device, stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.pid = cmd.Process.Pid
+	x.guard.watch(p.pid)
+	return p, nil
+}
+
+// wait returns when the leader and everything left in its group are gone.
+// Children that outlive the leader are killed with it.
+func (p *process) wait() runner.Exit {
+	err := p.cmd.Wait()
+	p.kill()
+	reapGroup(p.pid)
+	close(p.ended)
+	state := p.cmd.ProcessState
+	if state == nil {
+		return runner.Exit{Err: fmt.Errorf("wait for process %d: %w", p.pid, err)}
+	}
+	e := runner.Exit{UserS: new(state.UserTime().Seconds()), SysS: new(state.SystemTime().Seconds()), StderrTail: tail(p.stderr)}
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		e.MaxRSSBytes = new(usage.Maxrss * 1024) // getrusage(2): ru_maxrss is in KiB
+	}
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		e.Signal = new(unix.SignalName(status.Signal()))
+	} else {
+		e.Status = new(status.ExitStatus())
+	}
+	return e
+}
+
+// stop ends the group: SIGTERM, and SIGKILL after the grace period.
+func (p *process) stop(grace time.Duration) {
+	_ = unix.Kill(-p.pid, unix.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		select {
+		case <-p.ended:
+		default:
+			p.kill()
+		}
+	}
+}
+
+// kill ends the group at once; a group that is gone is fine.
+func (p *process) kill() { _ = unix.Kill(-p.pid, unix.SIGKILL) }
+
+// reapGroup collects what was left of a group after its leader: as a subreaper
+// this process inherits a job's orphans.
+func reapGroup(pgid int) {
+	for {
+		_, err := unix.Wait4(-pgid, nil, 0, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return // ECHILD: none left
+		}
+	}
+}
+
+func becomeSubreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the subreaper of the jobs' children: %w", err)
+	}
+	return nil
+}
+
+// tailBytes is how much of a job's stderr is kept in the store.
+const tailBytes = 2048
+
+// tail is the end of a file, cut at a line where there is one.
+func tail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return ""
+	}
+	from := max(info.Size()-tailBytes, 0)
+	buf := make([]byte, info.Size()-from)
+	n, _ := f.ReadAt(buf, from)
+	text := string(buf[:n])
+	if from > 0 {
+		if _, rest, ok := strings.Cut(text, "\n"); ok {
+			text = rest
+		}
+	}
+	return strings.ToValidUTF8(strings.TrimRight(text, "\n"), "\uFFFD")
+}
+
+// spawner runs functions in order on one thread that lives as long as it.
+type spawner struct {
+	mu    sync.Mutex
+	ready *sync.Cond
+	queue []func()
+	ended bool
+	done  chan struct{}
+}
+
+func startSpawner() *spawner {
+	s := &spawner{done: make(chan struct{})}
+	s.ready = sync.NewCond(&s.mu)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, after every job
+		defer close(s.done)
+		for {
+			s.mu.Lock()
+			for len(s.queue) == 0 && !s.ended {
+				s.ready.Wait()
+			}
+			if len(s.queue) == 0 {
+				s.mu.Unlock()
+				return
+			}
+			f := s.queue[0]
+			s.queue = s.queue[1:]
+			s.mu.Unlock()
+			f()
+		}
+	}()
+	return s
+}
+
+// do queues f and returns at once.
+func (s *spawner) do(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, f)
+	s.ready.Signal()
+}
+
+func (s *spawner) close() {
+	s.mu.Lock()
+	s.ended = true
+	s.ready.Signal()
+	s.mu.Unlock()
+	<-s.done
+}

@@ -1,0 +1,158 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+)
+
+// BuiltinSuite is the name of the suite that this repository builds.
+const BuiltinSuite = "builtin"
+
+// ErrNotBuilt is wrapped when a suite's programs are not there.
+var ErrNotBuilt = errors.New("programs not found")
+
+// Suite finds the programs of jobs.
+type Suite struct {
+	Name string // BuiltinSuite or a directory
+	Data string // directory with the programs' input files
+	root string
+}
+
+// OpenSuite finds the builtin suite beside the running executable or under
+// ./bin, or takes the user's directory.
+func OpenSuite(name, data string) (Suite, error) {
+	data, err := filepath.Abs(data)
+	if err != nil {
+		return Suite{}, fmt.Errorf("open suite: data directory: %w", err)
+	}
+	s := Suite{Name: name, Data: data}
+	if name != BuiltinSuite {
+		if s.root, err = filepath.Abs(name); err != nil {
+			return s, fmt.Errorf("open suite %s: %w", name, err)
+		}
+		if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
+			return s, fmt.Errorf("open suite: %s is not a directory; use --suite builtin or a directory of Rodinia or Darknet programs", name)
+		}
+		return s, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return s, fmt.Errorf("open suite: %w", err)
+	}
+	for _, root := range []string{filepath.Join(filepath.Dir(self), "suite"), filepath.Join("bin", "suite")} {
+		if info, err := os.Stat(root); err == nil && info.IsDir() {
+			s.root, err = filepath.Abs(root)
+			return s, err
+		}
+	}
+	return s, fmt.Errorf("the builtin suite is not built (%w): run make cuda, or name a build of your own with --suite DIR", ErrNotBuilt)
+}
+
+// Resolve returns each job's executable and working directory, or every reason
+// why one cannot run: a missing program, a missing input file.
+func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
+	found := map[string]string{}
+	var problems []error
+	missing := map[string]bool{}
+	for _, j := range jobs {
+		dir := s.Data
+		if j.Dir != "" {
+			if dir, err = filepath.Abs(j.Dir); err != nil {
+				return nil, nil, fmt.Errorf("working directory of job %s: %w", j.Name, err)
+			}
+		}
+		path, seen := found[j.Program]
+		if !seen {
+			if path, err = s.find(j.Program); err != nil {
+				problems = append(problems, err)
+			}
+			found[j.Program] = path
+		}
+		programs, dirs = append(programs, path), append(dirs, dir)
+		for _, input := range inputs(j) {
+			if !filepath.IsAbs(input) {
+				input = filepath.Join(dir, input)
+			}
+			if _, err := os.Stat(input); err != nil && !missing[input] {
+				missing[input] = true
+				problems = append(problems, fmt.Errorf("input file of %s: %w; caserun data makes the suite's input files", j.Command(), err))
+			}
+		}
+	}
+	return programs, dirs, errors.Join(problems...)
+}
+
+// find looks a program up: the user's own by its path, a suite's under the
+// suite's directory by base name, and by parent directory too where the name
+// has one ("srad_v1/srad"). The shortest path wins, so that a build in place
+// goes before its backups.
+func (s Suite) find(program string) (string, error) {
+	if !slices.Contains(mixes.SuitePrograms(), program) {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			return "", fmt.Errorf("program %s: %w", program, err)
+		}
+		return filepath.Abs(path)
+	}
+	best := ""
+	walk := func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !matches(path, program) {
+			return err
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			return err
+		}
+		if best == "" || len(path) < len(best) {
+			best = path
+		}
+		return nil
+	}
+	if err := filepath.WalkDir(s.root, walk); err != nil {
+		return "", fmt.Errorf("find program %s in suite %s: %w", program, s.Name, err)
+	}
+	if best == "" {
+		return "", fmt.Errorf("program %s of suite %s: %w under %s: run make cuda, or name a build of your own with --suite DIR",
+			program, s.Name, ErrNotBuilt, s.root)
+	}
+	return best, nil
+}
+
+func matches(path, program string) bool {
+	return strings.HasSuffix(filepath.ToSlash(path), "/"+program)
+}
+
+// inputs are the files that a job cannot run without: its standard input, and
+// the first argument of the suite programs that read one.
+func inputs(j mixes.Job) []string {
+	var files []string
+	if j.Stdin != "" {
+		files = append(files, j.Stdin)
+	}
+	if (j.Program == "bfs" || j.Program == "dwt2d") && len(j.Args) > 0 && !strings.HasPrefix(j.Args[0], "gen:") {
+		files = append(files, j.Args[0])
+	}
+	return files
+}
+
+// FindBallast finds the program that holds device memory, beside the running
+// executable or where make native leaves it.
+func FindBallast() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find ballast: %w", err)
+	}
+	for _, path := range []string{filepath.Join(filepath.Dir(self), "ballast"), filepath.Join("native", "ballast", "ballast")} {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return filepath.Abs(path)
+		}
+	}
+	return "", fmt.Errorf("the ballast program is not built (%w): run make native", ErrNotBuilt)
+}

@@ -1,0 +1,163 @@
+package mps
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Client is a process that uses a server of the daemon. The PIDs are those of
+// the daemon's PID namespace.
+type Client struct {
+	Server, PID int
+}
+
+// command passes one line to the daemon and returns what it answers. It takes
+// commandLimit at most.
+func (d *Daemon) command(ctx context.Context, line string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit,
+		fmt.Errorf("no answer within %v", commandLimit))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, d.program)
+	cmd.Env = d.env
+	cmd.Stdin = strings.NewReader(line + "\n")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	switch said := strings.TrimSpace(stdout.String() + "\n" + stderr.String()); {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("MPS command %q: %w", line, context.Cause(ctx))
+	case err != nil:
+		return "", fmt.Errorf("MPS command %q: %w: %s", line, err, said)
+	case strings.Contains(said, "Cannot find MPS control daemon"):
+		return "", fmt.Errorf("MPS command %q: %s", line, said)
+	}
+	return stdout.String(), nil
+}
+
+// errNoServer is the answer "Server PID not found", which comes with status 0.
+var errNoServer = errors.New("no such server")
+
+// pids parses an answer that is one PID a line.
+func (d *Daemon) pids(ctx context.Context, line string) ([]int, error) {
+	out, err := d.command(ctx, line)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(out, "Server ") && strings.Contains(out, "not found") {
+		return nil, fmt.Errorf("MPS command %q: %w", line, errNoServer)
+	}
+	var list []int
+	for _, field := range strings.Fields(out) {
+		pid, err := strconv.Atoi(field)
+		if err != nil || pid <= 0 {
+			return nil, fmt.Errorf("MPS command %q: answer %q, want PIDs", line, strings.TrimSpace(out))
+		}
+		list = append(list, pid)
+	}
+	sort.Ints(list)
+	return list, nil
+}
+
+// Servers lists the servers. There is none before the first client.
+func (d *Daemon) Servers(ctx context.Context) ([]int, error) {
+	list, err := d.pids(ctx, "get_server_list")
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	for _, pid := range list {
+		d.servers[pid] = true
+	}
+	d.mu.Unlock()
+	return list, nil
+}
+
+// Clients lists the clients of all servers.
+func (d *Daemon) Clients(ctx context.Context) ([]Client, error) {
+	servers, err := d.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Client
+	for _, server := range servers {
+		list, err := d.pids(ctx, fmt.Sprintf("get_client_list %d", server))
+		if errors.Is(err, errNoServer) {
+			continue // it ended since it was listed
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, pid := range list {
+			out = append(out, Client{Server: server, PID: pid})
+		}
+	}
+	return out, nil
+}
+
+// TerminateClient ends a client's work on the GPUs, after which the process can
+// be killed without harm to the others: kill -9 in mid-kernel gives them error
+// 700 (seen on H200). The process itself goes on, and its CUDA calls fail with
+// error 810.
+func (d *Daemon) TerminateClient(ctx context.Context, pid int) error {
+	clients, err := d.Clients(ctx)
+	if err != nil {
+		return fmt.Errorf("terminate MPS client %d: %w", pid, err)
+	}
+	for _, c := range clients {
+		if c.PID == pid {
+			return d.terminate(ctx, c)
+		}
+	}
+	return fmt.Errorf("terminate MPS client %d: %w", pid, ErrNotClient)
+}
+
+// terminate gives the command, which answers with its own status on the last
+// line and exits with 0 either way.
+func (d *Daemon) terminate(ctx context.Context, c Client) error {
+	out, err := d.command(ctx, fmt.Sprintf("terminate_client %d %d", c.Server, c.PID))
+	if err != nil {
+		return fmt.Errorf("terminate MPS client %d: %w", c.PID, err)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if lines[len(lines)-1] != "0" {
+		return fmt.Errorf("terminate MPS client %d of server %d: answer %q", c.PID, c.Server, strings.Join(lines, " "))
+	}
+	return nil
+}
+
+// Drain waits until there are no clients. It returns ctx's cause, with the
+// clients that remain, when ctx ends first.
+func (d *Daemon) Drain(ctx context.Context) error {
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	var left []Client
+	for {
+		clients, err := d.Clients(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("drain MPS: %w; clients left: %v", context.Cause(ctx), left)
+		case err != nil:
+			return fmt.Errorf("drain MPS: %w", err)
+		case len(clients) == 0:
+			return nil
+		}
+		left = clients
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		case <-d.proc.done:
+			return errors.Join(errors.New("drain MPS"), d.died("the control daemon", d.proc.err))
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package mps
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test binary plays nvidia-cuda-mps-control and -server when it is started
+// under their names. Its answers are those of driver 580's, byte for byte. The
+// tests steer it by commands that start with "fake_", and by words in FAKE_MPS.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case control:
+		if len(os.Args) > 1 && os.Args[1] == "-f" {
+			os.Exit(fakeDaemon())
+		}
+		os.Exit(fakeFrontEnd())
+	case serverProgram:
+		// Like NVIDIA's, it ends with its control daemon.
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		if fakeIs("stubborn-server") {
+			time.Sleep(time.Hour)
+		}
+		os.Exit(0)
+	}
+	if os.Getenv("MPS_TEST_HARNESS") != "" {
+		os.Exit(harness())
+	}
+	os.Exit(m.Run())
+}
+
+func fakeIs(word string) bool {
+	return slices.Contains(strings.Fields(os.Getenv("FAKE_MPS")), word)
+}
+
+func fakeSocket() string {
+	return filepath.Join(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "control")
+}
+
+func fakeFrontEnd() int {
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		return 1
+	}
+	conn, err := net.Dial("unix", fakeSocket())
+	if err != nil {
+		fmt.Println("Cannot find MPS control daemon process")
+		return 1
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, line); err != nil {
+		return 1
+	}
+	if _, err := io.Copy(os.Stdout, conn); err != nil {
+		return 1
+	}
+	return 0
+}
+
+type fakeState struct {
+	server  *exec.Cmd
+	stdin   io.Closer
+	clients []string
+	status  string
+}
+
+func fakeDaemon() int {
+	pipe := os.Getenv("CUDA_MPS_PIPE_DIRECTORY")
+	fmt.Printf("[Control %d] Starting control daemon using socket %s\n", os.Getpid(), fakeSocket())
+	if fakeIs("fails-at-start") {
+		fmt.Println("[Control] Failed to start: an MPS client is not allowed here")
+		return 7
+	}
+	if err := os.WriteFile(filepath.Join(pipe, control+".pid"), fmt.Append(nil, os.Getpid()), 0o666); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if fakeIs("never-answers") {
+		time.Sleep(time.Hour)
+	}
+	l, err := net.Listen("unix", fakeSocket())
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	s := fakeState{status: "ACTIVE"}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return 1
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil {
+			return 1
+		}
+		fmt.Printf("[Control %d] Cmd:%s", os.Getpid(), line)
+		if quit := s.answer(conn, strings.Fields(line)); quit {
+			conn.Close()
+			return 0
+		}
+		conn.Close()
+	}
+}
+
+func (s *fakeState) serverPID() string {
+	if s.server == nil {
+		return ""
+	}
+	return fmt.Sprint(s.server.Process.Pid)
+}
+
+func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
+	known := func() bool {
+		if len(argv) < 2 || argv[1] != s.serverPID() {
+			fmt.Fprintf(w, "Server %s not found\n", argv[1])
+			return false
+		}
+		return true
+	}
+	switch argv[0] {
+	case "get_server_list":
+		if s.server != nil {
+			fmt.Fprintln(w, s.serverPID())
+		}
+	case "get_server_status":
+		if known() {
+			fmt.Fprintln(w, s.status)
+		}
+	case "get_client_list":
+		if known() {
+			for _, c := range s.clients {
+				fmt.Fprintln(w, c)
+			}
+		}
+	case "terminate_client":
+		if i := slices.Index(s.clients, argv[2]); known() && i >= 0 {
+			s.clients = slices.Delete(s.clients, i, i+1)
+			fmt.Fprintln(w, 0)
+		} else {
+			fmt.Fprintf(w, "Invalid process %s!\n1\n", argv[2])
+		}
+	case "quit":
+		if fakeIs("hangs-on-quit") {
+			return false
+		}
+		if s.server != nil {
+			s.stdin.Close()
+			if !fakeIs("stubborn-server") {
+				_ = s.server.Wait()
+			}
+		}
+		return true
+	case "fake_connect":
+		if s.server == nil {
+			s.startServer()
+		}
+		s.clients = append(s.clients, argv[1:]...)
+	case "fake_unlisted_client":
+		s.clients[0] = "1" // the server no longer knows the one it listed
+	case "fake_fault":
+		s.status = "FAULT"
+	case "fake_env":
+		for _, kv := range os.Environ() {
+			fmt.Fprintln(w, kv)
+		}
+	case "fake_kill_server":
+		_ = s.server.Process.Kill()
+		_ = s.server.Wait()
+		fmt.Printf("[Control] Server %s exited with status 9\n", s.serverPID())
+		s.server, s.clients = nil, nil
+	case "fake_die":
+		fmt.Println("[Control] out of cheese")
+		os.Exit(3)
+	case "fake_hang":
+		time.Sleep(time.Hour)
+	default:
+		fmt.Fprintf(w, "Unknown command %q\n", strings.Join(argv, " "))
+	}
+	return false
+}
+
+func (s *fakeState) startServer() {
+	s.server = exec.Command(filepath.Join(filepath.Dir(os.Args[0]), serverProgram))
+	s.stdin, _ = s.server.StdinPipe()
+	if err := s.server.Start(); err != nil {
+		panic(err)
+	}
+}
+
+// harness is a run that gets killed: it starts a daemon with a server, says who
+// they are, and waits.
+func harness() int {
+	d, err := start(context.Background(), Config{}, os.Getenv("MPS_TEST_HARNESS"))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if _, err := d.command(context.Background(), "fake_connect 77"); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	servers, err := d.Servers(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(d.proc.cmd.Process.Pid, servers[0])
+	<-d.Done()
+	return 0
+}
+
+// install puts the fake first on PATH.
+func install(t *testing.T, words string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{control, serverProgram} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("FAKE_MPS", words)
+}

@@ -1,0 +1,399 @@
+package mps
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+var background = context.Background()
+
+// noDaemon is a default pipe directory that nobody serves.
+func noDaemon(t *testing.T) string { return filepath.Join(t.TempDir(), "none") }
+
+// startFake starts a daemon in a directory whose path is short enough.
+func startFake(t *testing.T, cfg Config, words string) *Daemon {
+	t.Helper()
+	install(t, words)
+	d, err := start(background, cfg, noDaemon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Quit(expired()) })
+	return d
+}
+
+func expired() context.Context {
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	return ctx
+}
+
+// steer gives the fake a command of its own.
+func steer(t *testing.T, d *Daemon, line string) string {
+	t.Helper()
+	out, err := d.command(background, line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func mustBeGone(t *testing.T, d *Daemon, servers ...int) {
+	t.Helper()
+	select {
+	case <-d.Done():
+	default:
+		t.Error("the control daemon still runs")
+	}
+	for _, pid := range servers {
+		if runs(pid, serverProgram) {
+			t.Errorf("server %d still runs", pid)
+		}
+	}
+	if _, err := os.Stat(d.root); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory %s is left: %v", d.root, err)
+	}
+}
+
+func TestStartAndQuit(t *testing.T) {
+	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "/elsewhere")
+	t.Setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10")
+	t.Setenv("CUDA_VISIBLE_DEVICES", "3")
+	d := startFake(t, Config{Devices: []string{"GPU-a", "GPU-b"}, ActiveThreadPercentage: 62.5}, "")
+
+	pipe, log := filepath.Join(d.root, "pipe"), filepath.Join(d.root, "log")
+	if diff := cmp.Diff([]string{"CUDA_MPS_PIPE_DIRECTORY=" + pipe, "CUDA_MPS_LOG_DIRECTORY=" + log}, d.Env()); diff != "" {
+		t.Error(diff)
+	}
+	for _, dir := range []string{d.root, pipe, log} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %o, want 700", dir, info.Mode().Perm())
+		}
+	}
+	var got []string
+	for line := range strings.Lines(steer(t, d, "fake_env")) {
+		if strings.HasPrefix(line, "CUDA_") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"CUDA_DEVICE_ORDER=PCI_BUS_ID",
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=62.5",
+		"CUDA_MPS_LOG_DIRECTORY=" + log,
+		"CUDA_MPS_PIPE_DIRECTORY=" + pipe,
+		"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the daemon's environment:\n%s", diff)
+	}
+	if err := d.Health(background); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := d.Quit(background); err != nil {
+			t.Error(err)
+		}
+	}
+	mustBeGone(t, d)
+}
+
+func TestClients(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	if c, err := d.Clients(background); err != nil || len(c) != 0 {
+		t.Errorf("clients before any came: %v, %v", c, err)
+	}
+	steer(t, d, "fake_connect 4002 4001")
+	servers, err := d.Servers(background)
+	if err != nil || len(servers) != 1 {
+		t.Fatalf("servers %v, %v; want one", servers, err)
+	}
+	want := []Client{{servers[0], 4001}, {servers[0], 4002}}
+	got, err := d.Clients(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	if err := d.TerminateClient(background, 4002); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = d.Clients(background); err != nil || !slices.Equal(got, want[:1]) {
+		t.Errorf("clients after terminate: %v, %v; want %v", got, err, want[:1])
+	}
+	if err := d.TerminateClient(background, 4002); !errors.Is(err, ErrNotClient) {
+		t.Errorf("terminate of no client: %v, want ErrNotClient", err)
+	}
+	if err := d.terminate(background, Client{servers[0], 4009}); err == nil || !strings.Contains(err.Error(), "Invalid process 4009! 1") {
+		t.Errorf("a refused terminate: %v, want the answer", err)
+	}
+	if err := d.TerminateClient(background, 4001); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Quit(background); err != nil {
+		t.Error(err)
+	}
+	mustBeGone(t, d, servers...)
+}
+
+func TestQuitTerminatesClientsThatStay(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	steer(t, d, "fake_connect 4001")
+	servers, err := d.Servers(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Quit(expired())
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("quit: %v, want that draining was cut short", err)
+	}
+	mustBeGone(t, d, servers...)
+}
+
+func TestDrainNamesWhoStays(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	steer(t, d, "fake_connect 4001")
+	ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
+	defer cancel()
+	if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4001") {
+		t.Errorf("drain: %v, want the deadline and client 4001", err)
+	}
+	if err := d.TerminateClient(background, 4001); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Drain(background); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuitKillsADaemonThatHangs(t *testing.T) {
+	before := quitLimit
+	quitLimit = 300 * time.Millisecond
+	defer func() { quitLimit = before }()
+	d := startFake(t, Config{}, "hangs-on-quit")
+	steer(t, d, "fake_connect")
+	servers, err := d.Servers(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Quit(background)
+	if err == nil || !strings.Contains(err.Error(), "killed the control daemon") ||
+		!strings.Contains(err.Error(), "Starting control daemon") {
+		t.Errorf("quit: %v, want the kill and the end of the log", err)
+	}
+	mustBeGone(t, d, servers...)
+}
+
+func TestQuitKillsAServerThatStays(t *testing.T) {
+	d := startFake(t, Config{}, "stubborn-server")
+	steer(t, d, "fake_connect")
+	servers, err := d.Servers(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Quit(background)
+	if want := fmt.Sprintf("killed MPS server %d", servers[0]); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("quit: %v, want %q", err, want)
+	}
+	mustBeGone(t, d, servers...)
+}
+
+func TestDaemonDies(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	if _, err := d.command(background, "fake_die"); err != nil {
+		t.Logf("the command that kills: %v", err)
+	}
+	<-d.Done()
+	for name, err := range map[string]error{"health": d.Health(background), "quit": d.Quit(background)} {
+		if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(err.Error(), "exit status 3") {
+			t.Errorf("%s: %v, want ErrDied with the exit status and the end of the log", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "Cmd:") {
+			t.Errorf("%s: the log's end is full of our own commands: %v", name, err)
+		}
+	}
+	mustBeGone(t, d)
+}
+
+func TestServerDies(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	steer(t, d, "fake_connect 4001")
+	if err := d.Health(background); err != nil {
+		t.Fatal(err)
+	}
+	steer(t, d, "fake_kill_server")
+	if err := d.Health(background); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "exited with status 9") {
+		t.Errorf("health: %v, want ErrDied with the end of the log", err)
+	}
+	steer(t, d, "fake_connect 4002")
+	if err := d.Health(background); err != nil {
+		t.Errorf("health with a new server: %v", err)
+	}
+	steer(t, d, "fake_fault")
+	if err := d.Health(background); err == nil || errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "FAULT") {
+		t.Errorf("health of a server at fault: %v", err)
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Run("not installed", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		if _, err := start(background, Config{}, noDaemon(t)); !errors.Is(err, ErrNotInstalled) {
+			t.Errorf("error %v, want ErrNotInstalled", err)
+		}
+	})
+	t.Run("fails at start", func(t *testing.T) {
+		install(t, "fails-at-start")
+		dir := shortDir(t)
+		_, err := start(background, Config{Dir: dir}, noDaemon(t))
+		if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "an MPS client is not allowed here") || !strings.Contains(err.Error(), "exit status 7") {
+			t.Errorf("error %v, want ErrDied with what it said", err)
+		}
+		mustBeEmpty(t, dir)
+	})
+	t.Run("never answers", func(t *testing.T) {
+		install(t, "never-answers")
+		dir := shortDir(t)
+		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
+		defer cancel()
+		_, err := start(ctx, Config{Dir: dir}, noDaemon(t))
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Starting control daemon") {
+			t.Errorf("error %v, want the deadline and the end of the log", err)
+		}
+		mustBeEmpty(t, dir)
+	})
+	t.Run("path too long", func(t *testing.T) {
+		install(t, "")
+		dir := filepath.Join(t.TempDir(), strings.Repeat("x", maxPipeDir))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := start(background, Config{Dir: dir}, noDaemon(t))
+		if err == nil || !strings.Contains(err.Error(), "choose a shorter directory") {
+			t.Errorf("error %v, want that the path is too long", err)
+		}
+		mustBeEmpty(t, dir)
+	})
+	for _, p := range []float64{-1, 100.5} {
+		t.Run(fmt.Sprint("percentage ", p), func(t *testing.T) {
+			install(t, "")
+			_, err := start(background, Config{ActiveThreadPercentage: p}, noDaemon(t))
+			if err == nil || !strings.Contains(err.Error(), "want 0 to 100") {
+				t.Errorf("error %v, want the range", err)
+			}
+		})
+	}
+}
+
+func TestForeignDaemon(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	_, err := start(background, Config{}, filepath.Join(d.root, "pipe"))
+	if !errors.Is(err, ErrForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.cmd.Process.Pid)) {
+		t.Errorf("error %v, want ErrForeignDaemon with its PID", err)
+	}
+	// The file that a dead daemon leaves behind may name a process since then.
+	stale := t.TempDir()
+	if err := os.WriteFile(filepath.Join(stale, control+".pid"), fmt.Append(nil, os.Getpid()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	second, err := start(background, Config{}, stale)
+	if err != nil {
+		t.Fatalf("a stale PID file: %v", err)
+	}
+	if err := second.Quit(background); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCommandDoesNotHang(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
+	defer cancel()
+	if _, err := d.command(ctx, "fake_hang"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"fake_hang"`) {
+		t.Errorf("error %v, want the deadline and the command", err)
+	}
+	if err := d.proc.kill(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run that is killed with SIGKILL leaves no daemon and no server.
+func TestNothingOutlivesAKilledRun(t *testing.T) {
+	install(t, "")
+	run := exec.Command(os.Args[0])
+	run.Env = append(os.Environ(), "MPS_TEST_HARNESS="+noDaemon(t), "TMPDIR="+shortDir(t))
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fds []int
+	for field := range strings.FieldsSeq(line) {
+		var pid int
+		if _, err := fmt.Sscan(field, &pid); err != nil {
+			t.Fatalf("the harness says %q", line)
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		fds = append(fds, fd)
+	}
+	if err := run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = run.Wait()
+	for i, fd := range fds {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			t.Errorf("%s outlived the run by 10 s", []string{"the daemon", "the server"}[i])
+		}
+	}
+}
+
+// shortDir is like t.TempDir with a path that has room for a socket's.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func mustBeEmpty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%s holds %v, %v; want nothing", dir, left, err)
+	}
+}

@@ -1,0 +1,156 @@
+package probe
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// One goroutine serves all connections from an epoll set of its own.
+// BenchmarkRoundTrip led to that: with a goroutine for each connection, whether
+// it blocks in recv or in the runtime's poller, a client that asks again at once
+// keeps the processor that serves it, and the others wait for milliseconds
+// (poller) or hundreds of them (recv), because the Go scheduler looks at the
+// poller, or takes a processor back, only when it has nothing else to run. Here
+// each round takes one frame from every client that is ready.
+
+func (s *Server) openPoll() error {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	s.epoll = fd
+	if err := s.watch(s.fd); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	return nil
+}
+
+func (s *Server) watch(fd int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	if err := unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("add to epoll: %w", err)
+	}
+	return nil
+}
+
+// serve runs until Close.
+func (s *Server) serve() {
+	var in [maxFrame]byte
+	timeout := forever
+	for {
+		n, err := unix.EpollWait(s.epoll, s.events[:], timeout)
+		if err != nil && err != unix.EINTR {
+			panic(fmt.Sprintf("probe: epoll_wait: %v", err)) // a bug: EBADF, EFAULT or EINVAL
+		}
+		if timeout != forever {
+			timeout = forever
+			if err := s.watch(s.fd); err != nil {
+				timeout = retryMS
+			}
+		}
+		for _, event := range s.events[:max(n, 0)] {
+			if event.Fd != int32(s.fd) {
+				if c := s.clients[event.Fd]; c != nil {
+					c.step(in[:])
+				}
+				continue
+			}
+			if s.isClosed() {
+				s.hangUpAll()
+				return
+			}
+			if err := s.accept(); err != nil {
+				// No descriptors or no memory. The connection stays in the
+				// backlog; asking again at once would spin.
+				s.logf("probe: accept: %v", err)
+				_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
+				timeout = retryMS
+			}
+		}
+	}
+}
+
+const (
+	forever = -1
+	retryMS = 10 // until accept is tried again after it failed
+)
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func (s *Server) hangUpAll() {
+	for _, c := range s.clients {
+		c.mu.Lock()
+		c.hangUp(nil)
+		c.mu.Unlock()
+		c.close()
+	}
+}
+
+// accept admits one connection if it comes from this user. An error is the
+// listener's, not the connection's.
+func (s *Server) accept() error {
+	fd, _, err := unix.Accept4(s.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	switch err {
+	case nil:
+	case unix.EAGAIN, unix.EINTR, unix.ECONNABORTED:
+		return nil
+	default:
+		return err
+	}
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err == nil && peer.Uid != s.uid {
+		err = fmt.Errorf("pid %d has uid %d, not %d", peer.Pid, peer.Uid, s.uid)
+	}
+	if err == nil {
+		err = s.watch(fd)
+	}
+	if err != nil {
+		s.logf("probe: connection refused: %v", err)
+		_ = unix.Close(fd)
+		return nil
+	}
+	// As many unread replies as the system allows before a client is slow.
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
+	s.clients[int32(fd)] = &Client{server: s, pid: int(peer.Pid), fd: fd, tasks: map[uint64]standing{}}
+	return nil
+}
+
+// receive and sendNow are called with descriptors and flags that never block,
+// so they need not tell the Go scheduler that they might.
+
+// receive returns the length of the next packet, which may be more than fits b
+// (MSG_TRUNC). ECONNRESET comes once when a client dies with replies unread, in
+// front of frames that it sent before, such as FREE or OOM (Linux
+// net/unix/af_unix.c, unix_release_sock), so it is not the end.
+func receive(fd int, b []byte) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR, unix.ECONNRESET:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+func sendNow(fd int, b []byte) error {
+	for {
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+}

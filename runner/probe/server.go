@@ -1,0 +1,206 @@
+// Package probe is the scheduler's end of the socket that jobs' probes (libcase,
+// native/probe) talk to. It turns frames into calls of a Handler and answers
+// into frames; it decides nothing about placement.
+package probe
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Request is what a task asks for (case_task_begin in native/probe/case.h).
+// Bytes+HeapBytes and Blocks are below 2^63; Blocks × warps per block can
+// exceed 64 bits.
+type Request struct {
+	Bytes, Blocks   uint64
+	ThreadsPerBlock uint32
+	HeapBytes       uint64
+	Flags           uint32
+}
+
+// Handler gets the clients' events, one at a time, those of one client in order,
+// on the server's goroutine. All clients wait while it runs, so it must not
+// block (writing to a disk or a store belongs on another goroutine), nor call
+// Server.Close. It answers each Begin and Grow with Client.Grant or
+// Client.Refuse, during the call or later and from any goroutine.
+type Handler interface {
+	Begin(c *Client, task uint64, r Request)
+	Grow(c *Client, task uint64, bytes uint64)
+	Free(c *Client, task uint64)
+	OOM(c *Client, bytes uint64, where string)
+	// Fault: at is when the process saw the error. Times of all clients are on
+	// one clock, so they order culprit and collateral exactly.
+	Fault(c *Client, code int32, at time.Time, where string)
+	// Closed comes last and exactly once for each client that had any other
+	// event or said HELLO: everything it held or waited for is free.
+	Closed(c *Client)
+}
+
+// socketName is short because a socket's path holds 107 bytes.
+const socketName = "probe"
+
+// Server is a listening probe socket.
+type Server struct {
+	handler Handler
+	logf    func(format string, args ...any)
+	dir     string
+	madeDir bool
+	path    string
+	fd      int // listens
+	epoll   int
+	uid     uint32
+	started time.Time // the same instant as startedNS
+	// startedNS is CLOCK_MONOTONIC, which clients stamp faults with.
+	startedNS int64
+
+	mu     sync.Mutex
+	closed bool
+	jobs   map[[tokenSize]byte]int
+
+	loop    sync.WaitGroup    // the goroutine that owns what follows
+	clients map[int32]*Client // by descriptor
+	events  [64]unix.EpollEvent
+}
+
+// Listen makes the directory dir with mode 0700, or takes one that only this
+// user can enter, and serves on a socket in it until Close. logf, which may be
+// nil and is called from several goroutines, hears of every connection that the
+// server ended and why.
+func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Server, error) {
+	if logf == nil {
+		logf = func(string, ...any) {}
+	}
+	s := &Server{
+		handler: h, logf: logf, dir: dir, path: filepath.Join(dir, socketName),
+		uid: uint32(os.Geteuid()), started: time.Now(),
+		jobs: map[[tokenSize]byte]int{}, clients: map[int32]*Client{},
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return nil, fmt.Errorf("read the monotonic clock: %w", err)
+	}
+	s.startedNS = now.Nano()
+	if err := s.bind(); err != nil {
+		return nil, fmt.Errorf("listen on probe socket %s: %w", s.path, err)
+	}
+	s.loop.Go(s.serve)
+	return s, nil
+}
+
+func (s *Server) bind() error {
+	if max := len(unix.RawSockaddrUnix{}.Path) - 1; len(s.path) > max {
+		return fmt.Errorf("the path has %d bytes and a Unix socket's holds %d: choose a shorter directory", len(s.path), max)
+	}
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return errors.Join(fmt.Errorf("socket: %w", err), s.removeDir())
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: s.path})
+	if err == unix.EADDRINUSE && stale(s.path) {
+		if err = os.Remove(s.path); err == nil {
+			err = unix.Bind(fd, &unix.SockaddrUnix{Name: s.path})
+		}
+	}
+	if err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err != nil {
+		return errors.Join(err, unix.Close(fd), s.removeDir())
+	}
+	s.fd = fd
+	if err = s.openPoll(); err != nil {
+		return errors.Join(err, unix.Close(fd), os.Remove(s.path), s.removeDir())
+	}
+	return nil
+}
+
+func (s *Server) makeDir() error {
+	err := os.Mkdir(s.dir, 0o700)
+	if err == nil {
+		s.madeDir = true
+		return nil
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Stat(s.dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ok || owner.Uid != s.uid {
+		return fmt.Errorf("%s (%v) is no directory that only this user can enter", s.dir, info.Mode())
+	}
+	return nil
+}
+
+func (s *Server) removeDir() error {
+	if !s.madeDir {
+		return nil
+	}
+	return os.Remove(s.dir)
+}
+
+// stale reports whether path is a socket that nobody listens on, as a server
+// leaves behind that was killed.
+func stale(path string) bool {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	_ = unix.Close(fd)
+	return err == unix.ECONNREFUSED
+}
+
+// Path returns the socket's path, for CASE_SOCKET.
+func (s *Server) Path() string { return s.path }
+
+// Register returns a new token, for CASE_TOKEN, that names the job. Each process
+// of the job that connects with it becomes a Client of its own.
+func (s *Server) Register(job int) (token string) {
+	var t [tokenSize]byte
+	_, _ = rand.Read(t[:]) // never fails: crypto/rand ends the program instead
+	s.mu.Lock()
+	s.jobs[t] = job
+	s.mu.Unlock()
+	return hex.EncodeToString(t[:])
+}
+
+// Close stops accepting, hangs up on every client, waits until the Handler has
+// heard of it and removes the socket. A second Close does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR) // makes it ready
+	s.loop.Wait()
+	if err := errors.Join(unix.Close(s.fd), unix.Close(s.epoll), os.Remove(s.path), s.removeDir()); err != nil {
+		return fmt.Errorf("close probe socket %s: %w", s.path, err)
+	}
+	return nil
+}
+
+func (s *Server) jobOf(token [tokenSize]byte) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job, ok := s.jobs[token]
+	return job, ok
+}

@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Config is what a simulated batch needs besides its node.
+type Config struct {
+	Node  Node
+	Jobs  []mixes.Job
+	MPS   bool
+	Seed  uint64
+	Noise float64 // σ of the logarithm of each phase's length; 0 = none
+}
+
+// Executor is a simulated node that runs one batch. It implements
+// runner.Executor.
+type Executor struct {
+	calendar
+	config  Config
+	batch   *runner.Batch
+	rec     runner.Recorder
+	cores   *pool
+	devices []*device
+	procs   []*process
+	byTask  map[schedulers.TaskID]*process
+}
+
+type device struct {
+	index     int
+	free      int64
+	sms       *pool
+	link      *pool
+	busySince time.Duration
+	busy      float64 // share of SMs in use since busySince
+}
+
+// NewExecutor prepares the batch; a job without a profile is an error that
+// names it.
+func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
+	x := &Executor{config: c, rec: rec, cores: &pool{capacity: float64(c.Node.Cores())},
+		byTask: map[schedulers.TaskID]*process{}}
+	for i := range c.Node.Count {
+		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
+		if c.MPS {
+			d.free -= contextBytes
+		}
+		x.devices = append(x.devices, d)
+	}
+	for i, j := range c.Jobs {
+		p, err := profiles.Lookup(j.Name)
+		if err != nil {
+			return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
+		}
+		noise := rand.New(rand.NewPCG(c.Seed, uint64(i)))
+		x.procs = append(x.procs, &process{x: x, index: i, job: j, profile: p, device: runner.Unbound,
+			stretch: func() float64 { return math.Exp(c.Noise * noise.NormFloat64()) }})
+	}
+	return x, nil
+}
+
+// Run implements runner.Executor.
+func (x *Executor) Run(ctx context.Context, b *runner.Batch) error {
+	x.batch = b
+	b.Arrive(x.now)
+	for !closed(b.Done()) {
+		if ctx.Err() != nil {
+			b.Cancel(context.Cause(ctx).Error(), x.now)
+		}
+		if !x.step() && !closed(b.Done()) {
+			return errors.New("simulate: nothing is due and jobs are left: they wait for each other")
+		}
+	}
+	for _, d := range x.devices {
+		x.note(d)
+	}
+	return context.Cause(ctx)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Start implements runner.Executor.
+func (x *Executor) Start(job, device int) {
+	p := x.procs[job]
+	p.device = device
+	x.at(x.now, p.start)
+}
+
+// Answer implements runner.Executor.
+func (x *Executor) Answer(d schedulers.Decision) {
+	p := x.byTask[d.Task.ID]
+	x.at(x.now, func() { p.answered(d) })
+}
+
+// Stop implements runner.Executor.
+func (x *Executor) Stop(job int) {
+	x.at(x.now, func() { x.procs[job].exit(runner.Exit{Signal: new("SIGKILL")}) })
+}
+
+// WakeAt implements runner.Executor.
+func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.batch.Tick(x.now) }) }
+
+// share puts work of solo seconds into a pool; done follows when it is through.
+func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {
+	a := &activity{demand: demand, left: solo, done: done}
+	p.add(a, x.now)
+	x.expect(p)
+	return a
+}
+
+// expect schedules the pool's next completion. A change of the pool meanwhile
+// makes the event stale.
+func (x *Executor) expect(p *pool) {
+	at, ok := p.nextCompletion()
+	if !ok {
+		return
+	}
+	generation := p.generation
+	x.at(at, func() {
+		if p.generation != generation {
+			return
+		}
+		for _, a := range p.finished(x.now) {
+			a.done()
+		}
+		x.expect(p)
+	})
+}
+
+func (x *Executor) leave(p *pool, a *activity) {
+	p.remove(a, x.now)
+	x.expect(p)
+}
+
+// note records the device's SM use so far and takes up the present one.
+func (x *Executor) note(d *device) {
+	if x.now > d.busySince {
+		x.rec.Segment(results.Segment{Device: d.index, Series: results.SeriesSimulated,
+			FirstS: d.busySince.Seconds(), LastS: x.now.Seconds(), Samples: 1, Value: new(d.busy)})
+	}
+	d.busySince = x.now
+	d.busy = min(d.sms.demand(), 1)
+}

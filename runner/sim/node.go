@@ -1,0 +1,105 @@
+// Package sim is the simulated node: discrete events in virtual time under the
+// same run loop and engine as real devices. Every number it leads to must be
+// shown as simulated. docs/simulation.md states the model and how far it is
+// from the published measurements.
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+const (
+	mib = int64(1) << 20
+
+	// contextBytes is a CUDA context's device memory, for each process without
+	// MPS and once for the server with it; clients of the server then cost next
+	// to nothing. Measured on an H200 with driver 580 and taken for all models.
+	contextBytes = 512 * mib
+)
+
+// Model is a device model with the host it is commonly found in. Limits are
+// the vendor's published ones; HostFactor and DeviceFactor scale the profiled
+// host and kernel times of an H200 system.
+type Model struct {
+	Name             string
+	MemoryBytes      int64
+	SMs              int
+	WarpsPerSM       int
+	BlocksPerSM      int
+	LinkBytesPerS    float64 // PCIe, one direction
+	CoresPerDevice   int     // physical cores of the host
+	ThreadsPerDevice int     // hardware threads: as many workers start by default
+	HostFactor       float64
+	DeviceFactor     float64
+	Source           string // of the limits and of the factors
+}
+
+const (
+	pcie3x16 = 15.75e9
+	pcie4x16 = 31.5e9
+	pcie5x16 = 63e9
+)
+
+var models = map[string]Model{
+	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.175, 8.9,
+		"NVIDIA P100 whitepaper; host as on Chameleon (two 12-core E5-2670 v3); factors fitted to CASE's Table 7, SA-P100"},
+	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.335, 0.9,
+		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100"},
+	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1,
+		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
+	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1,
+		"NVIDIA H200 datasheet; the system that was profiled"},
+}
+
+// Node is a simulated node of equal devices.
+type Node struct {
+	Name  string // as the user wrote it, "sim:4xV100"
+	Model Model
+	Count int
+}
+
+var nodeForm = regexp.MustCompile(`^sim:([1-9][0-9]{0,2})x([A-Za-z0-9]+)$`)
+
+// ParseNode reads "sim:COUNTxMODEL".
+func ParseNode(text string) (Node, error) {
+	names := strings.Join(slices.Sorted(maps.Keys(models)), ", ")
+	m := nodeForm.FindStringSubmatch(text)
+	if m == nil {
+		return Node{}, fmt.Errorf("node %q: want sim:COUNTxMODEL such as sim:4xV100, with a model of %s", text, names)
+	}
+	model, ok := models[strings.ToUpper(m[2])]
+	if !ok {
+		return Node{}, fmt.Errorf("node %q: no model %q: use one of %s", text, m[2], names)
+	}
+	count, err := strconv.Atoi(m[1])
+	if err != nil {
+		return Node{}, fmt.Errorf("node %q: %w", text, err)
+	}
+	return Node{Name: fmt.Sprintf("sim:%dx%s", count, model.Name), Model: model, Count: count}, nil
+}
+
+// Cores is the number of physical cores of the host.
+func (n Node) Cores() int { return n.Count * n.Model.CoresPerDevice }
+
+// Threads is the number of hardware threads of the host.
+func (n Node) Threads() int { return n.Count * n.Model.ThreadsPerDevice }
+
+// Devices are the node's devices as a scheduler may use them. With MPS the
+// server's context is taken off each device once; without it every process
+// pays for its own.
+func (n Node) Devices(mps bool) []schedulers.Device {
+	d := schedulers.Device{Name: n.Model.Name, CapacityBytes: n.Model.MemoryBytes, ContextBytes: contextBytes,
+		SMs: n.Model.SMs, WarpsPerSM: n.Model.WarpsPerSM, BlocksPerSM: n.Model.BlocksPerSM}
+	if mps {
+		d.CapacityBytes -= contextBytes
+		d.ContextBytes = 0
+	}
+	return slices.Repeat([]schedulers.Device{d}, n.Count)
+}

@@ -1,0 +1,144 @@
+package schedulers_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+func TestGrowthGoesBeforeWaitingTasks(t *testing.T) {
+	n := newNode(t, "case-alg3", small, small)
+	n.submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Bytes: 16}, "2@1")
+	n.submit(schedulers.Task{ID: 3, Bytes: 6}, "3@0")
+	n.grow(1, 5, "")                               // 2 are free
+	n.submit(schedulers.Task{ID: 4, Bytes: 1}, "") // would fit, and would starve the growth
+	n.finish(3, "+1@0 4@0")
+	if got := n.device(0).UsedBytes; got != 14 {
+		t.Fatalf("%d bytes in use, want 8 + 5 + 1", got)
+	}
+}
+
+func TestGrowthDeadlockRefusesTheLater(t *testing.T) {
+	n := newNode(t, "case-alg3", small)
+	n.submit(schedulers.Task{ID: 1, Bytes: 7}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Bytes: 7}, "2@0")
+	n.grow(1, 4, "")
+	ds, err := n.engine.Grow(2, 4, 0)
+	n.want("grow task 2", "-2@0", ds, err)
+	if r := ds[0].Reason; r.NeedBytes != 11 || r.CapacityBytes != 16 || !strings.Contains(r.Why, "came last") {
+		t.Fatalf("refusal %v, want need 11 of 16 and why", r)
+	}
+	n.finish(2, "+1@0") // the refused one kept what it had, and the first still waits
+}
+
+func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
+	d := small
+	d.ContextBytes = 2
+	n := newNode(t, "case-alg3", d)
+	n.submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
+	ds, err := n.engine.Grow(1, 5, 0)
+	n.want("grow task 1", "-1@0", ds, err)
+	if r := ds[0].Reason; r.NeedBytes != 17 || r.CapacityBytes != 16 {
+		t.Fatalf("refusal %v, want need 17 (10 + 5 and a context of 2) of 16", r)
+	}
+	n.grow(1, 4, "+1@0")
+	n.grow(1, math.MaxInt64, "-1@0")
+}
+
+func TestGrowthExpires(t *testing.T) {
+	n := newNode(t, "case-alg3:wait-limit=5s", small)
+	n.submit(schedulers.Task{ID: 1, Bytes: 8}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Bytes: 8}, "2@0")
+	n.grow(1, 1, "")
+	n.expire(5*time.Second, "-1@0")
+	n.grow(1, 1, "")
+	n.release(1, "") // a task may go while it waits to grow
+	n.submit(schedulers.Task{ID: 3, Bytes: 8}, "3@0")
+}
+
+func TestMemoryBlindSchedulersGrowWithoutLimit(t *testing.T) {
+	for _, scheduler := range []string{"sa", "cg", "zero"} {
+		n := newNode(t, scheduler, small)
+		n.submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
+		n.grow(1, 100, "+1@0")
+	}
+}
+
+func TestRefusalsStateNeedAndCapacity(t *testing.T) {
+	large := small
+	large.CapacityBytes, large.ContextBytes = 32, 3
+	for _, c := range []struct {
+		scheduler      string
+		bytes          int64
+		need, capacity int64
+	}{
+		{"case-alg3", 30, 33, 32},
+		{"case-alg2", 30, 33, 32},
+		{"schedgpu:device=0", 17, 17, 16}, // not the larger device, which it does not use
+		{"schedgpu:device=1", 30, 33, 32},
+		{"case-alg3", math.MaxInt64, math.MaxInt64, 32},
+	} {
+		n := newNode(t, c.scheduler, small, large)
+		ds, err := n.engine.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: c.bytes}, 0)
+		n.want("submit "+c.scheduler, "!1", ds, err)
+		if r := ds[0].Reason; r.NeedBytes != c.need || r.CapacityBytes != c.capacity {
+			t.Errorf("%s: refusal %v, want need %d of %d", c.scheduler, r, c.need, c.capacity)
+		}
+		if n.engine.Waiting() != 0 {
+			t.Errorf("%s: the refused task waits", c.scheduler)
+		}
+	}
+}
+
+func TestMisuseIsAnErrorAndChangesNothing(t *testing.T) {
+	n := newNode(t, "case-alg3", small)
+	n.submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Bytes: 10}, "")
+	n.submit(schedulers.Task{ID: 3, Bytes: 3}, "3@0")
+	n.grow(3, 4, "")
+	for _, c := range []struct {
+		want string
+		call func() ([]schedulers.Decision, error)
+	}{
+		{"the id is in use", func() ([]schedulers.Decision, error) { return n.engine.Submit(schedulers.Task{ID: 1}, 0) }},
+		{"the id is in use", func() ([]schedulers.Decision, error) { return n.engine.Submit(schedulers.Task{ID: 2}, 0) }},
+		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Submit(schedulers.Task{ID: 4, Bytes: -1}, 0) }},
+		{"no such task", func() ([]schedulers.Decision, error) { return n.engine.Release(9, 0) }},
+		{"it has no device", func() ([]schedulers.Decision, error) { return n.engine.Grow(2, 1, 0) }},
+		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Grow(1, -1, 0) }},
+		{"it waits to grow already", func() ([]schedulers.Decision, error) { return n.engine.Grow(3, 1, 0) }},
+	} {
+		ds, err := c.call()
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(ds) != 0 {
+			t.Errorf("decided %q with error %v, want an error with %q", read(ds), err, c.want)
+		}
+	}
+	if d := n.device(0); d.UsedBytes != 13 || d.Tasks != 2 || n.engine.Waiting() != 1 {
+		t.Errorf("%d bytes, %d tasks, %d waiting, want 13, 2, 1", d.UsedBytes, d.Tasks, n.engine.Waiting())
+	}
+}
+
+func TestNewEngineWantsSoundDevices(t *testing.T) {
+	s, err := schedulers.Parse("case-alg3", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want    string
+		devices []schedulers.Device
+	}{
+		{"no devices", nil},
+		{"device 1 (small): capacity 0 bytes", []schedulers.Device{small, {Name: "small", SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
+		{"0 SMs", []schedulers.Device{{CapacityBytes: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
+		{"context -1 bytes", []schedulers.Device{{CapacityBytes: 1, ContextBytes: -1, SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}},
+	} {
+		_, err := schedulers.NewEngine(c.devices, s.Policy, s.Config)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}

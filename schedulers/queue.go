@@ -1,0 +1,156 @@
+package schedulers
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Order is the rule by which waiting tasks are considered.
+type Order string
+
+const (
+	// FIFO: by arrival; the head blocks those behind it.
+	FIFO Order = "fifo"
+	// FirstFit: by arrival; later tasks may pass one that does not fit. It is
+	// schedGPU's "maximum memory utilisation" (mmu).
+	FirstFit Order = "mmu"
+	// LargestFirst: by memory; later tasks may pass one that does not fit.
+	LargestFirst Order = "largest-first"
+	// PriorityFIFO: by priority, then arrival; the head blocks.
+	PriorityFIFO Order = "priority-fifo"
+	// PriorityFirstFit: as FirstFit among the waiting tasks of the highest
+	// priority; lower ones wait (schedGPU, policy 4).
+	PriorityFirstFit Order = "priority-mmu"
+)
+
+// blocks reports whether a task that does not fit holds back the next one.
+func (o Order) blocks(misfit, next *waiting) bool {
+	switch o {
+	case FIFO, PriorityFIFO:
+		return true
+	case PriorityFirstFit:
+		return next.task.Priority < misfit.task.Priority
+	}
+	return false
+}
+
+// before orders two waiting tasks; ties break by arrival.
+func (o Order) before(a, b *waiting) int {
+	by := 0
+	switch o {
+	case LargestFirst:
+		by = -compare(a.task.Bytes, b.task.Bytes)
+	case PriorityFIFO, PriorityFirstFit:
+		by = -compare(a.task.Priority, b.task.Priority)
+	}
+	if by != 0 {
+		return by
+	}
+	return compare(a.arrival, b.arrival)
+}
+
+func compare[T int | int64 | uint64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func parseOrder(s string) (Order, error) {
+	orders := []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit}
+	if slices.Contains(orders, Order(s)) {
+		return Order(s), nil
+	}
+	return "", fmt.Errorf("unknown queue order %q: use one of %v", s, orders)
+}
+
+// waiting is a task in the queue.
+type waiting struct {
+	task    Task
+	arrival uint64
+	expires time.Duration
+	passed  int
+}
+
+// queue holds waiting tasks in the order in which they are considered: those
+// that have been passed as often as ageLimit allows first, by arrival, then
+// the rest by order.
+type queue struct {
+	order    Order
+	ageLimit int
+	arrivals uint64
+	tasks    []*waiting
+}
+
+func (q *queue) push(t Task, expires time.Duration) *waiting {
+	q.arrivals++
+	w := &waiting{task: t, arrival: q.arrivals, expires: expires}
+	at, _ := slices.BinarySearchFunc(q.tasks, w, q.compare)
+	q.tasks = slices.Insert(q.tasks, at, w)
+	return w
+}
+
+func (q *queue) aged(w *waiting) bool { return w.passed >= q.ageLimit }
+
+func (q *queue) compare(a, b *waiting) int {
+	switch agedA, agedB := q.aged(a), q.aged(b); {
+	case agedA && agedB:
+		return compare(a.arrival, b.arrival)
+	case agedA:
+		return -1
+	case agedB:
+		return 1
+	}
+	return q.order.before(a, b)
+}
+
+// reaches reports whether w is considered when none of those ahead of it fits.
+func (q *queue) reaches(w *waiting) bool {
+	var misfit *waiting
+	for _, o := range q.tasks {
+		if misfit != nil && (q.aged(misfit) || q.order.blocks(misfit, o)) {
+			return false
+		}
+		if o == w {
+			return true
+		}
+		misfit = o
+	}
+	return false
+}
+
+// grant removes the task at position i, which goes ahead of every earlier one
+// still waiting: each of those has been passed once more.
+func (q *queue) grant(i int) *waiting {
+	w := q.tasks[i]
+	q.tasks = slices.Delete(q.tasks, i, i+1)
+	resort := false
+	for _, other := range q.tasks {
+		if other.arrival < w.arrival {
+			other.passed++
+			resort = resort || other.passed == q.ageLimit
+		}
+	}
+	if resort {
+		slices.SortFunc(q.tasks, q.compare)
+	}
+	return w
+}
+
+// remove takes out the tasks that drop selects and returns them by arrival.
+func (q *queue) remove(drop func(*waiting) bool) []*waiting {
+	var out []*waiting
+	q.tasks = slices.DeleteFunc(q.tasks, func(w *waiting) bool {
+		if drop(w) {
+			out = append(out, w)
+			return true
+		}
+		return false
+	})
+	slices.SortFunc(out, func(a, b *waiting) int { return compare(a.arrival, b.arrival) })
+	return out
+}

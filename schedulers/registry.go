@@ -1,0 +1,233 @@
+package schedulers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Binding says what a scheduler binds to a device.
+type Binding string
+
+const (
+	BindsJob  Binding = "job"  // the process, before exec
+	BindsTask Binding = "task" // each GPU task, when its process asks
+)
+
+// Param is one parameter of a scheduler, as users see it.
+type Param struct {
+	Name    string
+	Default string
+	Help    string
+}
+
+// Info describes a registered scheduler.
+type Info struct {
+	Name   string
+	Binds  Binding
+	Shares bool // several processes may use one device at once, so a live run needs MPS
+	Rule   string
+	Source string
+	Params []Param
+}
+
+// Scheduler is a registered scheduler with its parameters settled.
+type Scheduler struct {
+	Info
+	Policy Policy
+	Config Config
+	values map[string]string
+}
+
+// Parameters is the canonical k=v,k=v text of every parameter, defaults
+// included, sorted by name.
+func (s Scheduler) Parameters() string {
+	var b []string
+	for _, k := range slices.Sorted(maps.Keys(s.values)) {
+		b = append(b, k+"="+s.values[k])
+	}
+	return strings.Join(b, ",")
+}
+
+type entry struct {
+	Info
+	policy func(settings) (Policy, error)
+}
+
+var (
+	paramQueue   = Param{"queue", string(LargestFirst), "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
+	paramAge     = Param{"age-limit", "64", "a waiting task is passed at most this often before it blocks later ones"}
+	paramWait    = Param{"wait-limit", "0s", "a request that waits longer is refused with an error; 0s: never"}
+	paramWorkers = Param{"workers", "0", "jobs on the node at once; 0: two for each device"}
+	paramDevice  = Param{"device", "0", "the device that is shared"}
+)
+
+func withDefault(p Param, value string) Param { p.Default = value; return p }
+
+const casePaper = "CASE (PPoPP 2022)"
+
+// registry is every scheduler there is.
+var registry = map[string]entry{
+	"sa": {
+		Info{Name: "sa", Binds: BindsJob,
+			Rule:   "first free device; one job per device for its lifetime; arrival order",
+			Source: casePaper + ", section 5.1, single assignment"},
+		func(settings) (Policy, error) { return singleAssignment{}, nil },
+	},
+	"cg": {
+		Info{Name: "cg", Binds: BindsJob, Shares: true,
+			Rule:   "a fixed number of jobs at once, spread round robin; blind to memory, so it can crash jobs",
+			Source: casePaper + ", section 5.1, core-to-GPU",
+			Params: []Param{paramWorkers}},
+		func(s settings) (Policy, error) {
+			n, err := s.number("workers", 0)
+			return coreToGPU{workers: n}, err
+		},
+	},
+	"schedgpu": {
+		Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
+			Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
+			Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
+			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramDevice}},
+		func(s settings) (Policy, error) {
+			n, err := s.number("device", 0)
+			return schedGPU{device: n}, err
+		},
+	},
+	"case-alg2": {
+		Info{Name: "case-alg2", Binds: BindsTask, Shares: true,
+			Rule:   "memory hard, compute hard: every block must find a free slot on an SM; a larger grid gets an idle device alone",
+			Source: casePaper + ", section 4, Alg. 2",
+			Params: []Param{paramQueue, paramAge, paramWait}},
+		func(settings) (Policy, error) { return caseAlg2{}, nil },
+	},
+	"case-alg3": {
+		Info{Name: "case-alg3", Binds: BindsTask, Shares: true,
+			Rule:   "memory hard, compute soft: among devices where the memory fits, the one with the fewest warps in use",
+			Source: casePaper + ", section 4, Alg. 3",
+			Params: []Param{paramQueue, paramAge, paramWait}},
+		func(settings) (Policy, error) { return caseAlg3{}, nil },
+	},
+	"zero": {
+		Info{Name: "zero", Binds: BindsTask, Shares: true,
+			Rule:   "grants at once, round robin; for measuring overhead",
+			Source: "this project"},
+		func(settings) (Policy, error) { return zero{}, nil },
+	},
+}
+
+// All describes every registered scheduler, by name.
+func All() []Info {
+	var out []Info
+	for _, name := range slices.Sorted(maps.Keys(registry)) {
+		out = append(out, registry[name].Info)
+	}
+	return out
+}
+
+// Parse settles a scheduler from its text, name or name:key=value,key=value.
+// nodeDevices settles defaults that depend on the node.
+func Parse(text string, nodeDevices int) (Scheduler, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	en, ok := registry[name]
+	if !ok {
+		return Scheduler{}, fmt.Errorf("unknown scheduler %q: use one of %s", name,
+			strings.Join(slices.Sorted(maps.Keys(registry)), ", "))
+	}
+	s := settings{}
+	for _, p := range en.Params {
+		s[p.Name] = p.Default
+	}
+	given := map[string]bool{}
+	for item := range strings.SplitSeq(rest, ",") {
+		if item == "" {
+			continue
+		}
+		key, value, found := strings.Cut(item, "=")
+		if _, known := s[key]; !known || !found {
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s", name, item, en.paramNames())
+		}
+		if given[key] {
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
+		}
+		s[key], given[key] = value, true
+	}
+	s.canonical()
+	if s["workers"] == "0" {
+		s["workers"] = strconv.Itoa(2 * nodeDevices)
+	}
+	config, err := s.config()
+	if err != nil {
+		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	policy, err := en.policy(s)
+	if err != nil {
+		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	if n, err := s.number("device", 0); err == nil && s["device"] != "" && n >= nodeDevices {
+		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, n, nodeDevices-1)
+	}
+	return Scheduler{Info: en.Info, Policy: policy, Config: config, values: s}, nil
+}
+
+func (en entry) paramNames() string {
+	if len(en.Params) == 0 {
+		return "none (it has no parameters)"
+	}
+	var names []string
+	for _, p := range en.Params {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// settings are a scheduler's parameters as text.
+type settings map[string]string
+
+// canonical gives equal values equal text: 08 is 8, 90s is 1m30s. What is
+// malformed stays as it is and fails where it is read.
+func (s settings) canonical() {
+	for key, text := range s {
+		if key == paramWait.Name {
+			if d, err := time.ParseDuration(text); err == nil {
+				s[key] = d.String()
+			}
+		} else if n, err := strconv.Atoi(text); err == nil {
+			s[key] = strconv.Itoa(n)
+		}
+	}
+}
+
+func (s settings) number(key string, least int) (int, error) {
+	text, ok := s[key]
+	if !ok {
+		return least, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("%s=%s: want a whole number of %d or more", key, text, least)
+	}
+	return n, nil
+}
+
+func (s settings) config() (Config, error) {
+	c := Config{Queue: FIFO}
+	var err error
+	if text, ok := s["queue"]; ok {
+		if c.Queue, err = parseOrder(text); err != nil {
+			return c, err
+		}
+	}
+	if c.AgeLimit, err = s.number("age-limit", 1); err != nil {
+		return c, err
+	}
+	if text, ok := s["wait-limit"]; ok {
+		if c.WaitLimit, err = time.ParseDuration(text); err != nil || c.WaitLimit < 0 {
+			return c, fmt.Errorf("wait-limit=%s: want a duration such as 90s, or 0s for none", text)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,87 @@
+package schedulers_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+func TestParametersAreCanonical(t *testing.T) {
+	const caseDefaults = "age-limit=64,queue=largest-first,wait-limit=0s"
+	for _, c := range []struct{ text, want string }{
+		{"sa", ""},
+		{"zero", ""},
+		{"cg", "workers=8"},
+		{"cg:workers=0", "workers=8"},
+		{"cg:workers=06", "workers=6"},
+		{"case-alg2", caseDefaults},
+		{"case-alg3", caseDefaults},
+		{"case-alg3:", caseDefaults},
+		{"case-alg3:queue=fifo,age-limit=007", "age-limit=7,queue=fifo,wait-limit=0s"},
+		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,queue=fifo,wait-limit=0s"},
+		{"schedgpu", "age-limit=64,device=0,queue=mmu,wait-limit=0s"},
+		{"schedgpu:wait-limit=90s,device=3", "age-limit=64,device=3,queue=mmu,wait-limit=1m30s"},
+		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=64,device=3,queue=mmu,wait-limit=1m30s"},
+	} {
+		s, err := schedulers.Parse(c.text, 4)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		got := s.Parameters()
+		if got != c.want {
+			t.Errorf("%s: parameters %q, want %q", c.text, got, c.want)
+		}
+		again, err := schedulers.Parse(s.Name+":"+got, 4)
+		if err != nil || again.Parameters() != got {
+			t.Errorf("%s: canonical text %q reads back as %q, %v", c.text, got, again.Parameters(), err)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", `unknown scheduler "": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`},
+		{"CASE", `unknown scheduler "CASE"`},
+		{"sa:queue=fifo", `scheduler sa: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
+		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit"},
+		{"case-alg3:queue", `parameter "queue"`},
+		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of [fifo mmu largest-first priority-fifo priority-mmu]`},
+		{"case-alg3:age-limit=0", "age-limit=0: want a whole number of 1 or more"},
+		{"case-alg3:age-limit=3,age-limit=4", "age-limit is given twice"},
+		{"case-alg3:wait-limit=-1s", "wait-limit=-1s: want a duration"},
+		{"case-alg3:wait-limit=90", "wait-limit=90: want a duration"},
+		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
+		{"cg:workers=many", "workers=many: want a whole number"},
+		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},
+	} {
+		_, err := schedulers.Parse(c.text, 4)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestAllDescribesEverySchedulerInOrder(t *testing.T) {
+	var names []string
+	for _, info := range schedulers.All() {
+		names = append(names, info.Name)
+		if info.Rule == "" || info.Source == "" {
+			t.Errorf("%s: rule %q, source %q", info.Name, info.Rule, info.Source)
+		}
+		want := schedulers.BindsTask
+		if info.Name == "sa" || info.Name == "cg" {
+			want = schedulers.BindsJob
+		}
+		if info.Binds != want {
+			t.Errorf("%s binds each %s, want %s", info.Name, info.Binds, want)
+		}
+		if info.Shares != (info.Name != "sa") {
+			t.Errorf("%s: shares devices: %v", info.Name, info.Shares)
+		}
+	}
+	if got := strings.Join(names, " "); got != "case-alg2 case-alg3 cg sa schedgpu zero" {
+		t.Errorf("registered: %s", got)
+	}
+}

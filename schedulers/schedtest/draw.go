@@ -1,0 +1,44 @@
+package schedtest
+
+import (
+	"math"
+
+	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// drawNode is one to four devices, small enough that random tasks collide, and
+// not all alike.
+func drawNode(rt *rapid.T) []schedulers.Device {
+	device := rapid.Custom(func(rt *rapid.T) schedulers.Device {
+		return schedulers.Device{
+			Name:          "random",
+			CapacityBytes: rapid.Int64Range(20, 100).Draw(rt, "capacity"),
+			ContextBytes:  rapid.Int64Range(0, 10).Draw(rt, "context"),
+			SMs:           rapid.IntRange(1, 4).Draw(rt, "SMs"),
+			WarpsPerSM:    rapid.SampledFrom([]int{4, 32, 64}).Draw(rt, "warps per SM"),
+			BlocksPerSM:   rapid.SampledFrom([]int{1, 8, 32}).Draw(rt, "blocks per SM"),
+		}
+	})
+	return rapid.SliceOfN(device, 1, 4).Draw(rt, "node")
+}
+
+func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID) schedulers.Task {
+	return schedulers.Task{
+		ID: id, Job: job,
+		Bytes: drawBytes(rt, "bytes"),
+		Blocks: rapid.OneOf(rapid.Uint64Range(0, 40),
+			rapid.SampledFrom([]uint64{0, 1, 1 << 31, 1 << 40, math.MaxUint64})).Draw(rt, "blocks"),
+		ThreadsPerBlock: rapid.SampledFrom([]uint32{0, 1, 16, 32, 33, 256, 1024, math.MaxUint32}).Draw(rt, "threads per block"),
+		Priority:        rapid.IntRange(-1, 2).Draw(rt, "priority"),
+		Isolate:         rapid.IntRange(0, 9).Draw(rt, "isolate") == 0,
+	}
+}
+
+// drawBytes is mostly a size that fits some devices, at times none or one that
+// no arithmetic may wrap.
+func drawBytes(rt *rapid.T, label string) int64 {
+	return rapid.OneOf(rapid.Int64Range(0, 50), rapid.Int64Range(0, 110),
+		rapid.SampledFrom([]int64{0, math.MaxInt64})).Draw(rt, label)
+}

@@ -1,0 +1,205 @@
+// Package schedtest runs a registered scheduler through the rules that every
+// one of them must keep, on random nodes and random workloads.
+package schedtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Rules are what a scheduler promises beyond the rules common to all.
+type Rules struct {
+	MemoryHard      bool // a device's capacity is never exceeded
+	OneJobPerDevice bool
+	TracksSMs       bool // free slots per SM are kept, and an oversized task is alone
+}
+
+// Check runs the scheduler against random workloads. queue is one of its queue
+// orders, or "" where it has no such parameter.
+func Check(t *testing.T, info schedulers.Info, queue schedulers.Order, rules Rules) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMachine(rt, info, queue, rules)
+		rt.Repeat(map[string]func(*rapid.T){
+			"submit":  m.submit,
+			"release": m.release,
+			"grow":    m.grow,
+			"exit":    m.exit,
+			"expire":  m.expire,
+			"":        m.check,
+		})
+		m.drain(rt)
+	})
+}
+
+// machine drives an engine and its twin through the same calls and keeps its
+// own books of what their decisions mean.
+type machine struct {
+	engine, twin *schedulers.Engine
+	scheduler    schedulers.Scheduler
+	devices      []schedulers.Device
+	rules        Rules
+	books        books
+	now          time.Duration
+	lastTask     schedulers.TaskID
+	lastJob      schedulers.JobID
+}
+
+func newMachine(rt *rapid.T, info schedulers.Info, queue schedulers.Order, rules Rules) *machine {
+	m := &machine{devices: drawNode(rt), rules: rules}
+	s, err := schedulers.Parse(drawParameters(rt, info, queue), len(m.devices))
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.scheduler = s
+	for _, e := range []**schedulers.Engine{&m.engine, &m.twin} {
+		if *e, err = schedulers.NewEngine(m.devices, s.Policy, s.Config); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	m.books = newBooks(m.devices)
+	return m
+}
+
+// both makes the same call on the engine and on its twin, which must agree,
+// and enters the decisions.
+func (m *machine) both(rt *rapid.T, call func(*schedulers.Engine) ([]schedulers.Decision, error)) {
+	rt.Helper()
+	got, err := call(m.engine)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	again, err := call(m.twin)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
+		rt.Fatalf("the same calls gave different decisions:\n%s", diff)
+	}
+	for _, d := range got {
+		if err := m.books.enter(d, m.scheduler.Config); err != nil {
+			rt.Fatalf("decision %v of task %d (job %d) on device %d: %v", d.Kind, d.Task.ID, d.Task.Job, d.Device, err)
+		}
+	}
+}
+
+func (m *machine) submit(rt *rapid.T) {
+	job := m.lastJob + 1
+	if m.scheduler.Binds == schedulers.BindsTask {
+		job = rapid.SampledFrom(append(m.books.jobs(), job)).Draw(rt, "job")
+	}
+	m.lastJob = max(m.lastJob, job)
+	m.lastTask++
+	task := drawTask(rt, m.lastTask, job)
+	m.books.wait(task)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
+	if m.books.entries[task.ID].state == refused && m.rules.MemoryHard {
+		for i, d := range m.devices {
+			fits := task.Bytes <= d.CapacityBytes-d.ContextBytes
+			if fits && (m.scheduler.Name != "schedgpu" || i == 0) {
+				rt.Fatalf("task of %d bytes refused at once, but it fits empty device %d: %+v", task.Bytes, i, d)
+			}
+		}
+	}
+}
+
+func (m *machine) release(rt *rapid.T) {
+	id := m.pick(rt, waiting, held, growing)
+	m.books.end(id)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Release(id, m.now) })
+}
+
+func (m *machine) grow(rt *rapid.T) {
+	id := m.pick(rt, held)
+	bytes := drawBytes(rt, "grow by")
+	m.books.grow(id, bytes)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, m.now) })
+}
+
+func (m *machine) exit(rt *rapid.T) {
+	jobs := m.books.jobs()
+	if len(jobs) == 0 {
+		rt.Skip("no job lives")
+	}
+	m.exitJob(rt, rapid.SampledFrom(jobs).Draw(rt, "exiting job"))
+}
+
+func (m *machine) exitJob(rt *rapid.T, job schedulers.JobID) {
+	m.books.exit(job)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.JobExit(job, m.now), nil })
+}
+
+func (m *machine) expire(rt *rapid.T) {
+	m.now += time.Duration(rapid.IntRange(0, 10).Draw(rt, "seconds")) * time.Second
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
+	if next := m.engine.NextExpiry(); next <= m.now {
+		rt.Fatalf("at %v a request that expired at %v is still open", m.now, next)
+	}
+}
+
+func (m *machine) pick(rt *rapid.T, states ...state) schedulers.TaskID {
+	ids := m.books.in(states...)
+	if len(ids) == 0 {
+		rt.Skip("no such task")
+	}
+	return rapid.SampledFrom(ids).Draw(rt, "task")
+}
+
+// drain lets the jobs exit one by one. A task may wait only while another job
+// has something; at the end the node is as it was.
+func (m *machine) drain(rt *rapid.T) {
+	for {
+		jobs := m.books.jobs()
+		if len(jobs) == 0 {
+			break
+		}
+		holders := m.books.holders()
+		if len(holders) == 0 {
+			rt.Fatalf("the node is empty, and tasks %v still wait", m.books.in(waiting))
+		}
+		m.exitJob(rt, rapid.SampledFrom(holders).Draw(rt, "next to exit"))
+		m.check(rt)
+	}
+	fresh, err := schedulers.NewEngine(m.devices, m.scheduler.Policy, m.scheduler.Config)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	ignore := cmpopts.IgnoreFields(schedulers.DeviceState{}, "NextSM")
+	for i := range m.devices {
+		want, got := fresh.State().Device(i), m.engine.State().Device(i)
+		if diff := cmp.Diff(want, got, ignore, cmpopts.IgnoreUnexported(schedulers.DeviceState{})); diff != "" {
+			rt.Fatalf("device %d after all jobs have gone (-want +got):\n%s", i, diff)
+		}
+		if got.Jobs() != 0 {
+			rt.Fatalf("device %d: %d jobs after all have gone", i, got.Jobs())
+		}
+	}
+	if m.engine.Waiting() != 0 || m.engine.NextExpiry() != schedulers.Never {
+		rt.Fatalf("%d tasks wait and %v is the next expiry after all jobs have gone", m.engine.Waiting(), m.engine.NextExpiry())
+	}
+}
+
+// drawParameters is the scheduler's text with random limits where it has them.
+func drawParameters(rt *rapid.T, info schedulers.Info, queue schedulers.Order) string {
+	var values []string
+	for _, p := range info.Params {
+		switch p.Name {
+		case "queue":
+			values = append(values, "queue="+string(queue))
+		case "age-limit":
+			values = append(values, "age-limit="+rapid.SampledFrom([]string{"1", "2", "5"}).Draw(rt, "age limit"))
+		case "wait-limit":
+			values = append(values, "wait-limit="+rapid.SampledFrom([]string{"0s", "3s", "20s"}).Draw(rt, "wait limit"))
+		case "workers":
+			values = append(values, "workers="+rapid.SampledFrom([]string{"1", "3", "0"}).Draw(rt, "workers"))
+		}
+	}
+	return info.Name + ":" + strings.Join(values, ",")
+}

@@ -1,0 +1,102 @@
+// Package schedulers decides which task or job may use which device, and when.
+//
+// It is pure: it reads no clock, starts nothing and logs nothing. Times are
+// arguments (durations since the batch's arrival), and the same calls in the
+// same order give the same answers. The live probe server and the simulated
+// node call the same Engine.
+package schedulers
+
+import (
+	"fmt"
+	"time"
+)
+
+// TaskID identifies a task within a batch. The caller chooses it; it is never
+// reused, so that overlapping tasks of one process stay apart.
+type TaskID uint64
+
+// JobID is a job's position in its mix.
+type JobID int
+
+// Task is what must share one device: CASE's GPU task under a task-bound
+// scheduler, a whole job under a process-bound one.
+type Task struct {
+	ID              TaskID
+	Job             JobID
+	Bytes           int64 // device memory of all its objects and its heap; 0 = unknown or none
+	Blocks          uint64
+	ThreadsPerBlock uint32
+	Priority        int  // larger goes first where the queue order looks at it
+	Isolate         bool // shares its device with no other job
+}
+
+const warpSize = 32
+
+// WarpsPerBlock is ⌈threads per block ÷ 32⌉: a block of 16 threads still
+// occupies a whole warp.
+func (t Task) WarpsPerBlock() uint64 {
+	return (uint64(t.ThreadsPerBlock) + warpSize - 1) / warpSize
+}
+
+// maxWarps is where one task's warps saturate, so that the sum over a device
+// cannot wrap around. CUDA's largest grid of whole blocks is beyond it; it
+// would run for years.
+const maxWarps = 1 << 48
+
+// Warps is the whole grid's warps, not capped at what a device holds at once
+// (CASE, Alg. 3).
+func (t Task) Warps() uint64 {
+	if w := t.WarpsPerBlock(); w > 0 && t.Blocks > maxWarps/w {
+		return maxWarps
+	}
+	return t.Blocks * t.WarpsPerBlock()
+}
+
+// Device is one GPU as the schedulers see it.
+type Device struct {
+	Name          string
+	CapacityBytes int64 // what tasks and process contexts may use together
+	ContextBytes  int64 // charged once for each job that has had a task here, until the job exits
+	SMs           int
+	WarpsPerSM    int
+	BlocksPerSM   int
+}
+
+// DecisionKind says what a Decision answers.
+type DecisionKind int
+
+const (
+	Granted     DecisionKind = iota // the task has the device
+	Refused                         // the task will never get one
+	Grown                           // the task has the bytes it asked for on top
+	GrowRefused                     // it will not get them; it keeps what it has
+)
+
+func (k DecisionKind) String() string {
+	return [...]string{"granted", "refused", "grown", "grow refused"}[k]
+}
+
+// Decision answers one Submit or Grow. Reason is set on refusals and says need
+// and capacity.
+type Decision struct {
+	Kind   DecisionKind
+	Task   Task
+	Device int
+	Passed int // how often a later task was granted while this one waited
+	Reason *Refusal
+}
+
+// Refusal is why a task gets no device, or no more memory. It is an error so
+// that callers can wrap it.
+type Refusal struct {
+	Why           string
+	NeedBytes     int64
+	CapacityBytes int64
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s: needs %d bytes, capacity %d bytes", r.Why, r.NeedBytes, r.CapacityBytes)
+}
+
+// Never is the expiry of a request that may wait for ever.
+const Never = time.Duration(1<<63 - 1)
