@@ -60,17 +60,23 @@ func TestGPUDevices(t *testing.T) {
 }
 
 func TestGPUSampler(t *testing.T) {
+	t.Run("default", func(t *testing.T) { sampleGPU(t, Config{}) })
+	t.Run("activity", func(t *testing.T) { sampleGPU(t, Config{ActivityPeriod: 500 * time.Millisecond}) })
+}
+
+func sampleGPU(t *testing.T, cfg Config) {
 	n := openGPU(t)
 	var got collector
-	s, err := n.StartSampler(Config{ActivityPeriod: 500 * time.Millisecond, Consume: got.add})
+	cfg.Consume = got.add
+	s, err := n.StartSampler(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err == nil {
 		t.Error("the node closed under a running sampler")
 	}
-	for s.Stats().Ticks < 2000 {
-		time.Sleep(50 * time.Millisecond)
+	for s.Stats().Ticks < 4000 {
+		time.Sleep(100 * time.Millisecond)
 	}
 	stats, err := s.Stop(5 * time.Second)
 	if err != nil {
@@ -94,6 +100,9 @@ func TestGPUSampler(t *testing.T) {
 			}
 			t.Logf("GPU %d %v: supported %t, %d samples in %d segments, %d changes, refresh %s",
 				i, k, st.Supported, st.Samples, st.Segments, st.Changes, refresh)
+		}
+		if activity := d.Series[SMActivity]; cfg.ActivityPeriod == 0 && (activity.Supported || activity.Samples > 0) {
+			t.Errorf("GPU %d: GPM ran although it was not asked for", i)
 		}
 		if d.Series[GPUUtilization].Supported && d.Series[GPUUtilization].Samples != stats.Ticks {
 			t.Errorf("GPU %d: %d samples of utilization in %d ticks", i, d.Series[GPUUtilization].Samples, stats.Ticks)

@@ -86,8 +86,7 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	}
 	// NORMAL: a killed program loses nothing that was committed; a power cut
 	// may lose the last commits, and damages nothing.
-	write := connect(path, "_txlock=immediate", 1,
-		append([]string{"journal_mode = WAL", "synchronous = NORMAL"}, pragmas...)...)
+	write := connect(path, "_txlock=immediate", 1, append(pragmas, "synchronous = NORMAL")...)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, write.Close())
@@ -95,6 +94,9 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	}()
 	ctx := context.Background()
 	if err := identify(ctx, path, write); err != nil {
+		return nil, err
+	}
+	if err := useWAL(ctx, path, write); err != nil {
 		return nil, err
 	}
 	if err := migrate(ctx, path, write); err != nil {
@@ -185,22 +187,45 @@ func writable(path string) error {
 	return nil
 }
 
-// identify refuses a database that another program made.
+// identify refuses a database that another program made. It looks for tables
+// before it looks for the mark: another process may be creating the store, and
+// commits both at once.
 func identify(ctx context.Context, path string, db *sql.DB) error {
-	var id, tables int
-	err := db.QueryRowContext(ctx, "SELECT application_id FROM pragma_application_id").Scan(&id)
-	if err == nil && id != applicationID {
-		err = db.QueryRowContext(ctx,
-			"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT IN (?, 'sqlite_sequence')",
-			versionTable).Scan(&tables)
+	var tables, id int
+	err := db.QueryRowContext(ctx,
+		"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT IN (?, 'sqlite_sequence')",
+		versionTable).Scan(&tables)
+	if err == nil && tables > 0 {
+		err = db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id)
 	}
 	if err != nil {
 		return explain(path, "open", err)
 	}
-	if tables > 0 {
+	if tables > 0 && id != applicationID {
 		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: choose another with --db", path)
 	}
 	return nil
+}
+
+// useWAL sets the journal mode, which the file keeps. SQLite does not wait for
+// others while it changes the mode, so this does.
+func useWAL(ctx context.Context, path string, db *sql.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		var s sqlite3.Error
+		if !errors.As(err, &s) || s.Code != sqlite3.ErrBusy {
+			return explain(path, "open", err)
+		}
+		select {
+		case <-ctx.Done():
+			return explain(path, "open", err)
+		case <-pause.C:
+		}
+	}
 }
 
 // versions gives the schema version of the file and that of this program, and

@@ -24,8 +24,15 @@ import (
 // stay free. The message has the numbers.
 var ErrNoRoom = errors.New("not enough free device memory")
 
-// exitNoRoom is ballast.c's EXIT_NO_ROOM.
-const exitNoRoom = 3
+// ErrNoDevice is wrapped by Start when there is no CUDA driver, or no such
+// device.
+var ErrNoDevice = errors.New("no such device")
+
+// ballast.c's EXIT_NO_ROOM and EXIT_NO_DEVICE.
+const (
+	exitNoRoom   = 3
+	exitNoDevice = 5
+)
 
 // closeLimit is how long Close lets the program free its memory. Freeing
 // 140 GiB takes well under a second.
@@ -140,6 +147,8 @@ func (b *Ballast) exitError() error {
 		return fmt.Errorf("it exited before it was told to: %s", said)
 	case errors.As(b.err, &exit) && exit.ExitCode() == exitNoRoom:
 		return fmt.Errorf("%w: %s", ErrNoRoom, said)
+	case errors.As(b.err, &exit) && exit.ExitCode() == exitNoDevice:
+		return fmt.Errorf("%w: %s", ErrNoDevice, said)
 	}
 	return fmt.Errorf("%w: %s", b.err, said)
 }

@@ -27,16 +27,8 @@ func build(t *testing.T, settings map[string]uint64) (bin, log string) {
 	t.Helper()
 	dir := t.TempDir()
 	bin, log = filepath.Join(dir, "ballast"), filepath.Join(dir, "log")
-	source := filepath.Join("..", "..", "native", "ballast")
-	for _, argv := range [][]string{
-		{"-o", bin, filepath.Join(source, "ballast.c"), "-ldl"},
-		{"-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"), filepath.Join(source, "fake_cuda.c")},
-	} {
-		cmd := exec.Command("cc", append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror"}, argv...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
-	}
+	compile(t, "ballast.c", "-o", bin, "-ldl")
+	compile(t, "fake_cuda.c", "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"))
 	t.Setenv("LD_LIBRARY_PATH", dir)
 	t.Setenv("FAKE_CUDA_LOG", log)
 	// What a run's environment holds, and ballast must not follow.
@@ -46,6 +38,15 @@ func build(t *testing.T, settings map[string]uint64) (bin, log string) {
 		t.Setenv("FAKE_CUDA_"+k, fmt.Sprint(v))
 	}
 	return bin, log
+}
+
+func compile(t *testing.T, source string, flags ...string) {
+	t.Helper()
+	path := filepath.Join("..", "..", "native", "ballast", source)
+	cmd := exec.Command("cc", append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", path}, flags...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
 }
 
 func start(t *testing.T, bin, device string, leave uint64) *Ballast {
@@ -149,16 +150,17 @@ func TestStartErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, device string
 		settings     map[string]uint64
+		noDevice     bool
 		want         string
 	}{
-		{"no such ordinal", "7", nil, "no device 7 among 1"},
-		{"no such UUID", "GPU-00000000-0000-0000-0000-000000000000", nil, "no device GPU-0000"},
-		{"memory that nothing gets", "0", map[string]uint64{"UNUSABLE": 64 * mib}, "CUDA_ERROR_OUT_OF_MEMORY"},
+		{"no such ordinal", "7", nil, true, "no device 7 among 1"},
+		{"no such UUID", "GPU-00000000-0000-0000-0000-000000000000", nil, true, "no device GPU-0000"},
+		{"memory that nothing gets", "0", map[string]uint64{"UNUSABLE": 64 * mib}, false, "CUDA_ERROR_OUT_OF_MEMORY"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bin, _ := build(t, tt.settings)
 			_, err := Start(context.Background(), bin, tt.device, 0)
-			if err == nil || errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), tt.want) {
+			if err == nil || errors.Is(err, ErrNoRoom) || errors.Is(err, ErrNoDevice) != tt.noDevice || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one that says %q", err, tt.want)
 			}
 		})
@@ -175,7 +177,7 @@ func TestStartErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Start(context.Background(), bin, "0", 0)
-		if err == nil || !strings.Contains(err.Error(), "load the CUDA driver") {
+		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "load the CUDA driver") {
 			t.Errorf("error %v, want that the driver cannot be loaded", err)
 		}
 	})

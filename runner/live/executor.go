@@ -46,6 +46,8 @@ type Executor struct {
 	guard  *guard
 	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
 
+	bound []int // device of each job as the batch bound it; under the batch's lock
+
 	mu      sync.Mutex
 	procs   []*process
 	clients map[*probe.Client]*client
@@ -72,7 +74,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
-		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	sockets, err := os.MkdirTemp("", "caserun-")
 	if err != nil {
@@ -119,6 +121,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 
 // Start implements runner.Executor.
 func (x *Executor) Start(job, device int) {
+	x.bound[job] = device
 	x.clean.Add(1)
 	x.spawn.do(func() {
 		p, err := x.launch(job, device)

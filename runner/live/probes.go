@@ -105,9 +105,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 // ordinal is the device's number as the job's process sees it: a pinned
 // process sees its one device only.
 func (x *Executor) ordinal(job, device int) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.procs[job]; p != nil && p.device != runner.Unbound {
+	if x.bound[job] != runner.Unbound {
 		return 0
 	}
 	return device

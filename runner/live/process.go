@@ -21,7 +21,6 @@ import (
 type process struct {
 	cmd     *exec.Cmd
 	pid     int // of the leader, and of the group
-	device  int
 	stderr  string
 	started time.Duration
 	ended   chan struct{}
@@ -67,7 +66,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+x.server.Register(job), "CASE_REQUIRED=1")
 	cmd.Env = append(cmd.Env, spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, device: device, stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
+	p := &process{cmd: cmd, stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

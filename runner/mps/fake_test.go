@@ -234,4 +234,6 @@ func install(t *testing.T, words string) {
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("FAKE_MPS", words)
+	// Under -race a process sleeps for 1 s when it exits, each of our commands too.
+	t.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 }

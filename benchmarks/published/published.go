@@ -1,0 +1,77 @@
+// Package published holds the numbers of the CASE paper (Chen et al., "CASE: A
+// Compiler-Assisted SchEduling Framework for Multi-GPU Systems", PPoPP 2022),
+// to compare runs against.
+//
+// case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and of Figures
+// 5 to 9 what the text states of them. Percentages are fractions, schedulers
+// are written as schedulers.Parse reads them. Where the paper gives no worker
+// count for cg there is none here.
+package published
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Value is one published number.
+type Value struct {
+	Source    string // "Table 7", "Figure 6a", "section 5.2.4"
+	System    string // "4xV100"
+	Workload  string // a mix, a large:small ratio, or what was aggregated
+	Scheduler string
+	Metric    string
+	Value     float64
+	Unit      string // "jobs/s", "s", "ratio" or "fraction"
+}
+
+//go:embed case_ppopp22.csv
+var paper string
+
+var load = sync.OnceValues(func() ([]Value, error) { return parse("case_ppopp22.csv", paper) })
+
+// Find returns the values of one source and system, such as "Table 7" and
+// "4xV100", in the paper's order. None is an error: callers name what the
+// paper has.
+func Find(source, system string) ([]Value, error) {
+	all, err := load()
+	if err != nil {
+		return nil, err
+	}
+	var out []Value
+	for _, v := range all {
+		if v.Source == source && v.System == system {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("published values: nothing from %q on %q", source, system)
+	}
+	return out, nil
+}
+
+var header = []string{"source", "system", "workload", "scheduler", "metric", "value", "unit"}
+
+func parse(file, text string) ([]Value, error) {
+	r := csv.NewReader(strings.NewReader(text))
+	r.FieldsPerRecord = len(header)
+	rows, err := r.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("read published values %s: %w", file, err)
+	}
+	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(header, ",") {
+		return nil, fmt.Errorf("read published values %s: want the header %s", file, strings.Join(header, ","))
+	}
+	var out []Value
+	for i, row := range rows[1:] {
+		v, err := strconv.ParseFloat(row[5], 64)
+		if err != nil {
+			return nil, fmt.Errorf("read published values %s: line %d: value %q is no number", file, i+2, row[5])
+		}
+		out = append(out, Value{row[0], row[1], row[2], row[3], row[4], v, row[6]})
+	}
+	return out, nil
+}

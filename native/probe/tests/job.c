@@ -1,0 +1,88 @@
+/* job.c: a job made of the steps on its command line, for tests of the run
+ * loop on a machine without a GPU. It talks to the scheduler through the real
+ * library; it touches no device.
+ *
+ *   begin:BYTES  grow:BYTES  free   the task API, one task at a time
+ *   device                          print the granted device
+ *   oom:BYTES  fault:CODE           report, as a program whose CUDA call failed
+ *   sleep:MS  spin:MS               wait; keep a core busy
+ *   child:MS                        leave a child behind that sleeps
+ *   stubborn                        ignore SIGTERM from here on
+ *   print:TEXT  exit:STATUS  abort
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../case.h"
+
+static void sleep_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	while (nanosleep(&t, &t))
+		;
+}
+
+static void spin_ms(long ms)
+{
+	struct timespec start, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < ms);
+}
+
+int main(int argc, char **argv)
+{
+	struct case_task task = { 0 };
+
+	for (int i = 1; i < argc; i++) {
+		char *colon = strchr(argv[i], ':');
+		size_t word = colon ? (size_t)(colon - argv[i]) : strlen(argv[i]);
+		const char *text = colon ? colon + 1 : "";
+		long value = strtol(text, NULL, 10);
+#define STEP(name) (word == sizeof(name) - 1 && !strncmp(argv[i], name, word))
+		if (STEP("begin")) {
+			if (case_task_begin((uint64_t)value, 1024, 256, 0, 0, &task))
+				return 5;
+		} else if (STEP("grow")) {
+			if (case_task_grow(&task, (uint64_t)value))
+				return 6;
+		} else if (STEP("free")) {
+			case_task_free(&task);
+		} else if (STEP("device")) {
+			printf("device %d of %s\n", task.device, getenv("CUDA_VISIBLE_DEVICES"));
+			fflush(stdout);
+		} else if (STEP("oom")) {
+			case_report_oom((uint64_t)value, "cudaMalloc");
+		} else if (STEP("fault")) {
+			case_report_fault((int)value, "cudaDeviceSynchronize");
+		} else if (STEP("sleep")) {
+			sleep_ms(value);
+		} else if (STEP("spin")) {
+			spin_ms(value);
+		} else if (STEP("child")) {
+			if (fork() == 0) {
+				sleep_ms(value);
+				_exit(0);
+			}
+		} else if (STEP("stubborn")) {
+			signal(SIGTERM, SIG_IGN);
+		} else if (STEP("print")) {
+			fprintf(stderr, "%s\n", text);
+		} else if (STEP("exit")) {
+			return (int)value;
+		} else if (STEP("abort")) {
+			abort();
+		} else {
+			fprintf(stderr, "job: unknown step %s\n", argv[i]);
+			return 9;
+		}
+	}
+	return 0;
+}

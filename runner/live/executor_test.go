@@ -1,0 +1,376 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// The test binary is also the guard that executors start.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == GuardCommand {
+		if err := Guard(os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// buildJob compiles native/probe/tests/job.c with the library it uses.
+var buildJob = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "caserun-job-")
+	if err != nil {
+		return "", err
+	}
+	native := filepath.Join("..", "..", "native", "probe")
+	out := filepath.Join(dir, "job")
+	text, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-o", out, filepath.Join(native, "tests", "job.c"),
+		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build job: %w\n%s", err, text)
+	}
+	return out, nil
+})
+
+// tape keeps the records of a run.
+type tape struct {
+	mu     sync.Mutex
+	jobs   map[int]results.Job
+	tasks  map[[2]int]results.Task
+	events []results.Event
+}
+
+func (r *tape) Job(j results.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jobs[j.Index] = j
+}
+
+func (r *tape) Task(t results.Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tasks[[2]int{t.Job, t.Seq}] = t
+}
+
+func (r *tape) Event(e results.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (*tape) Kernel(results.Kernel)   {}
+func (*tape) Segment(results.Segment) {}
+
+const gib = 1 << 30
+
+// rig runs jobs made of steps on two devices of 16 GiB that exist on paper
+// only: processes, sockets, signals and the scheduler are real.
+type rig struct {
+	t     *testing.T
+	sched string
+	mps   bool
+	jobs  []mixes.Job
+	dir   string
+	limit time.Duration
+}
+
+func newRig(t *testing.T, sched string) *rig {
+	return &rig{t: t, sched: sched, dir: t.TempDir()}
+}
+
+func (r *rig) job(steps ...string) *rig {
+	program, err := buildJob()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.jobs = append(r.jobs, mixes.Job{Name: strings.Join(steps, " "), Program: program, Args: steps})
+	return r
+}
+
+func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
+	r.t.Helper()
+	device := schedulers.Device{Name: "paper", CapacityBytes: 16 * gib, ContextBytes: gib / 2, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
+	s, err := schedulers.Parse(r.sched, 2)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var programs, dirs []string
+	for _, j := range r.jobs {
+		programs, dirs = append(programs, j.Program), append(dirs, r.dir)
+	}
+	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
+		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
+		Builtin: true, Warn: r.t.Logf, Start: time.Now()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}}
+	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s,
+		MPS: r.mps, Timeout: r.limit}, x, rec)
+	return jobs, rec, err
+}
+
+func (r *rig) mustRun() ([]results.Job, *tape) {
+	r.t.Helper()
+	jobs, rec, err := r.run(context.Background())
+	if err != nil {
+		r.t.Fatalf("run: %v", err)
+	}
+	return jobs, rec
+}
+
+func outcomes(jobs []results.Job) []results.Outcome {
+	var out []results.Outcome
+	for _, j := range jobs {
+		out = append(out, *j.Outcome)
+	}
+	return out
+}
+
+func (r *rig) output(job int) string {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "out", fmt.Sprintf("job-%04d.out", job)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestOutcomes(t *testing.T) {
+	r := newRig(t, "case-alg3").
+		job("begin:1000", "free").
+		job("begin:1000", "oom:1000", "exit:0").
+		job("begin:1000", "fault:700", "exit:0").
+		job("begin:99000000000").
+		job("exit:7").
+		job("abort").
+		job("exit:4").
+		job("begin:1000", "grow:1000", "print:the last words", "exit:3")
+	jobs, rec := r.mustRun()
+	want := []results.Outcome{results.OK, results.OOM, results.Fault, results.Refused, results.Crash, results.Crash, results.Wrong, results.Crash}
+	if got := outcomes(jobs); !slices.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	if jobs[7].StderrTail != "the last words" {
+		t.Errorf("stderr tail %q", jobs[7].StderrTail)
+	}
+	if jobs[5].Signal == nil || *jobs[5].Signal != "SIGABRT" {
+		t.Errorf("signal of the aborted job: %v", jobs[5].Signal)
+	}
+	if !strings.Contains(jobs[3].Detail, "99536870912") {
+		t.Errorf("a refusal must say the need, its context included: %q", jobs[3].Detail)
+	}
+	for key, task := range rec.tasks {
+		if task.GrantS != nil && task.ReleaseS == nil {
+			t.Errorf("task %v was granted and never released", key)
+		}
+	}
+}
+
+func TestDeviceSeenByJobs(t *testing.T) {
+	r := newRig(t, "case-alg3").job("begin:12000000000", "device", "sleep:100").job("begin:12000000000", "device", "sleep:100")
+	r.mustRun()
+	got := []string{r.output(0), r.output(1)}
+	slices.Sort(got)
+	if want := []string{"device 0 of GPU-zero,GPU-one\n", "device 1 of GPU-zero,GPU-one\n"}; !slices.Equal(got, want) {
+		t.Errorf("task-bound jobs saw %q, want %q", got, want)
+	}
+	r = newRig(t, "sa").job("begin:1000", "device", "sleep:100").job("begin:1000", "device", "sleep:100")
+	r.mustRun()
+	if got, want := r.output(1), "device 0 of GPU-one\n"; got != want {
+		t.Errorf("the second job under sa saw %q, want %q", got, want)
+	}
+}
+
+func TestTaskWaitsForMemory(t *testing.T) {
+	r := newRig(t, "schedgpu").job("begin:12000000000", "sleep:200", "free").job("sleep:50", "begin:12000000000", "free")
+	jobs, rec := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
+		t.Fatalf("outcomes %v", got)
+	}
+	first, second := rec.tasks[[2]int{0, 0}], rec.tasks[[2]int{1, 0}]
+	if *second.GrantS < *first.ReleaseS {
+		t.Errorf("the second task was granted at %v, before the first was released at %v", *second.GrantS, *first.ReleaseS)
+	}
+	if wait := *second.GrantS - second.SubmitS; *jobs[1].WaitS < wait {
+		t.Errorf("job wait %v is less than its task's %v", *jobs[1].WaitS, wait)
+	}
+}
+
+// A process that dies in any state gives everything back: the tasks behind it
+// would otherwise wait for ever.
+func TestDeathReleases(t *testing.T) {
+	for _, how := range []string{"abort", "exit:1"} {
+		r := newRig(t, "schedgpu").job("begin:12000000000", how).job("begin:12000000000", "free").job("begin:12000000000", "free")
+		jobs, _ := r.mustRun()
+		if got := outcomes(jobs)[1:]; !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
+			t.Errorf("%s: outcomes of the jobs behind: %v", how, got)
+		}
+	}
+}
+
+func TestTimeoutKillsStubbornGroup(t *testing.T) {
+	r := newRig(t, "zero").job("stubborn", "child:60000", "sleep:60000").job("child:60000", "exit:0")
+	r.limit = 300 * time.Millisecond
+	jobs, _ := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Timeout, results.OK}) {
+		t.Errorf("outcomes %v", got)
+	}
+	program, _ := buildJob()
+	if left := running(t, program); len(left) > 0 {
+		t.Errorf("processes left behind: %v", left)
+	}
+}
+
+// running lists the PIDs of processes that run the program.
+func running(t *testing.T, program string) []string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == program {
+			pids = append(pids, filepath.Base(filepath.Dir(link)))
+		}
+	}
+	return pids
+}
+
+func TestCancelStopsEverything(t *testing.T) {
+	r := newRig(t, "sa")
+	for range 6 {
+		r.job("begin:1000", "child:60000", "sleep:60000")
+	}
+	cause := errors.New("stopped by the test")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
+	jobs, _, err := r.run(ctx)
+	if !errors.Is(err, cause) {
+		t.Errorf("error %v, want the cause", err)
+	}
+	for i, o := range outcomes(jobs) {
+		if o != results.Cancelled {
+			t.Errorf("job %d: %s, want cancelled", i, o)
+		}
+	}
+	program, _ := buildJob()
+	if left := running(t, program); len(left) > 0 {
+		t.Errorf("processes left behind: %v", left)
+	}
+}
+
+func TestProgramThatCannotStart(t *testing.T) {
+	r := newRig(t, "sa").job("exit:0")
+	r.jobs[0].Program = filepath.Join(r.dir, "missing")
+	jobs, _ := r.mustRun()
+	if *jobs[0].Outcome != results.Crash || !strings.Contains(jobs[0].Detail, "no such file") {
+		t.Errorf("outcome %s, detail %q", *jobs[0].Outcome, jobs[0].Detail)
+	}
+}
+
+// Under MPS the earliest fault is the culprit, and those it took down say so.
+func TestCollateral(t *testing.T) {
+	r := newRig(t, "schedgpu").
+		job("begin:1000", "sleep:100", "fault:700", "exit:1").
+		job("begin:1000", "sleep:300", "fault:700", "exit:1")
+	r.mps = true
+	jobs, _ := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Fault, results.Collateral}) {
+		t.Errorf("outcomes %v", got)
+	}
+}
+
+// Kill -9 of jobs in whatever state they are leaves no task behind.
+func TestKillAtAnyMoment(t *testing.T) {
+	program, err := buildJob()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, "case-alg2")
+	for i := range 40 {
+		r.job(fmt.Sprintf("sleep:%d", i%7), "begin:6000000000", "sleep:5", "grow:1000000000", "free", "begin:8000000000", "sleep:5", "free", "sleep:2")
+	}
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(1+i%5) * time.Millisecond):
+			}
+			if pids := running(t, program); len(pids) > 0 {
+				_ = exec.Command("kill", "-9", pids[i%len(pids)]).Run()
+			}
+		}
+	})
+	jobs, rec := r.mustRun()
+	close(stop)
+	killer.Wait()
+	killed := 0
+	for i, j := range jobs {
+		switch {
+		case *j.Outcome == results.Crash && *j.Signal == "SIGKILL":
+			killed++
+		case *j.Outcome != results.OK:
+			t.Errorf("job %d: %s (%s)", i, *j.Outcome, j.Detail)
+		}
+	}
+	for key, task := range rec.tasks {
+		if task.GrantS != nil && task.ReleaseS == nil {
+			t.Errorf("task %v was granted and never released", key)
+		}
+	}
+	if killed == 0 {
+		t.Error("no job was killed: the test tested nothing")
+	}
+	t.Logf("%d of %d jobs killed", killed, len(jobs))
+}
+
+func TestGuardKillsGroupsItWasNotTold(t *testing.T) {
+	program, err := buildJob()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() *exec.Cmd {
+		c := exec.Command(program, "sleep:60000")
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	kept, forgotten := start(), start()
+	lines := fmt.Sprintf("+%d\n+%d\n-%d\n", kept.Process.Pid, forgotten.Process.Pid, forgotten.Process.Pid)
+	if err := Guard(strings.NewReader(lines)); err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the watched group: %v, want killed", err)
+	}
+	if err := forgotten.Process.Signal(os.Interrupt); err != nil {
+		t.Errorf("the forgotten group is gone: %v", err)
+	}
+	_ = forgotten.Wait()
+	if err := Guard(strings.NewReader("+1\n")); err == nil {
+		t.Error("process group 1 must be refused")
+	}
+}

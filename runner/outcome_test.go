@@ -1,0 +1,90 @@
+package runner_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+)
+
+// evidence of how a job ended, weakest first: each goes before all that come
+// earlier in the list.
+var evidence = []struct {
+	name    string
+	happens func(*fake, *runner.Exit)
+	outcome results.Outcome
+	detail  string
+}{
+	{"exit status 0", func(*fake, *runner.Exit) {}, results.OK, ""},
+	{"exit status", func(_ *fake, e *runner.Exit) { e.Status = new(3) }, results.Crash, "exit status 3"},
+	{"output check", func(_ *fake, e *runner.Exit) { e.Wrong = true }, results.Wrong, "output check"},
+	{"signal", func(_ *fake, e *runner.Exit) { e.Status, e.Signal = nil, new("SIGSEGV") }, results.Crash, "SIGSEGV"},
+	{"refusal", func(f *fake, _ *runner.Exit) { f.begin(0, 17) }, results.Refused, "needs 17 bytes, capacity 16 bytes"},
+	{"fault", func(f *fake, _ *runner.Exit) {
+		f.batch.ReportFault(0, 700, "cudaMemcpy", f.now)
+		f.batch.ReportFault(0, 719, "cudaFree", f.now)
+	}, results.Fault, "CUDA error 700 in cudaMemcpy"},
+	{"oom", func(f *fake, _ *runner.Exit) {
+		f.batch.ReportOOM(0, 99, "cudaMalloc", f.now)
+		f.batch.ReportOOM(0, 5, "cudaMallocHost", f.now)
+	}, results.OOM, "out of memory: 99 bytes in cudaMalloc"},
+	{"not watched", func(_ *fake, e *runner.Exit) { e.Err = errors.New("wait: no child") }, results.Crash, "wait: no child"},
+	{"timeout", func(f *fake, _ *runner.Exit) { f.at(60); f.batch.Tick(f.now) }, results.Timeout, "longer than its limit"},
+	{"cancel", func(f *fake, _ *runner.Exit) { f.batch.Cancel("interrupt", f.now) }, results.Cancelled, "stopped with the run"},
+}
+
+func TestOutcomePrecedence(t *testing.T) {
+	one := setup{scheduler: "case-alg3", jobs: probed(1), timeout: 60e9}
+	for i, strongest := range evidence {
+		for first := range i + 1 {
+			// strongest alone (first == i), or with all evidence from first on.
+			jobs, _ := one.run(t, func(f *fake) {
+				f.started(0)
+				exit := runner.Exit{Status: new(0)}
+				for _, e := range evidence[first:i] {
+					e.happens(f, &exit)
+				}
+				strongest.happens(f, &exit)
+				f.batch.JobEnded(0, exit, f.now)
+			})
+			if got := jobs[0]; *got.Outcome != strongest.outcome || !strings.Contains(got.Detail, strongest.detail) {
+				t.Errorf("%s with all from %q on: %s (%s), want %s (%s)", strongest.name, evidence[first].name,
+					*got.Outcome, got.Detail, strongest.outcome, strongest.detail)
+			}
+		}
+	}
+}
+
+func TestReportsAreEvents(t *testing.T) {
+	_, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+		f.started(0)
+		f.at(2)
+		f.batch.ReportOOM(0, 99, "cudaMalloc", f.now)
+		f.batch.ReportFault(0, 700, "cudaMemcpy", 1e9)
+		f.begin(0, 17)
+		f.ended(0)
+	})
+	if got := strings.Join(rec.kinds(), " "); got != "oom fault refused" {
+		t.Fatalf("events %q, want oom fault refused", got)
+	}
+	if e := rec.events[1]; e.AtS != 1 || e.Job == nil || *e.Job != 0 {
+		t.Errorf("fault event %+v, want the time at which it was seen, 1 s, of job 0", e)
+	}
+}
+
+func TestExitIsRecorded(t *testing.T) {
+	jobs, _ := setup{scheduler: "sa", jobs: probed(1)}.run(t, func(f *fake) {
+		f.at(1)
+		f.started(0)
+		f.at(5)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGABRT"), UserS: new(1.5), SysS: new(0.5),
+			MaxRSSBytes: new(int64(7)), StderrTail: "last words"}, f.now)
+	})
+	j := jobs[0]
+	if *j.StartS != 1 || *j.EndS != 5 || j.ExitStatus != nil || *j.Signal != "SIGABRT" || *j.UserS != 1.5 ||
+		*j.SysS != 0.5 || *j.MaxRSSBytes != 7 || j.StderrTail != "last words" {
+		t.Errorf("job %+v", j)
+	}
+}
