@@ -2,9 +2,7 @@ package nvml
 
 import (
 	"fmt"
-	"runtime"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,24 +37,10 @@ func (c clock) stamp(wall time.Time) time.Duration {
 // signal, such as the runtime's preemption signal, only interrupts the wait.
 func (c clock) sleepUntil(at time.Duration) error {
 	ts := unix.NsecToTimespec(int64(c.absolute + at))
-	if runtime.GOMAXPROCS(0) < 4 {
-		for {
-			err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
-			if err != unix.EINTR {
-				return err
-			}
-		}
-	}
 	for {
-		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
-			uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-		switch errno {
-		case 0:
-			return nil
-		case unix.EINTR:
-			runtime.Gosched()
-		default:
-			return errno
+		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
+		if err != unix.EINTR {
+			return err
 		}
 	}
 }

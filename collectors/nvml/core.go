@@ -28,14 +28,28 @@ type BufferedSample struct {
 	Percent int
 }
 
-// maxBackoff bounds how rarely a failing call is tried, in turns of its loop. A
-// lost GPU answers slowly, and must not cost the others their samples.
-const maxBackoff = 1024
+// maxRest bounds how rarely a failing call is tried. A lost GPU answers slowly,
+// and must not cost the others their samples.
+const maxRest = time.Second
 
-// retry decides whether a call that failed is due again.
+// retry decides whether a call that failed is due again: after failure n in a
+// row it rests for 2^(n-1) turns of its loop, most at the longest.
 type retry struct {
+	most       int
 	wait, left int
-	off        bool // not supported
+	off        bool // not supported, or not asked for
+}
+
+// newRetries is one for each of n devices in a loop of the given period.
+func newRetries(n int, period time.Duration) []retry {
+	out := make([]retry, n)
+	for i := range out {
+		out[i].off = period == 0
+		if !out[i].off {
+			out[i].most = max(1, int(maxRest/period))
+		}
+	}
+	return out
 }
 
 func (r *retry) due() bool {
@@ -50,7 +64,7 @@ func (r *retry) due() bool {
 }
 
 func (r *retry) failed() {
-	r.wait = min(max(1, 2*r.wait), maxBackoff)
+	r.wait = min(max(1, 2*r.wait), r.most)
 	r.left = r.wait
 }
 
@@ -97,12 +111,12 @@ func newCore(sources []Source, cfg Config, emit func(Segment)) *core {
 	n := len(sources)
 	c := &core{
 		emit: emit, sources: sources,
-		util: make([]retry, n), mem: make([]retry, n), buf: make([]retry, n), gpm: make([]retry, n),
+		util: newRetries(n, cfg.Period), mem: newRetries(n, cfg.MemoryPeriod),
+		buf: newRetries(n, cfg.BufferPeriod), gpm: newRetries(n, cfg.ActivityPeriod),
 		newest: make([]time.Time, n),
 		series: make([][numKinds]*series, n), failures: make([]int64, n), first: make([]error, n),
 	}
 	for i, s := range sources {
-		c.gpm[i].off = cfg.ActivityPeriod == 0
 		offer := func(kind Kind, ok bool, step, gap time.Duration) {
 			if ok {
 				c.series[i][kind] = newSeries(i, kind, step, gap, cfg.MaxSpan)

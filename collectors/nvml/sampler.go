@@ -82,9 +82,10 @@ var ErrStuck = errors.New("has not returned")
 
 // Sampler reads devices periodically from two threads of its own: a fast one for
 // utilization, which the driver answers in a microsecond or two, and a slow one
-// for the rest, whose calls wait for the driver's locks. With all of them on one
-// thread, processes that created contexts cost it gaps of 110 ms and a tenth of
-// its deadlines; apart, 2 ms and one in 4000 (H200, driver 580).
+// for the rest, whose calls take longer and wait for the driver's locks. With
+// memory on the fast thread and the buffer fetched every 100 ms, gaps of 110 ms
+// and a tenth of the deadlines missed were seen while other processes created
+// contexts; so arranged, 2 ms and one in 4000 (H200, driver 580).
 type Sampler struct {
 	cfg   Config
 	core  *core

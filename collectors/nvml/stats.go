@@ -16,7 +16,9 @@ type Stats struct {
 	LongestGap time.Duration // longest time between two wakeups
 
 	// CPU is the processor time of the two sampling threads, driver calls
-	// included. SlowCPU is the slow one's part, all but utilization.
+	// included. SlowCPU is the slow one's part, all but utilization. What the Go
+	// runtime spends elsewhere because a thread sleeps and wakes so often is not
+	// in it; BenchmarkSampler measures both.
 	CPU, SlowCPU time.Duration
 
 	// LostSegments were dropped because the consumer fell behind, with the

@@ -1,108 +1,17 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
-
-	"github.com/caserun/caserun/results"
 )
-
-// crashEnv makes the test binary a writer that never stops by itself.
-const crashEnv = "CASERUN_TEST_STORE_TO_CRASH"
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv(crashEnv); path != "" {
-		if err := writeForever(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
-}
-
-func writeForever(path string) error {
-	ctx := context.Background()
-	s, err := Open(path)
-	if err != nil {
-		return err
-	}
-	run, found := fullRun()
-	id, err := s.BeginRun(ctx, run, found)
-	if err != nil {
-		return err
-	}
-	w := s.Writer(id)
-	for i := 0; ; i++ {
-		w.Job(results.Job{Index: i, Name: "job"})
-		for k := range 200 {
-			w.Kernel(results.Kernel{Job: i, Name: "k", StartS: float64(k), EndS: float64(k + 1)})
-		}
-		if i%50 == 0 {
-			if err := w.Flush(ctx); err != nil {
-				return err
-			}
-			fmt.Println(i)
-		}
-	}
-}
-
-func TestKilledWriterLeavesACleanStore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.db")
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), crashEnv+"="+path)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	flushed := -1
-	lines := bufio.NewScanner(out)
-	for range 4 {
-		if !lines.Scan() {
-			break
-		}
-		if _, err := fmt.Sscan(lines.Text(), &flushed); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := child.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = child.Wait() // it was killed
-	if flushed < 150 {
-		t.Fatalf("the child flushed only up to job %d", flushed)
-	}
-	for name, open := range map[string]func(string) (*Store, error){"read-only": OpenReadOnly, "writing": Open} {
-		s, err := open(path)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		checkIntegrity(t, s)
-		found, err := s.Jobs(context.Background(), 1)
-		if err != nil || len(found) <= flushed {
-			t.Errorf("%s: %d jobs (%v), but job %d had been flushed", name, len(found), err, flushed)
-		}
-		if r, err := s.Run(context.Background(), 1); err != nil || r.Status != results.Running {
-			t.Errorf("%s: the killed run has status %q (%v), want running", name, r.Status, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
 
 func TestOpenCreatesAndReopens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a ?#%41 b.db")
@@ -130,7 +39,7 @@ func TestOpenCreatesAndReopens(t *testing.T) {
 	}
 }
 
-func TestProcessesMayOpenANewStoreAtOnce(t *testing.T) {
+func TestManyMayOpenANewStoreAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	var opening sync.WaitGroup
 	for range 8 {
@@ -140,7 +49,10 @@ func TestProcessesMayOpenANewStoreAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			begin(t, s)
+			run, found := fullRun()
+			if _, err := s.BeginRun(context.Background(), run, found); err != nil {
+				t.Error(err)
+			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
@@ -271,6 +183,57 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Errorf("got error %v for an absent run, want ErrNoRun", err)
 	}
 	if err := errors.Join(reading.Close(), writing.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// lock makes a directory read-only, for root with a mount.
+func lock(t *testing.T, dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		if err := os.Chmod(dir, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+		return
+	}
+	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
+		t.Skipf("root cannot make a directory read-only here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("root cannot make a directory read-only here: %v", err)
+	}
+}
+
+func TestArchivedStoreIsReadable(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "runs.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lock(t, dir)
+	if s, err := Open(path); err == nil {
+		t.Error("a store in a read-only directory was opened for writing")
+		s.Close()
+	}
+	s, err = OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := s.Runs(context.Background(), Filter{}); err != nil || len(found) != 1 {
+		t.Errorf("%d runs (%v), want 1", len(found), err)
+	}
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }

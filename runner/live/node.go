@@ -21,7 +21,7 @@ const mib = int64(1) << 20
 // it (H200, driver 580). A client of the server costs next to nothing; its
 // reserve covers the rounding of its allocations to granules of 2 MiB.
 const (
-	DefaultContextBytes = 512 * mib
+	DefaultContextBytes = 576 * mib
 	ClientBytes         = 64 * mib
 )
 
@@ -198,10 +198,14 @@ var series = map[nvml.Kind]results.Series{
 	nvml.SMActivity:             results.SeriesGPM,
 }
 
+// activityPeriod is the window of GPM's SM activity; windows under 100 ms read
+// 0 (H200, driver 580).
+const activityPeriod = 200 * time.Millisecond
+
 // Sample starts the sampler; its segments go to rec until Unsample.
 func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
 	var err error
-	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, Consume: func(g nvml.Segment) {
+	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Consume: func(g nvml.Segment) {
 		rec.Segment(results.Segment{Device: g.Device, Series: series[g.Kind], FirstS: g.First.Seconds(),
 			LastS: g.Last.Seconds(), Samples: int64(g.Samples), Value: &g.Value})
 	}})

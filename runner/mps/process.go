@@ -31,7 +31,10 @@ func launch(program string, env []string, out *os.File) (*process, error) {
 	started := make(chan error)
 	go p.run(started)
 	err := <-started
-	return p, errors.Join(err, out.Close())
+	if closeErr := out.Close(); err == nil && closeErr != nil {
+		err = errors.Join(closeErr, p.kill())
+	}
+	return p, err
 }
 
 // run owns the daemon from start to exit. The parent-death signal fires when

@@ -48,9 +48,9 @@ const (
 )
 
 var models = map[string]Model{
-	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.175, 8.9,
+	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8,
 		"NVIDIA P100 whitepaper; host as on Chameleon (two 12-core E5-2670 v3); factors fitted to CASE's Table 7, SA-P100"},
-	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.335, 0.9,
+	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.315, 1.5,
 		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100"},
 	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1,
 		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},

@@ -155,7 +155,7 @@ func (p *process) exit(e runner.Exit) {
 		p.x.leave(p.pool, p.work)
 		p.pool, p.work = nil, nil
 	}
-	if p.held > 0 {
+	if p.device != runner.Unbound {
 		d := p.x.devices[p.device]
 		d.free += p.held
 		p.x.note(d)

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/runner/live"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// The test binary is also the guard that live runs start.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == live.GuardCommand {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// caserun runs the program in a directory of its own.
+func caserun(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func inTempDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	return dir
+}
+
+func TestMixIsStoredAndReportedAgain(t *testing.T) {
+	dir := inTempDir(t)
+	status, summary, errs := caserun(t, "mix", "W7", "--sched", "case-alg3", "--node", "sim:4xV100")
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs)
+	}
+	if !strings.Contains(summary, "SIMULATED") {
+		t.Errorf("a simulated run must say so:\n%s", summary)
+	}
+	if !strings.Contains(summary, filepath.Join(dir, "caserun.db")) {
+		t.Errorf("the summary must name the store:\n%s", summary)
+	}
+	status, again, errs := caserun(t, "report", "latest")
+	if status != exitOK || again != summary {
+		t.Errorf("report latest: exit %d %s\n%s", status, errs, cmp.Diff(summary, again))
+	}
+	for _, format := range []string{"csv", "json", "markdown"} {
+		status, text, errs := caserun(t, "report", "1", "--format", format)
+		if status != exitOK || !strings.Contains(text, "sim") {
+			t.Errorf("--format %s: exit %d %s\n%s", format, status, errs, text)
+		}
+	}
+}
+
+func TestSameSeedSameStore(t *testing.T) {
+	export := func() map[string]string {
+		dir := inTempDir(t)
+		for _, sched := range []string{"case-alg3", "cg", "sa"} {
+			if status, _, errs := caserun(t, "mix", "W3", "--sched", sched, "--node", "sim:2xP100", "--seed", "9", "--sim-noise", "0.05"); status > exitJobsFailed {
+				t.Fatalf("%s: exit status %d: %s", sched, status, errs)
+			}
+		}
+		if status, _, errs := caserun(t, "export", "--csv", "out"); status != exitOK {
+			t.Fatalf("export: exit status %d: %s", status, errs)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "out", "*.csv"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files exported: %v", err)
+		}
+		out := map[string]string{}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[filepath.Base(f)] = string(text)
+		}
+		return out
+	}
+	if diff := cmp.Diff(export(), export()); diff != "" {
+		t.Errorf("the same seed gave another store:\n%s", diff)
+	}
+}
+
+func TestExitStatuses(t *testing.T) {
+	inTempDir(t)
+	write := func(name, text string) string {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	bad := write("bad.yaml", "name: x\njobs:\n  - {job: needle-32768, memroy: 4GiB}\n")
+	foreign := write("foreign.wl", "/opt/rodinia/needle 16384 10\n/opt/rodinia/gaussian -s 16\n")
+	own := write("own.yaml", "name: own\njobs:\n  - {program: ./a.out, memory: 1GiB}\n")
+	conf := write("conf.yaml", "shed: sa\n")
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"mix", "W7", "--node", "sim:4xV100", "--sched", "cg", "--workers", "12"}, exitJobsFailed, "did not end ok"},
+		{[]string{"mix", "W9"}, exitUsage, "W9"},
+		{[]string{"mix", bad}, exitUsage, "bad.yaml:3"},
+		{[]string{"mix", foreign}, exitUsage, "foreign.wl:2"},
+		{[]string{"mix", "missing.yaml"}, exitUsage, "missing.yaml"},
+		{[]string{"mix", own, "--node", "sim:4xV100"}, exitUsage, "no profile"},
+		{[]string{"mix", "W7", "--sched", "fifo"}, exitUsage, "case-alg3"},
+		{[]string{"mix", "W7", "--sched", "case-alg3:queue=lifo", "--node", "sim:1xV100"}, exitUsage, "largest-first"},
+		{[]string{"mix", "W7", "--node", "sim:4xK80"}, exitUsage, "V100"},
+		{[]string{"mix", "W7", "--node", "cloud"}, exitUsage, "sim:"},
+		{[]string{"mix", "W7", "--format", "xml"}, exitUsage, "markdown"},
+		{[]string{"mix", "W7", "--config", conf}, exitUsage, "shed"},
+		{[]string{"mix"}, exitUsage, "arg"},
+		{[]string{"nonsense"}, exitUsage, "nonsense"},
+		{[]string{"report", "--db", "none.db"}, exitInfrastructure, "none.db"},
+		{[]string{"report", "99"}, exitUsage, "99"},
+		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "/proc/nowhere/x.db"}, exitInfrastructure, "/proc/nowhere"},
+		{[]string{"mixes", "gen", "--jobs", "16", "--ratio", "0:0"}, exitUsage, "0:0"},
+	} {
+		status, _, errs := caserun(t, c.args...)
+		if status != c.status || !strings.Contains(errs, c.says) {
+			t.Errorf("caserun %s: exit %d, want %d; stderr must contain %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)
+		}
+	}
+}
+
+// A flag goes before the environment, the environment before the file.
+func TestConfigurationPrecedence(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("caserun.yaml", []byte("sched: sa\nseed: 3\ndb: from-file.db\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CASERUN_SEED", "4")
+	t.Setenv("CASERUN_MEM_CAP", "16GiB")
+	status, out, errs := caserun(t, "mix", "--show-config", "--sched", "zero")
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs)
+	}
+	for _, line := range []string{"sched: zero", "seed: 4", "db: from-file.db", "mem-cap: 16GiB", "timeout: 0s"} {
+		if !strings.Contains(out, line+"\n") {
+			t.Errorf("--show-config lacks %q:\n%s", line, out)
+		}
+	}
+}
+
+func TestGeneratedMixRuns(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, "mixes", "gen", "--jobs", "32", "--ratio", "3:1", "--seed", "7", "-o", "my.yaml"); status != exitOK {
+		t.Fatalf("gen: exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "mixes", "gen", "-o", "my.yaml"); status != exitUsage || !strings.Contains(errs, "exists") {
+		t.Errorf("gen onto a file that exists: exit %d: %s", status, errs)
+	}
+	status, out, errs := caserun(t, "mix", "my.yaml", "--node", "sim:2xH200", "--format", "json")
+	if status != exitOK {
+		t.Fatalf("mix: exit %d: %s", status, errs)
+	}
+	var table struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(out), &table); err != nil {
+		t.Fatalf("json: %v\n%s", err, out)
+	}
+	if row := table.Rows[0]; row["jobs"] != 32.0 || row["mode"] != "sim" {
+		t.Errorf("json row: %v", row)
+	}
+}
+
+func TestExportNamesUnits(t *testing.T) {
+	inTempDir(t)
+	caserun(t, "mix", "W1", "--node", "sim:4xV100")
+	if status, _, errs := caserun(t, "export", "--csv", "out"); status != exitOK {
+		t.Fatalf("export: exit %d: %s", status, errs)
+	}
+	f, err := os.Open("out/job.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 17 {
+		t.Fatalf("job.csv: %d rows, %v", len(rows), err)
+	}
+	header := strings.Join(rows[0], ",")
+	for _, column := range []string{"turnaround_s", "footprint_bytes", "outcome", "mode"} {
+		if !strings.Contains(header, column) {
+			t.Errorf("job.csv lacks column %s: %s", column, header)
+		}
+	}
+	if status, _, _ := caserun(t, "export", "--csv", "out"); status != exitInfrastructure {
+		t.Error("export must not replace files without --force")
+	}
+}
+
+// Help, the list of schedulers and the list of mixes are read by people and by
+// scripts: a change of them is a decision.
+func TestGolden(t *testing.T) {
+	for name, args := range map[string][]string{
+		"help.txt":         {"--help"},
+		"help-mix.txt":     {"mix", "--help"},
+		"schedulers.md":    {"schedulers", "--format", "markdown"},
+		"mixes.csv":        {"mixes", "list", "--format", "csv"},
+		"mix-w1-sim.txt":   {"mix", "W1", "--node", "sim:4xV100", "-v"},
+		"mix-w1-sim.json":  {"mix", "W1", "--node", "sim:4xV100", "--format", "json"},
+		"mixes-show-w1.md": {"mixes", "show", "W1", "--format", "markdown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden, err := filepath.Abs(filepath.Join("testdata", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := inTempDir(t)
+			status, out, errs := caserun(t, args...)
+			if status != exitOK {
+				t.Fatalf("exit %d: %s", status, errs)
+			}
+			out = strings.ReplaceAll(out, dir, "DIR")
+			if *update {
+				if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out); diff != "" {
+				t.Errorf("differs from testdata/%s (-update rewrites it):\n%s", name, diff)
+			}
+		})
+	}
+}
+
+// Every caserun command in the documents' console blocks must at least be one
+// that the program accepts.
+func TestDocumentedCommands(t *testing.T) {
+	commands := regexp.MustCompile("(?m)^(?:\\$ )?(?:bin/)?caserun ([a-z].*)$")
+	docs, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, path := range append(docs, "../../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range commands.FindAllStringSubmatch(string(text), -1) {
+			found++
+			args := strings.Fields(strings.SplitN(m[1], "#", 2)[0])
+			var out, errs bytes.Buffer
+			root := newRoot(&out, &errs)
+			c, rest, err := root.Find(args)
+			if err == nil {
+				err = c.ParseFlags(rest)
+			}
+			if err == nil && c == root {
+				err = errors.New("no such command")
+			}
+			if err != nil {
+				t.Errorf("%s: caserun %s: %v", filepath.Base(path), m[1], err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no commands found in the documents")
+	}
+}

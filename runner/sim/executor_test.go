@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+func wantEnd(t *testing.T, j results.Job, want float64) {
+	t.Helper()
+	if j.EndS == nil || math.Abs(*j.EndS-want) > 1e-6 {
+		t.Errorf("job %d (%s) ended at %v s, want %.6f s", j.Index, j.Name, *j.EndS, want)
+	}
+}
+
+func TestAJobAloneOnTheProfiledSystemLastsAsProfiled(t *testing.T) {
+	for _, job := range mixes.Jobs() {
+		p, err := profiles.Lookup(job.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, rec := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: []mixes.Job{job}}.must(t)
+		wantEnd(t, jobs[0], p.WallS())
+		if k := rec.Kernels[0]; len(rec.Kernels) != 1 || math.Abs(k.BusyS-p.KernelS) > 1e-6 {
+			t.Errorf("%s: kernels %+v, want one interval of %g s", job.Name, rec.Kernels, p.KernelS)
+		}
+	}
+}
+
+func TestKernelsThatFillADeviceSlowEachOther(t *testing.T) {
+	p, err := profiles.Lookup("srad_v1-20000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := catalogJobs(t, "srad_v1-20000", "srad_v1-20000")
+	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
+	for _, j := range jobs {
+		wantEnd(t, j, p.WallS()+p.KernelS) // both at half speed
+	}
+	jobs, _ = trial{node: mustNode(t, "sim:2xH200"), scheduler: "case-alg3", jobs: two}.must(t)
+	for _, j := range jobs {
+		wantEnd(t, j, p.WallS())
+	}
+}
+
+func TestSmallKernelsShareADeviceWithoutLoss(t *testing.T) {
+	p, err := profiles.Lookup("needle-16384") // 1,024 blocks of a warp: 24 % of an H200's block slots
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3",
+		jobs: catalogJobs(t, "needle-16384", "needle-16384")}.must(t)
+	for _, j := range jobs {
+		wantEnd(t, j, p.WallS())
+	}
+}
+
+func TestOutOfMemoryUnderCoreToGPU(t *testing.T) {
+	jobs, rec := trial{node: mustNode(t, "sim:1xV100"), scheduler: "cg:workers=2",
+		jobs: catalogJobs(t, "lavaMD-100", "srad_v1-20000", "needle-16384")}.must(t)
+	// srad_v1 is the first to allocate and holds 12.8 of 16.4 GB to its end:
+	// 7.9 GB more do not fit, the 2.1 GB of the job that takes the place do.
+	for i, want := range []results.Outcome{results.OOM, results.OK, results.OK} {
+		if *jobs[i].Outcome != want {
+			t.Errorf("job %d (%s): %s (%s), want %s", i, jobs[i].Name, *jobs[i].Outcome, jobs[i].Detail, want)
+		}
+	}
+	if j := jobs[0]; *j.ExitStatus != statusOOM || !strings.Contains(j.Detail, "7856000000 bytes in cudaMalloc (simulated)") {
+		t.Errorf("job 0: exit status %d, detail %q", *j.ExitStatus, j.Detail)
+	}
+	if len(rec.Events) != 1 || rec.Events[0].Kind != "oom" {
+		t.Errorf("events %+v, want one oom", rec.Events)
+	}
+
+	// The same jobs under case-alg3 take turns.
+	jobs, _ = trial{node: mustNode(t, "sim:1xV100"), scheduler: "case-alg3", jobs: catalogJobs(t, "lavaMD-100", "srad_v1-20000")}.must(t)
+	for _, j := range jobs {
+		if *j.Outcome != results.OK {
+			t.Errorf("case-alg3: %s: %s (%s)", j.Name, *j.Outcome, j.Detail)
+		}
+	}
+}
+
+func TestRunsRepeatExactlyAndSeedsDiffer(t *testing.T) {
+	base := trial{node: mustNode(t, "sim:4xV100"), scheduler: "cg:workers=10", jobs: mixJobs(t, "W5"), seed: 1}
+	for _, noise := range []float64{0, 0.1} {
+		base.noise = noise
+		_, first := base.must(t)
+		_, again := base.must(t)
+		if diff := cmp.Diff(first, again); diff != "" {
+			t.Errorf("noise %g: the same seed gave other records:\n%s", noise, diff)
+		}
+		other := base
+		other.seed = 2
+		_, second := other.must(t)
+		if same := cmp.Equal(first, second); same != (noise == 0) {
+			t.Errorf("noise %g: seeds 1 and 2 give equal records: %v", noise, same)
+		}
+	}
+}
+
+func TestAllMixesCompleteUnderAllSchedulers(t *testing.T) {
+	for _, node := range []string{"sim:4xV100", "sim:2xP100"} {
+		for _, info := range schedulers.All() {
+			for _, mix := range mixNames {
+				t.Run(fmt.Sprintf("%s/%s/%s", node, info.Name, mix), func(t *testing.T) {
+					jobs, rec := trial{node: mustNode(t, node), scheduler: info.Name, jobs: mixJobs(t, mix)}.must(t)
+					blind := info.Name == "cg" || info.Name == "zero"
+					for _, j := range jobs {
+						if o := *j.Outcome; o != results.OK && !(blind && o == results.OOM) {
+							t.Errorf("job %d (%s): %s (%s)", j.Index, j.Name, o, j.Detail)
+						}
+					}
+					wantUtilizationWithoutGaps(t, rec, jobs)
+				})
+			}
+		}
+	}
+}
+
+// wantUtilizationWithoutGaps wants each device's segments to follow on each
+// other from 0 to the last job's end.
+func wantUtilizationWithoutGaps(t *testing.T, rec *tape, jobs []results.Job) {
+	t.Helper()
+	makespan := 0.0
+	for _, j := range jobs {
+		makespan = max(makespan, *j.EndS)
+	}
+	last := map[int]float64{}
+	for _, s := range rec.Segments {
+		if s.FirstS != last[s.Device] || s.LastS <= s.FirstS || *s.Value < 0 || *s.Value > 1 {
+			t.Fatalf("segment %+v (value %g) after %g s", s, *s.Value, last[s.Device])
+		}
+		last[s.Device] = s.LastS
+	}
+	for d, end := range last {
+		if end != makespan {
+			t.Errorf("device %d: segments end at %g s, the run at %g s", d, end, makespan)
+		}
+	}
+}
+
+func TestTimeoutEndsASimulatedJob(t *testing.T) {
+	jobs, _ := trial{node: mustNode(t, "sim:1xV100"), scheduler: "sa", timeout: 5 * time.Second,
+		jobs: catalogJobs(t, "lavaMD-120", "dwt2d-8192")}.must(t)
+	if *jobs[0].Outcome != results.Timeout || *jobs[0].EndS != 5 {
+		t.Errorf("lavaMD-120: %s at %g s, want timeout at 5 s", *jobs[0].Outcome, *jobs[0].EndS)
+	}
+	if *jobs[1].Outcome != results.OK || *jobs[1].StartS != 5 {
+		t.Errorf("dwt2d-8192: %s, started at %g s, want ok, started at 5 s", *jobs[1].Outcome, *jobs[1].StartS)
+	}
+}
+
+func TestCancelStopsTheSimulation(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("interrupted")
+	cancel(why)
+	jobs, _, _, err := trial{node: mustNode(t, "sim:4xV100"), scheduler: "case-alg3", jobs: mixJobs(t, "W1")}.run(ctx)
+	if !errors.Is(err, why) {
+		t.Errorf("error %v, want %v", err, why)
+	}
+	for _, j := range jobs {
+		if *j.Outcome != results.Cancelled {
+			t.Errorf("job %d: %s, want cancelled", j.Index, *j.Outcome)
+		}
+	}
+}
+
+func TestJobsWithoutAProfileAreAnError(t *testing.T) {
+	_, err := NewExecutor(Config{Node: mustNode(t, "sim:1xV100"), Jobs: mixJobs(t, "D-predict")}, &tape{})
+	if err == nil || !strings.Contains(err.Error(), "simulate job 0 (darknet classifier predict") {
+		t.Errorf("error %v, want one that names job 0 and its command", err)
+	}
+}

@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// tape is everything a run records, in order.
+type tape struct {
+	Jobs     []results.Job
+	Tasks    []results.Task
+	Kernels  []results.Kernel
+	Segments []results.Segment
+	Events   []results.Event
+}
+
+func (r *tape) Job(j results.Job)         { r.Jobs = append(r.Jobs, j) }
+func (r *tape) Task(t results.Task)       { r.Tasks = append(r.Tasks, t) }
+func (r *tape) Kernel(k results.Kernel)   { r.Kernels = append(r.Kernels, k) }
+func (r *tape) Segment(s results.Segment) { r.Segments = append(r.Segments, s) }
+func (r *tape) Event(e results.Event)     { r.Events = append(r.Events, e) }
+
+// trial is one simulated run.
+type trial struct {
+	node      Node
+	scheduler string
+	jobs      []mixes.Job
+	workers   int
+	timeout   time.Duration
+	seed      uint64
+	noise     float64
+}
+
+func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
+	s, err := schedulers.Parse(r.scheduler, r.node.Count)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	rec := &tape{}
+	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Seed: r.seed, Noise: r.noise}, rec)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: r.node.Devices(s.Shares), Scheduler: s,
+		Workers: r.workers, Timeout: r.timeout, MPS: s.Shares}, x, rec)
+	return jobs, rec, x, err
+}
+
+// must fails the test on an error, and where the node is not as it was before.
+func (r trial) must(t testing.TB) ([]results.Job, *tape) {
+	t.Helper()
+	jobs, rec, x, err := r.run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(x.cores.members); n != 0 {
+		t.Errorf("%d host activities are left", n)
+	}
+	for _, d := range x.devices {
+		whole := r.node.Model.MemoryBytes
+		if x.config.MPS {
+			whole -= contextBytes
+		}
+		if d.free != whole || len(d.sms.members) != 0 || len(d.link.members) != 0 {
+			t.Errorf("device %d: %d bytes free of %d, %d kernels and %d copies are left",
+				d.index, d.free, whole, len(d.sms.members), len(d.link.members))
+		}
+	}
+	return jobs, rec
+}
+
+// metrics is what a run of a catalog mix measures.
+func (r trial) metrics(t testing.TB, mix string) results.Metrics {
+	t.Helper()
+	r.jobs = mixJobs(t, mix)
+	jobs, rec := r.must(t)
+	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(jobs)}, nil, jobs, rec.Segments, rec.Kernels)
+}
+
+func mustNode(t testing.TB, text string) Node {
+	t.Helper()
+	n, err := ParseNode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func mixJobs(t testing.TB, name string) []mixes.Job {
+	t.Helper()
+	m, err := mixes.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Jobs
+}
+
+// catalogJobs is the catalog's jobs with these names.
+func catalogJobs(t testing.TB, names ...string) []mixes.Job {
+	t.Helper()
+	var out []mixes.Job
+	for _, name := range names {
+		all := mixes.Jobs()
+		i := slices.IndexFunc(all, func(j mixes.Job) bool { return j.Name == name })
+		if i < 0 {
+			t.Fatalf("no job %s in the catalog", name)
+		}
+		out = append(out, all[i])
+	}
+	return out
+}
+
+var mixNames = []string{"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"}
