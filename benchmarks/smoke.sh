@@ -51,7 +51,7 @@ sleep 5
 kill -9 $harness
 wait $harness 2>/dev/null
 sleep 2
-left=$(pgrep -a -x 'needle|lavaMD|srad|backprop|dwt2d|bfs|ballast' ; pgrep -a nvidia-cuda-mps)
+left=$(ps -eo pid,stat,comm | awk '$2 !~ /^Z/ && $3 ~ /^(needle|lavaMD|srad|backprop|dwt2d|bfs|ballast|nvidia-cuda-mps.*)$/')
 [ -z "$left" ] || fail "processes left: $left"
 bin/caserun report --last 3 || fail "the store must open after kill -9"
 

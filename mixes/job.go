@@ -38,7 +38,7 @@ type Job struct {
 	// Isolate gives the job a device that it shares with nobody.
 	Isolate bool
 	// Priority orders waiting tasks under the priority queue orders; larger goes
-	// first.
+	// first, 0 last.
 	Priority int
 	// Pin keeps the device that the job chooses itself.
 	Pin bool
@@ -131,7 +131,7 @@ func (j Job) clone() Job {
 func (j Job) equal(k Job) bool {
 	return j.Name == k.Name && j.Program == k.Program && slices.Equal(j.Args, k.Args) &&
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
-		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
+		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate && j.Priority == k.Priority &&
 		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout
 }
 

@@ -88,6 +88,7 @@ func anyJob(t *rapid.T) Job {
 			}
 			return keys
 		}).Draw(t, "env")
+		j.Priority = rapid.IntRange(0, maxPriority).Draw(t, "priority")
 		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
 		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
 		if j.Footprint.Bytes > 0 && rapid.Bool().Draw(t, "declared") {

@@ -94,6 +94,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Isolate {
 		put("isolate", "true")
 	}
+	putNumber("priority", uint64(j.Priority))
 	if j.Pin {
 		put("pin", "true")
 	}

@@ -11,11 +11,14 @@ import (
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "pin", "binding", "timeout", "count", "name",
+	"isolate", "priority", "pin", "binding", "timeout", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
 const maxThreadsPerBlock = 1024
+
+// maxPriority keeps a typo from being one.
+const maxPriority = 1000
 
 // job reads one entry of jobs and how often it is repeated.
 func (r *yamlReader) job(n ast.Node) (j Job, count int) {
@@ -106,6 +109,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["isolate"]; found {
 		j.Isolate = r.flag(f.value, "isolate")
+	}
+	if f, found := fields["priority"]; found {
+		j.Priority = int(r.number(f.value, "priority", maxPriority))
 	}
 	if f, found := fields["pin"]; found {
 		j.Pin = r.flag(f.value, "pin")

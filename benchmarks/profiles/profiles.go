@@ -14,6 +14,7 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,16 +67,19 @@ func parse(file, text string) (map[string]Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read profiles %s: %w", file, err)
 	}
-	if got := strings.Join(rows[0], ","); got != strings.Join(header, ",") {
-		return nil, fmt.Errorf("read profiles %s: header is %q", file, got)
+	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(header, ",") {
+		return nil, fmt.Errorf("read profiles %s: want the header %s", file, strings.Join(header, ","))
 	}
 	all := map[string]Profile{}
 	for i, row := range rows[1:] {
 		var v [9]float64
 		for c := 1; c <= 7; c++ {
-			if v[c], err = strconv.ParseFloat(row[c], 64); err != nil || v[c] < 0 {
+			if v[c], err = strconv.ParseFloat(row[c], 64); err != nil || !(v[c] >= 0) || math.IsInf(v[c], 1) {
 				return nil, fmt.Errorf("read profiles %s: line %d: %s is %q, want a number that is not negative", file, i+2, header[c], row[c])
 			}
+		}
+		if _, twice := all[row[0]]; twice {
+			return nil, fmt.Errorf("read profiles %s: line %d: job %s is there twice", file, i+2, row[0])
 		}
 		all[row[0]] = Profile{Job: row[0], HostBeforeS: v[1], HostHeldS: v[2], CopyInBytes: int64(v[3]), CopyInS: v[4],
 			KernelS: v[5], CopyOutBytes: int64(v[6]), CopyOutS: v[7], KernelAssumed: row[8] == "yes"}

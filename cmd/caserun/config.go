@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/live"
 )
 
 // config is every setting that a flag, CASERUN_* or the configuration file can
@@ -28,6 +31,7 @@ type config struct {
 	Timeout time.Duration `mapstructure:"timeout"`
 	MemCap  string        `mapstructure:"mem-cap"`
 	SMCap   int           `mapstructure:"sm-cap"`
+	Context string        `mapstructure:"context-reserve"`
 	Suite   string        `mapstructure:"suite"`
 	Data    string        `mapstructure:"data"`
 	Runs    string        `mapstructure:"runs"`
@@ -56,6 +60,7 @@ func addRunFlags(f *pflag.FlagSet) {
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
 	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
+	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
 	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")

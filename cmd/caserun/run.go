@@ -150,7 +150,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 		return outcome{}, err
 	}
 	warn := func(format string, args ...any) { fmt.Fprintf(r.stderr, "caserun: "+format+"\n", args...) }
-	options, err := r.nodeOptions(s, warn)
+	options, err := r.nodeOptions(s)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -198,13 +198,16 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
 
-func (r request) nodeOptions(s schedulers.Scheduler, warn func(string, ...any)) (live.Options, error) {
-	o := live.Options{MPS: s.Shares, SMCap: r.config.SMCap, ContextBytes: live.DefaultContextBytes, Warn: warn}
+func (r request) nodeOptions(s schedulers.Scheduler) (live.Options, error) {
+	o := live.Options{MPS: s.Shares, SMCap: r.config.SMCap}
+	var err error
+	if o.ContextBytes, err = mixes.ParseBytes(r.config.Context); err != nil {
+		return o, usageError(fmt.Errorf("--context-reserve: %w", err))
+	}
 	if r.config.SMCap < 0 || r.config.SMCap > 0 && !s.Shares {
 		return o, usageError(fmt.Errorf("--sm-cap %d: want 0 or more, and a scheduler that runs under MPS; %s does not", r.config.SMCap, s.Name))
 	}
 	if r.config.MemCap != "" {
-		var err error
 		if o.MemCap, err = mixes.ParseBytes(r.config.MemCap); err != nil {
 			return o, usageError(fmt.Errorf("--mem-cap: %w", err))
 		}

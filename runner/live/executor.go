@@ -111,6 +111,9 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 		<-b.Done()
 	}
 	x.clean.Wait()
+	if left := killEscaped(); left > 0 {
+		x.config.Warn("%d processes had left their job's group and outlived it: killed", left)
+	}
 	x.mu.Lock()
 	for _, t := range x.timers {
 		t.Stop()

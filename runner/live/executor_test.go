@@ -198,6 +198,25 @@ func TestDeviceSeenByJobs(t *testing.T) {
 	}
 }
 
+// A program without a probe is placed by its declared footprint before exec.
+func TestDeclaredBinding(t *testing.T) {
+	r := newRig(t, "case-alg3").job("sleep:300").job("sleep:100", "begin:1", "device").job("exit:0")
+	for i := range r.jobs {
+		r.jobs[i].Binding = mixes.BindDeclared
+		r.jobs[i].Footprint = mixes.Footprint{Bytes: 12e9, Blocks: 1024, ThreadsPerBlock: 256}
+	}
+	jobs, _ := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.OK, results.OK}) {
+		t.Fatalf("outcomes %v", got)
+	}
+	if got := r.output(1); !strings.HasPrefix(got, "device 0 of GPU-") || strings.Contains(got, ",") {
+		t.Errorf("a declared job must see its one device as 0, it saw %q", got)
+	}
+	if *jobs[2].StartS < min(*jobs[0].EndS, *jobs[1].EndS) {
+		t.Errorf("the third job of 12 GB started at %v on two devices of 16 GiB that were taken", *jobs[2].StartS)
+	}
+}
+
 func TestTaskWaitsForMemory(t *testing.T) {
 	r := newRig(t, "schedgpu").job("begin:12000000000", "sleep:200", "free").job("sleep:50", "begin:12000000000", "free")
 	jobs, rec := r.mustRun()
@@ -226,7 +245,7 @@ func TestDeathReleases(t *testing.T) {
 }
 
 func TestTimeoutKillsStubbornGroup(t *testing.T) {
-	r := newRig(t, "zero").job("stubborn", "child:60000", "sleep:60000").job("child:60000", "exit:0")
+	r := newRig(t, "zero").job("stubborn", "child:60000", "sleep:60000").job("child:60000", "escape:60000", "exit:0")
 	r.limit = 300 * time.Millisecond
 	jobs, _ := r.mustRun()
 	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Timeout, results.OK}) {

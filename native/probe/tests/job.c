@@ -7,6 +7,7 @@
  *   oom:BYTES  fault:CODE           report, as a program whose CUDA call failed
  *   sleep:MS  spin:MS               wait; keep a core busy
  *   child:MS                        leave a child behind that sleeps
+ *   escape:MS                       the same in a session of its own
  *   stubborn                        ignore SIGTERM from here on
  *   print:TEXT  exit:STATUS  abort
  */
@@ -68,6 +69,12 @@ int main(int argc, char **argv)
 			spin_ms(value);
 		} else if (STEP("child")) {
 			if (fork() == 0) {
+				sleep_ms(value);
+				_exit(0);
+			}
+		} else if (STEP("escape")) {
+			if (fork() == 0) {
+				setsid();
 				sleep_ms(value);
 				_exit(0);
 			}
