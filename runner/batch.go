@@ -276,7 +276,6 @@ func (b *Batch) Cancel(why string, now time.Duration) {
 	}
 	b.cancelled = true
 	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "cancelled", Detail: why})
-	var withdrawn []schedulers.JobID
 	for i, j := range b.jobs {
 		switch {
 		case j.record.Outcome != nil:
@@ -287,11 +286,7 @@ func (b *Batch) Cancel(why string, now time.Duration) {
 			j.record.Outcome, j.record.Detail = new(results.Cancelled), why
 			b.recorder.Job(j.record)
 			b.countEnd()
-			withdrawn = append(withdrawn, schedulers.JobID(i))
 		}
-	}
-	for _, job := range withdrawn {
-		b.carryOut(b.engine.JobExit(job, now), now)
 	}
 }
 
@@ -345,7 +340,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		index := int(d.Task.Job)
 		j := b.jobs[index]
 		if j.record.Outcome != nil {
-			continue // cancelled, and about to be withdrawn
+			continue // cancelled while it waited for its device
 		}
 		if j.binding != d.Task.ID {
 			b.answer(d, now)

@@ -77,7 +77,7 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 	w := e.queue.push(t, e.expiry(now))
 	var decisions []Decision
 	// Those that waited before were turned down by the state as it is.
-	if _, ok := e.policy.Place(t, e.state); ok && e.queue.reaches(w) {
+	if _, ok := e.policy.Place(t, e.state); ok {
 		decisions = e.pump()
 	}
 	if slices.Contains(e.queue.tasks, w) {

@@ -40,12 +40,14 @@ func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
 	d.ContextBytes = 2
 	n := newNode(t, "case-alg3", d)
 	n.submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
+	n.submit(schedulers.Task{ID: 2}, "2@0") // whose end would not help
 	ds, err := n.engine.Grow(1, 5, 0)
 	n.want("grow task 1", "-1@0", ds, err)
 	if r := ds[0].Reason; r.NeedBytes != 17 || r.CapacityBytes != 16 {
 		t.Fatalf("refusal %v, want need 17 (10 + 5 and a context of 2) of 16", r)
 	}
-	n.grow(1, 4, "+1@0")
+	n.grow(1, 4, "")
+	n.finish(2, "+1@0")
 	n.grow(1, math.MaxInt64, "-1@0")
 }
 

@@ -86,6 +86,16 @@ func TestAlg2SkipsFullSMs(t *testing.T) {
 	}
 }
 
+func TestAlg2PutsNoBlockOnAnSMThatIsFull(t *testing.T) {
+	n := newNode(t, "case-alg2", small)
+	n.submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 160}, "1@0") // leaves 3 and 8 warps
+	n.submit(schedulers.Task{ID: 2, Blocks: 4, ThreadsPerBlock: 64}, "2@0")  // rooms for 1 and 4
+	n.wantFreeBlocks(0, 2, 1)
+	n.finish(1, "")
+	n.finish(2, "")
+	n.wantFreeBlocks(0, 4, 4)
+}
+
 func TestAlg2AdmitsAnOversizedTaskAlone(t *testing.T) {
 	big := schedulers.Task{ID: 2, Blocks: 9, ThreadsPerBlock: 32} // 8 blocks fit the empty device
 	n := newNode(t, "case-alg2:queue=mmu", small)
@@ -139,6 +149,9 @@ func TestIsolatedJobsShareWithNobody(t *testing.T) {
 			n.exit(1, "2@0")
 			n.submit(schedulers.Task{ID: 3, Job: 3, Isolate: true}, "")
 			n.exit(2, "3@0")
+			n.exit(3, "")
+			n.submit(schedulers.Task{ID: 4, Job: 4}, "4@0") // the device is shared again
+			n.submit(schedulers.Task{ID: 5, Job: 5}, "5@0")
 		})
 	}
 }

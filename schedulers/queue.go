@@ -108,21 +108,6 @@ func (q *queue) compare(a, b *waiting) int {
 	return q.order.before(a, b)
 }
 
-// reaches reports whether w is considered when none of those ahead of it fits.
-func (q *queue) reaches(w *waiting) bool {
-	var misfit *waiting
-	for _, o := range q.tasks {
-		if misfit != nil && (q.aged(misfit) || q.order.blocks(misfit, o)) {
-			return false
-		}
-		if o == w {
-			return true
-		}
-		misfit = o
-	}
-	return false
-}
-
 // grant removes the task at position i, which goes ahead of every earlier one
 // still waiting: each of those has been passed once more.
 func (q *queue) grant(i int) *waiting {

@@ -68,6 +68,7 @@ func TestMisfitOnOneDeviceDoesNotStopTheSearch(t *testing.T) {
 		{"case-alg2", memory, schedulers.Task{ID: 2, Bytes: 12}},
 		{"case-alg2", compute, schedulers.Task{ID: 2, Blocks: 6, ThreadsPerBlock: 32}},
 		{"case-alg2", schedulers.Task{ID: 1, Blocks: 999, ThreadsPerBlock: 32}, schedulers.Task{ID: 2, Blocks: 999, ThreadsPerBlock: 32}},
+		{"case-alg2", schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 32}, schedulers.Task{ID: 2, Blocks: 999, ThreadsPerBlock: 32}},
 		{"case-alg3", memory, schedulers.Task{ID: 2, Bytes: 12}},
 		{"sa", memory, schedulers.Task{ID: 2, Bytes: 12}},
 	} {

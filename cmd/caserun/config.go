@@ -32,6 +32,7 @@ type config struct {
 	MemCap  string        `mapstructure:"mem-cap"`
 	SMCap   int           `mapstructure:"sm-cap"`
 	Context string        `mapstructure:"context-reserve"`
+	Retry   bool          `mapstructure:"retry-collateral"`
 	Suite   string        `mapstructure:"suite"`
 	Data    string        `mapstructure:"data"`
 	Runs    string        `mapstructure:"runs"`
@@ -61,6 +62,7 @@ func addRunFlags(f *pflag.FlagSet) {
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
 	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
+	f.Bool("retry-collateral", false, "run jobs that an MPS neighbour's fault took down again, as a run of their own")
 	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")

@@ -47,29 +47,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
-	var quiet *statusError
-	if errors.As(err, &quiet) {
-		if quiet.err != nil {
-			fmt.Fprintln(stderr, "caserun:", quiet.err)
-		}
-		return quiet.status
-	}
 	fmt.Fprintln(stderr, "caserun:", err)
+	var known *statusError
+	if errors.As(err, &known) {
+		return known.status
+	}
 	return exitUsage // cobra's own errors: unknown command, flag or argument
 }
 
-// statusError ends the program with a status; err, where not nil, is printed.
+// statusError is an error that ends the program with a status.
 type statusError struct {
 	status int
 	err    error
 }
 
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.status)
-	}
-	return e.err.Error()
-}
+func (e *statusError) Error() string { return e.err.Error() }
 
 func (e *statusError) Unwrap() error { return e.err }
 

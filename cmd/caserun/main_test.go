@@ -248,7 +248,7 @@ func TestGolden(t *testing.T) {
 // Every caserun command in the documents' console blocks must at least be one
 // that the program accepts.
 func TestDocumentedCommands(t *testing.T) {
-	commands := regexp.MustCompile("(?m)^(?:\\$ )?(?:bin/)?caserun ([a-z].*)$")
+	commands := regexp.MustCompile(`(?m)^(?:\$ )?(?:bin/)?caserun ([a-z].*)$`)
 	docs, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -88,23 +88,47 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
-	o, runErr := execute(c.Context(), request{config: settings, mix: mix, store: db, stderr: c.ErrOrStderr()})
-	if o.run.ID == 0 {
+	r := request{config: settings, mix: mix, store: db, stderr: c.ErrOrStderr()}
+	failed, runErr := runAndShow(c, r, verbose)
+	if retry := collateral(failed); runErr == nil && settings.Retry && len(retry) > 0 {
+		var again []results.Job
+		r.mix.Source = fmt.Sprintf("jobs of %s that ended as collateral", mix.Source)
+		r.mix.Jobs = nil
+		for _, j := range retry {
+			r.mix.Jobs = append(r.mix.Jobs, mix.Jobs[j.Index])
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "caserun: running %d collateral jobs again, as a run of their own\n", len(retry))
+		again, runErr = runAndShow(c, r, verbose)
+		failed = append(slices.DeleteFunc(failed, isCollateral), again...)
+	}
+	if runErr != nil || len(failed) == 0 {
 		return runErr
 	}
-	tables := []*report.Table{report.RunSummary(o.run, o.jobs, o.devices, db.Path())}
+	if len(failed) == len(mix.Jobs) {
+		return withStatus(exitNothing, fmt.Errorf("nothing was measured: none of the %d jobs ended ok", len(mix.Jobs)))
+	}
+	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d jobs did not end ok; caserun report latest -v shows them", len(failed), len(mix.Jobs)))
+}
+
+func isCollateral(j results.Job) bool { return *j.Outcome == results.Collateral }
+
+func collateral(jobs []results.Job) []results.Job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j results.Job) bool { return !isCollateral(j) })
+}
+
+// runAndShow does one run, prints it, and returns the jobs that did not end
+// ok.
+func runAndShow(c *cobra.Command, r request, verbose bool) ([]results.Job, error) {
+	o, runErr := execute(c.Context(), r)
+	if o.run.ID == 0 {
+		return nil, runErr
+	}
+	tables := []*report.Table{report.RunSummary(o.run, o.jobs, o.devices, r.store.Path())}
 	if verbose {
 		tables = append(tables, report.DeviceTable(o.run, o.devices), report.JobTable(o.run, o.jobs))
 	}
-	if err := render(c, settings.Format, tables...); err != nil || runErr != nil {
-		return errors.Join(runErr, err)
+	if err := render(c, r.config.Format, tables...); err != nil || runErr != nil {
+		return nil, errors.Join(runErr, err)
 	}
-	switch m := o.run.Metrics; {
-	case m.OK == 0:
-		return withStatus(exitNothing, fmt.Errorf("run %d measured nothing: none of its %d jobs ended ok", o.run.ID, o.run.Jobs))
-	case o.run.Status == results.Complete && m.OK < o.run.Jobs:
-		return withStatus(exitJobsFailed, fmt.Errorf("run %d: %d of %d jobs did not end ok; caserun report %d -v shows them",
-			o.run.ID, o.run.Jobs-m.OK, o.run.Jobs, o.run.ID))
-	}
-	return nil
+	return slices.DeleteFunc(o.jobs, func(j results.Job) bool { return *j.Outcome == results.OK }), nil
 }

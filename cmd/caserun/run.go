@@ -150,7 +150,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 		return outcome{}, err
 	}
 	warn := func(format string, args ...any) { fmt.Fprintf(r.stderr, "caserun: "+format+"\n", args...) }
-	options, err := r.nodeOptions(s)
+	options, err := r.nodeOptions(s, warn)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -198,8 +198,8 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
 
-func (r request) nodeOptions(s schedulers.Scheduler) (live.Options, error) {
-	o := live.Options{MPS: s.Shares, SMCap: r.config.SMCap}
+func (r request) nodeOptions(s schedulers.Scheduler, warn func(string, ...any)) (live.Options, error) {
+	o := live.Options{MPS: s.Shares, SMCap: r.config.SMCap, Warn: warn}
 	var err error
 	if o.ContextBytes, err = mixes.ParseBytes(r.config.Context); err != nil {
 		return o, usageError(fmt.Errorf("--context-reserve: %w", err))

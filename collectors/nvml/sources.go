@@ -154,7 +154,7 @@ func (n *Node) newGPM(h handle) *gpmWindow {
 	}
 	next, ret := n.lib.GpmSampleAlloc()
 	if ret != nvml.SUCCESS {
-		prev.Free()
+		_ = prev.Free() // GPM is not offered either way
 		return nil
 	}
 	return &gpmWindow{lib: n.lib, h: h, prev: prev, next: next}

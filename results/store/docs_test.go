@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -92,16 +93,20 @@ func TestDocumentedQueriesFindRows(t *testing.T) {
 	}
 	for _, block := range blocks {
 		query, _, _ := strings.Cut(block, "```")
-		rows, err := s.read.Query(query)
-		if err != nil {
+		if err := hasRows(s, query); err != nil {
 			t.Errorf("%v in\n%s", err, query)
-			continue
-		}
-		if !rows.Next() {
-			t.Errorf("no rows (%v) from\n%s", rows.Err(), query)
-		}
-		if err := rows.Close(); err != nil {
-			t.Error(err)
 		}
 	}
+}
+
+func hasRows(s *Store, query string) error {
+	rows, err := s.read.Query(query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return errors.Join(errors.New("no rows"), rows.Err())
+	}
+	return rows.Err()
 }

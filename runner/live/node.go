@@ -32,6 +32,7 @@ type Options struct {
 	ContextBytes int64 // reserved for each process
 	Ballast      string
 	Dir          string // for MPS's private directories; "" = the system's temporary directory
+	Warn         func(format string, args ...any)
 }
 
 // Session is the node prepared for one run: ballast in place, MPS running.
@@ -63,6 +64,9 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 		return nil, err
 	}
 	for _, d := range s.found {
+		if others, err := node.Processes(d.Index); err == nil && len(others) > 0 {
+			o.Warn("device %d (%s): %d other processes use it: the measurement will not be clean", d.Index, d.Name, len(others))
+		}
 		if err := s.take(ctx, d); err != nil {
 			return nil, err
 		}

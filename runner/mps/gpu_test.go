@@ -19,7 +19,7 @@ func TestGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Quit(expired())
+	defer func() { _ = d.Quit(expired()) }()
 	if out := steer(t, d, "get_default_active_thread_percentage"); out != "50.0\n" {
 		t.Errorf("active thread percentage %q, want 50.0", out)
 	}

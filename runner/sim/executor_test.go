@@ -92,6 +92,27 @@ func TestOutOfMemoryUnderCoreToGPU(t *testing.T) {
 	}
 }
 
+func TestAProcessWithoutMPSPaysForItsContext(t *testing.T) {
+	one := catalogJobs(t, "needle-16384")
+	for _, c := range []struct {
+		scheduler string
+		spare     int64 // memory beside the job's footprint
+		want      results.Outcome
+	}{
+		{"sa", contextBytes, results.OK},
+		{"sa", contextBytes - 1, results.OOM},
+		{"cg", contextBytes, results.OK}, // the server's
+		{"cg", contextBytes - 1, results.OOM},
+	} {
+		node := mustNode(t, "sim:1xV100")
+		node.Model.MemoryBytes = one[0].Footprint.Bytes + c.spare
+		jobs, _ := trial{node: node, scheduler: c.scheduler, jobs: one}.must(t)
+		if *jobs[0].Outcome != c.want {
+			t.Errorf("%s with %d bytes beside the footprint: %s, want %s", c.scheduler, c.spare, *jobs[0].Outcome, c.want)
+		}
+	}
+}
+
 func TestRunsRepeatExactlyAndSeedsDiffer(t *testing.T) {
 	base := trial{node: mustNode(t, "sim:4xV100"), scheduler: "cg:workers=10", jobs: mixJobs(t, "W5"), seed: 1}
 	for _, noise := range []float64{0, 0.1} {

@@ -81,7 +81,11 @@ func (r trial) metrics(t testing.TB, mix string) results.Metrics {
 	t.Helper()
 	r.jobs = mixJobs(t, mix)
 	jobs, rec := r.must(t)
-	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(jobs)}, nil, jobs, rec.Segments, rec.Kernels)
+	var devices []results.Device
+	for i := range r.node.Count {
+		devices = append(devices, results.Device{Index: i})
+	}
+	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(jobs)}, devices, jobs, rec.Segments, rec.Kernels)
 }
 
 func mustNode(t testing.TB, text string) Node {

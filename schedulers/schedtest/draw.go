@@ -28,9 +28,9 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID) scheduler
 	return schedulers.Task{
 		ID: id, Job: job,
 		Bytes: drawBytes(rt, "bytes"),
-		Blocks: rapid.OneOf(rapid.Uint64Range(0, 40),
+		Blocks: rapid.OneOf(rapid.Uint64Range(0, 5), rapid.Uint64Range(0, 40),
 			rapid.SampledFrom([]uint64{0, 1, 1 << 31, 1 << 40, math.MaxUint64})).Draw(rt, "blocks"),
-		ThreadsPerBlock: rapid.SampledFrom([]uint32{0, 1, 16, 32, 33, 256, 1024, math.MaxUint32}).Draw(rt, "threads per block"),
+		ThreadsPerBlock: rapid.SampledFrom([]uint32{0, 1, 16, 32, 33, 64, 96, 256, 1024, math.MaxUint32}).Draw(rt, "threads per block"),
 		Priority:        rapid.IntRange(-1, 2).Draw(rt, "priority"),
 		Isolate:         rapid.IntRange(0, 9).Draw(rt, "isolate") == 0,
 	}
@@ -39,6 +39,6 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID) scheduler
 // drawBytes is mostly a size that fits some devices, at times none or one that
 // no arithmetic may wrap.
 func drawBytes(rt *rapid.T, label string) int64 {
-	return rapid.OneOf(rapid.Int64Range(0, 50), rapid.Int64Range(0, 110),
+	return rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(0, 50), rapid.Int64Range(0, 110),
 		rapid.SampledFrom([]int64{0, math.MaxInt64})).Draw(rt, label)
 }

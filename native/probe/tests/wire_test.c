@@ -1,0 +1,114 @@
+/* wire_test.c: each frame of wire.h against its bytes in testdata, written and
+ * read. runner/probe/wire_test.go does the same with the same values. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../wire.h"
+
+static const char *directory;
+static int failures;
+
+/* fixture reads hex digits; '#' starts a comment. */
+static size_t fixture(const char *name, unsigned char *to, size_t size)
+{
+	char path[512], line[256];
+	size_t n = 0;
+
+	snprintf(path, sizeof path, "%s/%s.hex", directory, name);
+	FILE *file = fopen(path, "r");
+	if (file == NULL) {
+		perror(path);
+		exit(1);
+	}
+	while (fgets(line, sizeof line, file) != NULL) {
+		line[strcspn(line, "#\n")] = '\0';
+		for (char *p = line, *end; n < size; p = end) {
+			unsigned long byte = strtoul(p, &end, 16);
+			if (end == p)
+				break;
+			to[n++] = (unsigned char)byte;
+		}
+	}
+	fclose(file);
+	return n;
+}
+
+static void compare(const char *name, const void *frame, size_t size)
+{
+	unsigned char want[CASE_WIRE_MAX_FRAME + 1];
+	size_t n = fixture(name, want, sizeof want);
+
+	if (n != size || memcmp(want, frame, size) != 0) {
+		fprintf(stderr, "wire_test: %s: %zu bytes that differ from the fixture's %zu\n", name, size, n);
+		failures++;
+	}
+}
+
+static void expect(const char *what, int ok)
+{
+	if (!ok) {
+		fprintf(stderr, "wire_test: %s\n", what);
+		failures++;
+	}
+}
+
+#define HEADER(type, frame) {type, 1, sizeof(frame)}
+
+static void encode(void)
+{
+	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 0, {0}};
+	struct case_wire_task_begin begin = {
+		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 1};
+	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
+	struct case_wire_refuse refuse = {HEADER(CASE_WIRE_REFUSE, refuse), 7, 20ull << 30, 16ull << 30,
+	                                  CASE_REASON_TOO_LARGE, 0, "fits no device"};
+	struct case_wire_task_grow grow = {HEADER(CASE_WIRE_TASK_GROW, grow), 7, 1 << 20};
+	struct case_wire_task_free release = {HEADER(CASE_WIRE_TASK_FREE, release), 7};
+	struct case_wire_oom oom = {HEADER(CASE_WIRE_OOM, oom), 1 << 30, "cudaMalloc"};
+	struct case_wire_fault fault = {HEADER(CASE_WIRE_FAULT, fault), 123456789012345, 700, 0, "cudaMemcpy"};
+	struct case_wire_bye bye = {HEADER(CASE_WIRE_BYE, bye)};
+
+	for (unsigned i = 0; i < 16; i++) {
+		hello.token[i] = (uint8_t)i;
+		grant.uuid[i] = (uint8_t)(0xa0 + i);
+	}
+	compare("hello", &hello, sizeof hello);
+	compare("task_begin", &begin, sizeof begin);
+	compare("grant", &grant, sizeof grant);
+	compare("refuse", &refuse, sizeof refuse);
+	compare("task_grow", &grow, sizeof grow);
+	compare("task_free", &release, sizeof release);
+	compare("oom", &oom, sizeof oom);
+	compare("fault", &fault, sizeof fault);
+	compare("bye", &bye, sizeof bye);
+}
+
+/* decode reads the two frames that libcase receives. */
+static void decode(void)
+{
+	struct case_wire_grant grant;
+	struct case_wire_refuse refuse;
+
+	fixture("grant", (unsigned char *)&grant, sizeof grant);
+	expect("GRANT reads as written",
+	       grant.header.type == CASE_WIRE_GRANT && grant.header.version == CASE_WIRE_VERSION &&
+	       grant.header.size == sizeof grant && grant.task == 7 && grant.uuid[0] == 0xa0 &&
+	       grant.uuid[15] == 0xaf && grant.ordinal == 3);
+	fixture("refuse", (unsigned char *)&refuse, sizeof refuse);
+	expect("REFUSE reads as written",
+	       refuse.header.type == CASE_WIRE_REFUSE && refuse.header.size == sizeof refuse &&
+	       refuse.task == 7 && refuse.need == 20ull << 30 && refuse.capacity == 16ull << 30 &&
+	       refuse.reason == CASE_REASON_TOO_LARGE && strcmp(refuse.text, "fits no device") == 0);
+}
+
+int main(int argc, char **argv)
+{
+	directory = argc > 1 ? argv[1] : "testdata";
+	encode();
+	decode();
+	if (failures == 0)
+		puts("wire_test: ok");
+	return failures != 0;
+}

@@ -1,0 +1,104 @@
+package probe
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// event is one call of the handler.
+type event struct {
+	kind  string // "begin", "grow", "free", "oom", "fault", "closed"
+	c     *Client
+	task  uint64
+	bytes uint64
+	r     Request
+	code  int32
+	where string
+	at    time.Time
+}
+
+func (e event) String() string {
+	return fmt.Sprintf("%s(job %d, pid %d, task %d, bytes %d, %q)", e.kind, e.c.Job(), e.c.PID(), e.task, e.bytes, e.where)
+}
+
+// recorder is a Handler that hands every event to the test, which answers.
+type recorder struct{ events chan event }
+
+func (r recorder) Begin(c *Client, task uint64, q Request) {
+	r.events <- event{kind: "begin", c: c, task: task, bytes: q.Bytes, r: q}
+}
+func (r recorder) Grow(c *Client, task, bytes uint64) {
+	r.events <- event{kind: "grow", c: c, task: task, bytes: bytes}
+}
+func (r recorder) Free(c *Client, task uint64) { r.events <- event{kind: "free", c: c, task: task} }
+func (r recorder) OOM(c *Client, bytes uint64, where string) {
+	r.events <- event{kind: "oom", c: c, bytes: bytes, where: where}
+}
+func (r recorder) Fault(c *Client, code int32, at time.Time, where string) {
+	r.events <- event{kind: "fault", c: c, code: code, at: at, where: where}
+}
+func (r recorder) Closed(c *Client) { r.events <- event{kind: "closed", c: c} }
+
+// patience bounds a wait for what must happen; no test passes because of it.
+const patience = 20 * time.Second
+
+// next waits for the next event, which must be of the given kind.
+func (r recorder) next(t *testing.T, kind string) event {
+	t.Helper()
+	select {
+	case e := <-r.events:
+		if e.kind != kind {
+			t.Fatalf("event %v, want %s", e, kind)
+		}
+		return e
+	case <-time.After(patience):
+		t.Fatalf("no %s event", kind)
+	}
+	return event{}
+}
+
+func (r recorder) none(t *testing.T) {
+	t.Helper()
+	select {
+	case e := <-r.events:
+		t.Fatalf("unexpected event %v", e)
+	default:
+	}
+}
+
+// logbook keeps what the server says.
+type logbook struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logbook) logf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+func (l *logbook) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.lines...)
+}
+
+// start serves until the end of the test and checks that the close succeeds.
+func start(t *testing.T) (*Server, recorder, *logbook) {
+	t.Helper()
+	r, l := recorder{make(chan event, 1<<16)}, &logbook{}
+	s, err := Listen(filepath.Join(t.TempDir(), "s"), r, l.logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, r, l
+}

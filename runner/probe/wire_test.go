@@ -1,0 +1,186 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// wireFrame is what every frame type has, for tests that treat them alike.
+type wireFrame interface {
+	encode(b []byte) []byte
+	decode(b []byte) error
+}
+
+type freeWire struct{ freeFrame }
+
+func (f *freeWire) decode(b []byte) error { f.freeFrame.decode(b); return nil }
+
+type byeWire struct{}
+
+func (byeWire) encode(b []byte) []byte { return put(b, kindBye) }
+func (byeWire) decode([]byte) error    { return nil }
+
+func blank(k kind) wireFrame {
+	return [...]wireFrame{
+		kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
+		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeWire{},
+		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeWire{},
+	}[k]
+}
+
+// samples holds the values of native/probe/testdata, which tests/wire_test.c
+// has too.
+func samples() map[kind]wireFrame {
+	hello, grant := &helloFrame{pid: 4242}, &grantFrame{task: 7, ordinal: 3}
+	for i := range 16 {
+		hello.token[i], grant.uuid[i] = byte(i), byte(0xa0+i)
+	}
+	refuse := &refuseFrame{task: 7, need: 20 << 30, capacity: 16 << 30, reason: ReasonTooLarge}
+	fill(refuse.text[:], "fits no device")
+	oom := &oomFrame{bytes: 1 << 30}
+	fill(oom.where[:], "cudaMalloc")
+	fault := &faultFrame{monotonicNS: 123456789012345, code: 700}
+	fill(fault.where[:], "cudaMemcpy")
+	return map[kind]wireFrame{
+		kindHello: hello,
+		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged}},
+		kindGrant: grant, kindRefuse: refuse,
+		kindGrow: &growFrame{7, 1 << 20}, kindFree: &freeWire{freeFrame{7}},
+		kindOOM: oom, kindFault: fault, kindBye: &byeWire{},
+	}
+}
+
+func fixture(tb testing.TB, k kind) []byte {
+	tb.Helper()
+	file := filepath.Join(nativeDir, "testdata", strings.ToLower(k.String())+".hex")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var digits strings.Builder
+	for line := range strings.Lines(string(content)) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	b, err := hex.DecodeString(digits.String())
+	if err != nil {
+		tb.Fatalf("%s: %v", file, err)
+	}
+	return b
+}
+
+func TestFramesMatchFixtures(t *testing.T) {
+	for k, frame := range samples() {
+		want := fixture(t, k)
+		if got := frame.encode(make([]byte, maxFrame)); !bytes.Equal(got, want) {
+			t.Errorf("%v encodes as\n% x, the fixture is\n% x", k, got, want)
+		}
+		if got, err := check(want); err != nil || got != k {
+			t.Errorf("check(%v) = %v, %v", k, got, err)
+		}
+		got := blank(k)
+		if err := got.decode(want); err != nil || !reflect.DeepEqual(got, frame) {
+			t.Errorf("%v decodes as %+v (%v), want %+v", k, got, err, frame)
+		}
+	}
+}
+
+// The sizes here and the ones that wire.h asserts are the same.
+func TestSizesMatchHeader(t *testing.T) {
+	header, err := os.ReadFile(filepath.Join(nativeDir, "wire.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asserted := regexp.MustCompile(`static_assert\(sizeof\(struct case_wire_\w+\) == (\d+), "([A-Z_]+)"\)`).FindAllSubmatch(header, -1)
+	sizes := map[string]int{}
+	for _, m := range asserted {
+		sizes[string(m[2])], _ = strconv.Atoi(string(m[1]))
+	}
+	for k := kindHello; k.known(); k++ {
+		if sizes[k.String()] != frames[k].size {
+			t.Errorf("%v has %d bytes here and %d in wire.h", k, frames[k].size, sizes[k.String()])
+		}
+		if frames[k].size > maxFrame {
+			t.Errorf("%v is larger than maxFrame", k)
+		}
+	}
+	if len(sizes) != int(kindBye) {
+		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindBye)
+	}
+}
+
+func TestTextIsPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"cudaMalloc":         "cudaMalloc",
+		"\x1b[31mred\n":      "?[31mred?",
+		"h\u00e9\xff":        "h\u00e9?",
+		"\xe2\x82":           "?",
+		"cut\x00 off behind": "cut",
+	} {
+		var field [whereSize]byte
+		copy(field[:], in)
+		if got := text(field[:]); got != want {
+			t.Errorf("text(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// edit returns the fixture of k with one change.
+func edit(tb testing.TB, k kind, change func(b []byte)) []byte {
+	b := fixture(tb, k)
+	change(b)
+	return b
+}
+
+func TestDecodeRejects(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"task 0":               edit(t, kindBegin, func(b []byte) { le.PutUint64(b[8:], 0) }),
+		"bytes 2^63":           edit(t, kindBegin, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
+		"bytes + heap 2^63":    edit(t, kindBegin, func(b []byte) { le.PutUint64(b[16:], math.MaxInt64-100) }),
+		"blocks 2^63":          edit(t, kindBegin, func(b []byte) { le.PutUint64(b[24:], 1<<63) }),
+		"unknown flag":         edit(t, kindBegin, func(b []byte) { b[44] = 2 }),
+		"grow by 2^63":         edit(t, kindGrow, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
+		"hello unused":         edit(t, kindHello, func(b []byte) { b[12] = 1 }),
+		"grant unused":         edit(t, kindGrant, func(b []byte) { b[39] = 1 }),
+		"fault unused":         edit(t, kindFault, func(b []byte) { b[20] = 1 }),
+		"fault time":           edit(t, kindFault, func(b []byte) { b[15] = 0x80 }),
+		"where not terminated": edit(t, kindOOM, func(b []byte) { copy(b[16:], bytes.Repeat([]byte{'x'}, whereSize)) }),
+		"bytes after NUL":      edit(t, kindOOM, func(b []byte) { b[len(b)-1] = 'x' }),
+	} {
+		k, err := check(b)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if err := blank(k).decode(b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// Any packet is rejected or is exactly what its decoded form encodes to.
+func FuzzDecode(f *testing.F) {
+	for k := kindHello; k.known(); k++ {
+		f.Add(fixture(f, k))
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := check(b)
+		if err != nil {
+			return
+		}
+		frame := blank(k)
+		if frame.decode(b) != nil {
+			return
+		}
+		if again := frame.encode(make([]byte, maxFrame)); !bytes.Equal(again, b) {
+			t.Errorf("%v % x encodes as % x", k, b, again)
+		}
+	})
+}

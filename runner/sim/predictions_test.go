@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+)
+
+// runs is one scheduler's runs of W1 to W8 on one system.
+func runs(t testing.TB, system, scheduler string) []results.Metrics {
+	var out []results.Metrics
+	for _, mix := range mixNames {
+		out = append(out, trial{node: mustNode(t, "sim:"+system), scheduler: scheduler}.metrics(t, mix))
+	}
+	return out
+}
+
+func throughput(m results.Metrics) float64     { return *m.ThroughputJobsPerS }
+func meanTurnaround(m results.Metrics) float64 { return *m.TurnaroundMeanS }
+
+// quotients is f of each run of a over f of the same mix's run of b.
+func quotients(a, b []results.Metrics, f func(results.Metrics) float64) []float64 {
+	var out []float64
+	for i := range a {
+		out = append(out, f(a[i])/f(b[i]))
+	}
+	return out
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// table7 is absolute throughput in jobs/s.
+func table7(t testing.TB) string {
+	rows := [][]string{{"mix"}}
+	for _, mix := range mixNames {
+		rows = append(rows, []string{mix})
+	}
+	for _, c := range []struct{ system, scheduler string }{{"4xV100", "sa"}, {"2xP100", "sa"}, {"4xV100", "case-alg2"}} {
+		name := c.scheduler + " " + c.system
+		rows[0] = append(rows[0], name+": published", "simulated", "error, %")
+		simulated := runs(t, c.system, c.scheduler)
+		i := 0
+		for _, v := range values(t, "Table 7", c.system) {
+			if v.Scheduler == c.scheduler {
+				got := throughput(simulated[i])
+				i++
+				rows[i] = append(rows[i], fmt.Sprintf("%.3f", v.Value), fmt.Sprintf("%.3f", got), errorOf(got, v.Value))
+			}
+		}
+		if i != len(mixNames) {
+			t.Fatalf("Table 7 has %d values of %s on %s, want %d", i, c.scheduler, c.system, len(mixNames))
+		}
+	}
+	return table(rows)
+}
+
+// ratios is Figures 5 and 6: throughput of case-alg3 over the others'.
+func ratios(t testing.TB) string {
+	rows := [][]string{{"throughput of case-alg3 over", "source", "over W1-W8", "published", "simulated", "error, %"}}
+	add := func(over, source, aggregate string, published, simulated float64) {
+		rows = append(rows, []string{over, source, aggregate, fmt.Sprintf("%.2f", published), fmt.Sprintf("%.2f", simulated), errorOf(simulated, published)})
+	}
+	workers := map[string][]int{"4xV100": {6, 8, 10, 12}, "2xP100": {3, 4, 5, 6}}
+	for _, system := range systems {
+		alg3 := runs(t, system, "case-alg3")
+		if system == "4xV100" {
+			add("case-alg2 4xV100", "Figure 5", "mean", values(t, "Figure 5", system)[0].Value,
+				mean(quotients(alg3, runs(t, system, "case-alg2"), throughput)))
+		}
+		figure := map[string]string{"4xV100": "Figure 6b", "2xP100": "Figure 6a"}[system]
+		sa := quotients(alg3, runs(t, system, "sa"), throughput)
+		for _, v := range values(t, figure, system) {
+			switch v.Metric + " " + v.Workload {
+			case "throughput_over_sa mean W1-W8":
+				add("sa "+system, figure, "mean", v.Value, mean(sa))
+			case "throughput_over_sa min W1-W8":
+				add("sa "+system, figure, "least", v.Value, slices.Min(sa))
+			case "throughput_over_sa max W1-W8":
+				add("sa "+system, figure, "most", v.Value, slices.Max(sa))
+			case "throughput_over_cg mean W1-W8":
+				for _, n := range workers[system] {
+					cg := runs(t, system, fmt.Sprintf("cg:workers=%d", n))
+					add(fmt.Sprintf("cg %s, %d workers", system, n), figure, "mean", v.Value, mean(quotients(alg3, cg, throughput)))
+				}
+			default:
+				t.Fatalf("%s has %s over %s", figure, v.Metric, v.Workload)
+			}
+		}
+	}
+	return table(rows)
+}
+
+// table3 is the share of crashed jobs under cg, in percent: for each ratio the
+// mean of its two mixes' shares.
+func table3(t testing.TB) string {
+	rows := [][]string{{"cg on", "workers", "1:1", "2:1", "3:1", "5:1", "mean error, points", "mean absolute error, points"}}
+	ratioOf := map[string]int{"1:1": 0, "2:1": 1, "3:1": 2, "5:1": 3}
+	for _, system := range systems {
+		cells := map[string][4]float64{}
+		var order []string
+		for _, v := range values(t, "Table 3", system) {
+			if _, seen := cells[v.Scheduler]; !seen {
+				order = append(order, v.Scheduler)
+			}
+			c := cells[v.Scheduler]
+			c[ratioOf[v.Workload]] = v.Value
+			cells[v.Scheduler] = c
+		}
+		for _, scheduler := range order {
+			simulated := runs(t, system, scheduler)
+			row := []string{system, scheduler[len("cg:workers="):]}
+			sum, absolute := 0.0, 0.0
+			for i, published := range cells[scheduler] {
+				short, long := simulated[i], simulated[i+4] // 16 and 32 jobs
+				got := 100 * (float64(short.Crashed)/16 + float64(long.Crashed)/32) / 2
+				row = append(row, fmt.Sprintf("%.0f → %.0f (%+.0f)", 100*published, got, got-100*published))
+				sum += got - 100*published
+				absolute += math.Abs(got - 100*published)
+			}
+			rows = append(rows, append(row, fmt.Sprintf("%+.0f", sum/4), fmt.Sprintf("%.0f", absolute/4)))
+		}
+	}
+	return table(rows)
+}
+
+// table4 is mean turnaround under sa over that under case-alg3.
+func table4(t testing.TB) string {
+	rows := [][]string{{"mix"}}
+	for _, mix := range mixNames {
+		rows = append(rows, []string{mix})
+	}
+	rows = append(rows, []string{"mean"})
+	for _, system := range systems {
+		rows[0] = append(rows[0], system+": published", "simulated", "error, %")
+		simulated := quotients(runs(t, system, "sa"), runs(t, system, "case-alg3"), meanTurnaround)
+		var published []float64
+		for _, v := range values(t, "Table 4", system) {
+			published = append(published, v.Value)
+		}
+		published, simulated = append(published, mean(published)), append(simulated, mean(simulated))
+		for i := range simulated {
+			rows[i+1] = append(rows[i+1], fmt.Sprintf("%.1f", published[i]), fmt.Sprintf("%.1f", simulated[i]), errorOf(simulated[i], published[i]))
+		}
+	}
+	return table(rows)
+}
+
+// turnaround is section 5.2.4's mean completion time beside what Table 7
+// implies, in seconds.
+func turnaround(t testing.TB) string {
+	rows := [][]string{{"system", "published \"job completion time\", s", "simulated mean turnaround of case-alg3, s", "error, %",
+		"simulated mean turnaround of sa, s", "simulated mean makespan of sa, s", "published mean makespan of sa (jobs ÷ Table 7), s"}}
+	for _, system := range systems {
+		f := newFit(t, system)
+		alg3, sa := runs(t, system, "case-alg3"), runs(t, system, "sa")
+		var alg3S, saS, makespanS, publishedS []float64
+		for i := range mixNames {
+			alg3S = append(alg3S, meanTurnaround(alg3[i]))
+			saS = append(saS, meanTurnaround(sa[i]))
+			makespanS = append(makespanS, *sa[i].MakespanS)
+			publishedS = append(publishedS, float64(sa[i].OK)/f.jobsS[i])
+		}
+		v := values(t, "section 5.2.4", system)[0].Value
+		rows = append(rows, []string{system, fmt.Sprintf("%.0f", v), fmt.Sprintf("%.0f", mean(alg3S)), errorOf(mean(alg3S), v),
+			fmt.Sprintf("%.0f", mean(saS)), fmt.Sprintf("%.0f", mean(makespanS)), fmt.Sprintf("%.0f", mean(publishedS))})
+	}
+	return table(rows)
+}
