@@ -54,7 +54,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
 		if c.MPS {
-			d.free -= contextBytes
+			d.free -= serverBytes
 		}
 		x.devices = append(x.devices, d)
 	}

@@ -101,8 +101,8 @@ func TestAProcessWithoutMPSPaysForItsContext(t *testing.T) {
 	}{
 		{"sa", contextBytes, results.OK},
 		{"sa", contextBytes - 1, results.OOM},
-		{"cg", contextBytes, results.OK}, // the server's
-		{"cg", contextBytes - 1, results.OOM},
+		{"cg", contextBytes + serverBytes, results.OK},
+		{"cg", contextBytes + serverBytes - 1, results.OOM},
 	} {
 		node := mustNode(t, "sim:1xV100")
 		node.Model.MemoryBytes = one[0].Footprint.Bytes + c.spare

@@ -18,10 +18,11 @@ import (
 const (
 	mib = int64(1) << 20
 
-	// contextBytes is a CUDA context's device memory, for each process without
-	// MPS and once for the server with it; clients of the server then cost next
-	// to nothing. Measured on an H200 with driver 580 and taken for all models.
+	// Device memory that goes beside the jobs' own: a context of each process,
+	// client of an MPS server or not, and the server's. Measured on an H200 with
+	// driver 580 (docs/live.md) and taken for all models.
 	contextBytes = 512 * mib
+	serverBytes  = 71 * mib
 )
 
 // Model is a device model with the host it is commonly found in. Limits are
@@ -91,15 +92,13 @@ func (n Node) Cores() int { return n.Count * n.Model.CoresPerDevice }
 // Threads is the number of hardware threads of the host.
 func (n Node) Threads() int { return n.Count * n.Model.ThreadsPerDevice }
 
-// Devices are the node's devices as a scheduler may use them. With MPS the
-// server's context is taken off each device once; without it every process
-// pays for its own.
+// Devices are the node's devices as a scheduler may use them, less what an MPS
+// server takes of each.
 func (n Node) Devices(mps bool) []schedulers.Device {
 	d := schedulers.Device{Name: n.Model.Name, CapacityBytes: n.Model.MemoryBytes, ContextBytes: contextBytes,
 		SMs: n.Model.SMs, WarpsPerSM: n.Model.WarpsPerSM, BlocksPerSM: n.Model.BlocksPerSM}
 	if mps {
-		d.CapacityBytes -= contextBytes
-		d.ContextBytes = 0
+		d.CapacityBytes -= serverBytes
 	}
 	return slices.Repeat([]schedulers.Device{d}, n.Count)
 }

@@ -38,7 +38,7 @@ func TestParseNode(t *testing.T) {
 	}
 }
 
-func TestContextsAreChargedOnceWithMPSAndPerProcessWithout(t *testing.T) {
+func TestContextsAreChargedPerProcessAndTheServerOnce(t *testing.T) {
 	n, err := ParseNode("sim:2xV100")
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func TestContextsAreChargedOnceWithMPSAndPerProcessWithout(t *testing.T) {
 	if len(shared) != 2 || len(own) != 2 {
 		t.Fatalf("%d and %d devices, want 2", len(shared), len(own))
 	}
-	if d := shared[1]; d.CapacityBytes != 15648*mib || d.ContextBytes != 0 {
-		t.Errorf("with MPS: capacity %d, context %d bytes, want 15648 MiB and none", d.CapacityBytes, d.ContextBytes)
+	if d := shared[1]; d.CapacityBytes != 16089*mib || d.ContextBytes != 512*mib {
+		t.Errorf("with MPS: capacity %d, context %d bytes, want 16089 MiB and 512 MiB", d.CapacityBytes, d.ContextBytes)
 	}
 	if d := own[1]; d.CapacityBytes != 16160*mib || d.ContextBytes != 512*mib {
 		t.Errorf("without MPS: capacity %d, context %d bytes, want 16160 MiB and 512 MiB", d.CapacityBytes, d.ContextBytes)

@@ -108,10 +108,7 @@ func (p *process) answered(d schedulers.Decision) {
 // scheduler believed: what is not free is out of memory.
 func (p *process) allocate() bool {
 	d := p.x.devices[p.device]
-	need := p.job.Footprint.Bytes
-	if !p.x.config.MPS {
-		need += contextBytes
-	}
+	need := p.job.Footprint.Bytes + contextBytes
 	if need > d.free {
 		return false
 	}
