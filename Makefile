@@ -7,7 +7,7 @@ GO ?= go
 all: build native
 
 build:
-	$(GO) build -o bin/caserun ./cmd/caserun
+	$(GO) build -buildvcs=auto -o bin/caserun ./cmd/caserun
 
 # The task API (libcase) and the program that holds device memory.
 native:

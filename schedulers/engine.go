@@ -118,7 +118,7 @@ func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, er
 	alone := *e.empty.Device(h.at.Device)
 	alone.UsedBytes = h.task.Bytes + h.grown + alone.ContextBytes
 	if !e.policy.CanGrow(bytes, &alone) {
-		return []Decision{e.growRefused(h, bytes, "the device is too small")}, nil
+		return []Decision{e.growRefused(h, bytes, DeviceFull, "the device is too small")}, nil
 	}
 	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, expires: e.expiry(now)})
 	e.state.Device(h.at.Device).growing++
@@ -156,13 +156,13 @@ func (e *Engine) Expire(now time.Duration) []Decision {
 	why := fmt.Sprintf("no device within the wait limit of %v", e.config.WaitLimit)
 	for _, w := range e.queue.remove(func(w *waiting) bool { return w.expires <= now }) {
 		r := e.tooLarge(w.task)
-		r.Why = why
+		r.Cause, r.Why = TimedOut, why
 		decisions = append(decisions, Decision{Kind: Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r})
 	}
 	for _, g := range slices.Clone(e.growing) {
 		if g.expires <= now {
 			e.endGrowth(g)
-			decisions = append(decisions, e.growRefused(g.holding, g.bytes, why))
+			decisions = append(decisions, e.growRefused(g.holding, g.bytes, TimedOut, why))
 		}
 	}
 	return append(decisions, e.pump()...)
@@ -220,7 +220,7 @@ func (e *Engine) pumpGrowth() []Decision {
 		for _, g := range slices.Backward(slices.Clone(e.growing)) {
 			if d := e.state.Device(g.holding.at.Device); d.growing == d.Tasks {
 				e.endGrowth(g)
-				decisions = append(decisions, e.growRefused(g.holding, g.bytes,
+				decisions = append(decisions, e.growRefused(g.holding, g.bytes, DeviceFull,
 					"out of memory: every task on the device waits to grow, and this one came last"))
 				progress = true
 				break
@@ -280,15 +280,15 @@ func (e *Engine) tooLarge(t Task) *Refusal {
 			break
 		}
 	}
-	return &Refusal{Why: "fits no device even when the node is empty",
+	return &Refusal{Cause: TooLarge, Why: "fits no device even when the node is empty",
 		NeedBytes: sumBytes(t.Bytes, largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
 }
 
 // growRefused states what h would hold then, its context included.
-func (e *Engine) growRefused(h *holding, bytes int64, why string) Decision {
+func (e *Engine) growRefused(h *holding, bytes int64, cause Cause, why string) Decision {
 	d := e.state.Device(h.at.Device)
 	return Decision{Kind: GrowRefused, Task: h.task, Device: h.at.Device, Reason: &Refusal{
-		Why: why, NeedBytes: sumBytes(h.task.Bytes+h.grown+d.ContextBytes, bytes), CapacityBytes: d.CapacityBytes}}
+		Cause: cause, Why: why, NeedBytes: sumBytes(h.task.Bytes+h.grown+d.ContextBytes, bytes), CapacityBytes: d.CapacityBytes}}
 }
 
 // sumBytes adds sizes that are not negative and stops at the largest integer.

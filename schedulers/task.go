@@ -86,9 +86,19 @@ type Decision struct {
 	Reason *Refusal
 }
 
+// Cause is the kind of a refusal.
+type Cause int
+
+const (
+	TooLarge   Cause = iota // not even the empty node has room
+	DeviceFull              // the task's device cannot hold what it wants to grow by
+	TimedOut                // it waited as long as the wait limit allows
+)
+
 // Refusal is why a task gets no device, or no more memory. It is an error so
 // that callers can wrap it.
 type Refusal struct {
+	Cause         Cause
 	Why           string
 	NeedBytes     int64
 	CapacityBytes int64

@@ -8,13 +8,17 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -136,6 +140,49 @@ func TestExitStatuses(t *testing.T) {
 		status, _, errs := caserun(t, c.args...)
 		if status != c.status || !strings.Contains(errs, c.says) {
 			t.Errorf("caserun %s: exit %d, want %d; stderr must contain %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)
+		}
+	}
+}
+
+// A run whose harness was killed with -9 is not left as if it still ran.
+func TestDeadRunsAreClosed(t *testing.T) {
+	inTempDir(t)
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	begin := func(pid int) int64 {
+		id, err := s.BeginRun(t.Context(), results.Run{Mix: "W1", Scheduler: "sa", Node: "local", Mode: results.Live,
+			StartedAt: &now, Status: results.Running, Jobs: 1,
+			Provenance: results.Provenance{Host: host, PID: &pid, Binaries: "{}"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	dead, alive := begin(gone.Process.Pid), begin(os.Getpid())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	if s, err = store.OpenReadOnly("caserun.db"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for id, want := range map[int64]results.Status{dead: results.Interrupted, alive: results.Running} {
+		if run, err := s.Run(t.Context(), id); err != nil || run.Status != want {
+			t.Errorf("run %d: status %s, %v, want %s", id, run.Status, err, want)
 		}
 	}
 }

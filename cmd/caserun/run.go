@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -166,6 +168,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 		return outcome{}, err
 	}
 	run.Node, run.Mode = "local", results.Live
+	run.Provenance.PID = new(os.Getpid())
 	run.Provenance.Driver, run.Provenance.CUDA = &session.Versions.Driver, &session.Versions.CUDA
 	if run.Provenance.Binaries, err = hashes(programs); err != nil {
 		return outcome{}, err
@@ -338,5 +341,40 @@ func openStore(c config) (*store.Store, error) {
 		}
 	}
 	s, err := store.Open(c.DB)
-	return s, infrastructureError(err)
+	if err != nil {
+		return nil, infrastructureError(err)
+	}
+	if err := closeDeadRuns(s); err != nil {
+		return nil, infrastructureError(errors.Join(err, s.Close()))
+	}
+	return s, nil
+}
+
+// closeDeadRuns marks the runs of this host as interrupted whose harness was
+// killed, with the metrics that their records still give.
+func closeDeadRuns(s *store.Store) error {
+	ctx := context.Background()
+	open, err := s.Runs(ctx, store.Filter{Status: results.Running})
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname() // as in provenance
+	for _, run := range open {
+		p := run.Provenance
+		if p.PID == nil || p.Host != host || unix.Kill(*p.PID, 0) == nil {
+			continue
+		}
+		jobs, err := s.Jobs(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		run.Status = results.Interrupted
+		run.Metrics = results.Compute(run, nil, jobs, nil, nil)
+		w := s.Writer(run.ID)
+		w.Event(results.Event{Kind: "killed", Detail: fmt.Sprintf("process %d is gone: the run was killed", *p.PID)})
+		if err := w.Finish(ctx, run); err != nil {
+			return fmt.Errorf("close run %d, whose process is gone: %w", run.ID, err)
+		}
+	}
+	return nil
 }

@@ -30,7 +30,7 @@ var runs = layout[results.Run]{
 		"utilization_mean", "utilization_peak", "kernel_utilization_mean",
 		"sampler_period_s", "sampler_samples", "sampler_missed_deadlines", "sampler_longest_gap_s",
 		"sampler_cpu_s", "sampler_errors", "sampler_first_error",
-		"version", "revision", "configuration", "host", "kernel", "cpu", "cores", "memory_bytes",
+		"version", "revision", "configuration", "host", "pid", "kernel", "cpu", "cores", "memory_bytes",
 		"driver", "cuda", "binaries",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
@@ -44,7 +44,7 @@ var runs = layout[results.Run]{
 			&m.TurnaroundMeanS, &m.TurnaroundP95S, &m.WaitMeanS,
 			&m.UtilizationMean, &m.UtilizationPeak, &m.KernelUtilizationMean,
 			&s.PeriodS, &s.Samples, &s.MissedDeadlines, &s.LongestGapS, &s.CPUS, &s.Errors, &s.FirstError,
-			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
+			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
 			&p.Driver, &p.CUDA, &p.Binaries,
 		}
 	},

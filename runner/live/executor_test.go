@@ -244,6 +244,17 @@ func TestDeathReleases(t *testing.T) {
 	}
 }
 
+func TestWaitLimit(t *testing.T) {
+	r := newRig(t, "schedgpu:wait-limit=100ms").job("begin:12000000000", "sleep:600").job("sleep:50", "begin:12000000000")
+	jobs, _ := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.Refused}) {
+		t.Fatalf("outcomes %v", got)
+	}
+	if !strings.Contains(jobs[1].Detail, "wait limit") || !strings.Contains(jobs[1].StderrTail, "wait") {
+		t.Errorf("detail %q, stderr %q", jobs[1].Detail, jobs[1].StderrTail)
+	}
+}
+
 func TestTimeoutKillsStubbornGroup(t *testing.T) {
 	r := newRig(t, "zero").job("stubborn", "child:60000", "sleep:60000").job("child:60000", "escape:60000", "exit:0")
 	r.limit = 300 * time.Millisecond

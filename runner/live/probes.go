@@ -79,6 +79,12 @@ func (x *Executor) Closed(c *probe.Client) {
 	}
 }
 
+var wireReasons = map[schedulers.Cause]probe.Reason{
+	schedulers.TooLarge:   probe.ReasonTooLarge,
+	schedulers.DeviceFull: probe.ReasonDeviceFull,
+	schedulers.TimedOut:   probe.ReasonTimeout,
+}
+
 // Answer implements runner.Executor. A client that is gone needs no answer:
 // Closed releases what it was granted.
 func (x *Executor) Answer(d schedulers.Decision) {
@@ -93,12 +99,8 @@ func (x *Executor) Answer(d schedulers.Decision) {
 	case schedulers.Granted, schedulers.Grown:
 		_ = a.client.Grant(a.task, x.ordinal(int(d.Task.Job), d.Device), x.config.IDs[d.Device])
 	default:
-		reason := probe.ReasonTooLarge
-		if d.Kind == schedulers.GrowRefused {
-			reason = probe.ReasonDeviceFull
-		}
 		r := d.Reason
-		_ = a.client.Refuse(a.task, reason, uint64(max(r.NeedBytes, 0)), uint64(r.CapacityBytes), r.Why)
+		_ = a.client.Refuse(a.task, wireReasons[r.Cause], uint64(max(r.NeedBytes, 0)), uint64(r.CapacityBytes), r.Why)
 	}
 }
 

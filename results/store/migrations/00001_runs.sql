@@ -41,6 +41,7 @@ CREATE TABLE run (
     revision                       TEXT    NOT NULL,
     configuration                  TEXT    NOT NULL,
     host                           TEXT    NOT NULL,
+    pid                            INTEGER CHECK (pid > 0),
     kernel                         TEXT    NOT NULL,
     cpu                            TEXT    NOT NULL,
     cores                          INTEGER NOT NULL,
