@@ -369,7 +369,7 @@ int case_task_free(struct case_task *task)
 {
 	int result = CASE_OK;
 
-	if (task->device >= 0) {
+	if (task->device >= 0 && task->id != 0) {
 		int cancel_state = enter();
 		result = leave(cancel_state, release(task));
 	}

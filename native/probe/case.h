@@ -17,8 +17,9 @@
  * threads. It talks to the scheduler over the socket named by CASE_SOCKET
  * (wire.h); closing that socket, which the kernel does when the process dies,
  * releases every task. Without CASE_SOCKET it says so once on stderr and every
- * call succeeds with device = -1, except when CASE_REQUIRED is set: then
- * begin fails, because a run that believes it schedules must schedule.
+ * call succeeds with device = -1, except when CASE_REQUIRED is set (to neither
+ * nothing nor 0): then begin fails, because a run that believes it schedules
+ * must schedule.
  */
 #ifndef CASE_H
 #define CASE_H
@@ -42,7 +43,12 @@ enum case_result {
 	CASE_DISCONNECTED = 2 /* no scheduler, or it went away */
 };
 
-/* case_task_begin asks for a device with `bytes` of free device memory for
+/* A task's calls are made one at a time; different tasks may be in different
+ * threads. A child made by fork holds none of its parent's tasks: it makes a
+ * connection of its own when it first needs one. None of the calls is
+ * async-signal-safe, a cancellation point, or a source of SIGPIPE.
+ *
+ * case_task_begin asks for a device with `bytes` of free device memory for
  * all objects of the task plus `heap_bytes` of device heap
  * (cudaLimitMallocHeapSize; 0 means none is used), for kernels of at most
  * `blocks` thread blocks of `threads_per_block` threads. flags: CASE_FLAG_*.
@@ -53,10 +59,11 @@ int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
 #define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
 
 /* case_task_grow asks for `bytes` more on the task's device and blocks until
- * they are granted or refused. */
+ * they are granted or refused. A refusal leaves the task as it was. */
 int case_task_grow(struct case_task *task, uint64_t bytes);
 
-/* case_task_free gives everything the task holds back. It does not block. */
+/* case_task_free gives everything the task holds back and waits for nobody.
+ * Whatever it returns, *task holds nothing afterwards; freeing that is fine. */
 int case_task_free(struct case_task *task);
 
 /* case_report_oom tells the scheduler that an allocation of `bytes` failed in

@@ -27,8 +27,8 @@ func (granter) Closed(*Client)                            {}
 
 // BenchmarkRoundTrip measures case_task_begin in C processes against a server
 // that grants at once. Clients run closed loops, so with 48 of them on two cores
-// a request waits mostly for the other 47; paced clients pause 10 ms between
-// requests, as jobs do that compute.
+// a request waits mostly for the other 47; paced clients pause 1 ms (one) or
+// 10 ms (48) between requests, as jobs do that compute.
 func BenchmarkRoundTrip(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
 	compile(b, client, "bench/roundtrip.c", "case.c", "link.c")

@@ -216,8 +216,7 @@ static void server_goes_away(void)
 	said(1, "lost the scheduler");
 }
 
-/* free on a dead connection raises no SIGPIPE, and the server's reason, still
- * queued, reaches the user. */
+/* The server's reason, still queued when a send fails, reaches the user. */
 static void last_words(void)
 {
 	int listener = serve();
@@ -236,6 +235,25 @@ static void last_words(void)
 	close(fd);
 	CHECK(case_task_free(&a.task) == CASE_DISCONNECTED);
 	said(1, "you speak nonsense");
+}
+
+/* A send to a closed socket raises no SIGPIPE, which would end the program. */
+static void free_after_the_end(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_task_begin f;
+	struct case_task never = {0};
+
+	start(&a, 1);
+	int fd = greet(listener);
+	take(fd, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	grant(fd, f.task, 0);
+	pthread_join(a.thread, NULL);
+	close(fd);
+	CHECK(case_task_free(&never) == CASE_OK);
+	CHECK(case_task_free(&a.task) == CASE_DISCONNECTED);
+	said(1, "lost the scheduler");
 }
 
 static void broken_server(void)
@@ -368,7 +386,7 @@ static const struct {
 #define TEST(name) {#name, name}
 	TEST(unscheduled), TEST(required), TEST(long_path), TEST(bad_token),
 	TEST(replies_out_of_order), TEST(reading_is_passed_on), TEST(server_goes_away),
-	TEST(last_words), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
+	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
 	TEST(only_the_first_fault), TEST(close_on_exec), TEST(fork_lets_go),
 };
 
