@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,10 +31,11 @@ func BenchmarkThousandJobs(b *testing.B) {
 		b.Skipf("no program that does nothing: %v", err)
 	}
 	workers := runtime.NumCPU()
+	nothing := slices.Repeat([]mixes.Job{{Name: "true", Program: program}}, jobs)
 	var ours, xargs time.Duration
 	for b.Loop() {
 		began := time.Now()
-		runNothing(b, program, jobs, workers)
+		runOnPaper(b, b.TempDir(), nothing, fmt.Sprintf("cg:workers=%d", workers))
 		ours += time.Since(began)
 
 		began = time.Now()
@@ -49,26 +52,54 @@ func BenchmarkThousandJobs(b *testing.B) {
 	b.ReportMetric(perJob(ours)-perJob(xargs), "added-ms/job")
 }
 
-func runNothing(b *testing.B, program string, count, workers int) {
+// BenchmarkGrant is how long case_task_begin takes in a C process through the
+// whole live path: socket, batch, engine with each policy, records to the
+// store. One client asks for b.N tasks one after another, 1 ms apart.
+func BenchmarkGrant(b *testing.B) {
+	client := filepath.Join(b.TempDir(), "roundtrip")
+	native := filepath.Join("..", "..", "native", "probe")
+	if out, err := exec.Command("cc", "-O2", "-pthread", "-o", client, filepath.Join(native, "bench", "roundtrip.c"),
+		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput(); err != nil {
+		b.Skipf("no C client: %v\n%s", err, out)
+	}
+	for _, info := range schedulers.All() {
+		b.Run(info.Name, func(b *testing.B) {
+			dir := b.TempDir()
+			job := mixes.Job{Name: "roundtrip", Program: client, Args: []string{"-n", fmt.Sprint(b.N), "-c", "1", "-i", "1000"}}
+			runOnPaper(b, dir, []mixes.Job{job}, info.Name)
+			text, err := os.ReadFile(filepath.Join(dir, "out", "job-0000.out"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			var p50, p90, p99, longest float64
+			if _, err := fmt.Sscanf(string(text), "p50 p90 p99 max %f %f %f %f us", &p50, &p90, &p99, &longest); err != nil {
+				b.Fatalf("%v: %s", err, text)
+			}
+			b.ReportMetric(p50, "p50-us")
+			b.ReportMetric(p99, "p99-us")
+		})
+	}
+}
+
+// runOnPaper runs jobs live, with everything stored, on a device that exists on
+// paper only.
+func runOnPaper(b *testing.B, dir string, jobs []mixes.Job, scheduler string) {
 	b.Helper()
-	dir := b.TempDir()
 	db, err := store.Open(filepath.Join(dir, "bench.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	mix := mixes.Mix{Name: "nothing", Source: "benchmark"}
 	var programs, dirs []string
-	for range count {
-		mix.Jobs = append(mix.Jobs, mixes.Job{Name: "true", Program: program})
-		programs, dirs = append(programs, program), append(dirs, dir)
+	for _, j := range jobs {
+		programs, dirs = append(programs, j.Program), append(dirs, dir)
 	}
 	device := schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
-	s, err := schedulers.Parse(fmt.Sprintf("cg:workers=%d", workers), 1)
+	s, err := schedulers.Parse(scheduler, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := request{mix: mix, store: db, stderr: io.Discard}
-	run, err := r.record(s, workers)
+	r := request{mix: mixes.Mix{Name: "benchmark", Source: "benchmark", Jobs: jobs}, store: db, stderr: io.Discard}
+	run, err := r.record(s, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -79,14 +110,14 @@ func runNothing(b *testing.B, program string, count, workers int) {
 		CapacityBytes: device.CapacityBytes, SMs: device.SMs, WarpsPerSM: device.WarpsPerSM, BlocksPerSM: device.BlocksPerSM}}); err != nil {
 		b.Fatal(err)
 	}
-	x, err := live.NewExecutor(live.Config{Jobs: mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-paper"},
+	x, err := live.NewExecutor(live.Config{Jobs: jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-paper"},
 		IDs: [][16]byte{{1}}, Dir: filepath.Join(dir, "out"), Warn: b.Logf, Start: started})
 	if err != nil {
 		b.Fatal(err)
 	}
-	o, err := t.drive(context.Background(), runner.Config{Jobs: mix.Jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x, nil)
-	if err != nil || o.run.Metrics.OK != count {
-		b.Fatalf("%d of %d jobs ok: %v", o.run.Metrics.OK, count, err)
+	o, err := t.drive(context.Background(), runner.Config{Jobs: jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x, nil)
+	if err != nil || o.run.Metrics.OK != len(jobs) {
+		b.Fatalf("%d of %d jobs ok: %v", o.run.Metrics.OK, len(jobs), err)
 	}
 	if err := db.Close(); err != nil {
 		b.Fatal(err)

@@ -10,12 +10,13 @@
  *                      free and exit: "child PID FREE_RESULT BEGIN_RESULT"
  *   pid                "pid PID"
  *
- * At end of input it returns from main. Output goes past stdio: a fork while a
- * thread prints would print that line twice.
+ * At end of input it returns from main. Output goes past stdio, dprintf
+ * included: a fork while a thread prints would leave the child a buffer to flush.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +44,25 @@ static struct step *named(const char *name)
 	exit(2);
 }
 
+static void say(const char *format, ...)
+{
+	char line[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	int length = vsnprintf(line, sizeof line, format, arguments);
+	va_end(arguments);
+	if (write(STDOUT_FILENO, line, (size_t)length) != length)
+		exit(2);
+}
+
 static void *request(void *argument)
 {
 	struct step *s = argument;
 	int result = s->grow ? case_task_grow(&s->task, s->bytes)
 	                     : case_task_begin(s->bytes, 64, 16, 1024, 0, &s->task);
 
-	dprintf(STDOUT_FILENO, "%s %d %d %u\n", s->name, result, s->task.device, s->task.uuid[0]);
+	say("%s %d %d %u\n", s->name, result, s->task.device, s->task.uuid[0]);
 	return NULL;
 }
 
@@ -74,7 +87,7 @@ static void fork_child(const char *name, uint64_t bytes)
 		struct case_task inherited = named(name)->task;
 		int freed = case_task_free(&inherited);
 		int begun = case_task_begin(bytes, 1, 1, 0, 0, &task);
-		dprintf(STDOUT_FILENO, "child %d %d %d\n", (int)getpid(), freed, begun);
+		say("child %d %d %d\n", (int)getpid(), freed, begun);
 		case_task_free(&task);
 		exit(0);
 	}
@@ -91,15 +104,15 @@ int main(void)
 		if (sscanf(line, "%31s", verb) != 1)
 			continue;
 		if (strcmp(verb, "pid") == 0)
-			dprintf(STDOUT_FILENO, "pid %d\n", (int)getpid());
+			say("pid %d\n", (int)getpid());
 		else if (strcmp(verb, "free") == 0 && sscanf(line, "%*s %31s", name) == 1)
-			dprintf(STDOUT_FILENO, "%s %d\n", name, case_task_free(&named(name)->task));
+			say("%s %d\n", name, case_task_free(&named(name)->task));
 		else if (strcmp(verb, "oom") == 0 && sscanf(line, "%*s %" SCNu64 " %127[^\n]", &bytes, rest) == 2) {
 			case_report_oom(bytes, rest);
-			dprintf(STDOUT_FILENO, "reported\n");
+			say("reported\n");
 		} else if (strcmp(verb, "fault") == 0 && sscanf(line, "%*s %d %127[^\n]", &code, rest) == 2) {
 			case_report_fault(code, rest);
-			dprintf(STDOUT_FILENO, "reported\n");
+			say("reported\n");
 		} else if (sscanf(line, "%*s %31s %" SCNu64, name, &bytes) != 2)
 			return 2;
 		else if (strcmp(verb, "fork") == 0)
