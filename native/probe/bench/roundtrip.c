@@ -1,10 +1,12 @@
 /* roundtrip.c: how long case_task_begin takes when the answer is a grant.
  *
- *     roundtrip -n REQUESTS -c CLIENTS [-t] [-i PAUSE_US]
+ *     roundtrip -n REQUESTS -c CLIENTS [-t] [-i PAUSE_US] [-e]
  *
  * Each client does begin and free REQUESTS times after one that is not
  * counted, which connects. Clients are processes, or with -t threads of one
- * process. Without -i each asks again at once. Prints microseconds:
+ * process. Without -i each asks again at once. With -e each has a process of
+ * its own on a socket of the same kind that sends every packet back, and no
+ * scheduler (one client only): what the machine itself takes. Prints microseconds:
  *
  *     p50 p90 p99 max 11.2 13.0 30.1 402.7 us requests_per_s 81234
  */
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,8 +34,40 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static int echo = -1; /* the socket of -e */
+
+static void start_echo(void)
+{
+	int ends[2];
+	char packet[64];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0)
+		exit(1);
+	if (fork() == 0) {
+		close(ends[0]);
+		for (ssize_t n; (n = recv(ends[1], packet, sizeof packet, 0)) > 0;)
+			if (send(ends[1], packet, (size_t)n, MSG_NOSIGNAL) != n)
+				exit(1);
+		exit(0);
+	}
+	close(ends[1]);
+	echo = ends[0];
+}
+
+static uint64_t echo_trip(void)
+{
+	char packet[64] = {0};
+	uint64_t start = now_ns();
+	if (send(echo, packet, sizeof packet, MSG_NOSIGNAL) < 0 || recv(echo, packet, sizeof packet, 0) <= 0)
+		exit(1);
+	return now_ns() - start;
+}
+
 static uint64_t round_trip(void)
 {
+	if (echo >= 0)
+		return echo_trip();
+
 	struct case_task task;
 	uint64_t start = now_ns();
 	if (case_task_begin(1 << 20, 64, 256, 0, 0, &task) != CASE_OK || task.device < 0)
@@ -108,19 +143,22 @@ static uint64_t run_all(int threads)
 
 int main(int argc, char **argv)
 {
-	int threads = 0;
+	int threads = 0, echoes = 0;
 
-	for (int option; (option = getopt(argc, argv, "n:c:ti:")) != -1;)
+	for (int option; (option = getopt(argc, argv, "n:c:ti:e")) != -1;)
 		switch (option) {
 		case 'n': requests = atol(optarg); break;
 		case 'c': clients = atol(optarg); break;
 		case 't': threads = 1; break;
+		case 'e': echoes = 1; break;
 		case 'i': pause_us = atol(optarg); break;
 		default: return 2;
 		}
-	if (requests < 1 || clients < 1 || pause_us < 0)
+	if (requests < 1 || clients < 1 || pause_us < 0 || (echoes && clients > 1))
 		return 2;
 
+	if (echoes)
+		start_echo();
 	size_t count = (size_t)(requests * clients);
 	nanoseconds = shared(count * sizeof *nanoseconds);
 	barrier = shared(sizeof *barrier);
