@@ -98,8 +98,8 @@ func TestKillInABurst(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("no requests")
 	}
-	victim.Process.Kill()
-	victim.Wait()
+	_ = victim.Process.Kill()
+	_ = victim.Wait() // it was killed
 	if err := neighbour.Wait(); err != nil {
 		t.Errorf("neighbour: %v", err)
 	}

@@ -73,8 +73,8 @@ func driveJob(t *testing.T, s *Server, job int) *driver {
 
 func (d *driver) kill() {
 	if d.cmd.ProcessState == nil {
-		d.cmd.Process.Kill()
-		d.cmd.Wait()
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait() // it was killed
 	}
 }
 
@@ -98,7 +98,7 @@ func (d *driver) hear(want string) {
 func (d *driver) finish() string {
 	d.t.Helper()
 	d.in.Close()
-	io.Copy(io.Discard, d.out)
+	_, _ = io.Copy(io.Discard, d.out)
 	if err := d.cmd.Wait(); err != nil {
 		d.t.Errorf("driver: %v", err)
 	}
