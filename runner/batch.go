@@ -153,6 +153,10 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	outcome, detail := j.outcome(e)
 	j.record.Outcome, j.record.Detail = &outcome, detail
 	j.deadline = schedulers.Never
+	if outcome == results.OK && j.tasks == 0 && !b.boundBeforeStart(j) {
+		b.recorder.Event(results.Event{AtS: seconds(now), Kind: "unscheduled", Job: &index,
+			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
+	}
 	b.recorder.Job(j.record)
 	b.active--
 	b.countEnd()

@@ -96,6 +96,19 @@ func (p *progress) job(j results.Job) {
 	fmt.Fprintf(p.w, "job %d (%s)%s: %s; %s\n", j.Index, j.Name, where, *j.Outcome, p.line())
 }
 
+// event says at once what makes a measurement doubtful.
+func (p *progress) event(e results.Event) {
+	if e.Kind != "unscheduled" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.animated {
+		fmt.Fprint(p.w, "\r\033[K")
+	}
+	fmt.Fprintf(p.w, "caserun: job %d (%s): %s\n", *e.Job, p.jobs[*e.Job].Name, e.Detail)
+}
+
 // line is the state of the batch: who waits, runs where, has ended, and how
 // long the rest may take.
 func (p *progress) line() string {

@@ -251,6 +251,11 @@ func (t *tracker) Job(j results.Job) {
 	t.progress.job(j)
 }
 
+func (t *tracker) Event(e results.Event) {
+	t.Writer.Event(e)
+	t.progress.event(e)
+}
+
 func (t *tracker) Segment(s results.Segment) {
 	t.Writer.Segment(s)
 	t.mu.Lock()

@@ -219,6 +219,23 @@ func TestDeclaredBinding(t *testing.T) {
 	}
 }
 
+// A program that never asks under a task-bound scheduler was not scheduled at
+// all: that must not look like a measurement.
+func TestProgramWithoutProbeIsReported(t *testing.T) {
+	for sched, want := range map[string]int{"case-alg3": 1, "sa": 0} {
+		_, rec := newRig(t, sched).job("exit:0").job("begin:1000").mustRun()
+		got := 0
+		for _, e := range rec.events {
+			if e.Kind == "unscheduled" && *e.Job == 0 {
+				got++
+			}
+		}
+		if got != want || len(rec.events) != want {
+			t.Errorf("%s: %d reports in %v, want %d", sched, got, rec.events, want)
+		}
+	}
+}
+
 func TestTaskWaitsForMemory(t *testing.T) {
 	r := newRig(t, "schedgpu").job("begin:12000000000", "sleep:200", "free").job("sleep:50", "begin:12000000000", "free")
 	jobs, rec := r.mustRun()
