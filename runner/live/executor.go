@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
@@ -45,6 +46,8 @@ type Executor struct {
 	spawn  *spawner
 	guard  *guard
 	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
+
+	cancelled atomic.Bool // every job is being stopped: there is no neighbour to spare
 
 	bound []int // device of each job as the batch bound it; under the batch's lock
 
@@ -107,6 +110,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	select {
 	case <-b.Done():
 	case <-ctx.Done():
+		x.cancelled.Store(true)
 		b.Cancel(context.Cause(ctx).Error(), x.now())
 		<-b.Done()
 	}
@@ -165,7 +169,7 @@ func (x *Executor) Stop(job int) {
 			if p == nil {
 				return // it never started
 			}
-			if x.config.Terminate != nil {
+			if x.config.Terminate != nil && !x.cancelled.Load() {
 				slices.Sort(pids)
 				for _, pid := range pids {
 					if err := x.config.Terminate(pid); err != nil {

@@ -76,7 +76,7 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 	}
 	c := mps.Config{Dir: o.Dir, Devices: s.UUIDs()}
 	if o.SMCap > 0 {
-		c.ActiveThreadPercentage = 100 * float64(o.SMCap) / float64(s.Devices[0].SMs)
+		c.ActiveThreadPercentage = min(100*float64(o.SMCap)/float64(*s.found[0].SMs), 100)
 	}
 	if s.daemon, err = mps.Start(ctx, c); err != nil {
 		return nil, fmt.Errorf("start MPS: %w", err)
@@ -173,7 +173,7 @@ func (s *Session) Env() []string {
 }
 
 // terminateLimit bounds how long the MPS server may take to end a client.
-const terminateLimit = 5 * time.Second
+const terminateLimit = 20 * time.Second
 
 // Terminate returns what ends a process's work on the GPUs before it is
 // killed, or nil without MPS.

@@ -22,6 +22,8 @@ type Client struct {
 // command passes one line to the daemon and returns what it answers. It takes
 // commandLimit at most.
 func (d *Daemon) command(ctx context.Context, line string) (string, error) {
+	d.commands.Lock() // the daemon turns away a second one: "Cannot send command"
+	defer d.commands.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit,
 		fmt.Errorf("no answer within %v", commandLimit))
 	defer cancel()

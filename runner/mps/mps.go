@@ -81,6 +81,8 @@ type Daemon struct {
 	env     []string
 	proc    *process
 
+	commands sync.Mutex // held while one of them waits for its answer
+
 	mu      sync.Mutex
 	servers map[int]bool // every server that has been seen and not reported as died
 
