@@ -117,7 +117,7 @@ func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, er
 	}
 	alone := *e.empty.Device(h.at.Device)
 	alone.UsedBytes = h.task.Bytes + h.grown + alone.ContextBytes
-	if !e.policy.CanGrow(bytes, &alone) {
+	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.task.Bytes-h.grown {
 		return []Decision{e.growRefused(h, bytes, DeviceFull, "the device is too small")}, nil
 	}
 	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, expires: e.expiry(now)})
@@ -288,7 +288,7 @@ func (e *Engine) tooLarge(t Task) *Refusal {
 func (e *Engine) growRefused(h *holding, bytes int64, cause Cause, why string) Decision {
 	d := e.state.Device(h.at.Device)
 	return Decision{Kind: GrowRefused, Task: h.task, Device: h.at.Device, Reason: &Refusal{
-		Cause: cause, Why: why, NeedBytes: sumBytes(h.task.Bytes+h.grown+d.ContextBytes, bytes), CapacityBytes: d.CapacityBytes}}
+		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(h.task.Bytes+h.grown, d.ContextBytes), bytes), CapacityBytes: d.CapacityBytes}}
 }
 
 // sumBytes adds sizes that are not negative and stops at the largest integer.
