@@ -184,14 +184,14 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 		return outcome{}, fmt.Errorf("output directory: %w", err)
 	}
 	start = time.Now() // the batch arrives now
+	if err := session.Sample(start, t); err != nil {
+		return outcome{}, err
+	}
 	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
 		IDs: session.IDs(), Builtin: suite.Name == live.BuiltinSuite,
 		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, start.UTC().Format("20060102T150405"))),
 		Env: session.Env(), Grace: stopGrace, Terminate: session.Terminate(), Warn: warn, Start: start})
 	if err != nil {
-		return outcome{}, err
-	}
-	if err := session.Sample(start, t); err != nil {
 		return outcome{}, err
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,

@@ -253,6 +253,11 @@ const quitLimit = 10 * time.Second
 // of the run left on a device. What is left is an error.
 func (s *Session) Close() error {
 	var errs []error
+	if s.sampler != nil {
+		if _, err := s.sampler.Stop(stopLimit); err != nil { // stopped already, unless the run failed to start
+			errs = append(errs, err)
+		}
+	}
 	if s.daemon != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), quitLimit)
 		errs = append(errs, s.daemon.Quit(ctx))
