@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -144,14 +146,11 @@ func (p *progress) line() string {
 		fmt.Fprintf(&b, " (%d failed)", failed)
 	}
 	fmt.Fprintf(&b, ", %d not started, running:", waiting)
-	for device := -1; device < 64; device++ {
-		n := running[device]
-		switch {
-		case n == 0:
-		case device < 0:
-			fmt.Fprintf(&b, " %d without GPU", n)
-		default:
-			fmt.Fprintf(&b, " GPU%d×%d", device, n)
+	for _, device := range slices.Sorted(maps.Keys(running)) {
+		if device < 0 {
+			fmt.Fprintf(&b, " %d without GPU", running[device])
+		} else {
+			fmt.Fprintf(&b, " GPU%d×%d", device, running[device])
 		}
 	}
 	if ended > 0 && left > 0 && work > 0 {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
+	mix, err := mixes.Lookup("W1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p := newProgress(&out, mix, results.Live)
+	p.began = time.Now().Add(-10 * time.Second)
+	state := func(index int, device *int, outcome *results.Outcome) {
+		j := results.Job{Index: index, Name: mix.Jobs[index].Name, StartS: new(0.0), Device: device, Outcome: outcome}
+		p.job(j)
+	}
+	state(0, new(1), new(results.OK))
+	state(1, new(0), new(results.OOM))
+	state(2, new(3), nil)
+	state(3, new(3), nil)
+	state(4, nil, nil)
+	line := p.line()
+	for _, part := range []string{"2/16 ended (1 failed)", "11 not started", "running: 1 without GPU GPU3×2", "left"} {
+		if !strings.Contains(line, part) {
+			t.Errorf("line %q lacks %q", line, part)
+		}
+	}
+	if got := strings.Count(out.String(), "\n"); got != 2 {
+		t.Errorf("off a terminal each job that ended has one line, got %d:\n%s", got, out.String())
+	}
+	if !strings.Contains(out.String(), "job 1 (bfs-32M) on GPU 0: oom") {
+		t.Errorf("output %q", out.String())
+	}
+}
