@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -82,19 +83,35 @@ func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Serv
 	}
 	s := &Server{
 		handler: h, logf: logf, dir: dir, path: filepath.Join(dir, socketName),
-		uid: uint32(os.Geteuid()), started: time.Now(),
+		uid:  uint32(os.Geteuid()),
 		jobs: map[[tokenSize]byte]int{}, clients: map[int32]*Client{},
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return nil, fmt.Errorf("read the monotonic clock: %w", err)
+	var err error
+	if s.started, s.startedNS, err = sameInstant(); err != nil {
+		return nil, err
 	}
-	s.startedNS = now.Nano()
 	if err := s.bind(); err != nil {
 		return nil, fmt.Errorf("listen on probe socket %s: %w", s.path, err)
 	}
 	s.loop.Go(s.serve)
 	return s, nil
+}
+
+// sameInstant reads both clocks. A process can lose its processor between two
+// readings, so it takes the closest of several pairs.
+func sameInstant() (at time.Time, monotonicNS int64, err error) {
+	closest := time.Duration(math.MaxInt64)
+	for range 8 {
+		var now unix.Timespec
+		before := time.Now()
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			return at, 0, fmt.Errorf("read the monotonic clock: %w", err)
+		}
+		if gap := time.Since(before); gap < closest {
+			closest, at, monotonicNS = gap, before.Add(gap/2), now.Nano()
+		}
+	}
+	return at, monotonicNS, nil
 }
 
 func (s *Server) bind() error {
