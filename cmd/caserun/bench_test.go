@@ -28,7 +28,7 @@ func BenchmarkThousandJobs(b *testing.B) {
 	const jobs = 1000
 	program, err := exec.LookPath("true")
 	if err != nil {
-		b.Skipf("no program that does nothing: %v", err)
+		b.Fatal(err)
 	}
 	workers := runtime.NumCPU()
 	nothing := slices.Repeat([]mixes.Job{{Name: "true", Program: program}}, jobs)
@@ -60,7 +60,7 @@ func BenchmarkGrant(b *testing.B) {
 	native := filepath.Join("..", "..", "native", "probe")
 	if out, err := exec.Command("cc", "-O2", "-pthread", "-o", client, filepath.Join(native, "bench", "roundtrip.c"),
 		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput(); err != nil {
-		b.Skipf("no C client: %v\n%s", err, out)
+		b.Fatalf("build the C client: %v\n%s", err, out)
 	}
 	for _, info := range schedulers.All() {
 		b.Run(info.Name, func(b *testing.B) {

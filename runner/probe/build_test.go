@@ -13,7 +13,7 @@ func compile(tb testing.TB, out string, sources ...string) {
 	tb.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
-		tb.Skipf("no C compiler: %v", err)
+		tb.Fatalf("the tests need a C compiler: %v", err)
 	}
 	args := []string{"-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", out}
 	for _, source := range sources {

@@ -60,7 +60,7 @@ func drive(t *testing.T, env ...string) *driver {
 	}
 	d.in, d.out = in, bufio.NewReader(out)
 	if err := d.cmd.Start(); err != nil {
-		t.Skipf("no C client: %v", err)
+		t.Fatalf("start the C client: %v", err)
 	}
 	t.Cleanup(d.kill)
 	return d
