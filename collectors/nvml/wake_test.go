@@ -1,0 +1,90 @@
+package nvml
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BenchmarkGPUWake divides the cost of one wakeup, in real time, one operation
+// for each period of 1 ms: the sleep alone, with bare readings of GPU 0, and the
+// whole sampler on GPU 0 as if it were so many devices. What one reading adds to
+// another's is the driver's; the rest is the kernel's and Go's for a thread that
+// sleeps.
+func BenchmarkGPUWake(b *testing.B) {
+	n, err := Open()
+	if err != nil {
+		b.Skip(err)
+	}
+	defer func() {
+		if err := n.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	sources, free := n.sources()
+	defer func() {
+		if err := free(); err != nil {
+			b.Error(err)
+		}
+	}()
+	for _, readings := range []int{0, 1, 8} {
+		b.Run(fmt.Sprintf("bare/readings=%d", readings), func(b *testing.B) {
+			wakes(b, func() {
+				for range readings {
+					if _, _, err := sources[0].Utilization(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+	only := Source{Utilization: sources[0].Utilization}
+	for _, devices := range []int{1, 8} {
+		b.Run(fmt.Sprintf("sampler/devices=%d", devices), func(b *testing.B) {
+			all := make([]Source, devices)
+			for i := range all {
+				all[i] = only
+			}
+			process := processCPU(b)
+			s, err := Start(Config{Consume: func(Segment) {}}, all)
+			if err != nil {
+				b.Fatal(err)
+			}
+			time.Sleep(time.Duration(b.N) * time.Millisecond)
+			stats, err := s.Stop(10 * time.Second)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(stats.CPU.Seconds()*1e6/float64(stats.Ticks), "cpu-us/wake")
+			b.ReportMetric((processCPU(b)-process).Seconds()*1e6/float64(stats.Ticks), "process-us/wake")
+			b.ReportMetric(float64(stats.Missed), "missed")
+		})
+	}
+}
+
+// wakes sleeps on deadlines 1 ms apart and calls read after each.
+func wakes(b *testing.B, read func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
+		b.Fatal(err)
+	}
+	clk, err := newClock(time.Now())
+	if err != nil {
+		b.Fatal(err)
+	}
+	process := processCPU(b)
+	before, deadline := threadCPU(), clk.now()
+	for range b.N {
+		deadline += time.Millisecond
+		if err := clk.sleepUntil(deadline); err != nil {
+			b.Fatal(err)
+		}
+		read()
+	}
+	b.ReportMetric((threadCPU()-before).Seconds()*1e6/float64(b.N), "cpu-us/wake")
+	b.ReportMetric((processCPU(b)-process).Seconds()*1e6/float64(b.N), "process-us/wake")
+}
