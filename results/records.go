@@ -60,9 +60,11 @@ type Run struct {
 	StartedAt  *time.Time // nil in a simulated run: it is a function of its inputs
 	Status     Status
 	Jobs       int
+	Traced     bool // its kernels were traced, which costs time: see Tracer
 
 	Metrics    Metrics
 	Sampler    Sampler
+	Tracer     Tracer
 	Provenance Provenance
 }
 
@@ -76,6 +78,17 @@ type Sampler struct {
 	CPUS            *float64 // processor time of the sampling thread
 	Errors          *int64
 	FirstError      *string
+}
+
+// Tracer is what the kernel tracer says about itself, so that a reader can judge
+// the kernels it delivered. Nil where nothing was traced.
+type Tracer struct {
+	Processes *int64 // that left a trace
+	Kernels   *int64
+	Copies    *int64
+	Lost      *int64 // kernels and copies that are known to have run and have no record
+	Cut       *int64 // processes that did not exit in order: what they did last may be missing
+	Untraced  *int64 // jobs that ran and left no trace
 }
 
 // Provenance is what is needed to repeat a run or to distrust it.
@@ -148,8 +161,11 @@ type Task struct {
 	Bytes           int64
 	HeapBytes       int64
 	GrownBytes      int64
-	Blocks          uint64
+	Blocks          uint64 // of its largest kernel so far, as the next two; 0: unknown
 	ThreadsPerBlock uint32
+	BlocksPerSM     *uint32 // that one SM holds at once
+	Managed         *bool   // some of Bytes is unified memory; nil in records of earlier versions
+	PinnedDevice    *int    // the one device that would do
 	Device          *int
 	SubmitS         float64
 	GrantS          *float64
@@ -159,17 +175,35 @@ type Task struct {
 }
 
 // Kernel is one kernel interval, or in a simulated run one task's kernels
-// together.
+// together. Of such an aggregate the fields from Grid to Stream are unknown.
 type Kernel struct {
 	Job    int
-	Task   int
+	Task   *int // nil where the tracer does not tell
 	Device int
 	Name   string
-	Grid   string // "x,y,z"; empty where the row is an aggregate
-	Block  string
 	StartS float64
 	EndS   float64
 	BusyS  float64 // time in kernels within [StartS, EndS]
+
+	Grid               string // "x,y,z"; empty where the row is an aggregate
+	Block              string
+	Registers          int // of each thread
+	StaticSharedBytes  int // of each block
+	DynamicSharedBytes int
+	PID                int
+	Stream             int // unique within the process
+}
+
+// Copy is one copy, or one setting of device memory, of a traced run.
+type Copy struct {
+	Job    int
+	PID    int
+	Device int
+	Kind   string // htod, dtoh, dtod, ptop, set, ... (docs/store.md)
+	Bytes  int64
+	Stream int
+	StartS float64
+	EndS   float64
 }
 
 // Series names what a utilization segment measures.

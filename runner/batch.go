@@ -30,6 +30,12 @@ type Batch struct {
 	ended     int
 	cancelled bool
 	broken    error // an accounting error of our own: the run cannot be trusted
+
+	ailments []ailment
+	healing  bool                  // Heal has been asked for and not answered
+	relapsed bool                  // there was trouble since
+	sick     bool                  // the server was seen broken since
+	held     []schedulers.Decision // grants that wait for the answer
 }
 
 type job struct {
@@ -71,8 +77,11 @@ type task struct {
 type TaskRequest struct {
 	Bytes           int64
 	HeapBytes       int64
-	Blocks          uint64
+	Blocks          uint64 // 0: its grid is not known yet, see TaskShape
 	ThreadsPerBlock uint32
+	BlocksPerSM     uint32 // 0: unknown
+	Managed         bool
+	OnDevice        *int // the one device that will do; nil: any
 }
 
 // Exit is how a job's process ended.
@@ -118,6 +127,9 @@ func (b *Batch) Arrive(now time.Duration) {
 	for _, j := range b.jobs {
 		b.recorder.Job(j.record)
 	}
+	for _, e := range b.config.Notes {
+		b.recorder.Event(e)
+	}
 	b.admit(now)
 }
 
@@ -160,6 +172,9 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.recorder.Job(j.record)
 	b.active--
 	b.countEnd()
+	if e.Signal != nil {
+		b.unwell(j, now)
+	}
 	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
 	b.admit(now)
 }
@@ -175,8 +190,8 @@ func (b *Batch) countEnd() {
 // TaskBegin passes a task of a running job to the engine and tells its id
 // through known, which is called with the batch locked and before the
 // executor's Answer. Under a process-bound scheduler the job's own device is
-// the answer at once. What a job asks after its end is ignored: the frame of a
-// killed process can arrive late.
+// the answer at once, whatever the task asks for: it sees no other. What a job
+// asks after its end is ignored: the frame of a killed process can arrive late.
 func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known func(schedulers.TaskID)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,13 +202,15 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	b.lastTask++
 	id := b.lastTask
 	t := &task{job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
-		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, SubmitS: seconds(now)}}
+		Managed: &r.Managed, PinnedDevice: r.OnDevice, SubmitS: seconds(now)}}
+	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
 	j.tasks++
 	b.tasks[id] = t
 	b.recorder.Task(t.record)
 	known(id)
 	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
-		ThreadsPerBlock: r.ThreadsPerBlock, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
+		ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM, GridUnknown: r.Blocks == 0,
+		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
 	if j.binding != 0 {
 		b.answer(schedulers.Decision{Kind: schedulers.Granted, Task: st, Device: *j.record.Device}, now)
 		return
@@ -255,6 +272,7 @@ func (b *Batch) ReportFault(index, code int, where string, at time.Duration) {
 		j.fault = &fault{at: at, detail: detail}
 	}
 	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
+	b.unwell(j, at)
 }
 
 // Tick ends what has waited or run too long.
@@ -313,6 +331,9 @@ func (b *Batch) admit(now time.Duration) {
 	for b.next < len(b.jobs) && b.active < limit {
 		index := b.next
 		j := b.jobs[index]
+		if b.healing && !b.boundBeforeStart(j) {
+			return // a new client would be turned away; Healed goes on
+		}
 		b.next++
 		b.active++
 		if !b.boundBeforeStart(j) {
@@ -345,6 +366,9 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		j := b.jobs[index]
 		if j.record.Outcome != nil {
 			continue // cancelled while it waited for its device
+		}
+		if d.Kind == schedulers.Granted && b.hold(d) {
+			continue
 		}
 		if j.binding != d.Task.ID {
 			b.answer(d, now)

@@ -73,6 +73,47 @@ func TestTaskBoundJobsAskTaskByTask(t *testing.T) {
 	}
 }
 
+func TestTasksAskForADeviceAndTellTheirKernels(t *testing.T) {
+	jobs, rec := setup{scheduler: "case-alg2", devices: 2, jobs: append(probed(2), declared(1))}.run(t, func(f *fake) {
+		f.want("start 0", "start 1", "start 2@0")
+		f.started(0, 1, 2)
+		f.batch.TaskBegin(0, runner.TaskRequest{Bytes: 1, Managed: true, OnDevice: new(1)}, f.now, func(schedulers.TaskID) {})
+		f.batch.TaskBegin(1, runner.TaskRequest{Bytes: 1, Blocks: 2, ThreadsPerBlock: 32, BlocksPerSM: 4, OnDevice: new(1)}, f.now, func(schedulers.TaskID) {})
+		f.batch.TaskBegin(2, runner.TaskRequest{OnDevice: new(1)}, f.now, func(schedulers.TaskID) {})
+		f.want("answer 2@1", "answer 4@0") // without its grid, task 2 has device 1 alone; a bound job has its own
+		f.batch.TaskShape(2, 4, 64, 0, f.now)
+		f.want("answer 3@1")
+		f.batch.TaskShape(2, 4, 32, 0, f.now) // smaller
+		f.batch.TaskShape(3, 2, 32, 2, f.now) // as large, with fewer to an SM
+		f.batch.TaskShape(4, 9, 32, 0, f.now)
+		f.batch.TaskShape(99, 9, 32, 0, f.now) // ended meanwhile
+		f.ended(0, 1, 2)
+	})
+	wantOutcomes(t, jobs, results.OK, results.OK, results.OK)
+	first, second, bound := rec.task(0, 0), rec.task(1, 0), rec.task(2, 0)
+	if first.Blocks != 4 || first.ThreadsPerBlock != 64 || first.BlocksPerSM != nil || !*first.Managed || *first.PinnedDevice != 1 {
+		t.Errorf("first task: %+v, want 4 blocks of 64 threads of managed memory for device 1", first)
+	}
+	if second.Blocks != 2 || *second.BlocksPerSM != 2 || *second.Managed {
+		t.Errorf("second task: %+v, want 2 blocks, 2 to an SM, no managed memory", second)
+	}
+	if bound.Blocks != 9 || bound.ThreadsPerBlock != 32 || *bound.Device != 0 {
+		t.Errorf("task of the bound job: %+v, want 9 blocks of 32 threads on device 0", bound)
+	}
+}
+
+// A declared job without a grid is placed by its memory alone.
+func TestDeclaredJobsWithoutAGridShare(t *testing.T) {
+	setup{scheduler: "case-alg2", jobs: []mixes.Job{declared(8), declared(8), declared(8)}}.run(t, func(f *fake) {
+		f.want("start 0@0", "start 1@0")
+		f.started(0, 1)
+		f.ended(0)
+		f.want("start 2@0")
+		f.started(2)
+		f.ended(1, 2)
+	})
+}
+
 func TestHeapCountsAsMemoryOfTheTask(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)

@@ -60,6 +60,7 @@ func (f *fake) Answer(d schedulers.Decision) {
 }
 
 func (f *fake) Stop(job int)           { f.note("stop %d", job) }
+func (f *fake) Heal()                  { f.note("heal") }
 func (f *fake) WakeAt(t time.Duration) { f.note("wake %v", t) }
 
 // want compares what was asked since the last want.

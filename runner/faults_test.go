@@ -105,21 +105,6 @@ func TestCulpritAndCollateral(t *testing.T) {
 	}
 }
 
-func TestAJobThatCameAfterTheFaultIsNotItsVictim(t *testing.T) {
-	jobs, _ := setup{scheduler: "sa", jobs: probed(2), mps: true}.run(t, func(f *fake) {
-		f.started(0)
-		f.at(3)
-		f.batch.ReportFault(0, 700, "cudaFree", f.now)
-		f.at(4)
-		f.ended(0)
-		f.started(1)
-		f.at(5)
-		f.batch.ReportFault(1, 700, "cudaFree", f.now)
-		f.ended(1)
-	})
-	wantOutcomes(t, jobs, results.Fault, results.Fault)
-}
-
 func TestCollateralUnderTaskBinding(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(4), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1, 2, 3)

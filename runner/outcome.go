@@ -40,7 +40,8 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 // outstanding, shows in its neighbours as an error of their own (seen on H200:
 // kill -9 in mid-kernel gave three neighbours error 700). A job with a fault is
 // collateral when an earlier fault or unnatural death happened on its device
-// while it was there. The earliest is the culprit.
+// while it was there, or before it came and the server was not seen healthy in
+// between. The earliest is the culprit.
 func (b *Batch) attributeFaults() {
 	if !b.config.MPS {
 		return
@@ -64,7 +65,8 @@ func (b *Batch) attributeFaults() {
 			continue
 		}
 		for _, first := range troubles[:k] {
-			if !sharedDevice(b.jobs[first.job].stays, j.stays, first.at) {
+			stays := b.jobs[first.job].stays
+			if !sharedDevice(stays, j.stays, first.at) && !b.foundBroken(stays, j.stays, first.at) {
 				continue
 			}
 			j.record.Outcome = new(results.Collateral)

@@ -31,6 +31,10 @@ type Executor interface {
 	Answer(d schedulers.Decision)
 	// Stop ends a job that runs; b.JobEnded follows.
 	Stop(job int)
+	// Heal waits, for a limited time, until the MPS server is healthy after a
+	// client's fault or death; b.Healed follows, and b.ServerBroken before it
+	// where the server was not healthy.
+	Heal()
 	// WakeAt asks for a call of b.Tick at time t or soon after.
 	WakeAt(t time.Duration)
 }
@@ -50,9 +54,10 @@ type Config struct {
 	Jobs      []mixes.Job
 	Devices   []schedulers.Device // in node order
 	Scheduler schedulers.Scheduler
-	Workers   int           // jobs of a task-bound scheduler that run at once; 0 = all
-	Timeout   time.Duration // of each job from its start, unless it has its own; 0 = none
-	MPS       bool          // processes share a server: a fault can spread to neighbours
+	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all
+	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
+	MPS       bool            // processes share a server: a fault can spread to neighbours
+	Notes     []results.Event // what is known of the jobs beforehand; recorded behind their rows
 }
 
 // Run drives one batch to its end and returns its jobs as recorded. The error

@@ -6,65 +6,91 @@ package schedulers
 // on which all of them fit.
 //
 // Alg. 2 as printed never admits a grid larger than an empty device. Here such
-// a task gets a device that has no task and saturates it until it is released.
+// a task, or one whose grid is not known yet, gets a device that has no task and
+// saturates it: nobody joins until it is released.
+//
+// A kernel larger than those before it cannot be put off, so Reshape never says
+// no. Its blocks replace the task's earlier ones if they fit beside the
+// neighbours; if not, the task saturates the device like one that was oversized
+// from the start, except that the neighbours stay.
 type caseAlg2 struct{ memoryHard }
 
-func (caseAlg2) Place(t Task, s *State) (Placement, bool) {
+func (p caseAlg2) Place(t Task, s *State) (Placement, bool) {
 	for i := range s.Len() {
 		d := s.Device(i)
-		if d.Saturated || !d.Open(t) || !d.Fits(t) {
+		at, ok := p.admits(t, d)
+		if !ok || !d.Open(t) {
 			continue
 		}
-		if oversized(t, d.Device) {
+		at.Device = i
+		if at.Exclusive || oversized(t, d.Device) {
+			at.Exclusive = true
 			if d.Tasks == 0 {
-				return Placement{Device: i, Exclusive: true}, true
+				return at, true
 			}
-			continue
-		}
-		if blocks, next, ok := placeBlocks(t, d); ok {
-			return Placement{Device: i, Blocks: blocks, NextSM: next}, true
+		} else if placeBlocks(t, d, &at) {
+			return at, true
 		}
 	}
 	return Placement{}, false
 }
 
-// blocksPerEmptySM is how many blocks of t one empty SM can host.
-func blocksPerEmptySM(t Task, d Device) int {
-	return SM{FreeBlocks: d.BlocksPerSM, FreeWarps: d.WarpsPerSM}.room(int(t.WarpsPerBlock()))
+// Reshape implements Policy.
+func (caseAlg2) Reshape(t Task, at Placement, d *DeviceState) Placement {
+	now := Placement{Device: at.Device, WholeMemory: at.WholeMemory}
+	now.Exclusive = at.WholeMemory || oversized(t, d.Device) || !placeBlocks(t, d, &now)
+	return now
 }
 
+// warpSlots is how many of an SM's warp slots one block of t takes: its own
+// warps, or its share of the SM where registers or shared memory leave room for
+// fewer blocks than warps do. The share is rounded up, so that kernels of
+// different shapes never add up to more than an SM holds.
+func warpSlots(t Task, d Device) int {
+	own := int(t.WarpsPerBlock())
+	if t.BlocksPerSM == 0 {
+		return own
+	}
+	n := int(t.BlocksPerSM)
+	return max(own, (d.WarpsPerSM+n-1)/n)
+}
+
+// oversized reports whether t's grid may be larger than an empty device.
 func oversized(t Task, d Device) bool {
-	return t.Blocks > uint64(d.SMs)*uint64(blocksPerEmptySM(t, d))
+	perSM := SM{FreeBlocks: d.BlocksPerSM, FreeWarps: d.WarpsPerSM}.room(warpSlots(t, d))
+	return t.GridUnknown || t.Blocks > uint64(d.SMs)*uint64(perSM)
 }
 
-func (m SM) room(warpsPerBlock int) int {
-	if warpsPerBlock == 0 {
+// room is how many blocks of so many warp slots each the SM still takes.
+func (m SM) room(warpSlots int) int {
+	if warpSlots == 0 {
 		return m.FreeBlocks
 	}
-	return min(m.FreeBlocks, m.FreeWarps/warpsPerBlock)
+	return min(m.FreeBlocks, m.FreeWarps/warpSlots)
 }
 
 // placeBlocks distributes t's blocks one by one over the SMs from the device's
-// cursor, skipping full ones. It works on its own copy of the rooms, so that
-// each block sees the ones placed before it and a misfit changes nothing.
-func placeBlocks(t Task, d *DeviceState) (blocks []int, next int, ok bool) {
-	wpb := int(t.WarpsPerBlock())
+// cursor, skipping full ones, and enters them in at. It works on its own copy of
+// the rooms, so that each block sees the ones placed before it and a misfit
+// changes nothing.
+func placeBlocks(t Task, d *DeviceState, at *Placement) bool {
+	slots := warpSlots(t, d.Device)
 	rooms := make([]int, len(d.SMs))
 	total := uint64(0)
 	for i, m := range d.SMs {
-		rooms[i] = m.room(wpb)
+		rooms[i] = m.room(slots)
 		total += uint64(rooms[i])
 	}
 	if t.Blocks > total {
-		return nil, 0, false
+		return false
 	}
-	blocks = make([]int, len(d.SMs))
-	next = d.NextSM
+	blocks, next := make([]int, len(d.SMs)), d.NextSM
 	for left := t.Blocks; left > 0; next = (next + 1) % len(d.SMs) {
 		if rooms[next] > blocks[next] {
 			blocks[next]++
 			left--
 		}
 	}
-	return blocks, next, true
+	at.Blocks, at.WarpSlots, at.NextSM = blocks, slots, next
+	return true
 }

@@ -3,18 +3,24 @@ package schedulers
 // caseAlg3 is CASE's Alg. 3: memory is a hard constraint, compute a soft one.
 // Among the devices where the memory fits it takes the one with the fewest
 // warps in use.
-type caseAlg3 struct{ memoryHard }
+type caseAlg3 struct {
+	memoryHard
+	noSMs
+}
 
-func (caseAlg3) Place(t Task, s *State) (Placement, bool) {
-	best := -1
+func (p caseAlg3) Place(t Task, s *State) (Placement, bool) {
+	var best Placement
+	found := false
 	for i := range s.Len() {
 		d := s.Device(i)
-		if !d.Open(t) || !d.Fits(t) {
+		at, ok := p.admits(t, d)
+		if !ok || !d.Open(t) {
 			continue
 		}
-		if best < 0 || d.UsedWarps < s.Device(best).UsedWarps {
-			best = i
+		if !found || d.UsedWarps < s.Device(best.Device).UsedWarps {
+			best, found = at, true
+			best.Device = i
 		}
 	}
-	return Placement{Device: best}, best >= 0
+	return best, found
 }

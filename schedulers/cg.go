@@ -5,6 +5,7 @@ package schedulers
 // 5.1). It knows nothing of memory, so it can crash jobs.
 type coreToGPU struct {
 	memoryBlind
+	noSMs
 	workers int
 }
 

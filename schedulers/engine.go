@@ -2,7 +2,6 @@ package schedulers
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -28,16 +27,11 @@ type Engine struct {
 	growing []*growth // by arrival
 }
 
+// holding is a task with its device.
 type holding struct {
 	task  Task
-	grown int64
+	bytes int64 // what it counts as, growth included
 	at    Placement
-}
-
-type growth struct {
-	holding *holding
-	bytes   int64
-	expires time.Duration
 }
 
 // NewEngine returns an engine for the devices in node order.
@@ -85,6 +79,8 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 			e.queue.remove(func(o *waiting) bool { return o == w })
 			decisions = append(decisions, Decision{Kind: Refused, Task: t, Device: -1, Reason: e.tooLarge(t)})
 			decisions = append(decisions, e.pump()...)
+		} else if e.stuck() {
+			decisions = append(decisions, e.pump()...)
 		}
 	}
 	return decisions, nil
@@ -103,25 +99,23 @@ func (e *Engine) Release(id TaskID, _ time.Duration) ([]Decision, error) {
 	return e.pump(), nil
 }
 
-// Grow asks for bytes more on the device that task id has. Growth goes before
-// waiting tasks, and a device on which a task waits to grow admits no other.
-func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, error) {
+// Shape says that task id, which has its device, has a kernel of this size. It
+// counts if it is the largest of the task so far (Task.WithKernel), or the first
+// of one whose grid was unknown. The task keeps its device.
+func (e *Engine) Shape(id TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32, _ time.Duration) ([]Decision, error) {
 	h, ok := e.held[id]
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("grow task %d: it has no device", id)
-	case bytes < 0:
-		return nil, fmt.Errorf("grow task %d: negative size %d", id, bytes)
-	case e.isGrowing(h):
-		return nil, fmt.Errorf("grow task %d: it waits to grow already", id)
+	if !ok {
+		return nil, fmt.Errorf("shape of task %d: it has no device", id)
 	}
-	alone := *e.empty.Device(h.at.Device)
-	alone.UsedBytes = h.task.Bytes + h.grown + alone.ContextBytes
-	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.task.Bytes-h.grown {
-		return []Decision{e.growRefused(h, bytes, DeviceFull, "the device is too small")}, nil
+	t, larger := h.task.WithKernel(blocks, threadsPerBlock, blocksPerSM)
+	if !larger {
+		return nil, nil
 	}
-	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, expires: e.expiry(now)})
-	e.state.Device(h.at.Device).growing++
+	d := e.state.Device(h.at.Device)
+	d.UsedWarps += t.Warps() - h.task.Warps()
+	d.vacate(h.at)
+	h.task, h.at = t, e.policy.Reshape(t, h.at, d)
+	d.occupy(h.at)
 	return e.pump(), nil
 }
 
@@ -172,15 +166,19 @@ func (e *Engine) Expire(now time.Duration) []Decision {
 func (e *Engine) pump() []Decision {
 	decisions := e.pumpGrowth()
 	for {
-		i, p, ok := e.next()
-		if !ok {
+		if e.stuck() {
+			decisions = append(decisions, e.unstick())
+		} else if i, p, ok := e.next(); ok {
+			decisions = append(decisions, e.grant(e.queue.grant(i), p))
+		} else {
 			return decisions
 		}
-		w := e.queue.grant(i)
-		e.state.add(w.task, p)
-		e.held[w.task.ID] = &holding{task: w.task, at: p}
-		decisions = append(decisions, Decision{Kind: Granted, Task: w.task, Device: p.Device, Passed: w.passed})
 	}
+}
+
+func (e *Engine) grant(w *waiting, p Placement) Decision {
+	e.held[w.task.ID] = &holding{task: w.task, bytes: e.state.add(w.task, p), at: p}
+	return Decision{Kind: Granted, Task: w.task, Device: p.Device, Passed: w.passed}
 }
 
 // next is the first waiting task that may go now, and where.
@@ -201,35 +199,6 @@ func (e *Engine) next() (int, Placement, bool) {
 	return 0, Placement{}, false
 }
 
-// pumpGrowth grants growth in order of arrival, and refuses the latest where
-// every task of a device waits to grow: none of them could ever go on.
-func (e *Engine) pumpGrowth() []Decision {
-	var decisions []Decision
-	for progress := true; progress; {
-		progress = false
-		for _, g := range slices.Clone(e.growing) {
-			d := e.state.Device(g.holding.at.Device)
-			if !e.policy.CanGrow(g.bytes, d) {
-				continue
-			}
-			e.endGrowth(g)
-			g.holding.grown += g.bytes
-			d.UsedBytes += g.bytes
-			decisions = append(decisions, Decision{Kind: Grown, Task: g.holding.task, Device: g.holding.at.Device})
-		}
-		for _, g := range slices.Backward(slices.Clone(e.growing)) {
-			if d := e.state.Device(g.holding.at.Device); d.growing == d.Tasks {
-				e.endGrowth(g)
-				decisions = append(decisions, e.growRefused(g.holding, g.bytes, DeviceFull,
-					"out of memory: every task on the device waits to grow, and this one came last"))
-				progress = true
-				break
-			}
-		}
-	}
-	return decisions
-}
-
 func (e *Engine) drop(h *holding) {
 	for _, g := range slices.Clone(e.growing) {
 		if g.holding == h {
@@ -237,16 +206,7 @@ func (e *Engine) drop(h *holding) {
 		}
 	}
 	delete(e.held, h.task.ID)
-	e.state.remove(h.task, h.grown, h.at)
-}
-
-func (e *Engine) endGrowth(g *growth) {
-	e.growing = slices.DeleteFunc(e.growing, func(o *growth) bool { return o == g })
-	e.state.Device(g.holding.at.Device).growing--
-}
-
-func (e *Engine) isGrowing(h *holding) bool {
-	return slices.ContainsFunc(e.growing, func(g *growth) bool { return g.holding == h })
+	e.state.remove(h.task, h.bytes, h.at)
 }
 
 func (e *Engine) known(id TaskID) bool {
@@ -259,42 +219,4 @@ func (e *Engine) expiry(now time.Duration) time.Duration {
 		return Never
 	}
 	return now + e.config.WaitLimit
-}
-
-// tooLarge states t's need, its context included, beside the capacity of the
-// largest device that the policy would use for it.
-func (e *Engine) tooLarge(t Task) *Refusal {
-	bySize := make([]int, e.empty.Len())
-	for i := range bySize {
-		bySize[i] = i
-	}
-	slices.SortStableFunc(bySize, func(a, b int) int {
-		return -compare(e.empty.Device(a).CapacityBytes, e.empty.Device(b).CapacityBytes)
-	})
-	largest := e.empty.Device(bySize[0])
-	for _, i := range bySize {
-		probe := t
-		probe.Bytes = e.empty.Device(i).CapacityBytes - e.empty.Device(i).ContextBytes
-		if p, ok := e.policy.Place(probe, e.empty); ok {
-			largest = e.empty.Device(p.Device)
-			break
-		}
-	}
-	return &Refusal{Cause: TooLarge, Why: "fits no device even when the node is empty",
-		NeedBytes: sumBytes(t.Bytes, largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
-}
-
-// growRefused states what h would hold then, its context included.
-func (e *Engine) growRefused(h *holding, bytes int64, cause Cause, why string) Decision {
-	d := e.state.Device(h.at.Device)
-	return Decision{Kind: GrowRefused, Task: h.task, Device: h.at.Device, Reason: &Refusal{
-		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(h.task.Bytes+h.grown, d.ContextBytes), bytes), CapacityBytes: d.CapacityBytes}}
-}
-
-// sumBytes adds sizes that are not negative and stops at the largest integer.
-func sumBytes(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

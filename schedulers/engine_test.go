@@ -112,6 +112,7 @@ func TestMisuseIsAnErrorAndChangesNothing(t *testing.T) {
 		{"no such task", func() ([]schedulers.Decision, error) { return n.engine.Release(9, 0) }},
 		{"it has no device", func() ([]schedulers.Decision, error) { return n.engine.Grow(2, 1, 0) }},
 		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Grow(1, -1, 0) }},
+		{"shape of task 2: it has no device", func() ([]schedulers.Decision, error) { return n.engine.Shape(2, 1, 32, 0, 0) }},
 		{"it waits to grow already", func() ([]schedulers.Decision, error) { return n.engine.Grow(3, 1, 0) }},
 	} {
 		ds, err := c.call()

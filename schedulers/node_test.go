@@ -81,6 +81,12 @@ func (n node) grow(id schedulers.TaskID, bytes int64, want string) {
 	n.want(fmt.Sprintf("grow task %d by %d", id, bytes), want, ds, err)
 }
 
+func (n node) shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32, want string) {
+	n.t.Helper()
+	ds, err := n.engine.Shape(id, blocks, threadsPerBlock, blocksPerSM, 0)
+	n.want(fmt.Sprintf("shape of task %d", id), want, ds, err)
+}
+
 func (n node) exit(job schedulers.JobID, want string) {
 	n.t.Helper()
 	n.want(fmt.Sprintf("exit of job %d", job), want, n.engine.JobExit(job, 0), nil)

@@ -102,13 +102,13 @@ func TestAlg2AdmitsAnOversizedTaskAlone(t *testing.T) {
 	n.submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 32}, "1@0")
 	n.submit(big, "")
 	n.finish(1, "2@0")
-	if !n.device(0).Saturated {
+	if !n.device(0).Saturated() {
 		t.Fatal("an oversized task does not saturate its device")
 	}
 	n.submit(schedulers.Task{ID: 3}, "")
 	n.submit(schedulers.Task{ID: 4, Blocks: 99, ThreadsPerBlock: 32}, "")
 	n.finish(2, "3@0")
-	if n.device(0).Saturated {
+	if n.device(0).Saturated() {
 		t.Fatal("the device stays saturated after the release")
 	}
 	n.finish(3, "4@0")

@@ -9,10 +9,30 @@ type Policy interface {
 	Place(t Task, s *State) (Placement, bool)
 	// CanGrow says whether a task on device d may have bytes more now.
 	CanGrow(bytes int64, d *DeviceState) bool
+	// Reshape says how t stands on d, where it is already at a placement, now
+	// that a larger kernel of it is known. d is without t's SM slots.
+	Reshape(t Task, at Placement, d *DeviceState) Placement
 }
 
-// memoryHard admits growth only where the memory is free.
-type memoryHard struct{}
+// memoryHard admits tasks and growth only where the memory is free.
+type memoryHard struct {
+	room   float64 // share of a device that a task beside other jobs' leaves free for their growth
+	exceed bool    // a managed task may be larger than a device that it has alone
+}
+
+// admits says whether t's memory may join d, and as what: a managed task that
+// exceeds the device counts as all of its memory and has it alone, because the
+// driver then moves its pages to and from the host at its neighbours' expense.
+func (m memoryHard) admits(t Task, d *DeviceState) (Placement, bool) {
+	if m.exceed && t.Managed && t.Bytes > d.CapacityBytes-d.ContextBytes {
+		return Placement{Exclusive: true, WholeMemory: true}, d.Tasks == 0 && d.FreeBytes() >= d.contextFor(t)
+	}
+	left := d.FreeBytes() - d.contextFor(t)
+	if d.Tasks > d.jobs[t.Job] {
+		left -= int64(m.room * float64(d.CapacityBytes))
+	}
+	return Placement{}, t.Bytes <= left
+}
 
 func (memoryHard) CanGrow(bytes int64, d *DeviceState) bool { return bytes <= d.FreeBytes() }
 
@@ -20,6 +40,12 @@ func (memoryHard) CanGrow(bytes int64, d *DeviceState) bool { return bytes <= d.
 type memoryBlind struct{}
 
 func (memoryBlind) CanGrow(int64, *DeviceState) bool { return true }
+
+// noSMs is a policy that does not place blocks: a larger kernel changes only
+// the warps in use.
+type noSMs struct{}
+
+func (noSMs) Reshape(_ Task, at Placement, _ *DeviceState) Placement { return at }
 
 // nextRoundRobin is the first device after the latest grant that ok accepts.
 func nextRoundRobin(s *State, ok func(*DeviceState) bool) (Placement, bool) {

@@ -126,6 +126,12 @@ func (q *queue) grant(i int) *waiting {
 	return w
 }
 
+// take removes w without a word to the others.
+func (q *queue) take(w *waiting) *waiting {
+	q.tasks = slices.DeleteFunc(q.tasks, func(o *waiting) bool { return o == w })
+	return w
+}
+
 // remove takes out the tasks that drop selects and returns them by arrival.
 func (q *queue) remove(drop func(*waiting) bool) []*waiting {
 	var out []*waiting

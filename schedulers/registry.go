@@ -63,6 +63,15 @@ var (
 	paramWait    = Param{"wait-limit", "0s", "a request that waits longer is refused with an error; 0s: never"}
 	paramWorkers = Param{"workers", "0", "jobs on the node at once; 0: two for each device"}
 	paramDevice  = Param{"device", "0", "the device that is shared"}
+	// By default no room is left: growth waits without harm, and memory kept free
+	// is lost to the jobs that do not grow.
+	paramRoom    = Param{"room", "0", "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
+	paramManaged = Param{"managed", managedFit, "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
+)
+
+const (
+	managedFit    = "fit"
+	managedExceed = "exceed"
 )
 
 func withDefault(p Param, value string) Param { p.Default = value; return p }
@@ -91,25 +100,35 @@ var registry = map[string]entry{
 		Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
 			Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
 			Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
-			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramDevice}},
+			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramRoom, paramManaged, paramDevice}},
 		func(s settings) (Policy, error) {
 			n, err := s.number("device", 0)
-			return schedGPU{device: n}, err
+			if err != nil {
+				return nil, err
+			}
+			memory, err := s.memory()
+			return schedGPU{memoryHard: memory, device: n}, err
 		},
 	},
 	"case-alg2": {
 		Info{Name: "case-alg2", Binds: BindsTask, Shares: true,
-			Rule:   "memory hard, compute hard: every block must find a free slot on an SM; a larger grid gets an idle device alone",
+			Rule:   "memory hard, compute hard: every block must find a free slot on an SM; a larger or unknown grid gets an idle device alone",
 			Source: casePaper + ", section 4, Alg. 2",
-			Params: []Param{paramQueue, paramAge, paramWait}},
-		func(settings) (Policy, error) { return caseAlg2{}, nil },
+			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged}},
+		func(s settings) (Policy, error) {
+			memory, err := s.memory()
+			return caseAlg2{memory}, err
+		},
 	},
 	"case-alg3": {
 		Info{Name: "case-alg3", Binds: BindsTask, Shares: true,
 			Rule:   "memory hard, compute soft: among devices where the memory fits, the one with the fewest warps in use",
 			Source: casePaper + ", section 4, Alg. 3",
-			Params: []Param{paramQueue, paramAge, paramWait}},
-		func(settings) (Policy, error) { return caseAlg3{}, nil },
+			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged}},
+		func(s settings) (Policy, error) {
+			memory, err := s.memory()
+			return caseAlg3{memoryHard: memory}, err
+		},
 	},
 	"zero": {
 		Info{Name: "zero", Binds: BindsTask, Shares: true,
@@ -195,6 +214,10 @@ func (s settings) canonical() {
 			if d, err := time.ParseDuration(text); err == nil {
 				s[key] = d.String()
 			}
+		} else if key == paramRoom.Name {
+			if f, err := strconv.ParseFloat(text, 64); err == nil {
+				s[key] = strconv.FormatFloat(f, 'g', -1, 64)
+			}
 		} else if n, err := strconv.Atoi(text); err == nil {
 			s[key] = strconv.Itoa(n)
 		}
@@ -211,6 +234,19 @@ func (s settings) number(key string, least int) (int, error) {
 		return 0, fmt.Errorf("%s=%s: want a whole number of %d or more", key, text, least)
 	}
 	return n, nil
+}
+
+// memory is what the parameters say of schedulers that know of memory.
+func (s settings) memory() (memoryHard, error) {
+	room, err := strconv.ParseFloat(s["room"], 64)
+	if err != nil || !(room >= 0 && room < 1) {
+		return memoryHard{}, fmt.Errorf("room=%s: want a share of a device from 0 to below 1, such as 0.1", s["room"])
+	}
+	switch s["managed"] {
+	case managedFit, managedExceed:
+		return memoryHard{room: room, exceed: s["managed"] == managedExceed}, nil
+	}
+	return memoryHard{}, fmt.Errorf("managed=%s: use %s or %s", s["managed"], managedFit, managedExceed)
 }
 
 func (s settings) config() (Config, error) {

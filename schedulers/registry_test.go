@@ -8,7 +8,7 @@ import (
 )
 
 func TestParametersAreCanonical(t *testing.T) {
-	const caseDefaults = "age-limit=64,queue=largest-first,wait-limit=0s"
+	const caseDefaults = "age-limit=64,managed=fit,queue=largest-first,room=0,wait-limit=0s"
 	for _, c := range []struct{ text, want string }{
 		{"sa", ""},
 		{"zero", ""},
@@ -18,11 +18,12 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"case-alg2", caseDefaults},
 		{"case-alg3", caseDefaults},
 		{"case-alg3:", caseDefaults},
-		{"case-alg3:queue=fifo,age-limit=007", "age-limit=7,queue=fifo,wait-limit=0s"},
-		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,queue=fifo,wait-limit=0s"},
-		{"schedgpu", "age-limit=64,device=0,queue=mmu,wait-limit=0s"},
-		{"schedgpu:wait-limit=90s,device=3", "age-limit=64,device=3,queue=mmu,wait-limit=1m30s"},
-		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=64,device=3,queue=mmu,wait-limit=1m30s"},
+		{"case-alg3:queue=fifo,age-limit=007", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
+		{"case-alg3:room=1e-1,managed=exceed", "age-limit=64,managed=exceed,queue=largest-first,room=0.1,wait-limit=0s"},
+		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
+		{"schedgpu", "age-limit=64,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:wait-limit=90s,device=3", "age-limit=64,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
+		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=64,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
 		s, err := schedulers.Parse(c.text, 4)
 		if err != nil {
@@ -45,13 +46,18 @@ func TestParseErrors(t *testing.T) {
 		{"", `unknown scheduler "": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`},
 		{"CASE", `unknown scheduler "CASE"`},
 		{"sa:queue=fifo", `scheduler sa: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
-		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit"},
+		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed"},
 		{"case-alg3:queue", `parameter "queue"`},
 		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of [fifo mmu largest-first priority-fifo priority-mmu]`},
 		{"case-alg3:age-limit=0", "age-limit=0: want a whole number of 1 or more"},
 		{"case-alg3:age-limit=3,age-limit=4", "age-limit is given twice"},
 		{"case-alg3:wait-limit=-1s", "wait-limit=-1s: want a duration"},
 		{"case-alg3:wait-limit=90", "wait-limit=90: want a duration"},
+		{"case-alg3:room=1", "room=1: want a share of a device from 0 to below 1"},
+		{"case-alg2:room=-0.1", "room=-0.1: want a share"},
+		{"schedgpu:room=NaN", "room=NaN: want a share"},
+		{"schedgpu:room=10%", "room=10%: want a share"},
+		{"case-alg2:managed=yes", "managed=yes: use fit or exceed"},
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
 		{"cg:workers=many", "workers=many: want a whole number"},
 		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},

@@ -2,11 +2,14 @@ package schedulers
 
 // singleAssignment gives each job a device of its own for its lifetime, the
 // first that is free (CASE, section 5.1; the rule of Slurm and Kubernetes).
-type singleAssignment struct{ memoryBlind }
+type singleAssignment struct {
+	memoryBlind
+	noSMs
+}
 
-func (singleAssignment) Place(_ Task, s *State) (Placement, bool) {
+func (singleAssignment) Place(t Task, s *State) (Placement, bool) {
 	for i := range s.Len() {
-		if s.Device(i).Jobs() == 0 {
+		if d := s.Device(i); d.Jobs() == 0 && d.Open(t) {
 			return Placement{Device: i}, true
 		}
 	}

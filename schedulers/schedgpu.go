@@ -4,6 +4,7 @@ package schedulers
 // TPDS 2018, section 4). Which waiting client goes next is the queue's order.
 type schedGPU struct {
 	memoryHard
+	noSMs
 	device int
 }
 
@@ -12,5 +13,7 @@ func (p schedGPU) Place(t Task, s *State) (Placement, bool) {
 		return Placement{}, false
 	}
 	d := s.Device(p.device)
-	return Placement{Device: p.device}, d.Open(t) && d.Fits(t)
+	at, ok := p.admits(t, d)
+	at.Device = p.device
+	return at, ok && d.Open(t)
 }

@@ -15,11 +15,12 @@ type DeviceState struct {
 	Tasks     int
 	SMs       []SM // free slots, kept by placements that name SMs
 	NextSM    int  // where the next placement's first block goes
-	Saturated bool // a task larger than the device has it alone
 
+	index    int
 	jobs     map[JobID]int // jobs with a context here -> their tasks here now
 	isolated bool          // the one job here shares with nobody
 	growing  int           // tasks here that wait for more memory
+	closers  int           // tasks here that let nobody join (Placement.Exclusive)
 }
 
 // SM is the free part of one streaming multiprocessor.
@@ -28,7 +29,7 @@ type SM struct{ FreeBlocks, FreeWarps int }
 func newState(devices []Device) *State {
 	s := &State{last: -1, devices: make([]DeviceState, len(devices))}
 	for i, d := range devices {
-		ds := DeviceState{Device: d, jobs: map[JobID]int{}, SMs: make([]SM, d.SMs)}
+		ds := DeviceState{Device: d, index: i, jobs: map[JobID]int{}, SMs: make([]SM, d.SMs)}
 		for j := range ds.SMs {
 			ds.SMs[j] = SM{FreeBlocks: d.BlocksPerSM, FreeWarps: d.WarpsPerSM}
 		}
@@ -49,9 +50,16 @@ func (s *State) Last() int { return s.last }
 // Jobs is the number of jobs with a context on the device.
 func (d *DeviceState) Jobs() int { return len(d.jobs) }
 
-// Open reports whether t may join the device at all: isolation is respected,
-// and no task here waits for memory that t could take from it.
+// Saturated reports whether a task larger than the device keeps others out.
+func (d *DeviceState) Saturated() bool { return d.closers > 0 }
+
+// Open reports whether t may join the device at all: it is not bound to
+// another, isolation is respected, no task here keeps others out, and none
+// waits for memory that t could take from it.
 func (d *DeviceState) Open(t Task) bool {
+	if t.OnDevice != nil && *t.OnDevice != d.index {
+		return false
+	}
 	others := len(d.jobs)
 	if _, here := d.jobs[t.Job]; here {
 		others--
@@ -59,17 +67,10 @@ func (d *DeviceState) Open(t Task) bool {
 	if others > 0 && (t.Isolate || d.isolated) {
 		return false
 	}
-	return d.growing == 0
+	return d.growing == 0 && d.closers == 0
 }
 
-// Need is what t would add to UsedBytes: its bytes, and a context where its
-// job has none on this device yet.
-func (d *DeviceState) Need(t Task) int64 { return t.Bytes + d.contextFor(t) }
-
-// Fits reports whether t's memory fits now. No sum is formed that a size near
-// the largest integer could wrap.
-func (d *DeviceState) Fits(t Task) bool { return t.Bytes <= d.FreeBytes()-d.contextFor(t) }
-
+// contextFor is what t's job takes beside t: a context where it has none here.
 func (d *DeviceState) contextFor(t Task) int64 {
 	if _, here := d.jobs[t.Job]; here {
 		return 0
@@ -83,41 +84,50 @@ func (d *DeviceState) FreeBytes() int64 { return d.CapacityBytes - d.UsedBytes }
 
 // Placement is where a policy puts a task.
 type Placement struct {
-	Device    int
-	Blocks    []int // blocks added to each SM, or nil: SM slots are not tracked
-	NextSM    int   // the device's cursor afterwards; read with Blocks
-	Exclusive bool  // the task is larger than the device and saturates it
+	Device      int
+	Blocks      []int // blocks added to each SM, or nil: SM slots are not tracked
+	WarpSlots   int   // of its SM that each of them takes; read with Blocks
+	NextSM      int   // the device's cursor afterwards; read with Blocks
+	Exclusive   bool  // nobody joins the device until the task is released
+	WholeMemory bool  // the task counts as all the memory that was free
 }
 
-func (s *State) add(t Task, p Placement) {
+// add puts t at p and returns the memory that it counts as.
+func (s *State) add(t Task, p Placement) (bytes int64) {
 	d := &s.devices[p.Device]
-	d.UsedBytes += d.Need(t)
+	bytes = t.Bytes
+	if p.WholeMemory {
+		bytes = d.FreeBytes() - d.contextFor(t)
+	}
+	d.UsedBytes += bytes + d.contextFor(t)
 	d.UsedWarps += t.Warps()
 	d.Tasks++
 	d.jobs[t.Job]++
 	d.isolated = d.isolated || t.Isolate
-	d.Saturated = d.Saturated || p.Exclusive
-	if p.Blocks != nil {
-		d.moveBlocks(p.Blocks, -1, int(t.WarpsPerBlock()))
-		d.NextSM = p.NextSM
-	}
+	d.occupy(p)
 	s.last = p.Device
+	return bytes
 }
 
-// remove gives back what task t, with grown bytes on top, holds at p. The
+// remove gives back what task t, counting as so many bytes, holds at p. The
 // job's context stays until leave.
-func (s *State) remove(t Task, grown int64, p Placement) {
+func (s *State) remove(t Task, bytes int64, p Placement) {
 	d := &s.devices[p.Device]
-	d.UsedBytes -= t.Bytes + grown
+	d.UsedBytes -= bytes
 	d.UsedWarps -= t.Warps()
 	d.Tasks--
 	d.jobs[t.Job]--
-	if p.Exclusive {
-		d.Saturated = false
+	d.vacate(p)
+}
+
+// hasContext reports whether the job has a context on any device.
+func (s *State) hasContext(job JobID) bool {
+	for i := range s.devices {
+		if _, here := s.devices[i].jobs[job]; here {
+			return true
+		}
 	}
-	if p.Blocks != nil {
-		d.moveBlocks(p.Blocks, +1, int(t.WarpsPerBlock()))
-	}
+	return false
 }
 
 // leave gives back the job's contexts once its process is gone.
@@ -134,9 +144,28 @@ func (s *State) leave(job JobID) {
 	}
 }
 
-func (d *DeviceState) moveBlocks(blocks []int, sign, warpsPerBlock int) {
-	for i, n := range blocks {
+func (d *DeviceState) occupy(p Placement) {
+	if p.Exclusive {
+		d.closers++
+	}
+	if p.Blocks != nil {
+		d.moveBlocks(p, -1)
+		d.NextSM = p.NextSM
+	}
+}
+
+func (d *DeviceState) vacate(p Placement) {
+	if p.Exclusive {
+		d.closers--
+	}
+	if p.Blocks != nil {
+		d.moveBlocks(p, +1)
+	}
+}
+
+func (d *DeviceState) moveBlocks(p Placement, sign int) {
+	for i, n := range p.Blocks {
 		d.SMs[i].FreeBlocks += sign * n
-		d.SMs[i].FreeWarps += sign * n * warpsPerBlock
+		d.SMs[i].FreeWarps += sign * n * p.WarpSlots
 	}
 }

@@ -26,8 +26,12 @@ type Task struct {
 	Bytes           int64 // device memory of all its objects and its heap; 0 = unknown or none
 	Blocks          uint64
 	ThreadsPerBlock uint32
-	Priority        int  // larger goes first where the queue order looks at it
-	Isolate         bool // shares its device with no other job
+	BlocksPerSM     uint32 // how many of its blocks one SM holds at once; 0 = unknown
+	GridUnknown     bool   // Blocks says nothing yet: a kernel of any size may follow (Engine.Shape)
+	Managed         bool   // some of Bytes is unified memory
+	OnDevice        *int   // the one device that will do; nil = any
+	Priority        int    // larger goes first where the queue order looks at it
+	Isolate         bool   // shares its device with no other job
 }
 
 const warpSize = 32
@@ -50,6 +54,20 @@ func (t Task) Warps() uint64 {
 		return maxWarps
 	}
 	return t.Blocks * t.WarpsPerBlock()
+}
+
+// WithKernel is t with the kernel as its largest, or false where it is not
+// larger than the one that t has. The larger of two has more warps in its whole
+// grid; of two alike, it is the one of which an SM holds fewer blocks.
+func (t Task) WithKernel(blocks uint64, threadsPerBlock, blocksPerSM uint32) (Task, bool) {
+	k := t
+	k.Blocks, k.ThreadsPerBlock, k.BlocksPerSM, k.GridUnknown = blocks, threadsPerBlock, blocksPerSM, false
+	larger := t.GridUnknown || k.Warps() > t.Warps() ||
+		k.Warps() == t.Warps() && blocksPerSM > 0 && (t.BlocksPerSM == 0 || blocksPerSM < t.BlocksPerSM)
+	if blocks == 0 || !larger {
+		return t, false
+	}
+	return k, true
 }
 
 // Device is one GPU as the schedulers see it.
@@ -90,8 +108,8 @@ type Decision struct {
 type Cause int
 
 const (
-	TooLarge   Cause = iota // not even the empty node has room
-	DeviceFull              // the task's device cannot hold what it wants to grow by
+	TooLarge   Cause = iota // not even the empty node has room where it may go
+	DeviceFull              // no room beside what nobody will give back
 	TimedOut                // it waited as long as the wait limit allows
 )
 

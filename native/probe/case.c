@@ -252,8 +252,16 @@ static int ask(struct entry *e, const void *frame, size_t size)
 	return CASE_REFUSED;
 }
 
-static int begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block, uint64_t heap_bytes,
-                 uint32_t flags, struct case_task *task)
+static bool possible(const struct case_need *need)
+{
+	bool pinned = (need->flags & CASE_FLAG_DEVICE) != 0;
+
+	return need->bytes <= CASE_WIRE_MAX_BYTES &&
+	       need->heap_bytes <= CASE_WIRE_MAX_BYTES - need->bytes && need->blocks <= INT64_MAX &&
+	       (need->flags & ~CASE_WIRE_FLAGS) == 0 && !(pinned && need->device < 0);
+}
+
+static int ask_for(const struct case_need *need, struct case_task *task)
 {
 	if (ready() == LOST)
 		return CASE_DISCONNECTED;
@@ -261,11 +269,11 @@ static int begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block, ui
 		task->id = ++process.last_id;
 		return CASE_OK;
 	}
-	if (bytes > CASE_WIRE_MAX_BYTES || heap_bytes > CASE_WIRE_MAX_BYTES - bytes ||
-	    blocks > INT64_MAX || (flags & ~CASE_WIRE_FLAGS) != 0) {
+	if (!possible(need)) {
 		link_say("task refused: %" PRIu64 " + %" PRIu64 " bytes, %" PRIu64
-		         " blocks, flags 0x%" PRIx32 " is no request a device could meet",
-		         bytes, heap_bytes, blocks, flags);
+		         " blocks, flags 0x%" PRIx32 ", device %" PRId32
+		         " is no request a device could meet",
+		         need->bytes, need->heap_bytes, need->blocks, need->flags, need->device);
 		return CASE_REFUSED;
 	}
 	struct entry *e = calloc(1, sizeof *e);
@@ -281,11 +289,13 @@ static int begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block, ui
 	struct case_wire_task_begin frame = {
 		.header = link_header(CASE_WIRE_TASK_BEGIN, sizeof frame),
 		.task = e->id,
-		.bytes = bytes,
-		.blocks = blocks,
-		.heap_bytes = heap_bytes,
-		.threads_per_block = threads_per_block,
-		.flags = flags,
+		.bytes = need->bytes,
+		.blocks = need->blocks,
+		.heap_bytes = need->heap_bytes,
+		.threads_per_block = need->threads_per_block,
+		.flags = need->flags,
+		.blocks_per_sm = need->blocks_per_sm,
+		.device = (need->flags & CASE_FLAG_DEVICE) != 0 ? need->device : 0,
 	};
 	int result = ask(e, &frame, sizeof frame);
 	if (result != CASE_OK) {
@@ -298,13 +308,24 @@ static int begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block, ui
 	return CASE_OK;
 }
 
-int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
-                    uint64_t heap_bytes, uint32_t flags, struct case_task *task)
+int case_task_ask(const struct case_need *need, struct case_task *task)
 {
 	*task = (struct case_task){.device = -1};
 	int cancel_state = enter();
-	return leave(cancel_state,
-	             begin(bytes, blocks, threads_per_block, heap_bytes, flags, task));
+	return leave(cancel_state, ask_for(need, task));
+}
+
+int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
+                    uint64_t heap_bytes, uint32_t flags, struct case_task *task)
+{
+	struct case_need need = {
+		.bytes = bytes,
+		.blocks = blocks,
+		.heap_bytes = heap_bytes,
+		.threads_per_block = threads_per_block,
+		.flags = flags,
+	};
+	return case_task_ask(&need, task);
 }
 
 /* held finds a task on which a call may act, or says why there is none. */
@@ -347,6 +368,39 @@ int case_task_grow(struct case_task *task, uint64_t bytes)
 		return CASE_OK;
 	int cancel_state = enter();
 	return leave(cancel_state, grow(task, bytes));
+}
+
+static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
+                 uint32_t blocks_per_sm)
+{
+	struct entry *e = held(task, "shape");
+
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	if (blocks > INT64_MAX) {
+		link_say("shape of task %" PRIu64 ": %" PRIu64 " blocks are more than any kernel has",
+		         task->id, blocks);
+		return CASE_REFUSED;
+	}
+	struct case_wire_task_shape frame = {
+		.header = link_header(CASE_WIRE_TASK_SHAPE, sizeof frame),
+		.task = task->id,
+		.blocks = blocks,
+		.threads_per_block = threads_per_block,
+		.blocks_per_sm = blocks_per_sm,
+	};
+	return transmit(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+}
+
+int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
+                    uint32_t blocks_per_sm)
+{
+	if (task->device < 0)
+		return CASE_OK;
+	int cancel_state = enter();
+	return leave(cancel_state, shape(task, blocks, threads_per_block, blocks_per_sm));
 }
 
 static int release(struct case_task *task)

@@ -43,20 +43,40 @@ enum case_result {
 	CASE_DISCONNECTED = 2 /* no scheduler, or it went away */
 };
 
+/* What a task asks for. Zero is "none" or "unknown" everywhere. */
+struct case_need {
+	uint64_t bytes;             /* device memory of all its objects */
+	uint64_t blocks;            /* thread blocks of its largest kernel; 0 is a
+	                             * grid that case_task_shape will tell */
+	uint64_t heap_bytes;        /* device heap, cudaLimitMallocHeapSize */
+	uint32_t threads_per_block; /* of that kernel */
+	uint32_t blocks_per_sm;     /* blocks of it that one SM holds at once, which
+	                             * its registers and shared memory limit */
+	uint32_t flags;             /* CASE_FLAG_* */
+	int32_t device;             /* ordinal, read with CASE_FLAG_DEVICE */
+};
+
+#define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
+#define CASE_FLAG_DEVICE 2u  /* no other device than `device` will do */
+
 /* A task's calls are made one at a time; different tasks may be in different
  * threads. A child made by fork holds none of its parent's tasks: it makes a
  * connection of its own when it first needs one. None of the calls is
  * async-signal-safe, a cancellation point, or a source of SIGPIPE.
  *
- * case_task_begin asks for a device with `bytes` of free device memory for
- * all objects of the task plus `heap_bytes` of device heap
- * (cudaLimitMallocHeapSize; 0 means none is used), for kernels of at most
- * `blocks` thread blocks of `threads_per_block` threads. flags: CASE_FLAG_*.
- * It blocks until the task is granted or refused. */
+ * case_task_ask asks for a device with room for `need` and blocks until the
+ * task is granted or refused. */
+int case_task_ask(const struct case_need *need, struct case_task *task);
+
+/* case_task_begin is case_task_ask without its rarer fields. */
 int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
                     uint64_t heap_bytes, uint32_t flags, struct case_task *task);
 
-#define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
+/* case_task_shape tells the scheduler of a kernel larger than what the task
+ * asked with, or of the first one where it asked without. The task keeps its
+ * device; the call waits for nobody. */
+int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
+                    uint32_t blocks_per_sm);
 
 /* case_task_grow asks for `bytes` more on the task's device and blocks until
  * they are granted or refused. A refusal leaves the task as it was. */
@@ -67,8 +87,8 @@ int case_task_grow(struct case_task *task, uint64_t bytes);
 int case_task_free(struct case_task *task);
 
 /* case_report_oom tells the scheduler that an allocation of `bytes` failed in
- * the call or phase `where`; the job's outcome becomes `oom` whatever its exit
- * status. */
+ * the call or phase `where` (its first 119 bytes are kept); the job's outcome
+ * becomes `oom` whatever its exit status. */
 void case_report_oom(uint64_t bytes, const char *where);
 
 /* case_report_fault tells the scheduler of a CUDA error that stays: `code` as

@@ -6,14 +6,14 @@
  * breaks a rule of this file costs its sender the connection.
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN,
- * TASK_GROW, TASK_FREE, OOM and FAULT; BYE last. Server to client: GRANT or
+ * TASK_SHAPE, TASK_GROW, TASK_FREE, OOM and FAULT; BYE last. Server to client: GRANT or
  * REFUSE, one for each TASK_BEGIN and TASK_GROW, in any order between tasks.
  *
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
- * its begin is refused; then it may be used again. TASK_GROW and TASK_FREE need
- * a live task that has no request outstanding. A refused grow leaves the task
- * as it was. The end of the connection frees all of its tasks.
+ * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW and
+ * TASK_FREE need a live task that has no request outstanding. TASK_SHAPE has no
+ * answer. A refused grow leaves the task as it was. The end of the connection frees all of its tasks.
  *
  * runner/probe/wire.go is the Go side; testdata/ holds one frame of each type
  * that both sides test against. A change of layout changes
@@ -31,7 +31,7 @@
 #error "frames are the structs' own bytes, which needs a little-endian machine"
 #endif
 
-#define CASE_WIRE_VERSION 1
+#define CASE_WIRE_VERSION 2
 
 enum case_wire_type {
 	CASE_WIRE_HELLO = 1,
@@ -42,13 +42,14 @@ enum case_wire_type {
 	CASE_WIRE_TASK_FREE = 6,
 	CASE_WIRE_OOM = 7,
 	CASE_WIRE_FAULT = 8,
-	CASE_WIRE_BYE = 9
+	CASE_WIRE_BYE = 9,
+	CASE_WIRE_TASK_SHAPE = 10
 };
 
 /* Why a request was refused. */
 enum case_wire_reason {
-	CASE_REASON_TOO_LARGE = 1,   /* fits no device, even with the node empty */
-	CASE_REASON_DEVICE_FULL = 2, /* a grow that the task's device cannot hold */
+	CASE_REASON_TOO_LARGE = 1,   /* fits no device that it may use, even empty */
+	CASE_REASON_DEVICE_FULL = 2, /* no room beside what nobody will give back */
 	CASE_REASON_TIMEOUT = 3,     /* waited as long as the scheduler allows */
 	CASE_REASON_STOPPING = 4,    /* the run is ending */
 	CASE_REASON_PROTOCOL = 5     /* task is 0: the server hangs up after this */
@@ -56,9 +57,9 @@ enum case_wire_reason {
 
 /* Sums of bytes stay below 2^63: the store keeps signed 64-bit integers. */
 #define CASE_WIRE_MAX_BYTES INT64_MAX
-#define CASE_WIRE_FLAGS 1u /* the flag bits of case.h that are defined */
+#define CASE_WIRE_FLAGS 3u /* the flag bits of case.h that are defined */
 #define CASE_WIRE_TEXT 120
-#define CASE_WIRE_WHERE 96
+#define CASE_WIRE_WHERE 120
 #define CASE_WIRE_TOKEN 16
 #define CASE_WIRE_MAX_FRAME 160
 
@@ -83,6 +84,8 @@ struct case_wire_task_begin {
 	uint64_t heap_bytes;
 	uint32_t threads_per_block;
 	uint32_t flags;
+	uint32_t blocks_per_sm; /* of the kernel that one SM holds; 0: unknown */
+	int32_t device;         /* ordinal, with CASE_FLAG_DEVICE; else 0 */
 };
 
 struct case_wire_grant {
@@ -107,6 +110,15 @@ struct case_wire_task_grow {
 	struct case_wire_header header;
 	uint64_t task;
 	uint64_t bytes; /* in addition to what the task holds */
+};
+
+/* The task's largest kernel so far, which corrects what TASK_BEGIN said. */
+struct case_wire_task_shape {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t blocks; /* below 2^63 */
+	uint32_t threads_per_block;
+	uint32_t blocks_per_sm;
 };
 
 struct case_wire_task_free {
@@ -134,14 +146,15 @@ struct case_wire_bye {
 
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 32, "HELLO");
-static_assert(sizeof(struct case_wire_task_begin) == 48, "TASK_BEGIN");
+static_assert(sizeof(struct case_wire_task_begin) == 56, "TASK_BEGIN");
 static_assert(sizeof(struct case_wire_grant) == 40, "GRANT");
 static_assert(sizeof(struct case_wire_refuse) == 160, "REFUSE");
 static_assert(sizeof(struct case_wire_task_grow) == 24, "TASK_GROW");
 static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
-static_assert(sizeof(struct case_wire_oom) == 112, "OOM");
-static_assert(sizeof(struct case_wire_fault) == 120, "FAULT");
+static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
+static_assert(sizeof(struct case_wire_fault) == 144, "FAULT");
 static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
+static_assert(sizeof(struct case_wire_task_shape) == 32, "TASK_SHAPE");
 static_assert(sizeof(struct case_wire_refuse) == CASE_WIRE_MAX_FRAME, "largest");
 
 static_assert(offsetof(struct case_wire_hello, pid) == 8, "pid");
@@ -152,6 +165,12 @@ static_assert(offsetof(struct case_wire_task_begin, blocks) == 24, "blocks");
 static_assert(offsetof(struct case_wire_task_begin, heap_bytes) == 32, "heap");
 static_assert(offsetof(struct case_wire_task_begin, threads_per_block) == 40, "threads");
 static_assert(offsetof(struct case_wire_task_begin, flags) == 44, "flags");
+static_assert(offsetof(struct case_wire_task_begin, blocks_per_sm) == 48, "blocks per SM");
+static_assert(offsetof(struct case_wire_task_begin, device) == 52, "device");
+static_assert(offsetof(struct case_wire_task_shape, task) == 8, "task");
+static_assert(offsetof(struct case_wire_task_shape, blocks) == 16, "blocks");
+static_assert(offsetof(struct case_wire_task_shape, threads_per_block) == 24, "threads");
+static_assert(offsetof(struct case_wire_task_shape, blocks_per_sm) == 28, "blocks per SM");
 static_assert(offsetof(struct case_wire_grant, task) == 8, "task");
 static_assert(offsetof(struct case_wire_grant, uuid) == 16, "uuid");
 static_assert(offsetof(struct case_wire_grant, ordinal) == 32, "ordinal");

@@ -89,7 +89,38 @@ func views() map[string]*Table {
 		"tasks":       TaskTable(live, tasks),
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),
+
+		"summary_traced": RunSummary(tracedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
+		"list_traced":    RunList([]results.Run{live, tracedRun()}),
+		"kernels":        KernelTable(tracedRun(), someKernels()),
+		"slowdown":       someSlowdown()[0],
+		"slowdown_jobs":  someSlowdown()[1],
 	}
+}
+
+func tracedRun() results.Run {
+	run := liveRun()
+	run.ID, run.Traced, run.Metrics.KernelUtilizationMean = 7, true, ptr(0.61)
+	run.Tracer = results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2049)), Copies: ptr(int64(12)), Lost: ptr(int64(5)),
+		Cut: ptr(int64(1)), Untraced: ptr(int64(1))}
+	return run
+}
+
+func someKernels() []results.Kernel {
+	short := results.Kernel{Job: 0, Name: "fill(float*, int)", Grid: "8,1,1", Block: "256,1,1", StartS: 1, EndS: 1.25, BusyS: 0.25,
+		Registers: 16, StaticSharedBytes: 1024, DynamicSharedBytes: 512}
+	long := short
+	long.Name, long.BusyS, long.Registers = "sum<float>(float const*)", 2, 40
+	return []results.Kernel{short, long, short, {Job: 1, Name: "all kernels (simulated)", StartS: 1, EndS: 5, BusyS: 3}}
+}
+
+func someSlowdown() []*Table {
+	baseline := tracedRun()
+	baseline.ID, baseline.Scheduler, baseline.Mix, baseline.Status = 2, "cg", "W1", results.Interrupted
+	return SlowdownTables(tracedRun(), baseline, results.Slowdown{Mean: ptr(0.0123), Jobs: []results.JobSlowdown{
+		{Job: 0, Name: "backprop", Command: "backprop 8388608", Pairs: 10, Unpaired: 1, Missing: 2, KernelS: 1.0123, BaselineS: 1, Slowdown: ptr(0.0123)},
+		{Job: 1, Name: "lud", Command: "lud", Why: "did not end ok"},
+	}})
 }
 
 func render(t *testing.T, table *Table, f Format, o Options) string {
@@ -129,6 +160,7 @@ func TestSimulatedNumbersSaySoInEveryFormat(t *testing.T) {
 		"summary": RunSummary(sim, nil, nil, "x"), "list": RunList([]results.Run{sim}),
 		"jobs": JobTable(sim, someJobs()), "tasks": TaskTable(sim, []results.Task{{}}),
 		"devices": DeviceTable(sim, someDevices("x", 1)), "events": EventTable(sim, []results.Event{{}}),
+		"kernels": KernelTable(sim, someKernels()),
 	} {
 		for _, f := range []Format{Text, Markdown} {
 			if first, _, _ := strings.Cut(render(t, table, f, Options{}), "\n"); !strings.Contains(first, "SIMULATED") {

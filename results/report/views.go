@@ -8,11 +8,15 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// about is "run 3: W7 under sa", marked where the numbers are modelled.
+// about is "run 3: W7 under sa", marked where the numbers are modelled or
+// include the tracer's cost.
 func about(what string, r results.Run) string {
 	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, r.Scheduler)
 	if r.Mode == results.Simulated {
 		return "SIMULATED " + title + " on " + r.Node
+	}
+	if r.Traced {
+		title += ", traced"
 	}
 	return title
 }
@@ -70,11 +74,24 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "sampler_cpu", Unit: Seconds, Place: DataOnly}, s.CPUS)
 	field(Column{Name: "sampler_errors", Place: DataOnly}, s.Errors)
 	field(Column{Name: "sampler_first_error", Place: DataOnly}, s.FirstError)
+	if r.Traced {
+		field(Column{Name: "tracer", Place: TextOnly}, tracerLine(r.Tracer))
+	}
+	field(Column{Name: "traced", Place: DataOnly}, r.Traced)
+	field(Column{Name: "tracer_processes", Place: DataOnly}, r.Tracer.Processes)
+	field(Column{Name: "tracer_kernels", Place: DataOnly}, r.Tracer.Kernels)
+	field(Column{Name: "tracer_copies", Place: DataOnly}, r.Tracer.Copies)
+	field(Column{Name: "tracer_lost_records", Place: DataOnly}, r.Tracer.Lost)
+	field(Column{Name: "tracer_cut_processes", Place: DataOnly}, r.Tracer.Cut)
+	field(Column{Name: "tracer_untraced_jobs", Place: DataOnly}, r.Tracer.Untraced)
 	field(Column{Name: "store"}, dbPath)
 	t.Add(values...)
 
 	if r.Mode == results.Simulated {
 		t.Notes = append(t.Notes, Note{Text: "SIMULATED: these figures come from a model of the node, not from devices."})
+	}
+	if r.Traced {
+		t.Notes = append(t.Notes, Note{Text: "traced: its times include the kernel tracer's cost and do not compare with those of runs without it."})
 	}
 	if r.Status == results.Interrupted {
 		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
@@ -162,8 +179,8 @@ func failures(jobs []results.Job, tails bool) []Note {
 func RunList(runs []results.Run) *Table {
 	t := &Table{Title: "runs", Columns: []Column{
 		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started"}, {Name: "mix"},
-		{Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode"},
-		{Name: "repetition", Heading: "rep"}, {Name: "status"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
+		{Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly},
+		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep"}, {Name: "status"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
 		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
 		{Name: "makespan", Unit: Seconds}, {Name: "throughput", Unit: JobsPerSecond},
@@ -171,17 +188,25 @@ func RunList(runs []results.Run) *Table {
 		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds},
 		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio},
 		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
+		{Name: "traced", Place: DataOnly},
 	}}
 	simulated := func(r results.Run) bool { return r.Mode == results.Simulated }
 	if slices.ContainsFunc(runs, simulated) {
 		t.Title = "runs (those of mode sim are SIMULATED)"
 	}
+	if slices.ContainsFunc(runs, func(r results.Run) bool { return r.Traced }) {
+		t.Notes = append(t.Notes, Note{Text: "The times of traced runs include the kernel tracer's cost: compare them with each other only."})
+	}
 	for _, r := range runs {
 		m := r.Metrics
 		ok, oom, crashed, others, cancelled := counts(r)
-		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Repetition, r.Status, r.Jobs,
+		mode := string(r.Mode)
+		if r.Traced {
+			mode += ", traced"
+		}
+		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
-			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak)
+			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced)
 	}
 	return t
 }

@@ -41,8 +41,8 @@ func words(section string) []string {
 func TestDocumentHasTheSchema(t *testing.T) {
 	s := openTemp(t)
 	tables, err := s.Tables(context.Background())
-	if err != nil || len(tables) != 7 {
-		t.Fatalf("%d tables (%v), want 7", len(tables), err)
+	if err != nil || len(tables) != 8 {
+		t.Fatalf("%d tables (%v), want 8", len(tables), err)
 	}
 	text := document(t)
 	for _, table := range tables {

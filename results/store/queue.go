@@ -198,7 +198,9 @@ var upserts = map[string]string{
 	devices.table:  upsertSQL(devices),
 	jobs.table:     upsertSQL(jobs),
 	tasks.table:    upsertSQL(tasks),
-	kernels.table:  upsertSQL(kernels),
+	shapes.table:   upsertSQL(shapes),
+	launches.table: upsertSQL(launches),
+	copies.table:   upsertSQL(copies),
 	segments.table: upsertSQL(segments),
 	events.table:   upsertSQL(events),
 }

@@ -116,6 +116,17 @@ func (s *Store) Kernels(ctx context.Context, run int64) ([]results.Kernel, error
 	return out, err
 }
 
+// Copies returns a traced run's copies by job, in the order of their arrival at
+// the Writer.
+func (s *Store) Copies(ctx context.Context, run int64) ([]results.Copy, error) {
+	found, err := list(ctx, s, copies, run)
+	out := make([]results.Copy, len(found))
+	for i := range found {
+		out[i] = found[i].Copy
+	}
+	return out, err
+}
+
 // Events returns a run's events in the order of their arrival at the Writer.
 func (s *Store) Events(ctx context.Context, run int64) ([]results.Event, error) {
 	found, err := list(ctx, s, events, run)

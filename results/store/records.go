@@ -32,9 +32,11 @@ var runs = layout[results.Run]{
 		"sampler_cpu_s", "sampler_errors", "sampler_first_error",
 		"version", "revision", "configuration", "host", "pid", "kernel", "cpu", "cores", "memory_bytes",
 		"driver", "cuda", "binaries",
+		"traced", "tracer_processes", "tracer_kernels", "tracer_copies", "tracer_lost_records",
+		"tracer_cut_processes", "tracer_untraced_jobs",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
-		m, s, p := &r.Metrics, &r.Sampler, &r.Provenance
+		m, s, p, x := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer
 		counts := r.Status != results.Running
 		return nil, []any{
 			&r.Mix, &r.MixSource, &r.Scheduler, &r.Parameters, &r.Node, &r.Mode, &r.Suite, &r.Repetition,
@@ -46,6 +48,7 @@ var runs = layout[results.Run]{
 			&s.PeriodS, &s.Samples, &s.MissedDeadlines, &s.LongestGapS, &s.CPUS, &s.Errors, &s.FirstError,
 			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
 			&p.Driver, &p.CUDA, &p.Binaries,
+			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
 		}
 	},
 }
@@ -90,11 +93,13 @@ var tasks = layout[results.Task]{
 	columns: []string{
 		"bytes", "heap_bytes", "grown_bytes", "blocks", "threads_per_block", "device_index",
 		"submit_s", "grant_s", "release_s", "refusal", "passed",
+		"blocks_per_sm", "managed", "pinned_device_index",
 	},
 	fields: func(t *results.Task) (keys, values []any) {
 		return []any{&t.Job, &t.Seq}, []any{
 			&t.Bytes, &t.HeapBytes, &t.GrownBytes, &t.Blocks, &t.ThreadsPerBlock, &t.Device,
 			&t.SubmitS, &t.GrantS, &t.ReleaseS, &t.Refusal, &t.Passed,
+			&t.BlocksPerSM, &t.Managed, &t.PinnedDevice,
 		}
 	},
 }
@@ -104,16 +109,69 @@ var tasks = layout[results.Task]{
 type launch struct {
 	results.Kernel
 	ordinal int
+	shape   int
 }
 
-var kernels = layout[launch]{
-	table:   "kernel",
+// shape is what many launches of a run have in common, stored once.
+type shape struct {
+	results.Kernel // of it the fields below
+	id             int
+}
+
+var shapes = layout[shape]{
+	table:   "_kernel_shape",
+	keys:    []string{"shape_id"},
+	columns: []string{"name", "grid", "block", "registers", "static_shared_bytes", "dynamic_shared_bytes"},
+	fields: func(k *shape) (keys, values []any) {
+		one := k.Grid != ""
+		return []any{&k.id}, []any{&k.Name, &k.Grid, &k.Block,
+			count{&k.Registers, one}, count{&k.StaticSharedBytes, one}, count{&k.DynamicSharedBytes, one}}
+	},
+}
+
+var launches = layout[launch]{
+	table:   "_launch",
 	keys:    []string{"job_index", "ordinal"},
-	columns: []string{"task_seq", "device_index", "name", "grid", "block", "start_s", "end_s", "busy_s"},
+	columns: []string{"shape_id", "task_seq", "device_index", "start_s", "end_s", "busy_s", "pid", "stream"},
+	fields: func(k *launch) (keys, values []any) {
+		one := k.Grid != ""
+		var busy any = &k.BusyS
+		if k.BusyS == k.EndS-k.StartS {
+			busy = nil // the view computes it
+		}
+		return []any{&k.Job, &k.ordinal}, []any{
+			&k.shape, &k.Task, &k.Device, &k.StartS, &k.EndS, busy, count{&k.PID, one}, count{&k.Stream, one},
+		}
+	},
+}
+
+// kernels reads the view that joins the two.
+var kernels = layout[launch]{
+	table: "kernel",
+	keys:  []string{"job_index", "ordinal"},
+	columns: []string{"task_seq", "device_index", "name", "grid", "block", "start_s", "end_s", "busy_s",
+		"registers", "static_shared_bytes", "dynamic_shared_bytes", "pid", "stream"},
 	fields: func(k *launch) (keys, values []any) {
 		return []any{&k.Job, &k.ordinal}, []any{
 			&k.Task, &k.Device, &k.Name, &k.Grid, &k.Block, &k.StartS, &k.EndS, &k.BusyS,
+			count{n: &k.Registers}, count{n: &k.StaticSharedBytes}, count{n: &k.DynamicSharedBytes},
+			count{n: &k.PID}, count{n: &k.Stream},
 		}
+	},
+}
+
+// transfer is a copy with its place among its job's.
+type transfer struct {
+	results.Copy
+	ordinal int
+}
+
+var copies = layout[transfer]{
+	table:   "copy",
+	keys:    []string{"job_index", "ordinal"},
+	columns: []string{"device_index", "kind", "bytes", "start_s", "end_s", "pid", "stream"},
+	fields: func(c *transfer) (keys, values []any) {
+		return []any{&c.Job, &c.ordinal}, []any{&c.Device, &c.Kind, &c.Bytes, &c.StartS, &c.EndS, &c.PID, &c.Stream}
 	},
 }
 

@@ -107,7 +107,8 @@ func (s *Store) Writer(run int64) *Writer {
 	if w := s.writers[run]; w != nil {
 		return w
 	}
-	w := &Writer{store: s, run: run, failed: make(chan struct{}), launches: map[int]int{}}
+	w := &Writer{store: s, run: run, failed: make(chan struct{}),
+		shapes: map[results.Kernel]int{}, launches: map[int]int{}, copies: map[int]int{}}
 	if s.writers != nil {
 		s.writers[run] = w
 	}

@@ -41,6 +41,9 @@ func fullRun() (results.Run, []results.Device) {
 			AttemptedJobsPerS: ptr(0.3), TurnaroundMeanS: ptr(9.5), TurnaroundP95S: ptr(10.0),
 			WaitMeanS: ptr(0.5), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), KernelUtilizationMean: ptr(0.3),
 		},
+		Traced: true,
+		Tracer: results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2)), Copies: ptr(int64(2)), Lost: ptr(int64(5)),
+			Cut: ptr(int64(1)), Untraced: ptr(int64(0))},
 		Sampler: results.Sampler{
 			PeriodS: ptr(0.001), Samples: ptr(int64(10000)), MissedDeadlines: ptr(int64(3)),
 			LongestGapS: ptr(0.004), CPUS: ptr(0.09), Errors: ptr(int64(1)), FirstError: ptr("GPU is lost"),
@@ -68,6 +71,7 @@ type rows struct {
 	Jobs     []results.Job
 	Tasks    []results.Task
 	Kernels  []results.Kernel
+	Copies   []results.Copy
 	Segments []results.Segment
 	Events   []results.Event
 }
@@ -85,12 +89,16 @@ func fullRows(found []results.Device) rows {
 		},
 		Tasks: []results.Task{
 			{Job: 0, Seq: 0, Bytes: 5 << 30, HeapBytes: 8 << 20, GrownBytes: 1, Blocks: 1 << 40, ThreadsPerBlock: 256,
-				Device: ptr(1), SubmitS: 0.25, GrantS: ptr(0.5), ReleaseS: ptr(9.0), Passed: 2},
-			{Job: 1, Seq: 0, SubmitS: 1, Refusal: ptr("too large")},
+				BlocksPerSM: ptr(uint32(8)), Managed: ptr(true), PinnedDevice: ptr(1), Device: ptr(1), SubmitS: 0.25, GrantS: ptr(0.5), ReleaseS: ptr(9.0), Passed: 2},
+			{Job: 1, Seq: 0, SubmitS: 1, Managed: ptr(false), PinnedDevice: ptr(7), Refusal: ptr("too large")},
 		},
 		Kernels: []results.Kernel{
-			{Job: 0, Task: 0, Device: 1, Name: "k", Grid: "1,1,1", Block: "256,1,1", StartS: 1, EndS: 2, BusyS: 1},
-			{Job: 0, Task: 0, Device: 1, Name: "k", Grid: "1,1,1", Block: "256,1,1", StartS: 1, EndS: 2, BusyS: 1},
+			oneLaunch(), oneLaunch(), // two launches that are alike in every field
+			{Job: 0, Task: ptr(0), Device: 1, Name: "all kernels (simulated)", StartS: 1, EndS: 9, BusyS: 4},
+		},
+		Copies: []results.Copy{
+			{Job: 0, PID: 77, Device: 1, Kind: "htod", Bytes: 5 << 30, Stream: 7, StartS: 0.5, EndS: 1},
+			{Job: 0, PID: 77, Device: 1, Kind: "htod", Bytes: 5 << 30, Stream: 7, StartS: 0.5, EndS: 1},
 		},
 		Segments: []results.Segment{
 			{Device: 0, Series: results.SeriesGPU, FirstS: -0.001, LastS: 4, Samples: 4000, Value: ptr(0.5)},
@@ -101,6 +109,11 @@ func fullRows(found []results.Device) rows {
 			{AtS: 9, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
 		},
 	}
+}
+
+func oneLaunch() results.Kernel {
+	return results.Kernel{Job: 0, Device: 1, Name: "k(int)", Grid: "1,1,1", Block: "256,1,1", Registers: 32,
+		StaticSharedBytes: 4096, DynamicSharedBytes: 1024, PID: 77, Stream: 7, StartS: 1, EndS: 2, BusyS: 1}
 }
 
 // record writes a whole run and returns its id.
@@ -122,6 +135,9 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 	for _, k := range r.Kernels {
 		w.Kernel(k)
 	}
+	for _, c := range r.Copies {
+		w.Copy(c)
+	}
 	for _, x := range r.Segments {
 		w.Segment(results.Segment{Device: x.Device, Series: x.Series, FirstS: x.FirstS, LastS: x.FirstS, Samples: 1})
 		w.Segment(x)
@@ -138,7 +154,7 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	t.Helper()
 	ctx := context.Background()
-	var errs [7]error
+	var errs [8]error
 	var run results.Run
 	var r rows
 	run, errs[0] = s.Run(ctx, id)
@@ -148,6 +164,7 @@ func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	r.Kernels, errs[4] = s.Kernels(ctx, id)
 	r.Segments, errs[5] = s.Segments(ctx, id)
 	r.Events, errs[6] = s.Events(ctx, id)
+	r.Copies, errs[7] = s.Copies(ctx, id)
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)

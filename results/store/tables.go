@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Table is a table of the schema as it is in the file.
+// Table is a table, or a view that stands for one, of the schema as it is in
+// the file.
 type Table struct {
 	Name    string
 	Columns []Column
@@ -20,12 +21,13 @@ type Column struct {
 	Type string
 }
 
-// Tables lists the store's tables by name, without SQLite's own and the
-// migrations' bookkeeping.
+// Tables lists the store's tables by name, without SQLite's own, the migrations'
+// bookkeeping, and those behind views, whose names begin with an underscore.
 func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 	const query = `SELECT t.name, c.name, c.type, c.pk
 		FROM sqlite_schema t, pragma_table_xinfo(t.name) c
-		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> ?
+		WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name NOT LIKE '\_%' ESCAPE '\'
+			AND t.name <> ?
 		ORDER BY t.name, c.cid`
 	type column struct {
 		table string
@@ -49,8 +51,16 @@ func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 			t.keys = append(t.keys, c.Name)
 		}
 	}
+	for i := range tables {
+		if t := &tables[i]; len(t.keys) == 0 {
+			t.keys = viewKeys[t.Name]
+		}
+	}
 	return tables, nil
 }
+
+// viewKeys are the keys of views, which SQLite does not know.
+var viewKeys = map[string][]string{kernels.table: append([]string{"run_id"}, kernels.keys...)}
 
 // Rows calls each with every row of the table that belongs to a selected run,
 // in the order of the keys: cells are int64, float64, string or nil, in the

@@ -12,7 +12,7 @@ import (
 // Writer takes the rows of one run as they happen. Its record methods only
 // queue: they return at once, whatever the disk does, unless a million rows
 // are waiting already. Rows are written in the order of the calls, with one
-// row per natural key, the last one winning, except that each Kernel and each
+// row per natural key, the last one winning, except that each Kernel, Copy and
 // Event is a row of its own. A caller must not change what a record points to.
 //
 // A row whose job or device has no row yet is an error. The first error
@@ -30,7 +30,9 @@ type Writer struct {
 
 	// order keeps a record's place in the queue in step with its number.
 	order    sync.Mutex
-	launches map[int]int // kernels so far, by job
+	shapes   map[results.Kernel]int // by the fields that a shape has
+	launches map[int]int            // kernels so far, by job
+	copies   map[int]int
 	events   int
 }
 
@@ -53,8 +55,24 @@ func (w *Writer) Segment(s results.Segment) { w.put(row(segments, w.run, s)) }
 func (w *Writer) Kernel(k results.Kernel) {
 	w.order.Lock()
 	defer w.order.Unlock()
-	w.put(row(kernels, w.run, launch{Kernel: k, ordinal: w.launches[k.Job]}))
+	common := results.Kernel{Name: k.Name, Grid: k.Grid, Block: k.Block, Registers: k.Registers,
+		StaticSharedBytes: k.StaticSharedBytes, DynamicSharedBytes: k.DynamicSharedBytes}
+	id, known := w.shapes[common]
+	if !known {
+		id = len(w.shapes)
+		w.shapes[common] = id
+		w.put(row(shapes, w.run, shape{Kernel: common, id: id}))
+	}
+	w.put(row(launches, w.run, launch{Kernel: k, ordinal: w.launches[k.Job], shape: id}))
 	w.launches[k.Job]++
+}
+
+// Copy appends a copy.
+func (w *Writer) Copy(c results.Copy) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.put(row(copies, w.run, transfer{Copy: c, ordinal: w.copies[c.Job]}))
+	w.copies[c.Job]++
 }
 
 // Event appends an event.

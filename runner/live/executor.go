@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/schedulers"
@@ -29,12 +30,18 @@ type Config struct {
 	Builtin  bool       // the jobs are the builtin suite's: exit status 4 is a failed check
 	Dir      string     // the run's directory, for output files and the probe's socket
 	Env      []string   // added to the parent's environment, such as the MPS server's
+	Preload  string     // libcase.so, absolute, for every job; "" = none
+	Tracer   string     // libcasetrace.so, absolute, for every job; "" = no tracing
+	Traces   Traces     // takes what the tracer recorded; nil without Tracer
 	Grace    time.Duration
 	// Terminate, where not nil, asks the MPS server to end a process's work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pid int) error
-	Warn      func(format string, args ...any)
-	Start     time.Time // time zero of the batch; it must carry a monotonic reading
+	// Heal, where not nil, waits until the MPS server is healthy or ctx ends, and
+	// says once what is wrong with it before that.
+	Heal  func(ctx context.Context, broken func(error)) error
+	Warn  func(format string, args ...any)
+	Start time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
 // Executor runs real processes. It implements runner.Executor and
@@ -49,7 +56,9 @@ type Executor struct {
 
 	cancelled atomic.Bool // every job is being stopped: there is no neighbour to spare
 
-	bound []int // device of each job as the batch bound it; under the batch's lock
+	traced results.Tracer // totals of the traces read so far; under mu
+
+	bound []int // device of each job as the batch bound it; settled before the job starts
 
 	mu      sync.Mutex
 	procs   []*process
@@ -147,6 +156,7 @@ func (x *Executor) Start(job, device int) {
 			defer x.clean.Done()
 			x.batch.JobStarted(job, p.started)
 			x.await(job, p)
+			x.readTraces(job)
 		}()
 	})
 }
@@ -182,12 +192,38 @@ func (x *Executor) Stop(job int) {
 	})
 }
 
+// healLimit bounds how long jobs wait for a broken MPS server. It recovers when
+// the clients that the fault took down are gone, and those of programs that do
+// not check for errors first go on with their work on the host.
+const healLimit = time.Minute
+
+// Heal implements runner.Executor.
+func (x *Executor) Heal() {
+	x.clean.Go(func() {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), healLimit, fmt.Errorf("not within %v", healLimit))
+		defer cancel()
+		x.clean.Go(func() {
+			select {
+			case <-x.batch.Done(): // nobody waits
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		var err error
+		if x.config.Heal != nil {
+			err = x.config.Heal(ctx, func(why error) { x.batch.ServerBroken(why, x.now()) })
+		}
+		x.batch.Healed(err, x.now())
+	})
+}
+
 // await waits for the job's process and its children, and for the server to
 // have read everything they said: an out-of-memory report counts even when the
 // exit is seen first.
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
 	x.guard.forget(p.pid)
+	x.server.Settle()
 	x.mu.Lock()
 	for x.hasClient(job) {
 		x.changed.Wait()

@@ -90,6 +90,9 @@ type rig struct {
 	jobs  []mixes.Job
 	dir   string
 	limit time.Duration
+
+	preload string
+	heal    func(context.Context, func(error)) error
 }
 
 func newRig(t *testing.T, sched string) *rig {
@@ -118,7 +121,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
 		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Builtin: true, Warn: r.t.Logf, Start: time.Now()})
+		Preload: r.preload, Builtin: true, Heal: r.heal, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -185,6 +188,21 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A report counts although its process is gone before its connection was
+// accepted, and although it never had a task.
+func TestLastWordsWithoutATask(t *testing.T) {
+	r := newRig(t, "sa")
+	for range 20 {
+		r.job("oom:5", "exit:0").job("fault:700", "exit:0")
+	}
+	jobs, _ := r.mustRun()
+	for i, o := range outcomes(jobs) {
+		if want := []results.Outcome{results.OOM, results.Fault}[i%2]; o != want {
+			t.Errorf("job %d: %s, want %s", i, o, want)
+		}
+	}
+}
+
 func TestDeviceSeenByJobs(t *testing.T) {
 	r := newRig(t, "case-alg3").job("begin:12000000000", "device", "sleep:100").job("begin:12000000000", "device", "sleep:100")
 	r.mustRun()
@@ -197,6 +215,29 @@ func TestDeviceSeenByJobs(t *testing.T) {
 	r.mustRun()
 	if got, want := r.output(1), "device 0 of GPU-one\n"; got != want {
 		t.Errorf("the second job under sa saw %q, want %q", got, want)
+	}
+}
+
+func TestPinsAndShapes(t *testing.T) {
+	pinned := []string{"pin:1", "begin:1000", "device", "shape:5000", "shape:7", "free"}
+	r := newRig(t, "case-alg3").job(pinned...).job("pin:2", "begin:1000")
+	jobs, rec := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.Refused}) {
+		t.Fatalf("outcomes %v: %+v", got, jobs)
+	}
+	if got := r.output(0); got != "device 1 of GPU-zero,GPU-one\n" {
+		t.Errorf("the pinned job saw %q", got)
+	}
+	if got := rec.tasks[[2]int{0, 0}]; *got.PinnedDevice != 1 || *got.Device != 1 || got.Blocks != 5000 || *got.BlocksPerSM != 8 {
+		t.Errorf("task of the pinned job: %+v, want device 1 and 5000 blocks, 8 to an SM", got)
+	}
+	if !strings.Contains(jobs[1].Detail, "device 2, but the node has devices 0 to 1") {
+		t.Errorf("detail of the job that wants device 2: %q", jobs[1].Detail)
+	}
+	// A process that the run bound numbers its own device 0.
+	r = newRig(t, "sa").job("begin:1", "sleep:100").job("pin:0", "begin:1000", "device")
+	if jobs, _ := r.mustRun(); *jobs[1].Device != 1 || r.output(1) != "device 0 of GPU-one\n" {
+		t.Errorf("the bound job is on device %d and saw %q", *jobs[1].Device, r.output(1))
 	}
 }
 
@@ -344,6 +385,35 @@ func TestCollateral(t *testing.T) {
 	jobs, _ := r.mustRun()
 	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Fault, results.Collateral}) {
 		t.Errorf("outcomes %v", got)
+	}
+}
+
+// A job that would come to a broken MPS server waits until it is well.
+func TestJobsWaitForTheServer(t *testing.T) {
+	r := newRig(t, "schedgpu").job("begin:12000000000", "fault:700", "exit:1").job("begin:12000000000", "fault:46", "exit:1")
+	r.mps = true
+	const pause = 300 * time.Millisecond
+	r.heal = func(ctx context.Context, broken func(error)) error {
+		broken(errors.New("it is in state FAULT"))
+		time.Sleep(pause)
+		return nil
+	}
+	jobs, rec := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Fault, results.Fault}) {
+		t.Errorf("outcomes %v, want two faults: the server was well in between", got)
+	}
+	at := map[string]float64{}
+	for _, e := range rec.events {
+		if _, seen := at[e.Kind]; !seen {
+			at[e.Kind] = e.AtS
+		}
+	}
+	if at["mps-recovered"]-at["mps-broken"] < pause.Seconds() {
+		t.Errorf("events %v, want the server broken for %v", at, pause)
+	}
+	last := max(*rec.tasks[[2]int{0, 0}].GrantS, *rec.tasks[[2]int{1, 0}].GrantS)
+	if last < at["mps-recovered"] {
+		t.Errorf("the second task was granted at %.3f, before the server was well: %v", last, at)
 	}
 }
 

@@ -191,6 +191,14 @@ func (s *Session) Terminate() func(pid int) error {
 	}
 }
 
+// Heal returns what waits until the MPS server is healthy, or nil without MPS.
+func (s *Session) Heal() func(ctx context.Context, broken func(error)) error {
+	if s.daemon == nil {
+		return nil
+	}
+	return s.daemon.AwaitHealthy
+}
+
 var series = map[nvml.Kind]results.Series{
 	nvml.GPUUtilization:         results.SeriesGPU,
 	nvml.MemoryUtilization:      results.SeriesMemoryActivity,

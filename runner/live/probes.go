@@ -24,12 +24,31 @@ func (x *Executor) of(c *probe.Client) *client {
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
 	x.batch.TaskBegin(k.job, runner.TaskRequest{Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
-		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock}, x.now(), func(id schedulers.TaskID) {
+		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
+		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r)}, x.now(), func(id schedulers.TaskID) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		k.tasks[task] = id
 		x.waiting[id] = asked{c, task}
 	})
+}
+
+// pinned is the device that the request must have. A process that the run bound
+// to a device numbers that one 0 and has no other.
+func (x *Executor) pinned(job int, r probe.Request) *int {
+	if r.Flags&probe.FlagDevice == 0 || x.bound[job] != runner.Unbound {
+		return nil
+	}
+	return new(int(r.Device))
+}
+
+// Shape implements probe.Handler.
+func (x *Executor) Shape(c *probe.Client, task uint64, s probe.Shape) {
+	k := x.of(c)
+	x.mu.Lock()
+	id := k.tasks[task]
+	x.mu.Unlock()
+	x.batch.TaskShape(id, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM, x.now())
 }
 
 // Grow implements probe.Handler.

@@ -43,6 +43,9 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	}
 	defer stderr.Close()
 
+	if err := x.makeTraceDir(job); err != nil {
+		return nil, err
+	}
 	cmd := exec.Command(x.config.Programs[job], spec.Args...)
 	cmd.Dir = x.config.Dirs[job]
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -58,14 +61,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		defer in.Close()
 		cmd.Stdin = in
 	}
-	visible := strings.Join(x.config.UUIDs, ",")
-	if device != runner.Unbound {
-		visible = x.config.UUIDs[device]
-	}
-	cmd.Env = append(os.Environ(), x.config.Env...)
-	cmd.Env = append(cmd.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
-		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+x.server.Register(job), "CASE_REQUIRED=1")
-	cmd.Env = append(cmd.Env, spec.Env...)
+	cmd.Env = x.environment(job, device)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {

@@ -169,6 +169,8 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 		s.clients[0] = "1" // the server no longer knows the one it listed
 	case "fake_fault":
 		s.status = "FAULT"
+	case "fake_recover":
+		s.status = "ACTIVE"
 	case "fake_env":
 		for _, kv := range os.Environ() {
 			fmt.Fprintln(w, kv)

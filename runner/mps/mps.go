@@ -246,6 +246,45 @@ func (d *Daemon) Health(ctx context.Context) error {
 	return nil
 }
 
+// settleTime is how long after a client's death its server may still look well:
+// it was in state FAULT 0.15 s after a kill -9 in mid-kernel, and at once after
+// a fault (H200, driver 580).
+const settleTime = 250 * time.Millisecond
+
+// healthInterval is the time between two looks at a server that is not well.
+const healthInterval = 100 * time.Millisecond
+
+// AwaitHealthy returns nil when the servers take new clients, which after a
+// client's fault is when all that it took down are gone. When they do not, it
+// says why once through broken, and looks again until ctx ends.
+func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
+	var ill error
+	for wait := settleTime; ; wait = healthInterval {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-d.proc.done:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		err := d.Health(ctx)
+		select {
+		case <-d.proc.done: // it will not come back
+			return fmt.Errorf("wait for MPS: %w", d.died("the control daemon", d.proc.err))
+		default:
+		}
+		switch {
+		case ctx.Err() != nil:
+			return errors.Join(fmt.Errorf("wait for MPS: %w", context.Cause(ctx)), ill)
+		case err == nil:
+			return nil
+		case ill == nil:
+			broken(err)
+		}
+		ill = err
+	}
+}
+
 func (d *Daemon) died(who string, cause error) error {
 	err := fmt.Errorf("%w: %s", ErrDied, who)
 	if cause != nil {

@@ -397,3 +397,35 @@ func mustBeEmpty(t *testing.T, dir string) {
 		t.Errorf("%s holds %v, %v; want nothing", dir, left, err)
 	}
 }
+
+func TestAwaitHealthy(t *testing.T) {
+	d := startFake(t, Config{}, "")
+	unexpected := func(err error) { t.Errorf("a healthy server is called broken: %v", err) }
+	if err := d.AwaitHealthy(background, unexpected); err != nil {
+		t.Error(err)
+	}
+	steer(t, d, "fake_connect 4001")
+	steer(t, d, "fake_fault")
+	ctx, cancel := context.WithTimeoutCause(background, settleTime+3*healthInterval, errors.New("too long"))
+	defer cancel()
+	said := 0
+	err := d.AwaitHealthy(ctx, func(why error) {
+		said++
+		if !strings.Contains(why.Error(), "FAULT") {
+			t.Errorf("why it is broken: %v", why)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "too long") || !strings.Contains(err.Error(), "FAULT") || said != 1 {
+		t.Errorf("said %d times and returned %v, want once, the cause and the state", said, err)
+	}
+	if err := d.AwaitHealthy(background, func(error) { steer(t, d, "fake_recover") }); err != nil {
+		t.Errorf("after the recovery: %v", err)
+	}
+	if _, err := d.command(background, "fake_die"); err != nil {
+		t.Logf("the command that kills: %v", err)
+	}
+	<-d.Done()
+	if err := d.AwaitHealthy(background, unexpected); !errors.Is(err, ErrDied) {
+		t.Errorf("without the daemon: %v, want ErrDied at once", err)
+	}
+}

@@ -19,6 +19,7 @@ func (g granter) answer(c *Client, task uint64) {
 }
 
 func (g granter) Begin(c *Client, task uint64, _ Request) { g.answer(c, task) }
+func (granter) Shape(*Client, uint64, Shape)              {}
 func (g granter) Grow(c *Client, task uint64, _ uint64)   { g.answer(c, task) }
 func (granter) Free(*Client, uint64)                      {}
 func (g granter) OOM(*Client, uint64, string)             { g.tb.Error("unexpected OOM") }

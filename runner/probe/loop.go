@@ -25,6 +25,10 @@ func (s *Server) openPoll() error {
 		_ = unix.Close(fd)
 		return err
 	}
+	if err := s.openWake(); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
 	return nil
 }
 
@@ -52,6 +56,10 @@ func (s *Server) serve() {
 			}
 		}
 		for _, event := range s.events[:max(n, 0)] {
+			if event.Fd == int32(s.wake) {
+				s.settle(in[:])
+				continue
+			}
 			if event.Fd != int32(s.fd) {
 				if c := s.clients[event.Fd]; c != nil {
 					c.step(in[:])
@@ -60,6 +68,7 @@ func (s *Server) serve() {
 			}
 			if s.isClosed() {
 				s.hangUpAll()
+				s.settle(in[:])
 				return
 			}
 			if err := s.accept(); err != nil {

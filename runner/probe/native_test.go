@@ -129,9 +129,11 @@ func TestLibraryTaskLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.hear("b 1 -1 0")
-	d.say("oom 42 cudaMalloc of layer 3")
+	where := "cudaMalloc on device 2: 1.0 GiB free, 15.0 GiB in use by this process "
+	where += strings.Repeat("x", whereSize-1-len(where)) // all that the frame holds
+	d.say("oom 42 %s", where)
 	d.hear("reported")
-	if e := r.next(t, "oom"); e.bytes != 42 || e.where != "cudaMalloc of layer 3" {
+	if e := r.next(t, "oom"); e.bytes != 42 || e.where != where {
 		t.Errorf("oom %v", e)
 	}
 	d.say("fault 700 cudaMemcpy")
@@ -139,9 +141,21 @@ func TestLibraryTaskLife(t *testing.T) {
 	if e := r.next(t, "fault"); e.code != 700 || e.where != "cudaMemcpy" || e.at.Before(before) || e.at.After(time.Now()) {
 		t.Errorf("fault %v code %d at %v", e, e.code, e.at)
 	}
+	d.say("shape a 4096")
+	d.hear("a 0")
+	if e := r.next(t, "shape"); e.shape != (Shape{Blocks: 4096, ThreadsPerBlock: 256, BlocksPerSM: 8}) {
+		t.Errorf("shape %v %+v", e, e.shape)
+	}
 	d.say("free a")
 	d.hear("a 0")
 	r.next(t, "free")
+	d.say("pin c 2")
+	e = r.next(t, "begin")
+	if want := (Request{Bytes: 1, Blocks: 64, ThreadsPerBlock: 16, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}); e.r != want {
+		t.Errorf("pinned begin %+v, want %+v", e.r, want)
+	}
+	mustGrant(t, e)
+	d.hear("c 0 3 171")
 	stderr := d.finish()
 	if e := r.next(t, "closed"); e.c.Err() != nil || !e.c.SaidBye() {
 		t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())

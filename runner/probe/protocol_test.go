@@ -27,6 +27,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		c.expect(kindGrant)
 	}
 	pending := func(c *raw, _ *testing.T) { c.send(beginOf(1, 1)); r.next(c.t, "begin") }
+	growing := func(c *raw, t *testing.T) { live(c, t); c.send(frame(&growFrame{1, 1})); r.next(t, "grow") }
 	fresh := func(*raw, *testing.T) {}
 
 	for _, test := range []struct {
@@ -37,30 +38,30 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		{"before HELLO", "before HELLO", nil, beginOf(1, 1)},
 		{"unknown token", "token", nil, frame(&helloFrame{token: [16]byte{1}})},
 		{"garbage first", "truncated", nil, []byte("hi")},
-		{"wrong version", "version 2", nil, edit(t, kindHello, func(b []byte) { b[2] = 2 })},
+		{"wrong version", "version 1", nil, edit(t, kindHello, func(b []byte) { b[2] = 1 })},
 		{"empty", "empty", fresh, nil},
-		{"truncated", "TASK_BEGIN of 47 bytes", fresh, beginOf(1, 1)[:47]},
-		{"padded", "TASK_BEGIN of 49 bytes", fresh, append(beginOf(1, 1), 0)},
+		{"truncated", "TASK_BEGIN of 55 bytes", fresh, beginOf(1, 1)[:55]},
+		{"padded", "TASK_BEGIN of 57 bytes", fresh, append(beginOf(1, 1), 0)},
 		{"oversized", "oversized frame of 70000", fresh, make([]byte, 70000)},
 		{"wrong size field", "claims", fresh, edit(t, kindBegin, func(b []byte) { b[4]++ })},
 		{"unknown type", "unknown frame type 99", fresh, edit(t, kindBye, func(b []byte) { b[0] = 99 })},
 		{"type 0", "unknown", fresh, edit(t, kindBye, func(b []byte) { b[0] = 0 })},
-		{"later version", "version 257", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
+		{"later version", "version 258", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
 		{"second HELLO", "HELLO", fresh, fixture(t, kindHello)},
 		{"server's frame", "GRANT", fresh, fixture(t, kindGrant)},
 		{"task 0", "task id 0", fresh, beginOf(0, 1)},
 		{"2^63 bytes", "2^63", fresh, beginOf(1, 1<<63)},
 		{"free of unknown", "not live", fresh, frame(&freeWire{freeFrame{1}})},
 		{"grow of unknown", "not live", fresh, frame(&growFrame{1, 1})},
+		{"shape of unknown", "not live", fresh, frame(&shapeFrame{1, Shape{Blocks: 1}})},
+		{"shape of waiting", "outstanding", pending, frame(&shapeFrame{1, Shape{Blocks: 1}})},
+		{"device -1", "device -1", fresh, frame(&beginFrame{1, Request{Flags: FlagDevice, Device: -1}})},
 		{"begin of waiting", "is live", pending, beginOf(1, 1)},
 		{"begin of held", "is live", live, beginOf(1, 1)},
 		{"free of waiting", "outstanding", pending, frame(&freeWire{freeFrame{1}})},
 		{"grow of waiting", "outstanding", pending, frame(&growFrame{1, 1})},
-		{"free while growing", "outstanding", func(c *raw, t *testing.T) {
-			live(c, t)
-			c.send(frame(&growFrame{1, 1}))
-			r.next(t, "grow")
-		}, frame(&freeWire{freeFrame{1}})},
+		{"free while growing", "outstanding", growing, frame(&freeWire{freeFrame{1}})},
+		{"shape while growing", "outstanding", growing, frame(&shapeFrame{1, Shape{Blocks: 1}})},
 		{"after BYE", "after BYE", func(c *raw, _ *testing.T) { c.send(bye) }, beginOf(1, 1)},
 	} {
 		t.Run(test.name, func(t *testing.T) {

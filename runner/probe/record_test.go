@@ -10,11 +10,12 @@ import (
 
 // event is one call of the handler.
 type event struct {
-	kind  string // "begin", "grow", "free", "oom", "fault", "closed"
+	kind  string // "begin", "grow", "shape", "free", "oom", "fault", "closed"
 	c     *Client
 	task  uint64
 	bytes uint64
 	r     Request
+	shape Shape
 	code  int32
 	where string
 	at    time.Time
@@ -32,6 +33,9 @@ func (r recorder) Begin(c *Client, task uint64, q Request) {
 }
 func (r recorder) Grow(c *Client, task, bytes uint64) {
 	r.events <- event{kind: "grow", c: c, task: task, bytes: bytes}
+}
+func (r recorder) Shape(c *Client, task uint64, s Shape) {
+	r.events <- event{kind: "shape", c: c, task: task, shape: s}
 }
 func (r recorder) Free(c *Client, task uint64) { r.events <- event{kind: "free", c: c, task: task} }
 func (r recorder) OOM(c *Client, bytes uint64, where string) {

@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -118,6 +117,15 @@ func (c *Client) dispatch(k kind, b []byte) error {
 			return err
 		}
 		h.Grow(c, f.task, f.bytes)
+	case kindShape:
+		var f shapeFrame
+		if err := f.decode(b); err != nil {
+			return err
+		}
+		if err := c.stand(f.task, held, held); err != nil {
+			return err
+		}
+		h.Shape(c, f.task, f.Shape)
 	case kindFree:
 		var f freeFrame
 		f.decode(b)
@@ -136,7 +144,7 @@ func (c *Client) dispatch(k kind, b []byte) error {
 		if err := f.decode(b); err != nil {
 			return err
 		}
-		at := c.server.started.Add(time.Duration(int64(f.monotonicNS) - c.server.startedNS))
+		at := c.server.At(int64(f.monotonicNS))
 		h.Fault(c, f.code, at, text(f.where[:]))
 	case kindBye:
 		c.mu.Lock()

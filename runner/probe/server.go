@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Request is what a task asks for (case_task_begin in native/probe/case.h).
+// Request is what a task asks for (struct case_need in native/probe/case.h).
 // Bytes+HeapBytes and Blocks are below 2^63; Blocks × warps per block can
 // exceed 64 bits.
 type Request struct {
@@ -27,6 +27,15 @@ type Request struct {
 	ThreadsPerBlock uint32
 	HeapBytes       uint64
 	Flags           uint32
+	BlocksPerSM     uint32 // 0: unknown
+	Device          int32  // ordinal as GRANT has it; with FlagDevice, else 0
+}
+
+// Shape is a task's largest kernel so far (case_task_shape).
+type Shape struct {
+	Blocks          uint64 // below 2^63
+	ThreadsPerBlock uint32
+	BlocksPerSM     uint32 // 0: unknown
 }
 
 // Handler gets the clients' events, one at a time, those of one client in order,
@@ -37,6 +46,8 @@ type Request struct {
 type Handler interface {
 	Begin(c *Client, task uint64, r Request)
 	Grow(c *Client, task uint64, bytes uint64)
+	// Shape corrects what Begin said of a task that has its device.
+	Shape(c *Client, task uint64, s Shape)
 	Free(c *Client, task uint64)
 	OOM(c *Client, bytes uint64, where string)
 	// Fault: at is when the process saw the error. Times of all clients are on
@@ -59,14 +70,16 @@ type Server struct {
 	path    string
 	fd      int // listens
 	epoll   int
+	wake    int // an eventfd: somebody waits for Settle
 	uid     uint32
 	started time.Time // the same instant as startedNS
 	// startedNS is CLOCK_MONOTONIC, which clients stamp faults with.
 	startedNS int64
 
-	mu     sync.Mutex
-	closed bool
-	jobs   map[[tokenSize]byte]int
+	mu       sync.Mutex
+	closed   bool
+	jobs     map[[tokenSize]byte]int
+	settling []chan struct{}
 
 	loop    sync.WaitGroup    // the goroutine that owns what follows
 	clients map[int32]*Client // by descriptor
@@ -95,6 +108,11 @@ func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Serv
 	}
 	s.loop.Go(s.serve)
 	return s, nil
+}
+
+// At is the time at which CLOCK_MONOTONIC read so many nanoseconds.
+func (s *Server) At(monotonicNS int64) time.Time {
+	return s.started.Add(time.Duration(monotonicNS - s.startedNS))
 }
 
 // sameInstant reads both clocks. A process can lose its processor between two
@@ -209,7 +227,7 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR) // makes it ready
 	s.loop.Wait()
-	if err := errors.Join(unix.Close(s.fd), unix.Close(s.epoll), os.Remove(s.path), s.removeDir()); err != nil {
+	if err := errors.Join(unix.Close(s.fd), unix.Close(s.epoll), unix.Close(s.wake), os.Remove(s.path), s.removeDir()); err != nil {
 		return fmt.Errorf("close probe socket %s: %w", s.path, err)
 	}
 	return nil

@@ -22,7 +22,7 @@ func mustGrant(t *testing.T, e event) {
 func TestTaskLife(t *testing.T) {
 	s, r, log := start(t)
 	c := greeted(t, s, 12)
-	want := Request{Bytes: 1 << 40, Blocks: 1 << 50, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged}
+	want := Request{Bytes: 1 << 40, Blocks: 1 << 50, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}
 	c.send(frame(&beginFrame{5, want}))
 	e := r.next(t, "begin")
 	if e.task != 5 || e.r != want || e.c.Job() != 12 || e.c.PID() != os.Getpid() {
@@ -51,7 +51,12 @@ func TestTaskLife(t *testing.T) {
 	c.send(frame(&growFrame{5, 1})) // the refused grow left the task as it was
 	mustGrant(t, r.next(t, "grow"))
 	c.expect(kindGrant)
-	c.send(frame(&freeWire{freeFrame{5}}))
+	shape := Shape{Blocks: 1 << 50, ThreadsPerBlock: 1024, BlocksPerSM: 2}
+	c.send(frame(&shapeFrame{5, shape}))
+	if e := r.next(t, "shape"); e.task != 5 || e.shape != shape {
+		t.Fatalf("shape %v %+v", e, e.shape)
+	}
+	c.send(frame(&freeWire{freeFrame{5}})) // a shape has no answer, so nothing is outstanding
 	if e := r.next(t, "free"); e.task != 5 {
 		t.Fatalf("free %v", e)
 	}

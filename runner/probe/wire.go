@@ -14,7 +14,7 @@ import (
 // compares sizes with that header's assertions and bytes with
 // native/probe/testdata.
 
-const version = 1 // CASE_WIRE_VERSION
+const version = 2 // CASE_WIRE_VERSION
 
 type kind uint16
 
@@ -28,16 +28,17 @@ const (
 	kindOOM    kind = 7
 	kindFault  kind = 8
 	kindBye    kind = 9
+	kindShape  kind = 10
 )
 
 const (
 	headerSize = 8
 	tokenSize  = 16
 	textSize   = 120
-	whereSize  = 96
+	whereSize  = 120
 	maxFrame   = 160
 
-	knownFlags = 1 // CASE_WIRE_FLAGS
+	knownFlags = FlagManaged | FlagDevice // CASE_WIRE_FLAGS
 )
 
 var frames = [...]struct {
@@ -45,7 +46,7 @@ var frames = [...]struct {
 	size int
 }{
 	kindHello:  {"HELLO", headerSize + 4 + 4 + tokenSize},
-	kindBegin:  {"TASK_BEGIN", headerSize + 4*8 + 2*4},
+	kindBegin:  {"TASK_BEGIN", headerSize + 4*8 + 4*4},
 	kindGrant:  {"GRANT", headerSize + 8 + 16 + 4 + 4},
 	kindRefuse: {"REFUSE", headerSize + 3*8 + 4 + 4 + textSize},
 	kindGrow:   {"TASK_GROW", headerSize + 2*8},
@@ -53,6 +54,7 @@ var frames = [...]struct {
 	kindOOM:    {"OOM", headerSize + 8 + whereSize},
 	kindFault:  {"FAULT", headerSize + 8 + 4 + 4 + whereSize},
 	kindBye:    {"BYE", headerSize},
+	kindShape:  {"TASK_SHAPE", headerSize + 2*8 + 2*4},
 }
 
 func (k kind) String() string {
@@ -65,15 +67,18 @@ func (k kind) String() string {
 func (k kind) known() bool { return k >= kindHello && int(k) < len(frames) }
 
 // Flags of a Request, as in native/probe/case.h.
-const FlagManaged uint32 = 1 // some of the bytes are unified memory
+const (
+	FlagManaged uint32 = 1 // some of the bytes are unified memory
+	FlagDevice  uint32 = 2 // no other device than Request.Device will do
+)
 
 // Reason tells a client why its request was refused. The values are those of
 // enum case_wire_reason.
 type Reason uint32
 
 const (
-	ReasonTooLarge   Reason = 1 // fits no device, even with the node empty
-	ReasonDeviceFull Reason = 2 // a grow that the task's device cannot hold
+	ReasonTooLarge   Reason = 1 // fits no device that it may use, even empty
+	ReasonDeviceFull Reason = 2 // no room beside what nobody will give back
 	ReasonTimeout    Reason = 3 // waited as long as the scheduler allows
 	ReasonStopping   Reason = 4 // the run is ending
 
@@ -116,6 +121,11 @@ type refuseFrame struct {
 	task, need, capacity uint64
 	reason               Reason
 	text                 [textSize]byte
+}
+
+type shapeFrame struct {
+	task uint64
+	Shape
 }
 
 type growFrame struct{ task, bytes uint64 }
@@ -191,6 +201,8 @@ func (f *beginFrame) encode(b []byte) []byte {
 	le.PutUint64(b[32:], f.HeapBytes)
 	le.PutUint32(b[40:], f.ThreadsPerBlock)
 	le.PutUint32(b[44:], f.Flags)
+	le.PutUint32(b[48:], f.BlocksPerSM)
+	le.PutUint32(b[52:], uint32(f.Device))
 	return b
 }
 
@@ -201,6 +213,8 @@ func (f *beginFrame) decode(b []byte) error {
 	f.HeapBytes = le.Uint64(b[32:])
 	f.ThreadsPerBlock = le.Uint32(b[40:])
 	f.Flags = le.Uint32(b[44:])
+	f.BlocksPerSM = le.Uint32(b[48:])
+	f.Device = int32(le.Uint32(b[52:]))
 	switch {
 	case f.task == 0:
 		return errTaskZero
@@ -208,6 +222,30 @@ func (f *beginFrame) decode(b []byte) error {
 		return errRange
 	case f.Flags&^knownFlags != 0:
 		return fmt.Errorf("unknown flags %#x", f.Flags)
+	case f.Flags&FlagDevice == 0:
+		return unused(b[52:56])
+	case f.Device < 0:
+		return fmt.Errorf("device %d", f.Device)
+	}
+	return nil
+}
+
+func (f *shapeFrame) encode(b []byte) []byte {
+	b = put(b, kindShape)
+	le.PutUint64(b[8:], f.task)
+	le.PutUint64(b[16:], f.Blocks)
+	le.PutUint32(b[24:], f.ThreadsPerBlock)
+	le.PutUint32(b[28:], f.BlocksPerSM)
+	return b
+}
+
+func (f *shapeFrame) decode(b []byte) error {
+	f.task = le.Uint64(b[8:])
+	f.Blocks = le.Uint64(b[16:])
+	f.ThreadsPerBlock = le.Uint32(b[24:])
+	f.BlocksPerSM = le.Uint32(b[28:])
+	if f.Blocks > math.MaxInt64 {
+		return errRange
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ func blank(k kind) wireFrame {
 		kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
 		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeWire{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeWire{},
+		kindShape: &shapeFrame{},
 	}[k]
 }
 
@@ -51,10 +52,12 @@ func samples() map[kind]wireFrame {
 	fill(fault.where[:], "cudaMemcpy")
 	return map[kind]wireFrame{
 		kindHello: hello,
-		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged}},
+		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20,
+			Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}},
 		kindGrant: grant, kindRefuse: refuse,
 		kindGrow: &growFrame{7, 1 << 20}, kindFree: &freeWire{freeFrame{7}},
 		kindOOM: oom, kindFault: fault, kindBye: &byeWire{},
+		kindShape: &shapeFrame{7, Shape{Blocks: 2097152, ThreadsPerBlock: 256, BlocksPerSM: 8}},
 	}
 }
 
@@ -112,8 +115,8 @@ func TestSizesMatchHeader(t *testing.T) {
 			t.Errorf("%v is larger than maxFrame", k)
 		}
 	}
-	if len(sizes) != int(kindBye) {
-		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindBye)
+	if len(sizes) != int(kindShape) {
+		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindShape)
 	}
 }
 
@@ -146,7 +149,10 @@ func TestDecodeRejects(t *testing.T) {
 		"bytes 2^63":           edit(t, kindBegin, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"bytes + heap 2^63":    edit(t, kindBegin, func(b []byte) { le.PutUint64(b[16:], math.MaxInt64-100) }),
 		"blocks 2^63":          edit(t, kindBegin, func(b []byte) { le.PutUint64(b[24:], 1<<63) }),
-		"unknown flag":         edit(t, kindBegin, func(b []byte) { b[44] = 2 }),
+		"unknown flag":         edit(t, kindBegin, func(b []byte) { b[44] = 4 }),
+		"device -1":            edit(t, kindBegin, func(b []byte) { le.PutUint32(b[52:], math.MaxUint32) }),
+		"device without flag":  edit(t, kindBegin, func(b []byte) { b[44] = 1 }),
+		"shape blocks 2^63":    edit(t, kindShape, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"grow by 2^63":         edit(t, kindGrow, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"hello unused":         edit(t, kindHello, func(b []byte) { b[12] = 1 }),
 		"grant unused":         edit(t, kindGrant, func(b []byte) { b[39] = 1 }),

@@ -17,11 +17,13 @@ import (
 
 // Config is what a simulated batch needs besides its node.
 type Config struct {
-	Node  Node
-	Jobs  []mixes.Job
-	MPS   bool
-	Seed  uint64
-	Noise float64 // σ of the logarithm of each phase's length; 0 = none
+	Node Node
+	Jobs []mixes.Job
+	MPS  bool
+	Seed uint64
+	// Profiles is what the jobs do; a job that is not there is an error.
+	Profiles profiles.Set
+	Noise    float64 // σ of the logarithm of each phase's length; 0 = none
 }
 
 // Executor is a simulated node that runs one batch. It implements
@@ -59,7 +61,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 		x.devices = append(x.devices, d)
 	}
 	for i, j := range c.Jobs {
-		p, err := profiles.Lookup(j.Name)
+		p, err := c.Profiles.Lookup(j)
 		if err != nil {
 			return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 		}
@@ -114,6 +116,9 @@ func (x *Executor) Answer(d schedulers.Decision) {
 func (x *Executor) Stop(job int) {
 	x.at(x.now, func() { x.procs[job].exit(runner.Exit{Signal: new("SIGKILL")}) })
 }
+
+// Heal implements runner.Executor: a modelled server never breaks.
+func (x *Executor) Heal() { x.at(x.now, func() { x.batch.Healed(nil, x.now) }) }
 
 // WakeAt implements runner.Executor.
 func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.batch.Tick(x.now) }) }

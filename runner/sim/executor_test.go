@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func wantEnd(t *testing.T, j results.Job, want float64) {
 
 func TestAJobAloneOnTheProfiledSystemLastsAsProfiled(t *testing.T) {
 	for _, job := range mixes.Jobs() {
-		p, err := profiles.Lookup(job.Name)
+		p, err := profiles.Catalog().Lookup(job)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,11 +40,11 @@ func TestAJobAloneOnTheProfiledSystemLastsAsProfiled(t *testing.T) {
 }
 
 func TestKernelsThatFillADeviceSlowEachOther(t *testing.T) {
-	p, err := profiles.Lookup("srad_v1-20000")
+	two := catalogJobs(t, "srad_v1-20000", "srad_v1-20000")
+	p, err := profiles.Catalog().Lookup(two[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	two := catalogJobs(t, "srad_v1-20000", "srad_v1-20000")
 	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, p.WallS()+p.KernelS) // both at half speed
@@ -55,14 +56,40 @@ func TestKernelsThatFillADeviceSlowEachOther(t *testing.T) {
 }
 
 func TestSmallKernelsShareADeviceWithoutLoss(t *testing.T) {
-	p, err := profiles.Lookup("needle-16384") // 1,024 blocks of a warp: 24 % of an H200's block slots
+	two := catalogJobs(t, "needle-16384", "needle-16384") // 1,024 blocks of a warp: 24 % of an H200's block slots
+	p, err := profiles.Catalog().Lookup(two[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3",
-		jobs: catalogJobs(t, "needle-16384", "needle-16384")}.must(t)
+	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, p.WallS())
+	}
+}
+
+// A profile of the user's own: its memory is free for the next job before the
+// process ends.
+func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
+	j := mixes.Job{Name: "own", Program: "./own", Footprint: mixes.Footprint{Bytes: 10 << 30, Blocks: 1, ThreadsPerBlock: 32}}
+	file := "job,command,host_before_s,host_held_s,host_after_s,copy_in_bytes,copy_in_s,kernel_s,copy_out_bytes,copy_out_s,kernels," +
+		"memory_bytes,blocks,threads_per_block,gpu,driver,measured_at\nown,./own,1,2,4,,0,8,,0,traced,,,,,,\n"
+	own, err := profiles.Read("own.csv", strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _ := trial{node: mustNode(t, "sim:1xV100"), scheduler: "sa", jobs: []mixes.Job{j}, profiles: own}.must(t)
+	v100 := mustNode(t, "sim:1xV100").Model
+	wantEnd(t, jobs[0], 7*v100.HostFactor+8*v100.DeviceFactor)
+	// 13 of them fit an H200 at once.
+	jobs, rec := trial{node: mustNode(t, "sim:1xH200"), scheduler: "schedgpu", jobs: slices.Repeat([]mixes.Job{j}, 14), profiles: own}.must(t)
+	for _, j := range jobs {
+		if *j.Outcome != results.OK {
+			t.Errorf("job %d: %s (%s)", j.Index, *j.Outcome, j.Detail)
+		}
+	}
+	last := rec.Tasks[slices.IndexFunc(rec.Tasks, func(r results.Task) bool { return r.Job == 13 && r.GrantS != nil })]
+	if first := *jobs[0].EndS; *last.GrantS <= last.SubmitS || *last.GrantS >= first {
+		t.Errorf("the last job asked at %v s and was granted at %v s, want later and before the first ended at %v s", last.SubmitS, *last.GrantS, first)
 	}
 }
 
@@ -199,7 +226,7 @@ func TestCancelStopsTheSimulation(t *testing.T) {
 }
 
 func TestJobsWithoutAProfileAreAnError(t *testing.T) {
-	_, err := NewExecutor(Config{Node: mustNode(t, "sim:1xV100"), Jobs: mixJobs(t, "D-predict")}, &tape{})
+	_, err := NewExecutor(Config{Node: mustNode(t, "sim:1xV100"), Jobs: mixJobs(t, "D-predict"), Profiles: profiles.Catalog()}, &tape{})
 	if err == nil || !strings.Contains(err.Error(), "simulate job 0 (darknet classifier predict") {
 		t.Errorf("error %v, want one that names job 0 and its command", err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // process is a simulated job: host phase, task begin, copies in, kernels,
-// copies out, host phase with the memory still held, task end.
+// copies out, host phase with the memory still held, task end, host phase.
 type process struct {
 	x       *Executor
 	index   int
@@ -122,7 +122,7 @@ func (p *process) kernels(then func()) {
 	from := p.x.now
 	p.in(d.sms, p.occupancy(), p.profile.KernelS*p.x.config.Node.Model.DeviceFactor, func() {
 		p.x.note(d)
-		p.x.rec.Kernel(results.Kernel{Job: p.index, Device: p.device, Name: "all kernels (simulated)",
+		p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(0), Device: p.device, Name: "all kernels (simulated)",
 			StartS: from.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - from).Seconds()})
 		then()
 	})
@@ -138,8 +138,10 @@ func (p *process) occupancy() float64 {
 }
 
 func (p *process) end() {
+	p.x.devices[p.device].free += p.held - contextBytes
+	p.held = contextBytes
 	p.x.batch.TaskFree(p.task, p.x.now)
-	p.exit(runner.Exit{Status: new(0)})
+	p.host(p.profile.HostAfterS, func() { p.exit(runner.Exit{Status: new(0)}) })
 }
 
 // exit ends the process in whatever state it is.

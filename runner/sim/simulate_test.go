@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -36,6 +37,7 @@ type trial struct {
 	timeout   time.Duration
 	seed      uint64
 	noise     float64
+	profiles  profiles.Set // beside the catalog's
 }
 
 func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
@@ -44,7 +46,7 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 		return nil, nil, nil, err
 	}
 	rec := &tape{}
-	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Seed: r.seed, Noise: r.noise}, rec)
+	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
 	if err != nil {
 		return nil, nil, nil, err
 	}

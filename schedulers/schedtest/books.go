@@ -26,9 +26,11 @@ type entry struct {
 	task    schedulers.Task
 	state   state
 	device  int
-	grown   int64
+	bytes   int64 // that it counts as
 	request int64 // bytes that it waits to grow by
 	passed  int
+	alone   bool // larger than its device, or unknown, as granted or shaped since
+	whole   bool // managed memory larger than its device
 }
 
 // books are kept from the decisions alone, apart from the engine's accounting.
@@ -37,10 +39,11 @@ type books struct {
 	living   map[schedulers.JobID]bool
 	contexts []map[schedulers.JobID]bool // by device
 	nodes    []schedulers.Device
+	rules    Rules
 }
 
-func newBooks(devices []schedulers.Device) books {
-	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices}
+func newBooks(devices []schedulers.Device, rules Rules) books {
+	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules}
 	for range devices {
 		b.contexts = append(b.contexts, map[schedulers.JobID]bool{})
 	}
@@ -55,6 +58,15 @@ func (b *books) wait(t schedulers.Task) {
 func (b *books) grow(id schedulers.TaskID, bytes int64) {
 	e := b.entries[id]
 	e.state, e.request = growing, bytes
+}
+
+// shape takes up a kernel where it is the largest so far.
+func (b *books) shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32) {
+	e := b.entries[id]
+	t, larger := e.task.WithKernel(blocks, threadsPerBlock, blocksPerSM)
+	if larger {
+		e.task, e.alone = t, false
+	}
 }
 
 func (b *books) end(id schedulers.TaskID) { b.entries[id].state = ended }
@@ -95,24 +107,94 @@ func (b *books) enter(d schedulers.Decision, config schedulers.Config) error {
 		if d.Device < 0 || d.Device >= len(b.nodes) {
 			return errors.New("no such device")
 		}
+		if pin := e.task.OnDevice; pin != nil && *pin != d.Device {
+			return fmt.Errorf("the task needs device %d", *pin)
+		}
 		if d.Passed != e.passed || e.passed > config.AgeLimit {
 			return fmt.Errorf("passed %d times by its own account and %d times by ours, limit %d", d.Passed, e.passed, config.AgeLimit)
 		}
-		e.state, e.device = held, d.Device
-		b.contexts[d.Device][e.task.Job] = true
-		for _, other := range b.entries {
-			if other.state == waiting && other.task.ID < e.task.ID {
-				other.passed++
+		if stuck := b.stuck(); !stuck {
+			for _, other := range b.entries {
+				if other.state == waiting && other.task.ID < e.task.ID {
+					other.passed++
+				}
 			}
+		}
+		if err := b.place(e, d.Device); err != nil {
+			return err
 		}
 	case schedulers.Refused:
 		e.state = refused
 	case schedulers.Grown:
-		e.state, e.grown = held, e.grown+e.request
+		e.state = held
+		if !e.whole {
+			e.bytes += e.request
+		}
 	case schedulers.GrowRefused:
 		e.state = held
 	}
 	return nil
+}
+
+// place puts a granted task on its device.
+func (b *books) place(e *entry, device int) error {
+	d, contexts := b.nodes[device], b.contexts[device]
+	contexts[e.task.Job] = true
+	e.bytes = e.task.Bytes
+	e.whole = b.rules.MemoryHard && e.task.Bytes > d.CapacityBytes-d.ContextBytes
+	if e.whole {
+		e.bytes = d.CapacityBytes - int64(len(contexts))*d.ContextBytes
+	}
+	e.alone = e.whole || b.rules.TracksSMs && larger(e.task, d)
+	for _, other := range b.on(device) {
+		if e.alone || other.alone {
+			return fmt.Errorf("tasks %d and %d share device %d, and one of them is larger than it", other.task.ID, e.task.ID, device)
+		}
+	}
+	e.state, e.device = held, device
+	return nil
+}
+
+// larger reports whether an empty d cannot hold t's grid at once.
+func larger(t schedulers.Task, d schedulers.Device) bool {
+	warps := t.WarpsPerBlock()
+	if n := uint64(t.BlocksPerSM); n > 0 {
+		warps = max(warps, (uint64(d.WarpsPerSM)+n-1)/n)
+	}
+	perSM := uint64(d.BlocksPerSM)
+	if warps > 0 {
+		perSM = min(perSM, uint64(d.WarpsPerSM)/warps)
+	}
+	return t.GridUnknown || t.Blocks > perSM*uint64(d.SMs)
+}
+
+// on is the tasks that have the device, by arrival.
+func (b *books) on(device int) []*entry {
+	var out []*entry
+	for _, id := range b.in(held, growing) {
+		if e := b.entries[id]; e.device == device {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// stuck reports whether no task is held and every job with a context waits.
+func (b *books) stuck() bool {
+	waits := map[schedulers.JobID]bool{}
+	for _, id := range b.in(waiting) {
+		waits[b.entries[id].task.Job] = true
+	}
+	some := false
+	for _, contexts := range b.contexts {
+		for job := range contexts {
+			some = true
+			if !waits[job] {
+				return false
+			}
+		}
+	}
+	return some && len(b.in(held, growing)) == 0
 }
 
 // in is the tasks in any of the states, by arrival.
@@ -149,6 +231,9 @@ func (m *machine) check(rt *rapid.T) {
 	if got, want := m.engine.Waiting(), len(m.books.in(waiting)); got != want {
 		rt.Fatalf("%d tasks wait, want %d", got, want)
 	}
+	if m.books.stuck() {
+		rt.Fatalf("no task is held, and those that wait (%v) wait for each other", m.books.in(waiting))
+	}
 	for i := range m.devices {
 		m.checkDevice(rt, i)
 	}
@@ -163,17 +248,12 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 	}
 	jobs := m.books.contexts[i]
 	want := account{bytes: int64(len(jobs)) * d.ContextBytes, jobs: len(jobs)}
-	isolated, blocks := false, uint64(0)
-	for _, id := range m.books.in(held, growing) {
-		e := m.books.entries[id]
-		if e.device != i {
-			continue
-		}
-		want.bytes += e.task.Bytes + e.grown
+	isolated := false
+	for _, e := range m.books.on(i) {
+		want.bytes += e.bytes
 		want.warps += e.task.Warps()
 		want.tasks++
 		isolated = isolated || e.task.Isolate
-		blocks += e.task.Blocks
 	}
 	if got := (account{d.UsedBytes, d.UsedWarps, d.Tasks, d.Jobs()}); got != want {
 		rt.Fatalf("device %d: accounts %+v, want %+v", i, got, want)
@@ -188,25 +268,31 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 		rt.Fatalf("device %d: an isolated task beside jobs %v", i, slices.Sorted(maps.Keys(jobs)))
 	}
 	if m.rules.TracksSMs {
-		m.checkSMs(rt, i, blocks)
+		m.checkSMs(rt, i)
 	}
 }
 
-// checkSMs wants every placed block on exactly one SM, or the device to
-// belong to one task that is larger than it.
-func (m *machine) checkSMs(rt *rapid.T, i int, blocks uint64) {
+// checkSMs wants every block of every task on exactly one SM, except of those
+// that saturate the device.
+func (m *machine) checkSMs(rt *rapid.T, i int) {
 	d := m.engine.State().Device(i)
-	used := uint64(0)
+	used, blocks, alone := uint64(0), uint64(0), false
 	for j, sm := range d.SMs {
 		if sm.FreeBlocks < 0 || sm.FreeWarps < 0 || sm.FreeBlocks > d.BlocksPerSM || sm.FreeWarps > d.WarpsPerSM {
 			rt.Fatalf("device %d: SM %d has %+v free of %d blocks and %d warps", i, j, sm, d.BlocksPerSM, d.WarpsPerSM)
 		}
 		used += uint64(d.BlocksPerSM - sm.FreeBlocks)
 	}
+	for _, e := range m.books.on(i) {
+		blocks += min(e.task.Blocks, 1<<32) // the sum cannot wrap
+		alone = alone || e.alone || larger(e.task, d.Device)
+	}
 	switch {
-	case d.Saturated && (d.Tasks != 1 || used != 0):
-		rt.Fatalf("device %d is saturated by %d tasks with %d blocks placed, want one task alone", i, d.Tasks, used)
-	case !d.Saturated && used != blocks:
+	case alone && !d.Saturated():
+		rt.Fatalf("device %d has a task larger than it and is not saturated", i)
+	case d.Saturated() && (d.Tasks == 0 || used >= blocks && blocks > 0):
+		rt.Fatalf("device %d is saturated by %d tasks with all %d blocks placed", i, d.Tasks, blocks)
+	case !d.Saturated() && used != blocks:
 		rt.Fatalf("device %d: %d blocks placed, its tasks have %d", i, used, blocks)
 	}
 }

@@ -24,16 +24,35 @@ func drawNode(rt *rapid.T) []schedulers.Device {
 	return rapid.SliceOfN(device, 1, 4).Draw(rt, "node")
 }
 
-func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID) schedulers.Task {
-	return schedulers.Task{
+func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices int) schedulers.Task {
+	t := schedulers.Task{
 		ID: id, Job: job,
-		Bytes: drawBytes(rt, "bytes"),
-		Blocks: rapid.OneOf(rapid.Uint64Range(0, 5), rapid.Uint64Range(0, 40),
-			rapid.SampledFrom([]uint64{0, 1, 1 << 31, 1 << 40, math.MaxUint64})).Draw(rt, "blocks"),
-		ThreadsPerBlock: rapid.SampledFrom([]uint32{0, 1, 16, 32, 33, 64, 96, 256, 1024, math.MaxUint32}).Draw(rt, "threads per block"),
+		Bytes:           drawBytes(rt, "bytes"),
+		Blocks:          drawBlocks(rt),
+		ThreadsPerBlock: drawThreads(rt),
+		BlocksPerSM:     drawBlocksPerSM(rt),
+		Managed:         rapid.IntRange(0, 3).Draw(rt, "managed") == 0,
 		Priority:        rapid.IntRange(-1, 2).Draw(rt, "priority"),
 		Isolate:         rapid.IntRange(0, 9).Draw(rt, "isolate") == 0,
 	}
+	t.GridUnknown = t.Blocks == 0 && rapid.Bool().Draw(rt, "grid unknown")
+	if device := rapid.IntRange(0, 3*devices).Draw(rt, "on device"); device <= devices { // the last does not exist
+		t.OnDevice = &device
+	}
+	return t
+}
+
+func drawBlocks(rt *rapid.T) uint64 {
+	return rapid.OneOf(rapid.Uint64Range(0, 5), rapid.Uint64Range(0, 40),
+		rapid.SampledFrom([]uint64{0, 1, 1 << 31, 1 << 40, math.MaxUint64})).Draw(rt, "blocks")
+}
+
+func drawThreads(rt *rapid.T) uint32 {
+	return rapid.SampledFrom([]uint32{0, 1, 16, 32, 33, 64, 96, 256, 1024, math.MaxUint32}).Draw(rt, "threads per block")
+}
+
+func drawBlocksPerSM(rt *rapid.T) uint32 {
+	return rapid.SampledFrom([]uint32{0, 0, 1, 2, 5, 32, math.MaxUint32}).Draw(rt, "blocks per SM")
 }
 
 // drawBytes is mostly a size that fits some devices, at times none or one that

@@ -31,6 +31,8 @@ func Check(t *testing.T, info schedulers.Info, queue schedulers.Order, rules Rul
 			"submit":  m.submit,
 			"release": m.release,
 			"grow":    m.grow,
+			"shape":   m.shape,
+			"settle":  m.settle,
 			"exit":    m.exit,
 			"expire":  m.expire,
 			"":        m.check,
@@ -46,6 +48,7 @@ type machine struct {
 	scheduler    schedulers.Scheduler
 	devices      []schedulers.Device
 	rules        Rules
+	exceed       bool // the scheduler's parameter managed
 	books        books
 	now          time.Duration
 	lastTask     schedulers.TaskID
@@ -59,12 +62,13 @@ func newMachine(rt *rapid.T, info schedulers.Info, queue schedulers.Order, rules
 		rt.Fatal(err)
 	}
 	m.scheduler = s
+	m.exceed = strings.Contains(s.Parameters(), "managed=exceed")
 	for _, e := range []**schedulers.Engine{&m.engine, &m.twin} {
 		if *e, err = schedulers.NewEngine(m.devices, s.Policy, s.Config); err != nil {
 			rt.Fatal(err)
 		}
 	}
-	m.books = newBooks(m.devices)
+	m.books = newBooks(m.devices, rules)
 	return m
 }
 
@@ -97,12 +101,19 @@ func (m *machine) submit(rt *rapid.T) {
 	}
 	m.lastJob = max(m.lastJob, job)
 	m.lastTask++
-	task := drawTask(rt, m.lastTask, job)
+	task := drawTask(rt, m.lastTask, job, len(m.devices))
 	m.books.wait(task)
+	stuck := m.books.stuck() // then it is not for its size that it is refused
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
-	if m.books.entries[task.ID].state == refused && m.rules.MemoryHard {
+	if pin := task.OnDevice; pin != nil && *pin >= len(m.devices) && m.books.entries[task.ID].state != refused {
+		rt.Fatalf("task for device %d was not refused at once", *pin)
+	}
+	if m.books.entries[task.ID].state == refused && m.rules.MemoryHard && !stuck {
 		for i, d := range m.devices {
-			fits := task.Bytes <= d.CapacityBytes-d.ContextBytes
+			fits := task.Bytes <= d.CapacityBytes-d.ContextBytes || task.Managed && m.exceed
+			if task.OnDevice != nil && *task.OnDevice != i {
+				fits = false
+			}
 			if fits && (m.scheduler.Name != "schedgpu" || i == 0) {
 				rt.Fatalf("task of %d bytes refused at once, but it fits empty device %d: %+v", task.Bytes, i, d)
 			}
@@ -116,11 +127,28 @@ func (m *machine) release(rt *rapid.T) {
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Release(id, m.now) })
 }
 
+// settle ends every task there is while all the processes live on.
+func (m *machine) settle(rt *rapid.T) {
+	for _, id := range m.books.in(held, growing) {
+		m.books.end(id)
+		m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Release(id, m.now) })
+	}
+}
+
 func (m *machine) grow(rt *rapid.T) {
 	id := m.pick(rt, held)
 	bytes := drawBytes(rt, "grow by")
 	m.books.grow(id, bytes)
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, m.now) })
+}
+
+func (m *machine) shape(rt *rapid.T) {
+	id := m.pick(rt, held)
+	blocks, threads, perSM := drawBlocks(rt), drawThreads(rt), drawBlocksPerSM(rt)
+	m.books.shape(id, blocks, threads, perSM)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) {
+		return e.Shape(id, blocks, threads, perSM, m.now)
+	})
 }
 
 func (m *machine) exit(rt *rapid.T) {
@@ -197,6 +225,10 @@ func drawParameters(rt *rapid.T, info schedulers.Info, queue schedulers.Order) s
 			values = append(values, "age-limit="+rapid.SampledFrom([]string{"1", "2", "5"}).Draw(rt, "age limit"))
 		case "wait-limit":
 			values = append(values, "wait-limit="+rapid.SampledFrom([]string{"0s", "3s", "20s"}).Draw(rt, "wait limit"))
+		case "room":
+			values = append(values, "room="+rapid.SampledFrom([]string{"0", "0.1", "0.5"}).Draw(rt, "room"))
+		case "managed":
+			values = append(values, "managed="+rapid.SampledFrom([]string{"fit", "exceed"}).Draw(rt, "managed"))
 		case "workers":
 			values = append(values, "workers="+rapid.SampledFrom([]string{"1", "3", "0"}).Draw(rt, "workers"))
 		}

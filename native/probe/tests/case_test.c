@@ -109,7 +109,7 @@ static void unscheduled(void)
 
 	CHECK(case_task_begin(1, 1, 1, 0, 0, &a) == CASE_OK && case_task_begin(1, 1, 1, 0, 0, &b) == CASE_OK);
 	CHECK(a.device == -1 && a.id != 0 && b.id != 0 && a.id != b.id);
-	CHECK(case_task_grow(&a, 1) == CASE_OK && case_task_free(&a) == CASE_OK);
+	CHECK(case_task_grow(&a, 1) == CASE_OK && case_task_shape(&a, 1, 1, 1) == CASE_OK && case_task_free(&a) == CASE_OK);
 	case_report_oom(1, "cudaMalloc");
 	case_report_fault(700, NULL);
 	said(1, "running unscheduled: CASE_SOCKET is not set");
@@ -310,14 +310,45 @@ static void nonsense_stays_here(void)
 	CHECK(case_task_begin(UINT64_MAX, 1, 1, 0, 0, &t) == CASE_REFUSED);
 	CHECK(case_task_begin(INT64_MAX, 1, 1, 1, 0, &t) == CASE_REFUSED);
 	CHECK(case_task_begin(1, 1, 1, 0, 0x80, &t) == CASE_REFUSED);
+	CHECK(case_task_ask(&(struct case_need){.flags = CASE_FLAG_DEVICE, .device = -1}, &t) == CASE_REFUSED);
 	CHECK(case_task_grow(&a.task, UINT64_MAX) == CASE_REFUSED);
+	CHECK(case_task_shape(&a.task, UINT64_MAX, 1, 1) == CASE_REFUSED);
 	copy = a.task;
 	CHECK(case_task_free(&a.task) == CASE_OK);
 	CHECK(case_task_free(&a.task) == CASE_OK);
+	CHECK(case_task_shape(&copy, 1, 1, 1) == CASE_REFUSED);
 	CHECK(case_task_free(&copy) == CASE_REFUSED);
 	struct case_wire_task_free freed;
 	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
 	CHECK(recv(fd, &freed, sizeof freed, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+}
+
+/* A device without its flag is nobody's business; a shape waits for nobody. */
+static void needs_and_shapes(void)
+{
+	int listener = serve();
+	struct case_wire_task_begin begin;
+	struct case_wire_task_shape shape;
+	struct call a;
+
+	start(&a, 1);
+	int fd = greet(listener);
+	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	grant(fd, begin.task, 0);
+	pthread_join(a.thread, NULL);
+	CHECK(case_task_shape(&a.task, 12, 96, 5) == CASE_OK);
+	take(fd, &shape, sizeof shape, CASE_WIRE_TASK_SHAPE);
+	CHECK(shape.task == begin.task && shape.blocks == 12 && shape.threads_per_block == 96 && shape.blocks_per_sm == 5);
+
+	for (uint32_t flags = 0; flags <= CASE_FLAG_DEVICE; flags += CASE_FLAG_DEVICE) {
+		struct case_need need = {3, 4, 5, 6, 7, flags, 2};
+		struct case_task t;
+		grant(fd, begin.task + 1, 2); /* the answer is there before the request */
+		CHECK(case_task_ask(&need, &t) == CASE_OK && t.device == 2);
+		take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+		CHECK(begin.bytes == 3 && begin.blocks == 4 && begin.heap_bytes == 5 && begin.threads_per_block == 6 &&
+		      begin.blocks_per_sm == 7 && begin.flags == flags && begin.device == (flags ? 2 : 0));
+	}
 }
 
 static void only_the_first_fault(void)
@@ -387,7 +418,7 @@ static const struct {
 	TEST(unscheduled), TEST(required), TEST(long_path), TEST(bad_token),
 	TEST(replies_out_of_order), TEST(reading_is_passed_on), TEST(server_goes_away),
 	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
-	TEST(only_the_first_fault), TEST(close_on_exec), TEST(fork_lets_go),
+	TEST(needs_and_shapes), TEST(only_the_first_fault), TEST(close_on_exec), TEST(fork_lets_go),
 };
 
 int main(void)

@@ -3,6 +3,8 @@
  *
  *   begin NAME BYTES   on a thread of its own: "NAME RESULT DEVICE UUID[0]"
  *   grow NAME BYTES    on a thread of its own: "NAME RESULT DEVICE UUID[0]"
+ *   pin NAME DEVICE    as begin, of 1 byte of unified memory on that device
+ *   shape NAME BLOCKS  "NAME RESULT"; 256 threads in a block, 8 blocks on an SM
  *   free NAME          "NAME RESULT"
  *   oom BYTES WHERE    "reported"
  *   fault CODE WHERE   "reported"
@@ -29,8 +31,8 @@
 
 static struct step {
 	char name[32];
-	uint64_t bytes;
-	int grow;
+	enum { BEGIN, PIN, GROW } what;
+	uint64_t number;
 	struct case_task task;
 } steps[NAMES];
 
@@ -59,20 +61,29 @@ static void say(const char *format, ...)
 static void *request(void *argument)
 {
 	struct step *s = argument;
-	int result = s->grow ? case_task_grow(&s->task, s->bytes)
-	                     : case_task_begin(s->bytes, 64, 16, 1024, 0, &s->task);
+	struct case_need pinned = {
+		.bytes = 1,
+		.blocks = 64,
+		.threads_per_block = 16,
+		.blocks_per_sm = 6,
+		.flags = CASE_FLAG_MANAGED | CASE_FLAG_DEVICE,
+		.device = (int32_t)s->number,
+	};
+	int result = s->what == GROW  ? case_task_grow(&s->task, s->number)
+	             : s->what == PIN ? case_task_ask(&pinned, &s->task)
+	                              : case_task_begin(s->number, 64, 16, 1024, 0, &s->task);
 
 	say("%s %d %d %u\n", s->name, result, s->task.device, s->task.uuid[0]);
 	return NULL;
 }
 
-static void start(const char *name, uint64_t bytes, int grow)
+static void start(const char *verb, const char *name, uint64_t number)
 {
 	pthread_t thread;
 	struct step *s = named(name);
 
-	s->bytes = bytes;
-	s->grow = grow;
+	s->number = number;
+	s->what = strcmp(verb, "grow") == 0 ? GROW : strcmp(verb, "pin") == 0 ? PIN : BEGIN;
 	if (pthread_create(&thread, NULL, request, s) != 0)
 		exit(2);
 	pthread_detach(thread);
@@ -117,8 +128,10 @@ int main(void)
 			return 2;
 		else if (strcmp(verb, "fork") == 0)
 			fork_child(name, bytes);
+		else if (strcmp(verb, "shape") == 0)
+			say("%s %d\n", name, case_task_shape(&named(name)->task, bytes, 256, 8));
 		else
-			start(name, bytes, strcmp(verb, "grow") == 0);
+			start(verb, name, bytes);
 	}
 	return 0;
 }

@@ -3,6 +3,8 @@
  * library; it touches no device.
  *
  *   begin:BYTES  grow:BYTES  free   the task API, one task at a time
+ *   pin:DEVICE                      later tasks need that device
+ *   shape:BLOCKS                    the task has a kernel of so many blocks
  *   device                          print the granted device
  *   oom:BYTES  fault:CODE           report, as a program whose CUDA call failed
  *   sleep:MS  spin:MS               wait; keep a core busy
@@ -41,6 +43,7 @@ static void spin_ms(long ms)
 int main(int argc, char **argv)
 {
 	struct case_task task = { 0 };
+	struct case_need need = { .blocks = 1024, .threads_per_block = 256 };
 
 	for (int i = 1; i < argc; i++) {
 		char *colon = strchr(argv[i], ':');
@@ -49,8 +52,14 @@ int main(int argc, char **argv)
 		long value = strtol(text, NULL, 10);
 #define STEP(name) (word == sizeof(name) - 1 && !strncmp(argv[i], name, word))
 		if (STEP("begin")) {
-			if (case_task_begin((uint64_t)value, 1024, 256, 0, 0, &task))
+			need.bytes = (uint64_t)value;
+			if (case_task_ask(&need, &task))
 				return 5;
+		} else if (STEP("pin")) {
+			need.flags |= CASE_FLAG_DEVICE;
+			need.device = (int32_t)value;
+		} else if (STEP("shape")) {
+			case_task_shape(&task, (uint64_t)value, 256, 8);
 		} else if (STEP("grow")) {
 			if (case_task_grow(&task, (uint64_t)value))
 				return 6;

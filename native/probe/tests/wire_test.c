@@ -54,17 +54,18 @@ static void expect(const char *what, int ok)
 	}
 }
 
-#define HEADER(type, frame) {type, 1, sizeof(frame)}
+#define HEADER(type, frame) {type, 2, sizeof(frame)}
 
 static void encode(void)
 {
 	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 0, {0}};
 	struct case_wire_task_begin begin = {
-		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 1};
+		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2};
 	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
 	struct case_wire_refuse refuse = {HEADER(CASE_WIRE_REFUSE, refuse), 7, 20ull << 30, 16ull << 30,
 	                                  CASE_REASON_TOO_LARGE, 0, "fits no device"};
 	struct case_wire_task_grow grow = {HEADER(CASE_WIRE_TASK_GROW, grow), 7, 1 << 20};
+	struct case_wire_task_shape shape = {HEADER(CASE_WIRE_TASK_SHAPE, shape), 7, 2097152, 256, 8};
 	struct case_wire_task_free release = {HEADER(CASE_WIRE_TASK_FREE, release), 7};
 	struct case_wire_oom oom = {HEADER(CASE_WIRE_OOM, oom), 1 << 30, "cudaMalloc"};
 	struct case_wire_fault fault = {HEADER(CASE_WIRE_FAULT, fault), 123456789012345, 700, 0, "cudaMemcpy"};
@@ -79,6 +80,7 @@ static void encode(void)
 	compare("grant", &grant, sizeof grant);
 	compare("refuse", &refuse, sizeof refuse);
 	compare("task_grow", &grow, sizeof grow);
+	compare("task_shape", &shape, sizeof shape);
 	compare("task_free", &release, sizeof release);
 	compare("oom", &oom, sizeof oom);
 	compare("fault", &fault, sizeof fault);

@@ -1,0 +1,91 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+func ran(index int, command string, outcome Outcome) Job {
+	return Job{Index: index, Name: "n", Command: command, Outcome: &outcome}
+}
+
+func kernel(job int, name string, x int, length float64) Kernel {
+	return Kernel{Job: job, Name: name, Grid: fmt.Sprintf("%d,1,1", x), Block: "64,1,1", StartS: 1, EndS: 1 + length, BusyS: length}
+}
+
+func TestKernelSlowdown(t *testing.T) {
+	baseline := Traced{
+		Jobs: []Job{ran(0, "a", OK), ran(1, "b", OK), ran(2, "a", OK), ran(3, "c", Crash), ran(4, "d", OK)},
+		Kernels: []Kernel{
+			kernel(0, "k", 1, 1), kernel(0, "k", 1, 2), kernel(0, "k", 2, 4), kernel(0, "l", 1, 3),
+			kernel(1, "k", 1, 100), kernel(3, "k", 1, 1),
+			kernel(2, "k", 1, 3), kernel(2, "k", 1, 2), kernel(2, "k", 2, 4),
+			kernel(4, "m", 1, 1),
+		},
+	}
+	candidate := Traced{
+		Jobs: []Job{ran(0, "b", OK), ran(1, "a", OK), ran(2, "c", OK), ran(3, "a", Timeout), ran(4, "d", OK), ran(5, "b", OK)},
+		Kernels: []Kernel{
+			kernel(0, "k", 1, 110),
+			kernel(1, "k", 1, 4), kernel(1, "k", 1, 2), kernel(1, "k", 1, 50), kernel(1, "k", 2, 6), kernel(1, "o", 1, 7),
+			kernel(2, "k", 1, 1), kernel(3, "k", 1, 99), kernel(4, "x", 1, 1),
+			{Job: 5, Name: "all", StartS: 1, EndS: 2, BusyS: 1},
+		},
+	}
+	want := Slowdown{Mean: known((0.1 + 0.5) / 2), Jobs: []JobSlowdown{
+		{Job: 0, Command: "b", Pairs: 1, KernelS: 110, BaselineS: 100, Slowdown: known(0.1)},
+		// The first k takes 2 s in the mean of the baseline's two jobs, the second 2 s, that of
+		// grid 2 takes 4 s; l is missing, the third k and o have no partner.
+		{Job: 1, Command: "a", Pairs: 3, Unpaired: 2, Missing: 1, KernelS: 12, BaselineS: 8, Slowdown: known(0.5)},
+		{Job: 2, Command: "c", Why: "no job of the baseline ran it and ended ok"},
+		{Job: 3, Command: "a", Why: "did not end ok"},
+		{Job: 4, Command: "d", Unpaired: 1, Missing: 1, Why: "no launch has a partner in the baseline"},
+		{Job: 5, Command: "b", Why: "no kernels were traced"},
+	}}
+	got := KernelSlowdown(candidate, baseline)
+	for i := range got.Jobs {
+		got.Jobs[i].Name = ""
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if empty := KernelSlowdown(Traced{}, Traced{}); empty.Mean != nil || empty.Jobs != nil {
+		t.Errorf("of nothing: %+v", empty)
+	}
+}
+
+// A run is as fast as itself, and a run whose kernels all take f times as long
+// has a slowdown of f - 1.
+func TestKernelSlowdownScales(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var run Traced
+		for job := range rapid.IntRange(1, 4).Draw(t, "jobs") {
+			run.Jobs = append(run.Jobs, ran(job, fmt.Sprint(job), OK))
+			for range rapid.IntRange(1, 6).Draw(t, "kernels") {
+				run.Kernels = append(run.Kernels, kernel(job, rapid.SampledFrom([]string{"k", "l"}).Draw(t, "name"),
+					rapid.IntRange(1, 2).Draw(t, "grid"), rapid.Float64Range(1e-6, 10).Draw(t, "length")))
+			}
+		}
+		factor := rapid.Float64Range(0.5, 3).Draw(t, "factor")
+		slower := run
+		slower.Kernels = slices.Clone(run.Kernels)
+		for i := range slower.Kernels {
+			slower.Kernels[i].BusyS *= factor
+		}
+		got := KernelSlowdown(slower, run)
+		if got.Mean == nil || math.Abs(*got.Mean-(factor-1)) > 1e-9 {
+			t.Fatalf("slowdown %v, want %g", got.Mean, factor-1)
+		}
+		for _, j := range got.Jobs {
+			if j.Unpaired+j.Missing > 0 {
+				t.Fatalf("launches without a partner: %+v", j)
+			}
+		}
+	})
+}

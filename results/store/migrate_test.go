@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Kernels that an earlier version stored are still there.
+func TestMigrationKeepsKernels(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "old.db")
+	db := connect(path, "_txlock=immediate", 1)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
+			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
+		VALUES ('m', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'complete', 1, '', '', '', '', '', '', 1, 1, '');
+		INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+		INSERT INTO job (run_id, job_index, name, command, class, detail, stderr_tail) VALUES (1, 0, 'j', 'j', '', '', '');
+		INSERT INTO kernel VALUES (1, 0, 0, 0, 0, 'all', '', '', 1, 3, 1.5), (1, 0, 1, 0, 0, 'k', '1,1,1', '2,1,1', 4, 5, 1),
+			(1, 0, 2, 0, 0, 'all', '', '', 6, 7, 1);`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got, err := s.Kernels(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []results.Kernel{
+		{Task: ptr(0), Name: "all", StartS: 1, EndS: 3, BusyS: 1.5},
+		{Task: ptr(0), Name: "k", Grid: "1,1,1", Block: "2,1,1", StartS: 4, EndS: 5, BusyS: 1},
+		{Task: ptr(0), Name: "all", StartS: 6, EndS: 7, BusyS: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if run, err := s.Run(ctx, 1); err != nil || run.Traced || run.Tracer != (results.Tracer{}) {
+		t.Errorf("an earlier run is traced: %+v (%v)", run, err)
+	}
+}

@@ -1,0 +1,234 @@
+// Package cudaelf tells, before a program starts, how it reaches the CUDA
+// runtime: through libcudart, which a preloaded library can take the place of,
+// or past it. It reads ELF files and runs nothing.
+package cudaelf
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Runtime is how a program calls CUDA, as far as its files show.
+type Runtime uint8
+
+const (
+	// NoneVisible is a script, a program without CUDA, or one that loads it at
+	// run time (python).
+	NoneVisible Runtime = iota
+	// Shared is linked with libcudart.so, directly or through a library.
+	Shared
+	// Static has the runtime linked into it: nvcc's default, -cudart static.
+	Static
+	// Driver is linked with libcuda.so alone and calls the driver directly.
+	Driver
+)
+
+// Program is what is known of a program before it runs.
+type Program struct {
+	Runtime Runtime
+	// Object is the file that decided Runtime: the program or a library of it.
+	Object string
+	// TaskAPI: the program talks to the scheduler itself (native/probe/case.h).
+	TaskAPI bool
+	// Unpreloadable says why LD_PRELOAD does not reach the program's own calls;
+	// "" where it does.
+	Unpreloadable string
+}
+
+// registerFatBinary is the call by which code from nvcc announces its kernels
+// to the runtime when it is loaded. An object with kernels that does not import
+// it has a runtime of its own.
+const registerFatBinary = "__cudaRegisterFatBinary"
+
+// fatBinary is the section with an object's device code.
+const fatBinary = ".nv_fatbin"
+
+// Strings that the static runtime brings along whatever the linker dropped: the
+// driver that it loads, and an error's name (checked with CUDA 11.8).
+var staticMarkers = []string{"libcuda.so.1\x00", "cudaErrorMemoryAllocation\x00"}
+
+// taskMarker is the variable by which libcase.a finds the scheduler.
+const taskMarker = "CASE_SOCKET\x00"
+
+// Inspect reads a program and the libraries it names. libraryPath are the
+// directories of the LD_LIBRARY_PATH that it will have. A library that is not
+// found is passed over: the loader will say so better.
+func Inspect(path string, libraryPath []string) (Program, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Program{}, fmt.Errorf("inspect program: %w", err)
+	}
+	f, err := elf.Open(real)
+	var malformed *elf.FormatError
+	if errors.Is(err, io.EOF) || errors.As(err, &malformed) {
+		return Program{}, nil // a script: the kernel starts its interpreter
+	}
+	if err != nil {
+		return Program{}, fmt.Errorf("inspect program: %w", err)
+	}
+	defer f.Close()
+	var p Program
+	if p.Unpreloadable, err = unpreloadable(real, f); err != nil {
+		return Program{}, fmt.Errorf("inspect program: %w", err)
+	}
+	main, err := examine(f)
+	if err != nil {
+		return Program{}, fmt.Errorf("inspect program %s: %w", path, err)
+	}
+	markers, err := findStrings(f, append([]string{taskMarker}, staticMarkers...))
+	if err != nil {
+		return Program{}, fmt.Errorf("inspect program %s: %w", path, err)
+	}
+	p.TaskAPI = markers[taskMarker] || main.needs("libcase.so")
+	if main.ownRuntime() || !main.needs("libcudart.so") && !main.callsRuntime && markers[staticMarkers[0]] && markers[staticMarkers[1]] {
+		p.Runtime, p.Object = Static, path
+		return p, nil
+	}
+	p.Runtime, p.Object = closure(real, f, main, libraryPath)
+	return p, nil
+}
+
+// closure decides from the program and all its libraries. The shared runtime
+// goes before a library with a runtime of its own, which NVIDIA's are (cuBLAS):
+// the program's own calls decide.
+func closure(path string, f *elf.File, main object, libraryPath []string) (Runtime, string) {
+	runtime, decided := NoneVisible, ""
+	for at, o := range libraries(path, f, main, libraryPath) {
+		switch {
+		case o.needs("libcudart.so"):
+			return Shared, at
+		case o.ownRuntime():
+			runtime, decided = Static, at
+		case o.needs("libcuda.so") && runtime == NoneVisible:
+			runtime, decided = Driver, at
+		}
+	}
+	return runtime, decided
+}
+
+// object is what one ELF file shows.
+type object struct {
+	needed       []string
+	rpath        []string
+	runpath      []string
+	kernels      bool // it has device code
+	callsRuntime bool // it imports registerFatBinary
+}
+
+func (o object) ownRuntime() bool { return o.kernels && !o.callsRuntime && !o.needs("libcudart.so") }
+
+// needs reports whether a library of that name, of any version, is asked for.
+func (o object) needs(name string) bool {
+	return slices.ContainsFunc(o.needed, func(n string) bool {
+		base := filepath.Base(n)
+		return base == name || strings.HasPrefix(base, name+".")
+	})
+}
+
+func examine(f *elf.File) (object, error) {
+	var o object
+	var err error
+	if o.needed, err = f.DynString(elf.DT_NEEDED); err != nil {
+		return o, fmt.Errorf("read the libraries it needs: %w", err)
+	}
+	if o.rpath, err = paths(f, elf.DT_RPATH); err != nil {
+		return o, err
+	}
+	if o.runpath, err = paths(f, elf.DT_RUNPATH); err != nil {
+		return o, err
+	}
+	if o.kernels = f.Section(fatBinary) != nil; !o.kernels {
+		return o, nil
+	}
+	imported, err := f.ImportedSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return o, fmt.Errorf("read the symbols it imports: %w", err)
+	}
+	o.callsRuntime = slices.ContainsFunc(imported, func(s elf.ImportedSymbol) bool { return s.Name == registerFatBinary })
+	return o, nil
+}
+
+func paths(f *elf.File, tag elf.DynTag) ([]string, error) {
+	lists, err := f.DynString(tag)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", tag, err)
+	}
+	var out []string
+	for _, list := range lists {
+		out = append(out, filepath.SplitList(list)...)
+	}
+	return out, nil
+}
+
+// unpreloadable names what keeps the loader from LD_PRELOAD: there is no
+// loader, or the program gains rights when it starts (ld.so(8), secure-execution
+// mode), or the preloaded library is for another kind of machine.
+func unpreloadable(path string, f *elf.File) (string, error) {
+	if f.Class != elf.ELFCLASS64 {
+		return "it is a 32-bit program", nil
+	}
+	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return "it is statically linked, without a loader", nil
+	}
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return "", &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	switch {
+	case s.Mode&unix.S_ISUID != 0 && int(s.Uid) != os.Geteuid():
+		return "it is setuid", nil
+	case s.Mode&unix.S_ISGID != 0 && int(s.Gid) != os.Getegid():
+		return "it is setgid", nil
+	}
+	if _, err := unix.Getxattr(path, "security.capability", nil); err == nil && os.Geteuid() != 0 {
+		return "it has file capabilities", nil
+	}
+	return "", nil
+}
+
+// findStrings looks for strings in the program's constants.
+func findStrings(f *elf.File, want []string) (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_PROGBITS || !strings.HasPrefix(s.Name, ".rodata") {
+			continue
+		}
+		if err := scan(s.Open(), want, found); err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.Name, err)
+		}
+	}
+	return found, nil
+}
+
+const scanBytes = 1 << 20
+
+// scan reads in pieces that overlap by the longest string.
+func scan(r io.Reader, want []string, found map[string]bool) error {
+	overlap := 0
+	for _, w := range want {
+		overlap = max(overlap, len(w))
+	}
+	buffer, kept := make([]byte, scanBytes+overlap), 0
+	for {
+		n, err := io.ReadFull(r, buffer[kept:])
+		text := string(buffer[:kept+n])
+		for _, w := range want {
+			found[w] = found[w] || strings.Contains(text, w)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		kept = copy(buffer, buffer[kept+n-overlap:kept+n])
+	}
+}

@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// ailment is a time in which the MPS server may not have served a device: from
+// a client's fault or death there until the server was seen healthy. Seen on an
+// H200 (driver 580): the server's state is FAULT within 30 ms of a fault and
+// 150 ms of a kill -9 in mid-kernel, it turns new clients away with error 807
+// while one of the old ones is left, and is ACTIVE again 60 ms after the last.
+type ailment struct {
+	device   int
+	from, to time.Duration
+}
+
+// unwell notes that a job's trouble at time at may have broken the server on
+// the devices that it held, and has the executor look after it.
+func (b *Batch) unwell(j *job, at time.Duration) {
+	if !b.config.MPS || b.cancelled || b.ended == len(b.jobs) {
+		return
+	}
+	found := false
+	for _, s := range j.stays {
+		if s.from > at || at > s.to {
+			continue
+		}
+		found = true
+		if !b.ails(s.device) {
+			b.ailments = append(b.ailments, ailment{device: s.device, from: at, to: schedulers.Never})
+		}
+	}
+	switch {
+	case !found:
+	case b.healing:
+		b.relapsed = true
+	default:
+		b.healing = true
+		b.executor.Heal()
+	}
+}
+
+func (b *Batch) ails(device int) bool {
+	return slices.ContainsFunc(b.ailments, func(a ailment) bool { return a.device == device && a.to == schedulers.Never })
+}
+
+// hold keeps a grant back while its device is being healed. A job that was on
+// the device goes on: the server waits for it to end.
+func (b *Batch) hold(d schedulers.Decision) bool {
+	held := func(s stay) bool { return s.device == d.Device }
+	if !b.healing || !b.ails(d.Device) || slices.ContainsFunc(b.jobs[d.Task.Job].stays, held) {
+		return false
+	}
+	b.held = append(b.held, d)
+	return true
+}
+
+// ServerBroken says what is wrong with the MPS server that Heal looks after.
+func (b *Batch) ServerBroken(why error, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serverEvent("mps-broken", why, now)
+}
+
+// Healed says that the MPS server is healthy, or why nobody waits for it any
+// longer: then jobs go on to start, and what befalls them on the devices
+// concerned is collateral.
+func (b *Batch) Healed(err error, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended == len(b.jobs) {
+		return // nobody waits
+	}
+	again := b.relapsed
+	b.relapsed = false
+	if err == nil && again {
+		b.executor.Heal() // what happened meanwhile may show only now
+		return
+	}
+	b.healing = false
+	if err != nil {
+		b.serverEvent("mps-not-recovered", err, now)
+	} else {
+		for i := range b.ailments {
+			b.ailments[i].to = min(b.ailments[i].to, now)
+		}
+		if b.sick {
+			b.serverEvent("mps-recovered", nil, now)
+		}
+	}
+	b.sick = false
+	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool {
+		return b.jobs[d.Task.Job].binding != d.Task.ID && b.tasks[d.Task.ID] == nil // freed meanwhile
+	})
+	b.held = nil
+	b.carryOut(held, now)
+	b.admit(now)
+}
+
+func (b *Batch) serverEvent(kind string, why error, now time.Duration) {
+	e := results.Event{AtS: seconds(now), Kind: kind}
+	if why != nil {
+		b.sick = true
+		e.Detail, _, _ = strings.Cut(why.Error(), "\n") // without the server's log
+	}
+	b.recorder.Event(e)
+}
+
+// foundBroken reports whether the second job came to a device that the first
+// one's trouble at time at had broken, before the server was healthy again.
+func (b *Batch) foundBroken(first, second []stay, at time.Duration) bool {
+	for _, x := range first {
+		for _, y := range second {
+			if x.device != y.device || x.from > at || at > x.to || y.from <= at {
+				continue
+			}
+			if slices.ContainsFunc(b.ailments, func(a ailment) bool {
+				return a.device == x.device && a.from <= at && y.from < a.to
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package runner_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+)
+
+// The first job breaks the server, the second takes its place and fails too.
+func TestAJobAfterAFault(t *testing.T) {
+	broken := errors.New("MPS server 7 is in state FAULT\nend of its log")
+	for _, c := range []struct {
+		name   string
+		harm   func(*fake) // job 0 ends at 4
+		healed func(*fake)
+		want   []results.Outcome
+		detail string
+		kinds  string
+	}{
+		{"the server was well", faultAndExit, func(f *fake) {
+			f.batch.Healed(nil, f.now)
+		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 46", "fault fault"},
+		{"the server recovered", faultAndExit, func(f *fake) {
+			f.batch.ServerBroken(broken, f.now)
+			f.at(5)
+			f.batch.Healed(nil, f.now)
+		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 46", "fault mps-broken mps-recovered fault"},
+		{"the server stayed broken", faultAndExit, func(f *fake) {
+			f.batch.ServerBroken(broken, f.now)
+			f.at(5)
+			f.batch.Healed(errors.New("not within 1 s"), f.now)
+		}, []results.Outcome{results.Fault, results.Collateral}, "after job 0 (first) failed on the same device 4.000 s earlier",
+			"fault mps-broken mps-not-recovered fault"},
+		{"it stayed broken after a death", func(f *fake) {
+			f.at(4)
+			f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		}, func(f *fake) {
+			f.batch.Healed(errors.New("not within 1 s"), f.now)
+		}, []results.Outcome{results.Crash, results.Collateral}, "after job 0 (first) failed on the same device 3.000 s earlier",
+			"mps-not-recovered fault"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			jobs := probed(2)
+			jobs[0].Name = "first"
+			ended, rec := setup{scheduler: "sa", jobs: jobs, mps: true}.run(t, func(f *fake) {
+				f.want("start 0@0")
+				f.started(0)
+				c.harm(f)
+				f.want("heal") // and job 1 waits
+				c.healed(f)
+				f.want("start 1@0")
+				f.started(1)
+				f.at(7)
+				f.batch.ReportFault(1, 46, "cudaMalloc", f.now)
+				f.ended(1)
+			})
+			wantOutcomes(t, ended, c.want...)
+			if got := ended[1].Detail; !strings.Contains(got, c.detail) {
+				t.Errorf("detail %q, want %q in it", got, c.detail)
+			}
+			if got := strings.Join(rec.kinds(), " "); got != c.kinds {
+				t.Errorf("events %q, want %q", got, c.kinds)
+			}
+			for _, e := range rec.events {
+				if e.Kind == "mps-broken" && e.Detail != "MPS server 7 is in state FAULT" {
+					t.Errorf("detail %q, want the state without the log", e.Detail)
+				}
+			}
+		})
+	}
+}
+
+func faultAndExit(f *fake) {
+	f.at(3)
+	f.batch.ReportFault(0, 700, "cudaFree", f.now)
+	f.at(4)
+	f.ended(0)
+}
+
+func TestWithoutMPSNobodyWaits(t *testing.T) {
+	setup{scheduler: "sa", jobs: probed(2)}.run(t, func(f *fake) {
+		f.started(0)
+		faultAndExit(f)
+		f.want("start 0@0", "start 1@0")
+		f.started(1)
+		f.ended(1)
+	})
+}
+
+// The other device goes on, and so does the job that the server waits for.
+func TestGrantsWaitForTheServer(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(6), workers: 5, mps: true}.run(t, func(f *fake) {
+		f.started(0, 1, 2, 3, 4)
+		f.begin(0, 10) // device 0
+		f.begin(1, 16) // device 1
+		f.calls = nil
+		f.at(1)
+		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.want("heal")
+		f.begin(0, 1)
+		f.want("answer 3@0")
+		f.begin(2, 1)
+		gone := f.begin(3, 1)
+		f.begin(4, 16)
+		f.want()
+		f.batch.TaskFree(gone, f.now)
+		f.at(2)
+		f.ended(1) // device 1 is free for the task that fits nowhere else; job 5 waits
+		f.want("answer 6@1")
+		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.at(3)
+		f.batch.Healed(nil, f.now)
+		f.want("heal") // again: there was trouble meanwhile
+		f.at(4)
+		f.batch.Healed(nil, f.now)
+		f.want("answer 4@0", "start 5")
+		f.started(5)
+		f.ended(0, 2, 3, 4, 5)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.OK, results.OK, results.OK, results.OK, results.OK)
+}

@@ -1,0 +1,82 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/cudaelf"
+)
+
+// ErrUnbindable is wrapped when a program cannot be scheduled task by task and
+// nothing is declared of it.
+var ErrUnbindable = errors.New("it cannot be bound task by task")
+
+// Declared is a job that a task-bound scheduler binds as a whole, because its
+// program's CUDA calls do not pass through libcase.
+type Declared struct {
+	Job int
+	Why string
+}
+
+// BindPrograms settles how jobs are bound under a task-bound scheduler. A job
+// whose program libcase cannot serve is bound by its footprint before it
+// starts; without one it is an error that says what to do, because it would
+// take a device that nobody gave it.
+func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared, error) {
+	jobs = slices.Clone(jobs)
+	type key struct{ program, libraryPath string }
+	inspected := map[key]cudaelf.Program{}
+	var declared []Declared
+	var problems []error
+	told := map[string]bool{}
+	for i, j := range jobs {
+		if j.Binding == mixes.BindDeclared {
+			continue
+		}
+		k := key{programs[i], lookup(append(os.Environ(), j.Env...), "LD_LIBRARY_PATH")}
+		p, seen := inspected[k]
+		if !seen {
+			var err error
+			if p, err = cudaelf.Inspect(k.program, filepath.SplitList(k.libraryPath)); err != nil {
+				return nil, nil, fmt.Errorf("job %d (%s): %w", i, j.Command(), err)
+			}
+			inspected[k] = p
+		}
+		why, remedy := unserved(p)
+		switch {
+		case why == "":
+		case j.Footprint.Bytes > 0:
+			jobs[i].Binding = mixes.BindDeclared
+			declared = append(declared, Declared{i, why + ": bound as a whole by its declared footprint"})
+		case !told[j.Command()]:
+			told[j.Command()] = true
+			problems = append(problems, fmt.Errorf("job %d (%s): program %s: %w: %s; %sgive the job binding: declared and its memory in the mix, or a profile with --profiles (caserun profile measures one)",
+				i, j.Command(), k.program, ErrUnbindable, why, remedy))
+		}
+	}
+	return jobs, declared, errors.Join(problems...)
+}
+
+// unserved says why libcase cannot serve a program, "" where it can, and what
+// to change in the program. One that shows no CUDA, such as a script, may load
+// the shared runtime later; one that calls the task API serves itself.
+func unserved(p cudaelf.Program) (why, remedy string) {
+	switch {
+	case p.TaskAPI:
+		return "", ""
+	case p.Runtime == cudaelf.Static && p.Unpreloadable != "":
+		return "the CUDA runtime is linked statically into " + p.Object + ", and " + p.Unpreloadable, ""
+	case p.Runtime == cudaelf.Static:
+		return "the CUDA runtime is linked statically into " + p.Object,
+			"relink it with nvcc -cudart shared (CMake: CUDA_RUNTIME_LIBRARY Shared), or "
+	case p.Runtime == cudaelf.Driver:
+		return p.Object + " calls the CUDA driver directly", ""
+	case p.Runtime == cudaelf.Shared && p.Unpreloadable != "":
+		return "libcase.so cannot be preloaded: " + p.Unpreloadable, ""
+	}
+	return "", ""
+}

@@ -1,0 +1,138 @@
+package live
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+// Programs as nvcc makes them, as far as the ELF file shows (package cudaelf).
+const (
+	sharedRuntime = `__attribute__((section(".nv_fatbin"), used)) static const char fat[4] = "dev";
+		void __cudaRegisterFatBinary(void); int main(void) { __cudaRegisterFatBinary(); return 0; }`
+	staticRuntime = `__attribute__((section(".nv_fatbin"), used)) static const char fat[4] = "dev";
+		int main(void) { return 0; }`
+)
+
+func compile(t *testing.T, name, source string, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	c := exec.Command("cc", append([]string{"-o", path, "-xc", "-"}, flags...)...)
+	c.Stdin = strings.NewReader(source)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, text)
+	}
+	return path
+}
+
+// fakePrograms are a program of each kind: shared, static, without CUDA.
+func fakePrograms(t *testing.T) (shared, static, plain string) {
+	t.Helper()
+	cudart := compile(t, "libcudart.so.13", "void __cudaRegisterFatBinary(void) {}", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.13")
+	shared = compile(t, "shared", sharedRuntime, "-xnone", cudart)
+	return shared, compile(t, "static", staticRuntime), compile(t, "plain", "int main(void) { return 0; }")
+}
+
+func TestProgramsWithAStaticRuntimeAreBoundByTheirFootprint(t *testing.T) {
+	shared, static, plain := fakePrograms(t)
+	f := mixes.Footprint{Bytes: 1 << 30}
+	job := func(program string, f mixes.Footprint, b mixes.Binding) mixes.Job {
+		return mixes.Job{Name: filepath.Base(program), Program: program, Footprint: f, Binding: b}
+	}
+	given := []mixes.Job{job(shared, f, mixes.BindProbe), job(static, f, mixes.BindProbe), job(plain, f, mixes.BindProbe),
+		job(plain, mixes.Footprint{}, mixes.BindProbe), job(static, f, mixes.BindDeclared)}
+	var programs []string
+	for _, j := range given {
+		programs = append(programs, j.Program)
+	}
+	jobs, declared, err := BindPrograms(given, programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []mixes.Binding
+	for _, j := range jobs {
+		got = append(got, j.Binding)
+	}
+	if want := []mixes.Binding{mixes.BindProbe, mixes.BindDeclared, mixes.BindProbe, mixes.BindProbe, mixes.BindDeclared}; !slices.Equal(got, want) {
+		t.Errorf("bindings %v, want %v", got, want)
+	}
+	if len(declared) != 1 || declared[0].Job != 1 || !strings.Contains(declared[0].Why, static) {
+		t.Errorf("declared %v, want job 1 alone, with its program", declared)
+	}
+	if given[1].Binding != mixes.BindProbe {
+		t.Error("the caller's jobs were changed")
+	}
+}
+
+func TestStaticRuntimeWithoutFootprintIsAnError(t *testing.T) {
+	_, static, _ := fakePrograms(t)
+	jobs := slices.Repeat([]mixes.Job{{Name: "x", Program: static, Args: []string{"-n", "7"}}}, 3)
+	jobs[2].Args = nil
+	_, _, err := BindPrograms(jobs, []string{static, static, static})
+	if !errors.Is(err, ErrUnbindable) {
+		t.Fatalf("error %v", err)
+	}
+	for _, part := range []string{"job 0 (" + static + " -n 7)", "job 2", "nvcc -cudart shared", "CUDA_RUNTIME_LIBRARY Shared", "binding: declared", "caserun profile"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error lacks %q: %v", part, err)
+		}
+	}
+	if strings.Contains(err.Error(), "job 1") {
+		t.Errorf("the same command is named twice: %v", err)
+	}
+	if _, _, err := BindPrograms(jobs[:1], []string{static + "-missing"}); err == nil || !strings.Contains(err.Error(), "job 0") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// What calls the task API asks for its devices itself.
+func TestProgramsThatAskThemselvesAreNotDeclared(t *testing.T) {
+	program := compile(t, "asks", staticRuntime+` const char *where(void) { return "CASE_SOCKET"; }`)
+	jobs, declared, err := BindPrograms([]mixes.Job{{Program: program}}, []string{program})
+	if err != nil || len(declared) != 0 || jobs[0].Binding != mixes.BindProbe {
+		t.Errorf("binding %v, declared %v, %v", jobs[0].Binding, declared, err)
+	}
+}
+
+// The library's place is the job's to say, in its LD_LIBRARY_PATH.
+func TestJobsLibraryPathCounts(t *testing.T) {
+	dir := t.TempDir()
+	outer := filepath.Join(dir, "libouter.so")
+	c := exec.Command("cc", "-shared", "-fPIC", "-Wl,-soname,libouter.so", "-o", outer, "-xc", "-")
+	c.Stdin = strings.NewReader(staticRuntime)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build library: %v\n%s", err, text)
+	}
+	program := compile(t, "program", "int main(void) { return 0; }", "-Wl,--no-as-needed", "-xnone", outer)
+	jobs := []mixes.Job{{Program: program}, {Program: program, Env: []string{"LD_LIBRARY_PATH=" + dir}, Footprint: mixes.Footprint{Bytes: 1}}}
+	bound, _, err := BindPrograms(jobs, []string{program, program})
+	if err != nil || bound[0].Binding != mixes.BindProbe || bound[1].Binding != mixes.BindDeclared {
+		t.Errorf("bindings %v and %v, %v", bound[0].Binding, bound[1].Binding, err)
+	}
+}
+
+// A job that was bound by its footprint runs on its one device.
+func TestStaticRuntimeRuns(t *testing.T) {
+	_, static, _ := fakePrograms(t)
+	r := newRig(t, "case-alg3")
+	r.jobs = slices.Repeat([]mixes.Job{{Name: "static", Program: static, Footprint: mixes.Footprint{Bytes: 12e9}}}, 3)
+	var err error
+	if r.jobs, _, err = BindPrograms(r.jobs, []string{static, static, static}); err != nil {
+		t.Fatal(err)
+	}
+	jobs, rec := r.mustRun()
+	for _, j := range jobs {
+		if *j.Outcome != results.OK || j.Device == nil {
+			t.Errorf("job %d: %s, %s, device %v", j.Index, *j.Outcome, j.Detail, j.Device)
+		}
+	}
+	if len(rec.events) != 0 {
+		t.Errorf("events %v: they were scheduled", rec.events)
+	}
+}

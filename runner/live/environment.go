@@ -1,0 +1,53 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner"
+)
+
+// environment is a job's: the parent's, what the run needs, then the job's own.
+// native/probe reads the CASE_ variables.
+func (x *Executor) environment(job, device int) []string {
+	spec := x.config.Jobs[job]
+	visible, binding := strings.Join(x.config.UUIDs, ","), "task"
+	if device != runner.Unbound {
+		visible, binding = x.config.UUIDs[device], "job"
+	}
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "CASE_PIN=") || strings.HasPrefix(entry, "CASE_FOOTPRINT=")
+	})
+	env = append(env, x.config.Env...)
+	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
+		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+x.server.Register(job), "CASE_REQUIRED=1", "CASE_BINDING="+binding)
+	if spec.Pin && device == runner.Unbound {
+		env = append(env, "CASE_PIN=1")
+	}
+	if f := spec.Footprint; f != (mixes.Footprint{}) {
+		env = append(env, fmt.Sprintf("CASE_FOOTPRINT=%d,%d,%d", f.Bytes, f.Blocks, f.ThreadsPerBlock))
+	}
+	env = append(env, x.tracing(job)...)
+	env = append(env, spec.Env...)
+	if x.config.Preload == "" {
+		return env
+	}
+	preload := x.config.Preload
+	if users := lookup(env, "LD_PRELOAD"); users != "" {
+		preload += ":" + users
+	}
+	return append(env, "LD_PRELOAD="+preload)
+}
+
+// lookup is a variable's value in an environment; the last entry counts.
+func lookup(env []string, key string) string {
+	for _, entry := range slices.Backward(env) {
+		if k, value, _ := strings.Cut(entry, "="); k == key {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,176 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// traceTape keeps what the tracer recorded.
+type traceTape struct {
+	mu      sync.Mutex
+	kernels []results.Kernel
+	copies  []results.Copy
+	events  []string
+}
+
+func (r *traceTape) Kernel(k results.Kernel) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kernels = append(r.kernels, k)
+}
+
+func (r *traceTape) Copy(c results.Copy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.copies = append(r.copies, c)
+}
+
+func (r *traceTape) Event(e results.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, fmt.Sprintf("%s of job %d: %s", e.Kind, *e.Job, e.Detail))
+}
+
+// traced runs jobs that are shell scripts under sa, with the device of the
+// tracer's sample as device 1. The sample is $SAMPLE in the scripts.
+func traced(t *testing.T, scripts ...string) (*traceTape, results.Tracer) {
+	t.Helper()
+	sample, err := filepath.Abs("../../native/probe/tracer/testdata/sample.trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SAMPLE", sample)
+	var sampled [16]byte
+	for i := range sampled {
+		sampled[i] = byte(0xa0 + i)
+	}
+	tape := &traceTape{}
+	dir := t.TempDir()
+	c := Config{UUIDs: []string{"GPU-zero", "GPU-one"}, IDs: [][16]byte{{1}, sampled}, Dir: filepath.Join(dir, "out"),
+		Tracer: "/some/libcasetrace.so", Traces: tape, Warn: t.Logf, Start: time.Now()}
+	for _, s := range scripts {
+		c.Jobs = append(c.Jobs, mixes.Job{Name: s, Program: "/bin/sh", Args: []string{"-c", s}})
+		c.Programs, c.Dirs = append(c.Programs, "/bin/sh"), append(c.Dirs, dir)
+	}
+	x, err := NewExecutor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedulers.Parse("sa", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := schedulers.Device{Name: "paper", CapacityBytes: gib, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
+	rec := &tapeOfRun{}
+	jobs, err := runner.Run(context.Background(), runner.Config{Jobs: c.Jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range outcomes(jobs) {
+		if o != results.OK {
+			t.Fatalf("job %d ended %s: %s", i, o, jobs[i].StderrTail)
+		}
+	}
+	return tape, x.Traced()
+}
+
+// tapeOfRun is a Recorder for runs of which only the traces matter.
+type tapeOfRun struct{}
+
+func (tapeOfRun) Job(results.Job)         {}
+func (tapeOfRun) Task(results.Task)       {}
+func (tapeOfRun) Kernel(results.Kernel)   {}
+func (tapeOfRun) Segment(results.Segment) {}
+func (tapeOfRun) Event(results.Event)     {}
+
+func numbers(processes, kernels, copies, lost, cut, untraced int64) results.Tracer {
+	return results.Tracer{Processes: &processes, Kernels: &kernels, Copies: &copies, Lost: &lost, Cut: &cut, Untraced: &untraced}
+}
+
+func TestTracesOfJobsReachTheRecorder(t *testing.T) {
+	tape, sums := traced(t,
+		`test "$CUDA_INJECTION64_PATH" = /some/libcasetrace.so && cp "$SAMPLE" "$CASE_TRACE_DIR/7.trace"`,
+		`cp "$SAMPLE" "$CASE_TRACE_DIR/8.trace"`)
+	if diff := cmp.Diff(numbers(2, 6, 4, 10, 0, 0), sums); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	want := results.Kernel{Job: 0, Device: 1, Name: "fill(float*, int)", Grid: "1,2,3", Block: "256,2,1", Registers: 32,
+		StaticSharedBytes: 4096, DynamicSharedBytes: 1024, PID: 4242, Stream: 7}
+	got := tape.kernels[1]
+	if length := got.EndS - got.StartS; math.Abs(length-250e-9) > 1e-10 || got.BusyS != length {
+		t.Errorf("the kernel took %g s and was busy for %g, want 250 ns", length, got.BusyS)
+	}
+	got.StartS, got.EndS, got.BusyS = 0, 0, 0
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kernel (-want +got):\n%s", diff)
+	}
+	if c := tape.copies[1]; c.Kind != "set" || c.Bytes != 3 || c.Device != 1 || c.PID != 4242 || c.Stream != 7 || tape.copies[2].Job != 1 {
+		t.Errorf("copies %+v", tape.copies)
+	}
+	said := strings.Join(tape.events, "\n")
+	for _, want := range []string{"trace of job 0: process 4242: 5 records are lost", "trace of job 1: process 4242: the tracer says: cuptiActivityEnable: a sample (8)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("events lack %q:\n%s", want, said)
+		}
+	}
+}
+
+func TestTracesThatAreNotWhole(t *testing.T) {
+	for _, c := range []struct {
+		name, script, says string
+		want               results.Tracer
+	}{
+		{"none", "true", "no process of the job left a trace", numbers(0, 0, 0, 0, 0, 1)},
+		{"torn", `head -c 300 "$SAMPLE" >"$CASE_TRACE_DIR/7.trace"`, "process 4242 did not exit in order", numbers(1, 2, 1, 1, 1, 0)},
+		{"garbled", `(head -c 272 "$SAMPLE"; echo 12345678) >"$CASE_TRACE_DIR/7.trace"`, "7.trace: at byte 272: unknown record type", numbers(1, 2, 1, 0, 1, 0)},
+		{"two processes", `head -c 272 "$SAMPLE" >"$CASE_TRACE_DIR/7.trace"; cp "$SAMPLE" "$CASE_TRACE_DIR/8.trace"`, "did not exit", numbers(2, 5, 3, 5, 1, 0)},
+		{"unknown device", `(head -c 40 "$SAMPLE"; head -c 16 /dev/zero; tail -c +57 "$SAMPLE") >"$CASE_TRACE_DIR/7.trace"`, "10 records are lost", numbers(1, 0, 0, 10, 0, 0)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tape, sums := traced(t, c.script)
+			if diff := cmp.Diff(c.want, sums); diff != "" {
+				t.Errorf("totals (-want +got):\n%s", diff)
+			}
+			if said := strings.Join(tape.events, "\n"); !strings.Contains(said, c.says) {
+				t.Errorf("events lack %q:\n%s", c.says, said)
+			}
+		})
+	}
+}
+
+// Kernels have the run's time: the tracer's clock is the host's.
+func TestTraceTimesAreTheRuns(t *testing.T) {
+	x, err := NewExecutor(Config{Dir: t.TempDir(), Start: time.Now(), Warn: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.server.Close()
+	before := x.now().Seconds()
+	at := x.seconds(monotonic(t))
+	if after := x.now().Seconds(); at < before-0.001 || at > after+0.001 {
+		t.Errorf("an instant between %g s and %g s of the run is %g s", before, after, at)
+	}
+}
+
+func monotonic(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano()
+}

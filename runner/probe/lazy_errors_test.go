@@ -1,0 +1,196 @@
+package probe
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A refused task is an out-of-memory error of the launch, and the program goes on.
+func TestLazyRefused(t *testing.T) {
+	p := startLazy(t, "13", "basic").finish(func(t *testing.T, e event) {
+		if e.kind == "begin" {
+			if err := e.c.Refuse(e.task, ReasonTooLarge, 10<<20, 1<<20, "fits no device"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	p.mustSucceed()
+	if len(p.of("begin")) != 1 { // what was refused is not asked for again
+		t.Errorf("events %v", p.events)
+	}
+	if launches := strings.Count(strings.Join(p.lines, "\n"), "LAUNCH"); launches != 3 {
+		t.Errorf("%d launches failed, want 3: %q", launches, p.lines)
+	}
+	p.wantLine("last error 2")
+	p.wantLine("after: contexts 0 first -1 " + nothingLeft)
+}
+
+// A program whose scheduler is gone gets errors, no device.
+func TestLazyLosesTheScheduler(t *testing.T) {
+	p := startLazy(t, "13", "basic")
+	p.r.next(t, "begin")
+	if err := p.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.finish(grant)
+	p.mustSucceed()
+	p.wantLine("after: contexts 0 first -1 " + nothingLeft)
+	if !strings.Contains(p.stderr.String(), "lost the scheduler") {
+		t.Errorf("stderr %q", p.stderr.String())
+	}
+}
+
+// Without a scheduler the program runs on the device it would have had.
+func TestLazyUnscheduled(t *testing.T) {
+	p := runLazy(t, "13", "basic", "CASE_SOCKET=", "CASE_REQUIRED=")
+	if got, want := strings.Join(results(p.lines), "\n"), strings.Join(results(native(t, "13", "basic")), "\n"); got != want {
+		t.Errorf("output\n%s\nwant\n%s", got, want)
+	}
+	p.wantLine("after: contexts 1 first 0 " + nothingLeft)
+	if !strings.Contains(p.stderr.String(), "running unscheduled") {
+		t.Errorf("stderr %q", p.stderr.String())
+	}
+}
+
+// Without a task to bind, the library only reports.
+func TestLazyPassive(t *testing.T) {
+	p := runLazy(t, "13", "two_devices", "CASE_BINDING=job")
+	if got, want := strings.Join(p.lines, "\n"), strings.Join(native(t, "13", "two_devices"), "\n"); got != want {
+		t.Errorf("output\n%s\nwant\n%s", got, want)
+	}
+	if len(p.of("begin"))+len(p.of("oom"))+len(p.of("fault")) != 0 {
+		t.Errorf("events %v", p.events)
+	}
+	p = runLazy(t, "13", "too_much", "CASE_BINDING=job")
+	p.wantLine("second 2 last 2")
+	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].bytes != 800<<20 {
+		t.Errorf("oom %v", p.events)
+	}
+	p = runLazy(t, "13", "fault", "CASE_BINDING=job")
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+		t.Errorf("fault %v", p.events)
+	}
+}
+
+// More than any device has fails where the program asked for it.
+func TestLazyTooMuch(t *testing.T) {
+	p := runLazy(t, "13", "too_much")
+	p.wantLine("first 0")
+	p.wantLine("second 2 last 2")
+	if ooms := p.of("oom"); len(ooms) != 1 || ooms[0].bytes != 800<<20 {
+		t.Errorf("events %v", p.events)
+	}
+}
+
+// The first lasting error is reported, wherever it shows, although the program
+// exits 0.
+func TestLazyFault(t *testing.T) {
+	for program, where := range map[string]string{"fault": "cudaMemcpy", "fault_unseen": "end of the program"} {
+		for _, version := range cudaVersions {
+			p := runLazy(t, version, program)
+			faults := p.of("fault")
+			if len(faults) != 1 || faults[0].code != 700 || !strings.Contains(faults[0].where, where) {
+				t.Errorf("%s: events %v\nstderr:\n%s", program, p.events, p.stderr.String())
+			}
+		}
+	}
+}
+
+// step is one call of CUDA's in a run, as the fake counts them.
+type step struct {
+	call string
+	nth  int
+}
+
+// steps are the calls that a program makes between being granted its device and
+// its first look at the result.
+func steps(t *testing.T, program, until string) []step {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	runLazy(t, "13", program, "FAKE_CUDA_TRACE="+trace)
+	f, err := os.Open(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	count := map[string]int{}
+	var all []step
+	bound := false
+	for in := bufio.NewScanner(f); in.Scan(); {
+		call, _, _ := strings.Cut(in.Text(), " ")
+		count[call]++
+		bound = bound || call == "cuDevicePrimaryCtxRetain" || call == "cudaSetDevice"
+		if bound {
+			all = append(all, step{call, count[call]})
+		}
+		if bound && call == until {
+			break
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("%s: only %d calls: %v", program, len(all), all)
+	}
+	return all
+}
+
+const noMemoryLeft = "allocations 0 handles 0 mappings 0 reservations 0"
+
+// gives: the call gives memory back, so its failure leaves some.
+func gives(call string) bool {
+	return call == "cuMemUnmap" || call == "cuMemRelease" || call == "cuMemAddressFree"
+}
+
+// Whatever call fails while the process is bound, the program lives, its errors
+// are reported, and nothing is left.
+func TestLazySurvivesFailureOfEveryCall(t *testing.T) {
+	for _, program := range []string{"basic", "order", "streams"} {
+		want := strings.Join(results(native(t, "13", program)), "\n")
+		for _, s := range steps(t, program, "__cudaLaunchKernel") {
+			for _, code := range []int{2, 999} {
+				fail := fmt.Sprintf("%s:%d=%d", s.call, s.nth, code)
+				p := startLazy(t, "13", program, "FAKE_CUDA_FAIL="+fail).finish(grant)
+				if p.err != nil {
+					t.Errorf("%s, %s: %v\nstderr:\n%s", program, fail, p.err, p.stderr.String())
+					continue
+				}
+				reported := len(p.of("oom"))+len(p.of("fault")) > 0
+				if got := strings.Join(results(p.lines), "\n"); got != want && !reported {
+					t.Errorf("%s, %s: a wrong result and no report:\n%s", program, fail, got)
+				}
+				if begins, frees := len(p.of("begin")), len(p.of("free")); begins != frees {
+					t.Errorf("%s, %s: %d tasks began, %d ended", program, fail, begins, frees)
+				}
+				for _, line := range p.lines {
+					if strings.HasPrefix(line, "after: ") && !strings.Contains(line, noMemoryLeft) && !gives(s.call) {
+						t.Errorf("%s, %s: left behind: %s", program, fail, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A process that is killed in any call gives back its task by its socket's end.
+func TestLazyKilledInEveryCall(t *testing.T) {
+	for _, s := range steps(t, "order", "") {
+		kill := fmt.Sprintf("%s:%d", s.call, s.nth)
+		p := startLazy(t, "13", "order", "FAKE_CUDA_KILL="+kill).finish(grant)
+		var exit *exec.ExitError
+		if !errors.As(p.err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatalf("%s: %v", kill, p.err)
+		}
+		if n := len(p.events); n < 2 || p.events[0].kind != "begin" || p.events[n-1].kind != "closed" {
+			t.Errorf("%s: events %v", kill, p.events)
+		}
+		if len(p.of("oom"))+len(p.of("fault")) != 0 {
+			t.Errorf("%s: events %v", kill, p.events)
+		}
+	}
+}

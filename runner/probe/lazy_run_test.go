@@ -1,0 +1,238 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The tests named TestLazy run programs that know nothing of libcase
+// (native/probe/tests/lazy_program.cc) on the fake CUDA runtime and driver
+// (native/probe/fake), with the lazy runtime preloaded and the test as the
+// scheduler.
+
+// cudaVersions are the runtimes that programs are linked with: nvcc 13 launches
+// kernels in another way, and CUDA 12 and later make contexts earlier.
+var cudaVersions = []string{"13", "11"}
+
+var buildLazy = sync.OnceValue(func() error {
+	out, err := exec.Command("make", "-C", nativeDir, "libcase.so", "fakes").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build the lazy runtime and the fakes: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// grantedDevice is where tasks go that ask for no device: not the device that a
+// program has by itself.
+const grantedDevice = 1
+
+// lazyRun is one process and what it said to the scheduler.
+type lazyRun struct {
+	t      *testing.T
+	server *Server
+	r      recorder
+	cmd    *exec.Cmd
+	in     io.Writer
+	out    *bufio.Reader
+	stderr bytes.Buffer
+	lines  []string // of standard output
+	events []event
+	err    error // how it ended
+}
+
+// lazyCommand is a program without any scheduler.
+func lazyCommand(t *testing.T, version, program string, env ...string) *exec.Cmd {
+	t.Helper()
+	if err := buildLazy(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/fake", version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "lazy_program"), strings.Fields(program)...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "FAKE_CUDA_DEVICES=2")
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// startLazy starts the program with the lazy runtime and a server for it.
+func startLazy(t *testing.T, version, program string, env ...string) *lazyRun {
+	t.Helper()
+	s, r, _ := start(t)
+	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &lazyRun{t: t, server: s, r: r}
+	p.cmd = lazyCommand(t, version, program, append([]string{"LD_PRELOAD=" + library, "CASE_SOCKET=" + s.Path(),
+		"CASE_TOKEN=" + s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task"}, env...)...)
+	p.cmd.Stderr = &p.stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait() // it was killed
+		}
+	})
+	return p
+}
+
+// grant is the plain scheduler: tasks go to the device they ask for, or else to
+// grantedDevice.
+func grant(t *testing.T, e event) {
+	if e.kind != "begin" && e.kind != "grow" {
+		return
+	}
+	device := grantedDevice
+	if e.r.Flags&FlagDevice != 0 {
+		device = int(e.r.Device)
+	}
+	if err := e.c.Grant(e.task, device, [16]byte{0xca, 0x5e, 15: byte(device)}); err != nil {
+		t.Errorf("grant: %v", err)
+	}
+}
+
+// finish answers the program's requests until it ends.
+func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {
+	p.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		text, _ := io.ReadAll(p.out) // it ends when the process does
+		p.lines = append(p.lines, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
+		p.err = p.cmd.Wait()
+		p.server.Settle()
+	}()
+	timeout := time.After(patience)
+	for {
+		select {
+		case e := <-p.r.events:
+			p.events = append(p.events, e)
+			answer(p.t, e)
+		case <-ended:
+			for len(p.r.events) > 0 {
+				p.events = append(p.events, <-p.r.events)
+			}
+			return p
+		case <-timeout:
+			_ = p.cmd.Process.Kill()
+			<-ended
+			p.t.Fatalf("the program does not end; events %v\nstdout %q\nstderr:\n%s", p.events, p.lines, p.stderr.String())
+		}
+	}
+}
+
+// runLazy runs the program to its end under the plain scheduler; it must exit 0.
+func runLazy(t *testing.T, version, program string, env ...string) *lazyRun {
+	t.Helper()
+	p := startLazy(t, version, program, env...).finish(grant)
+	p.mustSucceed()
+	return p
+}
+
+func (p *lazyRun) mustSucceed() {
+	p.t.Helper()
+	if p.err != nil {
+		p.t.Fatalf("program: %v\nstdout %q\nstderr:\n%s", p.err, p.lines, p.stderr.String())
+	}
+}
+
+// of is the events of some kind.
+func (p *lazyRun) of(kind string) []event {
+	var all []event
+	for _, e := range p.events {
+		if e.kind == kind {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func (p *lazyRun) wantEvents(kinds string) {
+	p.t.Helper()
+	var got []string
+	for _, e := range p.events {
+		if e.kind != "shape" { // whether a launch is news is the library's to say
+			got = append(got, e.kind)
+		}
+	}
+	if strings.Join(got, " ") != kinds {
+		p.t.Errorf("events %v, want %s\nstderr:\n%s", p.events, kinds, p.stderr.String())
+	}
+}
+
+func (p *lazyRun) wantLine(line string) {
+	p.t.Helper()
+	if !slices.Contains(p.lines, line) {
+		p.t.Errorf("output lacks %q:\n%s\nstderr:\n%s", line, strings.Join(p.lines, "\n"), p.stderr.String())
+	}
+}
+
+// hear waits for a line of the program's.
+func (p *lazyRun) hear(want string) {
+	p.t.Helper()
+	line, err := p.out.ReadString('\n')
+	if line = strings.TrimSuffix(line, "\n"); line != want {
+		p.t.Fatalf("the program said %q (%v), want %q", line, err, want)
+	}
+}
+
+func (p *lazyRun) goOn() {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// results are the lines that a program computed, without what it says of the
+// driver's state.
+func results(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(line, ": contexts ") })
+}
+
+// native is what the program prints without the lazy runtime.
+func native(t *testing.T, version, program string, env ...string) []string {
+	t.Helper()
+	out, err := lazyCommand(t, version, program, env...).Output()
+	if err != nil {
+		t.Fatalf("%s without the lazy runtime: %v", program, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// wantNothingLeft: no error, no misuse of CUDA, and nothing that a program has
+// not freed itself.
+func (p *lazyRun) wantNothingLeft() {
+	p.t.Helper()
+	if len(p.of("oom"))+len(p.of("fault")) != 0 || strings.Contains(p.stderr.String(), "violation") {
+		p.t.Errorf("errors: %v\nstderr:\n%s", p.events, p.stderr.String())
+	}
+	for _, line := range p.lines {
+		if strings.HasPrefix(line, "after: ") && !strings.HasSuffix(line, nothingLeft) {
+			p.t.Errorf("left behind: %s", line)
+		}
+	}
+}
+
+const nothingLeft = "allocations 0 handles 0 mappings 0 reservations 0 violations 0"

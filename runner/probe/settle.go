@@ -1,0 +1,82 @@
+package probe
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Settle returns when the Handler has heard the last of every process that
+// ended before the call, Closed included. Without it a process that connects,
+// reports an error and exits can be gone before its connection is accepted.
+func (s *Server) Settle() {
+	done := make(chan struct{})
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.settling = append(s.settling, done)
+	s.wakeLoop() // with the lock held: Close has not begun, so the descriptor is ours
+	s.mu.Unlock()
+	<-done
+}
+
+func (s *Server) openWake() error {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	if err := s.watch(fd); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	s.wake = fd
+	return nil
+}
+
+func (s *Server) wakeLoop() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(s.wake, one[:]) // fails only where the loop has been woken 2^64-2 times and not come
+}
+
+// settle runs on the loop: it admits who waits, then hears out who hung up.
+func (s *Server) settle(in []byte) {
+	var count [8]byte
+	_, _ = unix.Read(s.wake, count[:])
+	s.mu.Lock()
+	settling, closed := s.settling, s.closed
+	s.settling = nil
+	s.mu.Unlock()
+	for !closed && ready(int32(s.fd)) {
+		if err := s.accept(); err != nil {
+			s.logf("probe: accept: %v", err)
+			break
+		}
+	}
+	polls := make([]unix.PollFd, 0, len(s.clients))
+	for fd := range s.clients {
+		polls = append(polls, unix.PollFd{Fd: fd, Events: unix.POLLRDHUP})
+	}
+	_, _ = unix.Poll(polls, 0)
+	for _, p := range polls {
+		if p.Revents == 0 {
+			continue
+		}
+		for c := s.clients[p.Fd]; s.clients[p.Fd] == c && ready(p.Fd); {
+			c.step(in)
+		}
+	}
+	for _, done := range settling {
+		close(done)
+	}
+}
+
+// ready reports whether fd has something to take: a frame, an end, a connection.
+func ready(fd int32) bool {
+	poll := []unix.PollFd{{Fd: fd, Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return n == 1 && err == nil
+}

@@ -1,0 +1,70 @@
+package schedulers_test
+
+import (
+	"testing"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+var memoryHard = []string{"case-alg2", "case-alg3", "schedgpu"}
+
+func TestRoomIsLeftForGrowth(t *testing.T) {
+	for _, scheduler := range memoryHard {
+		n := newNode(t, scheduler+":queue=mmu,room=0.25", small) // 4 of 16
+		n.submit(schedulers.Task{ID: 1, Bytes: 14}, "1@0")       // an idle device
+		n.finish(1, "")
+		n.submit(schedulers.Task{ID: 2, Bytes: 4}, "2@0")
+		n.submit(schedulers.Task{ID: 3, Bytes: 9}, "")
+		n.submit(schedulers.Task{ID: 4, Bytes: 8}, "4@0")
+		n.submit(schedulers.Task{ID: 5}, "5@0")
+		n.submit(schedulers.Task{ID: 6, Bytes: 1}, "")
+		n.grow(2, 3, "+2@0")                                   // what it was left for
+		n.submit(schedulers.Task{ID: 7, Job: 2, Bytes: 1}, "") // there are others here still
+		n.finish(4, "6@0 7@0")
+		n.finish(5, "")
+		n.finish(6, "")
+		n.submit(schedulers.Task{ID: 8, Job: 2, Bytes: 8}, "8@0") // alone, a job may have all
+	}
+}
+
+func TestManagedMemoryMustFit(t *testing.T) {
+	for _, scheduler := range memoryHard {
+		n := newNode(t, scheduler, small)
+		n.submit(schedulers.Task{ID: 1, Bytes: 17, Managed: true}, "!1")
+		n.submit(schedulers.Task{ID: 2, Bytes: 8, Managed: true}, "2@0")
+		n.submit(schedulers.Task{ID: 3, Bytes: 9, Managed: true}, "")
+	}
+}
+
+func TestManagedMemoryMayExceedADeviceOfItsOwn(t *testing.T) {
+	d := small
+	d.ContextBytes = 2
+	for _, scheduler := range memoryHard {
+		n := newNode(t, scheduler+":managed=exceed,queue=mmu", d)
+		used := func(want int64) {
+			t.Helper()
+			if got := n.device(0).UsedBytes; got != want {
+				t.Fatalf("%s: %d bytes in use, want %d", scheduler, got, want)
+			}
+		}
+		n.submit(schedulers.Task{ID: 1, Bytes: 14, Managed: true}, "1@0") // fits: like any other
+		n.submit(schedulers.Task{ID: 2, Bytes: 15}, "!2")
+		n.submit(schedulers.Task{ID: 3, Bytes: 40, Managed: true, Blocks: 1, ThreadsPerBlock: 32}, "")
+		n.submit(schedulers.Task{ID: 4, Bytes: 40, Managed: true}, "")
+		n.release(1, "3@0") // beside the context of job 1
+		used(16)
+		n.grow(3, 100, "+3@0") // the driver makes room
+		n.shape(3, 2, 32, 0, "")
+		used(16)
+		n.submit(schedulers.Task{ID: 5, Job: 3}, "") // not even its own job's
+		n.exit(1, "")
+		used(14)
+		n.submit(schedulers.Task{ID: 6}, "")
+		n.release(3, "4@0")
+		n.finish(4, "5@0 6@0")
+		n.finish(3, "")
+		n.finish(6, "")
+		used(0)
+		n.wantFreeBlocks(0, 4, 4)
+	}
+}

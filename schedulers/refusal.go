@@ -1,0 +1,50 @@
+package schedulers
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// tooLarge states t's need, its context included, beside the capacity of the
+// largest device that the policy would use for it, were it smaller.
+func (e *Engine) tooLarge(t Task) *Refusal {
+	bySize := make([]int, e.empty.Len())
+	for i := range bySize {
+		bySize[i] = i
+	}
+	slices.SortStableFunc(bySize, func(a, b int) int {
+		return -compare(e.empty.Device(a).CapacityBytes, e.empty.Device(b).CapacityBytes)
+	})
+	largest, usable := e.empty.Device(bySize[0]), false
+	for _, i := range bySize {
+		probe := t
+		probe.Bytes = e.empty.Device(i).CapacityBytes - e.empty.Device(i).ContextBytes
+		if p, ok := e.policy.Place(probe, e.empty); ok {
+			largest, usable = e.empty.Device(p.Device), true
+			break
+		}
+	}
+	return &Refusal{Cause: TooLarge, Why: whyTooLarge(t, usable, e.empty.Len()),
+		NeedBytes: sumBytes(t.Bytes, largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
+}
+
+func whyTooLarge(t Task, usable bool, devices int) string {
+	switch {
+	case t.OnDevice == nil:
+		return "fits no device even when the node is empty"
+	case *t.OnDevice < 0 || *t.OnDevice >= devices:
+		return fmt.Sprintf("its process uses device %d, but the node has devices 0 to %d", *t.OnDevice, devices-1)
+	case !usable:
+		return fmt.Sprintf("its process uses device %d, which this scheduler does not", *t.OnDevice)
+	}
+	return fmt.Sprintf("its process uses device %d, which it does not fit even when the node is empty", *t.OnDevice)
+}
+
+// sumBytes adds sizes that are not negative and stops at the largest integer.
+func sumBytes(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

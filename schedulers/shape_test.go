@@ -1,0 +1,125 @@
+package schedulers_test
+
+import (
+	"testing"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+func TestTheLargerKernel(t *testing.T) {
+	known := schedulers.Task{Blocks: 10, ThreadsPerBlock: 64, BlocksPerSM: 4}
+	for _, c := range []struct {
+		name           string
+		task           schedulers.Task
+		blocks         uint64
+		threads, perSM uint32
+		larger         bool
+	}{
+		{"more warps", known, 21, 32, 32, true},
+		{"fewer warps, more blocks", known, 19, 32, 32, false},
+		{"as many warps, less room", known, 20, 32, 3, true},
+		{"as many warps, as much room", known, 20, 32, 4, false},
+		{"as many warps, room unknown", known, 20, 32, 0, false},
+		{"room learned", schedulers.Task{Blocks: 10, ThreadsPerBlock: 64}, 10, 64, 4, true},
+		{"any, where the grid was unknown", schedulers.Task{GridUnknown: true}, 1, 0, 0, true},
+		{"no grid", schedulers.Task{GridUnknown: true}, 0, 1024, 1, false},
+		{"more than warps can count", schedulers.Task{Blocks: 1 << 62, ThreadsPerBlock: 1}, 1 << 63, 1024, 0, false},
+	} {
+		want := c.task
+		if c.larger {
+			want.Blocks, want.ThreadsPerBlock, want.BlocksPerSM, want.GridUnknown = c.blocks, c.threads, c.perSM, false
+		}
+		if got, larger := c.task.WithKernel(c.blocks, c.threads, c.perSM); got != want || larger != c.larger {
+			t.Errorf("%s: %+v, %v, want %+v, %v", c.name, got, larger, want, c.larger)
+		}
+	}
+}
+
+func TestAlg3CountsTheLargestKernel(t *testing.T) {
+	n := newNode(t, "case-alg3", v100, v100)
+	n.submit(schedulers.Task{ID: 1, GridUnknown: true}, "1@0")
+	n.shape(1, 100, 64, 0, "")
+	n.submit(schedulers.Task{ID: 2, Blocks: 150, ThreadsPerBlock: 32}, "2@1") // 200 warps on 0
+	n.shape(1, 1, 32, 0, "")                                                  // a smaller one changes nothing
+	n.submit(schedulers.Task{ID: 3, Blocks: 60, ThreadsPerBlock: 32}, "3@1")
+	n.shape(1, 1000, 64, 0, "")
+	if got := n.device(0).UsedWarps; got != 2000 {
+		t.Fatalf("%d warps in use on device 0, want 2000", got)
+	}
+	n.submit(schedulers.Task{ID: 4, Blocks: 1, ThreadsPerBlock: 32}, "4@1")
+	n.release(1, "")
+	if got := n.device(0).UsedWarps; got != 0 {
+		t.Fatalf("%d warps in use on an empty device", got)
+	}
+}
+
+func TestAlg2KeepsATaskWithoutAGridAlone(t *testing.T) {
+	n := newNode(t, "case-alg2:queue=fifo", small, small)
+	n.submit(schedulers.Task{ID: 1, Blocks: 1, ThreadsPerBlock: 32}, "1@0")
+	n.submit(schedulers.Task{ID: 2, GridUnknown: true}, "2@1")
+	n.submit(schedulers.Task{ID: 3, GridUnknown: true}, "")
+	n.submit(schedulers.Task{ID: 4, Blocks: 5, ThreadsPerBlock: 32}, "")
+	n.finish(1, "3@0")
+	n.shape(2, 3, 32, 0, "4@1") // 8 blocks fit: its neighbour may come
+	n.wantFreeBlocks(1, 0, 0)
+	if n.device(1).Saturated() || !n.device(0).Saturated() {
+		t.Fatal("device 0 must be saturated and device 1 no longer")
+	}
+	n.shape(3, 9, 32, 0, "") // larger than the device: as before
+	n.submit(schedulers.Task{ID: 5, Blocks: 1, ThreadsPerBlock: 32}, "")
+	n.finish(3, "5@0")
+}
+
+func TestAlg2MakesRoomForALargerKernel(t *testing.T) {
+	n := newNode(t, "case-alg2:queue=mmu", small)
+	n.submit(schedulers.Task{ID: 1, Blocks: 3, ThreadsPerBlock: 32}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Blocks: 1, ThreadsPerBlock: 32}, "2@0")
+	n.wantFreeBlocks(0, 2, 2)
+	n.shape(1, 6, 32, 0, "") // in place of its 3
+	n.wantFreeBlocks(0, 1, 0)
+	n.submit(schedulers.Task{ID: 3, Blocks: 1, ThreadsPerBlock: 32}, "3@0")
+	n.shape(1, 7, 32, 0, "") // 6 are left beside the others: it saturates the device
+	n.wantFreeBlocks(0, 3, 3)
+	n.submit(schedulers.Task{ID: 4, Blocks: 1, ThreadsPerBlock: 32}, "")
+	n.shape(2, 99, 32, 0, "") // so does another
+	n.finish(3, "")
+	n.finish(1, "")
+	n.finish(2, "4@0")
+	n.finish(4, "")
+	n.wantFreeBlocks(0, 4, 4)
+}
+
+func TestAlg2CountsOccupancy(t *testing.T) {
+	// An SM of small has 8 warp slots and 4 block slots.
+	for _, c := range []struct {
+		perSM             uint32
+		blocks            uint64 // of one warp
+		freeBlocks, warps int    // of SM 0 afterwards
+		exclusive         bool
+	}{
+		{0, 8, 0, 4, false},
+		{4, 8, 0, 0, false},  // a share of 2 warps each
+		{3, 4, 2, 2, false},  // of 3, rounded up: two to an SM
+		{3, 5, 4, 8, true},   // which a fifth exceeds
+		{1, 2, 3, 0, false},  // registers for one
+		{1, 3, 4, 8, true},   //
+		{99, 8, 0, 4, false}, // more than the device has slots for
+	} {
+		n := newNode(t, "case-alg2", small)
+		n.submit(schedulers.Task{ID: 1, Blocks: c.blocks, ThreadsPerBlock: 32, BlocksPerSM: c.perSM}, "1@0")
+		want := schedulers.SM{FreeBlocks: c.freeBlocks, FreeWarps: c.warps}
+		if d := n.device(0); d.SMs[0] != want || d.Saturated() != c.exclusive {
+			t.Errorf("%d blocks, %d to an SM: %+v free, saturated %v, want %+v, %v", c.blocks, c.perSM, d.SMs[0], d.Saturated(), want, c.exclusive)
+		}
+		n.finish(1, "")
+		n.wantFreeBlocks(0, 4, 4)
+		if got := n.device(0).SMs[1].FreeWarps; got != 8 {
+			t.Errorf("%d blocks, %d to an SM: %d warps free in the end, want 8", c.blocks, c.perSM, got)
+		}
+	}
+
+	n := newNode(t, "case-alg2", small)
+	n.submit(schedulers.Task{ID: 1, Blocks: 2, ThreadsPerBlock: 32, BlocksPerSM: 1}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Blocks: 1, ThreadsPerBlock: 32}, "") // by warps alone there were room for 6
+	n.finish(1, "2@0")
+}

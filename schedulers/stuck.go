@@ -1,0 +1,55 @@
+package schedulers
+
+// stuck reports whether nothing will ever be given back by itself: no task is
+// held, and the jobs that still have contexts on devices all wait for one. A
+// program whose next task needs the memory that another's context takes brings
+// this about, or one behind it in a queue that does not let it pass.
+//
+// The engine knows no more than that. Where a job holds one task and waits for
+// another, a second thread or process of it may yet release the first, so such
+// jobs may wait for each other until the wait limit or the job's timeout.
+func (e *Engine) stuck() bool {
+	if len(e.held) > 0 || len(e.queue.tasks) == 0 {
+		return false
+	}
+	waits, some := e.waitingJobs(), false
+	for i := range e.state.devices {
+		for job := range e.state.devices[i].jobs {
+			if !waits[job] {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// unstick grants the first waiting task that fits, whatever the queue's order,
+// without counting the others as passed: none of them could have gone. If none
+// fits, it refuses the one that came last of those whose jobs have contexts, so
+// that a job exits.
+func (e *Engine) unstick() Decision {
+	for _, w := range e.queue.tasks {
+		if p, ok := e.policy.Place(w.task, e.state); ok {
+			return e.grant(e.queue.take(w), p)
+		}
+	}
+	var last *waiting
+	for _, w := range e.queue.tasks {
+		if (last == nil || w.arrival > last.arrival) && e.state.hasContext(w.task.Job) {
+			last = w
+		}
+	}
+	e.queue.take(last)
+	r := e.tooLarge(last.task)
+	r.Cause, r.Why = DeviceFull, "out of memory: every process with a context on a device waits for another to exit, and this one came last"
+	return Decision{Kind: Refused, Task: last.task, Device: -1, Passed: last.passed, Reason: r}
+}
+
+func (e *Engine) waitingJobs() map[JobID]bool {
+	jobs := map[JobID]bool{}
+	for _, w := range e.queue.tasks {
+		jobs[w.task.Job] = true
+	}
+	return jobs
+}
