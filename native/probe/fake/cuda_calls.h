@@ -1,0 +1,101 @@
+// cuda_calls.h: the declarations that a program would have from CUDA's headers,
+// for test programs built without them.
+#ifndef FAKE_CUDA_CALLS_H
+#define FAKE_CUDA_CALLS_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fake_cuda.h"
+#include "fake_kernel.h"
+
+extern "C" {
+cudaError_t cudaGetDeviceCount(int *);
+cudaError_t cudaGetDevice(int *);
+cudaError_t cudaSetDevice(int);
+cudaError_t cudaGetDeviceProperties(void *, int);
+cudaError_t cudaDeviceGetAttribute(int *, int, int);
+cudaError_t cudaDeviceGetPCIBusId(char *, int, int);
+cudaError_t cudaDeviceCanAccessPeer(int *, int, int);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaDeviceReset(void);
+cudaError_t cudaDeviceSetLimit(int, size_t);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaPeekAtLastError(void);
+cudaError_t cudaMalloc(void **, size_t);
+cudaError_t cudaMallocPitch(void **, size_t *, size_t, size_t);
+cudaError_t cudaMalloc3D(cudaPitchedPtr *, cudaExtent);
+cudaError_t cudaMallocArray(cudaArray_t *, const cudaChannelFormatDesc *, size_t, size_t, unsigned);
+cudaError_t cudaMallocManaged(void **, size_t, unsigned);
+cudaError_t cudaMallocHost(void **, size_t);
+cudaError_t cudaMallocAsync(void **, size_t, cudaStream_t);
+cudaError_t cudaFree(void *);
+cudaError_t cudaFreeArray(cudaArray_t);
+cudaError_t cudaFreeAsync(void *, cudaStream_t);
+cudaError_t cudaFreeHost(void *);
+cudaError_t cudaHostRegister(void *, size_t, unsigned);
+cudaError_t cudaHostUnregister(void *);
+cudaError_t cudaMemGetInfo(size_t *, size_t *);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *, const void *);
+cudaError_t cudaMemcpy(void *, const void *, size_t, int);
+cudaError_t cudaMemcpyAsync(void *, const void *, size_t, int, cudaStream_t);
+cudaError_t cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, int);
+cudaError_t cudaMemcpy2DAsync(void *, size_t, const void *, size_t, size_t, size_t, int, cudaStream_t);
+cudaError_t cudaMemcpy3D(const void *);
+cudaError_t cudaMemcpyPeer(void *, int, const void *, int, size_t);
+cudaError_t cudaMemset3D(cudaPitchedPtr, int, cudaExtent);
+cudaError_t cudaMemcpy2DToArray(cudaArray_t, size_t, size_t, const void *, size_t, size_t, size_t, int);
+cudaError_t cudaMemcpy2DFromArray(void *, size_t, cudaArray_t, size_t, size_t, size_t, size_t, int);
+cudaError_t cudaMemcpyToSymbol(const void *, const void *, size_t, size_t, int);
+cudaError_t cudaMemcpyFromSymbol(void *, const void *, size_t, size_t, int);
+cudaError_t cudaGetSymbolAddress(void **, const void *);
+cudaError_t cudaMemset(void *, int, size_t);
+cudaError_t cudaMemsetAsync(void *, int, size_t, cudaStream_t);
+cudaError_t cudaMemset2D(void *, size_t, int, size_t, size_t);
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *, const void *, void **);
+cudaError_t cudaLaunchCooperativeKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+cudaError_t cudaFuncGetAttributes(void *, const void *);
+cudaError_t cudaFuncSetAttribute(const void *, int, int);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *, const void *, int, size_t);
+cudaError_t cudaStreamCreate(cudaStream_t *);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned);
+cudaError_t cudaStreamDestroy(cudaStream_t);
+cudaError_t cudaStreamSynchronize(cudaStream_t);
+cudaError_t cudaStreamQuery(cudaStream_t);
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned);
+cudaError_t cudaStreamBeginCapture(cudaStream_t, int);
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *);
+cudaError_t cudaGraphInstantiate(void **, cudaGraph_t, unsigned long long, void *, size_t);
+cudaError_t cudaGraphLaunch(void *, cudaStream_t);
+cudaError_t cudaGraphDestroy(cudaGraph_t);
+cudaError_t cudaGraphExecDestroy(void *);
+cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*)(void *), void *);
+cudaError_t cudaEventCreate(cudaEvent_t *);
+cudaError_t cudaEventDestroy(cudaEvent_t);
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
+cudaError_t cudaEventSynchronize(cudaEvent_t);
+cudaError_t cudaEventQuery(cudaEvent_t);
+cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
+}
+
+// driver_call finds a function of libcuda.so.1.
+template <class F> F *driver_call(const char *name)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	void *found = library != nullptr ? dlsym(library, name) : nullptr;
+
+	if (found == nullptr) {
+		fprintf(stderr, "libcuda.so.1 has no %s: %s\n", name, dlerror());
+		abort();
+	}
+	return reinterpret_cast<F *>(found);
+}
+
+inline fake_cuda_state fake_state()
+{
+	fake_cuda_state state;
+	driver_call<decltype(fake_cuda_read)>("fake_cuda_read")(&state);
+	return state;
+}
+#endif

@@ -1,0 +1,421 @@
+// driver.cc: libcuda.so.1. The CUDA driver API as far as the fake runtime, the
+// lazy runtime and programs that make their own contexts call it.
+#include <stdio.h>
+#include <string.h>
+
+#include "machine.h"
+
+using fake::arguments;
+using fake::machine;
+using fake::Segment;
+
+#define API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+bool initialized;
+thread_local std::vector<CUcontext> current; // the thread's stack of contexts
+
+// A context's handle is its device's ordinal plus one.
+CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1); }
+int device_of(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1; }
+int current_device() { return current.empty() || current.back() == nullptr ? -1 : device_of(current.back()); }
+
+bool exists(CUdevice device) { return device >= 0 && static_cast<size_t>(device) < machine().devices.size(); }
+
+// call does what each function has in common: the lock, the trace, the plan of
+// failures, and initialization.
+template <class F, class... A> CUresult call(const char *name, F body, const A &...a)
+{
+	std::lock_guard<std::recursive_mutex> locked(machine().lock);
+	int error = machine().enter(name, arguments(a...));
+
+	if (error == 0 && !initialized)
+		error = 3; // CUDA_ERROR_NOT_INITIALIZED
+	return error != 0 ? error : body();
+}
+
+// with_context is call for what needs a current context that has not failed.
+template <class F, class... A> CUresult with_context(const char *name, F body, const A &...a)
+{
+	return call(name, [&]() -> CUresult {
+		const int device = current_device();
+		if (!exists(device) || !machine().devices[static_cast<size_t>(device)].live)
+			return 201; // CUDA_ERROR_INVALID_CONTEXT
+		const int fault = machine().devices[static_cast<size_t>(device)].fault;
+		return fault != 0 ? fault : body(device);
+	}, a...);
+}
+
+} // namespace
+
+API CUresult cuInit(unsigned flags)
+{
+	std::lock_guard<std::recursive_mutex> locked(machine().lock);
+	int error = machine().enter("cuInit", arguments(flags));
+
+	if (error == 0 && machine().devices.empty())
+		error = cudaErrorNoDevice;
+	initialized = initialized || error == 0;
+	return error;
+}
+
+API CUresult cuDriverGetVersion(int *version)
+{
+	*version = 13000;
+	return 0;
+}
+
+// ---- devices: none of these makes a context
+
+API CUresult cuDeviceGetCount(int *count)
+{
+	return call("cuDeviceGetCount", [&] { *count = static_cast<int>(machine().devices.size()); return 0; });
+}
+
+API CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	return call("cuDeviceGet", [&] {
+		*device = ordinal;
+		return exists(ordinal) ? 0 : cudaErrorInvalidDevice;
+	}, ordinal);
+}
+
+API CUresult cuDeviceGetName(char *name, int size, CUdevice device)
+{
+	return call("cuDeviceGetName", [&] {
+		snprintf(name, static_cast<size_t>(size), "Fake GPU %d", device);
+		return 0;
+	}, device);
+}
+
+API CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device)
+{
+	return call("cuDeviceGetUuid_v2", [&]() -> CUresult {
+		if (!exists(device))
+			return cudaErrorInvalidDevice;
+		memcpy(uuid, machine().devices[static_cast<size_t>(device)].uuid, 16);
+		return 0;
+	}, device);
+}
+
+API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+	return call("cuDeviceTotalMem_v2", [&]() -> CUresult {
+		if (!exists(device))
+			return cudaErrorInvalidDevice;
+		*bytes = machine().devices[static_cast<size_t>(device)].total;
+		return 0;
+	}, device);
+}
+
+API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
+{
+	return call("cuDeviceGetAttribute", [&]() -> CUresult {
+		switch (attribute) {
+		case 16: *value = fake::multiprocessors; break;
+		case 39: *value = fake::threads_per_multiprocessor; break;
+		case 75: *value = 9; break; // compute capability
+		case 76: *value = 0; break;
+		case 81: *value = 233472; break; // shared memory of a multiprocessor
+		case 82: *value = 65536; break;  // its registers
+		case 106: *value = 32; break;    // its blocks
+		case 111: *value = 1024; break;  // shared memory reserved for each block
+		case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 232448; break;
+		default: *value = 1;
+		}
+		return exists(device) ? 0 : cudaErrorInvalidDevice;
+	}, attribute, device);
+}
+
+// ---- contexts
+
+static CUresult make_context(CUcontext *context, CUdevice device)
+{
+	if (!exists(device))
+		return cudaErrorInvalidDevice;
+	*context = context_of(device);
+	return machine().make_context(device);
+}
+
+API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	return call("cuDevicePrimaryCtxRetain", [&] { return make_context(context, device); }, device);
+}
+
+API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	return call("cuDevicePrimaryCtxRelease_v2", [] { return 0; }, device);
+}
+
+API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	return call("cuDevicePrimaryCtxReset_v2", [&] { machine().end_context(device); return 0; }, device);
+}
+
+API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
+{
+	return call("cuDevicePrimaryCtxGetState", [&] {
+		*flags = 0;
+		*active = exists(device) && machine().devices[static_cast<size_t>(device)].live;
+		return 0;
+	}, device);
+}
+
+static CUresult create_and_push(CUcontext *context, CUdevice device)
+{
+	CUresult error = make_context(context, device);
+
+	if (error == 0)
+		current.push_back(*context);
+	return error;
+}
+
+API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+	return call("cuCtxCreate_v2", [&] { return create_and_push(context, device); }, flags, device);
+}
+
+API CUresult cuCtxCreate_v3(CUcontext *context, void *, int, unsigned flags, CUdevice device)
+{
+	return call("cuCtxCreate_v3", [&] { return create_and_push(context, device); }, flags, device);
+}
+
+API CUresult cuCtxCreate_v4(CUcontext *context, void *, unsigned flags, CUdevice device)
+{
+	return call("cuCtxCreate_v4", [&] { return create_and_push(context, device); }, flags, device);
+}
+
+API CUresult cuCtxDestroy_v2(CUcontext context)
+{
+	return call("cuCtxDestroy_v2", [&] {
+		machine().end_context(device_of(context));
+		if (!current.empty() && current.back() == context)
+			current.pop_back();
+		return 0;
+	}, context);
+}
+
+API CUresult cuCtxSetCurrent(CUcontext context)
+{
+	return call("cuCtxSetCurrent", [&] {
+		if (current.empty())
+			current.push_back(context);
+		current.back() = context;
+		return 0;
+	}, context);
+}
+
+API CUresult cuCtxGetCurrent(CUcontext *context)
+{
+	return call("cuCtxGetCurrent", [&] { *context = current.empty() ? nullptr : current.back(); return 0; });
+}
+
+API CUresult cuCtxGetDevice(CUdevice *device)
+{
+	return with_context("cuCtxGetDevice", [&](int mine) { *device = mine; return 0; });
+}
+
+API CUresult cuCtxSynchronize(void)
+{
+	return with_context("cuCtxSynchronize", [](int mine) {
+		machine().drain(mine);
+		return machine().devices[static_cast<size_t>(mine)].fault;
+	});
+}
+
+// ---- memory
+
+API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+	return with_context("cuMemAlloc_v2", [&](int mine) {
+		return machine().allocate(Segment::device_memory, mine, bytes, reinterpret_cast<void **>(address));
+	}, bytes);
+}
+
+API CUresult cuMemFree_v2(CUdeviceptr address)
+{
+	return with_context("cuMemFree_v2", [&](int) {
+		void *base = reinterpret_cast<void *>(address);
+		const Segment *s = machine().find(base);
+		if (s != nullptr) // CUDA's frees wait for the device
+			machine().drain(s->device);
+		return machine().release(base, {Segment::device_memory, Segment::managed});
+	}, reinterpret_cast<void *>(address));
+}
+
+API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	return with_context("cuMemGetInfo_v2", [&](int mine) {
+		const fake::Device &d = machine().devices[static_cast<size_t>(mine)];
+		*free_bytes = d.total - d.used;
+		*total = d.total;
+		return 0;
+	});
+}
+
+static CUresult copy_now(int device, void *to, const void *from, size_t bytes)
+{
+	machine().drain(device);
+	if (bytes == 0)
+		return 0;
+	int error = machine().copy(device, false, {static_cast<char *>(to), 0, 0, static_cast<const char *>(from), 0, 0, bytes, 1, 1});
+	if (error != 0)
+		machine().devices[static_cast<size_t>(device)].fault = error;
+	return error;
+}
+
+API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+	return with_context("cuMemcpyHtoD_v2", [&](int mine) {
+		return copy_now(mine, reinterpret_cast<void *>(to), from, bytes);
+	}, bytes);
+}
+
+API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+	return with_context("cuMemcpyDtoH_v2", [&](int mine) {
+		return copy_now(mine, to, reinterpret_cast<void *>(from), bytes);
+	}, bytes);
+}
+
+API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop, int)
+{
+	return call("cuMemGetAllocationGranularity", [&] {
+		*bytes = fake::granule;
+		return exists(prop->location.id) ? 0 : cudaErrorInvalidDevice;
+	});
+}
+
+API CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t, CUdeviceptr hint, unsigned long long)
+{
+	return call("cuMemAddressReserve", [&] {
+		uintptr_t base = 0;
+		int error = machine().reserve(bytes, static_cast<uintptr_t>(hint), &base);
+		*address = base;
+		return error;
+	}, bytes);
+}
+
+API CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
+{
+	return call("cuMemAddressFree", [&] {
+		return machine().unreserve(address, bytes);
+	}, reinterpret_cast<void *>(address), bytes);
+}
+
+API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop, unsigned long long)
+{
+	return call("cuMemCreate", [&] {
+		return machine().create(prop->location.id, bytes, handle);
+	}, bytes, prop->location.id);
+}
+
+API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	return call("cuMemRelease", [&] { return machine().drop_handle(handle); }, handle);
+}
+
+API CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long)
+{
+	return call("cuMemMap", [&] {
+		return machine().map(address, bytes, offset, handle);
+	}, reinterpret_cast<void *>(address), bytes, handle);
+}
+
+API CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
+{
+	return call("cuMemUnmap", [&] {
+		return machine().unmap(address, bytes);
+	}, reinterpret_cast<void *>(address), bytes);
+}
+
+API CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+	return call("cuMemSetAccess", [&] {
+		int error = 0;
+		for (size_t i = 0; i < count && error == 0; i++)
+			error = machine().set_access(address, bytes, access[i].location.id, access[i].flags);
+		return error;
+	}, reinterpret_cast<void *>(address), bytes, access[0].location.id);
+}
+
+// ---- how others find these
+
+// The runtime's way to the machine: see machine.h.
+API CUresult cuGetExportTable(const void **table, const unsigned char *id)
+{
+	if (memcmp(id, "fake CUDA inside", 16) != 0)
+		return CUDA_ERROR_NOT_FOUND;
+	*table = &machine();
+	return 0;
+}
+
+API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
+API CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags);
+
+#define ENTRY(symbol, from, function) {symbol, from, reinterpret_cast<void *>(function)}
+static const struct {
+	const char *symbol;
+	int from; // the first CUDA version whose programs get this function
+	void *function;
+} entries[] = { // later versions first
+	ENTRY("cuInit", 0, cuInit),
+	ENTRY("cuDriverGetVersion", 0, cuDriverGetVersion),
+	ENTRY("cuDeviceGetCount", 0, cuDeviceGetCount),
+	ENTRY("cuDeviceGet", 0, cuDeviceGet),
+	ENTRY("cuDeviceGetName", 0, cuDeviceGetName),
+	ENTRY("cuDeviceGetUuid", 0, cuDeviceGetUuid_v2),
+	ENTRY("cuDeviceTotalMem", 0, cuDeviceTotalMem_v2),
+	ENTRY("cuDeviceGetAttribute", 0, cuDeviceGetAttribute),
+	ENTRY("cuDevicePrimaryCtxRetain", 0, cuDevicePrimaryCtxRetain),
+	ENTRY("cuDevicePrimaryCtxRelease", 0, cuDevicePrimaryCtxRelease_v2),
+	ENTRY("cuDevicePrimaryCtxReset", 0, cuDevicePrimaryCtxReset_v2),
+	ENTRY("cuDevicePrimaryCtxGetState", 0, cuDevicePrimaryCtxGetState),
+	ENTRY("cuCtxCreate", 13000, cuCtxCreate_v4),
+	ENTRY("cuCtxCreate", 11040, cuCtxCreate_v3),
+	ENTRY("cuCtxCreate", 0, cuCtxCreate_v2),
+	ENTRY("cuCtxDestroy", 0, cuCtxDestroy_v2),
+	ENTRY("cuCtxSetCurrent", 0, cuCtxSetCurrent),
+	ENTRY("cuCtxGetCurrent", 0, cuCtxGetCurrent),
+	ENTRY("cuCtxGetDevice", 0, cuCtxGetDevice),
+	ENTRY("cuCtxSynchronize", 0, cuCtxSynchronize),
+	ENTRY("cuMemAlloc", 0, cuMemAlloc_v2),
+	ENTRY("cuMemFree", 0, cuMemFree_v2),
+	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),
+	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),
+	ENTRY("cuMemcpyDtoH", 0, cuMemcpyDtoH_v2),
+	ENTRY("cuMemGetAllocationGranularity", 0, cuMemGetAllocationGranularity),
+	ENTRY("cuMemAddressReserve", 0, cuMemAddressReserve),
+	ENTRY("cuMemAddressFree", 0, cuMemAddressFree),
+	ENTRY("cuMemCreate", 0, cuMemCreate),
+	ENTRY("cuMemRelease", 0, cuMemRelease),
+	ENTRY("cuMemMap", 0, cuMemMap),
+	ENTRY("cuMemUnmap", 0, cuMemUnmap),
+	ENTRY("cuMemSetAccess", 0, cuMemSetAccess),
+	ENTRY("cuGetExportTable", 0, cuGetExportTable),
+	ENTRY("cuGetProcAddress", 12000, cuGetProcAddress_v2),
+	ENTRY("cuGetProcAddress", 0, cuGetProcAddress),
+};
+
+CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t, int *status)
+{
+	*function = nullptr;
+	for (const auto &e : entries)
+		if (*function == nullptr && strcmp(e.symbol, symbol) == 0 && version >= e.from)
+			*function = e.function;
+	if (status != nullptr)
+		*status = *function != nullptr ? 0 : 1; // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+	return *function != nullptr ? 0 : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags)
+{
+	return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+API void fake_cuda_read(fake_cuda_state *state)
+{
+	std::lock_guard<std::recursive_mutex> locked(machine().lock);
+	machine().read(state);
+}

@@ -1,0 +1,71 @@
+/* fake_cuda.h: what a test may ask of the fake CUDA driver (libcuda.so.1 of this
+ * directory), and how a program's "kernels" reach it.
+ *
+ * The environment describes the node; it is read when the driver is loaded:
+ *   FAKE_CUDA_DEVICES   number of devices (2)
+ *   FAKE_CUDA_MEMORY    bytes of each (1 GiB)
+ *   FAKE_CUDA_CONTEXT   bytes that a context costs (8 MiB)
+ *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR
+ *   FAKE_CUDA_KILL      CALL:N,...        the process is killed in that call
+ *   FAKE_CUDA_TRACE     file to append each call to, in order
+ * and CUDA_VISIBLE_DEVICES, by index or UUID, as the driver reads it.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../lazy/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FAKE_CUDA_MAX_DEVICES 16
+
+struct fake_cuda_state {
+	int contexts;                         /* made so far */
+	int order[FAKE_CUDA_MAX_DEVICES];     /* devices, in the order of their first contexts */
+	int live[FAKE_CUDA_MAX_DEVICES];      /* whether the device has a context now */
+	uint64_t used[FAKE_CUDA_MAX_DEVICES]; /* bytes, contexts included */
+	unsigned allocations, handles, mappings, reservations, pinned, managed, streams, events;
+	unsigned violations; /* uses of a wrong or dead handle, and the like; said on stderr */
+};
+
+/* fake_cuda_read fills *state. Exported by the driver: find it with dlsym. */
+void fake_cuda_read(struct fake_cuda_state *state);
+
+/* What a kernel knows of its launch. */
+struct fake_launch {
+	dim3 grid, block;
+	size_t shared_bytes;
+	int device;
+	void *(*symbol)(const void *host_variable); /* this device's instance */
+	void (*fail)(int error);                    /* ends the kernel with a lasting error; does not return */
+};
+
+/* A kernel in a fake fat binary: a function of the host. */
+struct fake_kernel {
+	const char *name;
+	void (*run)(const struct fake_launch *launch, void **arguments);
+	const size_t *sizes; /* bytes of each argument */
+	unsigned count;
+	int registers, max_threads;
+	size_t shared_bytes;
+};
+
+/* What __cudaRegisterFatBinary is given: nvcc's __fatBinC_Wrapper_t. Its last
+ * field, which is empty for code that was not linked separately, is the host's
+ * code here. */
+struct fake_fat_binary {
+	int magic, version;
+	const void *data; /* fake_cubin.h */
+	const struct fake_kernel *kernel;
+};
+#define FAKE_FAT_BINARY_MAGIC 0x466243b1
+
+#ifdef __cplusplus
+}
+#endif
+#endif

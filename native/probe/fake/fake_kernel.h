@@ -1,0 +1,124 @@
+// fake_kernel.h: "CUDA" programs for the fake runtime, compiled by g++ alone.
+//
+//	static void scale(float *x, int n, float by) { for (int i = 0; i < n; i++) x[i] *= by; }
+//	FAKE_KERNEL(scale);
+//	...
+//	LAUNCH(scale, grid, block, shared_bytes, stream, x, n, 2.0f);
+//
+// A kernel's function is called once for each launch; what it knows of the
+// launch is in kernels::launch(). Registration and launch go the way that nvcc
+// makes them go: of version 13 where FAKE_NVCC is 13, else of 11 and 12.
+#ifndef FAKE_KERNEL_H
+#define FAKE_KERNEL_H
+
+#include <utility>
+
+#include "fake_cubin.h"
+#include "fake_cuda.h"
+
+extern "C" {
+void **__cudaRegisterFatBinary(void *wrapper);
+void __cudaRegisterFatBinaryEnd(void **module);
+void __cudaUnregisterFatBinary(void **module);
+void __cudaRegisterFunction(void **module, const char *stub, char *function, const char *name, int limit, void *,
+                            void *, dim3 *, dim3 *, int *);
+void __cudaRegisterVar(void **module, char *host, char *address, const char *name, int external, size_t bytes,
+                       int constant, int global);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream);
+cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t);
+cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub);
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3 grid, dim3 block, void **values, size_t shared_bytes, cudaStream_t);
+}
+
+namespace kernels {
+
+inline thread_local const fake_launch *current;
+
+// In a kernel: its launch, its device's instance of a variable, and a fault.
+inline const fake_launch &launch() { return *current; }
+template <class T> T &on_device(T &variable) { return *static_cast<T *>(current->symbol(&variable)); }
+inline void fail(int error) { current->fail(error); }
+
+template <auto function> struct Kernel;
+template <class... A, void (*function)(A...)> struct Kernel<function> {
+	template <size_t... I> static void apply(void **values, std::index_sequence<I...>)
+	{
+		static_cast<void>(values);
+		function(*static_cast<A *>(values[I])...);
+	}
+
+	static void run(const fake_launch *with, void **values)
+	{
+		current = with;
+		apply(values, std::index_sequence_for<A...>());
+	}
+
+	static const void *stub() { return reinterpret_cast<const void *>(function); }
+
+	static fake_kernel describe(const char *name, int registers = 32, size_t shared_bytes = 0)
+	{
+		static const size_t sizes[] = {sizeof(A)..., 0};
+		return {name, run, sizes, sizeof...(A), registers, 1024, shared_bytes};
+	}
+
+	static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, A... a)
+	{
+		void *values[] = {&a..., nullptr};
+
+		if (__cudaPushCallConfiguration(grid, block, shared_bytes, stream) != 0)
+			return cudaErrorUnknown;
+#if FAKE_NVCC == 13
+		static const cudaKernel_t kernel = [] {
+			cudaKernel_t k = nullptr;
+			__cudaGetKernel(&k, stub());
+			return k;
+		}();
+		__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream);
+		return __cudaLaunchKernel(kernel, grid, block, values, shared_bytes, stream);
+#else
+		__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream);
+		return cudaLaunchKernel(stub(), grid, block, values, shared_bytes, stream);
+#endif
+	}
+};
+
+// A module with one kernel or one variable in it.
+struct Module {
+	fake_kernel code;
+	Cubin cubin;
+	fake_fat_binary binary;
+	void **handle;
+
+	Module(const void *stub, const fake_kernel &k)
+		: code(k), cubin(k.name, k.registers, k.shared_bytes),
+		  binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), &code}
+	{
+		handle = __cudaRegisterFatBinary(&binary);
+		__cudaRegisterFunction(handle, static_cast<const char *>(stub), const_cast<char *>(code.name), code.name,
+		                       -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+		__cudaRegisterFatBinaryEnd(handle);
+	}
+	Module(void *variable, const char *name, size_t bytes)
+		: code(), cubin("", 0, 0), binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), nullptr}
+	{
+		handle = __cudaRegisterFatBinary(&binary);
+		__cudaRegisterVar(handle, static_cast<char *>(variable), const_cast<char *>(name), name, 0, bytes, 0, 0);
+		__cudaRegisterFatBinaryEnd(handle);
+	}
+	Module(const Module &) = delete;
+	Module &operator=(const Module &) = delete;
+	~Module() { __cudaUnregisterFatBinary(handle); }
+};
+
+} // namespace kernels
+
+// FAKE_KERNEL(function [, registers [, static shared bytes]])
+#define FAKE_KERNEL(function, ...)                                                  \
+	static const kernels::Module module_of_##function(                          \
+		kernels::Kernel<function>::stub(), kernels::Kernel<function>::describe(#function, ##__VA_ARGS__))
+#define FAKE_VARIABLE(name) static const kernels::Module module_of_##name(&name, #name, sizeof name)
+#define LAUNCH(function, grid, block, shared_bytes, stream, ...) \
+	kernels::Kernel<function>::launch(grid, block, shared_bytes, stream, ##__VA_ARGS__)
+#define STUB(function) kernels::Kernel<function>::stub()
+#endif

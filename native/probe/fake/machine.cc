@@ -1,0 +1,215 @@
+// machine.cc: devices, contexts, and what the environment asks for.
+#include "machine.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace fake {
+
+namespace {
+
+size_t setting(const char *name, size_t otherwise)
+{
+	const char *value = getenv(name);
+	return value != nullptr ? strtoull(value, nullptr, 10) : otherwise;
+}
+
+std::vector<std::string> split(const char *text)
+{
+	std::vector<std::string> parts;
+	for (std::string rest = text != nullptr ? text : ""; !rest.empty();) {
+		size_t comma = rest.find(',');
+		parts.push_back(rest.substr(0, comma));
+		rest = comma == std::string::npos ? "" : rest.substr(comma + 1);
+	}
+	return parts;
+}
+
+std::string uuid_text(const uint8_t *u)
+{
+	std::string all = "GPU-";
+	for (int i = 0; i < 16; i++) {
+		char hex[4];
+		snprintf(hex, sizeof hex, "%02x%s", u[i], i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+		all += hex;
+	}
+	return all;
+}
+
+Device physical_device(int index)
+{
+	Device d = {};
+	d.physical = index;
+	d.uuid[0] = 0xca;
+	d.uuid[1] = 0x5e;
+	d.uuid[15] = static_cast<uint8_t>(index);
+	d.total = setting("FAKE_CUDA_MEMORY", 1 << 30);
+	return d;
+}
+
+// As the driver reads CUDA_VISIBLE_DEVICES: up to the first unknown entry.
+std::vector<Device> visible_devices()
+{
+	std::vector<Device> all, seen;
+	for (int i = 0; i < static_cast<int>(setting("FAKE_CUDA_DEVICES", 2)) && i < FAKE_CUDA_MAX_DEVICES; i++)
+		all.push_back(physical_device(i));
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	if (visible == nullptr)
+		return all;
+	for (const std::string &name : split(visible)) {
+		const Device *found = nullptr;
+		for (const Device &d : all)
+			if (name == std::to_string(d.physical) || name == uuid_text(d.uuid))
+				found = &d;
+		if (found == nullptr)
+			break;
+		seen.push_back(*found);
+	}
+	return seen;
+}
+
+// An entry of FAKE_CUDA_FAIL or FAKE_CUDA_KILL.
+struct Plan {
+	std::string call;
+	unsigned long nth;
+	int error;
+};
+
+std::vector<Plan> plans(const char *variable)
+{
+	std::vector<Plan> all;
+	for (const std::string &entry : split(getenv(variable))) {
+		char call[128];
+		Plan p = {"", 0, 0};
+		if (sscanf(entry.c_str(), "%127[^:]:%lu=%d", call, &p.nth, &p.error) < 2) {
+			fprintf(stderr, "fake CUDA: %s: cannot read %s\n", variable, entry.c_str());
+			abort();
+		}
+		p.call = call;
+		all.push_back(p);
+	}
+	return all;
+}
+
+} // namespace
+
+Machine &machine()
+{
+	static Machine *const one = [] {
+		Machine *m = new Machine;
+		m->devices = visible_devices();
+		return m;
+	}();
+	return *one;
+}
+
+int Machine::enter(const char *call, const std::string &arguments)
+{
+	static const int trace = [] {
+		const char *path = getenv("FAKE_CUDA_TRACE");
+		return path != nullptr ? ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+	}();
+	static const std::vector<Plan> fail = plans("FAKE_CUDA_FAIL"), kill = plans("FAKE_CUDA_KILL");
+	static std::map<std::string, unsigned long> counts;
+	const unsigned long nth = ++counts[call];
+
+	if (trace >= 0) {
+		std::string line = call + arguments + "\n";
+		if (write(trace, line.data(), line.size()) < 0)
+			abort();
+	}
+	for (const Plan &p : kill)
+		if (p.call == call && p.nth == nth)
+			raise(SIGKILL);
+	for (const Plan &p : fail)
+		if (p.call == call && p.nth == nth)
+			return p.error;
+	return 0;
+}
+
+int Machine::violation(const std::string &what)
+{
+	violations++;
+	fprintf(stderr, "fake CUDA: violation: %s\n", what.c_str());
+	return error_handle;
+}
+
+int Machine::make_context(int device)
+{
+	Device &d = devices[static_cast<size_t>(device)];
+	const size_t cost = setting("FAKE_CUDA_CONTEXT", 8 << 20);
+
+	if (d.live)
+		return 0;
+	if (cost > d.total - d.used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	d.used += cost;
+	d.live = true;
+	d.fault = 0;
+	order.push_back(device);
+	contexts++;
+	return 0;
+}
+
+// All that the context owns goes with it; memory made by cuMemCreate does not.
+void Machine::end_context(int device)
+{
+	Device &d = devices[static_cast<size_t>(device)];
+
+	if (!d.live)
+		return;
+	d.live = false;
+	d.fault = 0;
+	d.peers.clear();
+	d.used -= setting("FAKE_CUDA_CONTEXT", 8 << 20);
+	for (auto &s : streams)
+		if (s->device == device) {
+			s->live = false;
+			s->done = s->submitted;
+			s->queue.clear();
+		}
+	default_streams.erase(device);
+	for (auto &e : events)
+		if (e->device == device)
+			e->live = false;
+	for (auto it = segments.begin(); it != segments.end();) {
+		const Segment s = it++->second;
+		if (s.device == device && s.kind != Segment::mapping)
+			erase(s);
+	}
+	for (auto it = instances.begin(); it != instances.end();)
+		it = it->first.second == device ? instances.erase(it) : std::next(it);
+}
+
+void Machine::read(fake_cuda_state *state)
+{
+	*state = {};
+	state->contexts = contexts;
+	for (size_t i = 0; i < order.size() && i < FAKE_CUDA_MAX_DEVICES; i++)
+		state->order[i] = order[i];
+	for (size_t i = 0; i < devices.size(); i++) {
+		state->live[i] = devices[i].live;
+		state->used[i] = devices[i].used;
+	}
+	for (auto &[base, s] : segments) {
+		state->allocations += s.kind == Segment::device_memory;
+		state->mappings += s.kind == Segment::mapping;
+		state->pinned += s.kind == Segment::pinned || s.kind == Segment::registered;
+		state->managed += s.kind == Segment::managed;
+	}
+	state->handles = static_cast<unsigned>(handles.size());
+	state->reservations = static_cast<unsigned>(reservations.size());
+	for (auto &s : streams)
+		state->streams += s->live;
+	for (auto &[device, s] : default_streams)
+		state->streams -= s->live;
+	for (auto &e : events)
+		state->events += e->live;
+	state->violations = violations;
+}
+
+} // namespace fake

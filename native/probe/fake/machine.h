@@ -1,0 +1,183 @@
+// machine.h: the node that the fake driver and the fake runtime share.
+//
+// The runtime gets the one Machine through cuGetExportTable, as the real one
+// gets the driver's inner functions; all methods are virtual so that calls reach
+// the driver's code. Every method is called with `lock` held.
+#ifndef FAKE_MACHINE_H
+#define FAKE_MACHINE_H
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_cuda.h"
+
+namespace fake {
+
+constexpr size_t granule = 2 << 20; // bytes: cuMemCreate's granularity
+constexpr int multiprocessors = 132, threads_per_multiprocessor = 2048;
+constexpr int error_handle = 400; // cudaErrorInvalidResourceHandle, CUDA_ERROR_INVALID_HANDLE
+
+inline bool lasts(int error) { return (error >= 700 && error <= 720 && error != 701) || error == 214; }
+
+struct Device {
+	int physical;
+	uint8_t uuid[16];
+	size_t total, used;
+	bool live; // has its primary context
+	int fault; // a lasting error of that context
+	std::set<int> peers;
+};
+
+// A range of addresses with memory behind it.
+struct Segment {
+	enum Kind { device_memory, mapping, variable, pinned, registered, managed } kind;
+	uintptr_t base;
+	size_t bytes;
+	int device;
+	uint64_t access; // bit k: device k may touch it
+	unsigned long long handle;
+	bool on_device() const { return kind <= variable; }
+};
+
+struct Stream;
+struct Graph;
+using Work = std::function<int()>; // returns a lasting error, or 0
+
+// What must be done before: a stream's items up to a count.
+using Mark = std::pair<Stream *, uint64_t>;
+
+struct Item {
+	Work work;
+	std::vector<Mark> after;
+};
+
+struct Stream {
+	int device;
+	bool live, blocking;
+	unsigned flags;
+	int priority;
+	std::deque<Item> queue;
+	uint64_t submitted, done;
+	std::vector<Mark> waits; // of the next item
+	Graph *capture;
+};
+
+struct Event {
+	int device;
+	bool live;
+	Mark mark;
+	std::shared_ptr<int64_t> time; // ns; 0: not reached
+};
+
+struct Graph {
+	std::vector<Work> nodes;
+};
+
+// Rows and slices of bytes from one place to another.
+struct Copy {
+	char *to;
+	size_t to_pitch, to_slice;
+	const char *from;
+	size_t from_pitch, from_slice;
+	size_t width, height, depth;
+};
+
+class Machine {
+public:
+	std::recursive_mutex lock;
+	std::vector<Device> devices;
+
+	// machine.cc
+	virtual int enter(const char *call, const std::string &arguments); // the error to inject, or 0
+	virtual int violation(const std::string &what);                    // counts it; returns error_handle
+	virtual int make_context(int device);
+	virtual void end_context(int device);
+	virtual void read(fake_cuda_state *state);
+
+	// memory.cc
+	virtual int allocate(Segment::Kind kind, int device, size_t bytes, void **out);
+	virtual int adopt_host(void *base, size_t bytes, int device); // cudaHostRegister
+	virtual int release(void *base, std::initializer_list<Segment::Kind> kinds);
+	virtual const Segment *find(const void *address);
+	// The segments that [address, address + bytes) lies in, without gaps.
+	virtual std::vector<const Segment *> cover(const void *address, size_t bytes);
+	virtual void open(int device, bool readable); // all that the device may touch
+	virtual int copy(int device, bool peer, const Copy &c);
+	virtual int fill(int device, const Copy &c, unsigned value, unsigned width);
+	virtual int variable(const void *host, int device, void **out, size_t *bytes);
+	virtual void add_variable(const void *host, size_t bytes);
+
+	int reserve(size_t bytes, uintptr_t hint, uintptr_t *out);
+	int unreserve(uintptr_t base, size_t bytes);
+	int create(int device, size_t bytes, unsigned long long *out);
+	int drop_handle(unsigned long long handle);
+	int map(uintptr_t at, size_t bytes, size_t offset, unsigned long long handle);
+	int unmap(uintptr_t at, size_t bytes);
+	int set_access(uintptr_t at, size_t bytes, int device, int flags);
+
+	// stream.cc
+	virtual Stream *make_stream(int device, unsigned flags, int priority);
+	virtual int stream(const void *handle, int device, Stream **out); // checks the handle
+	virtual int end_stream(Stream *s);
+	virtual Event *make_event(int device);
+	virtual int event(const void *handle, Event **out);
+	virtual int end_event(Event *e);
+	virtual void submit(Stream *s, Work work);
+	virtual void run(Stream *s, uint64_t up_to);
+	virtual void drain(int device);
+	virtual int kernel(int device, const fake_launch &launch, const fake_kernel *kernel, std::vector<char> arguments);
+	virtual bool reached(const Mark &mark) { return mark.first == nullptr || mark.first->done >= mark.second; }
+
+private:
+	struct Handle {
+		int file, device;
+		size_t bytes;
+		unsigned references;
+	};
+	std::vector<int> order;
+	int contexts = 0;
+	unsigned violations = 0;
+	std::map<uintptr_t, Segment> segments;
+	std::map<uintptr_t, size_t> reservations;
+	std::map<unsigned long long, Handle> handles;
+	unsigned long long next_handle = 1;
+	std::map<const void *, size_t> variables;
+	std::map<std::pair<const void *, int>, void *> instances;
+	std::vector<std::unique_ptr<Stream>> streams;
+	std::vector<std::unique_ptr<Event>> events;
+	std::map<int, Stream *> default_streams;
+
+	void let_go(unsigned long long handle);
+	void erase(const Segment &s);
+	void protect(const Segment &s, bool readable);
+	bool may_touch(int device, bool peer, const void *address, size_t bytes);
+	Stream *default_stream(int device);
+};
+
+Machine &machine(); // in the driver alone
+
+// arguments turns a call's arguments into the trace's text.
+inline std::string text(const char *s) { return s; }
+inline std::string text(const void *p)
+{
+	char buffer[32];
+	snprintf(buffer, sizeof buffer, "%p", p);
+	return buffer;
+}
+template <class T> std::string text(T *p) { return text(static_cast<const void *>(p)); }
+template <class T> std::enable_if_t<std::is_integral_v<T>, std::string> text(T n) { return std::to_string(n); }
+template <class... A> std::string arguments(const A &...a)
+{
+	std::string all;
+	((all += " " + text(a)), ...);
+	return all;
+}
+
+} // namespace fake
+#endif

@@ -1,0 +1,345 @@
+// memory.cc: "device" memory is the host's, readable only while work of a device
+// that may touch it runs. Anything else that touches it faults, as on a GPU.
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "machine.h"
+
+namespace fake {
+
+static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+static uint64_t bit(int device) { return 1ull << device; }
+static void *at(uintptr_t address) { return reinterpret_cast<void *>(address); }
+
+void Machine::protect(const Segment &s, bool readable)
+{
+	mprotect(at(s.base), round_up(s.bytes, 4096), readable ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+// New memory holds a pattern, so that a program that relies on zeros, or a fill
+// that is lost, shows.
+static void scribble(void *memory, size_t bytes) { memset(memory, 0xa5, bytes < granule ? bytes : granule); }
+
+int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
+{
+	Device &d = devices[static_cast<size_t>(device)];
+	const bool counted = kind == Segment::device_memory;
+	const size_t cost = round_up(bytes, 512);
+
+	if (bytes == 0) {
+		*out = nullptr;
+		return 0;
+	}
+	if (counted && (bytes > d.total || cost > d.total - d.used))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	void *base = mmap(nullptr, round_up(bytes, 4096), PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (base == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	Segment s = {kind, reinterpret_cast<uintptr_t>(base), bytes, device, kind >= Segment::pinned ? ~0ull : bit(device), 0};
+	scribble(base, bytes);
+	if (s.on_device())
+		protect(s, false);
+	if (counted)
+		d.used += cost;
+	segments[s.base] = s;
+	*out = base;
+	return 0;
+}
+
+int Machine::adopt_host(void *base, size_t bytes, int device)
+{
+	const uintptr_t start = reinterpret_cast<uintptr_t>(base);
+
+	if (base == nullptr || bytes == 0)
+		return cudaErrorInvalidValue;
+	if (find(base) != nullptr)
+		return 712; // cudaErrorHostMemoryAlreadyRegistered
+	segments[start] = {Segment::registered, start, bytes, device, ~0ull, 0};
+	return 0;
+}
+
+void Machine::erase(const Segment &s)
+{
+	const Segment gone = s;
+
+	segments.erase(gone.base);
+	if (gone.kind == Segment::device_memory)
+		devices[static_cast<size_t>(gone.device)].used -= round_up(gone.bytes, 512);
+	if (gone.kind == Segment::mapping) {
+		mmap(at(gone.base), gone.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		let_go(gone.handle);
+	} else if (gone.kind != Segment::registered) {
+		munmap(at(gone.base), round_up(gone.bytes, 4096));
+	}
+}
+
+int Machine::release(void *base, std::initializer_list<Segment::Kind> kinds)
+{
+	const Segment *s = find(base);
+
+	if (s != nullptr && s->base == reinterpret_cast<uintptr_t>(base))
+		for (Segment::Kind kind : kinds)
+			if (s->kind == kind) {
+				erase(*s);
+				return 0;
+			}
+	return cudaErrorInvalidValue;
+}
+
+const Segment *Machine::find(const void *address)
+{
+	const uintptr_t a = reinterpret_cast<uintptr_t>(address);
+	auto it = segments.upper_bound(a);
+
+	if (it == segments.begin())
+		return nullptr;
+	--it;
+	return a - it->second.base < it->second.bytes ? &it->second : nullptr;
+}
+
+std::vector<const Segment *> Machine::cover(const void *address, size_t bytes)
+{
+	const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
+	std::vector<const Segment *> all;
+
+	for (const Segment *s = find(address); s != nullptr; s = find(at(s->base + s->bytes))) {
+		all.push_back(s);
+		if (s->base + s->bytes >= end)
+			return all;
+	}
+	return {};
+}
+
+void Machine::open(int device, bool readable)
+{
+	for (auto &[base, s] : segments) {
+		bool mine = (s.access & bit(device)) != 0;
+		if (s.kind == Segment::device_memory && devices[static_cast<size_t>(device)].peers.count(s.device) != 0)
+			mine = true;
+		if (s.on_device() && mine)
+			protect(s, readable);
+	}
+}
+
+// may_touch: plain allocations are in reach of every device's copies (CUDA's
+// unified addressing); mappings only of the devices that cuMemSetAccess named,
+// unless the copy names both devices. Memory the fake does not know is the host's.
+bool Machine::may_touch(int device, bool peer, const void *address, size_t bytes)
+{
+	const Segment *first = find(address);
+
+	if (first == nullptr) {
+		auto r = reservations.upper_bound(reinterpret_cast<uintptr_t>(address));
+		if (r == reservations.begin())
+			return true;
+		--r;
+		return reinterpret_cast<uintptr_t>(address) - r->first >= r->second;
+	}
+	if (!first->on_device())
+		return true;
+	std::vector<const Segment *> all = cover(address, bytes);
+	for (const Segment *s : all)
+		if (s->access == 0 || (s->kind == Segment::mapping && !peer && (s->access & bit(device)) == 0))
+			return false;
+	return !all.empty();
+}
+
+static size_t extent(size_t pitch, size_t slice, const Copy &c)
+{
+	return (c.depth - 1) * slice + (c.height - 1) * pitch + c.width;
+}
+
+int Machine::copy(int device, bool peer, const Copy &c)
+{
+	const size_t to = extent(c.to_pitch, c.to_slice, c), from = extent(c.from_pitch, c.from_slice, c);
+
+	if (!may_touch(device, peer, c.to, to) || !may_touch(device, peer, c.from, from))
+		return cudaErrorIllegalAddress;
+	std::vector<const Segment *> touched = cover(c.to, to);
+	for (const Segment *s : cover(c.from, from))
+		touched.push_back(s);
+	for (const Segment *s : touched)
+		if (s->on_device())
+			protect(*s, true);
+	for (size_t z = 0; z < c.depth; z++)
+		for (size_t y = 0; y < c.height; y++)
+			memmove(c.to + z * c.to_slice + y * c.to_pitch, c.from + z * c.from_slice + y * c.from_pitch, c.width);
+	for (const Segment *s : touched)
+		if (s->on_device())
+			protect(*s, false);
+	return 0;
+}
+
+int Machine::fill(int device, const Copy &c, unsigned value, unsigned width)
+{
+	std::vector<char> row(c.width);
+
+	for (size_t i = 0; i < row.size(); i++)
+		row[i] = reinterpret_cast<const char *>(&value)[i % width];
+	Copy from = c;
+	from.from = row.data();
+	from.from_pitch = from.from_slice = 0;
+	return copy(device, false, from);
+}
+
+void Machine::add_variable(const void *host, size_t bytes) { variables[host] = bytes; }
+
+int Machine::variable(const void *host, int device, void **out, size_t *bytes)
+{
+	auto v = variables.find(host);
+
+	if (v == variables.end())
+		return 13; // cudaErrorInvalidSymbol
+	*bytes = v->second;
+	void *&instance = instances[{host, device}];
+	if (instance == nullptr) { // starts as the program's initializer, which nvcc keeps in the module
+		int error = allocate(Segment::variable, device, v->second, &instance);
+		if (error != 0)
+			return error;
+		copy(device, false, {static_cast<char *>(instance), 0, 0, static_cast<const char *>(host), 0, 0, v->second, 1, 1});
+	}
+	*out = instance;
+	return 0;
+}
+
+int Machine::reserve(size_t bytes, uintptr_t hint, uintptr_t *out)
+{
+	if (bytes == 0 || bytes % granule != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	void *wide = mmap(nullptr, bytes + granule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (wide == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	const uintptr_t start = reinterpret_cast<uintptr_t>(wide), base = round_up(start, granule);
+	if (base > start)
+		munmap(wide, base - start);
+	munmap(at(base + bytes), start + granule - base);
+	static_cast<void>(hint); // a hint may be ignored
+	reservations[base] = bytes;
+	*out = base;
+	return 0;
+}
+
+int Machine::unreserve(uintptr_t base, size_t bytes)
+{
+	auto r = reservations.find(base);
+
+	if (r == reservations.end() || r->second != bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	auto s = segments.lower_bound(base);
+	if (s != segments.end() && s->first < base + bytes) {
+		violation("cuMemAddressFree of a range with memory mapped in it");
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	munmap(at(base), bytes);
+	reservations.erase(r);
+	return 0;
+}
+
+int Machine::create(int device, size_t bytes, unsigned long long *out)
+{
+	if (device < 0 || static_cast<size_t>(device) >= devices.size())
+		return cudaErrorInvalidDevice;
+	Device &d = devices[static_cast<size_t>(device)];
+
+	if (bytes == 0 || bytes % granule != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (bytes > d.total - d.used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	int file = memfd_create("fake device memory", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	std::vector<char> pattern(granule, static_cast<char>(0xa5));
+	if (pwrite(file, pattern.data(), pattern.size(), 0) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	d.used += bytes;
+	*out = next_handle++;
+	handles[*out] = {file, device, bytes, 1};
+	return 0;
+}
+
+void Machine::let_go(unsigned long long handle)
+{
+	Handle &h = handles.at(handle);
+
+	if (--h.references > 0)
+		return;
+	close(h.file);
+	devices[static_cast<size_t>(h.device)].used -= h.bytes;
+	handles.erase(handle);
+}
+
+int Machine::drop_handle(unsigned long long handle)
+{
+	auto h = handles.find(handle);
+	unsigned mapped = 0;
+
+	for (auto &[base, s] : segments)
+		mapped += s.kind == Segment::mapping && s.handle == handle;
+	if (h == handles.end() || h->second.references == mapped) {
+		violation("cuMemRelease of a handle that is not held");
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	let_go(handle);
+	return 0;
+}
+
+int Machine::map(uintptr_t base, size_t bytes, size_t offset, unsigned long long handle)
+{
+	auto h = handles.find(handle);
+	auto r = reservations.upper_bound(base);
+
+	if (h == handles.end() || bytes == 0 || bytes % granule != 0 || base % granule != 0 || offset != 0 ||
+	    bytes > h->second.bytes || r == reservations.begin())
+		return CUDA_ERROR_INVALID_VALUE;
+	--r;
+	auto next = segments.lower_bound(base);
+	if (base + bytes > r->first + r->second || find(at(base)) != nullptr ||
+	    (next != segments.end() && next->first < base + bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (mmap(at(base), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, h->second.file, 0) == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	h->second.references++;
+	segments[base] = {Segment::mapping, base, bytes, h->second.device, 0, handle};
+	return 0;
+}
+
+// exactly returns the mappings that make up the range, or nothing.
+static std::vector<const Segment *> exactly(Machine &m, uintptr_t base, size_t bytes)
+{
+	std::vector<const Segment *> all = m.cover(at(base), bytes);
+
+	if (all.empty() || all.front()->base != base || all.back()->base + all.back()->bytes != base + bytes)
+		return {};
+	for (const Segment *s : all)
+		if (s->kind != Segment::mapping)
+			return {};
+	return all;
+}
+
+int Machine::unmap(uintptr_t base, size_t bytes)
+{
+	std::vector<const Segment *> all = exactly(*this, base, bytes);
+
+	if (all.empty())
+		return CUDA_ERROR_INVALID_VALUE;
+	for (const Segment *s : all)
+		erase(*s);
+	return 0;
+}
+
+int Machine::set_access(uintptr_t base, size_t bytes, int device, int flags)
+{
+	std::vector<const Segment *> all = exactly(*this, base, bytes);
+
+	if (all.empty() || device < 0 || static_cast<size_t>(device) >= devices.size())
+		return CUDA_ERROR_INVALID_VALUE;
+	for (const Segment *s : all) {
+		uint64_t &access = segments[s->base].access;
+		access = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? access | bit(device) : access & ~bit(device);
+	}
+	return 0;
+}
+
+} // namespace fake

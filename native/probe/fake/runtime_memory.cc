@@ -1,0 +1,344 @@
+// runtime_memory.cc: allocations, pools, arrays and symbols.
+#include "runtime_memory.h"
+
+namespace fake {
+
+static constexpr size_t pitch_of(size_t width) { return (width + 511) / 512 * 512; }
+
+static int device_memory(void **out, size_t bytes)
+{
+	CUdeviceptr address = 0;
+	int error = driver().allocate(&address, bytes);
+
+	if (error == 0)
+		*out = reinterpret_cast<void *>(address);
+	return error;
+}
+
+static int release(void *memory)
+{
+	return memory == nullptr ? 0 : driver().release(reinterpret_cast<CUdeviceptr>(memory));
+}
+
+// ---- arrays
+
+struct Pool {
+	int device;
+};
+
+static std::set<Array *> arrays;
+static std::set<Pool *> pools;
+
+Array *array_of(cudaArray_t handle)
+{
+	Array *a = reinterpret_cast<Array *>(handle);
+	return arrays.count(a) != 0 ? a : nullptr;
+}
+
+static int make_array(cudaArray_t *out, const cudaChannelFormatDesc *desc, cudaExtent extent)
+{
+	const size_t element = static_cast<size_t>(desc->x + desc->y + desc->z + desc->w) / 8;
+	Array a = {nullptr, element, extent.width * element, extent.height ? extent.height : 1, extent.depth ? extent.depth : 1};
+	int error = device_memory(&a.memory, a.width * a.height * a.depth);
+
+	if (error == 0) {
+		*out = reinterpret_cast<cudaArray_t>(*arrays.insert(new Array(a)).first);
+	}
+	return error;
+}
+
+static int default_pool(cudaMemPool_t *out, int device)
+{
+	static Pool defaults[FAKE_CUDA_MAX_DEVICES];
+
+	defaults[device].device = device;
+	pools.insert(&defaults[device]);
+	*out = reinterpret_cast<cudaMemPool_t>(&defaults[device]);
+	return 0;
+}
+
+static int pool_of(cudaMemPool_t handle, Pool **out)
+{
+	*out = reinterpret_cast<Pool *>(handle);
+	return pools.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no pool: " + text(*out));
+}
+
+} // namespace fake
+
+using namespace fake;
+
+API cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+	return call("cudaMalloc", Needs::context, [&] { return device_memory(out, bytes); }, bytes);
+}
+
+API cudaError_t cudaFree(void *memory)
+{
+	return call("cudaFree", Needs::context, [&] { return release(memory); }, memory);
+}
+
+API cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
+{
+	return call("cudaMallocPitch", Needs::context, [&] {
+		*pitch = pitch_of(width);
+		return device_memory(out, *pitch * height);
+	}, width, height);
+}
+
+API cudaError_t cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent)
+{
+	return call("cudaMalloc3D", Needs::context, [&] {
+		*out = {nullptr, pitch_of(extent.width), extent.width, extent.height};
+		return device_memory(&out->ptr, out->pitch * extent.height * extent.depth);
+	}, extent.width, extent.height, extent.depth);
+}
+
+API cudaError_t cudaMallocArray(cudaArray_t *out, const cudaChannelFormatDesc *desc, size_t width, size_t height, unsigned)
+{
+	return call("cudaMallocArray", Needs::context, [&] {
+		return make_array(out, desc, {width, height, 0});
+	}, width, height);
+}
+
+API cudaError_t cudaMalloc3DArray(cudaArray_t *out, const cudaChannelFormatDesc *desc, cudaExtent extent, unsigned)
+{
+	return call("cudaMalloc3DArray", Needs::context, [&] {
+		return make_array(out, desc, extent);
+	}, extent.width, extent.height, extent.depth);
+}
+
+API cudaError_t cudaFreeArray(cudaArray_t handle)
+{
+	return call("cudaFreeArray", Needs::context, [&] {
+		Array *a = array_of(handle);
+		if (a == nullptr)
+			return handle == nullptr ? 0 : node()->violation("cudaFreeArray of no array");
+		arrays.erase(a);
+		int error = release(a->memory);
+		delete a;
+		return error;
+	}, handle);
+}
+
+API cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned)
+{
+	return call("cudaMallocManaged", Needs::context, [&] {
+		return node()->allocate(Segment::managed, self().device, bytes, out);
+	}, bytes);
+}
+
+// Prefetches and advice change no contents; their later arguments differ between
+// CUDA 12 and 13 and are not looked at.
+API cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes)
+{
+	return call("cudaMemPrefetchAsync", Needs::context, [] { return 0; }, address, bytes);
+}
+API cudaError_t cudaMemAdvise(const void *address, size_t bytes)
+{
+	return call("cudaMemAdvise", Needs::context, [] { return 0; }, address, bytes);
+}
+
+// ---- pinned host memory
+
+API cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
+{
+	return call("cudaHostAlloc", Needs::context, [&] {
+		return node()->allocate(Segment::pinned, self().device, bytes, out);
+	}, bytes);
+}
+
+API cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+	return call("cudaMallocHost", Needs::context, [&] {
+		return node()->allocate(Segment::pinned, self().device, bytes, out);
+	}, bytes);
+}
+
+API cudaError_t cudaFreeHost(void *memory)
+{
+	return call("cudaFreeHost", Needs::context, [&] {
+		node()->drain(self().device);
+		return memory == nullptr ? 0 : node()->release(memory, {Segment::pinned});
+	}, memory);
+}
+
+API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
+{
+	return call("cudaHostRegister", Needs::context, [&] {
+		return node()->adopt_host(memory, bytes, self().device);
+	}, memory, bytes);
+}
+
+API cudaError_t cudaHostUnregister(void *memory)
+{
+	return call("cudaHostUnregister", Needs::context, [&] {
+		node()->drain(self().device);
+		return node()->release(memory, {Segment::registered}) == 0 ? 0 : 713; // cudaErrorHostMemoryNotRegistered
+	}, memory);
+}
+
+API cudaError_t cudaHostGetDevicePointer(void **out, void *memory, unsigned)
+{
+	return call("cudaHostGetDevicePointer", Needs::context, [&] {
+		*out = memory;
+		return node()->find(memory) != nullptr ? 0 : cudaErrorInvalidValue;
+	}, memory);
+}
+
+API cudaError_t cudaHostGetFlags(unsigned *flags, void *memory)
+{
+	return call("cudaHostGetFlags", Needs::context, [&] {
+		*flags = 0;
+		return node()->find(memory) != nullptr ? 0 : cudaErrorInvalidValue;
+	}, memory);
+}
+
+// ---- stream-ordered memory: made at once, freed in order
+
+static int allocate_async(void **out, size_t bytes, cudaStream_t handle)
+{
+	Stream *s;
+	int error = node()->stream(handle, self().device, &s);
+	return error != 0 ? error : device_memory(out, bytes);
+}
+
+API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
+{
+	return call("cudaMallocAsync", Needs::context, [&] {
+		return allocate_async(out, bytes, stream);
+	}, bytes, stream);
+}
+
+API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t handle, cudaStream_t stream)
+{
+	return call("cudaMallocFromPoolAsync", Needs::context, [&] {
+		Pool *pool;
+		int error = pool_of(handle, &pool);
+		return error != 0 ? error : allocate_async(out, bytes, stream);
+	}, bytes, handle, stream);
+}
+
+API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
+{
+	return call("cudaFreeAsync", Needs::context, [&] {
+		Stream *s;
+		int error = node()->stream(stream, self().device, &s);
+		if (error == 0 && node()->find(memory) == nullptr)
+			error = cudaErrorInvalidValue;
+		if (error == 0)
+			node()->submit(s, [memory] { return node()->release(memory, {Segment::device_memory}); });
+		return error;
+	}, memory, stream);
+}
+
+API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
+{
+	return call("cudaDeviceGetDefaultMemPool", Needs::context, [&] { return default_pool(out, device); }, device);
+}
+
+API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
+{
+	return call("cudaDeviceGetMemPool", Needs::context, [&] { return default_pool(out, device); }, device);
+}
+
+API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle)
+{
+	return call("cudaDeviceSetMemPool", Needs::context, [&] {
+		Pool *pool;
+		return pool_of(handle, &pool);
+	}, device, handle);
+}
+
+// cudaMemPoolProps: allocType, handleTypes, location {type, id}
+API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const int *props)
+{
+	return call("cudaMemPoolCreate", Needs::context, [&] {
+		*out = reinterpret_cast<cudaMemPool_t>(*pools.insert(new Pool{props[3]}).first);
+		return 0;
+	}, props[3]);
+}
+
+API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
+{
+	return call("cudaMemPoolDestroy", Needs::context, [&] {
+		Pool *pool;
+		int error = pool_of(handle, &pool);
+		if (error == 0) {
+			pools.erase(pool);
+			delete pool;
+		}
+		return error;
+	}, handle);
+}
+
+#define POOL_CALL(name, ...)                                                                    \
+	API cudaError_t name(cudaMemPool_t handle, ##__VA_ARGS__)                               \
+	{                                                                                       \
+		return call(#name, Needs::context, [&] { Pool *pool; return pool_of(handle, &pool); }, handle); \
+	}
+POOL_CALL(cudaMemPoolSetAttribute, int, void *)
+POOL_CALL(cudaMemPoolTrimTo, size_t)
+POOL_CALL(cudaMemPoolSetAccess, const void *, size_t)
+
+API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, int attribute, void *value)
+{
+	return call("cudaMemPoolGetAttribute", Needs::context, [&] {
+		Pool *pool;
+		*static_cast<uint64_t *>(value) = 0;
+		return pool_of(handle, &pool);
+	}, handle, attribute);
+}
+
+// ---- questions about memory
+
+API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+	return call("cudaMemGetInfo", Needs::context, [&] {
+		*free_bytes = here().total - here().used;
+		*total = here().total;
+		return 0;
+	});
+}
+
+API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *address)
+{
+	return call("cudaPointerGetAttributes", Needs::context, [&] {
+		const Segment *s = node()->find(address);
+		void *p = const_cast<void *>(address);
+		*out = {cudaMemoryTypeUnregistered, -2, nullptr, p}; // cudaInvalidDeviceId
+		if (s != nullptr && s->on_device())
+			*out = {cudaMemoryTypeDevice, s->device, p, nullptr};
+		else if (s != nullptr)
+			*out = {s->kind == Segment::managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost, s->device, p, p};
+		return 0;
+	}, address);
+}
+
+API cudaError_t cudaGetSymbolAddress(void **out, const void *symbol)
+{
+	return call("cudaGetSymbolAddress", Needs::context, [&] {
+		size_t bytes;
+		return node()->variable(symbol, self().device, out, &bytes);
+	}, symbol);
+}
+
+API cudaError_t cudaGetSymbolSize(size_t *bytes, const void *symbol)
+{
+	return call("cudaGetSymbolSize", Needs::context, [&] {
+		void *address;
+		return node()->variable(symbol, self().device, &address, bytes);
+	}, symbol);
+}
+
+// A texture is its number; kernels of the host do not sample.
+static unsigned long long textures = 1;
+
+API cudaError_t cudaCreateTextureObject(unsigned long long *out, const void *, const void *, const void *)
+{
+	return call("cudaCreateTextureObject", Needs::context, [&] { *out = textures++; return 0; });
+}
+
+API cudaError_t cudaDestroyTextureObject(unsigned long long texture)
+{
+	return call("cudaDestroyTextureObject", Needs::context, [] { return 0; }, texture);
+}

@@ -1,0 +1,375 @@
+// selftest.cc: the fakes behave as CUDA does where the lazy runtime relies on it.
+// Without an argument it runs each scenario in a process of its own, with the
+// environment that the scenario needs.
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cuda_calls.h"
+
+#define CHECK(x)                                                                \
+	do {                                                                    \
+		if (!(x)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
+			exit(1);                                                \
+		}                                                               \
+	} while (0)
+#define OK(x) CHECK((x) == cudaSuccess)
+
+static const dim3 one = {1, 1, 1};
+
+static void add(int *x, int n, int by)
+{
+	for (int i = 0; i < n; i++)
+		x[i] += by;
+}
+FAKE_KERNEL(add);
+
+static int table[4] = {1, 2, 3, 4};
+FAKE_VARIABLE(table);
+static void sum_table(int *out)
+{
+	int sum = 0;
+	for (int i = 0; i < 4; i++)
+		sum += kernels::on_device(table)[i];
+	*out = sum;
+}
+FAKE_KERNEL(sum_table);
+
+static void follow(int **list) { *list[0] = 42; }
+FAKE_KERNEL(follow);
+static void die(int error) { kernels::fail(error); }
+FAKE_KERNEL(die, 64, 1024);
+
+template <class T> static T *device(size_t count)
+{
+	void *p = nullptr;
+	OK(cudaMalloc(&p, count * sizeof(T)));
+	return static_cast<T *>(p);
+}
+
+template <class T> static T fetch(const T *from)
+{
+	T value;
+	OK(cudaMemcpy(&value, from, sizeof value, cudaMemcpyDeviceToHost));
+	return value;
+}
+
+// touch reads host-side from an address in a child: what a wrong program does.
+static bool faults(const volatile void *address)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		_exit(*static_cast<const volatile char *>(address) == 0 ? 0 : 1);
+	}
+	int status;
+	waitpid(child, &status, 0);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
+static void contexts()
+{
+	int n, value;
+	char text[2048];
+	OK(cudaGetDeviceCount(&n));
+	CHECK(n == 2);
+	OK(cudaGetDevice(&value));
+	OK(cudaGetDeviceProperties(text, 1));
+	CHECK(strcmp(text, "Fake GPU 1") == 0);
+	OK(cudaDeviceGetAttribute(&value, 16, 0));
+	OK(cudaDeviceGetPCIBusId(text, sizeof text, 1));
+	OK(cudaDeviceCanAccessPeer(&value, 0, 1));
+	OK(cudaGetLastError());
+	CHECK(fake_state().contexts == 0);
+	OK(cudaSetDevice(1));
+	CHECK(fake_state().contexts == (FAKE_NVCC == 13 ? 1 : 0));
+	OK(cudaFree(nullptr));
+	OK(cudaSetDevice(0));
+	OK(cudaFree(nullptr));
+	fake_cuda_state s = fake_state();
+	CHECK(s.contexts == 2 && s.order[0] == 1 && s.order[1] == 0 && s.used[0] == 8 << 20);
+	OK(cudaDeviceReset());
+	s = fake_state();
+	CHECK(!s.live[0] && s.live[1] && s.used[0] == 0);
+	CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+	CHECK(cudaGetLastError() == cudaErrorInvalidDevice && cudaGetLastError() == cudaSuccess);
+}
+
+static void order()
+{
+	int n = 5, *pinned, *x = device<int>(n), back[5] = {};
+	int pageable[5] = {1, 2, 3, 4, 5};
+	cudaStream_t s;
+	OK(cudaMallocHost(reinterpret_cast<void **>(&pinned), sizeof back));
+	memcpy(pinned, pageable, sizeof back);
+	OK(cudaStreamCreate(&s));
+	OK(cudaMemcpyAsync(x, pageable, sizeof back, cudaMemcpyHostToDevice, s));
+	pageable[0] = 100; // was read at the call
+	OK(LAUNCH(add, one, one, 0, s, x, n, 10));
+	OK(cudaStreamSynchronize(s));
+	CHECK(fetch(x) == 11);
+	OK(cudaMemcpyAsync(x, pinned, sizeof back, cudaMemcpyHostToDevice, s));
+	pinned[1] = 200; // is read later
+	int *result;
+	OK(cudaMallocHost(reinterpret_cast<void **>(&result), sizeof back));
+	result[0] = -1;
+	OK(cudaMemcpyAsync(result, x, sizeof back, cudaMemcpyDeviceToHost, s));
+	CHECK(result[0] == -1);
+	CHECK(cudaStreamQuery(s) == cudaErrorNotReady);
+	OK(cudaStreamSynchronize(s));
+	CHECK(result[0] == 1 && result[1] == 200);
+
+	cudaStream_t other;
+	cudaEvent_t e;
+	float ms;
+	OK(cudaStreamCreateWithFlags(&other, 1));
+	OK(cudaEventCreate(&e));
+	OK(LAUNCH(add, one, one, 0, s, x, n, 1));
+	OK(cudaEventRecord(e, s));
+	CHECK(cudaEventElapsedTime(&ms, e, e) == cudaErrorNotReady);
+	OK(cudaStreamWaitEvent(other, e, 0));
+	OK(cudaMemcpyAsync(back, x, sizeof back, cudaMemcpyDeviceToHost, other)); // pageable: waits
+	CHECK(back[0] == 2);
+	OK(cudaEventElapsedTime(&ms, e, e));
+	static int called;
+	OK(cudaLaunchHostFunc(s, [](void *p) { ++*static_cast<int *>(p); }, &called));
+	CHECK(called == 0);
+	OK(cudaDeviceSynchronize());
+	CHECK(called == 1);
+}
+
+static void memory()
+{
+	auto reserve = driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long)>("cuMemAddressReserve");
+	auto unreserve = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemAddressFree");
+	auto create = driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long)>("cuMemCreate");
+	auto release = driver_call<CUresult(CUmemGenericAllocationHandle)>("cuMemRelease");
+	auto map = driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long)>("cuMemMap");
+	auto unmap = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemUnmap");
+	auto allow = driver_call<CUresult(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)>("cuMemSetAccess");
+	CUdeviceptr at;
+	CUmemGenericAllocationHandle h;
+	CUmemAllocationProp prop = {};
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	const size_t bytes = 4 << 20;
+	prop.location = access.location;
+
+	CHECK(reserve(&at, bytes, 0, 0, 0) == 3); // before cuInit
+	OK(driver_call<CUresult(unsigned)>("cuInit")(0));
+	CHECK(reserve(&at, 4096, 0, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+	OK(reserve(&at, bytes, 0, 0, 0));
+	int *p = reinterpret_cast<int *>(at);
+	CHECK(fake_state().contexts == 0 && fake_state().reservations == 1 && faults(p));
+	OK(create(&h, bytes, &prop, 0));
+	OK(map(at, bytes, 0, h, 0));
+	OK(release(h));
+	OK(cudaSetDevice(1));
+	CHECK(LAUNCH(add, one, one, 0, nullptr, p, 1, 1) == cudaSuccess && cudaDeviceSynchronize() == cudaErrorIllegalAddress); // no access yet
+	OK(cudaDeviceReset());
+	OK(allow(at, bytes, &access, 1));
+	OK(cudaMemset(p, 0, 8));
+	OK(LAUNCH(add, one, one, 0, nullptr, p, 2, 7));
+	CHECK(fetch(p + 1) == 7);
+	CHECK(faults(p)); // the host has no business there
+	CHECK(fake_state().used[1] == bytes + (8 << 20) && fake_state().handles == 1);
+	OK(cudaSetDevice(0));
+	int value;
+	CHECK(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost) == cudaErrorIllegalAddress); // mapped for device 1 alone
+	OK(cudaDeviceReset());
+	CHECK(unmap(at, bytes / 2) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(unreserve(at, bytes) == CUDA_ERROR_INVALID_VALUE && fake_state().violations == 1);
+	OK(unmap(at, bytes));
+	OK(unreserve(at, bytes));
+	fake_cuda_state s = fake_state();
+	CHECK(s.handles == 0 && s.mappings == 0 && s.reservations == 0 && s.used[1] == 8 << 20);
+}
+
+static void faulty()
+{
+	int *mine = device<int>(1), value;
+	OK(cudaSetDevice(1));
+	int *other = device<int>(1), *list = device<int>(2);
+	OK(LAUNCH(die, one, one, 0, nullptr, 719));
+	CHECK(cudaDeviceSynchronize() == 719 && cudaMalloc(reinterpret_cast<void **>(&value), 4) == 719);
+	CHECK(cudaGetLastError() == 719 && cudaGetLastError() == 719);
+	OK(cudaSetDevice(0)) ;
+	OK(LAUNCH(add, one, one, 0, nullptr, mine, 1, 1)); // the other device's context is well
+	OK(cudaDeviceSynchronize());
+	OK(cudaSetDevice(0));
+	CHECK(cudaMemcpy(mine, other, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+	OK(LAUNCH(add, one, one, 0, nullptr, other, 1, 1)); // memory of device 1
+	CHECK(cudaMemcpy(&value, mine, 4, cudaMemcpyDeviceToHost) == cudaErrorIllegalAddress);
+	OK(cudaDeviceReset());
+	OK(cudaGetLastError());
+	static_cast<void>(list);
+}
+
+static void handles()
+{
+	cudaStream_t s;
+	cudaEvent_t e;
+	OK(cudaStreamCreate(&s));
+	OK(cudaEventCreate(&e));
+	OK(cudaSetDevice(1));
+	int *x = device<int>(1);
+	CHECK(LAUNCH(add, one, one, 0, s, x, 1, 1) == 400); // a stream of device 0
+	cudaStream_t t;
+	OK(cudaStreamCreate(&t));
+	CHECK(cudaEventRecord(e, t) == 400);
+	OK(cudaStreamDestroy(t));
+	CHECK(cudaStreamSynchronize(t) == 400);
+	CHECK(cudaMemsetAsync(x, 0, 4, reinterpret_cast<cudaStream_t>(x)) == 400);
+	CHECK(fake_state().violations == 4 && fake_state().streams == 1);
+}
+
+static void shapes()
+{
+	int *x = device<int>(16);
+	int in[16], out[16] = {};
+	for (int i = 0; i < 16; i++)
+		in[i] = i;
+	OK(cudaMemset(x, 0, 64));
+	OK(cudaMemcpy2D(x, 16, in, 8, 8, 3, cudaMemcpyHostToDevice));
+	OK(cudaMemcpy(out, x, 64, cudaMemcpyDefault));
+	CHECK(out[0] == 0 && out[1] == 1 && out[2] == 0 && out[4] == 2 && out[9] == 5);
+	cudaArray_t a;
+	const cudaChannelFormatDesc ints = {32, 0, 0, 0, 0};
+	OK(cudaMallocArray(&a, &ints, 4, 4, 0));
+	OK(cudaMemcpy2DToArray(a, 4, 1, in, 8, 8, 2, cudaMemcpyHostToDevice));
+	OK(cudaMemcpy2DFromArray(out, 8, a, 8, 2, 4, 1, cudaMemcpyDeviceToHost));
+	CHECK(out[0] == 3);
+	OK(cudaFreeArray(a));
+
+	int values[4] = {10, 20, 30, 40}, *sum = device<int>(1);
+	OK(LAUNCH(sum_table, one, one, 0, nullptr, sum));
+	CHECK(fetch(sum) == 10);
+	OK(cudaMemcpyToSymbol(table, values, 16, 0, cudaMemcpyHostToDevice));
+	OK(LAUNCH(sum_table, one, one, 0, nullptr, sum));
+	CHECK(fetch(sum) == 100);
+	OK(cudaSetDevice(1));
+	int *there = device<int>(1);
+	OK(LAUNCH(sum_table, one, one, 0, nullptr, there)); // an instance for each device
+	CHECK(fetch(there) == 10);
+
+	int **list = device<int *>(1), *leaf = device<int>(1);
+	OK(cudaMemcpy(list, &leaf, sizeof leaf, cudaMemcpyHostToDevice));
+	OK(LAUNCH(follow, one, one, 0, nullptr, list));
+	CHECK(fetch(leaf) == 42);
+
+	cudaStream_t s;
+	cudaGraph_t g;
+	void *executable;
+	OK(cudaStreamCreate(&s));
+	OK(cudaStreamBeginCapture(s, 0));
+	OK(LAUNCH(add, one, one, 0, s, leaf, 1, 1));
+	OK(cudaStreamEndCapture(s, &g));
+	CHECK(fetch(leaf) == 42);
+	OK(cudaGraphInstantiate(&executable, g, 0, nullptr, 0));
+	OK(cudaGraphLaunch(executable, s));
+	OK(cudaGraphLaunch(executable, s));
+	CHECK(fetch(leaf) == 44);
+	int blocks;
+	OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, STUB(die), 256, 0));
+	CHECK(blocks == 4); // 65536 / (64 registers x 256 threads)
+	void *values_of_add[] = {&leaf, &blocks, &blocks};
+	CHECK(cudaLaunchCooperativeKernel(STUB(add), one, {2048, 1, 1}, values_of_add, 0, nullptr) == 9);
+}
+
+static void capacity()
+{
+	void *p;
+	size_t free_bytes, total;
+	OK(cudaMalloc(&p, 40 << 20));
+	CHECK(cudaMalloc(&p, 40 << 20) == cudaErrorMemoryAllocation);
+	CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+	OK(cudaMemGetInfo(&free_bytes, &total));
+	CHECK(total == 64 << 20 && free_bytes == 16 << 20);
+}
+
+static void injected()
+{
+	void *p;
+	OK(cudaMalloc(&p, 4));
+	CHECK(cudaMalloc(&p, 8) == 2);
+	OK(cudaMalloc(&p, 8));
+	CHECK(cudaMemset(p, 0, 8) == 719 && cudaMemset(p, 0, 8) == 719);
+}
+
+static void visible()
+{
+	char text[2048];
+	int n;
+	OK(cudaGetDeviceCount(&n));
+	OK(cudaGetDeviceProperties(text, 0));
+	CHECK(n == 1 && strcmp(text, "Fake GPU 1") == 0);
+}
+
+static void killed() { cudaMalloc(reinterpret_cast<void **>(&table), 4); }
+
+static const struct {
+	const char *name;
+	void (*run)();
+	std::vector<std::string> environment;
+	int status; // as wait gives it
+} scenarios[] = {
+	{"contexts", contexts, {}, 0},
+	{"order", order, {}, 0},
+	{"memory", memory, {}, 0},
+	{"faulty", faulty, {}, 0},
+	{"handles", handles, {}, 0},
+	{"shapes", shapes, {}, 0},
+	{"capacity", capacity, {"FAKE_CUDA_MEMORY=67108864"}, 0},
+	{"injected", injected, {"FAKE_CUDA_FAIL=cudaMalloc:2=2,cudaMemset:1=719"}, 0},
+	{"visible", visible, {"CUDA_VISIBLE_DEVICES=GPU-ca5e0000-0000-0000-0000-000000000001,7"}, 0},
+	{"killed", killed, {"FAKE_CUDA_KILL=cuDevicePrimaryCtxRetain:1"}, SIGKILL},
+};
+
+static int in_process(const char *self, const char *name, const std::vector<std::string> &environment, const char *trace)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		for (const std::string &e : environment)
+			putenv(const_cast<char *>(e.c_str()));
+		setenv("FAKE_CUDA_TRACE", trace, 1);
+		execl(self, self, name, nullptr);
+		_exit(127);
+	}
+	int status = -1;
+	waitpid(child, &status, 0);
+	return status;
+}
+
+int main(int count, char **arguments)
+{
+	if (count > 1) {
+		for (const auto &s : scenarios)
+			if (strcmp(s.name, arguments[1]) == 0)
+				s.run();
+		return 0;
+	}
+	char trace[] = "/tmp/fake-cuda-trace-XXXXXX";
+	int failed = 0;
+	close(mkstemp(trace));
+	for (const auto &s : scenarios) {
+		int status = in_process(arguments[0], s.name, s.environment, trace);
+		if (status != s.status) {
+			fprintf(stderr, "fake CUDA: %s: status %d, want %d\n", s.name, status, s.status);
+			failed++;
+		}
+	}
+	std::string line, last, before;
+	for (std::ifstream in(trace); std::getline(in, line); last = line)
+		before = last;
+	if (before != "cudaMalloc 4" || last != "cuDevicePrimaryCtxRetain 0") {
+		fprintf(stderr, "fake CUDA: trace ends with %s, %s\n", before.c_str(), last.c_str());
+		failed++;
+	}
+	unlink(trace);
+	return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,192 @@
+// stream.cc: streams, events and the work in them.
+//
+// Work waits until something needs it: a synchronization, or other work that must
+// come after it. So a program (or the library under test) that reads a result too
+// early, or overwrites a source too early, sees it every time.
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "machine.h"
+
+namespace fake {
+
+enum { stream_non_blocking = 1 };
+
+Stream *Machine::default_stream(int device)
+{
+	Stream *&s = default_streams[device];
+
+	if (s == nullptr)
+		s = make_stream(device, 0, 0);
+	return s;
+}
+
+Stream *Machine::make_stream(int device, unsigned flags, int priority)
+{
+	streams.push_back(std::make_unique<Stream>());
+	Stream *s = streams.back().get();
+
+	s->device = device;
+	s->live = true;
+	s->flags = flags;
+	s->priority = priority;
+	s->blocking = (flags & stream_non_blocking) == 0;
+	return s;
+}
+
+int Machine::stream(const void *handle, int device, Stream **out)
+{
+	if (reinterpret_cast<uintptr_t>(handle) <= 2) { // the default stream, legacy and per thread
+		*out = default_stream(device);
+		return 0;
+	}
+	for (auto &s : streams)
+		if (s.get() == handle) {
+			if (!s->live)
+				return violation("use of a destroyed stream");
+			*out = s.get();
+			return 0;
+		}
+	return violation("use of a handle that is no stream: " + text(handle));
+}
+
+int Machine::end_stream(Stream *s)
+{
+	run(s, s->submitted);
+	s->live = false;
+	return 0;
+}
+
+Event *Machine::make_event(int device)
+{
+	events.push_back(std::make_unique<Event>());
+	Event *e = events.back().get();
+
+	e->device = device;
+	e->live = true;
+	return e;
+}
+
+int Machine::event(const void *handle, Event **out)
+{
+	for (auto &e : events)
+		if (e.get() == handle) {
+			if (!e->live)
+				return violation("use of a destroyed event");
+			*out = e.get();
+			return 0;
+		}
+	return violation("use of a handle that is no event: " + text(handle));
+}
+
+int Machine::end_event(Event *e)
+{
+	e->live = false;
+	return 0;
+}
+
+void Machine::submit(Stream *s, Work work)
+{
+	if (s->capture != nullptr) {
+		s->capture->nodes.push_back(std::move(work));
+		return;
+	}
+	Item item = {std::move(work), std::move(s->waits)};
+	s->waits.clear();
+	// The legacy default stream waits for the blocking ones, and they for it.
+	Stream *legacy = default_stream(s->device);
+	if (s == legacy) {
+		for (auto &other : streams)
+			if (other.get() != s && other->device == s->device && other->blocking)
+				item.after.emplace_back(other.get(), other->submitted);
+	} else if (s->blocking) {
+		item.after.emplace_back(legacy, legacy->submitted);
+	}
+	s->queue.push_back(std::move(item));
+	s->submitted++;
+}
+
+void Machine::run(Stream *s, uint64_t up_to)
+{
+	while (s->done < up_to && !s->queue.empty()) {
+		Item item = std::move(s->queue.front());
+		s->queue.pop_front();
+		for (const Mark &m : item.after)
+			run(m.first, m.second);
+		Device &d = devices[static_cast<size_t>(s->device)];
+		if (d.fault == 0)
+			d.fault = item.work();
+		s->done++;
+	}
+}
+
+void Machine::drain(int device)
+{
+	for (size_t i = 0; i < streams.size(); i++)
+		if (streams[i]->device == device)
+			run(streams[i].get(), streams[i]->submitted);
+}
+
+// ---- kernels
+
+static thread_local sigjmp_buf landing;
+static thread_local bool running;
+static thread_local int running_on;
+static struct sigaction before;
+
+static void stop_kernel(int error)
+{
+	running = false;
+	siglongjmp(landing, error);
+}
+
+static void on_fault(int)
+{
+	if (running)
+		stop_kernel(cudaErrorIllegalAddress);
+	sigaction(SIGSEGV, &before, nullptr); // not a kernel's: let it happen again
+}
+
+static void *symbol(const void *host)
+{
+	void *address = nullptr;
+	size_t bytes;
+
+	if (machine().variable(host, running_on, &address, &bytes) != 0)
+		stop_kernel(cudaErrorIllegalAddress);
+	machine().open(running_on, true); // it may have been made just now
+	return address;
+}
+
+int Machine::kernel(int device, const fake_launch &launch, const fake_kernel *k, std::vector<char> arguments)
+{
+	fake_launch now = launch;
+	std::vector<void *> pointers;
+	struct sigaction catching = {};
+	size_t offset = 0;
+
+	for (unsigned i = 0; i < k->count; i++) {
+		pointers.push_back(arguments.data() + offset);
+		offset += (k->sizes[i] + 15) / 16 * 16;
+	}
+	now.device = device;
+	now.symbol = symbol;
+	now.fail = stop_kernel;
+	catching.sa_handler = on_fault;
+	sigaction(SIGSEGV, &catching, &before);
+	open(device, true);
+	running_on = device;
+	int error = sigsetjmp(landing, 1);
+	if (error == 0) {
+		running = true;
+		k->run(&now, pointers.data());
+		running = false;
+	}
+	open(device, false);
+	sigaction(SIGSEGV, &before, nullptr);
+	return error;
+}
+
+} // namespace fake

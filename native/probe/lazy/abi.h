@@ -1,0 +1,158 @@
+/* abi.h: the part of CUDA's binary interface that the lazy runtime uses: types,
+ * layouts and numbers of the runtime API (libcudart 11.8 to 13) and of the
+ * driver API (libcuda), from NVIDIA's reference manuals "CUDA Runtime API" and
+ * "CUDA Driver API". The library is built without CUDA's headers, so that it
+ * serves programs of every version, and so does its fake (../fake).
+ *
+ * Enumerations are ints, and handles are opaque pointers, as in the ABI.
+ */
+#ifndef CASE_LAZY_ABI_H
+#define CASE_LAZY_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int cudaError_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+typedef struct cudaArray *cudaArray_t;
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef struct CUkern_st *cudaKernel_t;
+typedef struct CUgraph_st *cudaGraph_t;
+typedef struct CUgraphNode_st *cudaGraphNode_t;
+
+enum {
+	cudaSuccess = 0,
+	cudaErrorInvalidValue = 1,
+	cudaErrorMemoryAllocation = 2,
+	cudaErrorInsufficientDriver = 35,
+	cudaErrorDevicesUnavailable = 46,
+	cudaErrorNoDevice = 100,
+	cudaErrorInvalidDevice = 101,
+	cudaErrorECCUncorrectable = 214,
+	cudaErrorNotReady = 600,
+	cudaErrorIllegalAddress = 700,
+	cudaErrorLaunchOutOfResources = 701,
+	cudaErrorLaunchTimeout = 702,
+	cudaErrorContextIsDestroyed = 709,
+	cudaErrorAssert = 710,
+	cudaErrorHardwareStackError = 714,
+	cudaErrorIllegalInstruction = 715,
+	cudaErrorMisalignedAddress = 716,
+	cudaErrorInvalidAddressSpace = 717,
+	cudaErrorInvalidPc = 718,
+	cudaErrorLaunchFailure = 719,
+	cudaErrorNotSupported = 801,
+	cudaErrorMpsClientTerminated = 810,
+	cudaErrorUnknown = 999
+};
+
+enum { /* cudaMemcpyKind */
+	cudaMemcpyHostToHost = 0,
+	cudaMemcpyHostToDevice = 1,
+	cudaMemcpyDeviceToHost = 2,
+	cudaMemcpyDeviceToDevice = 3,
+	cudaMemcpyDefault = 4
+};
+
+enum { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2, cudaMemoryTypeManaged = 3 };
+enum { cudaLimitMallocHeapSize = 2 };
+enum { cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2 };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
+enum {
+	cudaDevAttrMultiProcessorCount = 16,
+	cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+	cudaDevAttrComputeCapabilityMajor = 75,
+	cudaDevAttrComputeCapabilityMinor = 76,
+	cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+	cudaDevAttrMaxRegistersPerMultiprocessor = 82,
+	cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+	cudaDevAttrMaxBlocksPerMultiprocessor = 106,
+	cudaDevAttrReservedSharedMemoryPerBlock = 111
+};
+
+typedef struct dim3 {
+	unsigned int x, y, z;
+} dim3;
+
+typedef struct cudaExtent {
+	size_t width, height, depth;
+} cudaExtent;
+
+typedef struct cudaPitchedPtr {
+	void *ptr;
+	size_t pitch, xsize, ysize;
+} cudaPitchedPtr;
+
+typedef struct cudaChannelFormatDesc {
+	int x, y, z, w, f; /* bits of each component; f: kind */
+} cudaChannelFormatDesc;
+
+typedef struct cudaLaunchConfig_t {
+	dim3 gridDim, blockDim;
+	size_t dynamicSmemBytes;
+	cudaStream_t stream;
+	void *attrs;
+	unsigned int numAttrs;
+} cudaLaunchConfig_t;
+
+typedef struct cudaKernelNodeParams {
+	void *func;
+	dim3 gridDim, blockDim;
+	unsigned int sharedMemBytes;
+	void **kernelParams;
+	void **extra;
+} cudaKernelNodeParams;
+
+/* CUDA 13 has 64 reserved bytes more; nobody but the caller allocates it, and
+ * the library writes these fields alone. */
+typedef struct cudaPointerAttributes {
+	int type;
+	int device;
+	void *devicePointer;
+	void *hostPointer;
+} cudaPointerAttributes;
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef struct CUctx_st *CUcontext;
+typedef unsigned long long CUdeviceptr;
+typedef unsigned long long CUmemGenericAllocationHandle;
+
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_FOUND = 500 };
+enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+
+typedef struct CUmemLocation {
+	int type;
+	int id; /* device ordinal */
+} CUmemLocation;
+
+typedef struct CUmemAllocationProp {
+	int type;
+	int requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	struct {
+		unsigned char compressionType, gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUmemAccessDesc {
+	CUmemLocation location;
+	int flags;
+} CUmemAccessDesc;
+
+#ifdef __cplusplus
+static_assert(sizeof(dim3) == 12 && sizeof(cudaLaunchConfig_t) == 56, "launch");
+static_assert(sizeof(cudaKernelNodeParams) == 56 && sizeof(cudaPointerAttributes) == 24, "runtime structs");
+static_assert(sizeof(CUmemAllocationProp) == 32 && sizeof(CUmemAccessDesc) == 12, "driver structs");
+}
+#endif
+#endif

@@ -1,0 +1,265 @@
+// account.cc: what the scheduler granted and what of it is in use.
+//
+// Under task binding the process has one task at a time, in slot 0. A pinned
+// process has one for each device that it uses, in that device's slot.
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime.h"
+
+extern "C" cudaError_t cudaGetDevice(int *device);
+
+namespace lazy {
+
+static const int max_devices = 64;
+static const uint64_t granule = 2 << 20; // bytes; small allocations share it, as in cudaMalloc
+static const uint64_t warp = 32;
+
+struct Account {
+	case_task task;
+	bool held;
+	uint64_t granted;      // bytes
+	uint64_t large, small; // bytes in use, by the size of their allocation
+	uint64_t objects;
+	uint64_t in_use() const { return large + (small + granule - 1) / granule * granule; }
+};
+
+static Account accounts[max_devices];
+static std::atomic<uint64_t> announced[max_devices]; // warps of the largest kernel so far
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; // one growth at a time; taken before lock
+static uint64_t heap = 8 << 20; // bytes: cudaLimitMallocHeapSize's default
+
+void keep_heap(uint64_t bytes) { heap = bytes; }
+
+bool small(size_t bytes) { return bytes < granule / 2; }
+
+int account_device()
+{
+	int device = 0;
+
+	if (mode() == Mode::pinned)
+		REAL(cudaGetDevice)(&device);
+	return device >= 0 && device < max_devices ? device : 0;
+}
+
+static uint64_t warps(uint64_t blocks, uint32_t threads_per_block)
+{
+	return blocks * ((threads_per_block + warp - 1) / warp);
+}
+
+uint64_t charged()
+{
+	Locked locked;
+	return accounts[0].in_use();
+}
+
+bool task_is_open()
+{
+	Locked locked;
+	return accounts[0].held;
+}
+
+static cudaError_t open_in(int slot, const Need &need)
+{
+	Account &a = accounts[slot];
+	case_need ask = {};
+
+	ask.bytes = need.bytes;
+	ask.blocks = need.shape.blocks;
+	ask.threads_per_block = need.shape.threads_per_block;
+	ask.blocks_per_sm = need.shape.blocks_per_sm;
+	ask.heap_bytes = heap;
+	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
+	ask.device = need.same_device ? need.device : 0;
+	if (case_task_ask(&ask, &a.task) != CASE_OK)
+		return cudaErrorMemoryAllocation;
+	a.held = true;
+	a.granted = need.bytes;
+	announced[slot].store(warps(need.shape.blocks, need.shape.threads_per_block));
+	return cudaSuccess;
+}
+
+cudaError_t open_task(const Need &need, int *device)
+{
+	Locked locked;
+	cudaError_t error = open_in(0, need);
+
+	if (error == cudaSuccess)
+		*device = accounts[0].task.device;
+	return error;
+}
+
+static cudaError_t open_pinned(int slot, uint64_t bytes)
+{
+	Need need = {};
+
+	need.bytes = bytes;
+	need.same_device = true;
+	need.device = slot;
+	Locked locked;
+	return open_in(slot, need);
+}
+
+cudaError_t open_for_launch()
+{
+	int slot = account_device();
+
+	Locked locked;
+	return accounts[slot].held ? cudaSuccess : open_pinned(slot, 0);
+}
+
+static void close_in(int slot)
+{
+	Account &a = accounts[slot];
+
+	if (!a.held)
+		return;
+	case_task_free(&a.task);
+	a.held = false;
+	a.granted = 0;
+	announced[slot].store(0);
+}
+
+void abandon_task()
+{
+	Locked locked;
+	close_in(0);
+}
+
+void reset_account()
+{
+	Locked locked;
+	int slot = account_device();
+
+	close_in(slot);
+	accounts[slot] = {};
+	if (one_device())
+		bound.store(false);
+}
+
+void count(int slot, int objects, int64_t bytes)
+{
+	Locked locked;
+	Account &a = accounts[slot];
+	uint64_t &sum = small(static_cast<size_t>(bytes < 0 ? -bytes : bytes)) ? a.small : a.large;
+
+	sum += static_cast<uint64_t>(bytes);
+	a.objects += static_cast<uint64_t>(static_cast<int64_t>(objects));
+	if (a.objects > 0 || objects >= 0)
+		return;
+	close_in(slot);
+	if (one_device()) {
+		bound.store(false, std::memory_order_release);
+		forget_record();
+	}
+}
+
+// fits adds the bytes where they are granted already.
+static bool fits(Account &a, uint64_t bytes)
+{
+	Locked locked;
+	Account after = a;
+
+	(small(bytes) ? after.small : after.large) += bytes;
+	after.objects++;
+	if (!a.held || after.in_use() > a.granted)
+		return false;
+	a = after;
+	return true;
+}
+
+// grow asks for what is missing, or, pinned, for a task on this device.
+static cudaError_t grow(const char *call, int slot, uint64_t bytes)
+{
+	Account &a = accounts[slot];
+	pthread_mutex_lock(&growing);
+	int answer = CASE_OK;
+	uint64_t more = 0;
+	bool open;
+	{
+		Locked locked;
+		(small(bytes) ? a.small : a.large) += bytes;
+		a.objects++;
+		open = a.held;
+		more = a.in_use() > a.granted ? a.in_use() - a.granted : 0;
+	}
+	if (!open && one_device()) { // another thread has just freed the last object
+		Locked locked;
+		answer = bind() == cudaSuccess ? CASE_OK : CASE_REFUSED;
+	} else if (!open) { // pinned: the first allocation on this device
+		answer = open_pinned(slot, more) == cudaSuccess ? CASE_OK : CASE_REFUSED;
+	} else if (more > 0) {
+		answer = case_task_grow(&a.task, more);
+		if (answer == CASE_OK) {
+			Locked locked;
+			a.granted += more;
+		}
+	}
+	pthread_mutex_unlock(&growing);
+	if (answer == CASE_OK)
+		return cudaSuccess;
+	uncharge(slot, bytes);
+	return failed_allocation(call, bytes);
+}
+
+cudaError_t charge(const char *call, uint64_t bytes)
+{
+	if (mode() == Mode::passive)
+		return cudaSuccess;
+	const int slot = account_device();
+	Account &a = accounts[slot];
+	while (!fits(a, bytes)) {
+		if (!one_device() || task_is_open())
+			return grow(call, slot, bytes);
+		// Another thread freed the last object since this call entered.
+		Locked locked;
+		if (cudaError_t error = bind({}, bytes); error != cudaSuccess)
+			return error;
+	}
+	return cudaSuccess;
+}
+
+void uncharge(int slot, uint64_t bytes)
+{
+	if (mode() != Mode::passive)
+		count(slot, -1, -static_cast<int64_t>(bytes));
+}
+
+bool last_object()
+{
+	Locked locked;
+	return accounts[account_device()].objects == 1;
+}
+
+cudaError_t cover(uint64_t more)
+{
+	Locked locked;
+	Account &a = accounts[0];
+	const uint64_t need = a.in_use() + more;
+
+	if (need <= a.granted)
+		return cudaSuccess;
+	if (case_task_grow(&a.task, need - a.granted) != CASE_OK)
+		return failed_allocation("cudaMalloc", need - a.granted);
+	a.granted = need;
+	return cudaSuccess;
+}
+
+bool is_news(uint64_t blocks, uint32_t threads_per_block)
+{
+	return warps(blocks, threads_per_block) >
+	       2 * announced[mode() == Mode::pinned ? account_device() : 0].load(std::memory_order_relaxed);
+}
+
+void reshape(const Shape &shape)
+{
+	Locked locked;
+	int slot = account_device();
+	Account &a = accounts[slot];
+
+	announced[slot].store(warps(shape.blocks, shape.threads_per_block));
+	if (a.held)
+		case_task_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
+}
+
+} // namespace lazy

@@ -1,0 +1,204 @@
+// binding.cc: from unbound to bound.
+#include "runtime.h"
+
+extern "C" {
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaSetDeviceFlags(unsigned flags);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared);
+}
+
+namespace lazy {
+
+pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+std::atomic<bool> bound{false};
+
+static std::atomic<int> device{-1}; // granted last; its context exists or is being made
+static std::atomic<unsigned> epoch{1};
+static std::atomic<bool> unmovable{false};
+static bool owed; // a synchronization that the program has been told is over
+static bool has_flags;
+static unsigned device_flags;
+static uint64_t refused_at; // bytes: what was refused is not asked for again
+static thread_local unsigned in_epoch;
+
+bool one_device() { return mode() == Mode::task; }
+bool deferring()
+{
+	if (!one_device() || bound.load(std::memory_order_acquire))
+		return false;
+	return self_contained() || enter() != cudaSuccess;
+}
+int home() { return device.load(std::memory_order_acquire); }
+void keep_device() { unmovable.store(true, std::memory_order_relaxed); }
+
+void keep_flags(unsigned flags)
+{
+	has_flags = true;
+	device_flags = flags;
+}
+
+int visible_to_real(int visible) { return one_device() && visible == 0 && home() >= 0 ? home() : visible; }
+int real_to_visible(int real) { return one_device() && real >= 0 && real == home() ? 0 : real; }
+
+void owe_synchronization() { owed = true; }
+
+void forget_device()
+{
+	device.store(-1);
+	epoch.fetch_add(1);
+	unmovable.store(false);
+	refused_at = 0;
+}
+
+bool equal_devices()
+{
+	static const bool equal = [] {
+		const Driver *d = driver();
+		int count = 0;
+		size_t first = 0, other = 0;
+		if (d == nullptr || d->device_count(&count) != CUDA_SUCCESS)
+			return true; // nobody to be unequal to
+		d->device_total_memory(&first, 0);
+		for (int i = 1; i < count; i++) {
+			int here = 0, there = 0;
+			for (int attribute : {cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor,
+			                      cudaDevAttrComputeCapabilityMinor})
+				if (REAL(cudaDeviceGetAttribute)(&here, attribute, 0) != cudaSuccess ||
+				    REAL(cudaDeviceGetAttribute)(&there, attribute, i) != cudaSuccess || here != there)
+					return false;
+			if (d->device_total_memory(&other, i) != CUDA_SUCCESS || other != first)
+				return false;
+		}
+		return true;
+	}();
+	return equal;
+}
+
+void use_device()
+{
+	if (!one_device() || home() < 0)
+		return;
+	unsigned now = epoch.load(std::memory_order_acquire);
+	if (in_epoch == now)
+		return;
+	if (REAL(cudaSetDevice)(home()) == cudaSuccess)
+		in_epoch = now;
+}
+
+// ask opens the task and settles the device; it makes no call of the CUDA
+// runtime, because gate.cc comes here from inside one.
+cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
+{
+	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
+	const uint64_t known = charged() + more;
+	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, unmovable && home() >= 0, home()};
+	int granted = -1;
+
+	if (refused_at != 0 && known >= refused_at)
+		return fail(cudaErrorMemoryAllocation);
+	if (shape.blocks == 0)
+		need.shape = {hint.blocks, hint.threads_per_block, 0};
+	cudaError_t error = open_task(need, &granted);
+	if (error != cudaSuccess) {
+		refused_at = known > 0 ? known : 1;
+		return fail(error);
+	}
+	refused_at = 0;
+	if (granted < 0) // unscheduled: as the program itself would have it
+		granted = home() < 0 ? 0 : home();
+	if (granted != home()) {
+		device.store(granted, std::memory_order_release);
+		epoch.fetch_add(1, std::memory_order_acq_rel);
+	}
+	return cudaSuccess;
+}
+
+// make_ready makes the context, and what the program did so far on it.
+static cudaError_t make_ready()
+{
+	cudaError_t error = REAL(cudaSetDevice)(home());
+	if (error == cudaSuccess && has_flags)
+		error = REAL(cudaSetDeviceFlags)(device_flags);
+	if (error == cudaSuccess)
+		error = REAL(cudaFree)(nullptr);
+	if (error != cudaSuccess) {
+		if (error == cudaErrorMemoryAllocation)
+			return failed_allocation("the context", 0);
+		return seen(error, "cudaSetDevice");
+	}
+	in_epoch = epoch.load();
+	error = map_all(home());
+	if (error == cudaSuccess)
+		error = replay();
+	if (error == cudaSuccess && owed)
+		error = seen(REAL(cudaDeviceSynchronize)(), "cudaDeviceSynchronize");
+	owed = false;
+	return error;
+}
+
+cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
+{
+	static bool binding;
+
+	if (bound || binding)
+		return cudaSuccess;
+	binding = true;
+	cudaError_t error = task_is_open() ? cover(more) : ask(shape, more, managed);
+	if (error == cudaSuccess) {
+		error = make_ready();
+		if (error != cudaSuccess) {
+			unmap_all();
+			abandon_task();
+			fail(error);
+		}
+	}
+	if (error == cudaSuccess)
+		bound.store(true, std::memory_order_release);
+	binding = false;
+	return error;
+}
+
+cudaError_t enter()
+{
+	if (!one_device())
+		return cudaSuccess;
+	if (!bound.load(std::memory_order_acquire)) {
+		Locked locked;
+		cudaError_t error = bind();
+		if (error != cudaSuccess)
+			return error;
+	}
+	use_device();
+	return cudaSuccess;
+}
+
+// occupancy is how many blocks of the kernel one SM holds at once; 0: unknown.
+static uint32_t occupancy(const void *kernel, uint32_t threads_per_block, size_t shared_bytes)
+{
+	int blocks = 0;
+
+	if (REAL(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, kernel, static_cast<int>(threads_per_block),
+	                                                        shared_bytes) != cudaSuccess)
+		return 0;
+	return blocks > 0 ? static_cast<uint32_t>(blocks) : 0;
+}
+
+uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t shared_bytes)
+{
+	return home() >= 0 ? occupancy(kernel, threads_per_block, shared_bytes)
+	                   : occupancy_from_code(kernel, threads_per_block, shared_bytes);
+}
+
+void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes)
+{
+	working();
+	if (mode() == Mode::passive || !is_news(blocks, threads_per_block))
+		return;
+	reshape({blocks, threads_per_block, occupancy(kernel, threads_per_block, shared_bytes)});
+}
+
+} // namespace lazy

@@ -1,0 +1,280 @@
+// calls_copy.cc: copies and sets.
+//
+// While the process is unbound, what would write device memory is recorded. A
+// synchronous copy has read its source when it returns, and so has an
+// asynchronous one from pageable memory (CUDA Runtime API, "API synchronization
+// behavior"), so the source is copied; page-locked memory that an asynchronous
+// copy reads must stay as it is until the next synchronization, which binds.
+#include <string.h>
+
+#include "api.h"
+#include "runtime.h"
+
+namespace lazy {
+namespace {
+
+struct Rows {
+	size_t width, height, to_pitch, from_pitch; // bytes
+	size_t to_extent() const { return height == 0 ? 0 : (height - 1) * to_pitch + width; }
+	size_t from_extent() const { return height == 0 ? 0 : (height - 1) * from_pitch + width; }
+};
+
+// defer records a copy to device memory. false: it cannot be, bind. copy runs
+// it, now or in the replay: its arguments are the source to read and its pitch,
+// because a recorded copy reads a snapshot.
+template <typename Copy>
+bool defer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous, const Copy &copy)
+{
+	Allocation *target = pending(to, rows.to_extent());
+	Allocation *source = pending(from, rows.from_extent());
+
+	if (kind == cudaMemcpyDefault)
+		kind = source != nullptr ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice;
+	if (target == nullptr || find(from) != source)
+		return false;
+	if (kind == cudaMemcpyDeviceToDevice && source != nullptr) {
+		record(call, [=] { return copy(from, rows.from_pitch); }, {target, source});
+		return true;
+	}
+	if (kind != cudaMemcpyHostToDevice || source != nullptr)
+		return false;
+	if (asynchronous && page_locked(from, rows.from_extent())) {
+		record(call, [=] { return copy(from, rows.from_pitch); }, {target});
+		promise();
+		return true;
+	}
+	std::shared_ptr<void> kept = snapshot(from, rows.width, rows.from_pitch, rows.height);
+	if (kept == nullptr)
+		return false;
+	record(call, [=] { return copy(kept.get(), rows.width); }, {target});
+	return true;
+}
+
+// A synchronous copy waits for the copies before it, after which the program may
+// change what they read: they cannot stay recorded by reference.
+bool may_wait(bool asynchronous) { return asynchronous || !promised(); }
+
+template <typename Copy>
+cudaError_t transfer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous,
+                     const Copy &copy)
+{
+	if (deferring()) {
+		Locked locked;
+		if (rows.width == 0 || rows.height == 0)
+			return cudaSuccess;
+		if (deferring() && may_wait(asynchronous) && defer(call, to, from, rows, kind, asynchronous, copy))
+			return cudaSuccess;
+	}
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(copy(from, rows.from_pitch), call) : error;
+}
+
+// A set of device memory, or a copy to a variable, is recorded as it is.
+template <typename Run>
+cudaError_t fill(const char *call, void *to, size_t extent, Run run)
+{
+	if (deferring()) {
+		Locked locked;
+		Allocation *target = deferring() ? pending(to, extent) : nullptr;
+		if (extent == 0)
+			return cudaSuccess;
+		if (target != nullptr) {
+			record(call, run, {target});
+			return cudaSuccess;
+		}
+	}
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(run(), call) : error;
+}
+
+template <typename Run>
+cudaError_t to_symbol(const char *call, const void *from, size_t bytes, int kind, bool asynchronous, Run run)
+{
+	keep_device();
+	if (deferring() && kind != cudaMemcpyDeviceToDevice) {
+		Locked locked;
+		std::shared_ptr<void> kept;
+		if (deferring() && may_wait(asynchronous) && find(from) == nullptr && (kept = snapshot(from, bytes, bytes, 1)) != nullptr) {
+			record_kept(call, [=] { return run(kept.get()); });
+			return cudaSuccess;
+		}
+	}
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(run(from), call) : error;
+}
+
+size_t set_extent(size_t pitch, size_t width, size_t height) { return Rows{width, height, pitch, 0}.to_extent(); }
+
+// A call of the CUDA runtime that needs the device at once.
+template <typename Run> cudaError_t direct(const char *call, Run run)
+{
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(run(), call) : error;
+}
+
+} // namespace
+} // namespace lazy
+
+using namespace lazy;
+
+#define MEMCPY(name)                                                                                                   \
+	cudaError_t name(void *to, const void *from, size_t bytes, int kind)                                           \
+	{                                                                                                              \
+		return transfer("cudaMemcpy", to, from, {bytes, 1, bytes, bytes}, kind, false,                         \
+		                [=](const void *source, size_t) { return REAL(name)(to, source, bytes, kind); });      \
+	}
+MEMCPY(cudaMemcpy)
+MEMCPY(cudaMemcpy_ptds)
+
+#define MEMCPY_ASYNC(name)                                                                                             \
+	cudaError_t name(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)                      \
+	{                                                                                                              \
+		return transfer("cudaMemcpyAsync", to, from, {bytes, 1, bytes, bytes}, kind, true,                     \
+		                [=](const void *source, size_t) {                                                      \
+			                return REAL(name)(to, source, bytes, kind, real(stream));                      \
+		                });                                                                                    \
+	}
+MEMCPY_ASYNC(cudaMemcpyAsync)
+MEMCPY_ASYNC(cudaMemcpyAsync_ptsz)
+
+#define MEMCPY_2D(name)                                                                                                \
+	cudaError_t name(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,  \
+	                 int kind)                                                                                     \
+	{                                                                                                              \
+		return transfer("cudaMemcpy2D", to, from, {width, height, to_pitch, from_pitch}, kind, false,          \
+		                [=](const void *source, size_t pitch) {                                                \
+			                return REAL(name)(to, to_pitch, source, pitch, width, height, kind);           \
+		                });                                                                                    \
+	}
+MEMCPY_2D(cudaMemcpy2D)
+MEMCPY_2D(cudaMemcpy2D_ptds)
+
+#define MEMCPY_2D_ASYNC(name)                                                                                          \
+	cudaError_t name(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,  \
+	                 int kind, cudaStream_t stream)                                                                \
+	{                                                                                                              \
+		return transfer("cudaMemcpy2DAsync", to, from, {width, height, to_pitch, from_pitch}, kind, true,      \
+		                [=](const void *source, size_t pitch) {                                                \
+			                return REAL(name)(to, to_pitch, source, pitch, width, height, kind,            \
+			                                  real(stream));                                               \
+		                });                                                                                    \
+	}
+MEMCPY_2D_ASYNC(cudaMemcpy2DAsync)
+MEMCPY_2D_ASYNC(cudaMemcpy2DAsync_ptsz)
+
+#define MEMSET(name)                                                                                                   \
+	cudaError_t name(void *to, int value, size_t bytes)                                                            \
+	{                                                                                                              \
+		return fill("cudaMemset", to, bytes, [=] { return REAL(name)(to, value, bytes); });                    \
+	}
+MEMSET(cudaMemset)
+MEMSET(cudaMemset_ptds)
+
+#define MEMSET_ASYNC(name)                                                                                             \
+	cudaError_t name(void *to, int value, size_t bytes, cudaStream_t stream)                                       \
+	{                                                                                                              \
+		return fill("cudaMemsetAsync", to, bytes, [=] { return REAL(name)(to, value, bytes, real(stream)); }); \
+	}
+MEMSET_ASYNC(cudaMemsetAsync)
+MEMSET_ASYNC(cudaMemsetAsync_ptsz)
+
+#define MEMSET_2D(name)                                                                                                \
+	cudaError_t name(void *to, size_t pitch, int value, size_t width, size_t height)                               \
+	{                                                                                                              \
+		return fill("cudaMemset2D", to, set_extent(pitch, width, height),                                      \
+		            [=] { return REAL(name)(to, pitch, value, width, height); });                              \
+	}
+MEMSET_2D(cudaMemset2D)
+MEMSET_2D(cudaMemset2D_ptds)
+
+#define MEMSET_2D_ASYNC(name)                                                                                          \
+	cudaError_t name(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)          \
+	{                                                                                                              \
+		return fill("cudaMemset2DAsync", to, set_extent(pitch, width, height),                                 \
+		            [=] { return REAL(name)(to, pitch, value, width, height, real(stream)); });                \
+	}
+MEMSET_2D_ASYNC(cudaMemset2DAsync)
+MEMSET_2D_ASYNC(cudaMemset2DAsync_ptsz)
+
+#define TO_SYMBOL(name)                                                                                                \
+	cudaError_t name(const void *symbol, const void *from, size_t bytes, size_t offset, int kind)                  \
+	{                                                                                                              \
+		return to_symbol("cudaMemcpyToSymbol", from, bytes, kind, false, [=](const void *source) {             \
+			return REAL(name)(symbol, source, bytes, offset, kind);                                        \
+		});                                                                                                    \
+	}
+TO_SYMBOL(cudaMemcpyToSymbol)
+TO_SYMBOL(cudaMemcpyToSymbol_ptds)
+
+#define TO_SYMBOL_ASYNC(name)                                                                                          \
+	cudaError_t name(const void *symbol, const void *from, size_t bytes, size_t offset, int kind,                  \
+	                 cudaStream_t stream)                                                                          \
+	{                                                                                                              \
+		return to_symbol("cudaMemcpyToSymbolAsync", from, bytes, kind, true, [=](const void *source) {         \
+			return REAL(name)(symbol, source, bytes, offset, kind, real(stream));                          \
+		});                                                                                                    \
+	}
+TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync)
+TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync_ptsz)
+
+// Both devices are the process's own: there is no other to name.
+cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+	return transfer("cudaMemcpyPeer", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, false,
+	                [=](const void *source, size_t) {
+		                return REAL(cudaMemcpyPeer)(to, visible_to_real(to_device), source,
+		                                            visible_to_real(from_device), bytes);
+	                });
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                                cudaStream_t stream)
+{
+	return transfer("cudaMemcpyPeerAsync", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, true,
+	                [=](const void *source, size_t) {
+		                return REAL(cudaMemcpyPeerAsync)(to, visible_to_real(to_device), source,
+		                                                 visible_to_real(from_device), bytes, real(stream));
+	                });
+}
+
+// Copies of arrays whose stream is not in a register (forward.cc).
+#define TO_ARRAY_2D(name)                                                                                              \
+	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,             \
+	                 size_t height, int kind, cudaStream_t stream)                                                 \
+	{                                                                                                              \
+		return direct("cudaMemcpy2DToArrayAsync", [=] {                                                        \
+			return REAL(name)(to, x, y, from, pitch, width, height, kind, real(stream));                   \
+		});                                                                                                    \
+	}
+TO_ARRAY_2D(cudaMemcpy2DToArrayAsync)
+TO_ARRAY_2D(cudaMemcpy2DToArrayAsync_ptsz)
+
+#define FROM_ARRAY_2D(name)                                                                                            \
+	cudaError_t name(void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width, size_t height,    \
+	                 int kind, cudaStream_t stream)                                                                \
+	{                                                                                                              \
+		return direct("cudaMemcpy2DFromArrayAsync", [=] {                                                      \
+			return REAL(name)(to, pitch, from, x, y, width, height, kind, real(stream));                   \
+		});                                                                                                    \
+	}
+FROM_ARRAY_2D(cudaMemcpy2DFromArrayAsync)
+FROM_ARRAY_2D(cudaMemcpy2DFromArrayAsync_ptsz)
+
+#define TO_ARRAY(name)                                                                                                 \
+	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, int kind,                 \
+	                 cudaStream_t stream)                                                                          \
+	{                                                                                                              \
+		return direct("cudaMemcpyToArrayAsync",                                                                \
+		              [=] { return REAL(name)(to, x, y, from, bytes, kind, real(stream)); });                  \
+	}
+TO_ARRAY(cudaMemcpyToArrayAsync)
+TO_ARRAY(cudaMemcpyToArrayAsync_ptsz)
+
+#define FROM_ARRAY(name)                                                                                               \
+	cudaError_t name(void *to, cudaArray_t from, size_t x, size_t y, size_t bytes, int kind, cudaStream_t stream)  \
+	{                                                                                                              \
+		return direct("cudaMemcpyFromArrayAsync",                                                              \
+		              [=] { return REAL(name)(to, from, x, y, bytes, kind, real(stream)); });                  \
+	}
+FROM_ARRAY(cudaMemcpyFromArrayAsync)
+FROM_ARRAY(cudaMemcpyFromArrayAsync_ptsz)

@@ -1,0 +1,251 @@
+// calls_device.cc: devices, limits and errors.
+//
+// Under task binding the program sees one device, 0. Until it is bound that is
+// answered by the first one of the job, which is like the others on a node of
+// equal GPUs; on an unequal node such a question binds (equal_devices).
+#include <string.h>
+
+#include "api.h"
+#include "runtime.h"
+
+namespace lazy {
+namespace {
+
+const int most_static_shared = 48 << 10; // bytes, on every device (CUDA C++ Programming Guide, appendix K)
+
+// about answers a question about the device that the program calls `device`.
+template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
+{
+	if (!one_device())
+		return seen(ask(device), call);
+	if (device != 0)
+		return fail(cudaErrorInvalidDevice);
+	use_device();
+	if (home() < 0 && !equal_devices()) {
+		cudaError_t error = enter();
+		if (error != cudaSuccess)
+			return error;
+	}
+	return seen(ask(home() < 0 ? 0 : home()), call);
+}
+
+// setting is a property of the context or of a kernel: recorded until there is
+// a context.
+template <typename Set> cudaError_t setting(const char *call, Set set)
+{
+	if (deferring() && home() < 0) {
+		Locked locked;
+		if (deferring() && home() < 0) {
+			record_kept(call, set);
+			return cudaSuccess;
+		}
+	}
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(set(), call) : error;
+}
+
+template <typename Reset> cudaError_t reset(const char *call, Reset run)
+{
+	Locked locked;
+	cudaError_t error = cudaSuccess;
+
+	if (one_device()) {
+		use_device();
+		forget_memory();
+		clear_record();
+		forget_handles();
+	}
+	if (!one_device() || home() >= 0)
+		error = seen(run(), call);
+	if (mode() != Mode::pinned) // whose other devices may still be at work
+		idle();
+	if (mode() != Mode::passive)
+		reset_account();
+	forget_device();
+	return error;
+}
+
+} // namespace
+} // namespace lazy
+
+using namespace lazy;
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	use_device();
+	cudaError_t error = seen(REAL(cudaGetDeviceCount)(count), "cudaGetDeviceCount");
+
+	if (error == cudaSuccess && one_device() && *count > 1)
+		*count = 1;
+	return error;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+	if (!one_device())
+		return seen(REAL(cudaSetDevice)(device), "cudaSetDevice");
+	if (device != 0)
+		return fail(cudaErrorInvalidDevice);
+	use_device();
+	return cudaSuccess;
+}
+
+cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
+{
+	if (!one_device())
+		return seen(REAL(cudaInitDevice)(device, device_flags, flags), "cudaInitDevice");
+	return cudaSetDevice(device);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	if (!one_device())
+		return seen(REAL(cudaGetDevice)(device), "cudaGetDevice");
+	if (device == nullptr)
+		return fail(cudaErrorInvalidValue);
+	*device = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaSetValidDevices(int *devices, int count)
+{
+	return one_device() ? cudaSuccess : seen(REAL(cudaSetValidDevices)(devices, count), "cudaSetValidDevices");
+}
+
+cudaError_t cudaChooseDevice(int *device, const void *properties)
+{
+	if (!one_device())
+		return seen(REAL(cudaChooseDevice)(device, properties), "cudaChooseDevice");
+	return cudaGetDevice(device);
+}
+
+cudaError_t cudaGetDeviceProperties(void *properties, int device)
+{
+	return about("cudaGetDeviceProperties", device,
+	             [=](int real) { return REAL(cudaGetDeviceProperties)(properties, real); });
+}
+
+cudaError_t cudaGetDeviceProperties_v2(void *properties, int device)
+{
+	return about("cudaGetDeviceProperties", device,
+	             [=](int real) { return REAL(cudaGetDeviceProperties_v2)(properties, real); });
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device)
+{
+	return about("cudaDeviceGetAttribute", device,
+	             [=](int real) { return REAL(cudaDeviceGetAttribute)(value, attribute, real); });
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+	if (one_device() && peer != 0)
+		return fail(cudaErrorInvalidDevice);
+	return about("cudaDeviceCanAccessPeer", device,
+	             [=](int real) { return REAL(cudaDeviceCanAccessPeer)(can, real, one_device() ? real : peer); });
+}
+
+// The PCI address names one device, so it has to be the one.
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
+{
+	cudaError_t error = enter();
+	if (error != cudaSuccess)
+		return error;
+	return about("cudaDeviceGetPCIBusId", device,
+	             [=](int real) { return REAL(cudaDeviceGetPCIBusId)(id, size, real); });
+}
+
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
+{
+	cudaError_t error = enter();
+	if (error == cudaSuccess)
+		error = seen(REAL(cudaDeviceGetByPCIBusId)(device, id), "cudaDeviceGetByPCIBusId");
+	if (error != cudaSuccess || !one_device())
+		return error;
+	if (*device != home())
+		return fail(cudaErrorInvalidDevice);
+	*device = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned flags)
+{
+	if (deferring() && home() < 0) {
+		Locked locked;
+		keep_flags(flags);
+		return cudaSuccess;
+	}
+	use_device();
+	return seen(REAL(cudaSetDeviceFlags)(flags), "cudaSetDeviceFlags");
+}
+
+cudaError_t cudaDeviceSetLimit(int limit, size_t value)
+{
+	if (limit == cudaLimitMallocHeapSize)
+		keep_heap(value);
+	return setting("cudaDeviceSetLimit", [=] { return REAL(cudaDeviceSetLimit)(limit, value); });
+}
+
+cudaError_t cudaDeviceSetCacheConfig(int config)
+{
+	return setting("cudaDeviceSetCacheConfig", [=] { return REAL(cudaDeviceSetCacheConfig)(config); });
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void *kernel, int config)
+{
+	return setting("cudaFuncSetCacheConfig", [=] { return REAL(cudaFuncSetCacheConfig)(kernel, config); });
+}
+
+// Recorded only where it cannot fail: its answer is how a program finds out what
+// the device allows.
+cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
+{
+	auto set = [=] { return REAL(cudaFuncSetAttribute)(kernel, attribute, value); };
+	int most = 0;
+
+	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && deferring() && value >= 0 &&
+	    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess &&
+	    value <= most - most_static_shared)
+		return setting("cudaFuncSetAttribute", set);
+	if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout && value >= -1 && value <= 100)
+		return setting("cudaFuncSetAttribute", set);
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(set(), "cudaFuncSetAttribute") : error;
+}
+
+cudaError_t cudaDeviceReset() { return reset("cudaDeviceReset", [] { return REAL(cudaDeviceReset)(); }); }
+
+cudaError_t cudaThreadExit() { return reset("cudaThreadExit", [] { return REAL(cudaThreadExit)(); }); }
+
+cudaError_t cudaGetLastError()
+{
+	use_device();
+	cudaError_t own = take_error(true), error = seen(REAL(cudaGetLastError)(), "cudaGetLastError");
+
+	return own != cudaSuccess ? own : error;
+}
+
+cudaError_t cudaPeekAtLastError()
+{
+	use_device();
+	cudaError_t own = take_error(false), error = seen(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError");
+
+	return own != cudaSuccess ? own : error;
+}
+
+// Switching a profiler on or off is of no use before there is a context.
+cudaError_t cudaProfilerStart()
+{
+	if (deferring())
+		return cudaSuccess;
+	use_device();
+	return seen(REAL(cudaProfilerStart)(), "cudaProfilerStart");
+}
+
+cudaError_t cudaProfilerStop()
+{
+	if (deferring())
+		return cudaSuccess;
+	use_device();
+	return seen(REAL(cudaProfilerStop)(), "cudaProfilerStop");
+}

@@ -1,0 +1,186 @@
+// calls_stream.cc: streams, events and synchronization.
+#include "api.h"
+#include "runtime.h"
+
+namespace lazy {
+namespace {
+
+// make creates a stream or an event: a virtual one while nothing has a context,
+// created in the replay.
+template <typename Handle, typename Create> cudaError_t make(const char *call, Handle *handle, Create create)
+{
+	if (handle == nullptr)
+		return fail(cudaErrorInvalidValue);
+	keep_device();
+	if (deferring()) {
+		Locked locked;
+		void *made = deferring() && home() < 0 ? new_handle() : nullptr;
+		if (made != nullptr) {
+			record_kept(call, [=] {
+				Handle found = nullptr;
+				cudaError_t error = create(&found);
+				if (error == cudaSuccess)
+					set_real(made, found);
+				return error;
+			});
+			*handle = static_cast<Handle>(made);
+			return cudaSuccess;
+		}
+	}
+	if (home() < 0)
+		if (cudaError_t error = enter(); error != cudaSuccess)
+			return error;
+	use_device(); // its context is there, with or without a task
+	return seen(create(handle), call);
+}
+
+// ordered is a call whose effect is in the order of a stream: recorded with the
+// rest while the process is unbound.
+template <typename Run> cudaError_t ordered(const char *call, Run run)
+{
+	if (deferring()) {
+		Locked locked;
+		if (deferring()) {
+			record_kept(call, run);
+			return cudaSuccess;
+		}
+	}
+	use_device();
+	return seen(run(), call);
+}
+
+// wait is a synchronization. While the process is unbound nothing runs, except
+// what a task before has left, and what is recorded cannot be seen, unless it
+// reads memory that the program may change from now on.
+template <typename Run> cudaError_t wait(const char *call, bool whole_device, Run run)
+{
+	if (deferring()) {
+		Locked locked;
+		if (deferring() && promised()) {
+			cudaError_t error = bind();
+			if (error != cudaSuccess)
+				return error;
+		} else if (deferring()) {
+			owe_synchronization();
+			if (home() < 0)
+				return cudaSuccess;
+		}
+	}
+	use_device();
+	if (whole_device)
+		idle();
+	return seen(run(), call);
+}
+
+// A handle that exists only in the record has nothing to wait for.
+bool only_recorded(const void *handle) { return is_virtual(handle) && real_handle(const_cast<void *>(handle)) == nullptr; }
+
+} // namespace
+} // namespace lazy
+
+using namespace lazy;
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+	return make("cudaStreamCreate", stream, [](cudaStream_t *made) { return REAL(cudaStreamCreate)(made); });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+	return make("cudaStreamCreateWithFlags", stream,
+	            [=](cudaStream_t *made) { return REAL(cudaStreamCreateWithFlags)(made, flags); });
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+	return make("cudaStreamCreateWithPriority", stream,
+	            [=](cudaStream_t *made) { return REAL(cudaStreamCreateWithPriority)(made, flags, priority); });
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	return ordered("cudaStreamDestroy", [=] { return REAL(cudaStreamDestroy)(real(stream)); });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+	return make("cudaEventCreate", event, [](cudaEvent_t *made) { return REAL(cudaEventCreate)(made); });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+	return make("cudaEventCreateWithFlags", event,
+	            [=](cudaEvent_t *made) { return REAL(cudaEventCreateWithFlags)(made, flags); });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	return ordered("cudaEventDestroy", [=] { return REAL(cudaEventDestroy)(real(event)); });
+}
+
+#define EVENT_RECORD(name)                                                                                             \
+	cudaError_t name(cudaEvent_t event, cudaStream_t stream)                                                       \
+	{                                                                                                              \
+		return ordered("cudaEventRecord", [=] { return REAL(name)(real(event), real(stream)); });              \
+	}
+EVENT_RECORD(cudaEventRecord)
+EVENT_RECORD(cudaEventRecord_ptsz)
+
+#define EVENT_RECORD_FLAGS(name)                                                                                       \
+	cudaError_t name(cudaEvent_t event, cudaStream_t stream, unsigned flags)                                       \
+	{                                                                                                              \
+		return ordered("cudaEventRecordWithFlags",                                                             \
+		               [=] { return REAL(name)(real(event), real(stream), flags); });                          \
+	}
+EVENT_RECORD_FLAGS(cudaEventRecordWithFlags)
+EVENT_RECORD_FLAGS(cudaEventRecordWithFlags_ptsz)
+
+#define STREAM_WAIT(name)                                                                                              \
+	cudaError_t name(cudaStream_t stream, cudaEvent_t event, unsigned flags)                                       \
+	{                                                                                                              \
+		return ordered("cudaStreamWaitEvent",                                                                  \
+		               [=] { return REAL(name)(real(stream), real(event), flags); });                          \
+	}
+STREAM_WAIT(cudaStreamWaitEvent)
+STREAM_WAIT(cudaStreamWaitEvent_ptsz)
+
+#define STREAM_SYNCHRONIZE(name)                                                                                       \
+	cudaError_t name(cudaStream_t stream)                                                                          \
+	{                                                                                                              \
+		return wait("cudaStreamSynchronize", false, [=] {                                                      \
+			return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));                         \
+		});                                                                                                    \
+	}
+STREAM_SYNCHRONIZE(cudaStreamSynchronize)
+STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz)
+
+#define STREAM_QUERY(name)                                                                                             \
+	cudaError_t name(cudaStream_t stream)                                                                          \
+	{                                                                                                              \
+		return wait("cudaStreamQuery", false,                                                                  \
+		            [=] { return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream)); });           \
+	}
+STREAM_QUERY(cudaStreamQuery)
+STREAM_QUERY(cudaStreamQuery_ptsz)
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+	return wait("cudaEventQuery", false,
+	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventQuery)(real(event)); });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+	return wait("cudaEventSynchronize", false,
+	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventSynchronize)(real(event)); });
+}
+
+cudaError_t cudaDeviceSynchronize()
+{
+	return wait("cudaDeviceSynchronize", true, [] { return REAL(cudaDeviceSynchronize)(); });
+}
+
+cudaError_t cudaThreadSynchronize()
+{
+	return wait("cudaThreadSynchronize", true, [] { return REAL(cudaThreadSynchronize)(); });
+}

@@ -1,0 +1,122 @@
+/* forward.S: entry points of forward.def, for any parameters a function may have.
+ *
+ * Each saves the registers that carry parameters (System V ABI, AMD64), lets
+ * forward_prepare bind the process and translate them, and jumps to the real
+ * function, whose return goes straight to the caller. The stack is as it was.
+ *
+ * dlsym is overridden here too, because RTLD_NEXT means "after the caller": the
+ * real dlsym must find the caller's return address on the stack.
+ */
+#ifndef __x86_64__
+#error "the lazy runtime's forwarding is written for x86-64"
+#endif
+
+	.text
+	.set index, 0
+
+	.macro forward name
+	.globl \name
+	.type \name, @function
+	.p2align 4
+\name:
+	.cfi_startproc
+	endbr64
+	movl $index, %r11d
+	jmp forward_common
+	.cfi_endproc
+	.size \name, . - \name
+	.set index, index + 1
+	.endm
+
+#define FORWARD(name, what) forward name
+#include "forward.def"
+
+	.type forward_common, @function
+	.p2align 4
+forward_common:
+	.cfi_startproc
+	pushq %rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq %rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	subq $176, %rsp
+	movq %rdi, 0(%rsp)
+	movq %rsi, 8(%rsp)
+	movq %rdx, 16(%rsp)
+	movq %rcx, 24(%rsp)
+	movq %r8, 32(%rsp)
+	movq %r9, 40(%rsp)
+	movups %xmm0, 48(%rsp)
+	movups %xmm1, 64(%rsp)
+	movups %xmm2, 80(%rsp)
+	movups %xmm3, 96(%rsp)
+	movups %xmm4, 112(%rsp)
+	movups %xmm5, 128(%rsp)
+	movups %xmm6, 144(%rsp)
+	movups %xmm7, 160(%rsp)
+	movl %r11d, %edi
+	movq %rsp, %rsi
+	leaq 16(%rbp), %rdx
+	call forward_prepare
+	movq %rax, %r11
+	movq 0(%rsp), %rdi
+	movq 8(%rsp), %rsi
+	movq 16(%rsp), %rdx
+	movq 24(%rsp), %rcx
+	movq 32(%rsp), %r8
+	movq 40(%rsp), %r9
+	movups 48(%rsp), %xmm0
+	movups 64(%rsp), %xmm1
+	movups 80(%rsp), %xmm2
+	movups 96(%rsp), %xmm3
+	movups 112(%rsp), %xmm4
+	movups 128(%rsp), %xmm5
+	movups 144(%rsp), %xmm6
+	movups 160(%rsp), %xmm7
+	leave
+	.cfi_def_cfa %rsp, 8
+	jmp *%r11
+	.cfi_endproc
+	.size forward_common, . - forward_common
+
+	.globl dlsym
+	.type dlsym, @function
+	.p2align 4
+dlsym:
+	.cfi_startproc
+	endbr64
+	cmpb $'c', 0(%rsi)
+	jne 1f
+	cmpb $'u', 1(%rsi)
+	jne 1f
+	jmp gate_dlsym
+1:	movq found_dlsym(%rip), %rax
+	testq %rax, %rax
+	jz 2f
+	jmp *%rax
+2:	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	subq $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call gate_find_dlsym
+	addq $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	movq %rax, found_dlsym(%rip)
+	jmp *%rax
+	.cfi_endproc
+	.size dlsym, . - dlsym
+
+	.local found_dlsym
+	.comm found_dlsym, 8, 8
+
+	.hidden forward_prepare
+	.hidden gate_dlsym
+	.hidden gate_find_dlsym
+	.section .note.GNU-stack, "", @progbits

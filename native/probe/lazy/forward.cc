@@ -1,0 +1,113 @@
+// forward.cc: calls that are passed on as they are, once the process is bound.
+#include <string.h>
+
+#include "runtime.h"
+
+extern "C" {
+cudaError_t cudaRuntimeGetVersion(int *version);
+void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *stack);
+}
+
+namespace lazy {
+namespace {
+
+enum : unsigned { KEEPS = 1, REGISTERS = 2, NAMES_DEVICES = 4, ANYTIME = 8 };
+constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
+constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
+constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
+
+const struct {
+	const char *name;
+	unsigned what;
+} functions[] = {
+#define FORWARD(name, what) {#name, what},
+#include "forward.def"
+#undef FORWARD
+};
+
+const size_t count_of = sizeof functions / sizeof *functions;
+const unsigned in_registers = 6, on_stack = 4; // parameters looked at
+
+std::atomic<void *> found[count_of];
+thread_local cudaError_t failure;
+
+cudaError_t failed() { return failure; }
+
+void *fail_with(cudaError_t error)
+{
+	failure = error;
+	return reinterpret_cast<void *>(failed);
+}
+
+bool locations_by_value()
+{
+	static const bool since_13 = [] {
+		int version = 0;
+		return REAL(cudaRuntimeGetVersion)(&version) == cudaSuccess && version >= 13000;
+	}();
+	return since_13;
+}
+
+// cudaMemLocation: the type in the low half, the ordinal in the high one.
+uint64_t translate_location(uint64_t location)
+{
+	const uint32_t type = static_cast<uint32_t>(location);
+	const int id = static_cast<int>(location >> 32);
+
+	if (type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return location;
+	return static_cast<uint64_t>(static_cast<uint32_t>(visible_to_real(id))) << 32 | type;
+}
+
+void translate(unsigned what, uint64_t *registers, uint64_t *stack)
+{
+	for (unsigned n = 0; n < in_registers; n++) {
+		uint64_t &r = registers[n];
+		bool device = (what & DEVICE(n)) != 0, location = (what & LOCATION(n)) != 0;
+		if (device && location)
+			(locations_by_value() ? device : location) = false;
+		if (device)
+			r = static_cast<uint64_t>(visible_to_real(static_cast<int>(r)));
+		else if (location)
+			r = translate_location(r);
+		else
+			r = reinterpret_cast<uint64_t>(real_handle(reinterpret_cast<void *>(r)));
+	}
+	if (what & NAMES_DEVICES) // with their stream on the stack
+		for (unsigned n = 0; n < on_stack; n++)
+			stack[n] = reinterpret_cast<uint64_t>(real_handle(reinterpret_cast<void *>(stack[n])));
+}
+
+} // namespace
+
+// forward_prepare does what must come before function `index` of forward.def
+// and returns where to go on.
+extern "C" void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *stack)
+{
+	const unsigned what = functions[index].what;
+	void *target = found[index].load(std::memory_order_acquire);
+
+	if (target == nullptr) {
+		target = real_symbol(functions[index].name);
+		found[index].store(target, std::memory_order_release);
+	}
+	if (what & (KEEPS | REGISTERS))
+		keep_device();
+	if (what & KEEPS)
+		working();
+	if ((what & REGISTERS) || !one_device())
+		return target;
+	if (what & ANYTIME) {
+		use_device();
+		return target;
+	}
+	cudaError_t error = enter();
+	if (error != cudaSuccess)
+		return fail_with(error);
+	if ((what & NAMES_DEVICES) && home() != 0)
+		return fail_with(fail(cudaErrorNotSupported));
+	translate(what, registers, stack);
+	return target;
+}
+
+} // namespace lazy

@@ -1,0 +1,163 @@
+// gate.cc: no context without a grant.
+//
+// Calls of the CUDA runtime that nobody here overrides, and libraries with a
+// runtime of their own (cuBLAS and its like link it statically), make contexts
+// through the driver. They find the driver's functions with dlsym and
+// cuGetProcAddress, so those two are overridden for the few functions that make
+// a context: each asks the scheduler first and then makes it on the granted
+// device, whatever device it was asked for.
+#include <ctype.h>
+#include <dlfcn.h>
+#include <string.h>
+
+#include "runtime.h"
+
+namespace lazy {
+namespace {
+
+void *driver_symbol(const char *name)
+{
+	static void *const library = dlopen("libcuda.so.1", RTLD_LAZY);
+	return library == nullptr ? nullptr : real_dlsym(library, name);
+}
+
+// REAL_DRIVER(cuCtxCreate_v2) is the driver's own function.
+#define REAL_DRIVER(name)                                                     \
+	([]() -> decltype(&::name) {                                          \
+		static void *const found = driver_symbol(#name);              \
+		return reinterpret_cast<decltype(&::name)>(found);            \
+	}())
+
+// A context of a library's stays on its device; the CUDA runtime's own does not
+// hold the process there by itself.
+bool made_by_runtime(const void *caller)
+{
+	Dl_info info;
+	return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && strstr(info.dli_fname, "libcudart.so") != nullptr;
+}
+
+CUresult gate(const void *caller, CUdevice *device)
+{
+	if (!one_device())
+		return CUDA_SUCCESS;
+	Locked locked;
+	cudaError_t error = cudaSuccess;
+	if (!made_by_runtime(caller)) { // it may go on to use what is only recorded so far
+		keep_device();
+		error = bind();
+	} else if (home() < 0) { // inside the runtime, which must not be called again from here
+		error = ask({}, 0, false);
+	}
+	if (error != cudaSuccess)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*device = home();
+	return CUDA_SUCCESS;
+}
+
+} // namespace
+} // namespace lazy
+
+using namespace lazy;
+
+// The versions of cuCtxCreate (CUDA Driver API, "Context Management").
+CASE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CASE_API CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device);
+CASE_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+CASE_API CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device);
+CASE_API CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device);
+CASE_API CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags);
+CASE_API CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status);
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	CUresult result = gate(__builtin_return_address(0), &device);
+	return result == CUDA_SUCCESS ? REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device) : result;
+}
+
+CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
+{
+	CUresult result = gate(__builtin_return_address(0), &device);
+	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate)(context, flags, device) : result;
+}
+
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+	CUresult result = gate(__builtin_return_address(0), &device);
+	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate_v2)(context, flags, device) : result;
+}
+
+CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
+{
+	CUresult result = gate(__builtin_return_address(0), &device);
+	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device) : result;
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
+{
+	CUresult result = gate(__builtin_return_address(0), &device);
+	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device) : result;
+}
+
+namespace lazy {
+namespace {
+
+const struct {
+	const char *name;
+	void *ours;
+} gates[] = {
+	{"cuDevicePrimaryCtxRetain", reinterpret_cast<void *>(cuDevicePrimaryCtxRetain)},
+	{"cuCtxCreate", reinterpret_cast<void *>(cuCtxCreate)},
+	{"cuCtxCreate_v2", reinterpret_cast<void *>(cuCtxCreate_v2)},
+	{"cuCtxCreate_v3", reinterpret_cast<void *>(cuCtxCreate_v3)},
+	{"cuCtxCreate_v4", reinterpret_cast<void *>(cuCtxCreate_v4)},
+	{"cuGetProcAddress", reinterpret_cast<void *>(cuGetProcAddress)},
+	{"cuGetProcAddress_v2", reinterpret_cast<void *>(cuGetProcAddress_v2)},
+};
+
+// ours is what stands in for a function of the driver. cuGetProcAddress gives
+// the version that fits the caller under the plain name, so the function counts,
+// not what it was asked for as.
+void *ours(void *found)
+{
+	for (const auto &g : gates)
+		if (found != nullptr && found == driver_symbol(g.name))
+			return g.ours;
+	return found;
+}
+
+} // namespace
+
+// gate_dlsym is dlsym for names that begin with "cu" (forward.S).
+extern "C" void *gate_dlsym(void *handle, const char *name)
+{
+	void *found = real_dlsym(handle, name);
+
+	for (const auto &g : gates)
+		if (found != nullptr && strcmp(name, g.name) == 0)
+			return ours(found);
+	return found;
+}
+
+extern "C" void *gate_find_dlsym()
+{
+	void *f = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"); // glibc 2.34 moved it from libdl to libc
+	return f != nullptr ? f : dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+}
+
+} // namespace lazy
+
+CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags)
+{
+	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
+	if (result == CUDA_SUCCESS)
+		*found = ours(*found);
+	return result;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status)
+{
+	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
+	if (result == CUDA_SUCCESS)
+		*found = ours(*found);
+	return result;
+}

@@ -1,0 +1,68 @@
+// handles.cc: streams and events that exist before their device does.
+//
+// Such a handle is an address that leads nowhere, in a range of its own, so that
+// it is told from CUDA's handles by its value alone. Every call that we override
+// or forward gets the real one in its place (a program that has other calls does
+// not get this far: self_contained).
+#include <sys/mman.h>
+
+#include "runtime.h"
+
+namespace lazy {
+
+static const size_t handles = 4096, spacing = 64; // bytes between two handles
+
+static uintptr_t range; // 0: none yet
+static std::atomic<void *> real_of[handles];
+static size_t used;
+
+static bool index_of(const void *handle, size_t *index)
+{
+	const uintptr_t at = reinterpret_cast<uintptr_t>(handle);
+
+	if (range == 0 || at < range || at >= range + handles * spacing)
+		return false;
+	*index = (at - range) / spacing;
+	return true;
+}
+
+bool is_virtual(const void *handle)
+{
+	size_t index;
+	return index_of(handle, &index);
+}
+
+void *real_handle(void *maybe)
+{
+	size_t index;
+	return index_of(maybe, &index) ? real_of[index].load(std::memory_order_acquire) : maybe;
+}
+
+cudaStream_t real(cudaStream_t stream) { return static_cast<cudaStream_t>(real_handle(stream)); }
+cudaEvent_t real(cudaEvent_t event) { return static_cast<cudaEvent_t>(real_handle(event)); }
+
+void *new_handle()
+{
+	if (range == 0) {
+		void *made = mmap(nullptr, handles * spacing, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (made == MAP_FAILED)
+			return nullptr;
+		range = reinterpret_cast<uintptr_t>(made);
+	}
+	return used < handles ? reinterpret_cast<void *>(range + spacing * used++) : nullptr;
+}
+
+void set_real(void *handle, void *made)
+{
+	size_t index;
+	if (index_of(handle, &index))
+		real_of[index].store(made, std::memory_order_release);
+}
+
+void forget_handles()
+{
+	for (auto &handle : real_of)
+		handle.store(nullptr);
+}
+
+} // namespace lazy

@@ -1,0 +1,276 @@
+// memory.cc: device memory as addresses first, memory later.
+//
+// cuMemAddressReserve needs no context, so the program gets the addresses that
+// it will keep, whatever device they lead to: nested and interior pointers need
+// no rewriting. Large allocations have a chunk of their own; small ones share
+// chunks of one granule.
+#include <limits.h>
+
+#include "runtime.h"
+
+namespace lazy {
+
+struct Chunk {
+	uintptr_t base;
+	size_t size;
+	CUmemGenericAllocationHandle memory;
+	bool mapped, shared;
+	size_t used; // bytes handed out of a shared chunk
+	size_t live; // allocations in it
+};
+
+// std::map for its order: find looks for the allocation before an address.
+static std::map<uintptr_t, Allocation> &allocations()
+{
+	static auto *const all = new std::map<uintptr_t, Allocation>; // outlives static destructors
+	return *all;
+}
+
+static std::map<uintptr_t, std::unique_ptr<Chunk>> &chunks()
+{
+	static auto *const all = new std::map<uintptr_t, std::unique_ptr<Chunk>>;
+	return *all;
+}
+
+static const size_t alignment = 512; // bytes, as cudaMalloc's addresses have
+
+static CUmemAllocationProp on(int device)
+{
+	CUmemAllocationProp prop = {};
+
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+	return prop;
+}
+
+static size_t granularity(const Driver *d)
+{
+	static const size_t found = [d] {
+		const CUmemAllocationProp prop = on(0);
+		size_t bytes = 0;
+		return d->granularity(&bytes, &prop, 0) == CUDA_SUCCESS ? bytes : 0;
+	}();
+	return found;
+}
+
+static size_t largest_device(const Driver *d)
+{
+	static const size_t found = [d] {
+		int count = 0;
+		size_t most = 0, bytes = 0;
+		d->device_count(&count);
+		for (int i = 0; i < count; i++)
+			if (d->device_total_memory(&bytes, i) == CUDA_SUCCESS && bytes > most)
+				most = bytes;
+		return most;
+	}();
+	return found;
+}
+
+static Chunk *new_chunk(const Driver *d, size_t size, bool shared)
+{
+	CUdeviceptr base = 0;
+
+	if (d->reserve(&base, size, granularity(d), 0, 0) != CUDA_SUCCESS)
+		return nullptr;
+	auto chunk = std::make_unique<Chunk>(Chunk{static_cast<uintptr_t>(base), size, 0, false, shared, 0, 0});
+	Chunk *made = chunk.get();
+	chunks()[made->base] = std::move(chunk);
+	count(0, 0, static_cast<int64_t>(size));
+	return made;
+}
+
+static Chunk *shared_chunk(const Driver *d, size_t bytes)
+{
+	for (auto &entry : chunks()) {
+		Chunk &c = *entry.second;
+		if (c.shared && !c.mapped && c.size - c.used >= bytes)
+			return &c;
+	}
+	return new_chunk(d, granularity(d), true);
+}
+
+bool reserve(size_t bytes, void **address)
+{
+	Locked locked;
+	const Driver *d = driver();
+
+	if (d == nullptr || granularity(d) == 0)
+		return false;
+	const uint64_t most = largest_device(d), held = charged();
+	if (bytes > most || held > most - bytes)
+		return false;
+	const size_t unit = small(bytes) ? alignment : granularity(d);
+	const size_t size = (bytes + unit - 1) / unit * unit;
+	Chunk *c = small(bytes) ? shared_chunk(d, size) : new_chunk(d, size, false);
+	if (c == nullptr)
+		return false;
+	const uintptr_t base = c->base + c->used;
+	c->used += size;
+	c->live++;
+	allocations()[base] = Allocation{base, bytes, c, 0, 0, false};
+	count(0, 1, 0);
+	*address = reinterpret_cast<void *>(base);
+	return true;
+}
+
+static void unmap(Chunk &c)
+{
+	if (!c.mapped)
+		return;
+	driver()->unmap(c.base, c.size);
+	driver()->release(c.memory);
+	c.mapped = false;
+}
+
+static void leave(Chunk *c)
+{
+	if (--c->live > 0)
+		return;
+	unmap(*c);
+	driver()->unreserve(c->base, c->size);
+	count(0, 0, -static_cast<int64_t>(c->size));
+	chunks().erase(c->base);
+}
+
+static void erase(Allocation *a)
+{
+	Chunk *c = a->chunk;
+
+	allocations().erase(a->base);
+	if (c != nullptr)
+		leave(c);
+}
+
+Allocation *find(const void *address)
+{
+	const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+	auto after = allocations().upper_bound(at);
+
+	if (after == allocations().begin())
+		return nullptr;
+	Allocation &a = std::prev(after)->second;
+	return !a.freed && at - a.base < (a.bytes > 0 ? a.bytes : 1) ? &a : nullptr;
+}
+
+Allocation *pending(const void *address, size_t bytes)
+{
+	Allocation *a = find(address);
+
+	if (a == nullptr || a->chunk == nullptr || a->chunk->mapped)
+		return nullptr;
+	return bytes <= a->bytes - (reinterpret_cast<uintptr_t>(address) - a->base) ? a : nullptr;
+}
+
+void adopt(void *address, size_t bytes, int slot)
+{
+	if (mode() == Mode::passive)
+		return;
+	Locked locked;
+	const uintptr_t base = reinterpret_cast<uintptr_t>(address);
+	allocations()[base] = Allocation{base, bytes, nullptr, slot, 0, false};
+}
+
+static Allocation *at_base(const void *address)
+{
+	auto at = allocations().find(reinterpret_cast<uintptr_t>(address));
+	return at == allocations().end() || at->second.freed ? nullptr : &at->second;
+}
+
+Holder holder_of(const void *address)
+{
+	Locked locked;
+	const Allocation *a = at_base(address);
+
+	if (a == nullptr)
+		return Holder::unknown;
+	if (a->chunk == nullptr)
+		return Holder::runtime;
+	return a->chunk->mapped ? Holder::mapped : Holder::reserved;
+}
+
+bool withdraw(const void *address, Allocation *was)
+{
+	Locked locked;
+	Allocation *a = at_base(address);
+
+	if (a == nullptr || a->chunk != nullptr)
+		return false;
+	*was = *a;
+	erase(a);
+	return true;
+}
+
+void drop(const void *address)
+{
+	Locked locked;
+	Allocation *a = at_base(address);
+
+	if (a == nullptr)
+		return;
+	if (a->recorded > 0)
+		a->freed = true; // its memory is still written, and perhaps read, in the replay
+	else
+		erase(a);
+	count(0, -1, 0);
+}
+
+Allocation *recorded_at(uintptr_t base)
+{
+	auto at = allocations().find(base);
+	return at == allocations().end() ? nullptr : &at->second;
+}
+
+void release_recorded(Allocation *a)
+{
+	if (--a->recorded == 0 && a->freed)
+		erase(a);
+}
+
+cudaError_t map_all(int device)
+{
+	const Driver *d = driver();
+
+	for (auto &entry : chunks()) {
+		Chunk &c = *entry.second;
+		if (c.mapped)
+			continue;
+		const CUmemAllocationProp prop = on(device);
+		const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+		CUresult result = d->create(&c.memory, c.size, &prop, 0);
+		if (result == CUDA_SUCCESS) {
+			result = d->map(c.base, c.size, 0, c.memory, 0);
+			if (result != CUDA_SUCCESS)
+				d->release(c.memory);
+		}
+		if (result == CUDA_SUCCESS) {
+			c.mapped = true;
+			result = d->set_access(c.base, c.size, &access, 1);
+		}
+		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+			return failed_allocation("cudaMalloc", c.size);
+		if (result != CUDA_SUCCESS)
+			return seen(result, "cuMemMap");
+	}
+	return cudaSuccess;
+}
+
+void unmap_all()
+{
+	for (auto &entry : chunks())
+		unmap(*entry.second);
+}
+
+void forget_memory()
+{
+	Locked locked;
+
+	allocations().clear();
+	for (auto &entry : chunks()) {
+		unmap(*entry.second);
+		driver()->unreserve(entry.second->base, entry.second->size);
+	}
+	chunks().clear();
+}
+
+} // namespace lazy

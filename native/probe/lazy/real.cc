@@ -1,0 +1,78 @@
+// real.cc: see real.h.
+#include "real.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <string>
+
+namespace lazy {
+
+void *real_dlsym(void *handle, const char *name)
+{
+	using Function = void *(*)(void *, const char *);
+	// glibc 2.34 moved dlsym from libdl to libc.
+	static const Function found = [] {
+		void *f = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+		return reinterpret_cast<Function>(f != nullptr ? f : dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
+	}();
+	return found(handle, name);
+}
+
+static cudaError_t absent() { return cudaErrorNotSupported; }
+
+// A runtime that was loaded with dlopen is not behind us in the global scope.
+static void *loaded_runtime()
+{
+	std::string path;
+
+	dl_iterate_phdr(
+		[](dl_phdr_info *info, size_t, void *out) {
+			if (strstr(info->dlpi_name, "/libcudart.so") == nullptr)
+				return 0;
+			*static_cast<std::string *>(out) = info->dlpi_name;
+			return 1;
+		},
+		&path);
+	return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+}
+
+void *real_symbol(const char *name)
+{
+	void *found = real_dlsym(RTLD_NEXT, name);
+
+	if (found == nullptr) {
+		void *runtime = loaded_runtime();
+		if (runtime != nullptr)
+			found = real_dlsym(runtime, name);
+	}
+	return found != nullptr ? found : reinterpret_cast<void *>(absent);
+}
+
+template <typename F> static bool load(void *library, F *&to, const char *name)
+{
+	to = reinterpret_cast<F *>(real_dlsym(library, name));
+	return to != nullptr;
+}
+
+const Driver *driver()
+{
+	static Driver d;
+	static const bool usable = [] {
+		void *library = dlopen("libcuda.so.1", RTLD_LAZY);
+		int devices = 0;
+		return library != nullptr && load(library, d.init, "cuInit") &&
+		       load(library, d.device_count, "cuDeviceGetCount") &&
+		       load(library, d.device_total_memory, "cuDeviceTotalMem_v2") &&
+		       load(library, d.granularity, "cuMemGetAllocationGranularity") &&
+		       load(library, d.reserve, "cuMemAddressReserve") &&
+		       load(library, d.unreserve, "cuMemAddressFree") && load(library, d.create, "cuMemCreate") &&
+		       load(library, d.release, "cuMemRelease") && load(library, d.map, "cuMemMap") &&
+		       load(library, d.unmap, "cuMemUnmap") && load(library, d.set_access, "cuMemSetAccess") &&
+		       d.init(0) == CUDA_SUCCESS && d.device_count(&devices) == CUDA_SUCCESS && devices > 0;
+	}();
+	return usable ? &d : nullptr;
+}
+
+} // namespace lazy

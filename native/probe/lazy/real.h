@@ -1,0 +1,51 @@
+// real.h: the functions behind this library: the CUDA runtime that the program
+// is linked with, and the driver.
+#ifndef CASE_LAZY_REAL_H
+#define CASE_LAZY_REAL_H
+
+#include "abi.h"
+
+#define CASE_API extern "C" __attribute__((visibility("default")))
+
+namespace lazy {
+
+// dlsym as libc has it, not as gate.cc overrides it.
+void *real_dlsym(void *handle, const char *name);
+
+// The CUDA runtime's symbol. Where the loaded runtime has none of that name, or
+// there is no runtime, it is a function that returns cudaErrorNotSupported: a
+// program cannot have been linked with a function that its runtime lacks.
+void *real_symbol(const char *name);
+
+// REAL(cudaFree)(p) calls the runtime's cudaFree. The name must be declared.
+#define REAL(name)                                                            \
+	([]() -> decltype(&::name) {                                          \
+		static void *const found = ::lazy::real_symbol(#name);        \
+		return reinterpret_cast<decltype(&::name)>(found);            \
+	}())
+
+// The driver calls that put memory behind reserved addresses. Each is safe to
+// call before any context exists, except where CUDA's manual says otherwise.
+struct Driver {
+	CUresult (*init)(unsigned flags);
+	CUresult (*device_count)(int *count);
+	CUresult (*device_total_memory)(size_t *bytes, CUdevice device);
+	CUresult (*granularity)(size_t *bytes, const CUmemAllocationProp *prop, int option);
+	CUresult (*reserve)(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr hint,
+	                    unsigned long long flags);
+	CUresult (*unreserve)(CUdeviceptr address, size_t bytes);
+	CUresult (*create)(CUmemGenericAllocationHandle *memory, size_t bytes, const CUmemAllocationProp *prop,
+	                   unsigned long long flags);
+	CUresult (*release)(CUmemGenericAllocationHandle memory);
+	CUresult (*map)(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle memory,
+	                unsigned long long flags);
+	CUresult (*unmap)(CUdeviceptr address, size_t bytes);
+	CUresult (*set_access)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count);
+};
+
+// The initialized driver, or nullptr where it is absent, older than these
+// calls, or has no device.
+const Driver *driver();
+
+} // namespace lazy
+#endif

@@ -1,0 +1,125 @@
+// report.cc: no CUDA error is silent.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime.h"
+
+extern "C" {
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
+cudaError_t cudaDeviceSynchronize(void);
+}
+
+namespace lazy {
+
+static thread_local cudaError_t own_error = cudaSuccess;
+
+// stays: the error is not cleared by cudaGetLastError, because the context, the
+// device or the connection to it is lost (CUDA Runtime API, "Error handling":
+// "the process must be terminated and relaunched").
+static bool stays(cudaError_t error)
+{
+	switch (error) {
+	case cudaErrorDevicesUnavailable:
+	case cudaErrorNoDevice:
+	case cudaErrorInsufficientDriver:
+	case cudaErrorECCUncorrectable:
+	case cudaErrorIllegalAddress:
+	case cudaErrorLaunchTimeout:
+	case cudaErrorContextIsDestroyed:
+	case cudaErrorAssert:
+	case cudaErrorHardwareStackError:
+	case cudaErrorIllegalInstruction:
+	case cudaErrorMisalignedAddress:
+	case cudaErrorInvalidAddressSpace:
+	case cudaErrorInvalidPc:
+	case cudaErrorLaunchFailure:
+	case cudaErrorMpsClientTerminated:
+	case cudaErrorUnknown:
+		return true;
+	}
+	return error >= 805 && error <= 809; // MPS: the server is gone, full or not ready
+}
+
+cudaError_t seen(cudaError_t result, const char *call)
+{
+	if (result != cudaSuccess && stays(result))
+		case_report_fault(result, call);
+	return result;
+}
+
+cudaError_t launch_result(cudaError_t result, const char *call)
+{
+	if (result == cudaErrorMemoryAllocation)
+		case_report_oom(0, call);
+	else if (result != cudaSuccess)
+		case_report_fault(result, call); // the kernel did not run: what follows is computed without it
+	return result;
+}
+
+void failed_replay(cudaError_t error, const char *call)
+{
+	if (error == cudaErrorMemoryAllocation)
+		case_report_oom(0, call);
+	else if (!stays(error))
+		case_report_fault(error, call); // the program was told that it had succeeded
+}
+
+cudaError_t failed_allocation(const char *call, uint64_t bytes)
+{
+	char where[160];
+	size_t free = 0, total = 0;
+
+	if ((bound || mode() != Mode::task) && REAL(cudaMemGetInfo)(&free, &total) == cudaSuccess)
+		snprintf(where, sizeof where, "%s, device %d: %.2f of %.2f GiB free, %.2f GiB ours", call,
+		         home() < 0 ? 0 : home(), static_cast<double>(free) / (1 << 30),
+		         static_cast<double>(total) / (1 << 30), static_cast<double>(charged()) / (1 << 30));
+	else
+		snprintf(where, sizeof where, "%s, device %d: %.2f GiB ours", call, home(),
+		         static_cast<double>(charged()) / (1 << 30));
+	case_report_oom(bytes, where);
+	return fail(cudaErrorMemoryAllocation);
+}
+
+cudaError_t fail(cudaError_t error)
+{
+	own_error = error;
+	return error;
+}
+
+cudaError_t take_error(bool clear)
+{
+	cudaError_t error = own_error;
+
+	if (clear)
+		own_error = cudaSuccess;
+	return error;
+}
+
+static std::atomic<bool> unseen{false};
+static pid_t process; // a child made by fork has no work
+
+// A fault in kernels that nobody waited for would never be seen.
+static void report_at_exit()
+{
+	if (unseen && getpid() == process) {
+		use_device();
+		seen(REAL(cudaDeviceSynchronize)(), "the end of the program");
+	}
+}
+
+// The handler is registered after those of the CUDA runtime, so it runs before
+// they take the context away.
+void working()
+{
+	static const bool registered = [] {
+		process = getpid();
+		return atexit(report_at_exit) == 0;
+	}();
+	unseen.store(registered, std::memory_order_relaxed);
+}
+
+void idle() { unseen.store(false, std::memory_order_relaxed); }
+
+} // namespace lazy

@@ -1,0 +1,244 @@
+// runtime.h: the state of the lazy runtime, one for each process.
+//
+// The process is unbound until its first kernel launch (or a call that needs a
+// device at once): allocations are reserved addresses, what fills them is
+// recorded. bind() asks the scheduler for a device, puts memory behind the
+// addresses and replays the record in program order. From then on calls go
+// straight to the CUDA runtime, with allocations accounted. When the last object
+// is freed the task ends and the process is unbound again.
+// (CASE, PPoPP'22, sections 3.1.2, 3.1.3 and 3.2; docs/lazy-runtime.md.)
+#ifndef CASE_LAZY_RUNTIME_H
+#define CASE_LAZY_RUNTIME_H
+
+#include <pthread.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../case.h"
+#include "real.h"
+
+namespace lazy {
+
+// lock guards everything below that is not atomic. It is recursive, because a
+// replayed call can come back through an overridden one, and it is held while
+// the process waits to be bound: nothing of it can go on then. It is never held
+// while a bound call runs.
+extern pthread_mutex_t lock;
+
+class Locked {
+public:
+	Locked() { pthread_mutex_lock(&lock); }
+	~Locked() { pthread_mutex_unlock(&lock); }
+	Locked(const Locked &) = delete;
+	Locked &operator=(const Locked &) = delete;
+};
+
+// ---- mode.cc: how this process was started
+
+enum class Mode {
+	passive, // the device was chosen before the process began: report errors only
+	pinned,  // the program chooses devices itself: account, defer nothing
+	task     // bind at the first launch
+};
+Mode mode();
+
+// What the run declares that the job needs (CASE_FOOTPRINT), zero if nothing.
+struct Footprint {
+	uint64_t bytes, blocks;
+	uint32_t threads_per_block;
+};
+const Footprint &declared();
+
+// Bytes of host memory that may be recorded before the process binds early.
+uint64_t record_limit();
+
+// ---- binding.cc
+
+extern std::atomic<bool> bound; // in the modes other than task: always true
+
+// The launch that makes the process bind, or nothing known yet.
+struct Shape {
+	uint64_t blocks;
+	uint32_t threads_per_block, blocks_per_sm;
+};
+
+// bind makes the process bound, whatever it takes; the lock must be held.
+// `more` bytes are about to be allocated. Returns success or why it cannot be;
+// the process is then as unbound as before.
+cudaError_t bind(const Shape &shape = {}, uint64_t more = 0, bool managed = false);
+
+// ask is bind's first part: it waits for the grant, and settles the device
+// without a call of the CUDA runtime, so that gate.cc can ask from inside one.
+cudaError_t ask(const Shape &shape, uint64_t more, bool managed);
+
+// enter is what each call does that is not deferred: it binds with what is
+// known, and makes the granted device the calling thread's.
+cudaError_t enter();
+
+void use_device(); // makes the granted device current in this thread
+
+// Ordinals: a program under task binding sees one device, 0.
+int visible_to_real(int device);
+int real_to_visible(int device);
+bool one_device(); // whether it is so
+bool deferring();  // task binding, and unbound
+int home();        // ordinal of the device with this process's context, or -1
+
+// keep_device says that the process has state on its device that cannot move.
+void keep_device();
+
+// launched notes a kernel launch's shape and sends it where it is news.
+void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes);
+
+// working says that the device has work whose errors nobody has seen yet;
+// whoever waits for all of it says idle.
+void working();
+void idle();
+
+// blocks_per_sm is the occupancy of a kernel that is about to be launched, as
+// far as it can be told without a context; 0: unknown.
+uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t shared_bytes);
+
+uint32_t occupancy_from_code(const void *kernel, uint32_t threads_per_block, size_t shared_bytes); // occupancy.cc
+
+// owe_synchronization: the program was told that nothing is under way.
+void owe_synchronization();
+bool equal_devices(); // whether one device can answer for all
+void forget_device(); // cudaDeviceReset
+
+// flags of cudaSetDeviceFlags, applied when the context is made.
+void keep_flags(unsigned flags);
+
+// ---- account.cc: the task's memory
+
+struct Need {
+	Shape shape;
+	uint64_t bytes;
+	bool managed, same_device;
+	int device; // with same_device
+};
+// open_task asks for the process's one task and waits. *device is the granted
+// ordinal, -1 where nobody schedules.
+cudaError_t open_task(const Need &need, int *device);
+bool task_is_open();
+cudaError_t cover(uint64_t more); // grows an open task to what is in use and more
+void abandon_task();           // after a bind that failed
+cudaError_t open_for_launch(); // pinned: a launch on a device without allocations
+
+// charge makes room for an object of `bytes` on the device in use, asking the
+// scheduler where that exceeds what was granted, and waits for its answer.
+// uncharge gives it back; the last object ends the task.
+cudaError_t charge(const char *call, uint64_t bytes);
+void uncharge(int slot, uint64_t bytes);
+bool last_object();   // freeing one more ends the task
+int account_device(); // the slot that charge uses now
+
+// count adds objects and bytes of a task that is not bound yet.
+void count(int slot, int objects, int64_t bytes);
+uint64_t charged(); // bytes in use
+void reset_account(); // cudaDeviceReset
+void keep_heap(uint64_t bytes);
+
+// is_news: the kernel is more than twice as large as what the scheduler knows.
+bool is_news(uint64_t blocks, uint32_t threads_per_block);
+void reshape(const Shape &shape);
+
+// ---- memory.cc: device memory, addresses first
+
+struct Chunk; // consecutive addresses with one piece of memory behind them
+
+struct Allocation {
+	uintptr_t base;
+	size_t bytes;      // as the program asked
+	Chunk *chunk;      // nullptr: the CUDA runtime's own
+	int slot;          // where it is charged, if it is the runtime's
+	unsigned recorded; // operations in the record that touch it
+	bool freed;        // by the program, while still recorded
+};
+
+Allocation *find(const void *address); // the allocation it points into, or nullptr
+// pending: [address, address + bytes) is inside one allocation without memory.
+Allocation *pending(const void *address, size_t bytes);
+
+// reserve makes an allocation without memory. false: the driver cannot, or no
+// device has that much: bind and let the CUDA runtime answer.
+bool reserve(size_t bytes, void **address);
+void adopt(void *address, size_t bytes, int slot); // notes one of the CUDA runtime
+
+// Who holds the allocation that begins at address.
+enum class Holder { unknown, runtime, reserved, mapped };
+Holder holder_of(const void *address);
+// drop forgets the allocation of reserve that begins at address, if there is
+// one, and gives back its bytes and its memory.
+void drop(const void *address);
+// withdraw forgets one that adopt noted, before it is freed; it stays charged.
+bool withdraw(const void *address, Allocation *was);
+Allocation *recorded_at(uintptr_t base);
+void release_recorded(Allocation *a); // an operation that touched it is gone
+cudaError_t map_all(int device);      // puts memory behind everything reserved
+void unmap_all();                     // takes it away again; contents are lost
+void forget_memory();                 // cudaDeviceReset
+bool small(size_t bytes);             // shares a granule with others
+
+// page_locked: the program asked for this host memory to be page-locked before
+// there was a context (calls_memory.cc).
+bool page_locked(const void *memory, size_t bytes);
+
+// ---- record.cc: what is replayed when the process binds
+
+using Operation = std::function<cudaError_t()>;
+
+// record appends an operation. Those that only touch memory disappear with the
+// memory; the others (kept) are replayed in any case.
+void record(const char *call, Operation run, std::initializer_list<Allocation *> touches);
+void record_kept(const char *call, Operation run);
+cudaError_t replay();
+void forget_record(); // of memory, once nothing is allocated
+void clear_record();
+
+// snapshot copies rows of host memory, or returns nullptr when that would
+// exceed the limit.
+std::shared_ptr<void> snapshot(const void *from, size_t width, size_t pitch, size_t rows);
+
+// promise notes that a host buffer is recorded by reference: the next
+// synchronization must bind.
+void promise();
+bool promised();
+
+// ---- objects.cc: what the program is made of
+
+// self_contained: all its device code goes through the shared CUDA runtime. A
+// program that is not binds at its first call that needs a device.
+bool self_contained();
+
+// ---- handles.cc: streams and events made before the process is bound
+
+cudaStream_t real(cudaStream_t stream); // what CUDA knows it as
+cudaEvent_t real(cudaEvent_t event);
+void *real_handle(void *maybe); // for arguments of unknown type
+void *new_handle();                    // nullptr: none left
+void set_real(void *handle, void *made);
+bool is_virtual(const void *handle);
+void forget_handles(); // cudaDeviceReset
+
+// ---- report.cc
+
+// seen passes a call's result on and reports it: a failed launch, and every
+// error that stays.
+cudaError_t seen(cudaError_t result, const char *call);
+// A recorded call failed, whose success the program has been told.
+void failed_replay(cudaError_t error, const char *call);
+cudaError_t launch_result(cudaError_t result, const char *call);
+// failed_allocation reports and returns cudaErrorMemoryAllocation.
+cudaError_t failed_allocation(const char *call, uint64_t bytes);
+// fail returns an error of our own, for cudaGetLastError as well.
+cudaError_t fail(cudaError_t error);
+cudaError_t take_error(bool clear); // success: there is none of ours
+
+} // namespace lazy
+#endif
