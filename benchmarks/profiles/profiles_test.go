@@ -1,9 +1,13 @@
 package profiles
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/mixes"
 )
@@ -32,43 +36,102 @@ var measuredWallS = map[string]float64{
 
 func TestPhasesAddUpToTheMeasuredWallTime(t *testing.T) {
 	for _, job := range mixes.Jobs() {
-		p, err := Lookup(job.Name)
+		p, err := Catalog().Lookup(job)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		want, measured := measuredWallS[job.Name]
 		tolerance := 0.001
-		if p.KernelAssumed {
+		if p.Kernels == Estimated {
 			tolerance = 0.01 // the measured rest does not include the estimate
 		}
 		if got := p.WallS(); !measured || math.Abs(got-want) > tolerance {
 			t.Errorf("%s: phases add up to %.3f s, measured %.3f s", job.Name, got, want)
 		}
-		if strings.HasPrefix(job.Name, "srad_v2") != p.KernelAssumed {
-			t.Errorf("%s: kernel time estimated: %v, want that of srad_v2 alone", job.Name, p.KernelAssumed)
+		if p.Job != job.Name || strings.HasPrefix(job.Name, "srad_v2") != (p.Kernels == Estimated) {
+			t.Errorf("%s: profile of %s with kernels %s, want estimates of srad_v2 alone", job.Name, p.Job, p.Kernels)
 		}
 	}
 }
 
-func TestLookupOfAnUnknownJobNamesIt(t *testing.T) {
-	if _, err := Lookup("needle-64"); err == nil || !strings.Contains(err.Error(), `"needle-64"`) {
-		t.Errorf("error %v, want one that names the job", err)
+func TestLookupOfAnUnknownCommandNamesIt(t *testing.T) {
+	j := mixes.Job{Name: "needle-32768", Program: "needle", Args: []string{"64", "10"}}
+	if _, err := Catalog().Lookup(j); err == nil || !strings.Contains(err.Error(), `"needle 64 10"`) {
+		t.Errorf("error %v, want one that names the command", err)
 	}
 }
 
-func TestParseNamesFileAndLine(t *testing.T) {
-	head := strings.Join(header, ",") + "\n"
+func some() []Profile {
+	return []Profile{
+		{Job: "solver", Command: `./my/solver -n 512 "two words, and a comma"`, HostBeforeS: 1.0 / 3, HostHeldS: 2, HostAfterS: 1e-9,
+			CopyInBytes: 1 << 40, CopyInS: 0.25, KernelS: 7, CopyOutBytes: 3, CopyOutS: 0.125, Kernels: Traced,
+			Footprint: mixes.Footprint{Bytes: 5 << 30, Blocks: 1 << 33, ThreadsPerBlock: 1024},
+			GPU:       `NVIDIA "H200"`, Driver: "580.159.03", MeasuredAt: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
+		{Job: "static", Command: "./static", HostHeldS: 12, Kernels: Untraced},
+	}
+}
+
+func TestWrittenProfilesReadBackTheSame(t *testing.T) {
+	var file bytes.Buffer
+	if err := Write(&file, some()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read("f.csv", &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Profile{}
+	for _, p := range some() {
+		want[p.Command] = p
+	}
+	if diff := cmp.Diff(want, got.byCommand); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A file of the user's goes before the catalog, which stays as it is.
+func TestFilesGoBeforeTheCatalog(t *testing.T) {
+	needle := mixes.Job{Program: "needle", Args: []string{"16384", "10"}}
+	row := "mine,needle 16384 10,1,0,0,,0,0,,0,traced,1024,,,,,\n"
+	more, err := Read("f.csv", strings.NewReader(strings.Join(header(), ",")+"\n"+row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := Catalog().With(more)
+	if p, err := both.Lookup(needle); err != nil || p.Job != "mine" {
+		t.Errorf("%+v, %v, want the file's", p, err)
+	}
+	if p, err := Catalog().Lookup(needle); err != nil || p.Job != "needle-16384" {
+		t.Errorf("%+v, %v, want the catalog's own", p, err)
+	}
+	jobs := both.Declare([]mixes.Job{needle, {Program: "needle", Args: []string{"16384", "10"}, Footprint: mixes.Footprint{Bytes: 7}}, {Program: "./x"}})
+	if jobs[0].Footprint.Bytes != 1024 || jobs[0].Class != mixes.ClassSmall || jobs[1].Footprint.Bytes != 7 || jobs[2].Footprint.Bytes != 0 {
+		t.Errorf("footprints %+v, want the file's only where the mix has none", jobs)
+	}
+}
+
+func TestErrorsNameFileAndLine(t *testing.T) {
+	head := strings.Join(header(), ",") + "\n"
+	good := "a,a,1,1,1,,1,1,,1,traced,,,,,,\n"
 	for _, c := range []struct{ text, want string }{
-		{"", "f.csv: want the header"},
-		{"job,wall_s,a,b,c,d,e,f,g\n", "f.csv: want the header"},
-		{head + "a,1,1,1,1,1,1,1,no\nb,1,1,1,-1,1,1,1,no\n", `f.csv: line 3: copy_in_s is "-1"`},
-		{head + "a,1,NaN,1,1,1,1,1,no\n", `f.csv: line 2: host_held_s is "NaN"`},
-		{head + "a,1,1,1,1,Inf,1,1,no\n", `kernel_s is "Inf"`},
-		{head + "a,1,1,1,1,1,1,1,no\na,1,1,1,1,1,1,1,no\n", "f.csv: line 3: job a is there twice"},
-		{head + "a,1\n", "f.csv: record on line 2"},
+		{"", "f.csv:1: want the header"},
+		{"job,wall_s\n", "f.csv:1: want the header job,command"},
+		{head + good + "b,b,1,1,1,,-1,1,,1,traced,,,,,,\n", `f.csv:3: copy_in_s is "-1"`},
+		{head + "a,a,1,NaN,1,,1,1,,1,traced,,,,,,\n", `f.csv:2: host_held_s is "NaN"`},
+		{head + "a,a,1,1,1,,1,Inf,,1,traced,,,,,,\n", `f.csv:2: kernel_s is "Inf"`},
+		{head + "a,a,1,1,,,1,1,,1,traced,,,,,,\n", `f.csv:2: host_after_s is ""`},
+		{head + "a,a,1,1,1,-5,1,1,,1,traced,,,,,,\n", `f.csv:2: copy_in_bytes is "-5"`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,1e9,,,,,\n", `f.csv:2: memory_bytes is "1e9"`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,4294967296,,,\n", `threads_per_block is "4294967296"`},
+		{head + "a,a,1,1,1,,1,1,,1,guessed,,,,,,\n", "want traced, estimated or untraced"},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,yesterday\n", `measured_at is "yesterday"`},
+		{head + "a,,1,1,1,,1,1,,1,traced,,,,,,\n", `f.csv:2: command is ""`},
+		{head + good + "b,a,1,1,1,,1,1,,1,traced,,,,,,\n", `f.csv:3: command "a" again (first in line 2)`},
+		{head + "a,1\n", "f.csv:2: 2 fields, want 17"},
+		{head + good + "a,\"b\n", "f.csv:3: not CSV"},
 	} {
-		if _, err := parse("f.csv", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Read("f.csv", strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}

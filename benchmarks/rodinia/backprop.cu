@@ -243,11 +243,10 @@ int main(int argc, char **argv)
 	int *sums = host_alloc<int>((size_t)grid_y * HIDDEN, "tile sums");
 
 	phase.start("device");
-	device_task task(need);
-	float *d_input = task.alloc<float>(nodes, "input units");
-	float *d_hidden = task.alloc<float>(ROW, "hidden units");
-	float *d_weights = task.alloc<float>(weight_count, "weights");
-	int *d_sums = task.alloc<int>((size_t)grid_y * HIDDEN, "tile sums");
+	float *d_input = device_alloc<float>(nodes, "input units");
+	float *d_hidden = device_alloc<float>(ROW, "hidden units");
+	float *d_weights = device_alloc<float>(weight_count, "weights");
+	int *d_sums = device_alloc<int>((size_t)grid_y * HIDDEN, "tile sums");
 	copy_to_device(d_input, net.input, nodes * sizeof(float));
 	copy_to_device(d_weights, weights, weight_count * sizeof(float));
 	GPU(cudaMemset(d_sums, 0, (size_t)grid_y * HIDDEN * sizeof(int)));
@@ -260,8 +259,8 @@ int main(int argc, char **argv)
 	hidden_activation(&net, sums, grid_y, scale);
 	const float output_delta = train_output(&net);
 
-	float *d_delta = task.alloc<float>(ROW, "hidden deltas");
-	float *d_previous = task.alloc<float>(weight_count, "previous weights");
+	float *d_delta = device_alloc<float>(ROW, "hidden deltas");
+	float *d_previous = device_alloc<float>(weight_count, "previous weights");
 	copy_to_device(d_delta, net.hidden_delta, ROW * sizeof(float));
 	copy_to_device(d_previous, previous, weight_count * sizeof(float));
 	copy_to_device(d_weights, weights, weight_count * sizeof(float));
@@ -269,13 +268,13 @@ int main(int argc, char **argv)
 	GPU_LAUNCHED("adjust_tiles");
 	copy_to_host(net.input, d_input, nodes * sizeof(float));
 	copy_to_host(weights, d_weights, weight_count * sizeof(float));
-	task.free(d_input);
-	task.free(d_hidden);
-	task.free(d_weights);
-	task.free(d_sums);
-	task.free(d_previous);
-	task.free(d_delta);
-	task.release();
+	device_free(d_input);
+	device_free(d_hidden);
+	device_free(d_weights);
+	device_free(d_sums);
+	device_free(d_previous);
+	device_free(d_delta);
+	check_footprint(need);
 
 	phase.start("result");
 	print_checksum(checksum(weights, weight_count * sizeof(float), checksum(net.hidden, sizeof net.hidden)));

@@ -144,20 +144,19 @@ int main(int argc, char **argv)
 
 	phase.start("copy in");
 	const footprint need = footprint_of(nodes, g.edges);
-	device_task task(need);
-	graph_node *d_nodes = task.alloc<graph_node>(nodes, "nodes");
+	graph_node *d_nodes = device_alloc<graph_node>(nodes, "nodes");
 	copy_to_device(d_nodes, g.node, nodes * sizeof *d_nodes);
-	int *d_edges = task.alloc<int>(g.edges, "edges");
+	int *d_edges = device_alloc<int>(g.edges, "edges");
 	copy_to_device(d_edges, g.edge, g.edges * sizeof *d_edges);
-	bool *d_frontier = task.alloc<bool>(nodes, "frontier");
+	bool *d_frontier = device_alloc<bool>(nodes, "frontier");
 	copy_to_device(d_frontier, frontier, nodes);
-	bool *d_reached = task.alloc<bool>(nodes, "reached");
+	bool *d_reached = device_alloc<bool>(nodes, "reached");
 	copy_to_device(d_reached, reached, nodes);
-	bool *d_visited = task.alloc<bool>(nodes, "visited");
+	bool *d_visited = device_alloc<bool>(nodes, "visited");
 	copy_to_device(d_visited, visited, nodes);
-	int *d_cost = task.alloc<int>(nodes, "costs");
+	int *d_cost = device_alloc<int>(nodes, "costs");
 	copy_to_device(d_cost, cost, nodes * sizeof *d_cost);
-	bool *d_again = task.alloc<bool>(1, "continue flag");
+	bool *d_again = device_alloc<bool>(1, "continue flag");
 
 	phase.start("search");
 	bool again;
@@ -193,14 +192,14 @@ int main(int argc, char **argv)
 	free(reached);
 	free(visited);
 	free(cost);
-	task.free(d_nodes);
-	task.free(d_edges);
-	task.free(d_frontier);
-	task.free(d_reached);
-	task.free(d_visited);
-	task.free(d_cost);
-	task.free(d_again);
-	task.release();
+	device_free(d_nodes);
+	device_free(d_edges);
+	device_free(d_frontier);
+	device_free(d_reached);
+	device_free(d_visited);
+	device_free(d_cost);
+	device_free(d_again);
+	check_footprint(need);
 	phase.finish();
 	return EXIT_OK;
 }

@@ -8,12 +8,12 @@
 #   JOBS   extended regular expression; `jobs` runs the commands that match it
 #   DATA   folder for the input files, about 3 GB (a fresh one in TMPDIR)
 #   LOGS   folder for each program's output (DATA)
-#   CASE_LIB, NVCC, ARCH   passed to make
+#   NVCC, ARCH   passed to make
 #
 # The profile column of the table of commands is the wall time of Rodinia 3.1's
 # own programs on one H200; a job passes within 0.5 to 2 times of it. srad_v2's
 # profile is of a run that a memory fault cut short after its first iteration.
-# Exit status: 0 all passed, 1 a check failed, 2 no compiler or no library.
+# Exit status: 0 all passed, 1 a check failed, 2 the suite does not build.
 set -u
 cd "$(dirname "$0")" || exit 1
 bin=$PWD/../../bin/suite

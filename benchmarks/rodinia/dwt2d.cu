@@ -285,7 +285,6 @@ int main(int argc, char **argv)
 	FILE *file = fopen(path, "rb");
 	if (!file)
 		die(EXIT_INPUT, "open %s: %s", path, strerror(errno));
-	device_task task(need);
 	GPU(cudaFree(nullptr)); /* the context: from here, only the host lacks memory */
 	unsigned char *rgb;
 	if (cudaMallocHost((void **)&rgb, rgb_bytes) != cudaSuccess)
@@ -296,11 +295,11 @@ int main(int argc, char **argv)
 	phase.start("transform");
 	int *in[COMPONENTS], *out[COMPONENTS];
 	for (int c = 0; c < COMPONENTS; c++)
-		out[c] = task.alloc<int>(pixels, "coefficients");
-	int *scratch = task.alloc<int>(pixels, "scratch");
+		out[c] = device_alloc<int>(pixels, "coefficients");
+	int *scratch = device_alloc<int>(pixels, "scratch");
 	for (int c = 0; c < COMPONENTS; c++)
-		in[c] = task.alloc<int>(pixels, "component");
-	unsigned char *d_rgb = task.alloc<unsigned char>(rgb_bytes, "pixels");
+		in[c] = device_alloc<int>(pixels, "component");
+	unsigned char *d_rgb = device_alloc<unsigned char>(rgb_bytes, "pixels");
 	copy_to_device(d_rgb, rgb, rgb_bytes);
 	unpack<<<need.grid, need.block>>>(d_rgb, in[0], in[1], in[2], pixels);
 	GPU_LAUNCHED("unpack");
@@ -335,14 +334,14 @@ int main(int argc, char **argv)
 	}
 
 	phase.start("tear-down");
-	task.free(d_rgb);
+	device_free(d_rgb);
 	for (int c = 0; c < COMPONENTS; c++) {
-		task.free(in[c]);
-		task.free(out[c]);
+		device_free(in[c]);
+		device_free(out[c]);
 	}
-	task.free(scratch);
+	device_free(scratch);
 	GPU(cudaFreeHost(rgb));
-	task.release();
+	check_footprint(need);
 	phase.finish();
 	return EXIT_OK;
 }

@@ -186,11 +186,10 @@ int main(int argc, char **argv)
 		force[i] = vector4{0, 0, 0, 0};
 
 	phase.start("copy in");
-	device_task task(need);
-	box *d_boxes = task.alloc<box>(boxes, "boxes");
-	vector4 *d_position = task.alloc<vector4>(particles, "positions");
-	double *d_charge = task.alloc<double>(particles, "charges");
-	vector4 *d_force = task.alloc<vector4>(particles, "forces");
+	box *d_boxes = device_alloc<box>(boxes, "boxes");
+	vector4 *d_position = device_alloc<vector4>(particles, "positions");
+	double *d_charge = device_alloc<double>(particles, "charges");
+	vector4 *d_force = device_alloc<vector4>(particles, "forces");
 	copy_to_device(d_boxes, host_boxes, boxes * sizeof(box));
 	copy_to_device(d_position, position, particles * sizeof(vector4));
 	copy_to_device(d_charge, charge, particles * sizeof(double));
@@ -202,11 +201,11 @@ int main(int argc, char **argv)
 	GPU(cudaDeviceSynchronize());
 	phase.start("copy out");
 	copy_to_host(force, d_force, particles * sizeof(vector4));
-	task.free(d_position);
-	task.free(d_charge);
-	task.free(d_force);
-	task.free(d_boxes);
-	task.release();
+	device_free(d_position);
+	device_free(d_charge);
+	device_free(d_force);
+	device_free(d_boxes);
+	check_footprint(need);
 
 	phase.start("result");
 	print_checksum(checksum(force, particles * sizeof(vector4)));

@@ -174,9 +174,8 @@ int main(int argc, char **argv)
 		start[i] = start[(size_t)i * width] = -penalty * i;
 
 	phase.start("copy in");
-	device_task task(need);
-	int *d_reference = task.alloc<int>(cells, "reference");
-	int *d_score = task.alloc<int>(cells, "scores");
+	int *d_reference = device_alloc<int>(cells, "reference");
+	int *d_score = device_alloc<int>(cells, "scores");
 	copy_to_device(d_reference, reference, matrix_bytes);
 	copy_to_device(d_score, start, matrix_bytes);
 
@@ -199,9 +198,9 @@ int main(int argc, char **argv)
 		verify(a, b, score, width, penalty);
 
 	phase.start("tear-down");
-	task.free(d_reference);
-	task.free(d_score);
-	task.release();
+	device_free(d_reference);
+	device_free(d_score);
+	check_footprint(need);
 	free(reference);
 	free(start);
 	free(score);

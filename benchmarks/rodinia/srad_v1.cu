@@ -228,9 +228,9 @@ static void verify(const float *source, const float *got, int iterations, double
 	free(step);
 }
 
-static int *to_device(device_task *task, const int *index, int count, const char *name)
+static int *to_device(const int *index, int count, const char *name)
 {
-	int *device = task->alloc<int>(count, name);
+	int *device = device_alloc<int>(count, name);
 
 	copy_to_device(device, index, count * sizeof(int));
 	return device;
@@ -273,20 +273,19 @@ int main(int argc, char **argv)
 	}
 
 	phase.start("copy in");
-	device_task task(need);
-	float *d_image = task.alloc<float>(pixels, "image");
-	int *d_north = to_device(&task, north, rows, "north");
-	int *d_south = to_device(&task, south, rows, "south");
-	int *d_east = to_device(&task, east, columns, "east");
-	int *d_west = to_device(&task, west, columns, "west");
-	float *d_sum = task.alloc<float>(pixels, "sums");
-	float *d_squares = task.alloc<float>(pixels, "sums of squares");
+	float *d_image = device_alloc<float>(pixels, "image");
+	int *d_north = to_device(north, rows, "north");
+	int *d_south = to_device(south, rows, "south");
+	int *d_east = to_device(east, columns, "east");
+	int *d_west = to_device(west, columns, "west");
+	float *d_sum = device_alloc<float>(pixels, "sums");
+	float *d_squares = device_alloc<float>(pixels, "sums of squares");
 	derivatives slope;
-	slope.north = task.alloc<float>(pixels, "north derivative");
-	slope.south = task.alloc<float>(pixels, "south derivative");
-	slope.west = task.alloc<float>(pixels, "west derivative");
-	slope.east = task.alloc<float>(pixels, "east derivative");
-	float *d_coefficient = task.alloc<float>(pixels, "coefficients");
+	slope.north = device_alloc<float>(pixels, "north derivative");
+	slope.south = device_alloc<float>(pixels, "south derivative");
+	slope.west = device_alloc<float>(pixels, "west derivative");
+	slope.east = device_alloc<float>(pixels, "east derivative");
+	float *d_coefficient = device_alloc<float>(pixels, "coefficients");
 	copy_to_device(d_image, image, image_bytes);
 	const neighbours near = {d_north, d_south, d_west, d_east};
 
@@ -333,19 +332,19 @@ int main(int argc, char **argv)
 	free(south);
 	free(west);
 	free(east);
-	task.free(d_image);
-	task.free(d_north);
-	task.free(d_south);
-	task.free(d_east);
-	task.free(d_west);
-	task.free(d_sum);
-	task.free(d_squares);
-	task.free(slope.north);
-	task.free(slope.south);
-	task.free(slope.west);
-	task.free(slope.east);
-	task.free(d_coefficient);
-	task.release();
+	device_free(d_image);
+	device_free(d_north);
+	device_free(d_south);
+	device_free(d_east);
+	device_free(d_west);
+	device_free(d_sum);
+	device_free(d_squares);
+	device_free(slope.north);
+	device_free(slope.south);
+	device_free(slope.west);
+	device_free(slope.east);
+	device_free(d_coefficient);
+	check_footprint(need);
 	phase.finish();
 	return EXIT_OK;
 }

@@ -189,14 +189,13 @@ int main(int argc, char **argv)
 	phase.start("allocate");
 	float *start = host_alloc<float>(pixels, "start image");
 	float *image = host_alloc<float>(pixels, "image");
-	device_task task(need);
-	float *d_image = task.alloc<float>(pixels, "image");
-	float *d_coefficient = task.alloc<float>(pixels, "coefficients");
+	float *d_image = device_alloc<float>(pixels, "image");
+	float *d_coefficient = device_alloc<float>(pixels, "coefficients");
 	derivatives slope;
-	slope.east = task.alloc<float>(pixels, "east derivative");
-	slope.west = task.alloc<float>(pixels, "west derivative");
-	slope.south = task.alloc<float>(pixels, "south derivative");
-	slope.north = task.alloc<float>(pixels, "north derivative");
+	slope.east = device_alloc<float>(pixels, "east derivative");
+	slope.west = device_alloc<float>(pixels, "west derivative");
+	slope.south = device_alloc<float>(pixels, "south derivative");
+	slope.north = device_alloc<float>(pixels, "north derivative");
 
 	phase.start("random image");
 	c_random random(7);
@@ -230,13 +229,13 @@ int main(int argc, char **argv)
 
 	phase.start("tear-down");
 	free(start);
-	task.free(d_coefficient);
-	task.free(d_image);
-	task.free(slope.east);
-	task.free(slope.west);
-	task.free(slope.north);
-	task.free(slope.south);
-	task.release();
+	device_free(d_coefficient);
+	device_free(d_image);
+	device_free(slope.east);
+	device_free(slope.west);
+	device_free(slope.north);
+	device_free(slope.south);
+	check_footprint(need);
 	free(image);
 	phase.finish();
 	return EXIT_OK;

@@ -89,57 +89,40 @@ void print_footprint(const footprint &need)
 	       need.grid.z, need.block.x, need.block.y, need.block.z);
 }
 
-static void out_of_memory(uint64_t bytes, const char *where)
-{
-	case_report_oom(bytes, where);
-	die(EXIT_OOM, "out of device memory: %s (%llu bytes)", where, (unsigned long long)bytes);
-}
-
 void gpu_check(cudaError_t error, const char *call, const char *file, int line)
 {
 	if (error == cudaSuccess)
 		return;
 	if (error == cudaErrorMemoryAllocation)
-		out_of_memory(0, call);
-	case_report_fault(error, call);
+		die(EXIT_OOM, "out of device memory in %s", call);
 	die(EXIT_FAULT, "CUDA error %d (%s) in %s, %s:%d", (int)error,
 	    cudaGetErrorString(error), call, file, line);
 }
 
-device_task::device_task(const footprint &need) : announced_(need.bytes), allocated_(0)
-{
-	uint64_t blocks = (uint64_t)need.grid.x * need.grid.y * need.grid.z;
-	uint32_t threads = need.block.x * need.block.y * need.block.z;
+static uint64_t allocated; /* bytes of all device allocations so far */
 
-	if (case_task_begin(need.bytes, blocks, threads, 0, 0, &task_) != CASE_OK)
-		die(EXIT_REFUSED, "no device for a task of %llu bytes", (unsigned long long)need.bytes);
-	if (task_.device >= 0)
-		GPU(cudaSetDevice(task_.device));
-}
-
-void *device_task::alloc_bytes(size_t bytes, const char *name)
+void *device_alloc_bytes(size_t bytes, const char *name)
 {
 	void *memory = nullptr;
 	cudaError_t error = cudaMalloc(&memory, bytes);
 
 	if (error == cudaErrorMemoryAllocation)
-		out_of_memory(bytes, name);
+		die(EXIT_OOM, "out of device memory: %s (%zu bytes)", name, bytes);
 	gpu_check(error, "cudaMalloc", __FILE__, __LINE__);
-	allocated_ += bytes;
+	allocated += bytes;
 	return memory;
 }
 
-void device_task::free(void *memory)
+void device_free(void *memory)
 {
 	GPU(cudaFree(memory));
 }
 
-void device_task::release()
+void check_footprint(const footprint &need)
 {
-	case_task_free(&task_);
-	if (allocated_ != announced_)
-		die(EXIT_INPUT, "internal error: announced %llu bytes, allocated %llu",
-		    (unsigned long long)announced_, (unsigned long long)allocated_);
+	if (allocated != need.bytes)
+		die(EXIT_INPUT, "internal error: footprint %llu bytes, allocated %llu",
+		    (unsigned long long)need.bytes, (unsigned long long)allocated);
 }
 
 void copy_to_device(void *device, const void *host, size_t bytes)

@@ -1,5 +1,5 @@
 /* suite.h: what the programs of the suite share: options, checked CUDA calls,
- * the device task with its announced footprint, phases, checksums, random
+ * device memory and the footprint it adds up to, phases, checksums, random
  * numbers and output files. Exit statuses are part of the interface
  * (README.md). */
 #ifndef SUITE_H
@@ -11,15 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "case.h"
-
 enum exit_status {
 	EXIT_OK = 0,
 	EXIT_INPUT = 1,    /* usage, input file, output file or host memory */
 	EXIT_OOM = 2,      /* out of device memory */
 	EXIT_FAULT = 3,    /* any other CUDA error */
-	EXIT_MISMATCH = 4, /* --verify found a difference */
-	EXIT_REFUSED = 5   /* the scheduler granted no device */
+	EXIT_MISMATCH = 4  /* --verify found a difference */
 };
 
 /* die prints "PROGRAM: MESSAGE" on stderr and exits. */
@@ -45,7 +42,7 @@ options take_options(int *argc, char **argv, const char *usage);
 long parse_int(const char *text, const char *name, long low, long high);
 double parse_real(const char *text, const char *name);
 
-/* What a task announces: the sum of its device allocations, all of which are
+/* What a program needs: the sum of its device allocations, all of which are
  * alive at once, and the shape of its largest kernel. */
 struct footprint {
 	uint64_t bytes;
@@ -57,31 +54,22 @@ struct footprint {
  * "bytes=N kernel=NAME grid=XxYxZ block=XxYxZ" to stdout. */
 void print_footprint(const footprint &need);
 
-/* device_task is the program's one task (native/probe/case.h). The
- * constructor blocks until a device is granted and selects it; it comes before
- * any call that creates a CUDA context. release() checks that the program
- * allocated exactly what it announced. */
-class device_task {
-public:
-	explicit device_task(const footprint &need);
-	template <typename T> T *alloc(size_t count, const char *name)
-	{
-		return static_cast<T *>(alloc_bytes(count * sizeof(T), name));
-	}
-	void free(void *memory);
-	void release();
-
-private:
-	void *alloc_bytes(size_t bytes, const char *name);
-	case_task task_;
-	uint64_t announced_, allocated_;
-};
-
-/* gpu_check ends the program unless `error` is success: with EXIT_OOM after
- * case_report_oom, or with EXIT_FAULT after case_report_fault. */
+/* gpu_check ends the program unless `error` is success: with EXIT_OOM when
+ * the call found no device memory, else with EXIT_FAULT. */
 void gpu_check(cudaError_t error, const char *call, const char *file, int line);
 #define GPU(call) gpu_check((call), #call, __FILE__, __LINE__)
 #define GPU_LAUNCHED(kernel) gpu_check(cudaGetLastError(), kernel, __FILE__, __LINE__)
+
+/* device_alloc never returns nullptr; name is for the message. */
+void *device_alloc_bytes(size_t bytes, const char *name);
+template <typename T> T *device_alloc(size_t count, const char *name)
+{
+	return static_cast<T *>(device_alloc_bytes(count * sizeof(T), name));
+}
+void device_free(void *memory);
+
+/* check_footprint dies unless the allocations so far add up to need.bytes. */
+void check_footprint(const footprint &need);
 
 void copy_to_device(void *device, const void *host, size_t bytes);
 void copy_to_host(void *host, const void *device, size_t bytes);

@@ -1,0 +1,161 @@
+"""Runs programs natively and under `caserun mix`, and reads what the store has
+on them. Used by identity.py, overhead.py and kill.py."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# LAZY_BIN names another folder of programs and caserun: for trying these
+# scripts where there is no GPU.
+BIN = os.environ.get("LAZY_BIN", os.path.join(ROOT, "bin"))
+CASERUN = os.path.join(BIN, "caserun")
+STARTED = time.monotonic()
+
+csv.field_size_limit(1 << 24)  # a run's configuration is one field
+
+
+def elapsed():
+    return time.monotonic() - STARTED
+
+
+def say(text):
+    print(f"[{elapsed():5.0f} s] {text}", flush=True)
+
+
+def die(text):
+    sys.exit(f"lazy.sh: {text}")
+
+
+def no_mps_flags():
+    """The flags of `caserun mix` that switch MPS off, or None without such a
+    switch."""
+    text = subprocess.run([CASERUN, "mix", "--help"], capture_output=True, text=True, check=True).stdout
+    words = text.split()
+    if "--no-mps" in words:
+        return ["--no-mps"]
+    if "--mps" in words:
+        return ["--mps=off" if words[words.index("--mps") + 1].isupper() else "--mps=false"]
+    return None
+
+
+def native_environment():
+    """The environment of a run without caserun, on the first device."""
+    hidden = ("CASE_", "CASERUN_", "LD_PRELOAD")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    env.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES="0")
+    return env
+
+
+def run_native(argv, cwd, limit_s=120):
+    """Returns (exit status, stdout, stderr, wall seconds)."""
+    start = time.monotonic()
+    try:
+        p = subprocess.run(argv, cwd=cwd, env=native_environment(), stdin=subprocess.DEVNULL,
+                           capture_output=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None, b"", b"timeout", time.monotonic() - start
+    return p.returncode, p.stdout, p.stderr, time.monotonic() - start
+
+
+def write_mix(path, name, jobs):
+    """Writes a mix file. A job is a dict with the keys of docs' mix format;
+    JSON's strings and lists are YAML."""
+    lines = [f"name: {name}", "jobs:"]
+    for job in jobs:
+        for i, (key, value) in enumerate(job.items()):
+            lines.append(f"  {'-' if i == 0 else ' '} {key}: {json.dumps(value)}")
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+class Store:
+    """The store and the run directories of one measurement."""
+
+    def __init__(self, directory):
+        self.dir = os.path.abspath(directory)
+        self.db = os.path.join(self.dir, "lazy.db")
+        self.runs = os.path.join(self.dir, "runs")
+        os.makedirs(self.runs, exist_ok=True)
+
+    def start(self, mix, sched, flags=()):
+        """Starts a run; its messages go to a log beside the store."""
+        before = set(os.listdir(self.runs))
+        with open(os.path.join(self.dir, "caserun.log"), "ab") as log:
+            process = subprocess.Popen(
+                [CASERUN, "mix", mix, "--sched", sched, "--node", "local", "--db", self.db, "--runs", self.runs, *flags],
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return process, before
+
+    def finish(self, process, before):
+        """Waits for the run and returns its records."""
+        status = process.wait()
+        new = sorted(set(os.listdir(self.runs)) - before)
+        if status not in (0, 1, 4) or not new:
+            with open(os.path.join(self.dir, "caserun.log"), "rb") as log:
+                die(f"caserun mix exited {status}: {last_line(log.read())}; see {self.dir}/caserun.log")
+        return Run(self, status, os.path.join(self.runs, new[-1]))
+
+    def run(self, mix, sched, flags=()):
+        return self.finish(*self.start(mix, sched, flags))
+
+
+class Run:
+    """The records of the latest run: rows as dicts of text, "" for NULL."""
+
+    def __init__(self, store, status, directory):
+        self.status, self.dir = status, directory
+        out = os.path.join(store.dir, "csv")
+        subprocess.run([CASERUN, "export", "--csv", out, "--force", "--last", "1", "--db", store.db],
+                       cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        self.jobs, self.tasks, self.events = (self._rows(out, t) for t in ("job", "task", "event"))
+        for job in self.jobs:
+            if job["mode"] != "live":
+                die("the run was simulated: this needs an NVIDIA GPU")
+
+    @staticmethod
+    def _rows(out, table):
+        with open(os.path.join(out, table + ".csv"), newline="") as f:
+            return list(csv.DictReader(f))
+
+    def output(self, job, suffix="out"):
+        with open(os.path.join(self.dir, f"job-{int(job['job_index']):04d}.{suffix}"), "rb") as f:
+            return f.read()
+
+
+def load_rows(path):
+    """The rows of a file of results; none where it does not exist yet."""
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def append_row(path, fields, row):
+    fresh = not os.path.exists(path)
+    with open(path, "a", newline="") as f:
+        writer = csv.DictWriter(f, fields)
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def print_table(header, rows):
+    """Columns are as wide as their widest cell; the first is left-aligned."""
+    rows = [[str(c) for c in r] for r in [header, *rows]]
+    widths = [max(len(r[i]) for r in rows) for i in range(len(header))]
+    for r in rows:
+        print("  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths))).rstrip())
+
+
+def verdict(good, finished):
+    """The exit status: 0 all good, 1 a check failed, 3 not all was done."""
+    return 1 if not good else 0 if finished else 3
+
+
+def last_line(data):
+    lines = data.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""

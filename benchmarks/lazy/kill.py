@@ -1,0 +1,159 @@
+"""kill -9 of random processes of running batches at random moments, with MPS
+and, where caserun has a switch for that, without. After each batch: device
+memory in use is back to what it was, no process is left, the store says that
+every granted task was released, and the jobs that were not killed ended ok, or
+as collateral under MPS. One row for each batch goes to DIR/kill.csv; a later
+call goes on where this one stopped."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from harness import (BIN, ROOT, Store, append_row, elapsed, load_rows, no_mps_flags, print_table, say, verdict,
+                     write_mix)
+
+KILLS = int(os.environ.get("KILLS", "200"))
+LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no batch starts when one as long as the last would end later
+JOBS_PER_BATCH = int(os.environ.get("BATCH", "80"))
+DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
+TOLERANCE_MIB = 16
+FIELDS = ["batch", "mps", "jobs", "kills", "killed", "ok", "collateral", "harmed", "unreleased", "leaked_mib",
+          "processes_left", "seconds"]
+
+# Small to middling jobs of the catalog, and programs that allocate, free and
+# launch all the time.
+CATALOG = ["needle-16384", "dwt2d-8192", "srad_v2-8192", "backprop-8388608", "dwt2d-16384"]
+LAZY = ["late", "threads", "tasks", "snapshot", "symbols", "streams"]
+
+
+def memory_used_mib():
+    text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                          capture_output=True, text=True, check=True).stdout
+    return [int(line) for line in text.split()]
+
+
+def processes():
+    """{pid: (parent, executable)} of this user's processes, zombies left out:
+    they have no executable."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                parent = int(f.read().rpartition(")")[2].split()[1])
+            found[int(entry)] = (parent, os.readlink(f"/proc/{entry}/exe"))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def of_a_job(path):
+    return path.startswith((os.path.join(BIN, "suite") + "/", os.path.join(BIN, "lazy") + "/"))
+
+
+def left_over(before):
+    """What runs now and did not before, and is a job's or MPS's."""
+    return [pid for pid, (_, path) in processes().items()
+            if pid not in before and (of_a_job(path) or "nvidia-cuda-mps" in path)]
+
+
+def settle(value, good, limit_s=15):
+    """Polls value() until good() likes it; returns the last one."""
+    end = time.monotonic() + limit_s
+    while True:
+        now = value()
+        if good(now) or time.monotonic() > end:
+            return now
+        time.sleep(0.25)
+
+
+def kill_some(harness, rng, most):
+    """Kills jobs of the running harness until it ends or `most` are dead."""
+    kills = 0
+    while harness.poll() is None:
+        time.sleep(rng.uniform(0.02, 0.7))
+        victims = sorted(pid for pid, (parent, path) in processes().items()
+                         if parent == harness.pid and of_a_job(path))
+        if kills == most or not victims:
+            continue
+        try:
+            os.kill(rng.choice(victims), signal.SIGKILL)
+            kills += 1
+        except ProcessLookupError:
+            pass  # it ended by itself just now
+    return kills
+
+
+def batch(store, number, mps, flags, most):
+    rng = random.Random(number)
+    jobs = [{"job": CATALOG[i % len(CATALOG)]} if i % 2 else
+            {"program": os.path.join(BIN, "lazy", LAZY[i // 2 % len(LAZY)])} for i in range(JOBS_PER_BATCH)]
+    rng.shuffle(jobs)
+    mix = os.path.join(store.dir, "kill.yaml")
+    write_mix(mix, "kill", jobs)
+    memory, before = memory_used_mib(), set(processes())
+    start = time.monotonic()
+    harness, runs = store.start(mix, "case-alg3", ["--data", DATA, "--workers", "8", "--timeout", "120s", *flags])
+    kills = kill_some(harness, rng, most)
+    run = store.finish(harness, runs)
+
+    leaked = settle(lambda: max(b - a for a, b in zip(memory, memory_used_mib())), lambda mib: mib <= TOLERANCE_MIB)
+    left = settle(lambda: left_over(before), lambda pids: not pids)
+    killed = [j for j in run.jobs if j["signal"] == "SIGKILL"]
+    others = [j for j in run.jobs if j["signal"] != "SIGKILL"]
+    fine = {"ok", "collateral"} if mps else {"ok"}
+    harmed = [j for j in others if j["outcome"] not in fine]
+    for j in harmed:
+        say(f"FAIL batch {number}: job {j['job_index']} ({j['name']}), not killed: "
+            f"{j['outcome'] or 'no outcome'}: {j['detail']}")
+    unreleased = [t for t in run.tasks if t["grant_s"] and not t["release_s"]]
+    return {"batch": number, "mps": "yes" if mps else "no", "jobs": len(run.jobs), "kills": kills, "killed": len(killed),
+            "ok": sum(j["outcome"] == "ok" for j in others),
+            "collateral": sum(j["outcome"] == "collateral" for j in others), "harmed": len(harmed),
+            "unreleased": len(unreleased), "leaked_mib": max(leaked, 0), "processes_left": len(left),
+            "seconds": round(time.monotonic() - start)}
+
+
+def passes(row):
+    """A kill may find a process that has just ended by itself, so fewer jobs
+    may have died of it than were shot at; never more."""
+    return (int(row["killed"]) <= int(row["kills"]) and int(row["harmed"]) == 0 and int(row["unreleased"]) == 0 and
+            int(row["leaked_mib"]) <= TOLERANCE_MIB and int(row["processes_left"]) == 0)
+
+
+def main(directory):
+    store = Store(directory)
+    path = os.path.join(store.dir, "kill.csv")
+    rows = load_rows(path)
+    off = no_mps_flags()
+    if off is None:
+        say("caserun mix has no switch that turns MPS off: every batch runs under MPS")
+    longest, finished = 60, True
+    while True:
+        killed = sum(int(r["killed"]) for r in rows)
+        if killed >= KILLS:
+            break
+        if elapsed() + longest + 10 > LIMIT_S:
+            say(f"time is up: {KILLS - killed} kills left; call again to go on")
+            finished = False
+            break
+        number = len(rows)
+        mps = off is None or number % 2 == 0
+        row = batch(store, number, mps, [] if mps else off, min(JOBS_PER_BATCH // 2, KILLS - killed))
+        append_row(path, FIELDS, row)
+        rows.append(row)
+        longest = max(longest, row["seconds"])
+        say(f"batch {number}{' under MPS' if mps else ''}: {row['killed']} killed, {row['ok']} ok, "
+            f"{row['collateral']} collateral: {'ok' if passes(row) else 'FAIL'}")
+    print()
+    print_table([*FIELDS, ""], [[*(r[f] for f in FIELDS), "ok" if passes(r) else "FAIL"] for r in rows])
+    print(f"\n{sum(int(r['killed']) for r in rows)} of {KILLS} kills")
+    return verdict(all(map(passes, rows)), finished)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

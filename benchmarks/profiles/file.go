@@ -1,0 +1,185 @@
+package profiles
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// column is one column of a profile file: how it is written and read.
+type column struct {
+	name  string
+	write func(Profile) string
+	read  func(*Profile, string) error
+}
+
+// columns are the form of a profile file. An empty field is unknown; durations
+// may not be.
+var columns = []column{
+	text("job", func(p *Profile) *string { return &p.Job }, true),
+	text("command", func(p *Profile) *string { return &p.Command }, true),
+	duration("host_before_s", func(p *Profile) *float64 { return &p.HostBeforeS }),
+	duration("host_held_s", func(p *Profile) *float64 { return &p.HostHeldS }),
+	duration("host_after_s", func(p *Profile) *float64 { return &p.HostAfterS }),
+	number("copy_in_bytes", func(p *Profile) *int64 { return &p.CopyInBytes }),
+	duration("copy_in_s", func(p *Profile) *float64 { return &p.CopyInS }),
+	duration("kernel_s", func(p *Profile) *float64 { return &p.KernelS }),
+	number("copy_out_bytes", func(p *Profile) *int64 { return &p.CopyOutBytes }),
+	duration("copy_out_s", func(p *Profile) *float64 { return &p.CopyOutS }),
+	{"kernels", func(p Profile) string { return string(p.Kernels) }, func(p *Profile, s string) error {
+		p.Kernels = Source(s)
+		if !slices.Contains([]Source{Traced, Estimated, Untraced}, p.Kernels) {
+			return errors.New("want traced, estimated or untraced")
+		}
+		return nil
+	}},
+	number("memory_bytes", func(p *Profile) *int64 { return &p.Footprint.Bytes }),
+	number("blocks", func(p *Profile) *uint64 { return &p.Footprint.Blocks }),
+	number("threads_per_block", func(p *Profile) *uint32 { return &p.Footprint.ThreadsPerBlock }),
+	text("gpu", func(p *Profile) *string { return &p.GPU }, false),
+	text("driver", func(p *Profile) *string { return &p.Driver }, false),
+	{"measured_at", func(p Profile) string {
+		if p.MeasuredAt.IsZero() {
+			return ""
+		}
+		return p.MeasuredAt.Format(time.RFC3339)
+	}, func(p *Profile, s string) (err error) {
+		if s == "" {
+			return nil
+		}
+		if p.MeasuredAt, err = time.Parse(time.RFC3339, s); err != nil {
+			return errors.New("want a time such as 2026-01-31T12:00:00Z, or nothing")
+		}
+		return nil
+	}},
+}
+
+func text(name string, field func(*Profile) *string, required bool) column {
+	return column{name, func(p Profile) string { return *field(&p) }, func(p *Profile, s string) error {
+		if s == "" && required {
+			return errors.New("want a value")
+		}
+		*field(p) = s
+		return nil
+	}}
+}
+
+func duration(name string, field func(*Profile) *float64) column {
+	return column{name, func(p Profile) string { return strconv.FormatFloat(*field(&p), 'f', -1, 64) }, func(p *Profile, s string) error {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(v >= 0) || math.IsInf(v, 1) {
+			return errors.New("want seconds, a number that is not negative")
+		}
+		*field(p) = v
+		return nil
+	}}
+}
+
+// number is a count; 0 is written as nothing, which is unknown.
+func number[T int64 | uint64 | uint32](name string, field func(*Profile) *T) column {
+	return column{name, func(p Profile) string {
+		if v := *field(&p); v != 0 {
+			return strconv.FormatUint(uint64(v), 10)
+		}
+		return ""
+	}, func(p *Profile, s string) error {
+		if s == "" {
+			return nil
+		}
+		v, err := strconv.ParseUint(s, 10, 63)
+		if err != nil || uint64(T(v)) != v {
+			return errors.New("want a whole number that is not negative, or nothing")
+		}
+		*field(p) = T(v)
+		return nil
+	}}
+}
+
+func header() []string {
+	var names []string
+	for _, c := range columns {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Write writes a profile file. Reading it again gives the same profiles.
+func Write(w io.Writer, all []Profile) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{header()}
+	for _, p := range all {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.write(p))
+		}
+		rows = append(rows, row)
+	}
+	if err := out.WriteAll(rows); err != nil {
+		return fmt.Errorf("write profiles: %w", err)
+	}
+	return nil
+}
+
+// Load reads a profile file.
+func Load(path string) (Set, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Set{}, fmt.Errorf("read profiles: %w", err)
+	}
+	defer f.Close()
+	return Read(path, f)
+}
+
+// Read reads a profile file; file names it in errors, which carry the line.
+func Read(file string, r io.Reader) (Set, error) {
+	in := csv.NewReader(r)
+	in.FieldsPerRecord = -1
+	fail := func(line int, format string, args ...any) (Set, error) {
+		return Set{}, fmt.Errorf("%s:%d: %s", file, line, fmt.Sprintf(format, args...))
+	}
+	names := header()
+	set := Set{map[string]Profile{}}
+	lines := map[string]int{}
+	for first := true; ; first = false {
+		row, err := in.Read()
+		var syntax *csv.ParseError
+		switch {
+		case errors.Is(err, io.EOF) && first:
+			return fail(1, "want the header %s", strings.Join(names, ","))
+		case errors.Is(err, io.EOF):
+			return set, nil
+		case errors.As(err, &syntax):
+			return fail(syntax.Line, "not CSV: %v", syntax.Err)
+		case err != nil:
+			return Set{}, fmt.Errorf("read profiles %s: %w", file, err)
+		}
+		line, _ := in.FieldPos(0)
+		if first {
+			if !slices.Equal(row, names) {
+				return fail(line, "want the header %s", strings.Join(names, ","))
+			}
+			continue
+		}
+		if len(row) != len(names) {
+			return fail(line, "%d fields, want %d", len(row), len(names))
+		}
+		var p Profile
+		for i, c := range columns {
+			if err := c.read(&p, row[i]); err != nil {
+				at, _ := in.FieldPos(i)
+				return fail(at, "%s is %q: %v", c.name, row[i], err)
+			}
+		}
+		if before, twice := lines[p.Command]; twice {
+			return fail(line, "command %q again (first in line %d): remove one", p.Command, before)
+		}
+		lines[p.Command], set.byCommand[p.Command] = line, p
+	}
+}

@@ -1,0 +1,114 @@
+package profiles
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+)
+
+// Measurement is what a run of one job alone left: its records, with times from
+// one epoch.
+type Measurement struct {
+	Job    mixes.Job
+	Record results.Job
+	Tasks  []results.Task
+	// PeakBytes is the most device memory that the process was seen to use,
+	// without its context; 0 is unknown. It counts where it had no task.
+	PeakBytes int64
+	Trace     *Trace // nil: not traced
+}
+
+// Trace sums up the kernels and copies of a job.
+type Trace struct {
+	FirstS       float64 // start of the first
+	Incomplete   bool    // some may be missing
+	KernelS      float64 // with copies and sets within the device
+	CopyInBytes  int64
+	CopyInS      float64
+	CopyOutBytes int64
+	CopyOutS     float64
+	// The grid and block of the kernel with the most threads.
+	Blocks          uint64
+	ThreadsPerBlock uint32
+}
+
+// ErrNoDevice: the job had no task and no device memory.
+var ErrNoDevice = errors.New("it used no GPU: there is nothing to profile")
+
+// New makes a profile of a measurement; where and when it was measured is left
+// to the caller. The device counts as held from the first task's grant to the
+// last one's release. A process without tasks, which its probe could not serve,
+// holds it from its first kernel or copy, or where that is unknown from its
+// start, until its end.
+func New(m Measurement) (Profile, error) {
+	if m.Record.StartS == nil || m.Record.EndS == nil {
+		return Profile{}, errors.New("it has not run to its end")
+	}
+	start, end := *m.Record.StartS, *m.Record.EndS
+	p := Profile{Job: m.Job.Name, Command: m.Job.Command(), Kernels: Untraced}
+	granted := slices.DeleteFunc(slices.Clone(m.Tasks), func(t results.Task) bool { return t.GrantS == nil })
+	from, to := start, end
+	switch {
+	case len(granted) > 0:
+		from, to = end, start
+		for _, t := range granted {
+			from = min(from, *t.GrantS)
+			to = max(to, releaseOf(t, end))
+		}
+		p.Footprint.Bytes = peakBytes(granted, end)
+		largest := slices.MaxFunc(granted, func(a, b results.Task) int { return cmp.Compare(warps(a), warps(b)) })
+		p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = largest.Blocks, largest.ThreadsPerBlock
+	case m.PeakBytes == 0 && m.Trace == nil:
+		return Profile{}, ErrNoDevice
+	default:
+		p.Footprint.Bytes = m.PeakBytes
+		if m.Trace != nil {
+			from = max(m.Trace.FirstS, start)
+		}
+	}
+	if t := m.Trace; t != nil {
+		p.Kernels = Traced
+		if t.Incomplete {
+			p.Kernels = Estimated
+		}
+		p.KernelS, p.CopyInS, p.CopyOutS = t.KernelS, t.CopyInS, t.CopyOutS
+		p.CopyInBytes, p.CopyOutBytes = t.CopyInBytes, t.CopyOutBytes
+		if p.Footprint.Blocks == 0 {
+			p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = t.Blocks, t.ThreadsPerBlock
+		}
+	}
+	p.HostBeforeS, p.HostAfterS = max(from-start, 0), max(end-to, 0)
+	p.HostHeldS = max(to-from-p.KernelS-p.CopyInS-p.CopyOutS, 0) // less than nothing where streams overlap them
+	return p, nil
+}
+
+func releaseOf(t results.Task, end float64) float64 {
+	if t.ReleaseS != nil {
+		return *t.ReleaseS
+	}
+	return end
+}
+
+// warps is in floating point: a task of 2^62 blocks is valid, its warps are more.
+func warps(t results.Task) float64 {
+	return float64(t.Blocks) * float64((uint64(t.ThreadsPerBlock)+31)/32)
+}
+
+// peakBytes is the most that tasks held at one time, with their heap and all
+// they grew by.
+func peakBytes(tasks []results.Task, end float64) int64 {
+	var peak int64
+	for _, at := range tasks {
+		var sum int64
+		for _, t := range tasks {
+			if *t.GrantS <= *at.GrantS && releaseOf(t, end) > *at.GrantS || t.Seq == at.Seq {
+				sum += t.Bytes + t.HeapBytes + t.GrownBytes
+			}
+		}
+		peak = max(peak, sum)
+	}
+	return peak
+}
