@@ -9,19 +9,22 @@ all: build native
 build:
 	$(GO) build -buildvcs=auto -o bin/caserun ./cmd/caserun
 
-# The task API (libcase) and the program that holds device memory.
+# libcase, the program that holds device memory, and the kernel tracer where CUPTI
+# is.
 native:
 	$(MAKE) -C native/probe
+	$(MAKE) -C native/probe/tracer
 	$(MAKE) -C native/ballast
 
 # The builtin CUDA suite, into bin/suite. NVCC and ARCH (default sm_90) choose
 # the compiler and the architecture.
-cuda: native
+cuda:
 	$(MAKE) -C benchmarks/rodinia
 
 # Needs Go and a C compiler; no GPU, no CUDA.
 test:
 	$(MAKE) -C native/probe test
+	$(MAKE) -C native/probe/tracer test
 	$(GO) test -race ./...
 
 # On a machine with NVIDIA GPUs, where a test that is skipped is a failure.
@@ -38,6 +41,7 @@ check:
 
 clean:
 	$(MAKE) -C native/probe clean
+	$(MAKE) -C native/probe/tracer clean
 	$(MAKE) -C native/ballast clean
 	$(MAKE) -C benchmarks/rodinia clean
 	rm -rf bin

@@ -40,7 +40,8 @@ type Job struct {
 	// Priority orders waiting tasks under the priority queue orders; larger goes
 	// first, 0 last.
 	Priority int
-	// Pin keeps the device that the job chooses itself.
+	// Pin keeps the device that the job chooses itself, under a scheduler that
+	// binds tasks. Where the whole job is bound it sees that device only.
 	Pin bool
 	// Binding says when the job's device is chosen.
 	Binding Binding
@@ -120,6 +121,25 @@ func quoteWord(w string) string {
 		return quoted
 	}
 	return w
+}
+
+// FromCommand is the job of a command line: a suite program where the first word
+// is exactly one's name, with what the catalog knows of the command, else the
+// user's own program, which runs in the directory that caserun was started in.
+func FromCommand(words []string) Job {
+	program := words[0]
+	j := Job{Name: labelOf(program), Program: program, Args: slices.Clone(words[1:])}
+	if slices.Contains(suitePrograms, program) {
+		return identify(j, builtin().jobs)
+	}
+	j.Dir = "."
+	return j
+}
+
+// WithFootprint is the job with another footprint and the class that follows.
+func (j Job) WithFootprint(f Footprint) Job {
+	j.Footprint, j.Class = f, classOf(f.Bytes)
+	return j
 }
 
 // clone copies the slices too, so that callers cannot change the catalog.

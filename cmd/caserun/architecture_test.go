@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"cmd/caserun"},
 	{"results/report", "runner/live", "runner/sim"},
 	{"results/store", "runner"},
-	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "benchmarks/profiles", "benchmarks/graph"},
+	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/graph", "runner/cudaelf"},
 	{"mixes", "results"},
 }
 
@@ -25,13 +25,14 @@ var testOnly = []string{"schedulers/schedtest", "benchmarks/published"}
 
 // soleImporters are the packages that may import a heavy dependency.
 var soleImporters = map[string]string{
-	"github.com/NVIDIA/go-nvml":        "collectors/nvml",
-	"github.com/mattn/go-sqlite3":      "results/store",
-	"github.com/pressly/goose":         "results/store",
-	"github.com/jedib0t/go-pretty":     "results/report",
-	"github.com/spf13/viper":           "cmd/caserun",
-	"github.com/spf13/cobra":           "cmd/caserun",
-	"github.com/go-viper/mapstructure": "cmd/caserun",
+	"github.com/NVIDIA/go-nvml":          "collectors/nvml",
+	"github.com/mattn/go-sqlite3":        "results/store",
+	"github.com/pressly/goose":           "results/store",
+	"github.com/jedib0t/go-pretty":       "results/report",
+	"github.com/ianlancetaylor/demangle": "collectors/kernels",
+	"github.com/spf13/viper":             "cmd/caserun",
+	"github.com/spf13/cobra":             "cmd/caserun",
+	"github.com/go-viper/mapstructure":   "cmd/caserun",
 }
 
 // pure packages decide; they may not touch a clock's ticking, a log or the

@@ -31,13 +31,17 @@ type config struct {
 	Timeout time.Duration `mapstructure:"timeout"`
 	MemCap  string        `mapstructure:"mem-cap"`
 	SMCap   int           `mapstructure:"sm-cap"`
+	NoMPS   bool          `mapstructure:"no-mps"`
 	Context string        `mapstructure:"context-reserve"`
 	Retry   bool          `mapstructure:"retry-collateral"`
+	Trace   bool          `mapstructure:"trace"`
 	Suite   string        `mapstructure:"suite"`
 	Data    string        `mapstructure:"data"`
 	Runs    string        `mapstructure:"runs"`
 	Seed    uint64        `mapstructure:"seed"`
 	Noise   float64       `mapstructure:"sim-noise"`
+	// Profiles is a file with what jobs do alone, beside the catalog's.
+	Profiles string `mapstructure:"profiles"`
 }
 
 // defaultConfigFile is read where it exists and --config names no other.
@@ -60,13 +64,16 @@ func addRunFlags(f *pflag.FlagSet) {
 	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
+	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
 	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
 	f.Bool("retry-collateral", false, "run jobs that an MPS neighbour's fault took down again, as a run of their own")
+	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")
 	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 	f.Uint64("seed", 1, "seed of everything random in a run")
+	f.String("profiles", "", "`FILE` of caserun profile: what jobs do alone, for simulated nodes and as footprints, beside the catalog's")
 	f.Float64("sim-noise", 0, "simulated node: σ of the logarithm of each phase's length")
 }
 

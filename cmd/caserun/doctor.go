@@ -25,7 +25,7 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that this machine can run jobs on its GPUs",
 		Long: `Check driver, GPUs, other processes on them, MIG and compute modes, MPS, the
-builtin suite and its data, ballast, the sampler and free disk space, and
+builtin suite and its data, libcase.so, ballast, the sampler and free disk space, and
 measure what a CUDA context costs. Exit status 3 if something is missing.`,
 		Args: cobra.NoArgs,
 		RunE: runDoctor,
@@ -78,6 +78,7 @@ func runDoctor(c *cobra.Command, _ []string) error {
 			e.add("driver", failed, "%v", err)
 		}
 	}
+	e.library(c.Context())
 	e.suite(settings)
 	e.disk(settings.Runs)
 
@@ -208,6 +209,14 @@ func (e *examination) suite(c config) {
 			e.add("CUDA runtime", fine, "the suite's libraries load")
 		}
 	}
+}
+
+// library tries what every job is started with.
+func (e *examination) library(parent context.Context) {
+	ctx, cancel := context.WithTimeout(parent, checkLimit)
+	defer cancel()
+	path, err := live.FindLibrary(ctx)
+	e.try("libcase.so", err, "%s loads", path)
 }
 
 // leastDisk is what a run's outputs and records may need.

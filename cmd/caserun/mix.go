@@ -83,12 +83,17 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	if err != nil {
 		return err
 	}
+	known, err := settings.knownProfiles()
+	if err != nil {
+		return err
+	}
+	mix.Jobs = known.Declare(mix.Jobs)
 	db, err := openStore(settings)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
-	r := request{config: settings, mix: mix, store: db, stderr: c.ErrOrStderr()}
+	r := request{config: settings, mix: mix, profiles: known, store: db, stderr: c.ErrOrStderr()}
 	failed, runErr := runAndShow(c, r, verbose)
 	if retry := collateral(failed); runErr == nil && settings.Retry && len(retry) > 0 {
 		var again []results.Job

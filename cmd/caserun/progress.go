@@ -34,12 +34,12 @@ type progress struct {
 	ended  sync.WaitGroup
 }
 
-func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode) *progress {
+func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *progress {
 	p := &progress{w: w, animated: isTerminal(w), silent: mode == results.Simulated,
 		jobs: make([]results.Job, len(mix.Jobs)), done: make(chan struct{})}
 	for _, j := range mix.Jobs {
 		weight := 1.0
-		if profile, err := profiles.Lookup(j.Name); err == nil {
+		if profile, err := known.Lookup(j); err == nil {
 			weight = profile.WallS()
 		}
 		p.weights = append(p.weights, weight)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
@@ -15,7 +16,7 @@ func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	p := newProgress(&out, mix, results.Live)
+	p := newProgress(&out, mix, results.Live, profiles.Catalog())
 	p.began = time.Now().Add(-10 * time.Second)
 	state := func(index int, device *int, outcome *results.Outcome) {
 		j := results.Job{Index: index, Name: mix.Jobs[index].Name, StartS: new(0.0), Device: device, Outcome: outcome}

@@ -34,22 +34,25 @@ func (f *filterFlags) filter() store.Filter {
 func newReport() *cobra.Command {
 	var f filterFlags
 	var verbose bool
+	var baseline string
 	c := &cobra.Command{
 		Use:   "report [RUN|latest]...",
 		Short: "List the stored runs, or show some of them again",
 		Example: `  caserun report
   caserun report latest -v
-  caserun report --mix W7 --format csv`,
-		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose) },
+  caserun report --mix W7 --format csv
+  caserun report 12 --slowdown 11`,
+		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose, baseline) },
 	}
 	f.add(c)
 	addStoreFlags(c.Flags())
 	addFormatFlag(c)
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks and events of each run")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
+	c.Flags().StringVar(&baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
 	return c
 }
 
-func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool) (err error) {
+func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, baseline string) (err error) {
 	settings, err := loadConfig(c)
 	if err != nil {
 		return err
@@ -60,6 +63,9 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool) (er
 	}
 	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
 	ctx := c.Context()
+	if len(args) == 0 && baseline != "" {
+		return usageError(errors.New("--slowdown: which run? name it, as in caserun report latest --slowdown " + baseline))
+	}
 	if len(args) == 0 {
 		runs, err := db.Runs(ctx, f.filter())
 		if err != nil {
@@ -78,6 +84,12 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool) (er
 			return infrastructureError(err)
 		}
 		tables = append(tables, more...)
+		if baseline != "" {
+			if more, err = slowdownTables(ctx, db, run, baseline); err != nil {
+				return err
+			}
+			tables = append(tables, more...)
+		}
 	}
 	return render(c, settings.Format, tables...)
 }
@@ -121,8 +133,37 @@ func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 	if err != nil {
 		return nil, err
 	}
+	kernels, err := db.Kernels(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
 	return append(tables, report.DeviceTable(run, devices), report.JobTable(run, jobs),
-		report.TaskTable(run, tasks), report.EventTable(run, events)), nil
+		report.TaskTable(run, tasks), report.KernelTable(run, kernels), report.EventTable(run, events)), nil
+}
+
+// slowdownTables compares a run's kernels with those of the baseline that arg
+// names.
+func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg string) ([]*report.Table, error) {
+	base, err := findRun(ctx, db, arg, store.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	var sides [2]results.Traced
+	for i, r := range []results.Run{run, base} {
+		if !r.Traced {
+			return nil, usageError(fmt.Errorf("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID))
+		}
+		jobs, err := db.Jobs(ctx, r.ID)
+		if err != nil {
+			return nil, infrastructureError(err)
+		}
+		kernels, err := db.Kernels(ctx, r.ID)
+		if err != nil {
+			return nil, infrastructureError(err)
+		}
+		sides[i] = results.Traced{Jobs: jobs, Kernels: kernels}
+	}
+	return report.SlowdownTables(run, base, results.KernelSlowdown(sides[0], sides[1])), nil
 }
 
 func newExport() *cobra.Command {

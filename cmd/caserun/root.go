@@ -32,7 +32,7 @@ Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
 	root.SetVersionTemplate("caserun {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default caserun.yaml where it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
-	root.AddCommand(newMix(), newMixes(), newSchedulers(), newReport(), newExport(), newDoctor(), newData())
+	root.AddCommand(newMix(), newMixes(), newSchedulers(), newReport(), newExport(), newProfile(), newDoctor(), newData())
 	showConfig(root)
 	return root
 }

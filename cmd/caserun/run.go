@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -30,10 +32,11 @@ const fallbackNode = "sim:4xV100"
 
 // request is one run as the user asked for it.
 type request struct {
-	config config
-	mix    mixes.Mix
-	store  *store.Store
-	stderr io.Writer
+	config   config
+	mix      mixes.Mix
+	profiles profiles.Set
+	store    *store.Store
+	stderr   io.Writer
 }
 
 // outcome is what a run left: the records that its summary shows.
@@ -52,7 +55,7 @@ func execute(ctx context.Context, r request) (outcome, error) {
 		return outcome{}, usageError(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", r.config.Node, fallbackNode))
 	}
 	node, err := nvml.Open()
-	if errors.Is(err, nvml.ErrNoGPU) && r.config.Node == "" {
+	if errors.Is(err, nvml.ErrNoGPU) && r.config.Node == "" && !r.config.Trace {
 		fmt.Fprintf(r.stderr, "caserun: %v; running SIMULATED on %s\n", err, fallbackNode)
 		return executeSim(ctx, r, fallbackNode)
 	}
@@ -102,6 +105,9 @@ func (r request) record(s schedulers.Scheduler, workers int) (results.Run, error
 }
 
 func executeSim(ctx context.Context, r request, name string) (outcome, error) {
+	if r.config.Trace {
+		return outcome{}, usageError(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", name))
+	}
 	node, err := sim.ParseNode(name)
 	if err != nil {
 		return outcome{}, usageError(err)
@@ -115,7 +121,7 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 		return outcome{}, err
 	}
 	run.Node, run.Mode, run.Suite = node.Name, results.Simulated, "profiles"
-	schedulable := node.Devices(s.Shares)
+	schedulable := node.Devices(r.mps(s))
 	var devices []results.Device
 	for i, d := range schedulable {
 		devices = append(devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", node.Name, i), Name: d.Name + " (simulated)",
@@ -123,7 +129,7 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
 	t := new(tracker)
-	x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: r.mix.Jobs, MPS: s.Shares, Seed: r.config.Seed, Noise: r.config.Noise}, t)
+	x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: r.mix.Jobs, MPS: r.mps(s), Profiles: r.profiles, Seed: r.config.Seed, Noise: r.config.Noise}, t)
 	if err != nil {
 		return outcome{}, usageError(err)
 	}
@@ -131,15 +137,11 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 		return outcome{}, err
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: schedulable, Scheduler: s, Workers: workers,
-		Timeout: r.config.Timeout, MPS: s.Shares}, x, nil)
+		Timeout: r.config.Timeout, MPS: r.mps(s)}, x, nil)
 }
 
 func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, err error) {
-	suite, err := live.OpenSuite(r.config.Suite, r.config.Data)
-	if err != nil {
-		return outcome{}, err
-	}
-	programs, dirs, err := suite.Resolve(r.mix.Jobs)
+	programs, dirs, err := resolve(r.config, r.mix.Jobs)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -151,7 +153,21 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
+	library, err := live.FindLibrary(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	tracer := ""
+	if r.config.Trace {
+		if tracer, err = live.FindTracer(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
 	warn := func(format string, args ...any) { fmt.Fprintf(r.stderr, "caserun: "+format+"\n", args...) }
+	notes, err := r.bind(s, programs, warn)
+	if err != nil {
+		return outcome{}, err
+	}
 	options, err := r.nodeOptions(s, warn)
 	if err != nil {
 		return outcome{}, err
@@ -167,10 +183,14 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
-	run.Node, run.Mode = "local", results.Live
+	run.Node, run.Mode, run.Traced = "local", results.Live, r.config.Trace
 	run.Provenance.PID = new(os.Getpid())
 	run.Provenance.Driver, run.Provenance.CUDA = &session.Versions.Driver, &session.Versions.CUDA
-	if run.Provenance.Binaries, err = hashes(programs); err != nil {
+	files := append(slices.Clone(programs), library)
+	if tracer != "" {
+		files = append(files, tracer)
+	}
+	if run.Provenance.Binaries, err = hashes(files); err != nil {
 		return outcome{}, err
 	}
 	start := time.Now()
@@ -188,27 +208,30 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 		return outcome{}, err
 	}
 	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
-		IDs: session.IDs(), Builtin: suite.Name == live.BuiltinSuite,
+		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
 		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, start.UTC().Format("20060102T150405"))),
-		Env: session.Env(), Grace: stopGrace, Terminate: session.Terminate(), Warn: warn, Start: start})
+		Env: session.Env(), Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: session.Heal(), Warn: warn, Start: start})
 	if err != nil {
 		return outcome{}, err
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
-		Timeout: r.config.Timeout, MPS: s.Shares}, x, session)
+		Timeout: r.config.Timeout, MPS: r.mps(s), Notes: notes}, x, session)
 }
+
+// mps reports whether the run's jobs share devices through MPS.
+func (r request) mps(s schedulers.Scheduler) bool { return s.Shares && !r.config.NoMPS }
 
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
 
 func (r request) nodeOptions(s schedulers.Scheduler, warn func(string, ...any)) (live.Options, error) {
-	o := live.Options{MPS: s.Shares, SMCap: r.config.SMCap, Warn: warn}
+	o := live.Options{MPS: r.mps(s), SMCap: r.config.SMCap, Warn: warn}
 	var err error
 	if o.ContextBytes, err = mixes.ParseBytes(r.config.Context); err != nil {
 		return o, usageError(fmt.Errorf("--context-reserve: %w", err))
 	}
-	if r.config.SMCap < 0 || r.config.SMCap > 0 && !s.Shares {
-		return o, usageError(fmt.Errorf("--sm-cap %d: want 0 or more, and a scheduler that runs under MPS; %s does not", r.config.SMCap, s.Name))
+	if r.config.SMCap < 0 || r.config.SMCap > 0 && !r.mps(s) {
+		return o, usageError(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", r.config.SMCap, s.Name))
 	}
 	if r.config.MemCap != "" {
 		if o.MemCap, err = mixes.ParseBytes(r.config.MemCap); err != nil {
@@ -242,7 +265,7 @@ func (t *tracker) begin(ctx context.Context, r request, run results.Run, devices
 	}
 	run.ID = id
 	t.Writer, t.run, t.devices = r.store.Writer(id), run, devices
-	t.progress = newProgress(r.stderr, r.mix, run.Mode)
+	t.progress = newProgress(r.stderr, r.mix, run.Mode, r.profiles)
 	return nil
 }
 
@@ -295,6 +318,9 @@ func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor,
 		t.run.Sampler, sampleErr = session.Unsample()
 		err = errors.Join(err, sampleErr)
 	}
+	if x, ok := x.(*live.Executor); ok && t.run.Traced {
+		t.run.Tracer = x.Traced()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
@@ -318,7 +344,8 @@ func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor,
 	}
 }
 
-// hashes is a JSON object of each program's sha256.
+// hashes is a JSON object of the sha256 of each program, and of the libraries
+// that they start with.
 func hashes(programs []string) (string, error) {
 	out := map[string]string{}
 	for _, p := range programs {

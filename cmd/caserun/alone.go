@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// alone runs jobs one after another on one device, without MPS.
+type alone struct {
+	index   int // of the device in the node
+	device  schedulers.Device
+	uuid    string
+	id      [16]byte
+	idle    int64 // bytes in use on the device before the first job
+	dir     string
+	preload string
+	tracer  string // "": not traced
+	builtin bool   // the jobs' programs are the builtin suite's
+	timeout time.Duration
+	warn    func(format string, args ...any)
+	epoch   time.Time
+	memory  []results.Segment // of the device, for all jobs; complete once sampling has ended
+}
+
+// notebook keeps records in memory: tasks, kernels and copies of one job, or
+// what the sampler saw. It is a runner.Recorder and takes live.Traces.
+type notebook struct {
+	warn func(format string, args ...any)
+
+	mu       sync.Mutex
+	tasks    []results.Task // by Seq
+	segments []results.Segment
+	kernels  []results.Kernel
+	copies   []results.Copy
+}
+
+func (*notebook) Job(results.Job) {}
+
+// Event passes on what the tracer has to say; the job's outcome says the rest.
+func (n *notebook) Event(e results.Event) {
+	if e.Kind == "trace" {
+		n.warn("%s", e.Detail)
+	}
+}
+
+func (n *notebook) Kernel(k results.Kernel) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.kernels = append(n.kernels, k)
+}
+
+func (n *notebook) Copy(c results.Copy) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.copies = append(n.copies, c)
+}
+
+func (n *notebook) Task(t results.Task) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if t.Seq == len(n.tasks) {
+		n.tasks = append(n.tasks, t)
+	}
+	n.tasks[t.Seq] = t
+}
+
+func (n *notebook) Segment(s results.Segment) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.segments = append(n.segments, s)
+}
+
+// run is one job from start to end. A job that does not end ok is an error.
+// Its tasks are granted at once; one that states a footprint is watched like
+// any other, so its binding does not count.
+func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir string) (profiles.Measurement, error) {
+	m := profiles.Measurement{Job: j}
+	j.Binding = mixes.BindProbe
+	j.Pin = false
+	grant, err := schedulers.Parse("zero", 1)
+	if err != nil {
+		return m, err
+	}
+	jobs := []mixes.Job{j}
+	notes := &notebook{warn: a.warn}
+	x, err := live.NewExecutor(live.Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
+		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: a.tracer, Traces: notes, Builtin: a.builtin,
+		Dir: filepath.Join(a.dir, fmt.Sprintf("profile-%04d", number)), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
+	if err != nil {
+		return m, infrastructureError(err)
+	}
+	ended, err := runner.Run(ctx, runner.Config{Jobs: jobs, Devices: []schedulers.Device{a.device}, Scheduler: grant,
+		Timeout: a.timeout}, x, notes)
+	if err != nil {
+		return m, infrastructureError(err)
+	}
+	m.Record, m.Tasks = ended[0], notes.tasks
+	m.Trace = sumTraces(notes.kernels, notes.copies, x.Traced())
+	if *m.Record.Outcome != results.OK {
+		err := fmt.Errorf("%s: it ended as %s: %s", j.Command(), *m.Record.Outcome, m.Record.Detail)
+		if m.Record.StderrTail != "" {
+			err = fmt.Errorf("%w; the end of its standard error: %s", err, m.Record.StderrTail)
+		}
+		return m, err
+	}
+	return m, nil
+}
+
+// contextLeast is less than a context takes: a process that used less device
+// memory than this had none.
+const contextLeast = 64 << 20
+
+// settle gives a measurement what was seen of the device's memory meanwhile,
+// without the context that the scheduler reserves for each process.
+func (a *alone) settle(m *profiles.Measurement) {
+	var peak float64
+	for _, s := range a.memory {
+		if s.Series == results.SeriesMemory && s.Device == a.index && s.Value != nil &&
+			s.FirstS >= *m.Record.StartS && s.FirstS <= *m.Record.EndS {
+			peak = max(peak, *s.Value)
+		}
+	}
+	if used := int64(peak) - a.idle; used >= contextLeast {
+		m.PeakBytes = max(used-a.device.ContextBytes, 1)
+	}
+}
+
+// measured are the profiles of what was measured, and what could not become one.
+func (a *alone) measured(all []profiles.Measurement, stamp func(*profiles.Profile)) ([]profiles.Profile, error) {
+	var out []profiles.Profile
+	var problems []error
+	for _, m := range all {
+		a.settle(&m)
+		p, err := profiles.New(m)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", m.Job.Command(), err))
+			continue
+		}
+		if len(m.Tasks) == 0 {
+			a.warn("%s: its CUDA calls do not pass through libcase.so: its memory is what NVML showed of the device", m.Job.Command())
+		}
+		stamp(&p)
+		out = append(out, p)
+	}
+	return out, errors.Join(problems...)
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/live"
+)
+
+// profileOptions are what profile has beyond the shared settings.
+type profileOptions struct {
+	mix, stdin, name, out string
+	device                int
+	untraced              bool
+}
+
+func newProfile() *cobra.Command {
+	var o profileOptions
+	c := &cobra.Command{
+		Use:   "profile [flags] -- PROGRAM [ARGS...]",
+		Short: "Run a job alone on a GPU and write what it does, for simulated nodes",
+		Long: `Run a program, or each command of a mix once, alone on one GPU and without MPS,
+and write its profile: host time before, with and after device memory, copies,
+kernels, memory, and the shape of the largest kernel. Kernels and copies are
+traced where the tracer is built (make native says what it needs). A simulated node replays it (caserun mix
+--node sim:4xV100 --profiles FILE), and it is the footprint of a program that
+must be bound as a whole. docs/profile.md describes the file.`,
+		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
+  caserun profile --mix W7 --out w7.csv
+  caserun mix my.yaml --node sim:4xV100 --profiles mine.csv`,
+		Args: func(c *cobra.Command, args []string) error { return o.validate(args) },
+		RunE: func(c *cobra.Command, args []string) error { return runProfile(c, o, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.mix, "mix", "", "profile each command of `MIX`, a name or a file, once")
+	f.StringVar(&o.stdin, "stdin", "", "`FILE` as the program's standard input")
+	f.StringVar(&o.name, "name", "", "label of the program; default: its base name")
+	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	f.IntVar(&o.device, "device", 0, "GPU to run on, in PCI bus order")
+	f.BoolVar(&o.untraced, "untraced", false, "do not trace kernels and copies, which costs a job time")
+	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
+	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
+	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
+	f.String("data", "data", "`DIR` with the programs' input files")
+	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
+	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
+	return c
+}
+
+func (o profileOptions) validate(args []string) error {
+	switch {
+	case (o.mix == "") == (len(args) == 0):
+		return usageError(errors.New("profile: name one program behind --, or a mix with --mix"))
+	case o.mix != "" && (o.stdin != "" || o.name != ""):
+		return usageError(errors.New("profile: --stdin and --name are for one program; a mix has its own"))
+	case o.device < 0:
+		return usageError(fmt.Errorf("profile: --device %d: want 0 or more", o.device))
+	}
+	return nil
+}
+
+// jobs are the distinct commands to profile, in the mix's order.
+func (o profileOptions) jobs(args []string) ([]mixes.Job, error) {
+	if o.mix == "" {
+		j := mixes.FromCommand(args)
+		if o.name != "" {
+			j.Name = o.name
+		}
+		if o.stdin != "" {
+			j.Stdin = o.stdin
+		}
+		return []mixes.Job{j}, nil
+	}
+	mix, err := loadMix(o.mix)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(mix.Jobs, func(j mixes.Job) bool {
+		again := seen[j.Command()]
+		seen[j.Command()] = true
+		return again
+	}), nil
+}
+
+func runProfile(c *cobra.Command, o profileOptions, args []string) (err error) {
+	settings, err := loadConfig(c)
+	if err != nil {
+		return err
+	}
+	jobs, err := o.jobs(args)
+	if err != nil {
+		return err
+	}
+	programs, dirs, err := resolve(settings, jobs)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	library, err := live.FindLibrary(c.Context())
+	if err != nil {
+		return infrastructureError(err)
+	}
+	node, err := nvml.Open()
+	if err != nil {
+		return infrastructureError(fmt.Errorf("profile measures on a GPU of this machine: %w", err))
+	}
+	defer func() { err = errors.Join(err, infrastructureError(node.Close())) }()
+	p := profiling{jobs: jobs, programs: programs, dirs: dirs, library: library, stderr: c.ErrOrStderr()}
+	if !o.untraced {
+		p.tracer = findTracer(c.Context(), p.stderr)
+	}
+	found, runErr := p.measure(c.Context(), node, settings, o.device)
+	if len(found) > 0 {
+		err := writeOutput(c, o.out, func(w io.Writer) error { return profiles.Write(w, found) })
+		return errors.Join(runErr, err)
+	}
+	return runErr
+}
+
+// resolve finds the jobs' programs; the suite need not be there where none is
+// of it.
+func resolve(c config, jobs []mixes.Job) (programs, dirs []string, err error) {
+	var suite live.Suite
+	if slices.ContainsFunc(jobs, func(j mixes.Job) bool { return slices.Contains(mixes.SuitePrograms(), j.Program) }) {
+		suite, err = live.OpenSuite(c.Suite, c.Data)
+	} else {
+		suite.Data, err = filepath.Abs(c.Data)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return suite.Resolve(jobs)
+}
+
+// profiling is the work of one caserun profile.
+type profiling struct {
+	jobs           []mixes.Job
+	programs, dirs []string
+	library        string // libcase.so
+	tracer         string // "": not traced
+	stderr         io.Writer
+}
+
+// findTracer is the tracer's path, or "" and a word on what that costs.
+func findTracer(ctx context.Context, stderr io.Writer) string {
+	path, err := live.FindTracer(ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "caserun: not traced, so times of kernels and copies stay unknown: %v\n", err)
+	}
+	return path
+}
+
+// measure prepares the node, runs every job and returns the profiles of those
+// that ended ok; the error tells of the others.
+func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, device int) (_ []profiles.Profile, err error) {
+	warn := func(format string, args ...any) { fmt.Fprintf(p.stderr, "caserun: "+format+"\n", args...) }
+	reserve, err := mixes.ParseBytes(c.Context)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--context-reserve: %w", err))
+	}
+	session, err := live.Prepare(ctx, node, live.Options{ContextBytes: reserve, Warn: warn})
+	if err != nil {
+		return nil, infrastructureError(err)
+	}
+	defer func() { err = errors.Join(err, infrastructureError(session.Close())) }()
+	if device >= len(session.Devices) {
+		return nil, usageError(fmt.Errorf("--device %d: this machine has GPUs 0 to %d", device, len(session.Devices)-1))
+	}
+	dir, err := filepath.Abs(c.Runs)
+	if err != nil {
+		return nil, infrastructureError(err)
+	}
+	now := time.Now()
+	d := session.Devices[device]
+	a := &alone{index: device, device: session.Schedulable()[device], uuid: d.UUID, id: session.IDs()[device], idle: d.UsedAtStartBytes,
+		dir: filepath.Join(dir, "profile-"+now.UTC().Format("20060102T150405")), preload: p.library, tracer: p.tracer,
+		builtin: c.Suite == live.BuiltinSuite, timeout: c.Timeout, warn: warn, epoch: now}
+	watch := &notebook{}
+	if err := session.Sample(now, watch); err != nil {
+		return nil, infrastructureError(err)
+	}
+	all, runErr := p.runAll(ctx, a)
+	if _, err := session.Unsample(); err != nil {
+		return nil, errors.Join(runErr, infrastructureError(err))
+	}
+	a.memory = watch.segments
+	found, buildErr := a.measured(all, func(q *profiles.Profile) {
+		q.GPU, q.Driver, q.MeasuredAt = d.Name, session.Versions.Driver, now.UTC().Truncate(time.Second)
+	})
+	return found, p.verdict(len(found), errors.Join(runErr, buildErr))
+}
+
+// runAll runs the jobs one after another; one that fails does not keep the
+// others from being measured, the end of ctx does.
+func (p profiling) runAll(ctx context.Context, a *alone) ([]profiles.Measurement, error) {
+	var all []profiles.Measurement
+	var problems []error
+	for i, j := range p.jobs {
+		fmt.Fprintf(p.stderr, "caserun: profiling %d of %d: %s\n", i+1, len(p.jobs), j.Command())
+		m, err := a.run(ctx, i, j, p.programs[i], p.dirs[i])
+		var stopped signalError
+		switch {
+		case errors.As(err, &stopped):
+			return all, withStatus(stopped.status(), errors.Join(append(problems, stopped)...))
+		case err != nil:
+			problems = append(problems, err)
+		default:
+			all = append(all, m)
+		}
+	}
+	return all, errors.Join(problems...)
+}
+
+// verdict is the exit status of what was not measured.
+func (p profiling) verdict(found int, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case found == 0:
+		return withStatus(exitNothing, fmt.Errorf("nothing was measured: %w", err))
+	}
+	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d commands were measured: %w", found, len(p.jobs), err))
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// buildStepJob compiles native/probe/tests/job.c, whose arguments are what it
+// does.
+func buildStepJob(t *testing.T) string {
+	t.Helper()
+	native := filepath.Join("..", "..", "native", "probe")
+	out := filepath.Join(t.TempDir(), "job")
+	text, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-o", out, filepath.Join(native, "tests", "job.c"),
+		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("build job: %v\n%s", err, text)
+	}
+	return out
+}
+
+// onPaper runs jobs alone on a device that exists on paper only.
+func onPaper(t *testing.T, jobs ...mixes.Job) (profiling, *alone) {
+	t.Helper()
+	dir := t.TempDir()
+	p := profiling{jobs: jobs, stderr: io.Discard}
+	for _, j := range jobs {
+		p.programs, p.dirs = append(p.programs, j.Program), append(p.dirs, dir)
+	}
+	return p, &alone{uuid: "GPU-paper", id: [16]byte{1}, dir: dir, warn: t.Logf, epoch: time.Now(),
+		device: schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, ContextBytes: 1 << 29, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}}
+}
+
+func TestProfileOfAJobAlone(t *testing.T) {
+	program := buildStepJob(t)
+	job := func(steps ...string) mixes.Job { return mixes.Job{Name: "steps", Program: program, Args: steps} }
+	whole := job("sleep:60", "begin:1000", "grow:500", "sleep:40", "free", "sleep:20", "begin:1200", "free", "sleep:80")
+	// A footprint must not bind the job: its own tasks are what is measured.
+	declared := job("begin:7")
+	declared.Binding, declared.Footprint.Bytes = mixes.BindDeclared, 1<<40
+	tells := mixes.Job{Name: "tells", Program: "/bin/sh", Args: []string{"-c", `test "$CASE_BINDING,$CASE_PIN" = task,`},
+		Binding: mixes.BindDeclared, Pin: true, Footprint: mixes.Footprint{Bytes: 1}}
+	p, a := onPaper(t, whole, job("oom:77", "exit:0"), declared, job("exit:0"), tells)
+	all, err := p.runAll(context.Background(), a)
+	if err == nil || !strings.Contains(err.Error(), "oom:77 exit:0: it ended as oom") {
+		t.Errorf("error %v, want the job that failed", err)
+	}
+	if strings.Contains(err.Error(), "CASE_BINDING") {
+		t.Errorf("a declared job was not watched task by task: %v", err)
+	}
+	found, err := a.measured(all, func(q *profiles.Profile) { q.GPU = "paper" })
+	if err == nil || !strings.Contains(err.Error(), "exit:0: it used no GPU") {
+		t.Errorf("error %v, want the job without a device", err)
+	}
+	if len(found) != 2 {
+		t.Fatalf("%d profiles, want 2: %+v", len(found), found)
+	}
+	got := found[0]
+	if got.HostBeforeS < 0.06 || got.HostHeldS < 0.06 || got.HostAfterS < 0.08 {
+		t.Errorf("phases are shorter than the job slept in them: %+v", got)
+	}
+	if want := (mixes.Footprint{Bytes: 1500, Blocks: 1024, ThreadsPerBlock: 256}); got.Footprint != want {
+		t.Errorf("footprint %+v, want %+v", got.Footprint, want)
+	}
+	if got.Command != whole.Command() || got.GPU != "paper" || got.Kernels != profiles.Untraced {
+		t.Errorf("profile %+v", got)
+	}
+	if found[1].Footprint.Bytes != 7 {
+		t.Errorf("footprint of the declared job %+v, want its task's", found[1].Footprint)
+	}
+}
+
+// What the device showed counts only while the job ran, and beyond a context.
+func TestMemoryOfAProgramWithoutTasks(t *testing.T) {
+	_, a := onPaper(t)
+	a.index, a.idle = 1, 100
+	at := func(device int, series results.Series, first float64, value int64) results.Segment {
+		return results.Segment{Device: device, Series: series, FirstS: first, LastS: first + 1, Value: new(float64(value))}
+	}
+	a.memory = []results.Segment{at(1, results.SeriesMemory, 4, 9<<30), at(1, results.SeriesMemory, 5, 2<<30+100),
+		at(1, results.SeriesMemory, 6, 1<<30), at(0, results.SeriesMemory, 6, 8<<30), at(1, results.SeriesGPU, 6, 7<<30),
+		at(1, results.SeriesMemory, 9, 9<<30)}
+	m := profiles.Measurement{Record: results.Job{StartS: new(4.5), EndS: new(8.0)}}
+	a.settle(&m)
+	if want := int64(2<<30 - 1<<29); m.PeakBytes != want {
+		t.Errorf("peak %d, want %d", m.PeakBytes, want)
+	}
+	a.memory = []results.Segment{at(1, results.SeriesMemory, 5, 1<<20)}
+	m.PeakBytes = 0
+	if a.settle(&m); m.PeakBytes != 0 {
+		t.Errorf("peak %d of a process that used no more than idle", m.PeakBytes)
+	}
+}
+
+func TestProfileStopsWithItsContext(t *testing.T) {
+	program := buildStepJob(t)
+	p, a := onPaper(t, mixes.Job{Program: program, Args: []string{"begin:1"}},
+		mixes.Job{Program: program, Args: []string{"begin:1", "sleep:60000"}}, mixes.Job{Program: program, Args: []string{"begin:2"}})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p.stderr = onWrite(func(line []byte) {
+		if strings.Contains(string(line), "profiling 2 of 3") {
+			cancel(signalError{os.Interrupt})
+		}
+	})
+	all, err := p.runAll(ctx, a)
+	if len(all) != 1 || err == nil || !strings.Contains(err.Error(), "interrupt") {
+		t.Errorf("%d measurements, %v, want the first job's and the interrupt", len(all), err)
+	}
+	var known *statusError
+	if err := p.verdict(len(all), err); !errors.As(err, &known) || known.status != exitInterrupted {
+		t.Errorf("verdict %v, want exit status %d", err, exitInterrupted)
+	}
+}
+
+// onWrite is a writer that calls a function.
+type onWrite func([]byte)
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
+func TestProfileCommandLine(t *testing.T) {
+	inTempDir(t)
+	t.Setenv("CASERUN_LIBCASE", "/nowhere/libcase.so")
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"profile"}, exitUsage, "one program"},
+		{[]string{"profile", "--mix", "W7", "--", "true"}, exitUsage, "one program"},
+		{[]string{"profile", "--mix", "W7", "--name", "x"}, exitUsage, "--name"},
+		{[]string{"profile", "--mix", "W9"}, exitUsage, "W9"},
+		{[]string{"profile", "--device", "-1", "--", "true"}, exitUsage, "--device -1"},
+		{[]string{"profile", "--", "./missing"}, exitInfrastructure, "./missing"},
+		{[]string{"profile", "--mix", "W7"}, exitInfrastructure, "make cuda"},
+		{[]string{"profile", "--", "true"}, exitInfrastructure, "make native"},
+	} {
+		status, _, errs := caserun(t, c.args...)
+		if status != c.status || !strings.Contains(errs, c.says) {
+			t.Errorf("caserun %s: exit %d, want %d; stderr must contain %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)
+		}
+	}
+	jobs, err := profileOptions{mix: "W7"}.jobs(nil)
+	mix, _ := mixes.Lookup("W7")
+	if err != nil || len(jobs) == 0 || len(jobs) >= len(mix.Jobs) {
+		t.Errorf("%d commands of W7's %d jobs, %v: want each once", len(jobs), len(mix.Jobs), err)
+	}
+	jobs, err = profileOptions{name: "label", stdin: "in"}.jobs([]string{"./solver", "-n", "5"})
+	if err != nil || jobs[0].Command() != "./solver -n 5 < in" || jobs[0].Name != "label" || jobs[0].Dir != "." {
+		t.Errorf("jobs %+v, %v", jobs, err)
+	}
+}
+
+// What profile writes is what a simulated node reads.
+func TestMixReadsAProfileFile(t *testing.T) {
+	inTempDir(t)
+	var file strings.Builder
+	if err := profiles.Write(&file, []profiles.Profile{{Job: "own", Command: "./own -n 5", HostBeforeS: 3, Kernels: profiles.Untraced,
+		Footprint: mixes.Footprint{Bytes: 3 << 30}}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"own.csv": file.String(), "own.yaml": "jobs:\n  - {program: ./own, args: -n 5}\n",
+		"bad.csv": strings.Replace(file.String(), ",3,", ",-3,", 1)} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, out, errs := caserun(t, "mix", "own.yaml", "--node", "sim:1xH200", "--profiles", "own.csv", "-v", "--format", "csv"); status != exitOK ||
+		!strings.Contains(out, "3221225472") {
+		t.Errorf("exit %d, want the profile's memory in the job's row: %s\n%s", status, errs, out)
+	}
+	if status, _, errs := caserun(t, "mix", "own.yaml", "--node", "sim:1xH200"); status != exitUsage || !strings.Contains(errs, "./own -n 5") {
+		t.Errorf("without the file: exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "mix", "own.yaml", "--node", "sim:1xH200", "--profiles", "bad.csv"); status != exitUsage || !strings.Contains(errs, "bad.csv:2: host_before_s") {
+		t.Errorf("a bad file: exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "mix", "own.yaml", "--node", "sim:1xH200", "--profiles", "none.csv"); status != exitUsage || !strings.Contains(errs, "none.csv") {
+		t.Errorf("a missing file: exit %d: %s", status, errs)
+	}
+}

@@ -1,0 +1,50 @@
+package mixes
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The example in the documents is read, and shows every key that there is.
+func TestDocumentedMixIsRead(t *testing.T) {
+	doc, err := os.ReadFile("../docs/mixes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "```yaml\n")
+	example, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("no example in docs/mixes.md")
+	}
+	m, err := parseYAML("mixes.md", []byte(example), builtin().jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Jobs) != 7 || !m.Jobs[6].Pin || m.Jobs[6].Binding != BindDeclared || m.Jobs[6].Footprint.Bytes != 3<<29 {
+		t.Errorf("%d jobs, the last %+v", len(m.Jobs), m.Jobs[len(m.Jobs)-1])
+	}
+	for _, key := range slices.Concat(mixKeys, jobKeys) {
+		if !strings.Contains(example, " "+key+":") && !strings.Contains(example, "\n"+key+":") && !strings.HasPrefix(example, key+":") {
+			t.Errorf("the example lacks the key %s", key)
+		}
+	}
+}
+
+func TestJobOfACommandLine(t *testing.T) {
+	known := FromCommand([]string{"needle", "32768", "10"})
+	if known.Name != "needle-32768" || known.Footprint.Bytes == 0 || known.Dir != "" {
+		t.Errorf("a catalog command: %+v", known)
+	}
+	words := []string{"./needle", "32768", "10"}
+	own := FromCommand(words)
+	words[1] = "changed"
+	if own.Name != "needle" || own.Footprint.Bytes != 0 || own.Dir != "." || own.Command() != "./needle 32768 10" {
+		t.Errorf("a program of one's own with a suite's name: %+v", own)
+	}
+	j := own.WithFootprint(Footprint{Bytes: LargeThreshold + 1})
+	if j.Class != ClassLarge || own.Class != "" {
+		t.Errorf("classes %q and %q", j.Class, own.Class)
+	}
+}
