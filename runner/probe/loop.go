@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -40,11 +41,21 @@ func (s *Server) watch(fd int) error {
 	return nil
 }
 
+// yieldEvery is how many turns of the loop pass between two calls of
+// runtime.Gosched. Without them the runtime's monitor takes the goroutine's P
+// away 20 us into every wait (as collectors/nvml's sampler has it too), and the
+// next request has to get one back before it is read: p50 40 us and p99 99 us
+// with requests 1 ms apart, against 18 and 54 (2 cores, 5 interleaved pairs).
+const yieldEvery = 8
+
 // serve runs until Close.
 func (s *Server) serve() {
 	var in [maxFrame]byte
 	timeout := forever
-	for {
+	for turn := 1; ; turn++ {
+		if turn%yieldEvery == 0 {
+			runtime.Gosched()
+		}
 		n, err := unix.EpollWait(s.epoll, s.events[:], timeout)
 		if err != nil && err != unix.EINTR {
 			panic(fmt.Sprintf("probe: epoll_wait: %v", err)) // a bug: EBADF, EFAULT or EINVAL
