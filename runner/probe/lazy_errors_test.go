@@ -47,6 +47,15 @@ func TestLazyLosesTheScheduler(t *testing.T) {
 	}
 }
 
+// A device that has less than was granted is an out-of-memory error, after which
+// the task is over and the program may try again.
+func TestLazyGivesBackWhatItCannotBind(t *testing.T) {
+	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cuMemCreate:2=2")
+	p.wantEvents("begin oom free begin free closed")
+	p.wantLine("LAUNCH(add, grid, block, 0, nullptr, x, n, 7): error 2")
+	p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
+}
+
 // Without a scheduler the program runs on the device it would have had.
 func TestLazyUnscheduled(t *testing.T) {
 	p := runLazy(t, "13", "basic", "CASE_SOCKET=", "CASE_REQUIRED=")
@@ -172,6 +181,26 @@ func TestLazySurvivesFailureOfEveryCall(t *testing.T) {
 						t.Errorf("%s, %s: left behind: %s", program, fail, line)
 					}
 				}
+			}
+		}
+	}
+}
+
+// A lasting error of any call in a program's life is reported, and no result is
+// wrong in silence.
+func TestLazyReportsLastingErrorsOfEveryCall(t *testing.T) {
+	for _, program := range []string{"basic", "streams", "tasks"} {
+		want := strings.Join(results(native(t, "13", program)), "\n")
+		for _, s := range steps(t, program, "") {
+			fail := fmt.Sprintf("%s:%d=719", s.call, s.nth)
+			p := startLazy(t, "13", program, "FAKE_CUDA_FAIL="+fail).finish(grant)
+			p.mustSucceed()
+			faults := p.of("fault")
+			if got := strings.Join(results(p.lines), "\n"); len(faults) == 0 && got != want {
+				t.Errorf("%s, %s: no report of\n%s", program, fail, got)
+			}
+			if strings.HasPrefix(s.call, "cuda") && (len(faults) != 1 || faults[0].code != 719) {
+				t.Errorf("%s, %s: events %v", program, fail, p.events)
 			}
 		}
 	}

@@ -16,8 +16,6 @@ namespace {
 bool initialized;
 thread_local std::vector<CUcontext> current; // the thread's stack of contexts
 
-// A context's handle is its device's ordinal plus one.
-CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1); }
 int device_of(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1; }
 int current_device() { return current.empty() || current.back() == nullptr ? -1 : device_of(current.back()); }
 
@@ -134,7 +132,7 @@ static CUresult make_context(CUcontext *context, CUdevice device)
 {
 	if (!exists(device))
 		return cudaErrorInvalidDevice;
-	*context = context_of(device);
+	machine().context(device, context);
 	return machine().make_context(device);
 }
 
@@ -259,7 +257,8 @@ static CUresult copy_now(int device, void *to, const void *from, size_t bytes)
 	machine().drain(device);
 	if (bytes == 0)
 		return 0;
-	int error = machine().copy(device, false, {static_cast<char *>(to), 0, 0, static_cast<const char *>(from), 0, 0, bytes, 1, 1});
+	int error = machine().copy(device, false, {static_cast<char *>(to), 0, 0, static_cast<const char *>(from), 0,
+	                                           0, bytes, 1, 1});
 	if (error != 0)
 		machine().devices[static_cast<size_t>(device)].fault = error;
 	return error;
@@ -304,7 +303,8 @@ API CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
 	}, reinterpret_cast<void *>(address), bytes);
 }
 
-API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop, unsigned long long)
+API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop,
+                         unsigned long long)
 {
 	return call("cuMemCreate", [&] {
 		return machine().create(prop->location.id, bytes, handle);
@@ -316,7 +316,8 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return call("cuMemRelease", [&] { return machine().drop_handle(handle); }, handle);
 }
 
-API CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long)
+API CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long)
 {
 	return call("cuMemMap", [&] {
 		return machine().map(address, bytes, offset, handle);

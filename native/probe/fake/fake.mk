@@ -5,6 +5,7 @@ FAKE_LDFLAGS    = -shared -static-libstdc++ -static-libgcc -Wl,-Bsymbolic
 FAKE_HEADERS    = $(wildcard fake/*.h) lazy/abi.h fake/fake.mk
 FAKE_DRIVER     = $(addprefix fake/,machine.cc memory.cc stream.cc driver.cc)
 FAKE_RUNTIME    = $(addprefix fake/,runtime.cc runtime_memory.cc runtime_copy.cc runtime_launch.cc runtime_stream.cc)
+FAKE_OBJECTS    = $(FAKE_DRIVER:fake/%.cc=build/fake/driver/%.o)
 FAKE_OBJECTS_13 = $(FAKE_RUNTIME:fake/%.cc=build/fake/13/%.o)
 FAKE_OBJECTS_11 = $(FAKE_RUNTIME:fake/%.cc=build/fake/11/%.o)
 FAKES           = build/fake/13/libcudart.so.13 build/fake/11/libcudart.so.11.0 \
@@ -22,8 +23,8 @@ build/fake/13/%.o: fake/%.cc $(FAKE_HEADERS) | build/fake/13
 build/fake/11/%.o: fake/%.cc $(FAKE_HEADERS) | build/fake/11
 	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_CUDART=11080 -c -o $@ $<
 
-build/fake/%/libcuda.so.1: $(FAKE_DRIVER:fake/%.cc=build/fake/driver/%.o) | build/fake/%
-	$(CXX) $(FAKE_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script,fake/libcuda.map -o $@ $(filter %.o,$^)
+build/fake/13/libcuda.so.1 build/fake/11/libcuda.so.1: $(FAKE_OBJECTS) fake/libcuda.map | build/fake/13 build/fake/11
+	$(CXX) $(FAKE_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script,fake/libcuda.map -o $@ $(FAKE_OBJECTS)
 
 build/fake/13/libcudart.so.13: $(FAKE_OBJECTS_13) fake/libcudart.so.13.map
 	$(CXX) $(FAKE_LDFLAGS) -Wl,-soname,libcudart.so.13 -Wl,--version-script,fake/libcudart.so.13.map -o $@ $(FAKE_OBJECTS_13)
@@ -38,11 +39,13 @@ build/fake/11/selftest: fake/selftest.cc $(FAKE_HEADERS) build/fake/11/libcudart
 	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -o $@ $< build/fake/11/libcudart.so.11.0 -ldl
 
 # CUDA programs for the tests of the lazy runtime (runner/probe).
-build/fake/13/lazy_program: tests/lazy_program.cc $(FAKE_HEADERS) build/fake/13/libcudart.so.13
-	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -o $@ $< build/fake/13/libcudart.so.13 -ldl
+LAZY_PROGRAMS = $(wildcard tests/lazy/*.cc)
 
-build/fake/11/lazy_program: tests/lazy_program.cc $(FAKE_HEADERS) build/fake/11/libcudart.so.11.0
-	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -o $@ $< build/fake/11/libcudart.so.11.0 -ldl
+build/fake/13/lazy_program: $(LAZY_PROGRAMS) tests/lazy/program.h $(FAKE_HEADERS) build/fake/13/libcudart.so.13
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -o $@ $(LAZY_PROGRAMS) build/fake/13/libcudart.so.13 -ldl
+
+build/fake/11/lazy_program: $(LAZY_PROGRAMS) tests/lazy/program.h $(FAKE_HEADERS) build/fake/11/libcudart.so.11.0
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -o $@ $(LAZY_PROGRAMS) build/fake/11/libcudart.so.11.0 -ldl
 
 fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program
 

@@ -17,7 +17,8 @@ class Cubin {
 public:
 	Cubin(const std::string &kernel, int registers, size_t shared_bytes)
 	{
-		const std::string names = std::string("\0.shstrtab\0", 11) + ".text." + kernel + '\0' + ".nv.shared." + kernel + '\0';
+		const std::string names = std::string("\0.shstrtab\0", 11) + ".text." + kernel + '\0' +
+		        ".nv.shared." + kernel + '\0';
 		const size_t text_name = 11, shared_name = text_name + kernel.size() + 7;
 		Elf64_Ehdr file = {};
 		Elf64_Shdr sections[4] = {};

@@ -95,7 +95,8 @@ struct Module {
 		  binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), &code}
 	{
 		handle = __cudaRegisterFatBinary(&binary);
-		__cudaRegisterFunction(handle, static_cast<const char *>(stub), const_cast<char *>(code.name), code.name,
+		__cudaRegisterFunction(handle, static_cast<const char *>(stub), const_cast<char *>(code.name),
+		                       code.name,
 		                       -1, nullptr, nullptr, nullptr, nullptr, nullptr);
 		__cudaRegisterFatBinaryEnd(handle);
 	}
@@ -103,7 +104,8 @@ struct Module {
 		: code(), cubin("", 0, 0), binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), nullptr}
 	{
 		handle = __cudaRegisterFatBinary(&binary);
-		__cudaRegisterVar(handle, static_cast<char *>(variable), const_cast<char *>(name), name, 0, bytes, 0, 0);
+		__cudaRegisterVar(handle, static_cast<char *>(variable), const_cast<char *>(name), name, 0, bytes, 0,
+		                  0);
 		__cudaRegisterFatBinaryEnd(handle);
 	}
 	Module(const Module &) = delete;

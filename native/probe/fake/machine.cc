@@ -155,6 +155,12 @@ int Machine::make_context(int device)
 	return 0;
 }
 
+// A context's handle is its device's ordinal plus one.
+void Machine::context(int device, CUcontext *out)
+{
+	*out = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
+}
+
 // All that the context owns goes with it; memory made by cuMemCreate does not.
 void Machine::end_context(int device)
 {

@@ -6,6 +6,8 @@
 #ifndef FAKE_MACHINE_H
 #define FAKE_MACHINE_H
 
+#include <stdio.h>
+
 #include <deque>
 #include <functional>
 #include <map>
@@ -98,6 +100,7 @@ public:
 	virtual int violation(const std::string &what);                    // counts it; returns error_handle
 	virtual int make_context(int device);
 	virtual void end_context(int device);
+	virtual void context(int device, CUcontext *out); // its handle
 	virtual void read(fake_cuda_state *state);
 
 	// memory.cc
@@ -131,7 +134,8 @@ public:
 	virtual void submit(Stream *s, Work work);
 	virtual void run(Stream *s, uint64_t up_to);
 	virtual void drain(int device);
-	virtual int kernel(int device, const fake_launch &launch, const fake_kernel *kernel, std::vector<char> arguments);
+	virtual int kernel(int device, const fake_launch &launch, const fake_kernel *kernel,
+	                   std::vector<char> arguments);
 	virtual bool reached(const Mark &mark) { return mark.first == nullptr || mark.first->done >= mark.second; }
 
 private:

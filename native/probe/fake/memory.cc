@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "machine.h"
 
 namespace fake {
@@ -17,9 +19,10 @@ void Machine::protect(const Segment &s, bool readable)
 	mprotect(at(s.base), round_up(s.bytes, 4096), readable ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
-// New memory holds a pattern, so that a program that relies on zeros, or a fill
-// that is lost, shows.
-static void scribble(void *memory, size_t bytes) { memset(memory, 0xa5, bytes < granule ? bytes : granule); }
+// New memory begins with a pattern, so that a program that relies on zeros, or a
+// fill that is lost, shows.
+static const std::vector<char> pattern(64 << 10, static_cast<char>(0xa5));
+static void scribble(void *memory, size_t bytes) { memcpy(memory, pattern.data(), std::min(bytes, pattern.size())); }
 
 int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 {
@@ -37,7 +40,8 @@ int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (base == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	Segment s = {kind, reinterpret_cast<uintptr_t>(base), bytes, device, kind >= Segment::pinned ? ~0ull : bit(device), 0};
+	Segment s = {kind, reinterpret_cast<uintptr_t>(base), bytes, device, kind >= Segment::pinned ? ~0ull :
+	             bit(device), 0};
 	scribble(base, bytes);
 	if (s.on_device())
 		protect(s, false);
@@ -68,7 +72,8 @@ void Machine::erase(const Segment &s)
 	if (gone.kind == Segment::device_memory)
 		devices[static_cast<size_t>(gone.device)].used -= round_up(gone.bytes, 512);
 	if (gone.kind == Segment::mapping) {
-		mmap(at(gone.base), gone.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		mmap(at(gone.base), gone.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+		     -1, 0);
 		let_go(gone.handle);
 	} else if (gone.kind != Segment::registered) {
 		munmap(at(gone.base), round_up(gone.bytes, 4096));
@@ -165,7 +170,8 @@ int Machine::copy(int device, bool peer, const Copy &c)
 			protect(*s, true);
 	for (size_t z = 0; z < c.depth; z++)
 		for (size_t y = 0; y < c.height; y++)
-			memmove(c.to + z * c.to_slice + y * c.to_pitch, c.from + z * c.from_slice + y * c.from_pitch, c.width);
+			memmove(c.to + z * c.to_slice + y * c.to_pitch, c.from + z * c.from_slice + y * c.from_pitch,
+			        c.width);
 	for (const Segment *s : touched)
 		if (s->on_device())
 			protect(*s, false);
@@ -198,7 +204,8 @@ int Machine::variable(const void *host, int device, void **out, size_t *bytes)
 		int error = allocate(Segment::variable, device, v->second, &instance);
 		if (error != 0)
 			return error;
-		copy(device, false, {static_cast<char *>(instance), 0, 0, static_cast<const char *>(host), 0, 0, v->second, 1, 1});
+		copy(device, false, {static_cast<char *>(instance), 0, 0, static_cast<const char *>(host), 0, 0,
+		                     v->second, 1, 1});
 	}
 	*out = instance;
 	return 0;
@@ -248,11 +255,12 @@ int Machine::create(int device, size_t bytes, unsigned long long *out)
 	if (bytes > d.total - d.used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	int file = memfd_create("fake device memory", MFD_CLOEXEC);
-	if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0)
+	if (file < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	std::vector<char> pattern(granule, static_cast<char>(0xa5));
-	if (pwrite(file, pattern.data(), pattern.size(), 0) < 0)
+	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern.data(), pattern.size(), 0) < 0) {
+		close(file);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	d.used += bytes;
 	*out = next_handle++;
 	handles[*out] = {file, device, bytes, 1};

@@ -110,6 +110,10 @@ int prepare(Needs needs)
 	if (!here().live || made[device] == nullptr) {
 		if (int error = driver().retain(&made[device], device); error != 0)
 			return error;
+		// The runtime would go on to use it as the device's own.
+		CUcontext own = nullptr;
+		if (node()->context(device, &own); made[device] != own)
+			node()->violation("the runtime asked for device " + text(device) + " and got another one's context");
 	} else if (set_in == epoch && set_to == device) {
 		return 0;
 	}
@@ -219,7 +223,8 @@ API cudaError_t cudaGetDeviceProperties(void *out, int device)
 API cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device)
 {
 	return call("cudaDeviceGetAttribute", Needs::device, [&] {
-		auto get = reinterpret_cast<CUresult (*)(int *, int, CUdevice)>(driver_symbol("cuDeviceGetAttribute", FAKE_CUDART));
+		auto get = reinterpret_cast<CUresult (*)(int *, int, CUdevice)>(driver_symbol("cuDeviceGetAttribute",
+		        FAKE_CUDART));
 		return get(value, attribute, device);
 	}, attribute, device);
 }
@@ -229,7 +234,8 @@ API cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device)
 	return call("cudaDeviceGetPCIBusId", Needs::device, [&] {
 		if (!exists(device))
 			return static_cast<int>(cudaErrorInvalidDevice);
-		snprintf(text, static_cast<size_t>(size), "0000:%02X:00.0", node()->devices[static_cast<size_t>(device)].physical + 16);
+		snprintf(text, static_cast<size_t>(size), "0000:%02X:00.0",
+		         node()->devices[static_cast<size_t>(device)].physical + 16);
 		return 0;
 	}, device);
 }

@@ -56,7 +56,8 @@ std::shared_ptr<std::vector<char>> staged(Copy &c)
 
 	for (size_t z = 0; z < c.depth; z++)
 		for (size_t y = 0; y < c.height; y++)
-			memcpy(rows->data() + (z * c.height + y) * c.width, c.from + z * c.from_slice + y * c.from_pitch, c.width);
+			memcpy(rows->data() + (z * c.height + y) * c.width,
+			       c.from + z * c.from_slice + y * c.from_pitch, c.width);
 	c.from = rows->data();
 	c.from_pitch = c.width;
 	c.from_slice = c.width * c.height;
@@ -88,7 +89,8 @@ int transfer(Copy c, int kind, cudaStream_t handle, bool async, bool peer = fals
 	return 0;
 }
 
-int fill(void *to, size_t pitch, size_t slice, int value, size_t width, size_t height, size_t depth, cudaStream_t handle)
+int fill(void *to, size_t pitch, size_t slice, int value, size_t width, size_t height, size_t depth,
+         cudaStream_t handle)
 {
 	const Copy c = {static_cast<char *>(to), pitch, slice, nullptr, 0, 0, width, height, depth};
 	Stream *s;
@@ -110,7 +112,8 @@ Copy line(void *to, const void *from, size_t bytes)
 
 Copy rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height)
 {
-	return {static_cast<char *>(to), to_pitch, to_pitch * height, static_cast<const char *>(from), from_pitch, from_pitch * height, width, height, 1};
+	return {static_cast<char *>(to), to_pitch, to_pitch * height, static_cast<const char *>(from), from_pitch,
+	        from_pitch * height, width, height, 1};
 }
 
 struct Position {
@@ -152,7 +155,8 @@ char *resolve(const Place &p, size_t element, size_t *pitch, size_t *slice)
 	return static_cast<char *>(p.memory.ptr) + p.at.z * *slice + p.at.y * *pitch + p.at.x;
 }
 
-int transfer_3d(const Place &to, const Place &from, cudaExtent extent, int kind, cudaStream_t stream, bool async, bool peer = false)
+int transfer_3d(const Place &to, const Place &from, cudaExtent extent, int kind, cudaStream_t stream, bool async,
+                bool peer = false)
 {
 	size_t element = 1;
 
@@ -171,17 +175,20 @@ int transfer_3d(const Place &to, const Place &from, cudaExtent extent, int kind,
 	return transfer(c, kind, stream, async, peer);
 }
 
-int with_array(cudaArray_t handle, size_t x, size_t y, void *other, size_t pitch, size_t width, size_t height, bool to_array, int kind, cudaStream_t stream, bool async)
+int with_array(cudaArray_t handle, size_t x, size_t y, void *other, size_t pitch, size_t width, size_t height,
+               bool to_array, int kind, cudaStream_t stream, bool async)
 {
 	const Array *a = array_of(handle);
 
 	if (a == nullptr)
 		return node()->violation("copy of no array");
 	char *place = static_cast<char *>(a->memory) + y * a->width + x;
-	return transfer(to_array ? rows(place, a->width, other, pitch, width, height) : rows(other, pitch, place, a->width, width, height), kind, stream, async);
+	return transfer(to_array ? rows(place, a->width, other, pitch, width, height) :
+	                rows(other, pitch, place, a->width, width, height), kind, stream, async);
 }
 
-int with_symbol(const void *symbol, size_t offset, const void *other, size_t bytes, bool to_symbol, int kind, cudaStream_t stream, bool async)
+int with_symbol(const void *symbol, size_t offset, const void *other, size_t bytes, bool to_symbol, int kind,
+                cudaStream_t stream, bool async)
 {
 	void *address;
 	size_t size;
@@ -192,7 +199,8 @@ int with_symbol(const void *symbol, size_t offset, const void *other, size_t byt
 	if (offset + bytes > size)
 		return cudaErrorInvalidValue;
 	char *place = static_cast<char *>(address) + offset;
-	return transfer(to_symbol ? line(place, other, bytes) : line(const_cast<void *>(other), place, bytes), kind, stream, async);
+	return transfer(to_symbol ? line(place, other, bytes) : line(const_cast<void *>(other), place, bytes), kind,
+	                stream, async);
 }
 
 } // namespace
@@ -202,47 +210,58 @@ using namespace fake;
 
 // BOTH defines a call and its Async sibling, which has a stream at its end.
 #define UNPACK(...) __VA_ARGS__
-#define BOTH(name, parameters, traced, body)                                                    \
-	API cudaError_t name(UNPACK parameters)                                                 \
-	{                                                                                       \
-		const cudaStream_t stream = nullptr;                                            \
-		const bool async = false;                                                       \
-		return call(#name, Needs::context, [&]() -> int { static_cast<void>(async); body }, UNPACK traced); \
-	}                                                                                       \
-	API cudaError_t name##Async(UNPACK parameters, cudaStream_t stream)                     \
-	{                                                                                       \
-		const bool async = true;                                                        \
-		return call(#name "Async", Needs::context, [&]() -> int {
-			static_cast<void>(async);
-			body;
-		}, UNPACK traced, stream); \
+#define BODY(body)                                 \
+	[&]() -> int {                             \
+		static_cast<void>(async);          \
+		body                               \
+	}
+#define BOTH(name, parameters, traced, body)                                                \
+	API cudaError_t name(UNPACK parameters)                                             \
+	{                                                                                   \
+		const cudaStream_t stream = nullptr;                                        \
+		const bool async = false;                                                   \
+		return call(#name, Needs::context, BODY(body), UNPACK traced);              \
+	}                                                                                   \
+	API cudaError_t name##Async(UNPACK parameters, cudaStream_t stream)                 \
+	{                                                                                   \
+		const bool async = true;                                                    \
+		return call(#name "Async", Needs::context, BODY(body), UNPACK traced, stream); \
 	}
 
 BOTH(cudaMemcpy, (void *to, const void *from, size_t bytes, int kind), (to, from, bytes, kind),
      { return transfer(line(to, from, bytes), kind, stream, async); })
-BOTH(cudaMemcpyPeer, (void *to, int to_device, const void *from, int from_device, size_t bytes), (to, to_device, from, from_device, bytes),
+BOTH(cudaMemcpyPeer, (void *to, int to_device, const void *from, int from_device, size_t bytes),
+     (to, to_device, from, from_device, bytes),
      { return transfer(line(to, from, bytes), cudaMemcpyDeviceToDevice, stream, async, true); })
-BOTH(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind), (to, from, width, height, kind),
+BOTH(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                    int kind), (to, from, width, height, kind),
      { return transfer(rows(to, to_pitch, from, from_pitch, width, height), kind, stream, async); })
 BOTH(cudaMemcpy3D, (const Parameters3D *p), (p->to.memory.ptr, p->from.memory.ptr, p->kind),
      { return transfer_3d(p->to, p->from, p->extent, p->kind, stream, async); })
 BOTH(cudaMemcpy3DPeer, (const PeerParameters3D *p), (p->to.memory.ptr, p->from.memory.ptr),
      { return transfer_3d(p->to, p->from, p->extent, cudaMemcpyDeviceToDevice, stream, async, true); })
-BOTH(cudaMemcpy2DToArray, (cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width, size_t height, int kind), (to, from, width, height, kind),
+BOTH(cudaMemcpy2DToArray, (cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,
+                           size_t height, int kind), (to, from, width, height, kind),
      { return with_array(to, x, y, const_cast<void *>(from), pitch, width, height, true, kind, stream, async); })
-BOTH(cudaMemcpy2DFromArray, (void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width, size_t height, int kind), (to, from, width, height, kind),
+BOTH(cudaMemcpy2DFromArray, (void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width,
+                             size_t height, int kind), (to, from, width, height, kind),
      { return with_array(from, x, y, to, pitch, width, height, false, kind, stream, async); })
-BOTH(cudaMemcpyToArray, (cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, int kind), (to, from, bytes, kind),
+BOTH(cudaMemcpyToArray, (cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, int kind),
+     (to, from, bytes, kind),
      { return with_array(to, x, y, const_cast<void *>(from), bytes, bytes, 1, true, kind, stream, async); })
-BOTH(cudaMemcpyFromArray, (void *to, cudaArray_t from, size_t x, size_t y, size_t bytes, int kind), (to, from, bytes, kind),
+BOTH(cudaMemcpyFromArray, (void *to, cudaArray_t from, size_t x, size_t y, size_t bytes, int kind),
+     (to, from, bytes, kind),
      { return with_array(from, x, y, to, bytes, bytes, 1, false, kind, stream, async); })
-BOTH(cudaMemcpyToSymbol, (const void *symbol, const void *from, size_t bytes, size_t offset, int kind), (symbol, from, bytes, offset, kind),
+BOTH(cudaMemcpyToSymbol, (const void *symbol, const void *from, size_t bytes, size_t offset, int kind),
+     (symbol, from, bytes, offset, kind),
      { return with_symbol(symbol, offset, from, bytes, true, kind, stream, async); })
-BOTH(cudaMemcpyFromSymbol, (void *to, const void *symbol, size_t bytes, size_t offset, int kind), (to, symbol, bytes, offset, kind),
+BOTH(cudaMemcpyFromSymbol, (void *to, const void *symbol, size_t bytes, size_t offset, int kind),
+     (to, symbol, bytes, offset, kind),
      { return with_symbol(symbol, offset, to, bytes, false, kind, stream, async); })
 BOTH(cudaMemset, (void *to, int value, size_t bytes), (to, value, bytes),
      { return fill(to, bytes, bytes, value, bytes, 1, 1, stream); })
 BOTH(cudaMemset2D, (void *to, size_t pitch, int value, size_t width, size_t height), (to, value, width, height),
      { return fill(to, pitch, pitch * height, value, width, height, 1, stream); })
-BOTH(cudaMemset3D, (cudaPitchedPtr to, int value, cudaExtent extent), (to.ptr, value, extent.width, extent.height, extent.depth),
+BOTH(cudaMemset3D, (cudaPitchedPtr to, int value, cudaExtent extent),
+     (to.ptr, value, extent.width, extent.height, extent.depth),
      { return fill(to.ptr, to.pitch, to.pitch * to.ysize, value, extent.width, extent.height, extent.depth, stream); })

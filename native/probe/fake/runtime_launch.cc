@@ -1,5 +1,5 @@
 // runtime_launch.cc: modules, launches, and questions about kernels.
-#include <string.h>
+#include <algorithm>
 
 #include "runtime.h"
 
@@ -53,7 +53,8 @@ static int launch(const void *function, dim3 grid, dim3 block, void **values, si
 	if (k == nullptr)
 		return 98; // cudaErrorInvalidDeviceFunction
 	const size_t threads = static_cast<size_t>(block.x) * block.y * block.z;
-	if (threads == 0 || grid.x == 0 || grid.y == 0 || grid.z == 0 || threads > static_cast<size_t>(k->code->max_threads) ||
+	if (threads == 0 || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
+	    threads > static_cast<size_t>(k->code->max_threads) ||
 	    shared > static_cast<size_t>(k->dynamic_limit))
 		return 9; // cudaErrorInvalidConfiguration
 	int error = node()->stream(handle, self().device, &s);
@@ -79,7 +80,8 @@ static std::string name_of(const void *function)
 	return k != nullptr ? k->code->name : "?";
 }
 
-static cudaError_t traced(const char *name, const void *function, dim3 grid, dim3 block, void **values, size_t shared, cudaStream_t stream)
+static cudaError_t traced(const char *name, const void *function, dim3 grid, dim3 block, void **values, size_t shared,
+                          cudaStream_t stream)
 {
 	return call(name, Needs::context, [&] { return launch(function, grid, block, values, shared, stream); },
 	            name_of(function).c_str(), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream);
@@ -110,7 +112,8 @@ API void __cudaRegisterFatBinaryEnd(void **) {}
 API void __cudaUnregisterFatBinary(void **) {}
 API char __cudaInitModule(void **) { return 1; }
 
-API void __cudaRegisterFunction(void **module, const char *stub, char *, const char *, int, void *, void *, dim3 *, dim3 *, int *)
+API void __cudaRegisterFunction(void **module, const char *stub, char *, const char *, int, void *, void *, dim3 *,
+                                dim3 *, int *)
 {
 	const fake_kernel *code = reinterpret_cast<const fake_fat_binary *>(module)->kernel;
 	if (code != nullptr) // else it is code for a real device
@@ -150,12 +153,14 @@ API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shar
 
 // ---- launches
 
-API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **values, size_t shared, cudaStream_t stream)
+API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **values, size_t shared,
+                                 cudaStream_t stream)
 {
 	return traced("cudaLaunchKernel", function, grid, block, values, shared, stream);
 }
 
-API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **values, size_t shared, cudaStream_t stream)
+API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **values, size_t shared,
+                                            cudaStream_t stream)
 {
 	return traced("cudaLaunchCooperativeKernel", function, grid, block, values, shared, stream);
 }
@@ -172,7 +177,8 @@ API cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)
 	return *out != nullptr ? 0 : complete(98);
 }
 
-API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **values, size_t shared, cudaStream_t stream)
+API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **values, size_t shared,
+                                   cudaStream_t stream)
 {
 	return traced("__cudaLaunchKernel", kernel, grid, block, values, shared, stream);
 }
@@ -192,7 +198,8 @@ API cudaError_t cudaFuncGetAttributes(Attributes *out, const void *function)
 		const Kernel *k = kernel_at(function);
 		if (k == nullptr)
 			return 98;
-		*out = {k->code->shared_bytes, 0, 0, k->code->max_threads, k->code->registers, 90, 90, 0, k->dynamic_limit, -1};
+		*out = {k->code->shared_bytes, 0, 0, k->code->max_threads, k->code->registers, 90, 90, 0,
+		        k->dynamic_limit, -1};
 		return 0;
 	}, name_of(function).c_str());
 }
@@ -226,14 +233,16 @@ static int occupancy(int *blocks, const void *function, int threads, size_t dyna
 	return 0;
 }
 
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads, size_t dynamic)
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
+                                                              size_t dynamic)
 {
 	return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", Needs::context, [&] {
 		return occupancy(blocks, function, threads, dynamic);
 	}, threads, dynamic);
 }
 
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads, size_t dynamic, unsigned)
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads,
+        size_t dynamic, unsigned)
 {
 	return call("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Needs::context, [&] {
 		return occupancy(blocks, function, threads, dynamic);

@@ -38,7 +38,8 @@ Array *array_of(cudaArray_t handle)
 static int make_array(cudaArray_t *out, const cudaChannelFormatDesc *desc, cudaExtent extent)
 {
 	const size_t element = static_cast<size_t>(desc->x + desc->y + desc->z + desc->w) / 8;
-	Array a = {nullptr, element, extent.width * element, extent.height ? extent.height : 1, extent.depth ? extent.depth : 1};
+	Array a = {nullptr, element, extent.width * element, extent.height ? extent.height : 1, extent.depth ?
+	           extent.depth : 1};
 	int error = device_memory(&a.memory, a.width * a.height * a.depth);
 
 	if (error == 0) {
@@ -93,7 +94,8 @@ API cudaError_t cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent)
 	}, extent.width, extent.height, extent.depth);
 }
 
-API cudaError_t cudaMallocArray(cudaArray_t *out, const cudaChannelFormatDesc *desc, size_t width, size_t height, unsigned)
+API cudaError_t cudaMallocArray(cudaArray_t *out, const cudaChannelFormatDesc *desc, size_t width, size_t height,
+                                unsigned)
 {
 	return call("cudaMallocArray", Needs::context, [&] {
 		return make_array(out, desc, {width, height, 0});
@@ -173,7 +175,8 @@ API cudaError_t cudaHostUnregister(void *memory)
 {
 	return call("cudaHostUnregister", Needs::context, [&] {
 		node()->drain(self().device);
-		return node()->release(memory, {Segment::registered}) == 0 ? 0 : 713; // cudaErrorHostMemoryNotRegistered
+		// cudaErrorHostMemoryNotRegistered
+		return node()->release(memory, {Segment::registered}) == 0 ? 0 : 713;
 	}, memory);
 }
 
@@ -309,7 +312,8 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void 
 		if (s != nullptr && s->on_device())
 			*out = {cudaMemoryTypeDevice, s->device, p, nullptr};
 		else if (s != nullptr)
-			*out = {s->kind == Segment::managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost, s->device, p, p};
+			*out = {s->kind == Segment::managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost, s->device,
+			        p, p};
 		return 0;
 	}, address);
 }

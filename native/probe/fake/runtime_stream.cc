@@ -145,7 +145,8 @@ API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *)
 	});
 }
 
-API cudaError_t cudaStreamAddCallback(cudaStream_t stream, void (*function)(cudaStream_t, cudaError_t, void *), void *data, unsigned)
+API cudaError_t cudaStreamAddCallback(cudaStream_t stream, void (*function)(cudaStream_t, cudaError_t, void *),
+                                      void *data, unsigned)
 {
 	return on_stream("cudaStreamAddCallback", stream, [&](Stream *s) {
 		node()->submit(s, [=] { function(stream, 0, data); return 0; });

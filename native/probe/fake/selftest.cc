@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -146,11 +147,14 @@ static void order()
 
 static void memory()
 {
-	auto reserve = driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long)>("cuMemAddressReserve");
+	auto reserve = driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr,
+	                                    unsigned long long)>("cuMemAddressReserve");
 	auto unreserve = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemAddressFree");
-	auto create = driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long)>("cuMemCreate");
+	auto create = driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
+	                                   unsigned long long)>("cuMemCreate");
 	auto release = driver_call<CUresult(CUmemGenericAllocationHandle)>("cuMemRelease");
-	auto map = driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long)>("cuMemMap");
+	auto map = driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+	                                unsigned long long)>("cuMemMap");
 	auto unmap = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemUnmap");
 	auto allow = driver_call<CUresult(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)>("cuMemSetAccess");
 	CUdeviceptr at;
@@ -170,7 +174,8 @@ static void memory()
 	OK(map(at, bytes, 0, h, 0));
 	OK(release(h));
 	OK(cudaSetDevice(1));
-	CHECK(LAUNCH(add, one, one, 0, nullptr, p, 1, 1) == cudaSuccess && cudaDeviceSynchronize() == cudaErrorIllegalAddress); // no access yet
+	CHECK(LAUNCH(add, one, one, 0, nullptr, p, 1, 1) == cudaSuccess &&
+	      cudaDeviceSynchronize() == cudaErrorIllegalAddress); // no access yet
 	OK(cudaDeviceReset());
 	OK(allow(at, bytes, &access, 1));
 	OK(cudaMemset(p, 0, 8));
@@ -330,14 +335,18 @@ static const struct {
 	{"killed", killed, {"FAKE_CUDA_KILL=cuDevicePrimaryCtxRetain:1"}, SIGKILL},
 };
 
-static int in_process(const char *self, const char *name, const std::vector<std::string> &environment, const char *trace)
+// in_process runs a scenario; what it says is kept in a file, because misuse that
+// a scenario provokes is no news.
+static int in_process(const char *self, const char *name, const std::vector<std::string> &environment,
+                      const std::string &trace, const std::string &said)
 {
 	pid_t child = fork();
 	if (child == 0) {
 		for (const std::string &e : environment)
 			putenv(const_cast<char *>(e.c_str()));
-		setenv("FAKE_CUDA_TRACE", trace, 1);
-		execl(self, self, name, nullptr);
+		setenv("FAKE_CUDA_TRACE", trace.c_str(), 1);
+		if (freopen(said.c_str(), "w", stderr) != nullptr)
+			execl(self, self, name, nullptr);
 		_exit(127);
 	}
 	int status = -1;
@@ -353,13 +362,20 @@ int main(int count, char **arguments)
 				s.run();
 		return 0;
 	}
-	char trace[] = "/tmp/fake-cuda-trace-XXXXXX";
+	char directory[] = "/tmp/fake-cuda-XXXXXX";
+	if (mkdtemp(directory) == nullptr) {
+		perror("fake CUDA: mkdtemp");
+		return 1;
+	}
+	const std::string trace = std::string(directory) + "/trace", said = std::string(directory) + "/said";
 	int failed = 0;
-	close(mkstemp(trace));
 	for (const auto &s : scenarios) {
-		int status = in_process(arguments[0], s.name, s.environment, trace);
+		int status = in_process(arguments[0], s.name, s.environment, trace, said);
 		if (status != s.status) {
-			fprintf(stderr, "fake CUDA: %s: status %d, want %d\n", s.name, status, s.status);
+			std::ifstream in(said);
+			std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+			fprintf(stderr, "fake CUDA %d: %s: status %d, want %d\n%s", FAKE_NVCC, s.name, status, s.status,
+			        text.c_str());
 			failed++;
 		}
 	}
@@ -370,6 +386,10 @@ int main(int count, char **arguments)
 		fprintf(stderr, "fake CUDA: trace ends with %s, %s\n", before.c_str(), last.c_str());
 		failed++;
 	}
-	unlink(trace);
+	unlink(trace.c_str());
+	unlink(said.c_str());
+	rmdir(directory);
+	if (failed == 0)
+		printf("fake CUDA %d: ok\n", FAKE_NVCC);
 	return failed == 0 ? 0 : 1;
 }

@@ -5,8 +5,6 @@
 // early, or overwrites a source too early, sees it every time.
 #include <setjmp.h>
 #include <signal.h>
-#include <string.h>
-#include <time.h>
 
 #include "machine.h"
 

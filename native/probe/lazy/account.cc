@@ -251,15 +251,20 @@ bool is_news(uint64_t blocks, uint32_t threads_per_block)
 	       2 * announced[mode() == Mode::pinned ? account_device() : 0].load(std::memory_order_relaxed);
 }
 
+// A task that waits for memory takes no shape (wire.h); a later launch tells it.
 void reshape(const Shape &shape)
 {
-	Locked locked;
-	int slot = account_device();
-	Account &a = accounts[slot];
-
-	announced[slot].store(warps(shape.blocks, shape.threads_per_block));
-	if (a.held)
-		case_task_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
+	if (pthread_mutex_trylock(&growing) != 0)
+		return;
+	{
+		Locked locked;
+		int slot = account_device();
+		Account &a = accounts[slot];
+		announced[slot].store(warps(shape.blocks, shape.threads_per_block));
+		if (a.held)
+			case_task_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
+	}
+	pthread_mutex_unlock(&growing);
 }
 
 } // namespace lazy

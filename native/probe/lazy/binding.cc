@@ -189,8 +189,10 @@ static uint32_t occupancy(const void *kernel, uint32_t threads_per_block, size_t
 
 uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t shared_bytes)
 {
-	return home() >= 0 ? occupancy(kernel, threads_per_block, shared_bytes)
-	                   : occupancy_from_code(kernel, threads_per_block, shared_bytes);
+	if (home() < 0)
+		return occupancy_from_code(kernel, threads_per_block, shared_bytes);
+	use_device(); // or the CUDA runtime would make a context for this thread's device
+	return occupancy(kernel, threads_per_block, shared_bytes);
 }
 
 void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes)

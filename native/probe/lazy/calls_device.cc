@@ -220,7 +220,7 @@ cudaError_t cudaThreadExit() { return reset("cudaThreadExit", [] { return REAL(c
 cudaError_t cudaGetLastError()
 {
 	use_device();
-	cudaError_t own = take_error(true), error = seen(REAL(cudaGetLastError)(), "cudaGetLastError");
+	cudaError_t own = take_error(true), error = lasting(REAL(cudaGetLastError)(), "cudaGetLastError");
 
 	return own != cudaSuccess ? own : error;
 }
@@ -228,7 +228,7 @@ cudaError_t cudaGetLastError()
 cudaError_t cudaPeekAtLastError()
 {
 	use_device();
-	cudaError_t own = take_error(false), error = seen(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError");
+	cudaError_t own = take_error(false), error = lasting(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError");
 
 	return own != cudaSuccess ? own : error;
 }

@@ -323,8 +323,10 @@ cudaError_t cudaFreeHost(void *memory)
 				if (cudaError_t error = enter(); error != cudaSuccess)
 					return error;
 			cudaError_t error = cudaSuccess;
-			if (at->second->registered)
+			if (at->second->registered) {
+				use_device();
 				error = REAL(cudaHostUnregister)(memory); // waits for copies under way
+			}
 			at->second->gone = true;
 			munmap(memory, at->second->bytes);
 			pinned().erase(at);
@@ -357,6 +359,7 @@ cudaError_t cudaHostUnregister(void *memory)
 			if (promised())
 				if (cudaError_t error = enter(); error != cudaSuccess)
 					return error;
+			use_device();
 			cudaError_t error = at->second->registered ? REAL(cudaHostUnregister)(memory) : cudaSuccess;
 			at->second->gone = true;
 			pinned().erase(at);

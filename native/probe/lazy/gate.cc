@@ -28,12 +28,12 @@ void *driver_symbol(const char *name)
 		return reinterpret_cast<decltype(&::name)>(found);            \
 	}())
 
-// A context of a library's stays on its device; the CUDA runtime's own does not
-// hold the process there by itself.
-bool made_by_runtime(const void *caller)
+// A context of a library's stays on its device; one that the CUDA runtime asks
+// for does not hold the process there by itself.
+bool in_runtime(const void *address)
 {
 	Dl_info info;
-	return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && strstr(info.dli_fname, "libcudart.so") != nullptr;
+	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && strstr(info.dli_fname, "libcudart.so") != nullptr;
 }
 
 CUresult gate(const void *caller, CUdevice *device)
@@ -42,7 +42,7 @@ CUresult gate(const void *caller, CUdevice *device)
 		return CUDA_SUCCESS;
 	Locked locked;
 	cudaError_t error = cudaSuccess;
-	if (!made_by_runtime(caller)) { // it may go on to use what is only recorded so far
+	if (!in_runtime(caller)) { // it may go on to use what is only recorded so far
 		keep_device();
 		error = bind();
 	} else if (home() < 0) { // inside the runtime, which must not be called again from here
@@ -50,6 +50,8 @@ CUresult gate(const void *caller, CUdevice *device)
 	}
 	if (error != cudaSuccess)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (*device != home())
+		keep_device(); // the caller knows this context by another ordinal
 	*device = home();
 	return CUDA_SUCCESS;
 }
@@ -127,10 +129,25 @@ void *ours(void *found)
 
 } // namespace
 
+// overridden is this library's function for one of the CUDA runtime, which the
+// program has looked up by itself because it loaded the runtime with dlopen.
+void *overridden(void *found, const char *name)
+{
+	static void *const self = [] {
+		Dl_info info;
+		return dladdr(reinterpret_cast<void *>(cuCtxCreate), &info) == 0 ? nullptr
+		                                                               : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	}();
+	if (found == nullptr || self == nullptr || strncmp(name, "cuda", 4) != 0 || !in_runtime(found))
+		return found;
+	void *here = real_dlsym(self, name);
+	return here != nullptr ? here : found;
+}
+
 // gate_dlsym is dlsym for names that begin with "cu" (forward.S).
 extern "C" void *gate_dlsym(void *handle, const char *name)
 {
-	void *found = real_dlsym(handle, name);
+	void *found = overridden(real_dlsym(handle, name), name);
 
 	for (const auto &g : gates)
 		if (found != nullptr && strcmp(name, g.name) == 0)

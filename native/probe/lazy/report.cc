@@ -42,11 +42,18 @@ static bool stays(cudaError_t error)
 	return error >= 805 && error <= 809; // MPS: the server is gone, full or not ready
 }
 
-cudaError_t seen(cudaError_t result, const char *call)
+cudaError_t lasting(cudaError_t result, const char *call)
 {
 	if (result != cudaSuccess && stays(result))
 		case_report_fault(result, call);
 	return result;
+}
+
+cudaError_t seen(cudaError_t result, const char *call)
+{
+	if (result == cudaErrorMemoryAllocation)
+		case_report_oom(0, call);
+	return lasting(result, call);
 }
 
 cudaError_t launch_result(cudaError_t result, const char *call)
@@ -60,9 +67,7 @@ cudaError_t launch_result(cudaError_t result, const char *call)
 
 void failed_replay(cudaError_t error, const char *call)
 {
-	if (error == cudaErrorMemoryAllocation)
-		case_report_oom(0, call);
-	else if (!stays(error))
+	if (error != cudaErrorMemoryAllocation && !stays(error))
 		case_report_fault(error, call); // the program was told that it had succeeded
 }
 

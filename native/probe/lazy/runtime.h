@@ -228,9 +228,10 @@ void forget_handles(); // cudaDeviceReset
 
 // ---- report.cc
 
-// seen passes a call's result on and reports it: a failed launch, and every
-// error that stays.
+// seen passes a call's result on and reports it if memory was missing or the
+// error stays; lasting, of a call that only repeats an error, if it stays.
 cudaError_t seen(cudaError_t result, const char *call);
+cudaError_t lasting(cudaError_t result, const char *call);
 // A recorded call failed, whose success the program has been told.
 void failed_replay(cudaError_t error, const char *call);
 cudaError_t launch_result(cudaError_t result, const char *call);

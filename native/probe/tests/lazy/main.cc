@@ -1,0 +1,77 @@
+// main.cc: runs the program that the arguments name.
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "program.h"
+
+void say(const char *format, ...)
+{
+	char line[512];
+	va_list arguments;
+	va_start(arguments, format);
+	int length = vsnprintf(line, sizeof line - 1, format, arguments);
+	va_end(arguments);
+	line[length++] = '\n';
+	if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) != length)
+		_exit(3);
+}
+
+void wait_after(const char *line)
+{
+	char answer[64];
+	say("%s", line);
+	if (fgets(answer, sizeof answer, stdin) == nullptr)
+		_exit(3);
+}
+
+void state(const char *when)
+{
+	fake_cuda_state s = fake_state();
+	say("%s: contexts %d first %d allocations %u handles %u mappings %u reservations %u violations %u", when,
+	    s.contexts, s.contexts > 0 ? s.order[0] : -1, s.allocations, s.handles, s.mappings, s.reservations, s.violations);
+}
+
+std::vector<int> numbers(size_t n, int from)
+{
+	std::vector<int> all(n);
+	for (size_t i = 0; i < n; i++)
+		all[i] = from + static_cast<int>(i * i % 97);
+	return all;
+}
+
+long digest(const int *x, int n)
+{
+	long *out = device<long>(1), value = -1;
+	TRY(LAUNCH(sum, grid, block, 0, nullptr, x, n, out));
+	TRY(cudaMemcpy(&value, out, sizeof value, cudaMemcpyDeviceToHost));
+	TRY(cudaFree(out));
+	return value;
+}
+
+static const struct {
+	const char *name;
+	void (*run)();
+} programs[] = {
+	{"basic", basic}, {"order", order}, {"shapes", shapes}, {"objects", objects}, {"managed", managed},
+	{"many", many}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
+	{"grow_waits", grow_waits}, {"settings", settings}, {"mistakes", mistakes}, {"streams", streams},
+	{"tasks", tasks}, {"tasks_in_threads", tasks_in_threads}, {"tasks_with_stream", tasks_with_stream},
+	{"tasks_with_variable", tasks_with_variable}, {"threads", threads}, {"churn", churn}, {"devices", devices},
+	{"two_devices", two_devices}, {"own_context", own_context}, {"forks", forks}, {"forks_bound", forks_bound},
+	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
+	{"fault_unseen", fault_unseen}, {"launch_only", launch_only},
+};
+
+int main(int count, char **arguments)
+{
+	if (count == 3 && strcmp(arguments[1], "reuse") == 0) {
+		reuse(arguments[2]);
+		return 0;
+	}
+	for (const auto &p : programs)
+		if (count == 2 && strcmp(p.name, arguments[1]) == 0) {
+			p.run();
+			return 0;
+		}
+	return 2;
+}

@@ -1,0 +1,303 @@
+// memory.cc: what is done to memory before the first launch and after.
+#include <thread>
+
+#include "program.h"
+
+// basic: what most programs are: allocate, copy, launch, copy back, free.
+void basic()
+{
+	const int n = mib; // 4 MiB
+	std::vector<int> host = numbers(n, 1), back(n);
+	int *x = device<int>(n), *y = device<int>(n), *little = device<int>(10);
+	TRY(cudaMemcpy(x, host.data(), n * sizeof(int), cudaMemcpyHostToDevice));
+	TRY(cudaMemset(y, 0, n * sizeof(int)));
+	TRY(cudaMemcpy(little, host.data(), 40, cudaMemcpyHostToDevice));
+	state("before");
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 7));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, y, n, 9));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, little, 10, 1));
+	TRY(cudaMemcpy(back.data(), x, n * sizeof(int), cudaMemcpyDeviceToHost));
+	say("x %d %d", back[0], back[n - 1]);
+	TRY(cudaMemcpy(back.data(), y, n * sizeof(int), cudaMemcpyDeviceToHost));
+	say("y %d %d", back[0], back[n - 1]);
+	TRY(cudaMemcpy(back.data(), little, 40, cudaMemcpyDeviceToHost));
+	say("little %d %d", back[0], back[9]);
+	state("running");
+	TRY(cudaFree(x));
+	TRY(cudaFree(y));
+	TRY(cudaFree(little));
+	say("last error %d", cudaGetLastError());
+	state("after");
+}
+
+// order: everything that can be recorded, in an order that shows.
+void order()
+{
+	register_variables();
+	const int n = 1000;
+	std::vector<int> a = numbers(n, 1), b = numbers(n, 1000);
+	int *x = device<int>(n), *y = device<int>(n), *z = device<int>(n);
+	TRY(cudaMemset(x, 0xff, n * sizeof(int)));
+	TRY(cudaMemcpy(x, a.data(), 400, cudaMemcpyHostToDevice));
+	std::fill(a.begin(), a.end(), -1); // overwritten at once
+	TRY(cudaMemcpy(x + 50, b.data(), 400, cudaMemcpyDefault));
+	TRY(cudaMemcpy(y, x + 25, 800, cudaMemcpyDeviceToDevice)); // interior, before binding
+	TRY(cudaMemset(y + 200, 1, 800 * sizeof(int)));
+	TRY(cudaMemcpy(x, y + 10, 40, cudaMemcpyDeviceToDevice));
+	{
+		std::vector<int> gone = numbers(n, 7); // freed at once
+		TRY(cudaMemcpyAsync(z, gone.data(), n * sizeof(int), cudaMemcpyHostToDevice, nullptr));
+	}
+	int *through = device<int>(n);
+	TRY(cudaMemcpy(through, z, n * sizeof(int), cudaMemcpyDeviceToDevice));
+	TRY(cudaMemset(z, 0, 2000));
+	TRY(cudaMemcpy(z, through + 500, 2000, cudaMemcpyDeviceToDevice));
+	TRY(cudaFree(through)); // before the launch
+	int *unused = device<int>(3 * mib);
+	TRY(cudaMemset(unused, 1, 3 * mib));
+	TRY(cudaFree(unused));
+
+	size_t pitch = 0;
+	void *rows = nullptr;
+	TRY(cudaMallocPitch(&rows, &pitch, 100, 8));
+	TRY(cudaMemset2D(rows, pitch, 3, 100, 8));
+	TRY(cudaMemcpy2D(static_cast<char *>(rows) + pitch, pitch, b.data(), 120, 100, 3, cudaMemcpyHostToDevice));
+
+	int *lists[3], **device_lists = device<int *>(3);
+	for (int i = 0; i < 3; i++) {
+		lists[i] = device<int>(100);
+		TRY(cudaMemcpy(lists[i], b.data() + i, 400, cudaMemcpyHostToDevice));
+	}
+	int *interior[3] = {lists[0] + 1, lists[1] + 2, lists[2] + 3};
+	TRY(cudaMemcpy(device_lists, interior, sizeof interior, cudaMemcpyHostToDevice));
+	int values[4] = {10, 20, 30, 40};
+	TRY(cudaMemcpyToSymbol(table, values, sizeof values, 8, cudaMemcpyHostToDevice));
+	memset(values, 0, sizeof values);
+	state("before");
+
+	TRY(LAUNCH(follow, grid, block, 0, nullptr, device_lists, 3, 90));
+	TRY(LAUNCH(use_table, grid, block, 0, nullptr, y, n));
+	say("x %ld y %ld z %ld", digest(x, n), digest(y, n), digest(z, n));
+	say("rows %ld", digest(static_cast<int *>(rows), static_cast<int>(3 * pitch / 4 + 20)));
+	for (int i = 0; i < 3; i++)
+		say("list %ld", digest(lists[i], 100));
+	int table_now[8];
+	TRY(cudaMemcpyFromSymbol(table_now, table, sizeof table_now, 0, cudaMemcpyDeviceToHost));
+	say("table %d %d %d", table_now[0], table_now[2], table_now[5]);
+	for (int *p : {x, y, z, lists[0], lists[1], lists[2]})
+		TRY(cudaFree(p));
+	TRY(cudaFree(rows));
+	TRY(cudaFree(device_lists));
+	state("after");
+}
+
+// shapes: copies and fills of more than one dimension.
+void shapes()
+{
+	struct { // cudaMemcpy3DParms
+		cudaArray_t from_array;
+		size_t from_at[3];
+		cudaPitchedPtr from;
+		cudaArray_t to_array;
+		size_t to_at[3];
+		cudaPitchedPtr to;
+		cudaExtent extent;
+		int kind;
+	} copy = {};
+	std::vector<int> host = numbers(1000, 2), back(1000);
+	cudaPitchedPtr cube;
+	cudaStream_t s;
+	TRY(cudaStreamCreate(&s));
+	TRY(cudaMalloc3D(&cube, {40, 5, 4}));
+	TRY(cudaMemset3D(cube, 9, {40, 5, 4}));
+	copy.from = {host.data(), 20, 20, 3};
+	copy.to = cube;
+	copy.to_at[0] = 4;
+	copy.to_at[2] = 1;
+	copy.extent = {20, 3, 2};
+	copy.kind = cudaMemcpyHostToDevice;
+	TRY(cudaMemcpy3D(&copy));
+	int *x = device<int>(1000), *y = device<int>(1000);
+	TRY(cudaMemset(x, 7, 4000));
+	TRY(cudaMemcpy2DAsync(x + 3, 100, host.data(), 80, 48, 9, cudaMemcpyHostToDevice, s));
+	TRY(cudaStreamSynchronize(s));
+	TRY(cudaMemcpyPeer(y, 0, x, 0, 4000));
+	TRY(cudaMemcpy(back.data(), y, 4000, cudaMemcpyDefault));
+	say("y %ld cube %ld", digest(y, 1000), digest(static_cast<int *>(cube.ptr), static_cast<int>(cube.pitch)));
+	say("back %d %d", back[3], back[28]);
+	for (int *p : {x, y})
+		TRY(cudaFree(p));
+	TRY(cudaFree(cube.ptr));
+	TRY(cudaStreamDestroy(s));
+	state("after");
+}
+
+// objects: allocations that are objects of the runtime's, and graphs.
+void objects()
+{
+	const cudaChannelFormatDesc ints = {32, 0, 0, 0, 0};
+	cudaArray_t array;
+	std::vector<int> host = numbers(64, 1), back(64);
+	TRY(cudaMallocArray(&array, &ints, 8, 8, 0));
+	TRY(cudaMemcpy2DToArray(array, 0, 0, host.data(), 32, 32, 8, cudaMemcpyHostToDevice));
+	TRY(cudaMemcpy2DFromArray(back.data(), 32, array, 0, 0, 32, 8, cudaMemcpyDeviceToHost));
+	say("array %d", back == host);
+	cudaStream_t s;
+	void *late = nullptr, *executable;
+	cudaGraph_t graph;
+	TRY(cudaStreamCreate(&s));
+	TRY(cudaMallocAsync(&late, 4000, s));
+	TRY(cudaMemsetAsync(late, 0, 4000, s));
+	TRY(cudaStreamBeginCapture(s, 0));
+	TRY(LAUNCH(add, grid, block, 0, s, static_cast<int *>(late), 1000, 3));
+	TRY(cudaStreamEndCapture(s, &graph));
+	TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+	for (int i = 0; i < 3; i++)
+		TRY(cudaGraphLaunch(executable, s));
+	TRY(cudaStreamSynchronize(s));
+	say("graph %ld", digest(static_cast<int *>(late), 1000));
+	TRY(cudaGraphExecDestroy(executable));
+	TRY(cudaGraphDestroy(graph));
+	int *x = device<int>(1000), n = 1000, by = 4;
+	TRY(cudaMemset(x, 0, 4000));
+	void *values[] = {&x, &n, &by};
+	cudaLaunchConfig_t config = {grid, block, 0, s, nullptr, 0};
+	TRY(cudaLaunchKernelExC(&config, STUB(add), values));
+	TRY(cudaLaunchCooperativeKernel(STUB(add), grid, block, values, 0, s));
+	TRY(cudaStreamSynchronize(s));
+	say("launches %ld", digest(x, 1000));
+	TRY(cudaFreeAsync(late, s));
+	TRY(cudaFree(x));
+	TRY(cudaFreeArray(array));
+	TRY(cudaStreamDestroy(s));
+	TRY(cudaDeviceSynchronize());
+	state("after");
+}
+
+void managed()
+{
+	int *x = nullptr;
+	TRY(cudaMallocManaged(reinterpret_cast<void **>(&x), 4 * mib, 1));
+	for (int i = 0; i < 1000; i++)
+		x[i] = i;
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	say("managed %d %d", x[0], x[999]);
+	TRY(cudaFree(x));
+}
+
+// many: small allocations, half of them freed before the first launch.
+void many()
+{
+	const int count = 200, n = 250;
+	std::vector<int *> all;
+	long sums = 0;
+	for (int i = 0; i < count; i++) {
+		all.push_back(device<int>(n));
+		std::vector<int> host = numbers(n, i);
+		TRY(cudaMemcpy(all.back(), host.data(), n * sizeof(int), cudaMemcpyHostToDevice));
+	}
+	for (int i = 0; i < count; i += 2)
+		TRY(cudaFree(all[static_cast<size_t>(i)]));
+	for (int i = 1; i < count; i += 2) {
+		int back[n];
+		TRY(LAUNCH(add, grid, block, 0, nullptr, all[static_cast<size_t>(i)], n, 1));
+		TRY(cudaMemcpy(back, all[static_cast<size_t>(i)], sizeof back, cudaMemcpyDeviceToHost));
+		for (int k = 0; k < n; k++)
+			sums = sums * 31 + back[k];
+		TRY(cudaFree(all[static_cast<size_t>(i)]));
+	}
+	say("sums %ld", sums);
+	state("after");
+}
+
+// large_copy: more than what is recorded.
+void large_copy()
+{
+	std::vector<int> host = numbers(mib, 5);
+	int *x = device<int>(mib);
+	TRY(cudaMemcpy(x, host.data(), 4 * mib, cudaMemcpyHostToDevice));
+	say("copied");
+	TRY(LAUNCH(add, {4096, 1, 1}, {256, 1, 1}, 0, nullptr, x, 1000, 1));
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+}
+
+void read_first() // device memory that nothing wrote, read before a launch
+{
+	int *x = device<int>(10), value = 0;
+	TRY(cudaMemset(x, 2, 40));
+	TRY(cudaMemcpy(&value, x + 3, 4, cudaMemcpyDeviceToHost));
+	say("value %x", static_cast<unsigned>(value));
+	TRY(cudaFree(x));
+}
+
+// grow: allocations after the first launch.
+void grow()
+{
+	int *x = device<int>(mib), *more = nullptr, *again = nullptr;
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1, 1));
+	say("bound");
+	cudaError_t error = cudaMalloc(reinterpret_cast<void **>(&more), 64 * mib);
+	const int last = cudaGetLastError(), then = cudaGetLastError();
+	say("more %d last %d then %d", error, last, then);
+	error = cudaMalloc(reinterpret_cast<void **>(&again), 16 * mib);
+	say("again %d", error);
+	TRY(cudaMemset(again, 0, 16 * mib));
+	TRY(LAUNCH(add, {4000, 1, 1}, {1024, 1, 1}, 0, nullptr, again, 1000, 2));
+	say("sum %ld", digest(again, 1000));
+	TRY(cudaFree(again));
+	TRY(cudaFree(more));
+	TRY(cudaFree(x));
+	state("after");
+}
+
+// grow_waits: a thread that waits for memory holds nobody up.
+void grow_waits()
+{
+	int *x = device<int>(1000), *y = nullptr;
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	wait_after("bound");
+	std::thread waiting([&] { TRY(cudaMalloc(reinterpret_cast<void **>(&y), 32 * mib)); });
+	wait_after("asked");
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	int value = 0;
+	TRY(cudaMemcpy(&value, x, 4, cudaMemcpyDeviceToHost));
+	say("meanwhile %d", value);
+	waiting.join();
+	say("grown %d", y != nullptr);
+	TRY(cudaFree(y));
+	TRY(cudaFree(x));
+	state("after");
+}
+
+// settings of the context and of kernels, before there is a context.
+void settings()
+{
+	TRY(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 * mib));
+	TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, 100000));
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	state("before");
+	TRY(LAUNCH(add, grid, block, 90000, nullptr, x, 1000, 3)); // needs the attribute
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	state("after");
+}
+
+// mistakes: what CUDA refuses is refused before binding too.
+void mistakes()
+{
+	int *x = device<int>(1000), host[10] = {};
+	void *none = nullptr;
+	TRY(cudaFree(host));
+	TRY(cudaMemcpy(host, host, sizeof host, cudaMemcpyHostToDevice));
+	TRY(cudaMemcpy(x, host, sizeof host, 17));
+	TRY(cudaMalloc(&none, 0));
+	TRY(cudaFree(none));
+	TRY(cudaFree(x));
+	TRY(cudaFree(x));
+	say("last error %d", cudaGetLastError());
+	state("after");
+}

@@ -1,0 +1,65 @@
+// program.h: CUDA programs in small, for the fake runtime (../../fake): each does
+// what its name says and prints what it computed. They know nothing of libcase, so
+// their output must be the same with and without it (runner/probe/lazy_test.go).
+#ifndef LAZY_PROGRAM_H
+#define LAZY_PROGRAM_H
+
+#include <string.h>
+
+#include <vector>
+
+#include "../../fake/cuda_calls.h"
+
+const size_t mib = 1 << 20;
+const dim3 grid = {16, 2, 1}, block = {96, 1, 1}; // 32 blocks of 96 threads
+
+// ---- main.cc
+
+__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+// wait_after prints the line and goes on when the test answers.
+void wait_after(const char *line);
+// state prints what the driver holds. It may differ with and without libcase.
+void state(const char *when);
+
+// Programs go on after an error, as Rodinia's do, and say it.
+#define TRY(x)                                           \
+	do {                                             \
+		cudaError_t error_ = (x);                \
+		if (error_ != cudaSuccess)               \
+			say("%s: error %d", #x, error_); \
+	} while (0)
+
+template <class T> T *device(size_t count)
+{
+	void *p = nullptr;
+	TRY(cudaMalloc(&p, count * sizeof(T)));
+	return static_cast<T *>(p);
+}
+
+std::vector<int> numbers(size_t n, int from);
+long digest(const int *x, int n); // computed on the device
+
+// ---- kernels.cc
+
+void add(int *x, int n, int by);
+void sum(const int *x, int n, long *out); // 40 registers, 2 KiB of shared memory
+void follow(int **lists, int count, int n);
+void touch(const volatile char *address);
+void nothing();
+
+// Device variables, registered only by the programs that use them: a process
+// with variables cannot change its device.
+extern int table[8];
+void register_variables();
+void use_table(int *x, int n);
+void step_counter(int *out);
+
+// ---- the programs
+
+void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), read_first(), grow(), grow_waits(),
+    settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
+    threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
+    reset(), too_much(), fault(), fault_unseen(), launch_only();
+void reuse(const char *way);
+
+#endif
