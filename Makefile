@@ -21,7 +21,7 @@ native:
 cuda:
 	$(MAKE) -C benchmarks/rodinia
 
-# Needs Go and a C compiler; no GPU, no CUDA.
+# Needs Go, a C and a C++ compiler; no GPU, no CUDA.
 test:
 	$(MAKE) -C native/probe test
 	$(MAKE) -C native/probe/tracer test
@@ -29,7 +29,7 @@ test:
 
 # On a machine with NVIDIA GPUs, where a test that is skipped is a failure.
 test-gpu: build native
-	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./runner/mps ./runner/ballast
+	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./collectors/kernels ./runner/mps ./runner/ballast
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

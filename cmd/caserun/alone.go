@@ -82,12 +82,11 @@ func (n *notebook) Segment(s results.Segment) {
 }
 
 // run is one job from start to end. A job that does not end ok is an error.
-// Its tasks are granted at once; one that states a footprint is watched like
-// any other, so its binding does not count.
+// Its tasks are granted at once. What its mix says of its needs must not show in
+// what is measured of them, so its binding and footprint do not count.
 func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir string) (profiles.Measurement, error) {
 	m := profiles.Measurement{Job: j}
-	j.Binding = mixes.BindProbe
-	j.Pin = false
+	j.Binding, j.Footprint, j.Pin = mixes.BindProbe, mixes.Footprint{}, false
 	grant, err := schedulers.Parse("zero", 1)
 	if err != nil {
 		return m, err

@@ -50,7 +50,7 @@ func TestProfileOfAJobAlone(t *testing.T) {
 	// A footprint must not bind the job: its own tasks are what is measured.
 	declared := job("begin:7")
 	declared.Binding, declared.Footprint.Bytes = mixes.BindDeclared, 1<<40
-	tells := mixes.Job{Name: "tells", Program: "/bin/sh", Args: []string{"-c", `test "$CASE_BINDING,$CASE_PIN" = task,`},
+	tells := mixes.Job{Name: "tells", Program: "/bin/sh", Args: []string{"-c", `test "$CASE_BINDING,$CASE_PIN,$CASE_FOOTPRINT" = task,,`},
 		Binding: mixes.BindDeclared, Pin: true, Footprint: mixes.Footprint{Bytes: 1}}
 	p, a := onPaper(t, whole, job("oom:77", "exit:0"), declared, job("exit:0"), tells)
 	all, err := p.runAll(context.Background(), a)

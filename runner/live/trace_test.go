@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -173,4 +174,12 @@ func monotonic(t *testing.T) int64 {
 		t.Fatal(err)
 	}
 	return now.Nano()
+}
+
+func TestATracerThatIsNotBuilt(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := FindTracer(context.Background())
+	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "libcupti-dev") {
+		t.Errorf("error %v, want ErrNotBuilt that says what to install", err)
+	}
 }
