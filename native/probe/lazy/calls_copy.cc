@@ -23,7 +23,8 @@ struct Rows {
 // it, now or in the replay: its arguments are the source to read and its pitch,
 // because a recorded copy reads a snapshot.
 template <typename Copy>
-bool defer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous, const Copy &copy)
+bool defer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous,
+           const Copy &copy)
 {
 	Allocation *target = pending(to, rows.to_extent());
 	Allocation *source = pending(from, rows.from_extent());
@@ -93,8 +94,9 @@ cudaError_t to_symbol(const char *call, const void *from, size_t bytes, int kind
 	keep_device();
 	if (deferring() && kind != cudaMemcpyDeviceToDevice) {
 		Locked locked;
-		std::shared_ptr<void> kept;
-		if (deferring() && may_wait(asynchronous) && find(from) == nullptr && (kept = snapshot(from, bytes, bytes, 1)) != nullptr) {
+		const bool can = deferring() && may_wait(asynchronous) && find(from) == nullptr;
+		std::shared_ptr<void> kept = can ? snapshot(from, bytes, bytes, 1) : nullptr;
+		if (kept != nullptr) {
 			record_kept(call, [=] { return run(kept.get()); });
 			return cudaSuccess;
 		}

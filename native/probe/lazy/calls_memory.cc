@@ -214,7 +214,8 @@ cudaError_t cudaMallocArray(cudaArray_t *array, const cudaChannelFormatDesc *for
 	                       [&] { return REAL(cudaMallocArray)(array, format, width, height, flags); });
 }
 
-cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *format, cudaExtent extent, unsigned flags)
+cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *format, cudaExtent extent,
+                              unsigned flags)
 {
 	return allocate_object("cudaMalloc3DArray", reinterpret_cast<void **>(array), array_bytes(format, extent), false,
 	                       [&] { return REAL(cudaMalloc3DArray)(array, format, extent, flags); });
@@ -231,7 +232,8 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChan
 
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
 {
-	return allocate("cudaMallocAsync", memory, bytes, [&] { return REAL(cudaMallocAsync)(memory, bytes, real(stream)); });
+	return allocate("cudaMallocAsync", memory, bytes,
+	                [&] { return REAL(cudaMallocAsync)(memory, bytes, real(stream)); });
 }
 
 cudaError_t cudaMallocAsync_ptsz(void **memory, size_t bytes, cudaStream_t stream)
@@ -325,7 +327,9 @@ cudaError_t cudaFreeHost(void *memory)
 			cudaError_t error = cudaSuccess;
 			if (at->second->registered) {
 				use_device();
-				error = REAL(cudaHostUnregister)(memory); // waits for copies under way
+				error = REAL(cudaDeviceSynchronize)(); // cudaFreeHost waits for copies under way
+				if (error == cudaSuccess)
+					error = REAL(cudaHostUnregister)(memory);
 			}
 			at->second->gone = true;
 			munmap(memory, at->second->bytes);

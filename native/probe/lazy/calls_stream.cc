@@ -73,7 +73,7 @@ template <typename Run> cudaError_t wait(const char *call, bool whole_device, Ru
 }
 
 // A handle that exists only in the record has nothing to wait for.
-bool only_recorded(const void *handle) { return is_virtual(handle) && real_handle(const_cast<void *>(handle)) == nullptr; }
+bool only_recorded(void *handle) { return is_virtual(handle) && real_handle(handle) == nullptr; }
 
 } // namespace
 } // namespace lazy

@@ -153,8 +153,9 @@ uint32_t fitting_blocks(const Resources &r, uint32_t threads, size_t dynamic_sha
 
 	if (warps == 0 || most_blocks <= 0 || most_threads <= 0 || registers <= 0 || shared <= 0)
 		return 0;
+	const int reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
 	const uint64_t per_warp = round_up(uint64_t{r.registers} * warp, 256),
-	               per_block = round_up(r.shared + dynamic_shared + static_cast<uint64_t>(attribute(cudaDevAttrReservedSharedMemoryPerBlock)), 128);
+	               per_block = round_up(r.shared + dynamic_shared + static_cast<uint64_t>(reserved), 128);
 	uint64_t blocks = static_cast<uint64_t>(most_blocks);
 	auto limit = [&](uint64_t other) { blocks = other < blocks ? other : blocks; };
 	limit(static_cast<uint64_t>(most_threads) / warp / warps);
@@ -173,7 +174,8 @@ uint32_t occupancy_from_code(const void *kernel, uint32_t threads, size_t shared
 
 	if (known == kernels().end())
 		return 0;
-	const int capability = attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
+	const int major = attribute(cudaDevAttrComputeCapabilityMajor);
+	const int capability = major * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
 	const Resources r = resources(known->second, static_cast<uint32_t>(capability));
 	return r.registers == 0 ? 0 : fitting_blocks(r, threads, shared);
 }
