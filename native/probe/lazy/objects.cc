@@ -4,7 +4,8 @@
 // calls overridden here. One that brings its own runtime (cuBLAS and its like
 // link it statically), or calls the driver itself, receives addresses, streams
 // and contexts in ways that nobody here sees: it must never meet one that is not
-// real yet.
+// real yet. Nor must one that exports memory to other processes, because only
+// cudaMalloc's can be exported.
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -18,11 +19,13 @@
 namespace lazy {
 namespace {
 
-// The parts of CUDA that stand behind this library, and those that only watch.
+// The parts of CUDA that stand behind this library, those that only watch, and
+// the system's libraries, which need no reading.
 bool known(const char *path)
 {
 	for (const char *name : {"/libcase.so", "/libcudart.so", "/libcuda.so", "/libnvidia-", "/libcupti.so",
-	                         "/libcasetrace.so", "/libnvperf"})
+	                         "/libcasetrace.so", "/libnvperf", "/ld-linux", "/libc.so", "/libm.so", "/libdl.so",
+	                         "/librt.so", "/libpthread.so", "/libgcc_s.so", "/libstdc++.so"})
 		if (strstr(path, name) != nullptr)
 			return true;
 	return false;
@@ -63,17 +66,23 @@ public:
 		return s == nullptr ? "" : std::string(s + offset, strnlen(s + offset, table.sh_size - offset));
 	}
 
+	bool mentions(const char *text) const
+	{
+		return data_ != MAP_FAILED && memmem(data_, size_, text, strlen(text)) != nullptr;
+	}
+
 private:
 	char *data_ = static_cast<char *>(MAP_FAILED);
 	size_t size_ = 0;
 };
 
-// foreign: it has device code without the shared runtime, or names the driver.
+// foreign: it has device code without the shared runtime, or the means to reach
+// the driver or to export memory: linked, or looked up by name.
 bool foreign(const char *path)
 {
 	const File file(path);
 	const auto *header = file.at<Elf64_Ehdr>(0);
-	bool device_code = false, runtime = false, driver = false;
+	bool device_code = false, runtime = false;
 
 	if (header == nullptr || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_shstrndx >= header->e_shnum)
@@ -94,10 +103,10 @@ bool foreign(const char *path)
 				continue;
 			const std::string needed = file.text(sections[s.sh_link], dynamic[n].d_un.d_val);
 			runtime = runtime || needed.rfind("libcudart.so", 0) == 0;
-			driver = driver || needed.rfind("libcuda.so", 0) == 0;
 		}
 	}
-	return driver || (device_code && !runtime);
+	return (device_code && !runtime) || file.mentions("libcuda.so") || file.mentions("cudaGetDriverEntryPoint") ||
+	       file.mentions("cudaIpcGetMemHandle");
 }
 
 struct Objects {
