@@ -121,7 +121,7 @@ func TestLazyFlagsManagedMemory(t *testing.T) {
 func TestLazyBindsEarlyForALargeCopy(t *testing.T) {
 	p := startLazy(t, "13", "large_copy", "CASE_RECORD_LIMIT=1048576", "CASE_FOOTPRINT=16777216,100,64")
 	e := p.r.next(t, "begin")
-	if e.r.Bytes != 16<<20 || e.r.Blocks != 100 || e.r.ThreadsPerBlock != 64 {
+	if e.r.Bytes != 32<<20 || e.r.Blocks != 100 || e.r.ThreadsPerBlock != 64 {
 		t.Errorf("begin %+v", e.r)
 	}
 	grant(t, e)

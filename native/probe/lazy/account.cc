@@ -26,6 +26,7 @@ struct Account {
 
 static Account accounts[max_devices];
 static std::atomic<uint64_t> announced[max_devices]; // warps of the largest kernel so far
+static std::atomic<bool> told[max_devices];          // and a real kernel's occupancy
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; // one growth at a time; taken before lock
 static uint64_t heap = 8 << 20; // bytes: cudaLimitMallocHeapSize's default
 
@@ -76,6 +77,7 @@ static cudaError_t open_in(int slot, const Need &need)
 	a.held = true;
 	a.granted = need.bytes;
 	announced[slot].store(warps(need.shape.blocks, need.shape.threads_per_block));
+	told[slot].store(need.shape.blocks_per_sm > 0);
 	return cudaSuccess;
 }
 
@@ -247,8 +249,10 @@ cudaError_t cover(uint64_t more)
 
 bool is_news(uint64_t blocks, uint32_t threads_per_block)
 {
-	return warps(blocks, threads_per_block) >
-	       2 * announced[mode() == Mode::pinned ? account_device() : 0].load(std::memory_order_relaxed);
+	const int slot = mode() == Mode::pinned ? account_device() : 0;
+
+	return !told[slot].load(std::memory_order_relaxed) ||
+	       warps(blocks, threads_per_block) > 2 * announced[slot].load(std::memory_order_relaxed);
 }
 
 // A task that waits for memory takes no shape (wire.h); a later launch tells it.
@@ -260,7 +264,10 @@ void reshape(const Shape &shape)
 		Locked locked;
 		int slot = account_device();
 		Account &a = accounts[slot];
-		announced[slot].store(warps(shape.blocks, shape.threads_per_block));
+		const uint64_t now = warps(shape.blocks, shape.threads_per_block);
+		if (now > announced[slot].load())
+			announced[slot].store(now);
+		told[slot].store(true);
 		if (a.held)
 			case_task_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
 	}

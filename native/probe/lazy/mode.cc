@@ -26,6 +26,10 @@ Mode mode()
 	return found;
 }
 
+// The runtime hands out memory in granules of 2 MiB, and what is declared are
+// sums of sizes: this is for eight objects.
+static const uint64_t rounding = 16 << 20;
+
 const Footprint &declared()
 {
 	static const Footprint found = [] {
@@ -34,6 +38,8 @@ const Footprint &declared()
 		if (text != nullptr && sscanf(text, "%" SCNu64 ",%" SCNu64 ",%" SCNu32, &f.bytes, &f.blocks,
 		                              &f.threads_per_block) < 1)
 			f = {};
+		if (f.bytes > 0)
+			f.bytes += rounding;
 		return f;
 	}();
 	return found;

@@ -47,7 +47,8 @@ enum class Mode {
 };
 Mode mode();
 
-// What the run declares that the job needs (CASE_FOOTPRINT), zero if nothing.
+// What the run declares that the job needs (CASE_FOOTPRINT), with room for
+// rounding; zero if nothing.
 struct Footprint {
 	uint64_t bytes, blocks;
 	uint32_t threads_per_block;
@@ -144,7 +145,8 @@ uint64_t charged(); // bytes in use
 void reset_account(); // cudaDeviceReset
 void keep_heap(uint64_t bytes);
 
-// is_news: the kernel is more than twice as large as what the scheduler knows.
+// is_news: the kernel is the task's first whose occupancy can be told, or more
+// than twice as large as what the scheduler knows.
 bool is_news(uint64_t blocks, uint32_t threads_per_block);
 void reshape(const Shape &shape);
 
