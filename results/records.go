@@ -54,7 +54,10 @@ type Run struct {
 	Node       string // "local" or "sim:4xV100"
 	Mode       Mode
 	Suite      string
-	Repetition int
+	Repetition int    // from 1
+	Sweep      *int64 // nil outside of sweeps
+	Warmup     bool   // it ran for its effect on the node, and is no measurement
+	Tag        string // a word of the user's to find it by; may be empty
 	Seed       uint64
 	Workers    int        // jobs allowed at once; 0 = all
 	StartedAt  *time.Time // nil in a simulated run: it is a function of its inputs

@@ -41,8 +41,8 @@ func words(section string) []string {
 func TestDocumentHasTheSchema(t *testing.T) {
 	s := openTemp(t)
 	tables, err := s.Tables(context.Background())
-	if err != nil || len(tables) != 8 {
-		t.Fatalf("%d tables (%v), want 8", len(tables), err)
+	if err != nil || len(tables) != 10 {
+		t.Fatalf("%d tables (%v), want 10", len(tables), err)
 	}
 	text := document(t)
 	for _, table := range tables {
@@ -77,6 +77,11 @@ func TestDocumentDefinesTheWords(t *testing.T) {
 			t.Errorf("status %s is not documented", status)
 		}
 	}
+	for _, status := range []results.Status{results.Planned, results.Running, results.Complete, results.Interrupted} {
+		if !strings.Contains(section(text, "sweep"), "`"+string(status)+"`:") {
+			t.Errorf("status %s of sweeps is not documented", status)
+		}
+	}
 }
 
 func TestDocumentedQueriesFindRows(t *testing.T) {
@@ -87,6 +92,7 @@ func TestDocumentedQueriesFindRows(t *testing.T) {
 	record(t, s, run, r)
 	run.Scheduler = "sa"
 	record(t, s, run, r)
+	planned(t, s)
 	blocks := strings.Split(document(t), "```sql\n")[1:]
 	if len(blocks) < 5 {
 		t.Fatalf("%d queries in the document", len(blocks))

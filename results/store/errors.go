@@ -15,6 +15,12 @@ var ErrFull = errors.New("no space left for the store")
 // ErrNoRun is wrapped when a run that was asked for is not in the store.
 var ErrNoRun = errors.New("no such run")
 
+// ErrNoSweep is wrapped when a sweep that was asked for is not in the store.
+var ErrNoSweep = errors.New("no such sweep")
+
+// ErrBusy is wrapped when another process works on a sweep, or on a cell of it.
+var ErrBusy = errors.New("another process works on it")
+
 // explain names the file and, where SQLite's code tells it, the remedy.
 func explain(path, operation string, err error) error {
 	if err == nil {

@@ -57,3 +57,55 @@ func TestMigrationKeepsKernels(t *testing.T) {
 		t.Errorf("an earlier run is traced: %+v (%v)", run, err)
 	}
 }
+
+// Utilization that an earlier version stored is still there, and is read together
+// with what is added now.
+func TestMigrationKeepsUtilization(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "old.db")
+	db := connect(path, "_txlock=immediate", 1)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
+			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
+		VALUES ('m', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'running', 1, '', '', '', '', '', '', 1, 1, '');
+		INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+		INSERT INTO utilization VALUES (1, 0, 'gpu', 0.1234567891, 0.2, 3, 0.5), (1, 0, 'gpu', 0.3, 0.4, 2, NULL);`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := []results.Segment{{Series: results.SeriesGPU, FirstS: 0.1234567891, LastS: 0.2, Samples: 3, Value: ptr(0.5)},
+		{Series: results.SeriesGPU, FirstS: 0.3, LastS: 0.4, Samples: 2}}
+	w := s.Writer(1)
+	for i := range packAfter + 1 {
+		x := results.Segment{Series: results.SeriesGPU, FirstS: float64(i + 1), LastS: float64(i + 1), Samples: 1, Value: ptr(1.0)}
+		w.Segment(x)
+		want = append(want, x)
+	}
+	if err := w.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Segments(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Segments (-want +got):\n%.2000s", diff)
+	}
+	if diff := cmp.Diff(want, view(t, s, 1)); diff != "" {
+		t.Errorf("view (-want +got):\n%.2000s", diff)
+	}
+}

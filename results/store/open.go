@@ -62,11 +62,25 @@ func connect(path, query string, connections int, pragmas ...string) *sql.DB {
 		"foreign_keys = ON",
 		fmt.Sprintf("busy_timeout = %d", lockPatience.Milliseconds()),
 	}, pragmas...)
-	file := url.URL{Scheme: "file", Path: path, RawQuery: query}
-	db := sql.OpenDB(connector{dsn: file.String(), pragmas: pragmas})
+	db := sql.OpenDB(connector{dsn: fileURL(path, query), pragmas: pragmas})
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
+}
+
+func fileURL(path, query string) string {
+	file := url.URL{Scheme: "file", Path: path, RawQuery: query}
+	return file.String()
+}
+
+// readOnlyQuery is how SQLite is to open an existing file for reading.
+func readOnlyQuery(path string) string {
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) && syscall.Access(filepath.Dir(path), 2) != nil {
+		// Nobody can be writing, and SQLite could not create the shared
+		// memory file that reading a store in WAL mode takes.
+		return "mode=ro&immutable=1"
+	}
+	return "mode=ro"
 }
 
 // Open opens the store at path for writing and reading. It creates the file
@@ -116,13 +130,7 @@ func OpenReadOnly(path string) (_ *Store, err error) {
 	if _, err := regular(path); err != nil {
 		return nil, err
 	}
-	query := "mode=ro"
-	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) && syscall.Access(filepath.Dir(path), 2) != nil {
-		// Nobody can be writing, and SQLite could not create the shared
-		// memory file that reading a store in WAL mode takes.
-		query = "mode=ro&immutable=1"
-	}
-	read := connect(path, query, readers)
+	read := connect(path, readOnlyQuery(path), readers)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, read.Close())
@@ -143,6 +151,25 @@ func OpenReadOnly(path string) (_ *Store, err error) {
 			path, have, want)
 	}
 	return newStore(path, nil, read), nil
+}
+
+// OpenReadOnlyAs is OpenReadOnly for a file that stands for another: name is the
+// store's Path, and what its errors say.
+func OpenReadOnlyAs(path, name string) (*Store, error) {
+	s, err := OpenReadOnly(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s.opened, s.path = s.path, name
+	return s, nil
+}
+
+// file is the path of the file that is open.
+func (s *Store) file() string {
+	if s.opened != "" {
+		return s.opened
+	}
+	return s.path
 }
 
 // regular reports whether a file exists at path; it is an error if what exists

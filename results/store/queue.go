@@ -202,5 +202,6 @@ var upserts = map[string]string{
 	launches.table: upsertSQL(launches),
 	copies.table:   upsertSQL(copies),
 	segments.table: upsertSQL(segments),
+	blocks.table:   upsertSQL(blocks),
 	events.table:   upsertSQL(events),
 }

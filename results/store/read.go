@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -16,7 +18,10 @@ type Filter struct {
 	Node      string
 	Mode      results.Mode
 	Status    results.Status
-	Last      int // only the last so many of those selected
+	Sweep     int64
+	Tag       string
+	Warmups   bool // also warm-up runs, which are no measurements
+	Last      int  // only the last so many of those selected
 }
 
 // where gives a condition on the table run.
@@ -44,6 +49,15 @@ func (f Filter) where() (condition string, args []any) {
 	if f.Status != "" {
 		term("status = ?", f.Status)
 	}
+	if f.Sweep != 0 {
+		term("sweep_id = ?", f.Sweep)
+	}
+	if f.Tag != "" {
+		term("tag = ?", f.Tag)
+	}
+	if !f.Warmups {
+		terms = append(terms, "warmup = 0")
+	}
 	condition = strings.Join(terms, " AND ")
 	if f.Last > 0 {
 		condition = "id IN (SELECT id FROM run WHERE " + condition + " ORDER BY id DESC LIMIT ?)"
@@ -64,23 +78,26 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
 
 // Run returns one run; the error wraps ErrNoRun where there is none.
 func (s *Store) Run(ctx context.Context, id int64) (results.Run, error) {
-	return s.one(ctx, Filter{IDs: []int64{id}}, fmt.Sprintf("run %d", id))
+	found, err := s.Runs(ctx, Filter{IDs: []int64{id}, Warmups: true})
+	return first(s, fmt.Sprintf("run %d", id), ErrNoRun, found, err)
 }
 
 // Latest returns the run that began last; the error wraps ErrNoRun where the
 // filter selects none.
 func (s *Store) Latest(ctx context.Context, f Filter) (results.Run, error) {
 	f.Last = 1
-	return s.one(ctx, f, "latest run")
+	found, err := s.Runs(ctx, f)
+	return first(s, "latest run", ErrNoRun, found, err)
 }
 
-func (s *Store) one(ctx context.Context, f Filter, what string) (results.Run, error) {
-	found, err := s.Runs(ctx, f)
+// first is the first of what was found; none is wrapped where nothing was.
+func first[T any](s *Store, what string, none error, found []T, err error) (T, error) {
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("store %s: %s: %w", s.path, what, ErrNoRun)
+		err = fmt.Errorf("store %s: %s: %w", s.path, what, none)
 	}
 	if err != nil {
-		return results.Run{}, err
+		var nothing T
+		return nothing, err
 	}
 	return found[0], nil
 }
@@ -102,7 +119,42 @@ func (s *Store) Devices(ctx context.Context, run int64) ([]results.Device, error
 
 // Segments returns a run's utilization by device, series and time.
 func (s *Store) Segments(ctx context.Context, run int64) ([]results.Segment, error) {
-	return list(ctx, s, segments, run)
+	packed, err := list(ctx, s, blocks, run)
+	if err != nil {
+		return nil, err
+	}
+	out, err := list(ctx, s, segments, run)
+	if err != nil || len(packed) == 0 {
+		return out, err
+	}
+	return s.merge(run, packed, out)
+}
+
+// merge unpacks blocks and puts loose segments in their places; both are sorted.
+func (s *Store) merge(run int64, packed []block, loose []results.Segment) (out []results.Segment, err error) {
+	total := len(loose)
+	for _, b := range packed {
+		total += b.n
+	}
+	out = make([]results.Segment, 0, total)
+	for _, b := range packed {
+		first := results.Segment{Device: b.device, Series: b.series, FirstS: b.fromS}
+		for len(loose) > 0 && bySeries(loose[0], first) < 0 {
+			out, loose = append(out, loose[0]), loose[1:]
+		}
+		if out, err = b.unpack(out); err != nil {
+			return nil, fmt.Errorf("store %s: read utilization of run %d: %w", s.path, run, err)
+		}
+	}
+	out = append(out, loose...)
+	if !slices.IsSortedFunc(out, bySeries) { // segments that came out of order lie within blocks
+		slices.SortStableFunc(out, bySeries)
+	}
+	return out, nil
+}
+
+func bySeries(a, b results.Segment) int {
+	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Series, b.Series), cmp.Compare(a.FirstS, b.FirstS))
 }
 
 // Kernels returns a run's kernel intervals by job, in the order of their

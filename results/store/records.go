@@ -34,6 +34,7 @@ var runs = layout[results.Run]{
 		"driver", "cuda", "binaries",
 		"traced", "tracer_processes", "tracer_kernels", "tracer_copies", "tracer_lost_records",
 		"tracer_cut_processes", "tracer_untraced_jobs",
+		"sweep_id", "warmup", "tag",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
 		m, s, p, x := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer
@@ -49,6 +50,7 @@ var runs = layout[results.Run]{
 			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
 			&p.Driver, &p.CUDA, &p.Binaries,
 			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
+			&r.Sweep, &r.Warmup, text{&r.Tag},
 		}
 	},
 }
@@ -176,7 +178,7 @@ var copies = layout[transfer]{
 }
 
 var segments = layout[results.Segment]{
-	table:   "utilization",
+	table:   "_segment",
 	keys:    []string{"device_index", "series", "first_s"},
 	columns: []string{"last_s", "samples", "value"},
 	fields: func(s *results.Segment) (keys, values []any) {
@@ -236,6 +238,21 @@ func (i instant) Scan(v any) error {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	*i.at = &t
 	return err
+}
+
+// text stores NULL for an empty string.
+type text struct{ s *string }
+
+func (t text) Value() (driver.Value, error) {
+	if *t.s == "" {
+		return nil, nil
+	}
+	return *t.s, nil
+}
+
+func (t text) Scan(v any) error {
+	*t.s, _ = v.(string)
+	return nil
 }
 
 // count stores NULL while the number is not known.

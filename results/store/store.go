@@ -19,9 +19,10 @@ import (
 
 // Store is an open store file. Its methods may be called concurrently.
 type Store struct {
-	path  string
-	write *sql.DB // nil if opened read-only
-	read  *sql.DB
+	path   string
+	opened string  // the file that is open, where path names what it stands for
+	write  *sql.DB // nil if opened read-only
+	read   *sql.DB
 
 	queue *queue
 	done  chan struct{} // closed when the writing goroutine has ended
@@ -40,7 +41,7 @@ func newStore(path string, write, read *sql.DB) *Store {
 	return s
 }
 
-// Path is the absolute path of the store's file.
+// Path is the absolute path of the store's file, or what OpenReadOnlyAs called it.
 func (s *Store) Path() string { return s.path }
 
 // Close writes what is queued and closes the file, leaving nothing beside it
@@ -71,32 +72,52 @@ func (s *Store) Close() error {
 // BeginRun stores a run that starts now, with status running, and the devices
 // that it found, and returns its id. run.ID is ignored.
 func (s *Store) BeginRun(ctx context.Context, run results.Run, found []results.Device) (int64, error) {
-	if s.write == nil {
-		return 0, fmt.Errorf("store %s: begin run: opened read-only", s.path)
-	}
+	return s.begin(ctx, run, found, nil)
+}
+
+// begin stores a run and, in the same transaction, what attach adds.
+func (s *Store) begin(ctx context.Context, run results.Run, found []results.Device,
+	attach func(tx *sql.Tx, id int64) error) (int64, error) {
 	operation := fmt.Sprintf("begin run of %s under %s", run.Mix, run.Scheduler)
+	var id int64
+	err := s.transaction(ctx, operation, func(tx *sql.Tx) error {
+		run.Status = results.Running
+		_, values := runs.fields(&run)
+		insert := fmt.Sprintf("INSERT INTO run (%s) VALUES (%s)", strings.Join(runs.columns, ", "), marks(len(values)))
+		inserted, err := tx.ExecContext(ctx, insert, values...)
+		if err != nil {
+			return err
+		}
+		if id, err = inserted.LastInsertId(); err != nil {
+			return err
+		}
+		for _, d := range found {
+			if _, err := tx.ExecContext(ctx, upsertSQL(devices), rowArgs(devices, id, &d)...); err != nil {
+				return fmt.Errorf("device %d: %w", d.Index, err)
+			}
+		}
+		if attach == nil {
+			return nil
+		}
+		return attach(tx, id)
+	})
+	return id, err
+}
+
+// transaction commits what do did, or nothing of it where do returns an error.
+func (s *Store) transaction(ctx context.Context, operation string, do func(tx *sql.Tx) error) error {
+	if s.write == nil {
+		return fmt.Errorf("store %s: %s: opened read-only", s.path, operation)
+	}
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
-		return 0, explain(s.path, operation, err)
+		return explain(s.path, operation, err)
 	}
 	defer tx.Rollback() //nolint:errcheck // without effect once committed
-	run.Status = results.Running
-	_, values := runs.fields(&run)
-	insert := fmt.Sprintf("INSERT INTO run (%s) VALUES (%s)", strings.Join(runs.columns, ", "), marks(len(values)))
-	inserted, err := tx.ExecContext(ctx, insert, values...)
-	if err != nil {
-		return 0, explain(s.path, operation, err)
+	if err := do(tx); err != nil {
+		return explain(s.path, operation, err)
 	}
-	id, err := inserted.LastInsertId()
-	if err != nil {
-		return 0, explain(s.path, operation, err)
-	}
-	for _, d := range found {
-		if _, err := tx.ExecContext(ctx, upsertSQL(devices), rowArgs(devices, id, &d)...); err != nil {
-			return 0, explain(s.path, fmt.Sprintf("%s: device %d", operation, d.Index), err)
-		}
-	}
-	return id, explain(s.path, operation, tx.Commit())
+	return explain(s.path, operation, tx.Commit())
 }
 
 // Writer returns the Writer of a run that BeginRun returned: the same one
@@ -108,11 +129,27 @@ func (s *Store) Writer(run int64) *Writer {
 		return w
 	}
 	w := &Writer{store: s, run: run, failed: make(chan struct{}),
-		shapes: map[results.Kernel]int{}, launches: map[int]int{}, copies: map[int]int{}}
+		shapes: map[results.Kernel]int{}, launches: map[int]int{}, copies: map[int]int{},
+		waiting: map[track][]results.Segment{}}
 	if s.writers != nil {
 		s.writers[run] = w
 	}
 	return w
+}
+
+// Resume returns the Writer of a run that another process began and left: its
+// events follow those that are there.
+func (s *Store) Resume(ctx context.Context, run int64) (*Writer, error) {
+	events := 0
+	err := s.read.QueryRowContext(ctx, "SELECT ifnull(max(event_seq) + 1, 0) FROM event WHERE run_id = ?", run).Scan(&events)
+	if err != nil {
+		return nil, explain(s.path, fmt.Sprintf("resume run %d", run), err)
+	}
+	w := s.Writer(run)
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.events = max(w.events, events)
+	return w, nil
 }
 
 func (s *Store) finish(ctx context.Context, run results.Run) error {

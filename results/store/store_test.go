@@ -325,6 +325,15 @@ func TestDeletingARunDeletesItsRows(t *testing.T) {
 	run, found := fullRun()
 	record(t, s, run, fullRows(found))
 	kept := record(t, s, run, fullRows(found))
+	for _, id := range []int64{1, kept} {
+		w := s.Writer(id)
+		for i := range packAfter + 1 {
+			w.Segment(results.Segment{Series: results.SeriesSimulated, FirstS: float64(i), LastS: float64(i), Samples: 1, Value: ptr(0.0)})
+		}
+		if err := w.Flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := s.write.Exec("DELETE FROM run WHERE id <> ?", kept); err != nil {
 		t.Fatal(err)
 	}

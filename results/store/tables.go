@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -60,21 +62,45 @@ func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 }
 
 // viewKeys are the keys of views, which SQLite does not know.
-var viewKeys = map[string][]string{kernels.table: append([]string{"run_id"}, kernels.keys...)}
+var viewKeys = map[string][]string{
+	kernels.table: append([]string{"run_id"}, kernels.keys...),
+	utilization:   append([]string{"run_id"}, segments.keys...),
+}
+
+// OfSweeps reports whether the table holds plans: sweep, or their cells.
+func (t Table) OfSweeps() bool { return t.Name == sweeps.table || t.Name == cells.table }
+
+// rowsOf gives a condition on a table: its rows that belong to a selected run,
+// and of plans those of a selected run's sweep, or all where all runs are
+// selected.
+func (f Filter) rowsOf(t Table) (condition string, args []any) {
+	condition, args = f.where()
+	everything, _ := Filter{Warmups: f.Warmups}.where()
+	switch {
+	case t.Name == runs.table:
+		return condition, args
+	case !t.OfSweeps():
+		return "run_id IN (SELECT id FROM run WHERE " + condition + ")", args
+	case condition == everything:
+		return "true", nil
+	}
+	id := map[string]string{sweeps.table: "id", cells.table: "sweep_id"}[t.Name]
+	return id + " IN (SELECT sweep_id FROM run WHERE " + condition + ")", args
+}
 
 // Rows calls each with every row of the table that belongs to a selected run,
-// in the order of the keys: cells are int64, float64, string or nil, in the
+// or to its sweep, in the order of the keys: cells are int64, float64, string or nil, in the
 // order of the columns. The slice is each's only during the call.
 func (s *Store) Rows(ctx context.Context, t Table, f Filter, each func(cells []any) error) error {
+	if t.Name == utilization {
+		return s.utilization(ctx, f, each)
+	}
 	operation := "read table " + t.Name
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		names[i] = c.Name
 	}
-	condition, args := f.where()
-	if t.Name != runs.table {
-		condition = "run_id IN (SELECT id FROM run WHERE " + condition + ")"
-	}
+	condition, args := f.rowsOf(t)
 	rows, err := s.read.QueryContext(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s",
 		strings.Join(names, ", "), t.Name, condition, strings.Join(t.keys, ", ")), args...)
 	if err != nil {
@@ -95,4 +121,31 @@ func (s *Store) Rows(ctx context.Context, t Table, f Filter, each func(cells []a
 		}
 	}
 	return explain(s.path, operation, rows.Err())
+}
+
+// utilization is the view of segments and blocks.
+const utilization = "utilization"
+
+// utilization is Rows of the view, many times as fast as SQL unpacks blocks.
+func (s *Store) utilization(ctx context.Context, f Filter, each func(cells []any) error) error {
+	modes, err := s.Modes(ctx, f)
+	if err != nil {
+		return err
+	}
+	for _, run := range slices.Sorted(maps.Keys(modes)) {
+		found, err := s.Segments(ctx, run)
+		if err != nil {
+			return err
+		}
+		for _, x := range found {
+			cells := []any{run, int64(x.Device), string(x.Series), x.FirstS, x.LastS, x.Samples, nil}
+			if x.Value != nil {
+				cells[6] = *x.Value
+			}
+			if err := each(cells); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

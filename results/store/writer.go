@@ -33,6 +33,7 @@ type Writer struct {
 	shapes   map[results.Kernel]int // by the fields that a shape has
 	launches map[int]int            // kernels so far, by job
 	copies   map[int]int
+	waiting  map[track][]results.Segment // in the table, and not yet in a block
 	events   int
 }
 
@@ -48,8 +49,42 @@ func (w *Writer) Job(j results.Job) { w.put(row(jobs, w.run, j)) }
 // Task stores a task's state.
 func (w *Writer) Task(t results.Task) { w.put(row(tasks, w.run, t)) }
 
-// Segment stores a segment, or extends the one that begins at the same time.
-func (w *Writer) Segment(s results.Segment) { w.put(row(segments, w.run, s)) }
+// Segment stores a segment, or extends the last one of its series, which begins
+// at the same time. Those of a series that come in the order of time are packed in
+// the end, which rounds their times to microseconds.
+func (w *Writer) Segment(s results.Segment) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.put(row(segments, w.run, s))
+	at := track{s.Device, s.Series}
+	waiting, begun := w.waiting[at]
+	switch last := len(waiting) - 1; {
+	case begun && last < 0:
+		return // it came out of order once: a block could replace rows that it does not hold
+	case begun && s.FirstS < waiting[last].FirstS:
+		w.waiting[at] = nil
+		return
+	case begun && s.FirstS == waiting[last].FirstS:
+		waiting[last] = s
+	default:
+		waiting = append(waiting, s)
+	}
+	if complete := len(waiting) - 1; complete >= packAfter {
+		packed := complete // where they cannot be packed, they stay as they are
+		if b, ok := pack(waiting[:complete]); ok {
+			w.put(row(blocks, w.run, b))
+			packed = b.n
+		}
+		waiting = append(waiting[:0], waiting[packed:]...)
+	}
+	w.waiting[at] = waiting
+}
+
+// track names a series of a device.
+type track struct {
+	device int
+	series results.Series
+}
 
 // Kernel appends a kernel interval.
 func (w *Writer) Kernel(k results.Kernel) {

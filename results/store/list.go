@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Modes gives the ids of the selected runs and whether each was measured or
+// simulated.
+func (s *Store) Modes(ctx context.Context, f Filter) (map[int64]results.Mode, error) {
+	type line struct {
+		id   int64
+		mode results.Mode
+	}
+	condition, args := f.where()
+	found, err := collect(ctx, s, "list runs", "SELECT id, mode FROM run WHERE "+condition, args,
+		func(l *line) []any { return []any{&l.id, &l.mode} })
+	modes := make(map[int64]results.Mode, len(found))
+	for _, l := range found {
+		modes[l.id] = l.mode
+	}
+	return modes, err
+}
+
+// DevicesOf gives the devices of every selected run in bus order, by run.
+func (s *Store) DevicesOf(ctx context.Context, f Filter) (map[int64][]results.Device, error) {
+	type line struct {
+		run int64
+		results.Device
+	}
+	condition, args := f.where()
+	query := fmt.Sprintf("SELECT run_id, %s, %s FROM device WHERE run_id IN (SELECT id FROM run WHERE %s) ORDER BY run_id, device_index",
+		strings.Join(devices.keys, ", "), strings.Join(devices.columns, ", "), condition)
+	found, err := collect(ctx, s, "list devices", query, args, func(l *line) []any {
+		keys, values := devices.fields(&l.Device)
+		return append(append([]any{&l.run}, keys...), values...)
+	})
+	byRun := map[int64][]results.Device{}
+	for _, l := range found {
+		byRun[l.run] = append(byRun[l.run], l.Device)
+	}
+	return byRun, err
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+)
+
+var sweeps = layout[results.Sweep]{
+	table: "sweep",
+	columns: []string{"name", "tag", "spec", "node", "mode", "seed", "repetitions", "created_at",
+		"status", "host", "pid", "note"},
+	fields: func(w *results.Sweep) (keys, values []any) {
+		return nil, []any{text{&w.Name}, text{&w.Tag}, &w.Spec, &w.Node, &w.Mode, (*decimal)(&w.Seed), &w.Repetitions,
+			instant{&w.CreatedAt}, &w.Status, text{&w.Host}, &w.PID, text{&w.Note}}
+	},
+}
+
+var cells = layout[results.Cell]{
+	table:   "cell",
+	columns: []string{"sweep_id", "position", "mix", "mix_source", "scheduler", "repetition", "warmup", "seed", "run_id"},
+	fields: func(c *results.Cell) (keys, values []any) {
+		return nil, []any{&c.Sweep, &c.Position, &c.Mix, &c.MixSource, &c.Scheduler, &c.Repetition, &c.Warmup,
+			(*decimal)(&c.Seed), &c.Run}
+	},
+}
+
+// CreateSweep stores a sweep's whole plan, with status planned, and returns its
+// id. What the sweep and its cells say of ids, status and runs is ignored.
+func (s *Store) CreateSweep(ctx context.Context, sweep results.Sweep, plan []results.Cell) (int64, error) {
+	sweep.Status, sweep.Host, sweep.PID = results.Planned, "", nil
+	var id int64
+	err := s.transaction(ctx, "plan a sweep", func(tx *sql.Tx) error {
+		_, values := sweeps.fields(&sweep)
+		inserted, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO sweep (%s) VALUES (%s)",
+			strings.Join(sweeps.columns, ", "), marks(len(values))), values...)
+		if err != nil {
+			return err
+		}
+		if id, err = inserted.LastInsertId(); err != nil {
+			return err
+		}
+		insert, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT INTO cell (%s) VALUES (%s)",
+			strings.Join(cells.columns, ", "), marks(len(cells.columns))))
+		if err != nil {
+			return err
+		}
+		defer insert.Close()
+		for _, c := range plan {
+			c.Sweep, c.Run = id, nil
+			_, values := cells.fields(&c)
+			if _, err := insert.ExecContext(ctx, values...); err != nil {
+				return fmt.Errorf("cell %d: %w", c.Position, err)
+			}
+		}
+		return nil
+	})
+	return id, err
+}
+
+// ClaimSweep marks a sweep as running in a process of a host. The error wraps
+// ErrBusy where it is running already; ReleaseSweep frees one whose process died.
+// A note that is not empty is added to the sweep's.
+func (s *Store) ClaimSweep(ctx context.Context, id int64, host string, pid int, note string) error {
+	operation := fmt.Sprintf("begin work on sweep %d", id)
+	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
+		return changeOne(ctx, tx, ErrBusy, `UPDATE sweep SET status = 'running', host = ?, pid = ?,
+			note = nullif(concat_ws('; ', note, nullif(?, '')), '') WHERE id = ? AND status <> 'running'`,
+			host, pid, note, id)
+	})
+}
+
+// ReleaseSweep marks a sweep as one that no process works on.
+func (s *Store) ReleaseSweep(ctx context.Context, id int64, status results.Status) error {
+	operation := fmt.Sprintf("end work on sweep %d", id)
+	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
+		return changeOne(ctx, tx, ErrNoSweep, "UPDATE sweep SET status = ?, host = NULL, pid = NULL WHERE id = ?", status, id)
+	})
+}
+
+// BeginCell is BeginRun for a cell of a sweep: the run becomes the cell's. The
+// error wraps ErrBusy where the cell has got another run than the one it had
+// when it was read.
+func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Run, found []results.Device) (int64, error) {
+	run.Sweep, run.Warmup, run.Repetition, run.Seed = &cell.Sweep, cell.Warmup, cell.Repetition, cell.Seed
+	return s.begin(ctx, run, found, func(tx *sql.Tx, id int64) error {
+		err := changeOne(ctx, tx, ErrBusy, "UPDATE cell SET run_id = ? WHERE sweep_id = ? AND position = ? AND run_id IS ?",
+			id, cell.Sweep, cell.Position, cell.Run)
+		if err != nil {
+			return fmt.Errorf("cell %d of sweep %d: %w", cell.Position, cell.Sweep, err)
+		}
+		return nil
+	})
+}
+
+// changeOne executes a statement that is to change one row; none is the error
+// where it changes none.
+func changeOne(ctx context.Context, tx *sql.Tx, none error, statement string, args ...any) error {
+	changed, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	n, err := changed.RowsAffected()
+	if err == nil && n != 1 {
+		err = none
+	}
+	return err
+}
+
+// Sweeps returns all sweeps, oldest first.
+func (s *Store) Sweeps(ctx context.Context) ([]results.Sweep, error) {
+	return s.sweeps(ctx, "ORDER BY id")
+}
+
+// Sweep returns one sweep; the error wraps ErrNoSweep where there is none.
+func (s *Store) Sweep(ctx context.Context, id int64) (results.Sweep, error) {
+	found, err := s.sweeps(ctx, "WHERE id = ?", id)
+	return first(s, fmt.Sprintf("sweep %d", id), ErrNoSweep, found, err)
+}
+
+// LatestSweep returns the sweep that was planned last; the error wraps
+// ErrNoSweep where there is none.
+func (s *Store) LatestSweep(ctx context.Context) (results.Sweep, error) {
+	found, err := s.sweeps(ctx, "ORDER BY id DESC LIMIT 1")
+	return first(s, "latest sweep", ErrNoSweep, found, err)
+}
+
+func (s *Store) sweeps(ctx context.Context, which string, args ...any) ([]results.Sweep, error) {
+	query := fmt.Sprintf("SELECT id, %s FROM sweep %s", strings.Join(sweeps.columns, ", "), which)
+	return collect(ctx, s, "read sweeps", query, args, func(w *results.Sweep) []any {
+		_, values := sweeps.fields(w)
+		return append([]any{&w.ID}, values...)
+	})
+}
+
+// Cells returns a sweep's plan in the order of execution.
+func (s *Store) Cells(ctx context.Context, sweep int64) ([]results.Cell, error) {
+	query := fmt.Sprintf("SELECT %s FROM cell WHERE sweep_id = ? ORDER BY position", strings.Join(cells.columns, ", "))
+	return collect(ctx, s, fmt.Sprintf("read the cells of sweep %d", sweep), query, []any{sweep}, func(c *results.Cell) []any {
+		_, values := cells.fields(c)
+		return values
+	})
+}
