@@ -2,11 +2,13 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +17,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// ExportOptions say what ExportCSV writes.
+// ExportOptions say what an export writes.
 type ExportOptions struct {
 	Filter    store.Filter
 	Overwrite bool // replace files that exist, instead of refusing to
@@ -25,90 +27,170 @@ type ExportOptions struct {
 // NAME.csv, and returns the files' paths. Headers are the store's column
 // names, which carry the units, with the run's mode after its id in every
 // file. All files are complete before the first one gets its name.
-func ExportCSV(ctx context.Context, s *store.Store, dir string, o ExportOptions) (paths []string, err error) {
+func ExportCSV(ctx context.Context, s *store.Store, dir string, o ExportOptions) ([]string, error) {
+	return exportTables(ctx, s, dir, ".csv", o, newCSVRows)
+}
+
+// ExportJSONL is ExportCSV with NAME.jsonl: an object in each line whose keys
+// are CSV's headers. Numbers are exact and NULL is null.
+func ExportJSONL(ctx context.Context, s *store.Store, dir string, o ExportOptions) ([]string, error) {
+	return exportTables(ctx, s, dir, ".jsonl", o, newJSONRows)
+}
+
+// rowWriter writes the rows of one table to a file; flush ends it.
+type rowWriter interface {
+	row(cells []any) error
+	flush() error
+}
+
+func exportTables(ctx context.Context, s *store.Store, dir, ending string, o ExportOptions,
+	open func(io.Writer, []string) (rowWriter, error),
+) (paths []string, err error) {
 	tables, err := s.Tables(ctx)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := s.Runs(ctx, o.Filter)
+	modes, err := s.Modes(ctx, o.Filter)
 	if err != nil {
 		return nil, err
 	}
-	modes := map[int64]results.Mode{}
-	o.Filter = store.Filter{IDs: []int64{-1}} // a run that begins meanwhile stays out of all files
-	for _, r := range runs {
-		modes[r.ID] = r.Mode
-		o.Filter.IDs = append(o.Filter.IDs, r.ID)
-	}
+	// A run that begins meanwhile stays out of all files.
+	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	files := make([]*NewFile, 0, len(tables))
+	defer func() {
+		for _, f := range files {
+			err = errors.Join(err, f.Discard())
+		}
+	}()
 	for _, t := range tables {
-		path := filepath.Join(dir, t.Name+".csv")
-		if _, err := os.Lstat(path); err == nil && !o.Overwrite {
-			return nil, fmt.Errorf("export %s: %w", path, fs.ErrExist)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("export: %w", err)
+		path := filepath.Join(dir, t.Name+ending)
+		if err := vacant(path, o.Overwrite); err != nil {
+			return nil, err
 		}
 		paths = append(paths, path)
 	}
-	var written []string
-	defer func() {
-		for _, temporary := range written {
-			if e := os.Remove(temporary); e != nil && !errors.Is(e, fs.ErrNotExist) {
-				err = errors.Join(err, e)
-			}
-		}
-	}()
 	for i, t := range tables {
-		file, err := os.CreateTemp(dir, "."+t.Name+".csv-*")
+		f := chosen
+		if t.OfSweeps() {
+			f = o.Filter // a plan may have no runs yet
+		}
+		file, err := CreateFile(paths[i], o.Overwrite)
 		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+		if err := exportTable(ctx, s, t, f, modes, file, open); err != nil {
 			return nil, fmt.Errorf("export %s: %w", paths[i], err)
 		}
-		written = append(written, file.Name())
-		err = errors.Join(exportTable(ctx, s, t, o.Filter, modes, file), file.Chmod(0o644), file.Close())
-		if err != nil {
-			return nil, fmt.Errorf("export %s: %w", paths[i], err)
+		if err := file.Flush(); err != nil {
+			return nil, err
 		}
 	}
-	for i := range tables {
-		if err := os.Rename(written[i], paths[i]); err != nil {
-			return nil, fmt.Errorf("export: %w", err)
+	for _, f := range files {
+		if err := f.Commit(); err != nil {
+			return nil, err
 		}
 	}
 	return paths, nil
 }
 
-func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode, file *os.File) error {
-	buffered := bufio.NewWriter(file)
-	w := csv.NewWriter(buffered)
-	isRun := func(c store.Column) bool { return c.Name == "run_id" || (t.Name == "run" && c.Name == "id") }
-	run := slices.IndexFunc(t.Columns, isRun)
-	var record []string
+func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode,
+	file io.Writer, open func(io.Writer, []string) (rowWriter, error),
+) error {
+	// A sweep has a mode of its own, and its cells are plans, not figures.
+	run := -1
+	if !t.OfSweeps() {
+		run = slices.IndexFunc(t.Columns, func(c store.Column) bool { return c.Name == "run_id" || (t.Name == "run" && c.Name == "id") })
+	}
+	var header []string
 	for i, c := range t.Columns {
 		switch {
 		case i == run:
-			record = append(record, c.Name, "mode")
-		case c.Name != "mode":
-			record = append(record, c.Name)
+			header = append(header, c.Name, "mode")
+		case run < 0 || c.Name != "mode":
+			header = append(header, c.Name)
 		}
 	}
-	if err := w.Write(record); err != nil {
+	buffered := bufio.NewWriterSize(file, 1<<16)
+	w, err := open(buffered, header)
+	if err != nil {
 		return err
 	}
-	err := s.Rows(ctx, t, f, func(cells []any) error {
+	record := make([]any, 0, len(header))
+	err = s.Rows(ctx, t, f, func(cells []any) error {
 		record = record[:0]
 		for i, v := range cells {
 			switch {
 			case i == run:
 				id, _ := v.(int64)
-				record = append(record, dataText(v), string(modes[id]))
-			case t.Columns[i].Name != "mode":
-				record = append(record, dataText(v))
+				record = append(record, v, string(modes[id]))
+			case run < 0 || t.Columns[i].Name != "mode":
+				record = append(record, v)
 			}
 		}
-		return w.Write(record)
+		return w.row(record)
 	})
-	w.Flush()
-	return errors.Join(err, w.Error(), buffered.Flush())
+	if err != nil {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return buffered.Flush()
 }
+
+type csvRows struct {
+	w      *csv.Writer
+	record []string
+}
+
+func newCSVRows(w io.Writer, header []string) (rowWriter, error) {
+	c := &csvRows{w: csv.NewWriter(w), record: make([]string, len(header))}
+	return c, c.w.Write(header)
+}
+
+func (c *csvRows) row(cells []any) error {
+	for i, v := range cells {
+		c.record[i] = dataText(v)
+	}
+	return c.w.Write(c.record)
+}
+
+func (c *csvRows) flush() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+type jsonRows struct {
+	w    io.Writer
+	keys [][]byte // with the punctuation before and after them
+	line bytes.Buffer
+}
+
+func newJSONRows(w io.Writer, header []string) (rowWriter, error) {
+	j := &jsonRows{w: w}
+	for i, h := range header {
+		before := ","
+		if i == 0 {
+			before = "{"
+		}
+		j.keys = append(j.keys, append(append([]byte(before), dataJSON(h)...), ':'))
+	}
+	return j, nil
+}
+
+func (j *jsonRows) row(cells []any) error {
+	j.line.Reset()
+	for i, v := range cells {
+		j.line.Write(j.keys[i])
+		j.line.Write(dataJSON(v))
+	}
+	j.line.WriteString("}\n")
+	_, err := j.w.Write(j.line.Bytes())
+	return err
+}
+
+func (j *jsonRows) flush() error { return nil }

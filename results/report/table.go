@@ -19,7 +19,8 @@ const (
 	Bytes
 	Hertz
 	JobsPerSecond
-	Ratio // a fraction, shown as a percentage
+	Ratio  // a fraction, shown as a percentage
+	Factor // a quotient of like quantities, shown as it is
 )
 
 var suffixes = map[Unit]string{Seconds: "_s", Bytes: "_bytes", Hertz: "_hz", JobsPerSecond: "_jobs_per_s"}

@@ -195,7 +195,7 @@ func RunList(runs []results.Run) *Table {
 		t.Title = "runs (those of mode sim are SIMULATED)"
 	}
 	if slices.ContainsFunc(runs, func(r results.Run) bool { return r.Traced }) {
-		t.Notes = append(t.Notes, Note{Text: "The times of traced runs include the kernel tracer's cost: compare them with each other only."})
+		t.Notes = append(t.Notes, Note{Text: tracedNote})
 	}
 	for _, r := range runs {
 		m := r.Metrics

@@ -1,0 +1,67 @@
+// Package bundle writes and opens archives of runs: one .tar.gz with a store,
+// its tables as CSV, configuration, provenance and figures, and a manifest that
+// has the length and the SHA-256 of every member.
+//
+// The manifest is the first member. Equal content gives equal bytes: members are
+// in a fixed order and carry no time and no owner.
+package bundle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const (
+	manifestName = "manifest.json"
+	storeName    = "caserun.db"
+	// format is the version of the archive's layout. A reader refuses a newer one.
+	format = 1
+)
+
+// Manifest says what a bundle holds.
+type Manifest struct {
+	Format    int      `json:"format"`
+	Writer    string   `json:"writer"` // the caserun that wrote it
+	Runs      []int64  `json:"runs"`
+	Simulated []int64  `json:"simulated_runs"` // those of the runs that are no measurements
+	Members   []Member `json:"members"`
+}
+
+// Member is a file of a bundle.
+type Member struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Is reports whether the file at path is a bundle, by its first bytes. A file
+// that cannot be read is none: whoever opens it says why.
+func Is(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [3]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && bytes.Equal(magic[:], []byte{0x1f, 0x8b, 8}) // gzip, deflate
+}
+
+// CheckName refuses a name that promises another kind of archive.
+func CheckName(path string) error {
+	if strings.HasSuffix(path, ".tar.gz") || strings.HasSuffix(path, ".tgz") {
+		return nil
+	}
+	return fmt.Errorf("bundle %s: want a name that ends in .tar.gz", path)
+}
+
+// damaged is an error of a member that is not what was written.
+func damaged(path, member string, err error) error {
+	return fmt.Errorf("bundle %s: member %s: %w: the file is damaged, get another copy", path, member, err)
+}
+
+var errShort = errors.New("the archive ends within it or before it")

@@ -1,0 +1,364 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// stored holds a sweep with a warm-up and two runs, and a run outside of it.
+func stored(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx := context.Background()
+	sweep, err := s.CreateSweep(ctx, results.Sweep{Spec: `{"mixes":["W1"]}`, Node: "sim:1xV100", Mode: results.Simulated, Repetitions: 2},
+		[]results.Cell{{Position: 0, Mix: "W1", Scheduler: "sa", Repetition: 1, Warmup: true},
+			{Position: 1, Mix: "W1", Scheduler: "sa", Repetition: 1}, {Position: 2, Mix: "W1", Scheduler: "sa", Repetition: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := s.Cells(ctx, sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated, Jobs: 1, Status: results.Complete,
+		Provenance: results.Provenance{Configuration: `[{"Key":"seed","Value":1}]`, Binaries: "{}", Host: "node1", CPU: "Xeon", Version: "0.1"}}
+	devices := []results.Device{{UUID: "sim/0", Name: "V100 (simulated)", MemoryBytes: 16 << 30}}
+	finish := func(id int64, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := s.Writer(id)
+		end, ok, value := float64(id), results.OK, 0.25
+		w.Job(results.Job{Name: "needle", EndS: &end, Outcome: &ok})
+		segments := 10
+		if id == 3 {
+			segments = 2000 // of which some are packed
+		}
+		for i := range segments {
+			w.Segment(results.Segment{Series: results.SeriesSimulated, FirstS: float64(i), LastS: float64(i), Samples: 1, Value: &value})
+		}
+		w.Kernel(results.Kernel{Name: "k", StartS: 1, EndS: 2, BusyS: 1})
+		run := about
+		stored, err := s.Run(context.Background(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Sweep, run.Warmup, run.Repetition, run.Metrics.OK, run.Metrics.MakespanS = stored.Sweep, stored.Warmup, stored.Repetition, 1, &end
+		if err := w.Finish(ctx, run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range cells {
+		finish(s.BeginCell(ctx, c, about, devices))
+	}
+	finish(s.BeginRun(ctx, about, devices))
+	return s
+}
+
+func write(t *testing.T, s *store.Store, o Options) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "runs.tar.gz")
+	if _, err := Write(context.Background(), s, path, o); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("%v beside the bundle (%v)", left, err)
+	}
+	return path
+}
+
+// contents are a bundle's members by name, and their names in order.
+func contents(t *testing.T, path string) (map[string][]byte, []string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	compressed, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	var names []string
+	archive := tar.NewReader(compressed)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return out, names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[header.Name], names = text, append(names, header.Name)
+	}
+}
+
+func TestBundleOpensWithTheSameRows(t *testing.T) {
+	s := stored(t)
+	ctx := context.Background()
+	path := write(t, s, Options{})
+	if !Is(path) || Is(s.Path()) || Is(path+"x") {
+		t.Error("the bundle is not told from the store by its first bytes")
+	}
+	b, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Path() != path {
+		t.Errorf("its store is at %s, want the bundle's path %s", b.Path(), path)
+	}
+	all := store.Filter{Warmups: true}
+	want, err := s.Runs(ctx, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Runs(ctx, all)
+	if err != nil || len(got) != 4 {
+		t.Errorf("%d runs (%v), want 4", len(got), err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runs (-store +bundle):\n%s", diff)
+	}
+	if diff := cmp.Diff(rows(t, s), rows(t, b.Store)); diff != "" {
+		t.Errorf("rows (-store +bundle):\n%.3000s", diff)
+	}
+	dir := b.dir
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is left (%v)", dir, err)
+	}
+}
+
+// rows are all rows of all tables as text.
+func rows(t *testing.T, s *store.Store) []string {
+	t.Helper()
+	ctx := context.Background()
+	tables, err := s.Tables(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, table := range tables {
+		if err := s.Rows(ctx, table, store.Filter{Warmups: true}, func(cells []any) error {
+			out = append(out, fmt.Sprintln(table.Name, cells))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func TestBundleHoldsWhatIsSelected(t *testing.T) {
+	s := stored(t)
+	ctx := context.Background()
+	b, err := Open(write(t, s, Options{Filter: store.Filter{IDs: []int64{3}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if runs, err := b.Runs(ctx, store.Filter{Warmups: true}); err != nil || len(runs) != 1 || runs[0].ID != 3 {
+		t.Errorf("runs %v (%v), want run 3 alone", runs, err)
+	}
+	if jobs, err := b.Jobs(ctx, 4); err != nil || len(jobs) != 0 {
+		t.Errorf("%d jobs of a run that was not selected (%v)", len(jobs), err)
+	}
+	cells, err := b.Cells(ctx, 1)
+	if err != nil || len(cells) != 3 || cells[1].Run != nil || cells[2].Run == nil || *cells[2].Run != 3 {
+		t.Errorf("cells %+v (%v), want three of which the last has run 3", cells, err)
+	}
+	if runs, err := b.Runs(ctx, store.Filter{}); err != nil || len(runs) != 1 {
+		t.Errorf("%d runs (%v)", len(runs), err)
+	}
+	sweep, err := Open(write(t, s, Options{Filter: store.Filter{Sweep: 1}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	if runs, err := sweep.Runs(ctx, store.Filter{Warmups: true}); err != nil || len(runs) != 3 {
+		t.Errorf("%d runs of the sweep (%v), want 3 with the warm-up", len(runs), err)
+	}
+	path := filepath.Join(t.TempDir(), "none.tar.gz")
+	if _, err := Write(ctx, s, path, Options{Filter: store.Filter{Mix: "none"}}); !errors.Is(err, store.ErrNoRun) {
+		t.Errorf("got error %v for no run, want ErrNoRun", err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 0 {
+		t.Errorf("a failed bundle left %v", left)
+	}
+}
+
+func TestEqualRunsGiveEqualBytes(t *testing.T) {
+	one, err := os.ReadFile(write(t, stored(t), Options{Writer: "test"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := os.ReadFile(write(t, stored(t), Options{Writer: "test"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one, two) {
+		t.Errorf("two bundles of equal runs differ (%d and %d bytes)", len(one), len(two))
+	}
+}
+
+func TestMembers(t *testing.T) {
+	path := write(t, stored(t), Options{Writer: "caserun 1", Figures: func(_ context.Context, _ *store.Store, dir string) error {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, "fig5.svg"), []byte("<svg/>"), 0o644)
+	}})
+	got, names := contents(t, path)
+	want := []string{"manifest.json", "README.md", "caserun.db", "configuration.json", "provenance.json", "runs.md", "figures/fig5.svg",
+		"tables/cell.csv", "tables/copy.csv"}
+	if len(names) < len(want) || !slices.Equal(names[:len(want)], want) {
+		t.Errorf("members are %v, want first %v", names, want)
+	}
+	var m Manifest
+	if err := json.Unmarshal(got["manifest.json"], &m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Members) != len(names)-1 || m.Writer != "caserun 1" || len(m.Runs) != 4 || len(m.Simulated) != 4 {
+		t.Errorf("manifest %+v", m)
+	}
+	if !strings.Contains(string(got["README.md"]), "all SIMULATED") || !strings.Contains(string(got["runs.md"]), "SIMULATED") {
+		t.Error("the README or the run table does not say that the figures are simulated")
+	}
+	var origins []origin
+	if err := json.Unmarshal(got["provenance.json"], &origins); err != nil || len(origins) != 4 ||
+		origins[0].Host != "node1" || origins[0].Devices[0].UUID != "sim/0" {
+		t.Errorf("provenance %+v (%v)", origins, err)
+	}
+	var c configurations
+	if err := json.Unmarshal(got["configuration.json"], &c); err != nil || len(c.Runs) != 4 || len(c.Sweeps) != 1 {
+		t.Errorf("configuration %+v (%v)", c, err)
+	}
+}
+
+// repack writes a bundle whose members are changed after the manifest was made.
+func repack(t *testing.T, path string, change func(name string, text []byte) []byte) string {
+	t.Helper()
+	members, names := contents(t, path)
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	for _, name := range names {
+		if text := change(name, members[name]); text != nil {
+			if err := add(archive, name, int64(len(text)), bytes.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	changed := filepath.Join(t.TempDir(), "changed.tar.gz")
+	if err := os.WriteFile(changed, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
+func TestDamageIsNamed(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	whole := write(t, stored(t), Options{})
+	raw, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip := func(member string) func(string, []byte) []byte {
+		return func(name string, text []byte) []byte {
+			if name == member {
+				text = bytes.Clone(text)
+				text[len(text)/2] ^= 1
+			}
+			return text
+		}
+	}
+	cases := map[string]struct{ path, want string }{
+		"a changed store": {repack(t, whole, flip(storeName)), "member caserun.db: its SHA-256 is"},
+		"a changed table": {repack(t, whole, flip("tables/job.csv")), "member tables/job.csv: its SHA-256 is"},
+		"a missing member": {repack(t, whole, func(name string, text []byte) []byte {
+			if name == "runs.md" {
+				return nil
+			}
+			return text
+		}), "member runs.md: the archive has tables/cell.csv"},
+		"a longer member": {repack(t, whole, func(name string, text []byte) []byte {
+			if name == "runs.md" {
+				return append(bytes.Clone(text), 'x')
+			}
+			return text
+		}), "member runs.md: the archive has runs.md with"},
+		"a newer format": {repack(t, whole, func(name string, text []byte) []byte {
+			return bytes.Replace(text, []byte(`"format": 1`), []byte(`"format": 9`), 1)
+		}), "format 9 is newer"},
+		"another archive": {repack(t, whole, func(name string, text []byte) []byte {
+			if name == manifestName {
+				return nil
+			}
+			return text
+		}), `begins with "README.md"`},
+	}
+	for _, end := range []int{12, 600, len(raw) / 2, len(raw) - 4} {
+		path := filepath.Join(t.TempDir(), "short.tar.gz")
+		if err := os.WriteFile(path, raw[:end], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cases[fmt.Sprintf("cut at %d", end)] = struct{ path, want string }{path, "the archive ends within it or before it"}
+	}
+	for name, c := range cases {
+		b, err := Open(c.path)
+		if err == nil {
+			_ = b.Close()
+			t.Errorf("%s: opened", name)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+			t.Errorf("%s: error %q, want the path and %q", name, err, c.want)
+		}
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) != 0 {
+		t.Errorf("failed opens left %v (%v)", left, err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, ok := range map[string]bool{"a.tar.gz": true, "dir/b.tgz": true, "a.zip": false, "a": false, "a.tar": false} {
+		if err := CheckName(name); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

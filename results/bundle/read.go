@@ -1,0 +1,171 @@
+package bundle
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/caserun/caserun/results/store"
+)
+
+// largestManifest bounds what is read before anything is known of a file.
+const largestManifest = 64 << 20
+
+// Opened is a bundle's store, for reading.
+type Opened struct {
+	*store.Store
+	dir string
+}
+
+// Open checks every member of a bundle and opens its store, unpacked to a
+// directory of its own that Close removes. The store's Path is the bundle's.
+func Open(path string) (_ *Opened, err error) {
+	name, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %s: %w", path, err)
+	}
+	dir, err := os.MkdirTemp("", "caserun-bundle-*")
+	if err != nil {
+		return nil, fmt.Errorf("bundle %s: unpack: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if err := unpack(name, filepath.Join(dir, storeName)); err != nil {
+		return nil, err
+	}
+	s, err := store.OpenReadOnlyAs(filepath.Join(dir, storeName), name)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %w", err)
+	}
+	return &Opened{s, dir}, nil
+}
+
+// Close closes the store and removes what was unpacked.
+func (o *Opened) Close() error {
+	return errors.Join(o.Store.Close(), os.RemoveAll(o.dir))
+}
+
+// unpack checks the archive against its manifest and writes its store to target.
+func unpack(path, target string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	defer file.Close()
+	compressed, err := gzip.NewReader(file)
+	if err != nil {
+		return damaged(path, manifestName, short(err))
+	}
+	archive := tar.NewReader(compressed)
+	manifest, err := readManifest(path, archive)
+	if err != nil {
+		return err
+	}
+	stored := false
+	for _, member := range manifest.Members {
+		header, err := archive.Next()
+		if err != nil {
+			return damaged(path, member.Name, short(err))
+		}
+		if header.Name != member.Name || header.Size != member.Bytes {
+			return damaged(path, member.Name, fmt.Errorf("the archive has %s with %d bytes in its place", header.Name, header.Size))
+		}
+		if err := readMember(archive, member, target); errors.Is(err, errHere) {
+			return fmt.Errorf("bundle %s: unpack member %s: %w", path, member.Name, err)
+		} else if err != nil {
+			return damaged(path, member.Name, err)
+		}
+		stored = stored || member.Name == storeName
+	}
+	if !stored {
+		return damaged(path, storeName, errors.New("it is not in the archive"))
+	}
+	// What follows the last member is padding, and the checksum of the whole.
+	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
+		return damaged(path, "after the last", errors.Join(errors.New("the manifest does not have it"), err))
+	}
+	if _, err := io.Copy(io.Discard, compressed); err != nil {
+		return damaged(path, "the archive's end", short(err))
+	}
+	return nil
+}
+
+func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
+	header, err := archive.Next()
+	switch {
+	case err != nil:
+		return m, damaged(path, manifestName, short(err))
+	case header.Name != manifestName:
+		return m, fmt.Errorf("bundle %s: it begins with %q and not with %s: caserun export --bundle did not write it", path, header.Name, manifestName)
+	}
+	text, err := io.ReadAll(io.LimitReader(archive, largestManifest))
+	if err != nil {
+		return m, damaged(path, manifestName, short(err))
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, damaged(path, manifestName, err)
+	}
+	if m.Format > format {
+		return m, fmt.Errorf("bundle %s: its format %d is newer than this program's %d: use the caserun that wrote it (%s), or a later one",
+			path, m.Format, format, m.Writer)
+	}
+	return m, nil
+}
+
+// errHere marks errors of the machine that reads, not of the bundle.
+var errHere = errors.New("write a temporary file")
+
+// readMember checks a member, and writes the store to target.
+func readMember(r io.Reader, m Member, target string) (err error) {
+	sum := sha256.New()
+	var out io.Writer = sum
+	if m.Name == storeName {
+		f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errHere, err)
+		}
+		defer func() {
+			if e := f.Close(); e != nil {
+				err = errors.Join(err, fmt.Errorf("%w: %w", errHere, e))
+			}
+		}()
+		out = io.MultiWriter(sum, here{f})
+	}
+	n, err := io.Copy(out, r)
+	switch got := hex.EncodeToString(sum.Sum(nil)); {
+	case err != nil:
+		return short(err)
+	case n != m.Bytes || got != m.SHA256:
+		return fmt.Errorf("its SHA-256 is %s and the manifest says %s", got, m.SHA256)
+	}
+	return nil
+}
+
+// here marks the errors of a writer.
+type here struct{ w io.Writer }
+
+func (h here) Write(p []byte) (int, error) {
+	n, err := h.w.Write(p)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errHere, err)
+	}
+	return n, err
+}
+
+// short says in words what the readers call an unexpected end.
+func short(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errShort
+	}
+	return err
+}

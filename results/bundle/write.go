@@ -1,0 +1,182 @@
+package bundle
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
+)
+
+// Options say what Write puts into a bundle.
+type Options struct {
+	Filter    store.Filter // warm-up runs are always included
+	Overwrite bool
+	Writer    string // name and version of the program
+	// Figures fills a directory with figures and their data; nil: there are none.
+	Figures func(ctx context.Context, s *store.Store, dir string) error
+}
+
+// Write writes the selected runs to a new bundle at path and returns how many
+// they are. The file gets its name when it is complete.
+func Write(ctx context.Context, s *store.Store, path string, o Options) (count int, err error) {
+	if err := CheckName(path); err != nil {
+		return 0, err
+	}
+	file, err := report.CreateFile(path, o.Overwrite)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Discard()) }()
+	// Beside the target, because that is where there must be room.
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".bundle-*")
+	if err != nil {
+		return 0, fmt.Errorf("bundle %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o.Filter.Warmups = true
+	m, err := fill(ctx, s, dir, o)
+	if err != nil {
+		return 0, fmt.Errorf("bundle %s: %w", path, err)
+	}
+	if err := pack(file, dir, m); err != nil {
+		return 0, fmt.Errorf("bundle %s: %w", path, err)
+	}
+	return len(m.Runs), file.Commit()
+}
+
+// fill writes all members but the manifest to dir.
+func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifest, err error) {
+	m = Manifest{Format: format, Writer: o.Writer, Runs: []int64{}, Simulated: []int64{}}
+	if err := s.CopyRuns(ctx, filepath.Join(dir, storeName), o.Filter); err != nil {
+		return m, err
+	}
+	own, err := store.OpenReadOnly(filepath.Join(dir, storeName))
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, own.Close()) }()
+	all := store.Filter{Warmups: true}
+	runs, err := own.Runs(ctx, all)
+	if err != nil {
+		return m, err
+	}
+	if len(runs) == 0 {
+		return m, fmt.Errorf("store %s: %w: no run is selected", s.Path(), store.ErrNoRun)
+	}
+	for _, r := range runs {
+		m.Runs = append(m.Runs, r.ID)
+		if r.Mode == results.Simulated {
+			m.Simulated = append(m.Simulated, r.ID)
+		}
+	}
+	if _, err := report.ExportCSV(ctx, own, filepath.Join(dir, "tables"), report.ExportOptions{Filter: all}); err != nil {
+		return m, err
+	}
+	if err := describe(ctx, own, runs, dir); err != nil {
+		return m, err
+	}
+	if o.Figures != nil {
+		if err := o.Figures(ctx, own, filepath.Join(dir, "figures")); err != nil {
+			return m, fmt.Errorf("figures: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), readme(m), 0o644); err != nil {
+		return m, err
+	}
+	m.Members, err = members(dir)
+	return m, err
+}
+
+// members lists the files below dir: what a reader opens first comes first.
+func members(dir string) ([]Member, error) {
+	var out []Member
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		sum := sha256.New()
+		n, err := io.Copy(sum, f)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		name, err := filepath.Rel(dir, path)
+		out = append(out, Member{Name: filepath.ToSlash(name), Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
+		return err
+	})
+	slices.SortFunc(out, func(a, b Member) int {
+		return strings.Compare(order(a.Name)+a.Name, order(b.Name)+b.Name)
+	})
+	return out, err
+}
+
+func order(name string) string {
+	switch {
+	case name == "README.md":
+		return "0"
+	case name == storeName:
+		return "1"
+	case !strings.Contains(name, "/"):
+		return "2"
+	}
+	return "3"
+}
+
+// pack writes the archive.
+func pack(w io.Writer, dir string, m Manifest) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", manifestName, err)
+	}
+	text = append(text, '\n')
+	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(compressed)
+	if err := add(archive, manifestName, int64(len(text)), strings.NewReader(string(text))); err != nil {
+		return err
+	}
+	for _, member := range m.Members {
+		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(member.Name)))
+		if err != nil {
+			return err
+		}
+		err = add(archive, member.Name, member.Bytes, f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), compressed.Close())
+}
+
+func add(archive *tar.Writer, name string, size int64, r io.Reader) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0),
+		Format: tar.FormatUSTAR}
+	if err := archive.WriteHeader(header); err != nil {
+		return fmt.Errorf("write member %s: %w", name, err)
+	}
+	if _, err := io.Copy(archive, r); err != nil {
+		return fmt.Errorf("write member %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package figures
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// groupWidth is the part of a group's width that its bars take.
+const groupWidth = 0.8
+
+// stated marks what the paper states of a bar.
+var stated = draw.GlyphStyle{Color: color.Black, Radius: 2.2, Shape: diamond{}}
+
+func drawBars(c draw.Canvas, b paper.Bars) {
+	var entries []entry
+	marks := false
+	top := 0.0
+	for i, s := range b.Series {
+		entries = append(entries, entry{s.Name, fillOf(i, len(b.Series)).paint})
+		for g, e := range s.Bars {
+			if e != nil {
+				top = max(top, e.Median)
+				if e.Bounded() {
+					top = max(top, e.High)
+				}
+			}
+			if g < len(s.Stated) && s.Stated[g] != nil {
+				marks, top = true, max(top, *s.Stated[g])
+			}
+		}
+	}
+	if marks {
+		entries = append(entries, entry{"published", func(c *draw.Canvas, r vg.Rectangle) {
+			c.DrawGlyphNoClip(stated, vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2})
+		}})
+	}
+	c = legend(c, entries)
+
+	p := newPlot()
+	p.X.Label.Text, p.Y.Label.Text = b.XLabel, b.YLabel
+	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
+	p.Y.Min, p.Y.Max = 0, niceTop(top*1.02)
+	p.X.Tick.Length = 0
+	var ticks plot.ConstantTicks
+	for i, g := range b.Groups {
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: g})
+	}
+	p.X.Tick.Marker = ticks
+	p.Add(bars(b))
+	p.Draw(c)
+}
+
+// bars is a plot.Plotter.
+type bars paper.Bars
+
+func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	each := groupWidth / float64(len(b.Series))
+	for i, s := range b.Series {
+		for g, e := range s.Bars {
+			left := float64(g) - groupWidth/2 + float64(i)*each
+			middle := x(left + each/2)
+			if e != nil {
+				fillOf(i, len(b.Series)).paint(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(0)}, Max: vg.Point{X: x(left + each), Y: y(e.Median)}})
+				errorBar(&c, middle, y, *e)
+			}
+			if g < len(s.Stated) && s.Stated[g] != nil {
+				c.DrawGlyph(stated, vg.Point{X: middle, Y: y(*s.Stated[g])})
+			}
+		}
+	}
+}
+
+// errorBar draws a confidence interval, where there is one. A white line under
+// it keeps it visible on dark bars.
+func errorBar(c *draw.Canvas, at vg.Length, y func(float64) vg.Length, e stats.Summary) {
+	if !e.Bounded() || e.Low == e.High {
+		return
+	}
+	const cap = vg.Length(1.8)
+	low, high := y(e.Low), y(e.High)
+	for _, style := range []draw.LineStyle{{Color: color.White, Width: 2}, {Color: color.Black, Width: 0.7}} {
+		c.StrokeLine2(style, at, low, at, high)
+		c.StrokeLine2(style, at-cap, low, at+cap, low)
+		c.StrokeLine2(style, at-cap, high, at+cap, high)
+	}
+}
+
+// diamond is a white diamond with a black edge.
+type diamond struct{}
+
+func (diamond) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	r := style.Radius
+	edge := []vg.Point{{X: at.X, Y: at.Y - r}, {X: at.X + r, Y: at.Y}, {X: at.X, Y: at.Y + r}, {X: at.X - r, Y: at.Y}}
+	c.FillPolygon(color.White, edge)
+	c.StrokeLines(draw.LineStyle{Color: style.Color, Width: 0.8}, append(edge, edge[0]))
+}

@@ -1,0 +1,100 @@
+// Package figures draws the figures of results/paper in a form that a paper can
+// use: one column wide, readable in grey, with units, as SVG, PNG and PDF. It is
+// the only importer of gonum.org/v1/plot.
+package figures
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"io"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/caserun/caserun/results/paper"
+)
+
+// Format is a file format, which is also the files' extension.
+type Format string
+
+const (
+	SVG Format = "svg"
+	PNG Format = "png"
+	PDF Format = "pdf"
+)
+
+// Formats lists the formats.
+func Formats() []Format { return []Format{SVG, PNG, PDF} }
+
+// Width is one column of a two-column paper.
+const Width = 3.3 * vg.Inch
+
+// DPI is the resolution of PNG files.
+const DPI = 300
+
+// canvas is what all three formats are drawn on.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
+
+// Draw draws a figure. The same figure gives the same bytes as SVG and PNG;
+// PDF files hold the time of day.
+func Draw(f paper.Figure, format Format) ([]byte, error) {
+	draws, height := drawing(f)
+	if draws == nil {
+		return nil, fmt.Errorf("draw %s: it has neither bars nor curves", f.ID)
+	}
+	var on canvas
+	switch format {
+	case SVG:
+		on = vgsvg.New(Width, height)
+	case PNG:
+		on = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(Width, height), vgimg.UseDPI(DPI))}
+	case PDF:
+		on = vgpdf.New(Width, height)
+	default:
+		return nil, fmt.Errorf("draw %s: format %q: want svg, png or pdf", f.ID, format)
+	}
+	c := draw.New(on)
+	c.FillPolygon(color.White, corners(c.Rectangle))
+	draws(heading(draw.Crop(c, margin, -margin, margin, -margin), f.Title))
+	var out bytes.Buffer
+	if _, err := on.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("draw %s as %s: %w", f.ID, format, err)
+	}
+	if format == SVG {
+		return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte(svgFonts)), nil
+	}
+	return out.Bytes(), nil
+}
+
+// svgFonts are for readers without the font that text was measured with: Arial
+// and Helvetica have its widths.
+const svgFonts = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
+
+// drawing chooses how a figure is drawn, and how high it is.
+func drawing(f paper.Figure) (func(draw.Canvas), vg.Length) {
+	switch {
+	case f.Bars != nil && len(f.Bars.Groups) > 0:
+		return func(c draw.Canvas) { drawBars(c, *f.Bars) }, 2.3 * vg.Inch
+	case len(f.Curves) > 0:
+		return func(c draw.Canvas) { drawCurves(c, f.Curves) }, vg.Length(0.5+0.85*float64(len(f.Curves))) * vg.Inch
+	}
+	return nil, 0
+}
+
+// heading writes a line and returns the canvas below it.
+func heading(c draw.Canvas, line string) draw.Canvas {
+	style := label(draw.XCenter, draw.YTop)
+	c.FillText(style, vg.Point{X: c.Center().X, Y: c.Max.Y}, line)
+	return draw.Crop(c, 0, 0, 0, -style.Height(line)-gap)
+}
+
+func corners(r vg.Rectangle) []vg.Point {
+	return []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}}
+}

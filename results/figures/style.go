@@ -1,0 +1,120 @@
+package figures
+
+import (
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+const (
+	margin = vg.Length(3)
+	gap    = vg.Length(4)
+	points = vg.Length(7) // size of all text
+	hair   = vg.Length(0.5)
+)
+
+var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+func label(x draw.XAlignment, y draw.YAlignment) text.Style {
+	return text.Style{Color: color.Black, Font: font.From(sans, points), XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
+}
+
+// newPlot is an empty plot in the style of all figures.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Padding = 0
+		axis.Label.TextStyle.Font = font.From(sans, points)
+		axis.Tick.Label.Font = font.From(sans, points)
+		axis.Tick.Length = 3
+	}
+	p.Title.TextStyle.Font = font.From(sans, points)
+	p.Title.Padding = 1
+	return p
+}
+
+// fill is how an area is filled: a grey, with lines over it where hatch is not
+// 0 (their distance). Areas that differ do so in print without colour too.
+type fill struct {
+	grey   uint8
+	hatch  vg.Length
+	mirror bool // the lines fall instead of rise
+}
+
+// fillOf tells series apart: the first, a baseline, is white, and the last dark,
+// in every figure.
+func fillOf(i, n int) fill {
+	between := []fill{{grey: 255, hatch: 3}, {grey: 200}, {grey: 200, hatch: 3, mirror: true}}
+	switch i {
+	case 0:
+		return fill{grey: 255}
+	case n - 1:
+		return fill{grey: 90}
+	}
+	return between[(i-1)%len(between)]
+}
+
+func (f fill) paint(c *draw.Canvas, r vg.Rectangle) {
+	c.FillPolygon(color.Gray{Y: f.grey}, corners(r))
+	line := draw.LineStyle{Color: color.Black, Width: hair}
+	if f.hatch > 0 {
+		w, h := r.Max.X-r.Min.X, r.Max.Y-r.Min.Y
+		// Lines of 45 degrees, x - y = offset within the rectangle.
+		for offset := -h + f.hatch; offset < w; offset += f.hatch {
+			x0, x1 := vg.Length(math.Max(0, float64(offset))), vg.Length(math.Min(float64(w), float64(offset+h)))
+			y0, y1 := x0-offset, x1-offset
+			if f.mirror {
+				y0, y1 = h-y0, h-y1
+			}
+			c.StrokeLine2(line, r.Min.X+x0, r.Min.Y+y0, r.Min.X+x1, r.Min.Y+y1)
+		}
+	}
+	c.StrokeLines(line, append(corners(r), r.Min))
+}
+
+// entry is one sample with its name in a legend.
+type entry struct {
+	name   string
+	sample func(*draw.Canvas, vg.Rectangle)
+}
+
+const (
+	sampleWidth  = vg.Length(14)
+	sampleHeight = vg.Length(6)
+)
+
+// legend writes entries in rows at the top and returns the canvas below.
+func legend(c draw.Canvas, entries []entry) draw.Canvas {
+	style := label(draw.XLeft, draw.YCenter)
+	rowHeight := style.Height("Mg") + 2
+	x, y := c.Min.X, c.Max.Y-rowHeight/2
+	for _, e := range entries {
+		width := sampleWidth + 3 + style.Width(e.name)
+		if x > c.Min.X && x+width > c.Max.X {
+			x, y = c.Min.X, y-rowHeight
+		}
+		e.sample(&c, vg.Rectangle{Min: vg.Point{X: x, Y: y - sampleHeight/2}, Max: vg.Point{X: x + sampleWidth, Y: y + sampleHeight/2}})
+		c.FillText(style, vg.Point{X: x + sampleWidth + 3, Y: y}, e.name)
+		x += width + 2*gap
+	}
+	return draw.Crop(c, 0, 0, 0, y-rowHeight/2-gap-c.Max.Y)
+}
+
+// niceTop is a round number at or above v.
+func niceTop(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10} {
+		if m*unit >= v*(1-1e-12) {
+			return m * unit
+		}
+	}
+	return 10 * unit
+}

@@ -1,0 +1,243 @@
+package html
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// armKey says which runs repeat the same thing.
+type armKey struct {
+	mix, node, scheduler, parameters string
+	mode                             results.Mode
+	traced                           bool
+}
+
+func keyOf(r results.Run) armKey {
+	return armKey{r.Mix, r.Node, r.Scheduler, r.Parameters, r.Mode, r.Traced}
+}
+
+// armName is a scheduler with parameters as the reader sees it. One checkbox
+// hides it in all mixes and nodes.
+type armName struct {
+	Index int
+	Text  string
+	Full  string // with every parameter
+}
+
+type arms struct {
+	names []armName
+	index map[string]int // by full name
+}
+
+// newArms names the arms of the runs, in the order of their names: a sweep
+// shuffles its runs.
+func newArms(runs []results.Run) *arms {
+	short, variants := map[string]string{}, map[string]int{}
+	for _, r := range runs {
+		if full := fullName(r); short[full] == "" {
+			short[full] = shortName(r)
+			variants[shortName(r)]++
+		}
+	}
+	a := &arms{index: map[string]int{}}
+	for i, full := range slices.Sorted(maps.Keys(short)) {
+		n := armName{Index: i, Text: short[full], Full: full}
+		if variants[n.Text] > 1 {
+			n.Text = full
+		}
+		a.names, a.index[full] = append(a.names, n), i
+	}
+	return a
+}
+
+func (a *arms) of(r results.Run) armName { return a.names[a.index[fullName(r)]] }
+
+func shortName(r results.Run) string {
+	if r.Traced {
+		return line(r.Scheduler) + ", traced"
+	}
+	return line(r.Scheduler)
+}
+
+func fullName(r results.Run) string {
+	name := line(r.Scheduler)
+	if r.Parameters != "" {
+		name += ":" + line(r.Parameters)
+	}
+	if r.Traced {
+		name += ", traced"
+	}
+	return name
+}
+
+// group is what can be compared: the arms of one mix on one node, traced alike.
+type group struct {
+	ID        string
+	Title     string
+	Simulated bool
+	Jobs      int
+	Rows      []armRow
+	Charts    []chart
+	Interval  string // what the brackets of the rows are; empty without any
+	Notes     []string
+}
+
+// armRow is one line of the comparison.
+type armRow struct {
+	Arm   armName
+	Base  bool
+	Runs  cell
+	Cells []cell
+}
+
+type groupKey struct {
+	mix, node string
+	mode      results.Mode
+	traced    bool
+}
+
+// member is one arm with its complete runs.
+type member struct {
+	name armName
+	base bool
+	runs []results.Run
+	jobs [][]results.Job
+}
+
+// groups compares the arms. Only complete runs count: the others are no
+// measurements, and neither are warm-up runs.
+func groups(runs []results.Run, jobs [][]results.Job, a *arms) []group {
+	var order []groupKey
+	members := map[groupKey][]*member{}
+	left := map[groupKey]int{}
+	for i, r := range runs {
+		k := groupKey{r.Mix, r.Node, r.Mode, r.Traced}
+		if members[k] == nil {
+			order = append(order, k)
+			members[k] = []*member{}
+		}
+		if r.Status != results.Complete || r.Warmup {
+			left[k]++
+			continue
+		}
+		name := a.of(r)
+		at := slices.IndexFunc(members[k], func(m *member) bool { return m.name.Index == name.Index })
+		if at < 0 {
+			at = len(members[k])
+			members[k] = append(members[k], &member{name: name, base: r.Scheduler == "sa"})
+		}
+		m := members[k][at]
+		m.runs, m.jobs = append(m.runs, r), append(m.jobs, jobs[i])
+	}
+	slices.SortStableFunc(order, func(x, y groupKey) int {
+		return cmp.Or(cmp.Compare(x.mix, y.mix), cmp.Compare(x.node, y.node), cmp.Compare(x.mode, y.mode))
+	})
+	var out []group
+	for i, k := range order {
+		own := members[k]
+		if len(own) == 0 {
+			continue
+		}
+		slices.SortStableFunc(own, func(x, y *member) int { return x.name.Index - y.name.Index })
+		if at := slices.IndexFunc(own, func(m *member) bool { return m.base }); at > 0 {
+			base := own[at]
+			own = slices.Insert(slices.Delete(own, at, at+1), 0, base)
+		}
+		own[0].base = true
+		for _, m := range own[1:] {
+			m.base = false
+		}
+		out = append(out, newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k]))
+	}
+	return out
+}
+
+func newGroup(id string, k groupKey, own []*member, left int) group {
+	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(k.mix), line(k.node)), Simulated: k.mode == results.Simulated, Jobs: own[0].runs[0].Jobs}
+	if k.traced {
+		g.Title += ", traced"
+	}
+	if left > 0 {
+		g.Notes = append(g.Notes, plural(left, "run")+" left out: warm-up, interrupted or not finished, so no measurement.")
+	}
+	against, reasons := verdicts(own)
+	for i, m := range own {
+		g.Rows = append(g.Rows, newArmRow(m, against[i]))
+	}
+	for _, r := range reasons {
+		g.Notes = append(g.Notes, "Inconclusive: "+r+".")
+	}
+	if slices.ContainsFunc(own, func(m *member) bool { return summarize(m.values(throughputOf)).Bounded() }) {
+		g.Interval = intervalWords
+	}
+	g.Charts = charts(own)
+	return g
+}
+
+func newArmRow(m *member, against []stats.Comparison) armRow {
+	row := armRow{Arm: m.name, Base: m.base, Runs: integer(len(m.runs))}
+	factors := []cell{{Text: "1.00 ×", Value: "1"}, {Text: "1.00 ×", Value: "1"}}
+	for i, c := range against {
+		factors[i] = factor(c)
+	}
+	row.Cells = append(row.Cells, summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond), factors[0],
+		summaryCell(summarize(m.values(turnaroundOf)), report.Seconds), factors[1],
+		summaryCell(summarize(m.values(makespanOf)), report.Seconds))
+	crashed, jobs := 0, 0
+	for _, r := range m.runs {
+		crashed += r.Metrics.Crashed
+		jobs += r.Jobs
+	}
+	row.Cells = append(row.Cells, crashCell(crashed, jobs), summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
+	return row
+}
+
+func crashCell(crashed, jobs int) cell {
+	if jobs == 0 {
+		return cell{Text: "–"}
+	}
+	share := float64(crashed) / float64(jobs)
+	c := number(&share, report.Ratio)
+	c.Text = fmt.Sprintf("%d of %d", crashed, jobs)
+	if crashed > 0 {
+		c.Text = fmt.Sprintf("✕ %s (%s)", c.Text, report.Human(share, report.Ratio))
+	}
+	return c
+}
+
+// metric is one figure of a run.
+type metric func(results.Run) *float64
+
+func throughputOf(r results.Run) *float64  { return r.Metrics.ThroughputJobsPerS }
+func turnaroundOf(r results.Run) *float64  { return r.Metrics.TurnaroundMeanS }
+func makespanOf(r results.Run) *float64    { return r.Metrics.MakespanS }
+func utilizationOf(r results.Run) *float64 { return r.Metrics.UtilizationMean }
+
+func (m *member) values(of metric) []float64 {
+	var out []float64
+	for _, r := range m.runs {
+		if v := of(r); v != nil {
+			out = append(out, *v)
+		}
+	}
+	return out
+}
+
+// jobValues are one figure of the jobs of all runs.
+func (m *member) jobValues(of func(results.Job) *float64) []float64 {
+	var out []float64
+	for _, jobs := range m.jobs {
+		for _, j := range jobs {
+			if v := of(j); v != nil {
+				out = append(out, *v)
+			}
+		}
+	}
+	return out
+}

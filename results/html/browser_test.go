@@ -1,0 +1,312 @@
+package html
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// browser is a tab of a headless Chromium that notes what no page of ours may
+// do: complain, or ask the network.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu     sync.Mutex
+	wrongs []string
+}
+
+// findBrowser skips the test where there is no Chromium, unless
+// CASERUN_REQUIRE_BROWSER says that there must be one.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	const hint = "no Chromium: the page was not looked at in a browser (apt-get install chromium fonts-liberation)"
+	if os.Getenv("CASERUN_REQUIRE_BROWSER") != "" {
+		t.Fatal(hint)
+	}
+	t.Skip(hint)
+	return ""
+}
+
+func openBrowser(t *testing.T) *browser {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(findBrowser(t)),
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-dev-shm-usage", true))
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, _ = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Errorf("close the browser: %v", err)
+		}
+	})
+	b := &browser{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, b.note); err != nil {
+		t.Fatal(err)
+	}
+	call(b, network.Enable, network.EnableParams{})
+	call(b, runtime.Enable, cdp.Empty{})
+	call(b, log.Enable, cdp.Empty{})
+	return b
+}
+
+func (b *browser) note(event any) {
+	wrong := ""
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, "file://") || !strings.HasSuffix(e.Request.URL, ".html") {
+			wrong = "request of " + e.Request.URL
+		}
+	case *runtime.EventExceptionThrown:
+		wrong = "exception: " + e.ExceptionDetails.Text
+	case *runtime.EventConsoleAPICalled:
+		wrong = fmt.Sprintf("console.%s: %v", e.Type, e.Args)
+	case *log.EventEntryAdded:
+		wrong = "log: " + e.Entry.Text
+	}
+	if wrong != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrongs = append(b.wrongs, wrong)
+	}
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, command, params); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// eval gives what a JavaScript expression is on the page.
+func eval[T any](b *browser, expression string) T {
+	b.t.Helper()
+	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+// texts are what the selected elements that are visible say.
+func (b *browser) texts(selector string) []string {
+	b.t.Helper()
+	quoted, err := json.Marshal(selector)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return eval[[]string](b, fmt.Sprintf("[...document.querySelectorAll(%s)].filter(e => e.checkVisibility()).map(e => e.textContent.trim())", quoted))
+}
+
+// open shows a page in a window of the given width.
+func (b *browser) open(path string, width int64, scheme string) {
+	b.t.Helper()
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	b.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate("file://"+path))
+}
+
+// shoot keeps a picture of the page where CASERUN_SCREENSHOTS names a directory,
+// for people to look at.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	dir := os.Getenv("CASERUN_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *browser) nothingWrong() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, wrong := range b.wrongs {
+		b.t.Error(wrong)
+	}
+	b.wrongs = nil
+}
+
+func TestInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	m := fixture()
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, []byte(write(t, m, m.runs()...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *browser)
+	}{
+		{"choose a run", testChoose}, {"sort a table", testSort}, {"hide an arm", testHide}, {"details of a job", testDetails}, {"without a mouse", testKeyboard},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.t = t
+			b.open(path, 1280, "light")
+			c.test(t, b)
+			b.nothingWrong()
+		})
+	}
+	t.Run("widths and colours", func(t *testing.T) {
+		b.t = t
+		testLooks(t, b, path)
+	})
+	t.Run("without JavaScript", func(t *testing.T) {
+		b.t = t
+		call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		b.open(path, 1280, "light")
+		call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false})
+		if n := len(b.texts("article.run > h3")); n != len(m) {
+			t.Errorf("%d of %d runs can be read", n, len(m))
+		}
+		if shown := b.texts("#arms, #chooser, .details"); len(shown) > 0 {
+			t.Errorf("controls that do nothing are shown: %q", shown)
+		}
+	})
+}
+
+func testChoose(t *testing.T, b *browser) {
+	if got := b.texts("article.run > h3"); len(got) != 1 || !strings.Contains(got[0], "Run 1:") {
+		t.Fatalf("shown at first: %q", got)
+	}
+	b.do(chromedp.SendKeys(chromedp.CSS("#choose"), "5"))
+	if got := b.texts("article.run > h3"); len(got) != 1 || !strings.Contains(got[0], "SIMULATED Run 5:") {
+		t.Errorf("shown after choosing run 5: %q", got)
+	}
+	b.click("#runs a[href='#run-22']")
+	if got := b.texts("article.run > h3"); len(got) != 1 || !strings.Contains(got[0], "Run 22:") {
+		t.Errorf("shown after following the link to run 22: %q", got)
+	}
+	if got := eval[string](b, "document.getElementById('choose').value"); got != "run-22" {
+		t.Errorf("the chooser says %s", got)
+	}
+}
+
+func testSort(t *testing.T, b *browser) {
+	const column = "#runs thead th:nth-child(10) button" // makespan
+	values := func() []float64 {
+		return eval[[]float64](b, "[...document.querySelectorAll('#runs tbody tr')].map(r => Number(r.cells[9].dataset.v))")
+	}
+	b.click(column)
+	if got := values(); len(got) != 22 || !slices.IsSorted(got) {
+		t.Errorf("sorted by makespan: %v", got)
+	}
+	b.click(column)
+	got := values()
+	slices.Reverse(got)
+	if !slices.IsSorted(got) {
+		t.Errorf("sorted by makespan, again: not descending: %v", got)
+	}
+	if got := eval[string](b, "document.querySelector('#runs thead th:nth-child(10)').ariaSort"); got != "descending" {
+		t.Errorf("aria-sort is %q", got)
+	}
+}
+
+func testHide(t *testing.T, b *browser) {
+	const arms = "#mix1 tbody tr th"
+	if got := b.texts(arms); !slices.Equal(got, []string{"sa (base)", "case-alg3", "cg"}) {
+		t.Fatalf("arms: %q", got)
+	}
+	rows := len(b.texts("#runs tbody tr"))
+	b.click("#arms label:nth-of-type(1) input")
+	if got := b.texts(arms); !slices.Equal(got, []string{"sa (base)", "cg"}) {
+		t.Errorf("arms without the first: %q", got)
+	}
+	if got := len(b.texts("#runs tbody tr")); got != rows-7 {
+		t.Errorf("%d runs are listed, want %d without the seven of the arm", got, rows-7)
+	}
+	b.click("#arms label:nth-of-type(1) input")
+	if got := len(b.texts("#runs tbody tr")); got != rows {
+		t.Errorf("%d of %d runs are listed again", got, rows)
+	}
+}
+
+func testDetails(t *testing.T, b *browser) {
+	b.click("#runs a[href='#run-22']")
+	b.click("#run-22 .by-job svg[data-job='1']")
+	panel := strings.Join(b.texts("#run-22 .details dd"), "\n")
+	for _, want := range []string{"srad_v2-16384", "✕ fault", "SIGABRT", "error 700 " + hostile} {
+		if !strings.Contains(panel, want) {
+			t.Errorf("the details lack %q:\n%s", want, panel)
+		}
+	}
+	b.click("#run-22 details.jobs summary")
+	if got := len(b.texts("#run-22 details.jobs tbody tr")); got != 4 {
+		t.Errorf("%d jobs are listed", got)
+	}
+}
+
+func testKeyboard(t *testing.T, b *browser) {
+	b.do(chromedp.Focus(chromedp.CSS("#run-1 .by-job svg[tabindex='0']")), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+	if got := strings.Join(b.texts("#run-1 .details dd"), "\n"); !strings.Contains(got, "needle-2") {
+		t.Errorf("two steps down, the details are those of\n%s", got)
+	}
+	b.do(chromedp.Focus(chromedp.CSS("#runs thead th:nth-child(7) button")), chromedp.KeyEvent(kb.Enter))
+	if got := eval[string](b, "document.querySelector('#runs thead th:nth-child(7)').ariaSort"); got != "ascending" {
+		t.Errorf("Enter on a heading: aria-sort is %q", got)
+	}
+}
+
+func testLooks(t *testing.T, b *browser, path string) {
+	background := map[string]string{}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{360, 1280} {
+			b.open(path, width, scheme)
+			b.do(chromedp.Evaluate[chromedp.Void]("for (const d of document.querySelectorAll('details')) d.open = true"))
+			for _, run := range []int{2, 22} {
+				b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = 'run-%d'", run)))
+				wide := eval[[]string](b, `[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .skip") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))`)
+				if n := eval[int64](b, "document.documentElement.scrollWidth"); n > width || len(wide) > 0 {
+					t.Errorf("%s, run %d: the page is %d wide in a window of %d: %q", scheme, run, n, width, wide)
+				}
+				b.shoot(fmt.Sprintf("%s-%d-run%d", scheme, width, run))
+			}
+		}
+		background[scheme] = eval[string](b, "getComputedStyle(document.body).backgroundColor")
+	}
+	if background["light"] == background["dark"] {
+		t.Errorf("light and dark have the same background %s", background["light"])
+	}
+	b.nothingWrong()
+}

@@ -1,0 +1,99 @@
+package html
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/caserun/caserun/results"
+)
+
+// A page holds at most so many sections, jobs in them, curve points and bytes of
+// stderr, which together stay below some 2 MB.
+const (
+	maxSections    = 40
+	maxJobs        = 800 // but for the first section
+	maxPoints      = 80_000
+	maxStderrBytes = 200_000
+	maxTailBytes   = 4_000 // of one job
+)
+
+// budget is what is left of those limits. Points are shared out evenly, because
+// a run must not look coarser for coming last.
+type budget struct {
+	points int // for each run
+	stderr int // for the page
+}
+
+func newBudget(sections int) *budget {
+	return &budget{points: maxPoints / max(sections, 1), stderr: maxStderrBytes}
+}
+
+// buckets is the number of time buckets of each curve of a run: a curve takes
+// up to four points in each.
+func (b *budget) buckets(curves int) int {
+	return min(max(b.points/(4*max(curves, 1)), 30), 500)
+}
+
+// choose picks the runs that get a section: all if they are few, else round
+// after round one of each arm, beginning with the one whose makespan is the
+// arm's median.
+func choose(runs []results.Run) map[int64]bool {
+	arms := map[armKey][]results.Run{}
+	var order []armKey
+	for _, r := range runs {
+		k := keyOf(r)
+		if arms[k] == nil {
+			order = append(order, k)
+		}
+		arms[k] = append(arms[k], r)
+	}
+	for _, own := range arms {
+		slices.SortStableFunc(own, func(a, b results.Run) int {
+			return cmp.Compare(orInf(a.Metrics.MakespanS), orInf(b.Metrics.MakespanS))
+		})
+	}
+	chosen := map[int64]bool{}
+	want, jobs := min(len(runs), maxSections), 0
+	for len(chosen) < want {
+		for _, k := range order {
+			own := arms[k]
+			if len(own) == 0 || len(chosen) == want {
+				continue
+			}
+			if jobs += own[0].Jobs; jobs > maxJobs && len(chosen) > 0 {
+				return chosen
+			}
+			known := 0
+			for _, r := range own {
+				if r.Metrics.MakespanS != nil {
+					known++
+				}
+			}
+			pick := max(known-1, 0) / 2
+			chosen[own[pick].ID] = true
+			arms[k] = slices.Delete(own, pick, pick+1)
+		}
+	}
+	return chosen
+}
+
+func orInf(v *float64) float64 {
+	if v == nil {
+		return math.Inf(1)
+	}
+	return *v
+}
+
+// tail is the end of a job's stderr, as far as the page has room.
+func (b *budget) tail(text string) string {
+	limit := min(maxTailBytes, b.stderr)
+	if limit == 0 && text != "" {
+		return "(left out to keep the page small; the store has it)"
+	}
+	if len(text) > limit {
+		text = "… " + text[len(text)-limit:]
+	}
+	b.stderr -= min(len(text), b.stderr)
+	return printable(text)
+}

@@ -1,0 +1,193 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+)
+
+// seriesView is one series over time, a curve for each device, on one scale.
+type seriesView struct {
+	Title   string
+	Primary bool
+	Ticks   []tick
+	Top     string // value at the upper edge
+	Curves  []curve
+}
+
+// curve is drawn in a box of curveWidth × curveHeight units.
+type curve struct {
+	Name string
+	Area string // SVG path data, as the next
+	Line string
+	Text string // in words
+}
+
+const (
+	curveWidth  = 1000
+	curveHeight = 40
+)
+
+// shown are the series of a page in its order; fraction is on a scale from 0
+// to 1, the others from 0 to the largest capacity or value.
+var shown = []struct {
+	series   results.Series
+	title    string
+	fraction bool
+}{
+	{results.SeriesGPU, "Utilization (NVML)", true},
+	{results.SeriesSimulated, "Modelled share of busy SMs", true},
+	{results.SeriesMemory, "Memory in use", false},
+	{results.SeriesResident, "A kernel was resident", true},
+	{results.SeriesGPM, "SM activity (GPM)", true},
+	{results.SeriesMemoryActivity, "Memory activity (NVML)", true},
+	{results.SeriesGPUDriver, "Utilization (driver's own buffer)", true},
+}
+
+func newSeries(r records, end float64, b *budget) []seriesView {
+	if end <= 0 {
+		return nil
+	}
+	type key struct {
+		device int
+		series results.Series
+	}
+	present, own := map[results.Series]bool{}, map[key][]results.Segment{}
+	for _, s := range r.segments {
+		present[s.Series] = present[s.Series] || s.Value != nil
+		k := key{s.Device, s.Series}
+		own[k] = append(own[k], s)
+	}
+	buckets := b.buckets(len(present) * len(r.devices))
+	var out []seriesView
+	for _, s := range shown {
+		if !present[s.series] {
+			continue
+		}
+		v := seriesView{Title: s.title, Primary: s.series == results.Primary(r.run.Mode), Ticks: ticks(end, report.Seconds), Top: "100 %"}
+		unit, top := report.Ratio, 1.0
+		if !s.fraction {
+			unit, top = report.Bytes, memoryTop(r, s.series)
+			v.Top = report.Human(top, unit)
+		}
+		for _, d := range r.devices {
+			v.Curves = append(v.Curves, newCurve(fmt.Sprintf("GPU %d", d.Index), results.Steps(own[key{d.Index, s.series}], d.Index, s.series, end), end, top, unit, buckets))
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func memoryTop(r records, series results.Series) float64 {
+	top := 0.0
+	for _, d := range r.devices {
+		top = max(top, float64(d.MemoryBytes))
+	}
+	for _, s := range r.segments {
+		if s.Series == series && s.Value != nil {
+			top = max(top, *s.Value)
+		}
+	}
+	return top
+}
+
+// point is a corner of a curve; a gap before it where nothing is known.
+type point struct {
+	x, y float64
+	gap  bool
+}
+
+func newCurve(name string, steps []results.Step, end, top float64, unit report.Unit, buckets int) curve {
+	c := curve{Name: name}
+	var points []point
+	low, high, known := math.Inf(1), math.Inf(-1), 0.0
+	reached := math.Inf(-1)
+	for _, s := range steps {
+		if s.Value == nil {
+			continue
+		}
+		low, high, known = min(low, *s.Value), max(high, *s.Value), known+s.ToS-s.FromS
+		points = append(points, point{s.FromS, *s.Value, s.FromS > reached}, point{s.ToS, *s.Value, false})
+		reached = s.ToS
+	}
+	if len(points) == 0 {
+		c.Text = name + ": nothing known"
+		return c
+	}
+	c.Text = fmt.Sprintf("%s: %s to %s, known for %s of %s", name, report.Human(low, unit), report.Human(high, unit), seconds(known), seconds(end))
+	c.Line, c.Area = paths(thin(points, end, buckets), end, top)
+	return c
+}
+
+// thin keeps of each bucket of time its first, smallest, largest and last
+// point, which draws the same picture if a bucket is at most a pixel wide.
+func thin(points []point, end float64, buckets int) []point {
+	if len(points) <= 4*buckets {
+		return points
+	}
+	var out []point
+	for from := 0; from < len(points); {
+		bucket := int(points[from].x / end * float64(buckets))
+		to := from + 1
+		for to < len(points) && !points[to].gap && int(points[to].x/end*float64(buckets)) == bucket {
+			to++
+		}
+		keep := []int{from, from, from, to - 1}
+		for i := from; i < to; i++ {
+			if points[i].y < points[keep[1]].y {
+				keep[1] = i
+			}
+			if points[i].y > points[keep[2]].y {
+				keep[2] = i
+			}
+		}
+		slices.Sort(keep)
+		for _, i := range slices.Compact(keep) {
+			out = append(out, points[i])
+		}
+		from = to
+	}
+	return out
+}
+
+// paths draws the points in whole units, relative to each other, which takes
+// the fewest bytes.
+func paths(points []point, end, top float64) (stroke, area string) {
+	var lines, areas strings.Builder
+	x, y, started := 0, 0, 0
+	for _, p := range points {
+		px, py := int(math.Round(p.x/end*curveWidth)), curveHeight-int(math.Round(min(max(p.y/top, 0), 1)*curveHeight))
+		if p.gap {
+			if lines.Len() > 0 {
+				fmt.Fprintf(&areas, "V%dH%dZ", curveHeight, started)
+			}
+			fmt.Fprintf(&lines, "M%d %d", px, py)
+			fmt.Fprintf(&areas, "M%d %dV%d", px, curveHeight, py)
+			x, y, started = px, py, px
+			continue
+		}
+		var move string
+		switch {
+		case px == x && py == y:
+			continue
+		case py == y:
+			move = "h" + strconv.Itoa(px-x)
+		case px == x:
+			move = "v" + strconv.Itoa(py-y)
+		default:
+			move = fmt.Sprintf("l%d %d", px-x, py-y)
+		}
+		lines.WriteString(move)
+		areas.WriteString(move)
+		x, y = px, py
+	}
+	if lines.Len() > 0 {
+		fmt.Fprintf(&areas, "V%dH%dZ", curveHeight, started)
+	}
+	return lines.String(), areas.String()
+}

@@ -1,0 +1,121 @@
+package html
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+)
+
+// missedShare is the share of missed sampling deadlines above which a reader
+// should know; missed ones are rare on an idle machine.
+const missedShare = 0.01
+
+// warnings are the reasons to read a run's figures with care.
+func warnings(r records) []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	run := r.run
+	if run.Mode == results.Simulated {
+		say("SIMULATED: these figures come from a model of the node, not from devices.")
+	}
+	switch run.Status {
+	case results.Interrupted:
+		say("Interrupted: these figures are not a measurement.")
+	case results.Running:
+		say("Not finished: the run is under way, or its harness died.")
+	}
+	if run.Warmup {
+		say("Warm-up run: it is left out of every comparison.")
+	}
+	if run.Traced {
+		say("Traced: its times include the kernel tracer's cost and compare with those of traced runs only.")
+	}
+	out = append(out, tracerWarnings(run.Tracer)...)
+	out = append(out, samplerWarnings(run)...)
+	for _, d := range r.devices {
+		out = append(out, deviceWarnings(d)...)
+	}
+	if strings.HasSuffix(run.Provenance.Revision, "+dirty") {
+		say("Built from a working tree with changes that no revision holds (%s).", line(run.Provenance.Revision))
+	}
+	return out
+}
+
+// doubtful reports whether a run's row needs a sign; that it is simulated or
+// traced its mode says.
+func doubtful(run results.Run) bool {
+	run.Mode, run.Traced = results.Live, false
+	if run.Sampler.Samples == nil {
+		run.Sampler.Samples = new(int64(1)) // nobody samples a simulated run
+	}
+	return len(warnings(records{run: run})) > 0
+}
+
+func tracerWarnings(t results.Tracer) []string {
+	var out []string
+	for _, c := range []struct {
+		count *int64
+		text  string
+	}{
+		{t.Lost, "%d kernels and copies ran and have no record."},
+		{t.Cut, "%d traced processes did not exit in order: what they did last may be missing."},
+		{t.Untraced, "%d jobs ran and left no trace."},
+	} {
+		if c.count != nil && *c.count > 0 {
+			out = append(out, fmt.Sprintf(c.text, *c.count))
+		}
+	}
+	return out
+}
+
+func samplerWarnings(run results.Run) []string {
+	var out []string
+	s := run.Sampler
+	if s.MissedDeadlines != nil && s.Samples != nil {
+		if due := *s.Samples + *s.MissedDeadlines; due > 0 && float64(*s.MissedDeadlines)/float64(due) > missedShare {
+			share := float64(*s.MissedDeadlines) / float64(due)
+			text := fmt.Sprintf("The sampler missed %d of %d deadlines (%s)", *s.MissedDeadlines, due, report.Human(share, report.Ratio))
+			if s.LongestGapS != nil {
+				text += ", its longest gap being " + seconds(*s.LongestGapS)
+			}
+			out = append(out, text+".")
+		}
+	}
+	if s.Errors != nil && *s.Errors > 0 {
+		text := fmt.Sprintf("%d NVML calls failed", *s.Errors)
+		if s.FirstError != nil {
+			text += ", the first with: " + line(*s.FirstError)
+		}
+		out = append(out, text+".")
+	}
+	if run.Mode == results.Live && run.Status == results.Complete && s.Samples == nil {
+		out = append(out, "Nothing was sampled: utilization is unknown.")
+	}
+	return out
+}
+
+func deviceWarnings(d results.Device) []string {
+	var out []string
+	if d.UsedAtStartBytes > 0 {
+		out = append(out, fmt.Sprintf("GPU %d: others used %s at the start.", d.Index, report.Human(float64(d.UsedAtStartBytes), report.Bytes)))
+	}
+	var reasons []string
+	for _, text := range []*string{d.ThrottleStart, d.ThrottleEnd} {
+		if text == nil {
+			continue
+		}
+		for _, reason := range strings.FieldsFunc(*text, func(r rune) bool { return strings.ContainsRune("+, ", r) }) {
+			// An idle GPU lowers its clocks, which is no throttling.
+			if reason != "none" && reason != "gpu-idle" && !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
+			}
+		}
+	}
+	if len(reasons) > 0 {
+		out = append(out, fmt.Sprintf("GPU %d: its clocks were held down (%s).", d.Index, line(strings.Join(reasons, ", "))))
+	}
+	return out
+}

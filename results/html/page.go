@@ -1,0 +1,206 @@
+// Package html writes runs as one page that needs nothing beside it: no network,
+// no other file. It reads without JavaScript; a little inline JavaScript chooses
+// runs, sorts tables, hides arms and shows a job's details.
+//
+// Every title and table with simulated numbers says SIMULATED.
+package html
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Source gives the records of a run. The store is one.
+type Source interface {
+	Devices(ctx context.Context, run int64) ([]results.Device, error)
+	Jobs(ctx context.Context, run int64) ([]results.Job, error)
+	Tasks(ctx context.Context, run int64) ([]results.Task, error)
+	Segments(ctx context.Context, run int64) ([]results.Segment, error)
+	Events(ctx context.Context, run int64) ([]results.Event, error)
+}
+
+// Options say what a page is of.
+type Options struct {
+	Title     string // by default "caserun report"
+	Store     string // path of the store, for the reader
+	Generator string // version of caserun that writes the page
+}
+
+// Mark is how a page begins: a file that begins otherwise is none of ours.
+const Mark = "<!DOCTYPE html>\n<!-- caserun report -->\n"
+
+// MaxRuns is the largest number of runs of one page, so that it stays readable
+// and small.
+const MaxRuns = 1000
+
+//go:embed assets
+var assets embed.FS
+
+var page = template.Must(template.New("page.tmpl").ParseFS(assets, "assets/*.tmpl"))
+
+// view is what the template sees.
+type view struct {
+	Title        string
+	Store        string
+	Generator    string
+	Policy       string
+	Style        template.CSS
+	Script       template.JS
+	Simulated    simulation
+	Runs         []runRow
+	Arms         []armName
+	Groups       []group
+	Details      []runView
+	Left         string // why some runs have no section of their own
+	Environments []environment
+}
+
+// simulation says how many of a page's runs are modelled.
+type simulation int
+
+const (
+	none simulation = iota
+	some
+	all
+)
+
+func (s simulation) Any() bool { return s != none }
+func (s simulation) All() bool { return s == all }
+
+// Prefix goes before a title.
+func (s simulation) Prefix() string {
+	switch s {
+	case all:
+		return "SIMULATED "
+	case some:
+		return "Partly SIMULATED "
+	}
+	return ""
+}
+
+// Write writes the page of the runs, in their order.
+func Write(ctx context.Context, w io.Writer, source Source, runs []results.Run, o Options) error {
+	if len(runs) == 0 {
+		return fmt.Errorf("write HTML report: no runs")
+	}
+	if len(runs) > MaxRuns {
+		return fmt.Errorf("write HTML report: %d runs are more than the %d that a page takes; select fewer", len(runs), MaxRuns)
+	}
+	v, err := build(ctx, source, runs, o)
+	if err != nil {
+		return fmt.Errorf("write HTML report: %w", err)
+	}
+	if _, err := io.WriteString(w, Mark); err != nil {
+		return fmt.Errorf("write HTML report: %w", err)
+	}
+	if err := page.Execute(w, v); err != nil {
+		return fmt.Errorf("write HTML report: %w", err)
+	}
+	return nil
+}
+
+func build(ctx context.Context, source Source, runs []results.Run, o Options) (view, error) {
+	style, script := asset("style.css"), asset("script.js")
+	v := view{Title: o.Title, Store: o.Store, Generator: o.Generator, Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // our own files
+		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(style), digest(script))}
+	if v.Title == "" {
+		v.Title = "caserun report"
+	}
+	v.Simulated = simulated(runs)
+	arms := newArms(runs)
+	v.Arms = arms.names
+	chosen := choose(runs)
+	if len(chosen) < len(runs) {
+		v.Left = fmt.Sprintf("To keep the page small, %d of the %d runs have a section of their own: of each arm first the one with the median makespan. To see another, name it: caserun report RUN --html FILE.",
+			len(chosen), len(runs))
+	}
+	budget := newBudget(len(chosen))
+	jobs := make([][]results.Job, len(runs))
+	for i, r := range runs {
+		var err error
+		if jobs[i], err = source.Jobs(ctx, r.ID); err != nil {
+			return v, err
+		}
+		row := newRunRow(r, arms.of(r))
+		if chosen[r.ID] {
+			row.Linked = true
+			one, err := load(ctx, source, r, jobs[i])
+			if err != nil {
+				return v, err
+			}
+			v.Details = append(v.Details, newRunView(one, arms.of(r), budget))
+		}
+		v.Runs = append(v.Runs, row)
+	}
+	v.Groups = groups(runs, jobs, arms)
+	v.Environments = environments(runs)
+	return v, nil
+}
+
+// records is everything that a run's section shows.
+type records struct {
+	run      results.Run
+	jobs     []results.Job
+	devices  []results.Device
+	tasks    []results.Task
+	segments []results.Segment
+	events   []results.Event
+}
+
+func load(ctx context.Context, source Source, run results.Run, jobs []results.Job) (records, error) {
+	one := records{run: run, jobs: jobs}
+	var err error
+	if one.devices, err = source.Devices(ctx, run.ID); err != nil {
+		return one, err
+	}
+	if one.tasks, err = source.Tasks(ctx, run.ID); err != nil {
+		return one, err
+	}
+	if one.segments, err = source.Segments(ctx, run.ID); err != nil {
+		return one, err
+	}
+	one.events, err = source.Events(ctx, run.ID)
+	return one, err
+}
+
+func simulated(runs []results.Run) simulation {
+	count := 0
+	for _, r := range runs {
+		if r.Mode == results.Simulated {
+			count++
+		}
+	}
+	switch count {
+	case 0:
+		return none
+	case len(runs):
+		return all
+	}
+	return some
+}
+
+// asset is an embedded file as it stands between its tags; it may not hold what
+// would end the element.
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	if strings.Contains(string(text), "</") {
+		panic("html: " + name + " must not contain \"</\"")
+	}
+	return string(text)
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}

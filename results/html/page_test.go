@@ -1,0 +1,270 @@
+package html
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"github.com/caserun/caserun/results"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// embedded is what has files of its own.
+var embedded = regexp.MustCompile(`(?s)<(style|script)>.*?</(style|script)>|sha256-[A-Za-z0-9+/=&#;]+`)
+
+func TestGolden(t *testing.T) {
+	m := memory{}
+	m.add(simulatedRun("sa", 1, 10))
+	m.add(liveRun())
+	got := embedded.ReplaceAllString(write(t, m, m.runs()...), "…")
+	path := filepath.Join("testdata", "page.html")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the page differs from %s; -update rewrites it:\n%s", path, diff)
+	}
+}
+
+// void elements have no end tag.
+var void = []string{"meta", "input", "br", "img", "hr", "link"}
+
+// elements tokenizes the page, fails on what is not well formed, and gives every
+// start tag.
+func elements(t *testing.T, text string) []html.Token {
+	t.Helper()
+	var out []html.Token
+	var open []string
+	for z := html.NewTokenizer(strings.NewReader(text)); ; {
+		kind, token := z.Next(), z.Token()
+		switch kind {
+		case html.ErrorToken:
+			if len(open) > 0 {
+				t.Errorf("elements without an end: %v", open)
+			}
+			return out
+		case html.StartTagToken, html.SelfClosingTagToken:
+			out = append(out, token)
+			if kind == html.StartTagToken && !slices.Contains(void, token.Data) {
+				open = append(open, token.Data)
+			}
+		case html.EndTagToken:
+			if len(open) == 0 || open[len(open)-1] != token.Data {
+				t.Fatalf("</%s> within %v", token.Data, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+func attribute(token html.Token, name string) (string, bool) {
+	at := slices.IndexFunc(token.Attr, func(a html.Attribute) bool { return a.Key == name })
+	if at < 0 {
+		return "", false
+	}
+	return token.Attr[at].Val, true
+}
+
+func TestPageStandsAlone(t *testing.T) {
+	m := fixture()
+	text := write(t, m, m.runs()...)
+	if !strings.HasPrefix(text, Mark) {
+		t.Errorf("the page begins with %.40q", text)
+	}
+	ids := map[string]bool{}
+	scripts, targets := 0, []string(nil)
+	for _, e := range elements(t, text) {
+		if e.Data == "script" {
+			scripts++
+		}
+		if slices.Contains([]string{"img", "link", "iframe", "object", "embed", "base", "image", "use"}, e.Data) {
+			t.Errorf("the page has an element <%s>", e.Data)
+		}
+		for _, a := range e.Attr {
+			switch {
+			case a.Key == "id" && ids[a.Val]:
+				t.Errorf("the id %q is there twice", a.Val)
+			case a.Key == "id":
+				ids[a.Val] = true
+			case a.Key == "href":
+				targets = append(targets, a.Val)
+			case a.Key == "src" || a.Key == "style" || strings.HasPrefix(a.Key, "on"):
+				t.Errorf("<%s> has an attribute %s, which the page's policy forbids", e.Data, a.Key)
+			}
+		}
+	}
+	if scripts != 1 {
+		t.Errorf("%d script elements, want the page's own", scripts)
+	}
+	for _, target := range targets {
+		if id, inner := strings.CutPrefix(target, "#"); !inner || !ids[id] {
+			t.Errorf("a link leads to %q, which is not on the page", target)
+		}
+	}
+	if strings.Contains(text, "http:") || strings.Contains(text, "https:") || strings.Contains(text, "@import") {
+		t.Error("the page names something outside of it")
+	}
+}
+
+// TestPolicyAllowsOurOwn holds the policy against the very text between the
+// tags.
+func TestPolicyAllowsOurOwn(t *testing.T) {
+	m := memory{}
+	m.add(simulatedRun("sa", 1, 10))
+	text := write(t, m, m.runs()...)
+	policy := ""
+	for _, e := range elements(t, text) {
+		if v, _ := attribute(e, "http-equiv"); v == "Content-Security-Policy" {
+			policy, _ = attribute(e, "content")
+		}
+	}
+	for _, tag := range []string{"style", "script"} {
+		_, rest, _ := strings.Cut(text, "<"+tag+">")
+		body, _, _ := strings.Cut(rest, "</"+tag+">")
+		if want := tag + "-src '" + digest(body) + "'"; !strings.Contains(policy, want) {
+			t.Errorf("policy %q lacks %s", policy, want)
+		}
+	}
+	if !strings.HasPrefix(policy, "default-src 'none'") {
+		t.Errorf("policy %q allows by default", policy)
+	}
+}
+
+func TestHostileTextIsText(t *testing.T) {
+	m := memory{}
+	m.add(liveRun())
+	text := write(t, m, m.runs()...)
+	doc, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown strings.Builder
+	scripts := 0
+	for n := range doc.Descendants() {
+		switch {
+		case n.Type == html.ElementNode && n.Data == "script":
+			scripts++
+		case n.Type == html.TextNode:
+			shown.WriteString(n.Data)
+		}
+	}
+	if scripts != 1 {
+		t.Errorf("%d script elements: text of a job became one", scripts)
+	}
+	for _, where := range []string{"0 " + hostile, "x " + hostile, "error 700 " + hostile, "own " + hostile, "line one\n\uFFFD[31m" + hostile} {
+		if !strings.Contains(shown.String(), where) {
+			t.Errorf("the page does not show %q as it is", where)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Error("a control character reached the page")
+	}
+}
+
+// TestSimulatedIsSaid looks at every title and caption above numbers.
+func TestSimulatedIsSaid(t *testing.T) {
+	m := memory{}
+	m.add(simulatedRun("sa", 1, 10))
+	m.add(simulatedRun("cg", 1, 10))
+	doc, err := html.Parse(strings.NewReader(write(t, m, m.runs()...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode || !slices.Contains([]string{"title", "h2", "h3", "h4", "caption", "summary"}, n.Data) || n.Parent.Data == "svg" || n.Parent.Data == "g" {
+			continue
+		}
+		var text strings.Builder
+		for c := range n.Descendants() {
+			if c.Type == html.TextNode {
+				text.WriteString(c.Data)
+			}
+		}
+		said := strings.Contains(text.String(), "SIMULATED")
+		if about := text.String(); !said && about != "Provenance" && about != "Configuration" && !strings.HasPrefix(about, "Runs ") {
+			t.Errorf("<%s> %q does not say SIMULATED", n.Data, about)
+		}
+	}
+}
+
+func TestDoubtsAreSaid(t *testing.T) {
+	m := memory{}
+	m.add(liveRun())
+	text := write(t, m, m.runs()...)
+	for _, say := range []string{"Traced:", "3 kernels and copies ran and have no record", "missed 1000 of 10000 deadlines (10.0 %), its longest gap being 250 ms",
+		"2 NVML calls failed, the first with: GPU is lost", "GPU 1: others used 1 GiB", "GPU 0: its clocks were held down (sw-power-cap)", "+dirty"} {
+		if !strings.Contains(html.UnescapeString(text), say) {
+			t.Errorf("the page does not say %q", say)
+		}
+	}
+	r := liveRun()
+	r.run.Status, r.run.Warmup, r.run.Traced = results.Interrupted, true, false
+	m.add(r)
+	text = write(t, m, m.runs()[1:]...)
+	for _, say := range []string{"Interrupted:", "Warm-up run"} {
+		if !strings.Contains(text, say) {
+			t.Errorf("the page does not say %q", say)
+		}
+	}
+	if strings.Contains(text, `id="comparison"`) {
+		t.Error("an interrupted warm-up run is compared")
+	}
+}
+
+// TestLargePage holds the bound on size: ten minutes of changing samples of eight
+// devices, and then many runs.
+func TestLargePage(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	r := liveRun()
+	r.devices, r.segments = devices(8, "NVIDIA H200"), nil
+	r.jobs[2].EndS, r.jobs[3].EndS = new(600.0), new(600.0)
+	for d := range 8 {
+		for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity, results.SeriesGPUDriver, results.SeriesGPM, results.SeriesResident} {
+			for i := range 3000 {
+				at := float64(i) / 5
+				r.segments = append(r.segments, results.Segment{Device: d, Series: series, FirstS: at, LastS: at + 0.199, Samples: 200, Value: new(random.Float64())})
+			}
+		}
+	}
+	m := memory{}
+	m.add(r)
+	n := len(write(t, m, m.runs()...))
+	if n > 2_000_000 {
+		t.Errorf("ten minutes of eight devices give a page of %d bytes", n)
+	}
+
+	m = memory{}
+	for i := range 300 {
+		r := simulatedRun(fmt.Sprintf("s%d", i%5), i, 10+random.Float64())
+		for j := 4; j < 32; j++ {
+			more := r.jobs[j%4]
+			more.Index, more.StderrTail = j, strings.Repeat("x", 5000)
+			r.jobs = append(r.jobs, more)
+		}
+		m.add(r)
+	}
+	text := write(t, m, m.runs()...)
+	t.Logf("%d and %d bytes", n, len(text))
+	if len(text) > 2_000_000 {
+		t.Errorf("300 runs give a page of %d bytes", len(text))
+	}
+	if !strings.Contains(text, "of the 300 runs have a section of their own") {
+		t.Error("the page does not say that it leaves runs out")
+	}
+}

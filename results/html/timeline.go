@@ -1,0 +1,229 @@
+package html
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+)
+
+// Classes of bars. style.css gives each a pattern besides its colour.
+const (
+	classWait = "wait" // arrived, and waits for a device
+	classHost = "host" // the process runs, and holds no device
+	classOK   = "ok"
+	classBad  = "bad"
+	classOpen = "open" // no outcome yet, or cancelled
+)
+
+// bar is a stretch of time in a row of a timeline.
+type bar struct {
+	Class string
+	X     string
+	Width string
+	Job   int
+	Text  string // what it is, in words
+	Label string // to be drawn on it, where it fits
+}
+
+// timeline is what happened to every job, twice: a row for each job, and rows
+// for each device.
+type timeline struct {
+	Ticks   []tick
+	Jobs    []jobRow
+	Devices []deviceRows
+	Height  int // of all lanes, in rows
+}
+
+type jobRow struct {
+	Index   int
+	Name    string
+	Outcome string // unless ok
+	Text    string
+	Bars    []bar
+}
+
+// deviceRows are the lanes of one device: what overlaps is in different lanes.
+type deviceRows struct {
+	Name  string
+	Lanes [][]bar
+}
+
+// hold is a stretch in which a job held a device.
+type hold struct {
+	job      int
+	device   int
+	from, to float64
+}
+
+// resolution is the share of the timeline below which gaps within a job vanish.
+const resolution = 1.0 / 2000
+
+func newTimeline(r records, end float64) timeline {
+	t := timeline{Ticks: ticks(end, report.Seconds)}
+	if end <= 0 {
+		return t
+	}
+	tasks := map[int][]results.Task{}
+	for _, k := range r.tasks {
+		tasks[k.Job] = append(tasks[k.Job], k)
+	}
+	held := map[int][]hold{}
+	for _, j := range r.jobs {
+		holds := holdsOf(j, tasks[j.Index], end)
+		t.Jobs = append(t.Jobs, newJobRow(j, tasks[j.Index], holds, end))
+		for _, h := range holds {
+			held[h.device] = append(held[h.device], h)
+		}
+	}
+	for _, d := range r.devices {
+		rows := deviceRows{Name: fmt.Sprintf("GPU %d", d.Index)}
+		for _, lane := range lanes(held[d.Index]) {
+			var bars []bar
+			for _, h := range lane {
+				j := r.jobs[slices.IndexFunc(r.jobs, func(j results.Job) bool { return j.Index == h.job })]
+				b := newBar(classOf(j), h.from, h.to, end)
+				b.Job = h.job
+				b.Text = fmt.Sprintf("job %d %s: %s to %s", j.Index, line(j.Name), seconds(h.from), seconds(h.to))
+				if (h.to-h.from)/end > 0.06 {
+					b.Label = fmt.Sprint(j.Index)
+				}
+				bars = append(bars, b)
+			}
+			rows.Lanes = append(rows.Lanes, bars)
+		}
+		if len(rows.Lanes) == 0 {
+			rows.Lanes = [][]bar{nil}
+		}
+		t.Devices = append(t.Devices, rows)
+		t.Height += len(rows.Lanes)
+	}
+	return t
+}
+
+// holdsOf are the stretches in which a job held a device: those of its tasks,
+// or its whole life where it has none and was bound as a process.
+func holdsOf(j results.Job, tasks []results.Task, end float64) []hold {
+	var out []hold
+	for _, k := range tasks {
+		if k.Device != nil && k.GrantS != nil {
+			out = append(out, hold{j.Index, *k.Device, *k.GrantS, orElse(k.ReleaseS, orElse(j.EndS, end))})
+		}
+	}
+	if len(tasks) == 0 && j.Device != nil && j.StartS != nil {
+		out = append(out, hold{j.Index, *j.Device, *j.StartS, orElse(j.EndS, end)})
+	}
+	slices.SortStableFunc(out, func(a, b hold) int {
+		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.from, b.from))
+	})
+	merged := out[:0]
+	for _, h := range out {
+		if n := len(merged); n > 0 && merged[n-1].device == h.device && h.from-merged[n-1].to < end*resolution {
+			merged[n-1].to = max(merged[n-1].to, h.to)
+			continue
+		}
+		merged = append(merged, h)
+	}
+	return merged
+}
+
+func newJobRow(j results.Job, tasks []results.Task, holds []hold, end float64) jobRow {
+	row := jobRow{Index: j.Index, Name: line(j.Name)}
+	outcome := "no outcome yet"
+	if j.Outcome != nil {
+		outcome = line(string(*j.Outcome))
+		if *j.Outcome != results.OK {
+			row.Outcome = outcome
+		}
+	}
+	text := []string{fmt.Sprintf("job %d %s: %s", j.Index, row.Name, outcome)}
+	arrived := orElse(j.StartS, orElse(j.EndS, end))
+	if arrived > end*resolution {
+		row.Bars = append(row.Bars, newBar(classWait, 0, arrived, end))
+	}
+	if j.StartS != nil {
+		row.Bars = append(row.Bars, newBar(classHost, *j.StartS, orElse(j.EndS, end), end))
+	}
+	reached := 0.0
+	for _, k := range tasks {
+		to := orElse(k.GrantS, orElse(j.EndS, end))
+		if k.Refusal != nil || to-k.SubmitS < end*resolution || k.SubmitS < reached {
+			continue
+		}
+		row.Bars = append(row.Bars, newBar(classWait, k.SubmitS, to, end))
+		reached = to
+	}
+	for _, h := range holds {
+		row.Bars = append(row.Bars, newBar(classOf(j), h.from, h.to, end))
+	}
+	if j.WaitS != nil {
+		text = append(text, "waited "+seconds(*j.WaitS))
+	}
+	if n := len(holds); n > 0 {
+		text = append(text, fmt.Sprintf("on GPU %d from %s to %s", holds[0].device, seconds(holds[0].from), seconds(holds[n-1].to)))
+	}
+	if j.EndS != nil {
+		text = append(text, "ended at "+seconds(*j.EndS))
+	}
+	row.Text = strings.Join(text, ", ")
+	return row
+}
+
+func newBar(class string, from, to, end float64) bar {
+	from, to = min(max(from, 0), end), min(to, end)
+	return bar{Class: class, X: percent(from, end), Width: percent(max(to-from, end*resolution), end)}
+}
+
+func classOf(j results.Job) string {
+	switch {
+	case j.Outcome == nil || *j.Outcome == results.Cancelled:
+		return classOpen
+	case *j.Outcome == results.OK:
+		return classOK
+	}
+	return classBad
+}
+
+// lanes packs what overlaps into different lanes, the first free one each.
+func lanes(holds []hold) [][]hold {
+	sorted := slices.Clone(holds)
+	slices.SortStableFunc(sorted, func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), a.job-b.job) })
+	var out [][]hold
+	for _, h := range sorted {
+		at := slices.IndexFunc(out, func(lane []hold) bool { return lane[len(lane)-1].to <= h.from })
+		if at < 0 {
+			at, out = len(out), append(out, nil)
+		}
+		out[at] = append(out[at], h)
+	}
+	return out
+}
+
+func orElse(v *float64, other float64) float64 {
+	if v == nil {
+		return other
+	}
+	return *v
+}
+
+// horizon is the end of a run's time axis: its makespan, or while that is
+// unknown the last thing seen.
+func horizon(r records) float64 {
+	if m := r.run.Metrics.MakespanS; m != nil && *m > 0 {
+		return *m
+	}
+	end := 0.0
+	for _, j := range r.jobs {
+		end = max(end, orElse(j.StartS, 0), orElse(j.EndS, 0))
+	}
+	for _, k := range r.tasks {
+		end = max(end, k.SubmitS, orElse(k.GrantS, 0), orElse(k.ReleaseS, 0))
+	}
+	for _, s := range r.segments {
+		end = max(end, s.LastS)
+	}
+	return end
+}

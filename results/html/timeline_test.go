@@ -1,0 +1,180 @@
+package html
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+)
+
+func classes(bars []bar) []string {
+	var out []string
+	for _, b := range bars {
+		out = append(out, b.Class+" "+b.X+" "+b.Width)
+	}
+	return out
+}
+
+func TestJobRows(t *testing.T) {
+	ok, oom, refused := results.OK, results.OOM, results.Refused
+	at := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		name    string
+		job     results.Job
+		tasks   []results.Task
+		bars    []string
+		outcome string
+	}{
+		{"bound as a process after a wait", results.Job{Device: new(0), StartS: at(2), EndS: at(10), Outcome: &ok}, nil,
+			[]string{"wait 0% 20%", "host 20% 80%", "ok 20% 80%"}, ""},
+		{"waits in its probe", results.Job{Device: new(0), StartS: at(0), EndS: at(8), Outcome: &oom}, []results.Task{{Device: new(0), SubmitS: 1, GrantS: at(4), ReleaseS: at(7)}},
+			[]string{"host 0% 80%", "wait 10% 30%", "bad 40% 30%"}, "oom"},
+		{"many short tasks are one stretch", results.Job{StartS: at(0), EndS: at(10), Outcome: &ok},
+			[]results.Task{{Seq: 0, Device: new(1), SubmitS: 0, GrantS: at(0), ReleaseS: at(3)}, {Seq: 1, Device: new(1), SubmitS: 3.001, GrantS: at(3.002), ReleaseS: at(5)}},
+			[]string{"host 0% 100%", "ok 0% 50%"}, ""},
+		{"never started", results.Job{EndS: at(5), Outcome: &refused}, nil, []string{"wait 0% 50%"}, "refused"},
+		{"still waits", results.Job{}, nil, []string{"wait 0% 100%"}, ""},
+		{"still runs", results.Job{Device: new(0), StartS: at(5)}, nil, []string{"wait 0% 50%", "host 50% 50%", "open 50% 50%"}, ""},
+	} {
+		row := newJobRow(c.job, c.tasks, holdsOf(c.job, c.tasks, 10), 10)
+		if diff := cmp.Diff(c.bars, classes(row.Bars)); diff != "" || row.Outcome != c.outcome {
+			t.Errorf("%s: outcome %q\n%s", c.name, row.Outcome, diff)
+		}
+	}
+}
+
+func TestLanesDoNotOverlap(t *testing.T) {
+	holds := []hold{{0, 0, 0, 4}, {1, 0, 1, 2}, {2, 0, 2, 6}, {3, 0, 4, 5}, {4, 0, 3, 4}}
+	var got [][]int
+	for _, lane := range lanes(holds) {
+		var own []int
+		for i, h := range lane {
+			own = append(own, h.job)
+			if i > 0 && lane[i-1].to > h.from {
+				t.Errorf("job %d overlaps its neighbour", h.job)
+			}
+		}
+		got = append(got, own)
+	}
+	if diff := cmp.Diff([][]int{{0, 3}, {1, 2}, {4}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestThinKeepsPeaksAndGaps(t *testing.T) {
+	var points []point
+	for i := range 10_000 {
+		points = append(points, point{x: float64(i), y: float64(i % 7)})
+	}
+	points[4321].y, points[6000].y, points[7000].gap = 99, -5, true
+	got := thin(points, 10_000, 50)
+	if len(got) > 4*52 {
+		t.Errorf("%d points for 50 buckets and a gap", len(got))
+	}
+	for _, want := range []point{points[0], points[4321], points[6000], points[7000], points[9999]} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%+v is lost", want)
+		}
+	}
+	if !slices.IsSortedFunc(got, func(a, b point) int { return int(a.x - b.x) }) {
+		t.Error("the points are out of order")
+	}
+	if few := points[:100]; len(thin(few, 10_000, 50)) != len(few) {
+		t.Error("a curve with few points is thinned")
+	}
+}
+
+func TestCurve(t *testing.T) {
+	steps := []results.Step{{FromS: 0, ToS: 5, Value: new(0.5)}, {FromS: 5, ToS: 6}, {FromS: 8, ToS: 10, Value: new(1.0)}}
+	c := newCurve("GPU 0", steps, 10, 1, 0, 100)
+	if want := "M0 20h500M800 0h200"; c.Line != want {
+		t.Errorf("line %s, want %s", c.Line, want)
+	}
+	if want := "M0 40V20h500V40H0ZM800 40V0h200V40H800Z"; c.Area != want {
+		t.Errorf("area %s, want %s", c.Area, want)
+	}
+	if c := newCurve("GPU 1", steps[1:2], 10, 1, 0, 100); c.Line != "" || c.Text != "GPU 1: nothing known" {
+		t.Errorf("a curve of nothing: %+v", c)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		end  float64
+		want []string
+	}{
+		{10, []string{"0 s", "2 s", "4 s", "6 s", "8 s", "10 s"}}, {76.26, []string{"0 s", "20 s", "40 s", "60 s"}},
+		{0.003, []string{"0 ms", "1 ms", "2 ms", "3 ms"}}, {0.5, []string{"0 s", "0.1 s", "0.2 s", "0.3 s", "0.4 s", "0.5 s"}}, {12e-6, []string{"0 us", "2.5 us", "5 us", "7.5 us", "10 us"}}, {600, []string{"0 s", "200 s", "400 s", "600 s"}},
+	} {
+		var got []string
+		for _, m := range ticks(c.end, 1) {
+			got = append(got, m.Text)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("ticks to %g: %q", c.end, got)
+		}
+	}
+}
+
+// TestChoose takes of each arm its median first.
+func TestChoose(t *testing.T) {
+	var runs []results.Run
+	for i := range 60 {
+		r := results.Run{ID: int64(i + 1), Mix: "W1", Scheduler: []string{"sa", "cg", "zero"}[i%3], Jobs: 4}
+		if i >= 3 {
+			r.Metrics.MakespanS = new(float64(100 - i))
+		}
+		runs = append(runs, r)
+	}
+	chosen := choose(runs)
+	if len(chosen) != maxSections {
+		t.Errorf("%d sections", len(chosen))
+	}
+	for i := range runs {
+		runs[i].Jobs = maxJobs / 3
+	}
+	chosen = choose(runs)
+	var makespans []float64
+	for _, r := range runs {
+		if chosen[r.ID] {
+			makespans = append(makespans, *r.Metrics.MakespanS)
+		}
+	}
+	slices.Sort(makespans)
+	if !slices.Equal(makespans, []float64{68, 69, 70}) {
+		t.Errorf("chosen by makespan: %v", makespans)
+	}
+}
+
+func TestVerdictsAreShown(t *testing.T) {
+	m := fixture()
+	v, err := build(t.Context(), m, m.runs()[:21], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Groups) != 1 || len(v.Groups[0].Rows) != 3 {
+		t.Fatalf("groups: %+v", v.Groups)
+	}
+	rows := v.Groups[0].Rows
+	if rows[0].Arm.Text != "sa" || !rows[0].Base {
+		t.Errorf("the base is %+v", rows[0].Arm)
+	}
+	if got := rows[1].Cells[1].Text; got != "2.38 ×  ▲ better" {
+		t.Errorf("throughput of case-alg3: %q", got)
+	}
+	if got := rows[2].Cells[5].Text; got != "✕ 7 of 28 (25.0 %)" {
+		t.Errorf("crashes of cg: %q", got)
+	}
+	v, err = build(t.Context(), m, m.runs()[:3], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := v.Groups[0].Rows[1].Cells[1].Text; got != "2.40 ×  ? inconclusive" {
+		t.Errorf("one run of each: %q", got)
+	}
+	if len(v.Groups[0].Notes) != 1 || v.Groups[0].Interval != "" {
+		t.Errorf("one run of each: notes %q, interval %q", v.Groups[0].Notes, v.Groups[0].Interval)
+	}
+}

@@ -1,0 +1,69 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/stats"
+)
+
+const confidence = 1 - stats.DefaultAlpha
+
+// intervalWords says in legends what an interval is.
+var intervalWords = fmt.Sprintf("%.0f %% confidence interval of the median", confidence*100)
+
+func summarize(values []float64) stats.Summary { return stats.Summarize(values, confidence) }
+
+// summaryCell is a median, with its interval where there are enough values.
+func summaryCell(s stats.Summary, u report.Unit) cell {
+	if s.N == 0 {
+		return cell{Text: "–"}
+	}
+	c := number(&s.Median, u)
+	if s.Bounded() {
+		c.Text += fmt.Sprintf(" [%s, %s]", report.Human(s.Low, u), report.Human(s.High, u))
+	}
+	return c
+}
+
+// compared are the figures whose arms are judged against the base.
+var compared = []struct {
+	of     metric
+	higher bool
+}{{throughputOf, true}, {turnaroundOf, false}}
+
+// verdicts judges every arm against the first, all together, in the order of
+// compared. The base has none.
+func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
+	var pairs []stats.Pair
+	for _, m := range own[1:] {
+		for _, c := range compared {
+			pairs = append(pairs, stats.Pair{A: own[0].values(c.of), B: m.values(c.of),
+				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.higher}})
+		}
+	}
+	out = [][]stats.Comparison{nil}
+	for of := range slices.Chunk(stats.CompareAll(pairs), len(compared)) {
+		out = append(out, of)
+		for _, c := range of {
+			if c.Reason != "" && !slices.Contains(reasons, c.Reason) {
+				reasons = append(reasons, c.Reason)
+			}
+		}
+	}
+	return out, reasons
+}
+
+// factor says how many times the base's median an arm's is, and the verdict.
+func factor(c stats.Comparison) cell {
+	v := c.B.Median / c.A.Median
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return cell{Text: "–"}
+	}
+	mark := map[stats.Verdict]string{stats.Better: "▲ ", stats.Worse: "▼ ", stats.Same: "= ", stats.Inconclusive: "? "}[c.Verdict]
+	out := number(&v, report.None)
+	out.Text = fmt.Sprintf("%.2f ×  %s%s", v, mark, c.Verdict)
+	return out
+}

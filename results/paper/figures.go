@@ -1,0 +1,206 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// Figure is one figure as data: either bars or curves.
+type Figure struct {
+	ID      string // of its files: "figure-6b"
+	Title   string // one line within the figure; says SIMULATED
+	Caption string
+	Bars    *Bars
+	Curves  []Curve
+}
+
+// Bars are groups of bars side by side.
+type Bars struct {
+	XLabel, YLabel string
+	Groups         []string
+	Series         []Series // the baseline first, what the paper proposes last
+}
+
+// Series is one bar of each group.
+type Series struct {
+	Name   string
+	Bars   []*stats.Summary // nil: not measured
+	Stated []*float64       // what the paper states of the same; may be nil altogether
+}
+
+// Curve is a step function: the levels of windows of equal length that follow
+// each other from 0 s. NaN is unknown.
+type Curve struct {
+	Name       string
+	Run        int64
+	Mode       results.Mode
+	WindowS    float64
+	Levels     []float64 // fractions
+	Mean, Peak *float64  // of the run, not of the windows
+}
+
+const meanGroup = "mean"
+
+// group is where a row's bar stands; empty: nowhere.
+func (r Row) group() string {
+	switch r.Workload {
+	case "mean W1-W8":
+		return meanGroup
+	case "min W1-W8", "max W1-W8":
+		return ""
+	}
+	return r.Workload
+}
+
+// normalized draws throughputs over those under a baseline, which are 1.
+func normalized(baseline string, schedulers ...string) func(Table, map[string]*arms) (Figure, error) {
+	return func(t Table, all map[string]*arms) (Figure, error) {
+		metric := "throughput_over_" + baseline
+		b := &Bars{XLabel: "Workload", YLabel: fmt.Sprintf("Throughput over %s, ratio", baseline)}
+		index := map[string]int{}
+		for _, r := range t.Rows {
+			if r.Metric == metric && r.group() != "" {
+				index[r.group()] = 0
+			}
+		}
+		for _, g := range slices.Concat(Mixes(), Darknet(), []string{meanGroup}) {
+			if _, drawn := index[g]; drawn {
+				index[g] = len(b.Groups)
+				b.Groups = append(b.Groups, g)
+			}
+		}
+		one := Series{Name: baseline}
+		for range b.Groups {
+			one.Bars = append(one.Bars, &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)})
+		}
+		b.Series = append(b.Series, one)
+		for _, scheduler := range schedulers {
+			s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups))}
+			for _, r := range t.Rows {
+				if i, ok := index[r.group()]; ok && r.Metric == metric && r.Scheduler == scheduler {
+					s.Bars[i], s.Stated[i] = r.Measured, r.Published
+				}
+			}
+			b.Series = append(b.Series, s)
+		}
+		return Figure{ID: t.ID(), Title: drawnOn(t), Caption: caption(t) + repetitions(b), Bars: b}, nil
+	}
+}
+
+// utilization draws the course of utilization, one curve for each scheduler
+// that has a run.
+func utilization(schedulers ...string) func(Table, map[string]*arms) (Figure, error) {
+	return func(t Table, all map[string]*arms) (Figure, error) {
+		a := all[t.Rows[0].System]
+		f := Figure{ID: t.ID(), Title: drawnOn(t)}
+		mix := a.utilizationMix(t.Rows[0].Workload)
+		windows := 0.0
+		for _, scheduler := range schedulers {
+			runs, err := a.find(a.timed, mix, a.named(scheduler))
+			if err != nil || runs[0].Metrics.MakespanS == nil {
+				continue // the table says what is missing
+			}
+			c, err := a.curve(scheduler, runs[0])
+			if err != nil {
+				return f, err
+			}
+			windows = c.WindowS
+			f.Curves = append(f.Curves, c)
+		}
+		f.Caption = fmt.Sprintf("%s Each curve is one repetition; a level is the mean over a window of %g s, so that peaks shorter than it are lower than the peak beside the name.", caption(t), windows)
+		return f, nil
+	}
+}
+
+// windowS is the length of a curve's windows: at most 200 fit a long run, and
+// NVML's value changes no more often than every 1/6 s.
+func windowS(makespan float64) float64 {
+	for _, w := range []float64{0.2, 0.5, 1, 2, 5, 10, 30, 60} {
+		if makespan/w <= 200 {
+			return w
+		}
+	}
+	return 300
+}
+
+func (a *arms) curve(name string, r results.Run) (Curve, error) {
+	segments, err := a.node.Segments(r.ID)
+	if err != nil {
+		return Curve{}, err
+	}
+	// The longest makespan is sa's: windows of one figure are to be equal.
+	longest := *r.Metrics.MakespanS
+	for key, runs := range a.timed {
+		if key.mix == r.Mix {
+			for _, other := range runs {
+				if m := other.Metrics.MakespanS; m != nil {
+					longest = max(longest, *m)
+				}
+			}
+		}
+	}
+	series := results.SeriesGPU
+	if r.Mode == results.Simulated {
+		series = results.SeriesSimulated
+	}
+	w := windowS(longest)
+	return Curve{Name: name, Run: r.ID, Mode: r.Mode, WindowS: w, Levels: results.UtilizationWindows(segments, series, *r.Metrics.MakespanS, w),
+		Mean: r.Metrics.UtilizationMean, Peak: r.Metrics.UtilizationPeak}, nil
+}
+
+// seriesNote says what utilization is on a node.
+func seriesNote(a *arms) string {
+	if a.node.Mode == results.Simulated {
+		return " Simulated utilization is the modelled share of busy SMs, and the model is not fitted to it: docs/simulation.md."
+	}
+	return " Utilization is NVML's, the fraction of time in which a kernel was on the device."
+}
+
+// drawnOn is the line within a figure.
+func drawnOn(t Table) string {
+	for _, r := range t.Rows {
+		if r.Node == "" {
+			continue
+		}
+		if r.Mode == results.Simulated {
+			return "SIMULATED on " + r.Node
+		}
+		return "measured on " + r.Node
+	}
+	return ""
+}
+
+func caption(t Table) string {
+	return fmt.Sprintf("%s (CASE, %s), %s.", capital(t.What), t.Source, drawnOn(t))
+}
+
+// repetitions says what bars and their error bars are.
+func repetitions(b *Bars) string {
+	n, intervals := 0, false
+	for _, s := range b.Series[1:] {
+		for _, e := range s.Bars {
+			if e != nil {
+				n, intervals = max(n, e.N), intervals || e.Bounded()
+			}
+		}
+	}
+	switch {
+	case n == 1:
+		return " One repetition."
+	case intervals:
+		return fmt.Sprintf(" Medians of %d repetitions; error bars are %.0f %% confidence intervals of the median.", n, Confidence*100)
+	}
+	return fmt.Sprintf(" Medians of %d repetitions, too few for a confidence interval.", n)
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

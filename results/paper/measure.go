@@ -1,0 +1,201 @@
+package paper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/benchmarks/published"
+	"github.com/caserun/caserun/results"
+)
+
+// Mixes are the paper's eight Rodinia mixes (Table 2).
+func Mixes() []string { return []string{"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"} }
+
+// Darknet are the paper's four mixes of eight equal Darknet jobs (Table 5).
+func Darknet() []string { return []string{"D-predict", "D-detect", "D-generate", "D-train"} }
+
+// LargeDarknet is the mix of section 5.3 of 128 jobs.
+const LargeDarknet = "D-128"
+
+// ratios are the mixes of 16 and of 32 jobs with one ratio of large to small
+// jobs (Table 2).
+var ratios = map[string][]string{"1:1": {"W1", "W5"}, "2:1": {"W2", "W6"}, "3:1": {"W3", "W7"}, "5:1": {"W4", "W8"}}
+
+// eightJobs are the Darknet mixes in the order in which they stand for Figure
+// 9's "8 Darknet jobs", which the paper does not name.
+var eightJobs = []string{"D-train", "D-predict", "D-generate", "D-detect"}
+
+// measure puts a value of the paper beside the same from an arm's runs.
+func measure(v published.Value, stated *float64, a *arms) (Row, error) {
+	row := Row{System: v.System, Workload: v.Workload, Scheduler: v.Scheduler, Metric: v.Metric, Unit: v.Unit, Published: stated}
+	found, err := a.value(v)
+	var broken fatal
+	switch {
+	case errors.As(err, &broken):
+		return row, broken.error
+	case err != nil:
+		row.Missing = err.Error()
+	default:
+		row.Node, row.Mode = a.node.Name, a.node.Mode
+		row.Measured = new(summarize(found.values))
+		slices.Sort(found.runs)
+		row.Runs = slices.Compact(found.runs)
+	}
+	return row, nil
+}
+
+// fatal is an error of reading, which no table may hide as "not measured".
+type fatal struct{ error }
+
+// value computes a published metric from runs.
+func (a *arms) value(v published.Value) (samples, error) {
+	if a == nil {
+		return samples{}, errNoNode
+	}
+	base, over := strings.CutPrefix(v.Metric, "throughput_over_")
+	switch {
+	case over:
+		if base == "cg" {
+			base = a.cg()
+		}
+		return a.over(v.Workload, v.Scheduler, base, throughput)
+	case v.Metric == "throughput":
+		return a.of(v.Workload, v.Scheduler, throughput)
+	case v.Metric == "turnaround_speedup_over_sa":
+		return a.over(v.Workload, "sa", v.Scheduler, turnaround)
+	case v.Metric == "completion_over_sa":
+		return a.over(v.Workload, "sa", v.Scheduler, makespan)
+	case v.Metric == "crashed_jobs":
+		return a.across(ratios[v.Workload], mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, crashes) })
+	case v.Metric == "turnaround":
+		return a.across(Mixes(), mean, func(mix string) (samples, error) { return a.of(mix, v.Scheduler, turnaround) })
+	case v.Metric == "mean_utilization":
+		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), meanUse)
+	case v.Metric == "peak_utilization":
+		return a.of(a.utilizationMix(v.Workload), a.named(v.Scheduler), peakUse)
+	case v.Metric == "kernel_slowdown_vs_sa":
+		return a.slowdown(v.Workload, v.Scheduler)
+	}
+	return samples{}, fmt.Errorf("metric %q of the paper has no definition here", v.Metric)
+}
+
+// over divides a figure under one scheduler by that under another, for one mix
+// or over the eight.
+func (a *arms) over(workload, above, below string, figure metric) (samples, error) {
+	one := func(mix string) (samples, error) {
+		x, err := a.of(mix, above, figure)
+		if err != nil {
+			return samples{}, err
+		}
+		y, err := a.of(mix, below, figure)
+		if err != nil {
+			return samples{}, err
+		}
+		return pair(x, y)
+	}
+	switch workload {
+	case "mean W1-W8":
+		return a.across(Mixes(), mean, one)
+	case "min W1-W8":
+		return a.across(Mixes(), slices.Min[[]float64], one)
+	case "max W1-W8":
+		return a.across(Mixes(), slices.Max[[]float64], one)
+	}
+	return one(workload)
+}
+
+// across combines a figure over mixes, all of which must have it.
+func (a *arms) across(mixes []string, with func([]float64) float64, one func(string) (samples, error)) (samples, error) {
+	if len(mixes) == 0 {
+		return samples{}, fmt.Errorf("the workload is none of the paper's")
+	}
+	var all []samples
+	for _, mix := range mixes {
+		s, err := one(mix)
+		if err != nil {
+			return samples{}, err
+		}
+		all = append(all, s)
+	}
+	return combine(all, with), nil
+}
+
+// named resolves cg, for which Figures 6 and 7 give no number of workers.
+func (a *arms) named(scheduler string) string {
+	if scheduler == "cg" {
+		return a.cg()
+	}
+	return scheduler
+}
+
+// cg is the cg that stands for the paper's where it gives no number of workers:
+// two jobs for each device, this program's default.
+func (a *arms) cg() string { return fmt.Sprintf("cg:workers=%d", 2*a.node.Devices) }
+
+// utilizationMix is the mix behind a workload of Figures 7 and 9.
+func (a *arms) utilizationMix(workload string) string {
+	if workload != "Darknet 8 jobs" {
+		return workload
+	}
+	for _, mix := range eightJobs {
+		for key := range a.timed {
+			if key.mix == mix {
+				return mix
+			}
+		}
+	}
+	return eightJobs[0]
+}
+
+// slowdown compares the kernels of traced runs with those of traced runs under
+// sa, repetition by repetition.
+func (a *arms) slowdown(workload, scheduler string) (samples, error) {
+	one := func(mix string) (samples, error) {
+		runs, err := a.find(a.traced, mix, scheduler)
+		if err != nil {
+			return samples{}, fmt.Errorf("traced: %w", err)
+		}
+		base, err := a.find(a.traced, mix, "sa")
+		if err != nil {
+			return samples{}, fmt.Errorf("traced: %w", err)
+		}
+		var out samples
+		for i := range min(len(runs), len(base)) {
+			figure, err := a.slower(runs[i].ID, base[i].ID)
+			if err != nil {
+				return samples{}, err
+			}
+			if figure == nil {
+				return samples{}, fmt.Errorf("runs %d and %d of %s have no kernels in common", runs[i].ID, base[i].ID, mix)
+			}
+			out.add(*figure, runs[i].ID, base[i].ID)
+		}
+		return out, nil
+	}
+	if workload == "mean" {
+		return a.across(Mixes(), mean, one)
+	}
+	return one(workload)
+}
+
+// slower is the mean slowdown of one traced run against another; nil if they
+// have nothing to compare. Traces are large: it reads each pair once and keeps
+// neither.
+func (a *arms) slower(run, base int64) (*float64, error) {
+	if known, ok := a.slow[[2]int64{run, base}]; ok {
+		return known, nil
+	}
+	candidate, err := a.node.Trace(run)
+	if err != nil {
+		return nil, fatal{err}
+	}
+	baseline, err := a.node.Trace(base)
+	if err != nil {
+		return nil, fatal{err}
+	}
+	mean := results.KernelSlowdown(candidate, baseline).Mean
+	a.slow[[2]int64{run, base}] = mean
+	return mean, nil
+}

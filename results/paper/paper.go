@@ -1,0 +1,227 @@
+// Package paper knows the evaluation of the CASE paper (Chen et al., PPoPP
+// 2022, section 5): which runs make which of its tables and figures. It puts
+// what was measured beside what was published and says in words, computed from
+// the numbers, how far the two agree. It does no I/O.
+package paper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/benchmarks/published"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Node is one node with its complete runs, to be compared with one of the
+// paper's systems.
+type Node struct {
+	Name     string // "local", "sim:4xV100"
+	Hardware string // "4 x NVIDIA H200 (16.0 GiB)"
+	Mode     results.Mode
+	Devices  int
+	System   string // "4xV100" or "2xP100"
+	Runs     []results.Run
+
+	// Segments and Trace read what only some figures need of a run.
+	Segments func(run int64) ([]results.Segment, error)
+	Trace    func(run int64) (results.Traced, error)
+}
+
+// Row is one number of the paper beside the same number from runs.
+type Row struct {
+	System, Workload, Scheduler, Metric string
+	Unit                                string   // as published.Value
+	Published                           *float64 // nil: drawn in the paper, and not stated
+	Node                                string   // empty where nothing was measured, as Mode
+	Mode                                results.Mode
+	Measured                            *stats.Summary
+	Runs                                []int64 // that Measured comes from
+	Missing                             string  // why there is no Measured
+}
+
+// Ratio is measured over published.
+func (r Row) Ratio() *float64 {
+	if r.Measured == nil || r.Published == nil || *r.Published == 0 {
+		return nil
+	}
+	return new(r.Measured.Median / *r.Published)
+}
+
+// Difference is measured minus published, of fractions only.
+func (r Row) Difference() *float64 {
+	if r.Measured == nil || r.Published == nil || r.Unit != fraction {
+		return nil
+	}
+	return new(r.Measured.Median - *r.Published)
+}
+
+// Table is one table, figure or section of the paper as numbers.
+type Table struct {
+	Source    string // "Table 7", "Figure 6a", "section 5.3"
+	What      string // "throughput of the baselines"
+	Rows      []Row
+	Agreement string   // what the numbers say of the agreement
+	Notes     []string // choices that were made, and what is missing with the command that measures it
+}
+
+// ID names the table in files: "table-7".
+func (t Table) ID() string { return strings.ReplaceAll(strings.ToLower(t.Source), " ", "-") }
+
+// Measured counts the rows with a number from runs.
+func (t Table) Measured() int {
+	n := 0
+	for _, r := range t.Rows {
+		if r.Measured != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// How says in one phrase where the table's numbers come from.
+func (t Table) How() string {
+	simulated := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Mode == results.Simulated })
+	live := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Mode == results.Live })
+	switch {
+	case simulated && live:
+		return "measured or SIMULATED"
+	case simulated:
+		return "SIMULATED"
+	case live:
+		return "measured"
+	}
+	return "not measured"
+}
+
+// Title says what the table shows, and that it is simulated where it is.
+func (t Table) Title() string {
+	return fmt.Sprintf("%s: %s, published beside %s", t.Source, t.What, t.How())
+}
+
+// Page is the whole evaluation.
+type Page struct {
+	Nodes   []Node
+	Tables  []Table
+	Figures []Figure
+}
+
+// Measured counts the numbers that come from runs.
+func (p Page) Measured() int {
+	n := 0
+	for _, t := range p.Tables {
+		n += t.Measured()
+	}
+	return n
+}
+
+// Confidence is that of all intervals.
+const Confidence = 0.95
+
+func summarize(values []float64) stats.Summary { return stats.Summarize(values, Confidence) }
+
+const (
+	fraction = "fraction"
+	ratio    = "ratio"
+)
+
+// Build makes every table and figure. Each system of the paper may have at most
+// one node.
+func Build(nodes []Node) (Page, error) {
+	page := Page{Nodes: nodes}
+	arms := map[string]*arms{}
+	for i, n := range nodes {
+		if other, taken := arms[n.System]; taken {
+			return Page{}, fmt.Errorf("runs on %s and on %s would both be compared with the paper's %s: select those of one node", other.node.Name, n.Name, n.System)
+		}
+		if !slices.Contains(Systems(), n.System) {
+			return Page{}, fmt.Errorf("system %q: the paper has %s", n.System, strings.Join(Systems(), " and "))
+		}
+		arms[n.System] = newArms(&nodes[i])
+	}
+	for _, s := range sources {
+		t, err := s.table(arms)
+		if err != nil {
+			return Page{}, err
+		}
+		page.Tables = append(page.Tables, t)
+		if s.draw == nil || t.Measured() == 0 {
+			continue
+		}
+		f, err := s.draw(t, arms)
+		if err != nil {
+			return Page{}, err
+		}
+		page.Figures = append(page.Figures, f)
+	}
+	return page, nil
+}
+
+// Systems are the paper's two nodes.
+func Systems() []string { return []string{"4xV100", "2xP100"} }
+
+// SystemFor is the paper's system that a node is compared with unless the user
+// says otherwise: the one with as many devices.
+func SystemFor(node string, devices int) (string, error) {
+	name := strings.TrimPrefix(node, "sim:")
+	switch {
+	case slices.Contains(Systems(), name):
+		return name, nil
+	case devices == 4:
+		return "4xV100", nil
+	case devices == 2:
+		return "2xP100", nil
+	}
+	return "", fmt.Errorf("node %s has %d devices, and the paper's systems have 4 (4xV100) and 2 (2xP100): say which to compare with", node, devices)
+}
+
+// source is one table or figure of the paper.
+type source struct {
+	name    string
+	what    string
+	systems []string
+	// unstated are the values that a figure draws and the text does not give.
+	unstated func(system string) []published.Value
+	draw     func(Table, map[string]*arms) (Figure, error) // nil: the paper draws nothing
+	notes    func(map[string]*arms) []string
+}
+
+func (s source) table(all map[string]*arms) (Table, error) {
+	t := Table{Source: s.name, What: s.what}
+	for _, system := range s.systems {
+		values, err := published.Find(s.name, system)
+		if err != nil {
+			return t, err
+		}
+		for _, v := range values {
+			row, err := measure(v, new(v.Value), all[system])
+			if err != nil {
+				return t, err
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		if s.unstated == nil {
+			continue
+		}
+		for _, v := range s.unstated(system) {
+			row, err := measure(v, nil, all[system])
+			if err != nil {
+				return t, err
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	t.Agreement = agreement(t, s.systems)
+	if s.notes != nil {
+		t.Notes = s.notes(all)
+	}
+	t.Notes = append(t.Notes, missing(s.name, t.Rows)...)
+	return t, nil
+}
+
+// parse settles a scheduler as the paper's tables write it.
+func parse(text string, devices int) (schedulers.Scheduler, error) {
+	return schedulers.Parse(text, devices)
+}

@@ -1,0 +1,228 @@
+package paper_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/paper/papertest"
+)
+
+var v100 = []string{"sa", "cg:workers=6", "cg:workers=8", "cg:workers=10", "cg:workers=12", "case-alg2", "case-alg3"}
+
+func simulated() paper.Node {
+	return papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), v100)
+}
+
+func build(t *testing.T, nodes ...paper.Node) paper.Page {
+	t.Helper()
+	page, err := paper.Build(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+func table(t *testing.T, page paper.Page, source string) paper.Table {
+	t.Helper()
+	for _, found := range page.Tables {
+		if found.Source == source {
+			return found
+		}
+	}
+	t.Fatalf("no %s", source)
+	return paper.Table{}
+}
+
+func row(t *testing.T, found paper.Table, system, workload, scheduler string) paper.Row {
+	t.Helper()
+	for _, r := range found.Rows {
+		if r.System == system && r.Workload == workload && r.Scheduler == scheduler {
+			return r
+		}
+	}
+	t.Fatalf("%s has no row %s %s %s", found.Source, system, workload, scheduler)
+	return paper.Row{}
+}
+
+func TestEveryPublishedNumberHasARow(t *testing.T) {
+	page := build(t)
+	stated := 0
+	for _, found := range page.Tables {
+		for _, r := range found.Rows {
+			if r.Published != nil {
+				stated++
+			}
+			if r.Measured != nil || r.Missing == "" {
+				t.Errorf("%s %s %s: without runs a number must be missing and say why: %+v", found.Source, r.Workload, r.Scheduler, r)
+			}
+		}
+		if !strings.Contains(strings.Join(found.Notes, "\n"), "caserun ") {
+			t.Errorf("%s does not say how to measure it: %q", found.Source, found.Notes)
+		}
+	}
+	if stated != 118 || page.Measured() != 0 || len(page.Figures) != 0 {
+		t.Errorf("%d published numbers, %d measured, %d figures; want all 118 of the data file, 0 and 0", stated, page.Measured(), len(page.Figures))
+	}
+}
+
+func TestCellsAreWhatTheyClaim(t *testing.T) {
+	n := simulated()
+	page := build(t, n)
+	median := func(values []float64) float64 { // of 7
+		for _, v := range values {
+			below := 0
+			for _, w := range values {
+				if w < v {
+					below++
+				}
+			}
+			if below == 3 {
+				return v
+			}
+		}
+		return math.NaN()
+	}
+	find := func(mix, scheduler, parameters string, rep int) results.Run {
+		for _, r := range n.Runs {
+			if r.Mix == mix && r.Scheduler == scheduler && r.Repetition == rep && strings.Contains(r.Parameters, parameters) {
+				return r
+			}
+		}
+		t.Fatalf("no run of %s under %s", mix, scheduler)
+		return results.Run{}
+	}
+	var sa, speedup, overAlg2, shares []float64
+	for rep := 1; rep <= papertest.Repetitions; rep++ {
+		base, alg2, alg3 := find("W3", "sa", "", rep), find("W3", "case-alg2", "", rep), find("W3", "case-alg3", "", rep)
+		sa = append(sa, *base.Metrics.ThroughputJobsPerS)
+		speedup = append(speedup, *base.Metrics.TurnaroundMeanS / *alg3.Metrics.TurnaroundMeanS)
+		overAlg2 = append(overAlg2, *alg3.Metrics.ThroughputJobsPerS / *alg2.Metrics.ThroughputJobsPerS)
+		x, y := find("W3", "cg", "workers=8", rep), find("W7", "cg", "workers=8", rep)
+		shares = append(shares, (float64(x.Metrics.Crashed)/16+float64(y.Metrics.Crashed)/16)/2)
+	}
+	for _, c := range []struct {
+		source, workload, scheduler string
+		want                        float64
+	}{
+		{"Table 7", "W3", "sa", median(sa)},
+		{"Table 4", "W3", "case-alg3", median(speedup)},
+		{"Figure 5", "W3", "case-alg3", median(overAlg2)},
+	} {
+		r := row(t, table(t, page, c.source), "4xV100", c.workload, c.scheduler)
+		if r.Measured == nil || r.Measured.Median != c.want || r.Measured.N != 7 || !r.Measured.Bounded() {
+			t.Errorf("%s %s: %+v, want the median %v of 7", c.source, c.workload, r.Measured, c.want)
+		}
+	}
+	r := row(t, table(t, page, "Table 3"), "4xV100", "3:1", "cg:workers=8")
+	if lowest, highest := minmax(shares); r.Measured == nil || r.Measured.Median < lowest || r.Measured.Median > highest || len(r.Runs) != 14 {
+		t.Errorf("Table 3, 3:1, 8 workers: %+v of runs %v; want the mean share of W3 and W7, 14 runs", r.Measured, r.Runs)
+	}
+	if r := row(t, table(t, page, "Table 3"), "2xP100", "3:1", "cg:workers=3"); r.Measured != nil {
+		t.Errorf("a V100's runs stand for the P100: %+v", r)
+	}
+}
+
+func minmax(values []float64) (lowest, highest float64) {
+	lowest, highest = math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		lowest, highest = min(lowest, v), max(highest, v)
+	}
+	return lowest, highest
+}
+
+func TestSimulatedSaysSo(t *testing.T) {
+	page := build(t, simulated())
+	for _, found := range page.Tables {
+		if found.Measured() > 0 && (!strings.Contains(found.Title(), "SIMULATED") || !strings.Contains(found.Agreement, "SIMULATED")) {
+			t.Errorf("%s: %q, %q", found.Source, found.Title(), found.Agreement)
+		}
+	}
+	if len(page.Figures) != 3 { // 5, 6b, 7
+		t.Errorf("%d figures, want 3", len(page.Figures))
+	}
+	for _, f := range page.Figures {
+		if !strings.Contains(f.Title, "SIMULATED") || !strings.Contains(f.Caption, "SIMULATED") {
+			t.Errorf("%s: %q, %q", f.ID, f.Title, f.Caption)
+		}
+	}
+	if title := table(t, build(t, papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100)), "Table 7").Title(); !strings.HasSuffix(title, "beside measured") {
+		t.Errorf("a measured table is called simulated: %s", title)
+	}
+}
+
+func TestIncompleteAndTracedRunsAreNoTimes(t *testing.T) {
+	n := simulated()
+	n.Runs = nil
+	for i, r := range simulated().Runs {
+		r.Traced = i%2 == 0
+		if !r.Traced {
+			r.Status = results.Interrupted
+		}
+		n.Runs = append(n.Runs, r)
+	}
+	if got := table(t, build(t, n), "Table 7").Measured(); got != 0 {
+		t.Errorf("Table 7 has %d numbers from traced and interrupted runs", got)
+	}
+}
+
+func TestSlowdownComesFromTracedRuns(t *testing.T) {
+	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{"sa", "case-alg2", "case-alg3"}))
+	found := table(t, build(t, n), "Table 6")
+	if found.Measured() != 18 {
+		t.Errorf("%d of 18 numbers: %v", found.Measured(), found.Notes)
+	}
+	if r := row(t, found, "4xV100", "mean", "case-alg3"); r.Measured == nil || math.Abs(r.Measured.Median-0.02) > 1e-12 {
+		t.Errorf("mean slowdown %+v, want 2 %%", r.Measured)
+	}
+}
+
+func TestOtherParametersStandInOnlyAlone(t *testing.T) {
+	one := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), []string{"case-alg2:queue=fifo"})
+	if got := table(t, build(t, one), "Table 7").Measured(); got != 8 {
+		t.Errorf("case-alg2 with one other set of parameters: %d numbers, want 8", got)
+	}
+	two := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), []string{"case-alg2:queue=fifo", "case-alg2:queue=mmu"})
+	found := table(t, build(t, two), "Table 7")
+	if found.Measured() != 0 || !strings.Contains(found.Rows[0].Missing, "2 sets of parameters") {
+		t.Errorf("with two sets: %d numbers, %q", found.Measured(), found.Rows[0].Missing)
+	}
+}
+
+func TestDarknetFigures(t *testing.T) {
+	n := papertest.Node("local", results.Live, "4xV100", 4, append(paper.Darknet(), "D-128"), []string{"sa", "schedgpu", "case-alg3"})
+	page := build(t, n)
+	for source, want := range map[string]int{"Table 8": 4, "Figure 8": 4, "Figure 9": 2, "section 5.3": 1} {
+		if got := table(t, page, source).Measured(); got != want {
+			t.Errorf("%s: %d numbers, want %d", source, got, want)
+		}
+	}
+	for _, f := range page.Figures {
+		if f.ID == "figure-9" && len(f.Curves) != 2 {
+			t.Errorf("Figure 9 has %d curves", len(f.Curves))
+		}
+	}
+}
+
+func TestTwoNodesForOneSystem(t *testing.T) {
+	other := simulated()
+	other.Name = "local"
+	if _, err := paper.Build([]paper.Node{simulated(), other}); err == nil || !strings.Contains(err.Error(), "local") {
+		t.Errorf("error %v, want one that names both nodes", err)
+	}
+}
+
+func TestSystemFor(t *testing.T) {
+	for _, c := range []struct {
+		node    string
+		devices int
+		want    string
+	}{{"sim:2xP100", 2, "2xP100"}, {"local", 4, "4xV100"}, {"local", 2, "2xP100"}, {"sim:8xA100", 8, ""}} {
+		got, err := paper.SystemFor(c.node, c.devices)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s with %d: %q, %v", c.node, c.devices, got, err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// Package papertest makes runs for tests of the paper's tables and figures:
+// made up by formula, the same every time, measured by nobody.
+package papertest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Repetitions of each arm.
+const Repetitions = 7
+
+// Node has runs of the mixes under the schedulers, as if on one of the paper's
+// systems. Throughput and turnaround spread by a few percent over repetitions.
+func Node(name string, mode results.Mode, system string, devices int, mixes, scheds []string) paper.Node {
+	n := paper.Node{Name: name, Hardware: fmt.Sprintf("%d x Test GPU", devices), Mode: mode, Devices: devices, System: system,
+		Segments: segments(mode), Trace: trace}
+	id := int64(0)
+	for rep := 1; rep <= Repetitions; rep++ {
+		for m, mix := range mixes {
+			for k, text := range scheds {
+				id++
+				n.Runs = append(n.Runs, run(id, rep, m, k, mix, text, n))
+			}
+		}
+	}
+	return n
+}
+
+func run(id int64, rep, m, k int, mix, text string, n paper.Node) results.Run {
+	s, err := schedulers.Parse(text, n.Devices)
+	if err != nil {
+		panic(err)
+	}
+	spread := 1 + 0.01*float64((rep*3+m*2+k)%7-3)
+	speed := (1 + 0.25*float64(k)) * spread
+	crashed := 0
+	if s.Name == "cg" {
+		crashed = (m + rep) % 4
+	}
+	jobs := 16
+	makespan := 100 / speed
+	return results.Run{ID: id, Mix: mix, Scheduler: s.Name, Parameters: s.Parameters(), Node: n.Name, Mode: n.Mode, Repetition: rep,
+		Status: results.Complete, Jobs: jobs, Metrics: results.Metrics{OK: jobs - crashed, OOM: crashed, Crashed: crashed,
+			MakespanS: new(makespan), ThroughputJobsPerS: new(float64(jobs-crashed) / makespan), TurnaroundMeanS: new(makespan / 2 / (1 + 0.1*float64(m))),
+			UtilizationMean: new(0.05 * speed), UtilizationPeak: new(0.5)}}
+}
+
+// Traced turns a node's runs into traced ones, whose kernels take 2 % longer
+// under case-alg2 and case-alg3 than under the others.
+func Traced(n paper.Node) paper.Node {
+	slow := map[int64]float64{}
+	for i, r := range n.Runs {
+		n.Runs[i].Traced = true
+		if strings.HasPrefix(r.Scheduler, "case") {
+			slow[r.ID] = 0.02
+		}
+	}
+	n.Trace = func(run int64) (results.Traced, error) {
+		t, err := trace(run)
+		for i := range t.Kernels {
+			t.Kernels[i].BusyS *= 1 + slow[run]
+		}
+		return t, err
+	}
+	return n
+}
+
+func trace(int64) (results.Traced, error) {
+	ok := results.OK
+	t := results.Traced{}
+	for j := range 2 {
+		t.Jobs = append(t.Jobs, results.Job{Index: j, Name: "k", Command: fmt.Sprint("k ", j), Outcome: &ok})
+		t.Kernels = append(t.Kernels, results.Kernel{Job: j, Name: "kernel", Grid: "1,1,1", Block: "32,1,1", BusyS: 1})
+	}
+	return t, nil
+}
+
+// segments are a square wave on one device, idle on another.
+func segments(mode results.Mode) func(int64) ([]results.Segment, error) {
+	series := results.SeriesGPU
+	if mode == results.Simulated {
+		series = results.SeriesSimulated
+	}
+	return func(int64) ([]results.Segment, error) {
+		out := []results.Segment{{Device: 1, Series: series, FirstS: 0, LastS: 200, Samples: 1, Value: new(0.0)}}
+		for i := range 40 {
+			out = append(out, results.Segment{Device: 0, Series: series, FirstS: float64(5 * i), LastS: float64(5*i) + 4.5, Samples: 1, Value: new(0.5 * float64(i%2))})
+		}
+		return out, nil
+	}
+}

@@ -1,0 +1,85 @@
+package regress
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// Options of a comparison. Zero fields take the defaults of package stats.
+type Options struct {
+	Alpha     float64
+	MinEffect float64
+	Metrics   []Metric // nil: all
+}
+
+// Row compares one metric of a pair of arms.
+type Row struct {
+	Pair   Pair
+	Metric Metric
+	stats.Comparison
+}
+
+// Result is the comparison of B with A.
+type Result struct {
+	A, B      string
+	Rows      []Row
+	Pairs     []Pair
+	Notes     []string // what limits the comparison
+	Alpha     float64
+	MinEffect float64
+}
+
+// Compare compares every metric that both arms of a pair have, of all pairs at
+// once: the p values are adjusted for their number.
+func Compare(a, b Side, o Options) (Result, error) {
+	if o.Alpha == 0 {
+		o.Alpha = stats.DefaultAlpha
+	}
+	if o.Metrics == nil {
+		o.Metrics = Metrics()
+	}
+	out := Result{A: a.Label, B: b.Label, Alpha: o.Alpha, MinEffect: o.MinEffect}
+	aArms, aNotes := a.arms()
+	bArms, bNotes := b.arms()
+	pairs, onlyA, onlyB, err := pairsOf(aArms, bArms)
+	if err != nil {
+		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
+	}
+	out.Pairs = pairs
+	out.Notes = slices.Concat(aNotes, bNotes, shared(a, b), remarks(pairs))
+	for _, arm := range onlyA {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s has no run of %s", b.Label, arm))
+	}
+	for _, arm := range onlyB {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s has no run of %s", a.Label, arm))
+	}
+	var samples []stats.Pair
+	for _, p := range pairs {
+		for _, m := range o.Metrics {
+			x, y := m.values(p.ARuns), m.values(p.BRuns)
+			if len(x) == 0 && len(y) == 0 {
+				continue
+			}
+			options := stats.Options{Alpha: o.Alpha, MinEffect: o.MinEffect, HigherIsBetter: m.HigherIsBetter, Absolute: m.Absolute}
+			if m.Exact {
+				options.MinEffect = 0
+			}
+			samples = append(samples, stats.Pair{A: x, B: y, Options: options})
+			out.Rows = append(out.Rows, Row{Pair: p, Metric: m})
+		}
+	}
+	for i, c := range stats.CompareAll(samples) {
+		out.Rows[i].Comparison = c
+	}
+	return out, nil
+}
+
+// Simulated reports whether any figure comes from a model.
+func (r Result) Simulated() bool {
+	return slices.ContainsFunc(r.Pairs, func(p Pair) bool {
+		return p.A.Mode == results.Simulated || p.B.Mode == results.Simulated
+	})
+}

@@ -1,0 +1,205 @@
+package regress
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// Difference is something of the environment in which two sides differ.
+type Difference struct {
+	Kind string // driver, GPU, clocks, throttling, binary, host, settings, version
+	A, B string
+}
+
+func (d Difference) String() string { return fmt.Sprintf("different %s: %s and %s", d.Kind, d.A, d.B) }
+
+// Clocks that differ by less are the same: NVML is read once at each end of a
+// run, while the clock moves with the load.
+const clockTolerance = 0.03
+
+// environment compares what can change a figure by itself. A simulated run
+// depends on its settings alone.
+func environment(a, b []Observation) []Difference {
+	var out []Difference
+	add := func(kind string, text func(Observation) []string) {
+		if x, y := distinct(a, text), distinct(b, text); x != y {
+			out = append(out, Difference{kind, x, y})
+		}
+	}
+	measured := func(o Observation) bool { return o.Mode == results.Live }
+	if slices.ContainsFunc(a, measured) && slices.ContainsFunc(b, measured) {
+		add("driver", func(o Observation) []string {
+			return []string{known(o.Provenance.Driver) + " with CUDA " + known(o.Provenance.CUDA)}
+		})
+		add("GPU", gpus)
+		if x, y := clock(a), clock(b); math.Abs(y/x-1) > clockTolerance {
+			out = append(out, Difference{"clocks", mhz(x), mhz(y)})
+		}
+		add("throttling", throttling)
+		add("binary", binaries)
+		add("host", func(o Observation) []string {
+			p := o.Provenance
+			return []string{fmt.Sprintf("%s, %d cores, kernel %s", p.CPU, p.Cores, p.Kernel)}
+		})
+	}
+	x, y := settings(a), settings(b)
+	if keys := differing(x, y); len(keys) > 0 {
+		out = append(out, Difference{"settings", showSettings(x, keys), showSettings(y, keys)})
+	}
+	return out
+}
+
+// versions tells which caserun ran. It is what a nightly of caserun itself
+// changes, and so no change of the environment.
+func versions(a, b []Observation) []Difference {
+	text := func(o Observation) []string { return []string{o.Provenance.Version + " " + o.Provenance.Revision} }
+	if x, y := distinct(a, text), distinct(b, text); x != y {
+		return []Difference{{"version", x, y}}
+	}
+	return nil
+}
+
+func distinct(runs []Observation, text func(Observation) []string) string {
+	var found []string
+	for _, o := range runs {
+		found = append(found, text(o)...)
+	}
+	slices.Sort(found)
+	if found = slices.Compact(found); len(found) == 0 {
+		return "none"
+	}
+	return strings.Join(found, "; ")
+}
+
+func known(s *string) string {
+	if s == nil {
+		return "unknown"
+	}
+	return *s
+}
+
+func gpus(o Observation) []string {
+	var out []string
+	for _, d := range o.Devices {
+		out = append(out, fmt.Sprintf("%s %s (%.1f GiB usable, %d SMs)", d.Name, d.UUID, float64(d.CapacityBytes)/(1<<30), d.SMs))
+	}
+	return out
+}
+
+// clock is the median over runs and devices of the higher of the SM clocks at
+// start and end; NaN if unknown.
+func clock(runs []Observation) float64 {
+	var found []float64
+	for _, o := range runs {
+		for _, d := range o.Devices {
+			highest := math.NaN()
+			for _, hz := range []*int64{d.SMClockStartHz, d.SMClockEndHz} {
+				if hz != nil && !(float64(*hz) <= highest) {
+					highest = float64(*hz)
+				}
+			}
+			if !math.IsNaN(highest) {
+				found = append(found, highest)
+			}
+		}
+	}
+	return stats.Summarize(found, 1-stats.DefaultAlpha).Median
+}
+
+func mhz(hz float64) string { return fmt.Sprintf("%.0f MHz", hz/1e6) }
+
+// harmless are NVML's clock event reasons that slow no work down, or that the
+// user set.
+var harmless = []string{"", "none", "gpu-idle", "applications-clocks", "sync-boost", "display-clocks"}
+
+func throttling(o Observation) []string {
+	var out []string
+	for _, d := range o.Devices {
+		for _, reasons := range []*string{d.ThrottleStart, d.ThrottleEnd} {
+			for _, r := range strings.FieldsFunc(orEmpty(reasons), func(c rune) bool { return c == '+' || c == ',' || c == ' ' }) {
+				if !slices.Contains(harmless, r) {
+					out = append(out, r)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// binaries name each program with the beginning of its hash; where it lies does
+// not matter.
+func binaries(o Observation) []string {
+	var hashes map[string]string
+	if json.Unmarshal([]byte(o.Provenance.Binaries), &hashes) != nil {
+		return nil // a run of an earlier version may have none
+	}
+	var out []string
+	for path, hash := range hashes {
+		out = append(out, filepath.Base(path)+" "+hash[:min(len(hash), 12)])
+	}
+	return out
+}
+
+// ownSettings say which run it is or where its records go; they are compared
+// elsewhere or do not matter. What is left says how it ran.
+var ownSettings = []string{"db", "format", "node", "sched", "seed", "runs", "trace", "tag", "data"}
+
+// settings are the values of each setting over all runs.
+func settings(runs []Observation) map[string]string {
+	found := map[string][]string{}
+	for _, o := range runs {
+		var values []struct {
+			Key   string
+			Value any
+		}
+		if json.Unmarshal([]byte(o.Provenance.Configuration), &values) != nil {
+			continue
+		}
+		for _, v := range values {
+			if !slices.Contains(ownSettings, v.Key) {
+				found[v.Key] = append(found[v.Key], fmt.Sprint(v.Value))
+			}
+		}
+	}
+	out := map[string]string{}
+	for key, values := range found {
+		slices.Sort(values)
+		out[key] = strings.Join(slices.Compact(values), "|")
+	}
+	return out
+}
+
+// differing are the keys, known to both sides, whose values differ. A key that
+// one version of caserun lacks tells nothing.
+func differing(a, b map[string]string) []string {
+	var out []string
+	for key, v := range a {
+		if w, both := b[key]; both && v != w {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func showSettings(values map[string]string, keys []string) string {
+	var out []string
+	for _, key := range keys {
+		out = append(out, fmt.Sprintf("%s=%q", key, values[key]))
+	}
+	return strings.Join(out, " ")
+}

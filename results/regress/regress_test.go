@@ -1,0 +1,316 @@
+package regress
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// scatter is what seven repetitions make of a figure.
+var scatter = []float64{1, 1.004, 0.996, 1.008, 0.992, 1.002, 0.998}
+
+// runs are repetitions of a batch of 32 jobs that takes so long on a local node;
+// change alters each.
+func runs(mix, scheduler string, makespan float64, n int, change func(*Observation)) []Observation {
+	var out []Observation
+	for i := range n {
+		s := makespan * scatter[i%len(scatter)]
+		throughput, turnaround := 32/s, s/2
+		o := Observation{Run: results.Run{Mix: mix, Scheduler: scheduler, Node: "local", Mode: results.Live, Status: results.Complete, Jobs: 32,
+			Metrics: results.Metrics{OK: 32, MakespanS: &s, ThroughputJobsPerS: &throughput, TurnaroundMeanS: &turnaround}}}
+		if change != nil {
+			change(&o)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func TestParseLimits(t *testing.T) {
+	got, err := ParseLimits("throughput=3%, turnaround=5%,makespan=0.5%,crashes=2,slowdown=1.5pp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bounds []float64
+	var again []string
+	for _, l := range got {
+		bounds = append(bounds, l.Bound)
+		again = append(again, l.String())
+	}
+	if diff := cmp.Diff([]float64{0.03, 0.05, 0.005, 2, 0.015}, bounds, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Error(diff)
+	}
+	if want := "throughput=3%,turnaround=5%,makespan=0.5%,crashes=2,slowdown=1.5pp"; strings.Join(again, ",") != want {
+		t.Errorf("as text: %s, want %s", again, want)
+	}
+	for text, says := range map[string]string{
+		"": "METRIC=LIMIT", "throughput": "METRIC=LIMIT", "speed=3%": "one of throughput", "throughput=3": "percentage such as",
+		"throughput=-3%": "not negative", "throughput=x%": "percentage such as", "throughput=NaN%": "percentage such as",
+		"crashes=1%": "jobs per run", "slowdown=1%": "percentage points", "crashes=0,crashes=1": "already",
+	} {
+		if _, err := ParseLimits(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("ParseLimits(%q): %v; must say %q", text, err, says)
+		}
+	}
+}
+
+// Each class, from what causes it.
+func TestGateClasses(t *testing.T) {
+	driver := func(v string) func(*Observation) {
+		return func(o *Observation) { o.Provenance.Driver = &v }
+	}
+	crashed := func(n int) func(*Observation) {
+		return func(o *Observation) { o.Metrics.OK, o.Metrics.Crashed = 32-n, n }
+	}
+	share := func(v float64) func(*Observation) {
+		return func(o *Observation) { o.Traced, o.Slowdown = true, &v }
+	}
+	// Nine tenths of the throughput, among values that scatter as much.
+	lower := func(version string, factor float64) func(*Observation) {
+		i := 0
+		return func(o *Observation) {
+			v := factor * []float64{50, 54, 46, 52, 48, 56, 44}[i%7]
+			i++
+			o.Metrics.ThroughputJobsPerS, o.Provenance.Driver = &v, &version
+		}
+	}
+	wide := func(i int) func(*Observation) {
+		return func(o *Observation) {
+			v := []float64{40, 90, 55, 75, 60, 48, 82}[i%7]
+			i += 3
+			o.Metrics.ThroughputJobsPerS = &v
+		}
+	}
+	for name, c := range map[string]struct {
+		baseline, candidate []Observation
+		limits              string
+		class               Class
+		says                string
+	}{
+		"no change":            {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, nil), "throughput=3%", Passed, "+0.0 %"},
+		"within the limit":     {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 61.2, 7, nil), "throughput=3%", Passed, "-2.0 %"},
+		"slower":               {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 66, 7, nil), "throughput=3%", Regression, "worse: -9.1 %"},
+		"longer turnaround":    {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 66, 7, nil), "turnaround=5%", Regression, "worse: +10.0 %"},
+		"faster":               {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 50, 7, nil), "throughput=3%", Passed, "better: +20.0 %"},
+		"faster turnaround":    {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 50, 7, nil), "turnaround=3%", Passed, "better"},
+		"three repetitions":    {runs("W1", "sa", 60, 3, nil), runs("W1", "sa", 90, 3, nil), "throughput=3%", Noise, "measure 4 of each"},
+		"one repetition":       {runs("W1", "sa", 60, 1, nil), runs("W1", "sa", 60, 1, nil), "throughput=3%", Noise, "too few repetitions"},
+		"scatter":              {runs("W1", "sa", 60, 7, wide(0)), runs("W1", "sa", 60, 7, wide(1)), "throughput=3%", Noise, "would not stand out"},
+		"lower in the noise":   {runs("W1", "sa", 60, 7, lower("550", 1)), runs("W1", "sa", 60, 7, lower("550", 0.9)), "throughput=3%", Noise, "beyond the limit, but not to be told from noise"},
+		"lower, new driver":    {runs("W1", "sa", 60, 7, lower("550", 1)), runs("W1", "sa", 60, 7, lower("580", 0.9)), "throughput=3%", Noise, "beyond the limit, but not to be told from noise"},
+		"new driver":           {runs("W1", "sa", 60, 7, driver("550")), runs("W1", "sa", 66, 7, driver("580")), "throughput=3%", EnvironmentChanged, "(driver)"},
+		"new driver, as fast":  {runs("W1", "sa", 60, 7, driver("550")), runs("W1", "sa", 60, 7, driver("580")), "throughput=3%", Passed, ""},
+		"crashes":              {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, crashed(1)), "crashes=0", Crash, "7 jobs crashed in 7 runs, 0 in 7 before"},
+		"no more crashes":      {runs("W1", "sa", 60, 7, crashed(8)), runs("W1", "sa", 60, 7, crashed(8)), "crashes=0", Passed, "56 jobs"},
+		"crashes per run":      {runs("W1", "sa", 60, 7, crashed(2)), runs("W1", "sa", 60, 3, crashed(2)), "crashes=0", Passed, "6 jobs crashed in 3 runs"},
+		"crashes in the limit": {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, crashed(1)), "crashes=1", Passed, "7 jobs"},
+		"nothing":              {runs("W1", "sa", 60, 7, nil), nil, "throughput=3%", NothingMeasured, "no complete run of it"},
+		"nothing at all":       {nil, nil, "crashes=0", NothingMeasured, "in common"},
+		"not complete":         {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, func(o *Observation) { o.Status = results.Interrupted }), "crashes=0", NothingMeasured, "no complete run of it"},
+		"all crashed":          {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, func(o *Observation) { o.Metrics.TurnaroundMeanS = nil }), "turnaround=5%", NothingMeasured, "no value"},
+		"kernels slower":       {runs("W1", "cg", 60, 7, share(0.02)), runs("W1", "cg", 60, 7, share(0.05)), "slowdown=1pp", Regression, "+3.0 pp"},
+		"kernels as fast":      {runs("W1", "cg", 60, 7, share(0.02)), runs("W1", "cg", 60, 7, share(0.025)), "slowdown=1pp", Passed, "+0.5 pp"},
+		"untraced":             {runs("W1", "cg", 60, 7, nil), runs("W1", "cg", 60, 7, nil), "slowdown=1pp", NothingMeasured, "--trace"},
+		"traced without sa": {runs("W1", "cg", 60, 7, func(o *Observation) { o.Traced = true }), runs("W1", "cg", 60, 7, func(o *Observation) { o.Traced = true }),
+			"slowdown=1pp", NothingMeasured, "under sa on both sides"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Gate(Side{Label: "old", Runs: c.baseline}, Side{Label: "new", Runs: c.candidate}, limits(t, c.limits), stats.DefaultAlpha)
+			if len(r.Checks) != 1 {
+				t.Fatalf("%d checks: %+v", len(r.Checks), r.Checks)
+			}
+			got := r.Checks[0]
+			if got.Class != c.class || !strings.Contains(got.Text, c.says) {
+				t.Errorf("%s: %q, want %s: %q", got.Class, got.Text, c.class, c.says)
+			}
+			if (r.Failed() == 1) != c.class.Fails() || (r.Unsettled() == 1) != c.class.Unsettled() {
+				t.Errorf("%d failed and %d unsettled of class %s", r.Failed(), r.Unsettled(), c.class)
+			}
+		})
+	}
+}
+
+// Times of traced runs do not count beside those of untraced ones, and are not
+// compared with them.
+func TestTracedRunsAreArmsOfTheirOwn(t *testing.T) {
+	traced := func(o *Observation) { v := 0.01; o.Traced, o.Slowdown = true, &v }
+	side := func(label string, tracedMakespan float64) Side {
+		alone := func(o *Observation) { o.Traced = true } // it has no slowdown: others are measured against it
+		return Side{Label: label, Runs: slices.Concat(runs("W1", "cg", 60, 7, nil), runs("W1", "cg", tracedMakespan, 7, traced),
+			runs("W1", "sa", 60, 7, nil), runs("W1", "sa", tracedMakespan, 7, alone))}
+	}
+	r := Gate(side("old", 70), side("new", 90), limits(t, "throughput=3%,slowdown=1pp,crashes=0"), stats.DefaultAlpha)
+	var got []string
+	for _, c := range r.Checks {
+		got = append(got, fmt.Sprint(c.Limit.Metric.Name, " ", c.Arm, " ", c.Class))
+	}
+	want := []string{"throughput W1 under cg on local ok", "crashes W1 under cg on local ok", "slowdown W1 under cg on local, traced ok",
+		"crashes W1 under cg on local, traced ok", "throughput W1 under sa on local ok", "crashes W1 under sa on local ok", "crashes W1 under sa on local, traced ok"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A night's checks share alpha: with as many as 86, seven repetitions no longer
+// suffice, and the gate says how many do.
+func TestGateOfManyChecks(t *testing.T) {
+	var a, b Side
+	for i := range 43 {
+		a.Runs = append(a.Runs, runs(fmt.Sprint("W", i), "sa", 60, 7, nil)...)
+		b.Runs = append(b.Runs, runs(fmt.Sprint("W", i), "sa", 60, 7, nil)...)
+	}
+	copy(b.Runs, runs("W0", "sa", 90, 7, nil))
+	r := Gate(a, b, limits(t, "throughput=3%,makespan=3%"), stats.DefaultAlpha)
+	// Two of the 86 differ: the smaller p times 86 is too much.
+	if c := r.Checks[0]; c.Class != Noise || !strings.Contains(c.Text, "measure 8 of each") {
+		t.Errorf("%s: %s", c.Class, c.Text)
+	}
+}
+
+func TestPairs(t *testing.T) {
+	labels := func(pairs []Pair) []string {
+		var out []string
+		for _, p := range pairs {
+			out = append(out, p.Title())
+		}
+		return out
+	}
+	sim := func(o *Observation) { o.Mode, o.Node = results.Simulated, "sim:4xV100" }
+	queue := func(q string) func(*Observation) {
+		return func(o *Observation) { o.Parameters = "queue=" + q }
+	}
+	for name, c := range map[string]struct {
+		a, b       []Observation
+		want       []string
+		warns      string
+		ambiguous  bool
+		onlyA      int
+		onlyB      int
+		noWarnings bool
+	}{
+		"same arms": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W2", "sa", 60, 2, nil)), b: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W3", "sa", 60, 2, nil)),
+			want: []string{"W1 under sa on local"}, onlyA: 1, onlyB: 1, noWarnings: true},
+		"schedulers": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W2", "sa", 60, 2, nil)), b: slices.Concat(runs("W1", "cg", 60, 2, nil), runs("W2", "cg", 60, 2, nil)),
+			want: []string{"W1 under sa on local and W1 under cg on local", "W2 under sa on local and W2 under cg on local"}, noWarnings: true},
+		"parameters":     {a: runs("W1", "sa", 60, 2, queue("fifo")), b: runs("W1", "sa", 60, 2, queue("largest")), want: []string{"W1 under sa on local and W1 under sa on local"}, warns: "parameters of sa differ"},
+		"two schedulers": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W1", "cg", 60, 2, nil)), b: runs("W1", "zero", 60, 2, nil), ambiguous: true},
+		"two partners":   {a: runs("W1", "zero", 60, 2, nil), b: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W1", "cg", 60, 2, nil)), ambiguous: true},
+		"simulated":      {a: runs("W1", "sa", 60, 2, sim), b: runs("W1", "sa", 60, 2, nil), want: []string{"W1 under sa on sim:4xV100, simulated and W1 under sa on local"}, warns: "SIMULATED figures are compared with measured ones"},
+		"traced": {a: runs("W1", "sa", 60, 2, nil), b: runs("W1", "sa", 60, 2, func(o *Observation) { o.Traced = true }),
+			want: []string{"W1 under sa on local and W1 under sa on local, traced"}, warns: "traced runs are compared with untraced ones"},
+		"mixes": {a: runs("W1", "sa", 60, 2, nil), b: runs("W2", "sa", 60, 2, nil), want: []string{"W1 under sa on local and W2 under sa on local"}, warns: "the batches differ"},
+		"never by chance": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W2", "sa", 60, 2, nil)), b: slices.Concat(runs("W1", "sa", 60, 2, sim), runs("W2", "sa", 60, 2, sim)),
+			onlyA: 2, onlyB: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := Side{Runs: c.a}.arms()
+			b, _ := Side{Runs: c.b}.arms()
+			pairs, onlyA, onlyB, err := pairsOf(a, b)
+			if errors.Is(err, ErrAmbiguous) != c.ambiguous {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, labels(pairs)); diff != "" {
+				t.Error(diff)
+			}
+			if len(onlyA) != c.onlyA || len(onlyB) != c.onlyB {
+				t.Errorf("without a partner: %v and %v", onlyA, onlyB)
+			}
+			for _, p := range pairs {
+				if all := strings.Join(p.Warnings, "\n"); !strings.Contains(all, c.warns) || c.noWarnings && all != "" {
+					t.Errorf("warnings %q, want %q", all, c.warns)
+				}
+			}
+		})
+	}
+}
+
+func TestCompare(t *testing.T) {
+	a := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}
+	b := Side{Label: "new", Runs: append(runs("W1", "sa", 66, 7, nil), runs("W1", "sa", 99, 1, func(o *Observation) { o.Status = results.Interrupted })...)}
+	r, err := Compare(a, b, Options{MinEffect: 0.02})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range r.Rows {
+		got = append(got, fmt.Sprintf("%s %+.1f %s", row.Metric.Name, 100*row.Change, row.Verdict))
+	}
+	want := []string{"throughput -9.1 worse", "turnaround +10.0 worse", "makespan +10.0 worse", "crashes +0.0 same"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "runs of new that are not complete, and are left out: 1") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+// Runs that are on both sides make their comparison worth less.
+func TestSharedRunsAreNoted(t *testing.T) {
+	a, b := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, nil)}
+	for i := range a.Runs {
+		a.Runs[i].ID, b.Runs[i].ID = int64(1+i), int64(6+i)
+	}
+	r := Gate(a, b, limits(t, "throughput=3%"), stats.DefaultAlpha)
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "runs in both old and new, which are therefore not independent: 2") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+// What is true of all arms is said once, what is true of one says of which.
+func TestWarningsAreGathered(t *testing.T) {
+	as := func(driver, revision string) func(*Observation) {
+		return func(o *Observation) { o.Provenance.Driver, o.Provenance.Revision = &driver, revision }
+	}
+	a := Side{Label: "old", Runs: slices.Concat(runs("W1", "sa", 60, 4, as("1", "x")), runs("W2", "sa", 60, 4, as("1", "x")), runs("W3", "sa", 60, 4, as("1", "x")))}
+	b := Side{Label: "new", Runs: slices.Concat(runs("W1", "sa", 60, 4, as("1", "y")), runs("W2", "sa", 60, 4, as("2", "y")), runs("W3", "sa", 60, 4, as("2", "y")))}
+	r := Gate(a, b, limits(t, "crashes=0"), stats.DefaultAlpha)
+	want := []string{"different version:  x and  y",
+		"W2 under sa on local and 1 more: different driver: 1 with CUDA unknown and 2 with CUDA unknown"}
+	if diff := cmp.Diff(want, r.Notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// One crash in a hundred jobs matters, although one percent does not otherwise.
+func TestAnyCrashMatters(t *testing.T) {
+	side := func(label string, crashed int) Side {
+		return Side{Label: label, Runs: runs("W1", "sa", 60, 7, func(o *Observation) { o.Jobs, o.Metrics.Crashed = 100, crashed })}
+	}
+	r, err := Compare(side("old", 0), side("new", 1), Options{MinEffect: 0.02})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := r.Rows[len(r.Rows)-1]; last.Metric.Name != crashes || last.Verdict != stats.Worse {
+		t.Errorf("%s: %s", last.Metric.Name, last.Verdict)
+	}
+}
+
+// Copies of a simulated run look like seven values and are one.
+func TestCopiesAreNotRepetitions(t *testing.T) {
+	side := func(label string, makespan func(i int) float64) Side {
+		i := 0
+		return Side{Label: label, Runs: runs("W1", "sa", 60, 7, func(o *Observation) {
+			v := makespan(i)
+			o.Mode, o.Metrics.MakespanS = results.Simulated, &v
+			i++
+		})}
+	}
+	equal := side("old", func(int) float64 { return 60 })
+	apart := side("new", func(i int) float64 { return 60 + float64(i) })
+	for _, c := range []struct {
+		b    Side
+		want int
+	}{{equal, 1}, {apart, 0}} {
+		if r := Gate(apart, c.b, limits(t, "crashes=0"), stats.DefaultAlpha); len(r.Notes) != c.want {
+			t.Errorf("notes: %q, want %d", r.Notes, c.want)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// CompareTable has a row for each metric of each pair of arms.
+func CompareTable(r regress.Result) *Table {
+	t := &Table{Title: marked(r.Simulated(), fmt.Sprintf("%s against %s", r.B, r.A)), Columns: []Column{
+		{Name: "mix"}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "node_text", Heading: "node", Place: TextOnly},
+		{Name: "scheduler_a", Place: DataOnly}, {Name: "parameters_a", Place: DataOnly}, {Name: "node_a", Place: DataOnly},
+		{Name: "mode_a", Place: DataOnly}, {Name: "traced_a", Place: DataOnly},
+		{Name: "scheduler_b", Place: DataOnly}, {Name: "parameters_b", Place: DataOnly}, {Name: "node_b", Place: DataOnly},
+		{Name: "mode_b", Place: DataOnly}, {Name: "traced_b", Place: DataOnly},
+		{Name: "metric"}, {Name: "unit", Place: DataOnly},
+		{Name: "n_text", Heading: "N", Place: TextOnly},
+		{Name: "a_text", Heading: r.A, Place: TextOnly}, {Name: "b_text", Heading: r.B, Place: TextOnly},
+		{Name: "n_a", Place: DataOnly}, {Name: "median_a", Place: DataOnly}, {Name: "low_a", Place: DataOnly}, {Name: "high_a", Place: DataOnly},
+		{Name: "n_b", Place: DataOnly}, {Name: "median_b", Place: DataOnly}, {Name: "low_b", Place: DataOnly}, {Name: "high_b", Place: DataOnly},
+		{Name: "change_text", Heading: "change", Place: TextOnly}, {Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
+		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
+		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly},
+		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "because"},
+		{Name: "warnings", Place: DataOnly},
+	}}
+	tests := 0
+	for _, row := range r.Rows {
+		tests = max(tests, row.Tests)
+		a, b, c := row.Pair.A, row.Pair.B, row.Comparison
+		mix := a.Mix
+		if b.Mix != mix {
+			mix += " → " + b.Mix
+		}
+		x, y := summaryCells(c.A), summaryCells(c.B)
+		change := "ratio - 1"
+		if row.Metric.Absolute {
+			change = "difference"
+		}
+		var reason any
+		if c.Reason != "" {
+			reason = c.Reason
+		}
+		t.Add(mix, arrow(schedulerOf(a), schedulerOf(b)), arrow(a.Node, b.Node),
+			a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
+			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), summaryText(c.A, row.Metric), summaryText(c.B, row.Metric),
+			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
+			changeText(c, row.Metric), finite(c.Change), finite(c.Low), finite(c.High), change,
+			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair))
+	}
+	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians with %g %% confidence intervals; change of all pairs of repetitions with its interval; p of two-sided "+
+		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha %g; a change of %g %% or more matters (any for crashes).",
+		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
+	if r.Simulated() {
+		t.Notes = append(t.Notes, Note{Text: "SIMULATED: figures of simulated nodes come from a model, not from devices."})
+	}
+	for _, n := range r.Notes {
+		t.Notes = append(t.Notes, Note{Text: n})
+	}
+	return t
+}
+
+// GateTable has a row for each check of a gate.
+func GateTable(r regress.Report) *Table {
+	title := fmt.Sprintf("regression gate, %s against %s: %s", r.Candidate, r.Baseline, r.Summary())
+	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
+		{Name: "mix"}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
+		{Name: "metric"}, {Name: "limit"}, {Name: "result"}, {Name: "finding"},
+		{Name: "n_text", Heading: "N", Place: TextOnly},
+		{Name: "baseline_text", Heading: "baseline", Place: TextOnly}, {Name: "candidate_text", Heading: "candidate", Place: TextOnly},
+		{Name: "baseline_runs", Place: DataOnly}, {Name: "candidate_runs", Place: DataOnly},
+		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Place: DataOnly}, {Name: "candidate_median", Place: DataOnly},
+		{Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
+		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly},
+		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly},
+	}}
+	warnings := map[regress.Arm]any{}
+	for _, p := range r.Pairs {
+		warnings[p.A] = warningCell(p)
+	}
+	for _, c := range r.Checks {
+		var base, cand, baseText, candText, change, low, high, p, pCell, baseCrashed, candCrashed any
+		if s := c.Comparison; s != nil {
+			base, cand, change, low, high, p = finite(s.A.Median), finite(s.B.Median), finite(s.Change), finite(s.Low), finite(s.High), finite(s.Adjusted)
+			pCell = pText(s.Adjusted)
+			baseText, candText = medianText(s.A, c.Limit.Metric), medianText(s.B, c.Limit.Metric)
+		}
+		if c.Counted() {
+			baseCrashed, candCrashed = c.Crashed[0], c.Crashed[1]
+			baseText, candText = fmt.Sprintf("%d jobs", c.Crashed[0]), fmt.Sprintf("%d jobs", c.Crashed[1])
+		}
+		var mix, scheduler, node, mode any
+		if a := c.Arm; a.Mix != "" {
+			mix, scheduler, node, mode = a.Mix, schedulerOf(a), a.Node, a.Mode
+		}
+		t.Add(mix, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
+			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), baseText, candText, c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
+			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm])
+	}
+	for _, n := range gateNotes(r) {
+		t.Notes = append(t.Notes, Note{Text: n})
+	}
+	return t
+}
+
+// gateNotes is what a reader of a gate's answer must know beside the checks.
+func gateNotes(r regress.Report) []string {
+	notes := []string{fmt.Sprintf("A check fails where the change is significant (Mann-Whitney, Holm, alpha %g for all checks together) and beyond its limit, or jobs crashed that did not before.", r.Alpha)}
+	if r.Simulated() {
+		notes = append(notes, "SIMULATED: figures of simulated nodes come from a model, not from devices.")
+	}
+	return append(notes, r.Notes...)
+}
+
+func warningCell(p regress.Pair) any {
+	if len(p.Warnings) == 0 {
+		return nil
+	}
+	return strings.Join(p.Warnings, "; ")
+}
+
+func marked(simulated bool, title string) string {
+	if simulated {
+		return "SIMULATED " + title
+	}
+	return title
+}
+
+func schedulerOf(a regress.Arm) string {
+	if a.Traced {
+		return a.Scheduler + ", traced"
+	}
+	return a.Scheduler
+}
+
+func arrow(a, b string) string {
+	if a == b {
+		return a
+	}
+	return a + " → " + b
+}
+
+func metricUnit(m regress.Metric) Unit {
+	switch m.Unit {
+	case "s":
+		return Seconds
+	case "jobs/s":
+		return JobsPerSecond
+	}
+	return Ratio
+}
+
+// summaryText is "12.30 s (12.10 to 12.50)".
+func summaryText(s stats.Summary, m regress.Metric) any {
+	if s.N == 0 {
+		return nil
+	}
+	u := metricUnit(m)
+	median := Human(s.Median, u)
+	if !s.Bounded() {
+		return median
+	}
+	low, high := Human(s.Low, u), Human(s.High, u)
+	unit := median[strings.LastIndex(median, " "):]
+	if strings.HasSuffix(low, unit) && strings.HasSuffix(high, unit) {
+		low, high = strings.TrimSuffix(low, unit), strings.TrimSuffix(high, unit)
+	}
+	return fmt.Sprintf("%s (%s to %s)", median, low, high)
+}
+
+func medianText(s stats.Summary, m regress.Metric) any {
+	if s.N == 0 {
+		return nil
+	}
+	return Human(s.Median, metricUnit(m))
+}
+
+func changeText(c stats.Comparison, m regress.Metric) any {
+	if math.IsNaN(c.Change) || math.IsInf(c.Change, 0) {
+		return nil
+	}
+	unit := "%"
+	if m.Absolute {
+		unit = "pp"
+	}
+	text := fmt.Sprintf("%+.1f %s", 100*c.Change, unit)
+	if c.Bounded() {
+		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*c.Low, 100*c.High)
+	}
+	return text
+}
+
+func pText(p float64) any {
+	switch {
+	case math.IsNaN(p):
+		return nil
+	case p < 0.001:
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
+
+type summaryData struct{ n, median, low, high any }
+
+func summaryCells(s stats.Summary) summaryData {
+	return summaryData{s.N, finite(s.Median), finite(s.Low), finite(s.High)}
+}
+
+// finite is unknown for what is no number, or bounds nothing.
+func finite(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return v
+}
+
+// modeOf is the mode of a gate's figures, for formats that have no title.
+func modeOf(r regress.Report) results.Mode {
+	if r.Simulated() {
+		return results.Simulated
+	}
+	return results.Live
+}

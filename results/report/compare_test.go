@@ -1,0 +1,242 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// gateSides are a baseline and a candidate in which each class occurs.
+func gateSides() (baseline, candidate regress.Side) {
+	add := func(s *regress.Side, mix string, makespan float64, n int, change func(*regress.Observation)) {
+		for i := range n {
+			v := makespan * []float64{1, 1.004, 0.996, 1.008, 0.992, 1.002, 0.998}[i%7]
+			o := regress.Observation{Run: results.Run{Mix: mix, Scheduler: "case-alg3", Parameters: "queue=fifo", Node: "local", Mode: results.Live,
+				Status: results.Complete, Jobs: 32, Metrics: results.Metrics{OK: 32, MakespanS: ptr(v), ThroughputJobsPerS: ptr(32 / v), TurnaroundMeanS: ptr(v / 2)},
+				Provenance: results.Provenance{Driver: ptr("580.1"), CUDA: ptr("13.0")}}}
+			if change != nil {
+				change(&o)
+			}
+			s.Runs = append(s.Runs, o)
+		}
+	}
+	baseline.Label, candidate.Label = "nightly|1", "nightly|2"
+	candidate.Notes = []string{"sweep 2 is interrupted: some of its runs are missing"}
+	for mix, c := range map[string]struct {
+		slower float64
+		n      int
+		change func(*regress.Observation)
+	}{
+		"W1": {1, 7, nil},
+		"W2": {1.1, 7, nil},
+		"W3": {1.1, 7, func(o *regress.Observation) { o.Provenance.Driver = ptr("590.2") }},
+		"W4": {1, 7, func(o *regress.Observation) { o.Metrics.OK, o.Metrics.Crashed = 31, 1 }},
+		"W5": {1.1, 3, nil},
+		"W6": {1, 0, nil},
+		"W7": {0.9, 7, func(o *regress.Observation) { o.Provenance.Revision = "def <&>" }},
+	} {
+		add(&baseline, mix, 60, 7, nil)
+		add(&candidate, mix, 60*c.slower, c.n, c.change)
+	}
+	add(&candidate, "W8", 60, 7, nil)
+	return baseline, candidate
+}
+
+func gateReport(t *testing.T) regress.Report {
+	t.Helper()
+	limits, err := regress.ParseLimits("throughput=3%,crashes=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := gateSides()
+	return regress.Gate(a, b, limits, stats.DefaultAlpha)
+}
+
+func TestGoldenComparisons(t *testing.T) {
+	a, b := gateSides()
+	compared, err := regress.Compare(a, b, regress.Options{MinEffect: stats.DefaultMinEffect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, table := range map[string]*Table{"gate": GateTable(gateReport(t)), "compare": CompareTable(compared)} {
+		for _, f := range Formats() {
+			var out bytes.Buffer
+			if err := table.Render(&out, f, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			extension := map[Format]string{Text: "txt", Markdown: "md", CSV: "csv", JSON: "json"}[f]
+			golden(t, name+"."+extension, out.String())
+		}
+	}
+}
+
+// One table of each class occurs in the golden file, else it shows little.
+func TestGateReportHasEveryClass(t *testing.T) {
+	seen := map[regress.Class]bool{}
+	for _, c := range gateReport(t).Checks {
+		seen[c.Class] = true
+	}
+	for _, c := range []regress.Class{regress.Passed, regress.Regression, regress.EnvironmentChanged, regress.Crash, regress.Noise, regress.NothingMeasured} {
+		if !seen[c] {
+			t.Errorf("no check is %q", c)
+		}
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	r := gateReport(t)
+	var out bytes.Buffer
+	at := time.Date(2026, 11, 21, 3, 4, 5, 6, time.FixedZone("", 3600))
+	if err := JUnit(&out, r, "", at); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "gate.junit.xml", out.String())
+	if problems := junitProblems(out.Bytes()); len(problems) > 0 {
+		t.Error(strings.Join(problems, "\n"))
+	}
+	if n := strings.Count(out.String(), "<testcase "); n != len(r.Checks) {
+		t.Errorf("%d cases of %d checks", n, len(r.Checks))
+	}
+	if n := strings.Count(out.String(), "<failure "); n != r.Failed() {
+		t.Errorf("%d failures of %d", n, r.Failed())
+	}
+	if n := strings.Count(out.String(), "<error "); n != r.Unsettled() {
+		t.Errorf("%d errors of %d", n, r.Unsettled())
+	}
+}
+
+// The check of the structure must itself find faults.
+func TestJUnitProblems(t *testing.T) {
+	var out bytes.Buffer
+	if err := JUnit(&out, gateReport(t), "ci-1", time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for old, broken := range map[string]string{
+		`tests="2"`: `tests="3"`, `failures="1"`: `failures="0"`, `errors="1"`: `errors="x"`, ` hostname="ci-1"`: "", `T00:00:00"`: `T00:00:00Z"`,
+		"<properties>": "<extra></extra><properties>", "<system-err></system-err>": "", `<failure type=`: `<failure kind=`, `id="0"`: `id="7"`, ` classname=`: ` class=`,
+	} {
+		text := strings.Replace(out.String(), old, broken, 1)
+		if text == out.String() {
+			t.Errorf("nothing to break: %s", old)
+		}
+		if len(junitProblems([]byte(text))) == 0 {
+			t.Errorf("not found: %s instead of %s", broken, old)
+		}
+	}
+}
+
+// junitProblems holds a document against the schema of Ant's JUnit XML
+// (windyroad/JUnit-Schema, JUnit.xsd): elements in order, attributes, counts.
+func junitProblems(text []byte) (problems []string) {
+	type node struct {
+		name     string
+		attrs    map[string]string
+		children []*node
+	}
+	root := &node{}
+	stack := []*node{root}
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return []string{err.Error()}
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			n := &node{name: x.Name.Local, attrs: map[string]string{}}
+			for _, a := range x.Attr {
+				n.attrs[a.Name.Local] = a.Value
+			}
+			top := stack[len(stack)-1]
+			top.children = append(top.children, n)
+			stack = append(stack, n)
+		case xml.EndElement:
+			stack = stack[:len(stack)-1]
+		}
+	}
+	fail := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	attributes := func(n *node, required ...string) {
+		for _, a := range required {
+			if n.attrs[a] == "" {
+				fail("<%s> lacks %s", n.name, a)
+			}
+		}
+		for a := range n.attrs {
+			if !slices.Contains(required, a) && a != "value" {
+				fail("<%s> has %s", n.name, a)
+			}
+		}
+	}
+	children := func(n *node, order ...string) {
+		at := 0
+		for _, c := range n.children {
+			i := slices.Index(order[at:], c.name)
+			if i < 0 {
+				fail("<%s> in <%s> out of place", c.name, n.name)
+				return
+			}
+			at += i
+		}
+	}
+	count := func(n *node, attribute string, want int) {
+		if got, err := strconv.Atoi(n.attrs[attribute]); err != nil || got != want {
+			fail("<%s> %s=%q, want %d", n.name, attribute, n.attrs[attribute], want)
+		}
+	}
+	if len(root.children) != 1 || root.children[0].name != "testsuites" {
+		return []string{"the root is not <testsuites>"}
+	}
+	top := root.children[0]
+	attributes(top)
+	for i, suite := range top.children {
+		if suite.name != "testsuite" {
+			fail("<%s> in <testsuites>", suite.name)
+			continue
+		}
+		attributes(suite, "id", "package", "name", "timestamp", "hostname", "tests", "failures", "errors", "time")
+		if _, err := time.Parse("2006-01-02T15:04:05", suite.attrs["timestamp"]); err != nil {
+			fail("timestamp: %v", err)
+		}
+		children(suite, "properties", "testcase", "system-out", "system-err")
+		found := map[string]int{}
+		for _, c := range suite.children {
+			found[c.name]++
+			switch c.name {
+			case "properties":
+				for _, p := range c.children {
+					attributes(p, "name")
+				}
+			case "testcase":
+				attributes(c, "name", "classname", "time")
+				if len(c.children) > 1 {
+					fail("a case with %d results", len(c.children))
+				}
+				for _, result := range c.children {
+					found[result.name]++
+					attributes(result, "type", "message")
+				}
+			}
+		}
+		if found["properties"] != 1 || found["system-out"] != 1 || found["system-err"] != 1 {
+			fail("<testsuite> %d: %v", i, found)
+		}
+		count(suite, "id", i)
+		count(suite, "tests", found["testcase"])
+		count(suite, "failures", found["failure"])
+		count(suite, "errors", found["error"])
+	}
+	return problems
+}

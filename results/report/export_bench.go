@@ -1,0 +1,171 @@
+package report
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// measure is one value on a benchmark line.
+type measure struct {
+	unit   string
+	better string
+	of     func(results.Run) *float64
+}
+
+// measures are in the order of a line. Go's units are base units, divided by
+// what they are of.
+var measures = []measure{
+	{"jobs/s", "higher", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }},
+	{"s/turnaround-mean", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }},
+	{"s/turnaround-p95", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundP95S }},
+	{"s/makespan", "lower", func(r results.Run) *float64 { return r.Metrics.MakespanS }},
+	{"s/wait-mean", "lower", func(r results.Run) *float64 { return r.Metrics.WaitMeanS }},
+	{"crashes/run", "lower", func(r results.Run) *float64 { return new(float64(r.Metrics.Crashed)) }},
+	{"utilization/mean", "higher", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }},
+}
+
+// ExportBench writes the complete ones of the selected runs in the Go benchmark
+// format (https://go.dev/design/14313-benchmark-format), a line for each, and
+// returns how many it wrote and how many it left out because they are no
+// measurement. What identifies an arm is in the name, as /key=value, so that
+// benchstat compares by it (-col /sched); what must be alike for numbers to
+// compare is configuration, by which benchstat separates tables.
+func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filter) (written, left int, err error) {
+	runs, err := s.Runs(ctx, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	devices, err := s.DevicesOf(ctx, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	out := bufio.NewWriter(w)
+	for _, m := range measures {
+		fmt.Fprintf(out, "Unit %s better=%s\n", m.unit, m.better)
+	}
+	var current map[string]string
+	for _, r := range runs {
+		if r.Status != results.Complete || r.Metrics.MakespanS == nil {
+			left++
+			continue
+		}
+		current = benchConfiguration(out, current, environment(r, devices[r.ID]))
+		fmt.Fprintf(out, "%s 1", benchName(r))
+		for _, m := range measures {
+			if v := m.of(r); v != nil {
+				fmt.Fprintf(out, " %s %s", strconv.FormatFloat(*v, 'g', -1, 64), m.unit)
+			}
+		}
+		fmt.Fprintln(out)
+		written++
+	}
+	if err := out.Flush(); err != nil {
+		return 0, 0, fmt.Errorf("write the Go benchmark format: %w", err)
+	}
+	return written, left, nil
+}
+
+// benchName is the same for the repetitions of an arm and for no other run. The
+// node is last: Go reads a number after a last dash as one of processors, and no
+// node's name has one.
+func benchName(r results.Run) string {
+	name := "BenchmarkMix/mix=" + benchWord(r.Mix) + "/sched=" + benchWord(r.Scheduler)
+	if r.Parameters != "" {
+		name += "/params=" + benchWord(r.Parameters)
+	}
+	return name + "/node=" + benchWord(r.Node)
+}
+
+// benchWord makes text one word of a name, which ends at a slash or a space.
+func benchWord(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '/' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
+			return '_'
+		}
+		return c
+	}, s)
+}
+
+// environment is what must be alike for two runs' numbers to compare, as keys and
+// values in the order in which they are written.
+func environment(r results.Run, devices []results.Device) [][2]string {
+	out := [][2]string{
+		{"simulated", strconv.FormatBool(r.Mode == results.Simulated)},
+		{"traced", strconv.FormatBool(r.Traced)},
+		{"suite", r.Suite},
+	}
+	if names, ok := deviceNames(devices).(string); ok {
+		out = append(out, [2]string{"gpu", names})
+	}
+	if r.Mode == results.Live {
+		out = append(out, [2]string{"cpu", r.Provenance.CPU}, [2]string{"driver", value(r.Provenance.Driver)},
+			[2]string{"cuda", value(r.Provenance.CUDA)})
+	}
+	settings := configured(r.Provenance.Configuration)
+	for _, key := range []string{"mem-cap", "sm-cap", "no-mps", "sim-noise"} {
+		if v, set := settings[key]; set {
+			out = append(out, [2]string{key, v})
+		}
+	}
+	return slices.DeleteFunc(out, func(kv [2]string) bool { return kv[1] == "" })
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// configured are the settings of a run that differ from zero. A configuration of
+// another version that cannot be read gives none.
+func configured(configuration string) map[string]string {
+	var pairs []struct {
+		Key   string
+		Value any
+	}
+	out := map[string]string{}
+	if json.Unmarshal([]byte(configuration), &pairs) != nil {
+		return out
+	}
+	for _, p := range pairs {
+		if p.Value != nil && p.Value != "" && p.Value != false && p.Value != 0.0 {
+			out[p.Key] = fmt.Sprint(p.Value)
+		}
+	}
+	return out
+}
+
+// benchConfiguration writes the lines that change the configuration from old to
+// the one wanted, and returns the latter.
+func benchConfiguration(w io.Writer, old map[string]string, wanted [][2]string) map[string]string {
+	now := map[string]string{}
+	var changes []string
+	for _, kv := range wanted {
+		key, v := kv[0], oneLine(kv[1])
+		now[key] = v
+		if was, had := old[key]; !had || was != v {
+			changes = append(changes, key+": "+v)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(old)) {
+		if _, has := now[key]; !has {
+			changes = append(changes, key+":")
+		}
+	}
+	if len(changes) > 0 {
+		fmt.Fprintf(w, "\n%s\n\n", strings.Join(changes, "\n"))
+	}
+	return now
+}

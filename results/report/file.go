@@ -1,0 +1,112 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// NewFile is a file that has no name until Commit: a reader finds all of it or
+// nothing, and a full disk leaves what was there.
+type NewFile struct {
+	*os.File
+	path      string
+	overwrite bool
+	flushed   bool
+	done      bool // nothing is left to discard
+}
+
+// CreateFile begins a file at path, whose directory must exist. It refuses a
+// path that is taken, unless overwrite is set. The caller must Discard it, which
+// after Commit does nothing.
+func CreateFile(path string, overwrite bool) (*NewFile, error) {
+	if err := vacant(path, overwrite); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("export %s: %w", path, err)
+	}
+	return &NewFile{File: f, path: path, overwrite: overwrite}, nil
+}
+
+// vacant refuses a path that is taken, so that a caller can do it before work.
+func vacant(path string, overwrite bool) error {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("export: %w", err)
+	case info.IsDir():
+		return fmt.Errorf("export %s: it is a directory: name a file", path)
+	case !overwrite:
+		return taken(path)
+	}
+	return nil
+}
+
+func taken(path string) error {
+	return fmt.Errorf("export %s: %w: name another, or replace it with --force", path, fs.ErrExist)
+}
+
+// Flush brings the content to the disk, so that Commit cannot fail for want of
+// space.
+func (f *NewFile) Flush() error {
+	if f.flushed {
+		return nil
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("export %s: %w", f.path, err)
+	}
+	f.flushed = true
+	return nil
+}
+
+// Commit flushes the file and gives it its name.
+func (f *NewFile) Commit() error {
+	if err := f.Flush(); err != nil {
+		return err
+	}
+	if !f.overwrite {
+		// Unlike a rename, a link does not replace what came to be meanwhile.
+		switch err := os.Link(f.Name(), f.path); {
+		case err == nil:
+			return nil // Discard removes the other name
+		case errors.Is(err, fs.ErrExist):
+			return taken(f.path)
+		}
+	}
+	if err := os.Rename(f.Name(), f.path); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	f.done = true
+	return nil
+}
+
+// Discard removes a file that was not committed.
+func (f *NewFile) Discard() error {
+	if f.done {
+		return nil
+	}
+	f.done = true
+	if !f.flushed {
+		_ = f.Close() // it is to be removed
+	}
+	return os.Remove(f.Name())
+}
+
+// WriteFile writes a whole file, or leaves what was there.
+func WriteFile(path string, overwrite bool, write func(io.Writer) error) (err error) {
+	f, err := CreateFile(path, overwrite)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Discard()) }()
+	if err := write(f); err != nil {
+		return fmt.Errorf("export %s: %w", path, err)
+	}
+	return f.Commit()
+}

@@ -1,0 +1,136 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
+)
+
+// PaperTables has a table for each of the paper's tables and figures, published
+// values beside those from runs.
+func PaperTables(p paper.Page) []*Table {
+	var out []*Table
+	for _, t := range p.Tables {
+		out = append(out, PaperTable(t))
+	}
+	return out
+}
+
+// PaperTable has a row for each number.
+func PaperTable(p paper.Table) *Table {
+	unit := paperUnit(p)
+	inPoints, inFactors := Everywhere, DataOnly
+	if unit != Ratio {
+		inPoints, inFactors = DataOnly, Everywhere
+	}
+	t := &Table{Title: p.Title(), Columns: []Column{
+		{Name: "source", Place: DataOnly}, {Name: "system", Heading: "paper's system"}, {Name: "workload"}, {Name: "scheduler"}, {Name: "metric", Place: DataOnly},
+		{Name: "metric_text", Heading: "metric", Place: TextOnly},
+		{Name: "published", Unit: unit}, {Name: "measured", Heading: p.How(), Unit: unit},
+		{Name: "measured_low", Heading: "low", Unit: unit}, {Name: "measured_high", Heading: "high", Unit: unit}, {Name: "n", Heading: "N"},
+		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Ratio, Place: inPoints},
+		{Name: "node", Heading: "on"}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly},
+	}}
+	for _, r := range p.Rows {
+		var median, low, high, n any
+		if e := r.Measured; e != nil {
+			median, low, high, n = e.Median, bound(e.Low), bound(e.High), e.N
+		}
+		var mode, node any
+		if r.Node != "" {
+			mode, node = r.Mode, r.Node
+		}
+		t.Add(p.Source, r.System, r.Workload, r.Scheduler, r.Metric, strings.ReplaceAll(r.Metric, "_", " "),
+			r.Published, median, low, high, n, r.Ratio(), r.Difference(), node, mode, joined(r.Runs), r.Missing)
+	}
+	t.Notes = append(t.Notes, Note{Text: p.Agreement})
+	for _, n := range p.Notes {
+		t.Notes = append(t.Notes, Note{Text: n})
+	}
+	return t
+}
+
+// DeviceNames is "4 x NVIDIA H200 (140.4 GiB)", empty where nothing is known.
+func DeviceNames(devices []results.Device) string {
+	names, _ := deviceNames(devices).(string)
+	return names
+}
+
+// PaperCurves is the data behind a figure of curves.
+func PaperCurves(f paper.Figure) *Table {
+	t := &Table{Title: f.Title, Columns: []Column{
+		{Name: "figure"}, {Name: "mode"}, {Name: "run_id"}, {Name: "scheduler"}, {Name: "from", Unit: Seconds}, {Name: "to", Unit: Seconds},
+		{Name: "utilization", Unit: Ratio},
+	}}
+	for _, c := range f.Curves {
+		for i, level := range c.Levels {
+			t.Add(f.ID, c.Mode, c.Run, c.Name, float64(i)*c.WindowS, float64(i+1)*c.WindowS, bound(level))
+		}
+	}
+	return t
+}
+
+// bound is unknown where it is no number.
+func bound(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return v
+}
+
+func joined(ids []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ";"), "[]")
+}
+
+func paperUnit(p paper.Table) Unit {
+	if len(p.Rows) == 0 {
+		return None
+	}
+	switch p.Rows[0].Unit {
+	case "jobs/s":
+		return JobsPerSecond
+	case "s":
+		return Seconds
+	case "fraction":
+		return Ratio
+	}
+	return Factor
+}
+
+// PaperPage writes a Markdown page with every table and figure. Figures are
+// files beside it, named by their ID.
+func PaperPage(w io.Writer, p paper.Page) error {
+	var out bytes.Buffer
+	fmt.Fprint(&out, "# The CASE paper's evaluation, published and from runs\n\n")
+	for _, n := range p.Nodes {
+		how := "measured"
+		if n.Mode == results.Simulated {
+			how = "SIMULATED"
+		}
+		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs.\n", n.System, how, n.Name, n.Hardware, len(n.Runs))
+	}
+	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
+	fmt.Fprint(&out, "- Published values are of CASE (Chen et al., PPoPP 2022). A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n")
+	for _, t := range p.Tables {
+		fmt.Fprintf(&out, "- %s (%s). %s\n", t.Source, t.What, t.Agreement)
+	}
+	fmt.Fprint(&out, "\n## Tables and figures\n")
+	drawn := map[string]paper.Figure{}
+	for _, f := range p.Figures {
+		drawn[f.ID] = f
+	}
+	for _, t := range p.Tables {
+		fmt.Fprintln(&out)
+		out.Write(PaperTable(t).markdown())
+		if f, ok := drawn[t.ID()]; ok {
+			fmt.Fprintf(&out, "\n![%s](%s.svg)\n\n%s\n", f.Title, f.ID, f.Caption)
+		}
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}

@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+const tracedNote = "The times of traced runs include the kernel tracer's cost: compare them with each other only."
+
+// sweepConfidence is that of the intervals beside a sweep's medians.
+const sweepConfidence = 0.95
+
+// SweepProgress is how far a sweep is.
+type SweepProgress struct {
+	Sweep results.Sweep
+	Runs  int // of the plan, warm-ups included
+	Done  int
+}
+
+// SweepList has a row for each sweep.
+func SweepList(sweeps []SweepProgress) *Table {
+	t := &Table{Title: "sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "tag"},
+		{Name: "created_at", Heading: "created"}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
+		{Name: "runs"}, {Name: "repetitions"}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
+	for _, p := range sweeps {
+		w := p.Sweep
+		if w.Mode == results.Simulated {
+			t.Title = "sweeps (those of mode sim are SIMULATED)"
+		}
+		t.Add(w.ID, given(w.Name), given(w.Tag), w.CreatedAt, w.Node, w.Mode, w.Status, p.Done, p.Runs, w.Repetitions, fmt.Sprint(w.Seed), given(w.Note))
+	}
+	return t
+}
+
+// given is nil for what the user did not give.
+func given(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// SweepArms has a row for each mix under each scheduler of a sweep, in the order
+// of the cells, with medians over the complete runs. Warm-ups do not count.
+func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, dbPath string) *Table {
+	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
+		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler"},
+		{Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of"},
+		{Name: "jobs"}, {Name: "jobs_crashed", Heading: "crashed"},
+		{Name: "throughput", Unit: JobsPerSecond}, {Name: "throughput_low", Heading: "low", Unit: JobsPerSecond},
+		{Name: "throughput_high", Heading: "high", Unit: JobsPerSecond},
+		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds},
+		{Name: "turnaround_mean_low", Heading: "low", Unit: Seconds, Place: DataOnly},
+		{Name: "turnaround_mean_high", Heading: "high", Unit: Seconds, Place: DataOnly},
+		{Name: "makespan", Unit: Seconds},
+		{Name: "makespan_low", Heading: "low", Unit: Seconds, Place: DataOnly},
+		{Name: "makespan_high", Heading: "high", Unit: Seconds, Place: DataOnly},
+		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio}, {Name: "traced", Place: DataOnly},
+	}}
+	if w.Mode == results.Simulated {
+		t.Title = "SIMULATED " + t.Title
+	}
+	if w.Name != "" {
+		t.Title += " (" + w.Name + ")"
+	}
+	byID := map[int64]results.Run{}
+	for _, r := range runs {
+		byID[r.ID] = r
+	}
+	traced := false
+	for _, a := range armsOf(cells, byID) {
+		throughput := median(a.runs, func(m results.Metrics) *float64 { return m.ThroughputJobsPerS })
+		turnaround := median(a.runs, func(m results.Metrics) *float64 { return m.TurnaroundMeanS })
+		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.MakespanS })
+		crashed := median(a.runs, func(m results.Metrics) *float64 { n := float64(m.Crashed); return &n })
+		utilization := median(a.runs, func(m results.Metrics) *float64 { return m.UtilizationMean })
+		var jobs *int
+		var parameters *string
+		if len(a.runs) > 0 {
+			jobs, parameters, traced = &a.runs[0].Jobs, &a.runs[0].Parameters, a.runs[0].Traced
+		}
+		t.Add(w.ID, w.Mode, a.mix, a.scheduler, parameters, len(a.runs), a.planned, jobs, crashed.middle,
+			throughput.middle, throughput.low, throughput.high, turnaround.middle, turnaround.low, turnaround.high,
+			makespan.middle, makespan.low, makespan.high, utilization.middle, traced)
+	}
+	t.Notes = append(t.Notes, Note{Text: "n: complete runs; low and high: confidence interval of the median throughput at 95 % or more, which takes 6"})
+	if traced {
+		t.Title += ", traced"
+		t.Notes = append(t.Notes, Note{Text: tracedNote})
+	}
+	if w.Status != results.Complete {
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: caserun sweep --resume %d does what is left", w.Status, w.ID)})
+	}
+	if w.Note != "" {
+		t.Notes = append(t.Notes, Note{Text: w.Note})
+	}
+	t.Notes = append(t.Notes, Note{Text: "stored in " + dbPath})
+	return t
+}
+
+// sweepArm is a mix under a scheduler.
+type sweepArm struct {
+	mix, scheduler string
+	planned        int
+	runs           []results.Run // complete ones
+}
+
+func armsOf(cells []results.Cell, runs map[int64]results.Run) []*sweepArm {
+	type key struct{ mix, scheduler string }
+	index := map[key]*sweepArm{}
+	var arms []*sweepArm
+	for _, c := range cells {
+		if c.Warmup {
+			continue
+		}
+		k := key{c.Mix, c.Scheduler}
+		a := index[k]
+		if a == nil {
+			a = &sweepArm{mix: c.Mix, scheduler: c.Scheduler}
+			index[k], arms = a, append(arms, a)
+		}
+		a.planned++
+		if c.Run != nil && runs[*c.Run].Status == results.Complete {
+			a.runs = append(a.runs, runs[*c.Run])
+		}
+	}
+	return arms
+}
+
+// interval is a median with the bounds of its confidence interval; nil where
+// there are too few values.
+type interval struct{ middle, low, high *float64 }
+
+func median(runs []results.Run, of func(results.Metrics) *float64) interval {
+	var values []float64
+	for _, r := range runs {
+		if v := of(r.Metrics); v != nil {
+			values = append(values, *v)
+		}
+	}
+	if len(values) == 0 {
+		return interval{}
+	}
+	s := stats.Summarize(values, sweepConfidence)
+	out := interval{middle: &s.Median}
+	if s.Bounded() {
+		out.low, out.high = &s.Low, &s.High
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results"
+)
+
+// someSweep has three arms: one with enough runs for an interval, one with too
+// few, one with none, and a warm-up that counts nowhere.
+func someSweep() (results.Sweep, []results.Cell, []results.Run) {
+	w := results.Sweep{ID: 2, Name: "main", Node: "local", Mode: results.Live, Seed: 1<<64 - 1, Repetitions: 7,
+		CreatedAt: ptr(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), Status: results.Interrupted,
+		Note: "resumed at run 3 of 22 by another program"}
+	var cells []results.Cell
+	var runs []results.Run
+	add := func(scheduler string, repetition int, warmup bool, metrics *results.Metrics) {
+		c := results.Cell{Sweep: 2, Position: len(cells), Mix: "W7", Scheduler: scheduler, Repetition: repetition, Warmup: warmup}
+		if metrics != nil {
+			r := liveRun()
+			r.ID, r.Sweep, r.Warmup, r.Scheduler, r.Metrics = int64(len(runs)+10), &w.ID, warmup, scheduler, *metrics
+			c.Run, runs = &r.ID, append(runs, r)
+		}
+		cells = append(cells, c)
+	}
+	took := func(seconds float64, crashed int) *results.Metrics {
+		return &results.Metrics{OK: 4 - crashed, Crashed: crashed, MakespanS: ptr(seconds), ThroughputJobsPerS: ptr(float64(4-crashed) / seconds),
+			TurnaroundMeanS: ptr(seconds / 2), UtilizationMean: ptr(0.5)}
+	}
+	add("sa", 1, true, took(1000, 0))
+	for i := range 7 {
+		add("sa", i+1, false, took(100+float64(i), 0))
+		var second *results.Metrics
+		if i < 2 {
+			second = took(50+float64(i), i)
+		}
+		add("cg:workers=8", i+1, false, second)
+		add("case-alg3", i+1, false, nil)
+	}
+	return w, cells, runs
+}
+
+func TestSweepTables(t *testing.T) {
+	w, cells, runs := someSweep()
+	simulated := w
+	simulated.ID, simulated.Name, simulated.Mode, simulated.CreatedAt, simulated.Node = 3, "", results.Simulated, nil, "sim:4xV100"
+	simulated.Note, simulated.Status, simulated.Tag = "", results.Complete, "nightly"
+	for name, table := range map[string]*Table{
+		"sweep":      SweepArms(w, cells, runs, "/x/caserun.db"),
+		"sweep_sim":  SweepArms(simulated, cells[:2], runs[:2], "/x/caserun.db"),
+		"sweep_list": SweepList([]SweepProgress{{w, 22, 10}, {simulated, 22, 22}}),
+	} {
+		for format, ending := range map[Format]string{Text: "txt", CSV: "csv", JSON: "json", Markdown: "md"} {
+			golden(t, fmt.Sprintf("%s.%s", name, ending), render(t, table, format, Options{}))
+		}
+	}
+}

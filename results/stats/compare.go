@@ -1,0 +1,171 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Defaults of Options; docs/statistics.md says where they come from.
+const (
+	DefaultAlpha     = 0.05
+	DefaultMinEffect = 0.02
+)
+
+// Verdict is the answer of a comparison of B with A.
+type Verdict string
+
+const (
+	Better       Verdict = "better"
+	Worse        Verdict = "worse"
+	Same         Verdict = "same"         // a change of the minimum effect or more is excluded
+	Inconclusive Verdict = "inconclusive" // neither shown to differ nor to be the same
+)
+
+// Options say what a comparison is to decide.
+type Options struct {
+	Alpha          float64 // of all comparisons of one CompareAll together; 0: DefaultAlpha
+	MinEffect      float64 // the smallest change that matters, as a ratio, or in the unit where Absolute
+	HigherIsBetter bool
+	Absolute       bool // changes are differences instead of ratios
+}
+
+func (o Options) alpha() float64 {
+	if o.Alpha == 0 {
+		return DefaultAlpha
+	}
+	return o.Alpha
+}
+
+// Pair is what one comparison compares: B against A.
+type Pair struct {
+	A, B    []float64
+	Options Options
+}
+
+// Comparison is the result for one pair.
+type Comparison struct {
+	A, B Summary
+	// Change of B against A: the median over all pairs of values, a ratio - 1 or
+	// a difference; NaN where a side is empty. Low and High bound it with
+	// confidence 1 - alpha, for this comparison alone; infinite where there are
+	// too few values.
+	Change, Low, High float64
+	P                 float64 // two-sided Mann-Whitney; NaN where a side is empty
+	Adjusted          float64 // P after Holm's correction for so many Tests
+	Tests             int
+	Significant       bool // Adjusted < alpha
+	// Needed is how many values each side needs for a difference to become
+	// significant at all among so many comparisons; 0 where they were enough.
+	Needed    int
+	MinEffect float64
+	Verdict   Verdict
+	Reason    string // of the verdict inconclusive
+	Warnings  []error
+}
+
+// Bounded reports whether there were enough values for the change's interval.
+func (c Comparison) Bounded() bool { return bounded(c.Low, c.High) }
+
+// Resolution is half the width of the change's interval: a true change smaller
+// than about this does not stand out. Infinite where it is not bounded.
+func (c Comparison) Resolution() float64 {
+	if !c.Bounded() {
+		return math.Inf(1)
+	}
+	return (c.High - c.Low) / 2
+}
+
+// Compare judges one pair alone.
+func Compare(a, b []float64, o Options) Comparison { return CompareAll([]Pair{{a, b, o}})[0] }
+
+// CompareAll judges pairs together: their p values are adjusted so that alpha
+// holds for all of them. A pair that cannot be found to differ, because a side is
+// empty or all its values are one value, does not count among them (Tarone 1990).
+func CompareAll(pairs []Pair) []Comparison {
+	out := make([]Comparison, len(pairs))
+	p := make([]float64, len(pairs))
+	tests := 0
+	for i, pair := range pairs {
+		out[i] = measure(pair)
+		p[i] = out[i].P
+		if constant(pair) {
+			p[i] = math.NaN()
+		}
+		if !math.IsNaN(p[i]) {
+			tests++
+		}
+	}
+	for i, adjusted := range Holm(p) {
+		if math.IsNaN(adjusted) {
+			adjusted = out[i].P
+		}
+		out[i].Adjusted = adjusted
+		out[i].judge(pairs[i].Options, max(tests, 1))
+	}
+	return out
+}
+
+// constant reports whether all values of both sides are one value.
+func constant(pair Pair) bool {
+	for _, v := range slices.Concat(pair.A, pair.B) {
+		if len(pair.A) == 0 || v != pair.A[0] {
+			return false
+		}
+	}
+	return true
+}
+
+func measure(pair Pair) Comparison {
+	alpha := pair.Options.alpha()
+	c := Comparison{A: Summarize(pair.A, 1-alpha), B: Summarize(pair.B, 1-alpha), P: math.NaN(), MinEffect: pair.Options.MinEffect}
+	c.Change, c.Low, c.High = change(pair.A, pair.B, pair.Options.Absolute, 1-alpha)
+	if c.A.N > 0 && c.B.N > 0 {
+		c.P = pValue(pair.A, pair.B, alpha, &c.Warnings)
+	}
+	return c
+}
+
+func (c *Comparison) judge(o Options, tests int) {
+	if math.IsNaN(c.P) {
+		c.Verdict, c.Reason = Inconclusive, "nothing measured"
+		return
+	}
+	alpha := o.alpha()
+	c.Tests = tests
+	c.Significant = c.Adjusted < alpha
+	if !c.Significant && LeastP(c.A.N, c.B.N)*float64(tests) >= alpha {
+		c.Needed = Repetitions(alpha, tests)
+	}
+	switch {
+	case c.Significant && math.Abs(c.Change) >= o.MinEffect && c.Change != 0:
+		c.Verdict = Worse
+		if c.Change > 0 == o.HigherIsBetter {
+			c.Verdict = Better
+		}
+	case c.Bounded() && c.excludesEffect(o.MinEffect):
+		c.Verdict = Same
+	case c.Needed > 0:
+		c.Verdict, c.Reason = Inconclusive, tooFew(c.Needed, tests)
+	case c.Significant:
+		c.Verdict, c.Reason = Inconclusive, "they differ, perhaps by less than the minimum effect"
+	default:
+		c.Verdict, c.Reason = Inconclusive, "noise: a change of the minimum effect is neither shown nor excluded"
+	}
+}
+
+// excludesEffect reports whether the interval lies within the minimum effect;
+// without one, only values that do not differ at all are the same.
+func (c *Comparison) excludesEffect(effect float64) bool {
+	if effect == 0 {
+		return c.Low == 0 && c.High == 0
+	}
+	return c.Low > -effect && c.High < effect
+}
+
+func tooFew(needed, tests int) string {
+	if tests == 1 {
+		return fmt.Sprintf("too few repetitions: needs %d of each", needed)
+	}
+	return fmt.Sprintf("too few repetitions: needs %d of each for %d comparisons at once", needed, tests)
+}

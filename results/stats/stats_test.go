@@ -1,0 +1,278 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestSummarize(t *testing.T) {
+	inf := math.Inf(1)
+	for name, c := range map[string]struct {
+		values []float64
+		want   Summary
+		warns  bool
+	}{
+		"empty": {nil, Summary{N: 0, Median: math.NaN(), Low: -inf, High: inf, Confidence: 1}, false},
+		"one":   {[]float64{3}, Summary{N: 1, Median: 3, Low: -inf, High: inf, Confidence: 1}, true},
+		"five":  {[]float64{5, 1, 4, 2, 3}, Summary{N: 5, Median: 3, Low: -inf, High: inf, Confidence: 1}, true},
+		// Both tails beyond the extremes: 2 * 0.5^6 = 0.03125.
+		"six": {[]float64{6, 1, 5, 2, 4, 3}, Summary{N: 6, Median: 3.5, Low: 1, High: 6, Confidence: 0.96875}, false},
+		// 2 * (1+10+45) / 1024 = 0.109 is too much, 2 * 11 / 1024 is not.
+		"ten": {[]float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, Summary{N: 10, Median: 5.5, Low: 2, High: 9, Confidence: 1 - 22.0/1024}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(c.values)
+			got := Summarize(c.values, 0.95)
+			if (len(got.Warnings) > 0) != c.warns {
+				t.Errorf("warnings: %v", got.Warnings)
+			}
+			got.Warnings = nil
+			if diff := cmp.Diff(c.want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+				t.Error(diff)
+			}
+			if !slices.Equal(before, c.values) {
+				t.Errorf("it reordered the caller's values: %v", c.values)
+			}
+			if got.Bounded() != (len(c.values) >= 6) {
+				t.Errorf("Bounded is %v", got.Bounded())
+			}
+		})
+	}
+}
+
+// By hand: the ordered p times 4, 3, 2, 1, never less than the one before, never
+// more than 1.
+func TestHolm(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct{ p, want []float64 }{
+		{nil, nil},
+		{[]float64{0.03}, []float64{0.03}},
+		{[]float64{0.01, 0.04, 0.03, 0.005}, []float64{0.03, 0.06, 0.06, 0.02}},
+		{[]float64{0.01, nan, 0.02}, []float64{0.02, nan, 0.02}},
+		{[]float64{0.6, 0.5}, []float64{1, 1}},
+	} {
+		if diff := cmp.Diff(c.want, Holm(c.p), cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+			t.Errorf("Holm(%v): %s", c.p, diff)
+		}
+	}
+}
+
+func TestLeastP(t *testing.T) {
+	// 2/C(14,7), 2/C(8,4), 2/C(6,3), 2/C(10,3)
+	for _, c := range []struct {
+		n1, n2 int
+		want   float64
+	}{{7, 7, 2.0 / 3432}, {4, 4, 2.0 / 70}, {3, 3, 0.1}, {3, 7, 2.0 / 120}, {1, 1, 1}, {0, 5, 1}} {
+		if got := LeastP(c.n1, c.n2); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("LeastP(%d, %d) = %v, want %v", c.n1, c.n2, got, c.want)
+		}
+	}
+	for _, c := range []struct{ tests, want int }{{1, 4}, {4, 5}, {32, 7}, {85, 7}, {86, 8}} {
+		if got := Repetitions(0.05, c.tests); got != c.want {
+			t.Errorf("Repetitions for %d tests: %d, want %d", c.tests, got, c.want)
+		}
+	}
+}
+
+// The smallest p value that benchmath gives is LeastP.
+func TestLeastPIsTheTests(t *testing.T) {
+	for n := 1; n <= 12; n++ {
+		var a, b []float64
+		for i := range n {
+			a, b = append(a, float64(i)), append(b, float64(100+i))
+		}
+		if got := Compare(a, b, Options{}).P; math.Abs(got-LeastP(n, n)) > 1e-9 {
+			t.Errorf("n %d: p %v, LeastP %v", n, got, LeastP(n, n))
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	seven := []float64{100, 101, 99, 100.5, 99.5, 100.2, 99.8}
+	times := func(f float64) []float64 {
+		out := slices.Clone(seven)
+		for i := range out {
+			out[i] *= f
+		}
+		return out
+	}
+	wild := []float64{50, 160, 95, 130, 70, 110, 90}
+	equal := []float64{5, 5, 5, 5, 5, 5, 5}
+	for name, c := range map[string]struct {
+		a, b   []float64
+		o      Options
+		want   Verdict
+		reason string
+		needed int
+	}{
+		"higher is worse":         {seven, times(1.05), Options{MinEffect: 0.02}, Worse, "", 0},
+		"higher is better":        {seven, times(1.05), Options{MinEffect: 0.02, HigherIsBetter: true}, Better, "", 0},
+		"lower is better":         {seven, times(0.95), Options{MinEffect: 0.02}, Better, "", 0},
+		"the same":                {seven, seven, Options{MinEffect: 0.02}, Same, "", 0},
+		"different, but too near": {seven, times(1.03), Options{MinEffect: 0.06}, Same, "", 0},
+		"perhaps too near":        {seven, times(1.015), Options{MinEffect: 0.02}, Inconclusive, "they differ, perhaps by less than the minimum effect", 0},
+		"perhaps too near, below": {seven, times(0.985), Options{MinEffect: 0.02}, Inconclusive, "they differ, perhaps by less than the minimum effect", 0},
+		"noise":                   {wild, seven, Options{MinEffect: 0.02}, Inconclusive, "noise: a change of the minimum effect is neither shown nor excluded", 0},
+		"three of each":           {seven[:3], times(2)[:3], Options{MinEffect: 0.02}, Inconclusive, "too few repetitions: needs 4 of each", 4},
+		"one of each":             {seven[:1], seven[:1], Options{MinEffect: 0.02}, Inconclusive, "too few repetitions: needs 4 of each", 4},
+		"nothing":                 {nil, seven, Options{}, Inconclusive, "nothing measured", 0},
+		"equal values":            {equal, equal, Options{}, Same, "", 0},
+		"equal values apart":      {equal, []float64{5.5, 5.5, 5.5, 5.5, 5.5, 5.5, 5.5}, Options{MinEffect: 0.02}, Worse, "", 0},
+		"zeros":                   {[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, Options{Absolute: true}, Same, "", 0},
+		"from zero":               {[]float64{0, 0, 0, 0}, []float64{0.25, 0.25, 0.25, 0.25}, Options{Absolute: true}, Worse, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Compare(c.a, c.b, c.o)
+			if got.Verdict != c.want || got.Reason != c.reason || got.Needed != c.needed {
+				t.Errorf("%s %q needed %d, want %s %q needed %d: %+v", got.Verdict, got.Reason, got.Needed, c.want, c.reason, c.needed, got)
+			}
+		})
+	}
+}
+
+// Seven of each can be significant among 85 comparisons and not among 86, and
+// then the comparison says how many it takes.
+func TestManyComparisons(t *testing.T) {
+	a := []float64{1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06}
+	b := []float64{2, 2.01, 2.02, 2.03, 2.04, 2.05, 2.06}
+	for _, n := range []int{85, 86} {
+		pairs := make([]Pair, n)
+		for i := range pairs {
+			pairs[i] = Pair{A: a, B: a, Options: Options{MinEffect: 0.02}}
+		}
+		pairs[0].B = b
+		got := CompareAll(pairs)[0]
+		if n == 85 && got.Verdict != Worse {
+			t.Errorf("of 85: %+v", got)
+		}
+		if n == 86 && (got.Verdict != Inconclusive || got.Needed != 8) {
+			t.Errorf("of 86: %+v", got)
+		}
+	}
+}
+
+// Values that are all equal take nothing from the others.
+func TestConstantsDoNotCount(t *testing.T) {
+	zero := []float64{0, 0, 0, 0}
+	low, high := []float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}
+	got := CompareAll([]Pair{{A: zero, B: zero}, {A: low, B: high}, {A: nil, B: low}, {A: zero, B: zero}})
+	if c := got[1]; c.Verdict != Worse || c.Adjusted != c.P {
+		t.Errorf("adjusted p %v of %v, %s", c.Adjusted, c.P, c.Verdict)
+	}
+	if c := got[0]; c.Verdict != Same || c.Adjusted != 1 {
+		t.Errorf("equal values: %+v", c)
+	}
+	if c := got[2]; c.Verdict != Inconclusive || !math.IsNaN(c.Adjusted) {
+		t.Errorf("nothing measured: %+v", c)
+	}
+}
+
+// The interval and the test agree: 0 lies outside the interval exactly where the
+// test is significant.
+func TestIntervalBelongsToTheTest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	draw := func(n int, shift float64) []float64 {
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = math.Exp(shift + 0.1*rng.NormFloat64())
+		}
+		return out
+	}
+	for range 1500 {
+		a, b := draw(1+rng.IntN(9), 0), draw(1+rng.IntN(9), 0.3*rng.Float64()-0.15)
+		c := Compare(a, b, Options{MinEffect: 0.01})
+		outside := c.Low > 0 || c.High < 0
+		if outside != (c.P <= 0.05) {
+			t.Fatalf("p %v, interval %v to %v of %v and %v", c.P, c.Low, c.High, a, b)
+		}
+		if c.Low > c.Change || c.Change > c.High {
+			t.Fatalf("change %v outside %v to %v", c.Change, c.Low, c.High)
+		}
+		if back := Compare(b, a, Options{MinEffect: 0.01}); math.Abs(back.P-c.P) > 1e-12 {
+			t.Fatalf("p depends on the order: %v and %v", c.P, back.P)
+		}
+	}
+}
+
+// The nth change is what sorting all of them gives, ties and zeros included.
+func TestNthChange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for range 200 {
+		draw := func() []float64 {
+			out := make([]float64, 1+rng.IntN(6))
+			for i := range out {
+				out[i] = float64(rng.IntN(5)) * []float64{1, 0.1}[rng.IntN(2)]
+			}
+			return out
+		}
+		p := newPairs(draw(), draw(), rng.IntN(2) == 0)
+		var all []float64
+		for _, x := range p.a {
+			for _, y := range p.b {
+				all = append(all, p.change(x, y))
+			}
+		}
+		slices.Sort(all)
+		for i, want := range all {
+			if got := p.nth(i); got != want {
+				t.Fatalf("change %d of %+v is %v, want %v of %v", i, p, got, want, all)
+			}
+		}
+	}
+}
+
+// Intervals of the median and of the change cover the truth as often as they say.
+func TestCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	draw := func(n int) []float64 {
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = math.Exp(0.05 * rng.NormFloat64())
+		}
+		return out
+	}
+	const trials = 1000
+	median, shift := 0, 0
+	for range trials {
+		a, b := draw(7), draw(7)
+		c := Compare(a, b, Options{MinEffect: 0.01})
+		if c.A.Low <= 1 && 1 <= c.A.High {
+			median++
+		}
+		if c.Low <= 0 && 0 <= c.High {
+			shift++
+		}
+	}
+	// 0.95 less three standard deviations of a binomial share.
+	least := int(trials * (0.95 - 3*math.Sqrt(0.95*0.05/trials)))
+	if median < least || shift < least {
+		t.Errorf("of %d intervals %d and %d cover the truth, want %d", trials, median, shift, least)
+	}
+}
+
+// Of samples of 3 and 2: U is 0 to 6 in 1, 1, 2, 2, 2, 1, 1 of the 10 orders.
+func TestRankings(t *testing.T) {
+	if diff := cmp.Diff([]float64{1, 1, 2, 2, 2, 1, 1}, rankings(3, 2)); diff != "" {
+		t.Error(diff)
+	}
+	sum := 0.0
+	for _, w := range rankings(50, 50) {
+		sum += w
+	}
+	if choose := 2 / LeastP(50, 50); math.Abs(sum/choose-1) > 1e-9 {
+		t.Errorf("%v orders of 50 and 50, want %v", sum, choose)
+	}
+}
+
+// Large samples use the normal approximation; it must meet the exact interval
+// where both exist.
+func TestApproximation(t *testing.T) {
+	if exact, near := outsidePairs(50, 50, 0.05), outsidePairs(51, 50, 0.05); near < exact || near > exact+30 {
+		t.Errorf("pairs outside: %d for 50 and 50, %d for 51 and 50", exact, near)
+	}
+}
