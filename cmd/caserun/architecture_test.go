@@ -14,14 +14,16 @@ const module = "github.com/caserun/caserun/"
 // (docs/architecture.md).
 var layers = [][]string{
 	{"cmd/caserun"},
-	{"results/report", "runner/live", "runner/sim"},
+	{"results/html", "results/bundle"},
+	{"results/report", "results/figures", "runner/live", "runner/sim"},
+	{"results/paper", "results/regress"},
 	{"results/store", "runner"},
-	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/graph", "runner/cudaelf"},
-	{"mixes", "results"},
+	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
+	{"mixes", "results", "results/stats"},
 }
 
 // testOnly packages serve tests and documents; no package may import them.
-var testOnly = []string{"schedulers/schedtest", "benchmarks/published"}
+var testOnly = []string{"schedulers/schedtest", "results/paper/papertest"}
 
 // soleImporters are the packages that may import a heavy dependency.
 var soleImporters = map[string]string{
@@ -30,6 +32,8 @@ var soleImporters = map[string]string{
 	"github.com/pressly/goose":           "results/store",
 	"github.com/jedib0t/go-pretty":       "results/report",
 	"github.com/ianlancetaylor/demangle": "collectors/kernels",
+	"gonum.org/v1/plot":                  "results/figures",
+	"golang.org/x/perf":                  "results/stats",
 	"github.com/spf13/viper":             "cmd/caserun",
 	"github.com/spf13/cobra":             "cmd/caserun",
 	"github.com/go-viper/mapstructure":   "cmd/caserun",
@@ -38,8 +42,11 @@ var soleImporters = map[string]string{
 // pure packages decide; they may not touch a clock's ticking, a log or the
 // system.
 var pure = map[string][]string{
-	"schedulers": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"results":    {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"schedulers":      {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"results/paper":   {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/regress": {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/stats":   {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results":         {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 }
 
 func TestDependenciesPointOneWay(t *testing.T) {

@@ -35,6 +35,7 @@ type config struct {
 	Context string        `mapstructure:"context-reserve"`
 	Retry   bool          `mapstructure:"retry-collateral"`
 	Trace   bool          `mapstructure:"trace"`
+	Tag     string        `mapstructure:"tag"`
 	Suite   string        `mapstructure:"suite"`
 	Data    string        `mapstructure:"data"`
 	Runs    string        `mapstructure:"runs"`
@@ -59,16 +60,22 @@ func addFormatFlag(c *cobra.Command) {
 }
 
 func addRunFlags(f *pflag.FlagSet) {
-	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; by default local where there is a GPU, else sim:4xV100")
+	addNodeFlags(f)
 	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
+	f.Bool("retry-collateral", false, "run jobs that an MPS neighbour's fault took down again, as a run of their own")
+}
+
+// addNodeFlags adds what is the same for every run of a sweep.
+func addNodeFlags(f *pflag.FlagSet) {
+	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; by default local where there is a GPU, else sim:4xV100")
 	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
 	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
 	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
-	f.Bool("retry-collateral", false, "run jobs that an MPS neighbour's fault took down again, as a run of their own")
 	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")
+	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
@@ -79,7 +86,11 @@ func addRunFlags(f *pflag.FlagSet) {
 
 // loadConfig settles the configuration for a command: flag before environment
 // before file before default.
-func loadConfig(c *cobra.Command) (config, error) {
+func loadConfig(c *cobra.Command) (config, error) { return loadConfigOver(c, nil) }
+
+// loadConfigOver is loadConfig with settings that go before the configuration
+// file's.
+func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	v := viper.New()
 	v.SetEnvPrefix("CASERUN")
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
@@ -107,12 +118,30 @@ func loadConfig(c *cobra.Command) (config, error) {
 	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
 		return config{}, usageError(fmt.Errorf("configuration file %s: %w", file, err))
 	}
-	var out config
-	exact := func(d *mapstructure.DecoderConfig) { d.ErrorUnused = true }
-	if err := v.Unmarshal(&out, exact); err != nil {
+	if err := v.MergeConfigMap(over); err != nil {
+		return config{}, usageError(fmt.Errorf("configuration: %w", err))
+	}
+	out, err := decode(v)
+	if err != nil {
 		return config{}, usageError(fmt.Errorf("configuration (%s, CASERUN_* or flags): %w", file, err))
 	}
 	return out, nil
+}
+
+// recordedConfig is the configuration that settings by key make, and nothing
+// else: neither flags nor environment nor file.
+func recordedConfig(settings map[string]any) (config, error) {
+	v := viper.New()
+	if err := v.MergeConfigMap(settings); err != nil {
+		return config{}, err
+	}
+	return decode(v)
+}
+
+func decode(v *viper.Viper) (config, error) {
+	var out config
+	err := v.Unmarshal(&out, func(d *mapstructure.DecoderConfig) { d.ErrorUnused = true })
+	return out, err
 }
 
 // settings is the configuration by key, as --show-config prints and the store
@@ -126,6 +155,19 @@ func (c config) settings() yaml.MapSlice {
 			v = d.String()
 		}
 		out = append(out, yaml.MapItem{Key: field.Tag.Get("mapstructure"), Value: v})
+	}
+	return out
+}
+
+// sweepSettings are the settings that all runs of a sweep share.
+func (c config) sweepSettings() map[string]any {
+	out := map[string]any{}
+	for _, item := range c.settings() {
+		switch key := item.Key.(string); key {
+		case "db", "format", "sched", "retry-collateral":
+		default:
+			out[key] = item.Value
+		}
 	}
 	return out
 }

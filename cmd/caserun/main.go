@@ -21,6 +21,7 @@ const (
 	exitUsage          = 2 // usage or configuration
 	exitInfrastructure = 3
 	exitNothing        = 4 // nothing or too little was measured
+	exitRegression     = 99
 	exitInterrupted    = 130
 	exitTerminated     = 143
 )

@@ -24,9 +24,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// mainEnv makes the test binary the program.
+const mainEnv = "CASERUN_TEST_MAIN"
+
 // The test binary is also the guard that live runs start.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == live.GuardCommand {
+	if os.Getenv(mainEnv) != "" || (len(os.Args) == 2 && os.Args[1] == live.GuardCommand) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	// A guard built with the race detector would otherwise take a second to exit.
@@ -172,6 +175,7 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		return id
 	}
 	dead, alive := begin(gone.Process.Pid), begin(os.Getpid())
+	s.Writer(dead).Event(results.Event{Kind: "unscheduled"})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +190,10 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		if run, err := s.Run(t.Context(), id); err != nil || run.Status != want {
 			t.Errorf("run %d: status %s, %v, want %s", id, run.Status, err, want)
 		}
+	}
+	events, err := s.Events(t.Context(), dead)
+	if err != nil || len(events) != 2 || events[0].Kind != "unscheduled" || events[1].Kind != "killed" {
+		t.Errorf("events %v, %v: want what the run had said, and then its end", events, err)
 	}
 }
 
@@ -261,6 +269,9 @@ func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"help.txt":         {"--help"},
 		"help-mix.txt":     {"mix", "--help"},
+		"help-sweep.txt":   {"sweep", "--help"},
+		"help-compare.txt": {"compare", "--help"},
+		"help-regress.txt": {"regress", "--help"},
 		"schedulers.md":    {"schedulers", "--format", "markdown"},
 		"mixes.csv":        {"mixes", "list", "--format", "csv"},
 		"mix-w1-sim.txt":   {"mix", "W1", "--node", "sim:4xV100", "-v"},

@@ -41,16 +41,22 @@ stderr and in every output.`,
 	addStoreFlags(c.Flags())
 	addFormatFlag(c)
 	c.Flags().BoolP("verbose", "v", false, "also print a row for each job and each device")
-	_ = c.RegisterFlagCompletionFunc("sched", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		for _, s := range schedulers.All() {
-			names = append(names, s.Name+"\t"+s.Rule)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
+	completeNode(c)
+	return c
+}
+
+func completeSchedulers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, s := range schedulers.All() {
+		names = append(names, s.Name+"\t"+s.Rule)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeNode(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("node", cobra.FixedCompletions(
 		[]string{"local", "sim:4xV100", "sim:2xP100", "sim:4xH200", "sim:8xA100"}, cobra.ShellCompDirectiveNoFileComp))
-	return c
 }
 
 func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -63,12 +69,17 @@ func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 
 // loadMix reads a mix file or looks a name up in the catalog.
 func loadMix(arg string) (mixes.Mix, error) {
-	if strings.ContainsRune(arg, filepath.Separator) || slices.Contains([]string{".yaml", ".yml", ".wl"}, filepath.Ext(arg)) {
+	if isMixFile(arg) {
 		m, err := mixes.Load(arg)
 		return m, usageError(err)
 	}
 	m, err := mixes.Lookup(arg)
 	return m, usageError(err)
+}
+
+// isMixFile tells a mix's file from a name of the catalog.
+func isMixFile(arg string) bool {
+	return strings.ContainsRune(arg, filepath.Separator) || slices.Contains([]string{".yaml", ".yml", ".wl"}, filepath.Ext(arg))
 }
 
 func runMix(c *cobra.Command, arg string, verbose bool) (err error) {

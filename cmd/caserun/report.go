@@ -13,61 +13,55 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// filterFlags select runs of a store.
-type filterFlags struct {
-	mix, sched, node string
-	last             int
-}
-
-func (f *filterFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.mix, "mix", "", "only runs of this `MIX`")
-	c.Flags().StringVar(&f.sched, "sched", "", "only runs under this `SCHEDULER`")
-	c.Flags().StringVar(&f.node, "node", "", "only runs on this `NODE`")
-	c.Flags().IntVar(&f.last, "last", 0, "only the last `N` of those")
-	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
-}
-
-func (f *filterFlags) filter() store.Filter {
-	return store.Filter{Mix: f.mix, Scheduler: f.sched, Node: f.node, Last: f.last}
-}
-
 func newReport() *cobra.Command {
 	var f filterFlags
 	var verbose bool
-	var baseline string
+	var baseline, page string
 	c := &cobra.Command{
 		Use:   "report [RUN|latest]...",
 		Short: "List the stored runs, or show some of them again",
 		Example: `  caserun report
   caserun report latest -v
   caserun report --mix W7 --format csv
-  caserun report 12 --slowdown 11`,
-		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose, baseline) },
+  caserun report 12 --slowdown 11
+  caserun report --sweep latest --html report.html`,
+		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose, baseline, page) },
 	}
 	f.add(c)
 	addStoreFlags(c.Flags())
 	addFormatFlag(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
 	c.Flags().StringVar(&baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
+	c.Flags().StringVar(&page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers")
+	c.MarkFlagsMutuallyExclusive("html", "slowdown")
+	c.MarkFlagsMutuallyExclusive("html", "verbose")
+	c.MarkFlagsMutuallyExclusive("html", "format")
 	return c
 }
 
-func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, baseline string) (err error) {
+func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, baseline, page string) (err error) {
 	settings, err := loadConfig(c)
 	if err != nil {
 		return err
 	}
-	db, err := store.OpenReadOnly(settings.DB)
+	db, done, err := openForReading(settings)
 	if err != nil {
-		return infrastructureError(err)
+		return err
 	}
-	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
+	defer func() { err = errors.Join(err, done()) }()
 	ctx := c.Context()
+	selected, err := f.filter(ctx, db)
+	if err != nil {
+		return err
+	}
+	if page != "" {
+		return reportHTML(c, db, args, selected, page)
+	}
 	if len(args) == 0 && baseline != "" {
 		return usageError(errors.New("--slowdown: which run? name it, as in caserun report latest --slowdown " + baseline))
 	}
 	if len(args) == 0 {
-		runs, err := db.Runs(ctx, f.filter())
+		runs, err := db.Runs(ctx, selected)
 		if err != nil {
 			return infrastructureError(err)
 		}
@@ -75,7 +69,7 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 	}
 	var tables []*report.Table
 	for _, arg := range args {
-		run, err := findRun(ctx, db, arg, f.filter())
+		run, err := findRun(ctx, db, arg, selected)
 		if err != nil {
 			return err
 		}
@@ -106,10 +100,7 @@ func findRun(ctx context.Context, db *store.Store, arg string, f store.Filter) (
 		}
 		run, err = db.Run(ctx, id)
 	}
-	if errors.Is(err, store.ErrNoRun) {
-		return run, usageError(err)
-	}
-	return run, infrastructureError(err)
+	return run, notFound(err)
 }
 
 func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*report.Table, error) {
@@ -164,41 +155,4 @@ func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg s
 		sides[i] = results.Traced{Jobs: jobs, Kernels: kernels}
 	}
 	return report.SlowdownTables(run, base, results.KernelSlowdown(sides[0], sides[1])), nil
-}
-
-func newExport() *cobra.Command {
-	var f filterFlags
-	var dir string
-	var force bool
-	c := &cobra.Command{
-		Use:     "export --csv DIR",
-		Short:   "Write every table of the store as a CSV file with units in its header",
-		Example: "  caserun export --csv results/ --mix W7",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			settings, err := loadConfig(c)
-			if err != nil {
-				return err
-			}
-			db, err := store.OpenReadOnly(settings.DB)
-			if err != nil {
-				return infrastructureError(err)
-			}
-			defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
-			paths, err := report.ExportCSV(c.Context(), db, dir, report.ExportOptions{Filter: f.filter(), Overwrite: force})
-			if err != nil {
-				return infrastructureError(err)
-			}
-			for _, p := range paths {
-				fmt.Fprintln(c.OutOrStdout(), p)
-			}
-			return nil
-		},
-	}
-	f.add(c)
-	addStoreFlags(c.Flags())
-	c.Flags().StringVar(&dir, "csv", "", "`DIR` for the files")
-	c.Flags().BoolVar(&force, "force", false, "replace files that exist")
-	_ = c.MarkFlagRequired("csv")
-	return c
 }

@@ -24,7 +24,8 @@ Settings come from flags, then CASERUN_* in the environment (CASERUN_MEM_CAP
 for --mem-cap), then caserun.yaml in the working directory, then defaults.
 
 Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
-4 nothing or too little measured; 130 and 143 stopped by a signal.`,
+4 nothing or too little measured; 99 a regression; 130 and 143 stopped by a
+signal.`,
 		Version:       fmt.Sprintf("%s (revision %s)", version, revision),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -32,7 +33,7 @@ Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
 	root.SetVersionTemplate("caserun {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default caserun.yaml where it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
-	root.AddCommand(newMix(), newMixes(), newSchedulers(), newReport(), newExport(), newProfile(), newDoctor(), newData())
+	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData())
 	showConfig(root)
 	return root
 }

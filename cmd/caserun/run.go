@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
@@ -27,9 +25,6 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// fallbackNode is what runs use where there is no GPU.
-const fallbackNode = "sim:4xV100"
-
 // request is one run as the user asked for it.
 type request struct {
 	config   config
@@ -37,6 +32,8 @@ type request struct {
 	profiles profiles.Set
 	store    *store.Store
 	stderr   io.Writer
+	cell     *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
+	begun    func()        // if not nil, called once the store has the run
 }
 
 // outcome is what a run left: the records that its summary shows.
@@ -48,22 +45,19 @@ type outcome struct {
 
 // execute does one run on the node that the configuration names.
 func execute(ctx context.Context, r request) (outcome, error) {
-	if strings.HasPrefix(r.config.Node, "sim:") {
-		return executeSim(ctx, r, r.config.Node)
+	node, err := settleNode(r.config, r.stderr)
+	if err != nil {
+		return outcome{}, err
 	}
-	if r.config.Node != "" && r.config.Node != "local" {
-		return outcome{}, usageError(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", r.config.Node, fallbackNode))
+	if node != localNode {
+		return executeSim(ctx, r, node)
 	}
-	node, err := nvml.Open()
-	if errors.Is(err, nvml.ErrNoGPU) && r.config.Node == "" && !r.config.Trace {
-		fmt.Fprintf(r.stderr, "caserun: %v; running SIMULATED on %s\n", err, fallbackNode)
-		return executeSim(ctx, r, fallbackNode)
-	}
+	gpus, err := nvml.Open()
 	if err != nil {
 		return outcome{}, infrastructureError(err)
 	}
-	o, err := executeLive(ctx, r, node)
-	return o, withStatus(exitInfrastructure, errors.Join(err, node.Close()))
+	o, err := executeLive(ctx, r, gpus)
+	return o, withStatus(exitInfrastructure, errors.Join(err, gpus.Close()))
 }
 
 // scheduler settles --sched and --workers for a node. Under a scheduler with a
@@ -98,7 +92,7 @@ func (r request) record(s schedulers.Scheduler, workers int) (results.Run, error
 		return results.Run{}, fmt.Errorf("record configuration: %w", err)
 	}
 	run := results.Run{Mix: r.mix.Name, MixSource: r.mix.Source, Scheduler: s.Name, Parameters: s.Parameters(),
-		Suite: r.config.Suite, Repetition: 1, Seed: r.config.Seed, Workers: workers, Status: results.Running,
+		Suite: r.config.Suite, Repetition: 1, Tag: r.config.Tag, Seed: r.config.Seed, Workers: workers, Status: results.Running,
 		Jobs: len(r.mix.Jobs), Provenance: provenance()}
 	run.Provenance.Configuration = string(settings)
 	return run, nil
@@ -106,7 +100,7 @@ func (r request) record(s schedulers.Scheduler, workers int) (results.Run, error
 
 func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 	if r.config.Trace {
-		return outcome{}, usageError(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", name))
+		return outcome{}, simTraceError(name)
 	}
 	node, err := sim.ParseNode(name)
 	if err != nil {
@@ -259,13 +253,24 @@ type tracker struct {
 
 // begin stores the run's row; records may come from then on.
 func (t *tracker) begin(ctx context.Context, r request, run results.Run, devices []results.Device) error {
-	id, err := r.store.BeginRun(ctx, run, devices)
+	var err error
+	if c := r.cell; c != nil {
+		run.Sweep, run.Warmup, run.Repetition = &c.Sweep, c.Warmup, c.Repetition
+		run.ID, err = r.store.BeginCell(ctx, *c, run, devices)
+	} else {
+		run.ID, err = r.store.BeginRun(ctx, run, devices)
+	}
 	if err != nil {
 		return infrastructureError(err)
 	}
-	run.ID = id
-	t.Writer, t.run, t.devices = r.store.Writer(id), run, devices
+	if r.begun != nil {
+		r.begun()
+	}
+	t.Writer, t.run, t.devices = r.store.Writer(run.ID), run, devices
 	t.progress = newProgress(r.stderr, r.mix, run.Mode, r.profiles)
+	if c := r.cell; c != nil && !t.progress.animated {
+		t.progress.silent = true // the sweep has a line for each run
+	}
 	return nil
 }
 
@@ -363,50 +368,4 @@ func hashes(programs []string) (string, error) {
 		return "", fmt.Errorf("record binaries: %w", err)
 	}
 	return string(text), nil
-}
-
-// openStore opens the configured store for writing.
-func openStore(c config) (*store.Store, error) {
-	if dir := filepath.Dir(c.DB); dir != "." {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, infrastructureError(fmt.Errorf("store: %w", err))
-		}
-	}
-	s, err := store.Open(c.DB)
-	if err != nil {
-		return nil, infrastructureError(err)
-	}
-	if err := closeDeadRuns(s); err != nil {
-		return nil, infrastructureError(errors.Join(err, s.Close()))
-	}
-	return s, nil
-}
-
-// closeDeadRuns marks the runs of this host as interrupted whose harness was
-// killed, with the metrics that their records still give.
-func closeDeadRuns(s *store.Store) error {
-	ctx := context.Background()
-	open, err := s.Runs(ctx, store.Filter{Status: results.Running})
-	if err != nil {
-		return err
-	}
-	host, _ := os.Hostname() // as in provenance
-	for _, run := range open {
-		p := run.Provenance
-		if p.PID == nil || p.Host != host || unix.Kill(*p.PID, 0) == nil {
-			continue
-		}
-		jobs, err := s.Jobs(ctx, run.ID)
-		if err != nil {
-			return err
-		}
-		run.Status = results.Interrupted
-		run.Metrics = results.Compute(run, nil, jobs, nil, nil)
-		w := s.Writer(run.ID)
-		w.Event(results.Event{Kind: "killed", Detail: fmt.Sprintf("process %d is gone: the run was killed", *p.PID)})
-		if err := w.Finish(ctx, run); err != nil {
-			return fmt.Errorf("close run %d, whose process is gone: %w", run.ID, err)
-		}
-	}
-	return nil
 }

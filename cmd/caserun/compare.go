@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// compareOptions are what compare has beyond the shared settings.
+type compareOptions struct {
+	metrics          []string
+	alpha, minEffect float64
+}
+
+func newCompare() *cobra.Command {
+	var o compareOptions
+	c := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Compare the runs of two sweeps, tags, schedulers of a sweep, or two runs",
+		Long: `Compare B with A, metric by metric: better, worse, same, or inconclusive. A and
+B are each
+
+` + sideHelp + `
+
+Runs are repetitions of one another where mix, scheduler with its parameters and
+node are the same. Repetitions of the same on both sides are compared; where
+there are none, those that differ in the scheduler alone; where each side has
+but one such set, these two, with a warning of what differs: traced and untraced,
+simulated and measured runs are never compared otherwise.
+docs/statistics.md describes the tests.`,
+		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
+  caserun compare nightly-2026-11-20 nightly-2026-11-21
+  caserun compare 11 12 --metrics makespan`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeSides,
+		RunE:              func(c *cobra.Command, args []string) error { return runCompare(c, o, args[0], args[1]) },
+	}
+	addStoreFlags(c.Flags())
+	addFormatFlag(c)
+	addAlphaFlag(c.Flags(), &o.alpha)
+	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
+	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", "))
+	_ = c.RegisterFlagCompletionFunc("metrics", cobra.FixedCompletions(metricNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func addAlphaFlag(f *pflag.FlagSet, alpha *float64) {
+	f.Float64Var(alpha, "alpha", stats.DefaultAlpha, "`PROBABILITY` of any false finding among all comparisons together")
+}
+
+func metricNames() []string {
+	var names []string
+	for _, m := range regress.Metrics() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+func validateAlpha(alpha float64) error {
+	if !(alpha > 0 && alpha < 1) {
+		return fmt.Errorf("--alpha %g: want a probability above 0 and below 1", alpha)
+	}
+	return nil
+}
+
+// settle checks the options and gives them to the library.
+func (o compareOptions) settle() (regress.Options, error) {
+	out := regress.Options{Alpha: o.alpha, MinEffect: o.minEffect / 100}
+	if err := validateAlpha(o.alpha); err != nil {
+		return out, err
+	}
+	if !(o.minEffect >= 0 && o.minEffect < 100) {
+		return out, fmt.Errorf("--min-effect %g: want a percentage from 0 to 100", o.minEffect)
+	}
+	for _, name := range o.metrics {
+		m, err := regress.LookupMetric(name)
+		if err != nil {
+			return out, fmt.Errorf("--metrics: %w", err)
+		}
+		out.Metrics = append(out.Metrics, m)
+	}
+	return out, nil
+}
+
+func runCompare(c *cobra.Command, o compareOptions, first, second string) (err error) {
+	settings, err := loadConfig(c)
+	if err != nil {
+		return err
+	}
+	options, err := o.settle()
+	if err != nil {
+		return usageError(err)
+	}
+	db, done, err := openForReading(settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	var sides [2]regress.Side
+	for i, text := range []string{first, second} {
+		if sides[i], err = selectSide(c.Context(), db, text); err != nil {
+			return err
+		}
+		if len(sides[i].Runs) == 0 {
+			return withStatus(exitNothing, fmt.Errorf("compare: %s has no runs in %s; caserun report lists what there is", sides[i].Label, db.Path()))
+		}
+	}
+	if sameRuns(sides[0], sides[1]) {
+		return usageError(fmt.Errorf("compare: %s and %s are the same runs", first, second))
+	}
+	r, err := regress.Compare(sides[0], sides[1], options)
+	if err != nil {
+		return usageError(err)
+	}
+	if len(r.Rows) == 0 {
+		return withStatus(exitNothing, errors.Join(fmt.Errorf("compare: %s and %s have nothing in common that was measured", first, second),
+			errors.New(strings.Join(r.Notes, "\n"))))
+	}
+	warnUnseen(c, settings.Format, r.Notes)
+	return render(c, settings.Format, report.CompareTable(r))
+}
+
+// warnUnseen says on stderr what the format has no notes for.
+func warnUnseen(c *cobra.Command, format string, notes []string) {
+	if f := report.Format(format); f != report.CSV && f != report.JSON {
+		return
+	}
+	for _, n := range notes {
+		fmt.Fprintln(c.ErrOrStderr(), "caserun:", n)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/perf/benchfmt"
+)
+
+func TestExportForms(t *testing.T) {
+	inTempDir(t)
+	for _, sched := range []string{"sa", "cg"} {
+		if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100", "--sched", sched, "--tag", "t-"+sched); status > exitJobsFailed {
+			t.Fatalf("exit %d: %s", status, errs)
+		}
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		out    string // in what is printed
+	}{
+		{[]string{"--jsonl", "j", "latest"}, exitOK, filepath.Join("j", "run.jsonl")},
+		{[]string{"--markdown", "-", "--sched", "sa"}, exitOK, "SIMULATED"},
+		{[]string{"--markdown", "runs.md", "--benchfmt", "-"}, exitOK, "BenchmarkMix/mix=W1/sched=sa/node=sim:2xP100 1 "},
+		{[]string{"--markdown", "runs.md"}, exitInfrastructure, "runs.md: file already exists: name another, or replace it with --force"},
+		{[]string{"--markdown", "runs.md", "--force"}, exitOK, "runs.md"},
+		{[]string{"--benchfmt", "b.txt", "--tag", "t-cg"}, exitOK, "b.txt"},
+		{[]string{"--benchfmt", filepath.Join("none", "b.txt")}, exitInfrastructure, "no such file or directory"},
+		{[]string{"--bundle", "b.tar.gz", "2"}, exitOK, "b.tar.gz"},
+		{[]string{"--bundle", "b.tar.gz"}, exitInfrastructure, "file already exists"},
+		{[]string{"--bundle", "b.zip"}, exitUsage, "want a name that ends in .tar.gz"},
+		{[]string{"--bundle", "c.tar.gz", "--mix", "W2"}, exitUsage, "no run is selected"},
+		{nil, exitUsage, "name at least one of --csv"},
+		{[]string{"--markdown", "-", "--benchfmt", "-"}, exitUsage, "cannot both be standard output"},
+		{[]string{"--csv", "c", "99"}, exitUsage, "run 99: no such run"},
+		{[]string{"--csv", "c", "--sweep", "1"}, exitUsage, "no such sweep"},
+		{[]string{"--csv", "c", "--sweep", "last"}, exitUsage, "want a sweep's number, or latest"},
+	} {
+		status, out, errs := caserun(t, append([]string{"export"}, c.args...)...)
+		if status != c.status || !strings.Contains(out+errs, c.out) {
+			t.Errorf("export %v: exit %d, want %d with %q:\n%s%s", c.args, status, c.status, c.out, out, errs)
+		}
+	}
+	if left, err := filepath.Glob(".*"); err != nil || len(left) != 0 {
+		t.Errorf("temporary files are left: %v (%v)", left, err)
+	}
+	lines := 0
+	file, err := os.Open("b.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for r := benchfmt.NewReader(file, "b.txt"); r.Scan(); {
+		switch rec := r.Result().(type) {
+		case *benchfmt.Result:
+			if lines++; !strings.Contains(string(rec.Name), "sched=cg/") {
+				t.Errorf("--tag t-cg exported %s", rec.Name)
+			}
+		case *benchfmt.SyntaxError:
+			t.Error(rec)
+		}
+	}
+	if lines != 1 {
+		t.Errorf("%d benchmarks, want 1", lines)
+	}
+}
+
+func TestReportOfABundleIsThatOfTheStore(t *testing.T) {
+	dir := inTempDir(t)
+	if status, _, errs := caserun(t, "sweep", "--mixes", "W1,W7", "--scheds", "sa,case-alg3", "--node", "sim:4xV100"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "export", "--sweep", "latest", "--bundle", "b.tar.gz"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	for _, args := range [][]string{
+		{"report"}, {"report", "latest", "-v"}, {"report", "--format", "json"}, {"report", "2", "--format", "csv"}, {"compare", "1", "2"},
+		{"export", "--benchfmt", "-"}, {"sweep", "show", "latest"},
+	} {
+		status, want, errs := caserun(t, args...)
+		if status != exitOK {
+			t.Fatalf("%v: exit %d: %s", args, status, errs)
+		}
+		status, got, errs := caserun(t, append(args, "--db", "b.tar.gz")...)
+		got = strings.ReplaceAll(got, filepath.Join(dir, "b.tar.gz"), filepath.Join(dir, "caserun.db"))
+		if status != exitOK || got != want {
+			t.Errorf("%v of the bundle: exit %d: %s\n%s\nwant\n%s", args, status, errs, got, want)
+		}
+	}
+	whole, err := os.ReadFile("b.tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("short.tar.gz", whole[:len(whole)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, _, errs := caserun(t, "report", "--db", "short.tar.gz")
+	if status != exitInfrastructure || !strings.Contains(errs, "short.tar.gz: member ") || !strings.Contains(errs, "the file is damaged") {
+		t.Errorf("a bundle that is cut short: exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--db", "b.tar.gz"); status != exitInfrastructure || !strings.Contains(errs, "not a SQLite database") {
+		t.Errorf("a run into a bundle: exit %d: %s", status, errs)
+	}
+}
+
+// Two sweeps that are alike make bundles that are alike, figures included.
+func TestEqualSweepsMakeEqualBundles(t *testing.T) {
+	var bundles [2]string
+	for i := range bundles {
+		inTempDir(t)
+		for _, args := range [][]string{
+			{"sweep", "--mixes", "W1..W8", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--db", "runs.db"},
+			{"export", "--bundle", "b.tar.gz", "--db", "runs.db"},
+		} {
+			if status, _, errs := caserun(t, args...); status != exitOK {
+				t.Fatalf("%v: exit %d: %s", args, status, errs)
+			}
+		}
+		text, err := os.ReadFile("b.tar.gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bundles[i] = string(text)
+	}
+	if bundles[0] != bundles[1] {
+		t.Error("the bundles differ")
+	}
+}

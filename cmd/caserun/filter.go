@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/results/store"
+)
+
+// filterFlags select runs of a store.
+type filterFlags struct {
+	mix, sched, node, sweep, tag string
+	last                         int
+	warmups                      bool
+}
+
+func (f *filterFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.mix, "mix", "", "only runs of this `MIX`")
+	c.Flags().StringVar(&f.sched, "sched", "", "only runs under this `SCHEDULER`")
+	c.Flags().StringVar(&f.node, "node", "", "only runs on this `NODE`")
+	c.Flags().StringVar(&f.sweep, "sweep", "", "only runs of this `SWEEP`: its number, or latest")
+	c.Flags().StringVar(&f.tag, "tag", "", "only runs with this `TAG`")
+	c.Flags().IntVar(&f.last, "last", 0, "only the last `N` of those")
+	c.Flags().BoolVar(&f.warmups, "warmups", false, "also the warm-up runs of sweeps, which are no measurements")
+	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
+}
+
+// filter selects the runs that the flags describe.
+func (f *filterFlags) filter(ctx context.Context, db *store.Store) (store.Filter, error) {
+	out := store.Filter{Mix: f.mix, Scheduler: f.sched, Node: f.node, Tag: f.tag, Last: f.last, Warmups: f.warmups}
+	if f.last < 0 {
+		return out, usageError(fmt.Errorf("--last %d: want 0 or more", f.last))
+	}
+	switch f.sweep {
+	case "":
+	case "latest":
+		sweep, err := db.LatestSweep(ctx)
+		if err != nil {
+			return out, notFound(err)
+		}
+		out.Sweep = sweep.ID
+	default:
+		id, err := strconv.ParseInt(f.sweep, 10, 64)
+		if err != nil {
+			return out, usageError(fmt.Errorf("--sweep %q: want a sweep's number, or latest", f.sweep))
+		}
+		if _, err := db.Sweep(ctx, id); err != nil {
+			return out, notFound(err)
+		}
+		out.Sweep = id
+	}
+	return out, nil
+}
+
+// chosen narrows the flags' selection to the runs that arguments name, if any.
+// Each must exist; latest is the last of those that the flags select.
+func (f *filterFlags) chosen(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
+	selected, err := f.filter(ctx, db)
+	if err != nil {
+		return selected, err
+	}
+	var ids []int64
+	for _, arg := range args {
+		run, err := findRun(ctx, db, arg, selected)
+		if err != nil {
+			return selected, err
+		}
+		ids = append(ids, run.ID)
+		selected.Warmups = selected.Warmups || run.Warmup // it was asked for by number
+	}
+	slices.Sort(ids)
+	selected.IDs = slices.Compact(ids)
+	return selected, nil
+}
+
+// notFound is a mistake of the user's where the error says that a run or a sweep
+// does not exist.
+func notFound(err error) error {
+	if errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) {
+		return usageError(err)
+	}
+	return infrastructureError(err)
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"github.com/caserun/caserun/results/bundle"
+	"github.com/caserun/caserun/results/store"
+)
+
+// openForReading opens the store that --db names for reading: a store's file, or
+// a bundle of caserun export, which is told by its first bytes. The caller must
+// call done, also in order to remove what a bundle was unpacked to.
+func openForReading(c config) (s *store.Store, done func() error, err error) {
+	if bundle.Is(c.DB) {
+		b, err := bundle.Open(c.DB)
+		if err != nil {
+			return nil, nil, infrastructureError(err)
+		}
+		return b.Store, func() error { return infrastructureError(b.Close()) }, nil
+	}
+	s, err = store.OpenReadOnly(c.DB)
+	if err != nil {
+		return nil, nil, infrastructureError(err)
+	}
+	return s, func() error { return infrastructureError(s.Close()) }, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPaperFromASweepOfItsOwn(t *testing.T) {
+	inTempDir(t)
+	status, tables, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--out", "page")
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs)
+	}
+	for _, line := range strings.Split(tables, "\n") {
+		if strings.HasPrefix(line, "Table 7:") && !strings.Contains(line, "SIMULATED") {
+			t.Errorf("a simulated table must say so: %s", line)
+		}
+	}
+	if !strings.Contains(errs, "leaving out Darknet") || !strings.Contains(tables, "caserun sweep --mixes D-predict") {
+		t.Errorf("what cannot be simulated must be named, with the command that measures it:\n%s", errs)
+	}
+	for _, name := range []string{"paper.md", "table-3.csv", "table-4.csv", "table-6.csv", "table-7.csv", "table-8.csv", "figure-5.csv",
+		"figure-5.svg", "figure-5.png", "figure-6b.pdf", "figure-7.svg", "figure-7-curves.csv", "figure-8.csv", "figure-9.csv"} {
+		if info, err := os.Stat(filepath.Join("page", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join("page", "figure-8.svg")); err == nil {
+		t.Error("a figure of which nothing was measured is drawn")
+	}
+
+	status, again, errs := caserun(t, "paper", "--sweep", "1,latest")
+	if status != exitOK || again != tables {
+		t.Errorf("the same sweeps again: exit %d %s\n%s", status, errs, cmp.Diff(tables, again))
+	}
+	if status, _, errs := caserun(t, "paper", "--sweep", "1", "--out", "page"); status != exitUsage || !strings.Contains(errs, "--force") {
+		t.Errorf("a page that exists: exit %d: %s", status, errs)
+	}
+	status, tables, errs = caserun(t, "paper", "--sweep", "1", "--node", "sim:2xP100", "--out", "page", "--force")
+	if status != exitNothing || !strings.Contains(tables, "Missing") {
+		t.Errorf("sweep 1 has no run on that node: exit %d: %s", status, errs)
+	}
+	if _, err := os.Stat(filepath.Join("page", "figure-5.svg")); err == nil {
+		t.Error("--force left a figure that the page does not have")
+	}
+	if text, err := os.ReadFile(filepath.Join("page", "paper.md")); err != nil || strings.Contains(string(text), "SIMULATED on") {
+		t.Errorf("--force left the earlier page: %v", err)
+	}
+}
+
+func TestPaperRefusesWhatContradictsItself(t *testing.T) {
+	inTempDir(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--run", "--sweep", "1"}, "--sweep"},
+		{[]string{"--sweep", "1", "--tag", "x"}, "--tag"},
+		{[]string{"--reps", "3"}, "--run"},
+		{[]string{"--force"}, "--out"},
+		{[]string{"--run", "--trace", "--node", "sim:4xV100"}, "--trace"},
+		{[]string{"--run", "--node", "sim:8xA100"}, "--as"},
+		{[]string{"--run", "--node", "sim:4xV100,sim:4xV100"}, "4xV100"},
+		{[]string{"--run", "--node", "sim:4xV100", "--as", "8xA100"}, "8xA100"},
+	} {
+		status, _, errs := caserun(t, append([]string{"paper"}, c.args...)...)
+		if status != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit %d: %s; want %d and %q", c.args, status, errs, exitUsage, c.want)
+		}
+		if _, err := os.Stat("caserun.db"); err == nil {
+			t.Fatalf("%v made a store", c.args)
+		}
+	}
+}

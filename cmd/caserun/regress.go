@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/report"
+)
+
+// regressOptions are what regress has beyond the shared settings.
+type regressOptions struct {
+	baseline, candidate, limits, junit string
+	alpha                              float64
+}
+
+func newRegress() *cobra.Command {
+	var o regressOptions
+	c := &cobra.Command{
+		Use:   "regress --baseline TAG --candidate TAG --max-regression METRIC=LIMIT,...",
+		Short: "Fail if a candidate is worse than a baseline by more than its limits",
+		Long: `Hold the runs of a candidate to limits against those of a baseline, mix by mix
+and scheduler by scheduler. A check fails where the metric is significantly worse
+and the change is beyond its limit, or more jobs crashed than the limit allows.
+Each finding names its cause: regression, environment changed (driver, GPU,
+clocks, throttling, binary, host, settings), crash, noise, nothing measured.
+
+Baseline and candidate are each
+
+` + sideHelp + `
+
+Limits: throughput, turnaround and makespan in percent (3%), slowdown in
+percentage points (1pp), crashes in jobs per run (0).
+
+Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
+say.`,
+		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
+  caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runRegress(c, o) },
+	}
+	addStoreFlags(c.Flags())
+	addFormatFlag(c)
+	addAlphaFlag(c.Flags(), &o.alpha)
+	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
+	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
+	c.Flags().StringVar(&o.limits, "max-regression", "throughput=3%,turnaround=5%,crashes=0", "`LIMITS` by metric")
+	c.Flags().StringVar(&o.junit, "report-junit", "", "also write the result to `FILE` as JUnit XML")
+	_ = c.MarkFlagRequired("baseline")
+	_ = c.RegisterFlagCompletionFunc("baseline", completeSides)
+	_ = c.RegisterFlagCompletionFunc("candidate", completeSides)
+	return c
+}
+
+// settle checks the options.
+func (o regressOptions) settle() ([]regress.Limit, error) {
+	if err := validateAlpha(o.alpha); err != nil {
+		return nil, err
+	}
+	if o.baseline == "" || o.candidate == "" {
+		return nil, errors.New("regress: --baseline and --candidate each need the runs that they are")
+	}
+	limits, err := regress.ParseLimits(o.limits)
+	if err != nil {
+		return nil, fmt.Errorf("--max-regression: %w", err)
+	}
+	return limits, nil
+}
+
+func runRegress(c *cobra.Command, o regressOptions) (err error) {
+	settings, err := loadConfig(c)
+	if err != nil {
+		return err
+	}
+	if _, err := report.ParseFormat(settings.Format); err != nil {
+		return usageError(err)
+	}
+	limits, err := o.settle()
+	if err != nil {
+		return usageError(err)
+	}
+	db, done, err := openForReading(settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	baseline, err := selectSide(c.Context(), db, o.baseline)
+	if err != nil {
+		return err
+	}
+	candidate, err := selectSide(c.Context(), db, o.candidate)
+	if err != nil {
+		return err
+	}
+	if sameRuns(baseline, candidate) {
+		return usageError(fmt.Errorf("regress: %s and %s are the same runs", o.baseline, o.candidate))
+	}
+	r := regress.Gate(baseline, candidate, limits, o.alpha)
+	if o.junit != "" {
+		if err := writeJUnit(o.junit, r); err != nil {
+			return infrastructureError(err)
+		}
+	}
+	warnUnseen(c, settings.Format, r.Notes)
+	if err := render(c, settings.Format, report.GateTable(r)); err != nil {
+		return err
+	}
+	return verdict(r)
+}
+
+// verdict is the error that ends the program with the gate's status.
+func verdict(r regress.Report) error {
+	switch {
+	case r.Failed() > 0:
+		return withStatus(exitRegression, fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary()))
+	case r.Unsettled() > 0:
+		return withStatus(exitNothing, fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary()))
+	}
+	return nil
+}
+
+func writeJUnit(path string, r regress.Report) error {
+	host, _ := os.Hostname() // the report has a word for none
+	var out bytes.Buffer
+	if err := report.JUnit(&out, r, host, time.Now()); err != nil {
+		return fmt.Errorf("write JUnit report %s: %w", path, err)
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write JUnit report: %w", err)
+	}
+	return nil
+}

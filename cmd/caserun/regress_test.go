@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// The example of docs/nightly.md: a baseline, a night as fast, one in which jobs
+// take 10 % longer, one that measured nothing.
+func TestNightlyExample(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := exec.Command("bash", "../../.ci/nightly.sh", dir)
+	c.Env = append(os.Environ(), mainEnv+"=1", "CASERUN="+program, "GORACE=atexit_sleep_ms=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, name := range []string{"unchanged.xml", "unchanged.md", "slower.xml", "slower.md", "missing.xml"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || len(text) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// simulate makes a sweep of W1, with what is behind it as further flags.
+func simulate(t *testing.T, flags ...string) {
+	t.Helper()
+	args := append([]string{"sweep", "--mixes", "W1", "--node", "sim:2xP100", "--sim-noise", "0.01"}, flags...)
+	if status, _, errs := caserun(t, args...); status != exitOK {
+		t.Fatalf("%v: exit %d: %s", args, status, errs)
+	}
+}
+
+func TestRegressStatuses(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa", "--reps", "7", "--tag", "sa")
+	simulate(t, "--scheds", "sa", "--reps", "7", "--tag", "again", "--seed", "2")
+	simulate(t, "--scheds", "sa", "--reps", "2", "--tag", "few", "--seed", "3")
+	simulate(t, "--scheds", "cg:workers=8", "--reps", "7", "--tag", "last")
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   []string // on stdout or stderr
+	}{
+		{[]string{"--baseline", "sa", "--candidate", "again"}, exitOK, []string{"SIMULATED", "all 3 checks pass"}},
+		{[]string{"--baseline", "sweep:1", "--candidate", "tag:again"}, exitOK, []string{"all 3 checks pass"}},
+		{[]string{"--baseline", "sa", "--candidate", "few"}, exitNothing, []string{"too few repetitions", "2 of 3 checks measured too little"}},
+		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitNothing, []string{"nothing measured"}},
+		{[]string{"--baseline", "sa"}, exitNothing, []string{"no complete run", "sweep:4", "is new"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "slowdown=1pp"}, exitNothing, []string{"--trace"}},
+		{[]string{"--baseline", "sa", "--candidate", "sweep:1"}, exitUsage, []string{"same runs"}},
+		{[]string{"--baseline", "sa", "--candidate", "sweep:99"}, exitUsage, []string{"sweep 99"}},
+		{[]string{"--baseline", "sweep:x", "--candidate", "again"}, exitUsage, []string{"sweep:N"}},
+		{[]string{"--baseline", "tag:", "--candidate", "again"}, exitUsage, []string{"tag:TEXT"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "throughput=3"}, exitUsage, []string{"3%"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--alpha", "1.5"}, exitUsage, []string{"--alpha"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitInfrastructure, []string{"no/where.xml"}},
+		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
+	} {
+		status, out, errs := caserun(t, append([]string{"regress"}, c.args...)...)
+		if status != c.status {
+			t.Errorf("regress %v: exit %d, want %d: %s", c.args, status, c.status, errs)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(out+errs, says) {
+				t.Errorf("regress %v must say %q:\n%s%s", c.args, says, out, errs)
+			}
+		}
+	}
+}
+
+func TestCompareSides(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "5", "--tag", "a/b")
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "5", "--tag", "n2", "--seed", "2")
+	verdicts := func(args ...string) []string {
+		status, out, errs := caserun(t, append([]string{"compare", "--format", "json", "--metrics", "throughput"}, args...)...)
+		if status != exitOK {
+			t.Fatalf("compare %v: exit %d: %s", args, status, errs)
+		}
+		var table struct {
+			Title string
+			Rows  []map[string]any
+		}
+		if err := json.Unmarshal([]byte(out), &table); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(table.Title, "SIMULATED") {
+			t.Errorf("compare %v: title %q", args, table.Title)
+		}
+		var got []string
+		for _, row := range table.Rows {
+			got = append(got, row["scheduler_a"].(string)+" "+row["scheduler_b"].(string)+" "+row["verdict"].(string))
+		}
+		return got
+	}
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"sweep:1/sa", "sweep:1/case-alg3"}, []string{"sa case-alg3 better"}},
+		{[]string{"sweep:2/case-alg3", "latest/sa"}, []string{"case-alg3 sa worse"}},
+		{[]string{"a/b/sa", "n2/case-alg3:queue=largest-first"}, []string{"sa case-alg3 better"}},
+		{[]string{"tag:a/b", "latest", "--min-effect", "5"}, []string{"case-alg3 case-alg3 same", "sa sa same"}},
+		{[]string{"1", "2"}, nil},
+	} {
+		got := verdicts(c.args...)
+		if c.want == nil { // two runs: whatever their order in the sweep
+			if len(got) != 1 || !strings.HasSuffix(got[0], "inconclusive") {
+				t.Errorf("compare %v: %v", c.args, got)
+			}
+			continue
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("compare %v: %s", c.args, diff)
+		}
+	}
+	if _, out, _ := caserun(t, "__complete", "compare", ""); !strings.Contains(out, "sweep:2") || !strings.Contains(out, "a/b\n") {
+		t.Errorf("completion:\n%s", out)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"sweep:1", "gone"}, exitNothing, "gone has no runs"},
+		{[]string{"sweep:1", "latest/case-alg2"}, exitNothing, "no runs"},
+		{[]string{"sweep:1", "a/b"}, exitUsage, "same runs"},
+		{[]string{"99", "1"}, exitUsage, "run 99"},
+		{[]string{"sweep:1", "latest", "--metrics", "speed"}, exitUsage, "throughput"},
+		{[]string{"sweep:1", "latest", "--min-effect", "-1"}, exitUsage, "--min-effect"},
+		{[]string{"sweep:1"}, exitUsage, "2 arg"},
+	} {
+		if status, _, errs := caserun(t, append([]string{"compare"}, c.args...)...); status != c.status || !strings.Contains(errs, c.says) {
+			t.Errorf("compare %v: exit %d, want %d and %q: %s", c.args, status, c.status, c.says, errs)
+		}
+	}
+}
+
+// The slowdown of a traced run is against all traced runs under sa of its own
+// side; a simulated run is never compared with a measured one unsaid.
+func TestComparesSlowdownsAndModes(t *testing.T) {
+	inTempDir(t)
+	s, err := store.Open("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	traced := func(scheduler, tag string, kernelS float64) {
+		run := results.Run{Mix: "W1", MixSource: "catalog", Scheduler: scheduler, Node: "local", Mode: results.Live, Suite: "builtin", StartedAt: &at,
+			Jobs: 16, Traced: true, Tag: tag, Provenance: results.Provenance{Binaries: "{}", Configuration: "[]"}}
+		id, err := s.BeginRun(t.Context(), run, []results.Device{{UUID: "GPU-1", Name: "H200"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.ID, run.Status, run.Metrics = id, results.Complete, results.Metrics{OK: 16, MakespanS: new(60.0), ThroughputJobsPerS: new(16 / 60.0)}
+		w := s.Writer(id)
+		w.Job(results.Job{Name: "lud", Command: "lud", Outcome: new(results.OK), StartS: new(0.0), EndS: new(60.0)})
+		w.Kernel(results.Kernel{Name: "k", Grid: "1,1,1", Block: "32,1,1", EndS: kernelS, BusyS: kernelS})
+		if err := w.Finish(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tag, kernelS := range map[string]float64{"old": 1.02, "new": 1.10} {
+		traced("sa", tag, 0.9) // with the next, 1 s on average
+		traced("sa", tag, 1.1)
+		for i := range 5 {
+			traced("cg", tag, kernelS+0.001*float64(i))
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := caserun(t, "regress", "--baseline", "old", "--candidate", "new", "--max-regression", "slowdown=1pp", "--format", "csv")
+	if status != exitRegression || !strings.Contains(out, "worse: +8.0 pp") {
+		t.Errorf("exit %d:\n%s%s", status, out, errs)
+	}
+	if status, out, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100"); status != exitOK {
+		t.Fatal(out, errs)
+	}
+	status, out, errs = caserun(t, "compare", "old/cg", "15")
+	if status != exitOK || !strings.Contains(out, "SIMULATED figures are compared with measured ones") {
+		t.Errorf("exit %d:\n%s%s", status, out, errs)
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReportHTML(t *testing.T) {
+	inTempDir(t)
+	for _, sched := range []string{"sa", "case-alg3"} {
+		if status, _, errs := caserun(t, "mix", "W1", "--sched", sched, "--node", "sim:2xP100"); status != exitOK {
+			t.Fatalf("exit status %d: %s", status, errs)
+		}
+	}
+	page := func(args ...string) string {
+		t.Helper()
+		status, out, errs := caserun(t, append([]string{"report", "--html", "page.html"}, args...)...)
+		if status != exitOK || out != "page.html\n" || errs != "" {
+			t.Fatalf("report --html %q: exit %d, stdout %q, stderr %q", args, status, out, errs)
+		}
+		text, err := os.ReadFile("page.html")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	both := page()
+	for _, want := range []string{"SIMULATED Run 1: W1 under sa on sim:2xP100", "SIMULATED Run 2: W1 under case-alg3", `id="comparison"`} {
+		if !strings.Contains(both, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if both != page("1", "2", "latest") {
+		t.Error("the same runs, one of them named twice, give another page")
+	}
+	if second := page("--sched", "case-alg3"); strings.Contains(second, "Run 1:") || !strings.Contains(second, "Run 2:") {
+		t.Error("--sched does not select")
+	}
+
+	if err := os.WriteFile("notes.txt", []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"--html", "notes.txt"}, exitInfrastructure, "notes.txt: it exists and is no page"},
+		{[]string{"--html", "caserun.db"}, exitInfrastructure, "caserun.db: it exists and is no page"},
+		{[]string{"--html", "none/page.html"}, exitInfrastructure, "none/page.html"},
+		{[]string{"--html", "x.html", "--mix", "W2"}, exitNothing, "no run"},
+		{[]string{"--html", "x.html", "9"}, exitUsage, "run 9"},
+		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "format"},
+		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "slowdown"},
+	} {
+		status, out, errs := caserun(t, append([]string{"report"}, c.args...)...)
+		if status != c.status || !strings.Contains(errs, c.says) || out != "" {
+			t.Errorf("report %q: exit %d, want %d with %q: %s", c.args, status, c.status, c.says, errs)
+		}
+	}
+	if text, err := os.ReadFile("notes.txt"); err != nil || string(text) != "mine" {
+		t.Errorf("notes.txt is %q now (%v)", text, err)
+	}
+	if left, err := filepath.Glob("*.html"); err != nil || len(left) != 1 {
+		t.Errorf("pages: %v (%v)", left, err)
+	}
+	if left, err := filepath.Glob(".caserun-*"); err != nil || len(left) != 0 {
+		t.Errorf("files left behind: %v (%v)", left, err)
+	}
+}

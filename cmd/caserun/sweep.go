@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
+)
+
+// sweepCommand is one call of caserun sweep.
+type sweepCommand struct {
+	options sweepOptions
+	file    string
+	resume  string // number of a sweep or latest; empty: a new one
+	force   bool
+	dryRun  bool
+}
+
+func newSweep() *cobra.Command {
+	var s sweepCommand
+	c := &cobra.Command{
+		Use:   "sweep [FILE]",
+		Short: "Run mixes under schedulers, many times, in an order that is fair to all",
+		Long: `Run every mix under every scheduler, --reps times. The whole plan is in the
+store before the first run. Each repetition runs all arms, a mix under a
+scheduler each, in an order drawn from the seed. A sweep that was stopped, with
+kill -9 too, goes on with --resume, which repeats nothing but what was under way.
+
+FILE is YAML with the flags' names as keys, and lists for mixes and scheds.
+Flags go before it. Jobs that crash are results: the exit status is 0 when every
+run was carried out.`,
+		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
+  caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
+  caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --sim-noise 0.01 --reps 7 --jobs 8
+  caserun sweep nightly.yaml --tag nightly-2026-11-21
+  caserun sweep --resume latest`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return s.start(c, args) },
+	}
+	s.add(c.Flags())
+	addNodeFlags(c.Flags())
+	addStoreFlags(c.Flags())
+	addFormatFlag(c)
+	completeNode(c)
+	_ = c.RegisterFlagCompletionFunc("mixes", completeMixes)
+	_ = c.RegisterFlagCompletionFunc("scheds", completeSchedulers)
+	c.AddCommand(newSweepList(), newSweepShow())
+	return c
+}
+
+func (s *sweepCommand) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.options.Mixes, "mixes", nil, "`LIST` of mixes: names, ranges as W1..W8 and files, with commas; may be given again")
+	f.StringArrayVar(&s.options.Scheds, "scheds", nil, "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again")
+	f.IntVar(&s.options.Reps, "reps", 0, fmt.Sprintf("repetitions of each mix under each scheduler; by default %d, or %d on a simulated node without noise", defaultReps, defaultSimReps))
+	f.IntVar(&s.options.Warmups, "warmups", 0, "runs of each mix, under the first scheduler, that come first and are not counted; by default 1, or 0 on a simulated node")
+	f.IntVar(&s.options.Jobs, "jobs", 1, "runs at once (simulated node)")
+	f.StringVar(&s.options.Name, "name", "", "`TEXT` to call the sweep by")
+	f.StringVar(&s.resume, "resume", "", "go on with the sweep of this `NUMBER`, or the latest")
+	f.Lookup("resume").NoOptDefVal = "latest"
+	f.BoolVar(&s.force, "force", false, "resume a sweep although a process seems to work on it, such as one on a host that is gone")
+	f.BoolVar(&s.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
+}
+
+func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
+	if len(args) == 1 {
+		_, notNumber := strconv.Atoi(args[0])
+		if s.resume != "" && (notNumber == nil || args[0] == "latest") {
+			s.resume = args[0]
+		} else {
+			s.file = args[0]
+		}
+	}
+	settings, given, err := s.settings(c)
+	if err != nil {
+		return err
+	}
+	if _, err := report.ParseFormat(settings.Format); err != nil {
+		return usageError(err)
+	}
+	if s.resume != "" {
+		return s.goOn(c, settings, given)
+	}
+	if s.force {
+		return usageError(errors.New("--force goes with --resume"))
+	}
+	m, err := newMatrix(settings, s.options, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	plan := m.plan()
+	if s.dryRun {
+		return showPlan(c, m, plan)
+	}
+	sweep, err := m.record()
+	if err != nil {
+		return err
+	}
+	db, err := openStore(settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
+	if sweep.ID, err = db.CreateSweep(context.WithoutCancel(c.Context()), sweep, plan); err != nil {
+		return infrastructureError(err)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d: %d runs on %s\n", sweep.ID, len(plan), sweep.Node)
+	return s.work(c, m, db, sweep.ID, "")
+}
+
+// settings settles the configuration and the options, from the flags and the
+// file; given are the keys that either has.
+func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []string, err error) {
+	over := map[string]any{}
+	changed := c.Flags().Changed
+	o := &s.options
+	if !changed("warmups") {
+		o.Warmups = -1
+	}
+	if s.file != "" {
+		f, err := loadSweepFile(s.file)
+		if err != nil {
+			return settings, nil, err
+		}
+		if over, err = f.Node.settings(); err != nil {
+			return settings, nil, err
+		}
+		f.fill(o)
+	}
+	for key := range over {
+		given = append(given, key)
+	}
+	c.Flags().Visit(func(f *pflag.Flag) { given = append(given, f.Name) })
+	if settings, err = loadConfigOver(c, over); err != nil {
+		return settings, nil, err
+	}
+	return settings, given, o.Validate(s.resume == "")
+}
+
+// open opens the store that has the sweep to resume.
+func (s *sweepCommand) open(c config) (db *store.Store, done func() error, err error) {
+	if s.dryRun {
+		return openForReading(c)
+	}
+	if _, err := os.Stat(c.DB); err != nil { // opening would create it
+		return nil, nil, infrastructureError(fmt.Errorf("resume a sweep: store: %w", err))
+	}
+	if db, err = openStore(c); err != nil {
+		return nil, nil, err
+	}
+	return db, func() error { return infrastructureError(db.Close()) }, nil
+}
+
+// goOn resumes a sweep.
+func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (err error) {
+	db, done, err := s.open(settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	sweep, err := findSweep(c.Context(), db, s.resume)
+	if err != nil {
+		return err
+	}
+	if sweep.Status == results.Complete {
+		fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is complete\n", sweep.ID)
+		return showSweep(c, settings.Format, db, sweep.ID)
+	}
+	if sweep.Status == results.Running && !s.dryRun {
+		if !s.force {
+			return usageError(fmt.Errorf("sweep %d is run by process %d of host %s: wait for it, or if that is gone, add --force", sweep.ID, *sweep.PID, sweep.Host))
+		}
+		if err := closeSweep(db, sweep); err != nil {
+			return infrastructureError(err)
+		}
+	}
+	if err := s.options.fit(sweep.Mode, sweep.Node); err != nil {
+		return err
+	}
+	m, note, err := recordedMatrix(sweep, settings)
+	if err != nil {
+		return err
+	}
+	if err := m.agree(sweep.ID, s.options, given, settings); err != nil {
+		return err
+	}
+	left, finished, err := remaining(c.Context(), db, sweep.ID)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	if s.dryRun {
+		return showPlan(c, m, left)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d: %d of %d runs are left\n", sweep.ID, len(left), len(left)+finished)
+	if note != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is resumed %s: the runs of the two may differ for that\n", sweep.ID, note)
+		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
+	}
+	return s.work(c, m, db, sweep.ID, note)
+}
+
+// work runs what is left of a sweep and prints its arms.
+func (s *sweepCommand) work(c *cobra.Command, m *matrix, db *store.Store, id int64, note string) error {
+	r := sweepRun{matrix: m, id: id, store: db, jobs: s.options.Jobs, stderr: c.ErrOrStderr()}
+	if err := r.run(c.Context(), note); err != nil {
+		return err
+	}
+	if err := showSweep(c, m.config.Format, db, id); err != nil {
+		return err
+	}
+	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id, Status: results.Complete})
+	if err != nil {
+		return infrastructureError(err)
+	}
+	for _, r := range runs {
+		if r.Metrics.OK > 0 {
+			return nil
+		}
+	}
+	return withStatus(exitNothing, fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs)))
+}
+
+// showPlan prints runs that are to come.
+func showPlan(c *cobra.Command, m *matrix, plan []results.Cell) (err error) {
+	var db *store.Store
+	if _, err := os.Stat(m.config.DB); !errors.Is(err, fs.ErrNotExist) {
+		var done func() error
+		if db, done, err = openForReading(m.config); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+	}
+	times, err := m.estimates(c.Context(), db)
+	if err != nil {
+		return err
+	}
+	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"}, {Name: "scheduler"},
+		{Name: "repetition"}, {Name: "warmup"}, {Name: "seed"}, {Name: "node"}, {Name: "mode"},
+		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}}}
+	if m.mode == results.Simulated {
+		t.Title = "SIMULATED plan"
+	}
+	total := 0.0
+	for _, cell := range plan {
+		e := times.of(cell)
+		total += e.seconds
+		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), m.config.Node, m.mode, e.seconds, e.ground)
+	}
+	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%d runs, about %s one after another, without the time to prepare and clear the node",
+		len(plan), report.Human(total, report.Seconds))})
+	return render(c, m.config.Format, t)
+}

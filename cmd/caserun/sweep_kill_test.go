@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// killsEnv is how many sweeps TestKilledSweepsResume kills.
+const killsEnv = "CASERUN_TEST_KILLS"
+
+// smallSweep has 20 cells, two of them warm-ups.
+func smallSweep(jobs int) []string {
+	return []string{"sweep", "--mixes", "W1,W2", "--scheds", "sa,cg,case-alg3", "--node", "sim:2xV100", "--sim-noise", "0.02",
+		"--reps", "3", "--warmups", "1", "--tag", "small", "--jobs", strconv.Itoa(jobs)}
+}
+
+// process is the program as a process of its own, in a directory.
+func process(dir string, args ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], args...)
+	c.Dir, c.Env = dir, append(os.Environ(), mainEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	return c
+}
+
+// cellResult is what one cell of a sweep left.
+type cellResult struct {
+	Cell     results.Cell
+	Run      results.Run
+	Jobs     []results.Job
+	Tasks    []results.Task
+	Devices  []results.Device
+	Segments []results.Segment
+	Kernels  []results.Kernel
+	Events   []results.Event
+}
+
+// sweepResults are those of the sweep of a store, without the runs' numbers,
+// and the numbers of its runs by status.
+func sweepResults(t *testing.T, path string) (cells []cellResult, runs map[results.Status]int) {
+	t.Helper()
+	ctx := t.Context()
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	plan, err := s.Cells(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range plan {
+		if c.Run == nil {
+			t.Fatalf("cell %d was not run", c.Position)
+		}
+		id := *c.Run
+		c.Run = nil
+		r := cellResult{Cell: c}
+		var errs [7]error
+		r.Run, errs[0] = s.Run(ctx, id)
+		r.Jobs, errs[1] = s.Jobs(ctx, id)
+		r.Tasks, errs[2] = s.Tasks(ctx, id)
+		r.Devices, errs[3] = s.Devices(ctx, id)
+		r.Segments, errs[4] = s.Segments(ctx, id)
+		r.Kernels, errs[5] = s.Kernels(ctx, id)
+		r.Events, errs[6] = s.Events(ctx, id)
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if x := r.Run; *x.Sweep != 1 || x.Seed != c.Seed || x.Repetition != c.Repetition || x.Warmup != c.Warmup || x.Mix != c.Mix {
+			t.Errorf("the run of cell %d, %+v, is not the one planned, %+v", c.Position, x, c)
+		}
+		r.Run.ID = 0
+		cells = append(cells, r)
+	}
+	all, err := s.Runs(ctx, store.Filter{Sweep: 1, Warmups: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs = map[results.Status]int{}
+	for _, r := range all {
+		runs[r.Status]++
+	}
+	if w, err := s.Sweep(ctx, 1); err != nil || w.Status != results.Complete || w.PID != nil || w.Note != "" {
+		t.Errorf("the sweep is %+v (%v), want it complete", w, err)
+	}
+	return cells, runs
+}
+
+// checkIntegrity opens a store that was left behind as SQLite sees it.
+func checkIntegrity(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Errorf("integrity_check: %s (%v)", verdict, err)
+	}
+	rows, err := db.Query("PRAGMA foreign_key_check")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	if rows.Next() {
+		t.Error("foreign_key_check found rows that refer to nothing")
+	}
+	if err := rows.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A sweep that is killed at any moment leaves a store that opens clean, and goes
+// on to the results of one that was left alone; what it repeats is at most what
+// was under way.
+func TestKilledSweepsResume(t *testing.T) {
+	kills := 5
+	if text := os.Getenv(killsEnv); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := t.TempDir()
+	began := time.Now()
+	if out, err := process(whole, smallSweep(1)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	took := time.Since(began)
+	want, runs := sweepResults(t, filepath.Join(whole, "caserun.db"))
+	if len(want) != 20 || runs[results.Complete] != 20 || len(runs) != 1 {
+		t.Fatalf("%d cells and runs %v, want 20 complete", len(want), runs)
+	}
+	makespans := map[float64]bool{}
+	for _, r := range want {
+		makespans[*r.Run.Metrics.MakespanS] = true
+	}
+	if len(makespans) != len(want) {
+		t.Errorf("%d runs have only %d makespans: with noise no two are equal", len(want), len(makespans))
+	}
+	lost := 0
+	for i := range kills {
+		jobs := 1 + i%3
+		t.Chdir(t.TempDir())
+		c := process(".", smallSweep(jobs)...)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.Float64() * float64(took)))
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // it was killed, unless it was faster
+		resume := []string{"sweep", "--resume", "latest", "--jobs", strconv.Itoa(jobs)}
+		if _, err := os.Stat("caserun.db"); err == nil {
+			checkIntegrity(t, "caserun.db")
+		}
+		status, _, errs := caserun(t, resume...)
+		if status != exitOK && (strings.Contains(errs, "no such sweep") || strings.Contains(errs, "no such file")) { // killed before it was planned
+			status, _, errs = caserun(t, smallSweep(jobs)...)
+		}
+		if status != exitOK {
+			t.Fatalf("kill %d: resume: exit %d: %s", i, status, errs)
+		}
+		checkIntegrity(t, "caserun.db")
+		got, runs := sweepResults(t, "caserun.db")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("kill %d: results (-uninterrupted +resumed):\n%s", i, diff)
+		}
+		if runs[results.Complete] != len(want) || runs[results.Interrupted] > jobs || runs[results.Running] > 0 {
+			t.Errorf("kill %d with --jobs %d: runs %v, want %d complete and at most %d interrupted", i, jobs, runs, len(want), jobs)
+		}
+		lost += runs[results.Interrupted]
+	}
+	t.Logf("%d kills within %v lost %d runs", kills, took, lost)
+}
+
+// The whole store is the same however many runs go at once.
+func TestJobsDoNotShowInTheStore(t *testing.T) {
+	export := func(jobs int) string {
+		t.Chdir(t.TempDir())
+		if status, _, errs := caserun(t, smallSweep(jobs)...); status != exitOK {
+			t.Fatalf("--jobs %d: exit %d: %s", jobs, status, errs)
+		}
+		s, err := store.OpenReadOnly("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		tables, err := s.Tables(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for _, table := range tables {
+			fmt.Fprintln(&out, table.Name)
+			if err := s.Rows(t.Context(), table, store.Filter{Warmups: true}, func(cells []any) error {
+				_, err := fmt.Fprintln(&out, cells...)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out.String()
+	}
+	one := export(1)
+	if diff := cmp.Diff(one, export(4)); diff != "" {
+		t.Errorf("(-one at a time +four):\n%s", diff)
+	}
+	if !strings.Contains(one, "W2") {
+		t.Error("the export lacks W2")
+	}
+}
+
+// A sweep that is told to stop says how to go on, and how far it was.
+func TestInterruptedSweep(t *testing.T) {
+	dir := t.TempDir()
+	c := process(dir, "sweep", "--mixes", "W1..W8", "--scheds", "sa,cg", "--node", "sim:2xV100", "--sim-noise", "0.01", "--reps", "500")
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	var said []string
+	for lines.Scan() {
+		if len(said) == 0 {
+			if err := c.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said = append(said, lines.Text())
+	}
+	if _ = c.Wait(); c.ProcessState.ExitCode() != exitInterrupted {
+		t.Errorf("exit status %d, want %d", c.ProcessState.ExitCode(), exitInterrupted)
+	}
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "caserun sweep --resume 1 goes on") {
+		t.Errorf("stderr does not say how to go on:\n%s", text)
+	}
+	s, err := store.OpenReadOnly(filepath.Join(dir, "caserun.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if w, err := s.Sweep(context.Background(), 1); err != nil || w.Status != results.Interrupted || w.PID != nil {
+		t.Errorf("the sweep is %+v (%v), want it interrupted", w, err)
+	}
+	if open, err := s.Runs(context.Background(), store.Filter{Status: results.Running, Warmups: true}); err != nil || len(open) > 0 {
+		t.Errorf("%d runs are still said to be running (%v)", len(open), err)
+	}
+}

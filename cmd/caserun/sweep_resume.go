@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// findSweep is the sweep with a number, or the latest.
+func findSweep(ctx context.Context, db *store.Store, arg string) (results.Sweep, error) {
+	var w results.Sweep
+	var err error
+	if arg == "latest" {
+		w, err = db.LatestSweep(ctx)
+	} else {
+		id, parseErr := strconv.ParseInt(arg, 10, 64)
+		if parseErr != nil {
+			return w, usageError(fmt.Errorf("sweep %q: want a sweep's number from caserun sweep list, or latest", arg))
+		}
+		w, err = db.Sweep(ctx, id)
+	}
+	if errors.Is(err, store.ErrNoSweep) {
+		return w, usageError(err)
+	}
+	return w, infrastructureError(err)
+}
+
+// recordedMatrix is a sweep as it was planned, whatever the settings are now. The
+// note is empty unless the program is another one: it says which.
+func recordedMatrix(w results.Sweep, now config) (m *matrix, note string, err error) {
+	m = &matrix{mode: w.Mode}
+	if m.spec, err = readSpec(w); err != nil {
+		return nil, "", err
+	}
+	recorded := m.spec
+	c, err := recordedConfig(recorded.Settings)
+	if err != nil {
+		return nil, "", infrastructureError(fmt.Errorf("read the settings of sweep %d: %w", w.ID, err))
+	}
+	c.DB, c.Format = now.DB, now.Format
+	m.spec.Mixes = nil
+	var args []string
+	for _, mix := range recorded.Mixes {
+		args = append(args, mix.Arg)
+	}
+	if err := m.settle(c, args); err != nil {
+		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
+	}
+	for i, mix := range recorded.Mixes {
+		if m.spec.Mixes[i] != mix {
+			return nil, "", usageError(fmt.Errorf("resume sweep %d: mix %s, or a profile of its jobs, is not what it was when the sweep was planned: bring it back, or start a new sweep",
+				w.ID, mix.Arg))
+		}
+	}
+	program, err := thisProgram()
+	if err != nil {
+		return nil, "", err
+	}
+	if program != recorded.Program {
+		note = fmt.Sprintf("by caserun %s (revision %s, sha256 %.12s), planned by %s (revision %s, sha256 %.12s)",
+			program.Version, program.Revision, program.SHA256,
+			recorded.Program.Version, recorded.Program.Revision, recorded.Program.SHA256)
+	}
+	return m, note, nil
+}
+
+// agree refuses to resume a sweep with other arguments than it was planned with.
+// What was not given is as planned; given are the settings that were, by key.
+func (m *matrix) agree(id int64, o sweepOptions, given []string, now config) error {
+	differ := func(key string, asked, planned any) error {
+		return usageError(fmt.Errorf("sweep %d was planned with --%s %v, not %v: leave --%s out to resume it, or start a new sweep",
+			id, key, planned, asked, key))
+	}
+	var args []string
+	for _, mix := range m.spec.Mixes {
+		args = append(args, mix.Arg)
+	}
+	switch {
+	case len(o.Mixes) > 0 && !slices.Equal(o.Mixes, args):
+		return differ("mixes", o.Mixes, args)
+	case len(o.Scheds) > 0 && !slices.Equal(o.Scheds, m.spec.Scheds):
+		return differ("scheds", o.Scheds, m.spec.Scheds)
+	case o.Reps > 0 && o.Reps != m.spec.Reps:
+		return differ("reps", o.Reps, m.spec.Reps)
+	case o.Warmups >= 0 && o.Warmups != m.spec.Warmups:
+		return differ("warmups", o.Warmups, m.spec.Warmups)
+	case o.Name != "" && o.Name != m.spec.Name:
+		return differ("name", o.Name, m.spec.Name)
+	}
+	asked, planned := now.sweepSettings(), m.config.sweepSettings()
+	for _, key := range given {
+		if _, shared := planned[key]; shared && !reflect.DeepEqual(asked[key], planned[key]) {
+			return differ(key, asked[key], planned[key])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// sweepRun works on a planned sweep.
+type sweepRun struct {
+	*matrix
+	id     int64
+	store  *store.Store
+	jobs   int // runs at once
+	stderr io.Writer
+}
+
+// remaining are the cells of a sweep without a complete run, in the order of
+// execution, and the number of the others.
+func remaining(ctx context.Context, db *store.Store, id int64) (left []results.Cell, done int, err error) {
+	cells, err := db.Cells(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	runs, err := db.Runs(ctx, store.Filter{Sweep: id, Status: results.Complete, Warmups: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	complete := map[int64]bool{}
+	for _, r := range runs {
+		complete[r.ID] = true
+	}
+	for _, c := range cells {
+		if c.Run == nil || !complete[*c.Run] {
+			left = append(left, c)
+		}
+	}
+	return left, len(cells) - len(left), nil
+}
+
+// run does what is left of the sweep. It holds the sweep meanwhile, and leaves
+// it complete or interrupted.
+func (s *sweepRun) run(ctx context.Context, note string) (err error) {
+	host, _ := os.Hostname()           // as in provenance
+	plan := context.WithoutCancel(ctx) // each heeds the context
+	if err := s.store.ClaimSweep(plan, s.id, host, os.Getpid(), note); err != nil {
+		return infrastructureError(err)
+	}
+	status := results.Interrupted
+	defer func() {
+		err = errors.Join(err, infrastructureError(s.store.ReleaseSweep(plan, s.id, status)))
+	}()
+	left, done, err := remaining(plan, s.store, s.id)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	times, err := s.estimates(plan, s.store)
+	if err != nil {
+		return err
+	}
+	progress := newSweepProgress(s.stderr, s.mode, left, done, times)
+	if err := s.each(ctx, left, progress); err != nil {
+		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d goes on: %w",
+			s.id, progress.done, progress.total, s.id, err)
+	}
+	status = results.Complete
+	return nil
+}
+
+// each runs the cells, jobs of them at once. Runs begin in the order of the
+// cells, so that the runs' numbers do not depend on jobs. The first error ends
+// the runs under way and is returned.
+func (s *sweepRun) each(parent context.Context, cells []results.Cell, progress *sweepProgress) error {
+	ctx, stop := context.WithCancelCause(parent)
+	defer stop(nil)
+	free := make(chan struct{}, s.jobs)
+	var under sync.WaitGroup
+	var once sync.Once
+	var failed error
+	for _, c := range cells {
+		select {
+		case <-ctx.Done():
+		case free <- struct{}{}:
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		begun := make(chan struct{})
+		under.Go(func() {
+			defer func() { <-free }()
+			tell := sync.OnceFunc(func() { close(begun) })
+			defer tell()
+			o, err := s.cell(ctx, c, tell)
+			if err != nil {
+				once.Do(func() { failed = err })
+				stop(err)
+				return
+			}
+			progress.ended(c, o.run)
+		})
+		<-begun
+	}
+	under.Wait()
+	progress.stop()
+	var signal signalError
+	if errors.As(context.Cause(parent), &signal) { // whatever a run made of it
+		return withStatus(signal.status(), signal)
+	}
+	return errors.Join(failed, infrastructureError(parent.Err()))
+}
+
+// cell does the run of one cell.
+func (s *sweepRun) cell(ctx context.Context, c results.Cell, begun func()) (outcome, error) {
+	settings := s.config
+	settings.Sched, settings.Seed = c.Scheduler, c.Seed
+	o, err := execute(ctx, request{config: settings, mix: s.mixOf(c), profiles: s.profiles, store: s.store,
+		stderr: s.stderr, cell: &c, begun: begun})
+	if err == nil && o.run.Status != results.Complete {
+		err = infrastructureError(fmt.Errorf("run %d is %s", o.run.ID, o.run.Status))
+	}
+	return o, err
+}

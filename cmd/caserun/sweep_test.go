@@ -1,0 +1,419 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+func TestSweepLists(t *testing.T) {
+	for _, c := range []struct {
+		split func([]string) ([]string, error)
+		in    []string
+		want  []string // nil: an error
+	}{
+		{splitMixes, []string{"W1..W3,W8", "a/b.yaml"}, []string{"W1", "W2", "W3", "W8", "a/b.yaml"}},
+		{splitMixes, []string{"../my.wl"}, []string{"../my.wl"}},
+		{splitMixes, []string{"D-predict"}, []string{"D-predict"}},
+		{splitMixes, []string{"W3..W1"}, nil},
+		{splitMixes, []string{"W1..W99"}, nil},
+		{splitMixes, []string{"W1..X2"}, nil},
+		{splitMixes, []string{"W1,,W2"}, nil},
+		{splitScheds, []string{"sa,cg", "zero"}, []string{"sa", "cg", "zero"}},
+		{splitScheds, []string{"sa,case-alg3:queue=fifo,age-limit=8,cg:workers=6"}, []string{"sa", "case-alg3:queue=fifo,age-limit=8", "cg:workers=6"}},
+		{splitScheds, []string{"cg,workers=6"}, []string{"cg:workers=6"}},
+		{splitScheds, []string{"workers=6"}, nil},
+		{splitScheds, []string{"sa", "workers=6"}, nil},
+		{splitScheds, []string{"sa,"}, nil},
+	} {
+		got, err := c.split(c.in)
+		if (err != nil) != (c.want == nil) || (c.want != nil && !slices.Equal(got, c.want)) {
+			t.Errorf("%q: got %q, %v; want %q", c.in, got, err, c.want)
+		}
+	}
+}
+
+// Every arm has its repetitions, each repetition all arms, warm-ups come first,
+// and what a run is given does not depend on what else is in the sweep.
+func TestPlanIsFair(t *testing.T) {
+	matrixOf := func(mixes string, scheds ...string) *matrix {
+		o := sweepOptions{Mixes: []string{mixes}, Scheds: scheds, Reps: 5, Warmups: 2, Jobs: 1}
+		if err := o.Validate(true); err != nil {
+			t.Fatal(err)
+		}
+		m, err := newMatrix(config{Node: "sim:2xV100", Seed: 3, Noise: 0.1}, o, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := matrixOf("W1..W4", "sa", "cg", "case-alg3")
+	plan := m.plan()
+	if len(plan) != 2*4+5*12 {
+		t.Fatalf("%d cells, want 68", len(plan))
+	}
+	type run struct {
+		mix, scheduler string
+		repetition     int
+		warmup         bool
+	}
+	seeds := map[uint64]bool{}
+	seedOf := map[run]uint64{}
+	var orders []string
+	for i, c := range plan {
+		if c.Position != i || c.Warmup != (i < 8) {
+			t.Errorf("cell %d: %+v", i, c)
+		}
+		if !c.Warmup {
+			if want := (i-8)/12 + 1; c.Repetition != want {
+				t.Errorf("cell %d is of repetition %d, want %d", i, c.Repetition, want)
+			}
+			if (i-8)%12 == 0 {
+				orders = append(orders, "")
+			}
+			orders[len(orders)-1] += c.Mix + c.Scheduler + " "
+		}
+		seeds[c.Seed] = true
+		seedOf[run{c.Mix, c.Scheduler, c.Repetition, c.Warmup}] = c.Seed
+	}
+	if len(seeds) != len(plan) || len(seedOf) != len(plan) {
+		t.Errorf("%d seeds and %d runs that differ among %d cells", len(seeds), len(seedOf), len(plan))
+	}
+	slices.Sort(orders)
+	if len(slices.Compact(orders)) != 5 {
+		t.Error("two repetitions run the arms in the same order")
+	}
+	if diff := cmp.Diff(plan, matrixOf("W1..W4", "sa", "cg", "case-alg3").plan()); diff != "" {
+		t.Errorf("the same seed gave another plan:\n%s", diff)
+	}
+	for _, c := range matrixOf("W3", "cg").plan() {
+		if !c.Warmup && c.Seed != seedOf[run{c.Mix, c.Scheduler, c.Repetition, c.Warmup}] {
+			t.Errorf("%+v has another seed than in the larger sweep", c)
+		}
+	}
+}
+
+func TestSweepRefusals(t *testing.T) {
+	inTempDir(t)
+	write := func(name, text string) string {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	own := write("W1.wl", "/opt/rodinia/needle 16384 10\n")
+	other := write("own.yaml", "name: own\njobs:\n  - {program: ./a.out, memory: 1GiB}\n")
+	sim := []string{"--node", "sim:1xV100"}
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"--mixes", "W1"}, exitUsage, "--scheds"},
+		{[]string{"--mixes", "W1..W9", "--scheds", "sa"}, exitUsage, "W9"},
+		{[]string{"--mixes", "W1,W1", "--scheds", "sa"}, exitUsage, "one arm"},
+		{[]string{"--mixes", other, "--scheds", "sa"}, exitUsage, "no profile"},
+		{[]string{"--mixes", "W1," + own, "--scheds", "sa"}, exitUsage, "W1.wl"},
+		{[]string{"--mixes", "W1", "--scheds", "cg,cg:workers=2"}, exitUsage, "one arm"},
+		{[]string{"--mixes", "W1", "--scheds", "fifo"}, exitUsage, "case-alg3"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "-1"}, exitUsage, "--reps"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--warmups", "-2"}, exitUsage, "--warmups"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "0"}, exitUsage, "--jobs"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "2", "--node", "local"}, exitUsage, "simulated node"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--trace"}, exitUsage, "--trace"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "--sim-noise"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},
+		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, "key.yaml:3"},
+		{[]string{write("type.yaml", "mixes: [W1]\nreps: many\n")}, exitUsage, "type.yaml:2"},
+		{[]string{write("bad.yaml", "mixes: [W1\n")}, exitUsage, "bad.yaml:1"},
+		{[]string{write("twice.yaml", "reps: 1\nreps: 2\n")}, exitUsage, "twice.yaml:2"},
+		{[]string{write("two.yaml", "mixes: [W1]\nscheds: [sa]\n---\nreps: 1\n")}, exitUsage, "two.yaml"},
+		{[]string{write("empty.yaml", "")}, exitUsage, "empty.yaml"},
+		{[]string{"missing.yaml"}, exitUsage, "missing.yaml"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--force"}, exitUsage, "--resume"},
+		{[]string{"--resume"}, exitInfrastructure, "caserun.db"},
+	} {
+		args := append([]string{"sweep"}, c.args...)
+		if !slices.Contains(args, "--node") {
+			args = append(args, sim...)
+		}
+		status, _, errs := caserun(t, args...)
+		if status != c.status || !strings.Contains(errs, c.says) {
+			t.Errorf("caserun %s: exit %d, want %d; stderr must contain %q:\n%s", strings.Join(args, " "), status, c.status, c.says, errs)
+		}
+	}
+	if _, err := os.Stat("caserun.db"); err == nil {
+		t.Error("a sweep that was refused left a store")
+	}
+}
+
+// A file gives what no flag gives; paths in it are relative to it.
+func TestSweepFile(t *testing.T) {
+	inTempDir(t)
+	if err := os.Mkdir("conf", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"conf/night.yaml": "name: night\ntag: t1\nmixes: [W1, mine.yaml]\nscheds: ['sa,cg:workers=3']\nreps: 2\nwarmups: 1\nnode: sim:2xV100\nseed: 18446744073709551615\nsim-noise: 0.05\ntimeout: 10m\n",
+		"conf/mine.yaml":  "jobs: [needle-16384]\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out, errs := caserun(t, "sweep", "conf/night.yaml", "--reps", "3", "--tag", "t2", "--format", "json")
+	if status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	var table struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(out), &table); err != nil {
+		t.Fatal(err)
+	}
+	if len(table.Rows) != 4 || table.Rows[3]["mix"] != "mine" || table.Rows[3]["runs"] != 3.0 || table.Rows[3]["mode"] != "sim" {
+		t.Errorf("rows %v", table.Rows)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w, err := s.Sweep(t.Context(), 1)
+	if err != nil || w.Name != "night" || w.Tag != "t2" || w.Seed != 1<<64-1 || w.Repetitions != 3 || w.Node != "sim:2xV100" || w.CreatedAt != nil {
+		t.Errorf("sweep %+v (%v)", w, err)
+	}
+	runs, err := s.Runs(t.Context(), store.Filter{Tag: "t2"})
+	if err != nil || len(runs) != 12 {
+		t.Fatalf("%d runs with the tag (%v), want 12 and no warm-up", len(runs), err)
+	}
+	all, err := s.Runs(t.Context(), store.Filter{Sweep: 1, Warmups: true})
+	if err != nil || len(all) != 14 || !all[0].Warmup || !all[1].Warmup || all[2].Warmup {
+		t.Errorf("%d runs (%v), want 14, two warm-ups first", len(all), err)
+	}
+}
+
+// oneSweep runs a sweep and returns what it was planned from.
+func oneSweep(t *testing.T, args ...string) sweepSpec {
+	t.Helper()
+	if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:1xV100"}, args...)...); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w, err := s.Sweep(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := readSpec(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// planAgain plans sweep 1 once more, from another spec, and runs nothing of it.
+func planAgain(t *testing.T, spec sweepSpec) (id int64) {
+	t.Helper()
+	s, err := store.Open("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w, err := s.Sweep(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := s.Cells(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Spec = string(text)
+	if id, err = s.CreateSweep(t.Context(), w, cells); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// A sweep goes on as it was planned, or not at all.
+func TestResumeKeepsThePlan(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("mine.yaml", []byte("jobs: [needle-16384]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	same := []string{"--mixes", "mine.yaml", "--scheds", "sa,cg", "--seed", "9007199254740993", "--timeout", "5m"}
+	spec := oneSweep(t, same...)
+	planAgain(t, spec)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--mixes", "W1"}, "--mixes"}, {[]string{"--scheds", "sa"}, "--scheds"}, {[]string{"--reps", "2"}, "--reps"},
+		{[]string{"--warmups", "1"}, "--warmups"}, {[]string{"--name", "x"}, "--name"}, {[]string{"--seed", "9007199254740992"}, "--seed"},
+		{[]string{"--node", "sim:4xV100"}, "--node"}, {[]string{"--sim-noise", "0.1"}, "--sim-noise"}, {[]string{"--tag", "t"}, "--tag"},
+	} {
+		status, _, errs := caserun(t, append([]string{"sweep", "--resume", "2"}, c.args...)...)
+		if status != exitUsage || !strings.Contains(errs, "leave "+c.says+" out") {
+			t.Errorf("--resume with %s: exit %d: %s", c.args, status, errs)
+		}
+	}
+	status, plan, errs := caserun(t, "sweep", "--resume", "2", "--dry-run", "--format", "csv")
+	if status != exitOK || strings.Count(plan, "\n") != 3 {
+		t.Errorf("--dry-run: exit %d: %s\n%s", status, errs, plan)
+	}
+	// What the environment says now does not matter, nor do the same flags.
+	t.Setenv("CASERUN_SEED", "4")
+	if status, _, errs := caserun(t, append([]string{"sweep", "--resume", "2"}, same...)...); status != exitOK {
+		t.Errorf("resumed with the same arguments: exit %d: %s", status, errs)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.Runs(t.Context(), store.Filter{Sweep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.Runs(t.Context(), store.Filter{Sweep: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range first {
+		first[i].ID, first[i].Sweep, second[i].ID, second[i].Sweep = 0, nil, 0, nil
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("the resumed sweep's runs differ (-first +second):\n%s", diff)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("mine.yaml", []byte("jobs: [needle-32768]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	planAgain(t, spec)
+	if status, _, errs := caserun(t, "sweep", "--resume"); status != exitUsage || !strings.Contains(errs, "mine.yaml") || !strings.Contains(errs, "bring it back") {
+		t.Errorf("resumed with another mix: exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "sweep", "--resume", "77"); status != exitUsage || !strings.Contains(errs, "sweep 77") {
+		t.Errorf("resumed a sweep that is not there: exit %d: %s", status, errs)
+	}
+}
+
+func TestResumeNotesAnotherProgram(t *testing.T) {
+	inTempDir(t)
+	spec := oneSweep(t, "--mixes", "W1", "--scheds", "sa")
+	spec.Program.Revision, spec.Program.SHA256 = "0ld", strings.Repeat("ab", 32)
+	planAgain(t, spec)
+	status, out, errs := caserun(t, "sweep", "--resume", "2")
+	if status != exitOK || !strings.Contains(errs, "revision 0ld, sha256 abababababab") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+	if !strings.Contains(out, "resumed at run 1 of 1 by caserun") {
+		t.Errorf("the table does not say that the program changed:\n%s", out)
+	}
+}
+
+// A sweep that another process works on is left alone, unless its user knows
+// better.
+func TestResumeOfABusySweep(t *testing.T) {
+	inTempDir(t)
+	planAgain(t, oneSweep(t, "--mixes", "W1", "--scheds", "sa"))
+	s, err := store.Open("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ClaimSweep(t.Context(), 2, "elsewhere", 7, ""); err != nil {
+		t.Fatal(err)
+	}
+	cells, err := s.Cells(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, err := s.BeginCell(t.Context(), cells[0], results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "sweep", "--resume"); status != exitUsage || !strings.Contains(errs, "process 7 of host elsewhere") || !strings.Contains(errs, "--force") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "sweep", "--resume", "--force"); status != exitOK {
+		t.Errorf("--force: exit %d: %s", status, errs)
+	}
+	if s, err = store.OpenReadOnly("caserun.db"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if run, err := s.Run(t.Context(), lost); err != nil || run.Status != results.Interrupted {
+		t.Errorf("the run that was lost is %s (%v), want interrupted", run.Status, err)
+	}
+}
+
+func TestMixHasATag(t *testing.T) {
+	inTempDir(t)
+	t.Setenv("CASERUN_TAG", "from-env")
+	for _, args := range [][]string{{"--tag", "night"}, nil} {
+		if status, _, errs := caserun(t, append([]string{"mix", "W1", "--node", "sim:4xV100"}, args...)...); status != exitOK {
+			t.Fatalf("exit %d: %s", status, errs)
+		}
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, tag := range []string{"night", "from-env"} {
+		if run, err := s.Latest(t.Context(), store.Filter{Tag: tag}); err != nil || run.ID != int64(i+1) {
+			t.Errorf("tag %s finds run %d (%v), want %d", tag, run.ID, err, i+1)
+		}
+	}
+}
+
+func TestSweepsThatMeasureNothing(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("big.yaml", []byte("jobs:\n  - {job: needle-32768, memory: 64GiB}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := caserun(t, "sweep", "--mixes", "big.yaml", "--scheds", "case-alg3", "--node", "sim:1xV100")
+	if status != exitNothing || !strings.Contains(errs, "nothing was measured") {
+		t.Errorf("exit %d, want %d: %s\n%s", status, exitNothing, errs, out)
+	}
+}
+
+func TestSweepIsListedAndShown(t *testing.T) {
+	inTempDir(t)
+	spec := oneSweep(t, "--mixes", "W1", "--scheds", "cg,sa", "--name", "mine")
+	planAgain(t, spec)
+	_, list, _ := caserun(t, "sweep", "list", "--format", "csv")
+	for _, want := range []string{"1,mine,,,sim:1xV100,sim,complete,2,2,", "2,mine,,,sim:1xV100,sim,planned,0,2,"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list lacks %q:\n%s", want, list)
+		}
+	}
+	status, shown, errs := caserun(t, "sweep", "show", "1")
+	_, complete, _ := caserun(t, "sweep", "--resume", "1")
+	if status != exitOK || shown != complete || !strings.Contains(shown, "SIMULATED") || !strings.Contains(shown, "(mine)") {
+		t.Errorf("show: exit %d: %s\n%s", status, errs, shown)
+	}
+	if cg, sa := strings.Index(shown, "cg"), strings.Index(shown, "sa "); cg < 0 || sa < cg {
+		t.Errorf("the arms are not in the order of --scheds:\n%s", shown)
+	}
+	if _, shown, _ = caserun(t, "sweep", "show"); !strings.Contains(shown, fmt.Sprintf("--resume %d", 2)) {
+		t.Errorf("a sweep that is not complete does not say how to go on:\n%s", shown)
+	}
+}
