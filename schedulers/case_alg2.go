@@ -42,31 +42,29 @@ func (caseAlg2) Reshape(t Task, at Placement, d *DeviceState) Placement {
 	return now
 }
 
-// warpSlots is how many of an SM's warp slots one block of t takes: its own
+// warpSlots is how many of an SM's slots one block of t takes: those of its own
 // warps, or its share of the SM where registers or shared memory leave room for
-// fewer blocks than warps do. The share is rounded up, so that kernels of
-// different shapes never add up to more than an SM holds.
+// fewer blocks than warps do.
 func warpSlots(t Task, d Device) int {
-	own := int(t.WarpsPerBlock())
+	own := int(t.WarpsPerBlock()) * SlotsPerWarp
 	if t.BlocksPerSM == 0 {
 		return own
 	}
-	n := int(t.BlocksPerSM)
-	return max(own, (d.WarpsPerSM+n-1)/n)
+	return max(own, d.WarpsPerSM*SlotsPerWarp/int(t.BlocksPerSM))
 }
 
 // oversized reports whether t's grid may be larger than an empty device.
 func oversized(t Task, d Device) bool {
-	perSM := SM{FreeBlocks: d.BlocksPerSM, FreeWarps: d.WarpsPerSM}.room(warpSlots(t, d))
+	perSM := SM{FreeBlocks: d.BlocksPerSM, FreeSlots: d.WarpsPerSM * SlotsPerWarp}.room(warpSlots(t, d))
 	return t.GridUnknown || t.Blocks > uint64(d.SMs)*uint64(perSM)
 }
 
-// room is how many blocks of so many warp slots each the SM still takes.
+// room is how many blocks of so many slots each the SM still takes.
 func (m SM) room(warpSlots int) int {
 	if warpSlots == 0 {
 		return m.FreeBlocks
 	}
-	return min(m.FreeBlocks, m.FreeWarps/warpSlots)
+	return min(m.FreeBlocks, m.FreeSlots/warpSlots)
 }
 
 // placeBlocks distributes t's blocks one by one over the SMs from the device's

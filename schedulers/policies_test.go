@@ -81,7 +81,7 @@ func TestAlg2SkipsFullSMs(t *testing.T) {
 	n.submit(schedulers.Task{ID: 2, Blocks: 2, ThreadsPerBlock: 160}, "") // the other SM has room for one
 	n.submit(schedulers.Task{ID: 3, Blocks: 7, ThreadsPerBlock: 32}, "3@0")
 	n.wantFreeBlocks(0, 0, 0)
-	if free := n.device(0).SMs; free[0].FreeWarps != 0 || free[1].FreeWarps != 4 {
+	if free := n.device(0).SMs; free[0].FreeSlots != 0 || free[1].FreeSlots != 4*schedulers.SlotsPerWarp {
 		t.Fatalf("free SM slots %+v, want 0 and 4 warps", free)
 	}
 }

@@ -90,31 +90,33 @@ func TestAlg2MakesRoomForALargerKernel(t *testing.T) {
 }
 
 func TestAlg2CountsOccupancy(t *testing.T) {
-	// An SM of small has 8 warp slots and 4 block slots.
+	// An SM of small has room for 8 warps and 4 blocks.
+	const warp = schedulers.SlotsPerWarp
 	for _, c := range []struct {
 		perSM             uint32
 		blocks            uint64 // of one warp
-		freeBlocks, warps int    // of SM 0 afterwards
+		freeBlocks, slots int    // of SM 0 afterwards
 		exclusive         bool
 	}{
-		{0, 8, 0, 4, false},
-		{4, 8, 0, 0, false},  // a share of 2 warps each
-		{3, 4, 2, 2, false},  // of 3, rounded up: two to an SM
-		{3, 5, 4, 8, true},   // which a fifth exceeds
-		{1, 2, 3, 0, false},  // registers for one
-		{1, 3, 4, 8, true},   //
-		{99, 8, 0, 4, false}, // more than the device has slots for
+		{0, 8, 0, 4 * warp, false},
+		{4, 8, 0, 0, false},             // a share of 2 warps each
+		{3, 4, 2, 8*warp - 5460, false}, // of 2730 slots, a third of an SM's
+		{3, 6, 1, 2, false},             // three to an SM
+		{3, 7, 4, 8 * warp, true},       // which a seventh exceeds
+		{1, 2, 3, 0, false},             // registers for one
+		{1, 3, 4, 8 * warp, true},       //
+		{99, 8, 0, 4 * warp, false},     // more than the device takes
 	} {
 		n := newNode(t, "case-alg2", small)
 		n.submit(schedulers.Task{ID: 1, Blocks: c.blocks, ThreadsPerBlock: 32, BlocksPerSM: c.perSM}, "1@0")
-		want := schedulers.SM{FreeBlocks: c.freeBlocks, FreeWarps: c.warps}
+		want := schedulers.SM{FreeBlocks: c.freeBlocks, FreeSlots: c.slots}
 		if d := n.device(0); d.SMs[0] != want || d.Saturated() != c.exclusive {
 			t.Errorf("%d blocks, %d to an SM: %+v free, saturated %v, want %+v, %v", c.blocks, c.perSM, d.SMs[0], d.Saturated(), want, c.exclusive)
 		}
 		n.finish(1, "")
 		n.wantFreeBlocks(0, 4, 4)
-		if got := n.device(0).SMs[1].FreeWarps; got != 8 {
-			t.Errorf("%d blocks, %d to an SM: %d warps free in the end, want 8", c.blocks, c.perSM, got)
+		if got := n.device(0).SMs[1].FreeSlots; got != 8*warp {
+			t.Errorf("%d blocks, %d to an SM: %d slots free in the end, want %d", c.blocks, c.perSM, got, 8*warp)
 		}
 	}
 

@@ -24,14 +24,19 @@ type DeviceState struct {
 }
 
 // SM is the free part of one streaming multiprocessor.
-type SM struct{ FreeBlocks, FreeWarps int }
+type SM struct{ FreeBlocks, FreeSlots int }
+
+// SlotsPerWarp is into how many slots a warp's place on an SM is divided, so
+// that the share of a block of which an SM holds n is a whole number of them,
+// and n such blocks fit, but not one more, for every n that a device allows.
+const SlotsPerWarp = 1 << 10
 
 func newState(devices []Device) *State {
 	s := &State{last: -1, devices: make([]DeviceState, len(devices))}
 	for i, d := range devices {
 		ds := DeviceState{Device: d, index: i, jobs: map[JobID]int{}, SMs: make([]SM, d.SMs)}
 		for j := range ds.SMs {
-			ds.SMs[j] = SM{FreeBlocks: d.BlocksPerSM, FreeWarps: d.WarpsPerSM}
+			ds.SMs[j] = SM{FreeBlocks: d.BlocksPerSM, FreeSlots: d.WarpsPerSM * SlotsPerWarp}
 		}
 		s.devices[i] = ds
 	}
@@ -166,6 +171,6 @@ func (d *DeviceState) vacate(p Placement) {
 func (d *DeviceState) moveBlocks(p Placement, sign int) {
 	for i, n := range p.Blocks {
 		d.SMs[i].FreeBlocks += sign * n
-		d.SMs[i].FreeWarps += sign * n * p.WarpSlots
+		d.SMs[i].FreeSlots += sign * n * p.WarpSlots
 	}
 }

@@ -157,13 +157,12 @@ func (b *books) place(e *entry, device int) error {
 
 // larger reports whether an empty d cannot hold t's grid at once.
 func larger(t schedulers.Task, d schedulers.Device) bool {
-	warps := t.WarpsPerBlock()
-	if n := uint64(t.BlocksPerSM); n > 0 {
-		warps = max(warps, (uint64(d.WarpsPerSM)+n-1)/n)
-	}
 	perSM := uint64(d.BlocksPerSM)
-	if warps > 0 {
+	if warps := t.WarpsPerBlock(); warps > 0 {
 		perSM = min(perSM, uint64(d.WarpsPerSM)/warps)
+	}
+	if t.BlocksPerSM > 0 {
+		perSM = min(perSM, uint64(t.BlocksPerSM))
 	}
 	return t.GridUnknown || t.Blocks > perSM*uint64(d.SMs)
 }
@@ -278,7 +277,7 @@ func (m *machine) checkSMs(rt *rapid.T, i int) {
 	d := m.engine.State().Device(i)
 	used, blocks, alone := uint64(0), uint64(0), false
 	for j, sm := range d.SMs {
-		if sm.FreeBlocks < 0 || sm.FreeWarps < 0 || sm.FreeBlocks > d.BlocksPerSM || sm.FreeWarps > d.WarpsPerSM {
+		if sm.FreeBlocks < 0 || sm.FreeSlots < 0 || sm.FreeBlocks > d.BlocksPerSM || sm.FreeSlots > d.WarpsPerSM*schedulers.SlotsPerWarp {
 			rt.Fatalf("device %d: SM %d has %+v free of %d blocks and %d warps", i, j, sm, d.BlocksPerSM, d.WarpsPerSM)
 		}
 		used += uint64(d.BlocksPerSM - sm.FreeBlocks)
