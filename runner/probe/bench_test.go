@@ -75,3 +75,37 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLazyCalls measures CUDA calls of a bound process on the fake runtime,
+// natively and with the lazy runtime in between: the difference is what it adds
+// to each.
+func BenchmarkLazyCalls(b *testing.B) {
+	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bench := range []struct {
+		name string
+		env  []string
+	}{
+		{"native", nil},
+		{"passive", []string{"LD_PRELOAD=" + library, "CASE_BINDING=job"}},
+		{"task", []string{"LD_PRELOAD=" + library, "CASE_BINDING=task"}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			for b.Loop() {
+				out, err := lazyCommand(b, "13", "rate", bench.env...).Output()
+				if err != nil {
+					b.Fatal(err)
+				}
+				var launch, transfer, pair float64
+				if _, err := fmt.Sscanf(string(out), "launch %f copy %f malloc_free %f", &launch, &transfer, &pair); err != nil {
+					b.Fatalf("%v in %q", err, out)
+				}
+				b.ReportMetric(launch, "launch-ns")
+				b.ReportMetric(transfer, "copy-ns")
+				b.ReportMetric(pair, "malloc+free-ns")
+			}
+		})
+	}
+}

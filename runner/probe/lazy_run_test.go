@@ -51,7 +51,7 @@ type lazyRun struct {
 }
 
 // lazyCommand is a program without any scheduler.
-func lazyCommand(t *testing.T, version, program string, env ...string) *exec.Cmd {
+func lazyCommand(t testing.TB, version, program string, env ...string) *exec.Cmd {
 	t.Helper()
 	if err := buildLazy(); err != nil {
 		t.Fatal(err)

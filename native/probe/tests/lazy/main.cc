@@ -59,7 +59,7 @@ static const struct {
 	{"tasks_with_variable", tasks_with_variable}, {"threads", threads}, {"churn", churn}, {"devices", devices},
 	{"two_devices", two_devices}, {"own_context", own_context}, {"forks", forks}, {"forks_bound", forks_bound},
 	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
-	{"fault_unseen", fault_unseen}, {"launch_only", launch_only},
+	{"fault_unseen", fault_unseen}, {"launch_only", launch_only}, {"rate", rate},
 };
 
 int main(int count, char **arguments)

@@ -1,0 +1,35 @@
+// rate.cc: what a call costs, natively or with the lazy runtime in between.
+#include <time.h>
+
+#include "program.h"
+
+static double nanoseconds()
+{
+	timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+template <class Call> static double each(int times, Call call)
+{
+	const double start = nanoseconds();
+	for (int i = 0; i < times; i++)
+		call();
+	return (nanoseconds() - start) / times;
+}
+
+// Everything is bound before it is timed: the first launch is the grant's price.
+void rate()
+{
+	const int times = 20000;
+	int *kept = device<int>(16), number = 1;
+	void *p = nullptr;
+
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	const double launches = each(times, [] { LAUNCH(nothing, grid, block, 0, nullptr); });
+	TRY(cudaDeviceSynchronize());
+	const double copies = each(times, [&] { cudaMemcpy(kept, &number, sizeof number, cudaMemcpyHostToDevice); });
+	const double pairs = each(times, [&] { cudaMalloc(&p, 4096), cudaFree(p); });
+	TRY(cudaFree(kept));
+	say("launch %.1f copy %.1f malloc_free %.1f", launches, copies, pairs);
+}
