@@ -16,7 +16,7 @@ func openForReading(c config) (s *store.Store, done func() error, err error) {
 		}
 		return b.Store, func() error { return infrastructureError(b.Close()) }, nil
 	}
-	s, err = store.OpenReadOnly(c.DB)
+	s, err = store.OpenUpdated(c.DB)
 	if err != nil {
 		return nil, nil, infrastructureError(err)
 	}

@@ -43,7 +43,7 @@ func Open(path string) (_ *Opened, err error) {
 	if err := unpack(name, filepath.Join(dir, storeName)); err != nil {
 		return nil, err
 	}
-	s, err := store.OpenReadOnlyAs(filepath.Join(dir, storeName), name)
+	s, err := store.OpenUpdatedAs(filepath.Join(dir, storeName), name)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Difference is something of the environment in which two sides differ.
 type Difference struct {
-	Kind string // driver, GPU, clocks, throttling, binary, host, settings, version
+	Kind string // driver, GPU, memory for jobs, clocks, throttling, binary, host, settings, version
 	A, B string
 }
 
@@ -23,6 +23,10 @@ func (d Difference) String() string { return fmt.Sprintf("different %s: %s and %
 // Clocks that differ by less are the same: NVML is read once at each end of a
 // run, while the clock moves with the load.
 const clockTolerance = 0.03
+
+// Memory for jobs that differs by less is the same: the MPS server, where there
+// is one, and other processes take a little of it.
+const memoryTolerance = 0.05
 
 // environment compares what can change a figure by itself. A simulated run
 // depends on its settings alone.
@@ -39,6 +43,9 @@ func environment(a, b []Observation) []Difference {
 			return []string{known(o.Provenance.Driver) + " with CUDA " + known(o.Provenance.CUDA)}
 		})
 		add("GPU", gpus)
+		if x, y := memory(a), memory(b); math.Abs(y/x-1) > memoryTolerance {
+			out = append(out, Difference{"memory for jobs", gib(x), gib(y)})
+		}
 		if x, y := clock(a), clock(b); math.Abs(y/x-1) > clockTolerance {
 			out = append(out, Difference{"clocks", mhz(x), mhz(y)})
 		}
@@ -88,10 +95,24 @@ func known(s *string) string {
 func gpus(o Observation) []string {
 	var out []string
 	for _, d := range o.Devices {
-		out = append(out, fmt.Sprintf("%s %s (%.1f GiB usable, %d SMs)", d.Name, d.UUID, float64(d.CapacityBytes)/(1<<30), d.SMs))
+		out = append(out, fmt.Sprintf("%s %s (%d SMs)", d.Name, d.UUID, d.SMs))
 	}
 	return out
 }
+
+// memory is the median over runs and devices of the bytes that jobs may use;
+// NaN if unknown.
+func memory(runs []Observation) float64 {
+	var found []float64
+	for _, o := range runs {
+		for _, d := range o.Devices {
+			found = append(found, float64(d.CapacityBytes))
+		}
+	}
+	return stats.Summarize(found, 1-stats.DefaultAlpha).Median
+}
+
+func gib(bytes float64) string { return fmt.Sprintf("%.1f GiB", bytes/(1<<30)) }
 
 // clock is the median over runs and devices of the higher of the SM clocks at
 // start and end; NaN if unknown.

@@ -18,6 +18,10 @@ var ErrNoRun = errors.New("no such run")
 // ErrNoSweep is wrapped when a sweep that was asked for is not in the store.
 var ErrNoSweep = errors.New("no such sweep")
 
+// ErrOlder is wrapped when a store that is opened for reading has the schema of
+// an earlier version: Open brings it up to date.
+var ErrOlder = errors.New("its schema is older than this program's")
+
 // ErrBusy is wrapped when another process works on a sweep, or on a cell of it.
 var ErrBusy = errors.New("another process works on it")
 

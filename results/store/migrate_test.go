@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -107,5 +108,39 @@ func TestMigrationKeepsUtilization(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, view(t, s, 1)); diff != "" {
 		t.Errorf("view (-want +got):\n%.2000s", diff)
+	}
+}
+
+// Whoever reads a store of an earlier version need not write to it first.
+func TestOpenUpdated(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "old.db")
+	db := connect(path, "_txlock=immediate", 1)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
+			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
+		VALUES ('old', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'complete', 1, '', '', '', '', '', '', 1, 1, '')`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenReadOnly(path); !errors.Is(err, ErrOlder) {
+		t.Errorf("OpenReadOnly: %v, want ErrOlder", err)
+	}
+	s, err := OpenUpdated(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if run, err := s.Run(ctx, 1); err != nil || run.Mix != "old" {
+		t.Errorf("run %+v, %v", run, err)
 	}
 }

@@ -147,16 +147,32 @@ func OpenReadOnly(path string) (_ *Store, err error) {
 	case have == 0:
 		return nil, fmt.Errorf("store %s: the file holds no runs yet", path)
 	case have < want:
-		return nil, fmt.Errorf("store %s: schema version %d is older than this program's %d: run `caserun mix` or `caserun sweep` on it once to bring it up to date",
-			path, have, want)
+		return nil, fmt.Errorf("store %s: %w: version %d, not %d", path, ErrOlder, have, want)
 	}
 	return newStore(path, nil, read), nil
 }
 
-// OpenReadOnlyAs is OpenReadOnly for a file that stands for another: name is the
-// store's Path, and what its errors say.
-func OpenReadOnlyAs(path, name string) (*Store, error) {
+// OpenUpdated is OpenReadOnly for a store that an earlier version may have
+// written: it is brought up to date first, which changes the file and keeps what
+// is in it.
+func OpenUpdated(path string) (*Store, error) {
 	s, err := OpenReadOnly(path)
+	if !errors.Is(err, ErrOlder) {
+		return s, err
+	}
+	if s, err = Open(path); err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bring it up to date (a copy that can be written will do): %w", err)
+	}
+	return OpenReadOnly(path)
+}
+
+// OpenUpdatedAs is OpenUpdated for a file that stands for another: name is the
+// store's Path, and what its errors say.
+func OpenUpdatedAs(path, name string) (*Store, error) {
+	s, err := OpenUpdated(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

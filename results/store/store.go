@@ -41,7 +41,7 @@ func newStore(path string, write, read *sql.DB) *Store {
 	return s
 }
 
-// Path is the absolute path of the store's file, or what OpenReadOnlyAs called it.
+// Path is the absolute path of the store's file, or what OpenUpdatedAs called it.
 func (s *Store) Path() string { return s.path }
 
 // Close writes what is queued and closes the file, leaving nothing beside it
