@@ -100,7 +100,7 @@ type Provenance struct {
 	Revision      string // git revision of the build, "+dirty" where it was
 	Configuration string // the full configuration as JSON
 	Host          string
-	PID           *int // of the harness; nil in a simulated run
+	PID           *int // of the harness; nil in a complete simulated run
 	Kernel        string
 	CPU           string
 	Cores         int

@@ -165,16 +165,17 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	begin := func(pid int) int64 {
-		id, err := s.BeginRun(t.Context(), results.Run{Mix: "W1", Scheduler: "sa", Node: "local", Mode: results.Live,
-			StartedAt: &now, Status: results.Running, Jobs: 1,
+	begin := func(pid int, node string, mode results.Mode, started *time.Time) int64 {
+		id, err := s.BeginRun(t.Context(), results.Run{Mix: "W1", Scheduler: "sa", Node: node, Mode: mode,
+			StartedAt: started, Status: results.Running, Jobs: 1,
 			Provenance: results.Provenance{Host: host, PID: &pid, Binaries: "{}"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
-	dead, alive := begin(gone.Process.Pid), begin(os.Getpid())
+	dead, alive := begin(gone.Process.Pid, "local", results.Live, &now), begin(os.Getpid(), "local", results.Live, &now)
+	simulated := begin(gone.Process.Pid, "sim:4xV100", results.Simulated, nil)
 	s.Writer(dead).Event(results.Event{Kind: "unscheduled"})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -186,7 +187,7 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for id, want := range map[int64]results.Status{dead: results.Interrupted, alive: results.Running} {
+	for id, want := range map[int64]results.Status{dead: results.Interrupted, alive: results.Running, simulated: results.Interrupted} {
 		if run, err := s.Run(t.Context(), id); err != nil || run.Status != want {
 			t.Errorf("run %d: status %s, %v, want %s", id, run.Status, err, want)
 		}

@@ -115,6 +115,7 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 		return outcome{}, err
 	}
 	run.Node, run.Mode, run.Suite = node.Name, results.Simulated, "profiles"
+	run.Provenance.PID = new(os.Getpid()) // until it is complete
 	schedulable := node.Devices(r.mps(s))
 	var devices []results.Device
 	for i, d := range schedulable {
@@ -336,6 +337,9 @@ func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor,
 	t.run.Status = results.FinalStatus(t.run, jobs)
 	if err != nil {
 		t.run.Status = results.Interrupted
+	}
+	if t.run.Mode == results.Simulated && t.run.Status == results.Complete {
+		t.run.Provenance.PID = nil // it is a function of its inputs
 	}
 	finishErr := t.Finish(context.WithoutCancel(ctx), t.run)
 	var stopped signalError
