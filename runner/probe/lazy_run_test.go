@@ -192,6 +192,8 @@ func (p *lazyRun) wantLine(line string) {
 // hear waits for a line of the program's.
 func (p *lazyRun) hear(want string) {
 	p.t.Helper()
+	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() }) // which ends its output
+	defer late.Stop()
 	line, err := p.out.ReadString('\n')
 	if line = strings.TrimSuffix(line, "\n"); line != want {
 		p.t.Fatalf("the program said %q (%v), want %q", line, err, want)
