@@ -100,8 +100,9 @@ func fakeDaemon() int {
 			return 1
 		}
 		line, err := bufio.NewReader(conn).ReadString('\n')
-		if err != nil {
-			return 1
+		if err != nil { // the front end was killed before it said anything
+			conn.Close()
+			continue
 		}
 		fmt.Printf("[Control %d] Cmd:%s", os.Getpid(), line)
 		if quit := s.answer(conn, strings.Fields(line)); quit {
