@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,11 +14,20 @@ import (
 // kernel keeps from the file.
 const heldBack = 160
 
+// noGPU tells a machine without a GPU from one whose GPU does not work: there is
+// no nvidia-smi, or it found no device (6) or no driver (9), as its manual says.
+func noGPU(err error) bool {
+	var exit *exec.ExitError
+	return errors.Is(err, exec.ErrNotFound) || errors.As(err, &exit) && (exit.ExitCode() == 6 || exit.ExitCode() == 9)
+}
+
 // TestGPU traces native/probe/tracer/tests/launches.cu. It skips only where
 // there is no GPU; with CASERUN_REQUIRE_GPU=1 that is a failure too.
 func TestGPU(t *testing.T) {
-	if err := exec.Command("nvidia-smi", "-L").Run(); err != nil && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
+	if err := exec.Command("nvidia-smi", "-L").Run(); noGPU(err) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
 		t.Skipf("no NVIDIA GPU: nvidia-smi: %v", err)
+	} else if err != nil {
+		t.Fatalf("nvidia-smi: %v", err)
 	}
 	native, err := filepath.Abs("../../native/probe/tracer")
 	if err != nil {

@@ -115,23 +115,29 @@ func sampleGPU(t *testing.T, cfg Config) {
 	}
 }
 
-// BenchmarkGPUCalls measures what one call of each source costs on GPU 0.
-func BenchmarkGPUCalls(b *testing.B) {
+// openSources opens the node's GPUs for a benchmark, which skips only where there
+// is none.
+func openSources(b *testing.B) []Source {
+	b.Helper()
 	n, err := Open()
-	if err != nil {
+	if errors.Is(err, ErrNoGPU) {
 		b.Skip(err)
 	}
-	defer func() {
-		if err := n.Close(); err != nil {
-			b.Error(err)
-		}
-	}()
+	if err != nil {
+		b.Fatal(err)
+	}
 	sources, free := n.sources()
-	defer func() {
-		if err := free(); err != nil {
+	b.Cleanup(func() {
+		if err := errors.Join(free(), n.Close()); err != nil {
 			b.Error(err)
 		}
-	}()
+	})
+	return sources
+}
+
+// BenchmarkGPUCalls measures what one call of each source costs on GPU 0.
+func BenchmarkGPUCalls(b *testing.B) {
+	sources := openSources(b)
 	s := sources[0]
 	newest := time.Now()
 	activity := func() error {

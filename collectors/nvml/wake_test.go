@@ -15,21 +15,7 @@ import (
 // another's is the driver's; the rest is the kernel's and Go's for a thread that
 // sleeps.
 func BenchmarkGPUWake(b *testing.B) {
-	n, err := Open()
-	if err != nil {
-		b.Skip(err)
-	}
-	defer func() {
-		if err := n.Close(); err != nil {
-			b.Error(err)
-		}
-	}()
-	sources, free := n.sources()
-	defer func() {
-		if err := free(); err != nil {
-			b.Error(err)
-		}
-	}()
+	sources := openSources(b)
 	for _, readings := range []int{0, 1, 8} {
 		b.Run(fmt.Sprintf("bare/readings=%d", readings), func(b *testing.B) {
 			wakes(b, func() {

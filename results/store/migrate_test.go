@@ -12,31 +12,38 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Kernels that an earlier version stored are still there.
-func TestMigrationKeepsKernels(t *testing.T) {
-	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "old.db")
+// storeOf makes a store as schema version `version` had it, with run 1 of the mix
+// "old" and whatever else sql puts in.
+func storeOf(t *testing.T, version int64, sql string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "old.db")
 	db := connect(path, "_txlock=immediate", 1)
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.UpTo(ctx, 2); err != nil {
+	if _, err := provider.UpTo(t.Context(), version); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
 			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
-		VALUES ('m', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'complete', 1, '', '', '', '', '', '', 1, 1, '');
-		INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-		INSERT INTO job (run_id, job_index, name, command, class, detail, stderr_tail) VALUES (1, 0, 'j', 'j', '', '', '');
-		INSERT INTO kernel VALUES (1, 0, 0, 0, 0, 'all', '', '', 1, 3, 1.5), (1, 0, 1, 0, 0, 'k', '1,1,1', '2,1,1', 4, 5, 1),
-			(1, 0, 2, 0, 0, 'all', '', '', 6, 7, 1);`); err != nil {
+		VALUES ('old', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'complete', 1, '', '', '', '', '', '', 1, 1, '');` + sql); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// Kernels that an earlier version stored are still there.
+func TestMigrationKeepsKernels(t *testing.T) {
+	ctx := context.Background()
+	path := storeOf(t, 2, `INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+		INSERT INTO job (run_id, job_index, name, command, class, detail, stderr_tail) VALUES (1, 0, 'j', 'j', '', '', '');
+		INSERT INTO kernel VALUES (1, 0, 0, 0, 0, 'all', '', '', 1, 3, 1.5), (1, 0, 1, 0, 0, 'k', '1,1,1', '2,1,1', 4, 5, 1),
+			(1, 0, 2, 0, 0, 'all', '', '', 6, 7, 1);`)
 	s, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -63,26 +70,8 @@ func TestMigrationKeepsKernels(t *testing.T) {
 // with what is added now.
 func TestMigrationKeepsUtilization(t *testing.T) {
 	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "old.db")
-	db := connect(path, "_txlock=immediate", 1)
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.UpTo(ctx, 4); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
-			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
-		VALUES ('m', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'running', 1, '', '', '', '', '', '', 1, 1, '');
-		INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-		INSERT INTO utilization VALUES (1, 0, 'gpu', 0.1234567891, 0.2, 3, 0.5), (1, 0, 'gpu', 0.3, 0.4, 2, NULL);`); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	path := storeOf(t, 4, `INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+		INSERT INTO utilization VALUES (1, 0, 'gpu', 0.1234567891, 0.2, 3, 0.5), (1, 0, 'gpu', 0.3, 0.4, 2, NULL);`)
 	s, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -114,24 +103,7 @@ func TestMigrationKeepsUtilization(t *testing.T) {
 // Whoever reads a store of an earlier version need not write to it first.
 func TestOpenUpdated(t *testing.T) {
 	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "old.db")
-	db := connect(path, "_txlock=immediate", 1)
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(),
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.UpTo(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec(`INSERT INTO run (mix, mix_source, scheduler, parameters, node, mode, suite, repetition, seed, workers,
-			status, jobs, version, revision, configuration, host, kernel, cpu, cores, memory_bytes, binaries)
-		VALUES ('old', '', 's', '', 'n', 'sim', '', 0, '1', 0, 'complete', 1, '', '', '', '', '', '', 1, 1, '')`); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	path := storeOf(t, 1, "")
 	if _, err := OpenReadOnly(path); !errors.Is(err, ErrOlder) {
 		t.Errorf("OpenReadOnly: %v, want ErrOlder", err)
 	}

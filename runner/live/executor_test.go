@@ -392,7 +392,7 @@ func TestCollateral(t *testing.T) {
 func TestJobsWaitForTheServer(t *testing.T) {
 	r := newRig(t, "schedgpu").job("begin:12000000000", "fault:700", "exit:1").job("begin:12000000000", "fault:46", "exit:1")
 	r.mps = true
-	const pause = 300 * time.Millisecond
+	const pause = 300 * time.Millisecond // so long the server takes; a grant that does not wait comes well before
 	r.heal = func(ctx context.Context, broken func(error)) error {
 		broken(errors.New("it is in state FAULT"))
 		time.Sleep(pause)
