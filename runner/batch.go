@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -64,24 +63,6 @@ type fault struct {
 type stay struct {
 	device   int
 	from, to time.Duration
-}
-
-type task struct {
-	job     int
-	record  results.Task
-	granted bool
-	growing int64 // bytes asked for and not answered yet
-}
-
-// TaskRequest is what a process asks for when a task begins.
-type TaskRequest struct {
-	Bytes           int64
-	HeapBytes       int64
-	Blocks          uint64 // 0: its grid is not known yet, see TaskShape
-	ThreadsPerBlock uint32
-	BlocksPerSM     uint32 // 0: unknown
-	Managed         bool
-	OnDevice        *int // the one device that will do; nil: any
 }
 
 // Exit is how a job's process ended.
@@ -185,69 +166,6 @@ func (b *Batch) countEnd() {
 	if b.ended == len(b.jobs) {
 		close(b.done)
 	}
-}
-
-// TaskBegin passes a task of a running job to the engine and tells its id
-// through known, which is called with the batch locked and before the
-// executor's Answer. Under a process-bound scheduler the job's own device is
-// the answer at once, whatever the task asks for: it sees no other. What a job
-// asks after its end is ignored: the frame of a killed process can arrive late.
-func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known func(schedulers.TaskID)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
-	if j.record.Outcome != nil {
-		return
-	}
-	b.lastTask++
-	id := b.lastTask
-	t := &task{job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
-		Managed: &r.Managed, PinnedDevice: r.OnDevice, SubmitS: seconds(now)}}
-	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
-	j.tasks++
-	b.tasks[id] = t
-	b.recorder.Task(t.record)
-	known(id)
-	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
-		ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM, GridUnknown: r.Blocks == 0,
-		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
-	if j.binding != 0 {
-		b.answer(schedulers.Decision{Kind: schedulers.Granted, Task: st, Device: *j.record.Device}, now)
-		return
-	}
-	ds, err := b.engine.Submit(st, now)
-	b.check(err)
-	b.carryOut(ds, now)
-}
-
-// TaskGrow asks for bytes more for a task that has its device.
-func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tasks[id]
-	if t == nil {
-		return
-	}
-	t.growing = bytes
-	if b.jobs[t.job].binding != 0 {
-		b.answer(schedulers.Decision{Kind: schedulers.Grown, Task: schedulers.Task{ID: id, Job: schedulers.JobID(t.job)}, Device: *t.record.Device}, now)
-		return
-	}
-	ds, err := b.engine.Grow(id, bytes, now)
-	b.check(err)
-	b.carryOut(ds, now)
-}
-
-// TaskFree gives a task back, also one that still waits.
-func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.endTask(id, now) {
-		return
-	}
-	ds, err := b.engine.Release(id, now)
-	b.check(err)
-	b.carryOut(ds, now)
 }
 
 // ReportOOM says that an allocation of a job failed.
@@ -389,77 +307,6 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 	}
 	if t := b.engine.NextExpiry(); t != schedulers.Never {
 		b.executor.WakeAt(t)
-	}
-}
-
-// answer records a decision on a process's own task and passes it on.
-func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
-	t := b.tasks[d.Task.ID]
-	j := b.jobs[t.job]
-	switch d.Kind {
-	case schedulers.Granted:
-		t.granted = true
-		t.record.Device = &d.Device
-		t.record.GrantS = new(seconds(now))
-		t.record.Passed = d.Passed
-		if w := j.record.WaitS; w != nil {
-			j.record.WaitS = new(*w + seconds(now) - t.record.SubmitS)
-		}
-		if j.record.Device == nil {
-			j.record.Device = &d.Device
-			b.recorder.Job(j.record)
-		}
-		if j.binding == 0 {
-			j.stays = append(j.stays, stay{device: d.Device, from: now, to: schedulers.Never})
-		}
-	case schedulers.Grown:
-		t.record.GrownBytes += t.growing
-	case schedulers.Refused, schedulers.GrowRefused:
-		why := d.Reason.Error()
-		t.record.Refusal = &why
-		if j.refused == "" {
-			j.refused = why
-		}
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: "refused", Job: &t.job, Detail: why})
-	}
-	if d.Kind == schedulers.Refused {
-		delete(b.tasks, d.Task.ID)
-	}
-	b.recorder.Task(t.record)
-	b.executor.Answer(d)
-}
-
-// endTask settles the task's record and reports whether the engine knows it.
-func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) bool {
-	t := b.tasks[id]
-	if t == nil {
-		return false // refused meanwhile, or its job ended
-	}
-	delete(b.tasks, id)
-	if t.granted {
-		t.record.ReleaseS = new(seconds(now))
-	}
-	b.recorder.Task(t.record)
-	return b.jobs[t.job].binding == 0
-}
-
-// endTasksOf settles what a dead process left behind, oldest first. The engine
-// hears of it through JobExit alone, so that none of the job's waiting tasks
-// gets what its others give back.
-func (b *Batch) endTasksOf(index int, now time.Duration) {
-	var left []schedulers.TaskID
-	for id, t := range b.tasks {
-		if t.job == index {
-			left = append(left, id)
-		}
-	}
-	slices.Sort(left)
-	for _, id := range left {
-		b.endTask(id, now)
-	}
-	stays := b.jobs[index].stays
-	for i := range stays {
-		stays[i].to = now
 	}
 }
 
