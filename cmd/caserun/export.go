@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -81,6 +82,9 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 		return err
 	}
 	err = o.write(c.Context(), db, chosen, c.OutOrStdout(), c.ErrOrStderr())
+	if errors.Is(err, fs.ErrExist) {
+		return usageError(err)
+	}
 	return notFound(err)
 }
 

@@ -259,7 +259,7 @@ func TestExportNamesUnits(t *testing.T) {
 			t.Errorf("job.csv lacks column %s: %s", column, header)
 		}
 	}
-	if status, _, _ := caserun(t, "export", "--csv", "out"); status != exitInfrastructure {
+	if status, _, _ := caserun(t, "export", "--csv", "out"); status != exitUsage {
 		t.Error("export must not replace files without --force")
 	}
 }
