@@ -18,7 +18,6 @@ import (
 
 // alone runs jobs one after another on one device, without MPS.
 type alone struct {
-	index   int // of the device in the node
 	device  schedulers.Device
 	uuid    string
 	id      [16]byte
@@ -125,8 +124,7 @@ const contextLeast = 64 << 20
 func (a *alone) settle(m *profiles.Measurement) {
 	var peak float64
 	for _, s := range a.memory {
-		if s.Series == results.SeriesMemory && s.Device == a.index && s.Value != nil &&
-			s.FirstS >= *m.Record.StartS && s.FirstS <= *m.Record.EndS {
+		if s.Series == results.SeriesMemory && s.Value != nil && s.FirstS >= *m.Record.StartS && s.FirstS <= *m.Record.EndS {
 			peak = max(peak, *s.Value)
 		}
 	}

@@ -26,6 +26,7 @@ type config struct {
 	DB      string        `mapstructure:"db"`
 	Format  string        `mapstructure:"format"`
 	Node    string        `mapstructure:"node"`
+	Devices string        `mapstructure:"devices"`
 	Sched   string        `mapstructure:"sched"`
 	Workers int           `mapstructure:"workers"`
 	Timeout time.Duration `mapstructure:"timeout"`
@@ -65,9 +66,14 @@ func addRunFlags(f *pflag.FlagSet) {
 	f.Bool("retry-collateral", false, "run jobs that an MPS neighbour's fault took down again, as a run of their own")
 }
 
+func addDevicesFlag(f *pflag.FlagSet) {
+	f.String("devices", "", "`LIST` of this machine's GPUs to use, with commas: numbers in PCI bus order, UUIDs or their beginnings; by default those of CUDA_VISIBLE_DEVICES, or all (local node)")
+}
+
 // addNodeFlags adds what is the same for every run of a sweep.
 func addNodeFlags(f *pflag.FlagSet) {
 	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; by default local where there is a GPU, else sim:4xV100")
+	addDevicesFlag(f)
 	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")

@@ -31,6 +31,7 @@ measure what a CUDA context costs. Exit status 3 if something is missing.`,
 		RunE: runDoctor,
 	}
 	addFormatFlag(c)
+	addDevicesFlag(c.Flags())
 	c.Flags().String("suite", "builtin", "suite to check: builtin, or a `DIR`")
 	c.Flags().String("data", "data", "`DIR` with the programs' input files")
 	c.Flags().String("runs", "caserun-runs", "`DIR` for the jobs' output files")
@@ -71,9 +72,12 @@ func runDoctor(c *cobra.Command, _ []string) error {
 		return err
 	}
 	e := &examination{}
-	node, err := nvml.Open()
+	node, err := openGPUs(settings)
+	if err != nil && statusOf(err) == exitUsage {
+		return err
+	}
 	if e.try("driver", err, "NVML loaded") {
-		e.gpus(c.Context(), node)
+		e.gpus(c.Context(), node, settings.gpusGiven())
 		if err := node.Close(); err != nil {
 			e.add("driver", failed, "%v", err)
 		}
@@ -102,15 +106,15 @@ func runDoctor(c *cobra.Command, _ []string) error {
 // checkLimit bounds each check that starts something.
 const checkLimit = 20 * time.Second
 
-func (e *examination) gpus(parent context.Context, node *nvml.Node) {
+func (e *examination) gpus(parent context.Context, node *nvml.Node, given string) {
 	versions, err := node.Versions()
 	e.try("versions", err, "driver %s, CUDA %s, NVML %s", versions.Driver, versions.CUDA, versions.NVML)
 	devices, err := node.Devices()
-	if !e.try("GPUs", err, "%d", len(devices)) {
+	if !e.try("GPUs", err, "%d%s", len(devices), given) {
 		return
 	}
 	for i, d := range devices {
-		name := fmt.Sprintf("GPU %d", i)
+		name := fmt.Sprintf("GPU %d", d.Number)
 		e.add(name, fine, "%s %s, %s free of %s", d.Name, d.UUID,
 			report.Human(float64(d.Memory.Free), report.Bytes), report.Human(float64(d.Memory.Total), report.Bytes))
 		if d.SMs == nil {
@@ -157,7 +161,7 @@ func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Devic
 		return
 	}
 	if d.Memory.Free < 2*probeHeadroom {
-		e.add("ballast", warning, "not tried: GPU 0 has less than %s free", report.Human(2*probeHeadroom, report.Bytes))
+		e.add("ballast", warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(2*probeHeadroom, report.Bytes))
 		return
 	}
 	b, err := ballast.Start(ctx, bin, d.UUID, d.Memory.Free-probeHeadroom)

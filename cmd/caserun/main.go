@@ -49,6 +49,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	fmt.Fprintln(stderr, "caserun:", err)
+	return statusOf(err)
+}
+
+// statusOf is the exit status of a command's error.
+func statusOf(err error) int {
 	var known *statusError
 	if errors.As(err, &known) {
 		return known.status

@@ -20,7 +20,6 @@ import (
 // profileOptions are what profile has beyond the shared settings.
 type profileOptions struct {
 	mix, stdin, name, out string
-	device                int
 	untraced              bool
 }
 
@@ -46,7 +45,7 @@ must be bound as a whole. docs/profile.md describes the file.`,
 	f.StringVar(&o.stdin, "stdin", "", "`FILE` as the program's standard input")
 	f.StringVar(&o.name, "name", "", "label of the program; default: its base name")
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
-	f.IntVar(&o.device, "device", 0, "GPU to run on, in PCI bus order")
+	addDevicesFlag(f)
 	f.BoolVar(&o.untraced, "untraced", false, "do not trace kernels and copies, which costs a job time")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
@@ -63,8 +62,6 @@ func (o profileOptions) validate(args []string) error {
 		return usageError(errors.New("profile: name one program behind --, or a mix with --mix"))
 	case o.mix != "" && (o.stdin != "" || o.name != ""):
 		return usageError(errors.New("profile: --stdin and --name are for one program; a mix has its own"))
-	case o.device < 0:
-		return usageError(fmt.Errorf("profile: --device %d: want 0 or more", o.device))
 	}
 	return nil
 }
@@ -110,16 +107,19 @@ func runProfile(c *cobra.Command, o profileOptions, args []string) (err error) {
 	if err != nil {
 		return infrastructureError(err)
 	}
-	node, err := nvml.Open()
+	node, err := openGPUs(settings)
 	if err != nil {
-		return infrastructureError(fmt.Errorf("profile measures on a GPU of this machine: %w", err))
+		return fmt.Errorf("profile measures on a GPU of this machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, infrastructureError(node.Close())) }()
+	if err := node.Select("0"); err != nil {
+		return infrastructureError(err)
+	}
 	p := profiling{jobs: jobs, programs: programs, dirs: dirs, library: library, stderr: c.ErrOrStderr()}
 	if !o.untraced {
 		p.tracer = findTracer(c.Context(), p.stderr)
 	}
-	found, runErr := p.measure(c.Context(), node, settings, o.device)
+	found, runErr := p.measure(c.Context(), node, settings)
 	if len(found) > 0 {
 		err := writeOutput(c, o.out, func(w io.Writer) error { return profiles.Write(w, found) })
 		return errors.Join(runErr, err)
@@ -160,9 +160,9 @@ func findTracer(ctx context.Context, stderr io.Writer) string {
 	return path
 }
 
-// measure prepares the node, runs every job and returns the profiles of those
-// that ended ok; the error tells of the others.
-func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, device int) (_ []profiles.Profile, err error) {
+// measure prepares the node, which has one device, runs every job and returns the
+// profiles of those that ended ok; the error tells of the others.
+func (p profiling) measure(ctx context.Context, node *nvml.Node, c config) (_ []profiles.Profile, err error) {
 	warn := func(format string, args ...any) { fmt.Fprintf(p.stderr, "caserun: "+format+"\n", args...) }
 	reserve, err := mixes.ParseBytes(c.Context)
 	if err != nil {
@@ -173,17 +173,14 @@ func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, devic
 		return nil, infrastructureError(err)
 	}
 	defer func() { err = errors.Join(err, infrastructureError(session.Close())) }()
-	if device >= len(session.Devices) {
-		return nil, usageError(fmt.Errorf("--device %d: this machine has GPUs 0 to %d", device, len(session.Devices)-1))
-	}
 	dir, err := filepath.Abs(c.Runs)
 	if err != nil {
 		return nil, infrastructureError(err)
 	}
 	now := time.Now()
-	d := session.Devices[device]
-	a := &alone{index: device, device: session.Schedulable()[device], uuid: d.UUID, id: session.IDs()[device], idle: d.UsedAtStartBytes,
-		dir: filepath.Join(dir, "profile-"+now.UTC().Format("20060102T150405")), preload: p.library, tracer: p.tracer,
+	d := session.Devices[0]
+	a := &alone{device: session.Schedulable()[0], uuid: d.UUID, id: session.IDs()[0], idle: d.UsedAtStartBytes,
+		dir: filepath.Join(dir, "profile-"+now.UTC().Format(dirTime)), preload: p.library, tracer: p.tracer,
 		builtin: c.Suite == live.BuiltinSuite, timeout: c.Timeout, warn: warn, epoch: now}
 	watch := &notebook{}
 	if err := session.Sample(now, watch); err != nil {

@@ -85,19 +85,19 @@ func TestProfileOfAJobAlone(t *testing.T) {
 // What the device showed counts only while the job ran, and beyond a context.
 func TestMemoryOfAProgramWithoutTasks(t *testing.T) {
 	_, a := onPaper(t)
-	a.index, a.idle = 1, 100
-	at := func(device int, series results.Series, first float64, value int64) results.Segment {
-		return results.Segment{Device: device, Series: series, FirstS: first, LastS: first + 1, Value: new(float64(value))}
+	a.idle = 100
+	at := func(series results.Series, first float64, value int64) results.Segment {
+		return results.Segment{Series: series, FirstS: first, LastS: first + 1, Value: new(float64(value))}
 	}
-	a.memory = []results.Segment{at(1, results.SeriesMemory, 4, 9<<30), at(1, results.SeriesMemory, 5, 2<<30+100),
-		at(1, results.SeriesMemory, 6, 1<<30), at(0, results.SeriesMemory, 6, 8<<30), at(1, results.SeriesGPU, 6, 7<<30),
-		at(1, results.SeriesMemory, 9, 9<<30)}
+	a.memory = []results.Segment{at(results.SeriesMemory, 4, 9<<30), at(results.SeriesMemory, 5, 2<<30+100),
+		at(results.SeriesMemory, 6, 1<<30), at(results.SeriesGPU, 6, 7<<30),
+		at(results.SeriesMemory, 9, 9<<30)}
 	m := profiles.Measurement{Record: results.Job{StartS: new(4.5), EndS: new(8.0)}}
 	a.settle(&m)
 	if want := int64(2<<30 - 1<<29); m.PeakBytes != want {
 		t.Errorf("peak %d, want %d", m.PeakBytes, want)
 	}
-	a.memory = []results.Segment{at(1, results.SeriesMemory, 5, 1<<20)}
+	a.memory = []results.Segment{at(results.SeriesMemory, 5, 1<<20)}
 	m.PeakBytes = 0
 	if a.settle(&m); m.PeakBytes != 0 {
 		t.Errorf("peak %d of a process that used no more than idle", m.PeakBytes)
@@ -144,7 +144,6 @@ func TestProfileCommandLine(t *testing.T) {
 		{[]string{"profile", "--mix", "W7", "--", "true"}, exitUsage, "one program"},
 		{[]string{"profile", "--mix", "W7", "--name", "x"}, exitUsage, "--name"},
 		{[]string{"profile", "--mix", "W9"}, exitUsage, "W9"},
-		{[]string{"profile", "--device", "-1", "--", "true"}, exitUsage, "--device -1"},
 		{[]string{"profile", "--", "./missing"}, exitInfrastructure, "./missing"},
 		{[]string{"profile", "--mix", "W7"}, exitInfrastructure, "make cuda"},
 		{[]string{"profile", "--", "true"}, exitInfrastructure, "make native"},

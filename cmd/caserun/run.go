@@ -52,9 +52,9 @@ func execute(ctx context.Context, r request) (outcome, error) {
 	if node != localNode {
 		return executeSim(ctx, r, node)
 	}
-	gpus, err := nvml.Open()
+	gpus, err := openGPUs(r.config)
 	if err != nil {
-		return outcome{}, infrastructureError(err)
+		return outcome{}, err
 	}
 	o, err := executeLive(ctx, r, gpus)
 	return o, withStatus(exitInfrastructure, errors.Join(err, gpus.Close()))
@@ -167,7 +167,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
-	fmt.Fprintf(r.stderr, "caserun: preparing %d GPUs\n", len(found))
+	fmt.Fprintf(r.stderr, "caserun: preparing %d GPUs%s\n", len(found), r.config.gpusGiven())
 	session, err := live.Prepare(ctx, node, options)
 	if err != nil {
 		return outcome{}, err
@@ -204,7 +204,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 	}
 	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
 		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
-		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, start.UTC().Format("20060102T150405"))),
+		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, start.UTC().Format(dirTime))),
 		Env: session.Env(), Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: session.Heal(), Warn: warn, Start: start})
 	if err != nil {
 		return outcome{}, err
@@ -215,6 +215,10 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 
 // mps reports whether the run's jobs share devices through MPS.
 func (r request) mps(s schedulers.Scheduler) bool { return s.Shares && !r.config.NoMPS }
+
+// dirTime is the time in the name of a directory for output files. Its microseconds
+// tell the first runs of two stores apart that begin at once, on other GPUs.
+const dirTime = "20060102T150405.000000"
 
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second

@@ -29,6 +29,7 @@ type nodeSettings struct {
 	Tag      *string        `yaml:"tag,omitempty"`
 	Node     *string        `yaml:"node,omitempty"`
 	Seed     *uint64        `yaml:"seed,omitempty"`
+	Devices  *string        `yaml:"devices,omitempty"`
 	Workers  *int           `yaml:"workers,omitempty"`
 	Timeout  *time.Duration `yaml:"timeout,omitempty"`
 	MemCap   *string        `yaml:"mem-cap,omitempty"`

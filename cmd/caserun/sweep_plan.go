@@ -163,7 +163,7 @@ func (m *matrix) settle(c config, args []string) error {
 		m.spec.Mixes = append(m.spec.Mixes, specMix{Arg: arg, Name: mix.Name, SHA256: sum})
 	}
 	var threads int
-	if m.devices, threads, err = nodeSize(c.Node); err != nil {
+	if m.devices, threads, err = nodeSize(c); err != nil {
 		return err
 	}
 	arms := map[string]string{}

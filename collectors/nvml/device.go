@@ -12,7 +12,8 @@ import (
 // Device is one GPU as it was when Devices was called. Nil means that the
 // device or driver does not offer the value.
 type Device struct {
-	Index     int    // position in PCI bus order, CUDA's ordinal under CUDA_DEVICE_ORDER=PCI_BUS_ID
+	Index     int    // position among the node's devices, in PCI bus order
+	Number    int    // position among all GPUs of the machine, as Select and CUDA_DEVICE_ORDER=PCI_BUS_ID count
 	UUID      string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
 	UUIDBytes [16]byte
 	Name      string
@@ -92,7 +93,7 @@ func (n *Node) Devices() ([]Device, error) {
 }
 
 func (n *Node) describe(h handle) (Device, error) {
-	d := Device{Index: h.index, UUID: h.uuid, BusID: h.busID}
+	d := Device{Index: h.index, Number: h.number, UUID: h.uuid, BusID: h.busID}
 	var err error
 	if d.UUIDBytes, err = ParseUUID(h.uuid); err != nil {
 		return d, err

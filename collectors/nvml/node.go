@@ -13,7 +13,7 @@ import (
 // several goroutines at once: NVML is thread safe.
 type Node struct {
 	lib     nvml.Interface
-	handles []handle // in PCI bus order
+	handles []handle // in PCI bus order; those that Select kept
 
 	mu       sync.Mutex
 	closed   bool
@@ -23,10 +23,11 @@ type Node struct {
 
 // handle is one device with the parts of its identity that never change.
 type handle struct {
-	dev   nvml.Device
-	index int
-	uuid  string
-	busID string
+	dev    nvml.Device
+	index  int // in Node.handles
+	number int // among all devices that the driver lists, in PCI bus order
+	uuid   string
+	busID  string
 }
 
 // Open loads the library (libnvidia-ml.so.1) and lists the devices. Its error
@@ -90,7 +91,7 @@ func (n *Node) list() error {
 		return a.slot < b.slot
 	})
 	for i, l := range all {
-		l.index = i
+		l.index, l.number = i, i
 		n.handles = append(n.handles, l.handle)
 	}
 	return nil

@@ -1,0 +1,84 @@
+package nvml
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Select keeps the devices that list names and numbers them from 0 in PCI bus
+// order, as if the node had no others. It comes before any other use of the
+// node; after an error the node is as it was.
+//
+// The list has commas between its items: numbers in PCI bus order, and UUIDs, of
+// which the beginning is enough where it is that of one device only. What CUDA
+// takes for the end of CUDA_VISIBLE_DEVICES, an item that names no device, is an
+// error here: a run on fewer devices than were meant is another measurement.
+func (n *Node) Select(list string) error {
+	var uuids []string
+	for _, h := range n.handles {
+		uuids = append(uuids, h.uuid)
+	}
+	numbers, err := selected(list, uuids)
+	if err != nil {
+		return err
+	}
+	kept := make([]handle, len(numbers))
+	for i, number := range numbers {
+		kept[i] = n.handles[number]
+		kept[i].index = i
+	}
+	n.handles = kept
+	return nil
+}
+
+// selected are the positions in uuids of the devices that list names, ascending.
+func selected(list string, uuids []string) ([]int, error) {
+	named := map[int]string{} // the item for each position
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		at, err := find(item, uuids)
+		if err != nil {
+			return nil, err
+		}
+		if other, twice := named[at]; twice {
+			return nil, fmt.Errorf("%s and %s are the same GPU, %s: name it once", other, item, present(uuids, at))
+		}
+		named[at] = item
+	}
+	return slices.Sorted(maps.Keys(named)), nil
+}
+
+// find is the position in uuids of the device that item names.
+func find(item string, uuids []string) (int, error) {
+	var all, found []int
+	number, notNumber := strconv.ParseUint(item, 10, 31)
+	for i, uuid := range uuids {
+		all = append(all, i)
+		if notNumber == nil && int(number) == i || strings.HasPrefix(item, "GPU-") && strings.HasPrefix(uuid, item) {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return 0, fmt.Errorf("%s begins the UUIDs of several GPUs, %s: give more of it", item, present(uuids, found...))
+	case item == "":
+		return 0, fmt.Errorf("a GPU is missing between commas: want one or more of %s", present(uuids, all...))
+	case strings.HasPrefix(item, "MIG-"):
+		return 0, fmt.Errorf("%s is a MIG device, and caserun schedules whole GPUs: want one or more of %s", item, present(uuids, all...))
+	}
+	return 0, fmt.Errorf("no GPU %s: want one or more of %s", item, present(uuids, all...))
+}
+
+// present names devices by number and UUID.
+func present(uuids []string, numbers ...int) string {
+	var out []string
+	for _, i := range numbers {
+		out = append(out, fmt.Sprintf("%d (%s)", i, uuids[i]))
+	}
+	return strings.Join(out, ", ")
+}
