@@ -43,6 +43,18 @@ func nodesOf(ctx context.Context, db *store.Store, runs []results.Run, wanted []
 		}
 		nodes[i].Runs = append(nodes[i].Runs, r)
 	}
+	for i := range nodes {
+		n := &nodes[i]
+		var ids []int64
+		for _, r := range n.Runs {
+			ids = append(ids, r.ID)
+		}
+		devices, err := db.DevicesOf(ctx, store.Filter{IDs: ids})
+		if err != nil {
+			return nil, infrastructureError(err)
+		}
+		n.Machines = results.SeveralMachines(n.Runs, devices)
+	}
 	return nodes, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/store"
@@ -25,7 +26,7 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 		if settings.Node, err = settleNode(settings, stderr); err != nil {
 			return nil, err
 		}
-		devices, _, err := nodeSize(settings.Node)
+		devices, _, err := nodeSize(settings)
 		if err != nil {
 			return nil, err
 		}
@@ -99,6 +100,6 @@ func doSweep(ctx context.Context, db *store.Store, m *matrix, stderr io.Writer) 
 		return 0, infrastructureError(err)
 	}
 	fmt.Fprintf(stderr, "caserun: sweep %d: %d runs on %s\n", id, len(plan), sweep.Node)
-	r := sweepRun{matrix: m, id: id, store: db, jobs: 1, stderr: stderr}
+	r := sweepRun{matrix: m, id: id, store: db, jobs: 1, now: time.Now, stderr: stderr}
 	return id, r.run(ctx, "")
 }

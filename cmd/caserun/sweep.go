@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 )
@@ -23,6 +25,7 @@ type sweepCommand struct {
 	resume  string // number of a sweep or latest; empty: a new one
 	force   bool
 	dryRun  bool
+	limit   timeLimit
 }
 
 func newSweep() *cobra.Command {
@@ -34,15 +37,17 @@ func newSweep() *cobra.Command {
 store before the first run. Each repetition runs all arms, a mix under a
 scheduler each, in an order drawn from the seed. A sweep that was stopped, with
 kill -9 too, goes on with --resume, which repeats nothing but what was under way.
+On a machine that is lent for a time, --time-limit stops between two runs.
 
 FILE is YAML with the flags' names as keys, and lists for mixes and scheds.
 Flags go before it. Jobs that crash are results: the exit status is 0 when every
-run was carried out.`,
+run was carried out, and 4 when --time-limit left some for --resume.`,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
   caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
   caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --sim-noise 0.01 --reps 7 --jobs 8
   caserun sweep nightly.yaml --tag nightly-2026-11-21
-  caserun sweep --resume latest`,
+  caserun sweep --resume latest
+  caserun sweep --resume latest --time-limit 25m`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return s.start(c, args) },
 	}
@@ -67,10 +72,15 @@ func (s *sweepCommand) add(f *pflag.FlagSet) {
 	f.StringVar(&s.resume, "resume", "", "go on with the sweep of this `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.BoolVar(&s.force, "force", false, "resume a sweep although a process seems to work on it, such as one on a host that is gone")
+	f.DurationVar(&s.limit.total, "time-limit", 0, "start no run that would, by its estimate, end later than `DURATION` after this call began; --resume goes on")
 	f.BoolVar(&s.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 }
 
 func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
+	s.limit.began = time.Now()
+	if c.Flags().Changed("time-limit") && s.limit.total <= 0 {
+		return usageError(fmt.Errorf("--time-limit %v: want more than 0", s.limit.total))
+	}
 	if len(args) == 1 {
 		_, notNumber := strconv.Atoi(args[0])
 		if s.resume != "" && (notNumber == nil || args[0] == "latest") {
@@ -153,6 +163,9 @@ func (s *sweepCommand) open(c config) (db *store.Store, done func() error, err e
 	if _, err := os.Stat(c.DB); err != nil { // opening would create it
 		return nil, nil, infrastructureError(fmt.Errorf("resume a sweep: store: %w", err))
 	}
+	if bundle.Is(c.DB) {
+		return nil, nil, usageError(fmt.Errorf("resume a sweep: %s is a bundle, which nothing is added to: tar xzkf %[1]s caserun.db takes its store out, for --db caserun.db", c.DB))
+	}
 	if db, err = openStore(c); err != nil {
 		return nil, nil, err
 	}
@@ -192,6 +205,9 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 	if err := m.agree(sweep.ID, s.options, given, settings); err != nil {
 		return err
 	}
+	if err := sameSize(c.Context(), db, sweep.ID, m.devices); err != nil {
+		return err
+	}
 	left, finished, err := remaining(c.Context(), db, sweep.ID)
 	if err != nil {
 		return infrastructureError(err)
@@ -209,11 +225,12 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 
 // work runs what is left of a sweep and prints its arms.
 func (s *sweepCommand) work(c *cobra.Command, m *matrix, db *store.Store, id int64, note string) error {
-	r := sweepRun{matrix: m, id: id, store: db, jobs: s.options.Jobs, stderr: c.ErrOrStderr()}
-	if err := r.run(c.Context(), note); err != nil {
-		return err
+	r := sweepRun{matrix: m, id: id, store: db, jobs: s.options.Jobs, limit: s.limit, now: time.Now, stderr: c.ErrOrStderr()}
+	ended := r.run(c.Context(), note)
+	if ended != nil && !errors.As(ended, new(limitError)) {
+		return ended
 	}
-	if err := showSweep(c, m.config.Format, db, id); err != nil {
+	if err := errors.Join(showSweep(c, m.config.Format, db, id), ended); err != nil {
 		return err
 	}
 	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id, Status: results.Complete})
@@ -250,7 +267,7 @@ func showPlan(c *cobra.Command, m *matrix, plan []results.Cell) (err error) {
 	}
 	total := 0.0
 	for _, cell := range plan {
-		e := times.of(cell)
+		e := times[armOf(cell)]
 		total += e.seconds
 		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), m.config.Node, m.mode, e.seconds, e.ground)
 	}

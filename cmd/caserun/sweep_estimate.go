@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
@@ -14,10 +16,13 @@ type estimate struct {
 	ground  string
 }
 
-// estimates are those of a sweep's arms.
-type estimates map[[2]string]estimate // by mix and scheduler of a cell
+func (e estimate) duration() time.Duration { return time.Duration(e.seconds * float64(time.Second)) }
 
-func (e estimates) of(c results.Cell) estimate { return e[[2]string{c.Mix, c.Scheduler}] }
+// estimates are those of a sweep's arms, as armOf names them.
+type estimates map[[2]string]estimate
+
+// armOf is the mix and the scheduler of a cell.
+func armOf(c results.Cell) [2]string { return [2]string{c.Mix, c.Scheduler} }
 
 const (
 	// simulatedJobS is what a core takes to simulate a job, roughly.
@@ -68,4 +73,48 @@ func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, err
 		}
 	}
 	return out, nil
+}
+
+// forecast tells how long runs take from begin to end, for the time left and for
+// --time-limit. Where this call has done runs of an arm it is their median time.
+// Before that it is the arm's estimate and, on a live node, the median of what
+// this call's runs took beside their makespans: to prepare and clear the node.
+// It is not scaled by how far off the estimates of other arms were: profiles are
+// right for some schedulers, and several times too long for others.
+type forecast struct {
+	mode  results.Mode
+	times estimates
+
+	mu     sync.Mutex
+	took   map[[2]string][]float64 // seconds, by arm
+	beside []float64               // seconds
+}
+
+func newForecast(mode results.Mode, times estimates) *forecast {
+	return &forecast{mode: mode, times: times, took: map[[2]string][]float64{}}
+}
+
+// learn takes a run of this call that is complete.
+func (f *forecast) learn(c results.Cell, run results.Run, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	arm := armOf(c)
+	f.took[arm] = append(f.took[arm], took.Seconds())
+	if s := run.Metrics.MakespanS; s != nil && f.mode == results.Live {
+		f.beside = append(f.beside, took.Seconds()-*s)
+	}
+}
+
+// of is the time that a run of an arm will take.
+func (f *forecast) of(arm [2]string) estimate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if took := f.took[arm]; len(took) > 0 {
+		return estimate{stats.Summarize(took, 0.95).Median, "runs of this call"}
+	}
+	e := f.times[arm]
+	if len(f.beside) > 0 {
+		e.seconds += stats.Summarize(f.beside, 0.95).Median
+	}
+	return e
 }

@@ -15,53 +15,50 @@ type sweepProgress struct {
 	w        io.Writer
 	every    time.Duration // least time between lines
 	animated bool          // lines replace each other
-	times    estimates
+	jobs     int           // runs at once
+	forecast *forecast
 
-	mu         sync.Mutex
-	done       int // runs, earlier ones included
-	total      int
-	began      time.Time
-	last       time.Time
-	work, left float64 // estimated seconds of what was done since began, and of the rest
+	mu    sync.Mutex
+	done  int // runs, earlier ones included
+	total int
+	last  time.Time
+	left  map[[2]string]int // runs that are not done, by arm
 }
 
 const simulatedEvery = 2 * time.Second
 
-func newSweepProgress(w io.Writer, mode results.Mode, left []results.Cell, done int, times estimates) *sweepProgress {
-	now := time.Now()
-	p := &sweepProgress{w: w, done: done, total: done + len(left), began: now, last: now, times: times}
-	if mode == results.Simulated {
+func newSweepProgress(w io.Writer, left []results.Cell, done, jobs int, f *forecast, now time.Time) *sweepProgress {
+	p := &sweepProgress{w: w, done: done, total: done + len(left), jobs: jobs, last: now, forecast: f, left: map[[2]string]int{}}
+	if f.mode == results.Simulated {
 		p.every, p.animated = simulatedEvery, isTerminal(w)
 	}
 	if p.animated {
 		p.every /= 10
 	}
 	for _, c := range left {
-		p.left += times.of(c).seconds
+		p.left[armOf(c)]++
 	}
 	return p
 }
 
 // ended takes a run that is complete.
-func (p *sweepProgress) ended(c results.Cell, run results.Run) {
+func (p *sweepProgress) ended(c results.Cell, run results.Run, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	seconds := p.times.of(c).seconds
-	p.work, p.left = p.work+seconds, p.left-seconds
-	now := time.Now()
+	p.left[armOf(c)]--
 	if now.Sub(p.last) < p.every {
 		return
 	}
 	p.last = now
 	if p.animated {
-		fmt.Fprintf(p.w, "\r\033[K%s", p.line(c, run, now))
+		fmt.Fprintf(p.w, "\r\033[K%s", p.line(c, run))
 		return
 	}
-	fmt.Fprintln(p.w, p.line(c, run, now))
+	fmt.Fprintln(p.w, p.line(c, run))
 }
 
-func (p *sweepProgress) line(c results.Cell, run results.Run, now time.Time) string {
+func (p *sweepProgress) line(c results.Cell, run results.Run) string {
 	what := fmt.Sprintf("repetition %d", c.Repetition)
 	if c.Warmup {
 		what = fmt.Sprintf("warm-up %d", c.Repetition)
@@ -74,9 +71,12 @@ func (p *sweepProgress) line(c results.Cell, run results.Run, now time.Time) str
 	if run.Mode == results.Simulated {
 		line += " SIMULATED"
 	}
-	if p.done < p.total && p.work > 0 {
-		left := time.Duration(now.Sub(p.began).Seconds() / p.work * p.left * float64(time.Second))
-		line += fmt.Sprintf("; about %s left", left.Round(time.Second))
+	if p.done < p.total {
+		var left time.Duration
+		for arm, runs := range p.left {
+			left += time.Duration(runs) * p.forecast.of(arm).duration()
+		}
+		line += fmt.Sprintf("; about %s left", (left / time.Duration(p.jobs)).Round(time.Second))
 	}
 	return line
 }

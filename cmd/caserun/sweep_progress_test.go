@@ -13,24 +13,31 @@ import (
 )
 
 func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
-	var out strings.Builder
 	cells := []results.Cell{{Mix: "W1", Scheduler: "sa", Repetition: 1, Warmup: true}, {Mix: "W1", Scheduler: "sa", Repetition: 2},
 		{Mix: "W1", Scheduler: "cg", Repetition: 2}}
 	times := estimates{{"W1", "sa"}: {seconds: 100}, {"W1", "cg"}: {seconds: 50}}
-	p := newSweepProgress(&out, results.Live, cells, 7, times)
-	run := results.Run{ID: 12, Mode: results.Live, Jobs: 16, Metrics: results.Metrics{OK: 15, MakespanS: new(123.44)}}
-	for i, c := range cells {
-		p.began = time.Now().Add(-time.Duration(i+1) * 120 * time.Second)
-		p.ended(c, run)
-	}
-	lines := strings.Split(out.String(), "\n")
-	for i, want := range []string{
-		"[8/10] run 12: W1 under sa, warm-up 1: 15 of 16 jobs ok, makespan 123.4 s; about 3m0s left",
-		"[9/10] run 12: W1 under sa, repetition 2: 15 of 16 jobs ok, makespan 123.4 s; about 1m0s left",
-		"[10/10] run 12: W1 under cg, repetition 2: 15 of 16 jobs ok, makespan 123.4 s",
-	} {
-		if lines[i] != want {
-			t.Errorf("line %d is %q, want %q", i, lines[i], want)
+	run := results.Run{ID: 12, Mode: results.Live, Jobs: 16, Metrics: results.Metrics{OK: 15}}
+	// A run under sa takes what the first did, 134.4 s; one under cg 50 s and the 11 s that runs take beside their makespans.
+	for jobs, left := range map[int][2]string{1: {"3m15s", "1m1s"}, 2: {"1m38s", "31s"}} {
+		var out strings.Builder
+		now := time.Time{}
+		p := newSweepProgress(&out, cells, 7, jobs, newForecast(results.Live, times), now)
+		for i, c := range cells {
+			took := []time.Duration{134440, 110000, 100000}[i] * time.Millisecond
+			run.Metrics.MakespanS = new([]float64{123.44, 99, 99}[i])
+			p.forecast.learn(c, run, took)
+			now = now.Add(took)
+			p.ended(c, run, now)
+		}
+		lines := strings.Split(out.String(), "\n")
+		for i, want := range []string{
+			"[8/10] run 12: W1 under sa, warm-up 1: 15 of 16 jobs ok, makespan 123.4 s; about " + left[0] + " left",
+			"[9/10] run 12: W1 under sa, repetition 2: 15 of 16 jobs ok, makespan 99.0 s; about " + left[1] + " left",
+			"[10/10] run 12: W1 under cg, repetition 2: 15 of 16 jobs ok, makespan 99.0 s",
+		} {
+			if lines[i] != want {
+				t.Errorf("%d at once: line %d is %q, want %q", jobs, i, lines[i], want)
+			}
 		}
 	}
 }
@@ -38,17 +45,45 @@ func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
 // Of a simulated sweep, a line now and then, and the word in each.
 func TestSimulatedSweepsAreQuiet(t *testing.T) {
 	var out strings.Builder
-	p := newSweepProgress(&out, results.Simulated, make([]results.Cell, 100), 0, estimates{{"", ""}: {seconds: 1}})
+	now := time.Time{}
+	p := newSweepProgress(&out, make([]results.Cell, 100), 0, 1, newForecast(results.Simulated, nil), now)
 	for range 99 {
-		p.ended(results.Cell{}, results.Run{Mode: results.Simulated})
+		p.ended(results.Cell{}, results.Run{Mode: results.Simulated}, now.Add(simulatedEvery-1))
 	}
 	if out.Len() > 0 {
 		t.Errorf("within %v it said\n%s", simulatedEvery, out.String())
 	}
-	p.last = p.last.Add(-simulatedEvery)
-	p.ended(results.Cell{}, results.Run{Mode: results.Simulated})
+	p.ended(results.Cell{}, results.Run{Mode: results.Simulated}, now.Add(simulatedEvery))
 	if got := out.String(); !strings.HasPrefix(got, "[100/100]") || !strings.Contains(got, "SIMULATED") {
 		t.Errorf("line %q", got)
+	}
+}
+
+// Before this call has done a run of an arm, its estimate and what runs take
+// beside their makespans; then what its own took.
+func TestForecast(t *testing.T) {
+	sa, cg := [2]string{"W1", "sa"}, [2]string{"W1", "cg"}
+	times := estimates{sa: {100, "earlier runs"}, cg: {300, "profiles"}}
+	type ran struct{ makespan, took float64 }
+	for name, c := range map[string]struct {
+		mode   results.Mode
+		sa     []ran // under sa, in this call
+		wantSA estimate
+		wantCG estimate
+	}{
+		"nothing done":        {results.Live, nil, estimate{100, "earlier runs"}, estimate{300, "profiles"}},
+		"one run":             {results.Live, []ran{{90, 96}}, estimate{96, "runs of this call"}, estimate{306, "profiles"}},
+		"one that stands out": {results.Live, []ran{{90, 150}, {91, 95}, {92, 97}}, estimate{97, "runs of this call"}, estimate{305, "profiles"}},
+		"virtual makespans":   {results.Simulated, []ran{{90, 0.5}}, estimate{0.5, "runs of this call"}, estimate{300, "profiles"}},
+	} {
+		f := newForecast(c.mode, times)
+		for _, r := range c.sa {
+			f.learn(results.Cell{Mix: "W1", Scheduler: "sa"}, results.Run{Metrics: results.Metrics{MakespanS: &r.makespan}},
+				estimate{seconds: r.took}.duration())
+		}
+		if gotSA, gotCG := f.of(sa), f.of(cg); gotSA != c.wantSA || gotCG != c.wantCG {
+			t.Errorf("%s: sa %v and cg %v, want %v and %v", name, gotSA, gotCG, c.wantSA, c.wantCG)
+		}
 	}
 }
 

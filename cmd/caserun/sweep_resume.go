@@ -101,3 +101,20 @@ func (m *matrix) agree(id int64, o sweepOptions, given []string, now config) err
 	}
 	return nil
 }
+
+// sameSize refuses a node with another number of devices than the sweep's runs
+// had: an arm's repetitions would not be of the same thing.
+func sameSize(ctx context.Context, db *store.Store, id int64, devices int) error {
+	run, err := db.Latest(ctx, store.Filter{Sweep: id, Status: results.Complete, Warmups: true})
+	if errors.Is(err, store.ErrNoRun) {
+		return nil
+	}
+	if err != nil {
+		return infrastructureError(err)
+	}
+	had, err := db.Devices(ctx, run.ID)
+	if err == nil && len(had) != devices {
+		return usageError(fmt.Errorf("resume sweep %d: its runs so far had %d GPUs, and here are %d: resume it where there are as many, or start a new sweep", id, len(had), devices))
+	}
+	return infrastructureError(err)
+}

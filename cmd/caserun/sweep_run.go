@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -18,6 +19,8 @@ type sweepRun struct {
 	id     int64
 	store  *store.Store
 	jobs   int // runs at once
+	limit  timeLimit
+	now    func() time.Time
 	stderr io.Writer
 }
 
@@ -64,7 +67,7 @@ func (s *sweepRun) run(ctx context.Context, note string) (err error) {
 	if err != nil {
 		return err
 	}
-	progress := newSweepProgress(s.stderr, s.mode, left, done, times)
+	progress := newSweepProgress(s.stderr, left, done, s.jobs, newForecast(s.mode, times), s.now())
 	if err := s.each(ctx, left, progress); err != nil {
 		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d goes on: %w",
 			s.id, progress.done, progress.total, s.id, err)
@@ -75,20 +78,25 @@ func (s *sweepRun) run(ctx context.Context, note string) (err error) {
 
 // each runs the cells, jobs of them at once. Runs begin in the order of the
 // cells, so that the runs' numbers do not depend on jobs. The first error ends
-// the runs under way and is returned.
+// the runs under way and is returned; the time limit lets them end.
 func (s *sweepRun) each(parent context.Context, cells []results.Cell, progress *sweepProgress) error {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 	free := make(chan struct{}, s.jobs)
 	var under sync.WaitGroup
 	var once sync.Once
-	var failed error
-	for _, c := range cells {
+	var failed, late error
+	for i, c := range cells {
 		select {
 		case <-ctx.Done():
 		case free <- struct{}{}:
 		}
 		if ctx.Err() != nil {
+			break
+		}
+		now, takes := s.now(), progress.forecast.of(armOf(c))
+		if !s.limit.fits(now, takes) {
+			late = withStatus(exitNothing, limitError{next: c, takes: takes, left: s.limit.left(now), limit: s.limit.total, first: i == 0})
 			break
 		}
 		begun := make(chan struct{})
@@ -102,7 +110,9 @@ func (s *sweepRun) each(parent context.Context, cells []results.Cell, progress *
 				stop(err)
 				return
 			}
-			progress.ended(c, o.run)
+			end := s.now()
+			progress.forecast.learn(c, o.run, end.Sub(now))
+			progress.ended(c, o.run, end)
 		})
 		<-begun
 	}
@@ -112,7 +122,10 @@ func (s *sweepRun) each(parent context.Context, cells []results.Cell, progress *
 	if errors.As(context.Cause(parent), &signal) { // whatever a run made of it
 		return withStatus(signal.status(), signal)
 	}
-	return errors.Join(failed, infrastructureError(parent.Err()))
+	if err := errors.Join(failed, infrastructureError(parent.Err())); err != nil {
+		return err
+	}
+	return late
 }
 
 // cell does the run of one cell.

@@ -87,10 +87,14 @@ func showSweep(c *cobra.Command, format string, db *store.Store, id int64) error
 	if err != nil {
 		return infrastructureError(err)
 	}
+	devices, err := db.DevicesOf(c.Context(), store.Filter{Sweep: id})
+	if err != nil {
+		return infrastructureError(err)
+	}
 	spec, err := readSpec(sweep)
 	if err != nil {
 		return err
 	}
 	spec.sort(cells)
-	return render(c, format, report.SweepArms(sweep, cells, runs, db.Path()))
+	return render(c, format, report.SweepArms(sweep, cells, runs, devices, db.Path()))
 }

@@ -128,6 +128,8 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--warmups", "-2"}, exitUsage, "--warmups"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "0"}, exitUsage, "--jobs"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "2", "--node", "local"}, exitUsage, "simulated node"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit", "0"}, exitUsage, "--time-limit 0s: want more than 0"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit=-1m"}, exitUsage, "--time-limit -1m0s"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--trace"}, exitUsage, "--trace"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "--sim-noise"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},

@@ -112,7 +112,7 @@ type member struct {
 
 // groups compares the arms. Only complete runs count: the others are no
 // measurements, and neither are warm-up runs.
-func groups(runs []results.Run, jobs [][]results.Job, a *arms) []group {
+func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms) []group {
 	var order []groupKey
 	members := map[groupKey][]*member{}
 	left := map[groupKey]int{}
@@ -153,7 +153,15 @@ func groups(runs []results.Run, jobs [][]results.Job, a *arms) []group {
 		for _, m := range own[1:] {
 			m.base = false
 		}
-		out = append(out, newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k]))
+		g := newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k])
+		var all []results.Run
+		for _, m := range own {
+			all = append(all, m.runs...)
+		}
+		if machines := results.SeveralMachines(all, devices); machines != "" {
+			g.Notes = append(g.Notes, "The runs are of several machines ("+machines+"): what differs between those is in the medians, and between arms, too.")
+		}
+		out = append(out, g)
 	}
 	return out
 }

@@ -123,16 +123,19 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 			len(chosen), len(runs))
 	}
 	budget := newBudget(len(chosen))
-	jobs := make([][]results.Job, len(runs))
+	jobs, devices := make([][]results.Job, len(runs)), map[int64][]results.Device{}
 	for i, r := range runs {
 		var err error
 		if jobs[i], err = source.Jobs(ctx, r.ID); err != nil {
 			return v, err
 		}
+		if devices[r.ID], err = source.Devices(ctx, r.ID); err != nil {
+			return v, err
+		}
 		row := newRunRow(r, arms.of(r))
 		if chosen[r.ID] {
 			row.Linked = true
-			one, err := load(ctx, source, r, jobs[i])
+			one, err := load(ctx, source, records{run: r, jobs: jobs[i], devices: devices[r.ID]})
 			if err != nil {
 				return v, err
 			}
@@ -140,7 +143,7 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 		}
 		v.Runs = append(v.Runs, row)
 	}
-	v.Groups = groups(runs, jobs, arms)
+	v.Groups = groups(runs, jobs, devices, arms)
 	v.Environments = environments(runs)
 	return v, nil
 }
@@ -155,19 +158,16 @@ type records struct {
 	events   []results.Event
 }
 
-func load(ctx context.Context, source Source, run results.Run, jobs []results.Job) (records, error) {
-	one := records{run: run, jobs: jobs}
+// load adds the rest to what is known of a run.
+func load(ctx context.Context, source Source, one records) (records, error) {
 	var err error
-	if one.devices, err = source.Devices(ctx, run.ID); err != nil {
+	if one.tasks, err = source.Tasks(ctx, one.run.ID); err != nil {
 		return one, err
 	}
-	if one.tasks, err = source.Tasks(ctx, run.ID); err != nil {
+	if one.segments, err = source.Segments(ctx, one.run.ID); err != nil {
 		return one, err
 	}
-	if one.segments, err = source.Segments(ctx, run.ID); err != nil {
-		return one, err
-	}
-	one.events, err = source.Events(ctx, run.ID)
+	one.events, err = source.Events(ctx, one.run.ID)
 	return one, err
 }
 

@@ -227,6 +227,22 @@ func TestDoubtsAreSaid(t *testing.T) {
 	}
 }
 
+func TestSeveralMachinesAreSaid(t *testing.T) {
+	m := memory{}
+	for _, uuid := range []string{"GPU-0", "GPU-0", "GPU-9"} {
+		r := liveRun()
+		r.devices[0].UUID = uuid
+		m.add(r)
+	}
+	const say = "The runs are of several machines (hosts: 1, sets of GPUs: 2)"
+	if text := write(t, m, m.runs()...); !strings.Contains(text, say) {
+		t.Errorf("the page does not say %q", say)
+	}
+	if text := write(t, m, m.runs()[:2]...); strings.Contains(text, "several machines") {
+		t.Error("runs of one machine are said to be of several")
+	}
+}
+
 // TestLargePage holds the bound on size: ten minutes of changing samples of eight
 // devices, and then many runs.
 func TestLargePage(t *testing.T) {

@@ -24,6 +24,7 @@ type Node struct {
 	Devices  int
 	System   string // "4xV100" or "2xP100"
 	Runs     []results.Run
+	Machines string // how many, as results.SeveralMachines says; empty: one
 
 	// Segments and Trace read what only some figures need of a run.
 	Segments func(run int64) ([]results.Segment, error)
@@ -217,8 +218,21 @@ func (s source) table(all map[string]*arms) (Table, error) {
 	if s.notes != nil {
 		t.Notes = s.notes(all)
 	}
+	t.Notes = append(t.Notes, mixed(s.systems, t.Rows, all)...)
 	t.Notes = append(t.Notes, missing(s.name, t.Rows)...)
 	return t, nil
+}
+
+// mixed has a note for each node of several machines that gave numbers.
+func mixed(systems []string, rows []Row, all map[string]*arms) []string {
+	var notes []string
+	for _, system := range systems {
+		a := all[system]
+		if a != nil && a.node.Machines != "" && slices.ContainsFunc(rows, func(r Row) bool { return r.Node == a.node.Name }) {
+			notes = append(notes, fmt.Sprintf("The runs on %s are of several machines (%s): what differs between those is in these numbers.", a.node.Name, a.node.Machines))
+		}
+	}
+	return notes
 }
 
 // parse settles a scheduler as the paper's tables write it.

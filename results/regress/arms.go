@@ -68,6 +68,9 @@ func (s Side) arms() (arms map[Arm][]Observation, notes []string) {
 	if incomplete > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s that are not complete, and are left out: %d", s.Label, incomplete))
 	}
+	if found := machines(s.Runs); found != "" {
+		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s): what differs between those is in its figures", s.Label, found))
+	}
 	return arms, notes
 }
 

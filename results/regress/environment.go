@@ -92,6 +92,15 @@ func known(s *string) string {
 	return *s
 }
 
+func machines(all []Observation) string {
+	var runs []results.Run
+	devices := map[int64][]results.Device{}
+	for _, o := range all {
+		runs, devices[o.ID] = append(runs, o.Run), o.Devices
+	}
+	return results.SeveralMachines(runs, devices)
+}
+
 func gpus(o Observation) []string {
 	var out []string
 	for _, d := range o.Devices {
@@ -177,7 +186,7 @@ func binaries(o Observation) []string {
 
 // ownSettings say which run it is or where its records go; they are compared
 // elsewhere or do not matter. What is left says how it ran.
-var ownSettings = []string{"db", "format", "node", "sched", "seed", "runs", "trace", "tag", "data"}
+var ownSettings = []string{"db", "format", "node", "devices", "sched", "seed", "runs", "trace", "tag", "data"}
 
 // settings are the values of each setting over all runs.
 func settings(runs []Observation) map[string]string {

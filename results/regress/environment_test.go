@@ -13,7 +13,7 @@ func observed(change func(*Observation)) []Observation {
 	o := Observation{
 		Run: results.Run{Mode: results.Live, Provenance: results.Provenance{Driver: &driver, CUDA: &cuda, CPU: "Xeon", Cores: 16, Kernel: "6.1",
 			Version: "v1.0.0", Revision: "abc", Binaries: `{"/a/suite/lud":"1111222233334444","/a/libcase.so":"5555666677778888"}`,
-			Configuration: `[{"Key":"mem-cap","Value":"16GiB"},{"Key":"tag","Value":"n1"},{"Key":"seed","Value":1}]`}},
+			Configuration: `[{"Key":"mem-cap","Value":"16GiB"},{"Key":"devices","Value":"0,1"},{"Key":"tag","Value":"n1"},{"Key":"seed","Value":1}]`}},
 		Devices: []results.Device{{Name: "H200", UUID: "GPU-1", CapacityBytes: 15 << 30, SMs: 132, SMClockStartHz: &start, SMClockEndHz: &end, ThrottleStart: &none}},
 	}
 	if change != nil {
@@ -50,7 +50,7 @@ func TestEnvironment(t *testing.T) {
 		}, nil},
 		"host": {func(o *Observation) { o.Provenance.Cores = 8 }, []string{"different host: Xeon, 16 cores, kernel 6.1 and Xeon, 8 cores, kernel 6.1"}},
 		"settings": {func(o *Observation) {
-			o.Provenance.Configuration = `[{"Key":"mem-cap","Value":"8GiB"},{"Key":"tag","Value":"n2"},{"Key":"seed","Value":2},{"Key":"new","Value":true}]`
+			o.Provenance.Configuration = `[{"Key":"mem-cap","Value":"8GiB"},{"Key":"devices","Value":"GPU-0,GPU-1"},{"Key":"tag","Value":"n2"},{"Key":"seed","Value":2},{"Key":"new","Value":true}]`
 		}, []string{`different settings: mem-cap="16GiB" and mem-cap="8GiB"`}},
 		"unknown setting": {func(o *Observation) {
 			o.Provenance.Configuration = `[{"Key":"new","Value":true}]`

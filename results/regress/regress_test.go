@@ -264,6 +264,24 @@ func TestSharedRunsAreNoted(t *testing.T) {
 	}
 }
 
+// A side may be a sweep that went on elsewhere: as a whole it differs from nothing.
+func TestSidesOfSeveralMachinesAreNoted(t *testing.T) {
+	side := func(label string, id int64) Side {
+		s := Side{Label: label, Runs: runs("W1", "sa", 60, 7, nil)}
+		for i := range s.Runs {
+			s.Runs[i].ID = id + int64(i)
+			s.Runs[i].Devices = []results.Device{{UUID: fmt.Sprintf("GPU-%d", i%2)}}
+		}
+		return s
+	}
+	r := Gate(side("old", 1), side("new", 11), limits(t, "throughput=3%"), stats.DefaultAlpha)
+	want := []string{"runs of old are of several machines (hosts: 1, sets of GPUs: 2): what differs between those is in its figures",
+		"runs of new are of several machines (hosts: 1, sets of GPUs: 2): what differs between those is in its figures"}
+	if diff := cmp.Diff(want, r.Notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What is true of all arms is said once, what is true of one says of which.
 func TestWarningsAreGathered(t *testing.T) {
 	as := func(driver, revision string) func(*Observation) {

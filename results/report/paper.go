@@ -112,7 +112,11 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		if n.Mode == results.Simulated {
 			how = "SIMULATED"
 		}
-		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs.\n", n.System, how, n.Name, n.Hardware, len(n.Runs))
+		machines := ""
+		if n.Machines != "" {
+			machines = " of several machines (" + n.Machines + "), of which the first is named"
+		}
+		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s.\n", n.System, how, n.Name, n.Hardware, len(n.Runs), machines)
 	}
 	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
 	fmt.Fprint(&out, "- Published values are of CASE (Chen et al., PPoPP 2022). A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n")

@@ -32,6 +32,15 @@ func TestPaperPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "paper.md", out.String())
+	page := evaluation(t)
+	page.Nodes[0].Machines = "hosts: 2, sets of GPUs: 2"
+	out.Reset()
+	if err := PaperPage(&out, page); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), " runs of several machines (hosts: 2, sets of GPUs: 2)") {
+		t.Error("the page does not say that its runs are of several machines")
+	}
 }
 
 func TestPaperTablesAsCSV(t *testing.T) {

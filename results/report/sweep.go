@@ -44,7 +44,8 @@ func given(text string) any {
 
 // SweepArms has a row for each mix under each scheduler of a sweep, in the order
 // of the cells, with medians over the complete runs. Warm-ups do not count.
-func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, dbPath string) *Table {
+// Devices are those of the runs.
+func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath string) *Table {
 	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler"},
 		{Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of"},
@@ -89,6 +90,9 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, dbPath
 	if traced {
 		t.Title += ", traced"
 		t.Notes = append(t.Notes, Note{Text: tracedNote})
+	}
+	if machines := results.SeveralMachines(runs, devices); machines != "" {
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("The runs are of several machines (%s): what differs between those is in the medians, and between arms, too.", machines)})
 	}
 	if w.Status != results.Complete {
 		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: caserun sweep --resume %d does what is left", w.Status, w.ID)})

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results/store"
+)
+
+// A sweep that was stopped goes on from a bundle, on another host as well, to
+// what it would have been. These are the commands of docs/sweep.md.
+func TestSweepGoesOnFromABundle(t *testing.T) {
+	want := whole(t)
+	first := inTempDir(t)
+	if err := doPart(t, 7*time.Second); err == nil {
+		t.Fatal("the sweep is complete")
+	}
+	if status, _, errs := caserun(t, "export", "--sweep", "latest", "--bundle", "sweep.tar.gz"); status != exitOK {
+		t.Fatalf("export: exit %d: %s", status, errs)
+	}
+	inTempDir(t)
+	bundle := filepath.Join(first, "sweep.tar.gz")
+	if status, _, errs := caserun(t, "sweep", "--resume", "latest", "--db", bundle); status != exitUsage || !strings.Contains(errs, "tar xzkf "+bundle+" caserun.db") {
+		t.Errorf("resumed in the bundle itself: exit %d: %s", status, errs)
+	}
+	if out, err := exec.Command("tar", "xzkf", bundle, "caserun.db").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	db, err := sql.Open("sqlite3", "caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE run SET host = 'elsewhere'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, _, errs := caserun(t, "sweep", "--resume", "latest")
+	if status != exitOK || !strings.Contains(errs, "13 of 20 runs are left") {
+		t.Errorf("resume: exit %d: %s", status, errs)
+	}
+	got, _ := sweepResults(t, "caserun.db")
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		host := &got[i].Run.Provenance.Host
+		if (*host == here) != (i >= 7) {
+			t.Errorf("cell %d was run on host %s", i, *host)
+		}
+		*host = here
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("results (-uninterrupted +resumed):\n%s", diff)
+	}
+}
+
+func TestResumeNeedsAsManyGPUs(t *testing.T) {
+	inTempDir(t)
+	planAgain(t, oneSweep(t, "--mixes", "W1", "--scheds", "sa"))
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct {
+		sweep   int64
+		devices int
+		says    string
+	}{{1, 1, ""}, {1, 4, "its runs so far had 1 GPUs, and here are 4"}, {2, 4, ""}} { // of 2 there is no run
+		err := sameSize(t.Context(), s, c.sweep, c.devices)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("sweep %d on %d devices: %v, want %q", c.sweep, c.devices, err, c.says)
+		}
+	}
+}
