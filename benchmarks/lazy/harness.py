@@ -30,31 +30,19 @@ def die(text):
     sys.exit(f"lazy.sh: {text}")
 
 
-def no_mps_flags():
-    """The flags of `caserun mix` that switch MPS off, or None without such a
-    switch."""
-    text = subprocess.run([CASERUN, "mix", "--help"], capture_output=True, text=True, check=True).stdout
-    words = text.split()
-    if "--no-mps" in words:
-        return ["--no-mps"]
-    if "--mps" in words:
-        return ["--mps=off" if words[words.index("--mps") + 1].isupper() else "--mps=false"]
-    return None
-
-
-def native_environment():
-    """The environment of a run without caserun, on the first device."""
+def native_environment(gpu):
+    """The environment of a run without caserun, on one device."""
     hidden = ("CASE_", "CASERUN_", "LD_PRELOAD")
     env = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
-    env.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES="0")
+    env.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(gpu))
     return env
 
 
-def run_native(argv, cwd, limit_s=120):
+def run_native(argv, cwd, limit_s=120, gpu=0):
     """Returns (exit status, stdout, stderr, wall seconds)."""
     start = time.monotonic()
     try:
-        p = subprocess.run(argv, cwd=cwd, env=native_environment(), stdin=subprocess.DEVNULL,
+        p = subprocess.run(argv, cwd=cwd, env=native_environment(gpu), stdin=subprocess.DEVNULL,
                            capture_output=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
         return None, b"", b"timeout", time.monotonic() - start

@@ -1,12 +1,12 @@
 """Compares every program's output without caserun with its output under
-case-alg3, byte for byte: one at a time and eight at once, with MPS and, where
-caserun has a switch for that, without."""
+case-alg3, byte for byte: one at a time and eight at once, with MPS and
+without."""
 
 import os
 import random
 import sys
 
-from harness import BIN, Store, die, elapsed, last_line, no_mps_flags, print_table, run_native, say, write_mix
+from harness import BIN, Store, die, elapsed, last_line, print_table, run_native, say, write_mix
 
 LAZY = ["streams", "managed", "managed_variable", "nested", "late", "symbols", "pinned", "graphs", "shapes", "pools",
         "cooperative", "launch", "threads", "threads_own_default", "own_default_stream", "tasks", "interior",
@@ -141,12 +141,8 @@ def main(directory):
     say(f"{len(all_programs)} programs without caserun")
     good = run_natively(all_programs, work)
 
-    off = no_mps_flags()
-    configurations = [("alone, MPS", 1, 1, []), ("8 at once, MPS", 8, 2, [])]
-    if off is None:
-        say("caserun mix has no switch that turns MPS off: not compared without MPS")
-    else:
-        configurations += [("alone", 1, 1, off), ("8 at once", 8, 2, off)]
+    configurations = [("alone, MPS", 1, 1, []), ("8 at once, MPS", 8, 2, []),
+                      ("alone", 1, 1, ["--no-mps"]), ("8 at once", 8, 2, ["--no-mps"])]
     results = [compare(store, all_programs, work, name.replace(", ", "-").replace(" ", "-"), workers, copies, flags)
                for name, workers, copies, flags in configurations]
 

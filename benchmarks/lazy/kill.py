@@ -1,9 +1,8 @@
 """kill -9 of random processes of running batches at random moments, with MPS
-and, where caserun has a switch for that, without. After each batch: device
-memory in use is back to what it was, no process is left, the store says that
-every granted task was released, and the jobs that were not killed ended ok, or
-as collateral under MPS. One row for each batch goes to DIR/kill.csv; a later
-call goes on where this one stopped."""
+and without. After each batch: device memory in use is back to what it was, no
+process is left, the store says that every granted task was released, and the
+jobs that were not killed ended ok, or as collateral under MPS. One row for each
+batch goes to DIR/kill.csv; a later call goes on where this one stopped."""
 
 import os
 import random
@@ -12,8 +11,7 @@ import subprocess
 import sys
 import time
 
-from harness import (BIN, ROOT, Store, append_row, elapsed, load_rows, no_mps_flags, print_table, say, verdict,
-                     write_mix)
+from harness import (BIN, ROOT, Store, append_row, elapsed, load_rows, print_table, say, verdict, write_mix)
 
 KILLS = int(os.environ.get("KILLS", "200"))
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no batch starts when one as long as the last would end later
@@ -88,7 +86,7 @@ def kill_some(harness, rng, most):
     return kills
 
 
-def batch(store, number, mps, flags, most):
+def batch(store, number, mps, most):
     rng = random.Random(number)
     jobs = [{"job": CATALOG[i % len(CATALOG)]} if i % 2 else
             {"program": os.path.join(BIN, "lazy", LAZY[i // 2 % len(LAZY)])} for i in range(JOBS_PER_BATCH)]
@@ -97,7 +95,8 @@ def batch(store, number, mps, flags, most):
     write_mix(mix, "kill", jobs)
     memory, before = memory_used_mib(), set(processes())
     start = time.monotonic()
-    harness, runs = store.start(mix, "case-alg3", ["--data", DATA, "--workers", "8", "--timeout", "120s", *flags])
+    harness, runs = store.start(mix, "case-alg3", ["--data", DATA, "--workers", "8", "--timeout", "120s",
+                                                  *([] if mps else ["--no-mps"])])
     kills = kill_some(harness, rng, most)
     run = store.finish(harness, runs)
 
@@ -129,9 +128,6 @@ def main(directory):
     store = Store(directory)
     path = os.path.join(store.dir, "kill.csv")
     rows = load_rows(path)
-    off = no_mps_flags()
-    if off is None:
-        say("caserun mix has no switch that turns MPS off: every batch runs under MPS")
     longest, finished = 60, True
     while True:
         killed = sum(int(r["killed"]) for r in rows)
@@ -142,12 +138,11 @@ def main(directory):
             finished = False
             break
         number = len(rows)
-        mps = off is None or number % 2 == 0
-        row = batch(store, number, mps, [] if mps else off, min(JOBS_PER_BATCH // 2, KILLS - killed))
+        row = batch(store, number, number % 2 == 0, min(JOBS_PER_BATCH // 2, KILLS - killed))
         append_row(path, FIELDS, row)
         rows.append(row)
         longest = max(longest, row["seconds"])
-        say(f"batch {number}{' under MPS' if mps else ''}: {row['killed']} killed, {row['ok']} ok, "
+        say(f"batch {number}{' under MPS' if row['mps'] == 'yes' else ''}: {row['killed']} killed, {row['ok']} ok, "
             f"{row['collateral']} collateral: {'ok' if passes(row) else 'FAIL'}")
     print()
     print_table([*FIELDS, ""], [[*(r[f] for f in FIELDS), "ok" if passes(r) else "FAIL"] for r in rows])

@@ -1,30 +1,35 @@
 """Wall time of the 17 jobs of the catalog, each alone on one GPU: without
-caserun, under sa (the library is loaded and passive) and under zero (the lazy
-runtime at work). Repetitions interleave the arms in seeded order. Results are
-kept in DIR/overhead.csv, and a later call goes on where this one stopped."""
+caserun, and under zero, the lazy runtime at work. The two of a pair run at the
+same time on a GPU each, so that what disturbs the machine meets both, and swap
+GPUs from repetition to repetition; on a machine with one GPU they run one after
+the other, taking turns to be first. Results are kept in DIR/overhead.csv, and a
+later call goes on where this one stopped."""
 
 import os
-import random
+import queue
 import re
 import statistics
+import subprocess
 import sys
+import threading
 
-from harness import (BIN, ROOT, Store, append_row, die, elapsed, last_line, load_rows, no_mps_flags, print_table,
-                     run_native, say, verdict, write_mix)
+from harness import (BIN, ROOT, Store, append_row, die, elapsed, last_line, load_rows, print_table, run_native, say,
+                     verdict, write_mix)
 
-ARMS = os.environ.get("ARMS", "native sa zero").split()
-REPS = int(os.environ.get("REPS", "3"))
+REPS = int(os.environ.get("REPS", "4"))
 JOBS = os.environ.get("JOBS", "")
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # nothing starts that would end later
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
-FIELDS = ["rep", "job", "arm", "wall_s"]
+FIELDS = ["rep", "job", "native_gpu", "lazy_gpu", "native_s", "lazy_s"]
 
 # Within which a difference passes: the larger of the two.
 SHARE, FLOOR_S = 0.02, 0.050
 
 
 def catalog():
-    """The names and commands of mixes/catalog/rodinia.yaml, in its order."""
+    """The names and commands of mixes/catalog/rodinia.yaml, largest memory and,
+    with it, mostly the longest first, so that no lane ends much after the
+    others."""
     jobs, name, program = [], None, None
     with open(os.path.join(ROOT, "mixes", "catalog", "rodinia.yaml")) as f:
         for line in f:
@@ -35,92 +40,132 @@ def catalog():
                 program = value
             elif key == "args":
                 jobs.append((name, [program, *value.split()]))
-    return [j for j in jobs if re.search(JOBS, j[0])]
+    return [j for j in reversed(jobs) if re.search(JOBS, j[0])]
 
 
-def plan(jobs):
-    """Every (repetition, job, arm), with the arms of a job in seeded order."""
-    steps = []
-    for rep in range(REPS):
-        for name, command in jobs:
-            arms = list(ARMS)
-            random.Random(f"{rep} {name}").shuffle(arms)
-            steps += [(rep, name, command, arm) for arm in arms]
-    return steps
+def gpus():
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+    return list(range(len(listed.splitlines())))
 
 
-def measure(store, name, command, arm, flags):
-    if arm == "native":
-        status, _, err, wall = run_native([os.path.join(BIN, "suite", command[0]), *command[1:]], DATA, 600)
-        if status != 0:
-            die(f"{name} without caserun exited {status}: {last_line(err)}")
-        return wall
+def native(name, command, gpu):
+    status, _, err, wall = run_native([os.path.join(BIN, "suite", command[0]), *command[1:]], DATA, 600, gpu)
+    if status != 0:
+        die(f"{name} without caserun exited {status}: {last_line(err)}")
+    return wall
+
+
+def lazy(store, name, gpu):
     mix = os.path.join(store.dir, name + ".yaml")
     write_mix(mix, name, [{"job": name}])
-    run = store.run(mix, arm, ["--data", DATA, *(flags if arm != "sa" else [])])
-    job = run.jobs[0]
+    job = store.run(mix, "zero", ["--data", DATA, "--no-mps", "--devices", str(gpu)]).jobs[0]
     if job["outcome"] != "ok":
-        die(f"{name} under {arm}: {job['outcome']}: {job['detail']}")
+        die(f"{name} under zero: {job['outcome']}: {job['detail']}")
     return float(job["end_s"]) - float(job["start_s"])
 
 
-def summarize(rows, jobs):
-    """Returns (table rows, whether every difference passes)."""
-    walls = {}
-    for r in rows:
-        walls.setdefault((r["job"], r["arm"]), []).append(r["wall_s"])
+def in_parallel(*calls):
+    """Their results. An error of one is raised after all have ended."""
+    results, errors = [None] * len(calls), []
+
+    def call(i):
+        try:
+            results[i] = calls[i]()
+        except BaseException as e:  # SystemExit too: die in a thread ends only that
+            errors.append(e)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(calls))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def pair(store, lane, rep, name, command):
+    a, b = (lane[rep % len(lane)], lane[(rep + 1) % len(lane)])
+    arms = [lambda: native(name, command, a), lambda: lazy(store, name, b)]
+    if len(lane) > 1:
+        walls = in_parallel(*arms)
+    elif rep % 2 == 0:
+        walls = [arm() for arm in arms]
+    else:
+        walls = [arm() for arm in reversed(arms)][::-1]
+    return dict(zip(FIELDS, [rep, name, a, b, *(f"{w:.4f}" for w in walls)]))
+
+
+def measure(directory, path, left, expected):
+    """Does the pairs that are left, on as many lanes as there are GPUs for.
+    Returns how many it did."""
+    found = gpus()
+    lanes = [found[i:i + 2] for i in range(0, len(found) - 1, 2)] or [found]
+    todo, writing, done = queue.SimpleQueue(), threading.Lock(), []
+    for step in left:
+        todo.put(step)
+
+    def work(lane):
+        store = Store(os.path.join(directory, "lane-" + "-".join(map(str, lane))))
+        turns = 2 if len(lane) == 1 else 1
+        while True:
+            try:
+                rep, name, command = todo.get_nowait()
+            except queue.Empty:
+                return
+            if elapsed() + turns * expected.get(name, 45) + 5 > LIMIT_S:
+                continue  # a shorter one may still fit
+            row = pair(store, lane, rep, name, command)
+            with writing:
+                append_row(path, FIELDS, row)
+                done.append(row)
+            say(f"{name}: native {row['native_s']} s, lazy {row['lazy_s']} s")
+
+    in_parallel(*(lambda lane=lane: work(lane) for lane in lanes))
+    return len(done)
+
+
+def load(path):
+    pairs = {}
+    for r in load_rows(path):
+        pairs.setdefault(r["job"], {})[int(r["rep"])] = (float(r["native_s"]), float(r["lazy_s"]))
+    return pairs
+
+
+def summarize(pairs, jobs):
+    """Returns (table rows, whether every median difference passes)."""
     table, good = [], True
     for name, _ in jobs:
-        if (name, "native") not in walls:
+        walls = list(pairs.get(name, {}).values())
+        if not walls:
             continue
-        base = statistics.median(walls[name, "native"])
-        row = [name, len(walls[name, "native"]), f"{base:.3f}"]
-        for arm in ARMS:
-            if arm == "native":
-                continue
-            if (name, arm) not in walls:
-                row += ["-", "-", "-", "-"]
-                continue
-            wall = statistics.median(walls[name, arm])
-            passes = wall - base <= max(SHARE * base, FLOOR_S)
-            good &= passes
-            row += [f"{wall:.3f}", f"{100 * (wall - base) / base:+.2f}", f"{1000 * (wall - base):+.0f}",
-                    "ok" if passes else "OVER"]
-        table.append(row)
+        base, wall = (statistics.median(w[i] for w in walls) for i in (0, 1))
+        more = sorted(b - a for a, b in walls)
+        difference = statistics.median(more)
+        passes = difference <= max(SHARE * base, FLOOR_S)
+        good &= passes
+        table.append([name, len(walls), f"{base:.3f}", f"{wall:.3f}", f"{100 * difference / base:+.2f}",
+                      f"{1000 * difference:+.0f}", f"{1000 * more[0]:+.0f}", f"{1000 * more[-1]:+.0f}",
+                      "ok" if passes else "OVER"])
     return table, good
 
 
 def main(directory):
-    store = Store(directory)
-    path = os.path.join(store.dir, "overhead.csv")
+    directory = os.path.abspath(directory)
+    path = os.path.join(directory, "overhead.csv")
     jobs = catalog()
-    rows = [{**r, "rep": int(r["rep"]), "wall_s": float(r["wall_s"])} for r in load_rows(path)]
-    done = {(r["rep"], r["job"], r["arm"]) for r in rows}
-    flags = no_mps_flags()
-    if flags is None:
-        say("caserun mix has no switch that turns MPS off: zero runs under MPS, native does not")
-        flags = []
-    left = [s for s in plan(jobs) if (s[0], s[1], s[3]) not in done]
-    finished = True
-    for i, (rep, name, command, arm) in enumerate(left):
-        known = [r["wall_s"] for r in rows if r["job"] == name]
-        if elapsed() + (max(known) if known else 45) + 5 > LIMIT_S:
-            say(f"time is up: {len(left) - i} measurements left; call again to go on")
-            finished = False
-            break
-        row = {"rep": rep, "job": name, "arm": arm, "wall_s": measure(store, name, command, arm, flags)}
-        append_row(path, FIELDS, row)
-        rows.append(row)
-        say(f"{name} {arm}: {row['wall_s']:.3f} s")
-    table, good = summarize(rows, jobs)
-    header = ["job", "n", "native, s"]
-    for arm in ARMS:
-        if arm != "native":
-            header += [f"{arm}, s", "%", "ms", ""]
+    pairs = load(path)
+    left = [(rep, *job) for rep in range(REPS) for job in jobs if rep not in pairs.get(job[0], {})]
+    expected = {name: max(max(w) for w in walls.values()) for name, walls in pairs.items()}
+    done = measure(directory, path, left, expected) if left else 0
+    if done < len(left):
+        say(f"time is up: {len(left) - done} pairs left; call again to go on")
+    table, good = summarize(load(path), jobs)
     print()
-    print_table(header, table)
-    print(f"\nmedians; a difference passes within the larger of {SHARE:.0%} and {FLOOR_S * 1000:.0f} ms")
-    return verdict(good, finished)
+    print_table(["job", "pairs", "native, s", "lazy, s", "%", "ms", "least", "most", ""], table)
+    print(f"\ns: medians; %, ms: the median of the pairs' differences, and the least and the most; "
+          f"it passes within the larger of {SHARE:.0%} and {FLOOR_S * 1000:.0f} ms")
+    return verdict(good, done == len(left))
 
 
 if __name__ == "__main__":
