@@ -57,17 +57,28 @@ func OpenSuite(name, data string) (Suite, error) {
 }
 
 // Resolve returns each job's executable and working directory, or every reason
-// why one cannot run: a missing program, a missing input file.
+// why one cannot run: a missing program, directory or input file. A job that names
+// no directory works in the suite's data directory if its program is one of the
+// suite's, and else where the caller does.
 func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 	found := map[string]string{}
 	var problems []error
 	missing := map[string]bool{}
 	for _, j := range jobs {
-		dir := s.Data
-		if j.Dir != "" {
-			if dir, err = filepath.Abs(j.Dir); err != nil {
-				return nil, nil, fmt.Errorf("working directory of job %s: %w", j.Name, err)
+		dir, ofSuite := j.Dir, slices.Contains(mixes.SuitePrograms(), j.Program)
+		if dir == "" && ofSuite {
+			dir = s.Data
+		}
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, nil, fmt.Errorf("working directory of job %s: %w", j.Name, err)
+		}
+		if info, err := os.Stat(dir); !missing[dir] && (err != nil || !info.IsDir()) {
+			missing[dir] = true
+			remedy := "name one that exists with dir in the mix"
+			if j.Dir == "" {
+				remedy = "caserun data makes it, with the suite's input files; or name one with --data"
 			}
+			problems = append(problems, fmt.Errorf("working directory of %s: %s is no directory: %s", j.Command(), dir, remedy))
 		}
 		path, seen := found[j.Program]
 		if !seen {
