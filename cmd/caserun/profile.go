@@ -132,12 +132,9 @@ func runProfile(c *cobra.Command, o profileOptions, args []string) (err error) {
 func resolve(c config, jobs []mixes.Job) (programs, dirs []string, err error) {
 	var suite live.Suite
 	if slices.ContainsFunc(jobs, func(j mixes.Job) bool { return slices.Contains(mixes.SuitePrograms(), j.Program) }) {
-		suite, err = live.OpenSuite(c.Suite, c.Data)
-	} else {
-		suite.Data, err = filepath.Abs(c.Data)
-	}
-	if err != nil {
-		return nil, nil, err
+		if suite, err = live.OpenSuite(c.Suite, c.Data); err != nil {
+			return nil, nil, err
+		}
 	}
 	return suite.Resolve(jobs)
 }
