@@ -12,7 +12,7 @@ import (
 
 var programs = []string{"basic", "order", "shapes", "streams", "objects", "managed", "grow", "tasks", "tasks_with_stream",
 	"tasks_with_variable", "tasks_in_threads", "threads", "churn", "large_copy", "read_first", "reset", "launch_only",
-	"settings", "many", "mistakes", "forks", "forks_bound", "reuse stream", "reuse event", "reuse device", "reuse stream_query",
+	"settings", "many", "captured", "freed_in_capture", "limits", "mistakes", "forks", "forks_bound", "reuse stream", "reuse event", "reuse device", "reuse stream_query",
 	"reuse event_query", "reuse copy", "reuse copy_2d", "reuse symbol", "reuse free"}
 
 // Programs compute the same with and without the lazy runtime, whatever it does.
@@ -37,9 +37,11 @@ func TestLazyKeepsResults(t *testing.T) {
 	}
 }
 
-// holds: the program's task is not ended by a free: a launch without memory, or
-// a call that CUDA refuses, made it.
-func holds(program string) bool { return program == "launch_only" || program == "mistakes" }
+// holds: the program's task is not ended by a free: a launch without memory, a
+// call that CUDA refuses, or a graph made it.
+func holds(program string) bool {
+	return slices.Contains([]string{"launch_only", "mistakes", "captured", "freed_in_capture"}, program)
+}
 
 // Nothing touches a device before the first launch, and then only the granted one.
 func TestLazyBindsAtTheFirstLaunch(t *testing.T) {
@@ -95,6 +97,19 @@ func TestLazyDefersSettings(t *testing.T) {
 		t.Errorf("begin %+v", r)
 	}
 	p.wantLine("before: contexts 0 first -1 allocations 0 handles 0 mappings 0 reservations 1 violations 0")
+}
+
+// Graphs share a pool, which holds what the largest allocates, until the end.
+func TestLazyChargesGraphs(t *testing.T) {
+	p := runLazy(t, "13", "captured")
+	p.wantEvents("begin grow grow closed")
+	var grown []uint64
+	for _, e := range p.of("grow") {
+		grown = append(grown, e.bytes)
+	}
+	if want := []uint64{4 << 20, 2 << 20}; !slices.Equal(grown, want) {
+		t.Errorf("grown by %d, want %d", grown, want)
+	}
 }
 
 // Under task binding a program sees one device and makes no context by asking.

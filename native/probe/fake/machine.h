@@ -79,6 +79,7 @@ struct Event {
 
 struct Graph {
 	std::vector<Work> nodes;
+	std::vector<void *> owned; // what nodes allocate and free again; there as long as the graph
 };
 
 // Rows and slices of bytes from one place to another.

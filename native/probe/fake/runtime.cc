@@ -304,6 +304,8 @@ API cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 	return call("cudaDeviceSetLimit", Needs::context, [&] {
 		if (limit < 0 || limit >= 16)
 			return static_cast<int>(cudaErrorInvalidValue);
+		if (limit == 3 || limit == 4)
+			return 215; // cudaErrorUnsupportedLimit, of device-side launches
 		limits[limit] = value;
 		return 0;
 	}, limit, value);

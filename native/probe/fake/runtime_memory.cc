@@ -228,7 +228,9 @@ API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 		int error = node()->stream(stream, self().device, &s);
 		if (error == 0 && node()->find(memory) == nullptr)
 			error = cudaErrorInvalidValue;
-		if (error == 0)
+		if (error == 0 && s->capture != nullptr)
+			s->capture->owned.push_back(memory);
+		else if (error == 0)
 			node()->submit(s, [memory] { return node()->release(memory, {Segment::device_memory}); });
 		return error;
 	}, memory, stream);

@@ -21,6 +21,8 @@ static int end_graph(const void *handle)
 	int error = graph_of(handle, &g);
 
 	if (error == 0) {
+		for (void *memory : g->owned)
+			node()->release(memory, {Segment::device_memory});
 		graphs.erase(g);
 		delete g;
 	}
@@ -281,7 +283,7 @@ API cudaError_t cudaGraphInstantiate(void **out, cudaGraph_t graph)
 		Graph *g;
 		int error = graph_of(graph, &g);
 		if (error == 0)
-			*out = new_graph(*g);
+			*out = new_graph({g->nodes, {}});
 		return error;
 	}, graph);
 }

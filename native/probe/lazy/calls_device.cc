@@ -52,6 +52,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	if (one_device()) {
 		use_device();
 		forget_memory();
+		forget_graphs();
 		clear_record();
 		forget_handles();
 	}
@@ -181,9 +182,14 @@ cudaError_t cudaSetDeviceFlags(unsigned flags)
 
 cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 {
+	auto set = [=] { return REAL(cudaDeviceSetLimit)(limit, value); };
+
 	if (limit == cudaLimitMallocHeapSize)
 		keep_heap(value);
-	return setting("cudaDeviceSetLimit", [=] { return REAL(cudaDeviceSetLimit)(limit, value); });
+	if (limit == cudaLimitMallocHeapSize || limit == cudaLimitStackSize || limit == cudaLimitPrintfFifoSize)
+		return setting("cudaDeviceSetLimit", set);
+	cudaError_t error = enter(); // not every device has the others, and programs ask by setting them
+	return error == cudaSuccess ? seen(set(), "cudaDeviceSetLimit") : error;
 }
 
 cudaError_t cudaDeviceSetCacheConfig(int config)

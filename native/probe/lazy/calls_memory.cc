@@ -1,11 +1,11 @@
-// calls_memory.cc: allocations.
-#include <string.h>
-#include <sys/mman.h>
-
+// calls_memory.cc: device memory.
 #include "api.h"
 #include "runtime.h"
 
-extern "C" cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *capturing);
+extern "C" {
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
+cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, int *status);
+}
 
 namespace lazy {
 namespace {
@@ -70,6 +70,30 @@ uint64_t array_bytes(const cudaChannelFormatDesc *format, cudaExtent extent)
 	return element * extent.width * height * depth;
 }
 
+using IsCapturing = decltype(&cudaStreamIsCapturing);
+
+// capturing: what is asked of the stream becomes a node of a graph. It is no
+// stream of an unbound process: to begin a capture binds.
+bool capturing(cudaStream_t stream, IsCapturing ask)
+{
+	int status = cudaStreamCaptureStatusNone;
+
+	return mode() != Mode::passive && !deferring() && ask(real(stream), &status) == cudaSuccess &&
+	       status != cudaStreamCaptureStatusNone;
+}
+
+// allocate_in_graph makes an allocation node.
+template <typename Real> cudaError_t allocate_in_graph(const char *call, void **memory, size_t bytes, Real make)
+{
+	use_device();
+	cudaError_t error = charge_graph(call, bytes);
+	if (error == cudaSuccess)
+		error = seen(make(), call);
+	if (error == cudaSuccess)
+		graph_has(*memory, bytes);
+	return error;
+}
+
 // deallocate frees device memory; real frees what the CUDA runtime allocated.
 template <typename Real> cudaError_t deallocate(const char *call, void *memory, Real real)
 {
@@ -96,6 +120,8 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 		error = seen(REAL(cudaDeviceSynchronize)(), call);
 	else if (holder != Holder::reserved)
 		error = seen(real(), call);
+	if (holder == Holder::unknown && error == cudaSuccess)
+		graph_frees(memory);
 	if (holder == Holder::mapped || holder == Holder::reserved)
 		drop(memory);
 	else if (withdrawn && error == cudaSuccess)
@@ -105,65 +131,7 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	return error;
 }
 
-// Host memory that the program asked to be page-locked before there was a
-// context: ordinary memory until the process binds.
-struct Pinned {
-	size_t bytes;
-	unsigned flags;
-	bool ours, registered, gone;
-};
-
-std::map<uintptr_t, std::shared_ptr<Pinned>> &pinned()
-{
-	static auto *const all = new std::map<uintptr_t, std::shared_ptr<Pinned>>;
-	return *all;
-}
-
-void pin(void *memory, size_t bytes, unsigned flags, bool ours)
-{
-	auto block = std::make_shared<Pinned>(Pinned{bytes, flags, ours, false, false});
-
-	pinned()[reinterpret_cast<uintptr_t>(memory)] = block;
-	record_kept("cudaHostRegister", [memory, block] {
-		if (block->gone)
-			return cudaSuccess;
-		unsigned flags = block->flags | (block->ours ? cudaHostRegisterPortable | cudaHostRegisterMapped : 0u);
-		cudaError_t error = REAL(cudaHostRegister)(memory, block->bytes, flags);
-		block->registered = error == cudaSuccess;
-		if (error != cudaSuccess)
-			REAL(cudaGetLastError)(); // it stays ordinary memory, which only costs speed
-		return cudaSuccess;
-	});
-}
-
-// before_context: nothing in this process has a context yet.
-bool before_context() { return deferring() && home() < 0; }
-
-cudaError_t allocate_host(void **memory, size_t bytes, unsigned flags)
-{
-	Locked locked;
-	void *made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (made == MAP_FAILED)
-		return fail(cudaErrorMemoryAllocation);
-	pin(made, bytes, flags, true);
-	*memory = made;
-	return cudaSuccess;
-}
-
 } // namespace
-
-bool page_locked(const void *memory, size_t bytes)
-{
-	const uintptr_t at = reinterpret_cast<uintptr_t>(memory);
-	auto after = pinned().upper_bound(at);
-
-	if (after == pinned().begin())
-		return false;
-	auto &block = *std::prev(after);
-	return at - block.first < block.second->bytes && bytes <= block.second->bytes - (at - block.first);
-}
-
 } // namespace lazy
 
 using namespace lazy;
@@ -230,29 +198,27 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChan
 	                       [&] { return REAL(cudaMallocMipmappedArray)(array, format, extent, levels, flags); });
 }
 
-cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
-{
-	return allocate("cudaMallocAsync", memory, bytes,
-	                [&] { return REAL(cudaMallocAsync)(memory, bytes, real(stream)); });
-}
+#define MALLOC_ASYNC(name, IsCapturing)                                                                                \
+	cudaError_t name(void **memory, size_t bytes, cudaStream_t stream)                                             \
+	{                                                                                                              \
+		auto make = [&] { return REAL(name)(memory, bytes, real(stream)); };                                   \
+		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
+			return allocate_in_graph("cudaMallocAsync", memory, bytes, make);                              \
+		return allocate("cudaMallocAsync", memory, bytes, make);                                               \
+	}
+MALLOC_ASYNC(cudaMallocAsync, cudaStreamIsCapturing)
+MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz)
 
-cudaError_t cudaMallocAsync_ptsz(void **memory, size_t bytes, cudaStream_t stream)
-{
-	return allocate("cudaMallocAsync", memory, bytes,
-	                [&] { return REAL(cudaMallocAsync_ptsz)(memory, bytes, real(stream)); });
-}
-
-cudaError_t cudaMallocFromPoolAsync(void **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
-{
-	return allocate_object("cudaMallocFromPoolAsync", memory, bytes, false,
-	                       [&] { return REAL(cudaMallocFromPoolAsync)(memory, bytes, pool, real(stream)); });
-}
-
-cudaError_t cudaMallocFromPoolAsync_ptsz(void **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
-{
-	return allocate_object("cudaMallocFromPoolAsync", memory, bytes, false,
-	                       [&] { return REAL(cudaMallocFromPoolAsync_ptsz)(memory, bytes, pool, real(stream)); });
-}
+#define MALLOC_FROM_POOL(name, IsCapturing)                                                                            \
+	cudaError_t name(void **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)                         \
+	{                                                                                                              \
+		auto make = [&] { return REAL(name)(memory, bytes, pool, real(stream)); };                             \
+		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
+			return allocate_in_graph("cudaMallocFromPoolAsync", memory, bytes, make);                      \
+		return allocate_object("cudaMallocFromPoolAsync", memory, bytes, false, make);                         \
+	}
+MALLOC_FROM_POOL(cudaMallocFromPoolAsync, cudaStreamIsCapturing)
+MALLOC_FROM_POOL(cudaMallocFromPoolAsync_ptsz, cudaStreamIsCapturing_ptsz)
 
 cudaError_t cudaFree(void *memory)
 {
@@ -261,32 +227,46 @@ cudaError_t cudaFree(void *memory)
 
 namespace {
 
-// The task ends with its last object, so that one is freed before it ends.
-cudaError_t finish_last(cudaError_t result, cudaStream_t stream)
+// deallocate_ordered is cudaFreeAsync. In a capture it frees whenever the graph is
+// launched. What the graph did not allocate stays charged then; and memory of
+// ours, which no graph can free, stays until the process ends.
+template <typename Real>
+cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing ask, Real release)
 {
-	int capturing = 0;
+	const char *const call = "cudaFreeAsync";
 
-	if (result == cudaSuccess && mode() != Mode::passive && last_object() &&
-	    REAL(cudaStreamIsCapturing)(stream, &capturing) == cudaSuccess && capturing == 0)
-		return REAL(cudaStreamSynchronize)(stream);
-	return result;
+	if (memory != nullptr && capturing(stream, ask)) {
+		use_device();
+		if (holder_of(memory) == Holder::mapped)
+			return cudaSuccess;
+		cudaError_t error = seen(release(), call);
+		if (error == cudaSuccess)
+			graph_frees(memory);
+		return error;
+	}
+	// Memory of ours is freed at once, when the device is idle; the stream's order
+	// is kept by waiting for all of it. The task ends with its last object, so that
+	// one is freed before it ends.
+	return deallocate(call, memory, [&] {
+		cudaError_t error = release();
+		if (error == cudaSuccess && mode() != Mode::passive && last_object())
+			return REAL(cudaStreamSynchronize)(real(stream));
+		return error;
+	});
 }
 
 } // namespace
 
-// Memory of ours is freed at once, when the device is idle; the stream's order
-// is kept by waiting for all of it.
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
-	return deallocate("cudaFreeAsync", memory, [&] {
-		return finish_last(REAL(cudaFreeAsync)(memory, real(stream)), real(stream));
-	});
+	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing),
+	                          [&] { return REAL(cudaFreeAsync)(memory, real(stream)); });
 }
 
 cudaError_t cudaFreeAsync_ptsz(void *memory, cudaStream_t stream)
 {
-	return deallocate("cudaFreeAsync", memory,
-	                  [&] { return finish_last(REAL(cudaFreeAsync_ptsz)(memory, real(stream)), real(stream)); });
+	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing_ptsz),
+	                          [&] { return REAL(cudaFreeAsync_ptsz)(memory, real(stream)); });
 }
 
 cudaError_t cudaFreeArray(cudaArray_t array)
@@ -297,81 +277,6 @@ cudaError_t cudaFreeArray(cudaArray_t array)
 cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array)
 {
 	return deallocate("cudaFreeMipmappedArray", array, [&] { return REAL(cudaFreeMipmappedArray)(array); });
-}
-
-cudaError_t cudaMallocHost(void **memory, size_t bytes)
-{
-	if (memory != nullptr && bytes > 0 && before_context())
-		return allocate_host(memory, bytes, 0);
-	use_device();
-	return seen(REAL(cudaMallocHost)(memory, bytes), "cudaMallocHost");
-}
-
-cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
-{
-	if (memory != nullptr && bytes > 0 && before_context())
-		return allocate_host(memory, bytes, 0);
-	use_device();
-	return seen(REAL(cudaHostAlloc)(memory, bytes, flags), "cudaHostAlloc");
-}
-
-cudaError_t cudaFreeHost(void *memory)
-{
-	{
-		Locked locked;
-		auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
-		if (at != pinned().end() && at->second->ours) {
-			if (promised()) // a recorded copy still reads it
-				if (cudaError_t error = enter(); error != cudaSuccess)
-					return error;
-			cudaError_t error = cudaSuccess;
-			if (at->second->registered) {
-				use_device();
-				error = REAL(cudaDeviceSynchronize)(); // cudaFreeHost waits for copies under way
-				if (error == cudaSuccess)
-					error = REAL(cudaHostUnregister)(memory);
-			}
-			at->second->gone = true;
-			munmap(memory, at->second->bytes);
-			pinned().erase(at);
-			return seen(error, "cudaFreeHost");
-		}
-	}
-	cudaError_t error = enter();
-	return error == cudaSuccess ? seen(REAL(cudaFreeHost)(memory), "cudaFreeHost") : error;
-}
-
-cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
-{
-	{
-		Locked locked;
-		if (before_context() && memory != nullptr && bytes > 0 && !page_locked(memory, bytes)) {
-			pin(memory, bytes, flags, false);
-			return cudaSuccess;
-		}
-	}
-	cudaError_t error = enter();
-	return error == cudaSuccess ? seen(REAL(cudaHostRegister)(memory, bytes, flags), "cudaHostRegister") : error;
-}
-
-cudaError_t cudaHostUnregister(void *memory)
-{
-	{
-		Locked locked;
-		auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
-		if (at != pinned().end() && !at->second->ours) {
-			if (promised())
-				if (cudaError_t error = enter(); error != cudaSuccess)
-					return error;
-			use_device();
-			cudaError_t error = at->second->registered ? REAL(cudaHostUnregister)(memory) : cudaSuccess;
-			at->second->gone = true;
-			pinned().erase(at);
-			return seen(error, "cudaHostUnregister");
-		}
-	}
-	cudaError_t error = enter();
-	return error == cudaSuccess ? seen(REAL(cudaHostUnregister)(memory), "cudaHostUnregister") : error;
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)

@@ -150,6 +150,15 @@ void keep_heap(uint64_t bytes);
 bool is_news(uint64_t blocks, uint32_t threads_per_block);
 void reshape(const Shape &shape);
 
+// ---- graph_memory.cc: memory that graphs allocate when they are launched
+
+// charge_graph makes room for what a node is about to allocate, graph_has notes
+// that it did, and graph_frees that a node, or the program, frees it.
+cudaError_t charge_graph(const char *call, uint64_t bytes);
+void graph_has(const void *memory, uint64_t bytes);
+void graph_frees(const void *memory);
+void forget_graphs(); // cudaDeviceReset
+
 // ---- memory.cc: device memory, addresses first
 
 struct Chunk; // consecutive addresses with one piece of memory behind them
@@ -188,7 +197,7 @@ void forget_memory();                 // cudaDeviceReset
 bool small(size_t bytes);             // shares a granule with others
 
 // page_locked: the program asked for this host memory to be page-locked before
-// there was a context (calls_memory.cc).
+// there was a context (calls_host.cc).
 bool page_locked(const void *memory, size_t bytes);
 
 // ---- record.cc: what is replayed when the process binds

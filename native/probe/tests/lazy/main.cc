@@ -55,6 +55,7 @@ static const struct {
 	{"basic", basic}, {"order", order}, {"shapes", shapes}, {"objects", objects}, {"managed", managed},
 	{"many", many}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
 	{"grow_waits", grow_waits}, {"settings", settings}, {"mistakes", mistakes}, {"streams", streams},
+	{"captured", captured}, {"freed_in_capture", freed_in_capture}, {"limits", limits},
 	{"tasks", tasks}, {"tasks_in_threads", tasks_in_threads}, {"tasks_with_stream", tasks_with_stream},
 	{"tasks_with_variable", tasks_with_variable}, {"threads", threads}, {"churn", churn}, {"devices", devices},
 	{"two_devices", two_devices}, {"own_context", own_context}, {"forks", forks}, {"forks_bound", forks_bound},

@@ -301,3 +301,16 @@ void mistakes()
 	say("last error %d", cudaGetLastError());
 	state("after");
 }
+
+// limits: one that the device does not have, of which the program learns by
+// setting it.
+void limits()
+{
+	say("depth %d", cudaDeviceSetLimit(3, 4)); // cudaLimitDevRuntimeSyncDepth
+	say("last %d", cudaGetLastError());
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 6));
+	say("sum %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+}

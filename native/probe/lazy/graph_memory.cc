@@ -1,0 +1,64 @@
+// graph_memory.cc: memory that graphs allocate when they are launched.
+//
+// CUDA gives such memory from a pool of the device that all graphs share and that
+// keeps it (CUDA Programming Guide, "Graph Memory Nodes", "Physical Memory
+// Footprint"). So what is charged is the most that nodes have allocated and not
+// freed at one time, in the order in which the graphs were made; it stays charged
+// until the process ends.
+#include "runtime.h"
+
+namespace lazy {
+
+static std::map<const void *, uint64_t> &nodes() // bytes, by address
+{
+	static auto *const all = new std::map<const void *, uint64_t>;
+	return *all;
+}
+
+static uint64_t live, most; // bytes: not freed yet, charged
+
+cudaError_t charge_graph(const char *call, uint64_t bytes)
+{
+	uint64_t more = 0;
+	{
+		Locked locked;
+		more = live + bytes > most ? live + bytes - most : 0;
+		most += more;
+	}
+	cudaError_t error = more > 0 ? charge(call, more) : cudaSuccess;
+	if (error != cudaSuccess) {
+		Locked locked;
+		most -= more;
+	}
+	return error;
+}
+
+void graph_has(const void *memory, uint64_t bytes)
+{
+	Locked locked;
+
+	graph_frees(memory);
+	nodes()[memory] = bytes;
+	live += bytes;
+}
+
+void graph_frees(const void *memory)
+{
+	Locked locked;
+	auto at = nodes().find(memory);
+
+	if (at == nodes().end())
+		return;
+	live -= at->second;
+	nodes().erase(at);
+}
+
+void forget_graphs()
+{
+	Locked locked;
+
+	nodes().clear();
+	live = most = 0;
+}
+
+} // namespace lazy
