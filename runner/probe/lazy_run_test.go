@@ -50,8 +50,13 @@ type lazyRun struct {
 	err    error // how it ended
 }
 
-// lazyCommand is a program without any scheduler.
+// lazyCommand is a program of lazy_program's without any scheduler.
 func lazyCommand(t testing.TB, version, program string, env ...string) *exec.Cmd {
+	t.Helper()
+	return fakeCommand(t, version, "lazy_program", program, env...)
+}
+
+func fakeCommand(t testing.TB, version, file, arguments string, env ...string) *exec.Cmd {
 	t.Helper()
 	if err := buildLazy(); err != nil {
 		t.Fatal(err)
@@ -60,7 +65,7 @@ func lazyCommand(t testing.TB, version, program string, env ...string) *exec.Cmd
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "lazy_program"), strings.Fields(program)...)
+	cmd := exec.Command(filepath.Join(dir, file), strings.Fields(arguments)...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "FAKE_CUDA_DEVICES=2")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
@@ -69,13 +74,18 @@ func lazyCommand(t testing.TB, version, program string, env ...string) *exec.Cmd
 // startLazy starts the program with the lazy runtime and a server for it.
 func startLazy(t *testing.T, version, program string, env ...string) *lazyRun {
 	t.Helper()
+	return startLazyBinary(t, version, "lazy_program", program, env...)
+}
+
+func startLazyBinary(t *testing.T, version, file, arguments string, env ...string) *lazyRun {
+	t.Helper()
 	s, r, _ := start(t)
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &lazyRun{t: t, server: s, r: r}
-	p.cmd = lazyCommand(t, version, program, append([]string{"LD_PRELOAD=" + library, "CASE_SOCKET=" + s.Path(),
+	p.cmd = fakeCommand(t, version, file, arguments, append([]string{"LD_PRELOAD=" + library, "CASE_SOCKET=" + s.Path(),
 		"CASE_TOKEN=" + s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task"}, env...)...)
 	p.cmd.Stderr = &p.stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {

@@ -14,6 +14,7 @@ extern "C" {
 cudaError_t cudaGetDeviceCount(int *);
 cudaError_t cudaGetDevice(int *);
 cudaError_t cudaSetDevice(int);
+cudaError_t cudaInitDevice(int, unsigned, unsigned);
 cudaError_t cudaGetDeviceProperties(void *, int);
 cudaError_t cudaDeviceGetAttribute(int *, int, int);
 cudaError_t cudaDeviceGetPCIBusId(char *, int, int);
@@ -44,6 +45,17 @@ cudaError_t cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, i
 cudaError_t cudaMemcpy2DAsync(void *, size_t, const void *, size_t, size_t, size_t, int, cudaStream_t);
 cudaError_t cudaMemcpy3D(const void *);
 cudaError_t cudaMemcpyPeer(void *, int, const void *, int, size_t);
+cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *);
+cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *, cudaStream_t);
+#if FAKE_NVCC == 13
+cudaError_t cudaMemAdvise(const void *, size_t, int, CUmemLocation);
+cudaError_t cudaMemPrefetchAsync(const void *, size_t, CUmemLocation, unsigned, cudaStream_t);
+#else
+cudaError_t cudaMemAdvise(const void *, size_t, int, int);
+cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t);
+#endif
+cudaError_t cudaMemRangeGetAttribute(void *, size_t, int, const void *, size_t);
+cudaError_t cudaMemRangeGetAttributes(void **, size_t *, int *, size_t, const void *, size_t);
 cudaError_t cudaMemset3D(cudaPitchedPtr, int, cudaExtent);
 cudaError_t cudaMemcpy2DToArray(cudaArray_t, size_t, size_t, const void *, size_t, size_t, size_t, int);
 cudaError_t cudaMemcpy2DFromArray(void *, size_t, cudaArray_t, size_t, size_t, size_t, size_t, int);
@@ -55,6 +67,7 @@ cudaError_t cudaMemsetAsync(void *, int, size_t, cudaStream_t);
 cudaError_t cudaMemset2D(void *, size_t, int, size_t, size_t);
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *, const void *, void **);
 cudaError_t cudaLaunchCooperativeKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *, unsigned, unsigned);
 cudaError_t cudaFuncGetAttributes(void *, const void *);
 cudaError_t cudaFuncSetAttribute(const void *, int, int);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *, const void *, int, size_t);
@@ -70,6 +83,24 @@ cudaError_t cudaGraphInstantiate(void **, cudaGraph_t, unsigned long long, void 
 cudaError_t cudaGraphLaunch(void *, cudaStream_t);
 cudaError_t cudaGraphDestroy(cudaGraph_t);
 cudaError_t cudaGraphExecDestroy(void *);
+cudaError_t cudaGraphCreate(cudaGraph_t *, unsigned);
+cudaError_t cudaGraphInstantiateWithParams(void **, cudaGraph_t, cudaGraphInstantiateParams *);
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t,
+                                   const cudaKernelNodeParams *);
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t,
+                                     cudaMemAllocNodeParams *);
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, void *);
+#if FAKE_NVCC == 13
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, const void *, size_t,
+                             cudaGraphNodeParams *);
+#else
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, cudaGraphNodeParams *);
+cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, const void *, size_t,
+                                cudaGraphNodeParams *);
+#endif
+cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t, cudaGraphNodeParams *);
+cudaError_t cudaGraphExecNodeSetParams(void *, cudaGraphNode_t, cudaGraphNodeParams *);
+cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t, int, const cudaLaunchAttributeValue *);
 cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*)(void *), void *);
 cudaError_t cudaEventCreate(cudaEvent_t *);
 cudaError_t cudaEventDestroy(cudaEvent_t);

@@ -6,6 +6,7 @@
 #include "machine.h"
 
 using fake::arguments;
+using fake::device_of;
 using fake::machine;
 using fake::Segment;
 
@@ -15,9 +16,6 @@ namespace {
 
 bool initialized;
 thread_local std::vector<CUcontext> current; // the thread's stack of contexts
-
-int device_of(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1; }
-int current_device() { return current.empty() || current.back() == nullptr ? -1 : device_of(current.back()); }
 
 bool exists(CUdevice device) { return device >= 0 && static_cast<size_t>(device) < machine().devices.size(); }
 
@@ -37,15 +35,22 @@ template <class F, class... A> CUresult call(const char *name, F body, const A &
 template <class F, class... A> CUresult with_context(const char *name, F body, const A &...a)
 {
 	return call(name, [&]() -> CUresult {
-		const int device = current_device();
-		if (!exists(device) || !machine().devices[static_cast<size_t>(device)].live)
+		const CUcontext mine = machine().current();
+		if (mine == nullptr)
 			return 201; // CUDA_ERROR_INVALID_CONTEXT
+		const int device = device_of(mine);
 		const int fault = machine().devices[static_cast<size_t>(device)].fault;
 		return fault != 0 ? fault : body(device);
 	}, a...);
 }
 
 } // namespace
+
+// One that has been destroyed or reset counts as none.
+CUcontext fake::Machine::current()
+{
+	return ::current.empty() || !alive(::current.back()) ? nullptr : ::current.back();
+}
 
 API CUresult cuInit(unsigned flags)
 {
@@ -162,7 +167,7 @@ API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *a
 
 static CUresult create_and_push(CUcontext *context, CUdevice device)
 {
-	CUresult error = make_context(context, device);
+	CUresult error = exists(device) ? machine().make_own_context(device, context) : cudaErrorInvalidDevice;
 
 	if (error == 0)
 		current.push_back(*context);
@@ -187,7 +192,7 @@ API CUresult cuCtxCreate_v4(CUcontext *context, void *, unsigned flags, CUdevice
 API CUresult cuCtxDestroy_v2(CUcontext context)
 {
 	return call("cuCtxDestroy_v2", [&] {
-		machine().end_context(device_of(context));
+		machine().end_own_context(context);
 		if (!current.empty() && current.back() == context)
 			current.pop_back();
 		return 0;

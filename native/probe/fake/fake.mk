@@ -4,7 +4,8 @@ FAKE_CXXFLAGS   = -std=c++17 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pt
 FAKE_LDFLAGS    = -shared -static-libstdc++ -static-libgcc -Wl,-Bsymbolic
 FAKE_HEADERS    = $(wildcard fake/*.h) lazy/abi.h fake/fake.mk
 FAKE_DRIVER     = $(addprefix fake/,machine.cc memory.cc stream.cc driver.cc)
-FAKE_RUNTIME    = $(addprefix fake/,runtime.cc runtime_memory.cc runtime_copy.cc runtime_launch.cc runtime_stream.cc)
+FAKE_RUNTIME    = $(addprefix fake/,runtime.cc runtime_memory.cc runtime_copy.cc runtime_launch.cc runtime_stream.cc \
+                  runtime_graph.cc runtime_range.cc)
 FAKE_OBJECTS    = $(FAKE_DRIVER:fake/%.cc=build/fake/driver/%.o)
 FAKE_OBJECTS_13 = $(FAKE_RUNTIME:fake/%.cc=build/fake/13/%.o)
 FAKE_OBJECTS_11 = $(FAKE_RUNTIME:fake/%.cc=build/fake/11/%.o)
@@ -47,7 +48,11 @@ build/fake/13/lazy_program: $(LAZY_PROGRAMS) tests/lazy/program.h $(FAKE_HEADERS
 build/fake/11/lazy_program: $(LAZY_PROGRAMS) tests/lazy/program.h $(FAKE_HEADERS) build/fake/11/libcudart.so.11.0
 	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -o $@ $(LAZY_PROGRAMS) build/fake/11/libcudart.so.11.0 -ldl
 
-fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program
+# Its CUDA runtime, as far as it has one, is linked statically.
+build/fake/13/static_program: tests/static/main.cc $(FAKE_HEADERS) | build/fake/13
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
+
+fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program
 
 fake-test: $(FAKES) build/fake/13/selftest build/fake/11/selftest
 	LD_LIBRARY_PATH=build/fake/13 build/fake/13/selftest

@@ -155,10 +155,49 @@ int Machine::make_context(int device)
 	return 0;
 }
 
-// A context's handle is its device's ordinal plus one.
 void Machine::context(int device, CUcontext *out)
 {
 	*out = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
+}
+
+int Machine::make_own_context(int device, CUcontext *out)
+{
+	Device &d = devices[static_cast<size_t>(device)];
+	const size_t cost = setting("FAKE_CUDA_CONTEXT", 8 << 20);
+
+	if (cost > d.total - d.used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	d.used += cost;
+	order.push_back(device);
+	contexts++;
+	*out = reinterpret_cast<CUcontext>(++made_own << 8 | (static_cast<uintptr_t>(device) + 1));
+	own.insert(*out);
+	return 0;
+}
+
+void Machine::end_own_context(CUcontext context)
+{
+	if (own.erase(context) == 0) {
+		violation("cuCtxDestroy of a context that cuCtxCreate did not make, or twice");
+		return;
+	}
+	devices[static_cast<size_t>(device_of(context))].used -= setting("FAKE_CUDA_CONTEXT", 8 << 20);
+	for (auto it = segments.begin(); it != segments.end();) {
+		const Segment s = it++->second;
+		if (s.context == context)
+			erase(s);
+	}
+}
+
+bool Machine::alive(CUcontext context)
+{
+	const int device = device_of(context);
+	CUcontext primary = nullptr;
+
+	if (device < 0 || static_cast<size_t>(device) >= devices.size())
+		return false;
+	this->context(device, &primary);
+	return context == primary ? devices[static_cast<size_t>(device)].live : own.count(context) != 0;
 }
 
 // All that the context owns goes with it; memory made by cuMemCreate does not.
@@ -184,7 +223,7 @@ void Machine::end_context(int device)
 			e->live = false;
 	for (auto it = segments.begin(); it != segments.end();) {
 		const Segment s = it++->second;
-		if (s.device == device && s.kind != Segment::mapping)
+		if (s.device == device && s.kind != Segment::mapping && own.count(s.context) == 0)
 			erase(s);
 	}
 	for (auto it = instances.begin(); it != instances.end();)

@@ -44,6 +44,7 @@ struct Segment {
 	int device;
 	uint64_t access; // bit k: device k may touch it
 	unsigned long long handle;
+	CUcontext context = nullptr; // plain device memory is of one context
 	bool on_device() const { return kind <= variable; }
 };
 
@@ -99,10 +100,14 @@ public:
 	// machine.cc
 	virtual int enter(const char *call, const std::string &arguments); // the error to inject, or 0
 	virtual int violation(const std::string &what);                    // counts it; returns error_handle
-	virtual int make_context(int device);
+	virtual int make_context(int device); // the primary one
 	virtual void end_context(int device);
 	virtual void context(int device, CUcontext *out); // its handle
+	virtual int make_own_context(int device, CUcontext *out);
+	virtual void end_own_context(CUcontext context);
+	virtual bool alive(CUcontext context);
 	virtual void read(fake_cuda_state *state);
+	virtual CUcontext current(); // driver.cc: the calling thread's, or nullptr
 
 	// memory.cc
 	virtual int allocate(Segment::Kind kind, int device, size_t bytes, void **out);
@@ -111,7 +116,7 @@ public:
 	virtual const Segment *find(const void *address);
 	// The segments that [address, address + bytes) lies in, without gaps.
 	virtual std::vector<const Segment *> cover(const void *address, size_t bytes);
-	virtual void open(int device, bool readable); // all that the device may touch
+	virtual void open(int device, CUcontext context, bool readable); // all that its kernels may touch
 	virtual int copy(int device, bool peer, const Copy &c);
 	virtual int fill(int device, const Copy &c, unsigned value, unsigned width);
 	virtual int variable(const void *host, int device, void **out, size_t *bytes);
@@ -135,7 +140,7 @@ public:
 	virtual void submit(Stream *s, Work work);
 	virtual void run(Stream *s, uint64_t up_to);
 	virtual void drain(int device);
-	virtual int kernel(int device, const fake_launch &launch, const fake_kernel *kernel,
+	virtual int kernel(int device, CUcontext context, const fake_launch &launch, const fake_kernel *kernel,
 	                   std::vector<char> arguments);
 	virtual bool reached(const Mark &mark) { return mark.first == nullptr || mark.first->done >= mark.second; }
 
@@ -147,6 +152,8 @@ private:
 	};
 	std::vector<int> order;
 	int contexts = 0;
+	std::set<CUcontext> own;
+	uintptr_t made_own = 0;
 	unsigned violations = 0;
 	std::map<uintptr_t, Segment> segments;
 	std::map<uintptr_t, size_t> reservations;
@@ -166,6 +173,10 @@ private:
 };
 
 Machine &machine(); // in the driver alone
+
+// A context's handle is its device's ordinal plus one, and above that byte zero
+// for the primary context or the number of one that cuCtxCreate made.
+inline int device_of(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context) & 0xff) - 1; }
 
 // arguments turns a call's arguments into the trace's text.
 inline std::string text(const char *s) { return s; }

@@ -45,8 +45,10 @@ int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 	scribble(base, bytes);
 	if (s.on_device())
 		protect(s, false);
-	if (counted)
+	if (counted) {
 		d.used += cost;
+		s.context = current();
+	}
 	segments[s.base] = s;
 	*out = base;
 	return 0;
@@ -117,10 +119,11 @@ std::vector<const Segment *> Machine::cover(const void *address, size_t bytes)
 	return {};
 }
 
-void Machine::open(int device, bool readable)
+// As on a GPU, another context of the same device is out of a kernel's reach.
+void Machine::open(int device, CUcontext context, bool readable)
 {
 	for (auto &[base, s] : segments) {
-		bool mine = (s.access & bit(device)) != 0;
+		bool mine = (s.access & bit(device)) != 0 && (s.context == nullptr || s.context == context);
 		if (s.kind == Segment::device_memory && devices[static_cast<size_t>(device)].peers.count(s.device) != 0)
 			mine = true;
 		if (s.on_device() && mine)

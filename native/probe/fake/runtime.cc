@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <atomic>
-
 namespace fake {
 
 Driver &driver()
@@ -90,14 +88,24 @@ int complete(int error)
 	return error;
 }
 
-// epoch changes when a device is reset: a thread then sets its context again.
-static std::atomic<int> epoch{1};
+static CUcontext current()
+{
+	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	return node()->current();
+}
 
+// A context that the thread has is used, whoever made it current (CUDA Programming
+// Guide, "Interoperability between Runtime and Driver APIs").
 int prepare(Needs needs)
 {
-	static thread_local int set_in, set_to = -1;
 	static std::mutex making;
 	static CUcontext made[FAKE_CUDA_MAX_DEVICES]; // as the driver gave them
+	const CUcontext mine = needs == Needs::nothing ? nullptr : current();
+
+	if (mine != nullptr) {
+		self().device = device_of(mine);
+		return 0;
+	}
 	const int device = self().device;
 
 	if (needs == Needs::nothing)
@@ -114,14 +122,8 @@ int prepare(Needs needs)
 		CUcontext own = nullptr;
 		if (node()->context(device, &own); made[device] != own)
 			node()->violation("the runtime asked for device " + text(device) + " and got another one's context");
-	} else if (set_in == epoch && set_to == device) {
-		return 0;
 	}
-	if (int error = driver().set_current(made[device]); error != 0)
-		return error;
-	set_in = epoch;
-	set_to = device;
-	return 0;
+	return driver().set_current(made[device]);
 }
 
 static bool exists(int device) { return device >= 0 && static_cast<size_t>(device) < node()->devices.size(); }
@@ -143,7 +145,8 @@ API cudaError_t cudaGetDevice(int *device)
 	return call("cudaGetDevice", Needs::device, [&] { *device = self().device; return 0; });
 }
 
-// Since CUDA 12 it makes the device's context at once.
+// It leaves the thread no context but the device's primary one, which CUDA 12 and
+// later make at once where there is none yet.
 API cudaError_t cudaSetDevice(int device)
 {
 	cudaError_t error = call("cudaSetDevice", Needs::device, [&] {
@@ -152,16 +155,21 @@ API cudaError_t cudaSetDevice(int device)
 		self().device = device;
 		return 0;
 	}, device);
-	return error == 0 && FAKE_CUDART >= 12000 ? complete(prepare(Needs::context)) : error;
+	if (error == 0 && current() != nullptr)
+		error = driver().set_current(nullptr);
+	return error == 0 && (FAKE_CUDART >= 12000 || here().live) ? complete(prepare(Needs::context)) : error;
 }
 
 API cudaError_t cudaInitDevice(int device, unsigned flags, unsigned)
 {
 	static_cast<void>(flags);
-	int was = self().device;
+	const Thread was = self();
+	const CUcontext mine = node() != nullptr ? current() : nullptr;
 	cudaError_t error = cudaSetDevice(device);
-	self().device = was;
-	return error;
+	if (error != 0)
+		return error;
+	self() = was;
+	return driver().set_current(mine);
 }
 
 API cudaError_t cudaSetDeviceFlags(unsigned flags)
@@ -291,7 +299,6 @@ API cudaError_t cudaDeviceSynchronize(void)
 API cudaError_t cudaDeviceReset(void)
 {
 	return call("cudaDeviceReset", Needs::device, [] {
-		epoch++;
 		self().last = 0;
 		return here().live ? driver().reset(self().device) : 0;
 	});

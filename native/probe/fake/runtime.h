@@ -14,7 +14,7 @@ Machine *node(); // nullptr: no driver
 enum class Needs { nothing, device, context };
 
 struct Thread {
-	int device; // current
+	int device; // current, where the thread has no context
 	int last;   // error
 };
 Thread &self();
@@ -52,6 +52,11 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 		error = lasting();
 	return complete(error);
 }
+
+// kernel_work checks a launch and is its work, without a stream (runtime_launch.cc).
+int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size_t shared, int device, Work *out);
+int graph_of(const void *handle, Graph **out); // runtime_stream.cc
+int instantiate(cudaGraph_t graph, void **out);
 
 // The driver's functions, as the runtime found them.
 struct Driver {

@@ -116,13 +116,9 @@ Copy rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t
 	        from_pitch * height, width, height, 1};
 }
 
-struct Position {
-	size_t x, y, z;
-};
-
 struct Place { // one side of cudaMemcpy3DParms
 	cudaArray_t array;
-	Position at;
+	cudaPos at;
 	cudaPitchedPtr memory;
 };
 
@@ -132,13 +128,15 @@ struct Parameters3D {
 	int kind;
 };
 
-struct PeerParameters3D {
-	Place from;
-	int from_device;
-	Place to;
-	int to_device;
-	cudaExtent extent;
-};
+// is_on: a copy between devices must name the one that its memory is on.
+int is_on(int device, const void *memory)
+{
+	const Segment *s = node()->find(memory);
+
+	if (s == nullptr || !s->on_device() || s->device == device)
+		return 0;
+	return node()->violation("a copy names device " + text(device) + ", its memory is on " + text(s->device));
+}
 
 // resolve turns a place into address, pitch and slice. Widths are in elements
 // where an array takes part, so it also scales the extent.
@@ -173,6 +171,17 @@ int transfer_3d(const Place &to, const Place &from, cudaExtent extent, int kind,
 	c.height = extent.height;
 	c.depth = extent.depth;
 	return transfer(c, kind, stream, async, peer);
+}
+
+int transfer_3d_peer(const cudaMemcpy3DPeerParms &p, cudaStream_t stream, bool async)
+{
+	int error = is_on(p.srcDevice, p.srcPtr.ptr);
+
+	if (error == 0)
+		error = is_on(p.dstDevice, p.dstPtr.ptr);
+	return error != 0 ? error :
+	       transfer_3d({p.dstArray, p.dstPos, p.dstPtr}, {p.srcArray, p.srcPos, p.srcPtr}, p.extent,
+	                   cudaMemcpyDeviceToDevice, stream, async, true);
 }
 
 int with_array(cudaArray_t handle, size_t x, size_t y, void *other, size_t pitch, size_t width, size_t height,
@@ -238,8 +247,8 @@ BOTH(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pit
      { return transfer(rows(to, to_pitch, from, from_pitch, width, height), kind, stream, async); })
 BOTH(cudaMemcpy3D, (const Parameters3D *p), (p->to.memory.ptr, p->from.memory.ptr, p->kind),
      { return transfer_3d(p->to, p->from, p->extent, p->kind, stream, async); })
-BOTH(cudaMemcpy3DPeer, (const PeerParameters3D *p), (p->to.memory.ptr, p->from.memory.ptr),
-     { return transfer_3d(p->to, p->from, p->extent, cudaMemcpyDeviceToDevice, stream, async, true); })
+BOTH(cudaMemcpy3DPeer, (const cudaMemcpy3DPeerParms *p), (p->dstPtr.ptr, p->dstDevice, p->srcPtr.ptr, p->srcDevice),
+     { return transfer_3d_peer(*p, stream, async); })
 BOTH(cudaMemcpy2DToArray, (cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,
                            size_t height, int kind), (to, from, width, height, kind),
      { return with_array(to, x, y, const_cast<void *>(from), pitch, width, height, true, kind, stream, async); })

@@ -45,10 +45,9 @@ static Kernel *kernel_at(const void *function)
 	return nullptr;
 }
 
-static int launch(const void *function, dim3 grid, dim3 block, void **values, size_t shared, cudaStream_t handle)
+int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size_t shared, int device, Work *out)
 {
 	const Kernel *k = kernel_at(function);
-	Stream *s;
 
 	if (k == nullptr)
 		return 98; // cudaErrorInvalidDeviceFunction
@@ -57,11 +56,6 @@ static int launch(const void *function, dim3 grid, dim3 block, void **values, si
 	    threads > static_cast<size_t>(k->code->max_threads) ||
 	    shared > static_cast<size_t>(k->dynamic_limit))
 		return 9; // cudaErrorInvalidConfiguration
-	int error = node()->stream(handle, self().device, &s);
-	if (error != 0)
-		return error;
-	if (s->device != self().device)
-		return node()->violation("launch in a stream of another device");
 	std::vector<char> copied;
 	for (unsigned i = 0; i < k->code->count; i++) {
 		const char *value = static_cast<const char *>(values[i]);
@@ -69,9 +63,46 @@ static int launch(const void *function, dim3 grid, dim3 block, void **values, si
 		copied.resize((copied.size() + 15) / 16 * 16);
 	}
 	const fake_launch with = {grid, block, shared, 0, nullptr, nullptr};
-	const int device = s->device;
-	node()->submit(s, [=, code = k->code] { return node()->kernel(device, with, code, copied); });
+	const CUcontext context = node()->current();
+	*out = [=, code = k->code] { return node()->kernel(device, context, with, code, copied); };
 	return 0;
+}
+
+static int launch(const void *function, dim3 grid, dim3 block, void **values, size_t shared, cudaStream_t handle)
+{
+	Stream *s;
+	Work work;
+	int error = kernel_work(function, grid, block, values, shared, self().device, &work);
+
+	if (error == 0)
+		error = node()->stream(handle, self().device, &s);
+	if (error != 0)
+		return error;
+	if (s->device != self().device)
+		return node()->violation("launch in a stream of another device");
+	node()->submit(s, std::move(work));
+	return 0;
+}
+
+// The events of a launch's attributes are reached when it is done. A kernel that is
+// to be updated from the device gets a handle, as it would in a capture.
+static int heed_attributes(const cudaLaunchConfig_t *c)
+{
+	Stream *s;
+	Event *e;
+	int error = node()->stream(c->stream, self().device, &s);
+
+	for (unsigned i = 0; error == 0 && i < c->numAttrs; i++) {
+		cudaLaunchAttribute &a = c->attrs[i];
+		if (a.id == cudaLaunchAttributeDeviceUpdatableKernelNode)
+			a.val.deviceUpdatableKernelNode.devNode = &a;
+		if (a.id != cudaLaunchAttributeProgrammaticEvent && a.id != cudaLaunchAttributeLaunchCompletionEvent)
+			continue;
+		error = node()->event(a.val.launchCompletionEvent.event, &e);
+		if (error == 0)
+			e->mark = {s, s->submitted};
+	}
+	return error;
 }
 
 static std::string name_of(const void *function)
@@ -167,8 +198,25 @@ API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim
 
 API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *function, void **values)
 {
-	return traced("cudaLaunchKernelExC", function, c->gridDim, c->blockDim, values, c->dynamicSmemBytes, c->stream);
+	const dim3 grid = c->gridDim, block = c->blockDim;
+	return call("cudaLaunchKernelExC", Needs::context, [&] {
+		int error = launch(function, grid, block, values, c->dynamicSmemBytes, c->stream);
+		return error == 0 ? heed_attributes(c) : error;
+	}, name_of(function).c_str(), grid.x, grid.y, grid.z, block.x, block.y, block.z, c->dynamicSmemBytes, c->stream);
 }
+
+#if FAKE_CUDART < 13000
+API cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsigned count, unsigned)
+{
+	return call("cudaLaunchCooperativeKernelMultiDevice", Needs::context, [&] {
+		int error = count == 0 ? static_cast<int>(cudaErrorInvalidValue) : 0;
+		for (unsigned i = 0; error == 0 && i < count; i++)
+			error = launch(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args, list[i].sharedMem,
+			               list[i].stream);
+		return error;
+	}, count);
+}
+#endif
 
 #if FAKE_CUDART >= 13000
 API cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)

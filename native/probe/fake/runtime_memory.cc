@@ -129,17 +129,6 @@ API cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned)
 	}, bytes);
 }
 
-// Prefetches and advice change no contents; their later arguments differ between
-// CUDA 12 and 13 and are not looked at.
-API cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes)
-{
-	return call("cudaMemPrefetchAsync", Needs::context, [] { return 0; }, address, bytes);
-}
-API cudaError_t cudaMemAdvise(const void *address, size_t bytes)
-{
-	return call("cudaMemAdvise", Needs::context, [] { return 0; }, address, bytes);
-}
-
 // ---- pinned host memory
 
 API cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)

@@ -7,13 +7,23 @@ namespace fake {
 
 static std::set<Graph *> graphs;
 
-static int graph_of(const void *handle, Graph **out)
+int graph_of(const void *handle, Graph **out)
 {
 	*out = static_cast<Graph *>(const_cast<void *>(handle));
 	return graphs.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no graph: " + text(handle));
 }
 
 static Graph *new_graph(const Graph &from) { return *graphs.insert(new Graph(from)).first; }
+
+int instantiate(cudaGraph_t graph, void **out)
+{
+	Graph *g;
+	int error = graph_of(graph, &g);
+
+	if (error == 0)
+		*out = new_graph({g->nodes, {}});
+	return error;
+}
 
 static int end_graph(const void *handle)
 {
@@ -279,13 +289,7 @@ API cudaError_t cudaGraphCreate(cudaGraph_t *out, unsigned)
 // Its later arguments differ between CUDA 11 and 12 and are not looked at.
 API cudaError_t cudaGraphInstantiate(void **out, cudaGraph_t graph)
 {
-	return call("cudaGraphInstantiate", Needs::context, [&] {
-		Graph *g;
-		int error = graph_of(graph, &g);
-		if (error == 0)
-			*out = new_graph({g->nodes, {}});
-		return error;
-	}, graph);
+	return call("cudaGraphInstantiate", Needs::context, [&] { return instantiate(graph, out); }, graph);
 }
 
 API cudaError_t cudaGraphLaunch(void *executable, cudaStream_t stream)

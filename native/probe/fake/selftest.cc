@@ -215,6 +215,30 @@ static void faulty()
 	static_cast<void>(list);
 }
 
+// The runtime works in the thread's own context, whose memory is out of reach of
+// the primary one's kernels.
+static void own_context()
+{
+	auto *current = driver_call<CUresult(CUcontext *)>("cuCtxGetCurrent");
+	int *first = device<int>(1);
+	CUcontext own = nullptr, now = nullptr;
+	OK(driver_call<CUresult(CUcontext *, unsigned, CUdevice)>("cuCtxCreate_v2")(&own, 0, 0));
+	int *mine = device<int>(1);
+	OK(LAUNCH(add, one, one, 0, nullptr, mine, 1, 1));
+	OK(cudaDeviceSynchronize());
+	OK(current(&now));
+	CHECK(now == own && fake_state().contexts == 2 && fake_state().used[0] == (16 << 20) + 1024);
+	OK(cudaSetDevice(0));
+	OK(current(&now));
+	CHECK(now != own && now != nullptr);
+	OK(LAUNCH(add, one, one, 0, nullptr, first, 1, 1));
+	OK(cudaDeviceSynchronize());
+	OK(LAUNCH(add, one, one, 0, nullptr, mine, 1, 1));
+	CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+	OK(driver_call<CUresult(CUcontext)>("cuCtxDestroy_v2")(own));
+	CHECK(fake_state().used[0] == (8 << 20) + 512 && fake_state().violations == 0);
+}
+
 static void handles()
 {
 	cudaStream_t s;
@@ -327,6 +351,7 @@ static const struct {
 	{"order", order, {}, 0},
 	{"memory", memory, {}, 0},
 	{"faulty", faulty, {}, 0},
+	{"own context", own_context, {}, 0},
 	{"handles", handles, {}, 0},
 	{"shapes", shapes, {}, 0},
 	{"capacity", capacity, {"FAKE_CUDA_MEMORY=67108864"}, 0},

@@ -132,6 +132,7 @@ void Machine::drain(int device)
 static thread_local sigjmp_buf landing;
 static thread_local bool running;
 static thread_local int running_on;
+static thread_local CUcontext running_in;
 static struct sigaction before;
 
 static void stop_kernel(int error)
@@ -154,11 +155,12 @@ static void *symbol(const void *host)
 
 	if (machine().variable(host, running_on, &address, &bytes) != 0)
 		stop_kernel(cudaErrorIllegalAddress);
-	machine().open(running_on, true); // it may have been made just now
+	machine().open(running_on, running_in, true); // it may have been made just now
 	return address;
 }
 
-int Machine::kernel(int device, const fake_launch &launch, const fake_kernel *k, std::vector<char> arguments)
+int Machine::kernel(int device, CUcontext context, const fake_launch &launch, const fake_kernel *k,
+                    std::vector<char> arguments)
 {
 	fake_launch now = launch;
 	std::vector<void *> pointers;
@@ -174,15 +176,16 @@ int Machine::kernel(int device, const fake_launch &launch, const fake_kernel *k,
 	now.fail = stop_kernel;
 	catching.sa_handler = on_fault;
 	sigaction(SIGSEGV, &catching, &before);
-	open(device, true);
+	open(device, context, true);
 	running_on = device;
+	running_in = context;
 	int error = sigsetjmp(landing, 1);
 	if (error == 0) {
 		running = true;
 		k->run(&now, pointers.data());
 		running = false;
 	}
-	open(device, false);
+	open(device, context, false);
 	sigaction(SIGSEGV, &before, nullptr);
 	return error;
 }

@@ -25,6 +25,7 @@ typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef struct CUkern_st *cudaKernel_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
 
 enum {
 	cudaSuccess = 0,
@@ -94,13 +95,48 @@ typedef struct cudaChannelFormatDesc {
 	int x, y, z, w, f; /* bits of each component; f: kind */
 } cudaChannelFormatDesc;
 
+/* Layouts and numbers of the structures below: driver_types.h of CUDA 11.8, and
+ * of 12.2, 12.3, 12.6, 13.0, 13.1 and 13.3 for what came later. */
+
+enum { /* cudaLaunchAttributeID: the value of the first two begins with an event */
+	cudaLaunchAttributeProgrammaticEvent = 7,
+	cudaLaunchAttributeLaunchCompletionEvent = 12, /* 12.3 */
+	cudaLaunchAttributeDeviceUpdatableKernelNode = 13 /* after 12.3 */
+};
+
+typedef union cudaLaunchAttributeValue {
+	char pad[64];
+	struct {
+		cudaEvent_t event;
+		int flags;
+	} launchCompletionEvent; /* programmaticEvent has another field after these */
+	struct {
+		int deviceUpdatable;
+		void *devNode; /* out */
+	} deviceUpdatableKernelNode;
+} cudaLaunchAttributeValue;
+
+typedef struct cudaLaunchAttribute {
+	int id;
+	char pad[4];
+	cudaLaunchAttributeValue val;
+} cudaLaunchAttribute;
+
 typedef struct cudaLaunchConfig_t {
 	dim3 gridDim, blockDim;
 	size_t dynamicSmemBytes;
 	cudaStream_t stream;
-	void *attrs;
+	cudaLaunchAttribute *attrs;
 	unsigned int numAttrs;
 } cudaLaunchConfig_t;
+
+typedef struct cudaLaunchParams { /* until CUDA 12 */
+	void *func;
+	dim3 gridDim, blockDim;
+	void **args;
+	size_t sharedMem;
+	cudaStream_t stream;
+} cudaLaunchParams;
 
 typedef struct cudaKernelNodeParams {
 	void *func;
@@ -109,6 +145,40 @@ typedef struct cudaKernelNodeParams {
 	void **kernelParams;
 	void **extra;
 } cudaKernelNodeParams;
+
+enum { cudaKernelFunctionTypeFunction = 3 };
+
+typedef struct cudaKernelNodeParamsV2 {
+	cudaKernelNodeParams kernel;
+	void *ctx;        /* 13.1 */
+	int functionType; /* after 13.1: what func is; reserved, and zero, before */
+} cudaKernelNodeParamsV2;
+
+typedef struct cudaPos {
+	size_t x, y, z;
+} cudaPos;
+
+typedef struct cudaMemcpy3DPeerParms {
+	cudaArray_t srcArray;
+	cudaPos srcPos;
+	cudaPitchedPtr srcPtr;
+	int srcDevice;
+	cudaArray_t dstArray;
+	cudaPos dstPos;
+	cudaPitchedPtr dstPtr;
+	int dstDevice;
+	cudaExtent extent;
+} cudaMemcpy3DPeerParms;
+
+enum { /* cudaMemRangeAttribute */
+	cudaMemRangeAttributePreferredLocation = 2,
+	cudaMemRangeAttributeAccessedBy = 3,
+	cudaMemRangeAttributeLastPrefetchLocation = 4,
+	cudaMemRangeAttributePreferredLocationType = 5, /* this and the next: 12.2 */
+	cudaMemRangeAttributePreferredLocationId = 6,
+	cudaMemRangeAttributeLastPrefetchLocationType = 7,
+	cudaMemRangeAttributeLastPrefetchLocationId = 8
+};
 
 /* CUDA 13 has 64 reserved bytes more; nobody but the caller allocates it, and
  * the library writes these fields alone. */
@@ -125,7 +195,8 @@ typedef struct CUctx_st *CUcontext;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
-enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_FOUND = 500 };
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_FOUND = 500,
+       CUDA_ERROR_UNKNOWN = 999 };
 enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
 
 typedef struct CUmemLocation {
@@ -150,10 +221,60 @@ typedef struct CUmemAccessDesc {
 	int flags;
 } CUmemAccessDesc;
 
+typedef struct cudaMemPoolProps {
+	int allocType, handleTypes;
+	CUmemLocation location;
+	unsigned char rest[72];
+} cudaMemPoolProps;
+
+typedef struct cudaMemAllocNodeParams {
+	cudaMemPoolProps poolProps;
+	const CUmemAccessDesc *accessDescs;
+	size_t accessDescCount, bytesize;
+	void *dptr; /* out */
+} cudaMemAllocNodeParams;
+
+enum { /* cudaGraphNodeType */
+	cudaGraphNodeTypeKernel = 0,
+	cudaGraphNodeTypeWaitEvent = 6,
+	cudaGraphNodeTypeEventRecord = 7,
+	cudaGraphNodeTypeMemAlloc = 10,
+	cudaGraphNodeTypeMemFree = 11
+};
+
+typedef struct cudaGraphNodeParams { /* 12.2 */
+	int type;
+	int reserved0[3];
+	union {
+		long long reserved1[29];
+		cudaKernelNodeParamsV2 kernel;
+		cudaEvent_t event; /* eventWait, eventRecord */
+		cudaMemAllocNodeParams alloc;
+		void *free;
+	};
+	long long reserved2;
+} cudaGraphNodeParams;
+
+typedef struct cudaGraphInstantiateParams { /* 12 */
+	unsigned long long flags;
+	cudaStream_t uploadStream;
+	cudaGraphNode_t errNode_out;
+	int result_out;
+} cudaGraphInstantiateParams;
+
 #ifdef __cplusplus
 static_assert(sizeof(dim3) == 12 && sizeof(cudaLaunchConfig_t) == 56, "launch");
 static_assert(sizeof(cudaKernelNodeParams) == 56 && sizeof(cudaPointerAttributes) == 24, "runtime structs");
 static_assert(sizeof(CUmemAllocationProp) == 32 && sizeof(CUmemAccessDesc) == 12, "driver structs");
+static_assert(sizeof(cudaLaunchAttribute) == 72 && offsetof(cudaLaunchAttribute, val) == 8, "launch attributes");
+static_assert(sizeof(cudaLaunchParams) == 56 && offsetof(cudaLaunchParams, stream) == 48, "cudaLaunchParams");
+static_assert(sizeof(cudaMemcpy3DPeerParms) == 168 && offsetof(cudaMemcpy3DPeerParms, srcDevice) == 64 &&
+              offsetof(cudaMemcpy3DPeerParms, dstDevice) == 136, "cudaMemcpy3DPeerParms");
+static_assert(sizeof(cudaMemPoolProps) == 88 && sizeof(cudaMemAllocNodeParams) == 120 &&
+              offsetof(cudaMemAllocNodeParams, dptr) == 112, "cudaMemAllocNodeParams");
+static_assert(sizeof(cudaGraphNodeParams) == 256 && offsetof(cudaGraphNodeParams, kernel) == 16 &&
+              offsetof(cudaKernelNodeParamsV2, functionType) == 64, "cudaGraphNodeParams");
+static_assert(sizeof(cudaGraphInstantiateParams) == 32, "cudaGraphInstantiateParams");
 }
 #endif
 #endif

@@ -39,6 +39,9 @@ CASE_API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags
 CASE_API cudaError_t cudaHostUnregister(void *memory);
 CASE_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 CASE_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory);
+CASE_API cudaError_t cudaMemRangeGetAttribute(void *data, size_t bytes, int attribute, const void *range, size_t length);
+CASE_API cudaError_t cudaMemRangeGetAttributes(void **data, size_t *bytes, int *attributes, size_t count,
+                                               const void *range, size_t length);
 
 WITH_PTDS(cudaMemcpy, void *to, const void *from, size_t bytes, int kind);
 WITH_PTSZ(cudaMemcpyAsync, void *to, const void *from, size_t bytes, int kind, cudaStream_t stream);
@@ -49,6 +52,8 @@ WITH_PTSZ(cudaMemcpy2DAsync, void *to, size_t to_pitch, const void *from, size_t
 CASE_API cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes);
 CASE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                          cudaStream_t stream);
+WITH_PTDS(cudaMemcpy3DPeer, const cudaMemcpy3DPeerParms *copy);
+WITH_PTSZ(cudaMemcpy3DPeerAsync, const cudaMemcpy3DPeerParms *copy, cudaStream_t stream);
 WITH_PTDS(cudaMemcpyToSymbol, const void *symbol, const void *from, size_t bytes, size_t offset, int kind);
 WITH_PTSZ(cudaMemcpyToSymbolAsync, const void *symbol, const void *from, size_t bytes, size_t offset, int kind,
           cudaStream_t stream);
@@ -72,8 +77,22 @@ WITH_PTSZ(__cudaLaunchKernel, cudaKernel_t kernel, dim3 grid, dim3 block, void *
 WITH_PTSZ(cudaLaunchCooperativeKernel, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
           cudaStream_t stream);
 WITH_PTSZ(cudaLaunchKernelExC, const cudaLaunchConfig_t *config, const void *kernel, void **arguments);
+CASE_API cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsigned count, unsigned flags);
 CASE_API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                                             size_t count, const cudaKernelNodeParams *params);
+CASE_API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                              size_t count, cudaMemAllocNodeParams *params);
+CASE_API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                             size_t count, void *memory);
+CASE_API cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                         const void *edges, size_t count, cudaGraphNodeParams *params);
+CASE_API cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams *params);
+CASE_API cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                                cudaGraphNodeParams *params);
+CASE_API cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id,
+                                                     const cudaLaunchAttributeValue *value);
+WITH_PTSZ(cudaGraphInstantiateWithParams, cudaGraphExec_t *executable, cudaGraph_t graph,
+          cudaGraphInstantiateParams *params);
 
 CASE_API cudaError_t cudaStreamCreate(cudaStream_t *stream);
 CASE_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);

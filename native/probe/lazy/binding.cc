@@ -78,6 +78,33 @@ bool equal_devices()
 	return equal;
 }
 
+// own_context is the thread's context where that is on the granted device: the
+// CUDA runtime works in it, and so does what the program launches next (CUDA
+// Programming Guide, "Interoperability between Runtime and Driver APIs").
+static CUcontext own_context()
+{
+	const Driver *d = driver();
+	CUcontext context = nullptr;
+	CUdevice on = -1;
+
+	if (d == nullptr || d->get_current(&context) != CUDA_SUCCESS || context == nullptr ||
+	    d->current_device(&on) != CUDA_SUCCESS || on != home())
+		return nullptr;
+	return context;
+}
+
+// select_device makes the granted device the one that the CUDA runtime takes in
+// this thread where it has no context.
+static cudaError_t select_device()
+{
+	const CUcontext own = own_context();
+	cudaError_t error = REAL(cudaSetDevice)(home());
+
+	if (own != nullptr)
+		driver()->set_current(own);
+	return error;
+}
+
 void use_device()
 {
 	if (!one_device() || home() < 0)
@@ -85,8 +112,18 @@ void use_device()
 	unsigned now = epoch.load(std::memory_order_acquire);
 	if (in_epoch == now)
 		return;
-	if (REAL(cudaSetDevice)(home()) == cudaSuccess)
+	if (select_device() == cudaSuccess)
 		in_epoch = now;
+}
+
+cudaError_t choose_device()
+{
+	const unsigned now = epoch.load(std::memory_order_acquire);
+	cudaError_t error = REAL(cudaSetDevice)(home());
+
+	if (error == cudaSuccess)
+		in_epoch = now;
+	return error;
 }
 
 // ask opens the task and settles the device; it makes no call of the CUDA
@@ -120,7 +157,7 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 // make_ready makes the context, and what the program did so far on it.
 static cudaError_t make_ready()
 {
-	cudaError_t error = REAL(cudaSetDevice)(home());
+	cudaError_t error = select_device();
 	if (error == cudaSuccess && has_flags)
 		error = REAL(cudaSetDeviceFlags)(device_flags);
 	if (error == cudaSuccess)

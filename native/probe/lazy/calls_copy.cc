@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api.h"
-#include "runtime.h"
+#include "direct.h"
 
 namespace lazy {
 namespace {
@@ -106,13 +106,6 @@ cudaError_t to_symbol(const char *call, const void *from, size_t bytes, int kind
 }
 
 size_t set_extent(size_t pitch, size_t width, size_t height) { return Rows{width, height, pitch, 0}.to_extent(); }
-
-// A call of the CUDA runtime that needs the device at once.
-template <typename Run> cudaError_t direct(const char *call, Run run)
-{
-	cudaError_t error = enter();
-	return error == cudaSuccess ? seen(run(), call) : error;
-}
 
 } // namespace
 } // namespace lazy

@@ -44,6 +44,14 @@ template <typename Set> cudaError_t setting(const char *call, Set set)
 	return error == cudaSuccess ? seen(set(), call) : error;
 }
 
+// Since CUDA 12 choosing a device makes its context. That can wait where the
+// program cannot look for it with the driver.
+bool waits_for_launch()
+{
+	use_device();
+	return !bound.load(std::memory_order_acquire) && self_contained();
+}
+
 template <typename Reset> cudaError_t reset(const char *call, Reset run)
 {
 	Locked locked;
@@ -87,15 +95,22 @@ cudaError_t cudaSetDevice(int device)
 		return seen(REAL(cudaSetDevice)(device), "cudaSetDevice");
 	if (device != 0)
 		return fail(cudaErrorInvalidDevice);
-	use_device();
-	return cudaSuccess;
+	if (waits_for_launch())
+		return cudaSuccess;
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(choose_device(), "cudaSetDevice") : error;
 }
 
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
 	if (!one_device())
 		return seen(REAL(cudaInitDevice)(device, device_flags, flags), "cudaInitDevice");
-	return cudaSetDevice(device);
+	if (device != 0)
+		return fail(cudaErrorInvalidDevice);
+	if (waits_for_launch())
+		return cudaSuccess;
+	cudaError_t error = enter();
+	return error == cudaSuccess ? seen(REAL(cudaInitDevice)(home(), device_flags, flags), "cudaInitDevice") : error;
 }
 
 cudaError_t cudaGetDevice(int *device)

@@ -5,8 +5,6 @@
 namespace lazy {
 namespace {
 
-uint64_t product(dim3 d) { return static_cast<uint64_t>(d.x) * d.y * d.z; }
-
 template <typename Run>
 cudaError_t launch(const char *call, const void *kernel, dim3 grid, dim3 block, size_t shared, Run run)
 {
@@ -28,6 +26,37 @@ cudaError_t launch(const char *call, const void *kernel, dim3 grid, dim3 block, 
 		launched(kernel, blocks, threads, shared);
 	return error;
 }
+
+// Attributes are a launch's, as CUDA is to read them: copied, with the real events,
+// where they name an event of ours. What CUDA writes to them reaches the program.
+class Attributes {
+public:
+	Attributes(cudaLaunchAttribute *attributes, unsigned count) : given(attributes), all(attributes)
+	{
+		for (unsigned i = 0; given != nullptr && i < count; i++) {
+			const cudaEvent_t event = given[i].val.launchCompletionEvent.event;
+			if (!names_event(given[i].id) || !is_virtual(event))
+				continue;
+			if (copy.empty())
+				copy.assign(given, given + count);
+			copy[i].val.launchCompletionEvent.event = real(event);
+			all = copy.data();
+		}
+	}
+	~Attributes()
+	{
+		for (size_t i = 0; i < copy.size(); i++)
+			if (copy[i].id == cudaLaunchAttributeDeviceUpdatableKernelNode)
+				given[i].val = copy[i].val;
+	}
+	Attributes(const Attributes &) = delete;
+	Attributes &operator=(const Attributes &) = delete;
+	cudaLaunchAttribute *get() const { return all; }
+
+private:
+	cudaLaunchAttribute *given, *all;
+	std::vector<cudaLaunchAttribute> copy;
+};
 
 } // namespace
 } // namespace lazy
@@ -55,21 +84,27 @@ LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
 			return fail(cudaErrorInvalidValue);                                                            \
 		cudaLaunchConfig_t c = *config;                                                                        \
 		return launch(#name, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, [&] {                          \
+			const Attributes attributes(c.attrs, c.numAttrs);                                              \
 			c.stream = real(c.stream);                                                                     \
+			c.attrs = attributes.get();                                                                    \
 			return REAL(name)(&c, kernel, arguments);                                                      \
 		});                                                                                                    \
 	}
 LAUNCH_EX(cudaLaunchKernelExC)
 LAUNCH_EX(cudaLaunchKernelExC_ptsz)
 
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
-                                   const cudaKernelNodeParams *params)
+// One device is all that a program under task binding sees, so the launches of a
+// list are one.
+cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsigned count, unsigned flags)
 {
-	cudaError_t error = enter();
-	if (error == cudaSuccess)
-		error = seen(REAL(cudaGraphAddKernelNode)(node, graph, after, count, params), "cudaGraphAddKernelNode");
-	if (error == cudaSuccess)
-		launched(params->func, product(params->gridDim), static_cast<uint32_t>(product(params->blockDim)),
-		         params->sharedMemBytes);
-	return error;
+	if (list == nullptr || count == 0)
+		return fail(cudaErrorInvalidValue);
+	const cudaLaunchParams &first = *list;
+	return launch("cudaLaunchCooperativeKernelMultiDevice", first.func, first.gridDim, first.blockDim, first.sharedMem,
+	              [=] {
+		              std::vector<cudaLaunchParams> there(list, list + count);
+		              for (cudaLaunchParams &l : there)
+			              l.stream = real(l.stream);
+		              return REAL(cudaLaunchCooperativeKernelMultiDevice)(there.data(), count, flags);
+	              });
 }

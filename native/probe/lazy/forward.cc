@@ -39,15 +39,6 @@ void *fail_with(cudaError_t error)
 	return reinterpret_cast<void *>(failed);
 }
 
-bool locations_by_value()
-{
-	static const bool since_13 = [] {
-		int version = 0;
-		return REAL(cudaRuntimeGetVersion)(&version) == cudaSuccess && version >= 13000;
-	}();
-	return since_13;
-}
-
 // cudaMemLocation: the type in the low half, the ordinal in the high one.
 uint64_t translate_location(uint64_t location)
 {
@@ -65,7 +56,7 @@ void translate(unsigned what, uint64_t *registers, uint64_t *stack)
 		uint64_t &r = registers[n];
 		bool device = (what & DEVICE(n)) != 0, location = (what & LOCATION(n)) != 0;
 		if (device && location)
-			(locations_by_value() ? device : location) = false;
+			(runtime_13() ? device : location) = false;
 		if (device)
 			r = static_cast<uint64_t>(visible_to_real(static_cast<int>(r)));
 		else if (location)
@@ -79,6 +70,15 @@ void translate(unsigned what, uint64_t *registers, uint64_t *stack)
 }
 
 } // namespace
+
+bool runtime_13()
+{
+	static const bool since_13 = [] {
+		int version = 0;
+		return REAL(cudaRuntimeGetVersion)(&version) == cudaSuccess && version >= 13000;
+	}();
+	return since_13;
+}
 
 // forward_prepare does what must come before function `index` of forward.def
 // and returns where to go on.

@@ -36,20 +36,36 @@ bool in_runtime(const void *address)
 	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && strstr(info.dli_fname, "libcudart.so") != nullptr;
 }
 
+// result_of gives an error of the runtime's as the driver would: the numbers are
+// the same but for some of the runtime's own below 100.
+CUresult result_of(cudaError_t error)
+{
+	return error >= 100 || error <= cudaErrorMemoryAllocation || error == cudaErrorDevicesUnavailable
+	               ? error
+	               : CUDA_ERROR_UNKNOWN;
+}
+
 CUresult gate(const void *caller, CUdevice *device)
 {
 	if (!one_device())
 		return CUDA_SUCCESS;
 	Locked locked;
 	cudaError_t error = cudaSuccess;
-	if (!in_runtime(caller)) { // it may go on to use what is only recorded so far
+	if (!in_runtime(caller)) {
 		keep_device();
-		error = bind();
+		meet_driver();
+		if (has_runtime()) // the caller may go on to use what is only recorded so far
+			error = bind();
+		else if (!task_is_open())
+			error = ask({}, 0, false);
 	} else if (home() < 0) { // inside the runtime, which must not be called again from here
 		error = ask({}, 0, false);
 	}
-	if (error != cudaSuccess)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (error != cudaSuccess) {
+		if (error != cudaErrorMemoryAllocation) // what is missing has been reported or refused
+			case_report_fault(error, "making a context");
+		return result_of(error);
+	}
 	if (*device != home())
 		keep_device(); // the caller knows this context by another ordinal
 	*device = home();

@@ -14,6 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <set>
+#include <string_view>
+
 #include "runtime.h"
 
 namespace lazy {
@@ -66,15 +69,44 @@ public:
 		return s == nullptr ? "" : std::string(s + offset, strnlen(s + offset, table.sh_size - offset));
 	}
 
-	bool mentions(const char *text) const
-	{
-		return data_ != MAP_FAILED && memmem(data_, size_, text, strlen(text)) != nullptr;
-	}
-
 private:
 	char *data_ = static_cast<char *>(MAP_FAILED);
 	size_t size_ = 0;
 };
+
+// holds_strings: the section is where compilers and linkers put the program's
+// strings: loaded, and neither code nor tables. Device code, which is most of a
+// large CUDA library, holds none that the host looks up.
+bool holds_strings(const Elf64_Shdr &s, const std::string &name)
+{
+	if ((s.sh_flags & SHF_ALLOC) == 0 || (s.sh_flags & SHF_EXECINSTR) != 0 ||
+	    (s.sh_type != SHT_PROGBITS && s.sh_type != SHT_STRTAB))
+		return false;
+	for (const char *other : {".nv_fatbin", "__nv_relfatbin", ".eh_frame", ".gcc_except_table"})
+		if (name.rfind(other, 0) == 0)
+			return false;
+	return true;
+}
+
+// reaches_driver: the text names the driver's library or function finder, or what
+// exports memory to other processes.
+bool reaches_driver(const char *text, size_t size)
+{
+	const std::string_view all(text, size);
+	const std::string_view library = "libcuda.so";
+	const size_t prefix = library.find("cuda");
+
+	for (const char *at = text, *end = text + size;
+	     (at = static_cast<const char *>(memmem(at, static_cast<size_t>(end - at), "cuda", 4))) != nullptr; at += 4) {
+		const size_t n = static_cast<size_t>(at - text);
+		for (std::string_view name : {"cudaGetDriverEntryPoint", "cudaIpcGetMemHandle"})
+			if (all.substr(n, name.size()) == name)
+				return true;
+		if (n >= prefix && all.substr(n - prefix, library.size()) == library)
+			return true;
+	}
+	return false;
+}
 
 // foreign: it has device code without the shared runtime, or the means to reach
 // the driver or to export memory: linked, or looked up by name.
@@ -92,8 +124,14 @@ bool foreign(const char *path)
 		return false;
 	for (unsigned i = 0; i < header->e_shnum; i++) {
 		const Elf64_Shdr &s = sections[i];
-		if (file.text(sections[header->e_shstrndx], s.sh_name) == ".nvFatBinSegment")
+		const std::string name = file.text(sections[header->e_shstrndx], s.sh_name);
+		if (name == ".nvFatBinSegment")
 			device_code = true;
+		if (holds_strings(s, name)) {
+			const char *text = file.at<char>(s.sh_offset, s.sh_size);
+			if (text != nullptr && reaches_driver(text, s.sh_size))
+				return true;
+		}
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
 			continue;
 		const uint64_t count = s.sh_size / sizeof(Elf64_Dyn);
@@ -105,42 +143,52 @@ bool foreign(const char *path)
 			runtime = runtime || needed.rfind("libcudart.so", 0) == 0;
 		}
 	}
-	return (device_code && !runtime) || file.mentions("libcuda.so") || file.mentions("cudaGetDriverEntryPoint") ||
-	       file.mentions("cudaIpcGetMemHandle");
+	return device_code && !runtime;
 }
 
 struct Objects {
-	unsigned long long loaded; // how many were ever loaded
-	bool foreign;
+	unsigned long long loaded, now; // how many were ever loaded: when looked at, and now
+	std::set<std::string> looked_at;
+	std::vector<std::string> unread;
 };
 
 int look(dl_phdr_info *object, size_t, void *out)
 {
-	Objects &seen = *static_cast<Objects *>(out);
+	Objects &all = *static_cast<Objects *>(out);
 
-	if (seen.loaded == object->dlpi_adds)
+	if (all.loaded == object->dlpi_adds)
 		return 1; // nothing has been loaded since
+	all.now = object->dlpi_adds;
 	const char *path = *object->dlpi_name != '\0' ? object->dlpi_name : "/proc/self/exe";
-	seen.foreign = seen.foreign || (!known(path) && foreign(path));
+	if (!known(path) && all.looked_at.insert(path).second)
+		all.unread.push_back(path);
 	return 0;
 }
 
+bool met_driver; // somebody is known to reach it
+
 } // namespace
 
+void meet_driver()
+{
+	Locked locked;
+	met_driver = true;
+}
+
+// Each object is read once: a large library's strings are tens of megabytes.
 bool self_contained()
 {
-	static Objects seen;
+	static auto *const objects = new Objects; // outlives static destructors
 	Locked locked;
-	Objects now = seen;
 
-	if (dl_iterate_phdr(look, &now) == 0) {
-		dl_iterate_phdr([](dl_phdr_info *object, size_t, void *out) {
-			static_cast<Objects *>(out)->loaded = object->dlpi_adds;
-			return 1;
-		}, &now);
-		seen = now;
-	}
-	return !seen.foreign;
+	if (met_driver)
+		return false;
+	dl_iterate_phdr(look, objects);
+	objects->loaded = objects->now;
+	for (const std::string &path : objects->unread)
+		met_driver = met_driver || foreign(path.c_str());
+	objects->unread.clear();
+	return !met_driver;
 }
 
 } // namespace lazy

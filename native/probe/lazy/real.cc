@@ -50,6 +50,8 @@ void *real_symbol(const char *name)
 	return found != nullptr ? found : reinterpret_cast<void *>(absent);
 }
 
+bool has_runtime() { return real_dlsym(RTLD_NEXT, "cudaSetDevice") != nullptr || loaded_runtime() != nullptr; }
+
 template <typename F> static bool load(void *library, F *&to, const char *name)
 {
 	to = reinterpret_cast<F *>(real_dlsym(library, name));
@@ -70,6 +72,8 @@ const Driver *driver()
 		       load(library, d.unreserve, "cuMemAddressFree") && load(library, d.create, "cuMemCreate") &&
 		       load(library, d.release, "cuMemRelease") && load(library, d.map, "cuMemMap") &&
 		       load(library, d.unmap, "cuMemUnmap") && load(library, d.set_access, "cuMemSetAccess") &&
+		       load(library, d.get_current, "cuCtxGetCurrent") && load(library, d.set_current, "cuCtxSetCurrent") &&
+		       load(library, d.current_device, "cuCtxGetDevice") &&
 		       d.init(0) == CUDA_SUCCESS && d.device_count(&devices) == CUDA_SUCCESS && devices > 0;
 	}();
 	return usable ? &d : nullptr;

@@ -17,6 +17,10 @@ void *real_dlsym(void *handle, const char *name);
 // program cannot have been linked with a function that its runtime lacks.
 void *real_symbol(const char *name);
 
+// has_runtime: a shared CUDA runtime is loaded. Until one is, REAL must not be
+// used: what it finds first is kept.
+bool has_runtime();
+
 // REAL(cudaFree)(p) calls the runtime's cudaFree. The name must be declared.
 #define REAL(name)                                                            \
 	([]() -> decltype(&::name) {                                          \
@@ -24,8 +28,9 @@ void *real_symbol(const char *name);
 		return reinterpret_cast<decltype(&::name)>(found);            \
 	}())
 
-// The driver calls that put memory behind reserved addresses. Each is safe to
-// call before any context exists, except where CUDA's manual says otherwise.
+// The driver calls that put memory behind reserved addresses, and those about the
+// thread's context. Each is safe to call before any context exists, except where
+// CUDA's manual says otherwise.
 struct Driver {
 	CUresult (*init)(unsigned flags);
 	CUresult (*device_count)(int *count);
@@ -41,6 +46,9 @@ struct Driver {
 	                unsigned long long flags);
 	CUresult (*unmap)(CUdeviceptr address, size_t bytes);
 	CUresult (*set_access)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count);
+	CUresult (*get_current)(CUcontext *context);
+	CUresult (*set_current)(CUcontext context);
+	CUresult (*current_device)(CUdevice *device);
 };
 
 // The initialized driver, or nullptr where it is absent, older than these

@@ -81,7 +81,11 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed);
 // known, and makes the granted device the calling thread's.
 cudaError_t enter();
 
-void use_device(); // makes the granted device current in this thread
+// use_device makes the granted device this thread's, unless it is already; a
+// context of the program's own on that device stays current.
+void use_device();
+// choose_device is cudaSetDevice of the granted device: nothing else stays current.
+cudaError_t choose_device();
 
 // Ordinals: a program under task binding sees one device, 0.
 int visible_to_real(int device);
@@ -95,6 +99,8 @@ void keep_device();
 
 // launched notes a kernel launch's shape and sends it where it is news.
 void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes);
+
+inline uint64_t product(dim3 d) { return static_cast<uint64_t>(d.x) * d.y * d.z; }
 
 // working says that the device has work whose errors nobody has seen yet;
 // whoever waits for all of it says idle.
@@ -226,12 +232,26 @@ bool promised();
 // self_contained: all its device code goes through the shared CUDA runtime. A
 // program that is not binds at its first call that needs a device.
 bool self_contained();
+void meet_driver(); // it is not: somebody has made a context through the driver
+
+// ---- forward.cc
+
+// runtime_13: the loaded CUDA runtime is of version 13 or later, where some
+// functions have other parameters.
+bool runtime_13();
 
 // ---- handles.cc: streams and events made before the process is bound
 
 cudaStream_t real(cudaStream_t stream); // what CUDA knows it as
 cudaEvent_t real(cudaEvent_t event);
 void *real_handle(void *maybe); // for arguments of unknown type
+
+// names_event: the value of this attribute of a launch begins with an event.
+inline bool names_event(int attribute)
+{
+	return attribute == cudaLaunchAttributeProgrammaticEvent || attribute == cudaLaunchAttributeLaunchCompletionEvent;
+}
+
 void *new_handle();                    // nullptr: none left
 void set_real(void *handle, void *made);
 bool is_virtual(const void *handle);

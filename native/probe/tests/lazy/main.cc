@@ -59,8 +59,12 @@ static const struct {
 	{"tasks", tasks}, {"tasks_in_threads", tasks_in_threads}, {"tasks_with_stream", tasks_with_stream},
 	{"tasks_with_variable", tasks_with_variable}, {"threads", threads}, {"churn", churn}, {"devices", devices},
 	{"two_devices", two_devices}, {"own_context", own_context}, {"forks", forks}, {"forks_bound", forks_bound},
+	{"launch_events", launch_events}, {"launch_list", launch_list}, {"graph_nodes", graph_nodes},
+	{"peer_copies", peer_copies}, {"ranges", ranges},
 	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
 	{"fault_unseen", fault_unseen}, {"launch_only", launch_only}, {"rate", rate},
+	{"set_device", set_device}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
+	{"own_context_in_threads", own_context_in_threads},
 };
 
 int main(int count, char **arguments)

@@ -142,7 +142,7 @@ void two_devices()
 	state("after");
 }
 
-// own_context: a library below the runtime.
+// own_context: a library below the runtime, whose context is not for the program.
 void own_context()
 {
 	int *x = device<int>(1000);
@@ -152,6 +152,7 @@ void own_context()
 	TRY(driver_call<CUresult(CUcontext *, unsigned, CUdevice)>("cuCtxCreate_v2")(&context, 0, 0));
 	TRY(driver_call<CUresult(CUdevice *)>("cuCtxGetDevice")(&on));
 	say("context on %d", on);
+	TRY(cudaSetDevice(0));
 	TRY(cudaMemset(x, 1, 4000));
 	say("x %ld", digest(x, 1000));
 	TRY(cudaFree(x));

@@ -1,0 +1,192 @@
+// runtime_graph.cc: graphs whose nodes are made one by one; they run in that order,
+// whatever their dependencies. Before CUDA 13 the functions for nodes of any type
+// are those of CUDA 12, which 11.8 has not.
+#include <time.h>
+
+#include "runtime.h"
+
+namespace fake {
+
+struct Node {
+	cudaGraph_t graph;
+	size_t index; // in the graph and in what is instantiated from it
+	int type;
+};
+static std::set<Node *> nodes;
+
+static int node_of(cudaGraphNode_t handle, Node **out)
+{
+	*out = reinterpret_cast<Node *>(handle);
+	return nodes.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no node: " + text(handle));
+}
+
+static int64_t now()
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static int idle_work() { return 0; }
+
+static int allocate(Graph *g, cudaMemAllocNodeParams *p)
+{
+	const CUmemLocation at = p->poolProps.location;
+
+	if (at.type != CU_MEM_LOCATION_TYPE_DEVICE || static_cast<size_t>(at.id) >= node()->devices.size())
+		return cudaErrorInvalidValue;
+	for (size_t i = 0; i < p->accessDescCount; i++)
+		if (const int id = p->accessDescs[i].location.id;
+		    static_cast<size_t>(id) >= node()->devices.size() || !node()->devices[static_cast<size_t>(id)].live)
+			return node()->violation("access to a graph's memory for device " + text(id) + ", which has no context");
+	int error = node()->allocate(Segment::device_memory, at.id, p->bytesize, &p->dptr);
+	if (error == 0)
+		g->owned.push_back(p->dptr);
+	return error;
+}
+
+static int kernel(const cudaKernelNodeParams &k, Work *out)
+{
+	return kernel_work(k.func, k.gridDim, k.blockDim, k.kernelParams, k.sharedMemBytes, self().device, out);
+}
+
+static int work_of(Graph *g, cudaGraphNodeParams *p, Work *out)
+{
+	Event *e;
+	int error = 0;
+
+	*out = idle_work;
+	switch (p->type) {
+	case cudaGraphNodeTypeKernel: return kernel(p->kernel.kernel, out);
+	case cudaGraphNodeTypeMemAlloc: return allocate(g, &p->alloc);
+	case cudaGraphNodeTypeMemFree: return 0; // there as long as the graph
+	case cudaGraphNodeTypeWaitEvent: return node()->event(p->event, &e);
+	case cudaGraphNodeTypeEventRecord:
+		error = node()->event(p->event, &e);
+		*out = [e] { e->time = std::make_shared<int64_t>(now()); return 0; };
+		return error;
+	default: return cudaErrorInvalidValue;
+	}
+}
+
+static int append(cudaGraphNode_t *out, cudaGraph_t graph, int type, Graph *g, Work work)
+{
+	g->nodes.push_back(std::move(work));
+	*out = reinterpret_cast<cudaGraphNode_t>(*nodes.insert(new Node{graph, g->nodes.size() - 1, type}).first);
+	return 0;
+}
+
+static cudaError_t add(const char *name, cudaGraphNode_t *out, cudaGraph_t graph, cudaGraphNodeParams *p)
+{
+	return call(name, Needs::context, [&] {
+		Graph *g;
+		Work work;
+		int error = graph_of(graph, &g);
+		if (error == 0)
+			error = work_of(g, p, &work);
+		return error == 0 ? append(out, graph, p->type, g, std::move(work)) : error;
+	}, p->type);
+}
+
+// Parameters of a node in its graph, or in what was instantiated from it.
+static int change(const void *in, const Node &n, cudaGraphNodeParams *p)
+{
+	Graph *g;
+	int error = graph_of(in, &g);
+
+	if (error == 0 && (p->type != n.type || p->type == cudaGraphNodeTypeMemAlloc || n.index >= g->nodes.size()))
+		error = cudaErrorInvalidValue;
+	return error == 0 ? work_of(g, p, &g->nodes[n.index]) : error;
+}
+
+} // namespace fake
+
+using namespace fake;
+
+#if FAKE_CUDART >= 13000
+API cudaError_t cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, const void *, size_t,
+                                 cudaGraphNodeParams *params)
+{
+	return add("cudaGraphAddNode", out, graph, params);
+}
+#else
+API cudaError_t cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, size_t,
+                                 cudaGraphNodeParams *params)
+{
+	return add("cudaGraphAddNode", out, graph, params);
+}
+
+API cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, const void *,
+                                    size_t, cudaGraphNodeParams *params)
+{
+	return add("cudaGraphAddNode_v2", out, graph, params);
+}
+#endif
+
+API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, size_t,
+                                       const cudaKernelNodeParams *params)
+{
+	cudaGraphNodeParams any = {};
+	any.kernel.kernel = *params;
+	return add("cudaGraphAddKernelNode", out, graph, &any);
+}
+
+API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, size_t,
+                                         cudaMemAllocNodeParams *params)
+{
+	cudaGraphNodeParams any = {};
+	any.type = cudaGraphNodeTypeMemAlloc;
+	any.alloc = *params;
+	cudaError_t error = add("cudaGraphAddMemAllocNode", out, graph, &any);
+	params->dptr = any.alloc.dptr;
+	return error;
+}
+
+API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *, size_t,
+                                        void *memory)
+{
+	cudaGraphNodeParams any = {};
+	any.type = cudaGraphNodeTypeMemFree;
+	any.free = memory;
+	return add("cudaGraphAddMemFreeNode", out, graph, &any);
+}
+
+API cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t handle, cudaGraphNodeParams *params)
+{
+	return call("cudaGraphNodeSetParams", Needs::context, [&] {
+		Node *n;
+		int error = node_of(handle, &n);
+		return error == 0 ? change(n->graph, *n, params) : error;
+	}, handle);
+}
+
+API cudaError_t cudaGraphExecNodeSetParams(void *executable, cudaGraphNode_t handle, cudaGraphNodeParams *params)
+{
+	return call("cudaGraphExecNodeSetParams", Needs::context, [&] {
+		Node *n;
+		int error = node_of(handle, &n);
+		return error == 0 ? change(executable, *n, params) : error;
+	}, executable, handle);
+}
+
+API cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t handle, int id, const cudaLaunchAttributeValue *value)
+{
+	return call("cudaGraphKernelNodeSetAttribute", Needs::context, [&] {
+		Node *n;
+		Event *e;
+		int error = node_of(handle, &n);
+		if (error == 0 && id == cudaLaunchAttributeProgrammaticEvent)
+			error = node()->event(value->launchCompletionEvent.event, &e);
+		return error;
+	}, handle, id);
+}
+
+API cudaError_t cudaGraphInstantiateWithParams(void **out, cudaGraph_t graph, cudaGraphInstantiateParams *params)
+{
+	return call("cudaGraphInstantiateWithParams", Needs::context, [&] {
+		Stream *s;
+		int error = node()->stream(params->uploadStream, self().device, &s);
+		params->result_out = error != 0;
+		return error == 0 ? instantiate(graph, out) : error;
+	}, graph);
+}

@@ -1,0 +1,190 @@
+// calls_graph.cc: graph nodes, whose parameters name events, devices and kernels
+// inside structures.
+#include "api.h"
+#include "direct.h"
+
+// Before CUDA 13 it has no edges: the last three are count, params and nothing.
+CASE_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                      void *edges, void *count, void *params);
+
+namespace lazy {
+namespace {
+
+// with_real runs a call that reads an allocation node's parameters and writes the
+// address of its memory to them.
+template <typename Run> cudaError_t with_real(cudaMemAllocNodeParams *params, Run run)
+{
+	cudaMemAllocNodeParams there = *params;
+	std::vector<CUmemAccessDesc> access(there.accessDescs, there.accessDescs + there.accessDescCount);
+
+	translate(&there.poolProps.location);
+	for (CUmemAccessDesc &a : access)
+		translate(&a.location);
+	there.accessDescs = access.data();
+	cudaError_t error = run(&there);
+	params->dptr = there.dptr;
+	return error;
+}
+
+// The same for any node. Parameters that name nothing of ours are the program's
+// own: CUDA writes to a conditional node's.
+template <typename Run> cudaError_t with_real(cudaGraphNodeParams *params, Run run)
+{
+	if (params == nullptr)
+		return run(params);
+	cudaGraphNodeParams there = *params;
+	switch (params->type) {
+	case cudaGraphNodeTypeWaitEvent:
+	case cudaGraphNodeTypeEventRecord:
+		there.event = real(params->event);
+		return run(&there);
+	case cudaGraphNodeTypeMemAlloc:
+		return with_real(&params->alloc, [&](cudaMemAllocNodeParams *alloc) {
+			there.alloc = *alloc;
+			cudaError_t error = run(&there);
+			alloc->dptr = there.alloc.dptr;
+			return error;
+		});
+	default:
+		return run(params);
+	}
+}
+
+void tell(const cudaKernelNodeParams &k)
+{
+	launched(k.func, product(k.gridDim), static_cast<uint32_t>(product(k.blockDim)), k.sharedMemBytes);
+}
+
+// add makes a node; `alloc` are its parameters if it allocates.
+template <typename Params, typename Run>
+cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *alloc, Run run)
+{
+	keep_device();
+	cudaError_t error = enter();
+	if (error == cudaSuccess && alloc != nullptr)
+		error = charge_graph(call, alloc->bytesize);
+	if (error == cudaSuccess)
+		error = seen(with_real(params, run), call);
+	if (error == cudaSuccess && alloc != nullptr)
+		graph_has(alloc->dptr, alloc->bytesize);
+	return error;
+}
+
+template <typename Run> cudaError_t add_node(const char *call, cudaGraphNodeParams *params, Run run)
+{
+	const int type = params != nullptr ? params->type : -1;
+
+	cudaError_t error = add(call, params, type == cudaGraphNodeTypeMemAlloc ? &params->alloc : nullptr, run);
+	if (error != cudaSuccess)
+		return error;
+	if (type == cudaGraphNodeTypeMemFree)
+		graph_frees(params->free);
+	// The occupancy of a driver's function is not the runtime's to tell.
+	if (type == cudaGraphNodeTypeKernel && params->kernel.functionType != cudaKernelFunctionTypeFunction)
+		tell(params->kernel.kernel);
+	return error;
+}
+
+} // namespace
+} // namespace lazy
+
+using namespace lazy;
+
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
+                                   const cudaKernelNodeParams *params)
+{
+	cudaError_t error = direct("cudaGraphAddKernelNode", [=] {
+		return REAL(cudaGraphAddKernelNode)(node, graph, after, count, params);
+	});
+	if (error == cudaSuccess)
+		tell(*params);
+	return error;
+}
+
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                     size_t count, cudaMemAllocNodeParams *params)
+{
+	if (params == nullptr)
+		return fail(cudaErrorInvalidValue);
+	return add("cudaGraphAddMemAllocNode", params, params, [=](cudaMemAllocNodeParams *there) {
+		return REAL(cudaGraphAddMemAllocNode)(node, graph, after, count, there);
+	});
+}
+
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                    size_t count, void *memory)
+{
+	cudaError_t error = direct_kept("cudaGraphAddMemFreeNode", [=] {
+		return REAL(cudaGraphAddMemFreeNode)(node, graph, after, count, memory);
+	});
+	if (error == cudaSuccess)
+		graph_frees(memory);
+	return error;
+}
+
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, void *edges,
+                             void *count, void *params)
+{
+	const bool last = runtime_13();
+
+	return add_node("cudaGraphAddNode", static_cast<cudaGraphNodeParams *>(last ? params : count),
+	                [=](cudaGraphNodeParams *there) {
+		                return last ? REAL(cudaGraphAddNode)(node, graph, after, edges, count, there) :
+		                       REAL(cudaGraphAddNode)(node, graph, after, edges, there, nullptr);
+	                });
+}
+
+cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                const void *edges, size_t count, cudaGraphNodeParams *params)
+{
+	return add_node("cudaGraphAddNode", params, [=](cudaGraphNodeParams *there) {
+		return REAL(cudaGraphAddNode_v2)(node, graph, after, edges, count, there);
+	});
+}
+
+cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams *params)
+{
+	return direct_kept("cudaGraphNodeSetParams", [=] {
+		return with_real(params, [=](cudaGraphNodeParams *there) {
+			return REAL(cudaGraphNodeSetParams)(node, there);
+		});
+	});
+}
+
+cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node, cudaGraphNodeParams *params)
+{
+	return direct_kept("cudaGraphExecNodeSetParams", [=] {
+		return with_real(params, [=](cudaGraphNodeParams *there) {
+			return REAL(cudaGraphExecNodeSetParams)(executable, node, there);
+		});
+	});
+}
+
+cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id, const cudaLaunchAttributeValue *value)
+{
+	return direct_kept("cudaGraphKernelNodeSetAttribute", [=] {
+		if (value == nullptr || !names_event(id))
+			return REAL(cudaGraphKernelNodeSetAttribute)(node, id, value);
+		cudaLaunchAttributeValue there = *value;
+		there.launchCompletionEvent.event = real(there.launchCompletionEvent.event);
+		return REAL(cudaGraphKernelNodeSetAttribute)(node, id, &there);
+	});
+}
+
+#define INSTANTIATE(name)                                                                                     \
+	cudaError_t name(cudaGraphExec_t *executable, cudaGraph_t graph, cudaGraphInstantiateParams *params)  \
+	{                                                                                                     \
+		return direct_kept("cudaGraphInstantiateWithParams", [=] {                                    \
+			if (params == nullptr)                                                                \
+				return REAL(name)(executable, graph, params);                                 \
+			cudaGraphInstantiateParams there = *params;                                           \
+			there.uploadStream = real(params->uploadStream);                                      \
+			working();                                                                            \
+			cudaError_t error = REAL(name)(executable, graph, &there);                            \
+			params->errNode_out = there.errNode_out;                                              \
+			params->result_out = there.result_out;                                                \
+			return error;                                                                         \
+		});                                                                                           \
+	}
+INSTANTIATE(cudaGraphInstantiateWithParams)
+INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)

@@ -1,0 +1,85 @@
+// foreign.cc: programs that use the driver API beside the CUDA runtime.
+#include <thread>
+
+#include "program.h"
+
+static CUcontext current()
+{
+	CUcontext context = nullptr;
+	TRY(driver_call<CUresult(CUcontext *)>("cuCtxGetCurrent")(&context));
+	return context;
+}
+
+static CUcontext create()
+{
+	CUcontext context = nullptr;
+	TRY(driver_call<CUresult(CUcontext *, unsigned, CUdevice)>("cuCtxCreate_v2")(&context, 0, 0));
+	return context;
+}
+
+static void use(CUcontext context) { TRY(driver_call<CUresult(CUcontext)>("cuCtxSetCurrent")(context)); }
+
+// driver_after: the driver's calls come right after the device is chosen, which
+// has made its context (CUDA 12 and later).
+static void driver_after(cudaError_t chosen)
+{
+	CUdevice on = -1;
+	TRY(chosen);
+	TRY(driver_call<CUresult(CUdevice *)>("cuCtxGetDevice")(&on));
+	say("context %d on %d", current() != nullptr, on);
+	state("chosen");
+}
+
+void set_device() { driver_after(cudaSetDevice(0)); }
+
+void init_device()
+{
+	TRY(cudaInitDevice(0, 0, 0));
+	state("made");
+	driver_after(cudaSetDevice(0));
+}
+
+// back_to_primary: cudaSetDevice leaves a context of the program's own.
+void back_to_primary()
+{
+	TRY(cudaSetDevice(0));
+	const CUcontext primary = current(), own = create();
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 1, 4000));
+	say("own is current %d", current() == own);
+	TRY(cudaFree(x));
+	TRY(cudaSetDevice(0));
+	say("primary is current %d", current() == primary);
+	x = device<int>(1000);
+	TRY(cudaMemset(x, 1, 4000));
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+}
+
+// own_context_in_threads: memory of a context that cuCtxCreate made, and kernels
+// of threads that have made it current.
+void own_context_in_threads()
+{
+	TRY(driver_call<CUresult(unsigned)>("cuInit")(0));
+	const CUcontext own = create();
+	CUdeviceptr memory = 0;
+	TRY(driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2")(&memory, 4000));
+	int *x = reinterpret_cast<int *>(memory);
+	TRY(cudaMemset(x, 0, 4000));
+	for (int k = 0; k < 3; k++)
+		std::thread([=] {
+			use(own);
+			TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 5));
+			TRY(cudaDeviceSynchronize());
+			say("own is current %d", current() == own);
+		}).join();
+	std::thread([] { // one that has none gets the device's
+		int *y = device<int>(1000);
+		TRY(cudaMemset(y, 2, 4000));
+		say("y %ld", digest(y, 1000));
+		TRY(cudaFree(y));
+	}).join();
+	say("x %ld", digest(x, 1000));
+	TRY(driver_call<CUresult(CUdeviceptr)>("cuMemFree_v2")(memory));
+	state("after");
+}
