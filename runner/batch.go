@@ -55,8 +55,9 @@ type job struct {
 
 // fault is a job's first lasting CUDA error.
 type fault struct {
-	at     time.Duration
-	detail string
+	at         time.Duration
+	detail     string
+	turnedAway bool // by the MPS server: nothing that the job did
 }
 
 // stay is a time a job held a device.
@@ -187,7 +188,7 @@ func (b *Batch) ReportFault(index, code int, where string, at time.Duration) {
 	j := b.jobs[index]
 	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
 	if j.fault == nil {
-		j.fault = &fault{at: at, detail: detail}
+		j.fault = &fault{at: at, detail: detail, turnedAway: turnsAway(code)}
 	}
 	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
 	b.unwell(j, at)

@@ -49,16 +49,23 @@ func (b *Batch) ails(device int) bool {
 	return slices.ContainsFunc(b.ailments, func(a ailment) bool { return a.device == device && a.to == schedulers.Never })
 }
 
-// hold keeps a grant back while its device is being healed. A job that was on
-// the device goes on: the server waits for it to end.
+// hold keeps a grant back while the server is being healed: it turns new clients
+// away, whatever their device (seen on two H200s, 1 ms after a fault on the other
+// device). A client goes on where it was: the server waits for it to end.
 func (b *Batch) hold(d schedulers.Decision) bool {
-	held := func(s stay) bool { return s.device == d.Device }
-	if !b.healing || !b.ails(d.Device) || slices.ContainsFunc(b.jobs[d.Task.Job].stays, held) {
+	stays := b.jobs[d.Task.Job].stays
+	here := func(s stay) bool { return s.device == d.Device }
+	if !b.healing || len(stays) > 0 && (!b.ails(d.Device) || slices.ContainsFunc(stays, here)) {
 		return false
 	}
 	b.held = append(b.held, d)
 	return true
 }
+
+// turnsAway reports whether a CUDA error is the MPS server's answer to a client
+// that it does not serve: no connection, a failed call, not ready (CUDA Runtime
+// API, cudaErrorMpsConnectionFailed and the two that follow it).
+func turnsAway(code int) bool { return 805 <= code && code <= 807 }
 
 // ServerBroken says what is wrong with the MPS server that Heal looks after.
 func (b *Batch) ServerBroken(why error, now time.Duration) {

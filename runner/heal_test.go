@@ -90,7 +90,8 @@ func TestWithoutMPSNobodyWaits(t *testing.T) {
 	})
 }
 
-// The other device goes on, and so does the job that the server waits for.
+// The job that the server waits for goes on; whoever is no client yet would be
+// turned away.
 func TestGrantsWaitForTheServer(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(6), workers: 5, mps: true}.run(t, func(f *fake) {
 		f.started(0, 1, 2, 3, 4)
@@ -109,16 +110,83 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 		f.batch.TaskFree(gone, f.now)
 		f.at(2)
 		f.ended(1) // device 1 is free for the task that fits nowhere else; job 5 waits
-		f.want("answer 6@1")
+		f.want()
 		f.batch.ReportFault(0, 700, "kernel", f.now)
 		f.at(3)
 		f.batch.Healed(nil, f.now)
 		f.want("heal") // again: there was trouble meanwhile
 		f.at(4)
 		f.batch.Healed(nil, f.now)
-		f.want("answer 4@0", "start 5")
+		f.want("answer 4@0", "answer 6@1", "start 5")
 		f.started(5)
 		f.ended(0, 2, 3, 4, 5)
 	})
 	wantOutcomes(t, jobs, results.Fault, results.OK, results.OK, results.OK, results.OK, results.OK)
+}
+
+// Clients of another device go on there; new ones wait for it too.
+func TestClientsOfAnotherDeviceGoOn(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(3), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1, 2)
+		f.begin(0, 15) // device 0
+		f.begin(1, 8)  // device 1
+		f.calls = nil
+		f.at(1)
+		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.want("heal")
+		f.begin(1, 4)
+		f.want("answer 3@1")
+		f.begin(2, 2)
+		f.want()
+		f.batch.Healed(nil, f.now)
+		f.want("answer 4@1")
+		f.ended(0, 1, 2)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.OK, results.OK)
+}
+
+// A client that the server turns away is collateral, whatever its device, and
+// whether or not the culprit's error has shown by then.
+func TestTurnedAwayIsCollateral(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fault  int // when that of job 0 shows; job 1 is turned away at 3
+		code   int
+		want   results.Outcome
+		detail string
+	}{
+		{"the fault showed before", 2, 807, results.Collateral, "CUDA error 807 in cudaSetDevice, job 0 (first) had broken the MPS server"},
+		{"the fault shows later", 4, 805, results.Collateral, "CUDA error 805 in cudaSetDevice, job 0 (first) had broken the MPS server"},
+		{"there is no other fault", 0, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
+		{"a fault of its own on another device", 2, 700, results.Fault, "CUDA error 700 in cudaSetDevice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			jobs := probed(2)
+			jobs[0].Name = "first"
+			ended, _ := setup{scheduler: "case-alg3", devices: 2, jobs: jobs, mps: true}.run(t, func(f *fake) {
+				f.started(0, 1)
+				f.begin(0, 10) // device 0
+				f.at(1)
+				f.begin(1, 10) // device 1
+				for second := 2; second <= 4; second++ {
+					f.at(second)
+					if second == c.fault {
+						f.batch.ReportFault(0, 700, "kernel", f.now)
+					}
+					if second == 3 {
+						f.batch.ReportFault(1, c.code, "cudaSetDevice", f.now)
+					}
+				}
+				f.ended(0, 1)
+			})
+			first := results.Fault
+			if c.fault == 0 {
+				first = results.OK
+			}
+			wantOutcomes(t, ended, first, c.want)
+			if ended[1].Detail != c.detail {
+				t.Errorf("detail %q, want %q", ended[1].Detail, c.detail)
+			}
+		})
+	}
 }

@@ -35,20 +35,23 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 	return results.OK, ""
 }
 
+// trouble is a job's first fault or unnatural death.
+type trouble struct {
+	job int
+	at  time.Duration
+}
+
 // attributeFaults tells culprits from collateral. Under MPS the clients of a
 // device share one server, and a fault of one, or the death of one with work
 // outstanding, shows in its neighbours as an error of their own (seen on H200:
 // kill -9 in mid-kernel gave three neighbours error 700). A job with a fault is
 // collateral when an earlier fault or unnatural death happened on its device
 // while it was there, or before it came and the server was not seen healthy in
-// between. The earliest is the culprit.
+// between. The earliest is the culprit. One that the server turned away is no
+// culprit: another has broken it, on whatever device.
 func (b *Batch) attributeFaults() {
 	if !b.config.MPS {
 		return
-	}
-	type trouble struct {
-		job int
-		at  time.Duration
 	}
 	var troubles []trouble
 	for i, j := range b.jobs {
@@ -64,19 +67,46 @@ func (b *Batch) attributeFaults() {
 		if j.fault == nil || j.record.Outcome == nil || *j.record.Outcome != results.Fault {
 			continue
 		}
+		if j.fault.turnedAway {
+			if culprit := b.brokeServer(troubles, victim.at); culprit != nil {
+				b.collateral(j, fmt.Sprintf("job %d (%s) had broken the MPS server", culprit.job, b.jobs[culprit.job].record.Name))
+			}
+			continue
+		}
 		for _, first := range troubles[:k] {
-			stays := b.jobs[first.job].stays
-			if !sharedDevice(stays, j.stays, first.at) && !b.foundBroken(stays, j.stays, first.at) {
+			culprit := b.jobs[first.job]
+			if culprit.turnedAway() || !sharedDevice(culprit.stays, j.stays, first.at) && !b.foundBroken(culprit.stays, j.stays, first.at) {
 				continue
 			}
-			j.record.Outcome = new(results.Collateral)
-			j.record.Detail = fmt.Sprintf("%s, after job %d (%s) failed on the same device %.3f s earlier",
-				j.fault.detail, first.job, b.jobs[first.job].record.Name, (victim.at - first.at).Seconds())
-			b.recorder.Job(j.record)
+			b.collateral(j, fmt.Sprintf("after job %d (%s) failed on the same device %.3f s earlier",
+				first.job, culprit.record.Name, (victim.at-first.at).Seconds()))
 			break
 		}
 	}
 }
+
+func (b *Batch) collateral(j *job, why string) {
+	j.record.Outcome, j.record.Detail = new(results.Collateral), j.fault.detail+", "+why
+	b.recorder.Job(j.record)
+}
+
+// brokeServer is the trouble that made the MPS server turn clients away at time
+// at: the last one before; or the first one after, of a job that had a device by
+// then, because a fault shows in a job only when it next asks. Nil: unknown.
+func (b *Batch) brokeServer(troubles []trouble, at time.Duration) *trouble {
+	var found *trouble
+	for i, t := range troubles {
+		j := b.jobs[t.job]
+		had := slices.ContainsFunc(j.stays, func(s stay) bool { return s.from <= at })
+		if j.turnedAway() || !had || t.at > at && found != nil {
+			continue
+		}
+		found = &troubles[i]
+	}
+	return found
+}
+
+func (j *job) turnedAway() bool { return j.fault != nil && j.fault.turnedAway }
 
 // trouble is when the job first could have harmed its neighbours.
 func (j *job) trouble() (time.Duration, bool) {
