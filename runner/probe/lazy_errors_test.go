@@ -56,6 +56,18 @@ func TestLazyGivesBackWhatItCannotBind(t *testing.T) {
 	p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
 }
 
+// An MPS server that recovers from somebody's fault turns a new client away for a
+// moment, which the client gets over.
+func TestLazyWaitsForTheMPSServer(t *testing.T) {
+	for _, fail := range []string{"cudaSetDevice:1=807,cudaSetDevice:2=807", "cudaFree:1=807"} {
+		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail)
+		if got, want := strings.Join(results(p.lines), "\n"), strings.Join(results(native(t, "13", "basic")), "\n"); got != want {
+			t.Errorf("%s: output\n%s\nwant\n%s", fail, got, want)
+		}
+		p.wantEvents("begin free closed")
+	}
+}
+
 // Without a scheduler the program runs on the device it would have had.
 func TestLazyUnscheduled(t *testing.T) {
 	p := runLazy(t, "13", "basic", "CASE_SOCKET=", "CASE_REQUIRED=")

@@ -49,6 +49,7 @@ enum {
 	cudaErrorInvalidPc = 718,
 	cudaErrorLaunchFailure = 719,
 	cudaErrorNotSupported = 801,
+	cudaErrorMpsServerNotReady = 807,
 	cudaErrorMpsClientTerminated = 810,
 	cudaErrorUnknown = 999
 };

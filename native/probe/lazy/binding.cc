@@ -1,4 +1,6 @@
 // binding.cc: from unbound to bound.
+#include <unistd.h>
+
 #include "runtime.h"
 
 extern "C" {
@@ -7,6 +9,7 @@ cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaSetDeviceFlags(unsigned flags);
 cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaGetLastError(void);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared);
 }
@@ -154,14 +157,35 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 	return cudaSuccess;
 }
 
-// make_ready makes the context, and what the program did so far on it.
-static cudaError_t make_ready()
+static cudaError_t make_context()
 {
 	cudaError_t error = select_device();
 	if (error == cudaSuccess && has_flags)
 		error = REAL(cudaSetDeviceFlags)(device_flags);
-	if (error == cudaSuccess)
-		error = REAL(cudaFree)(nullptr);
+	return error == cudaSuccess ? REAL(cudaFree)(nullptr) : error;
+}
+
+// An MPS server whose client has faulted turns new ones away until those on that
+// device are gone (NVIDIA, "Multi-Process Service", error containment). The run
+// holds grants back meanwhile, but it hears of a fault only after the server has.
+static cudaError_t await_server()
+{
+	const int tries = 200, pause_us = 50000;
+	cudaError_t error = make_context();
+
+	for (int i = 0; i < tries && error == cudaErrorMpsServerNotReady; i++) {
+		usleep(pause_us);
+		error = make_context();
+		if (error == cudaSuccess)
+			REAL(cudaGetLastError)(); // the program has seen none
+	}
+	return error;
+}
+
+// make_ready makes the context, and what the program did so far on it.
+static cudaError_t make_ready()
+{
+	cudaError_t error = await_server();
 	if (error != cudaSuccess) {
 		if (error == cudaErrorMemoryAllocation)
 			return failed_allocation("the context", 0);
