@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/report"
 )
@@ -124,9 +126,11 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		return usageError(err)
 	}
 	if o.out != "" {
-		if err := writePaper(c.ErrOrStderr(), page, o.out); err != nil {
+		if err := writePaper(page, o.out, figures.Formats()...); err != nil {
 			return infrastructureError(err)
 		}
+		fmt.Fprintf(c.ErrOrStderr(), "caserun: wrote %s, %d CSV files and %d figures as SVG, PNG and PDF%s\n",
+			filepath.Join(o.out, paperPage), len(page.Tables), len(page.Figures), simulatedPart(page))
 	}
 	if err := render(c, settings.Format, report.PaperTables(page)...); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,9 +30,9 @@ func refuseExisting(o paperOptions) error {
 	return nil
 }
 
-// writePaper writes the page, the data and the figures, the page last: where it
-// is, the rest is.
-func writePaper(progress io.Writer, page paper.Page, dir string) error {
+// writePaper writes the page, the data and the figures in these formats, the page
+// last: where it is, the rest is.
+func writePaper(page paper.Page, dir string, formats ...figures.Format) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the paper's tables: %w", err)
 	}
@@ -64,7 +63,7 @@ func writePaper(progress io.Writer, page paper.Page, dir string) error {
 				return err
 			}
 		}
-		for _, format := range figures.Formats() {
+		for _, format := range formats {
 			content, err := figures.Draw(f, format)
 			if err != nil {
 				return err
@@ -78,12 +77,7 @@ func writePaper(progress io.Writer, page paper.Page, dir string) error {
 	if err := report.PaperPage(&text, page); err != nil {
 		return err
 	}
-	if err := write(paperPage, text.Bytes()); err != nil {
-		return err
-	}
-	fmt.Fprintf(progress, "caserun: wrote %s, %d CSV files and %d figures as SVG, PNG and PDF%s\n", filepath.Join(dir, paperPage),
-		len(page.Tables), len(page.Figures), simulatedPart(page))
-	return nil
+	return write(paperPage, text.Bytes())
 }
 
 // removeFigures removes those of an earlier page, which this one may not have.
