@@ -1,24 +1,33 @@
 #!/usr/bin/env bash
-# The measured runs of docs/evaluation.md: one mix live under each scheduler on
+# The sweep of docs/evaluation: W1 to W8 under sa, cg, case-alg2 and case-alg3 on
 # all GPUs of this machine, each behaving as one of 16 GiB.
 #
-#   benchmarks/evaluate.sh MIX DIR [SECONDS]
+#   benchmarks/evaluate.sh DIR [SECONDS]
 #
-# DIR gets the store, the printed tables and the jobs' outputs. With SECONDS,
-# no run starts once so many have passed. Needs bin/caserun, make native, make
-# cuda and caserun data.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-mix=$1 out=$2 limit=${3:-86400}
-mkdir -p "$out"
-export CASERUN_DB=$out/evaluation.db CASERUN_RUNS=$out/runs CASERUN_MEM_CAP=16GiB
+# DIR gets the store, its bundle, and the paper's tables and figures beside the
+# published ones. A call goes on where an earlier one stopped; where DIR has the
+# bundle alone, as docs/evaluation does, it goes on from that. With SECONDS, no run
+# starts that would end later. Environment: MIXES (W1..W8; on machines that are
+# lent for a time, as many as one holds, so that no quotient is of two machines),
+# REPS (1), SEED (17), WARMUPS (0: something else has warmed the machine). Needs
+# bin/caserun, make native, make cuda and caserun data. Exit status: that of
+# caserun sweep.
+set -eu
+cd "$(dirname "$0")/.."
+[ $# = 1 ] || [ $# = 2 ] || { sed -n '5p' "$0" | cut -c3- >&2; exit 2; }
+dir=$1 limit=${2:+--time-limit=$2s}
+mkdir -p "$dir"
+db=$dir/caserun.db bundle=$dir/sweep.tar.gz
+[ -e "$db" ] || [ ! -e "$bundle" ] || tar xzf "$bundle" -C "$dir" caserun.db
 
-bin/caserun doctor | tee "$out/doctor.txt"
-for sched in case-alg3 "cg:workers=8" case-alg2 sa case-alg3 case-alg2 "cg:workers=8"; do
-	[ $SECONDS -lt "$limit" ] || break
-	name=${sched%%:*}-$SECONDS
-	bin/caserun mix "$mix" --sched "$sched" -v >"$out/$name.txt" 2>"$out/$name.err"
-	echo "== $mix --sched $sched: exit $?, at $SECONDS s"
-	grep -v '^job .*: ok;' "$out/$name.err"
-done
-bin/caserun report
+status=0
+if [ -e "$db" ]; then
+	bin/caserun sweep --resume latest --db "$db" $limit || status=$?
+else
+	bin/caserun sweep --mixes "${MIXES:-W1..W8}" --scheds sa,cg,case-alg2,case-alg3 --mem-cap 16GiB --node local \
+		--reps "${REPS:-1}" --warmups "${WARMUPS:-0}" --seed "${SEED:-17}" --name evaluation --tag evaluation \
+		--db "$db" --runs "$dir/runs" $limit || status=$?
+fi
+bin/caserun export --db "$db" --sweep latest --bundle "$bundle" --force
+bin/caserun paper --db "$db" --out "$dir/paper" --force >/dev/null || [ $? = 4 ]
+exit $status
