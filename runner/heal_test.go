@@ -151,14 +151,16 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fault  int // when that of job 0 shows; job 1 is turned away at 3
+		healed bool
 		code   int
 		want   results.Outcome
 		detail string
 	}{
-		{"the fault showed before", 2, 807, results.Collateral, "CUDA error 807 in cudaSetDevice, job 0 (first) had broken the MPS server"},
-		{"the fault shows later", 4, 805, results.Collateral, "CUDA error 805 in cudaSetDevice, job 0 (first) had broken the MPS server"},
-		{"there is no other fault", 0, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
-		{"a fault of its own on another device", 2, 700, results.Fault, "CUDA error 700 in cudaSetDevice"},
+		{"the fault showed before", 2, false, 807, results.Collateral, "CUDA error 807 in cudaSetDevice, job 0 (first) had broken the MPS server"},
+		{"the fault shows later", 4, false, 805, results.Collateral, "CUDA error 805 in cudaSetDevice, job 0 (first) had broken the MPS server"},
+		{"the server was healthy in between", 2, true, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
+		{"there is no other fault", 0, false, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
+		{"a fault of its own on another device", 2, false, 700, results.Fault, "CUDA error 700 in cudaSetDevice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			jobs := probed(2)
@@ -172,6 +174,9 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 					f.at(second)
 					if second == c.fault {
 						f.batch.ReportFault(0, 700, "kernel", f.now)
+						if c.healed {
+							f.batch.Healed(nil, f.now)
+						}
 					}
 					if second == 3 {
 						f.batch.ReportFault(1, c.code, "cudaSetDevice", f.now)

@@ -91,17 +91,21 @@ func (b *Batch) collateral(j *job, why string) {
 }
 
 // brokeServer is the trouble that made the MPS server turn clients away at time
-// at: the last one before; or the first one after, of a job that had a device by
-// then, because a fault shows in a job only when it next asks. Nil: unknown.
+// at: the last one before, if the server was not seen healthy since; or the first
+// one after, of a job that had a device by then, because a fault shows in a job
+// only when it next asks. Nil: unknown.
 func (b *Batch) brokeServer(troubles []trouble, at time.Duration) *trouble {
+	broken := slices.ContainsFunc(b.ailments, func(a ailment) bool { return a.from < at && at < a.to })
 	var found *trouble
 	for i, t := range troubles {
 		j := b.jobs[t.job]
-		had := slices.ContainsFunc(j.stays, func(s stay) bool { return s.from <= at })
-		if j.turnedAway() || !had || t.at > at && found != nil {
-			continue
+		switch {
+		case j.turnedAway():
+		case t.at <= at && broken:
+			found = &troubles[i]
+		case t.at > at && found == nil && slices.ContainsFunc(j.stays, func(s stay) bool { return s.from <= at }):
+			found = &troubles[i]
 		}
-		found = &troubles[i]
 	}
 	return found
 }
