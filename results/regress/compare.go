@@ -49,12 +49,12 @@ func Compare(a, b Side, o Options) (Result, error) {
 		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
 	}
 	out.Pairs = pairs
-	out.Notes = slices.Concat(aNotes, bNotes, shared(a, b), remarks(pairs))
+	out.Notes = slices.Concat(together(aNotes, bNotes), shared(a, b), remarks(pairs))
 	for _, arm := range onlyA {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s has no run of %s", b.Label, arm))
+		out.Notes = append(out.Notes, leftOut(arm, b))
 	}
 	for _, arm := range onlyB {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s has no run of %s", a.Label, arm))
+		out.Notes = append(out.Notes, leftOut(arm, a))
 	}
 	var samples []stats.Pair
 	for _, p := range pairs {
@@ -75,6 +75,21 @@ func Compare(a, b Side, o Options) (Result, error) {
 		out.Rows[i].Comparison = c
 	}
 	return out, nil
+}
+
+func leftOut(arm Arm, other Side) string {
+	return fmt.Sprintf("%s is left out: %s has no run to compare it with", arm, other.Label)
+}
+
+// together are the notes of both sides, once each: the sides may be of one sweep.
+func together(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, note := range b {
+		if !slices.Contains(out, note) {
+			out = append(out, note)
+		}
+	}
+	return out
 }
 
 // Simulated reports whether any figure comes from a model.

@@ -65,7 +65,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	bArms, bNotes := candidate.arms()
 	pairs, onlyA, onlyB := exactPairs(aArms, bArms)
 	r.Pairs = pairs
-	r.Notes = slices.Concat(aNotes, bNotes, shared(baseline, candidate), remarks(pairs))
+	r.Notes = slices.Concat(together(aNotes, bNotes), shared(baseline, candidate), remarks(pairs))
 	for _, arm := range onlyB {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", arm, baseline.Label))
 	}
