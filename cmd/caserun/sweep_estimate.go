@@ -29,13 +29,16 @@ const (
 	simulatedJobS = 1e-3
 	// unknownJobS stands for a job of which nothing is known.
 	unknownJobS = 10
+
+	byProfiles = "profiles"
 )
 
 // estimates gives each arm the median makespan of its earlier runs in the store,
 // which may be nil; failing that, the time that its jobs take when each device
-// runs one after another, by their profiles, which is too long for schedulers
-// that share devices. Virtual time takes none: a simulated run takes a moment
-// for each job.
+// runs one after another, by their profiles. That is too long for schedulers that
+// share devices: where the scheduler has run other mixes, it is as much shorter as
+// for the one of those that took the most of it. Virtual time takes none: a simulated run
+// takes a moment for each job.
 func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, error) {
 	type arm struct{ mix, scheduler, parameters string }
 	earlier := map[arm][]float64{}
@@ -52,6 +55,7 @@ func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, err
 		}
 	}
 	out := estimates{}
+	share := make([]float64, len(m.scheds)) // of the profiles' time, by scheduler
 	for _, mix := range m.mixes {
 		alone := 0.0
 		for _, j := range mix.Jobs {
@@ -61,15 +65,24 @@ func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, err
 			}
 			alone += seconds
 		}
+		alone /= float64(m.devices)
 		for i, s := range m.scheds {
-			e := estimate{alone / float64(m.devices), "profiles"}
+			e := estimate{alone, byProfiles}
 			if known := earlier[arm{mix.Name, s.Name, s.Parameters()}]; len(known) > 0 {
 				e = estimate{stats.Summarize(known, 0.95).Median, "earlier runs"}
+				share[i] = max(share[i], e.seconds/alone)
 			}
 			if m.mode == results.Simulated {
 				e = estimate{simulatedJobS * float64(len(mix.Jobs)), "simulated"}
 			}
 			out[[2]string{mix.Name, m.spec.Scheds[i]}] = e
+		}
+	}
+	for _, mix := range m.mixes {
+		for i, s := range m.spec.Scheds {
+			if e := out[[2]string{mix.Name, s}]; e.ground == byProfiles && share[i] > 0 {
+				out[[2]string{mix.Name, s}] = estimate{e.seconds * share[i], "profiles and its other mixes"}
+			}
 		}
 	}
 	return out, nil
@@ -79,19 +92,24 @@ func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, err
 // --time-limit. Where this call has done runs of an arm it is their median time.
 // Before that it is the arm's estimate and, on a live node, the median of what
 // this call's runs took beside their makespans: to prepare and clear the node.
-// It is not scaled by how far off the estimates of other arms were: profiles are
-// right for some schedulers, and several times too long for others.
 type forecast struct {
-	mode  results.Mode
-	times estimates
+	mode results.Mode
 
 	mu     sync.Mutex
+	times  estimates
 	took   map[[2]string][]float64 // seconds, by arm
 	beside []float64               // seconds
 }
 
 func newForecast(mode results.Mode, times estimates) *forecast {
 	return &forecast{mode: mode, times: times, took: map[[2]string][]float64{}}
+}
+
+// use replaces the estimates: what has run since may tell more of other arms.
+func (f *forecast) use(times estimates) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.times = times
 }
 
 // learn takes a run of this call that is complete.

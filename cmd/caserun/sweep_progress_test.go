@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// An arm's time is that of its own earlier runs, or what its profiles say.
+// An arm's time is that of its own earlier runs, or what its profiles say, shorter
+// by as much as they were too long for another mix under its scheduler.
 func TestEstimates(t *testing.T) {
 	s, err := store.Open(t.TempDir() + "/runs.db")
 	if err != nil {
@@ -111,20 +113,25 @@ func TestEstimates(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	mix, err := mixes.Lookup("W1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone := 0.0
-	for _, j := range mix.Jobs {
-		p, err := profiles.Catalog().Lookup(j)
+	var both []mixes.Mix
+	var alone []float64 // seconds, of each mix on the node's four devices
+	for _, name := range []string{"W1", "W5"} {
+		mix, err := mixes.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone += p.WallS()
+		sum := 0.0
+		for _, j := range mix.Jobs {
+			p, err := profiles.Catalog().Lookup(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += p.WallS()
+		}
+		both, alone = append(both, mix), append(alone, sum/4)
 	}
 	m := &matrix{spec: sweepSpec{Scheds: []string{"sa", "cg"}}, config: config{Node: localNode}, mode: results.Live, devices: 4,
-		mixes: []mixes.Mix{mix}, profiles: profiles.Catalog()}
+		mixes: both, profiles: profiles.Catalog()}
 	for _, text := range m.spec.Scheds {
 		settled, err := schedulers.Parse(text, 4)
 		if err != nil {
@@ -133,18 +140,20 @@ func TestEstimates(t *testing.T) {
 		m.scheds = append(m.scheds, settled)
 	}
 	for name, c := range map[string]struct {
-		db     *store.Store
-		sa, cg estimate
+		db   *store.Store
+		want estimates
 	}{
-		"with a store": {s, estimate{100, "earlier runs"}, estimate{alone / 4, "profiles"}},
-		"without":      {nil, estimate{alone / 4, "profiles"}, estimate{alone / 4, "profiles"}},
+		"with a store": {s, estimates{{"W1", "sa"}: {100, "earlier runs"}, {"W5", "sa"}: {alone[1] * (100 / alone[0]), "profiles and its other mixes"},
+			{"W1", "cg"}: {alone[0], "profiles"}, {"W5", "cg"}: {alone[1], "profiles"}}},
+		"without": {nil, estimates{{"W1", "sa"}: {alone[0], "profiles"}, {"W5", "sa"}: {alone[1], "profiles"},
+			{"W1", "cg"}: {alone[0], "profiles"}, {"W5", "cg"}: {alone[1], "profiles"}}},
 	} {
 		times, err := m.estimates(t.Context(), c.db)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sa, cg := times[[2]string{"W1", "sa"}], times[[2]string{"W1", "cg"}]; sa != c.sa || cg != c.cg {
-			t.Errorf("%s: sa %v, cg %v; want %v and %v", name, sa, cg, c.sa, c.cg)
+		if !maps.Equal(times, c.want) {
+			t.Errorf("%s: %v, want %v", name, times, c.want)
 		}
 	}
 }

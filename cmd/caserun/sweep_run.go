@@ -94,6 +94,14 @@ func (s *sweepRun) each(parent context.Context, cells []results.Cell, progress *
 		if ctx.Err() != nil {
 			break
 		}
+		if i > 0 && s.mode == results.Live {
+			times, err := s.estimates(ctx, s.store)
+			if err != nil {
+				once.Do(func() { failed = err })
+				break
+			}
+			progress.forecast.use(times)
+		}
 		now, takes := s.now(), progress.forecast.of(armOf(c))
 		if !s.limit.fits(now, takes) {
 			late = withStatus(exitNothing, limitError{next: c, takes: takes, left: s.limit.left(now), limit: s.limit.total, first: i == 0})
