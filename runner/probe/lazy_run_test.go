@@ -118,10 +118,13 @@ func grant(t *testing.T, e event) {
 	if e.r.Flags&FlagDevice != 0 {
 		device = int(e.r.Device)
 	}
-	if err := e.c.Grant(e.task, device, [16]byte{0xca, 0x5e, 15: byte(device)}); err != nil {
+	if err := e.c.Grant(e.task, device, fakeUUID(device)); err != nil {
 		t.Errorf("grant: %v", err)
 	}
 }
+
+// fakeUUID is what the fake driver calls a device.
+func fakeUUID(device int) [16]byte { return [16]byte{0xca, 0x5e, 15: byte(device)} }
 
 // finish answers the program's requests until it ends.
 func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {

@@ -18,7 +18,7 @@ func TestLazyTasksMove(t *testing.T) {
 			}
 		}
 		if e.kind == "begin" || e.kind == "grow" {
-			if err := e.c.Grant(e.task, next, [16]byte{0xca, 0x5e, 15: byte(next)}); err != nil {
+			if err := e.c.Grant(e.task, next, fakeUUID(next)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -115,7 +115,7 @@ func TestLazyTasksMoveUnderThreads(t *testing.T) {
 			default:
 				return
 			}
-			if err := e.c.Grant(e.task, home[e.task], [16]byte{0xca, 0x5e, 15: byte(home[e.task])}); err != nil {
+			if err := e.c.Grant(e.task, home[e.task], fakeUUID(home[e.task])); err != nil {
 				t.Error(err)
 			}
 		})

@@ -10,6 +10,8 @@ using fake::device_of;
 using fake::machine;
 using fake::Segment;
 
+enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
+
 #define API extern "C" __attribute__((visibility("default")))
 
 namespace {
@@ -57,6 +59,8 @@ API CUresult cuInit(unsigned flags)
 	std::lock_guard<std::recursive_mutex> locked(machine().lock);
 	int error = machine().enter("cuInit", arguments(flags));
 
+	if (error == 0 && !initialized)
+		machine().devices = fake::visible_devices();
 	if (error == 0 && machine().devices.empty())
 		error = cudaErrorNoDevice;
 	initialized = initialized || error == 0;
@@ -257,6 +261,17 @@ API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	});
 }
 
+API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
+{
+	return call("cuPointerGetAttribute", [&]() -> CUresult {
+		const Segment *s = machine().find(reinterpret_cast<void *>(address));
+		if (s == nullptr || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+			return CUDA_ERROR_INVALID_VALUE;
+		*static_cast<int *>(value) = s->device;
+		return 0;
+	}, attribute, reinterpret_cast<void *>(address));
+}
+
 static CUresult copy_now(int device, void *to, const void *from, size_t bytes)
 {
 	machine().drain(device);
@@ -391,6 +406,7 @@ static const struct {
 	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),
 	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),
 	ENTRY("cuMemcpyDtoH", 0, cuMemcpyDtoH_v2),
+	ENTRY("cuPointerGetAttribute", 0, cuPointerGetAttribute),
 	ENTRY("cuMemGetAllocationGranularity", 0, cuMemGetAllocationGranularity),
 	ENTRY("cuMemAddressReserve", 0, cuMemAddressReserve),
 	ENTRY("cuMemAddressFree", 0, cuMemAddressFree),

@@ -10,7 +10,7 @@ FAKE_OBJECTS    = $(FAKE_DRIVER:fake/%.cc=build/fake/driver/%.o)
 FAKE_OBJECTS_13 = $(FAKE_RUNTIME:fake/%.cc=build/fake/13/%.o)
 FAKE_OBJECTS_11 = $(FAKE_RUNTIME:fake/%.cc=build/fake/11/%.o)
 FAKES           = build/fake/13/libcudart.so.13 build/fake/11/libcudart.so.11.0 \
-                  build/fake/13/libcuda.so.1 build/fake/11/libcuda.so.1
+                  build/fake/13/libcuda.so.1 build/fake/11/libcuda.so.1 build/fake/13/libnvidia-ml.so.1
 
 build/fake/13 build/fake/11 build/fake/driver:
 	mkdir -p $@
@@ -32,6 +32,9 @@ build/fake/13/libcudart.so.13: $(FAKE_OBJECTS_13) fake/libcudart.so.13.map
 
 build/fake/11/libcudart.so.11.0: $(FAKE_OBJECTS_11) fake/libcudart.so.11.0.map
 	$(CXX) $(FAKE_LDFLAGS) -Wl,-soname,libcudart.so.11.0 -Wl,--version-script,fake/libcudart.so.11.0.map -o $@ $(FAKE_OBJECTS_11)
+
+build/fake/13/libnvidia-ml.so.1: fake/nvml.cc fake/fake.mk | build/fake/13
+	$(CXX) $(FAKE_CXXFLAGS) $(FAKE_LDFLAGS) -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 
 build/fake/13/selftest: fake/selftest.cc $(FAKE_HEADERS) build/fake/13/libcudart.so.13
 	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -o $@ $< build/fake/13/libcudart.so.13 -ldl

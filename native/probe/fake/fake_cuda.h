@@ -1,14 +1,14 @@
 /* fake_cuda.h: what a test may ask of the fake CUDA driver (libcuda.so.1 of this
  * directory), and how a program's "kernels" reach it.
  *
- * The environment describes the node; it is read when the driver is loaded:
+ * The environment describes the node:
  *   FAKE_CUDA_DEVICES   number of devices (2)
  *   FAKE_CUDA_MEMORY    bytes of each (1 GiB)
  *   FAKE_CUDA_CONTEXT   bytes that a context costs (8 MiB)
  *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR
  *   FAKE_CUDA_KILL      CALL:N,...        the process is killed in that call
  *   FAKE_CUDA_TRACE     file to append each call to, in order
- * and CUDA_VISIBLE_DEVICES, by index or UUID, as the driver reads it.
+ * and CUDA_VISIBLE_DEVICES, by index or UUID, as the driver reads it in cuInit.
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
@@ -24,6 +24,7 @@ extern "C" {
 
 #define FAKE_CUDA_MAX_DEVICES 16
 
+/* Devices are by their numbers on the node, whatever the process sees. */
 struct fake_cuda_state {
 	int contexts;                         /* made so far */
 	int order[FAKE_CUDA_MAX_DEVICES];     /* devices, in the order of their first contexts */

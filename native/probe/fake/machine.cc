@@ -51,27 +51,6 @@ Device physical_device(int index)
 	return d;
 }
 
-// As the driver reads CUDA_VISIBLE_DEVICES: up to the first unknown entry.
-std::vector<Device> visible_devices()
-{
-	std::vector<Device> all, seen;
-	for (int i = 0; i < static_cast<int>(setting("FAKE_CUDA_DEVICES", 2)) && i < FAKE_CUDA_MAX_DEVICES; i++)
-		all.push_back(physical_device(i));
-	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-	if (visible == nullptr)
-		return all;
-	for (const std::string &name : split(visible)) {
-		const Device *found = nullptr;
-		for (const Device &d : all)
-			if (name == std::to_string(d.physical) || name == uuid_text(d.uuid))
-				found = &d;
-		if (found == nullptr)
-			break;
-		seen.push_back(*found);
-	}
-	return seen;
-}
-
 // An entry of FAKE_CUDA_FAIL or FAKE_CUDA_KILL.
 struct Plan {
 	std::string call;
@@ -97,13 +76,30 @@ std::vector<Plan> plans(const char *variable)
 
 } // namespace
 
+// Up to the first unknown entry of CUDA_VISIBLE_DEVICES.
+std::vector<Device> visible_devices()
+{
+	std::vector<Device> all, seen;
+	for (int i = 0; i < static_cast<int>(setting("FAKE_CUDA_DEVICES", 2)) && i < FAKE_CUDA_MAX_DEVICES; i++)
+		all.push_back(physical_device(i));
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	if (visible == nullptr)
+		return all;
+	for (const std::string &name : split(visible)) {
+		const Device *found = nullptr;
+		for (const Device &d : all)
+			if (name == std::to_string(d.physical) || name == uuid_text(d.uuid))
+				found = &d;
+		if (found == nullptr)
+			break;
+		seen.push_back(*found);
+	}
+	return seen;
+}
+
 Machine &machine()
 {
-	static Machine *const one = [] {
-		Machine *m = new Machine;
-		m->devices = visible_devices();
-		return m;
-	}();
+	static Machine *const one = new Machine;
 	return *one;
 }
 
@@ -235,10 +231,10 @@ void Machine::read(fake_cuda_state *state)
 	*state = {};
 	state->contexts = contexts;
 	for (size_t i = 0; i < order.size() && i < FAKE_CUDA_MAX_DEVICES; i++)
-		state->order[i] = order[i];
-	for (size_t i = 0; i < devices.size(); i++) {
-		state->live[i] = devices[i].live;
-		state->used[i] = devices[i].used;
+		state->order[i] = devices[static_cast<size_t>(order[i])].physical;
+	for (const Device &d : devices) {
+		state->live[d.physical] = d.live;
+		state->used[d.physical] = d.used;
 	}
 	for (auto &[base, s] : segments) {
 		state->allocations += s.kind == Segment::device_memory;

@@ -173,6 +173,7 @@ private:
 };
 
 Machine &machine(); // in the driver alone
+std::vector<Device> visible_devices(); // as the driver reads CUDA_VISIBLE_DEVICES in cuInit
 
 // A context's handle is its device's ordinal plus one, and above that byte zero
 // for the primary context or the number of one that cuCtxCreate made.

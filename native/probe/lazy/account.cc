@@ -81,13 +81,13 @@ static cudaError_t open_in(int slot, const Need &need)
 	return cudaSuccess;
 }
 
-cudaError_t open_task(const Need &need, int *device)
+cudaError_t open_task(const Need &need, case_task *granted)
 {
 	Locked locked;
 	cudaError_t error = open_in(0, need);
 
 	if (error == cudaSuccess)
-		*device = accounts[0].task.device;
+		*granted = accounts[0].task;
 	return error;
 }
 

@@ -19,7 +19,8 @@ namespace lazy {
 pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 std::atomic<bool> bound{false};
 
-static std::atomic<int> device{-1}; // granted last; its context exists or is being made
+static std::atomic<int> device{-1}; // the driver's ordinal; its context exists or is being made
+static std::atomic<int> granted_last{-1}; // the scheduler's
 static std::atomic<unsigned> epoch{1};
 static std::atomic<bool> unmovable{false};
 static bool owed; // a synchronization that the program has been told is over
@@ -36,6 +37,7 @@ bool deferring()
 	return self_contained() || enter() != cudaSuccess;
 }
 int home() { return device.load(std::memory_order_acquire); }
+int scheduled() { return granted_last.load(std::memory_order_relaxed); }
 void keep_device() { unmovable.store(true, std::memory_order_relaxed); }
 
 void keep_flags(unsigned flags)
@@ -135,8 +137,9 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 {
 	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
 	const uint64_t known = charged() + more;
-	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, unmovable && home() >= 0, home()};
-	int granted = -1;
+	const bool stays = confined() || (unmovable && home() >= 0);
+	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, stays, scheduled()};
+	case_task granted = {};
 
 	if (refused_at != 0 && known >= refused_at)
 		return fail(cudaErrorMemoryAllocation);
@@ -148,10 +151,16 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 		return fail(error);
 	}
 	refused_at = 0;
-	if (granted < 0) // unscheduled: as the program itself would have it
-		granted = home() < 0 ? 0 : home();
-	if (granted != home()) {
-		device.store(granted, std::memory_order_release);
+	int ordinal = granted.device;
+	if (granted.device < 0) { // unscheduled: as the program itself would have it
+		ordinal = home() < 0 ? 0 : home();
+	} else {
+		granted_last.store(granted.device, std::memory_order_relaxed);
+		if (confined() || confine(granted.uuid))
+			ordinal = 0;
+	}
+	if (ordinal != home()) {
+		device.store(ordinal, std::memory_order_release);
 		epoch.fetch_add(1, std::memory_order_acq_rel);
 	}
 	return cudaSuccess;

@@ -21,11 +21,11 @@ template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
 	if (device != 0)
 		return fail(cudaErrorInvalidDevice);
 	use_device();
-	if (home() < 0 && !equal_devices()) {
-		cudaError_t error = enter();
-		if (error != cudaSuccess)
-			return error;
-	}
+	cudaError_t error = settle();
+	if (error == cudaSuccess && home() < 0 && !equal_devices())
+		error = enter();
+	if (error != cudaSuccess)
+		return error;
 	return seen(ask(home() < 0 ? 0 : home()), call);
 }
 
@@ -82,8 +82,10 @@ using namespace lazy;
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	use_device();
-	cudaError_t error = seen(REAL(cudaGetDeviceCount)(count), "cudaGetDeviceCount");
-
+	cudaError_t error = settle();
+	if (error != cudaSuccess)
+		return error;
+	error = seen(REAL(cudaGetDeviceCount)(count), "cudaGetDeviceCount");
 	if (error == cudaSuccess && one_device() && *count > 1)
 		*count = 1;
 	return error;

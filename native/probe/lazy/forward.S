@@ -87,10 +87,29 @@ dlsym:
 	.cfi_startproc
 	endbr64
 	cmpb $'c', 0(%rsi)
-	jne 1f
+	jne 3f
 	cmpb $'u', 1(%rsi)
 	jne 1f
 	jmp gate_dlsym
+3:	cmpb $'n', 0(%rsi)
+	jne 1f
+	cmpb $'v', 1(%rsi)
+	jne 1f
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	subq $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call gate_knows
+	addq $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	testl %eax, %eax
+	jnz gate_dlsym
 1:	movq found_dlsym(%rip), %rax
 	testq %rax, %rax
 	jz 2f
@@ -119,4 +138,5 @@ dlsym:
 	.hidden forward_prepare
 	.hidden gate_dlsym
 	.hidden gate_find_dlsym
+	.hidden gate_knows
 	.section .note.GNU-stack, "", @progbits

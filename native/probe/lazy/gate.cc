@@ -10,23 +10,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "runtime.h"
+#include "gate.h"
 
 namespace lazy {
-namespace {
-
-void *driver_symbol(const char *name)
-{
-	static void *const library = dlopen("libcuda.so.1", RTLD_LAZY);
-	return library == nullptr ? nullptr : real_dlsym(library, name);
-}
-
-// REAL_DRIVER(cuCtxCreate_v2) is the driver's own function.
-#define REAL_DRIVER(name)                                                     \
-	([]() -> decltype(&::name) {                                          \
-		static void *const found = driver_symbol(#name);              \
-		return reinterpret_cast<decltype(&::name)>(found);            \
-	}())
 
 // A context of a library's stays on its device; one that the CUDA runtime asks
 // for does not hold the process there by itself.
@@ -36,8 +22,7 @@ bool in_runtime(const void *address)
 	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && strstr(info.dli_fname, "libcudart.so") != nullptr;
 }
 
-// result_of gives an error of the runtime's as the driver would: the numbers are
-// the same but for some of the runtime's own below 100.
+// The numbers are the same but for some of the runtime's own below 100.
 CUresult result_of(cudaError_t error)
 {
 	return error >= 100 || error <= cudaErrorMemoryAllocation || error == cudaErrorDevicesUnavailable
@@ -45,13 +30,13 @@ CUresult result_of(cudaError_t error)
 	               : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult gate(const void *caller, CUdevice *device)
+static CUresult gate(const void *caller, CUdevice *device)
 {
 	if (!one_device())
 		return CUDA_SUCCESS;
-	Locked locked;
 	cudaError_t error = cudaSuccess;
 	if (!in_runtime(caller)) {
+		Locked locked;
 		keep_device();
 		meet_driver();
 		if (has_runtime()) // the caller may go on to use what is only recorded so far
@@ -59,8 +44,10 @@ CUresult gate(const void *caller, CUdevice *device)
 		else if (!task_is_open())
 			error = ask({}, 0, false);
 	} else if (home() < 0) { // inside the runtime, which must not be called again from here
-		error = ask({}, 0, false);
-	}
+		Locked locked;
+		if (home() < 0)
+			error = ask({}, 0, false);
+	} // else without the lock: its holder may be waiting for what this caller holds of the runtime
 	if (error != cudaSuccess) {
 		if (error != cudaErrorMemoryAllocation) // what is missing has been reported or refused
 			case_report_fault(error, "making a context");
@@ -72,7 +59,6 @@ CUresult gate(const void *caller, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-} // namespace
 } // namespace lazy
 
 using namespace lazy;
@@ -83,6 +69,7 @@ CASE_API CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice devic
 CASE_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 CASE_API CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device);
 CASE_API CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device);
+CASE_API CUresult cuInit(unsigned flags); // confine.cc
 CASE_API CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags);
 CASE_API CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status);
 
@@ -123,6 +110,7 @@ const struct {
 	const char *name;
 	void *ours;
 } gates[] = {
+	{"cuInit", reinterpret_cast<void *>(cuInit)},
 	{"cuDevicePrimaryCtxRetain", reinterpret_cast<void *>(cuDevicePrimaryCtxRetain)},
 	{"cuCtxCreate", reinterpret_cast<void *>(cuCtxCreate)},
 	{"cuCtxCreate_v2", reinterpret_cast<void *>(cuCtxCreate_v2)},
@@ -143,6 +131,13 @@ void *ours(void *found)
 	return found;
 }
 
+// given is ours for what cuGetProcAddress found: cuInit, which has one version,
+// must not be missed, whatever its address there.
+void *given(void *found, const char *name)
+{
+	return found != nullptr && strcmp(name, "cuInit") == 0 ? reinterpret_cast<void *>(cuInit) : ours(found);
+}
+
 } // namespace
 
 // overridden is this library's function for one of the CUDA runtime, which the
@@ -160,9 +155,15 @@ void *overridden(void *found, const char *name)
 	return here != nullptr ? here : found;
 }
 
-// gate_dlsym is dlsym for names that begin with "cu" (forward.S).
+// gate_knows: this name, which begins with "nv", is one of gate_dlsym's (forward.S).
+// What looks for the next definition wraps the function itself, and is seen there.
+extern "C" int gate_knows(void *handle, const char *name) { return handle != RTLD_NEXT && counts_devices(name); }
+
+// gate_dlsym is dlsym for names that begin with "cu", and those of gate_knows.
 extern "C" void *gate_dlsym(void *handle, const char *name)
 {
+	if (counts_devices(name))
+		return instead_of(real_dlsym(handle, name), name);
 	void *found = overridden(real_dlsym(handle, name), name);
 
 	for (const auto &g : gates)
@@ -183,7 +184,7 @@ CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t 
 {
 	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
 	if (result == CUDA_SUCCESS)
-		*found = ours(*found);
+		*found = given(*found, name);
 	return result;
 }
 
@@ -191,6 +192,6 @@ CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64
 {
 	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
 	if (result == CUDA_SUCCESS)
-		*found = ours(*found);
+		*found = given(*found, name);
 	return result;
 }

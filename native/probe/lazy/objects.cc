@@ -20,10 +20,7 @@
 #include "runtime.h"
 
 namespace lazy {
-namespace {
 
-// The parts of CUDA that stand behind this library, those that only watch, and
-// the system's libraries, which need no reading.
 bool known(const char *path)
 {
 	for (const char *name : {"/libcase.so", "/libcudart.so", "/libcuda.so", "/libnvidia-", "/libcupti.so",
@@ -33,6 +30,8 @@ bool known(const char *path)
 			return true;
 	return false;
 }
+
+namespace {
 
 class File {
 public:
@@ -165,13 +164,24 @@ int look(dl_phdr_info *object, size_t, void *out)
 	return 0;
 }
 
+// Not `lock`: cuInit comes here from inside the runtime, which the holder of that
+// may be waiting for.
+pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 bool met_driver; // somebody is known to reach it
+
+class Looking {
+public:
+	Looking() { pthread_mutex_lock(&looking); }
+	~Looking() { pthread_mutex_unlock(&looking); }
+	Looking(const Looking &) = delete;
+	Looking &operator=(const Looking &) = delete;
+};
 
 } // namespace
 
 void meet_driver()
 {
-	Locked locked;
+	Looking one_at_a_time;
 	met_driver = true;
 }
 
@@ -179,7 +189,7 @@ void meet_driver()
 bool self_contained()
 {
 	static auto *const objects = new Objects; // outlives static destructors
-	Locked locked;
+	Looking one_at_a_time;
 
 	if (met_driver)
 		return false;

@@ -52,9 +52,15 @@ void *real_symbol(const char *name)
 
 bool has_runtime() { return real_dlsym(RTLD_NEXT, "cudaSetDevice") != nullptr || loaded_runtime() != nullptr; }
 
-template <typename F> static bool load(void *library, F *&to, const char *name)
+void *driver_symbol(const char *name)
 {
-	to = reinterpret_cast<F *>(real_dlsym(library, name));
+	static void *const library = dlopen("libcuda.so.1", RTLD_LAZY);
+	return library == nullptr ? nullptr : real_dlsym(library, name);
+}
+
+template <typename F> static bool load(F *&to, const char *name)
+{
+	to = reinterpret_cast<F *>(driver_symbol(name));
 	return to != nullptr;
 }
 
@@ -62,19 +68,17 @@ const Driver *driver()
 {
 	static Driver d;
 	static const bool usable = [] {
-		void *library = dlopen("libcuda.so.1", RTLD_LAZY);
 		int devices = 0;
-		return library != nullptr && load(library, d.init, "cuInit") &&
-		       load(library, d.device_count, "cuDeviceGetCount") &&
-		       load(library, d.device_total_memory, "cuDeviceTotalMem_v2") &&
-		       load(library, d.granularity, "cuMemGetAllocationGranularity") &&
-		       load(library, d.reserve, "cuMemAddressReserve") &&
-		       load(library, d.unreserve, "cuMemAddressFree") && load(library, d.create, "cuMemCreate") &&
-		       load(library, d.release, "cuMemRelease") && load(library, d.map, "cuMemMap") &&
-		       load(library, d.unmap, "cuMemUnmap") && load(library, d.set_access, "cuMemSetAccess") &&
-		       load(library, d.get_current, "cuCtxGetCurrent") && load(library, d.set_current, "cuCtxSetCurrent") &&
-		       load(library, d.current_device, "cuCtxGetDevice") &&
-		       d.init(0) == CUDA_SUCCESS && d.device_count(&devices) == CUDA_SUCCESS && devices > 0;
+		return load(d.device_count, "cuDeviceGetCount") &&
+		       load(d.device_total_memory, "cuDeviceTotalMem_v2") &&
+		       load(d.granularity, "cuMemGetAllocationGranularity") &&
+		       load(d.reserve, "cuMemAddressReserve") &&
+		       load(d.unreserve, "cuMemAddressFree") && load(d.create, "cuMemCreate") &&
+		       load(d.release, "cuMemRelease") && load(d.map, "cuMemMap") &&
+		       load(d.unmap, "cuMemUnmap") && load(d.set_access, "cuMemSetAccess") &&
+		       load(d.get_current, "cuCtxGetCurrent") && load(d.set_current, "cuCtxSetCurrent") &&
+		       load(d.current_device, "cuCtxGetDevice") &&
+		       init_driver(0) == CUDA_SUCCESS && d.device_count(&devices) == CUDA_SUCCESS && devices > 0;
 	}();
 	return usable ? &d : nullptr;
 }

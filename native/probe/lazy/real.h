@@ -32,7 +32,6 @@ bool has_runtime();
 // thread's context. Each is safe to call before any context exists, except where
 // CUDA's manual says otherwise.
 struct Driver {
-	CUresult (*init)(unsigned flags);
 	CUresult (*device_count)(int *count);
 	CUresult (*device_total_memory)(size_t *bytes, CUdevice device);
 	CUresult (*granularity)(size_t *bytes, const CUmemAllocationProp *prop, int option);
@@ -50,6 +49,19 @@ struct Driver {
 	CUresult (*set_current)(CUcontext context);
 	CUresult (*current_device)(CUdevice *device);
 };
+
+// The driver's symbol, or nullptr.
+void *driver_symbol(const char *name);
+
+// REAL_DRIVER(cuCtxCreate_v2) is the driver's own function.
+#define REAL_DRIVER(name)                                                     \
+	([]() -> decltype(&::name) {                                          \
+		static void *const found = ::lazy::driver_symbol(#name);      \
+		return reinterpret_cast<decltype(&::name)>(found);            \
+	}())
+
+// init_driver is the driver's cuInit, and notes that it was called (confine.cc).
+CUresult init_driver(unsigned flags);
 
 // The initialized driver, or nullptr where it is absent, older than these
 // calls, or has no device.

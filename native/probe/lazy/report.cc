@@ -78,10 +78,10 @@ cudaError_t failed_allocation(const char *call, uint64_t bytes)
 
 	if ((bound || mode() != Mode::task) && REAL(cudaMemGetInfo)(&free, &total) == cudaSuccess)
 		snprintf(where, sizeof where, "%s, device %d: %.2f of %.2f GiB free, %.2f GiB ours", call,
-		         home() < 0 ? 0 : home(), static_cast<double>(free) / (1 << 30),
+		         scheduled() < 0 ? 0 : scheduled(), static_cast<double>(free) / (1 << 30),
 		         static_cast<double>(total) / (1 << 30), static_cast<double>(charged()) / (1 << 30));
 	else
-		snprintf(where, sizeof where, "%s, device %d: %.2f GiB ours", call, home(),
+		snprintf(where, sizeof where, "%s, device %d: %.2f GiB ours", call, scheduled(),
 		         static_cast<double>(charged()) / (1 << 30));
 	case_report_oom(bytes, where);
 	return fail(cudaErrorMemoryAllocation);

@@ -74,7 +74,8 @@ struct Shape {
 cudaError_t bind(const Shape &shape = {}, uint64_t more = 0, bool managed = false);
 
 // ask is bind's first part: it waits for the grant, and settles the device
-// without a call of the CUDA runtime, so that gate.cc can ask from inside one.
+// without a call of the CUDA runtime, so that gate.cc can ask from inside one. A
+// program that is not self-contained is confined to it (confine.cc).
 cudaError_t ask(const Shape &shape, uint64_t more, bool managed);
 
 // enter is what each call does that is not deferred: it binds with what is
@@ -87,12 +88,15 @@ void use_device();
 // choose_device is cudaSetDevice of the granted device: nothing else stays current.
 cudaError_t choose_device();
 
-// Ordinals: a program under task binding sees one device, 0.
+// Ordinals: a program under task binding sees one device, 0. "Real" ones are the
+// driver's in this process. The scheduler has its own, which counts all devices of
+// the run: they differ once the process is confined.
 int visible_to_real(int device);
 int real_to_visible(int device);
 bool one_device(); // whether it is so
 bool deferring();  // task binding, and unbound
-int home();        // ordinal of the device with this process's context, or -1
+int home();        // the driver's ordinal of this process's device, or -1
+int scheduled();   // the scheduler's ordinal of the device granted last, or -1
 
 // keep_device says that the process has state on its device that cannot move.
 void keep_device();
@@ -127,11 +131,11 @@ struct Need {
 	Shape shape;
 	uint64_t bytes;
 	bool managed, same_device;
-	int device; // with same_device
+	int device; // with same_device: the scheduler's ordinal
 };
-// open_task asks for the process's one task and waits. *device is the granted
-// ordinal, -1 where nobody schedules.
-cudaError_t open_task(const Need &need, int *device);
+// open_task asks for the process's one task and waits. *granted names its device,
+// with ordinal -1 where nobody schedules.
+cudaError_t open_task(const Need &need, case_task *granted);
 bool task_is_open();
 cudaError_t cover(uint64_t more); // grows an open task to what is in use and more
 void abandon_task();           // after a bind that failed
@@ -232,7 +236,23 @@ bool promised();
 // self_contained: all its device code goes through the shared CUDA runtime. A
 // program that is not binds at its first call that needs a device.
 bool self_contained();
-void meet_driver(); // it is not: somebody has made a context through the driver
+void meet_driver(); // it is not: somebody uses the driver past the runtime
+
+// known: the object needs no reading. It is part of CUDA, of what only watches it,
+// or of the system.
+bool known(const char *path);
+
+// ---- confine.cc: programs that are not self-contained
+
+// confine leaves the process the one device of that UUID, which is then the
+// driver's device 0. false: it sees all of them, because it is self-contained or
+// somebody has initialized the driver. The lock must be held.
+bool confine(const unsigned char uuid[16]);
+bool confined();
+
+// settle asks for the device of a program that is to be confined, which must
+// happen before the driver is initialized.
+cudaError_t settle();
 
 // ---- forward.cc
 

@@ -32,6 +32,15 @@ static void driver_after(cudaError_t chosen)
 
 void set_device() { driver_after(cudaSetDevice(0)); }
 
+// ask_first: what a device is like comes before any context.
+void ask_first()
+{
+	int value = 0;
+	TRY(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 0));
+	state("asked");
+	driver_after(cudaSetDevice(0));
+}
+
 void init_device()
 {
 	TRY(cudaInitDevice(0, 0, 0));

@@ -63,7 +63,7 @@ static const struct {
 	{"peer_copies", peer_copies}, {"ranges", ranges},
 	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
 	{"fault_unseen", fault_unseen}, {"launch_only", launch_only}, {"rate", rate},
-	{"set_device", set_device}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
+	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads},
 };
 

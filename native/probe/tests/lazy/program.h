@@ -60,7 +60,7 @@ void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), rea
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), limits(), reset(), too_much(), fault(), fault_unseen(), launch_only(), rate(),
-    set_device(), init_device(), back_to_primary(), own_context_in_threads();
+    set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void reuse(const char *way);
 

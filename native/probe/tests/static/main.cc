@@ -1,11 +1,16 @@
 // main.cc: a program whose CUDA runtime is linked statically, as CuPy's is: only
 // its calls of the driver can be seen, and it finds them as the runtime does.
 // Arguments name what it does, in order: "static", "shared" (work with a shared
-// runtime that it loads then), "driver" (cuCtxCreate).
+// runtime that it loads then), "driver" (cuCtxCreate), "count" (cuDeviceGetCount),
+// "nvml" (NVML's counts), "list" (CUDA_VISIBLE_DEVICES), "fork" (a child does all
+// that follows, and then so does this process), "exec" (another process does all
+// that follows), "tell" (that sees the node's device 0).
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -40,6 +45,7 @@ static void static_runtime()
 {
 	CUcontext context = nullptr;
 	CUdevice on = -1;
+	int memory_on = -1;
 	CUdeviceptr memory = 0;
 	const std::vector<int> host(1000, 7);
 	std::vector<int> back(1000);
@@ -54,7 +60,8 @@ static void static_runtime()
 	TRY(entry<CUresult(CUdeviceptr, const void *, size_t)>("cuMemcpyHtoD")(memory, host.data(), 4000));
 	TRY(entry<CUresult(void *, CUdeviceptr, size_t)>("cuMemcpyDtoH")(back.data(), memory, 4000));
 	TRY(entry<CUresult(CUdevice *)>("cuCtxGetDevice")(&on));
-	printf("static on %d right %d\n", on, back == host);
+	TRY(entry<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute")(&memory_on, 9, memory)); // DEVICE_ORDINAL
+	printf("static on %d memory on %d right %d\n", on, memory_on, back == host);
 	TRY(entry<CUresult(CUdeviceptr)>("cuMemFree")(memory));
 }
 
@@ -88,8 +95,43 @@ static void own_context()
 		dlsym(driver(), "cuCtxCreate_v2"))(&context, 0, 0));
 }
 
+static void count()
+{
+	int devices = -1;
+	TRY(entry<CUresult(unsigned)>("cuInit")(0));
+	TRY(entry<CUresult(int *)>("cuDeviceGetCount")(&devices));
+	printf("devices %d\n", devices);
+}
+
+static void nvml()
+{
+	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+	for (const char *name : {"nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"}) {
+		unsigned devices = 99;
+		void *function = library != nullptr ? dlsym(library, name) : nullptr;
+		const int error = function != nullptr ? reinterpret_cast<int (*)(unsigned *)>(function)(&devices) : -1;
+		printf("%s %d says %u\n", name, error, devices);
+	}
+	printf("other %d\n", dlsym(library, "nvmlNoSuchFunction") != nullptr);
+}
+
+static void wait_for(pid_t child)
+{
+	int status = -1;
+	if (waitpid(child, &status, 0) != child || status != 0)
+		printf("child: status %d\n", status);
+}
+
+static void list()
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *was = getenv("CASE_VISIBLE_DEVICES");
+	printf("visible %s was %s\n", visible != nullptr ? visible : "unset", was != nullptr ? was : "unset");
+}
+
 int main(int, char **arguments)
 {
+	char *const program = *arguments;
+
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	while (*++arguments != nullptr) {
 		if (strcmp(*arguments, "static") == 0)
@@ -98,7 +140,27 @@ int main(int, char **arguments)
 			shared_runtime();
 		else if (strcmp(*arguments, "driver") == 0)
 			own_context();
-		else
+		else if (strcmp(*arguments, "count") == 0)
+			count();
+		else if (strcmp(*arguments, "nvml") == 0)
+			nvml();
+		else if (strcmp(*arguments, "list") == 0)
+			list();
+		else if (strcmp(*arguments, "tell") == 0)
+			setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+		else if (strcmp(*arguments, "fork") == 0) {
+			if (const pid_t child = fork(); child != 0)
+				wait_for(child);
+		} else if (strcmp(*arguments, "exec") == 0) {
+			const pid_t child = fork();
+			if (child == 0) {
+				*arguments = program;
+				execv(program, arguments);
+				_exit(3);
+			}
+			wait_for(child);
+			break;
+		} else
 			return 2;
 	}
 	fake_cuda_state s = {};

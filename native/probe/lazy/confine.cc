@@ -1,0 +1,159 @@
+// confine.cc: a device before the driver.
+//
+// A program that reaches CUDA past the shared runtime (objects.cc) counts devices,
+// names them and asks memory for its device where nobody here translates. It must
+// be left with one device, and the only moment for that is before cuInit, which
+// reads CUDA_VISIBLE_DEVICES (CUDA C++ Programming Guide, "CUDA Environment
+// Variables"). So cuInit is overridden, as gate.cc overrides what makes contexts:
+// it asks for a device first and leaves that one visible. From then on the process
+// has device 0 in every API, and stays on it.
+//
+// A self-contained program is not confined, and may move between its tasks. Nor is
+// one that becomes foreign after the driver was initialized: gate.cc serves it.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <string>
+
+#include "gate.h"
+
+using namespace lazy;
+
+CASE_API CUresult cuInit(unsigned flags);
+extern "C" CUresult cuDeviceGetCount(int *count);
+
+namespace lazy {
+namespace {
+
+const char visible[] = "CUDA_VISIBLE_DEVICES";
+// What was visible, for the programs that this one starts: "UUID;list".
+const char was_visible[] = "CASE_VISIBLE_DEVICES";
+
+std::atomic<bool> started; // somebody has called the driver's cuInit
+std::atomic<bool> alone;   // and it shows the granted device only
+
+std::string name_of(const unsigned char uuid[16])
+{
+	std::string name = "GPU-";
+
+	for (int i = 0; i < 16; i++) {
+		char hex[4];
+		snprintf(hex, sizeof hex, "%02x%s", uuid[i], i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+		name += hex;
+	}
+	return name;
+}
+
+void show(const std::string &list)
+{
+	if (list.empty())
+		unsetenv(visible);
+	else
+		setenv(visible, list.c_str(), 1);
+	unsetenv(was_visible);
+}
+
+// A program that a confined one has started asks for a task of its own, which may
+// get another device. One that was told what to see (CUDA_VISIBLE_DEVICES was set
+// since) keeps that.
+__attribute__((constructor)) void see_again()
+{
+	const char *was = getenv(was_visible), *now = getenv(visible);
+	const char *list = was == nullptr ? nullptr : strchr(was, ';');
+
+	if (list == nullptr)
+		return;
+	if (now != nullptr && std::string(was, list) == now)
+		show(list + 1);
+	else
+		unsetenv(was_visible);
+}
+
+// watches: the caller is part of the driver, or of a profiler that is loaded while
+// it starts.
+bool watches(const void *caller)
+{
+	Dl_info info;
+	return !in_runtime(caller) && dladdr(caller, &info) != 0 && info.dli_fname != nullptr && known(info.dli_fname);
+}
+
+} // namespace
+
+// Tools that are loaded inside cuInit call it again, hence the order.
+CUresult init_driver(unsigned flags)
+{
+	const auto init = REAL_DRIVER(cuInit);
+
+	started.store(true);
+	return init != nullptr ? init(flags) : static_cast<CUresult>(cudaErrorNoDevice);
+}
+
+std::string visible_at_start()
+{
+	const char *was = getenv(was_visible), *now = getenv(visible);
+	const char *list = was == nullptr ? nullptr : strchr(was, ';');
+
+	return list != nullptr ? list + 1 : now != nullptr ? now : "";
+}
+
+bool confined() { return alone.load(std::memory_order_acquire); }
+
+bool confine(const unsigned char uuid[16])
+{
+	static const unsigned char unknown[16] = {};
+	const char *list = getenv(visible);
+	const std::string before = list != nullptr ? list : "", name = name_of(uuid);
+	int count = 0;
+
+	if (started || self_contained() || memcmp(uuid, unknown, sizeof unknown) == 0)
+		return false;
+	setenv(was_visible, (name + ";" + before).c_str(), 1);
+	setenv(visible, name.c_str(), 1);
+	// A driver that cannot start now reads the variable when it does.
+	if (init_driver(0) == CUDA_SUCCESS && (REAL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS || count != 1)) {
+		show(before); // somebody has initialized it unseen
+		return false;
+	}
+	alone.store(true, std::memory_order_release);
+	return true;
+}
+
+// The caller may be inside the CUDA runtime and hold a lock of the runtime's that
+// the holder of ours goes on to take: so it waits for ours only as long as the
+// driver is not started, which in a foreign program comes first.
+cudaError_t settle()
+{
+	const timespec pause = {0, 1000000};
+
+	if (!one_device() || started || self_contained())
+		return cudaSuccess;
+	while (!started) {
+		if (pthread_mutex_trylock(&lock) != 0) {
+			nanosleep(&pause, nullptr);
+			continue;
+		}
+		const bool open = home() >= 0 || task_is_open();
+		const cudaError_t error = open ? cudaSuccess : ask({}, 0, false);
+		pthread_mutex_unlock(&lock);
+		return error;
+	}
+	return cudaSuccess;
+}
+
+} // namespace lazy
+
+CUresult cuInit(unsigned flags)
+{
+	const void *caller = __builtin_return_address(0);
+
+	if (one_device() && !started && !watches(caller)) {
+		if (!in_runtime(caller))
+			meet_driver();
+		if (cudaError_t error = settle(); error != cudaSuccess)
+			return result_of(error);
+	}
+	return init_driver(flags);
+}

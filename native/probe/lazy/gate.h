@@ -1,0 +1,25 @@
+// gate.h: what gate.cc and confine.cc, which stand in for functions of the driver,
+// have in common.
+#ifndef CASE_LAZY_GATE_H
+#define CASE_LAZY_GATE_H
+
+#include "runtime.h"
+
+namespace lazy {
+
+// in_runtime: the address is in the shared CUDA runtime.
+bool in_runtime(const void *address);
+
+// result_of gives an error of the runtime's as the driver would.
+CUresult result_of(cudaError_t error);
+
+// visible_at_start is CUDA_VISIBLE_DEVICES as the program found it.
+std::string visible_at_start();
+
+// counts_devices: NVML's function of that name is overridden; instead_of keeps the
+// one that was found and returns ours (nvml.cc).
+bool counts_devices(const char *name);
+void *instead_of(void *found, const char *name);
+
+} // namespace lazy
+#endif
