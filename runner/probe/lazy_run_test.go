@@ -79,6 +79,11 @@ func startLazy(t *testing.T, version, program string, env ...string) *lazyRun {
 
 func startLazyBinary(t *testing.T, version, file, arguments string, env ...string) *lazyRun {
 	t.Helper()
+	return prepareLazy(t, version, file, arguments, env...).start()
+}
+
+func prepareLazy(t *testing.T, version, file, arguments string, env ...string) *lazyRun {
+	t.Helper()
 	s, r, _ := start(t)
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
 	if err != nil {
@@ -88,18 +93,24 @@ func startLazyBinary(t *testing.T, version, file, arguments string, env ...strin
 	p.cmd = fakeCommand(t, version, file, arguments, append([]string{"LD_PRELOAD=" + library, "CASE_SOCKET=" + s.Path(),
 		"CASE_TOKEN=" + s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task"}, env...)...)
 	p.cmd.Stderr = &p.stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
+	return p
+}
+
+func (p *lazyRun) start() *lazyRun {
+	p.t.Helper()
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		p.t.Fatal(err)
 	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	p.out = bufio.NewReader(out)
+	p.in, p.out = in, bufio.NewReader(out)
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
 			_ = p.cmd.Process.Kill()
 			_ = p.cmd.Wait() // it was killed

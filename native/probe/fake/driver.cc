@@ -17,7 +17,13 @@ enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
 namespace {
 
 bool initialized;
-thread_local std::vector<CUcontext> current; // the thread's stack of contexts
+// current is the thread's stack of contexts. It outlives the thread's destructors,
+// which run before what atexit registered and may still call the driver.
+std::vector<CUcontext> &current()
+{
+	static thread_local auto *const stack = new std::vector<CUcontext>;
+	return *stack;
+}
 
 bool exists(CUdevice device) { return device >= 0 && static_cast<size_t>(device) < machine().devices.size(); }
 
@@ -51,7 +57,7 @@ template <class F, class... A> CUresult with_context(const char *name, F body, c
 // One that has been destroyed or reset counts as none.
 CUcontext fake::Machine::current()
 {
-	return ::current.empty() || !alive(::current.back()) ? nullptr : ::current.back();
+	return ::current().empty() || !alive(::current().back()) ? nullptr : ::current().back();
 }
 
 API CUresult cuInit(unsigned flags)
@@ -174,7 +180,7 @@ static CUresult create_and_push(CUcontext *context, CUdevice device)
 	CUresult error = exists(device) ? machine().make_own_context(device, context) : cudaErrorInvalidDevice;
 
 	if (error == 0)
-		current.push_back(*context);
+		current().push_back(*context);
 	return error;
 }
 
@@ -197,8 +203,8 @@ API CUresult cuCtxDestroy_v2(CUcontext context)
 {
 	return call("cuCtxDestroy_v2", [&] {
 		machine().end_own_context(context);
-		if (!current.empty() && current.back() == context)
-			current.pop_back();
+		if (!current().empty() && current().back() == context)
+			current().pop_back();
 		return 0;
 	}, context);
 }
@@ -206,16 +212,16 @@ API CUresult cuCtxDestroy_v2(CUcontext context)
 API CUresult cuCtxSetCurrent(CUcontext context)
 {
 	return call("cuCtxSetCurrent", [&] {
-		if (current.empty())
-			current.push_back(context);
-		current.back() = context;
+		if (current().empty())
+			current().push_back(context);
+		current().back() = context;
 		return 0;
 	}, context);
 }
 
 API CUresult cuCtxGetCurrent(CUcontext *context)
 {
-	return call("cuCtxGetCurrent", [&] { *context = current.empty() ? nullptr : current.back(); return 0; });
+	return call("cuCtxGetCurrent", [&] { *context = current().empty() ? nullptr : current().back(); return 0; });
 }
 
 API CUresult cuCtxGetDevice(CUdevice *device)

@@ -158,12 +158,15 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent extent)
 		return fail(cudaErrorInvalidValue);
 	const size_t row = (extent.width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
 	void *made = nullptr;
+	bool filled = false;
 	cudaError_t error = allocate("cudaMalloc3D", &made, row * extent.height * extent.depth, [&] {
 		cudaError_t result = REAL(cudaMalloc3D)(memory, extent);
-		made = memory->ptr;
+		filled = result == cudaSuccess;
+		if (filled)
+			made = memory->ptr;
 		return result;
 	});
-	if (error == cudaSuccess && memory->ptr != made)
+	if (error == cudaSuccess && !filled)
 		*memory = {made, row, extent.width, extent.height};
 	return error;
 }

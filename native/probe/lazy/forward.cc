@@ -93,10 +93,11 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *
 	}
 	if (what & (KEEPS | REGISTERS))
 		keep_device();
-	if (what & KEEPS)
-		working();
-	if ((what & REGISTERS) || !one_device())
+	if ((what & REGISTERS) || !one_device()) {
+		if (what & KEEPS)
+			working();
 		return target;
+	}
 	if (what & ANYTIME) {
 		use_device();
 		return target;
@@ -104,6 +105,8 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *
 	cudaError_t error = enter();
 	if (error != cudaSuccess)
 		return fail_with(error);
+	if (what & KEEPS)
+		working();
 	if ((what & NAMES_DEVICES) && home() != 0)
 		return fail_with(fail(cudaErrorNotSupported));
 	translate(what, registers, stack);

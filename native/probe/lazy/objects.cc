@@ -146,7 +146,7 @@ bool foreign(const char *path)
 }
 
 struct Objects {
-	unsigned long long loaded, now; // how many were ever loaded: when looked at, and now
+	unsigned long long loaded = 0, now = 0; // how many were ever loaded: when looked at, and now
 	std::set<std::string> looked_at;
 	std::vector<std::string> unread;
 };

@@ -114,8 +114,8 @@ static void report_at_exit()
 	}
 }
 
-// The handler is registered after those of the CUDA runtime, so it runs before
-// they take the context away.
+// The handler is to be registered after those of the CUDA runtime, so that it runs
+// before they take the context away: not before there is a context.
 void working()
 {
 	static const bool registered = [] {
