@@ -3,9 +3,10 @@
 #
 #   benchmarks/lazy.sh identity|overhead|kill|all DIR
 #
-#   identity   every program of benchmarks/lazy and of the builtin suite: output
-#              and result files, byte for byte, natively and under case-alg3,
-#              alone and eight at once
+#   identity   every program of benchmarks/lazy and of the builtin suite, and
+#              PyTorch, CuPy and JAX where python3 has them: output and result
+#              files, byte for byte, natively and under case-alg3, alone and eight
+#              at once
 #   overhead   wall time of the 17 jobs alone, natively and under zero; with two
 #              GPUs or more, the two at the same time
 #   kill       200 times kill -9 of a random process of a running batch

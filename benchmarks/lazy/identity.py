@@ -29,9 +29,14 @@ BUILTIN = {"backprop": ["65536"], "bfs": ["gen:100000:7"], "srad_v1/srad": "10 0
            "dwt2d": "pixels.bin -d 1024x1024 -f -5 -l 3".split(), "needle": ["1024", "10"], "lavaMD": ["-boxes1d", "6"]}
 
 
+# Frameworks, where this Python has them.
+PYTHON = ["with_torch", "with_cupy", "with_jax"]
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
+
+
 class Program:
-    def __init__(self, name, folder, args=(), outcomes=frozenset({"ok"}), keys=None, result=False):
-        self.name, self.path, self.args = name, os.path.join(BIN, folder, name), list(args)
+    def __init__(self, name, folder, args=(), outcomes=frozenset({"ok"}), keys=None, result=False, path=None):
+        self.name, self.path, self.args = name, path or os.path.join(BIN, folder, name), list(args)
         self.outcomes, self.keys, self.result = outcomes, keys or {}, result
         self.native = None  # (stdout, result file)
         self.note = ""
@@ -51,6 +56,7 @@ def programs():
     found += [Program(n, "lazy", keys=k) for n, k in UNSERVED.items()]
     found += [Program(n, "lazy", outcomes=o, keys=k) for n, (o, k) in FAILING.items()]
     found += [Program(n, "suite", args=a, result=True) for n, a in BUILTIN.items()]
+    found += [Program(n, "", args=[os.path.join(SCRIPTS, n + ".py")], path=sys.executable) for n in PYTHON]
     wanted = os.environ.get("PROGRAMS", "").split()
     return [p for p in found if not wanted or p.name in wanted]
 
@@ -65,13 +71,17 @@ def read(path):
 
 def run_natively(all_programs, work):
     """Fills in what each program does alone; False if one does not end as it
-    should even so."""
+    should even so. Leaves out those whose Python modules are not there."""
     good = True
     result_file = os.path.join(work, "result-native")
-    for p in all_programs:
+    for p in list(all_programs):
         if os.path.exists(result_file):
             os.remove(result_file)
         status, out, err, wall = run_native([p.path, *p.argv(result_file)], work)
+        if b"ModuleNotFoundError" in err:
+            say(f"{p.name} is left out: {last_line(err)}")
+            all_programs.remove(p)
+            continue
         p.native = (out, read(result_file) if p.result else None)
         p.note = f"{wall:.2f}"
         if p.result and p.native[1] is None:
