@@ -7,11 +7,13 @@
 # DIR gets the store, its bundle, and the paper's tables and figures beside the
 # published ones. A call goes on where an earlier one stopped; where DIR has the
 # bundle alone, as docs/evaluation does, it goes on from that. With SECONDS, no run
-# starts that would end later. Environment: MIXES (W1..W8; on machines that are
-# lent for a time, as many as one holds, so that no quotient is of two machines),
-# REPS (1), SEED (17), WARMUPS (0: something else has warmed the machine). Needs
-# bin/caserun, make native, make cuda and caserun data. Exit status: that of
-# caserun sweep.
+# starts that would end later.
+#
+# Environment: MIXES (W1..W8; on machines that are lent for a time, as many as one
+# holds, so that no quotient is of two machines), NEW (not empty: another sweep in
+# the same store, such as of the other mixes), REPS (1), SEED (17), WARMUPS (0:
+# something else has warmed the machine), NODE (local). Needs bin/caserun, make
+# native, make cuda and caserun data. Exit status: that of caserun sweep.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# = 1 ] || [ $# = 2 ] || { sed -n '5p' "$0" | cut -c3- >&2; exit 2; }
@@ -21,13 +23,13 @@ db=$dir/caserun.db bundle=$dir/sweep.tar.gz
 [ -e "$db" ] || [ ! -e "$bundle" ] || tar xzf "$bundle" -C "$dir" caserun.db
 
 status=0
-if [ -e "$db" ]; then
+if [ -e "$db" ] && [ -z "${NEW:-}" ]; then
 	bin/caserun sweep --resume latest --db "$db" $limit || status=$?
 else
-	bin/caserun sweep --mixes "${MIXES:-W1..W8}" --scheds sa,cg,case-alg2,case-alg3 --mem-cap 16GiB --node local \
+	bin/caserun sweep --mixes "${MIXES:-W1..W8}" --scheds sa,cg,case-alg2,case-alg3 --mem-cap 16GiB --node "${NODE:-local}" \
 		--reps "${REPS:-1}" --warmups "${WARMUPS:-0}" --seed "${SEED:-17}" --name evaluation --tag evaluation \
 		--db "$db" --runs "$dir/runs" $limit || status=$?
 fi
-bin/caserun export --db "$db" --sweep latest --bundle "$bundle" --force
-bin/caserun paper --db "$db" --out "$dir/paper" --force >/dev/null || [ $? = 4 ]
+bin/caserun export --db "$db" --bundle "$bundle" --force
+bin/caserun paper --db "$db" --tag evaluation --out "$dir/paper" --force >/dev/null || [ $? = 4 ]
 exit $status
