@@ -101,16 +101,16 @@ def measure(directory, path, left, expected):
     Returns how many it did."""
     found = gpus()
     lanes = [found[i:i + 2] for i in range(0, len(found) - 1, 2)] or [found]
-    todo, writing, done = queue.SimpleQueue(), threading.Lock(), []
+    steps, writing, done = queue.SimpleQueue(), threading.Lock(), []
     for step in left:
-        todo.put(step)
+        steps.put(step)
 
     def work(lane):
         store = Store(os.path.join(directory, "lane-" + "-".join(map(str, lane))))
         turns = 2 if len(lane) == 1 else 1
         while True:
             try:
-                rep, name, command = todo.get_nowait()
+                rep, name, command = steps.get_nowait()
             except queue.Empty:
                 return
             if elapsed() + turns * expected.get(name, 45) + 5 > LIMIT_S:

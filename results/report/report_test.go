@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -136,20 +134,7 @@ func TestGolden(t *testing.T) {
 	endings := map[Format]string{Text: "txt", CSV: "csv", JSON: "json", Markdown: "md"}
 	for name, table := range views() {
 		for _, f := range Formats() {
-			got := render(t, table, f, Options{})
-			path := filepath.Join("testdata", name+"."+endings[f])
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			golden(t, name+"."+endings[f], render(t, table, f, Options{}))
 		}
 	}
 }

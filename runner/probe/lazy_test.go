@@ -2,9 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -166,19 +163,7 @@ func TestLazyGuardsOtherContexts(t *testing.T) {
 // A program that can reach the driver by itself never sees an address without
 // memory: it binds at its first call that needs a device.
 func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
-	dir := t.TempDir()
-	source, object := filepath.Join(dir, "names.c"), filepath.Join(dir, "names.so")
-	if err := os.WriteFile(source, []byte(`const char names_the_driver[] = "libcuda.so.1";`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", object, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := runLazy(t, "13", "tasks", "LD_PRELOAD="+library+":"+object)
+	p := runLazy(t, "13", "tasks", preloaded(t, "names.so", `const char names_the_driver[] = "libcuda.so.1";`))
 	if r := p.of("begin")[0].r; r.Bytes != 0 || r.Blocks != 0 {
 		t.Errorf("begin %+v: want nothing known yet", r)
 	}

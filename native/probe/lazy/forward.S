@@ -80,6 +80,22 @@ forward_common:
 	.cfi_endproc
 	.size forward_common, . - forward_common
 
+	.macro keeping_arguments function
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	subq $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call \function
+	addq $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	.endm
+
 	.globl dlsym
 	.type dlsym, @function
 	.p2align 4
@@ -95,38 +111,14 @@ dlsym:
 	jne 1f
 	cmpb $'v', 1(%rsi)
 	jne 1f
-	pushq %rdi
-	.cfi_adjust_cfa_offset 8
-	pushq %rsi
-	.cfi_adjust_cfa_offset 8
-	subq $8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call gate_knows
-	addq $8, %rsp
-	.cfi_adjust_cfa_offset -8
-	popq %rsi
-	.cfi_adjust_cfa_offset -8
-	popq %rdi
-	.cfi_adjust_cfa_offset -8
+	keeping_arguments gate_knows
 	testl %eax, %eax
 	jnz gate_dlsym
 1:	movq found_dlsym(%rip), %rax
 	testq %rax, %rax
 	jz 2f
 	jmp *%rax
-2:	pushq %rdi
-	.cfi_adjust_cfa_offset 8
-	pushq %rsi
-	.cfi_adjust_cfa_offset 8
-	subq $8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call gate_find_dlsym
-	addq $8, %rsp
-	.cfi_adjust_cfa_offset -8
-	popq %rsi
-	.cfi_adjust_cfa_offset -8
-	popq %rdi
-	.cfi_adjust_cfa_offset -8
+2:	keeping_arguments gate_find_dlsym
 	movq %rax, found_dlsym(%rip)
 	jmp *%rax
 	.cfi_endproc

@@ -169,19 +169,11 @@ int look(dl_phdr_info *object, size_t, void *out)
 pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 bool met_driver; // somebody is known to reach it
 
-class Looking {
-public:
-	Looking() { pthread_mutex_lock(&looking); }
-	~Looking() { pthread_mutex_unlock(&looking); }
-	Looking(const Looking &) = delete;
-	Looking &operator=(const Looking &) = delete;
-};
-
 } // namespace
 
 void meet_driver()
 {
-	Looking one_at_a_time;
+	Locked locked(looking);
 	met_driver = true;
 }
 
@@ -189,7 +181,7 @@ void meet_driver()
 bool self_contained()
 {
 	static auto *const objects = new Objects; // outlives static destructors
-	Looking one_at_a_time;
+	Locked locked(looking);
 
 	if (met_driver)
 		return false;

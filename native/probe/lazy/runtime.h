@@ -32,10 +32,13 @@ extern pthread_mutex_t lock;
 
 class Locked {
 public:
-	Locked() { pthread_mutex_lock(&lock); }
-	~Locked() { pthread_mutex_unlock(&lock); }
+	explicit Locked(pthread_mutex_t &what = lock) : what_(what) { pthread_mutex_lock(&what_); }
+	~Locked() { pthread_mutex_unlock(&what_); }
 	Locked(const Locked &) = delete;
 	Locked &operator=(const Locked &) = delete;
+
+private:
+	pthread_mutex_t &what_;
 };
 
 // ---- mode.cc: how this process was started
