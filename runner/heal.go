@@ -64,8 +64,9 @@ func (b *Batch) hold(d schedulers.Decision) bool {
 
 // turnsAway reports whether a CUDA error is the MPS server's answer to a client
 // that it does not serve: no connection, a failed call, not ready (CUDA Runtime
-// API, cudaErrorMpsConnectionFailed and the two that follow it).
-func turnsAway(code int) bool { return 805 <= code && code <= 807 }
+// API, cudaErrorMpsConnectionFailed and the two that follow it), or devices
+// unavailable, to one that came before the fault and makes its context after it.
+func turnsAway(code int) bool { return code == 46 || 805 <= code && code <= 807 }
 
 // ServerBroken says what is wrong with the MPS server that Heal looks after.
 func (b *Batch) ServerBroken(why error, now time.Duration) {

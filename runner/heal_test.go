@@ -22,12 +22,12 @@ func TestAJobAfterAFault(t *testing.T) {
 	}{
 		{"the server was well", faultAndExit, func(f *fake) {
 			f.batch.Healed(nil, f.now)
-		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 46", "fault fault"},
+		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 700", "fault fault"},
 		{"the server recovered", faultAndExit, func(f *fake) {
 			f.batch.ServerBroken(broken, f.now)
 			f.at(5)
 			f.batch.Healed(nil, f.now)
-		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 46", "fault mps-broken mps-recovered fault"},
+		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 700", "fault mps-broken mps-recovered fault"},
 		{"the server stayed broken", faultAndExit, func(f *fake) {
 			f.batch.ServerBroken(broken, f.now)
 			f.at(5)
@@ -54,7 +54,7 @@ func TestAJobAfterAFault(t *testing.T) {
 				f.want("start 1@0")
 				f.started(1)
 				f.at(7)
-				f.batch.ReportFault(1, 46, "cudaMalloc", f.now)
+				f.batch.ReportFault(1, 700, "cudaMalloc", f.now)
 				f.ended(1)
 			})
 			wantOutcomes(t, ended, c.want...)
@@ -158,6 +158,7 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 	}{
 		{"the fault showed before", 2, false, 807, results.Collateral, "CUDA error 807 in cudaSetDevice, job 0 (first) had broken the MPS server"},
 		{"the fault shows later", 4, false, 805, results.Collateral, "CUDA error 805 in cudaSetDevice, job 0 (first) had broken the MPS server"},
+		{"its context could not be made", 4, false, 46, results.Collateral, "CUDA error 46 in cudaSetDevice, job 0 (first) had broken the MPS server"},
 		{"the server was healthy in between", 2, true, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
 		{"there is no other fault", 0, false, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
 		{"a fault of its own on another device", 2, false, 700, results.Fault, "CUDA error 700 in cudaSetDevice"},

@@ -59,13 +59,21 @@ func TestLazyGivesBackWhatItCannotBind(t *testing.T) {
 // An MPS server that recovers from somebody's fault turns a new client away for a
 // moment, which the client gets over.
 func TestLazyWaitsForTheMPSServer(t *testing.T) {
-	for _, fail := range []string{"cudaSetDevice:1=807,cudaSetDevice:2=807", "cudaFree:1=807"} {
-		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail)
+	for _, fail := range []string{"cudaSetDevice:1=807,cudaSetDevice:2=807", "cudaFree:1=807", "cudaSetDevice:1=46,cudaFree:1=46"} {
+		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail, "CUDA_MPS_PIPE_DIRECTORY=pipe")
 		if got, want := strings.Join(results(p.lines), "\n"), strings.Join(results(native(t, "13", "basic")), "\n"); got != want {
 			t.Errorf("%s: output\n%s\nwant\n%s", fail, got, want)
 		}
 		p.wantEvents("begin free closed")
 	}
+}
+
+// Without MPS a device that is not available is another's, and stays so.
+func TestLazyTellsOfAnUnavailableDevice(t *testing.T) {
+	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "") // and back afterwards
+	os.Unsetenv("CUDA_MPS_PIPE_DIRECTORY")
+	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cudaSetDevice:1=46")
+	p.wantEvents("begin fault free begin free closed")
 }
 
 // Without a scheduler the program runs on the device it would have had.

@@ -1,4 +1,5 @@
 // binding.cc: from unbound to bound.
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "runtime.h"
@@ -174,7 +175,16 @@ static cudaError_t make_context()
 	return error == cudaSuccess ? REAL(cudaFree)(nullptr) : error;
 }
 
-// An MPS server whose client has faulted turns new ones away until those on that
+// turned_away reports whether an MPS server would not make a context: not ready to
+// a process that comes, devices unavailable to one that came before the fault (seen
+// on two H200s). Without MPS the latter is a device in exclusive mode, which stays.
+static bool turned_away(cudaError_t error)
+{
+	return error == cudaErrorMpsServerNotReady ||
+	       (error == cudaErrorDevicesUnavailable && getenv("CUDA_MPS_PIPE_DIRECTORY"));
+}
+
+// An MPS server whose client has faulted turns others away until those on that
 // device are gone (NVIDIA, "Multi-Process Service", error containment). The run
 // holds grants back meanwhile, but it hears of a fault only after the server has.
 static cudaError_t await_server()
@@ -182,7 +192,7 @@ static cudaError_t await_server()
 	const int tries = 200, pause_us = 50000;
 	cudaError_t error = make_context();
 
-	for (int i = 0; i < tries && error == cudaErrorMpsServerNotReady; i++) {
+	for (int i = 0; i < tries && turned_away(error); i++) {
 		usleep(pause_us);
 		error = make_context();
 		if (error == cudaSuccess)
