@@ -99,6 +99,9 @@ func (t Table) How() string {
 
 // Title says what the table shows, and that it is simulated where it is.
 func (t Table) Title() string {
+	if t.Measured() == 0 {
+		return fmt.Sprintf("%s: %s, published; %s", t.Source, t.What, t.How())
+	}
 	return fmt.Sprintf("%s: %s, published beside %s", t.Source, t.What, t.How())
 }
 
