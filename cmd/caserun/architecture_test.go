@@ -1,10 +1,17 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const module = "github.com/caserun/caserun/"
@@ -39,8 +46,7 @@ var soleImporters = map[string]string{
 	"github.com/go-viper/mapstructure":   "cmd/caserun",
 }
 
-// pure packages decide; they may not touch a clock's ticking, a log or the
-// system.
+// pure packages decide; they may not touch a clock, a log or the system.
 var pure = map[string][]string{
 	"schedulers":      {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"results/paper":   {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
@@ -48,6 +54,9 @@ var pure = map[string][]string{
 	"results/stats":   {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 	"results":         {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 }
+
+// clock is what package time has that is not arithmetic.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 func TestDependenciesPointOneWay(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
@@ -90,6 +99,69 @@ func TestDependenciesPointOneWay(t *testing.T) {
 	for p := range level {
 		if !seen[p] {
 			t.Errorf("package %s is in the table and not in the module", p)
+		}
+	}
+}
+
+func TestPurePackagesReadNoClock(t *testing.T) {
+	for p := range pure {
+		files, err := filepath.Glob(filepath.Join("../..", p, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", p, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, s.Sel.Name) {
+					t.Errorf("%s: time.%s: time is an argument here", set.Position(s.Pos()), s.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// The table in docs/architecture.md has every package with all that it imports.
+func TestTheArchitecturePageIsTrue(t *testing.T) {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) == 5 && strings.HasPrefix(cells[1], " `") {
+			documented[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[3])
+		}
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(strings.ReplaceAll(line, module, "/"))
+		var ours []string
+		for _, imported := range fields[1:] {
+			if p, ok := strings.CutPrefix(imported, "/"); ok {
+				ours = append(ours, p)
+			}
+		}
+		p := strings.TrimPrefix(fields[0], "/")
+		if got, ok := documented[p]; !ok {
+			t.Errorf("package %s is not in the table", p)
+		} else if diff := cmp.Diff(strings.Join(ours, ", "), got); diff != "" {
+			t.Errorf("imports of %s, page (+) and go list (-):\n%s", p, diff)
 		}
 	}
 }
