@@ -9,7 +9,7 @@ import (
 
 var programs = []string{"basic", "order", "shapes", "streams", "objects", "managed", "grow", "tasks", "tasks_with_stream",
 	"tasks_with_variable", "tasks_in_threads", "threads", "churn", "large_copy", "read_first", "reset", "launch_only",
-	"settings", "many", "captured", "freed_in_capture", "limits", "mistakes", "forks", "forks_bound", "reuse stream", "reuse event", "reuse device", "reuse stream_query",
+	"settings", "many", "captured", "freed_in_capture", "free_while_captured", "limits", "mistakes", "forks", "forks_bound", "reuse stream", "reuse event", "reuse device", "reuse stream_query",
 	"reuse event_query", "reuse copy", "reuse copy_2d", "reuse symbol", "reuse free"}
 
 // Programs compute the same with and without the lazy runtime, whatever it does.
@@ -106,6 +106,16 @@ func TestLazyChargesGraphs(t *testing.T) {
 	}
 	if want := []uint64{4 << 20, 2 << 20}; !slices.Equal(grown, want) {
 		t.Errorf("grown by %d, want %d", grown, want)
+	}
+}
+
+// No task ends while a graph is captured, whatever the program frees.
+func TestLazyKeepsTheTaskOfACapture(t *testing.T) {
+	for _, version := range cudaVersions {
+		p := runLazy(t, version, "free_while_captured")
+		if begins, frees := len(p.of("begin")), len(p.of("free")); begins != 2 || frees != 2 {
+			t.Errorf("%s: %d tasks began, %d ended; want one for each capture: %v", version, begins, frees, p.events)
+		}
 	}
 }
 

@@ -33,6 +33,10 @@ cudaError_t cudaMallocHost(void **, size_t);
 cudaError_t cudaMallocAsync(void **, size_t, cudaStream_t);
 cudaError_t cudaFree(void *);
 cudaError_t cudaFreeArray(cudaArray_t);
+cudaError_t cudaArrayGetMemoryRequirements(void *, cudaArray_t, int);
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *, const cudaMemPoolProps *);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, int, void *);
 cudaError_t cudaFreeAsync(void *, cudaStream_t);
 cudaError_t cudaFreeHost(void *);
 cudaError_t cudaHostRegister(void *, size_t, unsigned);
@@ -50,7 +54,30 @@ cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *, cudaStream_t);
 #if FAKE_NVCC == 13
 cudaError_t cudaMemAdvise(const void *, size_t, int, CUmemLocation);
 cudaError_t cudaMemPrefetchAsync(const void *, size_t, CUmemLocation, unsigned, cudaStream_t);
+cudaError_t cudaMemPrefetchBatchAsync(void **, size_t *, size_t, CUmemLocation *, size_t *, size_t, unsigned long long,
+                                      cudaStream_t);
+cudaError_t cudaMemDiscardAndPrefetchBatchAsync(void **, size_t *, size_t, CUmemLocation *, size_t *, size_t,
+                                                unsigned long long, cudaStream_t);
+cudaError_t cudaMemDiscardBatchAsync(void **, size_t *, size_t, unsigned long long, cudaStream_t);
+cudaError_t cudaMemcpyBatchAsync(const void **, const void **, const size_t *, size_t, cudaMemcpyAttributes *, size_t *,
+                                 size_t, cudaStream_t);
+cudaError_t cudaMemcpy3DBatchAsync(size_t, cudaMemcpy3DBatchOp *, unsigned long long, cudaStream_t);
+cudaError_t cudaMemcpyWithAttributesAsync(void *, const void *, size_t, cudaMemcpyAttributes *, cudaStream_t);
+cudaError_t cudaMemcpy3DWithAttributesAsync(cudaMemcpy3DBatchOp *, unsigned long long, cudaStream_t);
+cudaError_t cudaDeviceGetDevResource(int, void *, int);
+cudaError_t cudaDevResourceGenerateDesc(void **, void *, unsigned);
+cudaError_t cudaGreenCtxCreate(void **, void *, int, unsigned);
+cudaError_t cudaDeviceGetExecutionCtx(void **, int);
+cudaError_t cudaExecutionCtxGetDevice(int *, void *);
+cudaError_t cudaExecutionCtxStreamCreate(cudaStream_t *, void *, unsigned, int);
+cudaError_t cudaExecutionCtxRecordEvent(void *, cudaEvent_t);
+cudaError_t cudaExecutionCtxSynchronize(void *);
+cudaError_t cudaExecutionCtxDestroy(void *);
+cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t, cudaGraphNodeParams *);
 #else
+cudaError_t cudaMemcpyBatchAsync(const void **, const void **, const size_t *, size_t, cudaMemcpyAttributes *, size_t *,
+                                 size_t, size_t *, cudaStream_t);
+cudaError_t cudaMemcpy3DBatchAsync(size_t, cudaMemcpy3DBatchOp *, size_t *, unsigned long long, cudaStream_t);
 cudaError_t cudaMemAdvise(const void *, size_t, int, int);
 cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t);
 #endif
@@ -71,6 +98,7 @@ cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *, unsigned,
 cudaError_t cudaFuncGetAttributes(void *, const void *);
 cudaError_t cudaFuncSetAttribute(const void *, int, int);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *, const void *, int, size_t);
+cudaError_t cudaOccupancyMaxActiveClusters(int *, const void *, const cudaLaunchConfig_t *);
 cudaError_t cudaStreamCreate(cudaStream_t *);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned);
 cudaError_t cudaStreamDestroy(cudaStream_t);
@@ -98,6 +126,7 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode
 cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, const void *, size_t,
                                 cudaGraphNodeParams *);
 #endif
+cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t, cudaMemAllocNodeParams *);
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t, cudaGraphNodeParams *);
 cudaError_t cudaGraphExecNodeSetParams(void *, cudaGraphNode_t, cudaGraphNodeParams *);
 cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t, int, const cudaLaunchAttributeValue *);

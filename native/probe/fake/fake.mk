@@ -5,7 +5,7 @@ FAKE_LDFLAGS    = -shared -static-libstdc++ -static-libgcc -Wl,-Bsymbolic
 FAKE_HEADERS    = $(wildcard fake/*.h) lazy/abi.h fake/fake.mk
 FAKE_DRIVER     = $(addprefix fake/,machine.cc memory.cc stream.cc driver.cc)
 FAKE_RUNTIME    = $(addprefix fake/,runtime.cc runtime_memory.cc runtime_copy.cc runtime_launch.cc runtime_stream.cc \
-                  runtime_graph.cc runtime_range.cc)
+                  runtime_graph.cc runtime_range.cc runtime_batch.cc runtime_context.cc)
 FAKE_OBJECTS    = $(FAKE_DRIVER:fake/%.cc=build/fake/driver/%.o)
 FAKE_OBJECTS_13 = $(FAKE_RUNTIME:fake/%.cc=build/fake/13/%.o)
 FAKE_OBJECTS_11 = $(FAKE_RUNTIME:fake/%.cc=build/fake/11/%.o)

@@ -293,7 +293,12 @@ API cudaError_t cudaDeviceDisablePeerAccess(int peer)
 
 API cudaError_t cudaDeviceSynchronize(void)
 {
-	return call("cudaDeviceSynchronize", Needs::context, [] { node()->drain(self().device); return 0; });
+	return call("cudaDeviceSynchronize", Needs::context, [] {
+		int error = spoil_captures();
+		if (error == 0)
+			node()->drain(self().device);
+		return error;
+	});
 }
 
 API cudaError_t cudaDeviceReset(void)

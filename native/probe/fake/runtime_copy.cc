@@ -64,7 +64,9 @@ std::shared_ptr<std::vector<char>> staged(Copy &c)
 	return rows;
 }
 
-int transfer(Copy c, int kind, cudaStream_t handle, bool async, bool peer = false)
+} // namespace
+
+int transfer(Copy c, int kind, cudaStream_t handle, bool async, bool peer)
 {
 	Stream *s;
 	int error = node()->stream(handle, self().device, &s);
@@ -88,6 +90,8 @@ int transfer(Copy c, int kind, cudaStream_t handle, bool async, bool peer = fals
 		node()->run(s, s->submitted);
 	return 0;
 }
+
+namespace {
 
 int fill(void *to, size_t pitch, size_t slice, int value, size_t width, size_t height, size_t depth,
          cudaStream_t handle)

@@ -11,6 +11,8 @@ struct Node {
 	cudaGraph_t graph;
 	size_t index; // in the graph and in what is instantiated from it
 	int type;
+	cudaMemAllocNodeParams alloc; // with access
+	std::vector<CUmemAccessDesc> access;
 };
 static std::set<Node *> nodes;
 
@@ -29,16 +31,24 @@ static int64_t now()
 
 static int idle_work() { return 0; }
 
+// check_access: what a node gives access to has a context.
+static int check_access(const cudaMemAllocNodeParams &p)
+{
+	for (size_t i = 0; i < p.accessDescCount; i++)
+		if (const int id = p.accessDescs[i].location.id;
+		    static_cast<size_t>(id) >= node()->devices.size() || !node()->devices[static_cast<size_t>(id)].live)
+			return node()->violation("access to a graph's memory for device " + text(id) + ", which has no context");
+	return 0;
+}
+
 static int allocate(Graph *g, cudaMemAllocNodeParams *p)
 {
 	const CUmemLocation at = p->poolProps.location;
 
 	if (at.type != CU_MEM_LOCATION_TYPE_DEVICE || static_cast<size_t>(at.id) >= node()->devices.size())
 		return cudaErrorInvalidValue;
-	for (size_t i = 0; i < p->accessDescCount; i++)
-		if (const int id = p->accessDescs[i].location.id;
-		    static_cast<size_t>(id) >= node()->devices.size() || !node()->devices[static_cast<size_t>(id)].live)
-			return node()->violation("access to a graph's memory for device " + text(id) + ", which has no context");
+	if (int error = check_access(*p); error != 0)
+		return error;
 	int error = node()->allocate(Segment::device_memory, at.id, p->bytesize, &p->dptr);
 	if (error == 0)
 		g->owned.push_back(p->dptr);
@@ -69,11 +79,33 @@ static int work_of(Graph *g, cudaGraphNodeParams *p, Work *out)
 	}
 }
 
-static int append(cudaGraphNode_t *out, cudaGraph_t graph, int type, Graph *g, Work work)
+static int append(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNodeParams &p, Graph *g, Work work)
 {
 	g->nodes.push_back(std::move(work));
-	*out = reinterpret_cast<cudaGraphNode_t>(*nodes.insert(new Node{graph, g->nodes.size() - 1, type}).first);
+	Node *made = new Node{graph, g->nodes.size() - 1, p.type, {}, {}};
+	if (p.type == cudaGraphNodeTypeMemAlloc) {
+		made->alloc = p.alloc;
+		made->access.assign(p.alloc.accessDescs, p.alloc.accessDescs + p.alloc.accessDescCount);
+		made->alloc.accessDescs = made->access.data();
+	}
+	*out = reinterpret_cast<cudaGraphNode_t>(*nodes.insert(made).first);
 	return 0;
+}
+
+// What it says of the access is the node's own, which nobody else may change.
+static cudaError_t read_alloc(const char *name, cudaGraphNode_t handle, cudaMemAllocNodeParams *out)
+{
+	return call(name, Needs::context, [&] {
+		Node *n;
+		int error = node_of(handle, &n);
+		if (error == 0 && n->type != cudaGraphNodeTypeMemAlloc)
+			error = cudaErrorInvalidValue;
+		if (error == 0)
+			error = check_access(n->alloc);
+		if (error == 0)
+			*out = n->alloc;
+		return error;
+	}, handle);
 }
 
 static cudaError_t add(const char *name, cudaGraphNode_t *out, cudaGraph_t graph, cudaGraphNodeParams *p)
@@ -84,7 +116,7 @@ static cudaError_t add(const char *name, cudaGraphNode_t *out, cudaGraph_t graph
 		int error = graph_of(graph, &g);
 		if (error == 0)
 			error = work_of(g, p, &work);
-		return error == 0 ? append(out, graph, p->type, g, std::move(work)) : error;
+		return error == 0 ? append(out, graph, *p, g, std::move(work)) : error;
 	}, p->type);
 }
 
@@ -150,6 +182,19 @@ API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
 	any.free = memory;
 	return add("cudaGraphAddMemFreeNode", out, graph, &any);
 }
+
+API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t handle, cudaMemAllocNodeParams *out)
+{
+	return read_alloc("cudaGraphMemAllocNodeGetParams", handle, out);
+}
+
+#if FAKE_CUDART >= 13000
+API cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t handle, cudaGraphNodeParams *out)
+{
+	out->type = cudaGraphNodeTypeMemAlloc;
+	return read_alloc("cudaGraphNodeGetParams", handle, &out->alloc);
+}
+#endif
 
 API cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t handle, cudaGraphNodeParams *params)
 {

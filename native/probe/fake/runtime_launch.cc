@@ -296,3 +296,13 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *bloc
 		return occupancy(blocks, function, threads, dynamic);
 	}, threads, dynamic);
 }
+
+API cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function, const cudaLaunchConfig_t *config)
+{
+	return call("cudaOccupancyMaxActiveClusters", Needs::context, [&] {
+		Stream *s;
+		int error = node()->stream(config->stream, self().device, &s);
+		return error != 0 ? error :
+		       occupancy(clusters, function, static_cast<int>(config->blockDim.x), config->dynamicSmemBytes);
+	});
+}

@@ -122,6 +122,19 @@ API cudaError_t cudaFreeArray(cudaArray_t handle)
 	}, handle);
 }
 
+API cudaError_t cudaArrayGetMemoryRequirements(cudaArrayMemoryRequirements *out, cudaArray_t handle, int device)
+{
+	return call("cudaArrayGetMemoryRequirements", Needs::context, [&]() -> int {
+		const Array *a = array_of(handle);
+		if (a == nullptr)
+			return node()->violation("cudaArrayGetMemoryRequirements of no array");
+		if (node()->find(a->memory)->device != device)
+			return cudaErrorInvalidDevice;
+		*out = {a->width * a->height * a->depth, 512, {}};
+		return 0;
+	}, device);
+}
+
 API cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned)
 {
 	return call("cudaMallocManaged", Needs::context, [&] {
@@ -243,13 +256,14 @@ API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle)
 	}, device, handle);
 }
 
-// cudaMemPoolProps: allocType, handleTypes, location {type, id}
-API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const int *props)
+API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *props)
 {
-	return call("cudaMemPoolCreate", Needs::context, [&] {
-		*out = reinterpret_cast<cudaMemPool_t>(*pools.insert(new Pool{props[3]}).first);
+	return call("cudaMemPoolCreate", Needs::context, [&]() -> int {
+		if (int error = is_place(props->location); error != 0)
+			return error;
+		*out = reinterpret_cast<cudaMemPool_t>(*pools.insert(new Pool{props->location.id}).first);
 		return 0;
-	}, props[3]);
+	}, props->location.type, props->location.id);
 }
 
 API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
@@ -278,8 +292,14 @@ API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, int attribute, voi
 {
 	return call("cudaMemPoolGetAttribute", Needs::context, [&] {
 		Pool *pool;
-		*static_cast<uint64_t *>(value) = 0;
-		return pool_of(handle, &pool);
+		int error = pool_of(handle, &pool);
+		if (error == 0 && attribute == cudaMemPoolAttrLocationId)
+			*static_cast<int *>(value) = pool->device;
+		else if (error == 0 && attribute == cudaMemPoolAttrLocationType)
+			*static_cast<int *>(value) = CU_MEM_LOCATION_TYPE_DEVICE;
+		else if (error == 0)
+			*static_cast<uint64_t *>(value) = 0;
+		return error;
 	}, handle, attribute);
 }
 

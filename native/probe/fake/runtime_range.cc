@@ -1,6 +1,6 @@
 // runtime_range.cc: advice about managed memory, which changes no contents, and
 // questions about it. A range is an allocation.
-#include "runtime.h"
+#include "runtime_memory.h"
 
 namespace fake {
 
@@ -29,10 +29,18 @@ static int range_at(const void *address, Range **out)
 	return 0;
 }
 
-static int check(CUmemLocation at)
+// CUDA 13.4 has a part of a device, whose ordinal is in a byte.
+static const int device_part = CU_MEM_LOCATION_TYPE_INVISIBLE + 1;
+
+int is_place(CUmemLocation at)
 {
-	const bool device = at.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	return device && static_cast<size_t>(at.id) >= node()->devices.size() ? cudaErrorInvalidDevice : 0;
+	const size_t device = static_cast<size_t>(at.type == device_part ? at.id & 0xff : at.id);
+
+	if (at.type < 0 || at.type > device_part)
+		return cudaErrorInvalidValue;
+	if (at.type != CU_MEM_LOCATION_TYPE_DEVICE && at.type != device_part)
+		return 0;
+	return device >= node()->devices.size() ? cudaErrorInvalidDevice : 0;
 }
 
 static cudaError_t advise(const void *address, size_t bytes, int advice, CUmemLocation at)
@@ -41,7 +49,7 @@ static cudaError_t advise(const void *address, size_t bytes, int advice, CUmemLo
 		Range *r;
 		int error = range_at(address, &r);
 		if (error == 0)
-			error = check(at);
+			error = is_place(at);
 		if (error == 0 && advice == 3) // cudaMemAdviseSetPreferredLocation
 			r->preferred = at;
 		if (error == 0 && advice == 5) // cudaMemAdviseSetAccessedBy
@@ -57,7 +65,7 @@ static cudaError_t prefetch(const void *address, size_t bytes, CUmemLocation to,
 		Stream *s;
 		int error = range_at(address, &r);
 		if (error == 0)
-			error = check(to);
+			error = is_place(to);
 		if (error == 0)
 			error = node()->stream(stream, self().device, &s);
 		if (error == 0)
@@ -102,6 +110,45 @@ API cudaError_t cudaMemAdvise(const void *address, size_t bytes, int advice, CUm
 API cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, CUmemLocation to, unsigned, cudaStream_t stream)
 {
 	return prefetch(address, bytes, to, stream);
+}
+
+static cudaError_t prefetch_batch(const char *name, void **memory, size_t count, const CUmemLocation *to, size_t *first,
+                                  size_t locations, cudaStream_t stream)
+{
+	std::string places;
+	for (size_t l = 0; l < locations; l++)
+		places += (l == 0 ? "" : ",") + text(to[l].type) + ":" + text(to[l].id);
+	return call(name, Needs::context, [&] {
+		Stream *s;
+		int error = node()->stream(stream, self().device, &s);
+		for (size_t i = 0, l = 0; error == 0 && i < count; i++) {
+			Range *r;
+			error = range_at(memory[i], &r);
+			l += l + 1 < locations && first[l + 1] == i;
+			if (error == 0 && locations != 0)
+				error = is_place(to[l]);
+			if (error == 0 && locations != 0)
+				r->prefetched = to[l];
+		}
+		return error;
+	}, count, places.c_str());
+}
+
+API cudaError_t cudaMemPrefetchBatchAsync(void **memory, size_t *, size_t count, CUmemLocation *to, size_t *first,
+                                          size_t locations, unsigned long long, cudaStream_t stream)
+{
+	return prefetch_batch("cudaMemPrefetchBatchAsync", memory, count, to, first, locations, stream);
+}
+
+API cudaError_t cudaMemDiscardAndPrefetchBatchAsync(void **memory, size_t *, size_t count, CUmemLocation *to,
+        size_t *first, size_t locations, unsigned long long, cudaStream_t stream)
+{
+	return prefetch_batch("cudaMemDiscardAndPrefetchBatchAsync", memory, count, to, first, locations, stream);
+}
+
+API cudaError_t cudaMemDiscardBatchAsync(void **memory, size_t *, size_t count, unsigned long long, cudaStream_t stream)
+{
+	return prefetch_batch("cudaMemDiscardBatchAsync", memory, count, nullptr, nullptr, 0, stream);
 }
 #else
 static CUmemLocation location(int device)

@@ -39,6 +39,14 @@ static int end_graph(const void *handle)
 	return error;
 }
 
+static std::set<Stream *> captured, spoiled;
+
+int spoil_captures()
+{
+	spoiled.insert(captured.begin(), captured.end());
+	return captured.empty() ? 0 : 900; // cudaErrorStreamCaptureUnsupported
+}
+
 static int64_t now()
 {
 	struct timespec t;
@@ -255,6 +263,7 @@ API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode)
 		if (stream == nullptr || s->capture != nullptr)
 			return 900;
 		s->capture = new_graph({});
+		captured.insert(s);
 		return 0;
 	}, mode);
 }
@@ -266,7 +275,12 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 			return static_cast<int>(cudaErrorInvalidValue);
 		*out = reinterpret_cast<cudaGraph_t>(s->capture);
 		s->capture = nullptr;
-		return 0;
+		captured.erase(s);
+		if (spoiled.erase(s) == 0)
+			return 0;
+		int error = end_graph(*out);
+		*out = nullptr;
+		return error != 0 ? error : 901; // cudaErrorStreamCaptureInvalidated
 	});
 }
 

@@ -65,6 +65,7 @@ enum { /* cudaMemcpyKind */
 enum { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2, cudaMemoryTypeManaged = 3 };
 enum { cudaStreamCaptureStatusNone = 0 };
 enum { cudaLimitStackSize = 0, cudaLimitPrintfFifoSize = 1, cudaLimitMallocHeapSize = 2 };
+enum { cudaInitDeviceFlagsAreValid = 1 }; /* 12.0 */
 enum { cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2 };
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
 enum {
@@ -97,7 +98,7 @@ typedef struct cudaChannelFormatDesc {
 } cudaChannelFormatDesc;
 
 /* Layouts and numbers of the structures below: driver_types.h of CUDA 11.8, and
- * of 12.2, 12.3, 12.6, 13.0, 13.1 and 13.3 for what came later. */
+ * of 12.2, 12.3, 12.6, 12.8, 13.0, 13.1 and 13.3 for what came later. */
 
 enum { /* cudaLaunchAttributeID: the value of the first two begins with an event */
 	cudaLaunchAttributeProgrammaticEvent = 7,
@@ -198,9 +199,13 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 
 enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_FOUND = 500,
        CUDA_ERROR_UNKNOWN = 999 };
-enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+enum {
+	CU_MEM_LOCATION_TYPE_DEVICE = 1,
+	CU_MEM_LOCATION_TYPE_INVISIBLE = 5 /* 13.1; the last that is known here, and the others name no device */
+};
 
-typedef struct CUmemLocation {
+typedef struct CUmemLocation { /* and cudaMemLocation */
 	int type;
 	int id; /* device ordinal */
 } CUmemLocation;
@@ -227,6 +232,38 @@ typedef struct cudaMemPoolProps {
 	CUmemLocation location;
 	unsigned char rest[72];
 } cudaMemPoolProps;
+
+enum { cudaMemPoolAttrLocationId = 11, cudaMemPoolAttrLocationType = 12 }; /* 13.2 */
+
+typedef struct cudaMemcpyAttributes { /* 12.8, as all of cudaMemcpy3DBatchOp */
+	int srcAccessOrder;
+	CUmemLocation srcLocHint, dstLocHint;
+	unsigned int flags;
+} cudaMemcpyAttributes;
+
+enum { cudaMemcpyOperandTypePointer = 1, cudaMemcpyOperandTypeArray = 2 };
+
+typedef struct cudaMemcpy3DOperand {
+	int type;
+	union {
+		struct {
+			void *ptr;
+			size_t rowLength, layerHeight; /* elements */
+			CUmemLocation locHint;
+		} ptr;
+		struct {
+			cudaArray_t array;
+			cudaPos offset; /* cudaOffset3D */
+		} array;
+	} op;
+} cudaMemcpy3DOperand;
+
+typedef struct cudaMemcpy3DBatchOp {
+	cudaMemcpy3DOperand src, dst;
+	cudaExtent extent;
+	int srcAccessOrder;
+	unsigned int flags;
+} cudaMemcpy3DBatchOp;
 
 typedef struct cudaMemAllocNodeParams {
 	cudaMemPoolProps poolProps;
@@ -275,6 +312,10 @@ static_assert(sizeof(cudaMemPoolProps) == 88 && sizeof(cudaMemAllocNodeParams) =
               offsetof(cudaMemAllocNodeParams, dptr) == 112, "cudaMemAllocNodeParams");
 static_assert(sizeof(cudaGraphNodeParams) == 256 && offsetof(cudaGraphNodeParams, kernel) == 16 &&
               offsetof(cudaKernelNodeParamsV2, functionType) == 64, "cudaGraphNodeParams");
+static_assert(sizeof(cudaMemcpyAttributes) == 24 && offsetof(cudaMemcpyAttributes, dstLocHint) == 12,
+              "cudaMemcpyAttributes");
+static_assert(sizeof(cudaMemcpy3DOperand) == 40 && offsetof(cudaMemcpy3DOperand, op.ptr.locHint) == 32 &&
+              sizeof(cudaMemcpy3DBatchOp) == 112 && offsetof(cudaMemcpy3DBatchOp, dst) == 40, "cudaMemcpy3DBatchOp");
 static_assert(sizeof(cudaGraphInstantiateParams) == 32, "cudaGraphInstantiateParams");
 }
 #endif

@@ -77,6 +77,9 @@ WITH_PTSZ(__cudaLaunchKernel, cudaKernel_t kernel, dim3 grid, dim3 block, void *
 WITH_PTSZ(cudaLaunchCooperativeKernel, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
           cudaStream_t stream);
 WITH_PTSZ(cudaLaunchKernelExC, const cudaLaunchConfig_t *config, const void *kernel, void **arguments);
+CASE_API cudaError_t cudaOccupancyMaxActiveClusters(int *count, const void *kernel, const cudaLaunchConfig_t *config);
+CASE_API cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *kernel,
+                                                          const cudaLaunchConfig_t *config);
 CASE_API cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsigned count, unsigned flags);
 CASE_API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                                             size_t count, const cudaKernelNodeParams *params);

@@ -47,7 +47,15 @@ void keep_flags(unsigned flags)
 	device_flags = flags;
 }
 
-int visible_to_real(int visible) { return one_device() && visible == 0 && home() >= 0 ? home() : visible; }
+int visible_to_real(int visible)
+{
+	const int none = 1 << 16, here = home(); // more than the driver counts
+
+	if (!one_device() || here < 0 || visible < 0 || visible == here)
+		return visible;
+	return visible == 0 ? here : none;
+}
+
 int real_to_visible(int real) { return one_device() && real >= 0 && real == home() ? 0 : real; }
 
 void owe_synchronization() { owed = true; }

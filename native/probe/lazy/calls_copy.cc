@@ -215,6 +215,8 @@ TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync_ptsz)
 // Both devices are the process's own: there is no other to name.
 cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
 {
+	if (deferring() && (to_device != 0 || from_device != 0))
+		return fail(cudaErrorInvalidDevice);
 	return transfer("cudaMemcpyPeer", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, false,
 	                [=](const void *source, size_t) {
 		                return REAL(cudaMemcpyPeer)(to, visible_to_real(to_device), source,
@@ -225,6 +227,8 @@ cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_d
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                 cudaStream_t stream)
 {
+	if (deferring() && (to_device != 0 || from_device != 0))
+		return fail(cudaErrorInvalidDevice);
 	return transfer("cudaMemcpyPeerAsync", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, true,
 	                [=](const void *source, size_t) {
 		                return REAL(cudaMemcpyPeerAsync)(to, visible_to_real(to_device), source,

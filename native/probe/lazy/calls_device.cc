@@ -61,6 +61,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		use_device();
 		forget_memory();
 		forget_graphs();
+		forget_captures();
 		clear_record();
 		forget_handles();
 	}
@@ -110,7 +111,7 @@ cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 	if (device != 0)
 		return fail(cudaErrorInvalidDevice);
 	if (waits_for_launch())
-		return cudaSuccess;
+		return flags & cudaInitDeviceFlagsAreValid ? cudaSetDeviceFlags(device_flags) : cudaSuccess;
 	cudaError_t error = enter();
 	return error == cudaSuccess ? seen(REAL(cudaInitDevice)(home(), device_flags, flags), "cudaInitDevice") : error;
 }

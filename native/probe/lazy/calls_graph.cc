@@ -6,6 +6,8 @@
 // Before CUDA 13 it has no edges: the last three are count, params and nothing.
 CASE_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                                       void *edges, void *count, void *params);
+CASE_API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMemAllocNodeParams *params);
+CASE_API cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node, cudaGraphNodeParams *params);
 
 namespace lazy {
 namespace {
@@ -48,6 +50,25 @@ template <typename Run> cudaError_t with_real(cudaGraphNodeParams *params, Run r
 	default:
 		return run(params);
 	}
+}
+
+// show_alloc makes an allocation node's parameters, as CUDA tells them, the program's. The
+// access descriptors are the node's own, so the program gets others, which stay.
+void show_alloc(cudaGraphNode_t node, cudaMemAllocNodeParams *params)
+{
+	static auto *const shown = new std::map<cudaGraphNode_t, std::vector<CUmemAccessDesc>>;
+
+	if (!one_device())
+		return;
+	show(&params->poolProps.location);
+	if (params->accessDescs == nullptr)
+		return;
+	Locked locked;
+	std::vector<CUmemAccessDesc> &access = (*shown)[node];
+	access.assign(params->accessDescs, params->accessDescs + params->accessDescCount);
+	for (CUmemAccessDesc &a : access)
+		show(&a.location);
+	params->accessDescs = access.data();
 }
 
 void tell(const cudaKernelNodeParams &k)
@@ -139,6 +160,26 @@ cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const 
 {
 	return add_node("cudaGraphAddNode", params, [=](cudaGraphNodeParams *there) {
 		return REAL(cudaGraphAddNode_v2)(node, graph, after, edges, count, there);
+	});
+}
+
+cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMemAllocNodeParams *params)
+{
+	return direct_kept("cudaGraphMemAllocNodeGetParams", [=] {
+		cudaError_t error = REAL(cudaGraphMemAllocNodeGetParams)(node, params);
+		if (error == cudaSuccess)
+			show_alloc(node, params);
+		return error;
+	});
+}
+
+cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node, cudaGraphNodeParams *params)
+{
+	return direct_kept("cudaGraphNodeGetParams", [=] {
+		cudaError_t error = REAL(cudaGraphNodeGetParams)(node, params);
+		if (error == cudaSuccess && params->type == cudaGraphNodeTypeMemAlloc)
+			show_alloc(node, &params->alloc);
+		return error;
 	});
 }
 

@@ -1,6 +1,6 @@
 // calls_launch.cc: kernel launches, where the process binds.
 #include "api.h"
-#include "runtime.h"
+#include "direct.h"
 
 namespace lazy {
 namespace {
@@ -92,6 +92,23 @@ LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
 	}
 LAUNCH_EX(cudaLaunchKernelExC)
 LAUNCH_EX(cudaLaunchKernelExC_ptsz)
+
+// Questions about a launch: the context in question is the stream's.
+#define ABOUT_LAUNCH(name)                                                                                             \
+	cudaError_t name(int *answer, const void *kernel, const cudaLaunchConfig_t *config)                            \
+	{                                                                                                              \
+		return direct(#name, [=] {                                                                             \
+			if (config == nullptr)                                                                         \
+				return REAL(name)(answer, kernel, config);                                             \
+			const Attributes attributes(config->attrs, config->numAttrs);                                  \
+			cudaLaunchConfig_t c = *config;                                                                \
+			c.stream = real(config->stream);                                                               \
+			c.attrs = attributes.get();                                                                    \
+			return REAL(name)(answer, kernel, &c);                                                         \
+		});                                                                                                    \
+	}
+ABOUT_LAUNCH(cudaOccupancyMaxActiveClusters)
+ABOUT_LAUNCH(cudaOccupancyMaxPotentialClusterSize)
 
 // One device is all that a program under task binding sees, so the launches of a
 // list are one.

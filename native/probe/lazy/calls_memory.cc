@@ -113,6 +113,11 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 		use_device();
 	if (error != cudaSuccess)
 		return error;
+	const bool later = being_captured();
+	if (later && holder == Holder::mapped) {
+		postpone([memory] { drop(memory); });
+		return cudaSuccess;
+	}
 	// Once CUDA has it back, another thread may be given the same address.
 	Allocation was = {};
 	const bool withdrawn = holder == Holder::runtime && withdraw(memory, &was);
@@ -124,10 +129,13 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 		graph_frees(memory);
 	if (holder == Holder::mapped || holder == Holder::reserved)
 		drop(memory);
+	else if (withdrawn && error == cudaSuccess && later)
+		postpone([was] { uncharge(was.slot, was.bytes); });
 	else if (withdrawn && error == cudaSuccess)
 		uncharge(was.slot, was.bytes);
 	else if (withdrawn)
 		adopt(memory, was.bytes, was.slot);
+	release_postponed();
 	return error;
 }
 

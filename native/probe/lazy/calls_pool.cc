@@ -1,14 +1,17 @@
-// calls_pool.cc: memory pools, whose devices are inside structures.
+// calls_pool.cc: memory pools, whose devices are inside structures, and the device
+// that a stream or an execution context is on.
 #include "api.h"
 #include "direct.h"
 
 CASE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props);
 CASE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const CUmemAccessDesc *access, size_t count);
 CASE_API cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *location);
+CASE_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value);
 CASE_API cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
 CASE_API cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
 CASE_API cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t pool);
 WITH_PTSZ(cudaStreamGetDevice, cudaStream_t stream, int *device);
+CASE_API cudaError_t cudaExecutionCtxGetDevice(int *device, void *context);
 
 using namespace lazy;
 
@@ -55,6 +58,21 @@ cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *
 	                 [=](CUmemLocation *there) { return REAL(cudaMemPoolGetAccess)(flags, pool, there); });
 }
 
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value)
+{
+	return direct_kept("cudaMemPoolGetAttribute", [=] {
+		CUmemLocation at = {};
+		cudaError_t error = REAL(cudaMemPoolGetAttribute)(pool, attribute, value);
+		if (error != cudaSuccess || attribute != cudaMemPoolAttrLocationId ||
+		    REAL(cudaMemPoolGetAttribute)(pool, cudaMemPoolAttrLocationType, &at.type) != cudaSuccess)
+			return error;
+		at.id = *static_cast<int *>(value);
+		show(&at);
+		*static_cast<int *>(value) = at.id;
+		return error;
+	});
+}
+
 cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type)
 {
 	return with_real("cudaMemGetDefaultMemPool", location,
@@ -85,3 +103,13 @@ cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t p
 	}
 STREAM_GET_DEVICE(cudaStreamGetDevice)
 STREAM_GET_DEVICE(cudaStreamGetDevice_ptsz)
+
+cudaError_t cudaExecutionCtxGetDevice(int *device, void *context)
+{
+	return direct_kept("cudaExecutionCtxGetDevice", [=] {
+		cudaError_t error = REAL(cudaExecutionCtxGetDevice)(device, context);
+		if (error == cudaSuccess)
+			*device = real_to_visible(*device);
+		return error;
+	});
+}

@@ -99,7 +99,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	return ordered("cudaStreamDestroy", [=] { return REAL(cudaStreamDestroy)(real(stream)); });
+	return ordered("cudaStreamDestroy", [=] {
+		forget_capture(real(stream));
+		return REAL(cudaStreamDestroy)(real(stream));
+	});
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event)

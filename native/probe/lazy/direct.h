@@ -19,10 +19,22 @@ template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 	return direct(call, run);
 }
 
+// translate makes a location that the program names one that CUDA is to read. A type
+// that is not known here may name a device in another way: where the granted one is
+// not the job's first, it is replaced by one that CUDA refuses.
 inline void translate(CUmemLocation *location)
 {
 	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		location->id = visible_to_real(location->id);
+	else if (location->type > CU_MEM_LOCATION_TYPE_INVISIBLE && visible_to_real(0) != 0)
+		location->type = -1;
+}
+
+// show is the opposite: what CUDA says, as the program knows it.
+inline void show(CUmemLocation *location)
+{
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		location->id = real_to_visible(location->id);
 }
 
 } // namespace lazy

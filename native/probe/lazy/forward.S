@@ -57,7 +57,6 @@ forward_common:
 	movups %xmm7, 160(%rsp)
 	movl %r11d, %edi
 	movq %rsp, %rsi
-	leaq 16(%rbp), %rdx
 	call forward_prepare
 	movq %rax, %r11
 	movq 0(%rsp), %rdi

@@ -1,17 +1,17 @@
 // forward.cc: calls that are passed on as they are, once the process is bound.
 #include <string.h>
 
-#include "runtime.h"
+#include "direct.h"
 
 extern "C" {
 cudaError_t cudaRuntimeGetVersion(int *version);
-void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *stack);
+void *forward_prepare(unsigned index, uint64_t *registers);
 }
 
 namespace lazy {
 namespace {
 
-enum : unsigned { KEEPS = 1, REGISTERS = 2, NAMES_DEVICES = 4, ANYTIME = 8 };
+enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4 };
 constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
 constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
 constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
@@ -26,7 +26,7 @@ const struct {
 };
 
 const size_t count_of = sizeof functions / sizeof *functions;
-const unsigned in_registers = 6, on_stack = 4; // parameters looked at
+const unsigned in_registers = 6; // parameters looked at
 
 std::atomic<void *> found[count_of];
 thread_local cudaError_t failure;
@@ -39,18 +39,18 @@ void *fail_with(cudaError_t error)
 	return reinterpret_cast<void *>(failed);
 }
 
-// cudaMemLocation: the type in the low half, the ordinal in the high one.
-uint64_t translate_location(uint64_t location)
+// A cudaMemLocation by value is in one register.
+uint64_t real_location(uint64_t given)
 {
-	const uint32_t type = static_cast<uint32_t>(location);
-	const int id = static_cast<int>(location >> 32);
+	CUmemLocation location;
 
-	if (type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return location;
-	return static_cast<uint64_t>(static_cast<uint32_t>(visible_to_real(id))) << 32 | type;
+	memcpy(&location, &given, sizeof given);
+	translate(&location);
+	memcpy(&given, &location, sizeof given);
+	return given;
 }
 
-void translate(unsigned what, uint64_t *registers, uint64_t *stack)
+void translate(unsigned what, uint64_t *registers)
 {
 	for (unsigned n = 0; n < in_registers; n++) {
 		uint64_t &r = registers[n];
@@ -60,13 +60,10 @@ void translate(unsigned what, uint64_t *registers, uint64_t *stack)
 		if (device)
 			r = static_cast<uint64_t>(visible_to_real(static_cast<int>(r)));
 		else if (location)
-			r = translate_location(r);
+			r = real_location(r);
 		else
 			r = reinterpret_cast<uint64_t>(real_handle(reinterpret_cast<void *>(r)));
 	}
-	if (what & NAMES_DEVICES) // with their stream on the stack
-		for (unsigned n = 0; n < on_stack; n++)
-			stack[n] = reinterpret_cast<uint64_t>(real_handle(reinterpret_cast<void *>(stack[n])));
 }
 
 } // namespace
@@ -82,7 +79,7 @@ bool runtime_13()
 
 // forward_prepare does what must come before function `index` of forward.def
 // and returns where to go on.
-extern "C" void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *stack)
+extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 {
 	const unsigned what = functions[index].what;
 	void *target = found[index].load(std::memory_order_acquire);
@@ -107,9 +104,7 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers, uint64_t *
 		return fail_with(error);
 	if (what & KEEPS)
 		working();
-	if ((what & NAMES_DEVICES) && home() != 0)
-		return fail_with(fail(cudaErrorNotSupported));
-	translate(what, registers, stack);
+	translate(what, registers);
 	return target;
 }
 

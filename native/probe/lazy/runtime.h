@@ -93,7 +93,9 @@ cudaError_t choose_device();
 
 // Ordinals: a program under task binding sees one device, 0. "Real" ones are the
 // driver's in this process. The scheduler has its own, which counts all devices of
-// the run: they differ once the process is confined.
+// the run: they differ once the process is confined. A device that the program does
+// not see is none of the driver's either, but the granted one's real ordinal, which
+// the driver may have told it, stays. Negative values mean the host or nothing.
 int visible_to_real(int device);
 int real_to_visible(int device);
 bool one_device(); // whether it is so
@@ -171,6 +173,16 @@ cudaError_t charge_graph(const char *call, uint64_t bytes);
 void graph_has(const void *memory, uint64_t bytes);
 void graph_frees(const void *memory);
 void forget_graphs(); // cudaDeviceReset
+
+// ---- captures.cc: streams that are being captured into a graph
+
+// being_captured: a stream may be, so nothing can wait for the device. What then
+// has to wait is postponed, and released when the program frees something after.
+bool being_captured();
+void postpone(std::function<void()> release);
+void release_postponed();
+void forget_capture(cudaStream_t stream); // the real one, before it is destroyed
+void forget_captures();                   // cudaDeviceReset
 
 // ---- memory.cc: device memory, addresses first
 

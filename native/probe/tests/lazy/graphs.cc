@@ -75,3 +75,40 @@ void freed_in_capture()
 	TRY(cudaFree(x));
 	TRY(cudaStreamDestroy(s));
 }
+
+// free_while_captured: a relaxed capture, in which the program frees all that it has
+// and allocates what the graph works on.
+void free_while_captured()
+{
+	cudaStream_t s;
+	cudaGraph_t graph = nullptr;
+	void *executable = nullptr, *managed = nullptr;
+
+	TRY(cudaStreamCreateWithFlags(&s, 1));
+	for (bool whose : {false, true}) {
+		int *x = device<int>(1000);
+		TRY(LAUNCH(add, grid, block, 0, s, x, 1000, 5));
+		if (whose)
+			TRY(cudaMallocManaged(&managed, mib, 1));
+		TRY(cudaStreamSynchronize(s));
+		if (whose)
+			TRY(cudaFree(x));
+		TRY(cudaStreamBeginCapture(s, 2)); // cudaStreamCaptureModeRelaxed
+		TRY(cudaFree(whose ? managed : x));
+		int *y = device<int>(1000);
+		TRY(cudaMemsetAsync(y, 0, 4000, s));
+		TRY(LAUNCH(add, grid, block, 0, s, y, 1000, 5));
+		TRY(cudaStreamEndCapture(s, &graph));
+		TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+		for (int i = 0; i < 2; i++) {
+			TRY(cudaGraphLaunch(executable, s));
+			TRY(cudaStreamSynchronize(s));
+			say("y %ld", digest(y, 1000));
+		}
+		TRY(cudaGraphExecDestroy(executable));
+		TRY(cudaGraphDestroy(graph));
+		TRY(cudaFree(y));
+	}
+	TRY(cudaStreamDestroy(s));
+	state("after");
+}

@@ -87,11 +87,21 @@ void graph_nodes()
 	cudaGraphNodeParams alloc = {};
 	alloc.type = cudaGraphNodeTypeMemAlloc;
 	alloc.alloc = {{CU_MEM_ALLOCATION_TYPE_PINNED, 0, device_0, {}}, access, 1, 4 * mib, nullptr};
-	add_node(graph, &alloc);
+	cudaGraphNode_t node = add_node(graph, &alloc);
 	say("memory %d device %d access %d", alloc.alloc.dptr != nullptr, alloc.alloc.poolProps.location.id,
 	    alloc.alloc.accessDescs == access);
+	cudaGraphNodeParams all = {};
+	for (int i = 0; i < 2; i++)
+		TRY(cudaGraphMemAllocNodeGetParams(node, &all.alloc));
+	say("CUDA's %d device %d access %d", all.alloc.dptr == alloc.alloc.dptr, all.alloc.poolProps.location.id,
+	    all.alloc.accessDescs->location.id);
+#if FAKE_NVCC == 13
+	TRY(cudaGraphNodeGetParams(node, &all));
+	say("CUDA's type %d device %d access %d", all.type, all.alloc.poolProps.location.id,
+	    all.alloc.accessDescs->location.id);
+#endif
 	cudaMemAllocNodeParams more = alloc.alloc;
-	cudaGraphNode_t node, recording, waiting;
+	cudaGraphNode_t recording, waiting;
 	more.dptr = nullptr;
 	more.bytesize = mib;
 	TRY(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &more));

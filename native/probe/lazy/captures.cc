@@ -1,0 +1,173 @@
+// captures.cc: streams whose work becomes nodes of a graph instead of being done.
+//
+// While one is captured its device cannot be waited for (CUDA Programming Guide,
+// "Prohibited and Unhandled Operations"), and the task must not end, because what is
+// captured next would be recorded as work of an unbound process. A capture that is
+// relaxed, or of another thread, lets the program free memory all the same; what
+// that comes to here is postponed until it frees something after the capture.
+#include "api.h"
+#include "direct.h"
+
+extern "C" {
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
+cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, int *status);
+}
+
+WITH_PTSZ(cudaStreamBeginCapture, cudaStream_t stream, int mode);
+WITH_PTSZ(cudaStreamBeginCaptureToGraph, cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after,
+          const void *edges, size_t count, int mode);
+WITH_PTSZ(cudaStreamBeginRecaptureToGraph, cudaStream_t stream, int mode, cudaGraph_t graph, void *callback);
+
+namespace lazy {
+namespace {
+
+using IsCapturing = decltype(&cudaStreamIsCapturing);
+
+struct Capture {
+	unsigned long serial;
+	cudaStream_t stream; // the real one
+	IsCapturing ask;
+	bool begun;
+};
+
+std::vector<Capture> &captures()
+{
+	static auto *const all = new std::vector<Capture>;
+	return *all;
+}
+
+std::vector<std::function<void()>> &postponed()
+{
+	static auto *const all = new std::vector<std::function<void()>>;
+	return *all;
+}
+
+std::atomic<size_t> noted{0}, waiting{0}; // how many captures, and how much is postponed
+
+template <typename Over> void forget(Over over)
+{
+	Locked locked;
+	std::vector<Capture> others;
+
+	for (const Capture &c : captures())
+		if (!over(c))
+			others.push_back(c);
+	captures().swap(others);
+	noted = captures().size();
+}
+
+template <typename Begin>
+cudaError_t begin_capture(const char *call, cudaStream_t stream, IsCapturing ask, Begin begin)
+{
+	return direct_kept(call, [=] {
+		static unsigned long last;
+		const cudaStream_t there = real(stream);
+		unsigned long serial;
+		{
+			Locked locked;
+			serial = ++last;
+			captures().push_back({serial, there, ask, false});
+			noted = captures().size();
+		}
+		cudaError_t error = begin(there);
+		if (error != cudaSuccess)
+			forget([=](const Capture &c) { return c.serial == serial; });
+		Locked locked;
+		for (Capture &c : captures())
+			c.begun |= c.serial == serial;
+		return error;
+	});
+}
+
+} // namespace
+
+bool being_captured()
+{
+	std::vector<Capture> all;
+
+	if (noted == 0)
+		return false;
+	{
+		Locked locked;
+		all = captures();
+	}
+	for (const Capture &c : all) {
+		int status = cudaStreamCaptureStatusNone;
+		if (!c.begun || (c.ask(c.stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone))
+			return true;
+		forget([&](const Capture &other) { return other.serial == c.serial; });
+	}
+	return false;
+}
+
+void forget_capture(cudaStream_t stream)
+{
+	if (noted != 0)
+		forget([=](const Capture &c) { return c.stream == stream; });
+}
+
+void forget_captures()
+{
+	Locked locked;
+
+	captures().clear();
+	postponed().clear();
+	noted = waiting = 0;
+}
+
+void postpone(std::function<void()> release)
+{
+	Locked locked;
+	postponed().push_back(std::move(release));
+	waiting = postponed().size();
+}
+
+void release_postponed()
+{
+	std::vector<std::function<void()>> all;
+
+	if (waiting == 0 || being_captured())
+		return;
+	{
+		Locked locked;
+		all.swap(postponed());
+		waiting = 0;
+	}
+	seen(REAL(cudaDeviceSynchronize)(), "cudaFree"); // kernels may still use it
+	for (const auto &release : all)
+		release();
+}
+
+} // namespace lazy
+
+using namespace lazy;
+
+#define BEGIN_CAPTURE(name, IsCapturing)                                                                               \
+	cudaError_t name(cudaStream_t stream, int mode)                                                                \
+	{                                                                                                              \
+		return begin_capture("cudaStreamBeginCapture", stream, REAL(IsCapturing),                              \
+		                     [=](cudaStream_t there) { return REAL(name)(there, mode); });                     \
+	}
+BEGIN_CAPTURE(cudaStreamBeginCapture, cudaStreamIsCapturing)
+BEGIN_CAPTURE(cudaStreamBeginCapture_ptsz, cudaStreamIsCapturing_ptsz)
+
+#define BEGIN_CAPTURE_TO_GRAPH(name, IsCapturing)                                                                      \
+	cudaError_t name(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after, const void *edges,      \
+	                 size_t count, int mode)                                                                       \
+	{                                                                                                              \
+		return begin_capture("cudaStreamBeginCaptureToGraph", stream, REAL(IsCapturing),                       \
+		                     [=](cudaStream_t there) {                                                         \
+			                     return REAL(name)(there, graph, after, edges, count, mode);               \
+		                     });                                                                               \
+	}
+BEGIN_CAPTURE_TO_GRAPH(cudaStreamBeginCaptureToGraph, cudaStreamIsCapturing)
+BEGIN_CAPTURE_TO_GRAPH(cudaStreamBeginCaptureToGraph_ptsz, cudaStreamIsCapturing_ptsz)
+
+#define BEGIN_RECAPTURE(name, IsCapturing)                                                                             \
+	cudaError_t name(cudaStream_t stream, int mode, cudaGraph_t graph, void *callback)                             \
+	{                                                                                                              \
+		return begin_capture("cudaStreamBeginRecaptureToGraph", stream, REAL(IsCapturing),                     \
+		                     [=](cudaStream_t there) { return REAL(name)(there, mode, graph, callback); });    \
+	}
+BEGIN_RECAPTURE(cudaStreamBeginRecaptureToGraph, cudaStreamIsCapturing)
+BEGIN_RECAPTURE(cudaStreamBeginRecaptureToGraph_ptsz, cudaStreamIsCapturing_ptsz)
