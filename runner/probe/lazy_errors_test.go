@@ -59,7 +59,8 @@ func TestLazyGivesBackWhatItCannotBind(t *testing.T) {
 // An MPS server that recovers from somebody's fault turns a new client away for a
 // moment, which the client gets over.
 func TestLazyWaitsForTheMPSServer(t *testing.T) {
-	for _, fail := range []string{"cudaSetDevice:1=807,cudaSetDevice:2=807", "cudaFree:1=807", "cudaSetDevice:1=46,cudaFree:1=46"} {
+	for _, fail := range []string{"cuInit:1=807,cuInit:2=807", "cudaSetDevice:1=807,cudaSetDevice:2=807", "cudaFree:1=807",
+		"cudaSetDevice:1=46,cudaFree:1=46"} {
 		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail, "CUDA_MPS_PIPE_DIRECTORY=pipe")
 		if got, want := strings.Join(results(p.lines), "\n"), strings.Join(results(native(t, "13", "basic")), "\n"); got != want {
 			t.Errorf("%s: output\n%s\nwant\n%s", fail, got, want)

@@ -1,7 +1,7 @@
 // binding.cc: from unbound to bound.
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "grace.h"
 #include "runtime.h"
 
 extern "C" {
@@ -192,16 +192,11 @@ static bool turned_away(cudaError_t error)
 	       (error == cudaErrorDevicesUnavailable && getenv("CUDA_MPS_PIPE_DIRECTORY"));
 }
 
-// An MPS server whose client has faulted turns others away until those on that
-// device are gone (NVIDIA, "Multi-Process Service", error containment). The run
-// holds grants back meanwhile, but it hears of a fault only after the server has.
-static cudaError_t await_server()
+static cudaError_t make_context_on_server()
 {
-	const int tries = 200, pause_us = 50000;
 	cudaError_t error = make_context();
 
-	for (int i = 0; i < tries && turned_away(error); i++) {
-		usleep(pause_us);
+	for (Grace grace; turned_away(error) && grace.again();) {
 		error = make_context();
 		if (error == cudaSuccess)
 			REAL(cudaGetLastError)(); // the program has seen none
@@ -212,7 +207,7 @@ static cudaError_t await_server()
 // make_ready makes the context, and what the program did so far on it.
 static cudaError_t make_ready()
 {
-	cudaError_t error = await_server();
+	cudaError_t error = make_context_on_server();
 	if (error != cudaSuccess) {
 		if (error == cudaErrorMemoryAllocation)
 			return failed_allocation("the context", 0);

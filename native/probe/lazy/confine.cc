@@ -19,6 +19,7 @@
 #include <string>
 
 #include "gate.h"
+#include "grace.h"
 
 using namespace lazy;
 
@@ -88,7 +89,12 @@ CUresult init_driver(unsigned flags)
 	const auto init = REAL_DRIVER(cuInit);
 
 	started.store(true);
-	return init != nullptr ? init(flags) : static_cast<CUresult>(cudaErrorNoDevice);
+	if (init == nullptr)
+		return static_cast<CUresult>(cudaErrorNoDevice);
+	CUresult result = init(flags);
+	for (Grace grace; result == CUDA_ERROR_MPS_SERVER_NOT_READY && grace.again();)
+		result = init(flags);
+	return result;
 }
 
 std::string visible_at_start()
