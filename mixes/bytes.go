@@ -18,8 +18,8 @@ var byteUnits = []struct {
 const byteUnitsHelp = "write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB"
 
 // ParseBytes reads an amount of memory: plain bytes ("1073741824") or a number
-// with KiB, MiB, GiB or TiB right after it ("16GiB", "1.5GiB"). The amount must
-// be a whole number of bytes. Decimal units and bare letters are refused,
+// with KiB, MiB, GiB or TiB right after it ("16GiB", "1.2GiB"), of which a part of
+// a byte is rounded up. Decimal units and bare letters are refused,
 // because 16GB and 16G mean different amounts to different tools.
 func ParseBytes(s string) (int64, error) {
 	number, unit := s, int64(1)
@@ -38,13 +38,15 @@ func ParseBytes(s string) (int64, error) {
 		return 0, fmt.Errorf("bad size %q: %s", s, byteUnitsHelp)
 	}
 	amount.Mul(amount, new(big.Rat).SetInt64(unit))
-	if !amount.IsInt() {
+	if !amount.IsInt() && unit == 1 {
 		return 0, fmt.Errorf("bad size %q: not a whole number of bytes", s)
 	}
-	if !amount.Num().IsInt64() {
+	bytes := new(big.Int).Sub(amount.Num(), big.NewInt(1)) // rounded up: (n-1)/d + 1
+	bytes.Add(bytes.Div(bytes, amount.Denom()), big.NewInt(1))
+	if !bytes.IsInt64() {
 		return 0, fmt.Errorf("bad size %q: more than %d bytes", s, int64(math.MaxInt64))
 	}
-	return amount.Num().Int64(), nil
+	return bytes.Int64(), nil
 }
 
 // FormatBytes is exact: ParseBytes gives n back. It uses the largest unit that
@@ -56,16 +58,6 @@ func FormatBytes(n int64) string {
 		}
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-// ApproxBytes is for people: two decimals and a space, such as "8.00 GiB".
-func ApproxBytes(n int64) string {
-	for _, u := range byteUnits {
-		if n >= u.bytes || n <= -u.bytes {
-			return fmt.Sprintf("%.2f %s", float64(n)/float64(u.bytes), u.suffix)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }
 
 func isDigits(s string) bool {

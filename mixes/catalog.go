@@ -88,15 +88,6 @@ func Jobs() []Job {
 	return jobs
 }
 
-// DarknetJobs returns the four Darknet jobs of Table 5.
-func DarknetJobs() []Job {
-	jobs := make([]Job, 0, len(builtin().darknet))
-	for _, j := range builtin().darknet {
-		jobs = append(jobs, j.clone())
-	}
-	return jobs
-}
-
 // Lookup finds a catalog mix by name, in any case.
 func Lookup(name string) (Mix, error) {
 	for _, m := range builtin().mixes {

@@ -154,7 +154,7 @@ func TestD128IsDrawnFromItsSeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := draw(newRand(128), DarknetJobs(), 128)
+	want := draw(newRand(128), builtin().darknet, 128)
 	if !slices.EqualFunc(m.Jobs, want, Job.equal) {
 		t.Error("catalog/D-128.yaml is not the draw of seed 128")
 	}

@@ -66,7 +66,7 @@ func anyMix(t *rapid.T) Mix {
 }
 
 func anyJob(t *rapid.T) Job {
-	j := rapid.SampledFrom(append(Jobs(), DarknetJobs()...)).Draw(t, "catalog job")
+	j := rapid.SampledFrom(append(Jobs(), builtin().darknet...)).Draw(t, "catalog job").clone()
 	if rapid.Bool().Draw(t, "own") {
 		j = Job{
 			Name:    label().Draw(t, "job name"),
