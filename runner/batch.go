@@ -51,6 +51,10 @@ type job struct {
 	wrong    bool
 	fault    *fault
 	stays    []stay
+
+	waited       time.Duration // before its start, and in its probe
+	blocked      int           // its tasks that wait for an answer
+	blockedSince time.Duration // when the first of them asked
 }
 
 // fault is a job's first lasting CUDA error.
@@ -121,7 +125,8 @@ func (b *Batch) JobStarted(index int, now time.Duration) {
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	j.record.StartS = new(seconds(now))
-	j.record.WaitS = new(seconds(now))
+	j.waited += now // a task of it may have asked already: its process was there before this call
+	j.record.WaitS = new(seconds(j.waited))
 	limit := b.config.Timeout
 	if j.spec.Timeout > 0 {
 		limit = j.spec.Timeout
@@ -231,53 +236,6 @@ func (b *Batch) Cancel(why string, now time.Duration) {
 	}
 }
 
-// boundBeforeStart reports whether the job's device is settled before its
-// process exists: under a process-bound scheduler, or because it has no probe.
-func (b *Batch) boundBeforeStart(j *job) bool {
-	return b.config.Scheduler.Binds == schedulers.BindsJob || j.spec.Binding == mixes.BindDeclared
-}
-
-// admit lets jobs in, in the mix's order. A process-bound scheduler sees all
-// of them at once; a task-bound one as many as there are workers.
-func (b *Batch) admit(now time.Duration) {
-	if b.cancelled {
-		return
-	}
-	limit := b.config.Workers
-	if limit <= 0 || b.config.Scheduler.Binds == schedulers.BindsJob {
-		limit = len(b.jobs)
-	}
-	for b.next < len(b.jobs) && b.active < limit {
-		index := b.next
-		j := b.jobs[index]
-		if b.healing && !b.boundBeforeStart(j) {
-			return // a new client would be turned away; Healed goes on
-		}
-		b.next++
-		b.active++
-		if !b.boundBeforeStart(j) {
-			b.start(index, Unbound)
-			continue
-		}
-		b.lastTask++
-		j.binding = b.lastTask
-		f := j.spec.Footprint
-		ds, err := b.engine.Submit(schedulers.Task{ID: j.binding, Job: schedulers.JobID(index), Bytes: f.Bytes,
-			Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, Priority: j.spec.Priority, Isolate: j.spec.Isolate}, now)
-		b.check(err)
-		b.carryOut(ds, now)
-	}
-}
-
-func (b *Batch) start(index, device int) {
-	j := b.jobs[index]
-	j.started = true
-	if device != Unbound {
-		j.record.Device = &device
-	}
-	b.executor.Start(index, device)
-}
-
 // carryOut acts on the engine's decisions.
 func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 	for _, d := range ds {
@@ -299,7 +257,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 			continue
 		}
 		j.refused = d.Reason.Error()
-		j.record.EndS = new(seconds(now))
+		j.record.EndS, j.record.WaitS = new(seconds(now)), new(seconds(now))
 		j.record.Outcome, j.record.Detail = new(results.Refused), j.refused
 		b.recorder.Job(j.record)
 		b.active--

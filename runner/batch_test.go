@@ -102,15 +102,34 @@ func TestTasksAskForADeviceAndTellTheirKernels(t *testing.T) {
 	}
 }
 
-// A declared job without a grid is placed by its memory alone.
-func TestDeclaredJobsWithoutAGridShare(t *testing.T) {
-	setup{scheduler: "case-alg2", jobs: []mixes.Job{declared(8), declared(8), declared(8)}}.run(t, func(f *fake) {
-		f.want("start 0@0", "start 1@0")
+// A declared job without a grid may have a kernel of any size, as one that asks
+// without: case-alg2 lets nobody join it. Others look at its memory alone.
+func TestDeclaredJobsWithoutAGrid(t *testing.T) {
+	mix := []mixes.Job{declared(8), declared(8), declared(8)}
+	setup{scheduler: "case-alg2", devices: 2, jobs: mix}.run(t, func(f *fake) {
+		f.want("start 0@0", "start 1@1")
 		f.started(0, 1)
 		f.ended(0)
 		f.want("start 2@0")
 		f.started(2)
 		f.ended(1, 2)
+	})
+	setup{scheduler: "case-alg3", jobs: mix}.run(t, func(f *fake) {
+		f.want("start 0@0", "start 1@0")
+		f.started(0, 1)
+		f.ended(0, 1)
+		f.started(2)
+		f.ended(2)
+	})
+	for i := range mix {
+		mix[i].Footprint.Blocks, mix[i].Footprint.ThreadsPerBlock = 1, 32
+	}
+	setup{scheduler: "case-alg2", jobs: mix}.run(t, func(f *fake) {
+		f.want("start 0@0", "start 1@0")
+		f.started(0, 1)
+		f.ended(0, 1)
+		f.started(2)
+		f.ended(2)
 	})
 }
 

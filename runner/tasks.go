@@ -12,6 +12,7 @@ type task struct {
 	job     int
 	record  results.Task
 	granted bool
+	asks    bool  // a begin or grow without an answer
 	growing int64 // bytes asked for and not answered yet
 }
 
@@ -45,6 +46,7 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
 	j.tasks++
 	b.tasks[id] = t
+	b.ask(t, now)
 	b.recorder.Task(t.record)
 	known(id)
 	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
@@ -68,6 +70,7 @@ func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, now time.Duration) {
 		return
 	}
 	t.growing = bytes
+	b.ask(t, now)
 	if b.jobs[t.job].binding != 0 {
 		b.answer(schedulers.Decision{Kind: schedulers.Grown, Task: schedulers.Task{ID: id, Job: schedulers.JobID(t.job)}, Device: *t.record.Device}, now)
 		return
@@ -79,12 +82,24 @@ func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, now time.Duration) {
 
 // TaskFree gives a task back, also one that still waits.
 func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
+	b.TasksGone([]schedulers.TaskID{id}, now)
+}
+
+// TasksGone gives back all the tasks of a process that is gone, in one go: none
+// of them that waits gets what the others held.
+func (b *Batch) TasksGone(ids []schedulers.TaskID, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.endTask(id, now) {
+	var known []schedulers.TaskID // to the engine
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if b.endTask(id, now) {
+			known = append(known, id)
+		}
+	}
+	if len(known) == 0 {
 		return
 	}
-	ds, err := b.engine.Release(id, now)
+	ds, err := b.engine.ReleaseAll(known, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -130,15 +145,13 @@ func (t *task) setKernel(blocks uint64, threadsPerBlock, blocksPerSM uint32) {
 func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
 	t := b.tasks[d.Task.ID]
 	j := b.jobs[t.job]
+	b.answered(t, now)
 	switch d.Kind {
 	case schedulers.Granted:
 		t.granted = true
 		t.record.Device = &d.Device
 		t.record.GrantS = new(seconds(now))
 		t.record.Passed = d.Passed
-		if w := j.record.WaitS; w != nil {
-			j.record.WaitS = new(*w + seconds(now) - t.record.SubmitS)
-		}
 		if j.record.Device == nil {
 			j.record.Device = &d.Device
 			b.recorder.Job(j.record)
@@ -163,6 +176,37 @@ func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
 	b.executor.Answer(d)
 }
 
+// ask notes that the task waits for an answer, and so does a thread of its job.
+func (b *Batch) ask(t *task, now time.Duration) {
+	if t.asks {
+		return
+	}
+	t.asks = true
+	j := b.jobs[t.job]
+	if j.blocked == 0 {
+		j.blockedSince = now
+	}
+	j.blocked++
+}
+
+// answered notes that the task waits no longer, however that came. What several
+// threads and processes of a job wait at the same time counts once.
+func (b *Batch) answered(t *task, now time.Duration) {
+	if !t.asks {
+		return
+	}
+	t.asks = false
+	j := b.jobs[t.job]
+	j.blocked--
+	if j.blocked > 0 {
+		return
+	}
+	j.waited += now - j.blockedSince
+	if j.record.StartS != nil {
+		j.record.WaitS = new(seconds(j.waited))
+	}
+}
+
 // endTask settles the task's record and reports whether the engine knows it.
 func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) bool {
 	t := b.tasks[id]
@@ -170,6 +214,7 @@ func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) bool {
 		return false // refused meanwhile, or its job ended
 	}
 	delete(b.tasks, id)
+	b.answered(t, now)
 	if t.granted {
 		t.record.ReleaseS = new(seconds(now))
 	}

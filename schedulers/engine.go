@@ -79,7 +79,7 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 			e.queue.remove(func(o *waiting) bool { return o == w })
 			decisions = append(decisions, Decision{Kind: Refused, Task: t, Device: -1, Reason: e.tooLarge(t)})
 			decisions = append(decisions, e.pump()...)
-		} else if e.stuck() {
+		} else if e.stuck() || e.hopeless() != nil {
 			decisions = append(decisions, e.pump()...)
 		}
 	}
@@ -87,15 +87,24 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 }
 
 // Release gives back everything task id holds, or withdraws it from the queue.
-func (e *Engine) Release(id TaskID, _ time.Duration) ([]Decision, error) {
-	h, ok := e.held[id]
-	if !ok {
-		if gone := e.queue.remove(func(w *waiting) bool { return w.task.ID == id }); len(gone) > 0 {
-			return e.pump(), nil
+func (e *Engine) Release(id TaskID, now time.Duration) ([]Decision, error) {
+	return e.ReleaseAll([]TaskID{id}, now)
+}
+
+// ReleaseAll gives back tasks that end together: none of them gets what another
+// one held. An unknown id is an error and changes nothing.
+func (e *Engine) ReleaseAll(ids []TaskID, _ time.Duration) ([]Decision, error) {
+	for _, id := range ids {
+		if !e.known(id) {
+			return nil, fmt.Errorf("release task %d: no such task", id)
 		}
-		return nil, fmt.Errorf("release task %d: no such task", id)
 	}
-	e.drop(h)
+	e.queue.remove(func(w *waiting) bool { return slices.Contains(ids, w.task.ID) })
+	for _, id := range ids {
+		if h, ok := e.held[id]; ok {
+			e.drop(h)
+		}
+	}
 	return e.pump(), nil
 }
 
@@ -162,7 +171,8 @@ func (e *Engine) Expire(now time.Duration) []Decision {
 	return append(decisions, e.pump()...)
 }
 
-// pump makes every grant that is possible now.
+// pump makes every grant that is possible now, and refuses what keeps all
+// others waiting for ever.
 func (e *Engine) pump() []Decision {
 	decisions := e.pumpGrowth()
 	for {
@@ -170,6 +180,8 @@ func (e *Engine) pump() []Decision {
 			decisions = append(decisions, e.unstick())
 		} else if i, p, ok := e.next(); ok {
 			decisions = append(decisions, e.grant(e.queue.grant(i), p))
+		} else if g := e.hopeless(); g != nil {
+			decisions = append(decisions, e.refuseGrowth(g))
 		} else {
 			return decisions
 		}

@@ -1,6 +1,7 @@
 package schedulers_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -49,6 +50,66 @@ func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
 	n.grow(1, 4, "")
 	n.finish(2, "+1@0")
 	n.grow(1, math.MaxInt64, "-1@0")
+}
+
+// A job that has only a context on the device gives that back when it exits.
+func TestGrowthWaitsForAContext(t *testing.T) {
+	n := contextual(t, "case-alg3")
+	n.submit(schedulers.Task{ID: 3, Job: 1, Bytes: 4}, "3@0")
+	n.grow(3, 9, "") // 8 are free, and 10 once job 2 has exited
+	n.exit(2, "+3@0")
+}
+
+// It never will where it waits itself, for the device that nobody gives back.
+func TestGrowthIsRefusedWhereEveryContextWaits(t *testing.T) {
+	n := contextual(t, "case-alg3")
+	n.submit(schedulers.Task{ID: 3, Job: 1, Bytes: 4}, "3@0")
+	n.grow(3, 9, "")
+	ds, err := n.engine.Submit(schedulers.Task{ID: 4, Job: 2, Bytes: 1}, 0) // the device lets nobody in while a task waits to grow
+	n.want("submit task 4", "-3@0 4@0", ds, err)
+	if r := ds[0].Reason; r.Cause != schedulers.DeviceFull || r.NeedBytes != 15 || r.CapacityBytes != 16 || len(r.Why) > 119 {
+		t.Errorf("refusal %+v, want 15 (4 + 9 and a context of 2) of 16", r)
+	}
+}
+
+// A job that waits for another device comes to its end once it has that.
+func TestGrowthWaitsForAContextThatWaitsElsewhere(t *testing.T) {
+	d, less := small, small
+	d.ContextBytes, less.ContextBytes, less.CapacityBytes = 2, 2, 12
+	// Job 2 has only a context on device 0, which job 1 needs, and asks for its
+	// next task. Device 1 is job 3's, which works.
+	ask := func(next schedulers.Task, want string) node {
+		n := newNode(t, "case-alg3", d, less)
+		n.submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, OnDevice: new(0)}, "1@0")
+		n.submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1, OnDevice: new(0)}, "2@0")
+		n.submit(schedulers.Task{ID: 3, Job: 3, Bytes: 10}, "3@1")
+		n.release(2, "")
+		n.grow(1, 12, "")
+		next.ID, next.Job = 4, 2
+		n.submit(next, want)
+		return n
+	}
+	n := ask(schedulers.Task{Bytes: 10}, "")
+	n.finish(3, "4@1")
+	n.exit(2, "+1@0")
+	ask(schedulers.Task{Bytes: 10, OnDevice: new(0)}, "-1@0 4@0") // nothing changes when job 3 exits
+	ask(schedulers.Task{Bytes: 11}, "-1@0 4@0")                   // too large for device 1
+}
+
+// Two jobs that need each other's contexts, each on its own device.
+func TestGrowthDeadlockAcrossDevices(t *testing.T) {
+	d := small
+	d.ContextBytes = 2
+	n := newNode(t, "case-alg3", d, d)
+	for job := range schedulers.JobID(2) {
+		id := 2 * schedulers.TaskID(job)
+		n.submit(schedulers.Task{ID: id + 1, Job: job + 1, Bytes: 1, OnDevice: new(int(job))}, fmt.Sprintf("%d@%d", id+1, job))
+		n.submit(schedulers.Task{ID: id + 2, Job: job + 1, Bytes: 1, OnDevice: new(1 - int(job))}, fmt.Sprintf("%d@%d", id+2, 1-job))
+		n.release(id+2, "")
+	}
+	n.grow(1, 12, "")
+	n.grow(3, 12, "-3@1")
+	n.exit(2, "+1@0")
 }
 
 func TestGrowthExpires(t *testing.T) {

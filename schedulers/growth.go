@@ -39,33 +39,91 @@ func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, er
 	return e.pump(), nil
 }
 
-// pumpGrowth grants growth in order of arrival, and refuses the latest where
-// every task of a device waits to grow: none of them could ever go on.
+// pumpGrowth grants growth in order of arrival.
 func (e *Engine) pumpGrowth() []Decision {
 	var decisions []Decision
-	for progress := true; progress; {
-		progress = false
-		for _, g := range slices.Clone(e.growing) {
-			d := e.state.Device(g.holding.at.Device)
-			if !e.policy.CanGrow(g.bytes, d) {
-				continue
-			}
-			e.endGrowth(g)
-			g.holding.bytes += g.bytes
-			d.UsedBytes += g.bytes
-			decisions = append(decisions, Decision{Kind: Grown, Task: g.holding.task, Device: g.holding.at.Device})
+	for _, g := range slices.Clone(e.growing) {
+		d := e.state.Device(g.holding.at.Device)
+		if !e.policy.CanGrow(g.bytes, d) {
+			continue
 		}
-		for _, g := range slices.Backward(slices.Clone(e.growing)) {
-			if d := e.state.Device(g.holding.at.Device); d.growing == d.Tasks {
-				e.endGrowth(g)
-				decisions = append(decisions, e.growRefused(g.holding, g.bytes, DeviceFull,
-					"out of memory: every task on the device waits to grow, and this one came last"))
-				progress = true
-				break
-			}
-		}
+		e.endGrowth(g)
+		g.holding.bytes += g.bytes
+		d.UsedBytes += g.bytes
+		decisions = append(decisions, Decision{Kind: Grown, Task: g.holding.task, Device: g.holding.at.Device})
 	}
 	return decisions
+}
+
+// hopeless is the latest growth that waits in vain, or nil. Memory of a device
+// comes back when one of its tasks ends or a job with a context there exits, so
+// growth is in vain where each task waits to grow and each such job waits, to
+// grow or in the queue, for that device alone. A job that may go on elsewhere
+// comes to its end, unless everybody on the node waits.
+func (e *Engine) hopeless() *growth {
+	if len(e.growing) == 0 {
+		return nil
+	}
+	everybody, anywhere := true, e.waitFor(-1)
+	for i := range e.state.devices {
+		everybody = everybody && e.state.devices[i].allWait(anywhere)
+	}
+	for _, g := range slices.Backward(e.growing) {
+		at := g.holding.at.Device
+		if everybody || e.state.Device(at).allWait(e.waitFor(at)) {
+			return g
+		}
+	}
+	return nil
+}
+
+// waitFor is the jobs with a request that only this device can serve, or with
+// any where it is -1.
+func (e *Engine) waitFor(device int) map[JobID]bool {
+	jobs := map[JobID]bool{}
+	for _, g := range e.growing {
+		if device < 0 || g.holding.at.Device == device {
+			jobs[g.holding.task.Job] = true
+		}
+	}
+	for _, w := range e.queue.tasks {
+		if device < 0 || !e.fitsBeside(w.task, device) {
+			jobs[w.task.Job] = true
+		}
+	}
+	return jobs
+}
+
+// fitsBeside reports whether t could have another device than this one.
+func (e *Engine) fitsBeside(t Task, device int) bool {
+	for i := range e.empty.Len() {
+		if i == device || t.OnDevice != nil && *t.OnDevice != i {
+			continue
+		}
+		there := t
+		there.OnDevice = &i
+		if _, ok := e.policy.Place(there, e.empty); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// allWait reports whether each task on the device waits to grow, and each job
+// with a context there is one of those given.
+func (d *DeviceState) allWait(jobs map[JobID]bool) bool {
+	for job := range d.jobs {
+		if !jobs[job] {
+			return false
+		}
+	}
+	return d.growing == d.Tasks
+}
+
+func (e *Engine) refuseGrowth(g *growth) Decision {
+	e.endGrowth(g)
+	return e.growRefused(g.holding, g.bytes, DeviceFull,
+		"out of memory: every process on the device waits for memory, and this one came last")
 }
 
 func (e *Engine) endGrowth(g *growth) {

@@ -30,6 +30,7 @@ func Check(t *testing.T, info schedulers.Info, queue schedulers.Order, rules Rul
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":  m.submit,
 			"release": m.release,
+			"vanish":  m.vanish,
 			"grow":    m.grow,
 			"shape":   m.shape,
 			"settle":  m.settle,
@@ -125,6 +126,20 @@ func (m *machine) release(rt *rapid.T) {
 	id := m.pick(rt, waiting, held, growing)
 	m.books.end(id)
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Release(id, m.now) })
+}
+
+// vanish ends all tasks of a job at once, as a process that dies, while the
+// job lives on.
+func (m *machine) vanish(rt *rapid.T) {
+	job := m.books.entries[m.pick(rt, waiting, held, growing)].task.Job
+	var ids []schedulers.TaskID
+	for _, id := range m.books.in(waiting, held, growing) {
+		if m.books.entries[id].task.Job == job {
+			m.books.end(id)
+			ids = append(ids, id)
+		}
+	}
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.ReleaseAll(ids, m.now) })
 }
 
 // settle ends every task there is while all the processes live on.
