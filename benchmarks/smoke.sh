@@ -31,7 +31,7 @@ echo "== kill -9 of jobs"
 bin/caserun mix benchmarks/smoke.yaml --sched case-alg3 --mem-cap 16GiB >"$out/kill.txt" 2>"$out/kill.err" &
 harness=$!
 sleep 6
-for program in needle lavaMD srad; do pkill -9 -o -x $program && sleep 0.3; done
+for program in needle lavaMD srad; do pkill -9 -o -x -P $harness $program && sleep 0.3; done
 wait $harness
 [ $? = 1 ] || fail "a run with killed jobs must exit 1"
 bin/caserun report latest -v | grep -E 'SIGKILL|collateral|^  ok' | cut -c1-150
@@ -51,7 +51,7 @@ sleep 5
 kill -9 $harness
 wait $harness 2>/dev/null
 sleep 2
-left=$(ps -eo pid,stat,comm | awk '$2 !~ /^Z/ && $3 ~ /^(needle|lavaMD|srad|backprop|dwt2d|bfs|ballast|nvidia-cuda-mps.*)$/')
+left=$(ps -u "$(id -u)" -o pid,stat,comm | awk '$2 !~ /^Z/ && $3 ~ /^(needle|lavaMD|srad|backprop|dwt2d|bfs|ballast|nvidia-cuda-mps.*)$/')
 [ -z "$left" ] || fail "processes left: $left"
 bin/caserun report --last 3 || fail "the store must open after kill -9"
 

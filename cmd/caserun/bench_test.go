@@ -115,7 +115,7 @@ func runOnPaper(b *testing.B, dir string, jobs []mixes.Job, scheduler string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	o, err := t.drive(context.Background(), runner.Config{Jobs: jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x, nil)
+	o, err := t.drive(context.Background(), runner.Config{Jobs: jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x)
 	if err != nil || o.run.Metrics.OK != len(jobs) {
 		b.Fatalf("%d of %d jobs ok: %v", o.run.Metrics.OK, len(jobs), err)
 	}

@@ -30,39 +30,48 @@ func openStore(c config) (*store.Store, error) {
 	return s, nil
 }
 
-// closeDeadRuns marks the runs of this host as interrupted whose harness was
-// killed, with the metrics that their records still give.
+// works reports whether the process of a run or a sweep that is said to be under
+// way still lives. A signal may not reach another user's process, which lives all
+// the same. A process opens the store before it begins anything, so what is said to
+// be its own is of a dead one that had its number.
+func works(host string, pid int) bool {
+	here, _ := os.Hostname() // as in provenance
+	if host != here {
+		return true // for all that is known here
+	}
+	err := unix.Kill(pid, 0)
+	return pid != os.Getpid() && (err == nil || errors.Is(err, unix.EPERM))
+}
+
+// closeDeadRuns marks the runs of this host as interrupted that their process did
+// not finish, with the metrics that their records still give.
 func closeDeadRuns(s *store.Store) error {
 	ctx := context.Background()
 	open, err := s.Runs(ctx, store.Filter{Status: results.Running, Warmups: true})
 	if err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // as in provenance
 	for _, run := range open {
 		p := run.Provenance
-		if p.PID == nil || p.Host != host || unix.Kill(*p.PID, 0) == nil {
+		if p.PID == nil || works(p.Host, *p.PID) {
 			continue
 		}
-		if err := closeRun(s, run, fmt.Sprintf("process %d is gone: the run was killed", *p.PID)); err != nil {
+		if err := closeRun(s, run, fmt.Sprintf("process %d ended without finishing the run", *p.PID)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// closeDeadSweeps marks the sweeps of this host as interrupted whose process was
-// killed, with what ran for them. A process has at most one sweep, so one that
-// is said to be of this process is of a dead one that had its number.
+// closeDeadSweeps does the same for sweeps, with what ran for them.
 func closeDeadSweeps(s *store.Store) error {
 	ctx := context.Background()
 	all, err := s.Sweeps(ctx)
 	if err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // as in provenance
 	for _, w := range all {
-		if w.Status != results.Running || w.Host != host || (*w.PID != os.Getpid() && unix.Kill(*w.PID, 0) == nil) {
+		if w.Status != results.Running || works(w.Host, *w.PID) {
 			continue
 		}
 		if err := closeSweep(s, w); err != nil {
@@ -72,7 +81,7 @@ func closeDeadSweeps(s *store.Store) error {
 	return nil
 }
 
-// closeSweep marks a sweep whose process is gone as interrupted.
+// closeSweep marks a sweep that its process did not finish as interrupted.
 func closeSweep(s *store.Store, w results.Sweep) error {
 	ctx := context.Background()
 	open, err := s.Runs(ctx, store.Filter{Sweep: w.ID, Status: results.Running, Warmups: true})
@@ -80,15 +89,15 @@ func closeSweep(s *store.Store, w results.Sweep) error {
 		return err
 	}
 	for _, run := range open {
-		if err := closeRun(s, run, fmt.Sprintf("process %d is gone: the sweep was killed", *w.PID)); err != nil {
+		if err := closeRun(s, run, fmt.Sprintf("process %d ended without finishing the sweep", *w.PID)); err != nil {
 			return err
 		}
 	}
 	return s.ReleaseSweep(ctx, w.ID, results.Interrupted)
 }
 
-// closeRun marks a run whose harness is gone as interrupted, with the metrics
-// that its records still give.
+// closeRun marks a run that its process did not finish as interrupted, with the
+// metrics that its records still give.
 func closeRun(s *store.Store, run results.Run, why string) error {
 	ctx := context.Background()
 	jobs, err := s.Jobs(ctx, run.ID)
@@ -103,7 +112,7 @@ func closeRun(s *store.Store, run results.Run, why string) error {
 	}
 	w.Event(results.Event{Kind: "killed", Detail: why})
 	if err := w.Finish(ctx, run); err != nil {
-		return fmt.Errorf("close run %d, whose process is gone: %w", run.ID, err)
+		return fmt.Errorf("close run %d, which its process did not finish: %w", run.ID, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -226,12 +227,21 @@ func (e *examination) library(parent context.Context) {
 // leastDisk is what a run's outputs and records may need.
 const leastDisk = 1 << 30
 
+// disk looks at the disk that a directory is on, or will be once a run makes it.
 func (e *examination) disk(dir string) {
-	for {
-		if _, err := os.Stat(dir); err == nil {
-			break
-		}
-		dir = "."
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		e.add("disk", failed, "%v", err)
+		return
+	}
+	info, err := os.Stat(dir)
+	for err != nil && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		info, err = os.Stat(dir)
+	}
+	if err == nil && !info.IsDir() {
+		e.add("disk", failed, "%s is not a directory", dir)
+		return
 	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -49,7 +49,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	fmt.Fprintln(stderr, "caserun:", err)
-	return statusOf(err)
+	status := statusOf(err)
+	var stopped signalError
+	if status == exitInfrastructure && errors.As(context.Cause(ctx), &stopped) {
+		return stopped.status() // whatever failed for it, such as a program that was to start
+	}
+	return status
 }
 
 // statusOf is the exit status of a command's error.

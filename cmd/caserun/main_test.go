@@ -149,13 +149,15 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// A run whose harness was killed with -9 is not left as if it still ran.
+// A run whose harness was killed with -9 is not left as if it still ran. What is
+// said to be this process's own is of a dead one that had its number.
 func TestDeadRunsAreClosed(t *testing.T) {
 	inTempDir(t)
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
+	gone, there := exec.Command("true"), exec.Command("sleep", "1000")
+	if err := errors.Join(gone.Run(), there.Start()); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = errors.Join(there.Process.Kill(), there.Wait()) }()
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +176,8 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		}
 		return id
 	}
-	dead, alive := begin(gone.Process.Pid, "local", results.Live, &now), begin(os.Getpid(), "local", results.Live, &now)
-	simulated := begin(gone.Process.Pid, "sim:4xV100", results.Simulated, nil)
+	dead, alive := begin(gone.Process.Pid, "local", results.Live, &now), begin(there.Process.Pid, "local", results.Live, &now)
+	own, simulated := begin(os.Getpid(), "local", results.Live, &now), begin(gone.Process.Pid, "sim:4xV100", results.Simulated, nil)
 	s.Writer(dead).Event(results.Event{Kind: "unscheduled"})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -187,13 +189,14 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for id, want := range map[int64]results.Status{dead: results.Interrupted, alive: results.Running, simulated: results.Interrupted} {
+	for id, want := range map[int64]results.Status{dead: results.Interrupted, alive: results.Running, own: results.Interrupted, simulated: results.Interrupted} {
 		if run, err := s.Run(t.Context(), id); err != nil || run.Status != want {
 			t.Errorf("run %d: status %s, %v, want %s", id, run.Status, err, want)
 		}
 	}
 	events, err := s.Events(t.Context(), dead)
-	if err != nil || len(events) != 2 || events[0].Kind != "unscheduled" || events[1].Kind != "killed" {
+	if err != nil || len(events) != 2 || events[0].Kind != "unscheduled" ||
+		events[1].Kind != "killed" || !strings.HasSuffix(events[1].Detail, "ended without finishing the run") {
 		t.Errorf("events %v, %v: want what the run had said, and then its end", events, err)
 	}
 }
@@ -214,6 +217,29 @@ func TestConfigurationPrecedence(t *testing.T) {
 		if !strings.Contains(out, line+"\n") {
 			t.Errorf("--show-config lacks %q:\n%s", line, out)
 		}
+	}
+}
+
+// A sweep's file is part of what is in effect.
+func TestConfigurationOfASweep(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("n.yaml", []byte("mixes: [W1, W2]\nscheds: [sa]\nmem-cap: 16GiB\nsim-noise: 0.01\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := caserun(t, "sweep", "--show-config", "--sim-noise", "0.02", "n.yaml")
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs)
+	}
+	for _, line := range []string{"mixes:\n- W1\n- W2", "scheds:\n- sa", "mem-cap: 16GiB", "sim-noise: 0.02"} {
+		if !strings.Contains(out, line+"\n") {
+			t.Errorf("--show-config lacks %q:\n%s", line, out)
+		}
+	}
+	if _, err := os.Stat("caserun.db"); err == nil {
+		t.Error("--show-config made a store")
+	}
+	if status, out, _ := caserun(t, "sweep", "--show-config"); status != exitOK || !strings.HasPrefix(out, "db: caserun.db\n") {
+		t.Errorf("without a file: exit status %d:\n%s", status, out)
 	}
 }
 

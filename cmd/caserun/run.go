@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -132,10 +131,10 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 		return outcome{}, err
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: schedulable, Scheduler: s, Workers: workers,
-		Timeout: r.config.Timeout, MPS: r.mps(s)}, x, nil)
+		Timeout: r.config.Timeout, MPS: r.mps(s)}, x)
 }
 
-func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, err error) {
+func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, error) {
 	programs, dirs, err := resolve(r.config, r.mix.Jobs)
 	if err != nil {
 		return outcome{}, err
@@ -167,20 +166,12 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
-	fmt.Fprintf(r.stderr, "caserun: preparing %d GPUs%s\n", len(found), r.config.gpusGiven())
-	session, err := live.Prepare(ctx, node, options)
-	if err != nil {
-		return outcome{}, err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-
 	run, err := r.record(s, workers)
 	if err != nil {
 		return outcome{}, err
 	}
 	run.Node, run.Mode, run.Traced = "local", results.Live, r.config.Trace
 	run.Provenance.PID = new(os.Getpid())
-	run.Provenance.Driver, run.Provenance.CUDA = &session.Versions.Driver, &session.Versions.CUDA
 	files := append(slices.Clone(programs), library)
 	if tracer != "" {
 		files = append(files, tracer)
@@ -188,29 +179,34 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (_ outcome, er
 	if run.Provenance.Binaries, err = hashes(files); err != nil {
 		return outcome{}, err
 	}
-	start := time.Now()
-	run.StartedAt = &start
-	t := new(tracker)
-	if err := t.begin(ctx, r, run, session.Devices); err != nil {
-		return outcome{}, err
-	}
 	runs, err := filepath.Abs(r.config.Runs)
 	if err != nil {
 		return outcome{}, fmt.Errorf("output directory: %w", err)
 	}
-	start = time.Now() // the batch arrives now
-	if err := session.Sample(start, t); err != nil {
-		return outcome{}, err
-	}
-	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
-		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
-		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, start.UTC().Format(dirTime))),
-		Env: session.Env(), Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: session.Heal(), Warn: warn, Start: start})
+	fmt.Fprintf(r.stderr, "caserun: preparing %d GPUs%s\n", len(found), r.config.gpusGiven())
+	session, err := live.Prepare(ctx, node, options)
 	if err != nil {
 		return outcome{}, err
 	}
+	run.Provenance.Driver, run.Provenance.CUDA = &session.Versions.Driver, &session.Versions.CUDA
+	run.StartedAt = new(time.Now())
+	t := &tracker{session: session}
+	if err := t.begin(ctx, r, run, session.Devices); err != nil {
+		return outcome{}, errors.Join(err, session.Close())
+	}
+	t.arrival = time.Now()
+	if err := session.Sample(t.arrival, t); err != nil {
+		return t.settle(ctx, nil, err)
+	}
+	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
+		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
+		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, t.arrival.UTC().Format(dirTime))),
+		Env: session.Env(), Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: session.Heal(), Warn: warn, Start: t.arrival})
+	if err != nil {
+		return t.settle(ctx, nil, err)
+	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
-		Timeout: r.config.Timeout, MPS: r.mps(s), Notes: notes}, x, session)
+		Timeout: r.config.Timeout, MPS: r.mps(s), Notes: notes}, x)
 }
 
 // mps reports whether the run's jobs share devices through MPS.
@@ -241,120 +237,6 @@ func (r request) nodeOptions(s schedulers.Scheduler, warn func(string, ...any)) 
 		}
 	}
 	return o, nil
-}
-
-// tracker keeps a run's records as they come: in the store, in memory for the
-// metrics at the end, and for the progress display. It is a runner.Recorder.
-type tracker struct {
-	*store.Writer
-	run      results.Run
-	devices  []results.Device
-	progress *progress
-
-	mu       sync.Mutex
-	segments []results.Segment
-	kernels  []results.Kernel
-}
-
-// begin stores the run's row; records may come from then on.
-func (t *tracker) begin(ctx context.Context, r request, run results.Run, devices []results.Device) error {
-	var err error
-	if c := r.cell; c != nil {
-		run.Sweep, run.Warmup, run.Repetition = &c.Sweep, c.Warmup, c.Repetition
-		run.ID, err = r.store.BeginCell(ctx, *c, run, devices)
-	} else {
-		run.ID, err = r.store.BeginRun(ctx, run, devices)
-	}
-	if err != nil {
-		return infrastructureError(err)
-	}
-	if r.begun != nil {
-		r.begun()
-	}
-	t.Writer, t.run, t.devices = r.store.Writer(run.ID), run, devices
-	t.progress = newProgress(r.stderr, r.mix, run.Mode, r.profiles)
-	if c := r.cell; c != nil && !t.progress.animated {
-		t.progress.silent = true // the sweep has a line for each run
-	}
-	return nil
-}
-
-func (t *tracker) Job(j results.Job) {
-	t.Writer.Job(j)
-	t.progress.job(j)
-}
-
-func (t *tracker) Event(e results.Event) {
-	t.Writer.Event(e)
-	t.progress.event(e)
-}
-
-func (t *tracker) Segment(s results.Segment) {
-	t.Writer.Segment(s)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.segments = append(t.segments, s)
-}
-
-func (t *tracker) Kernel(k results.Kernel) {
-	t.Writer.Kernel(k)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kernels = append(t.kernels, k)
-}
-
-// drive runs the batch and settles its record. A store that cannot take rows
-// stops the run.
-func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor, session *live.Session) (outcome, error) {
-	runCtx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	unwatch := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-t.Failed():
-			stop(fmt.Errorf("store: %w", t.Err()))
-		case <-unwatch:
-		}
-	}()
-	t.progress.start()
-	jobs, err := runner.Run(runCtx, c, x, t)
-	t.progress.stop()
-	close(unwatch)
-	<-watched
-	if session != nil {
-		var sampleErr error
-		t.run.Sampler, sampleErr = session.Unsample()
-		err = errors.Join(err, sampleErr)
-	}
-	if x, ok := x.(*live.Executor); ok && t.run.Traced {
-		t.run.Tracer = x.Traced()
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
-	for _, d := range t.devices {
-		t.Device(d)
-	}
-	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
-	t.run.Status = results.FinalStatus(t.run, jobs)
-	if err != nil {
-		t.run.Status = results.Interrupted
-	}
-	if t.run.Mode == results.Simulated && t.run.Status == results.Complete {
-		t.run.Provenance.PID = nil // it is a function of its inputs
-	}
-	finishErr := t.Finish(context.WithoutCancel(ctx), t.run)
-	var stopped signalError
-	switch o := (outcome{t.run, jobs, t.devices}); {
-	case finishErr != nil:
-		return o, infrastructureError(finishErr)
-	case errors.As(err, &stopped):
-		return o, withStatus(stopped.status(), fmt.Errorf("run %d is interrupted: %w", t.run.ID, stopped))
-	default:
-		return o, infrastructureError(err)
-	}
 }
 
 // hashes is a JSON object of the sha256 of each program, and of the libraries

@@ -28,19 +28,14 @@ type Device struct {
 	MIG         *bool // current MIG mode
 	ComputeMode *ComputeMode
 
-	SMClockHz     *uint64
-	MemoryClockHz *uint64
-	PowerWatts    *float64
-	EventReasons  *EventReasons
+	SMClockHz    *uint64
+	EventReasons *EventReasons
 }
 
-// Memory is in bytes. Free is the same number that cuMemGetInfo starts from.
-type Memory struct {
-	Total, Used, Free uint64
-	// Reserved is what driver and firmware keep for themselves. Where it is nil
-	// (drivers before 510), Used includes it.
-	Reserved *uint64
-}
+// Memory is in bytes. Free is the same number that cuMemGetInfo starts from. Used
+// is without what driver and firmware keep for themselves, except of drivers before
+// 510.
+type Memory struct{ Total, Used, Free uint64 }
 
 // ComputeMode says which processes may create contexts on a device.
 type ComputeMode string
@@ -155,14 +150,6 @@ func (n *Node) optionalQueries(h handle, d *Device, limits smLimits) []query {
 			mhz, ret := h.dev.GetClockInfo(nvml.CLOCK_SM)
 			return set(&d.SMClockHz, uint64(mhz)*1e6, ret)
 		}},
-		{"nvmlDeviceGetClockInfo", func() nvml.Return {
-			mhz, ret := h.dev.GetClockInfo(nvml.CLOCK_MEM)
-			return set(&d.MemoryClockHz, uint64(mhz)*1e6, ret)
-		}},
-		{"nvmlDeviceGetPowerUsage", func() nvml.Return {
-			milliwatts, ret := h.dev.GetPowerUsage()
-			return set(&d.PowerWatts, float64(milliwatts)/1000, ret)
-		}},
 		{reasonsCall, func() nvml.Return {
 			r, ret := reasons()
 			return set(&d.EventReasons, EventReasons(r), ret)
@@ -194,7 +181,7 @@ func (n *Node) memory(h handle) (Memory, error) {
 		m, ret := h.dev.GetMemoryInfo_v2()
 		err := check(ret, "nvmlDeviceGetMemoryInfo_v2", h.uuid)
 		if err == nil {
-			return Memory{Total: m.Total, Used: m.Used, Free: m.Free, Reserved: &m.Reserved}, nil
+			return Memory{Total: m.Total, Used: m.Used, Free: m.Free}, nil
 		}
 		if optional(err) != nil {
 			return Memory{}, err

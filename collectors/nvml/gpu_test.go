@@ -89,7 +89,7 @@ func sampleGPU(t *testing.T, cfg Config) {
 		if d.Failures > 0 {
 			t.Errorf("GPU %d: %d failures, first: %v", i, d.Failures, d.FirstError)
 		}
-		for _, k := range Kinds() {
+		for k := range Kind(numKinds) {
 			st := d.Series[k]
 			if n := got.samples(i, k); n+stats.LostSamples < st.Samples {
 				t.Errorf("GPU %d %v: %d samples delivered, %d taken", i, k, n, st.Samples)

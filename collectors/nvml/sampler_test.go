@@ -62,7 +62,7 @@ func TestSamplerDeliversWhatItTook(t *testing.T) {
 		t.Errorf("%d ticks, %d samples, want at least 50 of each and as many", stats.Ticks, stats.Devices[1].Series[GPUUtilization].Samples)
 	}
 	for i, d := range stats.Devices {
-		for _, k := range Kinds() {
+		for k := range Kind(numKinds) {
 			if n := got.samples(i, k); n != d.Series[k].Samples {
 				t.Errorf("GPU %d %v: %d samples delivered, %d counted", i, k, n, d.Series[k].Samples)
 			}

@@ -43,15 +43,6 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Kinds lists every kind in order.
-func Kinds() []Kind {
-	out := make([]Kind, numKinds)
-	for i := range out {
-		out[i] = Kind(i)
-	}
-	return out
-}
-
 // Segment is a run of consecutive samples of one series with one value. Nothing
 // is known of the time between the Last of a segment and the First of the next.
 type Segment struct {

@@ -12,12 +12,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/caserun/caserun/runner/child"
 )
 
 // ErrNoRoom is wrapped by Start when less is free on the device than is to
@@ -52,11 +53,9 @@ type Held struct {
 type Ballast struct {
 	held   Held
 	device string
-	cmd    *exec.Cmd
+	proc   *child.Process
 	stdin  io.Closer
-	stderr *bytes.Buffer // read only after done
-	done   chan struct{}
-	err    error // of Wait; read only after done
+	stderr *bytes.Buffer // read only after the program's end
 
 	closing sync.Once
 	closed  error
@@ -72,7 +71,6 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 		return nil, fmt.Errorf("start ballast on %s leaving %d bytes free: %w", device, leaveFree, err)
 	}
 	cmd := exec.Command(bin, device, strconv.FormatUint(leaveFree, 10))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	stderr := &bytes.Buffer{}
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
@@ -85,18 +83,15 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 		return fail(errors.Join(err, stdin.Close()))
 	}
 	cmd.Stdout = stdoutChild
-	b := &Ballast{device: device, cmd: cmd, stdin: stdin, stderr: stderr, done: make(chan struct{})}
-
-	started := make(chan error)
-	go b.run(started)
-	err = <-started
-	if closeErr := stdoutChild.Close(); err == nil {
-		err = closeErr
+	proc, err := child.Start(cmd, syscall.SIGTERM)
+	if closeErr := stdoutChild.Close(); err == nil && closeErr != nil {
+		err = errors.Join(closeErr, proc.Kill())
 	}
 	if err != nil {
 		stdout.Close()
 		return fail(err)
 	}
+	b := &Ballast{device: device, proc: proc, stdin: stdin, stderr: stderr}
 	line := make(chan string, 1)
 	go func() {
 		defer close(line)
@@ -107,8 +102,10 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 	}()
 	select {
 	case s, ok := <-line:
-		if !ok {
-			<-b.done
+		if !ok { // it has ended, or is about to
+			if err := b.close(); err != nil {
+				return fail(err)
+			}
 			return fail(b.exitError())
 		}
 		if err := json.Unmarshal([]byte(s), &b.held); err != nil {
@@ -120,49 +117,30 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 	}
 }
 
-// run owns the program from start to exit. The parent-death signal fires when
-// the thread that started the program ends, so that thread is this goroutine's
-// until the program has ended.
-func (b *Ballast) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(b.done)
-	if b.err = b.cmd.Start(); b.err != nil {
-		b.err = errors.Join(b.err, b.stdin.Close())
-		started <- b.err
-		return
-	}
-	started <- nil
-	b.err = b.cmd.Wait()
-}
-
 func (b *Ballast) exitError() error {
 	said := strings.TrimSpace(b.stderr.String())
 	if said == "" {
 		said = "it said nothing on stderr"
 	}
+	err := b.proc.Err()
 	var exit *exec.ExitError
 	switch {
-	case b.err == nil:
+	case err == nil:
 		return fmt.Errorf("it exited before it was told to: %s", said)
-	case errors.As(b.err, &exit) && exit.ExitCode() == exitNoRoom:
+	case errors.As(err, &exit) && exit.ExitCode() == exitNoRoom:
 		return fmt.Errorf("%w: %s", ErrNoRoom, said)
-	case errors.As(b.err, &exit) && exit.ExitCode() == exitNoDevice:
+	case errors.As(err, &exit) && exit.ExitCode() == exitNoDevice:
 		return fmt.Errorf("%w: %s", ErrNoDevice, said)
 	}
-	return fmt.Errorf("%w: %s", b.err, said)
+	return fmt.Errorf("%w: %s", err, said)
 }
 
 // Held returns what the program holds.
 func (b *Ballast) Held() Held { return b.held }
 
-// PID is the program's process, which preflight and postflight checks expect on
-// the device.
-func (b *Ballast) PID() int { return b.cmd.Process.Pid }
-
 // Done is closed when the program has ended, asked or not. A ballast that ends
 // by itself invalidates what is measured beside it; Close says why it did.
-func (b *Ballast) Done() <-chan struct{} { return b.done }
+func (b *Ballast) Done() <-chan struct{} { return b.proc.Done() }
 
 // Close frees the memory and waits until the program is gone. It returns an
 // error when the program had ended before, had to be killed, or failed.
@@ -177,7 +155,7 @@ func (b *Ballast) Close() error {
 
 func (b *Ballast) close() error {
 	select {
-	case <-b.done:
+	case <-b.proc.Done():
 		return b.exitError()
 	default:
 	}
@@ -186,13 +164,11 @@ func (b *Ballast) close() error {
 	limit := time.NewTimer(closeLimit)
 	defer limit.Stop()
 	select {
-	case <-b.done:
+	case <-b.proc.Done():
 	case <-limit.C:
-		killErr := b.cmd.Process.Kill()
-		<-b.done
-		return errors.Join(fmt.Errorf("it did not end within %v of the end of its input and was killed", closeLimit), killErr)
+		return errors.Join(fmt.Errorf("it did not end within %v of the end of its input and was killed", closeLimit), b.proc.Kill())
 	}
-	if b.err != nil {
+	if b.proc.Err() != nil {
 		return b.exitError()
 	}
 	return nil

@@ -171,6 +171,15 @@ func TestStartErrors(t *testing.T) {
 			t.Errorf("error %v, want that the file does not exist", err)
 		}
 	})
+	t.Run("program that closes its output and goes on", func(t *testing.T) {
+		bin := filepath.Join(t.TempDir(), "mute")
+		if err := os.WriteFile(bin, []byte("#!/bin/sh\nexec cat >/dev/null\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Start(context.Background(), bin, "0", 0); err == nil {
+			t.Error("it started")
+		}
+	})
 	t.Run("driver that does not load", func(t *testing.T) {
 		bin, _ := build(t, nil)
 		if err := os.WriteFile(filepath.Join(filepath.Dir(bin), "libcuda.so.1"), []byte("no library\n"), 0o644); err != nil {
@@ -209,7 +218,7 @@ func TestCancelledStartLeavesNoProcess(t *testing.T) {
 func TestEndsBySignal(t *testing.T) {
 	bin, log := build(t, map[string]uint64{"TOTAL": 2 * gib})
 	b := start(t, bin, "0", gib)
-	if err := syscall.Kill(b.PID(), syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(b.proc.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-b.Done()
@@ -224,7 +233,7 @@ func TestEndsBySignal(t *testing.T) {
 func TestDeathIsReported(t *testing.T) {
 	bin, _ := build(t, map[string]uint64{"TOTAL": 2 * gib})
 	b := start(t, bin, "0", gib)
-	if err := syscall.Kill(b.PID(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(b.proc.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	<-b.Done()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,9 +51,12 @@ type Executor struct {
 	server *probe.Server
 	spawn  *spawner
 	guard  *guard
+	own    []int          // children from before the first job, such as the guard
+	limit  time.Duration  // clientLimit, but in tests
 	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
 
-	cancelled atomic.Bool // every job is being stopped: there is no neighbour to spare
+	cancelled atomic.Bool  // every job is being stopped: there is no neighbour to spare
+	escaped   atomic.Int64 // processes that had left their job's group, and were killed
 
 	traced results.Tracer // totals of the traces read so far; under mu
 
@@ -64,8 +66,8 @@ type Executor struct {
 	procs   []*process
 	clients map[*probe.Client]*client
 	waiting map[schedulers.TaskID]asked
-	changed *sync.Cond // clients lost one
-	timers  map[time.Duration]*time.Timer
+	changed *sync.Cond                    // clients lost one
+	timers  map[time.Duration]*time.Timer // that have not fired
 }
 
 // client is one process that talks to the server, with its tasks.
@@ -85,7 +87,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
+	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
 		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	sockets, err := os.MkdirTemp("", "caserun-")
@@ -113,6 +115,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	if err := becomeSubreaper(); err != nil {
 		return err
 	}
+	x.own = inherited()
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	b.Arrive(x.now())
@@ -124,8 +127,9 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 		<-b.Done()
 	}
 	x.clean.Wait()
-	if left := killEscaped(); left > 0 {
-		x.config.Warn("%d processes had left their job's group and outlived it: killed", left)
+	x.killEscaped()
+	if n := x.escaped.Load(); n > 0 {
+		x.config.Warn("%d processes had left their job's group and outlived it: killed", n)
 	}
 	x.mu.Lock()
 	for _, t := range x.timers {
@@ -161,37 +165,6 @@ func (x *Executor) Start(job, device int) {
 	})
 }
 
-// Stop implements runner.Executor.
-func (x *Executor) Stop(job int) {
-	x.clean.Add(1)
-	x.spawn.do(func() { // behind the job's start
-		x.mu.Lock()
-		p := x.procs[job]
-		var pids []int
-		for c, held := range x.clients {
-			if held.job == job {
-				pids = append(pids, c.PID())
-			}
-		}
-		x.mu.Unlock()
-		go func() {
-			defer x.clean.Done()
-			if p == nil {
-				return // it never started
-			}
-			if x.config.Terminate != nil && !x.cancelled.Load() {
-				slices.Sort(pids)
-				for _, pid := range pids {
-					if err := x.config.Terminate(pid); err != nil {
-						x.config.Warn("stop job %d: MPS did not end the work of process %d: %v", job, pid, err)
-					}
-				}
-			}
-			p.stop(x.config.Grace)
-		}()
-	})
-}
-
 // healLimit bounds how long jobs wait for a broken MPS server. It recovers when
 // the clients that the fault took down are gone, and those of programs that do
 // not check for errors first go on with their work on the host.
@@ -223,12 +196,8 @@ func (x *Executor) Heal() {
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
 	x.guard.forget(p.pid)
-	x.server.Settle()
-	x.mu.Lock()
-	for x.hasClient(job) {
-		x.changed.Wait()
-	}
-	x.mu.Unlock()
+	x.killRest(job, p)
+	x.awaitClients(job, p)
 	if x.config.Builtin && e.Status != nil && *e.Status == statusMismatch {
 		e.Wrong = true
 	}
@@ -253,7 +222,12 @@ func (x *Executor) WakeAt(t time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.timers[t] == nil {
-		x.timers[t] = time.AfterFunc(t-x.now(), func() { x.batch.Tick(x.now()) })
+		x.timers[t] = time.AfterFunc(t-x.now(), func() {
+			x.mu.Lock()
+			delete(x.timers, t)
+			x.mu.Unlock()
+			x.batch.Tick(x.now())
+		})
 	}
 }
 

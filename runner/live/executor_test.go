@@ -91,8 +91,12 @@ type rig struct {
 	dir   string
 	limit time.Duration
 
-	preload string
-	heal    func(context.Context, func(error)) error
+	preload   string
+	heal      func(context.Context, func(error)) error
+	terminate func(pid int) error
+	patience  time.Duration // with clients that do not go; 0: as ever
+
+	x *Executor // of the latest run
 }
 
 func newRig(t *testing.T, sched string) *rig {
@@ -105,6 +109,16 @@ func (r *rig) job(steps ...string) *rig {
 		r.t.Fatal(err)
 	}
 	r.jobs = append(r.jobs, mixes.Job{Name: strings.Join(steps, " "), Program: program, Args: steps})
+	return r
+}
+
+// sh adds a job that is a shell script, in which $JOB is the program of job.
+func (r *rig) sh(script string) *rig {
+	program, err := buildJob()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.jobs = append(r.jobs, mixes.Job{Name: script, Program: "/bin/sh", Args: []string{"-c", script}, Env: []string{"JOB=" + program}})
 	return r
 }
 
@@ -121,10 +135,14 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
 		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Preload: r.preload, Builtin: true, Heal: r.heal, Warn: r.t.Logf, Start: time.Now()})
+		Preload: r.preload, Builtin: true, Heal: r.heal, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if r.patience > 0 {
+		x.limit = r.patience
+	}
+	r.x = x
 	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}}
 	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s,
 		MPS: r.mps, Timeout: r.limit}, x, rec)
@@ -312,6 +330,9 @@ func TestWaitLimit(t *testing.T) {
 	}
 	if !strings.Contains(jobs[1].Detail, "wait limit") || !strings.Contains(jobs[1].StderrTail, "wait") {
 		t.Errorf("detail %q, stderr %q", jobs[1].Detail, jobs[1].StderrTail)
+	}
+	if n := len(r.x.timers); n != 0 {
+		t.Errorf("%d timers are kept that have fired", n)
 	}
 }
 

@@ -31,7 +31,6 @@ type Options struct {
 	SMCap        int   // SMs each client may use; 0 = all
 	ContextBytes int64 // reserved for each process
 	Ballast      string
-	Dir          string // for MPS's private directories; "" = the system's temporary directory
 	Warn         func(format string, args ...any)
 }
 
@@ -41,8 +40,10 @@ type Session struct {
 	options  Options
 	found    []nvml.Device
 	daemon   *mps.Daemon
-	ballasts []*ballast.Ballast
+	ballasts []*ballast.Ballast // of the devices in their order; none without MemCap
 	sampler  *nvml.NodeSampler
+	recorder runner.Recorder // takes what the sampler sees
+	epoch    time.Time       // of its times
 
 	Devices  []results.Device
 	Versions nvml.Versions
@@ -65,7 +66,7 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 	}
 	for _, d := range s.found {
 		if others, err := node.Processes(d.Index); err == nil && len(others) > 0 {
-			o.Warn("device %d (%s): %d other processes use it: the measurement will not be clean", d.Index, d.Name, len(others))
+			o.Warn("GPU %d (%s): %d other processes use it: the measurement will not be clean", d.Number, d.Name, len(others))
 		}
 		if err := s.take(ctx, d); err != nil {
 			return nil, err
@@ -74,7 +75,7 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 	if !o.MPS {
 		return s, nil
 	}
-	c := mps.Config{Dir: o.Dir, Devices: s.UUIDs()}
+	c := mps.Config{Devices: s.UUIDs()}
 	if o.SMCap > 0 {
 		c.ActiveThreadPercentage = min(100*float64(o.SMCap)/float64(*s.found[0].SMs), 100)
 	}
@@ -88,22 +89,22 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 // what is free, less what the MPS server takes.
 func (s *Session) take(ctx context.Context, d nvml.Device) error {
 	if d.SMs == nil || d.MaxWarpsPerSM == nil || d.MaxBlocksPerSM == nil {
-		return fmt.Errorf("device %d (%s): its SM limits are unknown to this version", d.Index, d.Name)
+		return fmt.Errorf("GPU %d (%s): its SM limits are unknown to this version", d.Number, d.Name)
 	}
 	if d.MIG != nil && *d.MIG {
-		return fmt.Errorf("device %d (%s): MIG is on: caserun schedules whole GPUs", d.Index, d.Name)
+		return fmt.Errorf("GPU %d (%s): MIG is on: caserun schedules whole GPUs", d.Number, d.Name)
 	}
 	if d.ComputeMode != nil && *d.ComputeMode != nvml.ModeDefault {
-		return fmt.Errorf("device %d (%s): compute mode is %s: runs need the default mode", d.Index, d.Name, *d.ComputeMode)
+		return fmt.Errorf("GPU %d (%s): compute mode is %s: runs need the default mode", d.Number, d.Name, *d.ComputeMode)
 	}
 	free := int64(d.Memory.Free)
 	if limit := s.options.MemCap; limit > 0 {
 		if limit > free {
-			return fmt.Errorf("device %d (%s): --mem-cap of %d bytes: only %d are free", d.Index, d.Name, limit, free)
+			return fmt.Errorf("GPU %d (%s): --mem-cap of %d bytes: only %d are free", d.Number, d.Name, limit, free)
 		}
 		b, err := ballast.Start(ctx, s.options.Ballast, d.UUID, uint64(limit))
 		if err != nil {
-			return fmt.Errorf("ballast on device %d: %w", d.Index, err)
+			return fmt.Errorf("ballast on GPU %d: %w", d.Number, err)
 		}
 		s.ballasts = append(s.ballasts, b)
 		free = limit
@@ -172,6 +173,21 @@ func (s *Session) Env() []string {
 	return s.daemon.Env()
 }
 
+// Helpers are the processes that must outlive the batch, by a name for messages:
+// each channel is closed when its process has ended, and Close then says why it
+// did. Without ballast jobs find more memory than the run is about; without MPS
+// they fail.
+func (s *Session) Helpers() map[string]<-chan struct{} {
+	out := map[string]<-chan struct{}{}
+	for i, b := range s.ballasts {
+		out[fmt.Sprintf("the ballast of GPU %d", s.found[i].Number)] = b.Done()
+	}
+	if s.daemon != nil {
+		out["the MPS daemon"] = s.daemon.Done()
+	}
+	return out
+}
+
 // terminateLimit bounds how long the MPS server may take to end a client.
 const terminateLimit = 20 * time.Second
 
@@ -199,61 +215,6 @@ func (s *Session) Heal() func(ctx context.Context, broken func(error)) error {
 	return s.daemon.AwaitHealthy
 }
 
-var series = map[nvml.Kind]results.Series{
-	nvml.GPUUtilization:         results.SeriesGPU,
-	nvml.MemoryUtilization:      results.SeriesMemoryActivity,
-	nvml.MemoryUsed:             results.SeriesMemory,
-	nvml.BufferedGPUUtilization: results.SeriesGPUDriver,
-	nvml.SMActivity:             results.SeriesGPM,
-}
-
-// activityPeriod is the window of GPM's SM activity; windows under 100 ms read
-// 0 (H200, driver 580).
-const activityPeriod = 200 * time.Millisecond
-
-// Sample starts the sampler; its segments go to rec until Unsample.
-func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
-	var err error
-	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Consume: func(g nvml.Segment) {
-		rec.Segment(results.Segment{Device: g.Device, Series: series[g.Kind], FirstS: g.First.Seconds(),
-			LastS: g.Last.Seconds(), Samples: int64(g.Samples), Value: &g.Value})
-	}})
-	if err != nil {
-		return fmt.Errorf("start sampler: %w", err)
-	}
-	return nil
-}
-
-// stopLimit bounds how long a driver call may keep the sampler from stopping.
-const stopLimit = 5 * time.Second
-
-// Unsample stops the sampler and returns its figures; the devices get their
-// refresh interval, and their clocks as they are now.
-func (s *Session) Unsample() (results.Sampler, error) {
-	st, err := s.sampler.Stop(stopLimit)
-	out := results.Sampler{PeriodS: new(st.Period.Seconds()), Samples: new(st.Ticks), MissedDeadlines: new(st.Missed),
-		LongestGapS: new(st.LongestGap.Seconds()), CPUS: new(st.CPU.Seconds())}
-	failures := st.LostSamples
-	for i, d := range st.Devices {
-		failures += d.Failures
-		if d.FirstError != nil && out.FirstError == nil {
-			out.FirstError = new(d.FirstError.Error())
-		}
-		if r := d.Series[nvml.GPUUtilization].Refresh; r != nil {
-			s.Devices[i].RefreshS = new(r.Seconds())
-		}
-	}
-	out.Errors = &failures
-	if after, e := s.node.Devices(); e == nil {
-		for i, d := range after {
-			s.Devices[i].SMClockEndHz, s.Devices[i].ThrottleEnd = hertz(d.SMClockHz), reasons(d.EventReasons)
-		}
-	} else {
-		err = errors.Join(err, e)
-	}
-	return out, err
-}
-
 // quitLimit bounds how long MPS may take to see its clients go.
 const quitLimit = 10 * time.Second
 
@@ -261,11 +222,6 @@ const quitLimit = 10 * time.Second
 // of the run left on a device. What is left is an error.
 func (s *Session) Close() error {
 	var errs []error
-	if s.sampler != nil {
-		if _, err := s.sampler.Stop(stopLimit); err != nil { // stopped already, unless the run failed to start
-			errs = append(errs, err)
-		}
-	}
 	if s.daemon != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), quitLimit)
 		errs = append(errs, s.daemon.Quit(ctx))
@@ -296,8 +252,8 @@ func (s *Session) leftovers() error {
 		var errs []error
 		for i, d := range after {
 			if i < len(s.Devices) && int64(d.Memory.Used) > s.Devices[i].UsedAtStartBytes+leftoverBytes {
-				errs = append(errs, fmt.Errorf("device %d: %d bytes in use after the run, %d before: something of the run, or of another user, is left; see nvidia-smi",
-					i, d.Memory.Used, s.Devices[i].UsedAtStartBytes))
+				errs = append(errs, fmt.Errorf("GPU %d: %d bytes in use after the run, %d before: something of the run, or of another user, is left; see nvidia-smi",
+					d.Number, d.Memory.Used, s.Devices[i].UsedAtStartBytes))
 			}
 		}
 		if len(errs) == 0 || time.Now().After(deadline) {

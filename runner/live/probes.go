@@ -1,6 +1,8 @@
 package live
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/runner"
@@ -84,10 +86,11 @@ func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string
 // Closed implements probe.Handler: the closed socket is the release.
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
-	for _, id := range k.tasks {
-		x.batch.TaskFree(id, x.now())
-	}
+	x.batch.TasksGone(slices.Collect(maps.Values(k.tasks)), x.now())
 	x.mu.Lock()
+	for _, id := range k.tasks {
+		delete(x.waiting, id)
+	}
 	delete(x.clients, c)
 	x.changed.Broadcast()
 	p := x.procs[k.job]

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,10 +17,11 @@ import (
 	"github.com/caserun/caserun/runner"
 )
 
-// process is a job's process group.
+// process is a job's process group, with which its session begins.
 type process struct {
 	cmd     *exec.Cmd
-	pid     int // of the leader, and of the group
+	pid     int    // of the leader, the group, and the session
+	token   string // as tokenOf shows it
 	stderr  string
 	started time.Duration
 	ended   chan struct{}
@@ -62,8 +62,8 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		cmd.Stdin = in
 	}
 	cmd.Env = x.environment(job, device)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -130,38 +130,6 @@ func becomeSubreaper() error {
 		return fmt.Errorf("become the subreaper of the jobs' children: %w", err)
 	}
 	return nil
-}
-
-// killEscaped kills and collects the children of this process that run in
-// another session: jobs' descendants that left their group, inherited when the
-// job ended. What this process starts itself stays in its session.
-func killEscaped() int {
-	killed := 0
-	session, err := unix.Getsid(0)
-	if err != nil {
-		return 0
-	}
-	entries, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0
-	}
-	for _, path := range entries {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it ended meanwhile
-		}
-		// proc(5): pid (comm) state ppid pgrp session ...; comm may hold anything
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if len(fields) < 4 || fields[1] != strconv.Itoa(os.Getpid()) || fields[3] == strconv.Itoa(session) {
-			continue
-		}
-		if unix.Kill(pid, unix.SIGKILL) == nil {
-			killed++
-		}
-		_, _ = unix.Wait4(pid, nil, 0, nil)
-	}
-	return killed
 }
 
 // tailBytes is how much of a job's stderr is kept in the store.

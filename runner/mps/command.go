@@ -158,8 +158,8 @@ func (d *Daemon) Drain(ctx context.Context) error {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-		case <-d.proc.done:
-			return errors.Join(errors.New("drain MPS"), d.died("the control daemon", d.proc.err))
+		case <-d.proc.Done():
+			return errors.Join(errors.New("drain MPS"), d.died("the control daemon", d.proc.Err()))
 		}
 	}
 }

@@ -217,7 +217,7 @@ func harness() int {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(d.proc.cmd.Process.Pid, servers[0])
+	fmt.Println(d.proc.PID(), servers[0])
 	<-d.Done()
 	return 0
 }

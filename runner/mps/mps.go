@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caserun/caserun/runner/child"
 )
 
 // control is NVIDIA's program, both the daemon (-f) and, without arguments, the
@@ -62,9 +64,6 @@ var (
 
 // Config says what the daemon serves.
 type Config struct {
-	// Dir is an existing directory in which to make the private one; default: the
-	// system's temporary directory. Its path must leave room for a socket's.
-	Dir string
 	// Devices are the UUIDs of the GPUs that clients may use; default: all.
 	// Clients then name devices by UUID too, since MPS renumbers ordinals.
 	Devices []string
@@ -79,7 +78,7 @@ type Daemon struct {
 	program string
 	root    string // holds pipe and log; removed by Quit
 	env     []string
-	proc    *process
+	proc    *child.Process
 
 	commands sync.Mutex // held while one of them waits for its answer
 
@@ -108,7 +107,7 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 	if p := cfg.ActiveThreadPercentage; !(p >= 0 && p <= 100) {
 		return nil, fmt.Errorf("start MPS: active thread percentage is %v, want 0 to 100", p)
 	}
-	root, err := makeDirs(cfg.Dir)
+	root, err := makeDirs()
 	if err != nil {
 		return nil, fmt.Errorf("start MPS: %w", err)
 	}
@@ -126,13 +125,15 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 		return fail(err)
 	}
 	if err := d.waitReady(ctx); err != nil {
-		return fail(errors.Join(err, d.proc.kill()))
+		return fail(errors.Join(err, d.proc.Kill()))
 	}
 	return d, nil
 }
 
-func makeDirs(dir string) (root string, err error) {
-	root, err = os.MkdirTemp(dir, "mps-") // mode 0700
+// makeDirs makes the private directories in the system's temporary directory,
+// whose path must leave room for a socket's.
+func makeDirs() (root string, err error) {
+	root, err = os.MkdirTemp("", "mps-") // mode 0700
 	if err != nil {
 		return "", err
 	}
@@ -142,7 +143,7 @@ func makeDirs(dir string) (root string, err error) {
 	}
 	pipe := filepath.Join(root, "pipe")
 	if len(pipe) > maxPipeDir {
-		return "", errors.Join(fmt.Errorf("pipe directory %s has %d bytes, and sockets in it need it to have at most %d: choose a shorter directory",
+		return "", errors.Join(fmt.Errorf("pipe directory %s has %d bytes, and sockets in it need it to have at most %d: set TMPDIR to a shorter directory",
 			pipe, len(pipe), maxPipeDir), os.Remove(root))
 	}
 	for _, d := range []string{pipe, filepath.Join(root, "log")} {
@@ -192,8 +193,8 @@ func (d *Daemon) waitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-d.proc.done:
-			return d.died("the control daemon", d.proc.err)
+		case <-d.proc.Done():
+			return d.died("the control daemon", d.proc.Err())
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("the control daemon does not answer: %w", context.Cause(ctx)), last, d.logTail())
 		case <-poll.C:
@@ -202,7 +203,7 @@ func (d *Daemon) waitReady(ctx context.Context) error {
 }
 
 // Done is closed when the control daemon has ended, asked or not.
-func (d *Daemon) Done() <-chan struct{} { return d.proc.done }
+func (d *Daemon) Done() <-chan struct{} { return d.proc.Done() }
 
 // Health returns an error that wraps ErrDied when the daemon or a server has
 // ended by itself, and another when a server reports a fault or does not answer.
@@ -210,8 +211,8 @@ func (d *Daemon) Done() <-chan struct{} { return d.proc.done }
 // forgotten: the daemon starts a new one for the next client.
 func (d *Daemon) Health(ctx context.Context) error {
 	select {
-	case <-d.proc.done:
-		return d.died("the control daemon", d.proc.err)
+	case <-d.proc.Done():
+		return d.died("the control daemon", d.proc.Err())
 	default:
 	}
 	d.mu.Lock()
@@ -263,14 +264,14 @@ func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-d.proc.done:
+		case <-d.proc.Done():
 		case <-ctx.Done():
 		}
 		timer.Stop()
 		err := d.Health(ctx)
 		select {
-		case <-d.proc.done: // it will not come back
-			return fmt.Errorf("wait for MPS: %w", d.died("the control daemon", d.proc.err))
+		case <-d.proc.Done(): // it will not come back
+			return fmt.Errorf("wait for MPS: %w", d.died("the control daemon", d.proc.Err()))
 		default:
 		}
 		switch {

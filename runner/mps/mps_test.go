@@ -229,6 +229,9 @@ func TestDaemonDies(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "Cmd:") {
 			t.Errorf("%s: the log's end is full of our own commands: %v", name, err)
 		}
+		if err != nil && strings.Count(err.Error(), "out of cheese") > 1 {
+			t.Errorf("%s: the log's end comes twice: %v", name, err)
+		}
 	}
 	mustBeGone(t, d)
 }
@@ -263,7 +266,8 @@ func TestStartErrors(t *testing.T) {
 	t.Run("fails at start", func(t *testing.T) {
 		install(t, "fails-at-start")
 		dir := shortDir(t)
-		_, err := start(background, Config{Dir: dir}, noDaemon(t))
+		t.Setenv("TMPDIR", dir)
+		_, err := start(background, Config{}, noDaemon(t))
 		if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "an MPS client is not allowed here") || !strings.Contains(err.Error(), "exit status 7") {
 			t.Errorf("error %v, want ErrDied with what it said", err)
 		}
@@ -272,9 +276,10 @@ func TestStartErrors(t *testing.T) {
 	t.Run("never answers", func(t *testing.T) {
 		install(t, "never-answers")
 		dir := shortDir(t)
+		t.Setenv("TMPDIR", dir)
 		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
 		defer cancel()
-		_, err := start(ctx, Config{Dir: dir}, noDaemon(t))
+		_, err := start(ctx, Config{}, noDaemon(t))
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Starting control daemon") {
 			t.Errorf("error %v, want the deadline and the end of the log", err)
 		}
@@ -286,8 +291,9 @@ func TestStartErrors(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		_, err := start(background, Config{Dir: dir}, noDaemon(t))
-		if err == nil || !strings.Contains(err.Error(), "choose a shorter directory") {
+		t.Setenv("TMPDIR", dir)
+		_, err := start(background, Config{}, noDaemon(t))
+		if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a shorter directory") {
 			t.Errorf("error %v, want that the path is too long", err)
 		}
 		mustBeEmpty(t, dir)
@@ -306,7 +312,7 @@ func TestStartErrors(t *testing.T) {
 func TestForeignDaemon(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	_, err := start(background, Config{}, filepath.Join(d.root, "pipe"))
-	if !errors.Is(err, ErrForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.cmd.Process.Pid)) {
+	if !errors.Is(err, ErrForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.PID())) {
 		t.Errorf("error %v, want ErrForeignDaemon with its PID", err)
 	}
 	// The file that a dead daemon leaves behind may name a process since then.
@@ -330,7 +336,7 @@ func TestCommandDoesNotHang(t *testing.T) {
 	if _, err := d.command(ctx, "fake_hang"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"fake_hang"`) {
 		t.Errorf("error %v, want the deadline and the command", err)
 	}
-	if err := d.proc.kill(); err != nil {
+	if err := d.proc.Kill(); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,62 +6,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
-)
 
-// process is the control daemon as our child.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // of Wait; read only after done
-}
+	"github.com/caserun/caserun/runner/child"
+)
 
 // launch starts the daemon in the foreground (-f), because one that puts itself
 // into the background (-d) leaves our process tree and outlives a killed run. It
 // closes out.
-func launch(program string, env []string, out *os.File) (*process, error) {
+func launch(program string, env []string, out *os.File) (*child.Process, error) {
 	cmd := exec.Command(program, "-f")
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	started := make(chan error)
-	go p.run(started)
-	err := <-started
+	p, err := child.Start(cmd, syscall.SIGKILL)
 	if closeErr := out.Close(); err == nil && closeErr != nil {
-		err = errors.Join(closeErr, p.kill())
+		err = errors.Join(closeErr, p.Kill())
 	}
 	return p, err
-}
-
-// run owns the daemon from start to exit. The parent-death signal fires when
-// the thread that started the daemon ends (prctl(2)), so that thread is this
-// goroutine's until the daemon has ended.
-func (p *process) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(p.done)
-	err := p.cmd.Start()
-	started <- err
-	if err == nil {
-		p.err = p.cmd.Wait()
-	}
-}
-
-// kill ends the daemon's process group and waits for the daemon.
-func (p *process) kill() error {
-	err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	if errors.Is(err, syscall.ESRCH) {
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("kill MPS control daemon %d: %w", p.cmd.Process.Pid, err)
-	}
-	<-p.done
-	return nil
 }
 
 // daemonIn returns the daemon that serves a pipe directory, if it runs. The

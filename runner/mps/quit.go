@@ -29,8 +29,8 @@ func (d *Daemon) Quit(ctx context.Context) error {
 func (d *Daemon) stop(ctx context.Context) error {
 	var errs []error
 	select {
-	case <-d.proc.done:
-		errs = append(errs, d.died("the control daemon", d.proc.err))
+	case <-d.proc.Done():
+		errs = append(errs, d.died("the control daemon", d.proc.Err()))
 	default:
 		errs = append(errs, d.Drain(ctx))
 		// What remains to be done must be done although ctx has ended.
@@ -44,7 +44,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	}
 	errs = append(errs, d.killServers())
 	err := errors.Join(errs...)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrDied) { // which has it
 		err = errors.Join(err, d.logTail())
 	}
 	return errors.Join(err, os.RemoveAll(d.root))
@@ -67,18 +67,18 @@ func (d *Daemon) quitControl(ctx context.Context) error {
 	_, err := d.command(ctx, fmt.Sprintf("quit -t %d", int(serverLimit/time.Second)))
 	if err == nil {
 		select {
-		case <-d.proc.done:
+		case <-d.proc.Done():
 			return nil
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
 	}
 	select {
-	case <-d.proc.done:
+	case <-d.proc.Done():
 		return nil
 	default:
 	}
-	return errors.Join(fmt.Errorf("killed the control daemon: %w", err), d.proc.kill())
+	return errors.Join(fmt.Errorf("killed the control daemon: %w", err), d.proc.Kill())
 }
 
 // killServers ends every server that was seen and still runs. A server ends by

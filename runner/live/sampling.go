@@ -1,0 +1,95 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+)
+
+var series = map[nvml.Kind]results.Series{
+	nvml.GPUUtilization:         results.SeriesGPU,
+	nvml.MemoryUtilization:      results.SeriesMemoryActivity,
+	nvml.MemoryUsed:             results.SeriesMemory,
+	nvml.BufferedGPUUtilization: results.SeriesGPUDriver,
+	nvml.SMActivity:             results.SeriesGPM,
+}
+
+// activityPeriod is the window of GPM's SM activity; windows under 100 ms read
+// 0 (H200, driver 580).
+const activityPeriod = 200 * time.Millisecond
+
+// Sample starts the sampler; its segments go to rec until Unsample, which must
+// follow every success.
+func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
+	var err error
+	s.recorder, s.epoch = rec, epoch
+	s.sampler, err = s.node.StartSampler(nvml.Config{Epoch: epoch, ActivityPeriod: activityPeriod, Consume: func(g nvml.Segment) {
+		rec.Segment(results.Segment{Device: g.Device, Series: series[g.Kind], FirstS: g.First.Seconds(),
+			LastS: g.Last.Seconds(), Samples: int64(g.Samples), Value: &g.Value})
+	}})
+	if err != nil {
+		return fmt.Errorf("start sampler: %w", err)
+	}
+	return nil
+}
+
+// stopLimit bounds how long a driver call may keep the sampler from stopping.
+const stopLimit = 5 * time.Second
+
+// Unsample stops the sampler, where one runs, and returns its figures; the devices
+// get their refresh interval, and their clocks as they are now.
+func (s *Session) Unsample() (results.Sampler, error) {
+	if s.sampler == nil {
+		return results.Sampler{}, nil
+	}
+	st, err := s.sampler.Stop(stopLimit)
+	s.sampler = nil
+	if e := lost(st); e != nil {
+		e.AtS = time.Since(s.epoch).Seconds()
+		s.recorder.Event(*e)
+		s.options.Warn("%s", e.Detail)
+	}
+	for i, d := range st.Devices {
+		if r := d.Series[nvml.GPUUtilization].Refresh; r != nil {
+			s.Devices[i].RefreshS = new(r.Seconds())
+		}
+	}
+	if after, e := s.node.Devices(); e == nil {
+		for i, d := range after {
+			s.Devices[i].SMClockEndHz, s.Devices[i].ThrottleEnd = hertz(d.SMClockHz), reasons(d.EventReasons)
+		}
+	} else {
+		err = errors.Join(err, e)
+	}
+	return figures(st), err
+}
+
+// figures are a sampler's as the store has them.
+func figures(st nvml.Stats) results.Sampler {
+	out := results.Sampler{PeriodS: new(st.Period.Seconds()), Samples: new(st.Ticks), MissedDeadlines: new(st.Missed),
+		LongestGapS: new(st.LongestGap.Seconds()), CPUS: new(st.CPU.Seconds()), Errors: new(int64(0))}
+	for _, d := range st.Devices {
+		*out.Errors += d.Failures
+		if d.FirstError != nil && out.FirstError == nil {
+			out.FirstError = new(d.FirstError.Error())
+		}
+	}
+	return out
+}
+
+// eventSampler is the kind of event that tells of samples that were taken and are
+// not in the store.
+const eventSampler = "sampler"
+
+// lost is the event of samples that nobody took in time; nil where there are none.
+func lost(st nvml.Stats) *results.Event {
+	if st.LostSamples == 0 {
+		return nil
+	}
+	return &results.Event{Kind: eventSampler, Detail: fmt.Sprintf(
+		"%d samples, in %d segments of all series, were taken and are lost: the store could not take them as fast", st.LostSamples, st.LostSegments)}
+}

@@ -1,0 +1,67 @@
+package live
+
+import "slices"
+
+// Stop implements runner.Executor.
+func (x *Executor) Stop(job int) {
+	x.clean.Add(1)
+	x.spawn.do(func() { // behind the job's start
+		x.mu.Lock()
+		p := x.procs[job]
+		x.mu.Unlock()
+		go func() {
+			defer x.clean.Done()
+			if p == nil {
+				return // it never started
+			}
+			if x.spares() {
+				x.terminate(job, x.processesOf(job, p)...)
+			}
+			p.stop(x.config.Grace)
+		}()
+	})
+}
+
+// spares reports whether a process's work is ended through the MPS server before
+// it is killed.
+func (x *Executor) spares() bool { return x.config.Terminate != nil && !x.cancelled.Load() }
+
+// terminate ends the work of processes of the job, where there are neighbours to
+// spare. The server need not know them: a job without a probe may be its client,
+// and one with a probe need not be.
+func (x *Executor) terminate(job int, pids ...int) {
+	if !x.spares() {
+		return
+	}
+	for _, pid := range pids {
+		if err := x.config.Terminate(pid); err != nil {
+			x.config.Warn("stop job %d: MPS did not end the work of process %d: %v", job, pid, err)
+		}
+	}
+}
+
+// processesOf is the PIDs of the job's session and of those that talk to the
+// server.
+func (x *Executor) processesOf(job int, p *process) []int {
+	pids := x.clientsOf(job)
+	for _, s := range all() {
+		if s.session == p.pid && !s.ended {
+			pids = append(pids, s.pid)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+// clientsOf is the PIDs of the job's processes that are connected.
+func (x *Executor) clientsOf(job int) []int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var pids []int
+	for c, k := range x.clients {
+		if k.job == job {
+			pids = append(pids, c.PID())
+		}
+	}
+	return pids
+}
