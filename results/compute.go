@@ -37,7 +37,9 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 		}
 	}
 	m.TurnaroundMeanS = mean(turnarounds)
-	m.TurnaroundP95S = quantile(turnarounds, 0.95)
+	if slices.Sort(turnarounds); len(turnarounds) > 0 {
+		m.TurnaroundP95S = known(Quantile(turnarounds, 0.95))
+	}
 	m.WaitMeanS = mean(waits)
 
 	m.MakespanS = makespan(jobs)
@@ -47,8 +49,8 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	end := *m.MakespanS
 	m.ThroughputJobsPerS = known(float64(m.OK) / end)
 	m.AttemptedJobsPerS = known(float64(len(jobs)) / end)
-	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, primary(run.Mode), end)
-	m.KernelUtilizationMean = mean(residentFractions(devices, segments, kernels, end))
+	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, Primary(run.Mode), end)
+	m.KernelUtilizationMean = mean(residentFractions(devices, kernels, end))
 	return m
 }
 
@@ -61,11 +63,11 @@ func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kern
 	if end == nil || *end <= 0 {
 		return out
 	}
-	resident := residentFractions(devices, segments, kernels, *end)
+	resident := residentFractions(devices, kernels, *end)
 	for i := range out {
 		d := &out[i]
 		own := ofDevice(segments, d.Index)
-		if avg, peak := meanAndPeak(own, primary(run.Mode), *end); peak != nil {
+		if avg, peak := meanAndPeak(own, Primary(run.Mode), *end); peak != nil {
 			d.UtilizationMean, d.UtilizationPeak = avg, peak
 		}
 		if _, peak := meanAndPeak(own, SeriesMemory, *end); peak != nil {
@@ -115,7 +117,8 @@ func makespan(jobs []Job) *float64 {
 	return known(*last)
 }
 
-func primary(mode Mode) Series {
+// Primary is the series that a run's utilization figures come from.
+func Primary(mode Mode) Series {
 	if mode == Simulated {
 		return SeriesSimulated
 	}
@@ -137,18 +140,15 @@ func mean(values []float64) *float64 {
 	return known(sum / float64(len(values)))
 }
 
-// quantile interpolates linearly between order statistics: with h = (n-1)p it
-// is x[floor h] + (h - floor h)(x[floor h + 1] - x[floor h]), counted from 0.
-// This is Hyndman and Fan's type 7, the default of R and NumPy.
-func quantile(values []float64, p float64) *float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	x := slices.Sorted(slices.Values(values))
+// Quantile of sorted values, of which there must be one, interpolates linearly
+// between order statistics: with h = (n-1)p it is
+// x[floor h] + (h - floor h)(x[floor h + 1] - x[floor h]), counted from 0. This is
+// Hyndman and Fan's type 7, the default of R and NumPy.
+func Quantile(x []float64, p float64) float64 {
 	h := float64(len(x)-1) * p
 	low := int(math.Floor(h))
 	if low+1 >= len(x) {
-		return known(x[len(x)-1])
+		return x[len(x)-1]
 	}
-	return known(x[low] + (h-float64(low))*(x[low+1]-x[low]))
+	return x[low] + (h-float64(low))*(x[low+1]-x[low])
 }

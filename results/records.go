@@ -124,7 +124,7 @@ type Device struct {
 	BlocksPerSM      int
 	SMClockStartHz   *int64
 	SMClockEndHz     *int64
-	ThrottleStart    *string // NVML's clocks event reasons, comma separated
+	ThrottleStart    *string // NVML's clocks event reasons with + between them; see Throttling
 	ThrottleEnd      *string
 	RefreshS         *float64 // effective refresh interval of the utilization value
 	PeakUsedBytes    *int64
@@ -218,7 +218,6 @@ const (
 	SeriesMemoryActivity Series = "memory_activity" // NVML utilization.memory: fraction of time in which device memory was read or written
 	SeriesGPUDriver      Series = "gpu_driver"      // the driver's own sample buffer, fraction
 	SeriesGPM            Series = "sm_gpm"          // GPM SM activity, fraction
-	SeriesResident       Series = "resident"        // a kernel was resident (1) or not (0)
 	SeriesSimulated      Series = "sm_sim"          // modelled share of busy SMs, fraction
 )
 

@@ -24,6 +24,3 @@ func Steps(segments []Segment, device int, series Series, end float64) []Step {
 	}
 	return out
 }
-
-// Primary is the series that a run's utilization figures come from.
-func Primary(mode Mode) Series { return primary(mode) }

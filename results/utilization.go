@@ -110,20 +110,16 @@ func meanAndPeak(segments []Segment, series Series, end float64) (avg, peak *flo
 }
 
 // residentFractions is, for each device in order, the fraction of [0, end] in
-// which a kernel was resident: from SeriesResident where a device has it, else
-// from the union of the run's kernel intervals, where a device without any was
-// idle. It is nil if one device's fraction is unknown: with no kernels at all,
-// or where an aggregate row does not say when within its interval it was busy.
-func residentFractions(devices []Device, segments []Segment, kernels []Kernel, end float64) []float64 {
+// which a kernel was resident: the union of the run's kernel intervals, where a
+// device without any was idle. It is nil if one device's fraction is unknown: with
+// no kernels at all, or where an aggregate row does not say when within its
+// interval it was busy.
+func residentFractions(devices []Device, kernels []Kernel, end float64) []float64 {
+	if len(kernels) == 0 {
+		return nil
+	}
 	var out []float64
 	for _, d := range devices {
-		if avg, _ := meanAndPeak(ofDevice(segments, d.Index), SeriesResident, end); avg != nil {
-			out = append(out, *avg)
-			continue
-		}
-		if len(kernels) == 0 {
-			return nil
-		}
 		var own []Kernel
 		for _, k := range kernels {
 			if k.Device != d.Index {

@@ -34,11 +34,6 @@ type Writer struct {
 
 // Write writes the graph of the given size and seed to w. The graph itself
 // takes 12 bytes of memory per node and 4 per edge; the text is streamed.
-func Write(w io.Writer, nodes int, seed uint64) error {
-	return Writer{}.Write(w, nodes, seed)
-}
-
-// Write is like the function Write, with progress.
 func (gw Writer) Write(w io.Writer, nodes int, seed uint64) error {
 	if nodes < 1 || nodes > MaxNodes {
 		return fmt.Errorf("write graph of %d nodes: want 1 to %d nodes", nodes, MaxNodes)

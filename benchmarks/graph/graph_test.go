@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 
 func TestWriteGolden(t *testing.T) {
 	var got bytes.Buffer
-	if err := Write(&got, 12, 7); err != nil {
+	if err := write(&got, 12, 7); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "nodes12-seed7.txt")
@@ -40,7 +40,7 @@ func TestWriteGolden(t *testing.T) {
 func TestWriteMatchesBFS(t *testing.T) {
 	const want = "2049397de7c7d6405fe62ed0f2230165645e40afce82ce843cd767b85e14f1de"
 	sum := sha256.New()
-	if err := Write(sum, 1<<16, 7); err != nil {
+	if err := write(sum, 1<<16, 7); err != nil {
 		t.Fatal(err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
@@ -89,7 +89,7 @@ func TestWriteStructure(t *testing.T) {
 	}{{1, 0}, {2, 1}, {3, 1 << 63}, {1000, 7}, {4096, 8}} {
 		t.Run(fmt.Sprintf("%d,%d", test.nodes, test.seed), func(t *testing.T) {
 			var text bytes.Buffer
-			if err := Write(&text, test.nodes, test.seed); err != nil {
+			if err := write(&text, test.nodes, test.seed); err != nil {
 				t.Fatal(err)
 			}
 			p, err := parse(&text)
@@ -134,7 +134,7 @@ func TestWriteStructure(t *testing.T) {
 
 func TestWriteDependsOnSeed(t *testing.T) {
 	var a, b bytes.Buffer
-	if err := errors.Join(Write(&a, 100, 1), Write(&b, 100, 2)); err != nil {
+	if err := errors.Join(write(&a, 100, 1), write(&b, 100, 2)); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Equal(a.Bytes(), b.Bytes()) {
@@ -173,17 +173,20 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrors(t *testing.T) {
-	if err := Write(&fullDisk{room: 1 << 20}, 1<<17, 7); !errors.Is(err, errFull) {
+	if err := write(&fullDisk{room: 1 << 20}, 1<<17, 7); !errors.Is(err, errFull) {
 		t.Errorf("full disk in the middle: %v, want it to wrap %v", err, errFull)
 	}
-	if err := Write(&fullDisk{}, 10, 7); !errors.Is(err, errFull) {
+	if err := write(&fullDisk{}, 10, 7); !errors.Is(err, errFull) {
 		t.Errorf("full disk at the last flush: %v, want it to wrap %v", err, errFull)
 	}
 	for _, nodes := range []int{-1, 0, MaxNodes + 1} {
 		var out bytes.Buffer
-		err := Write(&out, nodes, 7)
+		err := write(&out, nodes, 7)
 		if err == nil || out.Len() > 0 {
 			t.Errorf("Write of %d nodes: error %v and %d bytes, want an error and nothing", nodes, err, out.Len())
 		}
 	}
 }
+
+// write writes a graph and tells nobody how far it is.
+func write(w io.Writer, nodes int, seed uint64) error { return Writer{}.Write(w, nodes, seed) }

@@ -29,11 +29,11 @@ B are each
 
 ` + sideHelp + `
 
-Runs are repetitions of one another where mix, scheduler with its parameters and
-node are the same. Repetitions of the same on both sides are compared; where
-there are none, those that differ in the scheduler alone; where each side has
-but one such set, these two, with a warning of what differs: traced and untraced,
-simulated and measured runs are never compared otherwise.
+Runs are repetitions of one another where mix, number of jobs, scheduler with its
+parameters and node are the same. Repetitions of the same on both sides are
+compared; where there are none, those that differ in the scheduler alone; where
+each side has but one such set, these two, with a warning of what differs: traced
+and untraced, simulated and measured runs are never compared otherwise.
 docs/statistics.md describes the tests.`,
 		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21

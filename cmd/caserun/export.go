@@ -26,6 +26,9 @@ func (o exportOptions) Validate() error {
 	if o.csv == "" && o.jsonl == "" && o.markdown == "" && o.benchfmt == "" && o.bundle == "" {
 		return errors.New("export: name at least one of --csv, --jsonl, --markdown, --benchfmt and --bundle")
 	}
+	if o.csv == "-" || o.jsonl == "-" {
+		return errors.New("export: --csv and --jsonl write a file for each table: name a directory, not -")
+	}
 	if o.markdown == "-" && o.benchfmt == "-" {
 		return errors.New("export: --markdown and --benchfmt cannot both be standard output")
 	}
@@ -80,6 +83,15 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 	chosen, err := f.chosen(c.Context(), db, args)
 	if err != nil {
 		return err
+	}
+	whole := chosen
+	whole.Warmups = whole.Warmups || o.bundle != "" // which has them always
+	runs, err := db.Modes(c.Context(), whole)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	if len(runs) == 0 {
+		return withStatus(exitNothing, fmt.Errorf("export: no runs match in %s; caserun report lists what there is", db.Path()))
 	}
 	err = o.write(c.Context(), db, chosen, c.OutOrStdout(), c.ErrOrStderr())
 	if errors.Is(err, fs.ErrExist) {

@@ -23,7 +23,7 @@ func TestExportForms(t *testing.T) {
 	}{
 		{[]string{"--jsonl", "j", "latest"}, exitOK, filepath.Join("j", "run.jsonl")},
 		{[]string{"--markdown", "-", "--sched", "sa"}, exitOK, "SIMULATED"},
-		{[]string{"--markdown", "runs.md", "--benchfmt", "-"}, exitOK, "BenchmarkMix/mix=W1/sched=sa/node=sim:2xP100 1 "},
+		{[]string{"--markdown", "runs.md", "--benchfmt", "-"}, exitOK, "BenchmarkMix/mix=W1/jobs=16/sched=sa/node=sim:2xP100 1 "},
 		{[]string{"--markdown", "runs.md"}, exitUsage, "runs.md: file already exists: name another, or replace it with --force"},
 		{[]string{"--markdown", "runs.md", "--force"}, exitOK, "runs.md"},
 		{[]string{"--benchfmt", "b.txt", "--tag", "t-cg"}, exitOK, "b.txt"},
@@ -31,7 +31,14 @@ func TestExportForms(t *testing.T) {
 		{[]string{"--bundle", "b.tar.gz", "2"}, exitOK, "b.tar.gz"},
 		{[]string{"--bundle", "b.tar.gz"}, exitUsage, "file already exists"},
 		{[]string{"--bundle", "b.zip"}, exitUsage, "want a name that ends in .tar.gz"},
-		{[]string{"--bundle", "c.tar.gz", "--mix", "W2"}, exitUsage, "no run is selected"},
+		{[]string{"--bundle", "c.tar.gz", "--mix", "W2"}, exitNothing, "no runs match"},
+		{[]string{"--csv", "c", "--jsonl", "c", "--mix", "W2"}, exitNothing, "no runs match"},
+		{[]string{"--markdown", "c", "--tag", "typo"}, exitNothing, "no runs match"},
+		{[]string{"--benchfmt", "-", "--tag", "typo"}, exitNothing, "no runs match"},
+		{[]string{"--csv", "c", "1", "--mix", "W2"}, exitUsage, "run 1 (W1 under sa on sim:2xP100, simulated) is not among those that the flags select"},
+		{[]string{"--csv", "c", "1", "2", "--last", "1"}, exitUsage, "--last 1 is for a list"},
+		{[]string{"--csv", "-"}, exitUsage, "name a directory"},
+		{[]string{"--jsonl", "-"}, exitUsage, "name a directory"},
 		{nil, exitUsage, "name at least one of --csv"},
 		{[]string{"--markdown", "-", "--benchfmt", "-"}, exitUsage, "cannot both be standard output"},
 		{[]string{"--csv", "c", "99"}, exitUsage, "run 99: no such run"},
@@ -41,6 +48,14 @@ func TestExportForms(t *testing.T) {
 		status, out, errs := caserun(t, append([]string{"export"}, c.args...)...)
 		if status != c.status || !strings.Contains(out+errs, c.out) {
 			t.Errorf("export %v: exit %d, want %d with %q:\n%s%s", c.args, status, c.status, c.out, out, errs)
+		}
+		if c.status == exitNothing && out != "" {
+			t.Errorf("export %v: nothing is selected, and stdout has %q", c.args, out)
+		}
+	}
+	for _, name := range []string{"c", "c.tar.gz", "-"} {
+		if _, err := os.Lstat(name); err == nil {
+			t.Errorf("an export that was refused left %s", name)
 		}
 	}
 	if left, err := filepath.Glob(".*"); err != nil || len(left) != 0 {

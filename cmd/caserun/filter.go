@@ -30,11 +30,15 @@ func (f *filterFlags) add(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
 }
 
-// filter selects the runs that the flags describe.
-func (f *filterFlags) filter(ctx context.Context, db *store.Store) (store.Filter, error) {
+// filter selects the runs that the flags describe; args are the runs that are named
+// beside them.
+func (f *filterFlags) filter(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
 	out := store.Filter{Mix: f.mix, Scheduler: f.sched, Node: f.node, Tag: f.tag, Last: f.last, Warmups: f.warmups}
 	if f.last < 0 {
 		return out, usageError(fmt.Errorf("--last %d: want 0 or more", f.last))
+	}
+	if f.last > 0 && len(args) > 0 {
+		return out, usageError(fmt.Errorf("--last %d is for a list of runs: leave it out where runs are named", f.last))
 	}
 	switch f.sweep {
 	case "":
@@ -57,10 +61,10 @@ func (f *filterFlags) filter(ctx context.Context, db *store.Store) (store.Filter
 	return out, nil
 }
 
-// chosen narrows the flags' selection to the runs that arguments name, if any.
-// Each must exist; latest is the last of those that the flags select.
+// chosen narrows the flags' selection to the runs that arguments name, if any, as
+// findRun does.
 func (f *filterFlags) chosen(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
-	selected, err := f.filter(ctx, db)
+	selected, err := f.filter(ctx, db, args)
 	if err != nil {
 		return selected, err
 	}

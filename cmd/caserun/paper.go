@@ -37,6 +37,8 @@ func (o paperOptions) validate(settings config) error {
 		return fmt.Errorf("--reps %d: want 0 or more", o.reps)
 	case o.reps > 0 && !o.run:
 		return errors.New("--reps is for --run")
+	case o.out == "-":
+		return errors.New("--out -: it is a directory of files: name one")
 	case o.force && o.out == "":
 		return errors.New("--force is for --out")
 	case o.run && settings.Trace:
@@ -109,7 +111,6 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		if o.sweeps, err = paperSweeps(c.Context(), settings, o, c.ErrOrStderr()); err != nil {
 			return err
 		}
-		settings.Node = "" // the sweeps' own
 		fmt.Fprintf(c.ErrOrStderr(), "caserun: caserun paper --sweep %s makes these tables again\n", strings.Join(o.sweeps, ","))
 	}
 	db, done, err := openForReading(settings)
@@ -117,6 +118,9 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	if o.run || !c.Flags().Changed("node") { // the sweeps' own; settings say where to run, and select nothing
+		settings.Node = ""
+	}
 	nodes, err := paperNodes(c.Context(), db, settings, o, c.ErrOrStderr())
 	if err != nil {
 		return err
@@ -126,7 +130,7 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		return usageError(err)
 	}
 	if o.out != "" {
-		if err := writePaper(page, o.out, figures.Formats()...); err != nil {
+		if err := writePaper(page, o.out, o.force, figures.Formats()...); err != nil {
 			return infrastructureError(err)
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "caserun: wrote %s, %d CSV files and %d figures as SVG, PNG and PDF%s\n",

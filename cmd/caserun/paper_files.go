@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,40 +17,63 @@ import (
 // paperPage is the Markdown page's name in --out.
 const paperPage = "paper.md"
 
-// refuseExisting keeps a page that is there, unless it is to be replaced. It
-// comes before a sweep that would be for nothing.
+// refuseExisting keeps every file that is there and that a page would replace or
+// remove, unless that is asked for. It comes before a sweep that would be for nothing.
 func refuseExisting(o paperOptions) error {
 	if o.out == "" || o.force {
 		return nil
 	}
-	path := filepath.Join(o.out, paperPage)
-	if _, err := os.Stat(path); err == nil {
-		return fmt.Errorf("--out %s: %s exists: choose another directory, or replace the files with --force", o.out, path)
+	names := []string{paperPage}
+	page, err := paper.Build(nil) // the tables are the same whatever was measured
+	if err != nil {
+		return err
+	}
+	for _, t := range page.Tables {
+		names = append(append(names, t.ID()+".csv"), figureFiles(t)...)
+	}
+	for _, name := range names {
+		path := filepath.Join(o.out, name)
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("--out %s: %s exists: choose another directory, or replace the files with --force", o.out, path)
+		}
 	}
 	return nil
 }
 
-// writePaper writes the page, the data and the figures in these formats, the page
-// last: where it is, the rest is.
-func writePaper(page paper.Page, dir string, formats ...figures.Format) error {
+// figureFiles are the files that the figure of a table can have.
+func figureFiles(t paper.Table) []string {
+	names := []string{t.ID() + "-curves.csv"}
+	for _, format := range figures.Formats() {
+		names = append(names, t.ID()+"."+string(format))
+	}
+	return names
+}
+
+// writePaper writes the page, the data and the figures in these formats, each file
+// as a whole, and the page last: where it is, the rest is. An earlier page and its
+// figures go first, and only where it is to be replaced.
+func writePaper(page paper.Page, dir string, replace bool, formats ...figures.Format) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the paper's tables: %w", err)
 	}
-	write := func(name string, content []byte) error {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+	write := func(name string, write func(io.Writer) error) error {
+		if err := report.WriteFile(filepath.Join(dir, name), replace, write); err != nil {
 			return fmt.Errorf("write the paper's tables: %w", err)
 		}
 		return nil
 	}
 	writeCSV := func(name string, t *report.Table) error {
-		var text bytes.Buffer
-		if err := t.Render(&text, report.CSV, report.Options{}); err != nil {
+		return write(name, func(w io.Writer) error { return t.Render(w, report.CSV, report.Options{}) })
+	}
+	if replace {
+		if err := removeFiles(dir, paperPage); err != nil {
 			return err
 		}
-		return write(name, text.Bytes())
-	}
-	if err := removeFigures(page, dir); err != nil {
-		return err
+		for _, t := range page.Tables { // this page may have no figure of it
+			if err := removeFiles(dir, figureFiles(t)...); err != nil {
+				return err
+			}
+		}
 	}
 	for _, t := range page.Tables {
 		if err := writeCSV(t.ID()+".csv", report.PaperTable(t)); err != nil {
@@ -68,29 +91,19 @@ func writePaper(page paper.Page, dir string, formats ...figures.Format) error {
 			if err != nil {
 				return err
 			}
-			if err := write(f.ID+"."+string(format), content); err != nil {
+			if err := write(f.ID+"."+string(format), func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
 				return err
 			}
 		}
 	}
-	var text bytes.Buffer
-	if err := report.PaperPage(&text, page); err != nil {
-		return err
-	}
-	return write(paperPage, text.Bytes())
+	return write(paperPage, func(w io.Writer) error { return report.PaperPage(w, page) })
 }
 
-// removeFigures removes those of an earlier page, which this one may not have.
-func removeFigures(page paper.Page, dir string) error {
-	for _, t := range page.Tables {
-		names := []string{t.ID() + "-curves.csv"}
-		for _, format := range figures.Formats() {
-			names = append(names, t.ID()+"."+string(format))
-		}
-		for _, name := range names {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("replace the paper's figures: %w", err)
-			}
+// removeFiles removes those of the files that there are.
+func removeFiles(dir string, names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("replace the paper's tables: %w", err)
 		}
 	}
 	return nil

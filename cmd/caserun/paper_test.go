@@ -40,6 +40,27 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 	if status, _, errs := caserun(t, "paper", "--sweep", "1", "--out", "page"); status != exitUsage || !strings.Contains(errs, "--force") {
 		t.Errorf("a page that exists: exit %d: %s", status, errs)
 	}
+	t.Setenv("CASERUN_NODE", "sim:2xP100")
+	if status, again, errs := caserun(t, "paper", "--sweep", "1,latest"); status != exitOK || again != tables {
+		t.Errorf("the node of the settings selects runs: exit %d %s\n%s", status, errs, cmp.Diff(tables, again))
+	}
+	t.Setenv("CASERUN_NODE", "")
+	for _, mine := range []string{"table-8.csv", "figure-9.svg", "figure-9-curves.csv", "table-3.pdf"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, mine)
+		if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status, _, errs := caserun(t, "paper", "--sweep", "1", "--out", dir)
+		if status != exitUsage || !strings.Contains(errs, path+" exists") {
+			t.Errorf("%s of the user's: exit %d: %s", mine, status, errs)
+		}
+		files, err := os.ReadDir(dir)
+		text, readErr := os.ReadFile(path)
+		if err != nil || readErr != nil || len(files) != 1 || string(text) != "mine" {
+			t.Errorf("%s of the user's is %q now, beside %v", mine, text, files)
+		}
+	}
 	status, tables, errs = caserun(t, "paper", "--sweep", "1", "--node", "sim:2xP100", "--out", "page", "--force")
 	if status != exitNothing || !strings.Contains(tables, "Missing") {
 		t.Errorf("sweep 1 has no run on that node: exit %d: %s", status, errs)
@@ -62,6 +83,7 @@ func TestPaperRefusesWhatContradictsItself(t *testing.T) {
 		{[]string{"--sweep", "1", "--tag", "x"}, "--tag"},
 		{[]string{"--reps", "3"}, "--run"},
 		{[]string{"--force"}, "--out"},
+		{[]string{"--out", "-"}, "--out -"},
 		{[]string{"--run", "--trace", "--node", "sim:4xV100"}, "--trace"},
 		{[]string{"--run", "--node", "sim:8xA100"}, "--as"},
 		{[]string{"--run", "--node", "sim:4xV100,sim:4xV100"}, "4xV100"},

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -38,7 +38,7 @@ Limits: throughput, turnaround and makespan in percent (3%), slowdown in
 percentage points (1pp), crashes in jobs per run (0).
 
 Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
-say.`,
+say; 2 wrong usage, such as a baseline without runs.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
   caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml`,
 		Args: cobra.NoArgs,
@@ -64,6 +64,9 @@ func (o regressOptions) settle() ([]regress.Limit, error) {
 	}
 	if o.baseline == "" || o.candidate == "" {
 		return nil, errors.New("regress: --baseline and --candidate each need the runs that they are")
+	}
+	if o.junit == "-" {
+		return nil, errors.New("--report-junit -: standard output has the table: name a file")
 	}
 	limits, err := regress.ParseLimits(o.limits)
 	if err != nil {
@@ -93,6 +96,9 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if len(baseline.Runs) == 0 { // a slip, where a candidate without runs is a night that failed
+		return usageError(fmt.Errorf("--baseline %s: %s", o.baseline, nothingOf(o.baseline)))
+	}
 	candidate, err := selectSide(c.Context(), db, o.candidate)
 	if err != nil {
 		return err
@@ -101,14 +107,14 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 		return usageError(fmt.Errorf("regress: %s and %s are the same runs", o.baseline, o.candidate))
 	}
 	r := regress.Gate(baseline, candidate, limits, o.alpha)
-	if o.junit != "" {
-		if err := writeJUnit(o.junit, r); err != nil {
-			return infrastructureError(err)
-		}
-	}
 	warnUnseen(c, settings.Format, r.Notes)
 	if err := render(c, settings.Format, report.GateTable(r)); err != nil {
 		return err
+	}
+	if o.junit != "" {
+		if err := writeJUnit(o.junit, r); err != nil {
+			return infrastructureError(fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err))
+		}
 	}
 	return verdict(r)
 }
@@ -126,11 +132,8 @@ func verdict(r regress.Report) error {
 
 func writeJUnit(path string, r regress.Report) error {
 	host, _ := os.Hostname() // the report has a word for none
-	var out bytes.Buffer
-	if err := report.JUnit(&out, r, host, time.Now()); err != nil {
-		return fmt.Errorf("write JUnit report %s: %w", path, err)
-	}
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+	err := report.WriteFile(path, true, func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
+	if err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	return nil

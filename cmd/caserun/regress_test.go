@@ -59,6 +59,9 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sweep:1", "--candidate", "tag:again"}, exitOK, []string{"all 3 checks pass"}},
 		{[]string{"--baseline", "sa", "--candidate", "few"}, exitNothing, []string{"too few repetitions", "2 of 3 checks measured too little"}},
 		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitNothing, []string{"nothing measured"}},
+		{[]string{"--baseline", "gone", "--candidate", "sa"}, exitUsage, []string{"--baseline gone: no run has the tag gone"}},
+		{[]string{"--baseline", "tag:gone", "--candidate", "sa"}, exitUsage, []string{"no run has the tag gone"}},
+		{[]string{"--baseline", "sweep:1/cg", "--candidate", "sa"}, exitUsage, []string{"--baseline sweep:1/cg: it has no runs"}},
 		{[]string{"--baseline", "sa"}, exitNothing, []string{"no complete run", "sweep:4", "is new"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "slowdown=1pp"}, exitNothing, []string{"--trace"}},
 		{[]string{"--baseline", "sa", "--candidate", "sweep:1"}, exitUsage, []string{"same runs"}},
@@ -69,6 +72,9 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again", "--alpha", "1.5"}, exitUsage, []string{"--alpha"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitInfrastructure, []string{"no/where.xml"}},
+		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "no/where.xml"}, exitInfrastructure,
+			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "no/where.xml"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "-"}, exitUsage, []string{"name a file"}},
 		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
 	} {
 		status, out, errs := caserun(t, append([]string{"regress"}, c.args...)...)

@@ -32,7 +32,7 @@ func newReport() *cobra.Command {
 	addFormatFlag(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
 	c.Flags().StringVar(&baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
-	c.Flags().StringVar(&page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers")
+	c.Flags().StringVar(&page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers; -: standard output")
 	c.MarkFlagsMutuallyExclusive("html", "slowdown")
 	c.MarkFlagsMutuallyExclusive("html", "verbose")
 	c.MarkFlagsMutuallyExclusive("html", "format")
@@ -50,7 +50,7 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	ctx := c.Context()
-	selected, err := f.filter(ctx, db)
+	selected, err := f.filter(ctx, db, args)
 	if err != nil {
 		return err
 	}
@@ -88,19 +88,27 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 	return render(c, settings.Format, tables...)
 }
 
+// findRun finds the run of a number, which the filter must select too (warm-ups or
+// not), or the latest of those that it selects.
 func findRun(ctx context.Context, db *store.Store, arg string, f store.Filter) (results.Run, error) {
-	var run results.Run
-	var err error
 	if arg == "latest" {
-		run, err = db.Latest(ctx, f)
-	} else {
-		id, parseErr := strconv.ParseInt(arg, 10, 64)
-		if parseErr != nil {
-			return run, usageError(fmt.Errorf("run %q: want a run's number from caserun report, or latest", arg))
-		}
-		run, err = db.Run(ctx, id)
+		run, err := db.Latest(ctx, f)
+		return run, notFound(err)
 	}
-	return run, notFound(err)
+	id, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		return results.Run{}, usageError(fmt.Errorf("run %q: want a run's number from caserun report, or latest", arg))
+	}
+	run, err := db.Run(ctx, id)
+	if err != nil {
+		return run, notFound(err)
+	}
+	f.IDs, f.Warmups = []int64{id}, true
+	selected, err := db.Modes(ctx, f)
+	if err == nil && len(selected) == 0 {
+		return run, usageError(fmt.Errorf("run %d (%s) is not among those that the flags select", id, results.ArmOf(run)))
+	}
+	return run, infrastructureError(err)
 }
 
 func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*report.Table, error) {

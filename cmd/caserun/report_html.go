@@ -13,11 +13,12 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/html"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 )
 
 // reportHTML writes the runs that args name, or all that the filter selects, as
-// one page and prints the page's path.
+// one page and prints the page's path; - is standard output.
 func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store.Filter, path string) error {
 	ctx := c.Context()
 	runs, err := namedRuns(ctx, db, args, selected)
@@ -31,9 +32,16 @@ func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store
 		return usageError(fmt.Errorf("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns))
 	}
 	version, _ := buildVersion()
-	err = writePage(path, func(w io.Writer) error {
+	write := func(w io.Writer) error {
 		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version})
-	})
+	}
+	if path == "-" {
+		return infrastructureError(write(c.OutOrStdout()))
+	}
+	err = writePage(path, write)
+	if errors.Is(err, errNoPage) {
+		return usageError(err)
+	}
 	if err != nil {
 		return infrastructureError(err)
 	}
@@ -69,20 +77,10 @@ func writePage(path string, write func(io.Writer) error) error {
 	if err := mayReplace(path); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".caserun-*.html")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return report.WriteFile(path, true, write)
 }
+
+var errNoPage = errors.New("it exists and is no page of caserun report")
 
 func mayReplace(path string) error {
 	f, err := os.Open(path)
@@ -99,7 +97,7 @@ func mayReplace(path string) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if n > 0 && !bytes.Equal(start, []byte(html.Mark)) {
-		return fmt.Errorf("write %s: it exists and is no page of caserun report: choose another name or remove it", path)
+		return fmt.Errorf("write %s: %w: choose another name or remove it", path, errNoPage)
 	}
 	return nil
 }

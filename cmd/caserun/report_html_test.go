@@ -39,6 +39,12 @@ func TestReportHTML(t *testing.T) {
 		t.Error("--sched does not select")
 	}
 
+	if status, out, errs := caserun(t, "report", "--html", "-"); status != exitOK || out != both || errs != "" {
+		t.Errorf("--html -: exit %d, stderr %q, and %d bytes on stdout, want the page's %d", status, errs, len(out), len(both))
+	}
+	if status, out, errs := caserun(t, "report", "1", "--sched", "sa", "--mix", "W1"); status != exitOK || !strings.Contains(out, "W1") {
+		t.Errorf("a run that the flags select: exit %d: %s", status, errs)
+	}
 	if err := os.WriteFile("notes.txt", []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +53,14 @@ func TestReportHTML(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"--html", "notes.txt"}, exitInfrastructure, "notes.txt: it exists and is no page"},
-		{[]string{"--html", "caserun.db"}, exitInfrastructure, "caserun.db: it exists and is no page"},
+		{[]string{"--html", "notes.txt"}, exitUsage, "notes.txt: it exists and is no page"},
+		{[]string{"--html", "caserun.db"}, exitUsage, "caserun.db: it exists and is no page"},
 		{[]string{"--html", "none/page.html"}, exitInfrastructure, "none/page.html"},
 		{[]string{"--html", "x.html", "--mix", "W2"}, exitNothing, "no run"},
 		{[]string{"--html", "x.html", "9"}, exitUsage, "run 9"},
+		{[]string{"--html", "x.html", "1", "--sched", "case-alg3"}, exitUsage, "run 1 (W1 under sa on sim:2xP100, simulated) is not among"},
+		{[]string{"1", "--mix", "W2"}, exitUsage, "is not among those that the flags select"},
+		{[]string{"1", "--last", "1"}, exitUsage, "--last 1 is for a list"},
 		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "format"},
 		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "slowdown"},
 	} {
@@ -62,6 +71,9 @@ func TestReportHTML(t *testing.T) {
 	}
 	if text, err := os.ReadFile("notes.txt"); err != nil || string(text) != "mine" {
 		t.Errorf("notes.txt is %q now (%v)", text, err)
+	}
+	if _, err := os.Lstat("-"); err == nil {
+		t.Error("--html - made a file of that name")
 	}
 	if left, err := filepath.Glob("*.html"); err != nil || len(left) != 1 {
 		t.Errorf("pages: %v (%v)", left, err)

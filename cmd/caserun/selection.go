@@ -37,7 +37,7 @@ func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side
 		side.Label = "run " + text
 		return observe(ctx, db, side, store.Filter{IDs: []int64{id}, Warmups: run.Warmup}, "")
 	}
-	if tag, explicit := strings.CutPrefix(text, "tag:"); explicit || text != "latest" && !strings.HasPrefix(text, "sweep:") && !strings.HasPrefix(text, "latest/") {
+	if tag, explicit := strings.CutPrefix(text, "tag:"); explicit || isTag(text) {
 		return selectTag(ctx, db, side, tag)
 	}
 	name, scheduler, _ := strings.Cut(text, "/")
@@ -59,12 +59,7 @@ func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side
 	if err != nil {
 		return side, notFound(err)
 	}
-	if sweep.Status != results.Complete {
-		side.Notes = append(side.Notes, fmt.Sprintf("sweep %d is %s: some of its runs are missing", sweep.ID, sweep.Status))
-	}
-	if sweep.Note != "" {
-		side.Notes = append(side.Notes, fmt.Sprintf("sweep %d: %s", sweep.ID, sweep.Note))
-	}
+	side.Notes = sweepNotes(sweep)
 	return observe(ctx, db, side, store.Filter{Sweep: sweep.ID}, scheduler)
 }
 
@@ -72,11 +67,79 @@ func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side
 // the whole as its tag.
 func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag string) (regress.Side, error) {
 	whole, err := observe(ctx, db, side, store.Filter{Tag: tag}, "")
-	at := strings.LastIndex(tag, "/")
-	if err != nil || len(whole.Runs) > 0 || at < 0 {
+	if err != nil {
 		return whole, err
 	}
-	return observe(ctx, db, side, store.Filter{Tag: tag[:at]}, tag[at+1:])
+	if at := strings.LastIndex(tag, "/"); len(whole.Runs) == 0 && at >= 0 {
+		whole, err = observe(ctx, db, side, store.Filter{Tag: tag[:at]}, tag[at+1:])
+		if tag = tag[:at]; err != nil {
+			return whole, err
+		}
+	}
+	whole.Notes, err = tagNotes(ctx, db, tag, whole.Runs)
+	return whole, err
+}
+
+// nothingOf says why a side has no runs.
+func nothingOf(text string) string {
+	switch tag, explicit := strings.CutPrefix(text, "tag:"); {
+	case explicit || isTag(text):
+		return "no run has the tag " + tag
+	default:
+		return "it has no runs"
+	}
+}
+
+// isTag reports whether a side that is no number is a tag without saying so.
+func isTag(text string) bool {
+	return text != "latest" && !strings.HasPrefix(text, "sweep:") && !strings.HasPrefix(text, "latest/")
+}
+
+// sweepNotes is what a reader of a sweep's figures must know of it.
+func sweepNotes(sweep results.Sweep) (notes []string) {
+	if sweep.Status != results.Complete {
+		notes = append(notes, fmt.Sprintf("sweep %d is %s: some of its runs are missing", sweep.ID, sweep.Status))
+	}
+	if sweep.Note != "" {
+		notes = append(notes, fmt.Sprintf("sweep %d: %s", sweep.ID, sweep.Note))
+	}
+	return notes
+}
+
+// tagNotes are the notes of the sweeps that a tag's runs are of, and say so where
+// they are of several.
+func tagNotes(ctx context.Context, db *store.Store, tag string, runs []regress.Observation) ([]string, error) {
+	sweeps, err := db.Sweeps(ctx)
+	if err != nil {
+		return nil, infrastructureError(err)
+	}
+	has := map[int64]bool{}
+	alone := 0
+	for _, r := range runs {
+		if r.Sweep == nil {
+			alone++
+			continue
+		}
+		has[*r.Sweep] = true
+	}
+	var of, notes []string
+	for _, s := range sweeps {
+		if has[s.ID] {
+			of = append(of, strconv.FormatInt(s.ID, 10))
+		}
+		if has[s.ID] || s.Tag == tag { // also one that was stopped before its first run
+			notes = append(notes, sweepNotes(s)...)
+		}
+	}
+	switch {
+	case len(of) > 1 && alone > 0:
+		notes = append(notes, fmt.Sprintf("tag %s covers sweeps %s, and runs of no sweep: %d", tag, strings.Join(of, " and "), alone))
+	case len(of) > 1:
+		notes = append(notes, fmt.Sprintf("tag %s covers sweeps %s", tag, strings.Join(of, " and ")))
+	case len(of) == 1 && alone > 0:
+		notes = append(notes, fmt.Sprintf("tag %s covers sweep %s, and runs of no sweep: %d", tag, of[0], alone))
+	}
+	return notes, nil
 }
 
 // observe reads the selected runs, if need be only those under a scheduler, with
@@ -93,13 +156,17 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	if err != nil {
 		return side, infrastructureError(err)
 	}
+	commands, err := db.CommandsOf(ctx, f)
+	if err != nil {
+		return side, infrastructureError(err)
+	}
 	slowdowns, err := kernelSlowdowns(ctx, db, runs)
 	if err != nil {
 		return side, infrastructureError(err)
 	}
 	for _, r := range runs {
 		if scheduler == "" || isUnder(r, scheduler) {
-			side.Runs = append(side.Runs, regress.Observation{Run: r, Devices: devices[r.ID], Slowdown: slowdowns[r.ID]})
+			side.Runs = append(side.Runs, regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID], Slowdown: slowdowns[r.ID]})
 		}
 	}
 	return side, nil
@@ -122,15 +189,11 @@ func isUnder(r results.Run, scheduler string) bool {
 }
 
 // kernelSlowdowns gives the kernel slowdown of each traced run against those of
-// the same mix and node under sa, pooled.
+// the same batch under sa, pooled.
 func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (map[int64]*float64, error) {
-	type batch struct {
-		mix, node string
-		jobs      int
-	}
-	of := func(r results.Run) batch { return batch{r.Mix, r.Node, r.Jobs} }
+	of := func(r results.Run) results.Arm { return results.ArmOf(r).Batch() }
 	usable := func(r results.Run) bool { return r.Traced && r.Status == results.Complete }
-	alone := map[batch]results.Traced{}
+	alone := map[results.Arm]results.Traced{}
 	for _, r := range runs {
 		if !usable(r) || r.Scheduler != "sa" {
 			continue

@@ -40,17 +40,15 @@ const (
 // for the one of those that took the most of it. Virtual time takes none: a simulated run
 // takes a moment for each job.
 func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, error) {
-	type arm struct{ mix, scheduler, parameters string }
-	earlier := map[arm][]float64{}
+	earlier := map[results.Arm][]float64{}
 	if db != nil && m.mode == results.Live {
 		runs, err := db.Runs(ctx, store.Filter{Node: m.config.Node, Status: results.Complete})
 		if err != nil {
 			return nil, infrastructureError(err)
 		}
 		for _, r := range runs {
-			if s := r.Metrics.MakespanS; s != nil && r.Traced == m.config.Trace {
-				a := arm{r.Mix, r.Scheduler, r.Parameters}
-				earlier[a] = append(earlier[a], *s)
+			if s := r.Metrics.MakespanS; s != nil {
+				earlier[results.ArmOf(r)] = append(earlier[results.ArmOf(r)], *s)
 			}
 		}
 	}
@@ -68,7 +66,9 @@ func (m *matrix) estimates(ctx context.Context, db *store.Store) (estimates, err
 		alone /= float64(m.devices)
 		for i, s := range m.scheds {
 			e := estimate{alone, byProfiles}
-			if known := earlier[arm{mix.Name, s.Name, s.Parameters()}]; len(known) > 0 {
+			arm := results.Arm{Mix: mix.Name, Scheduler: s.Name, Parameters: s.Parameters(), Node: m.config.Node, Mode: m.mode,
+				Jobs: len(mix.Jobs), Traced: m.config.Trace}
+			if known := earlier[arm]; len(known) > 0 {
 				e = estimate{stats.Summarize(known, 0.95).Median, "earlier runs"}
 				share[i] = max(share[i], e.seconds/alone)
 			}

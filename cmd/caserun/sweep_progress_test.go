@@ -103,8 +103,13 @@ func TestEstimates(t *testing.T) {
 		{Scheduler: "sa", Metrics: results.Metrics{MakespanS: new(7.0)}, Traced: true},
 		{Scheduler: "sa", Metrics: results.Metrics{MakespanS: new(7.0)}, Warmup: true},
 		{Scheduler: "cg", Metrics: results.Metrics{MakespanS: new(7.0)}, Parameters: "workers=99"},
+		{Scheduler: "sa", Metrics: results.Metrics{MakespanS: new(7.0)}, Jobs: 2}, // a retry of collateral jobs
+		{Scheduler: "sa", Metrics: results.Metrics{MakespanS: new(7.0)}, Jobs: 2},
 	} {
 		r.Mix, r.Node, r.Mode, r.Status = "W1", "local", results.Live, results.Complete
+		if r.Jobs == 0 {
+			r.Jobs = 16
+		}
 		id, err := s.BeginRun(t.Context(), r, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -11,17 +11,6 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// armKey says which runs repeat the same thing.
-type armKey struct {
-	mix, node, scheduler, parameters string
-	mode                             results.Mode
-	traced                           bool
-}
-
-func keyOf(r results.Run) armKey {
-	return armKey{r.Mix, r.Node, r.Scheduler, r.Parameters, r.Mode, r.Traced}
-}
-
 // armName is a scheduler with parameters as the reader sees it. One checkbox
 // hides it in all mixes and nodes.
 type armName struct {
@@ -76,7 +65,8 @@ func fullName(r results.Run) string {
 	return name
 }
 
-// group is what can be compared: the arms of one mix on one node, traced alike.
+// group is what can be compared: the arms of one batch on one node, traced alike.
+// A part of a mix is another batch than the mix.
 type group struct {
 	ID        string
 	Title     string
@@ -96,12 +86,6 @@ type armRow struct {
 	Cells []cell
 }
 
-type groupKey struct {
-	mix, node string
-	mode      results.Mode
-	traced    bool
-}
-
 // member is one arm with its complete runs.
 type member struct {
 	name armName
@@ -113,11 +97,11 @@ type member struct {
 // groups compares the arms. Only complete runs count: the others are no
 // measurements, and neither are warm-up runs.
 func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms) []group {
-	var order []groupKey
-	members := map[groupKey][]*member{}
-	left := map[groupKey]int{}
+	var order []results.Arm
+	members := map[results.Arm][]*member{}
+	left := map[results.Arm]int{}
 	for i, r := range runs {
-		k := groupKey{r.Mix, r.Node, r.Mode, r.Traced}
+		k := results.ArmOf(r).Batch()
 		if members[k] == nil {
 			order = append(order, k)
 			members[k] = []*member{}
@@ -135,8 +119,8 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 		m := members[k][at]
 		m.runs, m.jobs = append(m.runs, r), append(m.jobs, jobs[i])
 	}
-	slices.SortStableFunc(order, func(x, y groupKey) int {
-		return cmp.Or(cmp.Compare(x.mix, y.mix), cmp.Compare(x.node, y.node), cmp.Compare(x.mode, y.mode))
+	slices.SortStableFunc(order, func(x, y results.Arm) int {
+		return cmp.Or(cmp.Compare(x.Mix, y.Mix), cmp.Compare(x.Node, y.Node), cmp.Compare(x.Mode, y.Mode), cmp.Compare(y.Jobs, x.Jobs))
 	})
 	var out []group
 	for i, k := range order {
@@ -154,9 +138,18 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 			m.base = false
 		}
 		g := newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k])
+		if slices.ContainsFunc(order, func(o results.Arm) bool { return o.Jobs != k.Jobs && o.Mix == k.Mix && o.Node == k.Node }) {
+			g.Title += ", " + plural(k.Jobs, "job") // runs of the mix and of a part of it
+		}
 		var all []results.Run
+		commands := map[int64]string{}
 		for _, m := range own {
-			all = append(all, m.runs...)
+			for i, r := range m.runs {
+				all, commands[r.ID] = append(all, r), results.CommandList(m.jobs[i])
+			}
+		}
+		if found := results.SeveralMixes(all, commands); found != "" {
+			g.Notes = append(g.Notes, "The runs are of different mixes of this name ("+line(found)+"): what differs between those is in the medians, and between arms, too.")
 		}
 		if machines := results.SeveralMachines(all, devices); machines != "" {
 			g.Notes = append(g.Notes, "The runs are of several machines ("+machines+"): what differs between those is in the medians, and between arms, too.")
@@ -166,9 +159,9 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 	return out
 }
 
-func newGroup(id string, k groupKey, own []*member, left int) group {
-	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(k.mix), line(k.node)), Simulated: k.mode == results.Simulated, Jobs: own[0].runs[0].Jobs}
-	if k.traced {
+func newGroup(id string, k results.Arm, own []*member, left int) group {
+	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(k.Mix), line(k.Node)), Simulated: k.Mode == results.Simulated, Jobs: k.Jobs}
+	if k.Traced {
 		g.Title += ", traced"
 	}
 	if left > 0 {

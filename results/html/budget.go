@@ -39,10 +39,10 @@ func (b *budget) buckets(curves int) int {
 // after round one of each arm, beginning with the one whose makespan is the
 // arm's median.
 func choose(runs []results.Run) map[int64]bool {
-	arms := map[armKey][]results.Run{}
-	var order []armKey
+	arms := map[results.Arm][]results.Run{}
+	var order []results.Arm
 	for _, r := range runs {
-		k := keyOf(r)
+		k := results.ArmOf(r)
 		if arms[k] == nil {
 			order = append(order, k)
 		}

@@ -92,7 +92,7 @@ func jobChart(title string, own []*member, of func(results.Job) *float64) chart 
 		values := slices.Sorted(slices.Values(m.jobValues(of)))
 		row := chartRow{Arm: m.name, Box: true, Empty: len(values) == 0}
 		if len(values) > 0 {
-			q1, q2, q3 := quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)
+			q1, q2, q3 := results.Quantile(values, 0.25), results.Quantile(values, 0.5), results.Quantile(values, 0.75)
 			row.Text = fmt.Sprintf("%s: median %s, middle half %s to %s, largest %s",
 				plural(len(values), "job"), seconds(q2), seconds(q1), seconds(q3), seconds(values[len(values)-1]))
 			row.Dots = dots(values, end)
@@ -111,7 +111,7 @@ func dots(values []float64, end float64) []dot {
 	if len(sorted) > maxDots {
 		thin := make([]float64, maxDots)
 		for i := range thin {
-			thin[i] = quantile(sorted, float64(i)/(maxDots-1))
+			thin[i] = results.Quantile(sorted, float64(i)/(maxDots-1))
 		}
 		sorted = thin
 	}
@@ -139,13 +139,3 @@ func largest(values []float64) float64 {
 
 // headroom keeps the largest dot within the drawing.
 const headroom = 1.02
-
-// quantile of sorted values, interpolated linearly as in package results.
-func quantile(sorted []float64, p float64) float64 {
-	h := float64(len(sorted)-1) * p
-	low := int(h)
-	if low+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[low] + (h-float64(low))*(sorted[low+1]-sorted[low])
-}

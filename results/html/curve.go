@@ -43,7 +43,6 @@ var shown = []struct {
 	{results.SeriesGPU, "Utilization (NVML)", true},
 	{results.SeriesSimulated, "Modelled share of busy SMs", true},
 	{results.SeriesMemory, "Memory in use", false},
-	{results.SeriesResident, "A kernel was resident", true},
 	{results.SeriesGPM, "SM activity (GPM)", true},
 	{results.SeriesMemoryActivity, "Memory activity (NVML)", true},
 	{results.SeriesGPUDriver, "Utilization (driver's own buffer)", true},

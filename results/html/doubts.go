@@ -2,7 +2,6 @@ package html
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -102,19 +101,7 @@ func deviceWarnings(d results.Device) []string {
 	if d.UsedAtStartBytes > 0 {
 		out = append(out, fmt.Sprintf("GPU %d: others used %s at the start.", d.Index, report.Human(float64(d.UsedAtStartBytes), report.Bytes)))
 	}
-	var reasons []string
-	for _, text := range []*string{d.ThrottleStart, d.ThrottleEnd} {
-		if text == nil {
-			continue
-		}
-		for _, reason := range strings.FieldsFunc(*text, func(r rune) bool { return strings.ContainsRune("+, ", r) }) {
-			// An idle GPU lowers its clocks, which is no throttling.
-			if reason != "none" && reason != "gpu-idle" && !slices.Contains(reasons, reason) {
-				reasons = append(reasons, reason)
-			}
-		}
-	}
-	if len(reasons) > 0 {
+	if reasons := d.Throttling(); len(reasons) > 0 {
 		out = append(out, fmt.Sprintf("GPU %d: its clocks were held down (%s).", d.Index, line(strings.Join(reasons, ", "))))
 	}
 	return out

@@ -92,7 +92,7 @@ func liveRun() records {
 			CPUS: new(0.1), Errors: new(int64(2)), FirstError: new("GPU is lost")},
 		Provenance: results.Provenance{Version: "1.0.0", Revision: "0123456789ab+dirty", Configuration: `{"sched":"cg"}`, Host: "gpu-host", Kernel: "6.1", CPU: "CPU", Cores: 64, MemoryBytes: 512 << 30,
 			Driver: new("580.1"), CUDA: new("13.0"), Binaries: `{"bin/suite/needle":"00ff"}`}}}
-	r.devices[0].ThrottleEnd = new("gpu-idle+sw-power-cap")
+	r.devices[0].ThrottleEnd = new("gpu-idle+applications-clocks+sw-power-cap")
 	r.devices[1].UsedAtStartBytes = 1 << 30
 	r.jobs = []results.Job{
 		{Index: 0, Name: hostile, Command: "x " + hostile, Device: new(0), StartS: new(0.0), EndS: new(4.0), WaitS: new(0.0), Outcome: new(results.OK), ExitStatus: new(0)},

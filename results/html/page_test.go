@@ -208,7 +208,7 @@ func TestDoubtsAreSaid(t *testing.T) {
 	m.add(liveRun())
 	text := write(t, m, m.runs()...)
 	for _, say := range []string{"Traced:", "3 kernels and copies ran and have no record", "missed 1000 of 10000 deadlines (10.0 %), its longest gap being 250 ms",
-		"2 NVML calls failed, the first with: GPU is lost", "GPU 1: others used 1 GiB", "GPU 0: its clocks were held down (sw-power-cap)", "+dirty"} {
+		"2 NVML calls failed, the first with: GPU is lost", "GPU 1: others used 1 GiB", "GPU 0: its clocks were held down (sw-power-cap).", "+dirty"} {
 		if !strings.Contains(html.UnescapeString(text), say) {
 			t.Errorf("the page does not say %q", say)
 		}
@@ -251,7 +251,7 @@ func TestLargePage(t *testing.T) {
 	r.devices, r.segments = devices(8, "NVIDIA H200"), nil
 	r.jobs[2].EndS, r.jobs[3].EndS = new(600.0), new(600.0)
 	for d := range 8 {
-		for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity, results.SeriesGPUDriver, results.SeriesGPM, results.SeriesResident} {
+		for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity, results.SeriesGPUDriver, results.SeriesGPM} {
 			for i := range 3000 {
 				at := float64(i) / 5
 				r.segments = append(r.segments, results.Segment{Device: d, Series: series, FirstS: at, LastS: at + 0.199, Samples: 200, Value: new(random.Float64())})

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -176,5 +177,31 @@ func TestVerdictsAreShown(t *testing.T) {
 	}
 	if len(v.Groups[0].Notes) != 1 || v.Groups[0].Interval != "" {
 		t.Errorf("one run of each: notes %q, interval %q", v.Groups[0].Notes, v.Groups[0].Interval)
+	}
+}
+
+// A run of some jobs of a mix, such as a retry of those that ended as collateral,
+// is compared with runs of as many.
+func TestPartsOfAMixAreApart(t *testing.T) {
+	m := memory{}
+	m.add(simulatedRun("cg", 1, 10))
+	m.add(simulatedRun("sa", 1, 10))
+	retry := simulatedRun("cg", 1, 10)
+	retry.jobs = retry.jobs[3:]
+	m.add(retry)
+	v, err := build(t.Context(), m, m.runs(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range v.Groups {
+		got = append(got, g.Title)
+		for _, r := range g.Rows {
+			got = append(got, fmt.Sprintf("%s: %s run of %d jobs", r.Arm.Text, r.Runs.Text, g.Jobs))
+		}
+	}
+	want := []string{"W1 on sim:2xV100, 4 jobs", "sa: 1 run of 4 jobs", "cg: 1 run of 4 jobs", "W1 on sim:2xV100, 1 job", "cg: 1 run of 1 jobs"}
+	if !slices.Equal(got, want) {
+		t.Errorf("groups %q, want %q", got, want)
 	}
 }

@@ -11,37 +11,29 @@ import (
 // arms finds the runs of one node by mix and scheduler. Runs of one arm are in
 // the order of their repetitions.
 type arms struct {
-	node   *Node
-	timed  map[arm][]results.Run // not traced: tracing costs time
-	traced map[arm][]results.Run
-	slow   map[[2]int64]*float64 // slowdown of a run against one under sa, once computed
+	node *Node
+	runs map[results.Arm][]results.Run
+	slow map[[2]int64]*float64 // slowdown of a run against one under sa, once computed
 }
 
-type arm struct{ mix, scheduler, parameters string }
-
 func newArms(n *Node) *arms {
-	a := &arms{node: n, timed: map[arm][]results.Run{}, traced: map[arm][]results.Run{}, slow: map[[2]int64]*float64{}}
+	a := &arms{node: n, runs: map[results.Arm][]results.Run{}, slow: map[[2]int64]*float64{}}
 	sorted := slices.SortedFunc(slices.Values(n.Runs), func(x, y results.Run) int {
 		return cmp.Or(cmp.Compare(x.Repetition, y.Repetition), cmp.Compare(x.ID, y.ID))
 	})
 	for _, r := range sorted {
-		if r.Status != results.Complete {
-			continue
-		}
-		key := arm{r.Mix, r.Scheduler, r.Parameters}
-		if r.Traced {
-			a.traced[key] = append(a.traced[key], r)
-		} else {
-			a.timed[key] = append(a.timed[key], r)
+		if r.Status == results.Complete {
+			a.runs[results.ArmOf(r)] = append(a.runs[results.ArmOf(r)], r)
 		}
 	}
 	return a
 }
 
-// find returns the runs of a mix under a scheduler as the paper names it. Where
-// it names no parameters and the node has no runs with the defaults, the one
-// other set that it does have stands for them.
-func (a *arms) find(in map[arm][]results.Run, mix, scheduler string) ([]results.Run, error) {
+// find returns the runs of a mix under a scheduler as the paper names it: traced
+// ones, or those that are not, because tracing costs time. Where the paper names
+// no parameters and the node has no runs with the defaults, the one other set that
+// it does have stands for them.
+func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	if a == nil {
 		return nil, errNoNode
 	}
@@ -49,24 +41,26 @@ func (a *arms) find(in map[arm][]results.Run, mix, scheduler string) ([]results.
 	if err != nil {
 		return nil, err
 	}
-	if runs := in[arm{mix, s.Name, s.Parameters()}]; len(runs) > 0 {
-		return runs, nil
-	}
-	var others []arm
-	if s.Name == scheduler {
-		for key := range in {
-			if key.mix == mix && key.scheduler == s.Name {
-				others = append(others, key)
-			}
+	var found, others [][]results.Run
+	for key, runs := range a.runs {
+		switch {
+		case key.Mix != mix || key.Scheduler != s.Name || key.Traced != traced:
+		case key.Parameters == s.Parameters():
+			found = append(found, runs)
+		case s.Name == scheduler:
+			others = append(others, runs)
 		}
 	}
-	switch {
-	case len(others) == 1:
-		return in[others[0]], nil
-	case len(others) > 1:
-		return nil, fmt.Errorf("%s under %s has runs with %d sets of parameters, none of them the default", mix, scheduler, len(others))
+	if len(found) == 0 {
+		found = others
 	}
-	return nil, noRuns{mix, scheduler}
+	switch len(found) {
+	case 0:
+		return nil, noRuns{mix, scheduler}
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%s under %s has runs with %d sets of parameters, none of them the default", mix, scheduler, len(found))
 }
 
 // noRuns says that a mix was not run under a scheduler.
@@ -91,7 +85,7 @@ func (s *samples) add(v float64, runs ...int64) {
 
 // of takes one figure of each repetition of an arm.
 func (a *arms) of(mix, scheduler string, figure metric) (samples, error) {
-	runs, err := a.find(a.timedRuns(), mix, scheduler)
+	runs, err := a.find(mix, scheduler, false)
 	if err != nil {
 		return samples{}, err
 	}
@@ -104,13 +98,6 @@ func (a *arms) of(mix, scheduler string, figure metric) (samples, error) {
 		out.add(*v, r.ID)
 	}
 	return out, nil
-}
-
-func (a *arms) timedRuns() map[arm][]results.Run {
-	if a == nil {
-		return nil
-	}
-	return a.timed
 }
 
 // metric is a figure of one run.

@@ -101,7 +101,7 @@ func utilization(schedulers ...string) func(Table, map[string]*arms) (Figure, er
 		mix := a.utilizationMix(t.Rows[0].Workload)
 		windows := 0.0
 		for _, scheduler := range schedulers {
-			runs, err := a.find(a.timed, mix, a.named(scheduler))
+			runs, err := a.find(mix, a.named(scheduler), false)
 			if err != nil || runs[0].Metrics.MakespanS == nil {
 				continue // the table says what is missing
 			}
@@ -135,8 +135,8 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 	}
 	// The longest makespan is sa's: windows of one figure are to be equal.
 	longest := *r.Metrics.MakespanS
-	for key, runs := range a.timed {
-		if key.mix == r.Mix {
+	for key, runs := range a.runs {
+		if key.Batch() == results.ArmOf(r).Batch() {
 			for _, other := range runs {
 				if m := other.Metrics.MakespanS; m != nil {
 					longest = max(longest, *m)
@@ -144,12 +144,8 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 			}
 		}
 	}
-	series := results.SeriesGPU
-	if r.Mode == results.Simulated {
-		series = results.SeriesSimulated
-	}
 	w := windowS(longest)
-	return Curve{Name: name, Run: r.ID, Mode: r.Mode, WindowS: w, Levels: results.UtilizationWindows(segments, series, *r.Metrics.MakespanS, w),
+	return Curve{Name: name, Run: r.ID, Mode: r.Mode, WindowS: w, Levels: results.UtilizationWindows(segments, results.Primary(r.Mode), *r.Metrics.MakespanS, w),
 		Mean: r.Metrics.UtilizationMean, Peak: r.Metrics.UtilizationPeak}, nil
 }
 

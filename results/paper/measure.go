@@ -140,8 +140,8 @@ func (a *arms) utilizationMix(workload string) string {
 		return workload
 	}
 	for _, mix := range eightJobs {
-		for key := range a.timed {
-			if key.mix == mix {
+		for key := range a.runs {
+			if key.Mix == mix && !key.Traced {
 				return mix
 			}
 		}
@@ -153,11 +153,11 @@ func (a *arms) utilizationMix(workload string) string {
 // sa, repetition by repetition.
 func (a *arms) slowdown(workload, scheduler string) (samples, error) {
 	one := func(mix string) (samples, error) {
-		runs, err := a.find(a.traced, mix, scheduler)
+		runs, err := a.find(mix, scheduler, true)
 		if err != nil {
 			return samples{}, fmt.Errorf("traced: %w", err)
 		}
-		base, err := a.find(a.traced, mix, "sa")
+		base, err := a.find(mix, "sa", true)
 		if err != nil {
 			return samples{}, fmt.Errorf("traced: %w", err)
 		}

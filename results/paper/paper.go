@@ -24,7 +24,8 @@ type Node struct {
 	Devices  int
 	System   string // "4xV100" or "2xP100"
 	Runs     []results.Run
-	Machines string // how many, as results.SeveralMachines says; empty: one
+	Parts    []results.Run // those that Build set apart: they are not of the catalog's mix
+	Machines string        // how many, as results.SeveralMachines says; empty: one
 
 	// Segments and Trace read what only some figures need of a run.
 	Segments func(run int64) ([]results.Segment, error)
@@ -134,16 +135,19 @@ const (
 // Build makes every table and figure. Each system of the paper may have at most
 // one node.
 func Build(nodes []Node) (Page, error) {
-	page := Page{Nodes: nodes}
+	page := Page{}
+	for _, n := range nodes {
+		page.Nodes = append(page.Nodes, split(n))
+	}
 	arms := map[string]*arms{}
-	for i, n := range nodes {
+	for i, n := range page.Nodes {
 		if other, taken := arms[n.System]; taken {
 			return Page{}, fmt.Errorf("runs on %s and on %s would both be compared with the paper's %s: select those of one node", other.node.Name, n.Name, n.System)
 		}
 		if !slices.Contains(Systems(), n.System) {
 			return Page{}, fmt.Errorf("system %q: the paper has %s", n.System, strings.Join(Systems(), " and "))
 		}
-		arms[n.System] = newArms(&nodes[i])
+		arms[n.System] = newArms(&page.Nodes[i])
 	}
 	for _, s := range sources {
 		t, err := s.table(arms)
@@ -222,6 +226,7 @@ func (s source) table(all map[string]*arms) (Table, error) {
 		t.Notes = s.notes(all)
 	}
 	t.Notes = append(t.Notes, mixed(s.systems, t.Rows, all)...)
+	t.Notes = append(t.Notes, parts(s.systems, t.Rows, all)...)
 	t.Notes = append(t.Notes, missing(s.name, t.Rows)...)
 	return t, nil
 }

@@ -1,49 +1,14 @@
 package regress
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 )
-
-// Arm is what repetitions repeat. Traced runs are arms of their own, because
-// tracing costs time; so are runs of a part of a mix.
-type Arm struct {
-	Mix, Scheduler, Parameters, Node string
-	Mode                             results.Mode
-	Jobs                             int
-	Traced                           bool
-}
-
-func armOf(r results.Run) Arm {
-	return Arm{r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Jobs, r.Traced}
-}
-
-// String is "W7 under case-alg3 on local, traced".
-func (a Arm) String() string {
-	s := fmt.Sprintf("%s under %s on %s", a.Mix, a.Scheduler, a.Node)
-	if a.Mode == results.Simulated {
-		s += ", simulated"
-	}
-	if a.Traced {
-		s += ", traced"
-	}
-	return s
-}
-
-func (a Arm) compare(b Arm) int {
-	traced := func(a Arm) int {
-		if a.Traced {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Scheduler, b.Scheduler), cmp.Compare(a.Parameters, b.Parameters),
-		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Jobs, b.Jobs), cmp.Compare(traced(a), traced(b)))
-}
 
 // Side is one side of a comparison: runs and what the user called them.
 type Side struct {
@@ -53,25 +18,57 @@ type Side struct {
 }
 
 // arms groups the side's measurements. A run that is not complete is none.
-func (s Side) arms() (arms map[Arm][]Observation, notes []string) {
-	arms = map[Arm][]Observation{}
+func (s Side) arms() (arms map[results.Arm][]Observation, notes []string) {
+	arms = map[results.Arm][]Observation{}
 	incomplete := 0
 	for _, o := range s.Runs {
 		if o.Status != results.Complete {
 			incomplete++
 			continue
 		}
-		arm := armOf(o.Run)
+		arm := results.ArmOf(o.Run)
 		arms[arm] = append(arms[arm], o)
 	}
 	notes = slices.Clone(s.Notes)
 	if incomplete > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s that are not complete, and are left out: %d", s.Label, incomplete))
 	}
+	notes = append(notes, sizes(s.Label, arms)...)
+	notes = append(notes, contents(s.Label, arms)...)
 	if found := machines(s.Runs); found != "" {
 		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s): what differs between those is in its figures", s.Label, found))
 	}
 	return arms, notes
+}
+
+// sizes tells of mixes with runs of several numbers of jobs, such as retries of
+// jobs that ended as collateral: names do not tell their arms apart.
+func sizes(label string, arms map[results.Arm][]Observation) []string {
+	found := map[string][]int{}
+	for arm := range arms {
+		found[arm.Mix] = append(found[arm.Mix], arm.Jobs)
+	}
+	var notes []string
+	for _, mix := range slices.Sorted(maps.Keys(found)) {
+		slices.Sort(found[mix])
+		if jobs := slices.Compact(found[mix]); len(jobs) > 1 {
+			notes = append(notes, fmt.Sprintf("runs of %s called %s have different numbers of jobs (%s), and are compared with runs of as many only",
+				label, mix, strings.Trim(fmt.Sprint(jobs), "[]")))
+		}
+	}
+	return notes
+}
+
+// contents tells of arms whose runs are of mixes that have the name alone in
+// common.
+func contents(label string, arms map[results.Arm][]Observation) []string {
+	var notes []string
+	for _, arm := range sorted(arms) {
+		if found := mixes(arms[arm]); found != "" {
+			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, arm, found))
+		}
+	}
+	return notes
 }
 
 // shared tells how many runs are on both sides.
@@ -94,7 +91,7 @@ func shared(a, b Side) []string {
 
 // Pair is an arm of each side, to be compared.
 type Pair struct {
-	A, B         Arm
+	A, B         results.Arm
 	ARuns, BRuns []Observation
 	// Warnings say in what the arms or their environments differ.
 	Warnings []string
@@ -107,7 +104,7 @@ var ErrAmbiguous = errors.New("which arms to compare is not clear")
 
 // exactPairs pairs arms that are the same on both sides, and returns those that
 // only one side has.
-func exactPairs(a, b map[Arm][]Observation) (pairs []Pair, onlyA, onlyB []Arm) {
+func exactPairs(a, b map[results.Arm][]Observation) (pairs []Pair, onlyA, onlyB []results.Arm) {
 	for _, arm := range sorted(a) {
 		if _, both := b[arm]; both {
 			pairs = append(pairs, newPair(arm, arm, a[arm], b[arm]))
@@ -125,7 +122,7 @@ func exactPairs(a, b map[Arm][]Observation) (pairs []Pair, onlyA, onlyB []Arm) {
 
 // pairsOf pairs the same arms; where there are none, arms that differ in the
 // scheduler alone; where each side has but one, these.
-func pairsOf(a, b map[Arm][]Observation) (pairs []Pair, onlyA, onlyB []Arm, err error) {
+func pairsOf(a, b map[results.Arm][]Observation) (pairs []Pair, onlyA, onlyB []results.Arm, err error) {
 	if pairs, onlyA, onlyB = exactPairs(a, b); len(pairs) > 0 {
 		return pairs, onlyA, onlyB, nil
 	}
@@ -133,18 +130,14 @@ func pairsOf(a, b map[Arm][]Observation) (pairs []Pair, onlyA, onlyB []Arm, err 
 		x, y := sorted(a)[0], sorted(b)[0]
 		return []Pair{newPair(x, y, a[x], b[y])}, nil, nil, nil
 	}
-	loose := func(arm Arm) Arm {
-		arm.Scheduler, arm.Parameters = "", ""
-		return arm
-	}
-	partners := map[Arm][]Arm{}
+	partners := map[results.Arm][]results.Arm{}
 	for _, arm := range sorted(b) {
-		partners[loose(arm)] = append(partners[loose(arm)], arm)
+		partners[arm.Batch()] = append(partners[arm.Batch()], arm)
 	}
-	taken := map[Arm]Arm{}
+	taken := map[results.Arm]results.Arm{}
 	onlyA, onlyB = nil, nil
 	for _, x := range sorted(a) {
-		found := partners[loose(x)]
+		found := partners[x.Batch()]
 		if len(found) == 0 {
 			onlyA = append(onlyA, x)
 			continue
@@ -169,16 +162,16 @@ func pairsOf(a, b map[Arm][]Observation) (pairs []Pair, onlyA, onlyB []Arm, err 
 	return pairs, onlyA, onlyB, nil
 }
 
-func sorted(arms map[Arm][]Observation) []Arm {
-	out := make([]Arm, 0, len(arms))
+func sorted(arms map[results.Arm][]Observation) []results.Arm {
+	out := make([]results.Arm, 0, len(arms))
 	for arm := range arms {
 		out = append(out, arm)
 	}
-	slices.SortFunc(out, Arm.compare)
+	slices.SortFunc(out, results.Arm.Compare)
 	return out
 }
 
-func newPair(a, b Arm, aRuns, bRuns []Observation) Pair {
+func newPair(a, b results.Arm, aRuns, bRuns []Observation) Pair {
 	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns}
 	warn := func(differs bool, format string, args ...any) {
 		if differs {
@@ -196,6 +189,9 @@ func newPair(a, b Arm, aRuns, bRuns []Observation) Pair {
 	for _, d := range p.Environment {
 		p.Warnings = append(p.Warnings, d.String())
 	}
+	from, other := distinct(aRuns, source), distinct(bRuns, source)
+	_, said := jobs(aRuns, bRuns)
+	warn(a.Mix == b.Mix && from != other && !said, "the mixes called %s have the same commands and come from different places: %s and %s", a.Mix, from, other)
 	for _, d := range versions(aRuns, bRuns) {
 		p.Warnings = append(p.Warnings, d.String())
 	}
@@ -205,8 +201,12 @@ func newPair(a, b Arm, aRuns, bRuns []Observation) Pair {
 	return p
 }
 
-// repeatsItself reports whether repetitions are copies of one simulated run.
+// repeatsItself reports whether repetitions are copies of one simulated run. With
+// noise they are not, however equal their figures: all jobs may end at a limit.
 func repeatsItself(runs []Observation) bool {
+	if noise := settings(runs)["sim-noise"]; noise != "" && noise != "0" {
+		return false
+	}
 	for _, o := range runs {
 		first := runs[0].Metrics
 		if o.Mode != results.Simulated || o.Metrics.MakespanS == nil || first.MakespanS == nil || *o.Metrics.MakespanS != *first.MakespanS {

@@ -51,10 +51,10 @@ func Compare(a, b Side, o Options) (Result, error) {
 	out.Pairs = pairs
 	out.Notes = slices.Concat(together(aNotes, bNotes), shared(a, b), remarks(pairs))
 	for _, arm := range onlyA {
-		out.Notes = append(out.Notes, leftOut(arm, b))
+		out.Notes = append(out.Notes, leftOut(arm, b, bArms))
 	}
 	for _, arm := range onlyB {
-		out.Notes = append(out.Notes, leftOut(arm, a))
+		out.Notes = append(out.Notes, leftOut(arm, a, aArms))
 	}
 	var samples []stats.Pair
 	for _, p := range pairs {
@@ -77,7 +77,10 @@ func Compare(a, b Side, o Options) (Result, error) {
 	return out, nil
 }
 
-func leftOut(arm Arm, other Side) string {
+func leftOut(arm results.Arm, other Side, arms map[results.Arm][]Observation) string {
+	if sizes := otherSizes(arm, arms); sizes != "" {
+		return fmt.Sprintf("%s with %d jobs is left out: %s ran it with %s", arm, arm.Jobs, other.Label, sizes)
+	}
 	return fmt.Sprintf("%s is left out: %s has no run to compare it with", arm, other.Label)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Difference is something of the environment in which two sides differ.
 type Difference struct {
-	Kind string // driver, GPU, memory for jobs, clocks, throttling, binary, host, settings, version
+	Kind string // driver, GPU, memory for jobs, clocks, throttling, binary, host, jobs, settings, version
 	A, B string
 }
 
@@ -29,7 +29,7 @@ const clockTolerance = 0.03
 const memoryTolerance = 0.05
 
 // environment compares what can change a figure by itself. A simulated run
-// depends on its settings alone.
+// depends on its jobs and its settings alone.
 func environment(a, b []Observation) []Difference {
 	var out []Difference
 	add := func(kind string, text func(Observation) []string) {
@@ -55,6 +55,9 @@ func environment(a, b []Observation) []Difference {
 			p := o.Provenance
 			return []string{fmt.Sprintf("%s, %d cores, kernel %s", p.CPU, p.Cores, p.Kernel)}
 		})
+	}
+	if d, differ := jobs(a, b); differ {
+		out = append(out, d)
 	}
 	x, y := settings(a), settings(b)
 	if keys := differing(x, y); len(keys) > 0 {
@@ -90,6 +93,55 @@ func known(s *string) string {
 		return "unknown"
 	}
 	return *s
+}
+
+// jobs compares what ran, where both sides have as many jobs of one name: a mix
+// is known by its name, and a file can have the name of another.
+func jobs(a, b []Observation) (Difference, bool) {
+	if len(a) == 0 || len(b) == 0 || a[0].Mix != b[0].Mix || a[0].Jobs != b[0].Jobs {
+		return Difference{}, false // said as another batch
+	}
+	list := func(o Observation) []string { return []string{o.Commands} }
+	x, y := distinct(a, list), distinct(b, list)
+	if x == y || x == "" || y == "" {
+		return Difference{}, false
+	}
+	d := Difference{"jobs", foreign(a, b), foreign(b, a)}
+	if d.A == distinct(a, source) && d.B == distinct(b, source) {
+		d.B += " with the same commands in another order or number"
+	}
+	return d, true
+}
+
+// foreign names the place that the runs' mix is from, and the first command that
+// others do not have.
+func foreign(runs, others []Observation) string {
+	from := distinct(runs, source)
+	known := map[string]bool{}
+	for _, o := range others {
+		for command := range strings.SplitSeq(o.Commands, "\n") {
+			known[command] = true
+		}
+	}
+	for _, o := range runs {
+		for command := range strings.SplitSeq(o.Commands, "\n") {
+			if !known[command] {
+				return from + " with " + command
+			}
+		}
+	}
+	return from
+}
+
+func source(o Observation) []string { return []string{o.MixSource} }
+
+func mixes(all []Observation) string {
+	var runs []results.Run
+	commands := map[int64]string{}
+	for _, o := range all {
+		runs, commands[o.ID] = append(runs, o.Run), o.Commands
+	}
+	return results.SeveralMixes(runs, commands)
 }
 
 func machines(all []Observation) string {
@@ -145,29 +197,12 @@ func clock(runs []Observation) float64 {
 
 func mhz(hz float64) string { return fmt.Sprintf("%.0f MHz", hz/1e6) }
 
-// harmless are NVML's clock event reasons that slow no work down, or that the
-// user set.
-var harmless = []string{"", "none", "gpu-idle", "applications-clocks", "sync-boost", "display-clocks"}
-
 func throttling(o Observation) []string {
 	var out []string
 	for _, d := range o.Devices {
-		for _, reasons := range []*string{d.ThrottleStart, d.ThrottleEnd} {
-			for _, r := range strings.FieldsFunc(orEmpty(reasons), func(c rune) bool { return c == '+' || c == ',' || c == ' ' }) {
-				if !slices.Contains(harmless, r) {
-					out = append(out, r)
-				}
-			}
-		}
+		out = append(out, d.Throttling()...)
 	}
 	return out
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // binaries name each program with the beginning of its hash; where it lies does

@@ -30,7 +30,7 @@ func (c Class) Unsettled() bool { return c == Noise || c == NothingMeasured }
 
 // Check is one limit held against one arm.
 type Check struct {
-	Arm   Arm
+	Arm   results.Arm
 	Limit Limit
 	Class Class
 	Text  string // what was found, in one sentence
@@ -67,6 +67,10 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r.Pairs = pairs
 	r.Notes = slices.Concat(together(aNotes, bNotes), shared(baseline, candidate), remarks(pairs))
 	for _, arm := range onlyB {
+		if sizes := otherSizes(arm, aArms); sizes != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s with %d jobs is new: %s ran it with %s", arm, arm.Jobs, baseline.Label, sizes))
+			continue
+		}
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", arm, baseline.Label))
 	}
 	var samples []stats.Pair
@@ -88,7 +92,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 			r.Checks = append(r.Checks, c)
 		}
 	}
-	environments := map[Arm][]Difference{}
+	environments := map[results.Arm][]Difference{}
 	for _, p := range pairs {
 		environments[p.A] = p.Environment
 	}
@@ -96,13 +100,13 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		check := &r.Checks[of[i]]
 		check.judge(c, environments[check.Arm])
 	}
-	r.missing(onlyA, aArms)
+	r.missing(onlyA, aArms, bArms)
 	return r
 }
 
 // applies reports whether a limit is for an arm. Times of traced runs count only
 // where there are no others; a slowdown needs a trace, and is defined against sa.
-func (l Limit) applies(arm Arm, arms map[Arm][]Observation) bool {
+func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool {
 	switch {
 	case l.Metric.Name == "slowdown":
 		return arm.Traced && arm.Scheduler != "sa"
@@ -114,13 +118,17 @@ func (l Limit) applies(arm Arm, arms map[Arm][]Observation) bool {
 	return !other
 }
 
-// missing adds what the candidate should have measured and did not.
-func (r *Report) missing(arms []Arm, all map[Arm][]Observation) {
+// missing adds what the candidate should have measured and did not; all are the
+// baseline's arms.
+func (r *Report) missing(arms []results.Arm, all, candidate map[results.Arm][]Observation) {
 	for _, arm := range arms {
+		text := fmt.Sprintf("%s has no complete run of it", r.Candidate)
+		if sizes := otherSizes(arm, candidate); sizes != "" {
+			text = fmt.Sprintf("the mix differs: %d jobs in %s, and %s in %s", arm.Jobs, r.Baseline, sizes, r.Candidate)
+		}
 		for _, l := range r.Limits {
 			if l.applies(arm, all) {
-				r.Checks = append(r.Checks, Check{Arm: arm, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0},
-					Text: fmt.Sprintf("%s has no complete run of it", r.Candidate)})
+				r.Checks = append(r.Checks, Check{Arm: arm, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Text: text})
 			}
 		}
 	}
@@ -138,6 +146,19 @@ func (r *Report) missing(arms []Arm, all map[Arm][]Observation) {
 		}
 		r.Checks = append(r.Checks, c)
 	}
+}
+
+// otherSizes are the numbers of jobs ("4 jobs") of those arms that differ from this
+// one in that alone; empty where there are none.
+func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
+	var found []string
+	for _, other := range sorted(arms) {
+		alike := other
+		if alike.Jobs = arm.Jobs; alike == arm && other != arm {
+			found = append(found, fmt.Sprintf("%d jobs", other.Jobs))
+		}
+	}
+	return strings.Join(found, " or ")
 }
 
 // count compares crashed jobs: a count, not a sample. Where the numbers of runs

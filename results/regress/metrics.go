@@ -16,6 +16,9 @@ import (
 type Observation struct {
 	results.Run
 	Devices []results.Device
+	// Commands are those of its jobs, as results.CommandList gives them; empty
+	// where they are unknown.
+	Commands string
 	// Slowdown is the run's kernel slowdown against the traced runs under sa of
 	// its own side; nil where that is unknown.
 	Slowdown *float64

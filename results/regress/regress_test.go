@@ -252,6 +252,22 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A retry of some of a mix's jobs is no repetition of the mix.
+func TestPartsOfAMixAreArmsOfTheirOwn(t *testing.T) {
+	a := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}
+	b := Side{Label: "new", Runs: append(runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 3, 7, func(o *Observation) { o.Jobs = 2 })...)}
+	r, err := Compare(a, b, Options{Metrics: []Metric{Metrics()[0]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 1 || r.Rows[0].B.N != 7 {
+		t.Errorf("rows: %+v", r.Rows)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "runs of new called W1 have different numbers of jobs (2 32)") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
 // Runs that are on both sides make their comparison worth less.
 func TestSharedRunsAreNoted(t *testing.T) {
 	a, b := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, nil)}

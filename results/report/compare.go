@@ -79,7 +79,7 @@ func GateTable(r regress.Report) *Table {
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly},
 		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly},
 	}}
-	warnings := map[regress.Arm]any{}
+	warnings := map[results.Arm]any{}
 	for _, p := range r.Pairs {
 		warnings[p.A] = warningCell(p)
 	}
@@ -131,7 +131,7 @@ func marked(simulated bool, title string) string {
 	return title
 }
 
-func schedulerOf(a regress.Arm) string {
+func schedulerOf(a results.Arm) string {
 	if a.Traced {
 		return a.Scheduler + ", traced"
 	}

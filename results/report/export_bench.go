@@ -80,7 +80,7 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 // node is last: Go reads a number after a last dash as one of processors, and no
 // node's name has one.
 func benchName(r results.Run) string {
-	name := "BenchmarkMix/mix=" + benchWord(r.Mix) + "/sched=" + benchWord(r.Scheduler)
+	name := fmt.Sprintf("BenchmarkMix/mix=%s/jobs=%d/sched=%s", benchWord(r.Mix), r.Jobs, benchWord(r.Scheduler))
 	if r.Parameters != "" {
 		name += "/params=" + benchWord(r.Parameters)
 	}

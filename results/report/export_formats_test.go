@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/perf/benchfmt"
@@ -64,6 +66,15 @@ func TestExportJSONL(t *testing.T) {
 	}
 }
 
+// Runs of a part of a mix are no repetitions of the mix.
+func TestPartsOfAMixHaveBenchmarksOfTheirOwn(t *testing.T) {
+	run := simRun()
+	whole := benchName(run)
+	if run.Jobs--; benchName(run) == whole {
+		t.Errorf("%d jobs and %d have one name: %s", run.Jobs, run.Jobs+1, whole)
+	}
+}
+
 // repeated holds two arms of one mix, three repetitions each, and a run that is
 // under way.
 func repeated(t *testing.T) *store.Store {
@@ -111,6 +122,39 @@ func TestExportBenchGolden(t *testing.T) {
 	}
 }
 
+// A link stays, and what it leads to is replaced; a pipe is none of both.
+func TestWriteFileFollowsLinks(t *testing.T) {
+	dir := t.TempDir()
+	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o644), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(link, true, content); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "new" {
+		t.Errorf("behind the link: %q", text)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := errors.Join(WriteFile(pipe, true, content), reader.SetReadDeadline(time.Now().Add(time.Second))); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, len("new"))
+	if _, err := io.ReadFull(reader, text); err != nil || string(text) != "new" {
+		t.Errorf("through the pipe: %q (%v)", text, err)
+	}
+	for path, want := range map[string]os.FileMode{link: os.ModeSymlink, pipe: os.ModeNamedPipe} {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != want {
+			t.Errorf("%s is no more what it was: %v %v", path, info.Mode(), err)
+		}
+	}
+}
+
 // The reader and the projections are benchstat's own.
 func TestBenchstatReadsTheExport(t *testing.T) {
 	var out bytes.Buffer
@@ -153,8 +197,8 @@ func TestBenchstatReadsTheExport(t *testing.T) {
 		t.Error(err)
 	}
 	want := map[string][]float64{
-		".fullname:Mix/mix=my_mix_2/node=sim:2xV100 /sched:sa":                  {40, 42, 44},
-		".fullname:Mix/mix=my_mix_2/params=workers=8/node=sim:2xV100 /sched:cg": {41, 43, 45},
+		".fullname:Mix/mix=my_mix_2/jobs=4/node=sim:2xV100 /sched:sa":                  {40, 42, 44},
+		".fullname:Mix/mix=my_mix_2/jobs=4/params=workers=8/node=sim:2xV100 /sched:cg": {41, 43, 45},
 	}
 	if diff := cmp.Diff(want, samples); diff != "" {
 		t.Errorf("samples by arm (-want +got):\n%s", diff)

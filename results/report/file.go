@@ -20,15 +20,18 @@ type NewFile struct {
 }
 
 // CreateFile begins a file at path, whose directory must exist. It refuses a
-// path that is taken, unless overwrite is set. The caller must Discard it, which
-// after Commit does nothing.
+// path that is taken, unless overwrite is set; of a link it replaces what the link
+// leads to. The caller must Discard it, which after Commit does nothing.
 func CreateFile(path string, overwrite bool) (*NewFile, error) {
 	if err := vacant(path, overwrite); err != nil {
 		return nil, err
 	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return nil, fmt.Errorf("export %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	return &NewFile{File: f, path: path, overwrite: overwrite}, nil
 }
@@ -39,9 +42,9 @@ func vacant(path string, overwrite bool) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("export: %w", err)
+		return fmt.Errorf("write: %w", err)
 	case info.IsDir():
-		return fmt.Errorf("export %s: it is a directory: name a file", path)
+		return fmt.Errorf("write %s: it is a directory: name a file", path)
 	case !overwrite:
 		return taken(path)
 	}
@@ -49,7 +52,7 @@ func vacant(path string, overwrite bool) error {
 }
 
 func taken(path string) error {
-	return fmt.Errorf("export %s: %w: name another, or replace it with --force", path, fs.ErrExist)
+	return fmt.Errorf("write %s: %w: name another, or replace it with --force", path, fs.ErrExist)
 }
 
 // Flush brings the content to the disk, so that Commit cannot fail for want of
@@ -59,7 +62,7 @@ func (f *NewFile) Flush() error {
 		return nil
 	}
 	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("export %s: %w", f.path, err)
+		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	f.flushed = true
 	return nil
@@ -80,7 +83,7 @@ func (f *NewFile) Commit() error {
 		}
 	}
 	if err := os.Rename(f.Name(), f.path); err != nil {
-		return fmt.Errorf("export: %w", err)
+		return fmt.Errorf("write: %w", err)
 	}
 	f.done = true
 	return nil
@@ -98,15 +101,30 @@ func (f *NewFile) Discard() error {
 	return os.Remove(f.Name())
 }
 
-// WriteFile writes a whole file, or leaves what was there.
+// WriteFile writes a whole file, or leaves what was there. What is no file, such as
+// a pipe or /dev/stdout, is written as it is.
 func WriteFile(path string, overwrite bool, write func(io.Writer) error) (err error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return writeInto(path, write)
+	}
 	f, err := CreateFile(path, overwrite)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Discard()) }()
 	if err := write(f); err != nil {
-		return fmt.Errorf("export %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return f.Commit()
+}
+
+func writeInto(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
 }

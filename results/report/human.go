@@ -46,6 +46,8 @@ func Human(v float64, u Unit) string {
 		return fmt.Sprintf("%.4g jobs/s", v)
 	case Ratio:
 		return fmt.Sprintf("%.1f %%", v*100)
+	case Points:
+		return fmt.Sprintf("%.1f", v*100)
 	case Factor:
 		return fmt.Sprintf("%.2f", v)
 	}

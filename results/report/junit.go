@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 )
 
@@ -58,7 +59,7 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 		host = "localhost" // as the schema asks for
 	}
 	var doc junitSuites
-	suites := map[regress.Arm]int{}
+	suites := map[results.Arm]int{}
 	for _, c := range r.Checks {
 		i, begun := suites[c.Arm]
 		if !begun {
@@ -96,7 +97,7 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 	return err
 }
 
-func armName(a regress.Arm) string {
+func armName(a results.Arm) string {
 	if a.Mix == "" {
 		return "all arms"
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -33,13 +32,13 @@ func PaperTable(p paper.Table) *Table {
 		{Name: "metric_text", Heading: "metric", Place: TextOnly},
 		{Name: "published", Unit: unit}, {Name: "measured", Heading: p.How(), Unit: unit},
 		{Name: "measured_low", Heading: "low", Unit: unit}, {Name: "measured_high", Heading: "high", Unit: unit}, {Name: "n", Heading: "N"},
-		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Ratio, Place: inPoints},
+		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Points, Place: inPoints},
 		{Name: "node", Heading: "on"}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly},
 	}}
 	for _, r := range p.Rows {
 		var median, low, high, n any
 		if e := r.Measured; e != nil {
-			median, low, high, n = e.Median, bound(e.Low), bound(e.High), e.N
+			median, low, high, n = e.Median, finite(e.Low), finite(e.High), e.N
 		}
 		var mode, node any
 		if r.Node != "" {
@@ -69,18 +68,10 @@ func PaperCurves(f paper.Figure) *Table {
 	}}
 	for _, c := range f.Curves {
 		for i, level := range c.Levels {
-			t.Add(f.ID, c.Mode, c.Run, c.Name, float64(i)*c.WindowS, float64(i+1)*c.WindowS, bound(level))
+			t.Add(f.ID, c.Mode, c.Run, c.Name, float64(i)*c.WindowS, float64(i+1)*c.WindowS, finite(level))
 		}
 	}
 	return t
-}
-
-// bound is unknown where it is no number.
-func bound(v float64) any {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return v
 }
 
 func joined(ids []int64) string {
@@ -116,7 +107,11 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		if n.Machines != "" {
 			machines = " of several machines (" + n.Machines + "), of which the first is named"
 		}
-		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s.\n", n.System, how, n.Name, n.Hardware, len(n.Runs), machines)
+		parts := ""
+		if len(n.Parts) > 0 {
+			parts = fmt.Sprintf("; left out: %d of other mixes with a paper mix's name", len(n.Parts))
+		}
+		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, how, n.Name, n.Hardware, len(n.Runs), machines, parts)
 	}
 	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
 	fmt.Fprint(&out, "- Published values are of CASE (Chen et al., PPoPP 2022). A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n")

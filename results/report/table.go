@@ -20,6 +20,7 @@ const (
 	Hertz
 	JobsPerSecond
 	Ratio  // a fraction, shown as a percentage
+	Points // a difference of fractions, shown in percentage points, which the heading names
 	Factor // a quotient of like quantities, shown as it is
 )
 

@@ -76,9 +76,6 @@ func (c Comparison) Resolution() float64 {
 	return (c.High - c.Low) / 2
 }
 
-// Compare judges one pair alone.
-func Compare(a, b []float64, o Options) Comparison { return CompareAll([]Pair{{a, b, o}})[0] }
-
 // CompareAll judges pairs together: their p values are adjusted so that alpha
 // holds for all of them. A pair that cannot be found to differ, because a side is
 // empty or all its values are one value, does not count among them (Tarone 1990).

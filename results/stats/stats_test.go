@@ -86,7 +86,7 @@ func TestLeastPIsTheTests(t *testing.T) {
 		for i := range n {
 			a, b = append(a, float64(i)), append(b, float64(100+i))
 		}
-		if got := Compare(a, b, Options{}).P; math.Abs(got-LeastP(n, n)) > 1e-9 {
+		if got := compareOne(a, b, Options{}).P; math.Abs(got-LeastP(n, n)) > 1e-9 {
 			t.Errorf("n %d: p %v, LeastP %v", n, got, LeastP(n, n))
 		}
 	}
@@ -127,7 +127,7 @@ func TestVerdicts(t *testing.T) {
 		"from zero":               {[]float64{0, 0, 0, 0}, []float64{0.25, 0.25, 0.25, 0.25}, Options{Absolute: true}, Worse, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Compare(c.a, c.b, c.o)
+			got := compareOne(c.a, c.b, c.o)
 			if got.Verdict != c.want || got.Reason != c.reason || got.Needed != c.needed {
 				t.Errorf("%s %q needed %d, want %s %q needed %d: %+v", got.Verdict, got.Reason, got.Needed, c.want, c.reason, c.needed, got)
 			}
@@ -185,7 +185,7 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 	}
 	for range 1500 {
 		a, b := draw(1+rng.IntN(9), 0), draw(1+rng.IntN(9), 0.3*rng.Float64()-0.15)
-		c := Compare(a, b, Options{MinEffect: 0.01})
+		c := compareOne(a, b, Options{MinEffect: 0.01})
 		outside := c.Low > 0 || c.High < 0
 		if outside != (c.P <= 0.05) {
 			t.Fatalf("p %v, interval %v to %v of %v and %v", c.P, c.Low, c.High, a, b)
@@ -193,7 +193,7 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 		if c.Low > c.Change || c.Change > c.High {
 			t.Fatalf("change %v outside %v to %v", c.Change, c.Low, c.High)
 		}
-		if back := Compare(b, a, Options{MinEffect: 0.01}); math.Abs(back.P-c.P) > 1e-12 {
+		if back := compareOne(b, a, Options{MinEffect: 0.01}); math.Abs(back.P-c.P) > 1e-12 {
 			t.Fatalf("p depends on the order: %v and %v", c.P, back.P)
 		}
 	}
@@ -240,7 +240,7 @@ func TestCoverage(t *testing.T) {
 	median, shift := 0, 0
 	for range trials {
 		a, b := draw(7), draw(7)
-		c := Compare(a, b, Options{MinEffect: 0.01})
+		c := compareOne(a, b, Options{MinEffect: 0.01})
 		if c.A.Low <= 1 && 1 <= c.A.High {
 			median++
 		}
@@ -276,3 +276,6 @@ func TestApproximation(t *testing.T) {
 		t.Errorf("pairs outside: %d for 50 and 50, %d for 51 and 50", exact, near)
 	}
 }
+
+// compareOne judges one pair alone.
+func compareOne(a, b []float64, o Options) Comparison { return CompareAll([]Pair{{a, b, o}})[0] }

@@ -67,7 +67,7 @@ func TestDocumentDefinesTheWords(t *testing.T) {
 		t.Errorf("documented outcomes %v, want %v", documented, outcomes)
 	}
 	for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity,
-		results.SeriesGPUDriver, results.SeriesGPM, results.SeriesResident, results.SeriesSimulated} {
+		results.SeriesGPUDriver, results.SeriesGPM, results.SeriesSimulated} {
 		if !strings.Contains(section(text, "utilization"), "`"+string(series)+"`:") {
 			t.Errorf("series %s is not documented", series)
 		}

@@ -44,3 +44,20 @@ func (s *Store) DevicesOf(ctx context.Context, f Filter) (map[int64][]results.De
 	}
 	return byRun, err
 }
+
+// CommandsOf gives the commands of every selected run, by run, as
+// results.CommandList does.
+func (s *Store) CommandsOf(ctx context.Context, f Filter) (map[int64]string, error) {
+	type line struct {
+		run      int64
+		commands string
+	}
+	condition, args := f.where()
+	query := fmt.Sprintf("SELECT run_id, group_concat(command, char(10) ORDER BY job_index) FROM job WHERE run_id IN (SELECT id FROM run WHERE %s) GROUP BY run_id", condition)
+	found, err := collect(ctx, s, "list commands", query, args, func(l *line) []any { return []any{&l.run, &l.commands} })
+	byRun := make(map[int64]string, len(found))
+	for _, l := range found {
+		byRun[l.run] = l.commands
+	}
+	return byRun, err
+}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mattn/go-sqlite3"
+
 	"github.com/caserun/caserun/results"
 )
 
@@ -45,8 +47,8 @@ func newStore(path string, write, read *sql.DB) *Store {
 func (s *Store) Path() string { return s.path }
 
 // Close writes what is queued and closes the file, leaving nothing beside it
-// unless another program has it open. It returns the errors of Writers that
-// nobody asked for theirs.
+// unless another program has it open; that it cannot is an error. It returns the
+// errors of Writers that nobody asked for theirs.
 func (s *Store) Close() error {
 	var errs []error
 	if s.queue != nil {
@@ -64,9 +66,26 @@ func (s *Store) Close() error {
 	// The writing handle is last: only it can fold the journal into the file.
 	errs = append(errs, explain(s.path, "close", s.read.Close()))
 	if s.write != nil {
-		errs = append(errs, explain(s.path, "close", s.write.Close()))
+		errs = append(errs, s.fold(), explain(s.path, "close", s.write.Close()))
 	}
 	return errors.Join(errs...)
+}
+
+// fold brings the journal into the file. Closing the last connection does so too
+// and keeps silent where it cannot, which leaves a file that is damaged without
+// its journal. Where another program has the file open, that is left to it.
+func (s *Store) fold() error {
+	ctx := context.Background()
+	if _, err := s.write.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return explain(s.path, "close", err)
+	}
+	var busy, pages, folded int // busy says so where a transaction of another program is in the way
+	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &folded)
+	var failed sqlite3.Error
+	if errors.As(err, &failed) && failed.Code == sqlite3.ErrBusy {
+		return nil
+	}
+	return explain(s.path, fmt.Sprintf("bring the journal into the file (no row is lost: until it is done, %s-wal is a part of the store)", s.path), err)
 }
 
 // BeginRun stores a run that starts now, with status running, and the devices

@@ -345,3 +345,30 @@ func TestDeletingARunDeletesItsRows(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandsOf(t *testing.T) {
+	s := openTemp(t)
+	for _, mix := range []string{"W1", "W2"} {
+		run, found := fullRun()
+		run.Mix = mix
+		id, err := s.BeginRun(t.Context(), run, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := s.Writer(id)
+		for _, i := range []int{10, 2, 0} { // by number, whatever came first
+			w.Job(results.Job{Index: i, Name: mix, Command: fmt.Sprint(mix, " ", i)})
+		}
+		run.ID = id
+		if err := w.Finish(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.CommandsOf(t.Context(), Filter{Mix: "W2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[int64]string{2: "W2 0\nW2 2\nW2 10"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/schedulers"
@@ -42,9 +43,13 @@ func run(id int64, rep, m, k int, mix, text string, n paper.Node) results.Run {
 	if s.Name == "cg" {
 		crashed = (m + rep) % 4
 	}
-	jobs := 16
+	known, err := mixes.Lookup(mix)
+	if err != nil {
+		panic(err)
+	}
+	jobs := len(known.Jobs)
 	makespan := 100 / speed
-	return results.Run{ID: id, Mix: mix, Scheduler: s.Name, Parameters: s.Parameters(), Node: n.Name, Mode: n.Mode, Repetition: rep,
+	return results.Run{ID: id, Mix: mix, MixSource: known.Source, Scheduler: s.Name, Parameters: s.Parameters(), Node: n.Name, Mode: n.Mode, Repetition: rep,
 		Status: results.Complete, Jobs: jobs, Metrics: results.Metrics{OK: jobs - crashed, OOM: crashed, Crashed: crashed,
 			MakespanS: new(makespan), ThroughputJobsPerS: new(float64(jobs-crashed) / makespan), TurnaroundMeanS: new(makespan / 2 / (1 + 0.1*float64(m))),
 			UtilizationMean: new(0.05 * speed), UtilizationPeak: new(0.5)}}

@@ -1,0 +1,86 @@
+package regress
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+var lastID int64
+
+// of are runs of a mix from a place, with these commands and as many jobs.
+func of(source string, commands ...string) func(*Observation) {
+	return func(o *Observation) {
+		lastID++
+		o.ID, o.MixSource, o.Commands, o.Jobs = lastID, source, strings.Join(commands, "\n"), len(commands)
+	}
+}
+
+func TestMixesOfOneName(t *testing.T) {
+	catalog := func() []Observation { return runs("W1", "sa", 60, 7, of("catalog", "lud", "bfs")) }
+	for name, c := range map[string]struct {
+		a, b  []Observation
+		class Class
+		says  string // the only note, or nothing
+	}{
+		"the same":      {catalog(), runs("W1", "sa", 66, 7, of("catalog", "lud", "bfs")), Regression, ""},
+		"other jobs":    {catalog(), runs("W1", "sa", 66, 7, of("catalog", "lud", "needle")), EnvironmentChanged, "different jobs: catalog with bfs and catalog with needle"},
+		"another order": {catalog(), runs("W1", "sa", 66, 7, of("catalog", "bfs", "lud")), EnvironmentChanged, "different jobs: catalog and catalog with the same commands in another order or number"},
+		"another place": {catalog(), runs("W1", "sa", 66, 7, of("my.yaml", "lud", "bfs")), Regression, "the mixes called W1 have the same commands and come from different places: catalog and my.yaml"},
+		"unknown":       {catalog(), runs("W1", "sa", 66, 7, func(o *Observation) { o.MixSource, o.Jobs = "catalog", 2 }), Regression, ""},
+		"together on a side": {catalog(), slices.Concat(runs("W1", "sa", 60, 1, of("my.yaml", "lud", "needle")), catalog()[:6]), Passed,
+			"runs of new called W1 under sa on local are of different mixes of that name (sources: catalog and my.yaml, lists of commands: 2), and are taken together"},
+	} {
+		r := Gate(Side{Label: "old", Runs: c.a}, Side{Label: "new", Runs: c.b}, limits(t, "throughput=3%"), stats.DefaultAlpha)
+		if len(r.Checks) != 1 || r.Checks[0].Class != c.class {
+			t.Errorf("%s: %+v, want %s", name, r.Checks, c.class)
+		}
+		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
+			t.Errorf("%s: notes %q, want %q", name, notes, c.says)
+		}
+	}
+}
+
+// Where the mix has another number of jobs on the other side, that is what is said,
+// and not that it was not run.
+func TestMixesOfAnotherSize(t *testing.T) {
+	sized := func(label string, jobs int) Side {
+		return Side{Label: label, Runs: runs("W1", "sa", 60, 7, func(o *Observation) { o.Jobs = jobs })}
+	}
+	r := Gate(sized("old", 16), sized("new", 4), limits(t, "throughput=3%"), stats.DefaultAlpha)
+	if want := "the mix differs: 16 jobs in old, and 4 jobs in new"; len(r.Checks) != 1 || r.Checks[0].Class != NothingMeasured || r.Checks[0].Text != want {
+		t.Errorf("%+v, want %q", r.Checks, want)
+	}
+	if want := []string{"W1 under sa on local with 4 jobs is new: old ran it with 16 jobs"}; !slices.Equal(r.Notes, want) {
+		t.Errorf("notes %q, want %q", r.Notes, want)
+	}
+	a, b := sized("old", 16), sized("new", 4)
+	more := runs("W2", "sa", 60, 7, nil)
+	a.Runs, b.Runs = append(a.Runs, more...), append(b.Runs, more...)
+	found, err := Compare(a, b, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"W1 under sa on local with 16 jobs is left out: new ran it with 4 jobs", "W1 under sa on local with 4 jobs is left out: old ran it with 16 jobs"} {
+		if !slices.Contains(found.Notes, want) {
+			t.Errorf("notes %q lack %q", found.Notes, want)
+		}
+	}
+}
+
+// Equal repetitions are copies of one run only where they had no noise.
+func TestRepetitionsOfOneSimulatedRun(t *testing.T) {
+	const says = "repeats itself"
+	for noise, want := range map[string]bool{`[{"Key":"sim-noise","Value":0}]`: true, `[]`: true, `[{"Key":"sim-noise","Value":0.01}]`: false} {
+		side := Side{Runs: runs("W1", "sa", 60, 7, func(o *Observation) {
+			o.Mode, o.Provenance.Configuration, o.Metrics.MakespanS = results.Simulated, noise, new(60.0)
+		})}
+		r := Gate(side, side, limits(t, "throughput=3%"), stats.DefaultAlpha)
+		if notes := strings.Join(r.Notes, "\n"); strings.Contains(notes, says) != want {
+			t.Errorf("%s: notes %q", noise, notes)
+		}
+	}
+}
