@@ -100,8 +100,10 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	v := viper.New()
 	v.SetEnvPrefix("CASERUN")
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	known := map[string]bool{}
 	for field := range reflect.TypeFor[config]().Fields() {
 		key := field.Tag.Get("mapstructure")
+		known[key] = true
 		if flag := c.Flags().Lookup(key); flag != nil {
 			if err := v.BindPFlag(key, flag); err != nil {
 				return config{}, fmt.Errorf("bind --%s: %w", key, err)
@@ -121,17 +123,26 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	}
 	v.SetConfigFile(file)
 	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+	sources := "flags or CASERUN_*"
+	switch err := v.ReadInConfig(); {
+	case err == nil:
+		sources = file + ", " + sources
+	case explicit || !errors.Is(err, os.ErrNotExist):
 		return config{}, usageError(fmt.Errorf("configuration file %s: %w", file, err))
+	}
+	for _, key := range v.AllKeys() {
+		if !known[key] {
+			return config{}, usageError(fmt.Errorf("configuration file %s: unknown key %q: caserun mix --show-config prints all that there are", file, key))
+		}
 	}
 	if err := v.MergeConfigMap(over); err != nil {
 		return config{}, usageError(fmt.Errorf("configuration: %w", err))
 	}
 	out, err := decode(v)
 	if err != nil {
-		return config{}, usageError(fmt.Errorf("configuration (%s, CASERUN_* or flags): %w", file, err))
+		return config{}, usageError(fmt.Errorf("configuration (%s): %w", sources, err))
 	}
-	return out, nil
+	return out, out.check()
 }
 
 // recordedConfig is the configuration that settings by key make, and nothing

@@ -38,12 +38,15 @@ signal.`,
 	return root
 }
 
+// ownConfig annotates a command that answers --show-config itself.
+const ownConfig = "own-config"
+
 // showConfig makes every command with settings answer --show-config.
 func showConfig(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		showConfig(sub)
 	}
-	if c.RunE == nil {
+	if c.RunE == nil || c.Annotations[ownConfig] != "" {
 		return
 	}
 	work, args := c.RunE, c.Args

@@ -25,6 +25,7 @@ type sweepCommand struct {
 	resume  string // number of a sweep or latest; empty: a new one
 	force   bool
 	dryRun  bool
+	show    bool // the configuration, and run nothing
 	limit   timeLimit
 }
 
@@ -48,8 +49,9 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
   caserun sweep nightly.yaml --tag nightly-2026-11-21
   caserun sweep --resume latest
   caserun sweep --resume latest --time-limit 25m`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return s.start(c, args) },
+		Args:        cobra.MaximumNArgs(1),
+		RunE:        func(c *cobra.Command, args []string) error { return s.start(c, args) },
+		Annotations: map[string]string{ownConfig: "with that of FILE"},
 	}
 	s.add(c.Flags())
 	addNodeFlags(c.Flags())
@@ -89,9 +91,13 @@ func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
 			s.file = args[0]
 		}
 	}
+	s.show, _ = c.Flags().GetBool("show-config")
 	settings, given, err := s.settings(c)
 	if err != nil {
 		return err
+	}
+	if s.show {
+		return errors.Join(s.options.print(c.OutOrStdout()), settings.print(c.OutOrStdout()))
 	}
 	if _, err := report.ParseFormat(settings.Format); err != nil {
 		return usageError(err)
@@ -152,7 +158,7 @@ func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []stri
 	if settings, err = loadConfigOver(c, over); err != nil {
 		return settings, nil, err
 	}
-	return settings, given, o.Validate(s.resume == "")
+	return settings, given, o.Validate(s.resume == "" && !s.show)
 }
 
 // open opens the store that has the sweep to resume.
@@ -184,8 +190,7 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 		return err
 	}
 	if sweep.Status == results.Complete {
-		fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is complete\n", sweep.ID)
-		return showSweep(c, settings.Format, db, sweep.ID)
+		return s.showComplete(c, db, sweep, settings, given)
 	}
 	if sweep.Status == results.Running && !s.dryRun {
 		if !s.force {
@@ -221,6 +226,24 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
 	}
 	return s.work(c, m, db, sweep.ID, note)
+}
+
+// showComplete prints the arms of a sweep that has nothing left. It needs neither
+// the node nor the mixes' files, as long as no argument asks for other runs.
+func (s *sweepCommand) showComplete(c *cobra.Command, db *store.Store, sweep results.Sweep, settings config, given []string) error {
+	spec, err := readSpec(sweep)
+	if err != nil {
+		return err
+	}
+	planned, err := recordedConfig(spec.Settings)
+	if err != nil {
+		return infrastructureError(fmt.Errorf("read the settings of sweep %d: %w", sweep.ID, err))
+	}
+	if err := (&matrix{config: planned, spec: spec}).agree(sweep.ID, s.options, given, settings); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is complete\n", sweep.ID)
+	return showSweep(c, settings.Format, db, sweep.ID)
 }
 
 // work runs what is left of a sweep and prints its arms.

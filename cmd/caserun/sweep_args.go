@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -41,6 +44,30 @@ func (o *sweepOptions) Validate(isNew bool) error {
 		return usageError(fmt.Errorf("--jobs %d: want 1 or more", o.Jobs))
 	}
 	return nil
+}
+
+// print prints what was asked for, as a sweep's file has it.
+func (o *sweepOptions) print(w io.Writer) error {
+	var asked yaml.MapSlice
+	add := func(key string, value any, given bool) {
+		if given {
+			asked = append(asked, yaml.MapItem{Key: key, Value: value})
+		}
+	}
+	add("name", o.Name, o.Name != "")
+	add("mixes", o.Mixes, len(o.Mixes) > 0)
+	add("scheds", o.Scheds, len(o.Scheds) > 0)
+	add("reps", o.Reps, o.Reps > 0)
+	add("warmups", o.Warmups, o.Warmups >= 0)
+	if len(asked) == 0 {
+		return nil
+	}
+	text, err := yaml.Marshal(asked)
+	if err != nil {
+		return fmt.Errorf("print configuration: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
 }
 
 // fit refuses options that a node cannot have.

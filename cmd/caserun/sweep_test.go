@@ -131,7 +131,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit", "0"}, exitUsage, "--time-limit 0s: want more than 0"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit=-1m"}, exitUsage, "--time-limit -1m0s"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--trace"}, exitUsage, "--trace"},
-		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "--sim-noise"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "sim-noise -1: want 0 to 1"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},
 		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, "key.yaml:3"},
 		{[]string{write("type.yaml", "mixes: [W1]\nreps: many\n")}, exitUsage, "type.yaml:2"},
@@ -259,19 +259,24 @@ func TestResumeKeepsThePlan(t *testing.T) {
 	same := []string{"--mixes", "mine.yaml", "--scheds", "sa,cg", "--seed", "9007199254740993", "--timeout", "5m"}
 	spec := oneSweep(t, same...)
 	planAgain(t, spec)
-	for _, c := range []struct {
+	others := []struct {
 		args []string
 		says string
 	}{
 		{[]string{"--mixes", "W1"}, "--mixes"}, {[]string{"--scheds", "sa"}, "--scheds"}, {[]string{"--reps", "2"}, "--reps"},
 		{[]string{"--warmups", "1"}, "--warmups"}, {[]string{"--name", "x"}, "--name"}, {[]string{"--seed", "9007199254740992"}, "--seed"},
 		{[]string{"--node", "sim:4xV100"}, "--node"}, {[]string{"--sim-noise", "0.1"}, "--sim-noise"}, {[]string{"--tag", "t"}, "--tag"},
-	} {
-		status, _, errs := caserun(t, append([]string{"sweep", "--resume", "2"}, c.args...)...)
-		if status != exitUsage || !strings.Contains(errs, "leave "+c.says+" out") {
-			t.Errorf("--resume with %s: exit %d: %s", c.args, status, errs)
+	}
+	refuses := func(sweep string) {
+		t.Helper()
+		for _, c := range others {
+			status, _, errs := caserun(t, append([]string{"sweep", "--resume", sweep}, c.args...)...)
+			if status != exitUsage || !strings.Contains(errs, "leave "+c.says+" out") {
+				t.Errorf("--resume %s with %s: exit %d: %s", sweep, c.args, status, errs)
+			}
 		}
 	}
+	refuses("2")
 	status, plan, errs := caserun(t, "sweep", "--resume", "2", "--dry-run", "--format", "csv")
 	if status != exitOK || strings.Count(plan, "\n") != 3 {
 		t.Errorf("--dry-run: exit %d: %s\n%s", status, errs, plan)
@@ -280,6 +285,10 @@ func TestResumeKeepsThePlan(t *testing.T) {
 	t.Setenv("CASERUN_SEED", "4")
 	if status, _, errs := caserun(t, append([]string{"sweep", "--resume", "2"}, same...)...); status != exitOK {
 		t.Errorf("resumed with the same arguments: exit %d: %s", status, errs)
+	}
+	refuses("2") // complete too
+	if status, _, errs := caserun(t, append([]string{"sweep", "--resume", "2"}, same...)...); status != exitOK || !strings.Contains(errs, "is complete") {
+		t.Errorf("complete, with the same arguments: exit %d: %s", status, errs)
 	}
 	s, err := store.OpenReadOnly("caserun.db")
 	if err != nil {

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/caserun/caserun/mixes"
+)
+
+// maxNoise is σ where a phase in 40 takes seven times its length: what is more
+// is meant as something else, such as percent.
+const maxNoise = 1
+
+// check refuses values that are wrong on any node. A command has only some of the
+// settings; those that it lacks are zero.
+func (c config) check() error {
+	switch {
+	case c.Workers < 0:
+		return usageError(fmt.Errorf("workers %d: want 0 or more", c.Workers))
+	case c.Timeout < 0:
+		return usageError(fmt.Errorf("timeout %s: want 0 (never) or more", c.Timeout))
+	case c.SMCap < 0:
+		return usageError(fmt.Errorf("sm-cap %d: want 0 (all) or more", c.SMCap))
+	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
+		return usageError(fmt.Errorf("sim-noise %v: want 0 to %d; it is σ of a logarithm, 0.01 is about 1 %%", c.Noise, maxNoise))
+	}
+	for _, size := range []struct{ key, value string }{{"mem-cap", c.MemCap}, {"context-reserve", c.Context}} {
+		if size.value == "" {
+			continue
+		}
+		if _, err := mixes.ParseBytes(size.value); err != nil {
+			return usageError(fmt.Errorf("%s: %w", size.key, err))
+		}
+	}
+	return nil
+}

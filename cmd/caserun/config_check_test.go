@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// A setting that is wrong on any node is refused on every node, wherever it is from.
+func TestSettingsAreCheckedOnEveryNode(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ env, flag, want string }{
+		{flag: "--sim-noise=-1", want: "sim-noise -1: want 0 to 1"},
+		{flag: "--sim-noise=NaN", want: "sim-noise NaN: want 0 to 1"},
+		{flag: "--sim-noise=20", want: "sim-noise 20: want 0 to 1"},
+		{env: "CASERUN_SIM_NOISE=-3", want: "sim-noise -3: want 0 to 1"},
+		{flag: "--timeout=-1s", want: "timeout -1s: want 0 (never) or more"},
+		{flag: "--sm-cap=-4", want: "sm-cap -4: want 0 (all) or more"},
+		{flag: "--workers=-2", want: "workers -2: want 0 or more"},
+		{flag: "--mem-cap=foo", want: `mem-cap: bad size "foo"`},
+		{flag: "--context-reserve=foo", want: `context-reserve: bad size "foo"`},
+	} {
+		for _, command := range []string{"mix W1", "sweep --mixes W1 --scheds sa"} {
+			args := append(strings.Fields(command), "--node", "sim:4xV100", "--db", dir+"/s.db")
+			if c.flag != "" {
+				args = append(args, c.flag)
+			}
+			if key, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(key, value)
+			}
+			status, _, stderr := caserun(t, args...)
+			if status != exitUsage || !strings.Contains(stderr, c.want) {
+				t.Errorf("%v %s: status %d, stderr %q, want %q", args, c.env, status, stderr, c.want)
+			}
+		}
+		if key, _, ok := strings.Cut(c.env, "="); ok {
+			t.Setenv(key, "0")
+		}
+	}
+}
+
+// A configuration that cannot be read says where it is from.
+func TestConfigurationErrorsNameTheirSource(t *testing.T) {
+	inTempDir(t)
+	t.Setenv("CASERUN_WORKERS", "abc")
+	if status, _, stderr := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(stderr, "configuration (flags or CASERUN_*)") {
+		t.Errorf("without a file: exit %d: %s", status, stderr)
+	}
+	if err := os.WriteFile("caserun.yaml", []byte("mixes: [W1]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(stderr, `configuration file caserun.yaml: unknown key "mixes"`) {
+		t.Errorf("an unknown key: exit %d: %s", status, stderr)
+	}
+}
