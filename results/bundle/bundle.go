@@ -1,6 +1,6 @@
 // Package bundle writes and opens archives of runs: one .tar.gz with a store,
-// its tables as CSV, configuration, provenance and figures, and a manifest that
-// has the length and the SHA-256 of every member.
+// configuration, provenance and figures, and a manifest that has the length and the
+// SHA-256 of every member.
 //
 // The manifest is the first member. Equal content gives equal bytes: members are
 // in a fixed order and carry no time and no owner.

@@ -133,6 +133,7 @@ func readme(m Manifest) []byte {
 
     caserun report --db THIS-FILE.tar.gz
     caserun report --db THIS-FILE.tar.gz latest -v
+    caserun export --db THIS-FILE.tar.gz --csv DIR
 
 or unpack the archive and query %[1]s with any program that reads SQLite.
 
@@ -141,7 +142,6 @@ or unpack the archive and query %[1]s with any program that reads SQLite.
 | %[2]s | length and SHA-256 of every other member |
 | %[1]s | the store: SQLite, schema in caserun's docs/store.md |
 | runs.md | the runs as a table |
-| tables/ | every table of the store as CSV, units in the headers |
 | configuration.json | each run's settings, each sweep's specification |
 | provenance.json | each run's program version, host, driver, GPUs and binaries |
 | figures/ | figures and their data, where there are any |

@@ -84,9 +84,6 @@ func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifes
 			m.Simulated = append(m.Simulated, r.ID)
 		}
 	}
-	if _, err := report.ExportCSV(ctx, own, filepath.Join(dir, "tables"), report.ExportOptions{Filter: all}); err != nil {
-		return m, err
-	}
 	if err := describe(ctx, own, runs, dir); err != nil {
 		return m, err
 	}
