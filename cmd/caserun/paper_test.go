@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,4 +98,55 @@ func TestPaperRefusesWhatContradictsItself(t *testing.T) {
 			t.Fatalf("%v made a store", c.args)
 		}
 	}
+}
+
+// The page, the data and the figures that are published are what the runs give that
+// are published beside them.
+func TestPublishedEvaluation(t *testing.T) {
+	published, err := filepath.Abs("../../docs/evaluation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTempDir(t)
+	if status, _, errs := caserun(t, "paper", "--db", filepath.Join(published, "sweep.tar.gz"), "--tag", "evaluation", "--out", "page"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	for _, pattern := range []string{"*.png", "*.pdf"} { // not published: caserun paper makes them
+		found, err := filepath.Glob(filepath.Join("page", pattern))
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s: %v, %v", pattern, found, err)
+		}
+		for _, path := range found {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dir := filepath.Join(published, "paper")
+	if *update {
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS("page"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(textsIn(t, dir), textsIn(t, "page")); diff != "" {
+		t.Errorf("docs/evaluation/paper is not what its bundle gives (rewrite it with -update):\n%.2000s", diff)
+	}
+}
+
+// textsIn are the files of a directory.
+func textsIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[e.Name()] = string(text)
+	}
+	return texts
 }

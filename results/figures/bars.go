@@ -47,11 +47,11 @@ func drawBars(c draw.Canvas, b paper.Bars) {
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Groups))-0.5
 	p.Y.Min, p.Y.Max = 0, niceTop(top*1.02)
 	p.X.Tick.Length = 0
-	var ticks plot.ConstantTicks
+	var names plot.ConstantTicks
 	for i, g := range b.Groups {
-		ticks = append(ticks, plot.Tick{Value: float64(i), Label: g})
+		names = append(names, plot.Tick{Value: float64(i), Label: g})
 	}
-	p.X.Tick.Marker = ticks
+	p.X.Tick.Marker = names
 	p.Add(bars(b))
 	p.Draw(c)
 }

@@ -158,6 +158,20 @@ func TestUnknownValues(t *testing.T) {
 	}
 }
 
+func TestTicksHaveTheDecimalsThatTheyNeed(t *testing.T) {
+	for high, want := range map[float64]string{50: "0 25 50", 1.5: "0.0 0.5 1.0 1.5", 0.1: "0.00 0.05 0.10", 0.6: "0.00 0.25 0.50", 30000: "0 10000 20000 30000"} {
+		var got []string
+		for _, tick := range (ticks{}).Ticks(0, high) {
+			if !tick.IsMinor() {
+				got = append(got, tick.Label)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("to %v: %s, want %s", high, got, want)
+		}
+	}
+}
+
 // keep leaves a drawing to look at where CASERUN_FIGURES names a directory.
 func keep(t *testing.T, name string, content []byte) {
 	dir := os.Getenv("CASERUN_FIGURES")

@@ -3,6 +3,8 @@ package figures
 import (
 	"image/color"
 	"math"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -32,10 +34,32 @@ func newPlot() *plot.Plot {
 		axis.Label.TextStyle.Font = font.From(sans, points)
 		axis.Tick.Label.Font = font.From(sans, points)
 		axis.Tick.Length = 3
+		axis.Tick.Marker = ticks{}
 	}
 	p.Title.TextStyle.Font = font.From(sans, points)
 	p.Title.Padding = 1
 	return p
+}
+
+// ticks is a plot.Ticker: gonum's choice, with the decimals that it takes to tell
+// them apart (0.0, 0.5, 1.0 and 0, 25, 50) and no more.
+type ticks struct{}
+
+func (ticks) Ticks(low, high float64) []plot.Tick {
+	out := plot.DefaultTicks{}.Ticks(low, high)
+	decimals := 0
+	for _, t := range out {
+		if !t.IsMinor() {
+			_, fraction, _ := strings.Cut(strconv.FormatFloat(math.Round(t.Value*1e6)/1e6, 'f', -1, 64), ".")
+			decimals = max(decimals, len(fraction))
+		}
+	}
+	for i := range out {
+		if !out[i].IsMinor() {
+			out[i].Label = strconv.FormatFloat(out[i].Value, 'f', decimals, 64)
+		}
+	}
+	return out
 }
 
 // fill is how an area is filled: a grey, with lines over it where hatch is not

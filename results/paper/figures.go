@@ -74,16 +74,16 @@ func normalized(baseline string, schedulers ...string) func(Table, map[string]*a
 				b.Groups = append(b.Groups, g)
 			}
 		}
-		one := Series{Name: baseline}
-		for range b.Groups {
-			one.Bars = append(one.Bars, &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)})
-		}
+		one := Series{Name: baseline, Bars: make([]*stats.Summary, len(b.Groups))}
 		b.Series = append(b.Series, one)
 		for _, scheduler := range schedulers {
 			s := Series{Name: scheduler, Bars: make([]*stats.Summary, len(b.Groups)), Stated: make([]*float64, len(b.Groups))}
 			for _, r := range t.Rows {
 				if i, ok := index[r.group()]; ok && r.Metric == metric && r.Scheduler == scheduler {
 					s.Bars[i], s.Stated[i] = r.Measured, r.Published
+					if r.Measured != nil { // so the baseline was too
+						one.Bars[i] = &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)}
+					}
 				}
 			}
 			b.Series = append(b.Series, s)

@@ -212,6 +212,21 @@ func TestIncompleteAndTracedRunsAreNoTimes(t *testing.T) {
 	}
 }
 
+// Where the baseline was not measured, no bar of it says that it was.
+func TestBaselineIsDrawnWhereItWasMeasured(t *testing.T) {
+	n := simulated()
+	n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return r.Mix == "W6" && r.Scheduler == "sa" })
+	page := build(t, n)
+	i := slices.IndexFunc(page.Figures, func(f paper.Figure) bool { return f.ID == "figure-6b" })
+	b := page.Figures[i].Bars
+	for g, group := range b.Groups {
+		drawn := b.Series[0].Bars[g] != nil
+		if want := group != "W6" && group != "mean"; drawn != want {
+			t.Errorf("%s: a bar of %s: %v, want %v", group, b.Series[0].Name, drawn, want)
+		}
+	}
+}
+
 func TestSlowdownComesFromTracedRuns(t *testing.T) {
 	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{"sa", "case-alg2", "case-alg3"}))
 	found := table(t, build(t, n), "Table 6")
