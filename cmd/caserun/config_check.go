@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/live"
 )
 
 // maxNoise is σ where a phase in 40 takes seven times its length: what is more
@@ -32,4 +35,27 @@ func (c config) check() error {
 		}
 	}
 	return nil
+}
+
+// onSim is the configuration as a simulated node takes it: without what is for
+// GPUs. What of that was asked for goes by its flags' names.
+func (c config) onSim() (_ config, ignored []string) {
+	reserve := mixes.FormatBytes(live.DefaultContextBytes)
+	for _, s := range []struct {
+		flag  string
+		given bool
+	}{{"--mem-cap", c.MemCap != ""}, {"--sm-cap", c.SMCap > 0}, {"--context-reserve", c.Context != "" && c.Context != reserve}} {
+		if s.given {
+			ignored = append(ignored, s.flag)
+		}
+	}
+	c.MemCap, c.SMCap, c.Context = "", 0, reserve
+	return c, ignored
+}
+
+// sayIgnored tells what a simulated node does not take.
+func (c config) sayIgnored(node string, stderr io.Writer) {
+	if _, ignored := c.onSim(); len(ignored) > 0 {
+		fmt.Fprintf(stderr, "caserun: %s: without effect on %s, whose model is what it is\n", strings.Join(ignored, ", "), node)
+	}
 }

@@ -43,6 +43,14 @@ func works(host string, pid int) bool {
 	return pid != os.Getpid() && (err == nil || errors.Is(err, unix.EPERM))
 }
 
+// standing is a sweep's status, which its process may not have lived to store.
+func standing(w results.Sweep) results.Status {
+	if w.Status == results.Running && !works(w.Host, *w.PID) {
+		return results.Interrupted
+	}
+	return w.Status
+}
+
 // closeDeadRuns marks the runs of this host as interrupted that their process did
 // not finish, with the metrics that their records still give.
 func closeDeadRuns(s *store.Store) error {
@@ -71,7 +79,7 @@ func closeDeadSweeps(s *store.Store) error {
 		return err
 	}
 	for _, w := range all {
-		if w.Status != results.Running || works(w.Host, *w.PID) {
+		if standing(w) == w.Status {
 			continue
 		}
 		if err := closeSweep(s, w); err != nil {

@@ -137,6 +137,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"mix", "W7", "--config", conf}, exitUsage, "shed"},
 		{[]string{"mix"}, exitUsage, "arg"},
 		{[]string{"nonsense"}, exitUsage, "nonsense"},
+		{[]string{"--show-config"}, exitUsage, "caserun mix --show-config"},
 		{[]string{"report", "--db", "none.db"}, exitInfrastructure, "none.db"},
 		{[]string{"report", "99"}, exitUsage, "99"},
 		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "/proc/nowhere/x.db"}, exitInfrastructure, "/proc/nowhere"},

@@ -79,8 +79,12 @@ func paperRuns(ctx context.Context, db *store.Store, settings config, o paperOpt
 			continue
 		}
 		taken[sweep.ID] = true
-		if sweep.Status != results.Complete {
-			fmt.Fprintf(stderr, "caserun: sweep %d is %s: its complete runs count; caserun sweep --resume %d does the others\n", sweep.ID, sweep.Status, sweep.ID)
+		switch standing(sweep) {
+		case results.Complete:
+		case results.Running:
+			fmt.Fprintf(stderr, "caserun: sweep %d is under way: the runs that it has done count\n", sweep.ID)
+		default:
+			fmt.Fprintf(stderr, "caserun: sweep %d is interrupted: its complete runs count; caserun sweep --resume %d does the others\n", sweep.ID, sweep.ID)
 		}
 		more, err := db.Runs(ctx, store.Filter{Sweep: sweep.ID, Status: results.Complete})
 		if err != nil {

@@ -3,11 +3,15 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
 )
 
 func TestPaperFromASweepOfItsOwn(t *testing.T) {
@@ -96,6 +100,42 @@ func TestPaperRefusesWhatContradictsItself(t *testing.T) {
 		}
 		if _, err := os.Stat("caserun.db"); err == nil {
 			t.Fatalf("%v made a store", c.args)
+		}
+	}
+}
+
+// A sweep that is under way is told from one whose process did not live to say so.
+func TestSweepThatIsNotComplete(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, "sweep", "--mixes", "W1..W2", "--scheds", "sa", "--node", "sim:4xV100", "--tag", "t"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	gone, there := exec.Command("true"), exec.Command("sleep", "1000")
+	if err := errors.Join(gone.Run(), there.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(there.Process.Kill(), there.Wait()) }()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[int][2]string{
+		gone.Process.Pid:  {"sweep 1 is interrupted: its complete runs count; caserun sweep --resume 1", "sweep 1 is interrupted: some of"},
+		there.Process.Pid: {"sweep 1 is under way: the runs that it has done count", "sweep 1 is running: some of"},
+	} {
+		s, err := store.Open("caserun.db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(s.ReleaseSweep(t.Context(), 1, results.Interrupted), s.ClaimSweep(t.Context(), 1, host, pid, ""), s.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, args := range [][]string{{"paper"}, {"compare", "tag:t", "1"}} {
+			_, out, errs := caserun(t, args...)
+			if !strings.Contains(out+errs, want[i]) {
+				t.Errorf("%v with the process %d lacks %q: %s", args, pid, want[i], errs)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,13 @@ signal.`,
 		Version:       fmt.Sprintf("%s (revision %s)", version, revision),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Annotations:   map[string]string{ownConfig: "none"},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if show, _ := c.Flags().GetBool("show-config"); show {
+				return usageError(errors.New("--show-config: each command has settings of its own: name one, as in caserun mix --show-config"))
+			}
+			return c.Help()
+		},
 	}
 	root.SetVersionTemplate("caserun {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default caserun.yaml where it exists)")

@@ -101,6 +101,10 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 	if r.config.Trace {
 		return outcome{}, simTraceError(name)
 	}
+	if r.cell == nil { // a sweep has said it of all its runs
+		r.config.sayIgnored(name, r.stderr)
+	}
+	r.config, _ = r.config.onSim()
 	node, err := sim.ParseNode(name)
 	if err != nil {
 		return outcome{}, usageError(err)

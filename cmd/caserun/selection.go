@@ -98,7 +98,7 @@ func isTag(text string) bool {
 // sweepNotes is what a reader of a sweep's figures must know of it.
 func sweepNotes(sweep results.Sweep) (notes []string) {
 	if sweep.Status != results.Complete {
-		notes = append(notes, fmt.Sprintf("sweep %d is %s: some of its runs are missing", sweep.ID, sweep.Status))
+		notes = append(notes, fmt.Sprintf("sweep %d is %s: some of its runs are missing", sweep.ID, standing(sweep)))
 	}
 	if sweep.Note != "" {
 		notes = append(notes, fmt.Sprintf("sweep %d: %s", sweep.ID, sweep.Note))

@@ -113,6 +113,9 @@ func newMatrix(c config, o sweepOptions, stderr io.Writer) (*matrix, error) {
 	if err := o.fit(m.mode, c.Node); err != nil {
 		return nil, err
 	}
+	if m.mode == results.Simulated {
+		c.sayIgnored(c.Node, stderr)
+	}
 	m.spec = sweepSpec{Name: o.Name, Scheds: o.Scheds, Reps: o.Reps, Warmups: o.Warmups}
 	still := m.mode == results.Simulated && c.Noise == 0
 	switch {
