@@ -1,11 +1,55 @@
 package schedulers_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/caserun/caserun/schedulers"
 )
+
+// BenchmarkEngineGrowth is one Submit and one Release on four full devices, with
+// 700 tasks in the queue and some that wait to grow.
+func BenchmarkEngineGrowth(b *testing.B) {
+	device := schedulers.Device{Name: "H200", CapacityBytes: 140 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64, BlocksPerSM: 32}
+	for _, name := range []string{"case-alg2", "case-alg3"} {
+		for _, growing := range []int{0, 64} {
+			b.Run(fmt.Sprintf("%s/growing=%d", name, growing), func(b *testing.B) {
+				s, err := schedulers.Parse(name, 4)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e, err := schedulers.NewEngine(slices.Repeat([]schedulers.Device{device}, 4), s.Policy, s.Config)
+				if err != nil {
+					b.Fatal(err)
+				}
+				id := schedulers.TaskID(0)
+				submit := func(bytes int64) {
+					id++
+					t := schedulers.Task{ID: id, Job: schedulers.JobID(id), Bytes: bytes, Blocks: 64, ThreadsPerBlock: 64}
+					if _, err := e.Submit(t, 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for range 120 + 700 {
+					submit(4 << 30)
+				}
+				for i := range growing {
+					if _, err := e.Grow(schedulers.TaskID(i+1), 60<<30, 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					submit(5 << 30)
+					if _, err := e.Release(id, 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
 
 // BenchmarkEngine is one Submit and one Release of a needle-sized task on
 // eight devices with a V100's limits, half of them busy.

@@ -96,6 +96,22 @@ func TestGrowthWaitsForAContextThatWaitsElsewhere(t *testing.T) {
 	ask(schedulers.Task{Bytes: 11}, "-1@0 4@0")                   // too large for device 1
 }
 
+// Where everybody waits, but one of them only for its place in the queue, that one
+// goes before growth is refused.
+func TestGrowthWaitsForATaskThatTheQueueHoldsBack(t *testing.T) {
+	d := small
+	d.ContextBytes = 2
+	n := newNode(t, "case-alg3:queue=fifo", d, d)
+	n.submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, OnDevice: new(0)}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1, OnDevice: new(0)}, "2@0")
+	n.release(2, "")
+	n.grow(1, 12, "") // it fits beside no context of job 2
+	n.submit(schedulers.Task{ID: 3, Job: 3, Bytes: 1, OnDevice: new(0)}, "")
+	n.submit(schedulers.Task{ID: 4, Job: 2, Bytes: 10}, "4@1")
+	n.finish(4, "")
+	n.exit(2, "+1@0")
+}
+
 // Two jobs that need each other's contexts, each on its own device.
 func TestGrowthDeadlockAcrossDevices(t *testing.T) {
 	d := small

@@ -55,40 +55,36 @@ func (e *Engine) pumpGrowth() []Decision {
 	return decisions
 }
 
-// hopeless is the latest growth that waits in vain, or nil. Memory of a device
-// comes back when one of its tasks ends or a job with a context there exits, so
-// growth is in vain where each task waits to grow and each such job waits, to
-// grow or in the queue, for that device alone. A job that may go on elsewhere
-// comes to its end, unless everybody on the node waits.
+// hopeless is the latest growth that waits in vain while others go on, or nil.
+// Memory of a device comes back when one of its tasks ends or a job with a context
+// there exits, so growth is in vain where each task waits to grow and each such
+// job waits, to grow or in the queue, for that device alone. A job that may go on
+// elsewhere comes to its end, unless everybody waits (stuck).
 func (e *Engine) hopeless() *growth {
-	if len(e.growing) == 0 {
-		return nil
-	}
-	everybody, anywhere := true, e.waitFor(-1)
-	for i := range e.state.devices {
-		everybody = everybody && e.state.devices[i].allWait(anywhere)
-	}
 	for _, g := range slices.Backward(e.growing) {
-		at := g.holding.at.Device
-		if everybody || e.state.Device(at).allWait(e.waitFor(at)) {
+		if at := g.holding.at.Device; e.state.Device(at).allWait(e.waitAt(at)) {
 			return g
 		}
 	}
 	return nil
 }
 
-// waitFor is the jobs with a request that only this device can serve, or with
-// any where it is -1.
-func (e *Engine) waitFor(device int) map[JobID]bool {
-	jobs := map[JobID]bool{}
+// waitAt is the jobs with a context on the device and a request that no other can
+// serve; none where a task of the device does not wait, which is told at once.
+func (e *Engine) waitAt(device int) map[JobID]bool {
+	d, jobs := e.state.Device(device), map[JobID]bool{}
+	if !d.allGrow() {
+		return jobs
+	}
 	for _, g := range e.growing {
-		if device < 0 || g.holding.at.Device == device {
+		if g.holding.at.Device == device {
 			jobs[g.holding.task.Job] = true
 		}
 	}
 	for _, w := range e.queue.tasks {
-		if device < 0 || !e.fitsBeside(w.task, device) {
-			jobs[w.task.Job] = true
+		job := w.task.Job
+		if _, here := d.jobs[job]; here && !jobs[job] && !e.fitsBeside(w.task, device) {
+			jobs[job] = true
 		}
 	}
 	return jobs
@@ -109,15 +105,21 @@ func (e *Engine) fitsBeside(t Task, device int) bool {
 	return false
 }
 
-// allWait reports whether each task on the device waits to grow, and each job
-// with a context there is one of those given.
+// allGrow reports whether each task on the device waits to grow.
+func (d *DeviceState) allGrow() bool { return d.growing == d.Tasks }
+
+// allWait reports whether each task on the device waits to grow, and each job with
+// a context there is one of those given.
 func (d *DeviceState) allWait(jobs map[JobID]bool) bool {
+	if !d.allGrow() {
+		return false
+	}
 	for job := range d.jobs {
 		if !jobs[job] {
 			return false
 		}
 	}
-	return d.growing == d.Tasks
+	return true
 }
 
 func (e *Engine) refuseGrowth(g *growth) Decision {

@@ -201,19 +201,12 @@ func (b *books) idle(device int) (schedulers.JobID, bool) {
 	return 0, false
 }
 
-// stuck reports whether no task is held and every job with a context waits.
+// stuck reports whether every task that is held waits to grow, and every job with
+// a context waits too.
 func (b *books) stuck() bool {
-	return len(b.in(held, growing)) == 0 && len(b.in(waiting)) > 0 && b.allWait()
-}
-
-// hopeless reports whether every task that is held waits to grow, and every
-// other job with a context waits too.
-func (b *books) hopeless() bool {
-	return len(b.in(held)) == 0 && len(b.in(growing)) > 0 && b.allWait()
-}
-
-// allWait reports whether there is a job with a context and none of them goes on.
-func (b *books) allWait() bool {
+	if len(b.in(held)) > 0 {
+		return false
+	}
 	some := false
 	for i, jobs := range b.contexts {
 		some = some || len(jobs) > 0
