@@ -43,6 +43,7 @@ type job struct {
 	binding  schedulers.TaskID // the engine's task for the whole job, or 0
 	tasks    int
 	started  bool
+	exited   *time.Duration // end of its process and group
 	deadline time.Duration
 	timedOut bool
 	stopped  bool
@@ -138,13 +139,29 @@ func (b *Batch) JobStarted(index int, now time.Duration) {
 	b.recorder.Job(j.record)
 }
 
-// JobEnded says that the job's process and all its children are gone.
+// JobExited says that the job's process and its group have ended, which is the job's
+// end: nothing stops it any more. JobEnded follows, once everything is given back; an
+// executor for which that is the same moment need not call JobExited.
+func (b *Batch) JobExited(index int, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	j.exited = &now
+	j.deadline = schedulers.Never
+}
+
+// JobEnded says that the job's process and all its children are gone, and what they
+// held with them.
 func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	b.endTasksOf(index, now)
-	j.record.EndS = new(seconds(now))
+	end := now
+	if j.exited != nil {
+		end = *j.exited
+	}
+	j.record.EndS = new(seconds(end))
 	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes
 	j.record.StderrTail = e.StderrTail
@@ -199,6 +216,9 @@ func (b *Batch) ReportFault(index, code int, where string, at time.Duration) {
 	b.unwell(j, at)
 }
 
+// Note records something that the executor saw.
+func (b *Batch) Note(e results.Event) { b.recorder.Event(e) }
+
 // Tick ends what has waited or run too long.
 func (b *Batch) Tick(now time.Duration) {
 	b.mu.Lock()
@@ -224,7 +244,7 @@ func (b *Batch) Cancel(why string, now time.Duration) {
 	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "cancelled", Detail: why})
 	for i, j := range b.jobs {
 		switch {
-		case j.record.Outcome != nil:
+		case j.record.Outcome != nil || j.exited != nil:
 		case j.started:
 			j.stopped = true
 			b.executor.Stop(i)

@@ -22,14 +22,16 @@ const Unbound = -1
 type Executor interface {
 	// Run calls b.Arrive and then delivers everything that happens to b until
 	// b.Done is closed. When ctx ends first it calls b.Cancel, waits until
-	// every job has ended, and returns the cause.
+	// every job has ended, and returns the cause, with what went wrong beside it
+	// (errors.Join).
 	Run(ctx context.Context, b *Batch) error
 	// Start begins a job; b.JobStarted or b.JobEnded follows. The job is
 	// pinned to device unless that is Unbound.
 	Start(job, device int)
 	// Answer tells the process that waits in task id's begin or grow.
 	Answer(d schedulers.Decision)
-	// Stop ends a job that runs; b.JobEnded follows.
+	// Stop ends a job that runs, or does nothing if it has ended just now; b.JobEnded
+	// follows.
 	Stop(job int)
 	// Heal waits, for a limited time, until the MPS server is healthy after a
 	// client's fault or death; b.Healed follows, and b.ServerBroken before it

@@ -127,7 +127,7 @@ func (t *tracker) settle(ctx context.Context, jobs []results.Job, err error) (ou
 	}
 	err = errors.Join(problems...)
 	for _, p := range problems {
-		if p != nil && !errors.Is(p, context.Cause(ctx)) {
+		if p = beside(p, context.Cause(ctx)); p != nil {
 			t.Event(results.Event{AtS: t.elapsed(), Kind: eventFailed, Detail: oneLine(p)})
 		}
 	}
@@ -163,6 +163,22 @@ func (t *tracker) elapsed() float64 {
 		return 0
 	}
 	return time.Since(t.arrival).Seconds()
+}
+
+// beside is what err has besides cause, with which it may be joined; nil if nothing.
+func beside(err, cause error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		if errors.Is(err, cause) {
+			return nil
+		}
+		return err
+	}
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		rest = append(rest, beside(e, cause))
+	}
+	return errors.Join(rest...)
 }
 
 func oneLine(err error) string {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/results"
 )
 
 // A job is a session of its own, and this process inherits those of the job's
@@ -91,38 +93,58 @@ func bears(pid int, token string) bool {
 // killRest kills and collects what is left of a job whose leader and group have
 // ended.
 func (x *Executor) killRest(job int, p *process) {
-	for more := true; more; {
-		more = false
+	killed := 0
+	for {
+		var rest []stat
+		var alive []int
 		for _, pid := range inherited() {
-			if slices.Contains(x.own, pid) {
-				continue
-			}
 			s, ok := statOf(pid)
 			if !ok || s.session != p.pid && !bears(pid, p.token) {
 				continue
 			}
+			rest = append(rest, s)
 			if !s.ended {
-				x.terminate(job, pid)
+				alive = append(alive, pid)
 			}
-			more = x.collect(s) || more
+		}
+		x.terminate(job, alive...)
+		n, more := collect(rest)
+		if killed += n; !more {
+			break
 		}
 	}
+	x.noteEscaped(&job, killed)
 }
 
-// collect kills a child and waits for it. It leaves one that may not be killed: a
-// program that runs as another user.
-func (x *Executor) collect(s stat) bool {
-	if unix.Kill(s.pid, unix.SIGKILL) != nil {
-		return false
+// noteEscaped records that so many processes had left the group of a job, or of one
+// that nothing tells, and were killed.
+func (x *Executor) noteEscaped(job *int, killed int) {
+	if killed == 0 {
+		return
 	}
-	if !s.ended {
-		x.escaped.Add(1)
-	}
-	for {
-		if _, err := unix.Wait4(s.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
-			return err == nil
+	x.escaped.Add(int64(killed))
+	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: "escaped", Job: job,
+		Detail: fmt.Sprintf("processes that had left their job's group and outlived it, and were killed: %d", killed)})
+}
+
+// collect kills children and waits for them; more says that there was one, whose own
+// children are this process's now. It leaves those that may not be killed: programs
+// that run as another user.
+func collect(children []stat) (killed int, more bool) {
+	for _, s := range children {
+		if unix.Kill(s.pid, unix.SIGKILL) != nil {
+			continue
 		}
+		if !s.ended {
+			killed++
+		}
+		_, err := unix.Wait4(s.pid, nil, 0, nil)
+		for errors.Is(err, unix.EINTR) {
+			_, err = unix.Wait4(s.pid, nil, 0, nil)
+		}
+		more = more || err == nil
 	}
+	return killed, more
 }
 
 // killEscaped collects, when every job has ended, the children that killRest did
@@ -132,14 +154,14 @@ func (x *Executor) killEscaped() {
 	if err != nil {
 		return
 	}
-	for more := true; more; {
-		more = false
-		for _, s := range all() {
-			if s.parent == os.Getpid() && s.session != session {
-				more = x.collect(s) || more
-			}
+	killed := 0
+	for {
+		n, more := collect(slices.DeleteFunc(all(), func(s stat) bool { return s.parent != os.Getpid() || s.session == session }))
+		if killed += n; !more {
+			break
 		}
 	}
+	x.noteEscaped(nil, killed)
 }
 
 // clientLimit bounds how long a job that has ended waits for the connections of
@@ -148,7 +170,9 @@ const clientLimit = 10 * time.Second
 
 // awaitClients returns when the server has heard the last of the job's
 // processes. Those that are connected yet are no descendants of the job, which
-// had somebody else start them; they end with it all the same.
+// had somebody else start them; they end with it all the same, but for one that
+// cannot be told for the job's. The job's memory counts as given back, and that one
+// may hold some: the run is no measurement.
 func (x *Executor) awaitClients(job int, p *process) {
 	x.server.Settle()
 	for _, pid := range x.clientsOf(job) {
@@ -177,6 +201,6 @@ func (x *Executor) awaitClients(job int, p *process) {
 		x.changed.Wait()
 	}
 	if late {
-		x.config.Warn("job %d: a process that it did not start itself outlives it", job)
+		x.outlived = append(x.outlived, fmt.Errorf("job %d: a process that it did not start itself outlives it, and may hold memory that others are given", job))
 	}
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,13 +58,16 @@ func TestProcessesThatLeftTheGroupEndWithTheJob(t *testing.T) {
 			r := newRig(t, "cg:workers=1").sh(script + ` sleep 0.5`).
 				sh(`for exe in /proc/[0-9]*/exe; do test "$(readlink $exe)" != $JOB || exit 1; done`)
 			began := time.Now()
-			jobs, _ := r.mustRun()
+			jobs, rec := r.mustRun()
 			mustEndSoon(t, began)
 			if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
 				t.Errorf("outcomes %v: the second job looks for processes of the first", got)
 			}
 			if r.x.escaped.Load() == 0 {
 				t.Error("nobody left the group: the test tested nothing")
+			}
+			if i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == "escaped" }); i < 0 || *rec.events[i].Job != 0 {
+				t.Errorf("the events %+v do not say what left job 0's group", rec.events)
 			}
 			mustBeGone(t)
 		})
@@ -209,9 +214,11 @@ func TestClientsThatTheJobDidNotStart(t *testing.T) {
 		}
 		began := time.Now()
 		ended := make(chan struct{})
+		var jobs []results.Job
+		var err error
 		go func() {
 			defer close(ended)
-			r.mustRun()
+			jobs, _, err = r.run(context.Background())
 		}()
 		cmd := startFor(t, filepath.Join(r.dir, "env"), c.program, c.args...)
 		time.Sleep(200 * time.Millisecond) // it connects
@@ -225,6 +232,78 @@ func TestClientsThatTheJobDidNotStart(t *testing.T) {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		if c.killed != (err == nil) || err != nil && !strings.Contains(err.Error(), "job 0: a process that it did not start itself outlives it") {
+			t.Errorf("%s %v: the run says %v", filepath.Base(c.program), c.args, err)
+		}
+		if *jobs[0].Outcome != results.OK {
+			t.Errorf("%s %v: job 0 is %s: %s", filepath.Base(c.program), c.args, *jobs[0].Outcome, jobs[0].Detail)
+		}
+	}
+}
+
+// A job that has ended is not stopped any more, and its time has ended too, however
+// long what it had started for it takes to go.
+func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
+	odd, err := buildOdd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cancels := range []bool{false, true} {
+		r := newRig(t, "case-alg3").sh(`env -0 >env; printf 'THE_END=1\0' >>env; while ! test -e go; do sleep 0.01; done`)
+		r.patience, r.limit = 3*time.Second, 2*time.Second
+		ctx, cancel := context.WithCancelCause(context.Background())
+		ended := make(chan struct{})
+		var jobs []results.Job
+		go func() {
+			defer close(ended)
+			jobs, _, _ = r.run(ctx)
+		}()
+		cmd := startFor(t, filepath.Join(r.dir, "env"), odd, "wipe")
+		time.Sleep(200 * time.Millisecond) // it connects
+		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if cancels {
+			time.Sleep(time.Second) // the job ends
+			cancel(errors.New("stopped by the test"))
+		}
+		<-ended
+		cancel(nil)
+		if j := jobs[0]; *j.Outcome != results.OK || *j.EndS > 2 {
+			t.Errorf("stopped %v: the job is %s and ended after %v s", cancels, *j.Outcome, *j.EndS)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// Jobs are the children of another thread than the one that orphans go to.
+func TestJobsAreNotAmongTheInherited(t *testing.T) {
+	for range 50 {
+		s := startSpawner()
+		thread := make(chan int, 1)
+		s.do(func() { thread <- unix.Gettid() })
+		if got := <-thread; got == os.Getpid() {
+			t.Fatal("jobs are started by the first thread")
+		}
+		s.close()
+	}
+}
+
+// What has been collected gets no signal: its number may be another's by now.
+func TestNoSignalToWhatIsGone(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }()
+	p := &process{pid: cmd.Process.Pid, gone: true, ended: make(chan struct{})}
+	close(p.ended)
+	p.stop(time.Millisecond)
+	p.signal(syscall.SIGKILL)
+	if s := mustStat(t, cmd.Process.Pid); s.ended {
+		t.Error("the process that has the number was killed")
 	}
 }
 

@@ -33,9 +33,9 @@ type Config struct {
 	Tracer   string     // libcasetrace.so, absolute, for every job; "" = no tracing
 	Traces   Traces     // takes what the tracer recorded; nil without Tracer
 	Grace    time.Duration
-	// Terminate, where not nil, asks the MPS server to end a process's work
+	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
-	Terminate func(pid int) error
+	Terminate func(pids ...int) error
 	// Heal, where not nil, waits until the MPS server is healthy or ctx ends, and
 	// says once what is wrong with it before that.
 	Heal  func(ctx context.Context, broken func(error)) error
@@ -51,14 +51,14 @@ type Executor struct {
 	server *probe.Server
 	spawn  *spawner
 	guard  *guard
-	own    []int          // children from before the first job, such as the guard
 	limit  time.Duration  // clientLimit, but in tests
 	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
 
 	cancelled atomic.Bool  // every job is being stopped: there is no neighbour to spare
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
 
-	traced results.Tracer // totals of the traces read so far; under mu
+	traced   results.Tracer // totals of the traces read so far; under mu
+	outlived []error        // of jobs whose processes outlive them; under mu
 
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
@@ -115,7 +115,6 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	if err := becomeSubreaper(); err != nil {
 		return err
 	}
-	x.own = inherited()
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	b.Arrive(x.now())
@@ -136,7 +135,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 		t.Stop()
 	}
 	x.mu.Unlock()
-	return context.Cause(ctx)
+	return errors.Join(append(x.outlived, context.Cause(ctx))...)
 }
 
 // Start implements runner.Executor.
@@ -195,6 +194,7 @@ func (x *Executor) Heal() {
 // exit is seen first.
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
+	x.batch.JobExited(job, x.now())
 	x.guard.forget(p.pid)
 	x.killRest(job, p)
 	x.awaitClients(job, p)

@@ -93,7 +93,7 @@ type rig struct {
 
 	preload   string
 	heal      func(context.Context, func(error)) error
-	terminate func(pid int) error
+	terminate func(pids ...int) error
 	patience  time.Duration // with clients that do not go; 0: as ever
 
 	x *Executor // of the latest run

@@ -188,23 +188,13 @@ func (s *Session) Helpers() map[string]<-chan struct{} {
 	return out
 }
 
-// terminateLimit bounds how long the MPS server may take to end a client.
-const terminateLimit = 20 * time.Second
-
-// Terminate returns what ends a process's work on the GPUs before it is
-// killed, or nil without MPS.
-func (s *Session) Terminate() func(pid int) error {
+// Terminate returns what ends the work on the GPUs of processes before they are
+// killed, or nil without MPS. Each command to the daemon has a limit of its own.
+func (s *Session) Terminate() func(pids ...int) error {
 	if s.daemon == nil {
 		return nil
 	}
-	return func(pid int) error {
-		ctx, cancel := context.WithTimeout(context.Background(), terminateLimit)
-		defer cancel()
-		if err := s.daemon.TerminateClient(ctx, pid); err != nil && !errors.Is(err, mps.ErrNotClient) {
-			return err
-		}
-		return nil
-	}
+	return func(pids ...int) error { return s.daemon.TerminateClients(context.Background(), pids...) }
 }
 
 // Heal returns what waits until the MPS server is healthy, or nil without MPS.

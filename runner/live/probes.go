@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/schedulers"
@@ -97,7 +99,7 @@ func (x *Executor) Closed(c *probe.Client) {
 	x.mu.Unlock()
 	if err := c.Err(); err != nil && p != nil {
 		x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
-		p.kill()
+		p.signal(unix.SIGKILL)
 	}
 }
 

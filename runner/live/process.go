@@ -24,7 +24,10 @@ type process struct {
 	token   string // as tokenOf shows it
 	stderr  string
 	started time.Duration
-	ended   chan struct{}
+	ended   chan struct{} // closed when the leader and the group are gone
+
+	mu   sync.Mutex
+	gone bool // the leader's number may be another process's
 }
 
 // launch starts a job's process. It must run on the spawner's thread: the
@@ -75,8 +78,12 @@ func (x *Executor) launch(job, device int) (*process, error) {
 // wait returns when the leader and everything left in its group are gone.
 // Children that outlive the leader are killed with it.
 func (p *process) wait() runner.Exit {
+	awaitEnd(p.pid)
+	p.signal(unix.SIGKILL) // what is left of the group
+	p.mu.Lock()
+	p.gone = true
+	p.mu.Unlock()
 	err := p.cmd.Wait()
-	p.kill()
 	reapGroup(p.pid)
 	close(p.ended)
 	state := p.cmd.ProcessState
@@ -95,24 +102,44 @@ func (p *process) wait() runner.Exit {
 	return e
 }
 
+// over reports whether the leader and the group are gone.
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // stop ends the group: SIGTERM, and SIGKILL after the grace period.
 func (p *process) stop(grace time.Duration) {
-	_ = unix.Kill(-p.pid, unix.SIGTERM)
+	p.signal(unix.SIGTERM)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		select {
-		case <-p.ended:
-		default:
-			p.kill()
-		}
+		p.signal(unix.SIGKILL)
 	}
 }
 
-// kill ends the group at once; a group that is gone is fine.
-func (p *process) kill() { _ = unix.Kill(-p.pid, unix.SIGKILL) }
+// signal sends a signal to the group, unless it is gone: the number may be another
+// one's then.
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone {
+		_ = unix.Kill(-p.pid, s)
+	}
+}
+
+// awaitEnd returns when a child has ended. It keeps its number until somebody
+// collects it.
+func awaitEnd(pid int) {
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+}
 
 // reapGroup collects what was left of a group after its leader: as a subreaper
 // this process inherits a job's orphans.
@@ -170,25 +197,35 @@ type spawner struct {
 func startSpawner() *spawner {
 	s := &spawner{done: make(chan struct{})}
 	s.ready = sync.NewCond(&s.mu)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, after every job
-		defer close(s.done)
-		for {
-			s.mu.Lock()
-			for len(s.queue) == 0 && !s.ended {
-				s.ready.Wait()
-			}
-			if len(s.queue) == 0 {
-				s.mu.Unlock()
-				return
-			}
-			f := s.queue[0]
-			s.queue = s.queue[1:]
-			s.mu.Unlock()
-			f()
-		}
-	}()
+	go s.run()
 	return s
+}
+
+// run takes a thread, which ends with the goroutine, after every job. It is not the
+// first one: that gets the orphans, among which jobs are not to be (inherited).
+func (s *spawner) run() {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		go s.run() // on another thread, as long as this one is taken
+		<-s.done
+		runtime.UnlockOSThread()
+		return
+	}
+	defer close(s.done)
+	for {
+		s.mu.Lock()
+		for len(s.queue) == 0 && !s.ended {
+			s.ready.Wait()
+		}
+		if len(s.queue) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		f := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		f()
+	}
 }
 
 // do queues f and returns at once.

@@ -11,8 +11,8 @@ func (x *Executor) Stop(job int) {
 		x.mu.Unlock()
 		go func() {
 			defer x.clean.Done()
-			if p == nil {
-				return // it never started
+			if p == nil || p.over() {
+				return // it never started, or await is about what it left
 			}
 			if x.spares() {
 				x.terminate(job, x.processesOf(job, p)...)
@@ -30,13 +30,11 @@ func (x *Executor) spares() bool { return x.config.Terminate != nil && !x.cancel
 // spare. The server need not know them: a job without a probe may be its client,
 // and one with a probe need not be.
 func (x *Executor) terminate(job int, pids ...int) {
-	if !x.spares() {
+	if !x.spares() || len(pids) == 0 {
 		return
 	}
-	for _, pid := range pids {
-		if err := x.config.Terminate(pid); err != nil {
-			x.config.Warn("stop job %d: MPS did not end the work of process %d: %v", job, pid, err)
-		}
+	if err := x.config.Terminate(pids...); err != nil {
+		x.config.Warn("stop job %d: MPS did not end the work of all its processes: %v", job, err)
 	}
 }
 

@@ -21,12 +21,14 @@ type terminated struct {
 	dead []int // by then
 }
 
-func (m *terminated) terminate(pid int) error {
+func (m *terminated) terminate(pids ...int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pids = append(m.pids, pid)
-	if s, ok := statOf(pid); !ok || s.ended {
-		m.dead = append(m.dead, pid)
+	m.pids = append(m.pids, pids...)
+	for _, pid := range pids {
+		if s, ok := statOf(pid); !ok || s.ended {
+			m.dead = append(m.dead, pid)
+		}
 	}
 	return nil
 }

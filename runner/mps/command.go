@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -107,21 +108,22 @@ func (d *Daemon) Clients(ctx context.Context) ([]Client, error) {
 	return out, nil
 }
 
-// TerminateClient ends a client's work on the GPUs, after which the process can
-// be killed without harm to the others: kill -9 in mid-kernel gives them error
-// 700 (seen on H200). The process itself goes on, and its CUDA calls fail with
-// error 810.
-func (d *Daemon) TerminateClient(ctx context.Context, pid int) error {
+// TerminateClients ends the work on the GPUs of those of the processes that are
+// clients, after which they can be killed without harm to the others: kill -9 in
+// mid-kernel gives them error 700 (seen on H200). The processes themselves go on,
+// and their CUDA calls fail with error 810.
+func (d *Daemon) TerminateClients(ctx context.Context, pids ...int) error {
 	clients, err := d.Clients(ctx)
 	if err != nil {
-		return fmt.Errorf("terminate MPS client %d: %w", pid, err)
+		return fmt.Errorf("terminate MPS clients among %v: %w", pids, err)
 	}
+	var errs []error
 	for _, c := range clients {
-		if c.PID == pid {
-			return d.terminate(ctx, c)
+		if slices.Contains(pids, c.PID) {
+			errs = append(errs, d.terminate(ctx, c))
 		}
 	}
-	return fmt.Errorf("terminate MPS client %d: %w", pid, ErrNotClient)
+	return errors.Join(errs...)
 }
 
 // terminate gives the command, which answers with its own status on the last

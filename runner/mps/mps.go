@@ -58,8 +58,6 @@ var (
 	// ErrDied is wrapped when the daemon or one of its servers has ended by
 	// itself. The message has the end of its log.
 	ErrDied = errors.New("MPS died")
-	// ErrNotClient is wrapped by TerminateClient when no server has the client.
-	ErrNotClient = errors.New("not an MPS client")
 )
 
 // Config says what the daemon serves.
