@@ -3,6 +3,8 @@ package results
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Arm is what repetitions repeat. Traced runs are arms of their own, because
@@ -27,9 +29,17 @@ func (a Arm) Batch() Arm {
 	return a
 }
 
-// String is "W7 under case-alg3 on local, traced".
-func (a Arm) String() string {
-	s := fmt.Sprintf("%s under %s on %s", a.Mix, a.Scheduler, a.Node)
+// String is the name of an arm that stands alone.
+func (a Arm) String() string { return Names{}.Of(a) }
+
+// Names are the arms that are named together. No two of them have one name: it has
+// the number of jobs where another arm has the mix with another number, and the
+// parameters that another arm of the scheduler does not have.
+type Names []Arm
+
+// Of is "W7 under case-alg3 on local, traced".
+func (n Names) Of(a Arm) string {
+	s := fmt.Sprintf("%s under %s on %s", n.Mix(a), n.Scheduler(a), a.Node)
 	if a.Mode == Simulated {
 		s += ", simulated"
 	}
@@ -37,6 +47,31 @@ func (a Arm) String() string {
 		s += ", traced"
 	}
 	return s
+}
+
+// Mix is the arm's mix as "W7", or "W7 (4 jobs)".
+func (n Names) Mix(a Arm) string {
+	if slices.ContainsFunc(n, func(o Arm) bool { return o.Mix == a.Mix && o.Jobs != a.Jobs }) {
+		return fmt.Sprintf("%s (%d jobs)", a.Mix, a.Jobs)
+	}
+	return a.Mix
+}
+
+// Scheduler is the arm's scheduler as "cg", or "cg:workers=2".
+func (n Names) Scheduler(a Arm) string {
+	var own []string
+	for p := range strings.SplitSeq(a.Parameters, ",") {
+		lacks := func(o Arm) bool {
+			return o.Scheduler == a.Scheduler && !slices.Contains(strings.Split(o.Parameters, ","), p)
+		}
+		if p != "" && slices.ContainsFunc(n, lacks) {
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		return a.Scheduler
+	}
+	return a.Scheduler + ":" + strings.Join(own, ",")
 }
 
 // Compare orders arms by mix, then by scheduler.

@@ -30,7 +30,7 @@ var layers = [][]string{
 }
 
 // testOnly packages serve tests and documents; no package may import them.
-var testOnly = []string{"schedulers/schedtest", "results/paper/papertest"}
+var testOnly = []string{"schedulers/schedtest", "results/paper/papertest", "results/store/disktest"}
 
 // soleImporters are the packages that may import a heavy dependency.
 var soleImporters = map[string]string{

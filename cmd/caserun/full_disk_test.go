@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -13,54 +11,22 @@ import (
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/store/disktest"
 )
 
-// ownEnv marks the process that inItsOwnProcess starts.
-const ownEnv = "CASERUN_TEST_IN_ITS_OWN_PROCESS"
-
-// inItsOwnProcess runs the test once more in a process that ends with it, where a
-// limit on files meets none of go test's, and reports whether this is that process.
-func inItsOwnProcess(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(ownEnv) != "" {
-		return true
-	}
-	child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-	child.Env = append(os.Environ(), ownEnv+"=1")
-	if out, err := child.CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, out)
-	}
-	return false
-}
-
-// whileFull runs do on a disk that takes a few bytes of each file.
-func whileFull(t *testing.T, do func() error) error {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 20, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	err := do()
-	if restored := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); restored != nil {
-		t.Fatal(restored)
-	}
-	return err
-}
+// few is how many bytes of each file a full disk takes here.
+const few = 20
 
 // A CI job that finds a report takes it for a whole one.
 func TestFullDiskKeepsTheEarlierJUnitReport(t *testing.T) {
-	if !inItsOwnProcess(t) {
+	if !disktest.InItsOwnProcess(t) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "gate.xml")
 	if err := os.WriteFile(path, []byte("earlier"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := whileFull(t, func() error { return writeJUnit(path, regress.Report{}) }); !errors.Is(err, syscall.EFBIG) {
+	if err := disktest.WhileFull(t, few, func() error { return writeJUnit(path, regress.Report{}) }); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v, want one of a full disk", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "earlier" {
@@ -70,7 +36,7 @@ func TestFullDiskKeepsTheEarlierJUnitReport(t *testing.T) {
 
 // Where the page is, the rest is: not so after a disk was full.
 func TestFullDiskLeavesNoPage(t *testing.T) {
-	if !inItsOwnProcess(t) {
+	if !disktest.InItsOwnProcess(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -81,7 +47,7 @@ func TestFullDiskLeavesNoPage(t *testing.T) {
 	if err := writePaper(page, dir, false, figures.SVG); err != nil {
 		t.Fatal(err)
 	}
-	if err := whileFull(t, func() error { return writePaper(page, dir, true, figures.SVG) }); !errors.Is(err, syscall.EFBIG) {
+	if err := disktest.WhileFull(t, few, func() error { return writePaper(page, dir, true, figures.SVG) }); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v, want one of a full disk", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, paperPage)); !errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 )
@@ -65,12 +64,9 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
 }
 
 func (s *sweepCommand) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.options.Mixes, "mixes", nil, "`LIST` of mixes: names, ranges as W1..W8 and files, with commas; may be given again")
-	f.StringArrayVar(&s.options.Scheds, "scheds", nil, "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again")
-	f.IntVar(&s.options.Reps, "reps", 0, fmt.Sprintf("repetitions of each mix under each scheduler; by default %d, or %d on a simulated node without noise", defaultReps, defaultSimReps))
-	f.IntVar(&s.options.Warmups, "warmups", 0, "runs of each mix, under the first scheduler, that come first and are not counted; by default 1, or 0 on a simulated node")
-	f.IntVar(&s.options.Jobs, "jobs", 1, "runs at once (simulated node)")
-	f.StringVar(&s.options.Name, "name", "", "`TEXT` to call the sweep by")
+	s.options.addPlanned(f)
+	s.options.Jobs = 1
+	f.Var(atLeast{&s.options.Jobs, 1}, "jobs", "runs at once (simulated node)")
 	f.StringVar(&s.resume, "resume", "", "go on with the sweep of this `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.BoolVar(&s.force, "force", false, "resume a sweep although a process seems to work on it, such as one on a host that is gone")
@@ -96,7 +92,7 @@ func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.show {
+	if s.show && s.resume == "" {
 		return errors.Join(s.options.print(c.OutOrStdout()), settings.print(c.OutOrStdout()))
 	}
 	if _, err := report.ParseFormat(settings.Format); err != nil {
@@ -136,19 +132,18 @@ func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
 // file; given are the keys that either has.
 func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []string, err error) {
 	over := map[string]any{}
-	changed := c.Flags().Changed
 	o := &s.options
-	if !changed("warmups") {
-		o.Warmups = -1
-	}
 	if s.file != "" {
 		f, err := loadSweepFile(s.file)
-		if err != nil {
+		switch missing := errors.Is(err, fs.ErrNotExist); {
+		case missing && s.resume != "":
+			return settings, nil, usageError(fmt.Errorf("--resume %s: no such sweep: want a number from caserun sweep list, or latest", s.file))
+		case missing:
+			return settings, nil, usageError(fmt.Errorf("no such sweep file %q; the commands of sweep are list and show", s.file))
+		case err != nil:
 			return settings, nil, err
 		}
-		if over, err = f.Node.settings(); err != nil {
-			return settings, nil, err
-		}
+		over = f.settings
 		f.fill(o)
 	}
 	for key := range over {
@@ -163,14 +158,11 @@ func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []stri
 
 // open opens the store that has the sweep to resume.
 func (s *sweepCommand) open(c config) (db *store.Store, done func() error, err error) {
-	if s.dryRun {
+	if s.dryRun || s.show {
 		return openForReading(c)
 	}
 	if _, err := os.Stat(c.DB); err != nil { // opening would create it
 		return nil, nil, infrastructureError(fmt.Errorf("resume a sweep: store: %w", err))
-	}
-	if bundle.Is(c.DB) {
-		return nil, nil, usageError(fmt.Errorf("resume a sweep: %s is a bundle, which nothing is added to: tar xzkf %[1]s caserun.db takes its store out, for --db caserun.db", c.DB))
 	}
 	if db, err = openStore(c); err != nil {
 		return nil, nil, err
@@ -189,7 +181,10 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 	if err != nil {
 		return err
 	}
-	if sweep.Status == results.Complete {
+	switch {
+	case s.show:
+		return s.showRecorded(c, sweep, settings, given)
+	case sweep.Status == results.Complete:
 		return s.showComplete(c, db, sweep, settings, given)
 	}
 	if sweep.Status == results.Running && !s.dryRun {
@@ -226,24 +221,6 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
 	}
 	return s.work(c, m, db, sweep.ID, note)
-}
-
-// showComplete prints the arms of a sweep that has nothing left. It needs neither
-// the node nor the mixes' files, as long as no argument asks for other runs.
-func (s *sweepCommand) showComplete(c *cobra.Command, db *store.Store, sweep results.Sweep, settings config, given []string) error {
-	spec, err := readSpec(sweep)
-	if err != nil {
-		return err
-	}
-	planned, err := recordedConfig(spec.Settings)
-	if err != nil {
-		return infrastructureError(fmt.Errorf("read the settings of sweep %d: %w", sweep.ID, err))
-	}
-	if err := (&matrix{config: planned, spec: spec}).agree(sweep.ID, s.options, given, settings); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is complete\n", sweep.ID)
-	return showSweep(c, settings.Format, db, sweep.ID)
 }
 
 // work runs what is left of a sweep and prints its arms.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 )
@@ -100,6 +102,41 @@ func (m *matrix) agree(id int64, o sweepOptions, given []string, now config) err
 		}
 	}
 	return nil
+}
+
+// recorded is what a sweep was planned from. It needs neither the node nor the
+// mixes' files; an argument that asks for other runs is an error.
+func (s *sweepCommand) recorded(sweep results.Sweep, settings config, given []string) (spec sweepSpec, planned config, err error) {
+	if spec, err = readSpec(sweep); err != nil {
+		return spec, planned, err
+	}
+	if planned, err = recordedConfig(spec.Settings); err != nil {
+		return spec, planned, infrastructureError(fmt.Errorf("read the settings of sweep %d: %w", sweep.ID, err))
+	}
+	return spec, planned, (&matrix{config: planned, spec: spec}).agree(sweep.ID, s.options, given, settings)
+}
+
+// showRecorded prints the configuration that a sweep is resumed with.
+func (s *sweepCommand) showRecorded(c *cobra.Command, sweep results.Sweep, settings config, given []string) error {
+	spec, planned, err := s.recorded(sweep, settings, given)
+	if err != nil {
+		return err
+	}
+	planned.DB, planned.Format = settings.DB, settings.Format
+	options := sweepOptions{Name: spec.Name, Scheds: spec.Scheds, Reps: spec.Reps, Warmups: spec.Warmups}
+	for _, mix := range spec.Mixes {
+		options.Mixes = append(options.Mixes, mix.Arg)
+	}
+	return errors.Join(options.print(c.OutOrStdout()), planned.print(c.OutOrStdout()))
+}
+
+// showComplete prints the arms of a sweep that has nothing left.
+func (s *sweepCommand) showComplete(c *cobra.Command, db *store.Store, sweep results.Sweep, settings config, given []string) error {
+	if _, _, err := s.recorded(sweep, settings, given); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is complete\n", sweep.ID)
+	return showSweep(c, settings.Format, db, sweep.ID)
 }
 
 // sameSize refuses a node with another number of devices than the sweep's runs

@@ -18,31 +18,42 @@ type Side struct {
 }
 
 // arms groups the side's measurements. A run that is not complete is none.
-func (s Side) arms() (arms map[results.Arm][]Observation, notes []string) {
-	arms = map[results.Arm][]Observation{}
-	incomplete := 0
+func (s Side) arms() map[results.Arm][]Observation {
+	arms := map[results.Arm][]Observation{}
 	for _, o := range s.Runs {
-		if o.Status != results.Complete {
-			incomplete++
-			continue
+		if o.Status == results.Complete {
+			arm := results.ArmOf(o.Run)
+			arms[arm] = append(arms[arm], o)
 		}
-		arm := results.ArmOf(o.Run)
-		arms[arm] = append(arms[arm], o)
 	}
-	notes = slices.Clone(s.Notes)
+	return arms
+}
+
+// namesOf names the arms of both sides.
+func namesOf(a, b map[results.Arm][]Observation) results.Names {
+	return slices.Concat(sorted(a), sorted(b))
+}
+
+// notes are what a reader must know of the side, whose arms these are.
+func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []string {
+	notes := slices.Clone(s.Notes)
+	incomplete := len(s.Runs)
+	for _, runs := range arms {
+		incomplete -= len(runs)
+	}
 	if incomplete > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s that are not complete, and are left out: %d", s.Label, incomplete))
 	}
 	notes = append(notes, sizes(s.Label, arms)...)
-	notes = append(notes, contents(s.Label, arms)...)
+	notes = append(notes, contents(s.Label, arms, names)...)
 	if found := machines(s.Runs); found != "" {
 		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s): what differs between those is in its figures", s.Label, found))
 	}
-	return arms, notes
+	return notes
 }
 
 // sizes tells of mixes with runs of several numbers of jobs, such as retries of
-// jobs that ended as collateral: names do not tell their arms apart.
+// jobs that ended as collateral.
 func sizes(label string, arms map[results.Arm][]Observation) []string {
 	found := map[string][]int{}
 	for arm := range arms {
@@ -61,11 +72,11 @@ func sizes(label string, arms map[results.Arm][]Observation) []string {
 
 // contents tells of arms whose runs are of mixes that have the name alone in
 // common.
-func contents(label string, arms map[results.Arm][]Observation) []string {
+func contents(label string, arms map[results.Arm][]Observation, names results.Names) []string {
 	var notes []string
 	for _, arm := range sorted(arms) {
 		if found := mixes(arms[arm]); found != "" {
-			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, arm, found))
+			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, names.Of(arm), found))
 		}
 	}
 	return notes
@@ -104,10 +115,10 @@ var ErrAmbiguous = errors.New("which arms to compare is not clear")
 
 // exactPairs pairs arms that are the same on both sides, and returns those that
 // only one side has.
-func exactPairs(a, b map[results.Arm][]Observation) (pairs []Pair, onlyA, onlyB []results.Arm) {
+func exactPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm) {
 	for _, arm := range sorted(a) {
 		if _, both := b[arm]; both {
-			pairs = append(pairs, newPair(arm, arm, a[arm], b[arm]))
+			pairs = append(pairs, newPair(arm, arm, a[arm], b[arm], names))
 		} else {
 			onlyA = append(onlyA, arm)
 		}
@@ -122,13 +133,17 @@ func exactPairs(a, b map[results.Arm][]Observation) (pairs []Pair, onlyA, onlyB 
 
 // pairsOf pairs the same arms; where there are none, arms that differ in the
 // scheduler alone; where each side has but one, these.
-func pairsOf(a, b map[results.Arm][]Observation) (pairs []Pair, onlyA, onlyB []results.Arm, err error) {
-	if pairs, onlyA, onlyB = exactPairs(a, b); len(pairs) > 0 {
+func pairsOf(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm, err error) {
+	if pairs, onlyA, onlyB = exactPairs(a, b, names); len(pairs) > 0 {
 		return pairs, onlyA, onlyB, nil
 	}
 	if len(a) == 1 && len(b) == 1 {
 		x, y := sorted(a)[0], sorted(b)[0]
-		return []Pair{newPair(x, y, a[x], b[y])}, nil, nil, nil
+		return []Pair{newPair(x, y, a[x], b[y], names)}, nil, nil, nil
+	}
+	ambiguous := func(arm, one, other results.Arm) error {
+		return fmt.Errorf("%w: %s could be %s or %s; name one scheduler, as in sweep:3/%s",
+			ErrAmbiguous, names.Of(arm), names.Of(one), names.Of(other), names.Scheduler(one))
 	}
 	partners := map[results.Arm][]results.Arm{}
 	for _, arm := range sorted(b) {
@@ -145,14 +160,12 @@ func pairsOf(a, b map[results.Arm][]Observation) (pairs []Pair, onlyA, onlyB []r
 		other, twice := taken[found[0]]
 		switch {
 		case len(found) > 1:
-			return nil, nil, nil, fmt.Errorf("%w: %s could be %s or %s; name one scheduler, as in sweep:3/%s",
-				ErrAmbiguous, x, found[0], found[1], found[0].Scheduler)
+			return nil, nil, nil, ambiguous(x, found[0], found[1])
 		case twice:
-			return nil, nil, nil, fmt.Errorf("%w: %s could be %s or %s; name one scheduler, as in sweep:3/%s",
-				ErrAmbiguous, found[0], other, x, x.Scheduler)
+			return nil, nil, nil, ambiguous(found[0], x, other)
 		}
 		taken[found[0]] = x
-		pairs = append(pairs, newPair(x, found[0], a[x], b[found[0]]))
+		pairs = append(pairs, newPair(x, found[0], a[x], b[found[0]], names))
 	}
 	for _, y := range sorted(b) {
 		if _, paired := taken[y]; !paired {
@@ -171,15 +184,15 @@ func sorted(arms map[results.Arm][]Observation) []results.Arm {
 	return out
 }
 
-func newPair(a, b results.Arm, aRuns, bRuns []Observation) Pair {
+func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) Pair {
 	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns}
 	warn := func(differs bool, format string, args ...any) {
 		if differs {
 			p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 		}
 	}
-	warn(a.Mode != b.Mode, "SIMULATED figures are compared with measured ones: %s and %s", a, b)
-	warn(a.Traced != b.Traced, "traced runs are compared with untraced ones, and tracing costs time: %s and %s", a, b)
+	warn(a.Mode != b.Mode, "SIMULATED figures are compared with measured ones: %s and %s", names.Of(a), names.Of(b))
+	warn(a.Traced != b.Traced, "traced runs are compared with untraced ones, and tracing costs time: %s and %s", names.Of(a), names.Of(b))
 	warn(a.Mix != b.Mix || a.Jobs != b.Jobs, "the batches differ: %s (%d jobs) and %s (%d jobs)", a.Mix, a.Jobs, b.Mix, b.Jobs)
 	warn(a.Node != b.Node && a.Mode == b.Mode, "the nodes differ: %s and %s", a.Node, b.Node)
 	warn(a.Scheduler == b.Scheduler && a.Parameters != b.Parameters, "parameters of %s differ: %s and %s", a.Scheduler, a.Parameters, b.Parameters)
@@ -224,17 +237,17 @@ func lost(runs []Observation) int {
 	return n
 }
 
-// Title names the arm, or both where they differ.
-func (p Pair) Title() string {
+// title names the arm, or both where they differ.
+func (p Pair) title(names results.Names) string {
 	if p.A == p.B {
-		return p.A.String()
+		return names.Of(p.A)
 	}
-	return p.A.String() + " and " + p.B.String()
+	return names.Of(p.A) + " and " + names.Of(p.B)
 }
 
 // remarks are the warnings of pairs, each once, with the pairs that it is about
 // unless it is about all.
-func remarks(pairs []Pair) []string {
+func remarks(pairs []Pair, names results.Names) []string {
 	var order []string
 	about := map[string][]string{}
 	for _, p := range pairs {
@@ -242,7 +255,7 @@ func remarks(pairs []Pair) []string {
 			if len(about[w]) == 0 {
 				order = append(order, w)
 			}
-			about[w] = append(about[w], p.Title())
+			about[w] = append(about[w], p.title(names))
 		}
 	}
 	for i, w := range order {

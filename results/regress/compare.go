@@ -27,7 +27,8 @@ type Result struct {
 	A, B      string
 	Rows      []Row
 	Pairs     []Pair
-	Notes     []string // what limits the comparison
+	Names     results.Names // of the arms of both sides
+	Notes     []string      // what limits the comparison
 	Alpha     float64
 	MinEffect float64
 }
@@ -42,19 +43,19 @@ func Compare(a, b Side, o Options) (Result, error) {
 		o.Metrics = Metrics()
 	}
 	out := Result{A: a.Label, B: b.Label, Alpha: o.Alpha, MinEffect: o.MinEffect}
-	aArms, aNotes := a.arms()
-	bArms, bNotes := b.arms()
-	pairs, onlyA, onlyB, err := pairsOf(aArms, bArms)
+	aArms, bArms := a.arms(), b.arms()
+	out.Names = namesOf(aArms, bArms)
+	pairs, onlyA, onlyB, err := pairsOf(aArms, bArms, out.Names)
 	if err != nil {
 		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
 	}
 	out.Pairs = pairs
-	out.Notes = slices.Concat(together(aNotes, bNotes), shared(a, b), remarks(pairs))
+	out.Notes = slices.Concat(together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), shared(a, b), remarks(pairs, out.Names))
 	for _, arm := range onlyA {
-		out.Notes = append(out.Notes, leftOut(arm, b, bArms))
+		out.Notes = append(out.Notes, leftOut(arm, b, bArms, out.Names))
 	}
 	for _, arm := range onlyB {
-		out.Notes = append(out.Notes, leftOut(arm, a, aArms))
+		out.Notes = append(out.Notes, leftOut(arm, a, aArms, out.Names))
 	}
 	var samples []stats.Pair
 	for _, p := range pairs {
@@ -77,11 +78,11 @@ func Compare(a, b Side, o Options) (Result, error) {
 	return out, nil
 }
 
-func leftOut(arm results.Arm, other Side, arms map[results.Arm][]Observation) string {
+func leftOut(arm results.Arm, other Side, arms map[results.Arm][]Observation, names results.Names) string {
 	if sizes := otherSizes(arm, arms); sizes != "" {
-		return fmt.Sprintf("%s with %d jobs is left out: %s ran it with %s", arm, arm.Jobs, other.Label, sizes)
+		return fmt.Sprintf("%s is left out: %s ran it with %s", names.Of(arm), other.Label, sizes)
 	}
-	return fmt.Sprintf("%s is left out: %s has no run to compare it with", arm, other.Label)
+	return fmt.Sprintf("%s is left out: %s has no run to compare it with", names.Of(arm), other.Label)
 }
 
 // together are the notes of both sides, once each: the sides may be of one sweep.

@@ -52,6 +52,7 @@ type Report struct {
 	Alpha               float64
 	Checks              []Check
 	Pairs               []Pair
+	Names               results.Names // of the arms of both sides
 	Notes               []string
 }
 
@@ -61,17 +62,17 @@ type Report struct {
 // together.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}
-	aArms, aNotes := baseline.arms()
-	bArms, bNotes := candidate.arms()
-	pairs, onlyA, onlyB := exactPairs(aArms, bArms)
+	aArms, bArms := baseline.arms(), candidate.arms()
+	r.Names = namesOf(aArms, bArms)
+	pairs, onlyA, onlyB := exactPairs(aArms, bArms, r.Names)
 	r.Pairs = pairs
-	r.Notes = slices.Concat(together(aNotes, bNotes), shared(baseline, candidate), remarks(pairs))
+	r.Notes = slices.Concat(together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), shared(baseline, candidate), remarks(pairs, r.Names))
 	for _, arm := range onlyB {
 		if sizes := otherSizes(arm, aArms); sizes != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s with %d jobs is new: %s ran it with %s", arm, arm.Jobs, baseline.Label, sizes))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s ran it with %s", r.Names.Of(arm), baseline.Label, sizes))
 			continue
 		}
-		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", arm, baseline.Label))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", r.Names.Of(arm), baseline.Label))
 	}
 	var samples []stats.Pair
 	var of []int // check of each sample

@@ -54,7 +54,7 @@ func TestMixesOfAnotherSize(t *testing.T) {
 	if want := "the mix differs: 16 jobs in old, and 4 jobs in new"; len(r.Checks) != 1 || r.Checks[0].Class != NothingMeasured || r.Checks[0].Text != want {
 		t.Errorf("%+v, want %q", r.Checks, want)
 	}
-	if want := []string{"W1 under sa on local with 4 jobs is new: old ran it with 16 jobs"}; !slices.Equal(r.Notes, want) {
+	if want := []string{"W1 (4 jobs) under sa on local is new: old ran it with 16 jobs"}; !slices.Equal(r.Notes, want) {
 		t.Errorf("notes %q, want %q", r.Notes, want)
 	}
 	a, b := sized("old", 16), sized("new", 4)
@@ -64,7 +64,7 @@ func TestMixesOfAnotherSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"W1 under sa on local with 16 jobs is left out: new ran it with 4 jobs", "W1 under sa on local with 4 jobs is left out: old ran it with 16 jobs"} {
+	for _, want := range []string{"W1 (16 jobs) under sa on local is left out: new ran it with 4 jobs", "W1 (4 jobs) under sa on local is left out: old ran it with 16 jobs"} {
 		if !slices.Contains(found.Notes, want) {
 			t.Errorf("notes %q lack %q", found.Notes, want)
 		}

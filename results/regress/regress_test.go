@@ -176,10 +176,10 @@ func TestGateOfManyChecks(t *testing.T) {
 }
 
 func TestPairs(t *testing.T) {
-	labels := func(pairs []Pair) []string {
+	labels := func(pairs []Pair, names results.Names) []string {
 		var out []string
 		for _, p := range pairs {
-			out = append(out, p.Title())
+			out = append(out, p.title(names))
 		}
 		return out
 	}
@@ -187,11 +187,14 @@ func TestPairs(t *testing.T) {
 	queue := func(q string) func(*Observation) {
 		return func(o *Observation) { o.Parameters = "queue=" + q }
 	}
+	workers := func(n string) func(*Observation) {
+		return func(o *Observation) { o.Parameters = "workers=" + n }
+	}
 	for name, c := range map[string]struct {
 		a, b       []Observation
 		want       []string
 		warns      string
-		ambiguous  bool
+		ambiguous  string // what the error says; empty: there is none
 		onlyA      int
 		onlyB      int
 		noWarnings bool
@@ -200,10 +203,14 @@ func TestPairs(t *testing.T) {
 			want: []string{"W1 under sa on local"}, onlyA: 1, onlyB: 1, noWarnings: true},
 		"schedulers": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W2", "sa", 60, 2, nil)), b: slices.Concat(runs("W1", "cg", 60, 2, nil), runs("W2", "cg", 60, 2, nil)),
 			want: []string{"W1 under sa on local and W1 under cg on local", "W2 under sa on local and W2 under cg on local"}, noWarnings: true},
-		"parameters":     {a: runs("W1", "sa", 60, 2, queue("fifo")), b: runs("W1", "sa", 60, 2, queue("largest")), want: []string{"W1 under sa on local and W1 under sa on local"}, warns: "parameters of sa differ"},
-		"two schedulers": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W1", "cg", 60, 2, nil)), b: runs("W1", "zero", 60, 2, nil), ambiguous: true},
-		"two partners":   {a: runs("W1", "zero", 60, 2, nil), b: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W1", "cg", 60, 2, nil)), ambiguous: true},
-		"simulated":      {a: runs("W1", "sa", 60, 2, sim), b: runs("W1", "sa", 60, 2, nil), want: []string{"W1 under sa on sim:4xV100, simulated and W1 under sa on local"}, warns: "SIMULATED figures are compared with measured ones"},
+		"parameters": {a: runs("W1", "sa", 60, 2, queue("fifo")), b: runs("W1", "sa", 60, 2, queue("largest")), want: []string{"W1 under sa:queue=fifo on local and W1 under sa:queue=largest on local"}, warns: "parameters of sa differ"},
+		"two schedulers": {a: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W1", "cg", 60, 2, nil)), b: runs("W1", "zero", 60, 2, nil),
+			ambiguous: "W1 under zero on local could be W1 under sa on local or W1 under cg on local; name one scheduler, as in sweep:3/sa"},
+		"two partners": {a: runs("W1", "zero", 60, 2, nil), b: slices.Concat(runs("W1", "sa", 60, 2, nil), runs("W1", "cg", 60, 2, nil)),
+			ambiguous: "W1 under zero on local could be W1 under cg on local or W1 under sa on local; name one scheduler, as in sweep:3/cg"},
+		"two sets of parameters": {a: runs("W1", "zero", 60, 2, nil), b: slices.Concat(runs("W1", "cg", 60, 2, workers("2")), runs("W1", "cg", 60, 2, workers("4"))),
+			ambiguous: "W1 under zero on local could be W1 under cg:workers=2 on local or W1 under cg:workers=4 on local; name one scheduler, as in sweep:3/cg:workers=2"},
+		"simulated": {a: runs("W1", "sa", 60, 2, sim), b: runs("W1", "sa", 60, 2, nil), want: []string{"W1 under sa on sim:4xV100, simulated and W1 under sa on local"}, warns: "SIMULATED figures are compared with measured ones"},
 		"traced": {a: runs("W1", "sa", 60, 2, nil), b: runs("W1", "sa", 60, 2, func(o *Observation) { o.Traced = true }),
 			want: []string{"W1 under sa on local and W1 under sa on local, traced"}, warns: "traced runs are compared with untraced ones"},
 		"mixes": {a: runs("W1", "sa", 60, 2, nil), b: runs("W2", "sa", 60, 2, nil), want: []string{"W1 under sa on local and W2 under sa on local"}, warns: "the batches differ"},
@@ -211,13 +218,13 @@ func TestPairs(t *testing.T) {
 			onlyA: 2, onlyB: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, _ := Side{Runs: c.a}.arms()
-			b, _ := Side{Runs: c.b}.arms()
-			pairs, onlyA, onlyB, err := pairsOf(a, b)
-			if errors.Is(err, ErrAmbiguous) != c.ambiguous {
-				t.Fatal(err)
+			a, b := Side{Runs: c.a}.arms(), Side{Runs: c.b}.arms()
+			names := namesOf(a, b)
+			pairs, onlyA, onlyB, err := pairsOf(a, b, names)
+			if errors.Is(err, ErrAmbiguous) != (c.ambiguous != "") || err != nil && !strings.Contains(err.Error(), c.ambiguous) {
+				t.Fatalf("%v, want %q", err, c.ambiguous)
 			}
-			if diff := cmp.Diff(c.want, labels(pairs)); diff != "" {
+			if diff := cmp.Diff(c.want, labels(pairs, names)); diff != "" {
 				t.Error(diff)
 			}
 			if len(onlyA) != c.onlyA || len(onlyB) != c.onlyB {

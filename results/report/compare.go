@@ -13,7 +13,8 @@ import (
 // CompareTable has a row for each metric of each pair of arms.
 func CompareTable(r regress.Result) *Table {
 	t := &Table{Title: marked(r.Simulated(), fmt.Sprintf("%s against %s", r.B, r.A)), Columns: []Column{
-		{Name: "mix"}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "node_text", Heading: "node", Place: TextOnly},
+		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "node_text", Heading: "node", Place: TextOnly},
+		{Name: "mix", Place: DataOnly}, {Name: "jobs_a", Place: DataOnly}, {Name: "jobs_b", Place: DataOnly},
 		{Name: "scheduler_a", Place: DataOnly}, {Name: "parameters_a", Place: DataOnly}, {Name: "node_a", Place: DataOnly},
 		{Name: "mode_a", Place: DataOnly}, {Name: "traced_a", Place: DataOnly},
 		{Name: "scheduler_b", Place: DataOnly}, {Name: "parameters_b", Place: DataOnly}, {Name: "node_b", Place: DataOnly},
@@ -33,10 +34,6 @@ func CompareTable(r regress.Result) *Table {
 	for _, row := range r.Rows {
 		tests = max(tests, row.Tests)
 		a, b, c := row.Pair.A, row.Pair.B, row.Comparison
-		mix := a.Mix
-		if b.Mix != mix {
-			mix += " → " + b.Mix
-		}
 		x, y := summaryCells(c.A), summaryCells(c.B)
 		change := "ratio - 1"
 		if row.Metric.Absolute {
@@ -46,8 +43,8 @@ func CompareTable(r regress.Result) *Table {
 		if c.Reason != "" {
 			reason = c.Reason
 		}
-		t.Add(mix, arrow(schedulerOf(a), schedulerOf(b)), arrow(a.Node, b.Node),
-			a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
+		t.Add(arrow(r.Names.Mix(a), r.Names.Mix(b)), arrow(schedulerOf(a, r.Names), schedulerOf(b, r.Names)), arrow(a.Node, b.Node),
+			arrow(a.Mix, b.Mix), a.Jobs, b.Jobs, a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), summaryText(c.A, row.Metric), summaryText(c.B, row.Metric),
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
 			changeText(c, row.Metric), finite(c.Change), finite(c.Low), finite(c.High), change,
@@ -69,7 +66,8 @@ func CompareTable(r regress.Result) *Table {
 func GateTable(r regress.Report) *Table {
 	title := fmt.Sprintf("regression gate, %s against %s: %s", r.Candidate, r.Baseline, r.Summary())
 	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
-		{Name: "mix"}, {Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
+		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
+		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
 		{Name: "metric"}, {Name: "limit"}, {Name: "result"}, {Name: "finding"},
 		{Name: "n_text", Heading: "N", Place: TextOnly},
 		{Name: "baseline_text", Heading: "baseline", Place: TextOnly}, {Name: "candidate_text", Heading: "candidate", Place: TextOnly},
@@ -94,11 +92,12 @@ func GateTable(r regress.Report) *Table {
 			baseCrashed, candCrashed = c.Crashed[0], c.Crashed[1]
 			baseText, candText = fmt.Sprintf("%d jobs", c.Crashed[0]), fmt.Sprintf("%d jobs", c.Crashed[1])
 		}
-		var mix, scheduler, node, mode any
+		var mixText, schedulerText, mix, jobs, scheduler, node, mode any
 		if a := c.Arm; a.Mix != "" {
-			mix, scheduler, node, mode = a.Mix, schedulerOf(a), a.Node, a.Mode
+			mixText, schedulerText = r.Names.Mix(a), schedulerOf(a, r.Names)
+			mix, jobs, scheduler, node, mode = a.Mix, a.Jobs, a.Scheduler, a.Node, a.Mode
 		}
-		t.Add(mix, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
+		t.Add(mixText, schedulerText, mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), baseText, candText, c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
 			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm])
 	}
@@ -131,11 +130,11 @@ func marked(simulated bool, title string) string {
 	return title
 }
 
-func schedulerOf(a results.Arm) string {
+func schedulerOf(a results.Arm, names results.Names) string {
 	if a.Traced {
-		return a.Scheduler + ", traced"
+		return names.Scheduler(a) + ", traced"
 	}
-	return a.Scheduler
+	return names.Scheduler(a)
 }
 
 func arrow(a, b string) string {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/stats"
@@ -89,6 +91,54 @@ func TestGateReportHasEveryClass(t *testing.T) {
 	for _, c := range []regress.Class{regress.Passed, regress.Regression, regress.EnvironmentChanged, regress.Crash, regress.Noise, regress.NothingMeasured} {
 		if !seen[c] {
 			t.Errorf("no check is %q", c)
+		}
+	}
+}
+
+// Arms that differ in parameters or in the number of jobs have names of their own.
+func TestArmsOfOneSchedulerAreToldApart(t *testing.T) {
+	all, _ := gateSides()
+	var a, b regress.Side
+	for _, o := range all.Runs {
+		switch o.Mix {
+		case "W2":
+			o.Mix, o.Parameters = "W1", "queue=mmu"
+		case "W3":
+			o.Mix, o.Jobs = "W1", 4
+		case "W4":
+			o.Mix, o.Traced = "W1", true
+		}
+		if o.Mix == "W1" {
+			a.Runs, b.Runs = append(a.Runs, o), append(b.Runs, o)
+		}
+	}
+	limits, err := regress.ParseLimits("crashes=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := regress.Gate(a, b, limits, stats.DefaultAlpha)
+	compared, err := regress.Compare(a, b, regress.Options{Metrics: []regress.Metric{limits[0].Metric}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"W1 (4 jobs)  case-alg3:queue=fifo", "W1 (32 jobs)  case-alg3:queue=fifo", "W1 (32 jobs)  case-alg3:queue=fifo, traced", "W1 (32 jobs)  case-alg3:queue=mmu"}
+	for _, table := range []*Table{GateTable(gate), CompareTable(compared)} {
+		var got []string
+		for _, row := range table.Rows {
+			got = append(got, fmt.Sprintf("%s  %s", row[0], row[1]))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", table.Title, diff)
+		}
+	}
+	var out bytes.Buffer
+	if err := JUnit(&out, gate, "", time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"W1 (4 jobs) under case-alg3:queue=fifo on local", "W1 (32 jobs) under case-alg3:queue=fifo on local",
+		"W1 (32 jobs) under case-alg3:queue=fifo on local, traced", "W1 (32 jobs) under case-alg3:queue=mmu on local"} {
+		if strings.Count(out.String(), ` name="`+name+`"`) != 1 || strings.Count(out.String(), `classname="caserun.regress.`+name+`"`) != 1 {
+			t.Errorf("no suite and case of %q:\n%s", name, out.String())
 		}
 	}
 }

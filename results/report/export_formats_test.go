@@ -155,6 +155,51 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 	}
 }
 
+// What a link leads to is made where it is not there yet, through further links too;
+// of links that lead to each other nothing is.
+func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.MkdirAll(at("far/in"), 0o777), os.Symlink("far/in", at("in")), os.Symlink("link", at("far/first")),
+		os.Symlink(at("in")+"/../file", at("far/link")), os.Symlink("b", at("a")), os.Symlink("a", at("b"))); err != nil {
+		t.Fatal(err)
+	}
+	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
+	if err := WriteFile(at("far/first"), true, content); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(at("far/file")); err != nil || string(text) != "new" {
+		t.Errorf("behind the links: %q (%v)", text, err)
+	}
+	if err := WriteFile(at("a"), true, content); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("links that lead to each other: %v, want ELOOP", err)
+	}
+	for _, link := range []string{"far/first", "far/link", "a"} {
+		if info, err := os.Lstat(at(link)); err != nil || info.Mode().Type() != os.ModeSymlink {
+			t.Errorf("%s is no link any more (%v)", link, err)
+		}
+	}
+}
+
+// What its owner hid stays hidden.
+func TestWriteFileKeepsPermissions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
+	for _, want := range []os.FileMode{0o644, 0o600, 0o664} {
+		if want != 0o644 { // that of a new file
+			if err := os.Chmod(path, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := WriteFile(path, true, content); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("mode %v (%v), want %v", info.Mode(), err, want)
+		}
+	}
+}
+
 // The reader and the projections are benchstat's own.
 func TestBenchstatReadsTheExport(t *testing.T) {
 	var out bytes.Buffer

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // NewFile is a file that has no name until Commit: a reader finds all of it or
@@ -14,26 +15,49 @@ import (
 type NewFile struct {
 	*os.File
 	path      string
+	mode      fs.FileMode
 	overwrite bool
 	flushed   bool
 	done      bool // nothing is left to discard
 }
 
 // CreateFile begins a file at path, whose directory must exist. It refuses a
-// path that is taken, unless overwrite is set; of a link it replaces what the link
-// leads to. The caller must Discard it, which after Commit does nothing.
+// path that is taken, unless overwrite is set: then it replaces the file, whose
+// permissions stay, and of a link what the link leads to, or makes that where there
+// is nothing yet. The caller must Discard it, which after Commit does nothing.
 func CreateFile(path string, overwrite bool) (*NewFile, error) {
 	if err := vacant(path, overwrite); err != nil {
 		return nil, err
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+	path, err := behindLinks(path)
+	if err != nil {
+		return nil, err
+	}
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	return &NewFile{File: f, path: path, overwrite: overwrite}, nil
+	return &NewFile{File: f, path: path, mode: mode, overwrite: overwrite}, nil
+}
+
+// behindLinks is the path that links lead to, whether it exists or not.
+func behindLinks(path string) (string, error) {
+	at := path
+	for range 40 { // more is a loop, to Linux too
+		to, _ := os.Readlink(at)
+		if to == "" {
+			return at, nil // no link
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(at) + "/" + to // not Join: after a link, .. is not what the text says
+		}
+		at = to
+	}
+	return "", fmt.Errorf("write %s: %w", path, syscall.ELOOP)
 }
 
 // vacant refuses a path that is taken, so that a caller can do it before work.
@@ -61,8 +85,8 @@ func (f *NewFile) Flush() error {
 	if f.flushed {
 		return nil
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", f.path, err)
+	if err := errors.Join(f.Chmod(f.mode), f.Sync(), f.Close()); err != nil {
+		return writing(f.path, err)
 	}
 	f.flushed = true
 	return nil
@@ -101,10 +125,16 @@ func (f *NewFile) Discard() error {
 	return os.Remove(f.Name())
 }
 
-// WriteFile writes a whole file, or leaves what was there. What is no file, such as
-// a pipe or /dev/stdout, is written as it is.
+// WriteFile writes a whole file, or leaves what was there. What stdout or stderr
+// leads to, a file too, is written behind what it has; what is no file otherwise,
+// such as a pipe, is written as it is.
 func WriteFile(path string, overwrite bool, write func(io.Writer) error) (err error) {
-	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+	for _, open := range []*os.File{os.Stdout, os.Stderr} {
+		if LeadsTo(path, open) {
+			return writing(path, write(open))
+		}
+	}
+	if writtenAsItIs(path) {
 		return writeInto(path, write)
 	}
 	f, err := CreateFile(path, overwrite)
@@ -113,7 +143,7 @@ func WriteFile(path string, overwrite bool, write func(io.Writer) error) (err er
 	}
 	defer func() { err = errors.Join(err, f.Discard()) }()
 	if err := write(f); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return writing(path, err)
 	}
 	return f.Commit()
 }
@@ -123,8 +153,13 @@ func writeInto(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	return writing(path, errors.Join(write(f), f.Close()))
+}
+
+// writing says of an error, where there is one, what was being written.
+func writing(path string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("write %s: %w", path, err)
 }

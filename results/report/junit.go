@@ -65,14 +65,14 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 		if !begun {
 			i = len(doc.Suites)
 			suites[c.Arm] = i
-			doc.Suites = append(doc.Suites, junitSuite{ID: i, Package: "caserun.regress", Name: armName(c.Arm),
+			doc.Suites = append(doc.Suites, junitSuite{ID: i, Package: "caserun.regress", Name: armName(c.Arm, r.Names),
 				Timestamp: at.UTC().Format("2006-01-02T15:04:05"), Hostname: host, Time: "0",
 				Properties: []junitProperty{{"baseline", r.Baseline}, {"candidate", r.Candidate}, {"alpha", fmt.Sprint(r.Alpha)},
 					{"mode", string(modeOf(r))}, {"parameters", c.Arm.Parameters}},
 				Out: strings.Join(gateNotes(r), "\n")})
 		}
 		suite := &doc.Suites[i]
-		test := junitCase{Name: c.Limit.String(), Classname: "caserun.regress." + strings.ReplaceAll(armName(c.Arm), ".", "_"), Time: "0"}
+		test := junitCase{Name: c.Limit.String(), Classname: "caserun.regress." + strings.ReplaceAll(armName(c.Arm, r.Names), ".", "_"), Time: "0"}
 		fault := &junitFault{Type: string(c.Class), Message: string(c.Class) + ": " + c.Text, Text: c.Text}
 		switch {
 		case c.Class.Fails():
@@ -97,9 +97,9 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 	return err
 }
 
-func armName(a results.Arm) string {
+func armName(a results.Arm, names results.Names) string {
 	if a.Mix == "" {
 		return "all arms"
 	}
-	return a.String()
+	return names.Of(a)
 }

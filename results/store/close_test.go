@@ -6,34 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store/disktest"
 )
-
-// ownEnv marks the process that inItsOwnProcess starts.
-const ownEnv = "CASERUN_TEST_IN_ITS_OWN_PROCESS"
-
-// inItsOwnProcess runs the test once more in a process that ends with it, where a
-// limit on files meets none of go test's, and reports whether this is that process.
-func inItsOwnProcess(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(ownEnv) != "" {
-		return true
-	}
-	child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-	child.Env = append(os.Environ(), ownEnv+"=1")
-	if out, err := child.CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, out)
-	}
-	return false
-}
 
 // addJobs stores a run with some hundred kilobytes of jobs.
 func addJobs(t *testing.T, s *Store) int64 {
@@ -56,7 +36,7 @@ func addJobs(t *testing.T, s *Store) int64 {
 // A file that cannot grow takes rows into its journal and not into itself: the
 // journal is part of the store then, and its user must know.
 func TestCloseSaysThatTheJournalStays(t *testing.T) {
-	if !inItsOwnProcess(t) {
+	if !disktest.InItsOwnProcess(t) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -76,10 +56,11 @@ func TestCloseSaysThatTheJournalStays(t *testing.T) {
 	if s, err = Open(path); err != nil {
 		t.Fatal(err)
 	}
-	restore := limitFiles(t, uint64(info.Size()))
-	id := addJobs(t, s)
-	err = s.Close()
-	restore()
+	var id int64
+	err = disktest.WhileFull(t, uint64(info.Size()), func() error {
+		id = addJobs(t, s)
+		return s.Close()
+	})
 	if !errors.Is(err, ErrFull) || !strings.Contains(fmt.Sprint(err), path+"-wal") {
 		t.Errorf("closed on a full disk: %v; want an error that names the journal", err)
 	}
@@ -94,24 +75,6 @@ func TestCloseSaysThatTheJournalStays(t *testing.T) {
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the journal stays: %v", err)
-	}
-}
-
-// limitFiles is a disk that no file may grow on beyond so many bytes.
-func limitFiles(t *testing.T, bytes uint64) (restore func()) {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

@@ -1,0 +1,44 @@
+package results
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A name has what tells an arm from those it stands with, and nothing else.
+func TestNamesTellArmsApart(t *testing.T) {
+	arm := func(mix, scheduler, parameters string, jobs int) Arm {
+		return Arm{Mix: mix, Scheduler: scheduler, Parameters: parameters, Node: "local", Mode: Live, Jobs: jobs}
+	}
+	traced := arm("W1", "sa", "", 16)
+	traced.Traced = true
+	simulated := arm("W1", "sa", "", 16)
+	simulated.Node, simulated.Mode = "sim:4xV100", Simulated
+	const defaults = "age-limit=64,queue=largest-first,room=0"
+	for name, c := range map[string]struct {
+		arms []Arm
+		want []string
+	}{
+		"one":        {[]Arm{arm("W1", "case-alg3", defaults, 16)}, []string{"W1 under case-alg3 on local"}},
+		"schedulers": {[]Arm{arm("W1", "case-alg3", defaults, 16), arm("W1", "cg", "workers=8", 16)}, []string{"W1 under case-alg3 on local", "W1 under cg on local"}},
+		"parameters": {[]Arm{arm("W1", "cg", "workers=2", 16), arm("W1", "cg", "workers=4", 16), arm("W1", "sa", "", 16)},
+			[]string{"W1 under cg:workers=2 on local", "W1 under cg:workers=4 on local", "W1 under sa on local"}},
+		"some parameters": {[]Arm{arm("W1", "case-alg3", defaults, 16), arm("W1", "case-alg3", "age-limit=64,queue=fifo,room=0.1", 16)},
+			[]string{"W1 under case-alg3:queue=largest-first,room=0 on local", "W1 under case-alg3:queue=fifo,room=0.1 on local"}},
+		"parameters of another version": {[]Arm{arm("W1", "case-alg3", "queue=fifo", 16), arm("W1", "case-alg3", "queue=fifo,room=0", 16)},
+			[]string{"W1 under case-alg3 on local", "W1 under case-alg3:room=0 on local"}},
+		"none and some": {[]Arm{arm("W1", "cg", "", 16), arm("W1", "cg", "workers=2", 16)}, []string{"W1 under cg on local", "W1 under cg:workers=2 on local"}},
+		"numbers of jobs": {[]Arm{arm("W1", "sa", "", 16), arm("W1", "sa", "", 4), arm("W2", "sa", "", 32)},
+			[]string{"W1 (16 jobs) under sa on local", "W1 (4 jobs) under sa on local", "W2 under sa on local"}},
+		"node and trace": {[]Arm{simulated, traced}, []string{"W1 under sa on sim:4xV100, simulated", "W1 under sa on local, traced"}},
+	} {
+		var got []string
+		for _, a := range c.arms {
+			got = append(got, Names(c.arms).Of(a))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// CheckTargets refuses, before any of them is written, files that exports could not
+// all write: one that is taken, unless overwrite is set, one whose directory is
+// missing, and the same one twice. made are directories that the exports make.
+func CheckTargets(paths, made []string, overwrite bool) error {
+	willBe := func(dir string) bool {
+		return slices.ContainsFunc(made, func(m string) bool { return strings.HasPrefix(filepath.Clean(m)+"/", dir+"/") })
+	}
+	named := map[string]string{}
+	for _, path := range paths {
+		if !writtenAsItIs(path) {
+			if err := vacant(path, overwrite); err != nil {
+				return err
+			}
+		}
+		dir := filepath.Dir(path)
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !willBe(dir) {
+			return fmt.Errorf("write %s: there is no directory %s: make it, or name another", path, dir)
+		}
+		file, err := behindLinks(path)
+		if err != nil {
+			return err
+		}
+		if real, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
+			file = filepath.Join(real, filepath.Base(file))
+		}
+		if file, err = filepath.Abs(file); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		if other, taken := named[file]; taken {
+			return fmt.Errorf("write %s: that is %s, which another export writes: name another", path, other)
+		}
+		named[file] = path
+	}
+	return nil
+}
+
+// writtenAsItIs reports whether WriteFile writes to what is at path, and does not
+// replace it.
+func writtenAsItIs(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return false
+	}
+	return !info.Mode().IsRegular() || LeadsTo(path, os.Stdout) || LeadsTo(path, os.Stderr)
+}
+
+// LeadsTo reports whether path is a name of an open file, such as /dev/stdout of
+// os.Stdout.
+func LeadsTo(path string, open *os.File) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	its, err := open.Stat()
+	return err == nil && os.SameFile(info, its)
+}
