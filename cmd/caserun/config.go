@@ -6,8 +6,11 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/goccy/go-yaml"
@@ -46,12 +49,18 @@ type config struct {
 	Profiles string `mapstructure:"profiles"`
 }
 
-// defaultConfigFile is read where it exists and --config names no other.
-const defaultConfigFile = "caserun.yaml"
+// defaultConfigFile is read where it exists and neither --config nor
+// CASERUN_CONFIG names another.
+const (
+	defaultConfigFile = "caserun.yaml"
+	configFileEnv     = "CASERUN_CONFIG"
+)
+
+const defaultStore = "caserun.db"
 
 // Flags that several commands share.
 func addStoreFlags(f *pflag.FlagSet) {
-	f.String("db", "caserun.db", "store `FILE`")
+	f.String("db", defaultStore, "store `FILE`")
 }
 
 func addFormatFlag(c *cobra.Command) {
@@ -100,10 +109,10 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	v := viper.New()
 	v.SetEnvPrefix("CASERUN")
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
-	known := map[string]bool{}
+	var known []string
 	for field := range reflect.TypeFor[config]().Fields() {
 		key := field.Tag.Get("mapstructure")
-		known[key] = true
+		known = append(known, key)
 		if flag := c.Flags().Lookup(key); flag != nil {
 			if err := v.BindPFlag(key, flag); err != nil {
 				return config{}, fmt.Errorf("bind --%s: %w", key, err)
@@ -117,30 +126,32 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	if err != nil {
 		return config{}, err
 	}
+	if file == "" {
+		file = os.Getenv(configFileEnv)
+	}
 	explicit := file != ""
 	if !explicit {
 		file = defaultConfigFile
 	}
 	v.SetConfigFile(file)
 	v.SetConfigType("yaml")
-	sources := "flags or CASERUN_*"
-	switch err := v.ReadInConfig(); {
-	case err == nil:
-		sources = file + ", " + sources
-	case explicit || !errors.Is(err, os.ErrNotExist):
+	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
 		return config{}, usageError(fmt.Errorf("configuration file %s: %w", file, err))
 	}
 	for _, key := range v.AllKeys() {
-		if !known[key] {
+		if !slices.Contains(known, key) {
 			return config{}, usageError(fmt.Errorf("configuration file %s: unknown key %q: caserun mix --show-config prints all that there are", file, key))
 		}
 	}
 	if err := v.MergeConfigMap(over); err != nil {
 		return config{}, usageError(fmt.Errorf("configuration: %w", err))
 	}
+	if err := checkTexts(v.Get, known, file); err != nil {
+		return config{}, usageError(err)
+	}
 	out, err := decode(v)
 	if err != nil {
-		return config{}, usageError(fmt.Errorf("configuration (%s): %w", sources, err))
+		return config{}, usageError(fmt.Errorf("configuration: %w", err))
 	}
 	return out, out.check()
 }
@@ -187,6 +198,18 @@ func (c config) sweepSettings() map[string]any {
 		}
 	}
 	return out
+}
+
+// storeFlag is the flag that a command which a hint names takes, if any, so that it
+// finds the same store.
+func (c config) storeFlag() string {
+	switch {
+	case c.DB == defaultStore:
+		return ""
+	case strings.ContainsFunc(c.DB, unicode.IsSpace):
+		return " --db " + strconv.Quote(c.DB)
+	}
+	return " --db " + c.DB
 }
 
 func (c config) print(w io.Writer) error {

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"reflect"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner/live"
@@ -21,6 +28,8 @@ func (c config) check() error {
 		return usageError(fmt.Errorf("workers %d: want 0 or more", c.Workers))
 	case c.Timeout < 0:
 		return usageError(fmt.Errorf("timeout %s: want 0 (never) or more", c.Timeout))
+	case !utf8.ValidString(c.Tag) || strings.ContainsFunc(c.Tag, unicode.IsControl): // it is text in tables and CSV files
+		return usageError(fmt.Errorf("tag %q: want UTF-8 text without control characters", c.Tag))
 	case c.SMCap < 0:
 		return usageError(fmt.Errorf("sm-cap %d: want 0 (all) or more", c.SMCap))
 	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
@@ -35,6 +44,58 @@ func (c config) check() error {
 		}
 	}
 	return nil
+}
+
+// checkTexts refuses values of the environment and of a configuration file that
+// are not what their flags take. The decoder would cut a fraction off.
+func checkTexts(value func(key string) any, keys []string, file string) error {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addRunFlags(flags) // the settings of other commands are text
+	for _, key := range keys {
+		v := value(key)
+		if v == nil {
+			continue
+		}
+		text := fmt.Sprint(v)
+		var err error
+		switch flag := flags.Lookup(key); reflect.TypeOf(v).Kind() {
+		case reflect.Slice, reflect.Map, reflect.Struct: // YAML has dates
+			err = errors.New("want a single value; write text that looks like something else in quotes")
+		default:
+			if flag != nil {
+				err = setText(flag, text)
+			}
+		}
+		if err != nil {
+			from := fmt.Sprintf("configuration file %s: %s", file, key)
+			if env := "CASERUN_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_")); os.Getenv(env) != "" {
+				from = env
+			}
+			return fmt.Errorf("%s %q: %w", from, text, err)
+		}
+	}
+	return nil
+}
+
+// setText gives a flag a value. The error says what the flag takes.
+func setText(flag *pflag.Flag, text string) error {
+	err := flag.Value.Set(text)
+	if err == nil {
+		return nil
+	}
+	switch flag.Value.Type() {
+	case "bool":
+		return errors.New("want true or false")
+	case "duration":
+		return errors.New("want a time with its unit, such as 90s or 10m")
+	case "float64":
+		return errors.New("want a number")
+	case "int":
+		return errors.New("want a whole number")
+	case "uint64":
+		return errors.New("want a whole number, 0 or more")
+	}
+	return err
 }
 
 // onSim is the configuration as a simulated node takes it: without what is for

@@ -42,15 +42,31 @@ func TestSettingsAreCheckedOnEveryNode(t *testing.T) {
 // A configuration that cannot be read says where it is from.
 func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	inTempDir(t)
-	t.Setenv("CASERUN_WORKERS", "abc")
-	if status, _, stderr := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(stderr, "configuration (flags or CASERUN_*)") {
-		t.Errorf("without a file: exit %d: %s", status, stderr)
+	refused := func(want string) {
+		t.Helper()
+		if status, _, stderr := caserun(t, "mix", "W1"); status != exitUsage || stderr != "caserun: "+want+"\n" {
+			t.Errorf("exit %d, want %q: %s", status, want, stderr)
+		}
 	}
-	if err := os.WriteFile("caserun.yaml", []byte("mixes: [W1]\n"), 0o644); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct{ key, value, want string }{
+		{"CASERUN_WORKERS", "abc", `CASERUN_WORKERS "abc": want a whole number`},
+		{"CASERUN_SEED", "-1", `CASERUN_SEED "-1": want a whole number, 0 or more`},
+		{"CASERUN_TRACE", "maybe", `CASERUN_TRACE "maybe": want true or false`},
+	} {
+		t.Setenv(c.key, c.value)
+		refused(c.want)
+		t.Setenv(c.key, "")
 	}
-	if status, _, stderr := caserun(t, "mix", "W1"); status != exitUsage || !strings.Contains(stderr, `configuration file caserun.yaml: unknown key "mixes"`) {
-		t.Errorf("an unknown key: exit %d: %s", status, stderr)
+	for text, want := range map[string]string{
+		"mixes: [W1]":     `unknown key "mixes": caserun mix --show-config prints all that there are`,
+		"workers: 7.9":    `workers "7.9": want a whole number`,
+		"timeout: 5":      `timeout "5": want a time with its unit, such as 90s or 10m`,
+		"devices: [0, 1]": `devices "[0 1]": want a single value; write text that looks like something else in quotes`,
+	} {
+		if err := os.WriteFile("caserun.yaml", []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		refused("configuration file caserun.yaml: " + want)
 	}
 }
 

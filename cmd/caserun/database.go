@@ -10,11 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/store"
 )
 
 // openStore opens the configured store for writing.
 func openStore(c config) (*store.Store, error) {
+	if bundle.Is(c.DB) {
+		return nil, usageError(fmt.Errorf("%s is a bundle, which nothing is added to: tar xzkf %[1]s caserun.db takes its store out, for --db caserun.db", c.DB))
+	}
 	if dir := filepath.Dir(c.DB); dir != "." {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, infrastructureError(fmt.Errorf("store: %w", err))

@@ -22,6 +22,7 @@ const (
 	exitInfrastructure = 3
 	exitNothing        = 4 // nothing or too little was measured
 	exitRegression     = 99
+	exitHangup         = 129
 	exitInterrupted    = 130
 	exitTerminated     = 143
 )
@@ -95,19 +96,26 @@ type signalError struct{ signal os.Signal }
 func (e signalError) Error() string { return "stopped by " + e.signal.String() }
 
 func (e signalError) status() int {
-	if e.signal == syscall.SIGTERM {
+	switch e.signal {
+	case syscall.SIGHUP:
+		return exitHangup
+	case syscall.SIGTERM:
 		return exitTerminated
 	}
 	return exitInterrupted
 }
 
-// withSignals ends the context at the first SIGINT or SIGTERM, so that a run
-// stops its jobs and keeps its records. The second ends the program: jobs die
-// with it by their parent-death signal and the guard.
+// withSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, so that a
+// run stops its jobs and keeps its records. The second ends the program: jobs die
+// with it by their parent-death signal and the guard. Under nohup, SIGHUP stays
+// ignored.
 func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		first := true

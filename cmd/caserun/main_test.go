@@ -150,6 +150,60 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
+// Programs read one JSON value, however many tables it has.
+func TestSeveralTablesAreOneJSONArray(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa")
+	for _, c := range []struct {
+		args   []string
+		tables int
+	}{
+		{[]string{"report", "1", "-v"}, 6}, {[]string{"report", "1", "1"}, 2}, {[]string{"schedulers"}, 2}, {[]string{"mix", "W1", "--node", "sim:4xV100", "-v"}, 3}, {[]string{"paper"}, 13},
+	} {
+		_, out, errs := caserun(t, append(c.args, "--format", "json")...)
+		var tables []struct {
+			Title string
+			Rows  []map[string]any
+		}
+		if err := json.Unmarshal([]byte(out), &tables); err != nil || len(tables) != c.tables || tables[0].Title == "" || len(tables[0].Rows) == 0 {
+			t.Errorf("%v: %v, %d tables, want %d: %s", c.args, err, len(tables), c.tables, errs)
+		}
+	}
+}
+
+// An empty list is no answer to a filter: a typo may have made it.
+func TestReportSaysThatNothingMatches(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa", "--db", "full.db")
+	s, err := store.Open("empty.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+	}{
+		{[]string{"full.db"}, exitOK},
+		{[]string{"full.db", "--mix", "W1"}, exitOK},
+		{[]string{"full.db", "--mix", "W2"}, exitNothing},
+		{[]string{"full.db", "--tag", "typo", "--last", "1"}, exitNothing},
+		{[]string{"empty.db"}, exitOK},
+		{[]string{"empty.db", "--last", "1"}, exitOK},
+		{[]string{"empty.db", "--sched", "sa"}, exitNothing},
+	} {
+		status, out, errs := caserun(t, append([]string{"report", "--format", "csv", "--db"}, c.args...)...)
+		if status != c.status {
+			t.Errorf("report --db %v: exit %d, want %d: %s", c.args, status, c.status, errs)
+		}
+		if status == exitNothing && (out != "" || !strings.Contains(errs, "report: no runs match in ") || !strings.Contains(errs, "caserun report --db "+c.args[0]+" lists what there is")) {
+			t.Errorf("report --db %v: stdout %q, stderr %q", c.args, out, errs)
+		}
+	}
+}
+
 // A run whose harness was killed with -9 is not left as if it still ran. What is
 // said to be this process's own is of a dead one that had its number.
 func TestDeadRunsAreClosed(t *testing.T) {

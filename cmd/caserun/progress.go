@@ -53,6 +53,25 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
+// redraw replaces a terminal's line. One that wraps would leave its first rows
+// behind the next time.
+func redraw(w io.Writer, line string) {
+	width := 0
+	if f, ok := w.(*os.File); ok {
+		width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is unknown
+	}
+	fmt.Fprintf(w, "\r\033[K%s", fit(line, width))
+}
+
+// fit is a line with fewer characters than a terminal has columns, so that the
+// cursor stays in its row. 0 columns are no limit.
+func fit(line string, columns int) string {
+	if runes := []rune(line); columns > 0 && len(runes) >= columns {
+		return string(runes[:columns-1])
+	}
+	return line
+}
+
 func (p *progress) start() {
 	p.began = time.Now()
 	if p.silent || !p.animated {
@@ -64,7 +83,7 @@ func (p *progress) start() {
 			select {
 			case <-p.ticker.C:
 				p.mu.Lock()
-				fmt.Fprintf(p.w, "\r\033[K%s", p.line())
+				redraw(p.w, p.line())
 				p.mu.Unlock()
 			case <-p.done:
 				return
@@ -78,7 +97,7 @@ func (p *progress) stop() {
 	p.ended.Wait()
 	if p.ticker != nil {
 		p.ticker.Stop()
-		fmt.Fprint(p.w, "\r\033[K")
+		redraw(p.w, "")
 	}
 }
 
@@ -106,7 +125,7 @@ func (p *progress) event(e results.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.animated {
-		fmt.Fprint(p.w, "\r\033[K")
+		redraw(p.w, "")
 	}
 	fmt.Fprintf(p.w, "caserun: job %d (%s): %s\n", *e.Job, p.jobs[*e.Job].Name, e.Detail)
 }
@@ -145,6 +164,9 @@ func (p *progress) line() string {
 	if failed > 0 {
 		fmt.Fprintf(&b, " (%d failed)", failed)
 	}
+	if ended > 0 && left > 0 && work > 0 {
+		fmt.Fprintf(&b, ", about %s left", time.Duration(left*elapsed/work*float64(time.Second)).Round(time.Second))
+	}
 	fmt.Fprintf(&b, ", %d not started, running:", waiting)
 	for _, device := range slices.Sorted(maps.Keys(running)) {
 		if device < 0 {
@@ -152,9 +174,6 @@ func (p *progress) line() string {
 		} else {
 			fmt.Fprintf(&b, " GPU%d×%d", device, running[device])
 		}
-	}
-	if ended > 0 && left > 0 && work > 0 {
-		fmt.Fprintf(&b, ", about %s left", time.Duration(left*elapsed/work*float64(time.Second)).Round(time.Second))
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,26 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
+
+// What a terminal shows of a line never reaches the next row.
+func TestLinesFitTheTerminal(t *testing.T) {
+	for _, c := range []struct {
+		line    string
+		columns int
+		want    string
+	}{
+		{"running: GPU0×2", 80, "running: GPU0×2"},
+		{"running: GPU0×2", 16, "running: GPU0×2"},
+		{"running: GPU0×2", 15, "running: GPU0×"},
+		{"running: GPU0×2", 1, ""},
+		{"running: GPU0×2", 0, "running: GPU0×2"}, // unknown
+		{"", 80, ""},
+	} {
+		if got := fit(c.line, c.columns); got != c.want {
+			t.Errorf("fit(%q, %d) is %q, want %q", c.line, c.columns, got, c.want)
+		}
+	}
+}
 
 func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
 	mix, err := mixes.Lookup("W1")
@@ -28,10 +49,8 @@ func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
 	state(3, new(3), nil)
 	state(4, nil, nil)
 	line := p.line()
-	for _, part := range []string{"2/16 ended (1 failed)", "11 not started", "running: 1 without GPU GPU3×2", "left"} {
-		if !strings.Contains(line, part) {
-			t.Errorf("line %q lacks %q", line, part)
-		}
+	if want := regexp.MustCompile(`^2/16 ended \(1 failed\), about \w+ left, 11 not started, running: 1 without GPU GPU3×2$`); !want.MatchString(line) {
+		t.Errorf("line %q, want %s", line, want)
 	}
 	if got := strings.Count(out.String(), "\n"); got != 2 {
 		t.Errorf("off a terminal each job that ended has one line, got %d:\n%s", got, out.String())

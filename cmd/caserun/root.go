@@ -22,28 +22,59 @@ this machine or on a simulated node, measures what happens, keeps it in SQLite
 and reports.
 
 Settings come from flags, then CASERUN_* in the environment (CASERUN_MEM_CAP
-for --mem-cap), then caserun.yaml in the working directory, then defaults.
+for --mem-cap), then caserun.yaml in the working directory or the file that
+--config or CASERUN_CONFIG names, then defaults. They are what caserun mix
+--show-config prints; other flags are flags only.
 
 Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
-4 nothing or too little measured; 99 a regression; 130 and 143 stopped by a
-signal.`,
+4 nothing or too little measured; 99 a regression; 129, 130 and 143 stopped
+by SIGHUP, SIGINT and SIGTERM.`,
 		Version:       fmt.Sprintf("%s (revision %s)", version, revision),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{ownConfig: "none"},
-		RunE: func(c *cobra.Command, _ []string) error {
-			if show, _ := c.Flags().GetBool("show-config"); show {
-				return usageError(errors.New("--show-config: each command has settings of its own: name one, as in caserun mix --show-config"))
-			}
-			return c.Help()
-		},
+		RunE:          helpAlone,
 	}
 	root.SetVersionTemplate("caserun {{.Version}}\n")
-	root.PersistentFlags().String("config", "", "configuration `FILE` (default caserun.yaml where it exists)")
+	root.PersistentFlags().String("config", "", "configuration `FILE` (default: that of CASERUN_CONFIG, or caserun.yaml where it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData())
 	showConfig(root)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion")
+	refuseUnknown(root)
 	return root
+}
+
+// refuseUnknown makes unknown words after commands that only have subcommands, and
+// after help, errors.
+func refuseUnknown(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		switch {
+		case c.Name() == "help":
+			c.RunE = func(c *cobra.Command, args []string) error {
+				about, rest, err := root.Find(args)
+				if err == nil {
+					err = cobra.NoArgs(about, rest)
+				}
+				if err != nil {
+					return err
+				}
+				about.InitDefaultHelpFlag()
+				return about.Help()
+			}
+		case !c.Runnable():
+			c.Args, c.RunE = cobra.NoArgs, helpAlone
+		}
+	}
+}
+
+// helpAlone is what a command does that only has subcommands.
+func helpAlone(c *cobra.Command, _ []string) error {
+	if show, _ := c.Flags().GetBool("show-config"); show {
+		return usageError(errors.New("--show-config: each command has settings of its own: name one, as in caserun mix --show-config"))
+	}
+	return c.Help()
 }
 
 // ownConfig annotates a command that answers --show-config itself.
@@ -76,20 +107,27 @@ func showConfig(c *cobra.Command) {
 	}
 }
 
-// render prints tables in the configured format, with an empty line between.
+// render prints tables in the configured format, with an empty line between; in
+// json several are one array.
 func render(c *cobra.Command, format string, tables ...*report.Table) error {
 	f, err := report.ParseFormat(format)
 	if err != nil {
 		return usageError(err)
 	}
+	begin, between, end := "", "\n", ""
+	if f == report.JSON && len(tables) > 1 {
+		begin, between, end = "[\n", ",\n", "]\n"
+	}
 	w := c.OutOrStdout()
+	fmt.Fprint(w, begin)
 	for i, t := range tables {
 		if i > 0 {
-			fmt.Fprintln(w)
+			fmt.Fprint(w, between)
 		}
 		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == ""}); err != nil {
 			return infrastructureError(fmt.Errorf("print table: %w", err))
 		}
 	}
+	fmt.Fprint(w, end)
 	return nil
 }

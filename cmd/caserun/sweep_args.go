@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -16,32 +17,64 @@ import (
 // sweepOptions are what a sweep has beside the settings of its runs.
 type sweepOptions struct {
 	Name    string
-	Mixes   []string // one each, after Validate
+	Mixes   []string // one each
 	Scheds  []string
 	Reps    int // 0: by default
 	Warmups int // -1: by default
 	Jobs    int
 }
 
-// Validate splits the lists and checks what needs no node. A sweep that is new
-// takes both.
+// addPlanned adds the flags of what a sweep's file may have too, and sets what
+// they give by default.
+func (o *sweepOptions) addPlanned(f *pflag.FlagSet) {
+	o.Warmups = -1
+	f.Func("mixes", "`LIST` of mixes: names, ranges as W1..W8 and files, split at commas; may be given again", func(list string) error {
+		return appendTo(&o.Mixes, splitMixes, list)
+	})
+	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again", func(list string) error {
+		return appendTo(&o.Scheds, splitScheds, list)
+	})
+	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; by default %d, or %d on a simulated node without noise", defaultReps, defaultSimReps))
+	f.Var(atLeast{&o.Warmups, 0}, "warmups", "runs of each mix, under the first scheduler, that come first and are not counted; by default 1, or 0 on a simulated node")
+	f.StringVar(&o.Name, "name", "", "`TEXT` to call the sweep by")
+}
+
+// appendTo appends what split makes of a list.
+func appendTo(all *[]string, split func(string) ([]string, error), list string) error {
+	items, err := split(list)
+	*all = append(*all, items...)
+	return err
+}
+
+// atLeast is a flag's whole number. Below min it stands for what is not given.
+type atLeast struct {
+	n   *int
+	min int
+}
+
+func (a atLeast) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < a.min {
+		return fmt.Errorf("want a whole number, %d or more", a.min)
+	}
+	*a.n = n
+	return nil
+}
+
+func (a atLeast) String() string {
+	if a.n == nil || *a.n < a.min {
+		return ""
+	}
+	return strconv.Itoa(*a.n)
+}
+
+func (atLeast) Type() string { return "number" }
+
+// Validate checks what needs no node. A sweep that is new takes mixes and
+// schedulers.
 func (o *sweepOptions) Validate(isNew bool) error {
-	var err error
-	if o.Mixes, err = splitMixes(o.Mixes); err != nil {
-		return usageError(fmt.Errorf("--mixes: %w", err))
-	}
-	if o.Scheds, err = splitScheds(o.Scheds); err != nil {
-		return usageError(fmt.Errorf("--scheds: %w", err))
-	}
-	switch {
-	case isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0):
+	if isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0) {
 		return usageError(errors.New("a sweep takes mixes and schedulers: give --mixes W1..W8 --scheds sa,case-alg3, or a FILE with both"))
-	case o.Reps < 0:
-		return usageError(fmt.Errorf("--reps %d: want 1 or more", o.Reps))
-	case o.Warmups < -1:
-		return usageError(fmt.Errorf("--warmups %d: want 0 or more", o.Warmups))
-	case o.Jobs < 1:
-		return usageError(fmt.Errorf("--jobs %d: want 1 or more", o.Jobs))
 	}
 	return nil
 }
@@ -78,29 +111,37 @@ func (o *sweepOptions) fit(mode results.Mode, node string) error {
 	return nil
 }
 
-// splitMixes splits lists at commas and spreads ranges of the catalog, such as
-// W1..W8, in the catalog's order.
-func splitMixes(lists []string) ([]string, error) {
+// splitMixes splits a list at commas and spreads ranges of the catalog.
+func splitMixes(list string) ([]string, error) {
 	var out []string
-	for _, list := range lists {
-		for item := range strings.SplitSeq(list, ",") {
-			first, last, isRange := strings.Cut(item, "..")
-			switch {
-			case item == "":
-				return nil, fmt.Errorf("%q: a name is missing between commas", list)
-			case isRange && !isMixFile(item):
-				names, err := mixRange(first, last)
-				if err != nil {
-					return nil, fmt.Errorf("%q: %w", item, err)
-				}
-				out = append(out, names...)
-			default:
-				out = append(out, item)
-			}
+	for item := range strings.SplitSeq(list, ",") {
+		names, err := spreadMixes(strings.TrimSpace(item))
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, names...)
 	}
 	return out, nil
 }
+
+// spreadMixes is a mix, or those of a range such as W1..W8, in the catalog's
+// order.
+func spreadMixes(item string) ([]string, error) {
+	first, last, isRange := strings.Cut(item, "..")
+	switch {
+	case item == "":
+		return nil, errMissingName
+	case isRange && !isMixFile(item):
+		names, err := mixRange(first, last)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", item, err)
+		}
+		return names, nil
+	}
+	return []string{item}, nil
+}
+
+var errMissingName = errors.New("a name is missing")
 
 // mixRange is the names from first to last, which differ in the number at their
 // end.
@@ -124,27 +165,25 @@ func mixRange(first, last string) ([]string, error) {
 	return names, nil
 }
 
-// splitScheds splits lists at the commas before a scheduler's name: key=value
+// splitScheds splits a list at the commas before a scheduler's name: key=value
 // after a comma is one more parameter of the scheduler before it.
-func splitScheds(lists []string) ([]string, error) {
+func splitScheds(list string) ([]string, error) {
 	var out []string
-	for _, list := range lists {
-		named := false // a scheduler of this list came before
-		for item := range strings.SplitSeq(list, ",") {
-			key, _, isParameter := strings.Cut(item, "=")
-			isParameter = isParameter && !strings.Contains(key, ":")
-			switch {
-			case item == "":
-				return nil, fmt.Errorf("%q: a name is missing between commas", list)
-			case isParameter && !named:
-				return nil, fmt.Errorf("%q: %s is a parameter of no scheduler: write sa,case-alg3:queue=fifo,age-limit=8", list, item)
-			case isParameter && strings.Contains(out[len(out)-1], ":"):
-				out[len(out)-1] += "," + item
-			case isParameter:
-				out[len(out)-1] += ":" + item
-			default:
-				out, named = append(out, item), true
-			}
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		key, _, isParameter := strings.Cut(item, "=")
+		isParameter = isParameter && !strings.Contains(key, ":")
+		switch {
+		case item == "":
+			return nil, errMissingName
+		case isParameter && len(out) == 0:
+			return nil, fmt.Errorf("%s is a parameter of no scheduler: write sa,case-alg3:queue=fifo,age-limit=8", item)
+		case isParameter && strings.Contains(out[len(out)-1], ":"):
+			out[len(out)-1] += "," + item
+		case isParameter:
+			out[len(out)-1] += ":" + item
+		default:
+			out = append(out, item)
 		}
 	}
 	return out, nil

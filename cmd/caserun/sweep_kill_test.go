@@ -230,10 +230,15 @@ func TestJobsDoNotShowInTheStore(t *testing.T) {
 	}
 }
 
-// A sweep that is told to stop says how to go on, and how far it was.
-func TestInterruptedSweep(t *testing.T) {
-	dir := t.TempDir()
-	c := process(dir, "sweep", "--mixes", "W1..W8", "--scheds", "sa,cg", "--node", "sim:2xV100", "--sim-noise", "0.01", "--reps", "500")
+// endless is a sweep of which there is much left when it is told to stop.
+func endless(args ...string) []string {
+	return append([]string{"sweep", "--mixes", "W1..W8", "--scheds", "sa,cg", "--node", "sim:2xV100", "--sim-noise", "0.01", "--reps", "500"}, args...)
+}
+
+// signalled sends a signal to a process when it has said that it is at work, and
+// returns what it said and its exit status.
+func signalled(t *testing.T, c *exec.Cmd, signal os.Signal) (said string, status int) {
+	t.Helper()
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -242,30 +247,48 @@ func TestInterruptedSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(stderr)
-	var said []string
 	for lines.Scan() {
-		if len(said) == 0 {
-			if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		if said == "" {
+			if err := c.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
 		}
-		said = append(said, lines.Text())
+		said += lines.Text() + "\n"
 	}
-	if _ = c.Wait(); c.ProcessState.ExitCode() != exitInterrupted {
-		t.Errorf("exit status %d, want %d", c.ProcessState.ExitCode(), exitInterrupted)
+	_ = c.Wait() // the status says it
+	return said, c.ProcessState.ExitCode()
+}
+
+// A sweep that is told to stop says how to go on, and how far it was.
+func TestInterruptedSweep(t *testing.T) {
+	for signal, want := range map[os.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitTerminated, syscall.SIGHUP: exitHangup} {
+		dir := t.TempDir()
+		said, status := signalled(t, process(dir, endless("--db", "my.db")...), signal)
+		if status != want {
+			t.Errorf("%v: exit status %d, want %d", signal, status, want)
+		}
+		if !strings.Contains(said, "caserun sweep --resume 1 --db my.db goes on") {
+			t.Errorf("%v: stderr does not say how to go on:\n%s", signal, said)
+		}
+		s, err := store.OpenReadOnly(filepath.Join(dir, "my.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if w, err := s.Sweep(context.Background(), 1); err != nil || w.Status != results.Interrupted || w.PID != nil {
+			t.Errorf("%v: the sweep is %+v (%v), want it interrupted", signal, w, err)
+		}
+		if open, err := s.Runs(context.Background(), store.Filter{Status: results.Running, Warmups: true}); err != nil || len(open) > 0 {
+			t.Errorf("%v: %d runs are still said to be running (%v)", signal, len(open), err)
+		}
 	}
-	if text := strings.Join(said, "\n"); !strings.Contains(text, "caserun sweep --resume 1 goes on") {
-		t.Errorf("stderr does not say how to go on:\n%s", text)
-	}
-	s, err := store.OpenReadOnly(filepath.Join(dir, "caserun.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if w, err := s.Sweep(context.Background(), 1); err != nil || w.Status != results.Interrupted || w.PID != nil {
-		t.Errorf("the sweep is %+v (%v), want it interrupted", w, err)
-	}
-	if open, err := s.Runs(context.Background(), store.Filter{Status: results.Running, Warmups: true}); err != nil || len(open) > 0 {
-		t.Errorf("%d runs are still said to be running (%v)", len(open), err)
+}
+
+// What is started under nohup outlives its terminal.
+func TestHangupStaysIgnored(t *testing.T) {
+	c := process(t.TempDir(), smallSweep(1)...)
+	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, c.Args...)
+	if said, status := signalled(t, c, syscall.SIGHUP); status != exitOK || strings.Contains(said, "stopping") {
+		t.Errorf("exit %d: %s", status, said)
 	}
 }

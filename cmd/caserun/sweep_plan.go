@@ -28,6 +28,9 @@ const (
 	defaultSimReps = 1
 )
 
+// maxRuns bounds a plan, which is in memory and in the store before the first run.
+const maxRuns = 100_000
+
 // sweepSpec is what a sweep was planned from, as the store keeps it: enough to
 // go on with it, and to notice that something it depends on has changed.
 type sweepSpec struct {
@@ -36,7 +39,7 @@ type sweepSpec struct {
 	Scheds   []string       `json:"scheds"`
 	Reps     int            `json:"reps"`
 	Warmups  int            `json:"warmups"`
-	Settings map[string]any `json:"settings"` // of nodeSettings, by key
+	Settings map[string]any `json:"settings"` // of addNodeFlags, by key
 	Program  program        `json:"program"`
 }
 
@@ -131,6 +134,10 @@ func newMatrix(c config, o sweepOptions, stderr io.Writer) (*matrix, error) {
 		if m.mode == results.Live {
 			m.spec.Warmups = 1
 		}
+	}
+	// As floats, which do not overflow.
+	if runs := float64(m.spec.Reps)*float64(len(o.Mixes)*len(o.Scheds)) + float64(m.spec.Warmups)*float64(len(o.Mixes)); runs > maxRuns {
+		return nil, usageError(fmt.Errorf("a plan of %.0f runs: want %d at most: fewer repetitions or arms, or several sweeps", runs, maxRuns))
 	}
 	if m.spec.Program, err = thisProgram(); err != nil {
 		return nil, err

@@ -52,37 +52,39 @@ func (p *sweepProgress) ended(c results.Cell, run results.Run, now time.Time) {
 	}
 	p.last = now
 	if p.animated {
-		fmt.Fprintf(p.w, "\r\033[K%s", p.line(c, run))
+		redraw(p.w, p.line(c, run))
 		return
 	}
 	fmt.Fprintln(p.w, p.line(c, run))
 }
 
+// line has first what a narrow terminal must not cut off.
 func (p *sweepProgress) line(c results.Cell, run results.Run) string {
-	what := fmt.Sprintf("repetition %d", c.Repetition)
-	if c.Warmup {
-		what = fmt.Sprintf("warm-up %d", c.Repetition)
-	}
-	line := fmt.Sprintf("[%d/%d] run %d: %s under %s, %s: %d of %d jobs ok", p.done, p.total, run.ID, c.Mix, c.Scheduler, what,
-		run.Metrics.OK, run.Jobs)
-	if run.Metrics.MakespanS != nil {
-		line += fmt.Sprintf(", makespan %.1f s", *run.Metrics.MakespanS)
-	}
+	line := fmt.Sprintf("[%d/%d] ", p.done, p.total)
 	if run.Mode == results.Simulated {
-		line += " SIMULATED"
+		line += "SIMULATED; "
 	}
 	if p.done < p.total {
 		var left time.Duration
 		for arm, runs := range p.left {
 			left += time.Duration(runs) * p.forecast.of(arm).duration()
 		}
-		line += fmt.Sprintf("; about %s left", (left / time.Duration(p.jobs)).Round(time.Second))
+		line += fmt.Sprintf("about %s left; ", (left / time.Duration(p.jobs)).Round(time.Second))
+	}
+	what := fmt.Sprintf("repetition %d", c.Repetition)
+	if c.Warmup {
+		what = fmt.Sprintf("warm-up %d", c.Repetition)
+	}
+	line += fmt.Sprintf("run %d: %s under %s, %s: %d of %d jobs ok", run.ID, c.Mix, c.Scheduler, what,
+		run.Metrics.OK, run.Jobs)
+	if run.Metrics.MakespanS != nil {
+		line += fmt.Sprintf(", makespan %.1f s", *run.Metrics.MakespanS)
 	}
 	return line
 }
 
 func (p *sweepProgress) stop() {
 	if p.animated {
-		fmt.Fprint(p.w, "\r\033[K")
+		redraw(p.w, "")
 	}
 }

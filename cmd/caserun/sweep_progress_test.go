@@ -32,8 +32,8 @@ func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
 		}
 		lines := strings.Split(out.String(), "\n")
 		for i, want := range []string{
-			"[8/10] run 12: W1 under sa, warm-up 1: 15 of 16 jobs ok, makespan 123.4 s; about " + left[0] + " left",
-			"[9/10] run 12: W1 under sa, repetition 2: 15 of 16 jobs ok, makespan 99.0 s; about " + left[1] + " left",
+			"[8/10] about " + left[0] + " left; run 12: W1 under sa, warm-up 1: 15 of 16 jobs ok, makespan 123.4 s",
+			"[9/10] about " + left[1] + " left; run 12: W1 under sa, repetition 2: 15 of 16 jobs ok, makespan 99.0 s",
 			"[10/10] run 12: W1 under cg, repetition 2: 15 of 16 jobs ok, makespan 99.0 s",
 		} {
 			if lines[i] != want {
@@ -55,7 +55,7 @@ func TestSimulatedSweepsAreQuiet(t *testing.T) {
 		t.Errorf("within %v it said\n%s", simulatedEvery, out.String())
 	}
 	p.ended(results.Cell{}, results.Run{Mode: results.Simulated}, now.Add(simulatedEvery))
-	if got := out.String(); !strings.HasPrefix(got, "[100/100]") || !strings.Contains(got, "SIMULATED") {
+	if got := out.String(); !strings.HasPrefix(got, "[100/100] SIMULATED; run") {
 		t.Errorf("line %q", got)
 	}
 }

@@ -69,8 +69,8 @@ func (s *sweepRun) run(ctx context.Context, note string) (err error) {
 	}
 	progress := newSweepProgress(s.stderr, left, done, s.jobs, newForecast(s.mode, times), s.now())
 	if err := s.each(ctx, left, progress); err != nil {
-		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d goes on: %w",
-			s.id, progress.done, progress.total, s.id, err)
+		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s goes on: %w",
+			s.id, progress.done, progress.total, s.id, s.config.storeFlag(), err)
 	}
 	status = results.Complete
 	return nil

@@ -16,23 +16,23 @@ import (
 
 func TestSweepLists(t *testing.T) {
 	for _, c := range []struct {
-		split func([]string) ([]string, error)
-		in    []string
+		split func(string) ([]string, error)
+		in    string
 		want  []string // nil: an error
 	}{
-		{splitMixes, []string{"W1..W3,W8", "a/b.yaml"}, []string{"W1", "W2", "W3", "W8", "a/b.yaml"}},
-		{splitMixes, []string{"../my.wl"}, []string{"../my.wl"}},
-		{splitMixes, []string{"D-predict"}, []string{"D-predict"}},
-		{splitMixes, []string{"W3..W1"}, nil},
-		{splitMixes, []string{"W1..W99"}, nil},
-		{splitMixes, []string{"W1..X2"}, nil},
-		{splitMixes, []string{"W1,,W2"}, nil},
-		{splitScheds, []string{"sa,cg", "zero"}, []string{"sa", "cg", "zero"}},
-		{splitScheds, []string{"sa,case-alg3:queue=fifo,age-limit=8,cg:workers=6"}, []string{"sa", "case-alg3:queue=fifo,age-limit=8", "cg:workers=6"}},
-		{splitScheds, []string{"cg,workers=6"}, []string{"cg:workers=6"}},
-		{splitScheds, []string{"workers=6"}, nil},
-		{splitScheds, []string{"sa", "workers=6"}, nil},
-		{splitScheds, []string{"sa,"}, nil},
+		{splitMixes, "W1..W3,W8, a/b.yaml", []string{"W1", "W2", "W3", "W8", "a/b.yaml"}},
+		{splitMixes, "../my.wl", []string{"../my.wl"}},
+		{splitMixes, "D-predict", []string{"D-predict"}},
+		{splitMixes, "W3..W1", nil},
+		{splitMixes, "W1..W99", nil},
+		{splitMixes, "W1..X2", nil},
+		{splitMixes, "W1, ,W2", nil},
+		{splitScheds, "sa, cg ,zero", []string{"sa", "cg", "zero"}},
+		{splitScheds, "sa,case-alg3:queue=fifo, age-limit=8,cg:workers=6", []string{"sa", "case-alg3:queue=fifo,age-limit=8", "cg:workers=6"}},
+		{splitScheds, "cg,workers=6", []string{"cg:workers=6"}},
+		{splitScheds, "workers=6", nil},
+		{splitScheds, "sa,", nil},
+		{spreadMixes, "a, b.yaml", []string{"a, b.yaml"}},
 	} {
 		got, err := c.split(c.in)
 		if (err != nil) != (c.want == nil) || (c.want != nil && !slices.Equal(got, c.want)) {
@@ -44,18 +44,16 @@ func TestSweepLists(t *testing.T) {
 // Every arm has its repetitions, each repetition all arms, warm-ups come first,
 // and what a run is given does not depend on what else is in the sweep.
 func TestPlanIsFair(t *testing.T) {
-	matrixOf := func(mixes string, scheds ...string) *matrix {
-		o := sweepOptions{Mixes: []string{mixes}, Scheds: scheds, Reps: 5, Warmups: 2, Jobs: 1}
-		if err := o.Validate(true); err != nil {
-			t.Fatal(err)
-		}
+	matrixOf := func(mixes []string, scheds ...string) *matrix {
+		o := sweepOptions{Mixes: mixes, Scheds: scheds, Reps: 5, Warmups: 2, Jobs: 1}
 		m, err := newMatrix(config{Node: "sim:2xV100", Seed: 3, Noise: 0.1}, o, t.Output())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	m := matrixOf("W1..W4", "sa", "cg", "case-alg3")
+	four := []string{"W1", "W2", "W3", "W4"}
+	m := matrixOf(four, "sa", "cg", "case-alg3")
 	plan := m.plan()
 	if len(plan) != 2*4+5*12 {
 		t.Fatalf("%d cells, want 68", len(plan))
@@ -91,10 +89,10 @@ func TestPlanIsFair(t *testing.T) {
 	if len(slices.Compact(orders)) != 5 {
 		t.Error("two repetitions run the arms in the same order")
 	}
-	if diff := cmp.Diff(plan, matrixOf("W1..W4", "sa", "cg", "case-alg3").plan()); diff != "" {
+	if diff := cmp.Diff(plan, matrixOf(four, "sa", "cg", "case-alg3").plan()); diff != "" {
 		t.Errorf("the same seed gave another plan:\n%s", diff)
 	}
-	for _, c := range matrixOf("W3", "cg").plan() {
+	for _, c := range matrixOf([]string{"W3"}, "cg").plan() {
 		if !c.Warmup && c.Seed != seedOf[run{c.Mix, c.Scheduler, c.Repetition, c.Warmup}] {
 			t.Errorf("%+v has another seed than in the larger sweep", c)
 		}
@@ -124,9 +122,11 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1," + own, "--scheds", "sa"}, exitUsage, "W1.wl"},
 		{[]string{"--mixes", "W1", "--scheds", "cg,cg:workers=2"}, exitUsage, "one arm"},
 		{[]string{"--mixes", "W1", "--scheds", "fifo"}, exitUsage, "case-alg3"},
-		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "-1"}, exitUsage, "--reps"},
-		{[]string{"--mixes", "W1", "--scheds", "sa", "--warmups", "-2"}, exitUsage, "--warmups"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "0"}, exitUsage, `"0" for "--reps" flag: want a whole number, 1 or more`},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--warmups", "-1"}, exitUsage, `"-1" for "--warmups" flag: want a whole number, 0 or more`},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "0"}, exitUsage, "--jobs"},
+		{[]string{"--mixes", "W1..W8", "--scheds", "sa,cg", "--reps", "6249", "--warmups", "3"}, exitUsage, "a plan of 100008 runs: want 100000 at most"},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "999999999", "--dry-run"}, exitUsage, "999999999 runs"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "2", "--node", "local"}, exitUsage, "simulated node"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit", "0"}, exitUsage, "--time-limit 0s: want more than 0"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit=-1m"}, exitUsage, "--time-limit -1m0s"},
@@ -134,12 +134,29 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "sim-noise -1: want 0 to 1"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},
 		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, "key.yaml:3"},
-		{[]string{write("type.yaml", "mixes: [W1]\nreps: many\n")}, exitUsage, "type.yaml:2"},
+		{[]string{write("type.yaml", "mixes: [W1]\nreps: three\n")}, exitUsage, `type.yaml:2:7: reps "three": want a whole number, 1 or more`},
+		{[]string{write("reps.yaml", "reps: 2.9\n")}, exitUsage, `reps.yaml:1:7: reps "2.9": want a whole number`},
+		{[]string{write("none.yaml", "reps: 0\n")}, exitUsage, `reps "0": want a whole number, 1 or more`},
+		{[]string{write("warm.yaml", "warmups: -1\n")}, exitUsage, `warmups "-1": want a whole number, 0 or more`},
+		{[]string{write("warmups.yaml", "mixes: [W1]\nwarmups: 1.9\n")}, exitUsage, "warmups.yaml:2:10"},
+		{[]string{write("workers.yaml", "workers: 7.9\n")}, exitUsage, `workers "7.9": want a whole number`},
+		{[]string{write("seed.yaml", "seed: 3.7\n")}, exitUsage, `seed "3.7": want a whole number, 0 or more`},
+		{[]string{write("timeout.yaml", "timeout: 5\n")}, exitUsage, `timeout.yaml:1:10: timeout "5": want a time with its unit`},
+		{[]string{write("noise.yaml", "sim-noise: some\n")}, exitUsage, `sim-noise "some": want a number`},
+		{[]string{write("trace.yaml", "trace: maybe\n")}, exitUsage, `trace "maybe": want true or false`},
+		{[]string{write("null.yaml", "tag:\n")}, exitUsage, "tag has no value"},
+		{[]string{write("map.yaml", "tag: {a: b}\n")}, exitUsage, "tag: want a single value"},
+		{[]string{write("mixes.yaml", "mixes: W1\n")}, exitUsage, "mixes.yaml:1:8: mixes is no list: write mixes: [W1..W8, my.yaml]"},
+		{[]string{write("item.yaml", "scheds: [sa]\nmixes:\n- W1\n- W3..W1\n")}, exitUsage, "item.yaml:4:3: mixes: "},
+		{[]string{write("comma.yaml", "scheds: [sa]\nmixes: ['a, b.yaml']\n")}, exitUsage, "a, b.yaml: no such file"},
+		{[]string{write("text.yaml", "W1\n")}, exitUsage, "text.yaml:1:1: want keys and values"},
+		{[]string{write("comment.yaml", "# nothing\n")}, exitUsage, "no sweep in the file"},
 		{[]string{write("bad.yaml", "mixes: [W1\n")}, exitUsage, "bad.yaml:1"},
 		{[]string{write("twice.yaml", "reps: 1\nreps: 2\n")}, exitUsage, "twice.yaml:2"},
 		{[]string{write("two.yaml", "mixes: [W1]\nscheds: [sa]\n---\nreps: 1\n")}, exitUsage, "two.yaml"},
 		{[]string{write("empty.yaml", "")}, exitUsage, "empty.yaml"},
-		{[]string{"missing.yaml"}, exitUsage, "missing.yaml"},
+		{[]string{"lsit"}, exitUsage, `no such sweep file "lsit"; the commands of sweep are list and show`},
+		{[]string{"--resume", "foo"}, exitUsage, "--resume foo: no such sweep: want a number from caserun sweep list, or latest"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--force"}, exitUsage, "--resume"},
 		{[]string{"--resume"}, exitInfrastructure, "caserun.db"},
 	} {
@@ -164,7 +181,7 @@ func TestSweepFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"conf/night.yaml": "name: night\ntag: t1\nmixes: [W1, mine.yaml]\nscheds: ['sa,cg:workers=3']\nreps: 2\nwarmups: 1\nnode: sim:2xV100\nseed: 18446744073709551615\nsim-noise: 0.05\ntimeout: 10m\n",
+		"conf/night.yaml": "\ufeff# nightly\n---\nname: night\ntag: t1\nmixes: [W1, mine.yaml]\nscheds: [sa, 'cg:workers=3']\nreps: 2\nwarmups: 1\nnode: sim:2xV100\nseed: 18446744073709551615\nsim-noise: 0.05\ntimeout: 10m\n",
 		"conf/mine.yaml":  "jobs: [needle-16384]\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -320,6 +337,37 @@ func TestResumeKeepsThePlan(t *testing.T) {
 	}
 	if status, _, errs := caserun(t, "sweep", "--resume", "77"); status != exitUsage || !strings.Contains(errs, "sweep 77") {
 		t.Errorf("resumed a sweep that is not there: exit %d: %s", status, errs)
+	}
+}
+
+// What is in effect for a sweep that is resumed is what was recorded.
+func TestConfigurationOfAResumedSweep(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, "sweep", "--resume", "--show-config"); status != exitInfrastructure {
+		t.Errorf("without a store: exit %d: %s", status, errs)
+	}
+	if _, err := os.Stat("caserun.db"); err == nil {
+		t.Error("--show-config made a store")
+	}
+	spec := oneSweep(t, "--mixes", "W1", "--scheds", "cg:workers=2", "--name", "mine", "--seed", "9007199254740993")
+	planAgain(t, spec)
+	t.Setenv("CASERUN_SEED", "4")
+	for _, number := range []string{"1", "2"} { // one that is complete, one that is not
+		status, out, errs := caserun(t, "sweep", "--resume", number, "--show-config")
+		if status != exitOK {
+			t.Fatalf("sweep %s: exit %d: %s", number, status, errs)
+		}
+		for _, lines := range []string{"name: mine\nmixes:\n- W1\nscheds:\n- cg:workers=2\nreps: 1\nwarmups: 0\ndb: caserun.db\nformat: table\nnode: sim:1xV100", "seed: 9007199254740993"} {
+			if !strings.Contains(out, lines+"\n") {
+				t.Errorf("sweep %s: no %q in\n%s", number, lines, out)
+			}
+		}
+	}
+	for says, args := range map[string][]string{"sweep 77": {"77"}, "leave --reps out": {"2", "--reps", "9"}} {
+		status, out, errs := caserun(t, append([]string{"sweep", "--show-config", "--resume"}, args...)...)
+		if status != exitUsage || out != "" || !strings.Contains(errs, says) {
+			t.Errorf("--resume %v: exit %d, want %d and %q: %s\n%s", args, status, exitUsage, says, errs, out)
+		}
 	}
 }
 

@@ -27,8 +27,10 @@ func TestSweepGoesOnFromABundle(t *testing.T) {
 	}
 	inTempDir(t)
 	bundle := filepath.Join(first, "sweep.tar.gz")
-	if status, _, errs := caserun(t, "sweep", "--resume", "latest", "--db", bundle); status != exitUsage || !strings.Contains(errs, "tar xzkf "+bundle+" caserun.db") {
-		t.Errorf("resumed in the bundle itself: exit %d: %s", status, errs)
+	for _, args := range [][]string{{"sweep", "--resume", "latest"}, {"mix", "W1", "--node", "sim:2xV100"}, smallSweep(1)} {
+		if status, _, errs := caserun(t, append(args, "--db", bundle)...); status != exitUsage || !strings.Contains(errs, "tar xzkf "+bundle+" caserun.db") {
+			t.Errorf("%v in the bundle itself: exit %d: %s", args, status, errs)
+		}
 	}
 	if out, err := exec.Command("tar", "xzkf", bundle, "caserun.db").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
