@@ -109,7 +109,7 @@ func runCompare(c *cobra.Command, o compareOptions, first, second string) (err e
 			return err
 		}
 		if len(sides[i].Runs) == 0 {
-			return withStatus(exitNothing, fmt.Errorf("compare: %s has no runs in %s; caserun report lists what there is", sides[i].Label, db.Path()))
+			return withStatus(exitNothing, fmt.Errorf("compare: %s has no runs in %s; caserun report%s lists what there is", sides[i].Label, settings.DB, settings.storeFlag()))
 		}
 	}
 	if sameRuns(sides[0], sides[1]) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +19,24 @@ import (
 // exportOptions are the flags of caserun export.
 type exportOptions struct {
 	csv, jsonl                 string // directories
-	markdown, benchfmt, bundle string // files; the first two may be - for standard output
+	markdown, benchfmt, bundle string // files; the first two may be stdoutName
 	force                      bool
+}
+
+// stdoutName is standard output as a file's name.
+const stdoutName = "-"
+
+// isStdout reports whether a file that the user names is standard output, by
+// whatever name.
+func isStdout(path string) bool { return path == stdoutName || report.LeadsTo(path, os.Stdout) }
+
+// settle gives standard output its one name.
+func (o *exportOptions) settle() {
+	for _, path := range []*string{&o.markdown, &o.benchfmt} {
+		if isStdout(*path) {
+			*path = stdoutName
+		}
+	}
 }
 
 // Validate checks what can be checked before the store is opened.
@@ -26,16 +44,39 @@ func (o exportOptions) Validate() error {
 	if o.csv == "" && o.jsonl == "" && o.markdown == "" && o.benchfmt == "" && o.bundle == "" {
 		return errors.New("export: name at least one of --csv, --jsonl, --markdown, --benchfmt and --bundle")
 	}
-	if o.csv == "-" || o.jsonl == "-" {
+	if o.csv == stdoutName || o.jsonl == stdoutName {
 		return errors.New("export: --csv and --jsonl write a file for each table: name a directory, not -")
 	}
-	if o.markdown == "-" && o.benchfmt == "-" {
+	if o.markdown == stdoutName && o.benchfmt == stdoutName {
 		return errors.New("export: --markdown and --benchfmt cannot both be standard output")
 	}
 	if o.bundle != "" {
 		return bundle.CheckName(o.bundle)
 	}
 	return nil
+}
+
+// checkTargets refuses, before the first file is written, what could not all be.
+func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error {
+	tables, err := db.Tables(ctx)
+	if err != nil {
+		return infrastructureError(err)
+	}
+	var paths []string
+	for _, t := range tables {
+		if o.csv != "" {
+			paths = append(paths, filepath.Join(o.csv, t.Name+".csv"))
+		}
+		if o.jsonl != "" {
+			paths = append(paths, filepath.Join(o.jsonl, t.Name+".jsonl"))
+		}
+	}
+	for _, path := range []string{o.markdown, o.benchfmt, o.bundle} {
+		if path != "" && path != stdoutName {
+			paths = append(paths, path)
+		}
+	}
+	return usageError(report.CheckTargets(paths, []string{o.csv, o.jsonl}, o.force))
 }
 
 func newExport() *cobra.Command {
@@ -46,7 +87,7 @@ func newExport() *cobra.Command {
 		Short: "Write runs as CSV, JSON lines, Markdown, Go benchmarks, or an archive",
 		Long: `Write the stored runs, or some of them, in forms that other programs read. A
 file that exists is replaced only with --force, and no file is ever left half
-written. The paths of the files go to stdout.
+written. The paths of the files go to stdout, or to stderr where stdout has data.
 
 --benchfmt is for benchstat: name parts are keys (benchstat -col /sched), and runs
 that are not complete are left out. --bundle keeps everything in one file, which
@@ -62,7 +103,7 @@ caserun report --db opens again.`,
 	c.Flags().StringVar(&o.jsonl, "jsonl", "", "write every table of the store to `DIR` as JSON lines: exact numbers, null where unknown")
 	c.Flags().StringVar(&o.markdown, "markdown", "", "write the table of runs to `FILE` as Markdown; -: standard output")
 	c.Flags().StringVar(&o.benchfmt, "benchfmt", "", "write a line for each run to `FILE` in the Go benchmark format, which benchstat reads; -: standard output")
-	c.Flags().StringVar(&o.bundle, "bundle", "", "write store, tables, configuration, provenance and figures to `FILE`.tar.gz")
+	c.Flags().StringVar(&o.bundle, "bundle", "", "write store, configuration, provenance and figures to `FILE`.tar.gz")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	return c
 }
@@ -72,6 +113,7 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 	if err != nil {
 		return err
 	}
+	o.settle()
 	if err := o.Validate(); err != nil {
 		return usageError(err)
 	}
@@ -91,7 +133,10 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 		return infrastructureError(err)
 	}
 	if len(runs) == 0 {
-		return withStatus(exitNothing, fmt.Errorf("export: no runs match in %s; caserun report lists what there is", db.Path()))
+		return nothingMatches("export", settings)
+	}
+	if err := o.checkTargets(c.Context(), db); err != nil {
+		return err
 	}
 	err = o.write(c.Context(), db, chosen, c.OutOrStdout(), c.ErrOrStderr())
 	if errors.Is(err, fs.ErrExist) {
@@ -120,7 +165,7 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 		switch path {
 		case "":
 			return nil
-		case "-":
+		case stdoutName:
 			return write(stdout)
 		}
 		paths = append(paths, path)
@@ -153,8 +198,7 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 		paths = append(paths, o.bundle)
 	}
 	for _, p := range paths {
-		// With - the paths would be mixed with the data.
-		if o.markdown == "-" || o.benchfmt == "-" {
+		if o.markdown == stdoutName || o.benchfmt == stdoutName { // the paths would be mixed with the data
 			fmt.Fprintln(stderr, "caserun: wrote", p)
 		} else {
 			fmt.Fprintln(stdout, p)

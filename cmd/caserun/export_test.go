@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +30,7 @@ func TestExportForms(t *testing.T) {
 		{[]string{"--markdown", "runs.md"}, exitUsage, "runs.md: file already exists: name another, or replace it with --force"},
 		{[]string{"--markdown", "runs.md", "--force"}, exitOK, "runs.md"},
 		{[]string{"--benchfmt", "b.txt", "--tag", "t-cg"}, exitOK, "b.txt"},
-		{[]string{"--benchfmt", filepath.Join("none", "b.txt")}, exitInfrastructure, "no such file or directory"},
+		{[]string{"--benchfmt", filepath.Join("none", "b.txt")}, exitUsage, "none/b.txt: there is no directory none: make it, or name another"},
 		{[]string{"--bundle", "b.tar.gz", "2"}, exitOK, "b.tar.gz"},
 		{[]string{"--bundle", "b.tar.gz"}, exitUsage, "file already exists"},
 		{[]string{"--bundle", "b.zip"}, exitUsage, "want a name that ends in .tar.gz"},
@@ -82,6 +85,79 @@ func TestExportForms(t *testing.T) {
 	}
 }
 
+// Standard output has the data and nothing else, whatever its name.
+func TestExportToStandardOutput(t *testing.T) {
+	dir := inTempDir(t)
+	simulate(t, "--scheds", "sa")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := caserun(t, "export", "--benchfmt", "-")
+	for _, name := range []string{"-", "/dev/stdout", "/proc/self/fd/1", filepath.Join(dir, "out.txt")} {
+		out, err := os.Create("out.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		c := exec.Command(program, "export", "--benchfmt", name, "--markdown", "runs.md", "--force")
+		c.Env = append(os.Environ(), mainEnv+"=1", "GORACE=atexit_sleep_ms=0")
+		c.Stdout, c.Stderr = out, &errs
+		if err := errors.Join(c.Run(), out.Close()); err != nil || errs.String() != "caserun: wrote runs.md\n" {
+			t.Errorf("--benchfmt %s: %v, stderr %q", name, err, errs.String())
+		}
+		if text, err := os.ReadFile("out.txt"); err != nil || string(text) != want {
+			t.Errorf("--benchfmt %s: %v, stdout\n%s\nwant\n%s", name, err, text, want)
+		}
+	}
+	if status, _, errs := caserun(t, "export", "--benchfmt", "-", "--markdown", "/dev/stdout"); status != exitUsage || !strings.Contains(errs, "cannot both be standard output") {
+		t.Errorf("both to standard output: exit %d: %s", status, errs)
+	}
+}
+
+// An export that cannot be done as a whole leaves nothing.
+func TestExportIsRefusedAsAWhole(t *testing.T) {
+	dir := inTempDir(t)
+	t.Setenv("CASERUN_DB", "store/runs.db")
+	simulate(t, "--scheds", "sa")
+	if err := errors.Join(os.WriteFile("have.tar.gz", []byte("mine"), 0o644), os.Mkdir("d", 0o755),
+		os.WriteFile("d/run.csv", []byte("mine"), 0o644), os.Symlink("d", "link")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := filepath.Glob("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--csv", "new", "--bundle", "have.tar.gz"}, "have.tar.gz: file already exists"},
+		{[]string{"--jsonl", "new", "--csv", "d"}, "d/run.csv: file already exists"},
+		{[]string{"--markdown", "m.md", "--benchfmt", "none/x"}, "none/x: there is no directory none"},
+		{[]string{"--markdown", "m.md", "--csv", "have.tar.gz/new"}, "not a directory"},
+		{[]string{"--markdown", "same.md", "--benchfmt", "same.md", "--force"}, "same.md: that is same.md, which another export writes: name another"},
+		{[]string{"--markdown", filepath.Join(dir, "same.md"), "--benchfmt", "./same.md"}, "which another export writes"},
+		{[]string{"--csv", "d", "--markdown", "link/run.csv", "--force"}, "link/run.csv: that is d/run.csv, which another export writes"},
+	} {
+		if status, out, errs := caserun(t, append([]string{"export"}, c.args...)...); status != exitUsage || out != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("export %v: exit %d, want %d with %q: %s%s", c.args, status, exitUsage, c.says, out, errs)
+		}
+		after, err := filepath.Glob("*")
+		if err != nil || !slices.Equal(after, before) {
+			t.Fatalf("export %v left %v (%v), before were %v", c.args, after, err, before)
+		}
+	}
+	for name, args := range map[string][]string{
+		"a directory that the export makes": {"--csv", "new/tables", "--markdown", "new/runs.md"},
+		"what is no file, beside others":    {"--markdown", "/dev/null", "--jsonl", "new"},
+	} {
+		if status, _, errs := caserun(t, append([]string{"export"}, args...)...); status != exitOK {
+			t.Errorf("%s: exit %d: %s", name, status, errs)
+		}
+	}
+}
+
 func TestReportOfABundleIsThatOfTheStore(t *testing.T) {
 	dir := inTempDir(t)
 	if status, _, errs := caserun(t, "sweep", "--mixes", "W1,W7", "--scheds", "sa,case-alg3", "--node", "sim:4xV100"); status != exitOK {
@@ -115,7 +191,7 @@ func TestReportOfABundleIsThatOfTheStore(t *testing.T) {
 	if status != exitInfrastructure || !strings.Contains(errs, "short.tar.gz: member ") || !strings.Contains(errs, "the file is damaged") {
 		t.Errorf("a bundle that is cut short: exit %d: %s", status, errs)
 	}
-	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--db", "b.tar.gz"); status != exitInfrastructure || !strings.Contains(errs, "not a SQLite database") {
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--db", "b.tar.gz"); status != exitUsage || !strings.Contains(errs, "b.tar.gz is a bundle, which nothing is added to") {
 		t.Errorf("a run into a bundle: exit %d: %s", status, errs)
 	}
 }

@@ -61,6 +61,16 @@ func (f *filterFlags) filter(ctx context.Context, db *store.Store, args []string
 	return out, nil
 }
 
+// narrow reports whether the flags select some runs only, however many there are.
+func (f *filterFlags) narrow() bool {
+	return f.mix != "" || f.sched != "" || f.node != "" || f.sweep != "" || f.tag != ""
+}
+
+// nothingMatches is the error of a command whose flags select no run.
+func nothingMatches(command string, settings config) error {
+	return withStatus(exitNothing, fmt.Errorf("%s: no runs match in %s; caserun report%s lists what there is", command, settings.DB, settings.storeFlag()))
+}
+
 // chosen narrows the flags' selection to the runs that arguments name, if any, as
 // findRun does.
 func (f *filterFlags) chosen(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {

@@ -123,7 +123,7 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	if len(failed) == len(mix.Jobs) {
 		return withStatus(exitNothing, fmt.Errorf("nothing was measured: none of the %d jobs ended ok", len(mix.Jobs)))
 	}
-	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d jobs did not end ok; caserun report latest -v shows them", len(failed), len(mix.Jobs)))
+	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d jobs did not end ok; caserun report latest -v%s shows them", len(failed), len(mix.Jobs), settings.storeFlag()))
 }
 
 func isCollateral(j results.Job) bool { return *j.Outcome == results.Collateral }

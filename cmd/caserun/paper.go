@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
@@ -45,6 +46,19 @@ func (o paperOptions) validate(settings config) error {
 		return errors.New("--run measures times, which tracing changes: run caserun sweep --mixes W1..W8 --scheds sa,case-alg2,case-alg3 --trace, and give both sweeps with --sweep")
 	}
 	_, err := report.ParseFormat(settings.Format)
+	return err
+}
+
+// refuseForRuns refuses flags that only change runs where there are to be none.
+// The settings of environment and file are for other commands too.
+func refuseForRuns(given *pflag.FlagSet) (err error) {
+	ofRuns := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addNodeFlags(ofRuns)
+	given.Visit(func(f *pflag.Flag) {
+		if f.Name != "node" && f.Name != "tag" && ofRuns.Lookup(f.Name) != nil {
+			err = fmt.Errorf("--%s is for --run: add that, or leave --%[1]s out", f.Name)
+		}
+	})
 	return err
 }
 
@@ -104,6 +118,11 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 	if err := o.validate(settings); err != nil {
 		return usageError(err)
 	}
+	if !o.run {
+		if err := refuseForRuns(c.Flags()); err != nil {
+			return usageError(err)
+		}
+	}
 	if err := refuseExisting(o); err != nil {
 		return usageError(err)
 	}
@@ -111,7 +130,7 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		if o.sweeps, err = paperSweeps(c.Context(), settings, o, c.ErrOrStderr()); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "caserun: caserun paper --sweep %s makes these tables again\n", strings.Join(o.sweeps, ","))
+		fmt.Fprintf(c.ErrOrStderr(), "caserun: caserun paper --sweep %s%s makes these tables again\n", strings.Join(o.sweeps, ","), settings.storeFlag())
 	}
 	db, done, err := openForReading(settings)
 	if err != nil {

@@ -40,6 +40,18 @@ func refuseExisting(o paperOptions) error {
 	return nil
 }
 
+// makeWritable makes a directory, and finds out that files can be written to it.
+func makeWritable(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--out %s: %w", dir, err)
+	}
+	f, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // figureFiles are the files that the figure of a table can have.
 func figureFiles(t paper.Table) []string {
 	names := []string{t.ID() + "-curves.csv"}

@@ -20,7 +20,28 @@ func paperNodes(ctx context.Context, db *store.Store, settings config, o paperOp
 	if err != nil {
 		return nil, err
 	}
-	return nodesOf(ctx, db, runs, nodeNames(settings.Node), o)
+	wanted := nodeNames(settings.Node)
+	if err := haveRuns(runs, wanted); err != nil {
+		return nil, usageError(err)
+	}
+	return nodesOf(ctx, db, runs, wanted, o)
+}
+
+// haveRuns refuses a node that none of the runs is on. Where there are no runs at
+// all, that is no node's fault.
+func haveRuns(runs []results.Run, wanted []string) error {
+	var there []string
+	for _, r := range runs {
+		if !slices.Contains(there, r.Node) {
+			there = append(there, r.Node)
+		}
+	}
+	for _, node := range wanted {
+		if len(runs) > 0 && !slices.Contains(there, node) {
+			return fmt.Errorf("--node %s: none of the selected runs is on it: they are on %s", node, strings.Join(there, " and "))
+		}
+	}
+	return nil
 }
 
 // nodesOf groups runs by node; wanted are the nodes that count, all where it is
@@ -84,7 +105,7 @@ func paperRuns(ctx context.Context, db *store.Store, settings config, o paperOpt
 		case results.Running:
 			fmt.Fprintf(stderr, "caserun: sweep %d is under way: the runs that it has done count\n", sweep.ID)
 		default:
-			fmt.Fprintf(stderr, "caserun: sweep %d is interrupted: its complete runs count; caserun sweep --resume %d does the others\n", sweep.ID, sweep.ID)
+			fmt.Fprintf(stderr, "caserun: sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others\n", sweep.ID, sweep.ID, settings.storeFlag())
 		}
 		more, err := db.Runs(ctx, store.Filter{Sweep: sweep.ID, Status: results.Complete})
 		if err != nil {

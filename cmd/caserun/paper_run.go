@@ -12,8 +12,8 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// paperSweeps does the sweeps of --run and returns their numbers. All nodes are
-// checked before the first run.
+// paperSweeps does the sweeps of --run and returns their numbers. All nodes and
+// the directory of --out are checked before the first run.
 func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io.Writer) (ids []string, err error) {
 	nodes := nodeNames(settings.Node)
 	if len(nodes) == 0 {
@@ -44,6 +44,11 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 		}
 		planned = append(planned, more...)
 	}
+	if o.out != "" {
+		if err := makeWritable(o.out); err != nil {
+			return nil, infrastructureError(err)
+		}
+	}
 	db, err := openStore(settings)
 	if err != nil {
 		return nil, err
@@ -52,7 +57,7 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 	for _, m := range planned {
 		id, err := doSweep(ctx, db, m, stderr)
 		if err != nil && id > 0 {
-			err = fmt.Errorf("%w; caserun paper --sweep %d makes the tables", err, id)
+			err = fmt.Errorf("%w; caserun paper --sweep %d%s makes the tables", err, id, settings.storeFlag())
 		}
 		if err != nil {
 			return nil, err

@@ -66,9 +66,13 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 			t.Errorf("%s of the user's is %q now, beside %v", mine, text, files)
 		}
 	}
-	status, tables, errs = caserun(t, "paper", "--sweep", "1", "--node", "sim:2xP100", "--out", "page", "--force")
-	if status != exitNothing || !strings.Contains(tables, "Missing") {
+	status, tables, errs = caserun(t, "paper", "--sweep", "1", "--node", "sim:4xV100,sim:2xP100", "--out", "page", "--force")
+	if status != exitUsage || tables != "" || !strings.Contains(errs, "--node sim:2xP100: none of the selected runs is on it: they are on sim:4xV100") {
 		t.Errorf("sweep 1 has no run on that node: exit %d: %s", status, errs)
+	}
+	status, tables, errs = caserun(t, "paper", "--tag", "none", "--out", "page", "--force")
+	if status != exitNothing || !strings.Contains(tables, "Missing") {
+		t.Errorf("no run has that tag: exit %d: %s", status, errs)
 	}
 	if _, err := os.Stat(filepath.Join("page", "figure-5.svg")); err == nil {
 		t.Error("--force left a figure that the page does not have")
@@ -87,6 +91,11 @@ func TestPaperRefusesWhatContradictsItself(t *testing.T) {
 		{[]string{"--run", "--sweep", "1"}, "--sweep"},
 		{[]string{"--sweep", "1", "--tag", "x"}, "--tag"},
 		{[]string{"--reps", "3"}, "--run"},
+		{[]string{"--seed", "2"}, "--seed is for --run: add that, or leave --seed out"},
+		{[]string{"--tag", "x", "--sim-noise", "0.1"}, "--sim-noise is for --run"},
+		{[]string{"--trace"}, "--trace is for --run"},
+		{[]string{"--profiles", "p.yaml", "--sweep", "1"}, "--profiles is for --run"},
+		{[]string{"--run", "--tag", "a\xff", "--node", "sim:4xV100"}, `tag "a\xff": want UTF-8 text`},
 		{[]string{"--force"}, "--out"},
 		{[]string{"--out", "-"}, "--out -"},
 		{[]string{"--run", "--trace", "--node", "sim:4xV100"}, "--trace"},
@@ -101,6 +110,54 @@ func TestPaperRefusesWhatContradictsItself(t *testing.T) {
 		if _, err := os.Stat("caserun.db"); err == nil {
 			t.Fatalf("%v made a store", c.args)
 		}
+	}
+}
+
+// What says where --run runs may stand in the environment all the time.
+func TestPaperTakesSettingsOfRunsFromTheEnvironment(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa")
+	t.Setenv("CASERUN_SEED", "2")
+	if status, _, errs := caserun(t, "paper"); status != exitOK {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+}
+
+// A sweep of an hour must not end without a place for its page.
+func TestPaperFindsOutThatItCanWriteBeforeItRuns(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("file", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"file/page", "/proc/page", "/proc"} {
+		status, _, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--out", dir)
+		if status == exitOK || !strings.Contains(errs, "--out "+dir) {
+			t.Errorf("--out %s: exit %d: %s", dir, status, errs)
+		}
+		if _, err := os.Stat("caserun.db"); err == nil {
+			t.Fatalf("--out %s: it ran", dir)
+		}
+	}
+}
+
+// A hint is of no use with another store.
+func TestHintsNameTheStore(t *testing.T) {
+	inTempDir(t)
+	_, _, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--db", "my runs.db")
+	if !strings.Contains(errs, `caserun paper --sweep 1 --db "my runs.db" makes these tables again`) {
+		t.Errorf("paper --run: %s", errs)
+	}
+	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none", "--db", "my runs.db"); !strings.Contains(errs, `caserun report --db "my runs.db" lists`) {
+		t.Errorf("export: %s", errs)
+	}
+	t.Setenv("CASERUN_DB", "my runs.db")
+	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none"); !strings.Contains(errs, `caserun report --db "my runs.db" lists`) {
+		t.Errorf("export with CASERUN_DB: %s", errs)
+	}
+	t.Setenv("CASERUN_DB", "")
+	simulate(t, "--scheds", "sa")
+	if _, _, errs := caserun(t, "export", "--csv", "c", "--tag", "none"); !strings.Contains(errs, "caserun report lists") {
+		t.Errorf("export from the store that is there by default: %s", errs)
 	}
 }
 

@@ -72,6 +72,11 @@ func (o regressOptions) settle() ([]regress.Limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--max-regression: %w", err)
 	}
+	for _, l := range limits {
+		if m := l.Metric; m.HigherIsBetter && !m.Absolute && l.Bound >= 1 {
+			return nil, fmt.Errorf("--max-regression %s: %s cannot fall by more than all of it, so that no run would fail the check: want less than 100%%", l, m.Name)
+		}
+	}
 	return limits, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -58,6 +59,78 @@ func TestMixesOfOneNameAreToldApart(t *testing.T) {
 	}
 	if status, out, _ = caserun(t, "paper", "--tag", "catalog"); status != exitOK {
 		t.Errorf("paper with the catalog's mix: exit %d\n%s", status, out)
+	}
+}
+
+// Arms of one scheduler have names that a side takes.
+func TestParametersTellArmsApart(t *testing.T) {
+	inTempDir(t)
+	const scheds = "sa,cg:workers=2,cg:workers=4,case-alg3"
+	simulate(t, "--scheds", scheds, "--reps", "4")
+	simulate(t, "--scheds", scheds, "--reps", "4", "--seed", "2")
+	for _, args := range [][]string{{"compare", "sweep:1", "sweep:2"}, {"regress", "--baseline", "sweep:1", "--candidate", "sweep:2", "--report-junit", "gate.xml"}} {
+		_, out, errs := caserun(t, args...)
+		for _, name := range []string{"W1   sa ", "W1   cg:workers=2 ", "W1   cg:workers=4 ", "W1   case-alg3 "} {
+			if !strings.Contains(out, name) {
+				t.Errorf("%v: no %q in\n%s%s", args, name, out, errs)
+			}
+		}
+	}
+	if text, err := os.ReadFile("gate.xml"); err != nil || strings.Count(string(text), ` name="W1 under cg:workers=2 on sim:2xP100, simulated"`) != 1 {
+		t.Errorf("JUnit suites (%v):\n%s", err, text)
+	}
+	for _, sides := range [][]string{{"sweep:1/sa", "sweep:1/cg"}, {"sweep:1/cg", "sweep:1/sa"}} {
+		status, _, errs := caserun(t, "compare", sides[0], sides[1])
+		_, hint, found := strings.Cut(strings.TrimSpace(errs), "name one scheduler, as in sweep:3/")
+		if status != exitUsage || !found {
+			t.Fatalf("compare %v: exit %d: %s", sides, status, errs)
+		}
+		status, _, errs = caserun(t, "compare", strings.Replace(sides[0], "cg", hint, 1), strings.Replace(sides[1], "cg", hint, 1))
+		if status != exitOK {
+			t.Errorf("compare %v with %s for cg: exit %d: %s", sides, hint, status, errs)
+		}
+	}
+}
+
+// A tag of digits is found where no run has that number.
+func TestTagsThatAreNumbers(t *testing.T) {
+	inTempDir(t)
+	for i, tag := range []string{"20261120", "20261121", "3", "latest"} {
+		simulate(t, "--scheds", "sa", "--reps", "7", "--seed", fmt.Sprint(i+1), "--tag", tag)
+	}
+	for _, c := range []struct {
+		baseline, candidate string
+		status              int
+		says                string
+	}{
+		{"20261120", "20261121", exitOK, "all 3 checks pass"},
+		{"20261120", "tag:3", exitOK, "all 3 checks pass"},
+		{"20261120", "tag:latest", exitOK, "all 3 checks pass"},
+		{"20261120", "3", exitNothing, "3 is run 3 here: tag:3 means the runs with that tag"},
+		{"20261120", "4", exitNothing, ""},
+		{"20261122", "20261121", exitUsage, "run 20261122: no such run, and no run has the tag 20261122"},
+		{"sweep:night", "20261121", exitUsage, `"sweep:night": want the number of a run, sweep:N, latest, or tag:TEXT for any tag`},
+	} {
+		status, out, errs := caserun(t, "regress", "--baseline", c.baseline, "--candidate", c.candidate)
+		if status != c.status || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%s against %s: exit %d, want %d with %q:\n%s%s", c.candidate, c.baseline, status, c.status, c.says, out, errs)
+		}
+		if c.says == "" && strings.Contains(out, "here: tag:") {
+			t.Errorf("no run has the tag %s:\n%s", c.candidate, out)
+		}
+	}
+}
+
+func TestTagsThatAreNoText(t *testing.T) {
+	for tag, ok := range map[string]bool{"": true, "nightly-2026-11-21": true, "Nächtlich 3": true, "a\xff": false, "a\nb": false, "\x1b[31m": false} {
+		if err := (config{Tag: tag}).check(); (err == nil) != ok {
+			t.Errorf("tag %q: %v", tag, err)
+		}
+	}
+	inTempDir(t)
+	status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--tag", "a\nb")
+	if _, err := os.Stat("caserun.db"); status != exitUsage || err == nil || !strings.Contains(errs, `tag "a\nb": want UTF-8 text without control characters`) {
+		t.Errorf("exit %d: %s", status, errs)
 	}
 }
 

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +72,10 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sweep:x", "--candidate", "again"}, exitUsage, []string{"sweep:N"}},
 		{[]string{"--baseline", "tag:", "--candidate", "again"}, exitUsage, []string{"tag:TEXT"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "throughput=3"}, exitUsage, []string{"3%"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "turnaround=300%"}, exitOK, []string{"all 1 checks pass"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "crashes=0,throughput=300%"}, exitUsage,
+			[]string{"throughput=300%: throughput cannot fall by more than all of it", "less than 100%"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "throughput=100%"}, exitUsage, []string{"less than 100%"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--alpha", "1.5"}, exitUsage, []string{"--alpha"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitInfrastructure, []string{"no/where.xml"}},
@@ -85,6 +92,52 @@ func TestRegressStatuses(t *testing.T) {
 			if !strings.Contains(out+errs, says) {
 				t.Errorf("regress %v must say %q:\n%s%s", c.args, says, out, errs)
 			}
+		}
+	}
+}
+
+// A report that goes where stdout or stderr goes leaves what is there.
+func TestRegressReportsToItsOwnOutput(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa", "--reps", "7", "--tag", "sa")
+	simulate(t, "--scheds", "sa", "--reps", "2", "--tag", "few")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		junit          string
+		stdout, stderr bool // where the file is
+	}{{"/dev/stdout", true, false}, {"out.txt", true, false}, {"/dev/stderr", false, true}, {"/dev/stdout", true, true}} {
+		file, err := os.Create("out.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(file, "before")
+		run := exec.Command(program, "regress", "--baseline", "sa", "--candidate", "few", "--report-junit", c.junit)
+		run.Env = append(os.Environ(), mainEnv+"=1", "GORACE=atexit_sleep_ms=0")
+		want := []string{"before", "<testsuites>", "</testsuites>"}
+		if c.stdout {
+			run.Stdout, want = file, slices.Insert(want, 1, "SIMULATED regression gate")
+		}
+		if c.stderr {
+			run.Stderr, want = file, append(want, "caserun: few against sa")
+		}
+		if err := errors.Join(run.Run(), file.Close()); run.ProcessState.ExitCode() != exitNothing {
+			t.Errorf("%+v: %v", c, err)
+		}
+		text, err := os.ReadFile("out.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := string(text)
+		for _, says := range want {
+			_, after, found := strings.Cut(rest, says)
+			if !found {
+				t.Errorf("%+v: no %q, or not in its place, in\n%s", c, says, text)
+				break
+			}
+			rest = after
 		}
 	}
 }

@@ -65,6 +65,9 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 		if err != nil {
 			return infrastructureError(err)
 		}
+		if len(runs) == 0 && f.narrow() {
+			return nothingMatches("report", settings)
+		}
 		return render(c, settings.Format, report.RunList(runs))
 	}
 	var tables []*report.Table

@@ -35,7 +35,7 @@ func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store
 	write := func(w io.Writer) error {
 		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version})
 	}
-	if path == "-" {
+	if isStdout(path) {
 		return infrastructureError(write(c.OutOrStdout()))
 	}
 	err = writePage(path, write)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,24 +16,35 @@ import (
 )
 
 // sideHelp says what a side of a comparison may be.
-const sideHelp = `  12                  run 12
+const sideHelp = `  12                  run 12, or if there is none, the runs with the tag 12
   sweep:3             the runs of sweep 3; latest means the last sweep
-  nightly-2026-11-21  the runs with this tag; or tag:nightly-2026-11-21
+  nightly-2026-11-21  the runs with this tag; tag:latest, tag:12 and tag:sweep:x
+                      are the runs with the tags latest, 12 and sweep:x
   sweep:3/case-alg3   those under one scheduler, of a sweep or a tag; parameters
                       may follow, as in latest/case-alg3:queue=fifo`
 
 func sideError(text string) error {
-	return usageError(fmt.Errorf("%q: want the number of a run, sweep:N, latest, or tag:TEXT", text))
+	return usageError(fmt.Errorf("%q: want the number of a run, sweep:N, latest, or tag:TEXT for any tag", text))
 }
 
-// selectSide finds the runs that text names. A number that does not exist is an
-// error, a tag without runs is a side without runs.
+// selectSide finds the runs that text names. A number is that of a run, or where
+// there is none, a tag that has runs; of neither it is an error, as is a sweep that
+// does not exist. Any other tag without runs is a side without runs.
 func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side, error) {
 	side := regress.Side{Label: text}
 	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
 		run, err := db.Run(ctx, id)
-		if err != nil {
-			return side, notFound(err)
+		if err != nil && !errors.Is(err, store.ErrNoRun) {
+			return side, infrastructureError(err)
+		}
+		tagged, tagErr := selectTag(ctx, db, side, text)
+		switch {
+		case tagErr != nil || (err != nil && len(tagged.Runs) > 0):
+			return tagged, tagErr
+		case err != nil:
+			return side, usageError(fmt.Errorf("%w, and no run has the tag %s", err, text))
+		case len(tagged.Runs) > 0:
+			side.Notes = append(side.Notes, fmt.Sprintf("%s is run %[1]s here: tag:%[1]s means the runs with that tag", text))
 		}
 		side.Label = "run " + text
 		return observe(ctx, db, side, store.Filter{IDs: []int64{id}, Warmups: run.Warmup}, "")
