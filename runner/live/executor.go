@@ -195,9 +195,9 @@ func (x *Executor) Heal() {
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
 	x.batch.JobExited(job, x.now())
-	x.guard.forget(p.pid)
 	x.killRest(job, p)
 	x.awaitClients(job, p)
+	x.guard.forget(p)
 	if x.config.Builtin && e.Status != nil && *e.Status == statusMismatch {
 		e.Wrong = true
 	}

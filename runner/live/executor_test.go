@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -485,32 +486,48 @@ func TestKillAtAnyMoment(t *testing.T) {
 	t.Logf("%d of %d jobs killed", killed, len(jobs))
 }
 
-func TestGuardKillsGroupsItWasNotTold(t *testing.T) {
+// What a job started ends with the harness, wherever it went, and nothing else does.
+func TestGuardKillsTheJobsItWatches(t *testing.T) {
 	program, err := buildJob()
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func() *exec.Cmd {
-		c := exec.Command(program, "sleep:60000")
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	start := func(script, token string) *exec.Cmd {
+		c := exec.Command("sh", "-c", script)
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		c.Env = append(os.Environ(), "JOB="+program, token)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	kept, forgotten := start(), start()
-	lines := fmt.Sprintf("+%d\n+%d\n-%d\n", kept.Process.Pid, forgotten.Process.Pid, forgotten.Process.Pid)
+	const stay = "env -i $JOB sleep:60000 & setsid $JOB sleep:60000 & timeout 60 $JOB sleep:60000 & "
+	kept, forgotten := start(stay+"wait", "CASE_TOKEN=one"), start("exec $JOB sleep:60000", "CASE_TOKEN=oneself")
+	gone := start(stay+"exit", "CASE_TOKEN=two") // its leader has ended
+	_ = gone.Wait()
+	for began := time.Now(); len(running(t, program)) < 7; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d processes run, want 7", len(running(t, program)))
+		}
+	}
+	lines := fmt.Sprintf("+%d CASE_TOKEN=one\n+%d CASE_TOKEN=oneself\n+%d CASE_TOKEN=two\n-%[2]d\n", kept.Process.Pid, forgotten.Process.Pid, gone.Process.Pid)
 	if err := Guard(strings.NewReader(lines)); err != nil {
 		t.Fatal(err)
 	}
 	if err := kept.Wait(); err == nil || err.Error() != "signal: killed" {
-		t.Errorf("the watched group: %v, want killed", err)
+		t.Errorf("the watched job: %v, want killed", err)
 	}
-	if err := forgotten.Process.Kill(); err != nil {
-		t.Errorf("the forgotten group is gone: %v", err)
+	for began := time.Now(); len(running(t, program)) > 1 && time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
 	}
+	if left := running(t, program); len(left) != 1 || left[0] != strconv.Itoa(forgotten.Process.Pid) {
+		t.Errorf("%v are left, want the forgotten job %d", left, forgotten.Process.Pid)
+	}
+	_ = forgotten.Process.Kill()
 	_ = forgotten.Wait()
-	if err := Guard(strings.NewReader("+1\n")); err == nil {
-		t.Error("process group 1 must be refused")
+	mustBeGone(t)
+	for _, line := range []string{"+1 CASE_TOKEN=x", "+77", "-77 CASE_TOKEN=x", "77 x", "+x y"} {
+		if err := Guard(strings.NewReader(line + "\n")); err == nil {
+			t.Errorf("line %q is not refused", line)
+		}
 	}
 }

@@ -71,7 +71,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		return nil, err
 	}
 	p.pid = cmd.Process.Pid
-	x.guard.watch(p.pid)
+	x.guard.watch(p)
 	return p, nil
 }
 
