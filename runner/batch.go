@@ -177,7 +177,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.active--
 	b.countEnd()
 	if e.Signal != nil {
-		b.unwell(j, now)
+		b.unwell(j, end)
 	}
 	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
 	b.admit(now)

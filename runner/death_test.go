@@ -34,6 +34,27 @@ func TestDeathReleasesEverythingOfTheJobAndGrantsItNothing(t *testing.T) {
 	}
 }
 
+// What killed a job has harmed its neighbours when its process ended, however long
+// the rest of it took to go.
+func TestDeathCountsFromTheEndOfTheProcess(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.begin(0, 4)
+		f.begin(1, 4)
+		f.at(4)
+		f.batch.JobExited(0, f.now)
+		f.batch.ReportFault(1, 700, "kernel", f.now+1e8)
+		f.at(5)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		f.batch.Healed(nil, f.now)
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Crash, results.Collateral)
+	if *jobs[0].EndS != 4 {
+		t.Errorf("the job ended after %v s, want 4", *jobs[0].EndS)
+	}
+}
+
 func TestLateFramesOfADeadJobAreIgnored(t *testing.T) {
 	_, rec := setup{scheduler: "case-alg3", jobs: probed(2)}.run(t, func(f *fake) {
 		f.started(0, 1)

@@ -117,6 +117,8 @@ func (j *job) trouble() (time.Duration, bool) {
 	switch {
 	case j.fault != nil:
 		return j.fault.at, true
+	case j.record.Signal != nil && j.exited != nil && len(j.stays) > 0:
+		return *j.exited, true
 	case j.record.Signal != nil && len(j.stays) > 0:
 		return j.stays[len(j.stays)-1].to, true
 	}

@@ -147,16 +147,24 @@ func collect(children []stat) (killed int, more bool) {
 	return killed, more
 }
 
+// children lists this process's own children.
+func children() []stat {
+	self := os.Getpid()
+	return slices.DeleteFunc(all(), func(s stat) bool { return s.parent != self })
+}
+
 // killEscaped collects, when every job has ended, the children that killRest did
-// not know for a job's. What this process starts itself stays in its session.
+// not know for a job's: those that were not there before the run (own), and are in
+// another session, which what this process starts itself is not. The first process
+// of a container gets everybody's orphans, and spares them all.
 func (x *Executor) killEscaped() {
 	session, err := unix.Getsid(0)
-	if err != nil {
+	if err != nil || os.Getpid() == 1 {
 		return
 	}
 	killed := 0
 	for {
-		n, more := collect(slices.DeleteFunc(all(), func(s stat) bool { return s.parent != os.Getpid() || s.session == session }))
+		n, more := collect(slices.DeleteFunc(children(), func(s stat) bool { return s.session == session || slices.Contains(x.own, s.pid) }))
 		if killed += n; !more {
 			break
 		}

@@ -297,13 +297,15 @@ func TestNoSignalToWhatIsGone(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }()
 	p := &process{pid: cmd.Process.Pid, gone: true, ended: make(chan struct{})}
 	close(p.ended)
 	p.stop(time.Millisecond)
 	p.signal(syscall.SIGKILL)
-	if s := mustStat(t, cmd.Process.Pid); s.ended {
-		t.Error("the process that has the number was killed")
+	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: quit" {
+		t.Errorf("the process that has the number: %v, want the signal that came last", err)
 	}
 }
 
@@ -337,5 +339,21 @@ func TestDeadProcessIsGrantedNothing(t *testing.T) {
 		if n := len(r.x.waiting); n != 0 {
 			t.Errorf("%d requests of dead processes are kept", n)
 		}
+	}
+}
+
+// Children that were there before the run are nobody's of it.
+func TestChildrenFromBeforeTheRunGoOn(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	newRig(t, "sa").sh(`true`).mustRun()
+	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: quit" {
+		t.Errorf("the child that was there before: %v", err)
 	}
 }

@@ -51,6 +51,7 @@ type Executor struct {
 	server *probe.Server
 	spawn  *spawner
 	guard  *guard
+	own    []int          // children from before the run, which keep their numbers until this process collects them
 	limit  time.Duration  // clientLimit, but in tests
 	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
 
@@ -112,6 +113,9 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 		return err
 	}
 	defer x.guard.close()
+	for _, s := range children() {
+		x.own = append(x.own, s.pid)
+	}
 	if err := becomeSubreaper(); err != nil {
 		return err
 	}
