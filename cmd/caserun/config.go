@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -133,27 +134,39 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	if !explicit {
 		file = defaultConfigFile
 	}
-	v.SetConfigFile(file)
-	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
-		return config{}, usageError(fmt.Errorf("configuration file %s: %w", file, err))
+	settings, err := readSettings(file, known)
+	if err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+		return config{}, usageError(fmt.Errorf("configuration file %w", err))
 	}
-	for _, key := range v.AllKeys() {
-		if !slices.Contains(known, key) {
-			return config{}, usageError(fmt.Errorf("configuration file %s: unknown key %q: caserun mix --show-config prints all that there are", file, key))
-		}
-	}
-	if err := v.MergeConfigMap(over); err != nil {
-		return config{}, usageError(fmt.Errorf("configuration: %w", err))
-	}
-	if err := checkTexts(v.Get, known, file); err != nil {
+	if err := checkEnvironment(known); err != nil {
 		return config{}, usageError(err)
+	}
+	if err := errors.Join(v.MergeConfigMap(settings), v.MergeConfigMap(over)); err != nil {
+		return config{}, usageError(fmt.Errorf("configuration: %w", err))
 	}
 	out, err := decode(v)
 	if err != nil {
 		return config{}, usageError(fmt.Errorf("configuration: %w", err))
 	}
 	return out, out.check()
+}
+
+// readSettings reads a configuration file: settings as they are written, by key.
+func readSettings(path string, known []string) (map[string]any, error) {
+	out := map[string]any{}
+	flags := checkedFlags()
+	err := readYAML(path, func(key string, at, value ast.Node) (err error) {
+		switch flag := flags.Lookup(key); {
+		case flag != nil:
+			out[key], err = setFlag(flag, key, value)
+		case slices.Contains(known, key):
+			out[key], err = scalar(value, key)
+		default:
+			err = failAt(at, "unknown key %q: caserun mix --show-config prints all that there are", key)
+		}
+		return err
+	})
+	return out, err
 }
 
 // recordedConfig is the configuration that settings by key make, and nothing

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -28,8 +27,6 @@ func (c config) check() error {
 		return usageError(fmt.Errorf("workers %d: want 0 or more", c.Workers))
 	case c.Timeout < 0:
 		return usageError(fmt.Errorf("timeout %s: want 0 (never) or more", c.Timeout))
-	case !utf8.ValidString(c.Tag) || strings.ContainsFunc(c.Tag, unicode.IsControl): // it is text in tables and CSV files
-		return usageError(fmt.Errorf("tag %q: want UTF-8 text without control characters", c.Tag))
 	case c.SMCap < 0:
 		return usageError(fmt.Errorf("sm-cap %d: want 0 (all) or more", c.SMCap))
 	case !(c.Noise >= 0 && c.Noise <= maxNoise): // not a number is neither
@@ -43,35 +40,36 @@ func (c config) check() error {
 			return usageError(fmt.Errorf("%s: %w", size.key, err))
 		}
 	}
+	return checkText("tag", c.Tag)
+}
+
+// checkText refuses what would not be one line of text in tables and CSV files.
+func checkText(key, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return usageError(fmt.Errorf("%s %q: want one line of UTF-8 text", key, text))
+	}
 	return nil
 }
 
-// checkTexts refuses values of the environment and of a configuration file that
-// are not what their flags take. The decoder would cut a fraction off.
-func checkTexts(value func(key string) any, keys []string, file string) error {
+// checkedFlags are those whose values are checked wherever they are from; the
+// settings of other commands are text.
+func checkedFlags() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addRunFlags(flags) // the settings of other commands are text
+	addRunFlags(flags)
+	return flags
+}
+
+// checkEnvironment refuses values of CASERUN_* that are not what their flags take.
+func checkEnvironment(keys []string) error {
+	flags := checkedFlags()
 	for _, key := range keys {
-		v := value(key)
-		if v == nil {
+		name := "CASERUN_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+		text, flag := os.Getenv(name), flags.Lookup(key)
+		if text == "" || flag == nil {
 			continue
 		}
-		text := fmt.Sprint(v)
-		var err error
-		switch flag := flags.Lookup(key); reflect.TypeOf(v).Kind() {
-		case reflect.Slice, reflect.Map, reflect.Struct: // YAML has dates
-			err = errors.New("want a single value; write text that looks like something else in quotes")
-		default:
-			if flag != nil {
-				err = setText(flag, text)
-			}
-		}
-		if err != nil {
-			from := fmt.Sprintf("configuration file %s: %s", file, key)
-			if env := "CASERUN_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_")); os.Getenv(env) != "" {
-				from = env
-			}
-			return fmt.Errorf("%s %q: %w", from, text, err)
+		if err := setText(flag, text); err != nil {
+			return fmt.Errorf("%s %q: %w", name, text, err)
 		}
 	}
 	return nil

@@ -58,15 +58,32 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		t.Setenv(c.key, "")
 	}
 	for text, want := range map[string]string{
-		"mixes: [W1]":     `unknown key "mixes": caserun mix --show-config prints all that there are`,
-		"workers: 7.9":    `workers "7.9": want a whole number`,
-		"timeout: 5":      `timeout "5": want a time with its unit, such as 90s or 10m`,
-		"devices: [0, 1]": `devices "[0 1]": want a single value; write text that looks like something else in quotes`,
+		"mixes: [W1]":     `1:1: unknown key "mixes": caserun mix --show-config prints all that there are`,
+		"workers: 7.9":    `1:10: workers "7.9": want a whole number`,
+		"timeout: 5":      `1:10: timeout "5": want a time with its unit, such as 90s or 10m`,
+		"devices: [0, 1]": `1:10: devices: want a single value`,
+		"tag:":            `1:6: tag has no value: give it one, or remove it`,
+		"tag: a\ntag: b":  `2:1: mapping key "tag" already defined at [1:1]`,
+		"- tag: a":        `1:1: want keys and values, such as mem-cap: 16GiB`,
 	} {
 		if err := os.WriteFile("caserun.yaml", []byte(text+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		refused("configuration file caserun.yaml: " + want)
+		refused("configuration file caserun.yaml:" + want)
+	}
+}
+
+// Text is taken as it is written, whatever else it looks like.
+func TestTextOfTheConfigurationIsKept(t *testing.T) {
+	inTempDir(t)
+	for _, tag := range []string{"1.10", "0123", "true", "1e5", "2026-11-21", "20261121"} {
+		if err := os.WriteFile("caserun.yaml", []byte("%YAML 1.2\n---\nworkers: 3 # some\ntag: "+tag+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status, out, errs := caserun(t, "mix", "--show-config")
+		if status != exitOK || !strings.Contains(out, "workers: 3\n") || !strings.Contains(strings.ReplaceAll(out, `"`, ""), "tag: "+tag+"\n") {
+			t.Errorf("tag %s: exit %d: %s%s", tag, status, errs, out)
+		}
 	}
 }
 

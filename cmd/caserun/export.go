@@ -28,7 +28,9 @@ const stdoutName = "-"
 
 // isStdout reports whether a file that the user names is standard output, by
 // whatever name.
-func isStdout(path string) bool { return path == stdoutName || report.LeadsTo(path, os.Stdout) }
+func isStdout(path string) bool {
+	return path == stdoutName || path != os.DevNull && report.LeadsTo(path, os.Stdout)
+}
 
 // settle gives standard output its one name.
 func (o *exportOptions) settle() {
@@ -57,7 +59,7 @@ func (o exportOptions) Validate() error {
 }
 
 // checkTargets refuses, before the first file is written, what could not all be.
-func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error {
+func (o exportOptions) checkTargets(ctx context.Context, db *store.Store, settings config) error {
 	tables, err := db.Tables(ctx)
 	if err != nil {
 		return infrastructureError(err)
@@ -74,6 +76,14 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 	for _, path := range []string{o.markdown, o.benchfmt, o.bundle} {
 		if path != "" && path != stdoutName {
 			paths = append(paths, path)
+		}
+	}
+	for _, path := range paths {
+		if path == o.bundle && bundle.Is(settings.DB) {
+			continue // it was unpacked, and may be written again
+		}
+		if err := settings.spareStore(path); err != nil {
+			return err
 		}
 	}
 	return usageError(report.CheckTargets(paths, []string{o.csv, o.jsonl}, o.force))
@@ -135,7 +145,7 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 	if len(runs) == 0 {
 		return nothingMatches("export", settings)
 	}
-	if err := o.checkTargets(c.Context(), db); err != nil {
+	if err := o.checkTargets(c.Context(), db, settings); err != nil {
 		return err
 	}
 	err = o.write(c.Context(), db, chosen, c.OutOrStdout(), c.ErrOrStderr())

@@ -13,7 +13,7 @@ import (
 )
 
 func TestExportForms(t *testing.T) {
-	inTempDir(t)
+	dir := inTempDir(t)
 	for _, sched := range []string{"sa", "cg"} {
 		if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100", "--sched", sched, "--tag", "t-"+sched); status > exitJobsFailed {
 			t.Fatalf("exit %d: %s", status, errs)
@@ -41,6 +41,9 @@ func TestExportForms(t *testing.T) {
 		{[]string{"--csv", "c", "1", "--mix", "W2"}, exitUsage, "run 1 (W1 under sa on sim:2xP100, simulated) is not among those that the flags select"},
 		{[]string{"--csv", "c", "1", "2", "--last", "1"}, exitUsage, "--last 1 is for a list"},
 		{[]string{"--csv", "-"}, exitUsage, "name a directory"},
+		{[]string{"--markdown", "caserun.db", "--force"}, exitUsage, "write caserun.db: that is the store caserun.db"},
+		{[]string{"--markdown", os.DevNull, "--benchfmt", os.DevNull}, exitOK, os.DevNull},
+		{[]string{"--csv", "tables/csv", "--markdown", filepath.Join(dir, "tables", "csv", "runs.md")}, exitOK, "runs.md"},
 		{[]string{"--jsonl", "-"}, exitUsage, "name a directory"},
 		{nil, exitUsage, "name at least one of --csv"},
 		{[]string{"--markdown", "-", "--benchfmt", "-"}, exitUsage, "cannot both be standard output"},

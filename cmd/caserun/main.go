@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,6 +25,7 @@ const (
 	exitRegression     = 99
 	exitHangup         = 129
 	exitInterrupted    = 130
+	exitPipe           = 141 // nobody reads standard output any more
 	exitTerminated     = 143
 )
 
@@ -49,6 +51,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
+	if nobodyReads(err) {
+		return exitPipe
+	}
 	fmt.Fprintln(stderr, "caserun:", err)
 	status := statusOf(err)
 	var stopped signalError
@@ -56,6 +61,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return stopped.status() // whatever failed for it, such as a program that was to start
 	}
 	return status
+}
+
+// nobodyReads reports whether a command failed for its reader's end, as in
+// caserun report | head -1, which is no error to talk about.
+func nobodyReads(err error) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && errors.Is(failed, syscall.EPIPE)
 }
 
 // statusOf is the exit status of a command's error.
@@ -107,8 +119,10 @@ func (e signalError) status() int {
 
 // withSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, so that a
 // run stops its jobs and keeps its records. The second ends the program: jobs die
-// with it by their parent-death signal and the guard. Under nohup, SIGHUP stays
-// ignored.
+// with it by their parent-death signal and the guard. SIGHUP, of which a terminal
+// that closes sends two, is no second one, and stays ignored under nohup. Of SIGPIPE
+// the program does not die, as it would with jobs under way where tee, to which it
+// talks, is gone first: such writes fail.
 func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -116,6 +130,8 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE) // and not Ignore, which the jobs would inherit
 	done := make(chan struct{})
 	go func() {
 		first := true
@@ -123,7 +139,11 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 			select {
 			case s := <-signals:
 				e := signalError{s}
-				if !first {
+				switch {
+				case first:
+				case s == syscall.SIGHUP:
+					continue
+				default:
 					os.Exit(e.status())
 				}
 				first = false
@@ -136,6 +156,7 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(unread)
 		close(done)
 		cancel(nil)
 	}

@@ -92,6 +92,9 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 	if err != nil {
 		return usageError(err)
 	}
+	if err := settings.spareStore(o.junit); err != nil {
+		return err
+	}
 	db, done, err := openForReading(settings)
 	if err != nil {
 		return err

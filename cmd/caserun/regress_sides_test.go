@@ -129,7 +129,7 @@ func TestTagsThatAreNoText(t *testing.T) {
 	}
 	inTempDir(t)
 	status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--tag", "a\nb")
-	if _, err := os.Stat("caserun.db"); status != exitUsage || err == nil || !strings.Contains(errs, `tag "a\nb": want UTF-8 text without control characters`) {
+	if _, err := os.Stat("caserun.db"); status != exitUsage || err == nil || !strings.Contains(errs, `tag "a\nb": want one line of UTF-8 text`) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }
@@ -170,6 +170,16 @@ func TestATagHasTheNotesOfItsSweeps(t *testing.T) {
 		}
 		if c.says == nil && (strings.Contains(out, "interrupted") || strings.Contains(out, "covers")) {
 			t.Errorf("regress of %s:\n%s", c.side, out)
+		}
+	}
+}
+
+// A tag is offered as what a side takes for it.
+func TestSideOfTag(t *testing.T) {
+	for tag, want := range map[string]string{"nightly": "nightly", "a/b": "a/b", "12": "tag:12", "latest": "tag:latest",
+		"latest/sa": "tag:latest/sa", "sweep:x": "tag:sweep:x", "tag:x": "tag:tag:x"} {
+		if got := sideOfTag(tag); got != want {
+			t.Errorf("tag %s: %s, want %s", tag, got, want)
 		}
 	}
 }

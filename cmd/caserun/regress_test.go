@@ -82,6 +82,7 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "no/where.xml"}, exitInfrastructure,
 			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "no/where.xml"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "-"}, exitUsage, []string{"name a file"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "./caserun.db"}, exitUsage, []string{"write ./caserun.db: that is the store"}},
 		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
 	} {
 		status, out, errs := caserun(t, append([]string{"regress"}, c.args...)...)

@@ -28,7 +28,7 @@ for --mem-cap), then caserun.yaml in the working directory or the file that
 
 Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
 4 nothing or too little measured; 99 a regression; 129, 130 and 143 stopped
-by SIGHUP, SIGINT and SIGTERM.`,
+by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 		Version:       fmt.Sprintf("%s (revision %s)", version, revision),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -61,6 +61,7 @@ func refuseUnknown(root *cobra.Command) {
 					return err
 				}
 				about.InitDefaultHelpFlag()
+				about.InitDefaultVersionFlag()
 				return about.Help()
 			}
 		case !c.Runnable():

@@ -102,6 +102,15 @@ func nothingOf(text string) string {
 	}
 }
 
+// sideOfTag is how a side names a tag.
+func sideOfTag(tag string) string {
+	_, err := strconv.ParseInt(tag, 10, 64)
+	if err == nil || !isTag(tag) || strings.HasPrefix(tag, "tag:") {
+		return "tag:" + tag
+	}
+	return tag
+}
+
 // isTag reports whether a side that is no number is a tag without saying so.
 func isTag(text string) bool {
 	return text != "latest" && !strings.HasPrefix(text, "sweep:") && !strings.HasPrefix(text, "latest/")
@@ -279,8 +288,8 @@ func completeSides(c *cobra.Command, _ []string, _ string) ([]string, cobra.Shel
 	out := []string{"latest\tthe last sweep"}
 	for _, s := range slices.Backward(sweeps) {
 		out = append(out, fmt.Sprintf("sweep:%d\t%s on %s", s.ID, s.Name, s.Node))
-		if s.Tag != "" && !slices.Contains(out, s.Tag) {
-			out = append(out, s.Tag)
+		if side := sideOfTag(s.Tag); s.Tag != "" && !slices.Contains(out, side) {
+			out = append(out, side)
 		}
 	}
 	return out, done

@@ -76,7 +76,7 @@ func (o *sweepOptions) Validate(isNew bool) error {
 	if isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0) {
 		return usageError(errors.New("a sweep takes mixes and schedulers: give --mixes W1..W8 --scheds sa,case-alg3, or a FILE with both"))
 	}
-	return nil
+	return checkText("name", o.Name)
 }
 
 // print prints what was asked for, as a sweep's file has it.

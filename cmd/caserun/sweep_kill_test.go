@@ -292,3 +292,59 @@ func TestHangupStaysIgnored(t *testing.T) {
 		t.Errorf("exit %d: %s", status, said)
 	}
 }
+
+// A terminal that closes sends SIGHUP twice, and tee may be gone before the sweep
+// has said its last word.
+func TestSweepWhoseTerminalCloses(t *testing.T) {
+	for name, signals := range map[string][]os.Signal{"twice": {syscall.SIGHUP, syscall.SIGHUP}, "interrupted": {syscall.SIGINT}} {
+		t.Run(name, func(t *testing.T) {
+			c := process(t.TempDir(), endless()...)
+			stderr, err := c.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stderr.Read(make([]byte, 1)); err != nil { // it is at work
+				t.Fatal(err)
+			}
+			stderr.Close()
+			for _, s := range signals {
+				if err := c.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Millisecond) // or they are one
+			}
+			_ = c.Wait()
+			if got, want := c.ProcessState.ExitCode(), (signalError{signals[0]}).status(); got != want {
+				t.Errorf("exit status %d (%v), want %d", got, c.ProcessState, want)
+			}
+			s, err := store.OpenReadOnly(filepath.Join(c.Dir, "caserun.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if w, err := s.Sweep(t.Context(), 1); err != nil || w.Status != results.Interrupted {
+				t.Errorf("the sweep is %+v (%v), want it interrupted", w, err)
+			}
+		})
+	}
+}
+
+// A reader that has seen enough is no error.
+func TestReaderThatIsGone(t *testing.T) {
+	c := process(t.TempDir(), "schedulers")
+	read, written, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	var said strings.Builder
+	c.Stdout, c.Stderr = written, &said
+	_ = c.Run()
+	written.Close()
+	if got := c.ProcessState.ExitCode(); got != exitPipe || said.String() != "" {
+		t.Errorf("exit %d (%v), want %d: %s", got, c.ProcessState, exitPipe, said.String())
+	}
+}

@@ -476,3 +476,33 @@ func TestSweepIsListedAndShown(t *testing.T) {
 		t.Errorf("a sweep that is not complete does not say how to go on:\n%s", shown)
 	}
 }
+
+// What YAML can say in other ways is what it says.
+func TestSweepFilesOfEveryShape(t *testing.T) {
+	for name, text := range map[string]string{
+		"directive":    "%YAML 1.2\n---\nmixes: [W1]\nscheds: [sa]\n",
+		"anchors":      "mixes: &m [W1]\nscheds: [&s sa]\nname: &n x\n",
+		"tags":         "mixes: !!seq [W1]\nscheds: [!!str sa]\nname: !!str 5\n",
+		"explicit key": "? mixes\n: [W1]\n? scheds\n: - sa\n",
+		"blocks":       "mixes:\n  - W1 # one\nscheds:\n  - 'sa'\nname: >-\n  some\n  text\n",
+		"a mark":       "\ufeff{mixes: [W1], scheds: [\"sa\"]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTempDir(t)
+			if err := os.WriteFile("f.yaml", []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			spec := oneSweep(t, "f.yaml")
+			if len(spec.Mixes) != 1 || spec.Mixes[0].Name != "W1" || len(spec.Scheds) != 1 || spec.Scheds[0] != "sa" {
+				t.Errorf("%+v", spec)
+			}
+		})
+	}
+	inTempDir(t)
+	if err := os.WriteFile("f.yaml", []byte("mixes: [W1]\nscheds: [sa]\nname: &n x\ntag: *n\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "sweep", "f.yaml"); status != exitUsage || !strings.Contains(errs, "f.yaml:4:6: tag: aliases are not read") {
+		t.Errorf("an alias: exit %d: %s", status, errs)
+	}
+}

@@ -15,14 +15,15 @@ import (
 // missing, and the same one twice. made are directories that the exports make.
 func CheckTargets(paths, made []string, overwrite bool) error {
 	willBe := func(dir string) bool {
-		return slices.ContainsFunc(made, func(m string) bool { return strings.HasPrefix(filepath.Clean(m)+"/", dir+"/") })
+		return slices.ContainsFunc(made, func(m string) bool { return m != "" && strings.HasPrefix(absolute(m)+"/", absolute(dir)+"/") })
 	}
 	named := map[string]string{}
 	for _, path := range paths {
-		if !writtenAsItIs(path) {
-			if err := vacant(path, overwrite); err != nil {
-				return err
-			}
+		if writtenAsItIs(path) {
+			continue
+		}
+		if err := vacant(path, overwrite); err != nil {
+			return err
 		}
 		dir := filepath.Dir(path)
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !willBe(dir) {
@@ -35,15 +36,21 @@ func CheckTargets(paths, made []string, overwrite bool) error {
 		if real, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
 			file = filepath.Join(real, filepath.Base(file))
 		}
-		if file, err = filepath.Abs(file); err != nil {
-			return fmt.Errorf("write %s: %w", path, err)
-		}
+		file = absolute(file)
 		if other, taken := named[file]; taken {
 			return fmt.Errorf("write %s: that is %s, which another export writes: name another", path, other)
 		}
 		named[file] = path
 	}
 	return nil
+}
+
+// absolute is a path from the root, or as it is where the working directory is gone.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
 }
 
 // writtenAsItIs reports whether WriteFile writes to what is at path, and does not
