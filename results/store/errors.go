@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 
 	"github.com/mattn/go-sqlite3"
@@ -46,12 +47,20 @@ func explain(path, operation string, err error) error {
 		case s.Code == sqlite3.ErrBusy:
 			return fmt.Errorf("store %s: %s: another program has held the file's write lock for over %v: %w",
 				path, operation, lockPatience, err)
+		case s.Code == sqlite3.ErrCantOpen && exists(path+"-wal"): // also to read, unless a program has it open
+			return fmt.Errorf("store %[1]s: %[2]s: %[1]s-wal is not in the file yet, and the directory cannot be written: copy both to where it can, or open the store once as somebody who may: %[3]w",
+				path, operation, err)
 		case s.Code == sqlite3.ErrReadonly, s.Code == sqlite3.ErrPerm, s.Code == sqlite3.ErrCantOpen:
 			return fmt.Errorf("store %s: %s: the file or its directory cannot be written: choose another with --db: %w",
 				path, operation, err)
 		}
 	}
 	return fmt.Errorf("store %s: %s: %w", path, operation, err)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // ofRow reports whether an error concerns one row and leaves the transaction

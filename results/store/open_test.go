@@ -237,3 +237,35 @@ func TestArchivedStoreIsReadable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A journal that a killed program left takes somebody who may write.
+func TestJournalInALockedDirectory(t *testing.T) {
+	from, dir := filepath.Join(t.TempDir(), "runs.db"), t.TempDir()
+	path := filepath.Join(dir, "runs.db")
+	s, err := Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s)
+	for _, part := range []string{"", "-wal"} { // as kill -9 leaves them, with the index gone
+		text, err := os.ReadFile(from + part)
+		if err == nil {
+			err = os.WriteFile(path+part, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lock(t, dir)
+	s, err = OpenReadOnly(path)
+	if err == nil {
+		s.Close()
+		t.Fatal("it was opened without its journal")
+	}
+	if want := path + "-wal is not in the file yet"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
