@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
 
@@ -43,19 +42,23 @@ func mustBeGone(t *testing.T) {
 	}
 }
 
+// here is the end of a script whose processes say on fd 3 that they are there: it
+// waits for so many of them.
+func here(processes int) string { return strings.Repeat(" read line <&3;", processes) }
+
 // Whoever leaves the job's group ends with the job all the same, before the next
 // one starts.
 func TestProcessesThatLeftTheGroupEndWithTheJob(t *testing.T) {
-	for _, script := range []string{
-		`timeout 60 $JOB sleep:60000 &`, // a group of its own in the job's session
-		`env -i timeout 60 $JOB sleep:60000 &`,
-		`setsid $JOB sleep:60000 &`,
-		`setsid sh -c 'setsid $JOB sleep:60000 & timeout 60 $JOB sleep:60000 & wait' &`, // and theirs
-		`setsid $JOB begin:1000 sleep:60000 &`,                                          // connected
-		`setsid $JOB stubborn sleep:60000 &`,
+	for script, processes := range map[string]int{
+		`timeout 60 $JOB print:here sleep:60000 2>&3 &`:                                                                 1, // a group of its own in the job's session
+		`env -i timeout 60 $JOB print:here sleep:60000 2>&3 &`:                                                          1,
+		`setsid $JOB print:here sleep:60000 2>&3 &`:                                                                     1,
+		`setsid sh -c 'setsid $JOB print:here sleep:60000 2>&3 & timeout 60 $JOB print:here sleep:60000 2>&3 & wait' &`: 2, // and theirs
+		`setsid $JOB begin:1000 print:here sleep:60000 2>&3 &`:                                                          1, // connected
+		`setsid $JOB stubborn print:here sleep:60000 2>&3 &`:                                                            1,
 	} {
 		t.Run(script, func(t *testing.T) {
-			r := newRig(t, "cg:workers=1").sh(script + ` sleep 0.5`).
+			r := newRig(t, "cg:workers=1").sh(`mkfifo up; exec 3<>up; ` + script + here(processes)).
 				sh(`for exe in /proc/[0-9]*/exe; do test "$(readlink $exe)" != $JOB || exit 1; done`)
 			began := time.Now()
 			jobs, rec := r.mustRun()
@@ -76,7 +79,8 @@ func TestProcessesThatLeftTheGroupEndWithTheJob(t *testing.T) {
 
 // What neither session nor token tells is known when all the jobs have ended.
 func TestProcessesThatHideEndWithTheRun(t *testing.T) {
-	r := newRig(t, "sa").sh(`env -i setsid $JOB sleep:60000 & env -i setsid sh -c "setsid $JOB sleep:60000 & wait" & sleep 0.5`)
+	r := newRig(t, "sa").sh(`mkfifo up; exec 3<>up; env -i setsid $JOB print:here sleep:60000 2>&3 &
+		env -i setsid sh -c "setsid $JOB print:here sleep:60000 2>&3 & wait" &` + here(2))
 	r.mustRun()
 	if n := r.x.escaped.Load(); n != 3 {
 		t.Errorf("%d processes had left their group, want 3", n)
@@ -86,8 +90,13 @@ func TestProcessesThatHideEndWithTheRun(t *testing.T) {
 
 // Neighbours' processes are left alone, those too that this process inherited.
 func TestProcessesOfOtherJobsGoOn(t *testing.T) {
-	r := newRig(t, "sa").sh(`(setsid $JOB sleep:500 exit:0 & setsid sh -c "$JOB sleep:500; echo done" &); sleep 1`).
-		sh(`sleep 0.2`).sh(`sleep 0.1`)
+	r := newRig(t, "sa").sh(`(setsid sh -c "echo here >there; read line <go; echo done; echo here >up" &); read line <up`).
+		sh(`read line <there`).sh(`echo here >go`) // which starts when job 1 has ended
+	for _, name := range []string{"there", "go", "up"} {
+		if err := unix.Mkfifo(filepath.Join(r.dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	jobs, _ := r.mustRun()
 	if got := r.output(0); *jobs[0].Outcome != results.OK || got != "done\n" {
 		t.Errorf("job 0: %s, output %q: its child did not live to say so", *jobs[0].Outcome, got)
@@ -97,8 +106,8 @@ func TestProcessesOfOtherJobsGoOn(t *testing.T) {
 // A client in another session is no reason to wait: not at the timeout, not when
 // the run is stopped.
 func TestEscapedClientsDoNotOutliveTheirLimits(t *testing.T) {
-	script := `setsid $JOB begin:1000 sleep:60000 & sleep 60`
-	r := newRig(t, "case-alg3").sh(script)
+	script := `setsid $JOB begin:1000 print:here sleep:60000 2>up & sleep 60`
+	r := newRig(t, "case-alg3").sh(`mkfifo up; exec 3<>up; ` + script)
 	r.limit = 300 * time.Millisecond
 	began := time.Now()
 	if jobs, _ := r.mustRun(); *jobs[0].Outcome != results.Timeout {
@@ -107,14 +116,34 @@ func TestEscapedClientsDoNotOutliveTheirLimits(t *testing.T) {
 	mustEndSoon(t, began)
 	mustBeGone(t)
 
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(300*time.Millisecond, cancel)
+	r = newRig(t, "case-alg3").sh(script)
 	began = time.Now()
-	if jobs, _, _ := newRig(t, "case-alg3").sh(script).run(ctx); *jobs[0].Outcome != results.Cancelled {
+	if jobs := r.cancelledWhen("up"); *jobs[0].Outcome != results.Cancelled {
 		t.Errorf("outcome %s", *jobs[0].Outcome)
 	}
 	mustEndSoon(t, began)
 	mustBeGone(t)
+}
+
+// cancelledWhen runs the jobs and stops them when one has written to the pipe of
+// that name, which is made for it.
+func (r *rig) cancelledWhen(pipe string) []results.Job {
+	r.t.Helper()
+	path := filepath.Join(r.dir, pipe)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		f, err := os.Open(path)
+		if err == nil {
+			_, err = f.Read(make([]byte, 1))
+			defer f.Close()
+		}
+		cancel(errors.Join(errors.New("stopped by the test"), err))
+	}()
+	jobs, _, _ := r.run(ctx)
+	return jobs
 }
 
 // buildOdd compiles a job that does what job.c cannot.
@@ -128,41 +157,46 @@ var buildOdd = sync.OnceValues(func() (string, error) {
 	c := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-I", native, "-o", out, "-xc", "-", "-xnone",
 		filepath.Join(native, "case.c"), filepath.Join(native, "link.c"))
 	c.Stdin = strings.NewReader(`
-#include <pthread.h>
+#define _GNU_SOURCE
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "case.h"
 
 extern char **environ;
 static const struct case_need need = { .bytes = 12000000000, .blocks = 1024, .threads_per_block = 256 };
 
-static void *second(void *unused)
+static int dies;
+
+/* The library's: it has asked when it comes here. */
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
 {
-	struct case_task task = { 0 };
-	case_task_ask(&need, &task);
-	return unused;
+	if (dies)
+		abort();
+	return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
 }
 
 /* odd wipe: has a task and nothing in its environment, for a minute.
  * odd die: holds a task, asks for another one, and dies. */
 int main(int argc, char **argv)
 {
-	struct case_task task = { 0 };
-	pthread_t thread;
+	struct case_task task = { 0 }, other = { 0 };
+	int wipes = argc == 2 && !strcmp(argv[1], "wipe");
 
-	if (argc != 2 || case_task_ask(&need, &task))
+	if (case_task_ask(&need, &task))
 		return 5;
-	if (!strcmp(argv[1], "wipe")) {
-		for (char **e = environ; *e; e++)
-			memset(*e, 0, strlen(*e));
-		sleep(60);
-		return 0;
-	}
-	pthread_create(&thread, NULL, second, NULL);
-	usleep(200000);
-	abort();
+	for (char **e = environ; wipes && *e; e++)
+		memset(*e, 0, strlen(*e));
+	puts("here");
+	fflush(stdout);
+	if (wipes)
+		return sleep(60);
+	dies = 1;
+	return case_task_ask(&need, &other);
 }`)
 	if text, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build job: %w\n%s", err, text)
@@ -170,23 +204,49 @@ int main(int argc, char **argv)
 	return out, nil
 })
 
-// startFor starts a program in the environment of the first process that prints
-// its own to the path, as a service that a job asks for it: not as its descendant.
-func startFor(t *testing.T, path, program string, args ...string) *exec.Cmd {
-	t.Helper()
-	var text []byte
-	for began := time.Now(); !strings.HasSuffix(string(text), "THE_END=1\x00"); time.Sleep(10 * time.Millisecond) {
-		text, _ = os.ReadFile(path)
-		if time.Since(began) > 10*time.Second {
-			t.Fatal("the job does not show its environment")
-		}
+// asks is a job that shows its environment on the pipe "env" and goes on when there
+// is something on the pipe "go".
+const asks = `env -0 >env; read line <go`
+
+// startFor starts a program in the environment that a job shows, as a service that
+// the job asks for it: not as its descendant. It returns when the program has said
+// something.
+func startFor(r *rig, program string, args ...string) *exec.Cmd {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "env"))
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Env = strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1))
+	}
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	return cmd
+}
+
+func (r *rig) letGo() {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, "go"), []byte("go\n"), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// asking is a rig with a job that asks.
+func asking(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t, "case-alg3").sh(asks)
+	if err := errors.Join(unix.Mkfifo(filepath.Join(r.dir, "env"), 0o600), unix.Mkfifo(filepath.Join(r.dir, "go"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // A client that is nobody's child ends with the job too; one that cannot be told
@@ -205,10 +265,10 @@ func TestClientsThatTheJobDidNotStart(t *testing.T) {
 		args    []string
 		killed  bool
 	}{
-		{job, []string{"begin:1000", "sleep:60000"}, true},
+		{job, []string{"begin:1000", "device", "sleep:60000"}, true},
 		{odd, []string{"wipe"}, false},
 	} {
-		r := newRig(t, "case-alg3").sh(`env -0 >env; printf 'THE_END=1\0' >>env; while ! test -e go; do sleep 0.01; done`)
+		r := asking(t)
 		if !c.killed {
 			r.patience = 100 * time.Millisecond
 		}
@@ -220,11 +280,8 @@ func TestClientsThatTheJobDidNotStart(t *testing.T) {
 			defer close(ended)
 			jobs, _, err = r.run(context.Background())
 		}()
-		cmd := startFor(t, filepath.Join(r.dir, "env"), c.program, c.args...)
-		time.Sleep(200 * time.Millisecond) // it connects
-		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		cmd := startFor(r, c.program, c.args...)
+		r.letGo()
 		<-ended
 		mustEndSoon(t, began)
 		if alive := unix.Kill(cmd.Process.Pid, 0) == nil && !mustStat(t, cmd.Process.Pid).ended; alive == c.killed {
@@ -249,7 +306,7 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cancels := range []bool{false, true} {
-		r := newRig(t, "case-alg3").sh(`env -0 >env; printf 'THE_END=1\0' >>env; while ! test -e go; do sleep 0.01; done`)
+		r := asking(t)
 		r.patience, r.limit = 3*time.Second, 2*time.Second
 		ctx, cancel := context.WithCancelCause(context.Background())
 		ended := make(chan struct{})
@@ -258,13 +315,14 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 			defer close(ended)
 			jobs, _, _ = r.run(ctx)
 		}()
-		cmd := startFor(t, filepath.Join(r.dir, "env"), odd, "wipe")
-		time.Sleep(200 * time.Millisecond) // it connects
-		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		cmd := startFor(r, odd, "wipe")
+		x := <-r.made
+		r.letGo()
 		if cancels {
-			time.Sleep(time.Second) // the job ends
+			x.mu.Lock()
+			p := x.procs[0]
+			x.mu.Unlock()
+			<-p.ended
 			cancel(errors.New("stopped by the test"))
 		}
 		<-ended
@@ -325,9 +383,11 @@ func TestDeadProcessIsGrantedNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		r := newRig(t, "schedgpu:queue=fifo")
-		r.jobs = []mixes.Job{{Name: "odd", Program: odd, Args: []string{"die"}}}
-		r.job("sleep:100", "begin:12000000000", "free")
+		r := newRig(t, "schedgpu:queue=fifo").sh(`exec $ODD die >up`).sh(`read line <up; exec $JOB begin:12000000000 free`)
+		r.jobs[0].Env = append(r.jobs[0].Env, "ODD="+odd)
+		if err := unix.Mkfifo(filepath.Join(r.dir, "up"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		_, rec := r.mustRun()
 		held, waited := rec.tasks[[2]int{0, 0}], rec.tasks[[2]int{0, 1}]
 		if waited.SubmitS == 0 || waited.GrantS != nil {

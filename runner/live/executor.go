@@ -199,6 +199,7 @@ func (x *Executor) Heal() {
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
 	x.batch.JobExited(job, x.now())
+	close(p.ended)
 	x.killRest(job, p)
 	x.awaitClients(job, p)
 	x.guard.forget(p)

@@ -1,14 +1,15 @@
 package live
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,11 +98,12 @@ type rig struct {
 	terminate func(pids ...int) error
 	patience  time.Duration // with clients that do not go; 0: as ever
 
-	x *Executor // of the latest run
+	x    *Executor      // of the latest run
+	made chan *Executor // gets it before the run
 }
 
 func newRig(t *testing.T, sched string) *rig {
-	return &rig{t: t, sched: sched, dir: t.TempDir()}
+	return &rig{t: t, sched: sched, dir: t.TempDir(), made: make(chan *Executor, 1)}
 }
 
 func (r *rig) job(steps ...string) *rig {
@@ -144,6 +146,10 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 		x.limit = r.patience
 	}
 	r.x = x
+	select {
+	case r.made <- x:
+	default: // nobody asked for the one of the run before
+	}
 	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}}
 	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s,
 		MPS: r.mps, Timeout: r.limit}, x, rec)
@@ -492,38 +498,53 @@ func TestGuardKillsTheJobsItWatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(script, token string) *exec.Cmd {
+	start := func(script, token string) (leader *exec.Cmd, said *bufio.Reader) {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer write.Close()
+		t.Cleanup(func() { read.Close() })
 		c := exec.Command("sh", "-c", script)
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		c.Env = append(os.Environ(), "JOB="+program, token)
+		c.Stderr = write
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return c, bufio.NewReader(read)
 	}
-	const stay = "env -i $JOB sleep:60000 & setsid $JOB sleep:60000 & timeout 60 $JOB sleep:60000 & "
-	kept, forgotten := start(stay+"wait", "CASE_TOKEN=one"), start("exec $JOB sleep:60000", "CASE_TOKEN=oneself")
-	gone := start(stay+"exit", "CASE_TOKEN=two") // its leader has ended
+	const stays = "$JOB print:here sleep:60000"
+	const stay = "env -i " + stays + " & setsid " + stays + " & timeout 60 " + stays + " & "
+	kept, keptSays := start(stay+"wait", "CASE_TOKEN=one")
+	gone, goneSays := start(stay+"exit", "CASE_TOKEN=two") // its leader ends
+	forgotten, forgottenSays := start("exec "+stays, "CASE_TOKEN=oneself")
 	_ = gone.Wait()
-	for began := time.Now(); len(running(t, program)) < 7; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("%d processes run, want 7", len(running(t, program)))
+	for _, said := range []*bufio.Reader{keptSays, keptSays, keptSays, goneSays, goneSays, goneSays, forgottenSays} {
+		if _, err := said.ReadString('\n'); err != nil {
+			t.Fatal(err)
 		}
 	}
 	lines := fmt.Sprintf("+%d CASE_TOKEN=one\n+%d CASE_TOKEN=oneself\n+%d CASE_TOKEN=two\n-%[2]d\n", kept.Process.Pid, forgotten.Process.Pid, gone.Process.Pid)
+	began := time.Now()
 	if err := Guard(strings.NewReader(lines)); err != nil {
 		t.Fatal(err)
 	}
 	if err := kept.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("the watched job: %v, want killed", err)
 	}
-	for began := time.Now(); len(running(t, program)) > 1 && time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
+	for _, said := range []*bufio.Reader{keptSays, goneSays} { // until the last of them is gone
+		if rest, err := io.ReadAll(said); err != nil || len(rest) > 0 {
+			t.Errorf("%q, %v", rest, err)
+		}
 	}
-	if left := running(t, program); len(left) != 1 || left[0] != strconv.Itoa(forgotten.Process.Pid) {
-		t.Errorf("%v are left, want the forgotten job %d", left, forgotten.Process.Pid)
+	mustEndSoon(t, began)
+	if err := forgotten.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Error(err)
 	}
-	_ = forgotten.Process.Kill()
-	_ = forgotten.Wait()
+	if err := forgotten.Wait(); err == nil || err.Error() != "signal: quit" {
+		t.Errorf("the forgotten job: %v, want the signal that came last", err)
+	}
 	mustBeGone(t)
 	for _, line := range []string{"+1 CASE_TOKEN=x", "+77", "-77 CASE_TOKEN=x", "77 x", "+x y"} {
 		if err := Guard(strings.NewReader(line + "\n")); err == nil {

@@ -24,7 +24,7 @@ type process struct {
 	token   string // as tokenOf shows it
 	stderr  string
 	started time.Duration
-	ended   chan struct{} // closed when the leader and the group are gone
+	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
 
 	mu   sync.Mutex
 	gone bool // the leader's number may be another process's
@@ -85,7 +85,6 @@ func (p *process) wait() runner.Exit {
 	p.mu.Unlock()
 	err := p.cmd.Wait()
 	reapGroup(p.pid)
-	close(p.ended)
 	state := p.cmd.ProcessState
 	if state == nil {
 		return runner.Exit{Err: fmt.Errorf("wait for process %d: %w", p.pid, err)}

@@ -1,8 +1,6 @@
 package live
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,18 +59,16 @@ func TestStopAsksMPSFirst(t *testing.T) {
 // neighbours.
 func TestRestIsEndedThroughMPS(t *testing.T) {
 	var m terminated
-	r := newRig(t, "cg").sh(`setsid $JOB sleep:60000 & echo $!; sleep 0.5`)
+	r := newRig(t, "cg").sh(`mkfifo up; exec 3<>up; setsid $JOB print:here sleep:60000 2>&3 & echo $!;` + here(1))
 	r.mps, r.terminate = true, m.terminate
 	r.mustRun()
 	if got := fmt.Sprintln(m.pids); got != "["+strings.TrimSpace(r.output(0))+"]\n" || len(m.dead) > 0 {
 		t.Errorf("MPS was asked for %v, dead %v, want %s alive", m.pids, m.dead, r.output(0))
 	}
 	m = terminated{}
-	r = newRig(t, "cg").sh(`setsid $JOB sleep:60000 & sleep 60`)
+	r = newRig(t, "cg").sh(`setsid $JOB print:here sleep:60000 2>up & sleep 60`)
 	r.mps, r.terminate = true, m.terminate
-	ctx, cancel := context.WithCancelCause(context.Background())
-	time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("stopped by the test")) })
-	_, _, _ = r.run(ctx)
+	r.cancelledWhen("up")
 	if len(m.pids) > 0 {
 		t.Errorf("MPS was asked for %v while everything is stopped", m.pids)
 	}
