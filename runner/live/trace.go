@@ -16,7 +16,6 @@ import (
 type Traces interface {
 	Kernel(results.Kernel)
 	Copy(results.Copy)
-	Event(results.Event)
 }
 
 // FindTracer finds the kernel tracer, as FindBallast its program, and has the
@@ -164,5 +163,5 @@ func (x *Executor) seconds(monotonicNS int64) float64 {
 }
 
 func (x *Executor) traceEvent(job int, detail string) {
-	x.config.Traces.Event(results.Event{AtS: x.now().Seconds(), Kind: "trace", Job: &job, Detail: detail})
+	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: "trace", Job: &job, Detail: detail})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// traceTape keeps what the tracer recorded.
+// traceTape is a recorder of a run that keeps what concerns the tracer.
 type traceTape struct {
 	mu      sync.Mutex
 	kernels []results.Kernel
@@ -41,10 +41,17 @@ func (r *traceTape) Copy(c results.Copy) {
 }
 
 func (r *traceTape) Event(e results.Event) {
+	if e.Kind != "trace" {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, fmt.Sprintf("%s of job %d: %s", e.Kind, *e.Job, e.Detail))
 }
+
+func (*traceTape) Job(results.Job)         {}
+func (*traceTape) Task(results.Task)       {}
+func (*traceTape) Segment(results.Segment) {}
 
 // traced runs jobs that are shell scripts under sa, with the device of the
 // tracer's sample as device 1. The sample is $SAMPLE in the scripts.
@@ -76,8 +83,7 @@ func traced(t *testing.T, scripts ...string) (*traceTape, results.Tracer) {
 		t.Fatal(err)
 	}
 	device := schedulers.Device{Name: "paper", CapacityBytes: gib, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
-	rec := &tapeOfRun{}
-	jobs, err := runner.Run(context.Background(), runner.Config{Jobs: c.Jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x, rec)
+	jobs, err := runner.Run(context.Background(), runner.Config{Jobs: c.Jobs, Devices: []schedulers.Device{device}, Scheduler: s}, x, tape)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,15 +94,6 @@ func traced(t *testing.T, scripts ...string) (*traceTape, results.Tracer) {
 	}
 	return tape, x.Traced()
 }
-
-// tapeOfRun is a Recorder for runs of which only the traces matter.
-type tapeOfRun struct{}
-
-func (tapeOfRun) Job(results.Job)         {}
-func (tapeOfRun) Task(results.Task)       {}
-func (tapeOfRun) Kernel(results.Kernel)   {}
-func (tapeOfRun) Segment(results.Segment) {}
-func (tapeOfRun) Event(results.Event)     {}
 
 func numbers(processes, kernels, copies, lost, cut, untraced int64) results.Tracer {
 	return results.Tracer{Processes: &processes, Kernels: &kernels, Copies: &copies, Lost: &lost, Cut: &cut, Untraced: &untraced}
