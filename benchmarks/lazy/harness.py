@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 # LAZY_BIN names another folder of programs and caserun: for trying these
 # scripts where there is no GPU.
-BIN = os.environ.get("LAZY_BIN", os.path.join(ROOT, "bin"))
+BIN = os.path.realpath(os.environ.get("LAZY_BIN", os.path.join(ROOT, "bin")))
 CASERUN = os.path.join(BIN, "caserun")
 STARTED = time.monotonic()
 
@@ -58,6 +58,31 @@ def write_mix(path, name, jobs):
             lines.append(f"  {'-' if i == 0 else ' '} {key}: {json.dumps(value)}")
     with open(path, "w") as f:
         f.write("\n".join(lines) + "\n")
+
+
+def processes():
+    """{pid: (parent, executable)} of this user's processes, zombies left out:
+    they have no executable."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                parent = int(f.read().rpartition(")")[2].split()[1])
+            found[int(entry)] = (parent, os.readlink(f"/proc/{entry}/exe"))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def of_a_job(path):
+    return path.startswith((os.path.join(BIN, "suite") + "/", os.path.join(BIN, "lazy") + "/"))
+
+
+def jobs_of(caserun):
+    """The processes that a running `caserun mix` has started for its jobs."""
+    return [pid for pid, (parent, path) in processes().items() if parent == caserun.pid and of_a_job(path)]
 
 
 class Store:

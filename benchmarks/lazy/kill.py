@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 
-from harness import (BIN, ROOT, Store, append_row, elapsed, load_rows, print_table, say, verdict, write_mix)
+from harness import (BIN, ROOT, Store, append_row, elapsed, jobs_of, load_rows, of_a_job, print_table, processes, say,
+                     verdict, write_mix)
 
 KILLS = int(os.environ.get("KILLS", "200"))
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no batch starts when one as long as the last would end later
@@ -31,26 +32,6 @@ def memory_used_mib():
     text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
                           capture_output=True, text=True, check=True).stdout
     return [int(line) for line in text.split()]
-
-
-def processes():
-    """{pid: (parent, executable)} of this user's processes, zombies left out:
-    they have no executable."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat") as f:
-                parent = int(f.read().rpartition(")")[2].split()[1])
-            found[int(entry)] = (parent, os.readlink(f"/proc/{entry}/exe"))
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def of_a_job(path):
-    return path.startswith((os.path.join(BIN, "suite") + "/", os.path.join(BIN, "lazy") + "/"))
 
 
 def left_over(before):
@@ -74,8 +55,7 @@ def kill_some(harness, rng, most):
     kills = 0
     while harness.poll() is None:
         time.sleep(rng.uniform(0.02, 0.7))
-        victims = sorted(pid for pid, (parent, path) in processes().items()
-                         if parent == harness.pid and of_a_job(path))
+        victims = sorted(jobs_of(harness))
         if kills == most or not victims:
             continue
         try:
