@@ -204,19 +204,32 @@ func TestReportSaysThatNothingMatches(t *testing.T) {
 	}
 }
 
-// A run whose harness was killed with -9 is not left as if it still ran. What is
-// said to be this process's own is of a dead one that had its number.
-func TestDeadRunsAreClosed(t *testing.T) {
-	inTempDir(t)
-	gone, there := exec.Command("true"), exec.Command("sleep", "1000")
-	if err := errors.Join(gone.Run(), there.Start()); err != nil {
+// someProcesses returns the name of this host, and the numbers of a process of it
+// that has ended and of one that lasts as long as the test.
+func someProcesses(t *testing.T) (host string, gone, there int) {
+	t.Helper()
+	ended, lasting := exec.Command("true"), exec.Command("sleep", "1000")
+	if err := errors.Join(ended.Run(), lasting.Start()); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = errors.Join(there.Process.Kill(), there.Wait()) }()
+	t.Cleanup(func() { _ = errors.Join(lasting.Process.Kill(), lasting.Wait()) })
+	return thisHost(t), ended.Process.Pid, lasting.Process.Pid
+}
+
+func thisHost(t *testing.T) string {
+	t.Helper()
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return host
+}
+
+// A run whose harness was killed with -9 is not left as if it still ran. What is
+// said to be this process's own is of a dead one that had its number.
+func TestDeadRunsAreClosed(t *testing.T) {
+	inTempDir(t)
+	host, gone, there := someProcesses(t)
 	s, err := store.Open("caserun.db")
 	if err != nil {
 		t.Fatal(err)
@@ -231,8 +244,8 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		}
 		return id
 	}
-	dead, alive := begin(gone.Process.Pid, "local", results.Live, &now), begin(there.Process.Pid, "local", results.Live, &now)
-	own, simulated := begin(os.Getpid(), "local", results.Live, &now), begin(gone.Process.Pid, "sim:4xV100", results.Simulated, nil)
+	dead, alive := begin(gone, "local", results.Live, &now), begin(there, "local", results.Live, &now)
+	own, simulated := begin(os.Getpid(), "local", results.Live, &now), begin(gone, "sim:4xV100", results.Simulated, nil)
 	s.Writer(dead).Event(results.Event{Kind: "unscheduled"})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -167,18 +166,10 @@ func TestSweepThatIsNotComplete(t *testing.T) {
 	if status, _, errs := caserun(t, "sweep", "--mixes", "W1..W2", "--scheds", "sa", "--node", "sim:4xV100", "--tag", "t"); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
-	gone, there := exec.Command("true"), exec.Command("sleep", "1000")
-	if err := errors.Join(gone.Run(), there.Start()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = errors.Join(there.Process.Kill(), there.Wait()) }()
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, gone, there := someProcesses(t)
 	for pid, want := range map[int][2]string{
-		gone.Process.Pid:  {"sweep 1 is interrupted: its complete runs count; caserun sweep --resume 1", "sweep 1 is interrupted: some of"},
-		there.Process.Pid: {"sweep 1 is under way: the runs that it has done count", "sweep 1 is running: some of"},
+		gone:  {"sweep 1 is interrupted: its complete runs count; caserun sweep --resume 1", "sweep 1 is interrupted: some of"},
+		there: {"sweep 1 is under way: the runs that it has done count", "sweep 1 is running: some of"},
 	} {
 		s, err := store.Open("caserun.db")
 		if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"database/sql"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -50,10 +49,7 @@ func TestSweepGoesOnFromABundle(t *testing.T) {
 		t.Errorf("resume: exit %d: %s", status, errs)
 	}
 	got, _ := sweepResults(t, "caserun.db")
-	here, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := thisHost(t)
 	for i := range got {
 		host := &got[i].Run.Provenance.Host
 		if (*host == here) != (i >= 7) {

@@ -229,12 +229,8 @@ func beginRun(t *testing.T, pid int) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
 	id, err := s.BeginRun(t.Context(), results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:2xV100", Mode: results.Simulated,
-		Status: results.Running, Jobs: 1, Provenance: results.Provenance{Host: host, PID: &pid, Binaries: "{}"}}, nil)
+		Status: results.Running, Jobs: 1, Provenance: results.Provenance{Host: thisHost(t), PID: &pid, Binaries: "{}"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
