@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,10 +31,12 @@ B are each
 ` + sideHelp + `
 
 Runs are repetitions of one another where mix, number of jobs, scheduler with its
-parameters and node are the same. Repetitions of the same on both sides are
-compared; where there are none, those that differ in the scheduler alone; where
-each side has but one such set, these two, with a warning of what differs: traced
-and untraced, simulated and measured runs are never compared otherwise.
+parameters and node are the same; a note tells where their settings are not.
+Repetitions of the same on both sides are compared; where there are none, those
+that differ in the scheduler alone; where each side has but one such set, these
+two, with a warning of what differs: traced and untraced, simulated and measured
+runs are never compared otherwise. Runs that are on both sides are taken from the
+side that has others.
 docs/statistics.md describes the tests.`,
 		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21
@@ -84,6 +87,9 @@ func (o compareOptions) settle() (regress.Options, error) {
 		if err != nil {
 			return out, fmt.Errorf("--metrics: %w", err)
 		}
+		if slices.ContainsFunc(out.Metrics, func(other regress.Metric) bool { return other.Name == name }) {
+			return out, fmt.Errorf("--metrics: %s is named twice", name)
+		}
 		out.Metrics = append(out.Metrics, m)
 	}
 	return out, nil
@@ -109,11 +115,11 @@ func runCompare(c *cobra.Command, o compareOptions, first, second string) (err e
 			return err
 		}
 		if len(sides[i].Runs) == 0 {
-			return withStatus(exitNothing, fmt.Errorf("compare: %s has no runs in %s; caserun report%s lists what there is", sides[i].Label, settings.DB, settings.storeFlag()))
+			return withStatus(exitNothing, fmt.Errorf("compare: %s: %s in %s; caserun report%s lists what there is", sides[i].Label, nothingOf(text), settings.DB, settings.storeFlag()))
 		}
 	}
-	if sameRuns(sides[0], sides[1]) {
-		return usageError(fmt.Errorf("compare: %s and %s are the same runs", first, second))
+	if sides[0], sides[1], err = regress.Apart(sides[0], sides[1]); err != nil {
+		return usageError(fmt.Errorf("compare: %w", err))
 	}
 	r, err := regress.Compare(sides[0], sides[1], options)
 	if err != nil {

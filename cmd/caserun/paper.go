@@ -115,6 +115,13 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if !o.run { // the settings of environment and file are for runs to be made, and select nothing
+		for flag, setting := range map[string]*string{"node": &settings.Node, "tag": &settings.Tag} {
+			if !c.Flags().Changed(flag) {
+				*setting = ""
+			}
+		}
+	}
 	if err := o.validate(settings); err != nil {
 		return usageError(err)
 	}
@@ -137,7 +144,7 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if o.run || !c.Flags().Changed("node") { // the sweeps' own; settings say where to run, and select nothing
+	if o.run { // o.sweeps has its runs
 		settings.Node = ""
 	}
 	nodes, err := paperNodes(c.Context(), db, settings, o, c.ErrOrStderr())
@@ -148,7 +155,8 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 	if err != nil {
 		return usageError(err)
 	}
-	if o.out != "" {
+	measured := page.Measured() > 0
+	if o.out != "" && measured {
 		if err := writePaper(page, o.out, o.force, figures.Formats()...); err != nil {
 			return infrastructureError(err)
 		}
@@ -158,8 +166,12 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 	if err := render(c, settings.Format, report.PaperTables(page)...); err != nil {
 		return err
 	}
-	if page.Measured() == 0 {
-		return withStatus(exitNothing, errors.New("none of the paper's numbers has a counterpart in these runs; the notes say what would measure them"))
+	if !measured {
+		err := errors.New("none of the paper's numbers has a counterpart in these runs; the notes say what would measure them")
+		if o.out != "" {
+			err = fmt.Errorf("%w; nothing was written to %s", err, o.out)
+		}
+		return withStatus(exitNothing, err)
 	}
 	return nil
 }

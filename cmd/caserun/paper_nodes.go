@@ -83,6 +83,9 @@ func nodesOf(ctx context.Context, db *store.Store, runs []results.Run, wanted []
 func paperRuns(ctx context.Context, db *store.Store, settings config, o paperOptions, stderr io.Writer) ([]results.Run, error) {
 	if len(o.sweeps) == 0 && settings.Tag != "" {
 		runs, err := db.Runs(ctx, store.Filter{Tag: settings.Tag, Status: results.Complete})
+		if err == nil && len(runs) == 0 {
+			return nil, withStatus(exitNothing, fmt.Errorf("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", settings.DB, settings.Tag, settings.storeFlag()))
+		}
 		return runs, infrastructureError(err)
 	}
 	sweeps := o.sweeps

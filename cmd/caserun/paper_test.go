@@ -69,14 +69,34 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 	if status != exitUsage || tables != "" || !strings.Contains(errs, "--node sim:2xP100: none of the selected runs is on it: they are on sim:4xV100") {
 		t.Errorf("sweep 1 has no run on that node: exit %d: %s", status, errs)
 	}
+	whole, err := os.ReadFile(filepath.Join("page", "paper.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	status, tables, errs = caserun(t, "paper", "--tag", "none", "--out", "page", "--force")
-	if status != exitNothing || !strings.Contains(tables, "Missing") {
+	if status != exitNothing || tables != "" || !strings.Contains(errs, "no complete run in caserun.db has the tag none") {
 		t.Errorf("no run has that tag: exit %d: %s", status, errs)
+	}
+	for _, args := range [][]string{{"--mixes", "W1", "--scheds", "zero"}, {"--mixes", "W1", "--scheds", "sa", "--name", "part"}} {
+		if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:4xV100"}, args...)...); status != exitOK {
+			t.Fatalf("exit %d: %s", status, errs)
+		}
+	}
+	t.Setenv("CASERUN_TAG", "none")
+	status, tables, errs = caserun(t, "paper", "--sweep", "2", "--out", "page", "--force")
+	if status != exitNothing || !strings.Contains(tables, "Missing") || !strings.Contains(errs, "nothing was written to page") {
+		t.Errorf("a sweep with nothing of the paper's: exit %d: %s", status, errs)
+	}
+	if text, err := os.ReadFile(filepath.Join("page", "paper.md")); err != nil || string(text) != string(whole) {
+		t.Errorf("a page of nothing replaced the one that there was: %v", err)
+	}
+	if status, _, errs := caserun(t, "paper", "--sweep", "3", "--out", "page", "--force"); status != exitOK {
+		t.Fatalf("a sweep with one number: exit %d: %s", status, errs)
 	}
 	if _, err := os.Stat(filepath.Join("page", "figure-5.svg")); err == nil {
 		t.Error("--force left a figure that the page does not have")
 	}
-	if text, err := os.ReadFile(filepath.Join("page", "paper.md")); err != nil || strings.Contains(string(text), "SIMULATED on") {
+	if text, err := os.ReadFile(filepath.Join("page", "paper.md")); err != nil || string(text) == string(whole) {
 		t.Errorf("--force left the earlier page: %v", err)
 	}
 }

@@ -95,6 +95,11 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 	if err := settings.spareStore(o.junit); err != nil {
 		return err
 	}
+	if o.junit != "" {
+		if err := report.CheckJUnit(o.junit); err != nil {
+			return usageError(fmt.Errorf("--report-junit: %w", err))
+		}
+	}
 	db, done, err := openForReading(settings)
 	if err != nil {
 		return err
@@ -111,8 +116,8 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if sameRuns(baseline, candidate) {
-		return usageError(fmt.Errorf("regress: %s and %s are the same runs", o.baseline, o.candidate))
+	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
+		return usageError(fmt.Errorf("regress: %w", err))
 	}
 	r := regress.Gate(baseline, candidate, limits, o.alpha)
 	warnUnseen(c, settings.Format, r.Notes)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"strings"
 	"testing"
@@ -89,6 +90,49 @@ func TestParametersTellArmsApart(t *testing.T) {
 		if status != exitOK {
 			t.Errorf("compare %v with %s for cg: exit %d: %s", sides, hint, status, errs)
 		}
+	}
+}
+
+// Runs with different settings are one arm's, which every output of it says; the arm
+// with the default parameters is what is left beside one that is named.
+func TestArmsOfDifferentSettings(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "4", "--tag", "w")
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "4", "--tag", "w", "--workers", "3", "--seed", "2")
+	const differ = `have different settings (workers: "16" and "3")`
+	for _, args := range [][]string{{"compare", "w/sa", "w/case-alg3"}, {"regress", "--baseline", "w/sa", "--candidate", "w/case-alg3"},
+		{"paper", "--tag", "w"}, {"report", "--html", "-"}} {
+		_, out, errs := caserun(t, args...)
+		if text := html.UnescapeString(out + errs); !strings.Contains(text, differ) {
+			t.Errorf("%v lacks %q:\n%s", args, differ, text)
+		}
+	}
+	if _, out, errs := caserun(t, "export", "--benchfmt", "-"); strings.Count(out, "\nworkers: 3\n") != 1 {
+		t.Errorf("the Go benchmark format has not the workers of one sweep: %s\n%s", errs, out)
+	}
+	simulate(t, "--scheds", "case-alg3,case-alg3:queue=fifo", "--reps", "4")
+	status, out, errs := caserun(t, "compare", "latest/case-alg3", "latest/case-alg3:queue=fifo")
+	if status != exitOK || !strings.Contains(out, "case-alg3:queue=largest-first → case-alg3:queue=fifo") {
+		t.Errorf("the default arm with the other: exit %d: %s\n%s", status, errs, out)
+	}
+}
+
+// A mix that says something else of its jobs is another one.
+func TestMixThatIsSaidOtherwise(t *testing.T) {
+	inTempDir(t)
+	for i, more := range []string{"", ", isolate: true"} {
+		text := "name: R\njobs:\n  - {job: srad_v1-11000, count: 2" + more + "}\n"
+		if err := os.WriteFile("r.yaml", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status, _, errs := caserun(t, "sweep", "--mixes", "r.yaml", "--scheds", "case-alg3", "--node", "sim:1xV100", "--sim-noise", "0.01", "--reps", "7", "--tag", fmt.Sprintf("n%d", i))
+		if status != exitOK {
+			t.Fatalf("exit %d: %s", status, errs)
+		}
+	}
+	status, out, _ := caserun(t, "regress", "--baseline", "n0", "--candidate", "n1")
+	if status != exitRegression || !strings.Contains(out, "environment changed") || !strings.Contains(out, "with the same commands") {
+		t.Errorf("exit %d:\n%s", status, out)
 	}
 }
 

@@ -53,6 +53,9 @@ func TestRegressStatuses(t *testing.T) {
 	simulate(t, "--scheds", "sa", "--reps", "7", "--tag", "again", "--seed", "2")
 	simulate(t, "--scheds", "sa", "--reps", "2", "--tag", "few", "--seed", "3")
 	simulate(t, "--scheds", "cg:workers=8", "--reps", "7", "--tag", "last")
+	if err := os.WriteFile("mine.csv", []byte("a,b\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -62,6 +65,8 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sweep:1", "--candidate", "tag:again"}, exitOK, []string{"all 3 checks pass"}},
 		{[]string{"--baseline", "sa", "--candidate", "few"}, exitNothing, []string{"too few repetitions", "2 of 3 checks measured too little"}},
 		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitNothing, []string{"nothing measured"}},
+		{[]string{"--baseline", "sa", "--candidate", "20261121"}, exitNothing, []string{"nothing measured"}},
+		{[]string{"--baseline", "20261121", "--candidate", "sa"}, exitUsage, []string{"there is no run 20261121, and no run has the tag 20261121"}},
 		{[]string{"--baseline", "gone", "--candidate", "sa"}, exitUsage, []string{"--baseline gone: no run has the tag gone"}},
 		{[]string{"--baseline", "tag:gone", "--candidate", "sa"}, exitUsage, []string{"no run has the tag gone"}},
 		{[]string{"--baseline", "sweep:1/cg", "--candidate", "sa"}, exitUsage, []string{"--baseline sweep:1/cg: it has no runs"}},
@@ -78,9 +83,11 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again", "--max-regression", "throughput=100%"}, exitUsage, []string{"less than 100%"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--alpha", "1.5"}, exitUsage, []string{"--alpha"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
-		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitInfrastructure, []string{"no/where.xml"}},
-		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "no/where.xml"}, exitInfrastructure,
-			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "no/where.xml"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitUsage, []string{"no/where.xml: there is no directory no"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "/dev/full"}, exitInfrastructure, []string{"/dev/full"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv exists and is no JUnit report"}},
+		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "/dev/full"}, exitInfrastructure,
+			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "/dev/full"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "-"}, exitUsage, []string{"name a file"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "./caserun.db"}, exitUsage, []string{"write ./caserun.db: that is the store"}},
 		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
@@ -194,10 +201,12 @@ func TestCompareSides(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"sweep:1", "gone"}, exitNothing, "gone has no runs"},
+		{[]string{"sweep:1", "gone"}, exitNothing, "no run has the tag gone"},
 		{[]string{"sweep:1", "latest/case-alg2"}, exitNothing, "no runs"},
 		{[]string{"sweep:1", "a/b"}, exitUsage, "same runs"},
-		{[]string{"99", "1"}, exitUsage, "run 99"},
+		{[]string{"99", "1"}, exitNothing, "there is no run 99, and no run has the tag 99"},
+		{[]string{"sweep:1", "latest", "--metrics", "makespan,makespan"}, exitUsage, "makespan is named twice"},
+		{[]string{"sweep:1", "latest", "--metrics", "slowdown"}, exitNothing, "no run has a value of slowdown: it needs traced runs"},
 		{[]string{"sweep:1", "latest", "--metrics", "speed"}, exitUsage, "throughput"},
 		{[]string{"sweep:1", "latest", "--min-effect", "-1"}, exitUsage, "--min-effect"},
 		{[]string{"sweep:1"}, exitUsage, "2 arg"},

@@ -28,8 +28,8 @@ func sideError(text string) error {
 }
 
 // selectSide finds the runs that text names. A number is that of a run, or where
-// there is none, a tag that has runs; of neither it is an error, as is a sweep that
-// does not exist. Any other tag without runs is a side without runs.
+// there is none, a tag. A tag without runs is a side without runs; a sweep that does
+// not exist is an error.
 func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side, error) {
 	side := regress.Side{Label: text}
 	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -42,7 +42,7 @@ func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side
 		case tagErr != nil || (err != nil && len(tagged.Runs) > 0):
 			return tagged, tagErr
 		case err != nil:
-			return side, usageError(fmt.Errorf("%w, and no run has the tag %s", err, text))
+			return side, nil
 		case len(tagged.Runs) > 0:
 			side.Notes = append(side.Notes, fmt.Sprintf("%s is run %[1]s here: tag:%[1]s means the runs with that tag", text))
 		}
@@ -94,7 +94,11 @@ func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag stri
 
 // nothingOf says why a side has no runs.
 func nothingOf(text string) string {
-	switch tag, explicit := strings.CutPrefix(text, "tag:"); {
+	tag, explicit := strings.CutPrefix(text, "tag:")
+	_, notNumber := strconv.ParseInt(text, 10, 64)
+	switch {
+	case notNumber == nil:
+		return fmt.Sprintf("there is no run %s, and no run has the tag %[1]s", text)
 	case explicit || isTag(text):
 		return "no run has the tag " + tag
 	default:
@@ -161,112 +165,6 @@ func tagNotes(ctx context.Context, db *store.Store, tag string, runs []regress.O
 		notes = append(notes, fmt.Sprintf("tag %s covers sweep %s, and runs of no sweep: %d", tag, of[0], alone))
 	}
 	return notes, nil
-}
-
-// observe reads the selected runs, if need be only those under a scheduler, with
-// what their comparison needs.
-func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Filter, scheduler string) (regress.Side, error) {
-	if f.Sweep == 0 && f.Tag == "" && len(f.IDs) == 0 {
-		return side, sideError(side.Label)
-	}
-	runs, err := db.Runs(ctx, f)
-	if err != nil {
-		return side, infrastructureError(err)
-	}
-	devices, err := db.DevicesOf(ctx, f)
-	if err != nil {
-		return side, infrastructureError(err)
-	}
-	commands, err := db.CommandsOf(ctx, f)
-	if err != nil {
-		return side, infrastructureError(err)
-	}
-	slowdowns, err := kernelSlowdowns(ctx, db, runs)
-	if err != nil {
-		return side, infrastructureError(err)
-	}
-	for _, r := range runs {
-		if scheduler == "" || isUnder(r, scheduler) {
-			side.Runs = append(side.Runs, regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID], Slowdown: slowdowns[r.ID]})
-		}
-	}
-	return side, nil
-}
-
-// isUnder reports whether a run is under a scheduler as the user wrote it: with
-// all parameters that are named.
-func isUnder(r results.Run, scheduler string) bool {
-	name, parameters, _ := strings.Cut(scheduler, ":")
-	if r.Scheduler != name {
-		return false
-	}
-	has := strings.Split(r.Parameters, ",")
-	for p := range strings.SplitSeq(parameters, ",") {
-		if p != "" && !slices.Contains(has, p) {
-			return false
-		}
-	}
-	return true
-}
-
-// kernelSlowdowns gives the kernel slowdown of each traced run against those of
-// the same batch under sa, pooled.
-func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (map[int64]*float64, error) {
-	of := func(r results.Run) results.Arm { return results.ArmOf(r).Batch() }
-	usable := func(r results.Run) bool { return r.Traced && r.Status == results.Complete }
-	alone := map[results.Arm]results.Traced{}
-	for _, r := range runs {
-		if !usable(r) || r.Scheduler != "sa" {
-			continue
-		}
-		more, err := traced(ctx, db, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		alone[of(r)] = pool(alone[of(r)], more)
-	}
-	out := map[int64]*float64{}
-	for _, r := range runs {
-		base, ok := alone[of(r)]
-		if !ok || !usable(r) || r.Scheduler == "sa" {
-			continue
-		}
-		own, err := traced(ctx, db, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		out[r.ID] = results.KernelSlowdown(own, base).Mean
-	}
-	return out, nil
-}
-
-func traced(ctx context.Context, db *store.Store, run int64) (results.Traced, error) {
-	jobs, err := db.Jobs(ctx, run)
-	if err != nil {
-		return results.Traced{}, err
-	}
-	kernels, err := db.Kernels(ctx, run)
-	return results.Traced{Jobs: jobs, Kernels: kernels}, err
-}
-
-// pool adds a run's jobs to those of others, as jobs of their own.
-func pool(all, more results.Traced) results.Traced {
-	shift := len(all.Jobs)
-	for _, j := range more.Jobs {
-		j.Index += shift
-		all.Jobs = append(all.Jobs, j)
-	}
-	for _, k := range more.Kernels {
-		k.Job += shift
-		all.Kernels = append(all.Kernels, k)
-	}
-	return all
-}
-
-// sameRuns reports whether both sides are the same runs.
-func sameRuns(a, b regress.Side) bool {
-	id := func(x, y regress.Observation) bool { return x.ID == y.ID }
-	return len(a.Runs) > 0 && slices.EqualFunc(a.Runs, b.Runs, id)
 }
 
 // completeSides offers the sweeps of the configured store and their tags.

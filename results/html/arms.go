@@ -151,6 +151,11 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 		if found := results.SeveralMixes(all, commands); found != "" {
 			g.Notes = append(g.Notes, "The runs are of different mixes of this name ("+line(found)+"): what differs between those is in the medians, and between arms, too.")
 		}
+		for _, m := range own {
+			if found := results.SeveralSettings(m.runs); found != "" {
+				g.Notes = append(g.Notes, "The runs under "+m.name.Text+" have different settings ("+line(found)+"), and are taken together.")
+			}
+		}
 		if machines := results.SeveralMachines(all, devices); machines != "" {
 			g.Notes = append(g.Notes, "The runs are of several machines ("+machines+"): what differs between those is in the medians, and between arms, too.")
 		}

@@ -6,6 +6,7 @@ package paper
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -226,6 +227,7 @@ func (s source) table(all map[string]*arms) (Table, error) {
 		t.Notes = s.notes(all)
 	}
 	t.Notes = append(t.Notes, mixed(s.systems, t.Rows, all)...)
+	t.Notes = append(t.Notes, unlike(s.systems, t.Rows, all)...)
 	t.Notes = append(t.Notes, parts(s.systems, t.Rows, all)...)
 	t.Notes = append(t.Notes, missing(s.name, t.Rows)...)
 	return t, nil
@@ -238,6 +240,31 @@ func mixed(systems []string, rows []Row, all map[string]*arms) []string {
 		a := all[system]
 		if a != nil && a.node.Machines != "" && slices.ContainsFunc(rows, func(r Row) bool { return r.Node == a.node.Name }) {
 			notes = append(notes, fmt.Sprintf("The runs on %s are of several machines (%s): what differs between those is in these numbers.", a.node.Name, a.node.Machines))
+		}
+	}
+	return notes
+}
+
+// unlike has a note for each arm whose runs gave numbers and had different settings.
+func unlike(systems []string, rows []Row, all map[string]*arms) []string {
+	used := map[int64]bool{}
+	for _, r := range rows {
+		for _, id := range r.Runs {
+			used[id] = true
+		}
+	}
+	var notes []string
+	for _, system := range systems {
+		if all[system] == nil {
+			continue
+		}
+		runs := all[system].runs
+		keys := slices.SortedFunc(maps.Keys(runs), results.Arm.Compare)
+		for _, arm := range keys {
+			own := slices.DeleteFunc(slices.Clone(runs[arm]), func(r results.Run) bool { return !used[r.ID] })
+			if found := results.SeveralSettings(own); found != "" {
+				notes = append(notes, fmt.Sprintf("The runs of %s have different settings (%s), and are taken together.", results.Names(keys).Of(arm), found))
+			}
 		}
 	}
 	return notes

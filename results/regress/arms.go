@@ -71,33 +71,55 @@ func sizes(label string, arms map[results.Arm][]Observation) []string {
 }
 
 // contents tells of arms whose runs are of mixes that have the name alone in
-// common.
+// common, or ran with different settings.
 func contents(label string, arms map[results.Arm][]Observation, names results.Names) []string {
 	var notes []string
 	for _, arm := range sorted(arms) {
 		if found := mixes(arms[arm]); found != "" {
 			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, names.Of(arm), found))
 		}
+		if found := results.SeveralSettings(runsOf(arms[arm])); found != "" {
+			notes = append(notes, fmt.Sprintf("runs of %s called %s have different settings (%s), and are taken together", label, names.Of(arm), found))
+		}
 	}
 	return notes
 }
 
-// shared tells how many runs are on both sides.
-func shared(a, b Side) []string {
+// ErrNotApart: both sides have runs in common, and neither could do without them.
+var ErrNotApart = errors.New("each side needs runs of its own")
+
+// Apart gives runs that are on both sides to the side that has no others, so that
+// nothing is compared with itself: of a tag and one of its sweeps, the tag's other
+// runs are the other side.
+func Apart(a, b Side) (Side, Side, error) {
+	ofA, ofB := a.without(b), b.without(a)
+	n := len(a.Runs) - len(ofA)
+	switch {
+	case n == 0:
+		return a, b, nil
+	case len(ofA) > 0 && len(ofB) > 0:
+		return a, b, fmt.Errorf("%w: %s and %s have runs in common (%d), and each has others", ErrNotApart, a.Label, b.Label, n)
+	case len(ofA) > 0:
+		a.Runs, a.Notes = ofA, append(slices.Clone(a.Notes), leftToOther(a, b, n))
+	case len(ofB) > 0:
+		b.Runs, b.Notes = ofB, append(slices.Clone(b.Notes), leftToOther(b, a, n))
+	default:
+		return a, b, fmt.Errorf("%w: %s and %s are the same runs", ErrNotApart, a.Label, b.Label)
+	}
+	return a, b, nil
+}
+
+func leftToOther(s, other Side, n int) string {
+	return fmt.Sprintf("runs of %s that are %s are left out of the former: %d", s.Label, other.Label, n)
+}
+
+// without are the side's runs that another does not have.
+func (s Side) without(other Side) []Observation {
 	ids := map[int64]bool{}
-	for _, o := range a.Runs {
-		ids[o.ID] = o.ID != 0
+	for _, o := range other.Runs {
+		ids[o.ID] = true
 	}
-	n := 0
-	for _, o := range b.Runs {
-		if ids[o.ID] {
-			n++
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("runs in both %s and %s, which are therefore not independent: %d", a.Label, b.Label, n)}
+	return slices.DeleteFunc(slices.Clone(s.Runs), func(o Observation) bool { return ids[o.ID] })
 }
 
 // Pair is an arm of each side, to be compared.

@@ -39,7 +39,8 @@ func Compare(a, b Side, o Options) (Result, error) {
 	if o.Alpha == 0 {
 		o.Alpha = stats.DefaultAlpha
 	}
-	if o.Metrics == nil {
+	asked := o.Metrics
+	if asked == nil {
 		o.Metrics = Metrics()
 	}
 	out := Result{A: a.Label, B: b.Label, Alpha: o.Alpha, MinEffect: o.MinEffect}
@@ -50,7 +51,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 		return out, fmt.Errorf("compare %s with %s: %w", a.Label, b.Label, err)
 	}
 	out.Pairs = pairs
-	out.Notes = slices.Concat(together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), shared(a, b), remarks(pairs, out.Names))
+	out.Notes = slices.Concat(together(a.notes(aArms, out.Names), b.notes(bArms, out.Names)), remarks(pairs, out.Names))
 	for _, arm := range onlyA {
 		out.Notes = append(out.Notes, leftOut(arm, b, bArms, out.Names))
 	}
@@ -74,6 +75,11 @@ func Compare(a, b Side, o Options) (Result, error) {
 	}
 	for i, c := range stats.CompareAll(samples) {
 		out.Rows[i].Comparison = c
+	}
+	for _, m := range asked {
+		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
+			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.needs())
+		}
 	}
 	return out, nil
 }

@@ -103,14 +103,28 @@ func jobs(a, b []Observation) (Difference, bool) {
 	}
 	list := func(o Observation) []string { return []string{o.Commands} }
 	x, y := distinct(a, list), distinct(b, list)
-	if x == y || x == "" || y == "" {
+	if x == "" || y == "" {
 		return Difference{}, false
+	}
+	if x == y {
+		return definitions(a, b)
 	}
 	d := Difference{"jobs", foreign(a, b), foreign(b, a)}
 	if d.A == distinct(a, source) && d.B == distinct(b, source) {
 		d.B += " with the same commands in another order or number"
 	}
 	return d, true
+}
+
+// definitions compares what is said of jobs that have the same commands.
+func definitions(a, b []Observation) (Difference, bool) {
+	planner := func(o Observation) []string { return []string{o.PlannedBy} }
+	said := func(o Observation) []string { return []string{o.Definition} }
+	x, y := distinct(a, said), distinct(b, said)
+	if x == y || x == "" || y == "" || distinct(a, planner) != distinct(b, planner) {
+		return Difference{}, false
+	}
+	return Difference{"jobs", fmt.Sprintf("%s (%s)", distinct(a, source), x), fmt.Sprintf("%s (%s), with the same commands", distinct(b, source), y)}, true
 }
 
 // foreign names the place that the runs' mix is from, and the first command that
@@ -136,21 +150,27 @@ func foreign(runs, others []Observation) string {
 func source(o Observation) []string { return []string{o.MixSource} }
 
 func mixes(all []Observation) string {
-	var runs []results.Run
 	commands := map[int64]string{}
 	for _, o := range all {
-		runs, commands[o.ID] = append(runs, o.Run), o.Commands
+		commands[o.ID] = o.Commands
 	}
-	return results.SeveralMixes(runs, commands)
+	return results.SeveralMixes(runsOf(all), commands)
+}
+
+func runsOf(all []Observation) []results.Run {
+	var runs []results.Run
+	for _, o := range all {
+		runs = append(runs, o.Run)
+	}
+	return runs
 }
 
 func machines(all []Observation) string {
-	var runs []results.Run
 	devices := map[int64][]results.Device{}
 	for _, o := range all {
-		runs, devices[o.ID] = append(runs, o.Run), o.Devices
+		devices[o.ID] = o.Devices
 	}
-	return results.SeveralMachines(runs, devices)
+	return results.SeveralMachines(runsOf(all), devices)
 }
 
 func gpus(o Observation) []string {
@@ -219,25 +239,12 @@ func binaries(o Observation) []string {
 	return out
 }
 
-// ownSettings say which run it is or where its records go; they are compared
-// elsewhere or do not matter. What is left says how it ran.
-var ownSettings = []string{"db", "format", "node", "devices", "sched", "seed", "runs", "trace", "tag", "data"}
-
 // settings are the values of each setting over all runs.
 func settings(runs []Observation) map[string]string {
 	found := map[string][]string{}
 	for _, o := range runs {
-		var values []struct {
-			Key   string
-			Value any
-		}
-		if json.Unmarshal([]byte(o.Provenance.Configuration), &values) != nil {
-			continue
-		}
-		for _, v := range values {
-			if !slices.Contains(ownSettings, v.Key) {
-				found[v.Key] = append(found[v.Key], fmt.Sprint(v.Value))
-			}
+		for key, value := range results.SettingsOf(o.Run) {
+			found[key] = append(found[key], value)
 		}
 	}
 	out := map[string]string{}

@@ -34,8 +34,8 @@ type Check struct {
 	Limit Limit
 	Class Class
 	Text  string // what was found, in one sentence
-	// Comparison is nil for crashes, which are counted, and where nothing was
-	// measured.
+	// Comparison is nil for crashes, which are counted, and where neither side
+	// measured anything.
 	Comparison *stats.Comparison
 	// Crashed jobs, and runs that they are counted in.
 	Crashed [2]int
@@ -66,7 +66,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r.Names = namesOf(aArms, bArms)
 	pairs, onlyA, onlyB := exactPairs(aArms, bArms, r.Names)
 	r.Pairs = pairs
-	r.Notes = slices.Concat(together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), shared(baseline, candidate), remarks(pairs, r.Names))
+	r.Notes = slices.Concat(together(baseline.notes(aArms, r.Names), candidate.notes(bArms, r.Names)), remarks(pairs, r.Names))
 	for _, arm := range onlyB {
 		if sizes := otherSizes(arm, aArms); sizes != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s ran it with %s", r.Names.Of(arm), baseline.Label, sizes))
@@ -177,11 +177,17 @@ func (c *Check) count(p Pair) {
 func (c *Check) judge(found stats.Comparison, environment []Difference) {
 	c.Comparison = &found
 	if found.A.N == 0 || found.B.N == 0 {
-		c.Class, c.Comparison = NothingMeasured, nil
-		c.Text = fmt.Sprintf("no value in %d runs of the baseline and %d of the candidate", c.Runs[0], c.Runs[1])
-		if c.Limit.Metric.Name == "slowdown" {
-			c.Text += ": it needs traced runs under sa on both sides"
+		c.Class = NothingMeasured
+		switch {
+		case found.B.N > 0:
+			c.Text = fmt.Sprintf("no value in %d runs of the baseline", c.Runs[0])
+		case found.A.N > 0:
+			c.Text = fmt.Sprintf("no value in %d runs of the candidate", c.Runs[1])
+		default:
+			c.Comparison = nil
+			c.Text = fmt.Sprintf("no value in %d runs of the baseline and %d of the candidate", c.Runs[0], c.Runs[1])
 		}
+		c.Text += c.Limit.Metric.needs()
 		return
 	}
 	worse := found.Change
@@ -222,7 +228,10 @@ func describe(c stats.Comparison, l Limit) string {
 		unit = "pp"
 	}
 	text := fmt.Sprintf("%+.1f %s", 100*c.Change, unit)
-	if c.Bounded() && !math.IsInf(c.Change, 0) {
+	switch {
+	case math.IsInf(c.Change, 0):
+		text = "up from 0"
+	case c.Bounded():
 		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*c.Low, 100*c.High)
 	}
 	return fmt.Sprintf("%s, limit %s", text, l.Bounds())

@@ -19,6 +19,10 @@ type Observation struct {
 	// Commands are those of its jobs, as results.CommandList gives them; empty
 	// where they are unknown.
 	Commands string
+	// Definition tells what else its jobs were said to be, such as isolated, as the
+	// build that planned the run tells it; empty where that is unknown. Builds may
+	// tell the same in other words.
+	Definition, PlannedBy string
 	// Slowdown is the run's kernel slowdown against the traced runs under sa of
 	// its own side; nil where that is unknown.
 	Slowdown *float64
@@ -78,6 +82,14 @@ func (m Metric) values(runs []Observation) []float64 {
 		}
 	}
 	return out
+}
+
+// needs says what a run must have been for a value, where that is not any run.
+func (m Metric) needs() string {
+	if m.Name == "slowdown" {
+		return ": it needs traced runs, under sa on each side too"
+	}
+	return ""
 }
 
 // Limit is how much worse than the baseline a candidate may be.

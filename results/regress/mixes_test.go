@@ -19,6 +19,14 @@ func of(source string, commands ...string) func(*Observation) {
 	}
 }
 
+// said are runs of one mix, of which a build said this.
+func said(definition, build string) func(*Observation) {
+	return func(o *Observation) {
+		of("my.yaml", "lud", "bfs")(o)
+		o.Definition, o.PlannedBy = definition, build
+	}
+}
+
 func TestMixesOfOneName(t *testing.T) {
 	catalog := func() []Observation { return runs("W1", "sa", 60, 7, of("catalog", "lud", "bfs")) }
 	for name, c := range map[string]struct {
@@ -30,7 +38,13 @@ func TestMixesOfOneName(t *testing.T) {
 		"other jobs":    {catalog(), runs("W1", "sa", 66, 7, of("catalog", "lud", "needle")), EnvironmentChanged, "different jobs: catalog with bfs and catalog with needle"},
 		"another order": {catalog(), runs("W1", "sa", 66, 7, of("catalog", "bfs", "lud")), EnvironmentChanged, "different jobs: catalog and catalog with the same commands in another order or number"},
 		"another place": {catalog(), runs("W1", "sa", 66, 7, of("my.yaml", "lud", "bfs")), Regression, "the mixes called W1 have the same commands and come from different places: catalog and my.yaml"},
-		"unknown":       {catalog(), runs("W1", "sa", 66, 7, func(o *Observation) { o.MixSource, o.Jobs = "catalog", 2 }), Regression, ""},
+		"other properties": {runs("W1", "sa", 60, 7, said("sha256 aa", "v1")), runs("W1", "sa", 66, 7, said("sha256 bb", "v1")), EnvironmentChanged,
+			"different jobs: my.yaml (sha256 aa) and my.yaml (sha256 bb), with the same commands"},
+		"other builds said them": {runs("W1", "sa", 60, 7, said("sha256 aa", "v1")), runs("W1", "sa", 66, 7, said("sha256 bb", "v2")), Regression, ""},
+		"nobody said them":       {runs("W1", "sa", 60, 7, said("", "")), runs("W1", "sa", 66, 7, said("sha256 bb", "")), Regression, ""},
+		"unknown":                {catalog(), runs("W1", "sa", 66, 7, func(o *Observation) { o.MixSource, o.Jobs = "catalog", 2 }), Regression, ""},
+		"settings on a side": {catalog(), slices.Concat(runs("W1", "sa", 60, 1, func(o *Observation) { of("catalog", "lud", "bfs")(o); o.Workers = 3 }), runs("W1", "sa", 60, 6, func(o *Observation) { of("catalog", "lud", "bfs")(o); o.Workers = 4 })), Passed,
+			`runs of new called W1 under sa on local have different settings (workers: "3" and "4"), and are taken together`},
 		"together on a side": {catalog(), slices.Concat(runs("W1", "sa", 60, 1, of("my.yaml", "lud", "needle")), catalog()[:6]), Passed,
 			"runs of new called W1 under sa on local are of different mixes of that name (sources: catalog and my.yaml, lists of commands: 2), and are taken together"},
 	} {

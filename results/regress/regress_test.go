@@ -115,12 +115,13 @@ func TestGateClasses(t *testing.T) {
 		"nothing":              {runs("W1", "sa", 60, 7, nil), nil, "throughput=3%", NothingMeasured, "no complete run of it"},
 		"nothing at all":       {nil, nil, "crashes=0", NothingMeasured, "in common"},
 		"not complete":         {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, func(o *Observation) { o.Status = results.Interrupted }), "crashes=0", NothingMeasured, "no complete run of it"},
-		"all crashed":          {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, func(o *Observation) { o.Metrics.TurnaroundMeanS = nil }), "turnaround=5%", NothingMeasured, "no value"},
+		"all crashed":          {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, func(o *Observation) { o.Metrics.TurnaroundMeanS = nil }), "turnaround=5%", NothingMeasured, "no value in 7 runs of the candidate"},
+		"all had crashed":      {runs("W1", "sa", 60, 7, func(o *Observation) { o.Metrics.ThroughputJobsPerS = new(0.0) }), runs("W1", "sa", 60, 7, nil), "throughput=3%", Passed, "better: up from 0, limit 3%"},
 		"kernels slower":       {runs("W1", "cg", 60, 7, share(0.02)), runs("W1", "cg", 60, 7, share(0.05)), "slowdown=1pp", Regression, "+3.0 pp"},
 		"kernels as fast":      {runs("W1", "cg", 60, 7, share(0.02)), runs("W1", "cg", 60, 7, share(0.025)), "slowdown=1pp", Passed, "+0.5 pp"},
 		"untraced":             {runs("W1", "cg", 60, 7, nil), runs("W1", "cg", 60, 7, nil), "slowdown=1pp", NothingMeasured, "--trace"},
 		"traced without sa": {runs("W1", "cg", 60, 7, func(o *Observation) { o.Traced = true }), runs("W1", "cg", 60, 7, func(o *Observation) { o.Traced = true }),
-			"slowdown=1pp", NothingMeasured, "under sa on both sides"},
+			"slowdown=1pp", NothingMeasured, "it needs traced runs, under sa on each side too"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Gate(Side{Label: "old", Runs: c.baseline}, Side{Label: "new", Runs: c.candidate}, limits(t, c.limits), stats.DefaultAlpha)
@@ -275,15 +276,47 @@ func TestPartsOfAMixAreArmsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Runs that are on both sides make their comparison worth less.
-func TestSharedRunsAreNoted(t *testing.T) {
-	a, b := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}, Side{Label: "new", Runs: runs("W1", "sa", 60, 7, nil)}
-	for i := range a.Runs {
-		a.Runs[i].ID, b.Runs[i].ID = int64(1+i), int64(6+i)
+// Nothing is compared with itself.
+func TestSidesAreApart(t *testing.T) {
+	side := func(label string, ids ...int64) Side {
+		s := Side{Label: label}
+		for _, id := range ids {
+			s.Runs = append(s.Runs, Observation{Run: results.Run{ID: id}})
+		}
+		return s
 	}
-	r := Gate(a, b, limits(t, "throughput=3%"), stats.DefaultAlpha)
-	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "runs in both old and new, which are therefore not independent: 2") {
-		t.Errorf("notes: %s", notes)
+	for name, c := range map[string]struct {
+		a, b  []int64
+		want  [2][]int64
+		says  string // a note, or what the error says
+		fails bool
+	}{
+		"apart":           {[]int64{1, 2}, []int64{3}, [2][]int64{{1, 2}, {3}}, "", false},
+		"part of the old": {[]int64{1, 2, 3}, []int64{3}, [2][]int64{{1, 2}, {3}}, "runs of old that are new are left out of the former: 1", false},
+		"part of the new": {[]int64{2}, []int64{1, 2, 3}, [2][]int64{{2}, {1, 3}}, "runs of new that are old are left out of the former: 1", false},
+		"overlapping":     {[]int64{1, 2}, []int64{2, 3}, [2][]int64{}, "have runs in common (1)", true},
+		"the same":        {[]int64{1, 2}, []int64{1, 2}, [2][]int64{}, "old and new are the same runs", true},
+		"nothing new":     {[]int64{1}, nil, [2][]int64{{1}, nil}, "", false},
+	} {
+		a, b, err := Apart(side("old", c.a...), side("new", c.b...))
+		if c.fails {
+			if !errors.Is(err, ErrNotApart) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: error %v, want one that says %q", name, err, c.says)
+			}
+			continue
+		}
+		var got [2][]int64
+		for i, s := range []Side{a, b} {
+			for _, o := range s.Runs {
+				got[i] = append(got[i], o.ID)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+		if notes := strings.Join(append(a.Notes, b.Notes...), "\n"); notes != c.says {
+			t.Errorf("%s: notes %q, want %q", name, notes, c.says)
+		}
 	}
 }
 

@@ -1,9 +1,13 @@
 package report
 
 import (
+	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -50,6 +54,31 @@ type (
 		Text    string `xml:",chardata"`
 	}
 )
+
+// CheckJUnit refuses a file that JUnit could not be written to, or that is there
+// and is no earlier report: a nightly names the same file each time.
+func CheckJUnit(path string) error {
+	if err := CheckTargets([]string{path}, nil, true); err != nil || writtenAsItIs(path) {
+		return err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 1024)
+	n, err := io.ReadFull(f, head)
+	if n > 0 && !bytes.Contains(head[:n], []byte("<testsuites")) {
+		return fmt.Errorf("%s exists and is no JUnit report: name another file", path)
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
 
 // JUnit writes a gate's answer as JUnit XML: a suite for each arm, a case for
 // each check. Checks that fail are failures, those that measured too little to
