@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 )
 
 type task struct {
+	process schedulers.Process
 	job     int
 	record  results.Task
 	granted bool
@@ -18,6 +20,7 @@ type task struct {
 
 // TaskRequest is what a process asks for when a task begins.
 type TaskRequest struct {
+	PID             int // 0: the job is one process
 	Bytes           int64
 	HeapBytes       int64
 	Blocks          uint64 // 0: its grid is not known yet, see TaskShape
@@ -41,7 +44,7 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	}
 	b.lastTask++
 	id := b.lastTask
-	t := &task{job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
+	t := &task{process: schedulers.Process{Job: schedulers.JobID(index), PID: r.PID}, job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
 		Managed: &r.Managed, PinnedDevice: r.OnDevice, SubmitS: seconds(now)}}
 	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
 	j.tasks++
@@ -49,7 +52,7 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	b.ask(t, now)
 	b.recorder.Task(t.record)
 	known(id)
-	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
+	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), PID: r.PID, Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
 		ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM, GridUnknown: r.Blocks == 0,
 		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
 	if j.binding != 0 {
@@ -82,26 +85,31 @@ func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, now time.Duration) {
 
 // TaskFree gives a task back, also one that still waits.
 func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
-	b.TasksGone([]schedulers.TaskID{id}, now)
-}
-
-// TasksGone gives back all the tasks of a process that is gone, in one go: none
-// of them that waits gets what the others held.
-func (b *Batch) TasksGone(ids []schedulers.TaskID, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var known []schedulers.TaskID // to the engine
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if b.endTask(id, now) {
-			known = append(known, id)
-		}
+	t := b.tasks[id]
+	if t == nil {
+		return // refused meanwhile, or its job ended
 	}
-	if len(known) == 0 {
+	b.endTask(id, now)
+	if b.jobs[t.job].binding != 0 {
 		return
 	}
-	ds, err := b.engine.ReleaseAll(known, now)
+	ds, err := b.engine.Release(id, now)
 	b.check(err)
 	b.carryOut(ds, now)
+}
+
+// ProcessGone gives back all that a process of a job had, its contexts included, in
+// one go: none of its tasks that waits gets what the others held.
+func (b *Batch) ProcessGone(index, pid int, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	process := schedulers.Process{Job: schedulers.JobID(index), PID: pid}
+	b.endTasks(func(t *task) bool { return t.process == process }, now)
+	if j := b.jobs[index]; j.binding == 0 && j.record.Outcome == nil {
+		b.carryOut(b.engine.ProcessExit(process, now), now)
+	}
 }
 
 // TaskShape says that a task that has its device has a kernel of this size. The
@@ -207,35 +215,31 @@ func (b *Batch) answered(t *task, now time.Duration) {
 	}
 }
 
-// endTask settles the task's record and reports whether the engine knows it.
-func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) bool {
+// endTask settles the task's record. The engine is to hear of it.
+func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
 	t := b.tasks[id]
-	if t == nil {
-		return false // refused meanwhile, or its job ended
-	}
 	delete(b.tasks, id)
 	b.answered(t, now)
 	if t.granted {
 		t.record.ReleaseS = new(seconds(now))
 	}
 	b.recorder.Task(t.record)
-	return b.jobs[t.job].binding == 0
+}
+
+// endTasks settles those that processes which are gone left behind, oldest first.
+func (b *Batch) endTasks(of func(*task) bool, now time.Duration) {
+	for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
+		if of(b.tasks[id]) {
+			b.endTask(id, now)
+		}
+	}
 }
 
 // endTasksOf settles what a dead process left behind, oldest first. The engine
 // hears of it through JobExit alone, so that none of the job's waiting tasks
 // gets what its others give back.
 func (b *Batch) endTasksOf(index int, now time.Duration) {
-	var left []schedulers.TaskID
-	for id, t := range b.tasks {
-		if t.job == index {
-			left = append(left, id)
-		}
-	}
-	slices.Sort(left)
-	for _, id := range left {
-		b.endTask(id, now)
-	}
+	b.endTasks(func(t *task) bool { return t.job == index }, now)
 	stays := b.jobs[index].stays
 	for i := range stays {
 		stays[i].to = now

@@ -6,7 +6,6 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/schedulers"
 )
 
 // A job's wait is the time in which its process did not start or a thread of it
@@ -91,9 +90,10 @@ func TestWaitOfAJob(t *testing.T) {
 		{"until its process is gone", func(f *fake) {
 			f.started(0, 1)
 			f.begin(1, 16)
-			ids := []schedulers.TaskID{f.begin(0, 4), f.begin(0, 4)}
+			f.begin(0, 4)
+			f.begin(0, 4)
 			f.at(8)
-			f.batch.TasksGone(ids, f.now)
+			f.batch.ProcessGone(0, 0, f.now)
 			f.at(9)
 		}, 8},
 		{"from before its start was told", func(f *fake) {
@@ -163,11 +163,13 @@ func TestTasksOfADeadProcessGetNothing(t *testing.T) {
 	for _, queue := range []string{"fifo", "largest-first"} {
 		_, rec := setup{scheduler: "case-alg3:queue=" + queue, jobs: probed(2)}.run(t, func(f *fake) {
 			f.started(0, 1)
-			ids := []schedulers.TaskID{f.begin(0, 12), f.begin(0, 16), f.begin(0, 2)} // under fifo the second holds up the third
+			f.begin(0, 12)
+			f.begin(0, 16)
+			f.begin(0, 2) // under fifo the second holds it up
 			f.begin(1, 10)
 			f.calls = nil
 			f.at(4)
-			f.batch.TasksGone(append(ids, 99), f.now) // 99 ended before
+			f.batch.ProcessGone(0, 0, f.now)
 			f.want("answer 4@0")
 			f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 			f.ended(1)

@@ -86,24 +86,15 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 	return decisions, nil
 }
 
-// Release gives back everything task id holds, or withdraws it from the queue.
-func (e *Engine) Release(id TaskID, now time.Duration) ([]Decision, error) {
-	return e.ReleaseAll([]TaskID{id}, now)
-}
-
-// ReleaseAll gives back tasks that end together: none of them gets what another
-// one held. An unknown id is an error and changes nothing.
-func (e *Engine) ReleaseAll(ids []TaskID, _ time.Duration) ([]Decision, error) {
-	for _, id := range ids {
-		if !e.known(id) {
-			return nil, fmt.Errorf("release task %d: no such task", id)
-		}
+// Release gives back everything task id holds, or withdraws it from the queue. An
+// unknown id is an error and changes nothing.
+func (e *Engine) Release(id TaskID, _ time.Duration) ([]Decision, error) {
+	if !e.known(id) {
+		return nil, fmt.Errorf("release task %d: no such task", id)
 	}
-	e.queue.remove(func(w *waiting) bool { return slices.Contains(ids, w.task.ID) })
-	for _, id := range ids {
-		if h, ok := e.held[id]; ok {
-			e.drop(h)
-		}
+	e.queue.remove(func(w *waiting) bool { return w.task.ID == id })
+	if h, ok := e.held[id]; ok {
+		e.drop(h)
 	}
 	return e.pump(), nil
 }
@@ -131,13 +122,24 @@ func (e *Engine) Shape(id TaskID, blocks uint64, threadsPerBlock, blocksPerSM ui
 // JobExit gives back everything the job holds and waits for, its contexts
 // included, however it ended.
 func (e *Engine) JobExit(job JobID, _ time.Duration) []Decision {
-	e.queue.remove(func(w *waiting) bool { return w.task.Job == job })
+	return e.exit(func(p Process) bool { return p.Job == job })
+}
+
+// ProcessExit gives back the same of one process, whose job may go on.
+func (e *Engine) ProcessExit(process Process, _ time.Duration) []Decision {
+	return e.exit(func(p Process) bool { return p == process })
+}
+
+// exit is of processes that end together: none of their tasks gets what another
+// one held.
+func (e *Engine) exit(gone func(Process) bool) []Decision {
+	e.queue.remove(func(w *waiting) bool { return gone(w.task.Process()) })
 	for _, h := range e.held {
-		if h.task.Job == job {
+		if gone(h.task.Process()) {
 			e.drop(h)
 		}
 	}
-	e.state.leave(job)
+	e.state.leave(gone)
 	return e.pump()
 }
 

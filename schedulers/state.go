@@ -1,5 +1,7 @@
 package schedulers
 
+import "maps"
+
 // State is the accounting of a node's devices. Policies read it; only the
 // Engine changes it.
 type State struct {
@@ -17,6 +19,7 @@ type DeviceState struct {
 	NextSM    int  // where the next placement's first block goes
 
 	index    int
+	contexts map[Process]bool
 	jobs     map[JobID]int // jobs with a context here -> their tasks here now
 	isolated bool          // the one job here shares with nobody
 	growing  int           // tasks here that wait for more memory
@@ -34,7 +37,7 @@ const SlotsPerWarp = 1 << 10
 func newState(devices []Device) *State {
 	s := &State{last: -1, devices: make([]DeviceState, len(devices))}
 	for i, d := range devices {
-		ds := DeviceState{Device: d, index: i, jobs: map[JobID]int{}, SMs: make([]SM, d.SMs)}
+		ds := DeviceState{Device: d, index: i, contexts: map[Process]bool{}, jobs: map[JobID]int{}, SMs: make([]SM, d.SMs)}
 		for j := range ds.SMs {
 			ds.SMs[j] = SM{FreeBlocks: d.BlocksPerSM, FreeSlots: d.WarpsPerSM * SlotsPerWarp}
 		}
@@ -75,9 +78,9 @@ func (d *DeviceState) Open(t Task) bool {
 	return d.growing == 0 && d.closers == 0
 }
 
-// contextFor is what t's job takes beside t: a context where it has none here.
+// contextFor is what t's process takes beside t: a context where it has none here.
 func (d *DeviceState) contextFor(t Task) int64 {
-	if _, here := d.jobs[t.Job]; here {
+	if d.contexts[t.Process()] {
 		return 0
 	}
 	return d.ContextBytes
@@ -107,6 +110,7 @@ func (s *State) add(t Task, p Placement) (bytes int64) {
 	d.UsedBytes += bytes + d.contextFor(t)
 	d.UsedWarps += t.Warps()
 	d.Tasks++
+	d.contexts[t.Process()] = true
 	d.jobs[t.Job]++
 	d.isolated = d.isolated || t.Isolate
 	d.occupy(p)
@@ -115,7 +119,7 @@ func (s *State) add(t Task, p Placement) (bytes int64) {
 }
 
 // remove gives back what task t, counting as so many bytes, holds at p. The
-// job's context stays until leave.
+// process's context stays until leave.
 func (s *State) remove(t Task, bytes int64, p Placement) {
 	d := &s.devices[p.Device]
 	d.UsedBytes -= bytes
@@ -135,17 +139,26 @@ func (s *State) hasContext(job JobID) bool {
 	return false
 }
 
-// leave gives back the job's contexts once its process is gone.
-func (s *State) leave(job JobID) {
+// leave gives back the contexts of processes that are gone; they have no tasks.
+func (s *State) leave(gone func(Process) bool) {
 	for i := range s.devices {
-		d := &s.devices[i]
-		if _, here := d.jobs[job]; here {
-			delete(d.jobs, job)
+		s.devices[i].leave(gone)
+	}
+}
+
+func (d *DeviceState) leave(gone func(Process) bool) {
+	stay := map[JobID]bool{}
+	for p := range d.contexts {
+		if gone(p) {
+			delete(d.contexts, p)
 			d.UsedBytes -= d.ContextBytes
-			if len(d.jobs) == 0 {
-				d.isolated = false
-			}
+		} else {
+			stay[p.Job] = true
 		}
+	}
+	maps.DeleteFunc(d.jobs, func(job JobID, _ int) bool { return !stay[job] })
+	if len(d.jobs) == 0 {
+		d.isolated = false
 	}
 }
 

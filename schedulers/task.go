@@ -18,11 +18,18 @@ type TaskID uint64
 // JobID is a job's position in its mix.
 type JobID int
 
+// Process is one of a job's: each has a context of its own on a device that it uses.
+type Process struct {
+	Job JobID
+	PID int // 0 where the job is one process
+}
+
 // Task is what must share one device: CASE's GPU task under a task-bound
 // scheduler, a whole job under a process-bound one.
 type Task struct {
 	ID              TaskID
 	Job             JobID
+	PID             int   // of its process, see Process
 	Bytes           int64 // device memory of all its objects and its heap; 0 = unknown or none
 	Blocks          uint64
 	ThreadsPerBlock uint32
@@ -33,6 +40,9 @@ type Task struct {
 	Priority        int    // larger goes first where the queue order looks at it
 	Isolate         bool   // shares its device with no other job
 }
+
+// Process is the one whose context the task uses.
+func (t Task) Process() Process { return Process{t.Job, t.PID} }
 
 const warpSize = 32
 

@@ -83,7 +83,7 @@ type asked struct {
 	task   uint64
 }
 
-// NewExecutor opens the probe's socket and makes the run's directory.
+// NewExecutor makes the run's directory.
 func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
@@ -91,14 +91,19 @@ func NewExecutor(c Config) (*Executor, error) {
 	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
 		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
+	return x, nil
+}
+
+// listen opens the probe's socket, and returns what closes it.
+func (x *Executor) listen() (closes func() error, err error) {
 	sockets, err := os.MkdirTemp("", "caserun-")
 	if err != nil {
 		return nil, fmt.Errorf("make socket directory: %w", err)
 	}
-	if x.server, err = probe.Listen(filepath.Join(sockets, "probe"), x, c.Warn); err != nil {
+	if x.server, err = probe.Listen(filepath.Join(sockets, "probe"), x, x.config.Warn); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(sockets))
 	}
-	return x, nil
+	return func() error { return errors.Join(x.server.Close(), os.RemoveAll(sockets)) }, nil
 }
 
 func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
@@ -106,9 +111,11 @@ func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
 // Run implements runner.Executor.
 func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	x.batch = b
-	defer func() {
-		err = errors.Join(err, x.server.Close(), os.RemoveAll(filepath.Dir(filepath.Dir(x.server.Path()))))
-	}()
+	closes, err := x.listen()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closes()) }()
 	if x.guard, err = startGuard(); err != nil {
 		return err
 	}

@@ -97,27 +97,34 @@ func (s *Session) take(ctx context.Context, d nvml.Device) error {
 	if d.ComputeMode != nil && *d.ComputeMode != nvml.ModeDefault {
 		return fmt.Errorf("GPU %d (%s): compute mode is %s: runs need the default mode", d.Number, d.Name, *d.ComputeMode)
 	}
-	free := int64(d.Memory.Free)
-	if limit := s.options.MemCap; limit > 0 {
-		if limit > free {
-			return fmt.Errorf("GPU %d (%s): --mem-cap of %d bytes: only %d are free", d.Number, d.Name, limit, free)
-		}
+	capacity := int64(d.Memory.Free)
+	limit := s.options.MemCap
+	if limit > capacity {
+		return fmt.Errorf("GPU %d (%s): --mem-cap of %d bytes: only %d are free", d.Number, d.Name, limit, capacity)
+	}
+	if limit > 0 {
+		capacity = limit
+	}
+	if s.options.MPS {
+		capacity -= serverBytes
+	}
+	if capacity <= s.options.ContextBytes {
+		return fmt.Errorf("GPU %d (%s): %d bytes are left for jobs, and a CUDA context alone takes %d (--context-reserve): free memory there, or raise --mem-cap",
+			d.Number, d.Name, capacity, s.options.ContextBytes)
+	}
+	if limit > 0 {
 		b, err := ballast.Start(ctx, s.options.Ballast, d.UUID, uint64(limit))
 		if err != nil {
 			return fmt.Errorf("ballast on GPU %d: %w", d.Number, err)
 		}
 		s.ballasts = append(s.ballasts, b)
-		free = limit
 	}
 	r := results.Device{Index: d.Index, UUID: d.UUID, Name: d.Name, MemoryBytes: int64(d.Memory.Total),
-		UsedAtStartBytes: int64(d.Memory.Used), CapacityBytes: free, ContextBytes: s.options.ContextBytes,
+		UsedAtStartBytes: int64(d.Memory.Used), CapacityBytes: capacity, ContextBytes: s.options.ContextBytes,
 		SMs: *d.SMs, WarpsPerSM: *d.MaxWarpsPerSM, BlocksPerSM: *d.MaxBlocksPerSM,
 		SMClockStartHz: hertz(d.SMClockHz), ThrottleStart: reasons(d.EventReasons)}
-	if s.options.MPS {
-		r.CapacityBytes -= serverBytes
-		if limit := s.options.SMCap; limit > 0 {
-			r.SMs = min(limit, r.SMs)
-		}
+	if s.options.MPS && s.options.SMCap > 0 {
+		r.SMs = min(s.options.SMCap, r.SMs)
 	}
 	s.Devices = append(s.Devices, r)
 	return nil

@@ -1,8 +1,6 @@
 package live
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +25,7 @@ func (x *Executor) of(c *probe.Client) *client {
 // Begin implements probe.Handler.
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
-	x.batch.TaskBegin(k.job, runner.TaskRequest{Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
+	x.batch.TaskBegin(k.job, runner.TaskRequest{PID: c.PID(), Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
 		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
 		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r)}, x.now(), func(id schedulers.TaskID) {
 		x.mu.Lock()
@@ -88,7 +86,7 @@ func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string
 // Closed implements probe.Handler: the closed socket is the release.
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
-	x.batch.TasksGone(slices.Collect(maps.Values(k.tasks)), x.now())
+	x.batch.ProcessGone(k.job, c.PID(), x.now())
 	x.mu.Lock()
 	for _, id := range k.tasks {
 		delete(x.waiting, id)

@@ -156,7 +156,15 @@ func TestTraceTimesAreTheRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer x.server.Close()
+	closes, err := x.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := closes(); err != nil {
+			t.Error(err)
+		}
+	}()
 	before := x.now().Seconds()
 	at := x.seconds(monotonic(t))
 	if after := x.now().Seconds(); at < before-0.001 || at > after+0.001 {

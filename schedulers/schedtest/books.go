@@ -35,7 +35,7 @@ type entry struct {
 type books struct {
 	entries  map[schedulers.TaskID]*entry
 	living   map[schedulers.JobID]bool
-	contexts []map[schedulers.JobID]bool // by device
+	contexts []map[schedulers.Process]bool // by device
 	nodes    []schedulers.Device
 	rules    Rules
 }
@@ -43,7 +43,7 @@ type books struct {
 func newBooks(devices []schedulers.Device, rules Rules) books {
 	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules}
 	for range devices {
-		b.contexts = append(b.contexts, map[schedulers.JobID]bool{})
+		b.contexts = append(b.contexts, map[schedulers.Process]bool{})
 	}
 	return b
 }
@@ -69,16 +69,24 @@ func (b *books) shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, bloc
 
 func (b *books) end(id schedulers.TaskID) { b.entries[id].state = ended }
 
-func (b *books) exit(job schedulers.JobID) {
+func (b *books) exit(gone func(schedulers.Process) bool) {
 	for _, e := range b.entries {
-		if e.task.Job == job && e.state != refused {
+		if gone(e.task.Process()) && e.state != refused {
 			e.state = ended
 		}
 	}
-	delete(b.living, job)
 	for _, c := range b.contexts {
-		delete(c, job)
+		maps.DeleteFunc(c, func(p schedulers.Process, _ bool) bool { return gone(p) })
 	}
+}
+
+// jobsOn is the jobs with a context on the device.
+func (b *books) jobsOn(device int) map[schedulers.JobID]bool {
+	jobs := map[schedulers.JobID]bool{}
+	for p := range b.contexts[device] {
+		jobs[p.Job] = true
+	}
+	return jobs
 }
 
 // enter takes up a decision, or says why it cannot be one.
@@ -142,7 +150,7 @@ func (b *books) enter(d schedulers.Decision, config schedulers.Config) error {
 // place puts a granted task on its device.
 func (b *books) place(e *entry, device int) error {
 	d, contexts := b.nodes[device], b.contexts[device]
-	contexts[e.task.Job] = true
+	contexts[e.task.Process()] = true
 	e.bytes = e.task.Bytes
 	e.whole = b.rules.MemoryHard && e.task.Bytes > d.CapacityBytes-d.ContextBytes
 	if e.whole {
@@ -193,7 +201,7 @@ func (b *books) waits(states ...state) map[schedulers.JobID]bool {
 // idle is a job with a context on the device that waits for nothing.
 func (b *books) idle(device int) (schedulers.JobID, bool) {
 	waits := b.waits(waiting, growing)
-	for job := range b.contexts[device] {
+	for job := range b.jobsOn(device) {
 		if !waits[job] {
 			return job, true
 		}
@@ -208,8 +216,8 @@ func (b *books) stuck() bool {
 		return false
 	}
 	some := false
-	for i, jobs := range b.contexts {
-		some = some || len(jobs) > 0
+	for i, contexts := range b.contexts {
+		some = some || len(contexts) > 0
 		if _, ok := b.idle(i); ok {
 			return false
 		}
@@ -239,8 +247,8 @@ func (b *books) holders() []schedulers.JobID {
 		blocked[b.entries[id].task.Job] = true
 	}
 	for _, c := range b.contexts {
-		for job := range c {
-			delete(blocked, job)
+		for p := range c {
+			delete(blocked, p.Job)
 		}
 	}
 	return slices.DeleteFunc(b.jobs(), func(j schedulers.JobID) bool { return blocked[j] })

@@ -29,8 +29,8 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 		warps       uint64
 		tasks, jobs int
 	}
-	jobs := m.books.contexts[i]
-	want := account{bytes: int64(len(jobs)) * d.ContextBytes, jobs: len(jobs)}
+	jobs := m.books.jobsOn(i)
+	want := account{bytes: int64(len(m.books.contexts[i])) * d.ContextBytes, jobs: len(jobs)}
 	isolated := false
 	for _, e := range m.books.on(i) {
 		want.bytes += e.bytes

@@ -103,6 +103,9 @@ func (m *machine) submit(rt *rapid.T) {
 	m.lastJob = max(m.lastJob, job)
 	m.lastTask++
 	task := drawTask(rt, m.lastTask, job, len(m.devices))
+	if m.scheduler.Binds == schedulers.BindsTask {
+		task.PID = rapid.IntRange(0, 1).Draw(rt, "process")
+	}
 	m.books.wait(task)
 	stuck := m.books.stuck() // then it is not for its size that it is refused
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
@@ -128,18 +131,11 @@ func (m *machine) release(rt *rapid.T) {
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Release(id, m.now) })
 }
 
-// vanish ends all tasks of a job at once, as a process that dies, while the
-// job lives on.
+// vanish ends a process that has asked for something, while its job lives on.
 func (m *machine) vanish(rt *rapid.T) {
-	job := m.books.entries[m.pick(rt, waiting, held, growing)].task.Job
-	var ids []schedulers.TaskID
-	for _, id := range m.books.in(waiting, held, growing) {
-		if m.books.entries[id].task.Job == job {
-			m.books.end(id)
-			ids = append(ids, id)
-		}
-	}
-	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.ReleaseAll(ids, m.now) })
+	process := m.books.entries[m.pick(rt, waiting, held, growing, ended)].task.Process()
+	m.books.exit(func(p schedulers.Process) bool { return p == process })
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(process, m.now), nil })
 }
 
 // settle ends every task there is while all the processes live on.
@@ -175,7 +171,8 @@ func (m *machine) exit(rt *rapid.T) {
 }
 
 func (m *machine) exitJob(rt *rapid.T, job schedulers.JobID) {
-	m.books.exit(job)
+	m.books.exit(func(p schedulers.Process) bool { return p.Job == job })
+	delete(m.books.living, job)
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.JobExit(job, m.now), nil })
 }
 
