@@ -1,11 +1,14 @@
 package results
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // UtilizationWindows is the course of one series of a run: for each window of
 // the given length that follow each other from 0 to end, the mean over devices
 // of each device's time-weighted mean. It is NaN in a window in which a device
-// that was measured at all has no value. The last window may be shorter.
+// that has a value in another has none. The last window may be shorter.
 func UtilizationWindows(segments []Segment, series Series, end, window float64) []float64 {
 	levels := make([]float64, int(math.Ceil(end/window-1e-9)))
 	devices := 0
@@ -15,6 +18,9 @@ func UtilizationWindows(segments []Segment, series Series, end, window float64) 
 			if s.Series == series {
 				own = append(own, s)
 			}
+		}
+		if !slices.ContainsFunc(own, func(s Segment) bool { return s.Value != nil }) {
+			continue
 		}
 		devices++
 		area, known := make([]float64, len(levels)), make([]float64, len(levels))

@@ -91,13 +91,22 @@ func (a *arms) of(mix, scheduler string, figure metric) (samples, error) {
 	}
 	var out samples
 	for _, r := range runs {
-		v := figure.of(r)
-		if v == nil {
-			return samples{}, fmt.Errorf("run %d (%s under %s) has no %s", r.ID, mix, scheduler, figure.name)
+		v, err := figure.in(r)
+		if err != nil {
+			return samples{}, err
 		}
-		out.add(*v, r.ID)
+		out.add(v, r.ID)
 	}
 	return out, nil
+}
+
+// in is the figure of a run that must have it.
+func (m metric) in(r results.Run) (float64, error) {
+	v := m.of(r)
+	if v == nil {
+		return 0, fmt.Errorf("run %d (%s under %s) has no %s", r.ID, r.Mix, r.Scheduler, m.name)
+	}
+	return *v, nil
 }
 
 // metric is a figure of one run.
@@ -120,17 +129,27 @@ var (
 	}}
 )
 
-// pair divides one figure by another, repetition by repetition: repetitions of
-// a sweep are interleaved, so that what drifts meets both sides of a pair.
-func pair(over, under samples) (samples, error) {
-	var out samples
-	for i := range min(len(over.values), len(under.values)) {
-		if under.values[i] == 0 {
-			return samples{}, fmt.Errorf("run %d has 0, by which nothing can be divided", under.runs[i])
-		}
-		out.add(over.values[i]/under.values[i], over.runs[i], under.runs[i])
+// matched pairs the runs of two arms: repetitions of one sweep, which interleaves
+// them, so that what drifts meets both; then, of runs that have no partner in their
+// sweep, the first with the first. A run without a partner is left out.
+func matched(x, y []results.Run) [][2]results.Run {
+	var out [][2]results.Run
+	take := func(same func(a, b results.Run) bool) {
+		x = slices.DeleteFunc(slices.Clone(x), func(a results.Run) bool {
+			at := slices.IndexFunc(y, func(b results.Run) bool { return same(a, b) })
+			if at < 0 {
+				return false
+			}
+			out = append(out, [2]results.Run{a, y[at]})
+			y = slices.Delete(slices.Clone(y), at, at+1)
+			return true
+		})
 	}
-	return out, nil
+	take(func(a, b results.Run) bool {
+		return a.Sweep != nil && b.Sweep != nil && *a.Sweep == *b.Sweep && a.Repetition == b.Repetition
+	})
+	take(func(a, b results.Run) bool { return a.Sweep == nil || b.Sweep == nil || *a.Sweep != *b.Sweep })
+	return out
 }
 
 // combine takes one figure of several samples for each repetition that all of

@@ -85,15 +85,33 @@ func (a *arms) value(v published.Value) (samples, error) {
 // or over the eight.
 func (a *arms) over(workload, above, below string, figure metric) (samples, error) {
 	one := func(mix string) (samples, error) {
-		x, err := a.of(mix, above, figure)
+		x, err := a.find(mix, above, false)
 		if err != nil {
 			return samples{}, err
 		}
-		y, err := a.of(mix, below, figure)
+		y, err := a.find(mix, below, false)
 		if err != nil {
 			return samples{}, err
 		}
-		return pair(x, y)
+		var out samples
+		for _, pair := range matched(x, y) {
+			over, err := figure.in(pair[0])
+			if err != nil {
+				return samples{}, err
+			}
+			under, err := figure.in(pair[1])
+			if err != nil {
+				return samples{}, err
+			}
+			if under == 0 {
+				return samples{}, fmt.Errorf("run %d has 0, by which nothing can be divided", pair[1].ID)
+			}
+			out.add(over/under, pair[0].ID, pair[1].ID)
+		}
+		if len(out.values) == 0 {
+			return samples{}, fmt.Errorf("no repetition of %s has both %s and %s", mix, above, below)
+		}
+		return out, nil
 	}
 	switch workload {
 	case "mean W1-W8":
@@ -162,15 +180,15 @@ func (a *arms) slowdown(workload, scheduler string) (samples, error) {
 			return samples{}, fmt.Errorf("traced: %w", err)
 		}
 		var out samples
-		for i := range min(len(runs), len(base)) {
-			figure, err := a.slower(runs[i].ID, base[i].ID)
+		for _, pair := range matched(runs, base) {
+			figure, err := a.slower(pair[0].ID, pair[1].ID)
 			if err != nil {
 				return samples{}, err
 			}
 			if figure == nil {
-				return samples{}, fmt.Errorf("runs %d and %d of %s have no kernels in common", runs[i].ID, base[i].ID, mix)
+				return samples{}, fmt.Errorf("runs %d and %d of %s have no kernels in common", pair[0].ID, pair[1].ID, mix)
 			}
-			out.add(*figure, runs[i].ID, base[i].ID)
+			out.add(*figure, pair[0].ID, pair[1].ID)
 		}
 		return out, nil
 	}

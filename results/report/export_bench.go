@@ -87,14 +87,18 @@ func benchName(r results.Run) string {
 	return name + "/node=" + benchWord(r.Node)
 }
 
-// benchWord makes text one word of a name, which ends at a slash or a space.
+// benchWord makes text one word of a name, which ends at a slash or a space: these
+// are %2F and %20, as in a URL.
 func benchWord(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '/' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
-			return '_'
+	var out strings.Builder
+	for _, c := range s {
+		if c == '/' || c == '%' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
+			fmt.Fprintf(&out, "%%%02X", []byte(string(c)))
+			continue
 		}
-		return c
-	}, s)
+		out.WriteRune(c)
+	}
+	return out.String()
 }
 
 // environment is what must be alike for two runs' numbers to compare, as keys and

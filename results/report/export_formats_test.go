@@ -242,8 +242,8 @@ func TestBenchstatReadsTheExport(t *testing.T) {
 		t.Error(err)
 	}
 	want := map[string][]float64{
-		".fullname:Mix/mix=my_mix_2/jobs=4/node=sim:2xV100 /sched:sa":                  {40, 42, 44},
-		".fullname:Mix/mix=my_mix_2/jobs=4/params=workers=8/node=sim:2xV100 /sched:cg": {41, 43, 45},
+		".fullname:Mix/mix=my%20mix%2F2/jobs=4/node=sim:2xV100 /sched:sa":                  {40, 42, 44},
+		".fullname:Mix/mix=my%20mix%2F2/jobs=4/params=workers=8/node=sim:2xV100 /sched:cg": {41, 43, 45},
 	}
 	if diff := cmp.Diff(want, samples); diff != "" {
 		t.Errorf("samples by arm (-want +got):\n%s", diff)
