@@ -59,7 +59,7 @@ type Run struct {
 	Warmup     bool   // it ran for its effect on the node, and is no measurement
 	Tag        string // a word of the user's to find it by; may be empty
 	Seed       uint64
-	Workers    int        // jobs allowed at once; 0 = all
+	Workers    int        // jobs allowed at once; 0 where the scheduler says so itself, in Parameters
 	StartedAt  *time.Time // nil in a simulated run: it is a function of its inputs
 	Status     Status
 	Jobs       int

@@ -50,7 +50,7 @@ docs/statistics.md describes the tests.`,
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
 	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", "))
-	_ = c.RegisterFlagCompletionFunc("metrics", cobra.FixedCompletions(metricNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("metrics", inList(cobra.FixedCompletions(metricNames(), cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -108,18 +107,13 @@ func loadConfig(c *cobra.Command) (config, error) { return loadConfigOver(c, nil
 // file's.
 func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	v := viper.New()
-	v.SetEnvPrefix("CASERUN")
-	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
-	var known []string
-	for field := range reflect.TypeFor[config]().Fields() {
-		key := field.Tag.Get("mapstructure")
-		known = append(known, key)
-		if flag := c.Flags().Lookup(key); flag != nil {
+	for _, key := range settingKeys() {
+		if flag := settingFlag(c, key); flag != nil {
 			if err := v.BindPFlag(key, flag); err != nil {
 				return config{}, fmt.Errorf("bind --%s: %w", key, err)
 			}
 		}
-		if err := v.BindEnv(key); err != nil {
+		if err := v.BindEnv(key, variableOf(key)); err != nil {
 			return config{}, fmt.Errorf("bind environment of %s: %w", key, err)
 		}
 	}
@@ -134,11 +128,11 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	if !explicit {
 		file = defaultConfigFile
 	}
-	settings, err := readSettings(file, known)
+	settings, err := readSettings(file)
 	if err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
 		return config{}, usageError(fmt.Errorf("configuration file %w", err))
 	}
-	if err := checkEnvironment(known); err != nil {
+	if err := checkEnvironment(); err != nil {
 		return config{}, usageError(err)
 	}
 	if err := errors.Join(v.MergeConfigMap(settings), v.MergeConfigMap(over)); err != nil {
@@ -148,22 +142,42 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	if err != nil {
 		return config{}, usageError(fmt.Errorf("configuration: %w", err))
 	}
+	if out.DB == "" && settingFlag(c, "db") != nil {
+		return config{}, usageError(errNoStore)
+	}
 	return out, out.check()
 }
 
+// settingKeys are the names of all settings.
+func settingKeys() (keys []string) {
+	for field := range reflect.TypeFor[config]().Fields() {
+		keys = append(keys, field.Tag.Get("mapstructure"))
+	}
+	return keys
+}
+
+// settingFlag is a command's flag for a setting, if it has that setting.
+func settingFlag(c *cobra.Command, key string) *pflag.Flag {
+	flag := c.Flags().Lookup(key)
+	if flag == nil || flag.Annotations[noSetting] != nil {
+		return nil
+	}
+	return flag
+}
+
+// noSetting annotates a flag that has a setting's name and means something else.
+const noSetting = "no-setting"
+
 // readSettings reads a configuration file: settings as they are written, by key.
-func readSettings(path string, known []string) (map[string]any, error) {
+func readSettings(path string) (map[string]any, error) {
 	out := map[string]any{}
-	flags := checkedFlags()
+	flags := settingFlags()
 	err := readYAML(path, func(key string, at, value ast.Node) (err error) {
-		switch flag := flags.Lookup(key); {
-		case flag != nil:
-			out[key], err = setFlag(flag, key, value)
-		case slices.Contains(known, key):
-			out[key], err = scalar(value, key)
-		default:
-			err = failAt(at, "unknown key %q: caserun mix --show-config prints all that there are", key)
+		flag := flags.Lookup(key)
+		if flag == nil {
+			return failAt(at, "unknown key %q: caserun mix --show-config prints all that there are", key)
 		}
+		out[key], err = setFlag(flag, key, value)
 		return err
 	})
 	return out, err
@@ -225,11 +239,14 @@ func (c config) storeFlag() string {
 	return " --db " + c.DB
 }
 
-func (c config) print(w io.Writer) error {
-	text, err := yaml.Marshal(c.settings())
+// printOf prints the settings that a command has.
+func (c config) printOf(command *cobra.Command) error {
+	text, err := yaml.Marshal(slices.DeleteFunc(c.settings(), func(item yaml.MapItem) bool {
+		return settingFlag(command, item.Key.(string)) == nil
+	}))
 	if err != nil {
 		return fmt.Errorf("print configuration: %w", err)
 	}
-	_, err = w.Write(text)
+	_, err = command.OutOrStdout().Write(text)
 	return err
 }

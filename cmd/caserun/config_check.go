@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // maxNoise is σ where a phase in 40 takes seven times its length: what is more
@@ -51,49 +54,106 @@ func checkText(key, text string) error {
 	return nil
 }
 
-// checkedFlags are those whose values are checked wherever they are from; the
-// settings of other commands are text.
-func checkedFlags() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addRunFlags(flags)
-	return flags
-}
+// errNoStore is of a --db without a name, such as that of a variable that is not set.
+var errNoStore = errors.New("db is empty: name the store's file")
 
-// checkEnvironment refuses values of CASERUN_* that are not what their flags take.
-func checkEnvironment(keys []string) error {
-	flags := checkedFlags()
-	for _, key := range keys {
-		name := "CASERUN_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
-		text, flag := os.Getenv(name), flags.Lookup(key)
-		if text == "" || flag == nil {
-			continue
+// anyDevices is more devices than a node has, for what is checked before the node
+// is known.
+const anyDevices = 1 << 20
+
+// checkSetting refuses a value that no node takes. It is for where a value is read:
+// there the error can say where that is.
+func checkSetting(key, text string) error {
+	switch key {
+	case "db":
+		if text == "" {
+			return errNoStore
 		}
-		if err := setText(flag, text); err != nil {
-			return fmt.Errorf("%s %q: %w", name, text, err)
+	case "format":
+		_, err := report.ParseFormat(text)
+		return err
+	case "sched":
+		_, err := schedulers.Parse(text, anyDevices)
+		return err
+	case "node":
+		for node := range strings.SplitSeq(text, ",") { // caserun paper takes several
+			if node == "" || node == localNode {
+				continue
+			}
+			if _, err := settleNode(config{Node: node}, io.Discard); err != nil {
+				return err
+			}
+			if _, err := sim.ParseNode(node); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	alone, err := recordedConfig(map[string]any{key: text})
+	if err != nil {
+		return err
+	}
+	return alone.check()
+}
+
+// settingFlags are flags of all settings, to check what does not come as a flag.
+func settingFlags() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addRunFlags(flags)
+	addStoreFlags(flags)
+	flags.String("format", "", "")
+	return flags
 }
 
 // setText gives a flag a value. The error says what the flag takes.
 func setText(flag *pflag.Flag, text string) error {
 	err := flag.Value.Set(text)
-	if err == nil {
+	if kind := flag.Value.Type(); err == nil && (kind != "int" && kind != "uint64" || !isOctal(text)) {
 		return nil
 	}
+	return wanted(flag, text, err)
+}
+
+// isOctal reports whether pflag and viper would read a number to another base: 010
+// would be 8.
+func isOctal(text string) bool {
+	digits := strings.TrimLeft(text, "+-")
+	return len(digits) > 1 && digits[0] == '0'
+}
+
+// wanted says what a flag takes that refused a text with an error.
+func wanted(flag *pflag.Flag, text string, err error) error {
+	number, whole := "", true
 	switch flag.Value.Type() {
 	case "bool":
 		return errors.New("want true or false")
 	case "duration":
 		return errors.New("want a time with its unit, such as 90s or 10m")
 	case "float64":
-		return errors.New("want a number")
+		number, whole = "want a number", false
 	case "int":
-		return errors.New("want a whole number")
+		number = "want a whole number"
 	case "uint64":
-		return errors.New("want a whole number, 0 or more")
+		number = "want a whole number, 0 or more"
+	default:
+		return err
 	}
-	return err
+	switch {
+	case strings.HasSuffix(text, "%"):
+		number += ", without %"
+	case whole && isOctal(text):
+		number += ", without zeros before it"
+	}
+	return errors.New(number)
+}
+
+// decimal is a flag's whole number as people write it.
+type decimal struct{ pflag.Value }
+
+func (d decimal) Set(text string) error {
+	if isOctal(text) {
+		return strconv.ErrSyntax
+	}
+	return d.Value.Set(text)
 }
 
 // onSim is the configuration as a simulated node takes it: without what is for

@@ -52,6 +52,8 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		{"CASERUN_WORKERS", "abc", `CASERUN_WORKERS "abc": want a whole number`},
 		{"CASERUN_SEED", "-1", `CASERUN_SEED "-1": want a whole number, 0 or more`},
 		{"CASERUN_TRACE", "maybe", `CASERUN_TRACE "maybe": want true or false`},
+		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, without zeros before it`},
+		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`},
 	} {
 		t.Setenv(c.key, c.value)
 		refused(c.want)
@@ -62,6 +64,14 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"workers: 7.9":    `1:10: workers "7.9": want a whole number`,
 		"timeout: 5":      `1:10: timeout "5": want a time with its unit, such as 90s or 10m`,
 		"devices: [0, 1]": `1:10: devices: want a single value`,
+		"mem-cap: 16GB":   `1:10: mem-cap: bad size "16GB": write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB`,
+		"sched: foo":      `1:8: unknown scheduler "foo": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`,
+		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100`,
+		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H200, P100, V100`,
+		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, without zeros before it`,
+		"format: xml":     `1:9: format "xml": want table, csv, json or markdown`,
+		"db: ''":          `1:5: db is empty: name the store's file`,
+		"sim-noise: 20":   `1:12: sim-noise 20: want 0 to 1; it is σ of a logarithm, 0.01 is about 1 %`,
 		"tag:":            `1:6: tag has no value: give it one, or remove it`,
 		"tag: a\ntag: b":  `2:1: mapping key "tag" already defined at [1:1]`,
 		"- tag: a":        `1:1: want keys and values, such as mem-cap: 16GiB`,

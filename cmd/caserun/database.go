@@ -56,7 +56,7 @@ func standing(w results.Sweep) results.Status {
 }
 
 // closeDeadRuns marks the runs of this host as interrupted that their process did
-// not finish, with the metrics that their records still give.
+// not finish, with the metrics that their jobs still give.
 func closeDeadRuns(s *store.Store) error {
 	ctx := context.Background()
 	open, err := s.Runs(ctx, store.Filter{Status: results.Running, Warmups: true})
@@ -75,7 +75,8 @@ func closeDeadRuns(s *store.Store) error {
 	return nil
 }
 
-// closeDeadSweeps does the same for sweeps, with what ran for them.
+// closeDeadSweeps does the same for sweeps, with what ran for them. One that another
+// process has taken over meanwhile is that one's.
 func closeDeadSweeps(s *store.Store) error {
 	ctx := context.Background()
 	all, err := s.Sweeps(ctx)
@@ -86,7 +87,7 @@ func closeDeadSweeps(s *store.Store) error {
 		if standing(w) == w.Status {
 			continue
 		}
-		if err := closeSweep(s, w); err != nil {
+		if err := closeSweep(s, w); err != nil && !errors.Is(err, store.ErrBusy) {
 			return err
 		}
 	}
@@ -101,15 +102,18 @@ func closeSweep(s *store.Store, w results.Sweep) error {
 		return err
 	}
 	for _, run := range open {
+		if p := run.Provenance; p.Host != w.Host || p.PID == nil || *p.PID != *w.PID {
+			continue
+		}
 		if err := closeRun(s, run, fmt.Sprintf("process %d ended without finishing the sweep", *w.PID)); err != nil {
 			return err
 		}
 	}
-	return s.ReleaseSweep(ctx, w.ID, results.Interrupted)
+	return s.EndSweep(ctx, w.ID, w.Host, *w.PID, results.Interrupted)
 }
 
 // closeRun marks a run that its process did not finish as interrupted, with the
-// metrics that its records still give.
+// metrics that its jobs still give.
 func closeRun(s *store.Store, run results.Run, why string) error {
 	ctx := context.Background()
 	jobs, err := s.Jobs(ctx, run.ID)

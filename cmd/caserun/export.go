@@ -103,11 +103,11 @@ written. The paths of the files go to stdout, or to stderr where stdout has data
 that are not complete are left out. --bundle keeps everything in one file, which
 caserun report --db opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
-  caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched w7.txt
+  caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
   caserun export --sweep latest --bundle sweep.tar.gz`,
 		RunE: func(c *cobra.Command, args []string) error { return runExport(c, args, f, o) },
 	}
-	f.add(c)
+	f.addTo(c)
 	addStoreFlags(c.Flags())
 	c.Flags().StringVar(&o.csv, "csv", "", "write every table of the store to `DIR` as a CSV file with units in its header")
 	c.Flags().StringVar(&o.jsonl, "jsonl", "", "write every table of the store to `DIR` as JSON lines: exact numbers, null where unknown")
@@ -132,6 +132,9 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	if err := f.settle(c.Context(), db); err != nil {
+		return err
+	}
 	chosen, err := f.chosen(c.Context(), db, args)
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 					os.Exit(e.status())
 				}
 				first = false
-				fmt.Fprintln(stderr, "caserun: stopping the jobs; once more ends at once")
+				fmt.Fprintln(stderr, "caserun: stopping; once more ends at once")
 				cancel(e)
 			case <-done:
 				return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -42,6 +43,7 @@ stderr and in every output.`,
 	addFormatFlag(c)
 	c.Flags().BoolP("verbose", "v", false, "also print a row for each job and each device")
 	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
+	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	completeNode(c)
 	return c
 }
@@ -99,23 +101,32 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 		return err
 	}
 	mix.Jobs = known.Declare(mix.Jobs)
+	for key, text := range map[string]string{"sched": settings.Sched, "node": settings.Node} {
+		if err := checkSetting(key, text); err != nil { // before there is a store
+			return usageError(fmt.Errorf("--%s: %w", key, err))
+		}
+	}
 	db, err := openStore(settings)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
 	r := request{config: settings, mix: mix, profiles: known, store: db, stderr: c.ErrOrStderr()}
-	failed, runErr := runAndShow(c, r, verbose)
+	tables, failed, runErr := doRun(c.Context(), r, verbose)
 	if retry := collateral(failed); runErr == nil && settings.Retry && len(retry) > 0 {
 		var again []results.Job
+		var more []*report.Table
 		r.mix.Source = fmt.Sprintf("jobs of %s that ended as collateral", mix.Source)
 		r.mix.Jobs = nil
 		for _, j := range retry {
 			r.mix.Jobs = append(r.mix.Jobs, mix.Jobs[j.Index])
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "caserun: running %d collateral jobs again, as a run of their own\n", len(retry))
-		again, runErr = runAndShow(c, r, verbose)
-		failed = append(slices.DeleteFunc(failed, isCollateral), again...)
+		more, again, runErr = doRun(c.Context(), r, verbose)
+		tables, failed = append(tables, more...), append(slices.DeleteFunc(failed, isCollateral), again...)
+	}
+	if len(tables) > 0 {
+		runErr = errors.Join(runErr, render(c, settings.Format, tables...))
 	}
 	if runErr != nil || len(failed) == 0 {
 		return runErr
@@ -132,19 +143,15 @@ func collateral(jobs []results.Job) []results.Job {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j results.Job) bool { return !isCollateral(j) })
 }
 
-// runAndShow does one run, prints it, and returns the jobs that did not end
-// ok.
-func runAndShow(c *cobra.Command, r request, verbose bool) ([]results.Job, error) {
-	o, runErr := execute(c.Context(), r)
+// doRun does one run, and returns its tables and the jobs that did not end ok.
+func doRun(ctx context.Context, r request, verbose bool) (tables []*report.Table, failed []results.Job, err error) {
+	o, err := execute(ctx, r)
 	if o.run.ID == 0 {
-		return nil, runErr
+		return nil, nil, err
 	}
-	tables := []*report.Table{report.RunSummary(o.run, o.jobs, o.devices, r.store.Path())}
+	tables = append(tables, report.RunSummary(o.run, o.jobs, o.devices, r.store.Path()))
 	if verbose {
 		tables = append(tables, report.DeviceTable(o.run, o.devices), report.JobTable(o.run, o.jobs))
 	}
-	if err := render(c, r.config.Format, tables...); err != nil || runErr != nil {
-		return nil, errors.Join(runErr, err)
-	}
-	return slices.DeleteFunc(o.jobs, func(j results.Job) bool { return *j.Outcome == results.OK }), nil
+	return tables, slices.DeleteFunc(o.jobs, func(j results.Job) bool { return *j.Outcome == results.OK }), err
 }

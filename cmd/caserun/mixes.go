@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ order. The same arguments give the same mix.`,
 // A file that could not be written whole is removed.
 func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) (err error) {
 	if path == "" {
-		return infrastructureError(write(c.OutOrStdout()))
+		return infrastructureError(write(untilStopped{c.Context(), c.OutOrStdout()}))
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
@@ -100,10 +101,23 @@ func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) (er
 	if err != nil {
 		return infrastructureError(err)
 	}
-	if err = errors.Join(write(f), f.Close()); err != nil {
+	if err = errors.Join(write(untilStopped{c.Context(), f}), f.Close()); err != nil {
 		err = errors.Join(err, os.Remove(path))
 	}
 	return infrastructureError(err)
+}
+
+// untilStopped is a writer that fails once the program is to stop.
+type untilStopped struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u untilStopped) Write(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.w.Write(p)
 }
 
 func mixList() *report.Table {

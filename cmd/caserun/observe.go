@@ -65,8 +65,8 @@ func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix s
 	return func(sweep int64, mix string) (string, string) {
 		spec := specs[sweep]
 		for _, m := range spec.Mixes {
-			if m.Name == mix {
-				return fmt.Sprintf("sha256 %.12s", m.SHA256), spec.Program.Revision
+			if m.Name == mix && m.Jobs != "" {
+				return fmt.Sprintf("sha256 %.12s", m.Jobs), spec.Program.Revision
 			}
 		}
 		return "", ""

@@ -106,6 +106,8 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.run, "run", false, "do the sweep first: W1 to W8 under every scheduler of the paper")
 	c.Flags().IntVar(&o.reps, "reps", 0, "repetitions of --run; 0: 7, or 1 on a simulated node without --sim-noise, where all are the same")
+	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
+	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(paper.Systems(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

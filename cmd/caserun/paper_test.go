@@ -195,7 +195,7 @@ func TestSweepThatIsNotComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = errors.Join(s.ReleaseSweep(t.Context(), 1, results.Interrupted), s.ClaimSweep(t.Context(), 1, host, pid, ""), s.Close())
+		err = errors.Join(s.ClaimSweep(t.Context(), 1, host, pid, ""), s.Close())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,6 +204,12 @@ func TestSweepThatIsNotComplete(t *testing.T) {
 			if !strings.Contains(out+errs, want[i]) {
 				t.Errorf("%v with the process %d lacks %q: %s", args, pid, want[i], errs)
 			}
+		}
+		if s, err = store.Open("caserun.db"); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.EndSweep(t.Context(), 1, host, pid, results.Interrupted), s.Close()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -152,7 +152,7 @@ func TestTagsThatAreNumbers(t *testing.T) {
 		{"20261120", "tag:latest", exitOK, "all 3 checks pass"},
 		{"20261120", "3", exitNothing, "3 is run 3 here: tag:3 means the runs with that tag"},
 		{"20261120", "4", exitNothing, ""},
-		{"20261122", "20261121", exitUsage, "run 20261122: no such run, and no run has the tag 20261122"},
+		{"20261122", "20261121", exitUsage, "there is no run 20261122, and no run has the tag 20261122"},
 		{"sweep:night", "20261121", exitUsage, `"sweep:night": want the number of a run, sweep:N, latest, or tag:TEXT for any tag`},
 	} {
 		status, out, errs := caserun(t, "regress", "--baseline", c.baseline, "--candidate", c.candidate)
@@ -190,7 +190,7 @@ func TestATagHasTheNotesOfItsSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, note := range map[int64]string{2: "from run 9 on by another build", 4: "from run 25 on by another build"} {
-		if err := errors.Join(s.ClaimSweep(t.Context(), id, "host", 1, note), s.ReleaseSweep(t.Context(), id, results.Interrupted)); err != nil {
+		if err := errors.Join(s.ClaimSweep(t.Context(), id, "host", 1, note), s.EndSweep(t.Context(), id, "host", 1, results.Interrupted)); err != nil {
 			t.Fatal(err)
 		}
 	}

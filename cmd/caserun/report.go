@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
@@ -27,15 +29,12 @@ func newReport() *cobra.Command {
   caserun report --sweep latest --html report.html`,
 		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose, baseline, page) },
 	}
-	f.add(c)
+	f.addTo(c)
 	addStoreFlags(c.Flags())
 	addFormatFlag(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
 	c.Flags().StringVar(&baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
 	c.Flags().StringVar(&page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers; -: standard output")
-	c.MarkFlagsMutuallyExclusive("html", "slowdown")
-	c.MarkFlagsMutuallyExclusive("html", "verbose")
-	c.MarkFlagsMutuallyExclusive("html", "format")
 	return c
 }
 
@@ -44,12 +43,20 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 	if err != nil {
 		return err
 	}
+	for _, other := range []string{"slowdown", "verbose", "format"} {
+		if page != "" && c.Flags().Changed(other) {
+			return usageError(fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other))
+		}
+	}
 	db, done, err := openForReading(settings)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	ctx := c.Context()
+	if err := f.settle(ctx, db); err != nil {
+		return err
+	}
 	selected, err := f.filter(ctx, db, args)
 	if err != nil {
 		return err
@@ -89,6 +96,34 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 		}
 	}
 	return render(c, settings.Format, tables...)
+}
+
+// addTo adds the flags, which are no settings even where they have a setting's name,
+// and their completions.
+func (f *filterFlags) addTo(c *cobra.Command) {
+	f.add(c)
+	for _, name := range []string{"sched", "node", "tag"} {
+		_ = c.Flags().SetAnnotation(name, noSetting, []string{})
+	}
+	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
+	_ = c.RegisterFlagCompletionFunc("sweep", fromStore(offerSweeps))
+	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
+}
+
+// settle makes a catalog mix's name in any case the one that the store has.
+func (f *filterFlags) settle(ctx context.Context, db *store.Store) error {
+	if name, _, more := strings.Cut(f.sched, ":"); more {
+		return usageError(fmt.Errorf("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.sched, name))
+	}
+	m, err := mixes.Lookup(f.mix)
+	if err != nil {
+		return nil // one of the user's own
+	}
+	own, err := db.Modes(ctx, store.Filter{Mix: f.mix, Warmups: true})
+	if len(own) == 0 {
+		f.mix = m.Name
+	}
+	return infrastructureError(err)
 }
 
 // findRun finds the run of a number, which the filter must select too (warm-ups or

@@ -21,6 +21,11 @@ import (
 // one page and prints the page's path; - is standard output.
 func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store.Filter, path string) error {
 	ctx := c.Context()
+	if !isStdout(path) {
+		if err := report.CheckTargets([]string{path}, nil, true); err != nil {
+			return usageError(err)
+		}
+	}
 	runs, err := namedRuns(ctx, db, args, selected)
 	if err != nil {
 		return err

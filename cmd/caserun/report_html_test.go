@@ -55,14 +55,16 @@ func TestReportHTML(t *testing.T) {
 	}{
 		{[]string{"--html", "notes.txt"}, exitUsage, "notes.txt: it exists and is no page"},
 		{[]string{"--html", "caserun.db"}, exitUsage, "caserun.db: it exists and is no page"},
-		{[]string{"--html", "none/page.html"}, exitInfrastructure, "none/page.html"},
+		{[]string{"--html", "none/page.html"}, exitUsage, "write none/page.html: there is no directory none: make it, or name another"},
+		{[]string{"--html", ""}, exitUsage, "--html is empty: name a file, or leave it out"},
 		{[]string{"--html", "x.html", "--mix", "W2"}, exitNothing, "no run"},
 		{[]string{"--html", "x.html", "9"}, exitUsage, "run 9"},
 		{[]string{"--html", "x.html", "1", "--sched", "case-alg3"}, exitUsage, "run 1 (W1 under sa on sim:2xP100, simulated) is not among"},
 		{[]string{"1", "--mix", "W2"}, exitUsage, "is not among those that the flags select"},
 		{[]string{"1", "--last", "1"}, exitUsage, "--last 1 is for a list"},
-		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "format"},
-		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "slowdown"},
+		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "--html does not go with --format, which is for tables: leave one of them out"},
+		{[]string{"--html", "x.html", "-v"}, exitUsage, "--html does not go with --verbose"},
+		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "--html does not go with --slowdown"},
 	} {
 		status, out, errs := caserun(t, append([]string{"report"}, c.args...)...)
 		if status != c.status || !strings.Contains(errs, c.says) || out != "" {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/results/report"
 )
@@ -24,7 +26,8 @@ and reports.
 Settings come from flags, then CASERUN_* in the environment (CASERUN_MEM_CAP
 for --mem-cap), then caserun.yaml in the working directory or the file that
 --config or CASERUN_CONFIG names, then defaults. They are what caserun mix
---show-config prints; other flags are flags only.
+--show-config prints; other flags are flags only. A CASERUN_* variable that is
+no setting is warned of.
 
 Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
 4 nothing or too little measured; 99 a regression; 129, 130 and 143 stopped
@@ -39,7 +42,13 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: that of CASERUN_CONFIG, or caserun.yaml where it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData())
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		warnOfVariables(os.Environ(), c.ErrOrStderr())
+		return refuseEmptyNames(c)
+	}
+	root.SetFlagErrorFunc(sayWanted)
 	showConfig(root)
+	takeDecimals(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
 	refuseUnknown(root)
@@ -78,6 +87,41 @@ func helpAlone(c *cobra.Command, _ []string) error {
 	return c.Help()
 }
 
+// sayWanted makes of a library's error about a flag's value what is wanted.
+func sayWanted(_ *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), wanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap()))
+	}
+	return err
+}
+
+// takeDecimals makes the whole numbers of all commands decimal.
+func takeDecimals(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		takeDecimals(sub)
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if kind := f.Value.Type(); kind == "int" || kind == "uint64" {
+			f.Value = decimal{f.Value}
+		}
+	})
+}
+
+// refuseEmptyNames refuses a file or directory that is given without a name, such as
+// by a variable that is not set: leaving it out would go unnoticed. A setting that is
+// empty is one that is taken back.
+func refuseEmptyNames(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		kind, _ := pflag.UnquoteUsage(f)
+		what := map[string]string{"FILE": "file", "DIR": "directory"}[kind]
+		if what != "" && f.Value.String() == "" && !slices.Contains(append(settingKeys(), "config"), f.Name) {
+			err = usageError(fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name, what))
+		}
+	})
+	return err
+}
+
 // ownConfig annotates a command that answers --show-config itself.
 const ownConfig = "own-config"
 
@@ -102,7 +146,7 @@ func showConfig(c *cobra.Command) {
 			if err != nil {
 				return err
 			}
-			return settings.print(c.OutOrStdout())
+			return settings.printOf(c)
 		}
 		return work(c, a)
 	}

@@ -49,3 +49,85 @@ func TestConfigurationFileOfTheEnvironment(t *testing.T) {
 		t.Errorf("a file that is missing: exit %d: %s", status, errs)
 	}
 }
+
+// A value that a flag does not take is answered with what it takes, and no number is
+// read to another base than ten.
+func TestFlagErrorsSayWhatIsWanted(t *testing.T) {
+	inTempDir(t)
+	for args, want := range map[string]string{
+		"mix W1 --seed -1":            `--seed "-1": want a whole number, 0 or more`,
+		"mix W1 --seed 010":           `--seed "010": want a whole number, 0 or more, without zeros before it`,
+		"mixes gen --seed 010":        `--seed "010": want a whole number, 0 or more, without zeros before it`,
+		"mix W1 --workers 0x10":       `--workers "0x10": want a whole number, without zeros before it`,
+		"mix W1 --timeout 5":          `--timeout "5": want a time with its unit, such as 90s or 10m`,
+		"mix W1 --sim-noise x":        `--sim-noise "x": want a number`,
+		"mix W1 --trace=maybe":        `--trace "maybe": want true or false`,
+		"compare 1 2 --min-effect 2%": `--min-effect "2%": want a number, without %`,
+		"report --last two":           `--last "two": want a whole number`,
+		"sweep --jobs 0":              `--jobs "0": want a whole number, 1 or more`,
+	} {
+		if status, out, errs := caserun(t, strings.Fields(args)...); status != exitUsage || out != "" || errs != "caserun: "+want+"\n" {
+			t.Errorf("caserun %s: exit %d, want %q: %s%s", args, status, want, errs, out)
+		}
+	}
+	if status, out, errs := caserun(t, "mix", "--show-config", "--workers", "0", "--seed", "10"); status != exitOK || !strings.Contains(out, "workers: 0\n") || !strings.Contains(out, "seed: 10\n") {
+		t.Errorf("exit %d: %s%s", status, errs, out)
+	}
+}
+
+// A file without a name is a variable that is not set, and no file that was not asked
+// for. A setting that is empty takes back what a configuration file says.
+func TestEmptyNamesAreRefused(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"report", "--html="}, "--html is empty: name a file, or leave it out"},
+		{[]string{"export", "--markdown", "-", "--csv", ""}, "--csv is empty: name a directory, or leave it out"},
+		{[]string{"regress", "--baseline", "1", "--report-junit", ""}, "--report-junit is empty: name a file, or leave it out"},
+		{[]string{"paper", "--out", ""}, "--out is empty: name a directory, or leave it out"},
+		{[]string{"mixes", "gen", "-o", ""}, "--output is empty: name a file, or leave it out"},
+		{[]string{"report", "--db", ""}, "db is empty: name the store's file"},
+		{[]string{"mix", "W1", "--db="}, "db is empty: name the store's file"},
+	} {
+		if status, out, errs := caserun(t, c.args...); status != exitUsage || out != "" || errs != "caserun: "+c.want+"\n" {
+			t.Errorf("caserun %q: exit %d, want %q: %s%s", c.args, status, c.want, errs, out)
+		}
+	}
+	if err := os.WriteFile("caserun.yaml", []byte("profiles: none.csv\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--profiles", ""); status != exitOK {
+		t.Errorf("--profiles taken back: exit %d: %s", status, errs)
+	}
+}
+
+// --show-config prints what the command has, and filters are no settings.
+func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
+	inTempDir(t)
+	t.Setenv("CASERUN_NODE", "sim:2xP100")
+	const ofStore = "db: caserun.db\nformat: table\n"
+	for args, want := range map[string]string{
+		"report --tag t --node n --sched sa": ofStore,
+		"export":                             "db: caserun.db\n",
+		"compare":                            ofStore,
+		"regress --baseline x":               ofStore,
+		"sweep list":                         ofStore,
+		"schedulers":                         "format: table\n",
+		"mixes gen --seed 3":                 "seed: 3\n",
+		"data":                               "data: data\nseed: 1\n",
+	} {
+		if status, out, errs := caserun(t, append(strings.Fields(args), "--show-config")...); status != exitOK || out != want {
+			t.Errorf("caserun %s: exit %d: %s%swant\n%s", args, status, errs, out, want)
+		}
+	}
+	status, out, errs := caserun(t, "sweep", "--show-config")
+	if status != exitOK || !strings.Contains(out, "node: sim:2xP100\n") || strings.Contains(out, "sched:") || strings.Contains(out, "retry-collateral:") {
+		t.Errorf("sweep: exit %d: %s%s", status, errs, out)
+	}
+	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(settingKeys()) {
+		t.Errorf("mix, which has all settings: exit %d:\n%s", status, out)
+	}
+}

@@ -167,28 +167,23 @@ func tagNotes(ctx context.Context, db *store.Store, tag string, runs []regress.O
 	return notes, nil
 }
 
-// completeSides offers the sweeps of the configured store and their tags.
-func completeSides(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const done = cobra.ShellCompDirectiveNoFileComp
-	settings, err := loadConfig(c)
+// completeSides offers the sweeps of the configured store and its tags.
+func completeSides(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return fromStore(offerSides)(c, args, typed)
+}
+
+func offerSides(ctx context.Context, db *store.Store) ([]string, error) {
+	sweeps, err := db.Sweeps(ctx)
 	if err != nil {
-		return nil, done
-	}
-	db, err := store.OpenReadOnly(settings.DB)
-	if err != nil {
-		return nil, done
-	}
-	defer db.Close()
-	sweeps, err := db.Sweeps(c.Context())
-	if err != nil {
-		return nil, done
+		return nil, err
 	}
 	out := []string{"latest\tthe last sweep"}
 	for _, s := range slices.Backward(sweeps) {
 		out = append(out, fmt.Sprintf("sweep:%d\t%s on %s", s.ID, s.Name, s.Node))
-		if side := sideOfTag(s.Tag); s.Tag != "" && !slices.Contains(out, side) {
-			out = append(out, side)
-		}
 	}
-	return out, done
+	tags, err := offerTags(ctx, db)
+	for _, tag := range tags {
+		out = append(out, sideOfTag(tag))
+	}
+	return out, err
 }

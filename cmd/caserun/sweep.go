@@ -40,7 +40,7 @@ kill -9 too, goes on with --resume, which repeats nothing but what was under way
 On a machine that is lent for a time, --time-limit stops between two runs.
 
 FILE is YAML with the flags' names as keys, and lists for mixes and scheds.
-Flags go before it. Jobs that crash are results: the exit status is 0 when every
+Flags override it. Jobs that crash are results: the exit status is 0 when every
 run was carried out, and 4 when --time-limit left some for --resume.`,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
   caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
@@ -48,7 +48,13 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
   caserun sweep nightly.yaml --tag nightly-2026-11-21
   caserun sweep --resume latest
   caserun sweep --resume latest --time-limit 25m`,
-		Args:        cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if s.resume != "" && len(args) == 0 {
+				return fromStore(offerSweeps)(c, args, typed)
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
 		RunE:        func(c *cobra.Command, args []string) error { return s.start(c, args) },
 		Annotations: map[string]string{ownConfig: "with that of FILE"},
 	}
@@ -57,8 +63,10 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
 	addStoreFlags(c.Flags())
 	addFormatFlag(c)
 	completeNode(c)
-	_ = c.RegisterFlagCompletionFunc("mixes", completeMixes)
-	_ = c.RegisterFlagCompletionFunc("scheds", completeSchedulers)
+	_ = c.RegisterFlagCompletionFunc("mixes", inList(completeMixes))
+	_ = c.RegisterFlagCompletionFunc("scheds", inList(completeSchedulers))
+	_ = c.RegisterFlagCompletionFunc("resume", fromStore(offerSweeps))
+	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	c.AddCommand(newSweepList(), newSweepShow())
 	return c
 }
@@ -93,7 +101,7 @@ func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if s.show && s.resume == "" {
-		return errors.Join(s.options.print(c.OutOrStdout()), settings.print(c.OutOrStdout()))
+		return errors.Join(s.options.print(c.OutOrStdout()), settings.printOf(c))
 	}
 	if _, err := report.ParseFormat(settings.Format); err != nil {
 		return usageError(err)
@@ -124,7 +132,7 @@ func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
 	if sweep.ID, err = db.CreateSweep(context.WithoutCancel(c.Context()), sweep, plan); err != nil {
 		return infrastructureError(err)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d: %d runs on %s\n", sweep.ID, len(plan), sweep.Node)
+	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d: %s on %s\n", sweep.ID, runCount(len(plan)), sweep.Node)
 	return s.work(c, m, db, sweep.ID, "")
 }
 
@@ -187,13 +195,9 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 	case sweep.Status == results.Complete:
 		return s.showComplete(c, db, sweep, settings, given)
 	}
-	if sweep.Status == results.Running && !s.dryRun {
-		if !s.force {
-			return usageError(fmt.Errorf("sweep %d is run by process %d of host %s: wait for it, or if that is gone, add --force", sweep.ID, *sweep.PID, sweep.Host))
-		}
-		if err := closeSweep(db, sweep); err != nil {
-			return infrastructureError(err)
-		}
+	taken := sweep.Status == results.Running && !s.dryRun
+	if taken && !s.force {
+		return busy(store.HeldError{Sweep: sweep.ID, Host: sweep.Host, PID: *sweep.PID})
 	}
 	if err := s.options.fit(sweep.Mode, sweep.Node); err != nil {
 		return err
@@ -207,6 +211,11 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 	}
 	if err := sameSize(c.Context(), db, sweep.ID, m.devices); err != nil {
 		return err
+	}
+	if taken { // as late as this: a call that is refused takes nothing from anybody
+		if err := closeSweep(db, sweep); err != nil {
+			return busy(err)
+		}
 	}
 	left, finished, err := remaining(c.Context(), db, sweep.ID)
 	if err != nil {
@@ -245,6 +254,13 @@ func (s *sweepCommand) work(c *cobra.Command, m *matrix, db *store.Store, id int
 	return withStatus(exitNothing, fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs)))
 }
 
+func runCount(n int) string {
+	if n == 1 {
+		return "1 run"
+	}
+	return fmt.Sprintf("%d runs", n)
+}
+
 // showPlan prints runs that are to come.
 func showPlan(c *cobra.Command, m *matrix, plan []results.Cell) (err error) {
 	var db *store.Store
@@ -271,7 +287,7 @@ func showPlan(c *cobra.Command, m *matrix, plan []results.Cell) (err error) {
 		total += e.seconds
 		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), m.config.Node, m.mode, e.seconds, e.ground)
 	}
-	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%d runs, about %s one after another, without the time to prepare and clear the node",
-		len(plan), report.Human(total, report.Seconds))})
+	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
+		runCount(len(plan)), report.Human(total, report.Seconds))})
 	return render(c, m.config.Format, t)
 }

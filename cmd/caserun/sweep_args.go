@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,6 +77,16 @@ func (o *sweepOptions) Validate(isNew bool) error {
 	if isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0) {
 		return usageError(errors.New("a sweep takes mixes and schedulers: give --mixes W1..W8 --scheds sa,case-alg3, or a FILE with both"))
 	}
+	for _, list := range []struct {
+		key   string
+		items []string
+	}{{"mixes", o.Mixes}, {"scheds", o.Scheds}} {
+		for i, item := range list.items {
+			if slices.Contains(list.items[:i], item) {
+				return usageError(fmt.Errorf("--%s: %s is named twice, which would be one arm: leave one out", list.key, item))
+			}
+		}
+	}
 	return checkText("name", o.Name)
 }
 
@@ -137,6 +148,10 @@ func spreadMixes(item string) ([]string, error) {
 			return nil, fmt.Errorf("%q: %w", item, err)
 		}
 		return names, nil
+	case !isMixFile(item):
+		if _, err := mixes.Lookup(item); err != nil {
+			return nil, err
+		}
 	}
 	return []string{item}, nil
 }

@@ -38,7 +38,7 @@ func loadSweepFile(path string) (sweepFile, error) {
 		case key == "scheds":
 			return eachItem(key, value, "[sa, case-alg3]", func(item string) error {
 				f.options.Scheds = append(f.options.Scheds, item)
-				return nil
+				return checkSetting("sched", item)
 			})
 		case flag != nil:
 			f.settings[key], err = setFlag(flag, key, value)

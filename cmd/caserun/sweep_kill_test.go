@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -285,6 +286,90 @@ func TestInterruptedSweep(t *testing.T) {
 	}
 }
 
+// A sweep that --force takes from a process that lives ends there, and has one
+// complete run for each cell that is done.
+func TestSweepThatIsTakenOver(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	c := process(dir, endless("--jobs", "2")...)
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stderr.Read(make([]byte, 1)); err != nil { // the plan is stored
+		t.Fatal(err)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for completeRuns(t, s) < 2 { // until it is at work
+	}
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--force", "--time-limit", "100ms"); status != exitNothing {
+		t.Errorf("--force: exit %d: %s", status, errs)
+	}
+	said, err := io.ReadAll(stderr)
+	if err != nil {
+		t.Error(err)
+	}
+	_ = c.Wait() // the status says it
+	if status := c.ProcessState.ExitCode(); status != exitUsage || !strings.Contains(string(said), "over: what this process had under way is interrupted") {
+		t.Errorf("the process that lost its sweep: exit %d: %s", status, said)
+	}
+	_, done, err := remaining(t.Context(), s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete, err := s.Runs(t.Context(), store.Filter{Sweep: 1, Status: results.Complete, Warmups: true})
+	if err != nil || len(complete) != done {
+		t.Errorf("%d complete runs (%v) of %d cells that are done", len(complete), err, done)
+	}
+	if open, err := s.Runs(t.Context(), store.Filter{Sweep: 1, Status: results.Running, Warmups: true}); err != nil || len(open) > 0 {
+		t.Errorf("%d runs are still said to be running (%v)", len(open), err)
+	}
+	if w, err := s.Sweep(t.Context(), 1); err != nil || w.Status != results.Interrupted {
+		t.Errorf("the sweep is %+v (%v), want it interrupted", w, err)
+	}
+}
+
+// Of many that resume a sweep at once, one does.
+func TestSweepThatManyResume(t *testing.T) {
+	dir := inTempDir(t)
+	if err := doPart(t, 7*time.Second); err == nil {
+		t.Fatal("the sweep is complete")
+	}
+	var all []*exec.Cmd
+	for range 4 {
+		c := process(dir, "sweep", "--resume", "1")
+		c.Stderr = new(strings.Builder)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	did := 0
+	for _, c := range all {
+		_ = c.Wait() // the status says it
+		said := fmt.Sprint(c.Stderr)
+		switch status := c.ProcessState.ExitCode(); {
+		case status == exitOK:
+			did++
+		case status != exitUsage, !strings.Contains(said, "caserun: sweep 1 is run by process "), !strings.Contains(said, "add --force"):
+			t.Errorf("exit %d: %s", status, said)
+		}
+	}
+	if did == 0 {
+		t.Error("nobody resumed the sweep")
+	}
+	if _, runs := sweepResults(t, "caserun.db"); runs[results.Complete] != 20 || len(runs) != 1 {
+		t.Errorf("runs %v, want 20 complete", runs)
+	}
+}
+
 // What is started under nohup outlives its terminal.
 func TestHangupStaysIgnored(t *testing.T) {
 	c := process(t.TempDir(), smallSweep(1)...)
@@ -306,7 +391,7 @@ func TestSweepWhoseTerminalCloses(t *testing.T) {
 	}
 	lines, sent := bufio.NewScanner(stderr), 0
 	for lines.Scan() { // it is at work, and then it stops
-		if sent == 0 || sent == 1 && strings.Contains(lines.Text(), "stopping the jobs") {
+		if sent == 0 || sent == 1 && strings.Contains(lines.Text(), "caserun: stopping;") {
 			sent++
 			if err := c.Process.Signal(syscall.SIGHUP); err != nil {
 				t.Fatal(err)

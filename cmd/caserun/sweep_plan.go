@@ -69,6 +69,7 @@ type specMix struct {
 	Arg    string `json:"arg"` // as the user named it
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // of its jobs, and of their profiles
+	Jobs   string `json:"jobs_sha256,omitempty"`
 }
 
 // program is the build that planned a sweep.
@@ -164,13 +165,17 @@ func (m *matrix) settle(c config, args []string) error {
 				other, arg, mix.Name))
 		}
 		names[mix.Name] = arg
+		jobs, err := digest(mix.Jobs)
+		if err != nil {
+			return fmt.Errorf("mix %s: %w", mix.Name, err)
+		}
 		mix.Jobs = m.profiles.Declare(mix.Jobs)
 		sum, err := m.digest(mix)
 		if err != nil {
 			return err
 		}
 		m.mixes = append(m.mixes, mix)
-		m.spec.Mixes = append(m.spec.Mixes, specMix{Arg: arg, Name: mix.Name, SHA256: sum})
+		m.spec.Mixes = append(m.spec.Mixes, specMix{Arg: arg, Name: mix.Name, SHA256: sum, Jobs: jobs})
 	}
 	var threads int
 	if m.devices, threads, err = nodeSize(c); err != nil {
@@ -241,12 +246,17 @@ func (m *matrix) digest(mix mixes.Mix) (string, error) {
 		}
 		all = append(all, k)
 	}
-	text, err := json.Marshal(all)
+	sum, err := digest(all)
 	if err != nil {
 		return "", fmt.Errorf("mix %s: %w", mix.Name, err)
 	}
+	return sum, nil
+}
+
+func digest(v any) (string, error) {
+	text, err := json.Marshal(v)
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(sum[:]), err
 }
 
 // plan is every run of the sweep in the order of execution. First each mix warms

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,7 @@ func recordedMatrix(w results.Sweep, now config) (m *matrix, note string, err er
 		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
 	}
 	for i, mix := range recorded.Mixes {
-		if m.spec.Mixes[i] != mix {
+		if now := m.spec.Mixes[i]; now.Name != mix.Name || now.SHA256 != mix.SHA256 {
 			return nil, "", usageError(fmt.Errorf("resume sweep %d: mix %s, or a profile of its jobs, is not what it was when the sweep was planned: bring it back, or start a new sweep",
 				w.ID, mix.Arg))
 		}
@@ -76,8 +77,8 @@ func recordedMatrix(w results.Sweep, now config) (m *matrix, note string, err er
 // What was not given is as planned; given are the settings that were, by key.
 func (m *matrix) agree(id int64, o sweepOptions, given []string, now config) error {
 	differ := func(key string, asked, planned any) error {
-		return usageError(fmt.Errorf("sweep %d was planned with --%s %v, not %v: leave --%s out to resume it, or start a new sweep",
-			id, key, planned, asked, key))
+		return usageError(fmt.Errorf("sweep %d was planned with %s, not %s: leave --%s out to resume it, or start a new sweep",
+			id, asFlag(key, planned), asFlag(key, asked), key))
 	}
 	var args []string
 	for _, mix := range m.spec.Mixes {
@@ -104,6 +105,20 @@ func (m *matrix) agree(id int64, o sweepOptions, given []string, now config) err
 	return nil
 }
 
+// asFlag is a setting as the user would write it.
+func asFlag(key string, value any) string {
+	switch v := value.(type) {
+	case []string:
+		value = strings.Join(v, ",")
+	case bool:
+		return fmt.Sprintf("--%s=%t", key, v)
+	}
+	if value == "" {
+		return "no --" + key
+	}
+	return fmt.Sprintf("--%s %v", key, value)
+}
+
 // recorded is what a sweep was planned from. It needs neither the node nor the
 // mixes' files; an argument that asks for other runs is an error.
 func (s *sweepCommand) recorded(sweep results.Sweep, settings config, given []string) (spec sweepSpec, planned config, err error) {
@@ -127,7 +142,7 @@ func (s *sweepCommand) showRecorded(c *cobra.Command, sweep results.Sweep, setti
 	for _, mix := range spec.Mixes {
 		options.Mixes = append(options.Mixes, mix.Arg)
 	}
-	return errors.Join(options.print(c.OutOrStdout()), planned.print(c.OutOrStdout()))
+	return errors.Join(options.print(c.OutOrStdout()), planned.printOf(c))
 }
 
 // showComplete prints the arms of a sweep that has nothing left.

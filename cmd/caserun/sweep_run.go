@@ -47,17 +47,41 @@ func remaining(ctx context.Context, db *store.Store, id int64) (left []results.C
 	return left, len(cells) - len(left), nil
 }
 
+// busy gives the error of a sweep that another process works on its exit status,
+// and the remedy.
+func busy(err error) error {
+	var by store.HeldError
+	if !errors.As(err, &by) {
+		return infrastructureError(err)
+	}
+	return usageError(fmt.Errorf("%w: wait for it, or if that is gone, add --force", by))
+}
+
+// takenOver is the end of a process that lost its sweep to a --force.
+func takenOver(id int64, err error) error {
+	what := fmt.Sprintf("another process took sweep %d over", id)
+	if by := (store.HeldError{}); errors.As(err, &by) {
+		what = fmt.Sprintf("%v by now, which took it over", by)
+	}
+	return usageError(errors.New(what + ": what this process had under way is interrupted"))
+}
+
 // run does what is left of the sweep. It holds the sweep meanwhile, and leaves
 // it complete or interrupted.
 func (s *sweepRun) run(ctx context.Context, note string) (err error) {
 	host, _ := os.Hostname()           // as in provenance
 	plan := context.WithoutCancel(ctx) // each heeds the context
 	if err := s.store.ClaimSweep(plan, s.id, host, os.Getpid(), note); err != nil {
-		return infrastructureError(err)
+		return busy(err)
 	}
 	status := results.Interrupted
 	defer func() {
-		err = errors.Join(err, infrastructureError(s.store.ReleaseSweep(plan, s.id, status)))
+		ended := s.store.EndSweep(plan, s.id, host, os.Getpid(), status)
+		if errors.Is(err, store.ErrBusy) || err == nil && errors.Is(ended, store.ErrBusy) {
+			err = takenOver(s.id, errors.Join(err, ended))
+			return
+		}
+		err = errors.Join(err, infrastructureError(ended))
 	}()
 	left, done, err := remaining(plan, s.store, s.id)
 	if err != nil {

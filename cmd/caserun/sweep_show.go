@@ -47,10 +47,11 @@ func newSweepList() *cobra.Command {
 
 func newSweepShow() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "show [NUMBER|latest]",
-		Short:   "Show the arms of a sweep: medians, and how many runs they are of",
-		Example: "  caserun sweep show latest",
-		Args:    cobra.MaximumNArgs(1),
+		Use:               "show [NUMBER|latest]",
+		Short:             "Show the arms of a sweep: medians, and how many runs they are of",
+		Example:           "  caserun sweep show latest",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: fromStore(offerSweeps),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			settings, err := loadConfig(c)
 			if err != nil {

@@ -122,8 +122,10 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1," + own, "--scheds", "sa"}, exitUsage, "W1.wl"},
 		{[]string{"--mixes", "W1", "--scheds", "cg,cg:workers=2"}, exitUsage, "one arm"},
 		{[]string{"--mixes", "W1", "--scheds", "fifo"}, exitUsage, "case-alg3"},
-		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "0"}, exitUsage, `"0" for "--reps" flag: want a whole number, 1 or more`},
-		{[]string{"--mixes", "W1", "--scheds", "sa", "--warmups", "-1"}, exitUsage, `"-1" for "--warmups" flag: want a whole number, 0 or more`},
+		{[]string{"--mixes", "W1", "--scheds", "sa,sa"}, exitUsage, "--scheds: sa is named twice, which would be one arm: leave one out"},
+		{[]string{"--mixes", "1", "--scheds", "sa"}, exitUsage, `--mixes "1": no mix "1" in the catalog`},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "0"}, exitUsage, `--reps "0": want a whole number, 1 or more`},
+		{[]string{"--mixes", "W1", "--scheds", "sa", "--warmups", "-1"}, exitUsage, `--warmups "-1": want a whole number, 0 or more`},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--jobs", "0"}, exitUsage, "--jobs"},
 		{[]string{"--mixes", "W1..W8", "--scheds", "sa,cg", "--reps", "6249", "--warmups", "3"}, exitUsage, "a plan of 100008 runs: want 100000 at most"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--reps", "999999999", "--dry-run"}, exitUsage, "999999999 runs"},
@@ -135,6 +137,12 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},
 		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, "key.yaml:3"},
 		{[]string{write("type.yaml", "mixes: [W1]\nreps: three\n")}, exitUsage, `type.yaml:2:7: reps "three": want a whole number, 1 or more`},
+		{[]string{write("cap.yaml", "mixes: [W1]\nscheds: [sa]\nmem-cap: 16GB\n")}, exitUsage, `cap.yaml:3:10: mem-cap: bad size "16GB"`},
+		{[]string{write("sched.yaml", "mixes: [W1]\nscheds: [sa, 'sa,cg']\n")}, exitUsage, `sched.yaml:2:14: scheds: unknown scheduler "sa,cg"`},
+		{[]string{write("queue.yaml", "mixes: [W1]\nscheds: ['case-alg3:queue=lifo']\n")}, exitUsage, `queue.yaml:2:10: scheds: scheduler case-alg3: `},
+		{[]string{write("mix.yaml", "mixes: [W1, 1]\nscheds: [sa]\n")}, exitUsage, `mix.yaml:1:13: mixes: no mix "1" in the catalog`},
+		{[]string{write("name.yaml", "name: \"a\\tb\"\n")}, exitUsage, `name.yaml:1:7: name "a\tb": want one line`},
+		{[]string{write("octal.yaml", "seed: 010\n")}, exitUsage, `octal.yaml:1:7: seed "010": want a whole number, 0 or more, without zeros before it`},
 		{[]string{write("reps.yaml", "reps: 2.9\n")}, exitUsage, `reps.yaml:1:7: reps "2.9": want a whole number`},
 		{[]string{write("none.yaml", "reps: 0\n")}, exitUsage, `reps "0": want a whole number, 1 or more`},
 		{[]string{write("warm.yaml", "warmups: -1\n")}, exitUsage, `warmups "-1": want a whole number, 0 or more`},
@@ -284,6 +292,17 @@ func TestResumeKeepsThePlan(t *testing.T) {
 		{[]string{"--warmups", "1"}, "--warmups"}, {[]string{"--name", "x"}, "--name"}, {[]string{"--seed", "9007199254740992"}, "--seed"},
 		{[]string{"--node", "sim:4xV100"}, "--node"}, {[]string{"--sim-noise", "0.1"}, "--sim-noise"}, {[]string{"--tag", "t"}, "--tag"},
 	}
+	for says, args := range map[string][]string{
+		"planned with no --tag, not --tag t:":                            {"--tag", "t"},
+		"planned with --mixes mine.yaml, not --mixes W1,W2:":             {"--mixes", "W1,W2"},
+		"planned with --scheds sa,cg, not --scheds sa,cg:workers=2:":     {"--scheds", "sa,cg:workers=2"},
+		"planned with --no-mps=false, not --no-mps=true:":                {"--no-mps"},
+		"planned with --seed 9007199254740993, not --seed 1: leave --se": {"--seed", "1"},
+	} {
+		if status, _, errs := caserun(t, append([]string{"sweep", "--resume", "2"}, args...)...); status != exitUsage || !strings.Contains(errs, says) {
+			t.Errorf("--resume with %s: exit %d, want %q: %s", args, status, says, errs)
+		}
+	}
 	refuses := func(sweep string) {
 		t.Helper()
 		for _, c := range others {
@@ -362,6 +381,9 @@ func TestConfigurationOfAResumedSweep(t *testing.T) {
 				t.Errorf("sweep %s: no %q in\n%s", number, lines, out)
 			}
 		}
+		if strings.Contains(out, "sched:") || strings.Contains(out, "retry-collateral:") {
+			t.Errorf("sweep %s: settings that a sweep does not have:\n%s", number, out)
+		}
 	}
 	for says, args := range map[string][]string{"sweep 77": {"77"}, "leave --reps out": {"2", "--reps", "9"}} {
 		status, out, errs := caserun(t, append([]string{"sweep", "--show-config", "--resume"}, args...)...)
@@ -401,15 +423,34 @@ func TestResumeOfABusySweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, err := s.BeginCell(t.Context(), cells[0], results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated}, nil)
+	lost, err := s.BeginCell(t.Context(), cells[0], results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated,
+		Provenance: results.Provenance{Host: "elsewhere", PID: new(7)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := caserun(t, "sweep", "--resume"); status != exitUsage || !strings.Contains(errs, "process 7 of host elsewhere") || !strings.Contains(errs, "--force") {
+	status, _, errs := caserun(t, "sweep", "--resume")
+	if status != exitUsage || !strings.Contains(errs, "sweep 2 is run by process 7 of host elsewhere: wait for it") || !strings.Contains(errs, "--force") {
 		t.Errorf("exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "sweep", "--resume", "--force", "--reps", "9"); status != exitUsage {
+		t.Errorf("--force with other settings: exit %d: %s", status, errs)
+	}
+	if s, err = store.Open("caserun.db"); err != nil {
+		t.Fatal(err)
+	}
+	// So it ends, too, where the other was faster by the time that it takes to start.
+	err = (&sweepRun{id: 2, store: s}).run(t.Context(), "")
+	if statusOf(err) != exitUsage || errs != fmt.Sprintf("caserun: %v\n", err) {
+		t.Errorf("a sweep that was claimed meanwhile: exit %d: %v; want 2, and %s", statusOf(err), err, errs)
+	}
+	if run, err := s.Run(t.Context(), lost); err != nil || run.Status != results.Running {
+		t.Errorf("the run of the other is %s (%v) after all that was refused", run.Status, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 	if status, _, errs := caserun(t, "sweep", "--resume", "--force"); status != exitOK {
 		t.Errorf("--force: exit %d: %s", status, errs)
@@ -420,6 +461,26 @@ func TestResumeOfABusySweep(t *testing.T) {
 	defer s.Close()
 	if run, err := s.Run(t.Context(), lost); err != nil || run.Status != results.Interrupted {
 		t.Errorf("the run that was lost is %s (%v), want interrupted", run.Status, err)
+	}
+}
+
+// run.workers is the limit on jobs of task-bound schedulers; cg has its own.
+func TestWorkersOfRuns(t *testing.T) {
+	inTempDir(t)
+	oneSweep(t, "--mixes", "W1", "--scheds", "sa,cg:workers=8,case-alg3", "--workers", "3")
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for scheduler, want := range map[string]struct {
+		workers    int
+		parameters string
+	}{"sa": {0, ""}, "cg": {0, "workers=8"}, "case-alg3": {3, ""}} {
+		run, err := s.Latest(t.Context(), store.Filter{Scheduler: scheduler})
+		if err != nil || run.Workers != want.workers || !strings.Contains(run.Parameters, want.parameters) {
+			t.Errorf("%s: %d workers and parameters %s (%v), want %+v", scheduler, run.Workers, run.Parameters, err, want)
+		}
 	}
 }
 

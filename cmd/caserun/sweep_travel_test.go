@@ -62,6 +62,30 @@ func TestSweepGoesOnFromABundle(t *testing.T) {
 	}
 }
 
+// A bundle of a part of a sweep is not taken for the whole.
+func TestBundleOfAPartOfASweep(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, smallSweep(1)...); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, "export", "--sweep", "1", "--mix", "W1", "--bundle", "part.tar.gz"); status != exitOK {
+		t.Fatalf("export: exit %d: %s", status, errs)
+	}
+	status, list, errs := caserun(t, "sweep", "list", "--db", "part.tar.gz", "--format", "csv")
+	if status != exitOK || !strings.Contains(list, ",interrupted,10,20,") || !strings.Contains(list, "10 of its 20 runs were left out of this copy") {
+		t.Errorf("list: exit %d: %s\n%s", status, errs, list)
+	}
+	if _, list, _ := caserun(t, "sweep", "list", "--format", "csv"); !strings.Contains(list, ",complete,20,20,") {
+		t.Errorf("the sweep that was exported is listed as\n%s", list)
+	}
+	if out, err := exec.Command("tar", "xzf", "part.tar.gz", "--transform", "s/caserun.db/part.db/", "caserun.db").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--db", "part.db"); status != exitOK || !strings.Contains(errs, "10 of 20 runs are left") {
+		t.Errorf("resume: exit %d: %s", status, errs)
+	}
+}
+
 func TestResumeNeedsAsManyGPUs(t *testing.T) {
 	inTempDir(t)
 	planAgain(t, oneSweep(t, "--mixes", "W1", "--scheds", "sa"))

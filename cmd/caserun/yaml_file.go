@@ -129,5 +129,12 @@ func setFlag(flag *pflag.Flag, key string, value ast.Node) (string, error) {
 	if err := setText(flag, text); err != nil {
 		return "", failAt(value, "%s %q: %v", key, text, err)
 	}
+	err = checkText(key, text)
+	if err == nil && slices.Contains(settingKeys(), key) {
+		err = checkSetting(key, text)
+	}
+	if err != nil {
+		return "", failAt(value, "%v", err)
+	}
 	return text, nil
 }

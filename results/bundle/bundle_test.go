@@ -338,6 +338,13 @@ func TestDamageIsNamed(t *testing.T) {
 		}
 		cases[fmt.Sprintf("cut at %d", end)] = struct{ path, want string }{path, "the archive ends within it or before it"}
 	}
+	for what, tail := range map[string][]byte{"a few bytes": []byte("junk\n"), "many bytes": bytes.Repeat([]byte("junk\n"), 9999), "a bundle": raw} {
+		path := filepath.Join(t.TempDir(), "long.tar.gz")
+		if err := os.WriteFile(path, slices.Concat(raw, tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cases["followed by "+what] = struct{ path, want string }{path, "something follows the archive's end"}
+	}
 	for name, c := range cases {
 		b, err := Open(c.path)
 		if err == nil {

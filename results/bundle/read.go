@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,10 +63,12 @@ func unpack(path, target string) (err error) {
 		return fmt.Errorf("bundle: %w", err)
 	}
 	defer file.Close()
-	compressed, err := gzip.NewReader(file)
+	buffered := bufio.NewReader(file) // of which gzip reads no byte too many
+	compressed, err := gzip.NewReader(buffered)
 	if err != nil {
 		return damaged(path, manifestName, short(err))
 	}
+	compressed.Multistream(false)
 	archive := tar.NewReader(compressed)
 	manifest, err := readManifest(path, archive)
 	if err != nil {
@@ -96,6 +99,12 @@ func unpack(path, target string) (err error) {
 	}
 	if _, err := io.Copy(io.Discard, compressed); err != nil {
 		return damaged(path, "the archive's end", short(err))
+	}
+	switch _, err := buffered.ReadByte(); {
+	case err == nil:
+		return fmt.Errorf("bundle %s: something follows the archive's end: the file is damaged, get another copy", path)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("bundle %s: read what follows the archive's end: %w", path, err)
 	}
 	return nil
 }

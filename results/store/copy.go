@@ -14,7 +14,8 @@ import (
 
 // CopyRuns writes a new store at path that holds the selected runs with all
 // their rows, under the ids that they have, and the plans of their sweeps. A cell
-// whose run is not among them has none in the copy. Equal runs give equal bytes.
+// whose run is not among them has none in the copy, and its sweep is not complete
+// there and has a note of how many such there are. Equal runs give equal bytes.
 // The copy's integrity is checked; where anything fails, no file stays.
 func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +57,7 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, statement := range []string{
 		"PRAGMA foreign_keys = OFF", // tables come in no particular order; checked below
-		"ATTACH " + quote(fileURL(c.source, readOnlyQuery(c.source))) + " AS source",
+		"ATTACH " + quote(fileURL(c.source, readingQuery(c.source))) + " AS source",
 		"CREATE TEMP TABLE chosen (id INTEGER PRIMARY KEY)",
 	} {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
@@ -84,6 +85,10 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 		}
 	}
 	for _, statement := range []string{
+		`UPDATE main.sweep SET status = CASE status WHEN 'complete' THEN 'interrupted' ELSE status END,
+			note = concat_ws('; ', note, printf('%d of its %d runs were left out of this copy', part.missing, part.cells))
+			FROM (SELECT sweep_id, count(*) AS cells, count(*) FILTER (WHERE run_id NOT IN chosen) AS missing FROM main.cell GROUP BY sweep_id) AS part
+			WHERE part.sweep_id = sweep.id AND part.missing > 0`,
 		"UPDATE main.cell SET run_id = NULL WHERE run_id NOT IN chosen",
 		"UPDATE main." + versionTable + " SET tstamp = '1970-01-01 00:00:00'", // when it was copied is no content
 	} {

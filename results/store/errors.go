@@ -26,6 +26,19 @@ var ErrOlder = errors.New("its schema is older than this program's")
 // ErrBusy is wrapped when another process works on a sweep, or on a cell of it.
 var ErrBusy = errors.New("another process works on it")
 
+// HeldError is an ErrBusy that says which process works on the sweep.
+type HeldError struct {
+	Sweep int64
+	Host  string
+	PID   int
+}
+
+func (e HeldError) Error() string {
+	return fmt.Sprintf("sweep %d is run by process %d of host %s", e.Sweep, e.PID, e.Host)
+}
+
+func (e HeldError) Unwrap() error { return ErrBusy }
+
 // explain names the file and, where SQLite's code tells it, the remedy.
 func explain(path, operation string, err error) error {
 	if err == nil {

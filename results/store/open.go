@@ -73,16 +73,6 @@ func fileURL(path, query string) string {
 	return file.String()
 }
 
-// readOnlyQuery is how SQLite is to open an existing file for reading.
-func readOnlyQuery(path string) string {
-	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) && syscall.Access(filepath.Dir(path), 2) != nil {
-		// Nobody can be writing, and SQLite could not create the shared
-		// memory file that reading a store in WAL mode takes.
-		return "mode=ro&immutable=1"
-	}
-	return "mode=ro"
-}
-
 // Open opens the store at path for writing and reading. It creates the file
 // where there is none and brings an older schema up to date. The caller must
 // Close it.
@@ -117,75 +107,6 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 		return nil, err
 	}
 	return newStore(path, write, connect(path, "mode=ro", readers)), nil
-}
-
-// OpenReadOnly opens an existing store for reading. It never writes to the
-// file, also not to migrate it: a store with an older schema is an error that
-// says how to bring it up to date.
-func OpenReadOnly(path string) (_ *Store, err error) {
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", path, err)
-	}
-	if _, err := regular(path); err != nil {
-		return nil, err
-	}
-	read := connect(path, readOnlyQuery(path), readers)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, read.Close())
-		}
-	}()
-	ctx := context.Background()
-	if err := identify(ctx, path, read); err != nil {
-		return nil, err
-	}
-	have, want, err := versions(ctx, path, read)
-	switch {
-	case err != nil:
-		return nil, err
-	case have == 0:
-		return nil, fmt.Errorf("store %s: the file holds no runs yet", path)
-	case have < want:
-		return nil, fmt.Errorf("store %s: %w: version %d, not %d", path, ErrOlder, have, want)
-	}
-	return newStore(path, nil, read), nil
-}
-
-// OpenUpdated is OpenReadOnly for a store that an earlier version may have
-// written: it is brought up to date first, which changes the file and keeps what
-// is in it.
-func OpenUpdated(path string) (*Store, error) {
-	s, err := OpenReadOnly(path)
-	if !errors.Is(err, ErrOlder) {
-		return s, err
-	}
-	if s, err = Open(path); err == nil {
-		err = s.Close()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bring it up to date (a copy that can be written will do): %w", err)
-	}
-	return OpenReadOnly(path)
-}
-
-// OpenUpdatedAs is OpenUpdated for a file that stands for another: name is the
-// store's Path, and what its errors say.
-func OpenUpdatedAs(path, name string) (*Store, error) {
-	s, err := OpenUpdated(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	s.opened, s.path = s.path, name
-	return s, nil
-}
-
-// file is the path of the file that is open.
-func (s *Store) file() string {
-	if s.opened != "" {
-		return s.opened
-	}
-	return s.path
 }
 
 // regular reports whether a file exists at path; it is an error if what exists

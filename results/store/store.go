@@ -11,6 +11,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
@@ -21,10 +22,11 @@ import (
 
 // Store is an open store file. Its methods may be called concurrently.
 type Store struct {
-	path   string
-	opened string  // the file that is open, where path names what it stands for
-	write  *sql.DB // nil if opened read-only
-	read   *sql.DB
+	path    string
+	opened  string  // the file that is open, where path names what it stands for
+	private string  // directory of a copy that is open, for Close to remove
+	write   *sql.DB // nil if opened read-only
+	read    *sql.DB
 
 	queue *queue
 	done  chan struct{} // closed when the writing goroutine has ended
@@ -67,6 +69,9 @@ func (s *Store) Close() error {
 	errs = append(errs, explain(s.path, "close", s.read.Close()))
 	if s.write != nil {
 		errs = append(errs, s.fold(), explain(s.path, "close", s.write.Close()))
+	}
+	if s.private != "" {
+		errs = append(errs, os.RemoveAll(s.private))
 	}
 	return errors.Join(errs...)
 }
@@ -139,8 +144,17 @@ func (s *Store) transaction(ctx context.Context, operation string, do func(tx *s
 	return explain(s.path, operation, tx.Commit())
 }
 
-// Writer returns the Writer of a run that BeginRun returned: the same one
-// however often it is called.
+// forget drops the Writer of a run that is finished.
+func (s *Store) forget(w *Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writers[w.run] == w {
+		delete(s.writers, w.run)
+	}
+}
+
+// Writer returns the Writer of a run that BeginRun returned and that is not
+// finished: the same one however often it is called.
 func (s *Store) Writer(run int64) *Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,18 +185,35 @@ func (s *Store) Resume(ctx context.Context, run int64) (*Writer, error) {
 	return w, nil
 }
 
+// finish stores a run's final state. In the same transaction it makes sure that a
+// run of a sweep is the one that its cell counts: where another process took the
+// sweep over, the run is stored as interrupted and the error wraps ErrBusy. A run
+// that is complete stays so: who closes it as one of a process that died was wrong.
 func (s *Store) finish(ctx context.Context, run results.Run) error {
 	operation := fmt.Sprintf("finish run %d", run.ID)
-	_, values := runs.fields(&run)
-	update := fmt.Sprintf("UPDATE run SET %s = ? WHERE id = ?", strings.Join(runs.columns, " = ?, "))
-	updated, err := s.write.ExecContext(ctx, update, append(values, run.ID)...)
+	var taken error
+	err := s.transaction(ctx, operation, func(tx *sql.Tx) error {
+		var was results.Status
+		err := tx.QueryRowContext(ctx, "SELECT status FROM run WHERE id = ?", run.ID).Scan(&was)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNoRun
+		}
+		if err == nil && run.Status == results.Complete {
+			if err = counts(ctx, tx, run.ID); errors.Is(err, ErrBusy) {
+				run.Status, taken, err = results.Interrupted, err, nil
+			}
+		}
+		if err != nil || was == results.Complete && run.Status == results.Interrupted {
+			return err
+		}
+		_, values := runs.fields(&run)
+		update := fmt.Sprintf("UPDATE run SET %s = ? WHERE id = ?", strings.Join(runs.columns, " = ?, "))
+		return changeOne(ctx, tx, ErrNoRun, update, append(values, run.ID)...)
+	})
 	if err != nil {
-		return explain(s.path, operation, err)
+		return err
 	}
-	if n, err := updated.RowsAffected(); err != nil || n != 1 {
-		return explain(s.path, operation, errors.Join(ErrNoRun, err))
-	}
-	return nil
+	return explain(s.path, operation, taken)
 }
 
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -61,32 +62,42 @@ func (s *Store) CreateSweep(ctx context.Context, sweep results.Sweep, plan []res
 	return id, err
 }
 
-// ClaimSweep marks a sweep as running in a process of a host. The error wraps
-// ErrBusy where it is running already; ReleaseSweep frees one whose process died.
+// ClaimSweep marks a sweep as running in a process of a host. Where it is running
+// already the error is a HeldError.
 // A note that is not empty is added to the sweep's.
 func (s *Store) ClaimSweep(ctx context.Context, id int64, host string, pid int, note string) error {
 	operation := fmt.Sprintf("begin work on sweep %d", id)
 	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
-		return changeOne(ctx, tx, ErrBusy, `UPDATE sweep SET status = 'running', host = ?, pid = ?,
-			note = nullif(concat_ws('; ', note, nullif(?, '')), '') WHERE id = ? AND status <> 'running'`,
-			host, pid, note, id)
+		err := changeOne(ctx, tx, ErrBusy, `UPDATE sweep SET status = 'running', host = ?, pid = ?,
+			note = nullif(concat_ws('; ', note, nullif(?, '')), '') WHERE id = ? AND status <> 'running'`, host, pid, note, id)
+		if errors.Is(err, ErrBusy) {
+			err = owns(ctx, tx, id, "", nil) // which says who has it
+		}
+		return err
 	})
 }
 
-// ReleaseSweep marks a sweep as one that no process works on.
-func (s *Store) ReleaseSweep(ctx context.Context, id int64, status results.Status) error {
+// EndSweep ends what ClaimSweep began, for a process that died as well. The error
+// wraps ErrBusy where another process took the sweep over, which keeps it.
+func (s *Store) EndSweep(ctx context.Context, id int64, host string, pid int, status results.Status) error {
 	operation := fmt.Sprintf("end work on sweep %d", id)
 	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
+		if err := owns(ctx, tx, id, host, &pid); err != nil {
+			return err
+		}
 		return changeOne(ctx, tx, ErrNoSweep, "UPDATE sweep SET status = ?, host = NULL, pid = NULL WHERE id = ?", status, id)
 	})
 }
 
 // BeginCell is BeginRun for a cell of a sweep: the run becomes the cell's. The
 // error wraps ErrBusy where the cell has got another run than the one it had
-// when it was read.
+// when it was read, or another process than the run's works on the sweep.
 func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Run, found []results.Device) (int64, error) {
 	run.Sweep, run.Warmup, run.Repetition, run.Seed = &cell.Sweep, cell.Warmup, cell.Repetition, cell.Seed
 	return s.begin(ctx, run, found, func(tx *sql.Tx, id int64) error {
+		if err := owns(ctx, tx, cell.Sweep, run.Provenance.Host, run.Provenance.PID); err != nil {
+			return err
+		}
 		err := changeOne(ctx, tx, ErrBusy, "UPDATE cell SET run_id = ? WHERE sweep_id = ? AND position = ? AND run_id IS ?",
 			id, cell.Sweep, cell.Position, cell.Run)
 		if err != nil {
@@ -94,6 +105,42 @@ func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Ru
 		}
 		return nil
 	})
+}
+
+// owns is an ErrBusy unless a sweep is a process's: a HeldError where it is
+// another's. One that nobody has begun is anybody's.
+func owns(ctx context.Context, tx *sql.Tx, sweep int64, host string, pid *int) error {
+	var w results.Sweep
+	err := tx.QueryRowContext(ctx, "SELECT status, ifnull(host, ''), pid FROM sweep WHERE id = ?", sweep).Scan(&w.Status, &w.Host, &w.PID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrNoSweep
+	case err != nil || w.Status == results.Planned:
+		return err
+	case w.Status != results.Running:
+		return fmt.Errorf("sweep %d is %s: %w", sweep, w.Status, ErrBusy)
+	case pid == nil || *pid != *w.PID || host != w.Host:
+		return HeldError{Sweep: sweep, Host: w.Host, PID: *w.PID}
+	}
+	return nil
+}
+
+// counts is an ErrBusy where a run of a sweep does not count, because the sweep is
+// another process's by now, which closed the run, or has done or will do its cell.
+func counts(ctx context.Context, tx *sql.Tx, run int64) error {
+	var sweep sql.Null[int64]
+	var host string
+	var pid *int
+	var kept bool
+	err := tx.QueryRowContext(ctx, `SELECT sweep_id, host, pid, status = 'running' AND EXISTS (SELECT 1 FROM cell WHERE run_id = run.id)
+		FROM run WHERE id = ?`, run).Scan(&sweep, &host, &pid, &kept)
+	if err != nil || !sweep.Valid {
+		return err
+	}
+	if err := owns(ctx, tx, sweep.V, host, pid); err != nil || kept {
+		return err
+	}
+	return fmt.Errorf("sweep %d: %w", sweep.V, ErrBusy)
 }
 
 // changeOne executes a statement that is to change one row; none is the error

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -186,19 +188,111 @@ func TestASweepIsRunByOneProcess(t *testing.T) {
 			func() { check(results.Running, "node1", ptr(7), "") }},
 		{func() error { return s.ClaimSweep(ctx, sweep.ID, "node2", 8, "x") }, ErrBusy,
 			func() { check(results.Running, "node1", ptr(7), "") }},
-		{func() error { return s.ReleaseSweep(ctx, sweep.ID, results.Interrupted) }, nil,
+		{func() error { return s.EndSweep(ctx, sweep.ID, "node1", 7, results.Interrupted) }, nil,
 			func() { check(results.Interrupted, "", nil, "") }},
 		{func() error { return s.ClaimSweep(ctx, sweep.ID, "node2", 8, "a") }, nil,
 			func() { check(results.Running, "node2", ptr(8), "a") }},
-		{func() error { return s.ReleaseSweep(ctx, sweep.ID, results.Interrupted) }, nil, func() {}},
+		{func() error { return s.EndSweep(ctx, sweep.ID, "node2", 8, results.Interrupted) }, nil, func() {}},
 		{func() error { return s.ClaimSweep(ctx, sweep.ID, "node2", 8, "b") }, nil,
 			func() { check(results.Running, "node2", ptr(8), "a; b") }},
-		{func() error { return s.ReleaseSweep(ctx, 9, results.Complete) }, ErrNoSweep, func() {}},
+		{func() error { return s.EndSweep(ctx, sweep.ID, "node2", 7, results.Complete) }, ErrBusy,
+			func() { check(results.Running, "node2", ptr(8), "a; b") }},
+		{func() error { return s.EndSweep(ctx, sweep.ID, "node1", 8, results.Complete) }, ErrBusy,
+			func() { check(results.Running, "node2", ptr(8), "a; b") }},
+		{func() error { return s.EndSweep(ctx, sweep.ID, "node2", 8, results.Complete) }, nil,
+			func() { check(results.Complete, "", nil, "a; b") }},
+		{func() error { return s.EndSweep(ctx, sweep.ID, "node2", 8, results.Interrupted) }, ErrBusy,
+			func() { check(results.Complete, "", nil, "a; b") }},
+		{func() error { return s.EndSweep(ctx, 9, "node2", 8, results.Complete) }, ErrNoSweep, func() {}},
+		{func() error { return s.ClaimSweep(ctx, 9, "node2", 8, "") }, ErrNoSweep, func() {}},
 	} {
 		if err := step.do(); !errors.Is(err, step.fail) {
 			t.Errorf("step %d: got error %v, want %v", i, err, step.fail)
 		}
 		step.then()
+	}
+}
+
+// Of a sweep that another process took over, only what that does counts: one
+// complete run for each cell, whatever the first had under way.
+func TestASweepThatIsTakenOver(t *testing.T) {
+	s := openTemp(t)
+	ctx := context.Background()
+	sweep, plan := planned(t, s)
+	about, found := fullRun()
+	about.Sweep = &sweep.ID
+	begin := func(pid int, cell results.Cell) (int64, error) {
+		run := about
+		run.Provenance.PID = &pid
+		return s.BeginCell(ctx, cell, run, found)
+	}
+	must := func(id int64, err error) int64 {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	finish := func(id int64) error { return s.Writer(id).Finish(ctx, about) }
+	status := func(id int64, want results.Status) {
+		t.Helper()
+		if run, err := s.Run(ctx, id); err != nil || run.Status != want {
+			t.Errorf("run %d is %s (%v), want %s", id, run.Status, err, want)
+		}
+	}
+	must(0, s.ClaimSweep(ctx, sweep.ID, "node1", 7, ""))
+	closed, open := must(begin(7, plan[0])), must(begin(7, plan[1]))
+	run := about // as --force closes it
+	run.Status = results.Interrupted
+	must(0, s.Writer(closed).Finish(ctx, run))
+	if err := finish(closed); !errors.Is(err, ErrBusy) {
+		t.Errorf("a run that another process had closed was finished: %v", err)
+	}
+	status(closed, results.Interrupted)
+	must(0, s.EndSweep(ctx, sweep.ID, "node1", 7, results.Interrupted))
+	if err := finish(closed); !errors.Is(err, ErrBusy) {
+		t.Errorf("a run of a sweep that another process had ended was finished: %v", err)
+	}
+	status(closed, results.Interrupted)
+	must(0, s.ClaimSweep(ctx, sweep.ID, "node1", 8, ""))
+	again := plan[0]
+	again.Run = &closed
+	second := must(begin(8, again))
+
+	by := HeldError{Sweep: sweep.ID, Host: "node1", PID: 8}
+	if err := finish(open); !errors.Is(err, by) {
+		t.Errorf("the first process finished a run: %v, want %v", err, by)
+	}
+	status(open, results.Interrupted)
+	if id, err := begin(7, plan[2]); !errors.Is(err, by) {
+		t.Errorf("the first process began run %d (%v), want %v", id, err, by)
+	}
+	if all, err := s.Runs(ctx, Filter{Warmups: true}); err != nil || len(all) != 3 {
+		t.Errorf("%d runs (%v), want 3", len(all), err)
+	}
+	must(0, finish(second))
+	status(second, results.Complete)
+	must(0, s.Writer(second).Finish(ctx, run)) // as one of a process that ended meanwhile
+	status(second, results.Complete)
+}
+
+// A cell that has got another run counts that one.
+func TestARunThatLostItsCell(t *testing.T) {
+	s := openTemp(t)
+	ctx := context.Background()
+	_, plan := planned(t, s)
+	first := beginCell(t, s, plan[0])
+	again := plan[0]
+	again.Run = &first.ID
+	second := beginCell(t, s, again)
+	if err := s.Writer(first.ID).Finish(ctx, first); !errors.Is(err, ErrBusy) {
+		t.Errorf("finished with %v, want ErrBusy", err)
+	}
+	if err := s.Writer(second.ID).Finish(ctx, second); err != nil {
+		t.Error(err)
+	}
+	if complete, err := s.Runs(ctx, Filter{Warmups: true, Status: results.Complete}); err != nil || len(complete) != 1 || complete[0].ID != second.ID {
+		t.Errorf("%d complete runs (%v), want run %d alone", len(complete), err, second.ID)
 	}
 }
 
@@ -249,5 +343,64 @@ func TestRowsOfSweeps(t *testing.T) {
 		if got["sweep"] != c.sweeps || got["cell"] != c.cells {
 			t.Errorf("%+v: rows %v, want %d sweeps and %d cells", c.filter, got, c.sweeps, c.cells)
 		}
+	}
+}
+
+// A copy that lacks runs of a sweep says so, and that the sweep is not complete.
+func TestCopyOfAPartOfASweep(t *testing.T) {
+	s := openTemp(t)
+	ctx := context.Background()
+	for i := range int64(2) {
+		sweep, plan := planned(t, s)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(s.ClaimSweep(ctx, sweep.ID, "node1", 7, []string{"", "resumed"}[i]))
+		for _, c := range plan {
+			run, found := fullRun()
+			run.Provenance.PID = ptr(7)
+			id, err := s.BeginCell(ctx, c, run, found)
+			must(err)
+			run.Sweep, run.Warmup = &sweep.ID, c.Warmup
+			must(s.Writer(id).Finish(ctx, run))
+		}
+		must(s.EndSweep(ctx, sweep.ID, "node1", 7, results.Complete))
+	}
+	const note = "%d of its 3 runs were left out of this copy"
+	for name, c := range map[string]struct {
+		filter Filter
+		status []results.Status
+		notes  []string
+	}{
+		"all":               {Filter{Warmups: true}, []results.Status{results.Complete, results.Complete}, []string{"", "resumed"}},
+		"without a warm-up": {Filter{Sweep: 1}, []results.Status{results.Interrupted}, []string{fmt.Sprintf(note, 1)}},
+		"a sweep":           {Filter{Sweep: 2, Warmups: true}, []results.Status{results.Complete}, []string{"resumed"}},
+		"a run of each": {Filter{IDs: []int64{2, 6}}, []results.Status{results.Interrupted, results.Interrupted},
+			[]string{fmt.Sprintf(note, 2), "resumed; " + fmt.Sprintf(note, 2)}},
+	} {
+		path := filepath.Join(t.TempDir(), "copy.db")
+		if err := s.CopyRuns(ctx, path, c.filter); err != nil {
+			t.Fatal(err)
+		}
+		copied, err := OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer copied.Close()
+		found, err := copied.Sweeps(ctx)
+		var status []results.Status
+		var notes []string
+		for _, w := range found {
+			status, notes = append(status, w.Status), append(notes, w.Note)
+		}
+		if err != nil || !slices.Equal(status, c.status) || !slices.Equal(notes, c.notes) {
+			t.Errorf("%s: sweeps are %v with notes %q (%v), want %v with %q", name, status, notes, err, c.status, c.notes)
+		}
+	}
+	if w, err := s.Sweep(ctx, 1); err != nil || w.Status != results.Complete || w.Note != "" {
+		t.Errorf("the sweep that was copied is %+v (%v)", w, err)
 	}
 }

@@ -186,7 +186,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 }
 
 // Finish flushes and stores the run's final state. A run that lost rows is no
-// measurement: it is stored as interrupted where final says complete.
+// measurement: it is stored as interrupted where final says complete. The store
+// forgets the Writer with all that it keeps: a sweep has thousands.
 func (w *Writer) Finish(ctx context.Context, final results.Run) error {
 	flushed := w.Flush(ctx)
 	if w.store.write == nil {
@@ -196,5 +197,9 @@ func (w *Writer) Finish(ctx context.Context, final results.Run) error {
 	if flushed != nil && final.Status == results.Complete {
 		final.Status = results.Interrupted
 	}
-	return errors.Join(flushed, w.store.finish(ctx, final))
+	err := errors.Join(flushed, w.store.finish(ctx, final))
+	if err == nil {
+		w.store.forget(w)
+	}
+	return err
 }

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A misspelt variable is said, once, with the setting that may be meant.
+func TestVariablesThatAreNoSettings(t *testing.T) {
+	inTempDir(t)
+	for name, hint := range map[string]string{
+		"NODES":    "did you mean CASERUN_NODE?",
+		"MEMCAP":   "did you mean CASERUN_MEM_CAP?",
+		"FAVORITE": "caserun mix --show-config prints all settings",
+	} {
+		t.Setenv("CASERUN_"+name, "x")
+		want := "caserun: CASERUN_" + name + " is no setting, and ignored: " + hint + "\n"
+		for _, args := range []string{"mixes list", "mix --show-config", "sweep --mixes W1 --scheds sa --node sim:1xV100"} {
+			if status, _, errs := caserun(t, strings.Fields(args)...); status != exitOK || strings.Count(errs, want) != 1 {
+				t.Errorf("caserun %s: exit %d, want %q once: %s", args, status, want, errs)
+			}
+		}
+	}
+}
+
+// What is a setting, or the program's or its tests' own, is not warned of.
+func TestVariablesThatAreKnown(t *testing.T) {
+	var environment []string
+	for _, key := range settingKeys() {
+		environment = append(environment, variableOf(key)+"=x")
+	}
+	environment = append(environment, "CASERUN_CONFIG=x", "CASERUN_LIBCASE=x", mainEnv+"=1", killsEnv+"=9",
+		"CASERUN_REQUIRE_GPU=1", "CASERUN_FIGURES=x", "CASERUN_SCREENSHOTS=x", "CASERUN_ACTIVE_HELP=0", "NODES=2", "XCASERUN_NODES=2")
+	var said strings.Builder
+	if warnOfVariables(environment, &said); said.String() != "" {
+		t.Error(said.String())
+	}
+}
