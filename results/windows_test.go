@@ -12,6 +12,7 @@ func TestUtilizationWindows(t *testing.T) {
 		{Device: 1, Series: SeriesGPU, FirstS: 0, LastS: 2, Value: known(0.5)},
 		{Device: 0, Series: SeriesMemory, FirstS: 0, LastS: 3, Value: known(9.0)},
 	}
+	segments = append(segments, Segment{Device: 2, Series: SeriesGPU, FirstS: 0, LastS: 3}) // not measured
 	got := UtilizationWindows(segments, SeriesGPU, 2.5, 1)
 	want := []float64{(1 + 0.5) / 2, (0.5 + 0.5) / 2, math.NaN()} // device 1 is unknown after 2 s
 	if len(got) != len(want) {

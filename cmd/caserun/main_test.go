@@ -204,6 +204,31 @@ func TestReportSaysThatNothingMatches(t *testing.T) {
 	}
 }
 
+// What cannot run leaves no store behind.
+func TestWhatIsRefusedMakesNoStore(t *testing.T) {
+	inTempDir(t)
+	for _, args := range [][]string{{"mix", "W1", "--sched", "nope", "--node", "sim:4xV100"}, {"mix", "W1", "--node", "sim:0xV100"}} {
+		if status, _, errs := caserun(t, args...); status != exitUsage || strings.Contains(errs, "SIMULATED") {
+			t.Errorf("%v: exit %d: %s", args, status, errs)
+		}
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("left behind: %v %v", files, err)
+	}
+}
+
+// A long file stops where the program is to stop, and is not left half written.
+func TestWritingStops(t *testing.T) {
+	inTempDir(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(signalError{os.Interrupt})
+	var out, errs bytes.Buffer
+	status := run(ctx, []string{"data", "graph", "--nodes", "100000", "-o", "graph.txt"}, strings.NewReader(""), &out, &errs)
+	if _, err := os.Stat("graph.txt"); status != exitInterrupted || err == nil {
+		t.Errorf("exit %d, %v: %s", status, err, errs.String())
+	}
+}
+
 // someProcesses returns the name of this host, and the numbers of a process of it
 // that has ended and of one that lasts as long as the test.
 func someProcesses(t *testing.T) (host string, gone, there int) {

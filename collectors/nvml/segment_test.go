@@ -121,6 +121,16 @@ func TestSegmentsTable(t *testing.T) {
 	}
 }
 
+// A value that stays is told of in time.
+func TestSegmentsEnd(t *testing.T) {
+	const ms = time.Millisecond
+	in := []sample{{0, 1}, {1 * ms, 1}, {2 * ms, 1}, {3 * ms, 1}, {4 * ms, 1}}
+	want := []Segment{{First: 0, Last: 2 * ms, Samples: 3, Value: 1}, {First: 3 * ms, Last: 4 * ms, Samples: 2, Value: 1}}
+	if diff := cmp.Diff(want, encode(in, 10*ms, 2*ms)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestKindNamesAreDistinct(t *testing.T) {
 	seen := map[string]Kind{}
 	for k := range Kind(numKinds) {

@@ -9,6 +9,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/paper/papertest"
+	"github.com/caserun/caserun/schedulers"
 )
 
 var v100 = []string{"sa", "cg:workers=6", "cg:workers=8", "cg:workers=10", "cg:workers=12", "case-alg2", "case-alg3"}
@@ -46,6 +47,41 @@ func row(t *testing.T, found paper.Table, system, workload, scheduler string) pa
 	}
 	t.Fatalf("%s has no row %s %s %s", found.Source, system, workload, scheduler)
 	return paper.Row{}
+}
+
+// A quotient is of one repetition, also where others of it are missing.
+func TestQuotientsAreOfOneRepetition(t *testing.T) {
+	run := func(id, sweep int64, scheduler string, rep int, throughput float64) results.Run {
+		r := results.Run{ID: id, Mix: "W1", MixSource: "catalog", Scheduler: scheduler, Node: "sim:4xV100", Mode: results.Simulated, Repetition: rep,
+			Status: results.Complete, Jobs: 16, Metrics: results.Metrics{OK: 16, ThroughputJobsPerS: &throughput}}
+		if sweep > 0 {
+			r.Sweep = &sweep
+		}
+		s, err := schedulers.Parse(scheduler, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Parameters = s.Parameters()
+		return r
+	}
+	for name, c := range map[string]struct {
+		runs []results.Run
+		want []int64 // that the quotients are of
+		n    int
+	}{
+		"one is missing": {[]results.Run{run(1, 1, "sa", 2, 2), run(2, 1, "sa", 3, 3),
+			run(3, 1, "case-alg3", 1, 10), run(4, 1, "case-alg3", 2, 20), run(5, 1, "case-alg3", 3, 30)}, []int64{1, 2, 4, 5}, 2},
+		"two sweeps": {[]results.Run{run(1, 1, "sa", 1, 1), run(2, 1, "sa", 2, 2),
+			run(3, 2, "case-alg3", 1, 10), run(4, 2, "case-alg3", 2, 20)}, []int64{1, 2, 3, 4}, 2},
+		"one in both": {[]results.Run{run(1, 1, "sa", 1, 7), run(2, 2, "sa", 1, 1), run(3, 2, "case-alg3", 1, 10)}, []int64{2, 3}, 1},
+		"no sweep":    {[]results.Run{run(1, 0, "sa", 1, 1), run(2, 0, "case-alg3", 1, 10)}, []int64{1, 2}, 1},
+	} {
+		page := build(t, paper.Node{Name: "sim:4xV100", Mode: results.Simulated, Devices: 4, System: "4xV100", Runs: c.runs})
+		r := row(t, table(t, page, "Figure 6b"), "4xV100", "W1", "case-alg3")
+		if r.Measured == nil || r.Measured.Median != 10 || r.Measured.N != c.n || !slices.Equal(r.Runs, c.want) {
+			t.Errorf("%s: %+v of runs %v, want 10 of runs %v", name, r.Measured, r.Runs, c.want)
+		}
+	}
 }
 
 func TestEveryPublishedNumberHasARow(t *testing.T) {

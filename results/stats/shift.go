@@ -95,7 +95,11 @@ func outsidePairs(n1, n2 int, alpha float64) int {
 		z := math.Sqrt2 * math.Erfinv(1-alpha)
 		return int(math.Floor(mean - z*sd - 0.5))
 	}
-	ways := rankings(n1, n2)
+	return outsideOf(rankings(n1, n2), alpha)
+}
+
+// outsideOf is that many of the orders counted in ways.
+func outsideOf(ways []float64, alpha float64) int {
 	total := 0.0
 	for _, w := range ways {
 		total += w

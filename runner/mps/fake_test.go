@@ -151,7 +151,7 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 			fmt.Fprintf(w, "Invalid process %s!\n1\n", argv[2])
 		}
 	case "quit":
-		if fakeIs("hangs-on-quit") {
+		if fakeIs("hangs-on-quit") || len(s.clients) > 0 {
 			return false
 		}
 		if s.server != nil {

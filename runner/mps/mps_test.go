@@ -162,6 +162,9 @@ func TestQuitTerminatesClientsThatStay(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("quit: %v, want that draining was cut short", err)
 	}
+	if strings.Contains(err.Error(), "did not end within") {
+		t.Errorf("quit: %v: the clients were not terminated before, so that the daemon stayed", err)
+	}
 	mustBeGone(t, d, servers...)
 }
 
