@@ -49,7 +49,6 @@ type job struct {
 	stopped  bool
 	oom      string // first report of each kind, as a line for the reader
 	refused  string
-	wrong    bool
 	fault    *fault
 	stays    []stay
 
@@ -165,7 +164,6 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes
 	j.record.StderrTail = e.StderrTail
-	j.wrong = e.Wrong
 	outcome, detail := j.outcome(e)
 	j.record.Outcome, j.record.Detail = &outcome, detail
 	j.deadline = schedulers.Never

@@ -1,6 +1,7 @@
 package schedulers
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -40,24 +41,14 @@ func (o Order) before(a, b *waiting) int {
 	by := 0
 	switch o {
 	case LargestFirst:
-		by = -compare(a.task.Bytes, b.task.Bytes)
+		by = -cmp.Compare(a.task.Bytes, b.task.Bytes)
 	case PriorityFIFO, PriorityFirstFit:
-		by = -compare(a.task.Priority, b.task.Priority)
+		by = -cmp.Compare(a.task.Priority, b.task.Priority)
 	}
 	if by != 0 {
 		return by
 	}
-	return compare(a.arrival, b.arrival)
-}
-
-func compare[T int | int64 | uint64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return cmp.Compare(a.arrival, b.arrival)
 }
 
 func parseOrder(s string) (Order, error) {
@@ -99,7 +90,7 @@ func (q *queue) aged(w *waiting) bool { return w.passed >= q.ageLimit }
 func (q *queue) compare(a, b *waiting) int {
 	switch agedA, agedB := q.aged(a), q.aged(b); {
 	case agedA && agedB:
-		return compare(a.arrival, b.arrival)
+		return cmp.Compare(a.arrival, b.arrival)
 	case agedA:
 		return -1
 	case agedB:
@@ -142,6 +133,6 @@ func (q *queue) remove(drop func(*waiting) bool) []*waiting {
 		}
 		return false
 	})
-	slices.SortFunc(out, func(a, b *waiting) int { return compare(a.arrival, b.arrival) })
+	slices.SortFunc(out, func(a, b *waiting) int { return cmp.Compare(a.arrival, b.arrival) })
 	return out
 }

@@ -1,6 +1,7 @@
 package schedulers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,7 +15,7 @@ func (e *Engine) tooLarge(t Task) *Refusal {
 		bySize[i] = i
 	}
 	slices.SortStableFunc(bySize, func(a, b int) int {
-		return -compare(e.empty.Device(a).CapacityBytes, e.empty.Device(b).CapacityBytes)
+		return -cmp.Compare(e.empty.Device(a).CapacityBytes, e.empty.Device(b).CapacityBytes)
 	})
 	largest, usable := e.empty.Device(bySize[0]), false
 	for _, i := range bySize {

@@ -442,8 +442,7 @@ func TestDocumentedCommands(t *testing.T) {
 		for _, m := range commands.FindAllStringSubmatch(string(text), -1) {
 			found++
 			args := strings.Fields(strings.SplitN(m[1], "#", 2)[0])
-			var out, errs bytes.Buffer
-			root := newRoot(&out, &errs)
+			root := newRoot()
 			c, rest, err := root.Find(args)
 			if err == nil {
 				err = c.ParseFlags(rest)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-func newRoot(stdout, stderr io.Writer) *cobra.Command {
+func newRoot() *cobra.Command {
 	version, revision := buildVersion()
 	root := &cobra.Command{
 		Use:   "caserun",

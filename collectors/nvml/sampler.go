@@ -252,8 +252,8 @@ func (s *Sampler) account(loop int) {
 func (s *Sampler) Stats() Stats {
 	s.mu.Lock()
 	out := Stats{
-		Epoch: s.cfg.Epoch, Period: s.cfg.Period,
-		Ticks: s.sched.ticks, Missed: s.sched.missed, LongestGap: s.sched.longest,
+		Period: s.cfg.Period,
+		Ticks:  s.sched.ticks, Missed: s.sched.missed, LongestGap: s.sched.longest,
 		CPU: s.cpu[0] + s.cpu[1], SlowCPU: s.cpu[1],
 	}
 	if s.sched.ticks > 0 {

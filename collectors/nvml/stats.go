@@ -7,7 +7,6 @@ import (
 // Stats says how well the sampling went. It is doubt as data: it belongs beside
 // every number that is computed from the segments.
 type Stats struct {
-	Epoch   time.Time
 	Period  time.Duration
 	Elapsed time.Duration // from the first deadline to the last wakeup
 

@@ -61,7 +61,6 @@ type Comparison struct {
 	MinEffect float64
 	Verdict   Verdict
 	Reason    string // of the verdict inconclusive
-	Warnings  []error
 }
 
 // Bounded reports whether there were enough values for the change's interval.
@@ -118,7 +117,7 @@ func measure(pair Pair) Comparison {
 	c := Comparison{A: Summarize(pair.A, 1-alpha), B: Summarize(pair.B, 1-alpha), P: math.NaN(), MinEffect: pair.Options.MinEffect}
 	c.Change, c.Low, c.High = change(pair.A, pair.B, pair.Options.Absolute, 1-alpha)
 	if c.A.N > 0 && c.B.N > 0 {
-		c.P = pValue(pair.A, pair.B, alpha, &c.Warnings)
+		c.P = pValue(pair.A, pair.B, alpha)
 	}
 	return c
 }

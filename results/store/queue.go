@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -160,6 +159,7 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
+	defer tx.Rollback() //nolint:errcheck // without effect once committed, or where SQLite did it when the disk was full
 	statements := map[string]*sql.Stmt{}
 	for _, e := range batch {
 		if e.writer == nil {
@@ -169,29 +169,23 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 		if statement == nil {
 			// Closed by the end of the transaction.
 			if statement, err = tx.PrepareContext(ctx, upserts[e.table]); err != nil {
-				return nil, errors.Join(err, rollback(tx))
+				return nil, err
 			}
 			statements[e.table] = statement
 		}
 		if _, err := statement.ExecContext(ctx, e.args()...); err != nil {
 			err = fmt.Errorf("%s row: %w", e.table, err)
 			if !ofRow(err) {
-				return nil, errors.Join(err, rollback(tx))
+				return nil, err
 			}
 			refused = append(refused, refusal{e.writer,
 				explain(s.path, fmt.Sprintf("write rows of run %d", e.writer.run), err)})
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		return nil, errors.Join(err, rollback(tx))
+		return nil, err
 	}
 	return refused, nil
-}
-
-// rollback ignores that SQLite rolls back by itself when a disk is full.
-func rollback(tx *sql.Tx) error {
-	_ = tx.Rollback()
-	return nil
 }
 
 var upserts = map[string]string{
