@@ -110,17 +110,14 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 }
 
-// settle makes a catalog mix's name in any case the one that the store has.
+// settle makes a catalog mix's name in any case the one that the store has. A mix of
+// the user's own of that name goes first.
 func (f *filterFlags) settle(ctx context.Context, db *store.Store) error {
 	if name, _, more := strings.Cut(f.sched, ":"); more {
 		return usageError(fmt.Errorf("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.sched, name))
 	}
-	m, err := mixes.Lookup(f.mix)
-	if err != nil {
-		return nil // one of the user's own
-	}
 	own, err := db.Modes(ctx, store.Filter{Mix: f.mix, Warmups: true})
-	if len(own) == 0 {
+	if m, unknown := mixes.Lookup(f.mix); unknown == nil && len(own) == 0 {
 		f.mix = m.Name
 	}
 	return infrastructureError(err)

@@ -38,12 +38,10 @@ func selectSide(ctx context.Context, db *store.Store, text string) (regress.Side
 			return side, infrastructureError(err)
 		}
 		tagged, tagErr := selectTag(ctx, db, side, text)
-		switch {
-		case tagErr != nil || (err != nil && len(tagged.Runs) > 0):
+		if err != nil || tagErr != nil {
 			return tagged, tagErr
-		case err != nil:
-			return side, nil
-		case len(tagged.Runs) > 0:
+		}
+		if len(tagged.Runs) > 0 {
 			side.Notes = append(side.Notes, fmt.Sprintf("%s is run %[1]s here: tag:%[1]s means the runs with that tag", text))
 		}
 		side.Label = "run " + text
