@@ -31,7 +31,10 @@ func TestFootprintOf(t *testing.T) {
 		footprint Footprint
 		size      string
 	}{
-		"backprop 65536":                   {Footprint{140*65536 + 276 + 64*4096, 4096, 256}, "65536"},
+		"backprop 65536": {Footprint{140*65536 + 276 + 64*4096, 4096, 256}, "65536"},
+		// A grid has at most 65535 rows of blocks.
+		"backprop 1048560":                 {Footprint{140*1048560 + 276 + 64*65535, 65535, 256}, "1048560"},
+		"backprop 1048576":                 {Footprint{140*1048576 + 276 + 64*32768, 65536, 256}, "1048576"},
 		"needle 4096 10":                   {Footprint{8 * 4097 * 4097, 256, 16}, "4096"},
 		"srad_v1/srad 10 0.5 502 458":      {Footprint{32*502*458 + 8*502 + 8*458, 450, 512}, "502x458"},
 		"srad_v2/srad 64 128 0 1 0 1 .5 2": {Footprint{24 * 64 * 128, 32, 256}, "64x128"},

@@ -1,10 +1,30 @@
 package results
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// Arms that differ have one order, whatever they differ in.
+func TestArmsAreOrdered(t *testing.T) {
+	a := Arm{Mix: "W1", Scheduler: "cg", Parameters: "workers=8", Node: "local", Mode: Live, Jobs: 16}
+	for field := range reflect.TypeFor[Arm]().NumField() {
+		b := a
+		switch v := reflect.ValueOf(&b).Elem().Field(field); v.Kind() {
+		case reflect.String:
+			v.SetString(v.String() + "x")
+		case reflect.Int:
+			v.SetInt(v.Int() + 1)
+		case reflect.Bool:
+			v.SetBool(true)
+		}
+		if a.Compare(b) != -1 || b.Compare(a) != 1 || a.Compare(a) != 0 {
+			t.Errorf("%+v and %+v: %d and %d", a, b, a.Compare(b), b.Compare(a))
+		}
+	}
+}
 
 // A name has what tells an arm from those it stands with, and nothing else.
 func TestNamesTellArmsApart(t *testing.T) {

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
@@ -155,10 +156,10 @@ func TestRunRefusesABatchThatCannotBe(t *testing.T) {
 	}
 	device := schedulers.Device{CapacityBytes: 1, SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}
 	idle := &fake{t: t, script: func(*fake) {}}
-	if _, err := runner.Run(t.Context(), runner.Config{Devices: []schedulers.Device{device}, Scheduler: s}, idle, newTape()); err == nil {
-		t.Error("a mix without jobs is accepted")
+	if _, err := runner.Run(t.Context(), runner.Config{Devices: []schedulers.Device{device}, Scheduler: s}, idle, newTape()); err == nil || !strings.Contains(err.Error(), "no jobs") {
+		t.Errorf("a mix without jobs: %v", err)
 	}
-	if _, err := runner.Run(t.Context(), runner.Config{Jobs: probed(1), Scheduler: s}, idle, newTape()); err == nil {
-		t.Error("a node without devices is accepted")
+	if _, err := runner.Run(t.Context(), runner.Config{Jobs: probed(1), Scheduler: s}, idle, newTape()); err == nil || !strings.Contains(err.Error(), "no devices") {
+		t.Errorf("a node without devices: %v", err)
 	}
 }

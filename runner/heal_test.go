@@ -159,6 +159,7 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 		{"the fault showed before", 2, false, 807, results.Collateral, "CUDA error 807 in cudaSetDevice, job 0 (first) had broken the MPS server"},
 		{"the fault shows later", 4, false, 805, results.Collateral, "CUDA error 805 in cudaSetDevice, job 0 (first) had broken the MPS server"},
 		{"its context could not be made", 4, false, 46, results.Collateral, "CUDA error 46 in cudaSetDevice, job 0 (first) had broken the MPS server"},
+		{"the job that failed later came later", 5, false, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
 		{"the server was healthy in between", 2, true, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
 		{"there is no other fault", 0, false, 807, results.Fault, "CUDA error 807 in cudaSetDevice"},
 		{"a fault of its own on another device", 2, false, 700, results.Fault, "CUDA error 700 in cudaSetDevice"},
@@ -168,11 +169,16 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 			jobs[0].Name = "first"
 			ended, _ := setup{scheduler: "case-alg3", devices: 2, jobs: jobs, mps: true}.run(t, func(f *fake) {
 				f.started(0, 1)
-				f.begin(0, 10) // device 0
+				if c.fault < 5 {
+					f.begin(0, 10) // device 0
+				}
 				f.at(1)
 				f.begin(1, 10) // device 1
-				for second := 2; second <= 4; second++ {
+				for second := 2; second <= 5; second++ {
 					f.at(second)
+					if c.fault == 5 && second == 4 {
+						f.begin(0, 10)
+					}
 					if second == c.fault {
 						f.batch.ReportFault(0, 700, "kernel", f.now)
 						if c.healed {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -242,5 +243,28 @@ func TestLazyKilledInEveryCall(t *testing.T) {
 		if len(p.of("oom"))+len(p.of("fault")) != 0 {
 			t.Errorf("%s: events %v", kill, p.events)
 		}
+	}
+}
+
+// Errors of this kind stay in every version of CUDA that has them.
+func TestLazyReportsEachLastingError(t *testing.T) {
+	for _, code := range []int{214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999} {
+		p := startLazy(t, "13", "basic", fmt.Sprintf("FAKE_CUDA_FAIL=cudaMemcpy:3=%d", code)).finish(grant)
+		p.mustSucceed()
+		if faults := p.of("fault"); len(faults) != 1 || int(faults[0].code) != code {
+			t.Errorf("error %d: events %v", code, p.events)
+		}
+	}
+}
+
+// A recorded call that CUDA refuses after all is reported, and costs the program nothing
+// else of what it has done: its other results are right.
+func TestLazyReplaysPastAnError(t *testing.T) {
+	want := native(t, "13", "basic")
+	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cudaMemcpy:1=1")
+	p.wantEvents("begin fault free closed")
+	p.wantLine(want[slices.IndexFunc(want, func(l string) bool { return strings.HasPrefix(l, "y ") })])
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 1 || faults[0].where != "cudaMemcpy" {
+		t.Errorf("events %v", p.events)
 	}
 }

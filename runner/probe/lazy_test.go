@@ -10,7 +10,10 @@ import (
 var programs = []string{"basic", "order", "shapes", "streams", "objects", "managed", "grow", "tasks", "tasks_with_stream",
 	"tasks_with_variable", "tasks_in_threads", "threads", "churn", "large_copy", "read_first", "reset", "launch_only",
 	"settings", "many", "captured", "freed_in_capture", "free_while_captured", "limits", "mistakes", "forks", "forks_bound", "reuse stream", "reuse event", "reuse device", "reuse stream_query",
-	"reuse event_query", "reuse copy", "reuse copy_2d", "reuse symbol", "reuse free"}
+	"reuse event_query", "reuse copy", "reuse copy_2d", "reuse symbol", "reuse free", "waits stream", "waits event", "waits device",
+	"waits stream_query", "waits event_query", "waits copy", "waits copy_2d", "waits symbol", "callback", "host_freed_in_capture",
+	"variable_by_address", "wrong source", "wrong pitch", "wrong source_pitch", "wrong set_pitch", "wrong size", "wrong offset",
+	"wrong kind", "wrong variable"}
 
 // Programs compute the same with and without the lazy runtime, whatever it does.
 func TestLazyKeepsResults(t *testing.T) {
@@ -35,9 +38,9 @@ func TestLazyKeepsResults(t *testing.T) {
 }
 
 // holds: the program's task is not ended by a free: a launch without memory, a
-// call that CUDA refuses, or a graph made it.
+// call that CUDA refuses, a graph, a callback or a copy to a variable made it.
 func holds(program string) bool {
-	return slices.Contains([]string{"launch_only", "mistakes", "captured", "freed_in_capture"}, program)
+	return slices.Contains([]string{"launch_only", "mistakes", "captured", "freed_in_capture", "callback", "variable_by_address"}, program)
 }
 
 // Nothing touches a device before the first launch, and then only the granted one.
@@ -127,6 +130,19 @@ func TestLazyShowsOneDevice(t *testing.T) {
 		p.wantLine("asked: contexts 0 first -1 " + nothingLeft)
 		p.wantLine("made: contexts 0 first -1 " + nothingLeft)
 		p.wantEvents("begin grow free closed")
+	}
+}
+
+// What is recorded by the small costs the program little memory: what 2^18 snapshots
+// take besides their four bytes counts too.
+func TestLazyRecordsSmallCopies(t *testing.T) {
+	p := runLazy(t, "13", "small_copies")
+	var mib int
+	if _, err := fmt.Sscanf(p.lines[0], "mib %d", &mib); err != nil || mib > 192 {
+		t.Errorf("took %q of memory (%v)", p.lines[0], err)
+	}
+	if want := native(t, "13", "small_copies")[1]; p.lines[1] != want {
+		t.Errorf("%q, want %q", p.lines[1], want)
 	}
 }
 

@@ -1,0 +1,138 @@
+package probe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Programs of native/probe/tests/lazy/ends.cc: what outlives a task, and its end.
+
+// What a task has left can be looked at and destroyed without another task, for which
+// the program would wait behind others, and which could be refused.
+func TestLazyCleansUpWithoutATask(t *testing.T) {
+	for _, way := range []string{"clocks", "late_clocks", "host", "graphs", "textures", "memory", "reset"} {
+		for _, version := range cudaVersions {
+			program := "after " + way
+			p := runLazy(t, version, program)
+			p.wantEvents("begin free closed")
+			if got, want := results(p.lines), results(native(t, version, program)); !slices.Equal(got, want) {
+				t.Errorf("%s, CUDA %s: output %q, want %q\nstderr:\n%s", program, version, got, want, p.stderr.String())
+			}
+		}
+	}
+}
+
+// Between tasks with page-locked memory nothing asks for one either.
+func TestLazyTakesATaskForEachRound(t *testing.T) {
+	for _, way := range []string{"stream", "copy"} {
+		p := runLazy(t, "13", "waits "+way)
+		if begins := p.of("begin"); len(begins) != 2 || begins[1].r.Blocks == 0 {
+			t.Errorf("%s: events %v", way, p.events)
+		}
+	}
+}
+
+// What is set in a context holds the process on its device; a preference does not.
+func TestLazyKeepsSettings(t *testing.T) {
+	for way, stays := range map[string]bool{"attribute": true, "large_attribute": true, "limit": true, "preference": false} {
+		for _, version := range cudaVersions {
+			p := startLazy(t, version, "set "+way).finish(grantInTurn(1, 0))
+			p.mustSucceed()
+			p.wantNothingLeft()
+			if got, want := p.lines, native(t, version, "set "+way); !slices.Equal(got, want) {
+				t.Errorf("%s, CUDA %s: output %q, want %q", way, version, got, want)
+			}
+			for i, e := range p.of("begin") {
+				if asks := e.r.Flags&FlagDevice != 0; i > 0 && asks != stays {
+					t.Errorf("%s, CUDA %s: request %d %+v", way, version, i, e.r)
+				}
+			}
+		}
+	}
+}
+
+// The reset of a device waits for what it does, and a fault of that is reported.
+func TestLazyResetsAnIdleDevice(t *testing.T) {
+	for mode, env := range map[string]string{"task": "CASE_PIN=0", "pinned": "CASE_PIN=1", "passive": "CASE_BINDING=job"} {
+		for _, version := range cudaVersions {
+			p := runLazy(t, version, "reset_after work", env)
+			p.wantLine("ran 1")
+			p.wantNothingLeft()
+			p = runLazy(t, version, "reset_after fault", env)
+			if got, want := results(p.lines), results(native(t, version, "reset_after fault")); !slices.Equal(got, want) {
+				t.Errorf("%s, CUDA %s: output %q, want %q", mode, version, got, want)
+			}
+			if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 || faults[0].where != "cudaDeviceReset" {
+				t.Errorf("%s, CUDA %s: events %v", mode, version, p.events)
+			}
+		}
+	}
+}
+
+// A task ends when all its kernels have, whatever their stream.
+func TestLazyEndsWhenTheDeviceIsIdle(t *testing.T) {
+	for _, version := range cudaVersions {
+		p := runLazy(t, version, "ordered_frees")
+		p.wantLine("ran 1")
+		p.wantEvents("begin grow free closed")
+	}
+}
+
+// A task that takes memory in vain goes on: it may have kernels that nobody waited for.
+func TestLazyGoesOnWithoutMemory(t *testing.T) {
+	for _, fail := range []string{"", "cudaMalloc:1=2"} {
+		p := startLazy(t, "13", "late_memory", "FAKE_CUDA_FAIL="+fail).finish(func(t *testing.T, e event) {
+			if e.kind == "grow" && e.bytes == 64<<20 && fail == "" {
+				if err := e.c.Refuse(e.task, ReasonDeviceFull, 64<<20, 32<<20, "device 1 is full"); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			grant(t, e)
+		})
+		p.mustSucceed()
+		p.wantLine("first 2")
+		p.wantLine("second 0")
+		if fail == "" {
+			p.wantEvents("begin grow oom grow free closed")
+		} else { // the 64 MiB are the task's already
+			p.wantEvents("begin grow oom free closed")
+		}
+	}
+}
+
+// The device heap is the task's memory too, from when it is set.
+func TestLazyGrowsForTheHeap(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		p := startLazy(t, "13", "heap_later").finish(func(t *testing.T, e event) {
+			if e.kind == "grow" && refused {
+				if err := e.c.Refuse(e.task, ReasonDeviceFull, e.bytes, 0, "device 1 is full"); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			grant(t, e)
+		})
+		p.mustSucceed()
+		grows := p.of("grow")
+		if len(grows) == 0 || grows[0].bytes != 56<<20 {
+			t.Fatalf("refused %v: events %v", refused, p.events)
+		}
+		if begins := p.of("begin"); len(begins) != 2 || begins[0].r.HeapBytes != 8<<20 {
+			t.Errorf("refused %v: begins %v", refused, begins)
+		} else if !refused && begins[1].r.HeapBytes != 16<<20 {
+			t.Errorf("the next task begins with %+v", begins[1].r)
+		}
+		if refused {
+			p.wantLine("set 2")
+			p.wantLine("heap 8")
+		} else {
+			p.wantLine("set 0")
+			p.wantLine("heap 64")
+			if len(grows) != 1 || strings.Contains(strings.Join(p.lines, "\n"), "error") {
+				t.Errorf("events %v, output %q", p.events, p.lines)
+			}
+		}
+	}
+}
