@@ -68,7 +68,7 @@ __attribute__((constructor)) static void load(void)
 func TestLazyLocksPagesWhileWaiting(t *testing.T) {
 	p, waiting := whileWaiting(t, "locks_while_waiting")
 	p.hear("locking")
-	p.succeedsWith(waiting, "x -915099124094415232", "page-locked 1")
+	p.succeedsWith(waiting, "page-locked 1", "x -915099124094415232")
 }
 
 // A child of fork has none of the threads that its parent's locks are held by.

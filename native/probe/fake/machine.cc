@@ -206,6 +206,7 @@ void Machine::end_context(int device)
 	d.live = false;
 	d.fault = 0;
 	d.peers.clear();
+	d.settings = {};
 	d.used -= setting("FAKE_CUDA_CONTEXT", 8 << 20);
 	for (auto &s : streams)
 		if (s->device == device) {

@@ -25,7 +25,16 @@ constexpr size_t granule = 2 << 20; // bytes: cuMemCreate's granularity
 constexpr int multiprocessors = 132, threads_per_multiprocessor = 2048;
 constexpr int error_handle = 400; // cudaErrorInvalidResourceHandle, CUDA_ERROR_INVALID_HANDLE
 
-inline bool lasts(int error) { return (error >= 700 && error <= 720 && error != 701) || error == 214; }
+inline bool lasts(int error)
+{
+	return (error >= 700 && error <= 721 && error != 701 && error != 720) || error == 214 || error == 226 || error == 911;
+}
+
+// What the program has set in a device's context, which another one's has not.
+struct Settings {
+	size_t limits[16] = {1024, 1 << 20, 8 << 20};
+	std::map<const void *, int> dynamic_shared; // bytes, by kernel
+};
 
 struct Device {
 	int physical;
@@ -34,6 +43,7 @@ struct Device {
 	bool live; // has its primary context
 	int fault; // a lasting error of that context
 	std::set<int> peers;
+	Settings settings;
 };
 
 // A range of addresses with memory behind it.

@@ -309,8 +309,6 @@ API cudaError_t cudaDeviceReset(void)
 	});
 }
 
-static size_t limits[16] = {1024, 1 << 20, 8 << 20};
-
 API cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 {
 	return call("cudaDeviceSetLimit", Needs::context, [&] {
@@ -318,7 +316,7 @@ API cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 			return static_cast<int>(cudaErrorInvalidValue);
 		if (limit == 3 || limit == 4)
 			return 215; // cudaErrorUnsupportedLimit, of device-side launches
-		limits[limit] = value;
+		here().settings.limits[limit] = value;
 		return 0;
 	}, limit, value);
 }
@@ -326,7 +324,7 @@ API cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 API cudaError_t cudaDeviceGetLimit(size_t *value, int limit)
 {
 	return call("cudaDeviceGetLimit", Needs::context, [&] {
-		*value = limit >= 0 && limit < 16 ? limits[limit] : 0;
+		*value = limit >= 0 && limit < 16 ? here().settings.limits[limit] : 0;
 		return limit >= 0 && limit < 16 ? 0 : cudaErrorInvalidValue;
 	}, limit);
 }

@@ -40,8 +40,10 @@ int check(const Copy &c, int kind)
 
 	if (kind < 0 || kind > cudaMemcpyDefault)
 		return 21; // cudaErrorInvalidMemcpyDirection
-	if (c.to_pitch < c.width && c.height > 1)
+	if ((c.to_pitch < c.width || c.from_pitch < c.width) && c.height > 1)
 		return 12; // cudaErrorInvalidPitchValue
+	if (c.to == nullptr || c.from == nullptr)
+		return cudaErrorInvalidValue;
 	const Side to = side_of(c.to), from = side_of(c.from);
 	if (wrong_side(to, any ? to == Side::device : to_device, c.to, extent(c.to_pitch, c.to_slice, c)) ||
 	    wrong_side(from, any ? from == Side::device : from_device, c.from, extent(c.from_pitch, c.from_slice, c)))
@@ -49,7 +51,9 @@ int check(const Copy &c, int kind)
 	return 0;
 }
 
-// Pageable sources are read before the call returns.
+// Pageable sources are read before the call returns, which need not be the end of the
+// copy: a synchronous one only waits for its stream first (CUDA Runtime API, "API
+// synchronization behavior").
 std::shared_ptr<std::vector<char>> staged(Copy &c)
 {
 	auto rows = std::make_shared<std::vector<char>>(c.width * c.height * c.depth);
@@ -81,12 +85,15 @@ int transfer(Copy c, int kind, cudaStream_t handle, bool async, bool peer)
 	if (captured && !async)
 		return 900; // cudaErrorStreamCaptureUnsupported
 	std::shared_ptr<std::vector<char>> rows;
-	if (from == Side::pageable && to == Side::device && !captured)
+	const bool is_staged = from == Side::pageable && to == Side::device && !captured;
+	if (is_staged && !async)
+		node()->run(s, s->submitted);
+	if (is_staged)
 		rows = staged(c);
 	const int device = s->device;
 	node()->submit(s, [c, device, peer, rows] { return node()->copy(device, peer, c); });
 	const bool between_devices = to == Side::device && from == Side::device;
-	if (!captured && ((!async && !between_devices) || (async && to == Side::pageable)))
+	if (!captured && ((!async && !between_devices && !is_staged) || (async && to == Side::pageable)))
 		node()->run(s, s->submitted);
 	return 0;
 }
@@ -102,6 +109,8 @@ int fill(void *to, size_t pitch, size_t slice, int value, size_t width, size_t h
 
 	if (error != 0 || width == 0 || height == 0 || depth == 0)
 		return error;
+	if (pitch < width && height > 1)
+		return 12; // cudaErrorInvalidPitchValue
 	if (side_of(to) == Side::pageable || node()->cover(to, extent(pitch, slice, c)).empty())
 		return cudaErrorInvalidValue;
 	const int device = s->device;

@@ -7,7 +7,11 @@ namespace fake {
 
 struct Kernel { // what __cudaGetKernel hands out
 	const fake_kernel *code;
-	int dynamic_limit;
+	int dynamic_limit() const // bytes
+	{
+		auto set = here().settings.dynamic_shared.find(this);
+		return set != here().settings.dynamic_shared.end() ? set->second : 49152;
+	}
 };
 
 // Modules are registered before main, and before any driver is there.
@@ -54,7 +58,7 @@ int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size
 	const size_t threads = static_cast<size_t>(block.x) * block.y * block.z;
 	if (threads == 0 || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
 	    threads > static_cast<size_t>(k->code->max_threads) ||
-	    shared > static_cast<size_t>(k->dynamic_limit))
+	    shared > static_cast<size_t>(k->dynamic_limit()))
 		return 9; // cudaErrorInvalidConfiguration
 	std::vector<char> copied;
 	for (unsigned i = 0; i < k->code->count; i++) {
@@ -148,7 +152,7 @@ API void __cudaRegisterFunction(void **module, const char *stub, char *, const c
 {
 	const fake_kernel *code = reinterpret_cast<const fake_fat_binary *>(module)->kernel;
 	if (code != nullptr) // else it is code for a real device
-		kernels()[stub] = std::make_unique<Kernel>(Kernel{code, 49152});
+		kernels()[stub] = std::make_unique<Kernel>(Kernel{code});
 }
 
 API void __cudaRegisterVar(void **, char *host, char *, const char *, int, size_t bytes, int, int)
@@ -247,7 +251,7 @@ API cudaError_t cudaFuncGetAttributes(Attributes *out, const void *function)
 		if (k == nullptr)
 			return 98;
 		*out = {k->code->shared_bytes, 0, 0, k->code->max_threads, k->code->registers, 90, 90, 0,
-		        k->dynamic_limit, -1};
+		        k->dynamic_limit(), -1};
 		return 0;
 	}, name_of(function).c_str());
 }
@@ -259,7 +263,7 @@ API cudaError_t cudaFuncSetAttribute(const void *function, int attribute, int va
 		if (k == nullptr)
 			return 98;
 		if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize)
-			k->dynamic_limit = value;
+			here().settings.dynamic_shared[k] = value;
 		return 0;
 	}, name_of(function).c_str(), attribute, value);
 }

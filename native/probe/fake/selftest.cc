@@ -143,6 +143,36 @@ static void order()
 	CHECK(called == 0);
 	OK(cudaDeviceSynchronize());
 	CHECK(called == 1);
+	// A synchronous copy is over when it returns, unless its source is pageable.
+	pinned[0] = 300;
+	OK(cudaMemcpy(x, pinned, sizeof back, cudaMemcpyHostToDevice));
+	CHECK(cudaStreamQuery(nullptr) == cudaSuccess);
+	OK(cudaMemcpy(x, pageable, sizeof back, cudaMemcpyHostToDevice));
+	OK(cudaMemcpyAsync(result, x, sizeof back, cudaMemcpyDeviceToHost, other)); // does not wait for it
+	OK(cudaStreamSynchronize(other));
+	CHECK(result[0] == 300);
+	CHECK(fetch(x) == 100);
+}
+
+// settings: of a context, which another device's has not, nor the next one.
+static void settings()
+{
+	size_t bytes = 0;
+	for (int round = 0; round < 2; round++) {
+		OK(cudaSetDevice(0));
+		CHECK(LAUNCH(sum_table, one, one, 60000, nullptr, device<int>(1)) == 9);
+		OK(cudaFuncSetAttribute(STUB(sum_table), cudaFuncAttributeMaxDynamicSharedMemorySize, 60000));
+		OK(LAUNCH(sum_table, one, one, 60000, nullptr, device<int>(1)));
+		OK(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
+		OK(cudaSetDevice(1));
+		CHECK(LAUNCH(sum_table, one, one, 60000, nullptr, device<int>(1)) == 9);
+		OK(cudaDeviceGetLimit(&bytes, cudaLimitStackSize));
+		CHECK(bytes == 1024);
+		OK(cudaSetDevice(0));
+		OK(cudaDeviceGetLimit(&bytes, cudaLimitStackSize));
+		CHECK(bytes == 4096);
+		OK(cudaDeviceReset());
+	}
 }
 
 static void memory()
@@ -349,6 +379,7 @@ static const struct {
 } scenarios[] = {
 	{"contexts", contexts, {}, 0},
 	{"order", order, {}, 0},
+	{"settings", settings, {}, 0},
 	{"memory", memory, {}, 0},
 	{"faulty", faulty, {}, 0},
 	{"own context", own_context, {}, 0},

@@ -36,6 +36,7 @@ enum {
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
 	cudaErrorECCUncorrectable = 214,
+	cudaErrorContained = 226, /* 12.8 */
 	cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700,
 	cudaErrorLaunchOutOfResources = 701,
@@ -48,9 +49,11 @@ enum {
 	cudaErrorInvalidAddressSpace = 717,
 	cudaErrorInvalidPc = 718,
 	cudaErrorLaunchFailure = 719,
+	cudaErrorTensorMemoryLeak = 721, /* 12.8 */
 	cudaErrorNotSupported = 801,
 	cudaErrorMpsServerNotReady = 807,
 	cudaErrorMpsClientTerminated = 810,
+	cudaErrorExternalDevice = 911,
 	cudaErrorUnknown = 999
 };
 

@@ -21,16 +21,27 @@ struct Account {
 	uint64_t granted;      // bytes
 	uint64_t large, small; // bytes in use, by the size of their allocation
 	uint64_t objects;
+	uint64_t heap = 8 << 20; // bytes: cudaLimitMallocHeapSize, here its default
+	uint64_t granted_heap;
 	uint64_t in_use() const { return large + (small + granule - 1) / granule * granule; }
 };
 
 static Account accounts[max_devices];
 static std::atomic<uint64_t> announced[max_devices]; // warps of the largest kernel so far
 static std::atomic<bool> told[max_devices];          // and a real kernel's occupancy
-static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; // one growth at a time; taken before lock
-static uint64_t heap = 8 << 20; // bytes: cudaLimitMallocHeapSize's default
 
-void keep_heap(uint64_t bytes) { heap = bytes; }
+// One thread at a time asks for a slot's task, or for more in it: growing[slot].lock is
+// taken before `lock`, and held while it waits.
+struct Growth {
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+};
+static Growth growing[max_devices];
+
+void renew_growing()
+{
+	for (Growth &g : growing)
+		g = Growth();
+}
 
 bool small(size_t bytes) { return bytes < granule / 2; }
 
@@ -54,11 +65,13 @@ uint64_t charged()
 	return accounts[0].in_use();
 }
 
-bool task_is_open()
+static bool is_open(int slot)
 {
 	Locked locked;
-	return accounts[0].held;
+	return accounts[slot].held;
 }
+
+bool task_is_open() { return is_open(0); }
 
 static cudaError_t open_in(int slot, const Need &need)
 {
@@ -69,13 +82,17 @@ static cudaError_t open_in(int slot, const Need &need)
 	ask.blocks = need.shape.blocks;
 	ask.threads_per_block = need.shape.threads_per_block;
 	ask.blocks_per_sm = need.shape.blocks_per_sm;
-	ask.heap_bytes = heap;
+	ask.heap_bytes = a.heap;
 	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
 	ask.device = need.same_device ? need.device : 0;
-	if (case_task_ask(&ask, &a.task) != CASE_OK)
+	case_task granted = {};
+	if (case_task_ask(&ask, &granted) != CASE_OK)
 		return cudaErrorMemoryAllocation;
+	Locked locked;
+	a.task = granted;
 	a.held = true;
 	a.granted = need.bytes;
+	a.granted_heap = ask.heap_bytes;
 	announced[slot].store(warps(need.shape.blocks, need.shape.threads_per_block));
 	told[slot].store(need.shape.blocks_per_sm > 0);
 	return cudaSuccess;
@@ -98,16 +115,17 @@ static cudaError_t open_pinned(int slot, uint64_t bytes)
 	need.bytes = bytes;
 	need.same_device = true;
 	need.device = slot;
-	Locked locked;
 	return open_in(slot, need);
 }
 
 cudaError_t open_for_launch()
 {
-	int slot = account_device();
+	const int slot = account_device();
 
-	Locked locked;
-	return accounts[slot].held ? cudaSuccess : open_pinned(slot, 0);
+	if (is_open(slot))
+		return cudaSuccess;
+	Locked one_at_a_time(growing[slot].lock);
+	return is_open(slot) ? cudaSuccess : open_pinned(slot, 0);
 }
 
 static void close_in(int slot)
@@ -139,14 +157,20 @@ void reset_account()
 		bound.store(false);
 }
 
-void count(int slot, int objects, int64_t bytes)
+static void add(Account &a, int objects, int64_t bytes)
 {
-	Locked locked;
-	Account &a = accounts[slot];
 	uint64_t &sum = small(static_cast<size_t>(bytes < 0 ? -bytes : bytes)) ? a.small : a.large;
 
 	sum += static_cast<uint64_t>(bytes);
 	a.objects += static_cast<uint64_t>(static_cast<int64_t>(objects));
+}
+
+void count(int slot, int objects, int64_t bytes)
+{
+	Locked locked;
+	Account &a = accounts[slot];
+
+	add(a, objects, bytes);
 	if (a.objects > 0 || objects >= 0)
 		return;
 	close_in(slot);
@@ -174,7 +198,7 @@ static bool fits(Account &a, uint64_t bytes)
 static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 {
 	Account &a = accounts[slot];
-	pthread_mutex_lock(&growing);
+	pthread_mutex_lock(&growing[slot].lock);
 	int answer = CASE_OK;
 	uint64_t more = 0;
 	bool open;
@@ -197,10 +221,10 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 			a.granted += more;
 		}
 	}
-	pthread_mutex_unlock(&growing);
+	pthread_mutex_unlock(&growing[slot].lock);
 	if (answer == CASE_OK)
 		return cudaSuccess;
-	uncharge(slot, bytes);
+	take_back(slot, bytes);
 	return failed_allocation(call, bytes);
 }
 
@@ -225,6 +249,37 @@ void uncharge(int slot, uint64_t bytes)
 {
 	if (mode() != Mode::passive)
 		count(slot, -1, -static_cast<int64_t>(bytes));
+}
+
+void take_back(int slot, uint64_t bytes)
+{
+	Locked locked;
+	if (mode() != Mode::passive)
+		add(accounts[slot], -1, -static_cast<int64_t>(bytes));
+}
+
+cudaError_t keep_heap(const char *call, uint64_t bytes)
+{
+	const int slot = account_device();
+	Account &a = accounts[slot];
+	uint64_t more = 0;
+	Locked one_at_a_time(growing[slot].lock);
+	{
+		Locked locked;
+		more = a.held && bytes > a.granted_heap ? bytes - a.granted_heap : 0;
+		if (more == 0) {
+			a.heap = bytes;
+			return cudaSuccess;
+		}
+		a.objects++; // the task must not end meanwhile
+	}
+	const int answer = case_task_grow(&a.task, more);
+	take_back(slot, 0);
+	if (answer != CASE_OK)
+		return failed_allocation(call, more);
+	Locked locked;
+	a.heap = a.granted_heap = bytes;
+	return cudaSuccess;
 }
 
 bool last_object()
@@ -258,11 +313,11 @@ bool is_news(uint64_t blocks, uint32_t threads_per_block)
 // A task that waits for memory takes no shape (wire.h); a later launch tells it.
 void reshape(const Shape &shape)
 {
-	if (pthread_mutex_trylock(&growing) != 0)
+	const int slot = account_device();
+	if (pthread_mutex_trylock(&growing[slot].lock) != 0)
 		return;
 	{
 		Locked locked;
-		int slot = account_device();
 		Account &a = accounts[slot];
 		const uint64_t now = warps(shape.blocks, shape.threads_per_block);
 		if (now > announced[slot].load())
@@ -271,7 +326,7 @@ void reshape(const Shape &shape)
 		if (a.held)
 			case_task_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
 	}
-	pthread_mutex_unlock(&growing);
+	pthread_mutex_unlock(&growing[slot].lock);
 }
 
 } // namespace lazy

@@ -104,6 +104,8 @@ CASE_API cudaError_t cudaStreamDestroy(cudaStream_t stream);
 WITH_PTSZ(cudaStreamSynchronize, cudaStream_t stream);
 WITH_PTSZ(cudaStreamQuery, cudaStream_t stream);
 WITH_PTSZ(cudaStreamWaitEvent, cudaStream_t stream, cudaEvent_t event, unsigned flags);
+WITH_PTSZ(cudaStreamAddCallback, cudaStream_t stream, void (*callback)(cudaStream_t, cudaError_t, void *), void *data,
+          unsigned flags);
 CASE_API cudaError_t cudaEventCreate(cudaEvent_t *event);
 CASE_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 CASE_API cudaError_t cudaEventDestroy(cudaEvent_t event);

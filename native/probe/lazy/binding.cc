@@ -18,13 +18,25 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 namespace lazy {
 
 pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> bound{false};
+
+// A child of fork has one thread, so what another one held nobody would give back, and
+// it may have been waiting for a grant: a handler before the fork would wait for that.
+static void renew_locks()
+{
+	lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	renew_growing();
+	renew_looking();
+	registering = PTHREAD_MUTEX_INITIALIZER;
+}
+
+__attribute__((constructor)) static void renew_locks_in_children() { pthread_atfork(nullptr, nullptr, renew_locks); }
 
 static std::atomic<int> device{-1}; // the driver's ordinal; its context exists or is being made
 static std::atomic<int> granted_last{-1}; // the scheduler's
 static std::atomic<unsigned> epoch{1};
 static std::atomic<bool> unmovable{false};
-static bool owed; // a synchronization that the program has been told is over
 static bool has_flags;
 static unsigned device_flags;
 static uint64_t refused_at; // bytes: what was refused is not asked for again
@@ -57,8 +69,6 @@ int visible_to_real(int visible)
 }
 
 int real_to_visible(int real) { return one_device() && real >= 0 && real == home() ? 0 : real; }
-
-void owe_synchronization() { owed = true; }
 
 void forget_device()
 {
@@ -215,12 +225,7 @@ static cudaError_t make_ready()
 	}
 	in_epoch = epoch.load();
 	error = map_all(home());
-	if (error == cudaSuccess)
-		error = replay();
-	if (error == cudaSuccess && owed)
-		error = seen(REAL(cudaDeviceSynchronize)(), "cudaDeviceSynchronize");
-	owed = false;
-	return error;
+	return error == cudaSuccess ? replay() : error;
 }
 
 cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
@@ -255,6 +260,14 @@ cudaError_t enter()
 		if (error != cudaSuccess)
 			return error;
 	}
+	use_device();
+	return cudaSuccess;
+}
+
+cudaError_t enter_context()
+{
+	if (!one_device() || home() < 0)
+		return enter();
 	use_device();
 	return cudaSuccess;
 }

@@ -17,7 +17,23 @@ struct Rows {
 	size_t width, height, to_pitch, from_pitch; // bytes
 	size_t to_extent() const { return height == 0 ? 0 : (height - 1) * to_pitch + width; }
 	size_t from_extent() const { return height == 0 ? 0 : (height - 1) * from_pitch + width; }
+	bool overlap() const { return to_pitch < width || from_pitch < width; } // which CUDA refuses
 };
+
+// may_be_device: a source that is no allocation here may be memory of the device's that
+// outlives tasks, such as a variable. CUDA tells by the address.
+bool may_be_device(int kind) { return kind == cudaMemcpyDefault && home() >= 0; }
+
+// may_be_page_locked: once there has been a context, CUDA itself may have locked it.
+bool may_be_page_locked(const void *memory, size_t bytes) { return home() >= 0 || page_locked(memory, bytes); }
+
+// A synchronous copy from page-locked memory is over when it returns. The same from a
+// snapshot, which is pageable, may still be under way (ibid.).
+void record_end(const void *from, size_t bytes, bool asynchronous)
+{
+	if (!asynchronous && may_be_page_locked(from, bytes))
+		record_wait();
+}
 
 // defer records a copy to device memory. false: it cannot be, bind. copy runs
 // it, now or in the replay: its arguments are the source to read and its pitch,
@@ -29,6 +45,8 @@ bool defer(const char *call, void *to, const void *from, const Rows &rows, int k
 	Allocation *target = pending(to, rows.to_extent());
 	Allocation *source = pending(from, rows.from_extent());
 
+	if (from == nullptr || rows.overlap() || (source == nullptr && may_be_device(kind)))
+		return false;
 	if (kind == cudaMemcpyDefault)
 		kind = source != nullptr ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice;
 	if (target == nullptr || find(from) != source)
@@ -48,6 +66,7 @@ bool defer(const char *call, void *to, const void *from, const Rows &rows, int k
 	if (kept == nullptr)
 		return false;
 	record(call, [=] { return copy(kept.get(), rows.width); }, {target});
+	record_end(from, rows.from_extent(), asynchronous);
 	return true;
 }
 
@@ -70,14 +89,14 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
 	return error == cudaSuccess ? seen(copy(from, rows.from_pitch), call) : error;
 }
 
-// A set of device memory, or a copy to a variable, is recorded as it is.
+// A set of device memory is recorded as it is.
 template <typename Run>
-cudaError_t fill(const char *call, void *to, size_t extent, Run run)
+cudaError_t fill(const char *call, void *to, const Rows &rows, Run run)
 {
 	if (deferring()) {
 		Locked locked;
-		Allocation *target = deferring() ? pending(to, extent) : nullptr;
-		if (extent == 0)
+		Allocation *target = deferring() && !rows.overlap() ? pending(to, rows.to_extent()) : nullptr;
+		if (rows.width == 0 || rows.height == 0)
 			return cudaSuccess;
 		if (target != nullptr) {
 			record(call, run, {target});
@@ -88,24 +107,27 @@ cudaError_t fill(const char *call, void *to, size_t extent, Run run)
 	return error == cudaSuccess ? seen(run(), call) : error;
 }
 
+// A copy to a variable is recorded where CUDA cannot refuse it: its success is told now.
 template <typename Run>
-cudaError_t to_symbol(const char *call, const void *from, size_t bytes, int kind, bool asynchronous, Run run)
+cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const void *from, size_t bytes, int kind,
+                      bool asynchronous, Run run)
 {
 	keep_device();
-	if (deferring() && kind != cudaMemcpyDeviceToDevice) {
+	if (deferring() && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
+	    inside_variable(symbol, offset, bytes)) {
 		Locked locked;
-		const bool can = deferring() && may_wait(asynchronous) && find(from) == nullptr;
+		const bool can = deferring() && may_wait(asynchronous) && from != nullptr && find(from) == nullptr &&
+		                 !may_be_device(kind);
 		std::shared_ptr<void> kept = can ? snapshot(from, bytes, bytes, 1) : nullptr;
 		if (kept != nullptr) {
 			record_kept(call, [=] { return run(kept.get()); });
+			record_end(from, bytes, asynchronous);
 			return cudaSuccess;
 		}
 	}
 	cudaError_t error = enter();
 	return error == cudaSuccess ? seen(run(from), call) : error;
 }
-
-size_t set_extent(size_t pitch, size_t width, size_t height) { return Rows{width, height, pitch, 0}.to_extent(); }
 
 } // namespace
 } // namespace lazy
@@ -160,7 +182,7 @@ MEMCPY_2D_ASYNC(cudaMemcpy2DAsync_ptsz)
 #define MEMSET(name)                                                                                                   \
 	cudaError_t name(void *to, int value, size_t bytes)                                                            \
 	{                                                                                                              \
-		return fill("cudaMemset", to, bytes, [=] { return REAL(name)(to, value, bytes); });                    \
+		return fill("cudaMemset", to, {bytes, 1, bytes, bytes}, [=] { return REAL(name)(to, value, bytes); }); \
 	}
 MEMSET(cudaMemset)
 MEMSET(cudaMemset_ptds)
@@ -168,7 +190,8 @@ MEMSET(cudaMemset_ptds)
 #define MEMSET_ASYNC(name)                                                                                             \
 	cudaError_t name(void *to, int value, size_t bytes, cudaStream_t stream)                                       \
 	{                                                                                                              \
-		return fill("cudaMemsetAsync", to, bytes, [=] { return REAL(name)(to, value, bytes, real(stream)); }); \
+		return fill("cudaMemsetAsync", to, {bytes, 1, bytes, bytes},                                           \
+		            [=] { return REAL(name)(to, value, bytes, real(stream)); });                               \
 	}
 MEMSET_ASYNC(cudaMemsetAsync)
 MEMSET_ASYNC(cudaMemsetAsync_ptsz)
@@ -176,7 +199,7 @@ MEMSET_ASYNC(cudaMemsetAsync_ptsz)
 #define MEMSET_2D(name)                                                                                                \
 	cudaError_t name(void *to, size_t pitch, int value, size_t width, size_t height)                               \
 	{                                                                                                              \
-		return fill("cudaMemset2D", to, set_extent(pitch, width, height),                                      \
+		return fill("cudaMemset2D", to, {width, height, pitch, pitch},                                         \
 		            [=] { return REAL(name)(to, pitch, value, width, height); });                              \
 	}
 MEMSET_2D(cudaMemset2D)
@@ -185,7 +208,7 @@ MEMSET_2D(cudaMemset2D_ptds)
 #define MEMSET_2D_ASYNC(name)                                                                                          \
 	cudaError_t name(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)          \
 	{                                                                                                              \
-		return fill("cudaMemset2DAsync", to, set_extent(pitch, width, height),                                 \
+		return fill("cudaMemset2DAsync", to, {width, height, pitch, pitch},                                    \
 		            [=] { return REAL(name)(to, pitch, value, width, height, real(stream)); });                \
 	}
 MEMSET_2D_ASYNC(cudaMemset2DAsync)
@@ -194,9 +217,8 @@ MEMSET_2D_ASYNC(cudaMemset2DAsync_ptsz)
 #define TO_SYMBOL(name)                                                                                                \
 	cudaError_t name(const void *symbol, const void *from, size_t bytes, size_t offset, int kind)                  \
 	{                                                                                                              \
-		return to_symbol("cudaMemcpyToSymbol", from, bytes, kind, false, [=](const void *source) {             \
-			return REAL(name)(symbol, source, bytes, offset, kind);                                        \
-		});                                                                                                    \
+		return to_symbol("cudaMemcpyToSymbol", symbol, offset, from, bytes, kind, false,                       \
+		                 [=](const void *source) { return REAL(name)(symbol, source, bytes, offset, kind); }); \
 	}
 TO_SYMBOL(cudaMemcpyToSymbol)
 TO_SYMBOL(cudaMemcpyToSymbol_ptds)
@@ -205,9 +227,10 @@ TO_SYMBOL(cudaMemcpyToSymbol_ptds)
 	cudaError_t name(const void *symbol, const void *from, size_t bytes, size_t offset, int kind,                  \
 	                 cudaStream_t stream)                                                                          \
 	{                                                                                                              \
-		return to_symbol("cudaMemcpyToSymbolAsync", from, bytes, kind, true, [=](const void *source) {         \
-			return REAL(name)(symbol, source, bytes, offset, kind, real(stream));                          \
-		});                                                                                                    \
+		return to_symbol("cudaMemcpyToSymbolAsync", symbol, offset, from, bytes, kind, true,                   \
+		                 [=](const void *source) {                                                             \
+			                 return REAL(name)(symbol, source, bytes, offset, kind, real(stream));         \
+		                 });                                                                                   \
 	}
 TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync)
 TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync_ptsz)

@@ -29,8 +29,9 @@ template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
 	return seen(ask(home() < 0 ? 0 : home()), call);
 }
 
-// setting is a property of the context or of a kernel: recorded until there is
-// a context.
+// setting is a property of the context or of a kernel: recorded until there is a context.
+// Another device's has not got it, so whoever sets what is no mere preference says
+// keep_device, too.
 template <typename Set> cudaError_t setting(const char *call, Set set)
 {
 	if (deferring() && home() < 0) {
@@ -40,7 +41,7 @@ template <typename Set> cudaError_t setting(const char *call, Set set)
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter();
+	cudaError_t error = enter_context();
 	return error == cudaSuccess ? seen(set(), call) : error;
 }
 
@@ -54,11 +55,16 @@ bool waits_for_launch()
 
 template <typename Reset> cudaError_t reset(const char *call, Reset run)
 {
-	Locked locked;
 	cudaError_t error = cudaSuccess;
 
-	if (one_device()) {
+	// What still runs uses the memory, and may fail, which nobody would hear of.
+	if (one_device() ? home() >= 0 : at_work()) {
 		use_device();
+		if (seen(REAL(cudaDeviceSynchronize)(), call) != cudaSuccess)
+			REAL(cudaGetLastError)(); // the program has seen none
+	}
+	Locked locked;
+	if (one_device()) {
 		forget_memory();
 		forget_graphs();
 		forget_captures();
@@ -202,8 +208,10 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 {
 	auto set = [=] { return REAL(cudaDeviceSetLimit)(limit, value); };
 
+	keep_device();
 	if (limit == cudaLimitMallocHeapSize)
-		keep_heap(value);
+		if (cudaError_t error = keep_heap("cudaDeviceSetLimit", value); error != cudaSuccess)
+			return error;
 	if (limit == cudaLimitMallocHeapSize || limit == cudaLimitStackSize || limit == cudaLimitPrintfFifoSize)
 		return setting("cudaDeviceSetLimit", set);
 	cudaError_t error = enter(); // not every device has the others, and programs ask by setting them
@@ -227,6 +235,8 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 	auto set = [=] { return REAL(cudaFuncSetAttribute)(kernel, attribute, value); };
 	int most = 0;
 
+	if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout)
+		keep_device();
 	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && deferring() && value >= 0 &&
 	    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess &&
 	    value <= most - most_static_shared)

@@ -41,17 +41,57 @@ void pin(void *memory, size_t bytes, unsigned flags, bool ours)
 // before_context: nothing in this process has a context yet.
 bool before_context() { return deferring() && home() < 0; }
 
-cudaError_t allocate_host(void **memory, size_t bytes, unsigned flags)
+// allocate_host is cudaMallocHost and its like. real makes the allocation where there is
+// a context.
+template <typename Real> cudaError_t allocate_host(const char *call, void **memory, size_t bytes, Real real)
+{
+	if (memory != nullptr && bytes > 0 && before_context()) {
+		Locked locked;
+		if (before_context()) { // still: another thread may have been bound meanwhile
+			void *made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			if (made == MAP_FAILED)
+				return fail(cudaErrorMemoryAllocation);
+			madvise(made, bytes, MADV_HUGEPAGE); // for fewer faults, and fewer pages to register: all will be
+			pin(made, bytes, 0, true);
+			*memory = made;
+			return cudaSuccess;
+		}
+	}
+	use_device();
+	return seen(real(), call);
+}
+
+// take removes the block that begins at memory from what is to be page-locked. A recorded
+// copy may still read it: that has to bind. *block is nullptr where there is none.
+cudaError_t take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 {
 	Locked locked;
-	void *made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
 
-	if (made == MAP_FAILED)
-		return fail(cudaErrorMemoryAllocation);
-	madvise(made, bytes, MADV_HUGEPAGE); // for fewer faults, and fewer pages to register: all will be
-	pin(made, bytes, flags, true);
-	*memory = made;
+	if (at == pinned().end() || at->second->ours != ours)
+		return cudaSuccess;
+	if (promised())
+		if (cudaError_t error = enter(); error != cudaSuccess)
+			return error;
+	*block = at->second;
+	(*block)->gone = true;
+	pinned().erase(at);
 	return cudaSuccess;
+}
+
+// free_ours is cudaFreeHost of memory that allocate_host has made.
+cudaError_t free_ours(void *memory, const Pinned &block)
+{
+	cudaError_t error = cudaSuccess;
+
+	if (block.registered) {
+		use_device();
+		error = REAL(cudaDeviceSynchronize)(); // cudaFreeHost waits for copies under way
+		if (error == cudaSuccess)
+			error = REAL(cudaHostUnregister)(memory);
+	}
+	munmap(memory, block.bytes);
+	return seen(error, "cudaFreeHost");
 }
 
 } // namespace
@@ -73,44 +113,32 @@ using namespace lazy;
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
 {
-	if (memory != nullptr && bytes > 0 && before_context())
-		return allocate_host(memory, bytes, 0);
-	use_device();
-	return seen(REAL(cudaMallocHost)(memory, bytes), "cudaMallocHost");
+	return allocate_host("cudaMallocHost", memory, bytes, [=] { return REAL(cudaMallocHost)(memory, bytes); });
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-	if (memory != nullptr && bytes > 0 && before_context())
-		return allocate_host(memory, bytes, 0);
-	use_device();
-	return seen(REAL(cudaHostAlloc)(memory, bytes, flags), "cudaHostAlloc");
+	return allocate_host("cudaHostAlloc", memory, bytes, [=] { return REAL(cudaHostAlloc)(memory, bytes, flags); });
 }
 
 cudaError_t cudaFreeHost(void *memory)
 {
-	{
-		Locked locked;
-		auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
-		if (at != pinned().end() && at->second->ours) {
-			if (promised()) // a recorded copy still reads it
-				if (cudaError_t error = enter(); error != cudaSuccess)
-					return error;
-			cudaError_t error = cudaSuccess;
-			if (at->second->registered) {
-				use_device();
-				error = REAL(cudaDeviceSynchronize)(); // cudaFreeHost waits for copies under way
-				if (error == cudaSuccess)
-					error = REAL(cudaHostUnregister)(memory);
-			}
-			at->second->gone = true;
-			munmap(memory, at->second->bytes);
-			pinned().erase(at);
-			return seen(error, "cudaFreeHost");
-		}
+	std::shared_ptr<Pinned> block;
+	cudaError_t error = take(memory, true, &block);
+
+	if (error == cudaSuccess && block == nullptr) {
+		error = enter_context();
+		return error == cudaSuccess ? seen(REAL(cudaFreeHost)(memory), "cudaFreeHost") : error;
 	}
-	cudaError_t error = enter();
-	return error == cudaSuccess ? seen(REAL(cudaFreeHost)(memory), "cudaFreeHost") : error;
+	if (error != cudaSuccess)
+		return error;
+	if (block->registered && being_captured()) {
+		postpone([=] { free_ours(memory, *block); });
+		return cudaSuccess;
+	}
+	error = free_ours(memory, *block);
+	release_postponed();
+	return error;
 }
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
@@ -128,20 +156,12 @@ cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 
 cudaError_t cudaHostUnregister(void *memory)
 {
-	{
-		Locked locked;
-		auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
-		if (at != pinned().end() && !at->second->ours) {
-			if (promised())
-				if (cudaError_t error = enter(); error != cudaSuccess)
-					return error;
-			use_device();
-			cudaError_t error = at->second->registered ? REAL(cudaHostUnregister)(memory) : cudaSuccess;
-			at->second->gone = true;
-			pinned().erase(at);
-			return seen(error, "cudaHostUnregister");
-		}
-	}
-	cudaError_t error = enter();
+	std::shared_ptr<Pinned> block;
+	cudaError_t error = take(memory, false, &block);
+
+	if (error == cudaSuccess && block != nullptr && !block->registered)
+		return cudaSuccess;
+	if (error == cudaSuccess)
+		error = enter_context();
 	return error == cudaSuccess ? seen(REAL(cudaHostUnregister)(memory), "cudaHostUnregister") : error;
 }

@@ -41,7 +41,7 @@ template <typename Real> cudaError_t allocate(const char *call, void **memory, s
 		return error;
 	}
 	if (bytes > 0)
-		uncharge(slot, bytes);
+		take_back(slot, bytes);
 	return error == cudaErrorMemoryAllocation ? failed_allocation(call, bytes) : seen(error, call);
 }
 
@@ -107,8 +107,10 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	}
 	Holder holder = mode() == Mode::passive ? Holder::unknown : holder_of(memory);
 	cudaError_t error = cudaSuccess;
+	if (holder == Holder::unknown && deferring() && home() < 0)
+		return fail(cudaErrorInvalidValue); // nothing else has been allocated
 	if (holder == Holder::unknown)
-		error = enter();
+		error = enter_context();
 	else if (mode() == Mode::task)
 		use_device();
 	if (error != cudaSuccess)
@@ -256,12 +258,12 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 		return error;
 	}
 	// Memory of ours is freed at once, when the device is idle; the stream's order
-	// is kept by waiting for all of it. The task ends with its last object, so that
-	// one is freed before it ends.
+	// is kept by waiting for all of it. The task ends with its last object, and what
+	// other streams do with what was freed in them has to end before it.
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
-		if (error == cudaSuccess && mode() != Mode::passive && last_object())
-			return REAL(cudaStreamSynchronize)(real(stream));
+		if (error == cudaSuccess && mode() != Mode::passive && last_object() && !being_captured())
+			return REAL(cudaDeviceSynchronize)();
 		return error;
 	});
 }
@@ -305,7 +307,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter();
+	cudaError_t error = enter_context();
 	if (error == cudaSuccess)
 		error = seen(REAL(cudaPointerGetAttributes)(attributes, memory), "cudaPointerGetAttributes");
 	if (error == cudaSuccess)

@@ -1,6 +1,6 @@
 // calls_stream.cc: streams, events and synchronization.
 #include "api.h"
-#include "runtime.h"
+#include "direct.h"
 
 namespace lazy {
 namespace {
@@ -35,12 +35,13 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 }
 
 // ordered is a call whose effect is in the order of a stream: recorded with the
-// rest while the process is unbound.
+// rest while the process is unbound. Where there is no rest it needs no task, once there
+// is a context, as when the program times and then destroys what its task has left.
 template <typename Run> cudaError_t ordered(const char *call, Run run)
 {
 	if (deferring()) {
 		Locked locked;
-		if (deferring()) {
+		if (deferring() && (home() < 0 || recorded())) {
 			record_kept(call, run);
 			return cudaSuccess;
 		}
@@ -51,7 +52,8 @@ template <typename Run> cudaError_t ordered(const char *call, Run run)
 
 // wait is a synchronization. While the process is unbound nothing runs, except
 // what a task before has left, and what is recorded cannot be seen, unless it
-// reads memory that the program may change from now on.
+// reads memory that the program may change from now on. But what the program does next,
+// in any stream, comes after what is recorded so far.
 template <typename Run> cudaError_t wait(const char *call, bool whole_device, Run run)
 {
 	if (deferring()) {
@@ -61,7 +63,7 @@ template <typename Run> cudaError_t wait(const char *call, bool whole_device, Ru
 			if (error != cudaSuccess)
 				return error;
 		} else if (deferring()) {
-			owe_synchronization();
+			record_wait();
 			if (home() < 0)
 				return cudaSuccess;
 		}
@@ -70,6 +72,36 @@ template <typename Run> cudaError_t wait(const char *call, bool whole_device, Ru
 	if (whole_device)
 		idle();
 	return seen(run(), call);
+}
+
+using Callback = void (*)(cudaStream_t stream, cudaError_t status, void *data);
+
+// Told is a callback and what the program knows its stream as, where that is not what CUDA
+// tells it.
+struct Told {
+	cudaStream_t stream;
+	Callback callback;
+	void *data;
+};
+
+// CUDA runs each once: a callback is not captured (CUDA Runtime API, cudaStreamAddCallback).
+void tell(cudaStream_t, cudaError_t status, void *data)
+{
+	const std::unique_ptr<Told> told(static_cast<Told *>(data));
+	told->callback(told->stream, status, told->data);
+}
+
+template <typename Add> cudaError_t add_callback(cudaStream_t stream, Callback callback, void *data, Add add)
+{
+	return direct("cudaStreamAddCallback", [=] {
+		if (!is_virtual(stream) || callback == nullptr)
+			return add(callback, data);
+		auto told = std::make_unique<Told>(Told{stream, callback, data});
+		cudaError_t error = add(tell, told.get());
+		if (error == cudaSuccess)
+			static_cast<void>(told.release()); // tell has it
+		return error;
+	});
 }
 
 // A handle that exists only in the record has nothing to wait for.
@@ -165,6 +197,16 @@ STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz)
 	}
 STREAM_QUERY(cudaStreamQuery)
 STREAM_QUERY(cudaStreamQuery_ptsz)
+
+#define ADD_CALLBACK(name)                                                                                             \
+	cudaError_t name(cudaStream_t stream, Callback callback, void *data, unsigned flags)                           \
+	{                                                                                                              \
+		return add_callback(stream, callback, data, [=](Callback what, void *with) {                           \
+			return REAL(name)(real(stream), what, with, flags);                                            \
+		});                                                                                                    \
+	}
+ADD_CALLBACK(cudaStreamAddCallback)
+ADD_CALLBACK(cudaStreamAddCallback_ptsz)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {

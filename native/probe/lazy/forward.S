@@ -105,6 +105,9 @@ dlsym:
 	jne 3f
 	cmpb $'u', 1(%rsi)
 	jne 1f
+	leaq 1(%rdi), %rax	/* RTLD_NEXT, -1, and RTLD_DEFAULT, 0, depend on the caller, */
+	cmpq $1, %rax		/* and find what is overridden without help */
+	jbe 1f
 	jmp gate_dlsym
 3:	cmpb $'n', 0(%rsi)
 	jne 1f

@@ -11,7 +11,7 @@ void *forward_prepare(unsigned index, uint64_t *registers);
 namespace lazy {
 namespace {
 
-enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4 };
+enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16 };
 constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
 constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
 constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
@@ -99,7 +99,8 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 		use_device();
 		return target;
 	}
-	cudaError_t error = enter();
+	const bool any_task = (what & CONTEXT) && !((what & IN_ORDER) && recorded());
+	cudaError_t error = any_task ? enter_context() : enter();
 	if (error != cudaSuccess)
 		return fail_with(error);
 	if (what & KEEPS)

@@ -171,6 +171,8 @@ bool met_driver; // somebody is known to reach it
 
 } // namespace
 
+void renew_looking() { looking = PTHREAD_MUTEX_INITIALIZER; }
+
 void meet_driver()
 {
 	Locked locked(looking);

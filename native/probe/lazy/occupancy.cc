@@ -169,14 +169,17 @@ uint32_t fitting_blocks(const Resources &r, uint32_t threads, size_t dynamic_sha
 
 uint32_t occupancy_from_code(const void *kernel, uint32_t threads, size_t shared)
 {
-	Locked locked;
-	auto known = kernels().find(kernel);
-
-	if (known == kernels().end())
-		return 0;
+	Kernel named;
+	{
+		Locked locked(registering);
+		auto known = kernels().find(kernel);
+		if (known == kernels().end())
+			return 0;
+		named = known->second;
+	}
 	const int major = attribute(cudaDevAttrComputeCapabilityMajor);
 	const int capability = major * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
-	const Resources r = resources(known->second, static_cast<uint32_t>(capability));
+	const Resources r = resources(named, static_cast<uint32_t>(capability));
 	return r.registers == 0 ? 0 : fitting_blocks(r, threads, shared);
 }
 
@@ -184,7 +187,7 @@ namespace {
 
 cudaError_t name_handle(cudaError_t result, const cudaKernel_t *kernel, const void *host)
 {
-	Locked locked;
+	Locked locked(registering);
 	auto known = kernels().find(host);
 
 	if (result == cudaSuccess && known != kernels().end())
@@ -202,7 +205,7 @@ void **__cudaRegisterFatBinary(FatWrapper *binary)
 	void **handle = REAL(__cudaRegisterFatBinary)(binary);
 
 	if (binary->magic == wrapper_magic) {
-		Locked locked;
+		Locked locked(registering);
 		binaries()[handle] = binary->data;
 	}
 	return handle;
@@ -213,7 +216,7 @@ void __cudaRegisterFunction(void **handle, const void *host, char *device, const
 {
 	REAL(__cudaRegisterFunction)
 	(handle, host, device, name, thread_limit, thread, block, block_dim, grid_dim, warp_size);
-	Locked locked;
+	Locked locked(registering);
 	auto fat = binaries().find(handle);
 	if (fat != binaries().end())
 		kernels()[host] = Kernel{fat->second, name};

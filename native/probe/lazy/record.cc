@@ -1,15 +1,18 @@
 // record.cc: what the program asked for before it had a device, in order.
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "runtime.h"
+
+extern "C" cudaError_t cudaDeviceSynchronize(void);
 
 namespace lazy {
 
 struct Recorded {
 	const char *call;
 	Operation run;
-	bool kept;
+	bool kept, waits;
 	pthread_t by; // the thread that asked
 	std::vector<uintptr_t> touches; // allocations, by base
 };
@@ -23,20 +26,40 @@ static std::vector<Recorded> &log()
 static uint64_t snapshots; // bytes of host memory held by the record
 static bool by_reference;
 
+// A wait with nothing before it, or another one, is none.
+static void append(std::vector<Recorded> &all, Recorded r)
+{
+	if (!r.waits || (!all.empty() && !all.back().waits))
+		all.push_back(std::move(r));
+}
+
 void record(const char *call, Operation run, std::initializer_list<Allocation *> touches)
 {
-	Recorded r = {call, std::move(run), false, pthread_self(), {}};
+	Recorded r = {call, std::move(run), false, false, pthread_self(), {}};
 
 	for (Allocation *a : touches) {
 		a->recorded++;
 		r.touches.push_back(a->base);
 	}
-	log().push_back(std::move(r));
+	append(log(), std::move(r));
 }
 
 void record_kept(const char *call, Operation run)
 {
-	log().push_back({call, std::move(run), true, pthread_self(), {}});
+	append(log(), {call, std::move(run), true, false, pthread_self(), {}});
+}
+
+void record_wait()
+{
+	const char *const call = "cudaDeviceSynchronize";
+
+	append(log(), {call, [] { return REAL(cudaDeviceSynchronize)(); }, true, true, pthread_self(), {}});
+}
+
+bool recorded()
+{
+	Locked locked;
+	return !log().empty();
 }
 
 static void let_go(const std::vector<uintptr_t> &touches)
@@ -50,22 +73,24 @@ cudaError_t replay()
 {
 	cudaError_t first = cudaSuccess;
 	std::vector<Recorded> operations;
+	bool of_others = false;
 
 	operations.swap(log());
 	for (Recorded &r : operations) {
-		// Its order in a default stream of its own thread is kept by waiting.
-		if (!pthread_equal(r.by, pthread_self()))
-			owe_synchronization();
+		of_others = of_others || !pthread_equal(r.by, pthread_self());
 		cudaError_t error = seen(r.run(), r.call);
 		if (error == cudaSuccess)
 			continue;
 		failed_replay(error, r.call);
-		if (first == cudaSuccess)
+		if (first == cudaSuccess && (error == cudaErrorMemoryAllocation || stays(error)))
 			first = error;
 	}
 	for (const Recorded &r : operations)
 		let_go(r.touches);
 	by_reference = false;
+	// Its order in a default stream of its own thread is kept by waiting.
+	if (first == cudaSuccess && of_others)
+		first = seen(REAL(cudaDeviceSynchronize)(), "cudaDeviceSynchronize");
 	return first;
 }
 
@@ -76,7 +101,7 @@ void forget_record()
 	operations.swap(log());
 	for (Recorded &r : operations)
 		if (r.kept)
-			kept.push_back(std::move(r));
+			append(kept, std::move(r));
 	for (const Recorded &r : operations)
 		let_go(r.touches);
 	log().swap(kept);
@@ -92,22 +117,40 @@ void clear_record()
 void promise() { by_reference = true; }
 bool promised() { return by_reference; }
 
+// What a snapshot takes of the limit: large ones have whole pages, small ones the
+// heap's, where an operation takes several times as much as its few bytes.
+static const size_t page = 4096, operation = 512; // bytes
+static size_t taken(size_t bytes) { return bytes < page ? bytes + operation : (bytes + page - 1) / page * page; }
+
+static void *make_room(size_t bytes)
+{
+	if (bytes < page)
+		return malloc(bytes);
+	void *room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		return nullptr;
+	madvise(room, bytes, MADV_HUGEPAGE); // fewer page faults; a wish
+	return room;
+}
+
 std::shared_ptr<void> snapshot(const void *from, size_t width, size_t pitch, size_t rows)
 {
 	const size_t bytes = width * rows;
 
-	if (bytes > record_limit() || snapshots > record_limit() - bytes)
+	if (bytes > record_limit() || snapshots + taken(bytes) > record_limit())
 		return nullptr;
-	void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (copy == MAP_FAILED)
+	void *copy = make_room(bytes);
+	if (copy == nullptr)
 		return nullptr;
-	madvise(copy, bytes, MADV_HUGEPAGE); // fewer page faults; a wish
 	for (size_t row = 0; row < rows; row++)
 		memcpy(static_cast<char *>(copy) + row * width, static_cast<const char *>(from) + row * pitch, width);
-	snapshots += bytes;
+	snapshots += taken(bytes);
 	return std::shared_ptr<void>(copy, [bytes](void *memory) {
-		munmap(memory, bytes);
-		snapshots -= bytes;
+		if (bytes < page)
+			free(memory);
+		else
+			munmap(memory, bytes);
+		snapshots -= taken(bytes);
 	});
 }
 

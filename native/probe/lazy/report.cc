@@ -15,16 +15,16 @@ namespace lazy {
 
 static thread_local cudaError_t own_error = cudaSuccess;
 
-// stays: the error is not cleared by cudaGetLastError, because the context, the
-// device or the connection to it is lost (CUDA Runtime API, "Error handling":
-// "the process must be terminated and relaunched").
-static bool stays(cudaError_t error)
+// The context, the device or the connection to it is lost (CUDA Runtime API, "Error
+// handling": "the process must be terminated and relaunched").
+bool stays(cudaError_t error)
 {
 	switch (error) {
 	case cudaErrorDevicesUnavailable:
 	case cudaErrorNoDevice:
 	case cudaErrorInsufficientDriver:
 	case cudaErrorECCUncorrectable:
+	case cudaErrorContained:
 	case cudaErrorIllegalAddress:
 	case cudaErrorLaunchTimeout:
 	case cudaErrorContextIsDestroyed:
@@ -35,7 +35,9 @@ static bool stays(cudaError_t error)
 	case cudaErrorInvalidAddressSpace:
 	case cudaErrorInvalidPc:
 	case cudaErrorLaunchFailure:
+	case cudaErrorTensorMemoryLeak:
 	case cudaErrorMpsClientTerminated:
+	case cudaErrorExternalDevice:
 	case cudaErrorUnknown:
 		return true;
 	}
@@ -125,6 +127,7 @@ void working()
 	unseen.store(registered, std::memory_order_relaxed);
 }
 
+bool at_work() { return unseen.load(std::memory_order_relaxed); }
 void idle() { unseen.store(false, std::memory_order_relaxed); }
 
 } // namespace lazy

@@ -27,8 +27,12 @@ namespace lazy {
 // lock guards everything below that is not atomic. It is recursive, because a
 // replayed call can come back through an overridden one, and it is held while
 // the process waits to be bound: nothing of it can go on then. It is never held
-// while a bound call runs.
+// while a bound call runs, nor while a pinned process waits for one of its devices.
 extern pthread_mutex_t lock;
+
+// registering guards what CUDA is told of the program's kernels and variables: under the
+// loader's lock, which the holder of `lock` needs, for dlsym, when its wait is over.
+extern pthread_mutex_t registering;
 
 class Locked {
 public:
@@ -40,6 +44,9 @@ public:
 private:
 	pthread_mutex_t &what_;
 };
+
+// The locks of account.cc and of objects.cc, made anew in a child of fork.
+void renew_growing(), renew_looking();
 
 // ---- mode.cc: how this process was started
 
@@ -85,6 +92,10 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed);
 // known, and makes the granted device the calling thread's.
 cudaError_t enter();
 
+// enter_context is enter for what needs the device's context, which outlives its tasks,
+// but nothing of a task: such as to destroy what a task has left.
+cudaError_t enter_context();
+
 // use_device makes the granted device this thread's, unless it is already; a
 // context of the program's own on that device stays current.
 void use_device();
@@ -115,6 +126,7 @@ inline uint64_t product(dim3 d) { return static_cast<uint64_t>(d.x) * d.y * d.z;
 // whoever waits for all of it says idle.
 void working();
 void idle();
+bool at_work();
 
 // blocks_per_sm is the occupancy of a kernel that is about to be launched, as
 // far as it can be told without a context; 0: unknown.
@@ -122,8 +134,6 @@ uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t sh
 
 uint32_t occupancy_from_code(const void *kernel, uint32_t threads_per_block, size_t shared_bytes); // occupancy.cc
 
-// owe_synchronization: the program was told that nothing is under way.
-void owe_synchronization();
 bool equal_devices(); // whether one device can answer for all
 void forget_device(); // cudaDeviceReset
 
@@ -148,9 +158,12 @@ cudaError_t open_for_launch(); // pinned: a launch on a device without allocatio
 
 // charge makes room for an object of `bytes` on the device in use, asking the
 // scheduler where that exceeds what was granted, and waits for its answer.
-// uncharge gives it back; the last object ends the task.
+// uncharge gives it back when the object is freed; the last object ends the task.
+// take_back undoes a charge for what was not allocated: it ends no task, whose
+// kernels nobody has waited for.
 cudaError_t charge(const char *call, uint64_t bytes);
 void uncharge(int slot, uint64_t bytes);
+void take_back(int slot, uint64_t bytes);
 bool last_object();   // freeing one more ends the task
 int account_device(); // the slot that charge uses now
 
@@ -158,7 +171,10 @@ int account_device(); // the slot that charge uses now
 void count(int slot, int objects, int64_t bytes);
 uint64_t charged(); // bytes in use
 void reset_account(); // cudaDeviceReset
-void keep_heap(uint64_t bytes);
+
+// keep_heap notes the limit of the device heap, which a task asks for with its memory;
+// an open one grows by what it has not.
+cudaError_t keep_heap(const char *call, uint64_t bytes);
 
 // is_news: the kernel is the task's first whose occupancy can be told, or more
 // than twice as large as what the scheduler knows.
@@ -225,6 +241,12 @@ bool small(size_t bytes);             // shares a granule with others
 // there was a context (calls_host.cc).
 bool page_locked(const void *memory, size_t bytes);
 
+// ---- variables.cc
+
+// inside_variable: [offset, offset + bytes) is within the variable on the device that
+// CUDA calls by this address of the host's.
+bool inside_variable(const void *symbol, size_t offset, size_t bytes);
+
 // ---- record.cc: what is replayed when the process binds
 
 using Operation = std::function<cudaError_t()>;
@@ -233,6 +255,12 @@ using Operation = std::function<cudaError_t()>;
 // memory; the others (kept) are replayed in any case.
 void record(const char *call, Operation run, std::initializer_list<Allocation *> touches);
 void record_kept(const char *call, Operation run);
+// record_wait: the program is told that what is recorded so far is over. What it does
+// next, in whatever stream, comes after it.
+void record_wait();
+bool recorded(); // something is
+// replay runs the record. An operation that fails is reported; the first failure that
+// stays, or is of missing memory, keeps the process from binding.
 cudaError_t replay();
 void forget_record(); // of memory, once nothing is allocated
 void clear_record();
@@ -298,6 +326,7 @@ void forget_handles(); // cudaDeviceReset
 // error stays; lasting, of a call that only repeats an error, if it stays.
 cudaError_t seen(cudaError_t result, const char *call);
 cudaError_t lasting(cudaError_t result, const char *call);
+bool stays(cudaError_t error); // it is not cleared by cudaGetLastError
 // A recorded call failed, whose success the program has been told.
 void failed_replay(cudaError_t error, const char *call);
 cudaError_t launch_result(cudaError_t result, const char *call);

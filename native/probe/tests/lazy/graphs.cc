@@ -112,3 +112,29 @@ void free_while_captured()
 	TRY(cudaStreamDestroy(s));
 	state("after");
 }
+
+// host_freed_in_capture: page-locked memory from before the first launch.
+void host_freed_in_capture()
+{
+	cudaStream_t s;
+	cudaGraph_t graph = nullptr;
+	int *host, *other, *x = device<int>(1000);
+
+	for (int **p : {&host, &other})
+		TRY(cudaMallocHost(reinterpret_cast<void **>(p), 4000));
+	TRY(cudaStreamCreate(&s));
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	TRY(cudaStreamBeginCapture(s, 2)); // cudaStreamCaptureModeRelaxed
+	TRY(LAUNCH(add, grid, block, 0, s, x, 1000, 1));
+	TRY(cudaFreeHost(host));
+	TRY(cudaStreamEndCapture(s, &graph));
+	TRY(cudaGraphDestroy(graph));
+	TRY(cudaFreeHost(other)); // and what had to wait for the capture's end
+	say("page-locked %u", fake_state().pinned);
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	TRY(cudaStreamDestroy(s));
+	state("after");
+}

@@ -49,3 +49,7 @@ FAKE_KERNEL(touch);
 
 void nothing() {}
 FAKE_KERNEL(nothing);
+
+int noticed;
+void notice() { noticed++; }
+FAKE_KERNEL(notice);

@@ -67,15 +67,28 @@ static const struct {
 	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
 	{"fault_unseen", fault_unseen}, {"launch_only", launch_only}, {"rate", rate},
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
-	{"own_context_in_threads", own_context_in_threads},
+	{"own_context_in_threads", own_context_in_threads}, {"host_freed_in_capture", host_freed_in_capture},
+	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
+	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
+	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
+};
+
+// Programs whose second argument says how they do what they do.
+static const struct {
+	const char *name;
+	void (*run)(const char *way);
+} ways[] = {
+	{"reuse", reuse}, {"waits", waits}, {"after", after}, {"wrong", wrong}, {"set", set},
+	{"reset_after", reset_after}, {"another_waits", another_waits}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 };
 
 int main(int count, char **arguments)
 {
-	if (count == 3 && strcmp(arguments[1], "reuse") == 0) {
-		reuse(arguments[2]);
-		return 0;
-	}
+	for (const auto &w : ways)
+		if (count == 3 && strcmp(w.name, arguments[1]) == 0) {
+			w.run(arguments[2]);
+			return 0;
+		}
 	for (const auto &p : programs)
 		if (count == 2 && strcmp(p.name, arguments[1]) == 0) {
 			p.run();

@@ -1,4 +1,5 @@
 // memory.cc: what is done to memory before the first launch and after.
+#include <string>
 #include <thread>
 
 #include "program.h"
@@ -312,5 +313,61 @@ void limits()
 	TRY(cudaMemset(x, 0, 4000));
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 6));
 	say("sum %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+}
+
+// wrong: an argument that CUDA refuses costs the program nothing of what it did before.
+void wrong(const char *way)
+{
+	static int no_variable;
+	const std::string what = way;
+	int host[16] = {}, *x = device<int>(1000);
+	register_variables();
+	TRY(cudaMemset(x, 0, 4000));
+	if (what == "source")
+		say("%d", cudaMemcpy(x, nullptr, 40, cudaMemcpyHostToDevice));
+	else if (what == "pitch")
+		say("%d", cudaMemcpy2D(x, 4, host, 8, 8, 2, cudaMemcpyHostToDevice));
+	else if (what == "source_pitch")
+		say("%d", cudaMemcpy2D(x, 8, host, 4, 8, 2, cudaMemcpyHostToDevice));
+	else if (what == "set_pitch")
+		say("%d", cudaMemset2D(x, 4, 1, 8, 2));
+	else if (what == "size")
+		say("%d", cudaMemcpyToSymbol(table, host, sizeof table + 4, 0, cudaMemcpyHostToDevice));
+	else if (what == "offset")
+		say("%d", cudaMemcpyToSymbol(table, host, 8, sizeof table - 4, cudaMemcpyHostToDevice));
+	else if (what == "kind")
+		say("%d", cudaMemcpyToSymbol(table, host, 4, 0, cudaMemcpyDeviceToHost));
+	else if (what == "variable")
+		say("%d", cudaMemcpyToSymbol(&no_variable, host, 4, 0, cudaMemcpyHostToDevice));
+	else
+		exit(2);
+	say("last %d", cudaGetLastError());
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	state("after");
+}
+
+static long resident() // bytes
+{
+	long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+	if (file == nullptr || fscanf(file, "%*d %ld", &pages) != 1)
+		exit(3);
+	fclose(file);
+	return pages * 4096;
+}
+
+// small_copies: many copies of next to nothing, before the first launch.
+void small_copies()
+{
+	const int n = 1 << 16;
+	int *x = device<int>(n);
+	const long before = resident();
+	for (int i = 0; i < n; i++)
+		TRY(cudaMemcpy(x + i, &i, sizeof i, cudaMemcpyHostToDevice));
+	say("mib %ld", (resident() - before) / static_cast<long>(mib));
+	say("x %ld", digest(x, n));
 	TRY(cudaFree(x));
 }

@@ -46,6 +46,8 @@ void sum(const int *x, int n, long *out); // 40 registers, 2 KiB of shared memor
 void follow(int **lists, int count, int n);
 void touch(const volatile char *address);
 void nothing();
+void notice(); // counts its runs, where the host sees it at once
+extern int noticed;
 
 // Device variables, registered only by the programs that use them: a process
 // with variables cannot change its device.
@@ -63,6 +65,13 @@ void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), rea
     launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
-void reuse(const char *way);
+void reuse(const char *way), waits(const char *way);   // streams.cc
+void callback(), ordered_frees(), idle_rounds();
+void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
+void variable_by_address(), heap_later(), late_memory();
+void another_waits(const char *way), loads_while_waiting(const char *library); // waiting.cc
+void calls_part(const char *library), locks_while_waiting(), forks_while_waiting();
+void host_freed_in_capture();                           // graphs.cc
+void wrong(const char *way), small_copies();            // memory.cc
 
 #endif

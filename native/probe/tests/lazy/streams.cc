@@ -1,4 +1,5 @@
 // streams.cc: streams, events and page-locked memory.
+#include <algorithm>
 #include <string>
 
 #include "program.h"
@@ -52,6 +53,25 @@ void streams()
 	state("after");
 }
 
+// wait_for waits for the stream, whose last work the event comes after. false: that is no
+// way to wait.
+static bool wait_for(cudaStream_t s, cudaEvent_t e, const std::string &by)
+{
+	if (by == "stream")
+		TRY(cudaStreamSynchronize(s));
+	else if (by == "event")
+		TRY(cudaEventSynchronize(e));
+	else if (by == "device")
+		TRY(cudaDeviceSynchronize());
+	else if (by == "stream_query")
+		while (cudaStreamQuery(s) == cudaErrorNotReady) {}
+	else if (by == "event_query")
+		while (cudaEventQuery(e) == cudaErrorNotReady) {}
+	else
+		return false;
+	return true;
+}
+
 // reuse: a page-locked buffer that is written again as soon as CUDA says that it
 // has been read, before the first launch. What waits for the stream says so, and
 // what waits for the whole device (CUDA Runtime API, "API synchronization
@@ -71,16 +91,8 @@ void reuse(const char *way)
 		in[i] = i;
 	TRY(cudaMemcpyAsync(x, in, n * sizeof(int), cudaMemcpyHostToDevice, s));
 	TRY(cudaEventRecord(e, s));
-	if (by == "stream")
-		TRY(cudaStreamSynchronize(s));
-	else if (by == "event")
-		TRY(cudaEventSynchronize(e));
-	else if (by == "device")
-		TRY(cudaDeviceSynchronize());
-	else if (by == "stream_query")
-		while (cudaStreamQuery(s) == cudaErrorNotReady) {}
-	else if (by == "event_query")
-		while (cudaEventQuery(e) == cudaErrorNotReady) {}
+	if (wait_for(s, e, by))
+		;
 	else if (by == "copy")
 		TRY(cudaMemcpy(other, host, sizeof host, cudaMemcpyHostToDevice));
 	else if (by == "copy_2d")
@@ -104,4 +116,100 @@ void reuse(const char *way)
 	TRY(cudaEventDestroy(e));
 	TRY(cudaStreamDestroy(s));
 	state("after");
+}
+
+// waits: what the program has waited for comes before what it does next in a stream that
+// waits for no other: before the first launch, and between two tasks. So does a
+// synchronous copy, which is over when it returns if its source is page-locked.
+void waits(const char *way)
+{
+	const int n = 1000;
+	const std::string by = way;
+	cudaStream_t s, t;
+	cudaEvent_t e;
+	register_variables();
+	for (cudaStream_t *stream : {&s, &t})
+		TRY(cudaStreamCreateWithFlags(stream, 1));
+	TRY(cudaEventCreate(&e));
+	for (int round : {1, 2}) {
+		int *locked, *x = device<int>(n), back[n];
+		std::vector<int> host = numbers(n, round);
+		TRY(cudaMallocHost(reinterpret_cast<void **>(&locked), n * sizeof(int)));
+		std::copy(host.begin(), host.end(), locked);
+		if (by != "copy" && by != "copy_2d")
+			TRY(cudaMemsetAsync(x, 0, n * sizeof(int), s));
+		TRY(cudaEventRecord(e, s));
+		if (wait_for(s, e, by))
+			TRY(cudaMemcpyAsync(x, host.data(), n * sizeof(int), cudaMemcpyHostToDevice, t));
+		else if (by == "copy")
+			TRY(cudaMemcpy(x, locked, n * sizeof(int), cudaMemcpyHostToDevice));
+		else if (by == "copy_2d")
+			TRY(cudaMemcpy2D(x, 400, locked, 400, 400, n / 100, cudaMemcpyHostToDevice));
+		else if (by == "symbol")
+			TRY(cudaMemcpyToSymbol(table, locked, sizeof table, 0, cudaMemcpyHostToDevice));
+		else
+			exit(2);
+		if (by == "symbol") // which did not wait for the set
+			TRY(cudaStreamWaitEvent(t, e, 0));
+		TRY(LAUNCH(use_table, grid, block, 0, t, x, n));
+		TRY(cudaMemcpyAsync(back, x, sizeof back, cudaMemcpyDeviceToHost, t));
+		TRY(cudaStreamSynchronize(t));
+		say("x %d %d", back[0], back[n - 1]);
+		TRY(cudaFree(x));
+		TRY(cudaFreeHost(locked));
+	}
+	TRY(cudaEventDestroy(e));
+	for (cudaStream_t stream : {s, t})
+		TRY(cudaStreamDestroy(stream));
+	state("after");
+}
+
+static cudaStream_t own;
+static void on_own(cudaStream_t stream, cudaError_t status, void *data)
+{
+	say("callback %d of its own stream %d: %d", *static_cast<int *>(data), stream == own, status);
+}
+
+// callback: it is told the stream as the program knows it.
+void callback()
+{
+	int numbers[] = {1, 2};
+	TRY(cudaStreamCreate(&own));
+	for (int &number : numbers)
+		TRY(cudaStreamAddCallback(own, on_own, &number, 0));
+	TRY(cudaStreamSynchronize(own));
+	TRY(cudaStreamDestroy(own));
+}
+
+// ordered_frees: the last object is freed in another stream than that of the kernels.
+void ordered_frees()
+{
+	cudaStream_t s, t;
+	void *x, *y;
+	for (cudaStream_t *stream : {&s, &t})
+		TRY(cudaStreamCreateWithFlags(stream, 1));
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	TRY(cudaMallocAsync(&x, 4000, s));
+	TRY(cudaMallocAsync(&y, 4000, t));
+	TRY(LAUNCH(notice, grid, block, 0, s));
+	TRY(cudaFreeAsync(x, s));
+	TRY(cudaFreeAsync(y, t));
+	say("ran %d", noticed);
+	for (cudaStream_t stream : {s, t})
+		TRY(cudaStreamDestroy(stream));
+}
+
+// idle_rounds: memory that is set, waited for and freed, and nothing ever launched.
+void idle_rounds()
+{
+	cudaEvent_t e;
+	TRY(cudaEventCreate(&e));
+	for (int i = 0; i < 100; i++) {
+		int *x = device<int>(1000);
+		TRY(cudaMemset(x, 0, 4000));
+		TRY(cudaDeviceSynchronize());
+		TRY(cudaFree(x));
+	}
+	say("x %ld", digest(device<int>(0), 0));
+	TRY(cudaEventDestroy(e));
 }

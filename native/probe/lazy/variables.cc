@@ -1,0 +1,36 @@
+// variables.cc: the program's variables on the device, of which the CUDA runtime is told
+// while the program, or a part of it, is loaded (crt/host_runtime.h).
+#include "api.h"
+#include "runtime.h"
+
+CASE_API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
+                                int constant, int global);
+
+namespace lazy {
+
+static std::map<const void *, size_t> &variables() // bytes, by the host's variable
+{
+	static auto *const all = new std::map<const void *, size_t>;
+	return *all;
+}
+
+bool inside_variable(const void *symbol, size_t offset, size_t bytes)
+{
+	Locked locked(registering);
+	auto known = variables().find(symbol);
+
+	return known != variables().end() && bytes <= known->second && offset <= known->second - bytes;
+}
+
+} // namespace lazy
+
+using namespace lazy;
+
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
+                       int constant, int global)
+{
+	keep_device(); // its value cannot move
+	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
+	Locked locked(registering);
+	variables()[host] = bytes;
+}

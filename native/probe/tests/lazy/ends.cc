@@ -1,0 +1,154 @@
+// ends.cc: what outlives a task, and what happens at its end.
+#include <string>
+
+#include "program.h"
+
+static int *worked() // memory that a kernel has worked on
+{
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	return x;
+}
+
+// after: the program cleans up, and looks at its clocks, when it has freed its memory.
+void after(const char *way)
+{
+	const std::string what = way;
+	cudaEvent_t begin, end;
+	cudaStream_t s;
+	cudaGraph_t graph = nullptr;
+	void *executable = nullptr, *host = nullptr;
+	unsigned long long texture = 0;
+	float ms = -1;
+
+	TRY(cudaEventCreate(&begin));
+	TRY(cudaEventCreate(&end));
+	TRY(cudaStreamCreate(&s));
+	TRY(cudaEventRecord(begin, nullptr));
+	int *x = worked();
+	TRY(cudaEventRecord(end, nullptr));
+	TRY(cudaMallocHost(&host, 4000));
+	TRY(cudaCreateTextureObject(&texture, nullptr, nullptr, nullptr));
+	TRY(cudaStreamBeginCapture(s, 0));
+	TRY(LAUNCH(add, grid, block, 0, s, x, 1000, 1));
+	TRY(cudaStreamEndCapture(s, &graph));
+	TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+	TRY(cudaDeviceSynchronize());
+	TRY(cudaFree(x));
+	state("freed");
+	if (what == "clocks") {
+		TRY(cudaEventElapsedTime(&ms, begin, end));
+	} else if (what == "late_clocks") {
+		TRY(cudaEventRecord(end, nullptr));
+		TRY(cudaEventSynchronize(end));
+		TRY(cudaEventElapsedTime(&ms, begin, end));
+	} else if (what == "host") {
+		TRY(cudaFreeHost(host));
+	} else if (what == "graphs") {
+		TRY(cudaGraphExecDestroy(executable));
+		TRY(cudaGraphDestroy(graph));
+	} else if (what == "textures") {
+		TRY(cudaDestroyTextureObject(texture));
+	} else if (what == "memory") { // a second time
+		TRY(cudaFree(x));
+		say("last %d", cudaGetLastError());
+	} else if (what == "reset") {
+		TRY(cudaDeviceReset());
+		TRY(cudaFree(x)); // as destructors of the program's do
+		say("last %d", cudaGetLastError());
+		return;
+	} else {
+		exit(2);
+	}
+	say("timed %d", ms >= 0);
+	TRY(cudaEventDestroy(begin));
+	TRY(cudaEventDestroy(end));
+	TRY(cudaStreamDestroy(s));
+}
+
+// set: something of the context's or of a kernel's is set once, for two tasks.
+void set(const char *way)
+{
+	const std::string what = way;
+	size_t shared = 0;
+	if (what == "attribute") {
+		TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, shared = 100000));
+	} else if (what == "large_attribute") { // not every device allows it
+		TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributeMaxDynamicSharedMemorySize, shared = 200000));
+	} else if (what == "limit") {
+		TRY(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
+	} else if (what == "preference") {
+		TRY(cudaFuncSetAttribute(STUB(add), cudaFuncAttributePreferredSharedMemoryCarveout, 50));
+		TRY(cudaFuncSetCacheConfig(STUB(add), 1));
+		TRY(cudaDeviceSetCacheConfig(1));
+	} else {
+		exit(2);
+	}
+	for (int task : {1, 2}) {
+		size_t stack = 0;
+		int *x = device<int>(1000);
+		TRY(cudaMemset(x, 0, 4000));
+		TRY(LAUNCH(add, grid, block, shared, nullptr, x, 1000, task));
+		TRY(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
+		say("x %ld stack %zu", digest(x, 1000), stack);
+		TRY(cudaFree(x));
+	}
+}
+
+// reset_after: the device is reset while it may still be at work.
+void reset_after(const char *way)
+{
+	const bool fault = std::string(way) == "fault";
+	device<int>(1000);
+	if (fault)
+		TRY(LAUNCH(touch, grid, block, 0, nullptr, static_cast<const char *>(nullptr) + 4096));
+	else
+		TRY(LAUNCH(notice, grid, block, 0, nullptr));
+	say("reset %d", cudaDeviceReset());
+	say("last %d", cudaGetLastError());
+	state("after");
+	if (!fault)
+		say("ran %d", noticed);
+}
+
+// variable_by_address: device memory that no task holds.
+void variable_by_address()
+{
+	void *there = nullptr;
+	register_variables();
+	TRY(cudaFree(nullptr));
+	TRY(cudaGetSymbolAddress(&there, table));
+	for (int round : {1, 2}) {
+		int *x = device<int>(8);
+		TRY(cudaMemcpy(x, there, sizeof table, cudaMemcpyDefault));
+		say("%d: %ld", round, digest(x, 8));
+		TRY(cudaFree(x));
+		TRY(cudaMemcpyToSymbol(table, static_cast<char *>(there) + 16, 16, 0, cudaMemcpyDefault));
+	}
+}
+
+// heap_later: the device heap is made larger when there is a task.
+void heap_later()
+{
+	size_t heap = 0;
+	int *x = worked();
+	say("set %d", cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 * mib));
+	TRY(cudaDeviceGetLimit(&heap, cudaLimitMallocHeapSize));
+	say("heap %zu", heap / mib);
+	TRY(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 16 * mib)); // no more than that
+	TRY(cudaFree(x));
+	x = worked(); // the next task's
+	TRY(cudaFree(x));
+}
+
+// late_memory: a kernel is launched before anything is allocated.
+void late_memory()
+{
+	void *p = nullptr;
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	say("first %d", cudaMalloc(&p, 64 * mib));
+	say("second %d", cudaMalloc(&p, 4 * mib));
+	TRY(cudaFree(p));
+}

@@ -1,0 +1,124 @@
+// waiting.cc: threads, processes and parts of a program that do something while a thread
+// of it waits for a device.
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "program.h"
+
+// Waiting is a thread whose launch asks for a device; the test says when it has asked.
+class Waiting {
+public:
+	Waiting() : x(device<int>(1000))
+	{
+		TRY(cudaMemset(x, 0, 4000));
+		thread = std::thread([this] { TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1)); });
+		wait_after("launching");
+	}
+	void join() { thread.join(); }
+	void end()
+	{
+		if (thread.joinable())
+			join();
+		say("x %ld", digest(x, 1000));
+		TRY(cudaFree(x));
+	}
+	int *const x;
+
+private:
+	std::thread thread;
+};
+
+// another_waits: a thread waits for the other device, with or without memory there. This
+// one's work, memory and frees do not wait for that.
+void another_waits(const char *way)
+{
+	const bool memory = std::string(way) == "memory";
+	TRY(cudaSetDevice(0));
+	int *x = device<int>(1000);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	std::thread other([=] {
+		TRY(cudaSetDevice(1));
+		int *y = memory ? device<int>(1000) : nullptr;
+		TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+		TRY(cudaFree(y));
+	});
+	wait_after("waiting");
+	int *more = device<int>(8 * mib);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, more, 1000, 1));
+	TRY(cudaFree(more));
+	TRY(cudaFree(x));
+	other.join();
+	state("after");
+}
+
+// loads_while_waiting: the library has kernels.
+void loads_while_waiting(const char *library)
+{
+	Waiting waiting;
+	say("loaded %d", dlopen(library, RTLD_NOW) != nullptr);
+	waiting.end();
+}
+
+// calls_part: a library of which nothing is in the global scope.
+void calls_part(const char *library)
+{
+	void *part = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	auto call = part != nullptr ? reinterpret_cast<int (*)()>(dlsym(part, "part")) : nullptr;
+	say("part %d", call != nullptr ? call() : -1);
+}
+
+// sleeps: the thread waits for something (proc(5), "stat").
+static bool sleeps(int thread)
+{
+	char state = 0;
+	FILE *file = fopen(("/proc/self/task/" + std::to_string(thread) + "/stat").c_str(), "r");
+	if (file == nullptr || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		exit(3);
+	fclose(file);
+	return state == 'S';
+}
+
+// locks_while_waiting: memory is page-locked, in fact.
+void locks_while_waiting()
+{
+	Waiting waiting;
+	std::atomic<int> thread{0};
+	void *host = nullptr, *on_device = nullptr;
+	std::thread locking([&] {
+		thread = static_cast<int>(syscall(SYS_gettid));
+		TRY(cudaMallocHost(&host, 4000));
+	});
+	while (thread == 0 || !sleeps(thread))
+		std::this_thread::yield();
+	say("locking");
+	locking.join();
+	waiting.join();
+	TRY(cudaHostGetDevicePointer(&on_device, host, 0));
+	say("page-locked %u", fake_state().pinned);
+	TRY(cudaFreeHost(host));
+	waiting.end();
+}
+
+// forks_while_waiting: the child asks about memory, and frees it, as destructors do.
+void forks_while_waiting()
+{
+	Waiting waiting;
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		cudaPointerAttributes about[4]; // CUDA 13's are larger
+		alarm(10); // or it would outlive the test
+		TRY(cudaPointerGetAttributes(about, waiting.x));
+		TRY(cudaFree(waiting.x));
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	say("child %d", status);
+	waiting.end();
+}
