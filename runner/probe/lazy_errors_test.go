@@ -134,6 +134,18 @@ func TestLazyFault(t *testing.T) {
 	}
 }
 
+// A job that is bound as a whole reports it too, when a call that only asks came first.
+func TestLazyFaultAfterAQuestion(t *testing.T) {
+	for _, program := range []string{"fault_unseen", "fault_unseen_late"} {
+		for _, env := range []string{"CASE_BINDING=job", "CASE_PIN=1"} {
+			p := runLazy(t, "13", program, env)
+			if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+				t.Errorf("%s, %s: events %v\nstderr:\n%s", program, env, p.events, p.stderr.String())
+			}
+		}
+	}
+}
+
 // step is one call of CUDA's in a run, as the fake counts them.
 type step struct {
 	call string

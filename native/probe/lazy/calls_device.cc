@@ -66,6 +66,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	Locked locked;
 	if (one_device()) {
 		forget_memory();
+		forget_registrations();
 		forget_graphs();
 		forget_captures();
 		clear_record();

@@ -96,6 +96,12 @@ cudaError_t free_ours(void *memory, const Pinned &block)
 
 } // namespace
 
+void forget_registrations()
+{
+	for (auto &block : pinned())
+		block.second->registered = false;
+}
+
 bool page_locked(const void *memory, size_t bytes)
 {
 	const uintptr_t at = reinterpret_cast<uintptr_t>(memory);

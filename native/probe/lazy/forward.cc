@@ -92,7 +92,7 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 		keep_device();
 	if ((what & REGISTERS) || !one_device()) {
 		if (what & KEEPS)
-			working();
+			working_soon();
 		return target;
 	}
 	if (what & ANYTIME) {

@@ -127,6 +127,15 @@ void working()
 	unseen.store(registered, std::memory_order_relaxed);
 }
 
+// Before a call that may be the one that makes the context it is too early for that; the
+// first of the program's calls asks for no work.
+void working_soon()
+{
+	static std::atomic<bool> called{false};
+	if (called.exchange(true))
+		working();
+}
+
 bool at_work() { return unseen.load(std::memory_order_relaxed); }
 void idle() { unseen.store(false, std::memory_order_relaxed); }
 

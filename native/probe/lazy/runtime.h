@@ -125,6 +125,7 @@ inline uint64_t product(dim3 d) { return static_cast<uint64_t>(d.x) * d.y * d.z;
 // working says that the device has work whose errors nobody has seen yet;
 // whoever waits for all of it says idle.
 void working();
+void working_soon();
 void idle();
 bool at_work();
 
@@ -240,6 +241,7 @@ bool small(size_t bytes);             // shares a granule with others
 // page_locked: the program asked for this host memory to be page-locked before
 // there was a context (calls_host.cc).
 bool page_locked(const void *memory, size_t bytes);
+void forget_registrations(); // cudaDeviceReset: they were the context's
 
 // ---- variables.cc
 

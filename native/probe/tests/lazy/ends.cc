@@ -19,10 +19,11 @@ void after(const char *way)
 	cudaEvent_t begin, end;
 	cudaStream_t s;
 	cudaGraph_t graph = nullptr;
-	void *executable = nullptr, *host = nullptr;
+	void *executable = nullptr, *host = nullptr, *early = nullptr;
 	unsigned long long texture = 0;
 	float ms = -1;
 
+	TRY(cudaMallocHost(&early, 4000));
 	TRY(cudaEventCreate(&begin));
 	TRY(cudaEventCreate(&end));
 	TRY(cudaStreamCreate(&s));
@@ -58,6 +59,7 @@ void after(const char *way)
 		TRY(cudaDeviceReset());
 		TRY(cudaFree(x)); // as destructors of the program's do
 		say("last %d", cudaGetLastError());
+		cudaFreeHost(early);
 		return;
 	} else {
 		exit(2);

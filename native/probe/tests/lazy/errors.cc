@@ -26,6 +26,14 @@ void fault_unseen() // nobody waits for the kernel
 	TRY(LAUNCH(touch, grid, block, 0, nullptr, static_cast<const char *>(nullptr) + 4096));
 }
 
+void fault_unseen_late() // the same of a program whose first call makes the context
+{
+	void *address = nullptr;
+	register_variables();
+	TRY(cudaGetSymbolAddress(&address, table));
+	fault_unseen();
+}
+
 void launch_only() // a launch without any memory
 {
 	TRY(LAUNCH(nothing, grid, block, 0, nullptr));

@@ -65,7 +65,7 @@ static const struct {
 	{"execution_contexts", execution_contexts}, {"questions", questions},
 	{"unseen_devices", unseen_devices}, {"init_flags", init_flags},
 	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
-	{"fault_unseen", fault_unseen}, {"launch_only", launch_only}, {"rate", rate},
+	{"fault_unseen", fault_unseen}, {"fault_unseen_late", fault_unseen_late}, {"launch_only", launch_only}, {"rate", rate},
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads}, {"host_freed_in_capture", host_freed_in_capture},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},

@@ -61,7 +61,7 @@ void step_counter(int *out);
 void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), read_first(), grow(), grow_waits(),
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
-    captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(),
+    captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
     launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
