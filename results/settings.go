@@ -41,9 +41,18 @@ func SettingsOf(r Run) map[string]string {
 // empty where they do not. A setting that a run lacks tells nothing: its version
 // did not have it.
 func SeveralSettings(runs []Run) string {
-	found := map[string]map[string]bool{}
+	var each []map[string]string
 	for _, r := range runs {
-		for key, value := range SettingsOf(r) {
+		each = append(each, SettingsOf(r))
+	}
+	return DifferentSettings(each)
+}
+
+// DifferentSettings is SeveralSettings of runs with these settings.
+func DifferentSettings(each []map[string]string) string {
+	found := map[string]map[string]bool{}
+	for _, settings := range each {
+		for key, value := range settings {
 			if found[key] == nil {
 				found[key] = map[string]bool{}
 			}

@@ -17,11 +17,13 @@ type Side struct {
 	Notes []string // what a reader must know of how the runs were found
 }
 
-// arms groups the side's measurements. A run that is not complete is none.
+// arms groups the side's measurements, with their settings. A run that is not complete
+// is none.
 func (s Side) arms() map[results.Arm][]Observation {
 	arms := map[results.Arm][]Observation{}
 	for _, o := range s.Runs {
 		if o.Status == results.Complete {
+			o.settings = results.SettingsOf(o.Run)
 			arm := results.ArmOf(o.Run)
 			arms[arm] = append(arms[arm], o)
 		}
@@ -78,7 +80,7 @@ func contents(label string, arms map[results.Arm][]Observation, names results.Na
 		if found := mixes(arms[arm]); found != "" {
 			notes = append(notes, fmt.Sprintf("runs of %s called %s are of different mixes of that name (%s), and are taken together", label, names.Of(arm), found))
 		}
-		if found := results.SeveralSettings(runsOf(arms[arm])); found != "" {
+		if found := severalSettings(arms[arm]); found != "" {
 			notes = append(notes, fmt.Sprintf("runs of %s called %s have different settings (%s), and are taken together", label, names.Of(arm), found))
 		}
 	}

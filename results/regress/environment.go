@@ -157,6 +157,14 @@ func mixes(all []Observation) string {
 	return results.SeveralMixes(runsOf(all), commands)
 }
 
+func severalSettings(all []Observation) string {
+	var each []map[string]string
+	for _, o := range all {
+		each = append(each, o.settings)
+	}
+	return results.DifferentSettings(each)
+}
+
 func runsOf(all []Observation) []results.Run {
 	var runs []results.Run
 	for _, o := range all {
@@ -243,7 +251,7 @@ func binaries(o Observation) []string {
 func settings(runs []Observation) map[string]string {
 	found := map[string][]string{}
 	for _, o := range runs {
-		for key, value := range results.SettingsOf(o.Run) {
+		for key, value := range o.settings {
 			found[key] = append(found[key], value)
 		}
 	}

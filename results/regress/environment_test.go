@@ -19,6 +19,7 @@ func observed(change func(*Observation)) []Observation {
 	if change != nil {
 		change(&o)
 	}
+	o.settings = results.SettingsOf(o.Run)
 	return []Observation{o}
 }
 

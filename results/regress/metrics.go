@@ -26,6 +26,8 @@ type Observation struct {
 	// Slowdown is the run's kernel slowdown against the traced runs under sa of
 	// its own side; nil where that is unknown.
 	Slowdown *float64
+
+	settings map[string]string // of the run, in an arm
 }
 
 // Metric is something that runs are compared by.
