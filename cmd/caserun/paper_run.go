@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caserun/caserun/results/paper"
@@ -13,7 +14,7 @@ import (
 )
 
 // paperSweeps does the sweeps of --run and returns their numbers. All nodes and
-// the directory of --out are checked before the first run.
+// the directory of --out are checked, and all plans stored, before the first run.
 func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io.Writer) (ids []string, err error) {
 	nodes := nodeNames(settings.Node)
 	if len(nodes) == 0 {
@@ -54,15 +55,22 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
+	var sweeps []sweepRun
 	for _, m := range planned {
-		id, err := doSweep(ctx, db, m, stderr)
-		if err != nil && id > 0 {
-			err = fmt.Errorf("%w; caserun paper --sweep %d%s makes the tables", err, id, settings.storeFlag())
-		}
+		s, err := storePlan(ctx, db, m, stderr)
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, strconv.FormatInt(id, 10))
+		sweeps, ids = append(sweeps, s), append(ids, strconv.FormatInt(s.id, 10))
+	}
+	for i, s := range sweeps {
+		if err := s.run(ctx, ""); err != nil {
+			var later strings.Builder
+			for _, id := range ids[i+1:] {
+				fmt.Fprintf(&later, "; caserun sweep --resume %s%s begins the next", id, settings.storeFlag())
+			}
+			return nil, fmt.Errorf("%w%s; caserun paper --sweep %s%s makes the tables", err, later.String(), strings.Join(ids, ","), settings.storeFlag())
+		}
 	}
 	return ids, nil
 }
@@ -92,19 +100,17 @@ func paperMatrices(settings config, reps int, system string, devices int, stderr
 	return []*matrix{rodinia, darknet}, nil
 }
 
-// doSweep stores a sweep's plan, from when on it has a number, and carries it
-// out.
-func doSweep(ctx context.Context, db *store.Store, m *matrix, stderr io.Writer) (int64, error) {
+// storePlan stores a sweep's plan, from when on it has a number.
+func storePlan(ctx context.Context, db *store.Store, m *matrix, stderr io.Writer) (sweepRun, error) {
 	sweep, err := m.record()
 	if err != nil {
-		return 0, err
+		return sweepRun{}, err
 	}
 	plan := m.plan()
 	id, err := db.CreateSweep(ctx, sweep, plan)
 	if err != nil {
-		return 0, infrastructureError(err)
+		return sweepRun{}, infrastructureError(err)
 	}
-	fmt.Fprintf(stderr, "caserun: sweep %d: %d runs on %s\n", id, len(plan), sweep.Node)
-	r := sweepRun{matrix: m, id: id, store: db, jobs: 1, now: time.Now, stderr: stderr}
-	return id, r.run(ctx, "")
+	fmt.Fprintf(stderr, "caserun: sweep %d: %s on %s\n", id, runCount(len(plan)), sweep.Node)
+	return sweepRun{matrix: m, id: id, store: db, jobs: 1, now: time.Now, stderr: stderr}, nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -98,6 +100,29 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join("page", "paper.md")); err != nil || string(text) == string(whole) {
 		t.Errorf("--force left the earlier page: %v", err)
+	}
+}
+
+// Where it is stopped, each sweep can be gone on with, and then the tables made.
+func TestPaperThatIsStopped(t *testing.T) {
+	inTempDir(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	var out bytes.Buffer
+	var errs strings.Builder
+	status := run(ctx, []string{"paper", "--run", "--node", "sim:4xV100,sim:2xP100"}, strings.NewReader(""), &out, onWrite(func(line []byte) {
+		errs.Write(line)
+		if strings.Contains(string(line), "sweep 2:") { // the last plan is stored
+			cancel(signalError{os.Interrupt})
+		}
+	}))
+	if status != exitInterrupted || !strings.Contains(errs.String(), "caserun sweep --resume 1 goes on") ||
+		!strings.Contains(errs.String(), "caserun sweep --resume 2 begins the next; caserun paper --sweep 1,2 makes the tables") {
+		t.Fatalf("exit %d: %s", status, errs.String())
+	}
+	for _, args := range [][]string{{"sweep", "--resume", "1"}, {"sweep", "--resume", "2"}, {"paper", "--sweep", "1,2"}} {
+		if status, _, errs := caserun(t, args...); status != exitOK {
+			t.Errorf("%v: exit %d: %s", args, status, errs)
+		}
 	}
 }
 
