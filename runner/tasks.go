@@ -20,7 +20,7 @@ type task struct {
 
 // TaskRequest is what a process asks for when a task begins.
 type TaskRequest struct {
-	PID             int // 0: the job is one process
+	Serial          int // of the process, as in schedulers.Process
 	Bytes           int64
 	HeapBytes       int64
 	Blocks          uint64 // 0: its grid is not known yet, see TaskShape
@@ -44,7 +44,7 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	}
 	b.lastTask++
 	id := b.lastTask
-	t := &task{process: schedulers.Process{Job: schedulers.JobID(index), PID: r.PID}, job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
+	t := &task{process: schedulers.Process{Job: schedulers.JobID(index), Serial: r.Serial}, job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
 		Managed: &r.Managed, PinnedDevice: r.OnDevice, SubmitS: seconds(now)}}
 	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
 	j.tasks++
@@ -52,7 +52,7 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	b.ask(t, now)
 	b.recorder.Task(t.record)
 	known(id)
-	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), PID: r.PID, Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
+	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Serial: r.Serial, Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
 		ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM, GridUnknown: r.Blocks == 0,
 		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
 	if j.binding != 0 {
@@ -102,10 +102,10 @@ func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
 
 // ProcessGone gives back all that a process of a job had, its contexts included, in
 // one go: none of its tasks that waits gets what the others held.
-func (b *Batch) ProcessGone(index, pid int, now time.Duration) {
+func (b *Batch) ProcessGone(index, serial int, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	process := schedulers.Process{Job: schedulers.JobID(index), PID: pid}
+	process := schedulers.Process{Job: schedulers.JobID(index), Serial: serial}
 	b.endTasks(func(t *task) bool { return t.process == process }, now)
 	if j := b.jobs[index]; j.binding == 0 && j.record.Outcome == nil {
 		b.carryOut(b.engine.ProcessExit(process, now), now)

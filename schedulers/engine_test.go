@@ -117,17 +117,17 @@ func TestEachProcessHasAContext(t *testing.T) {
 	d := small
 	d.ContextBytes = 4
 	n := newNode(t, "case-alg3", d)
-	n.submit(schedulers.Task{ID: 1, Job: 1, PID: 10, Bytes: 2}, "1@0")
-	n.submit(schedulers.Task{ID: 2, Job: 1, PID: 10, Bytes: 1}, "2@0") // its process's second
-	n.submit(schedulers.Task{ID: 3, Job: 1, PID: 11, Bytes: 2}, "3@0")
+	n.submit(schedulers.Task{ID: 1, Job: 1, Serial: 10, Bytes: 2}, "1@0")
+	n.submit(schedulers.Task{ID: 2, Job: 1, Serial: 10, Bytes: 1}, "2@0") // its process's second
+	n.submit(schedulers.Task{ID: 3, Job: 1, Serial: 11, Bytes: 2}, "3@0")
 	if got := n.engine.State().Device(0).UsedBytes; got != 2+1+2+2*4 {
 		t.Errorf("%d bytes in use, want those of three tasks and two contexts", got)
 	}
 	n.submit(schedulers.Task{ID: 4, Job: 2, Bytes: 2}, "") // its context would not fit
 	n.release(3, "")
-	n.want("exit of process 11", "4@0", n.engine.ProcessExit(schedulers.Process{Job: 1, PID: 11}, 0), nil)
-	n.submit(schedulers.Task{ID: 5, Job: 1, PID: 10, Bytes: 1}, "5@0") // the first has its own still
-	n.want("exit of process 11 again", "", n.engine.ProcessExit(schedulers.Process{Job: 1, PID: 11}, 0), nil)
+	n.want("exit of process 11", "4@0", n.engine.ProcessExit(schedulers.Process{Job: 1, Serial: 11}, 0), nil)
+	n.submit(schedulers.Task{ID: 5, Job: 1, Serial: 10, Bytes: 1}, "5@0") // the first has its own still
+	n.want("exit of process 11 again", "", n.engine.ProcessExit(schedulers.Process{Job: 1, Serial: 11}, 0), nil)
 	n.exit(1, "")
 	n.exit(2, "")
 	if d := n.engine.State().Device(0); d.UsedBytes != 0 || d.Jobs() != 0 {

@@ -125,7 +125,7 @@ func (d *DeviceState) allWait(jobs map[JobID]bool) bool {
 func (e *Engine) refuseGrowth(g *growth) Decision {
 	e.endGrowth(g)
 	return e.growRefused(g.holding, g.bytes, DeviceFull,
-		"out of memory: every process on the device waits for memory, and this one came last")
+		"out of memory: every job on the device waits for memory, and this one came last")
 }
 
 func (e *Engine) endGrowth(g *growth) {

@@ -8,7 +8,9 @@ package schedulers
 //
 // The engine knows no more than that. Where a job holds one task and waits for
 // another, a second thread or process of it may yet release the first, so such
-// jobs may wait for each other until the wait limit or the job's timeout.
+// jobs may wait for each other until the wait limit or the job's timeout. Where one
+// process of a job waits and another has but a context, that one may be about to exit,
+// or may wait for the first, for ever: the job counts as waiting.
 func (e *Engine) stuck() bool {
 	some := false
 	for i := range e.state.devices {
@@ -52,7 +54,7 @@ func (e *Engine) unstick() Decision {
 	}
 	e.queue.take(last)
 	r := e.tooLarge(last.task)
-	r.Cause, r.Why = DeviceFull, "out of memory: every process with a context on a device waits for another to exit, and this one came last"
+	r.Cause, r.Why = DeviceFull, "out of memory: every job with a context on a device waits for another to exit, and this one came last"
 	return Decision{Kind: Refused, Task: last.task, Device: -1, Passed: last.passed, Reason: r}
 }
 

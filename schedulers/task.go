@@ -20,8 +20,8 @@ type JobID int
 
 // Process is one of a job's: each has a context of its own on a device that it uses.
 type Process struct {
-	Job JobID
-	PID int // 0 where the job is one process
+	Job    JobID
+	Serial int // tells them apart; 0 where the job is one process
 }
 
 // Task is what must share one device: CASE's GPU task under a task-bound
@@ -29,7 +29,7 @@ type Process struct {
 type Task struct {
 	ID              TaskID
 	Job             JobID
-	PID             int   // of its process, see Process
+	Serial          int   // of its process, see Process
 	Bytes           int64 // device memory of all its objects and its heap; 0 = unknown or none
 	Blocks          uint64
 	ThreadsPerBlock uint32
@@ -42,7 +42,7 @@ type Task struct {
 }
 
 // Process is the one whose context the task uses.
-func (t Task) Process() Process { return Process{t.Job, t.PID} }
+func (t Task) Process() Process { return Process{t.Job, t.Serial} }
 
 const warpSize = 32
 

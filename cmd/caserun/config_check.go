@@ -76,8 +76,8 @@ func checkSetting(key, text string) error {
 		_, err := schedulers.Parse(text, anyDevices)
 		return err
 	case "node":
-		for node := range strings.SplitSeq(text, ",") { // caserun paper takes several
-			if node == "" || node == localNode {
+		for _, node := range nodeNames(text) { // caserun paper takes several
+			if node == localNode {
 				continue
 			}
 			if _, err := settleNode(config{Node: node}, io.Discard); err != nil {
@@ -141,7 +141,7 @@ func wanted(flag *pflag.Flag, text string, err error) error {
 	case strings.HasSuffix(text, "%"):
 		number += ", without %"
 	case whole && isOctal(text):
-		number += ", without zeros before it"
+		number += ", in decimal and without zeros before it"
 	}
 	return errors.New(number)
 }

@@ -52,7 +52,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		{"CASERUN_WORKERS", "abc", `CASERUN_WORKERS "abc": want a whole number`},
 		{"CASERUN_SEED", "-1", `CASERUN_SEED "-1": want a whole number, 0 or more`},
 		{"CASERUN_TRACE", "maybe", `CASERUN_TRACE "maybe": want true or false`},
-		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, without zeros before it`},
+		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, in decimal and without zeros before it`},
 		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`},
 	} {
 		t.Setenv(c.key, c.value)
@@ -68,7 +68,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"sched: foo":      `1:8: unknown scheduler "foo": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`,
 		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100`,
 		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H200, P100, V100`,
-		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, without zeros before it`,
+		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
 		"format: xml":     `1:9: format "xml": want table, csv, json or markdown`,
 		"db: ''":          `1:5: db is empty: name the store's file`,
 		"sim-noise: 20":   `1:12: sim-noise 20: want 0 to 1; it is σ of a logarithm, 0.01 is about 1 %`,

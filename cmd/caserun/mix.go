@@ -101,10 +101,14 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 		return err
 	}
 	mix.Jobs = known.Declare(mix.Jobs)
-	for key, text := range map[string]string{"sched": settings.Sched, "node": settings.Node} {
-		if err := checkSetting(key, text); err != nil { // before there is a store
-			return usageError(fmt.Errorf("--%s: %w", key, err))
-		}
+	if len(nodeNames(settings.Node)) > 1 {
+		return usageError(fmt.Errorf("--node %s: want one node: caserun paper takes several", settings.Node))
+	}
+	if err := checkSetting("node", settings.Node); err != nil { // all this before there is a store
+		return usageError(fmt.Errorf("--node: %w", err))
+	}
+	if err := checkSetting("sched", settings.Sched); err != nil {
+		return usageError(fmt.Errorf("--sched: %w", err))
 	}
 	db, err := openStore(settings)
 	if err != nil {
@@ -153,5 +157,8 @@ func doRun(ctx context.Context, r request, verbose bool) (tables []*report.Table
 	if verbose {
 		tables = append(tables, report.DeviceTable(o.run, o.devices), report.JobTable(o.run, o.jobs))
 	}
-	return tables, slices.DeleteFunc(o.jobs, func(j results.Job) bool { return *j.Outcome == results.OK }), err
+	if err != nil { // jobs may have no outcome
+		return tables, nil, err
+	}
+	return tables, slices.DeleteFunc(o.jobs, func(j results.Job) bool { return *j.Outcome == results.OK }), nil
 }

@@ -50,7 +50,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 }
 
 // plannedMixes finds what a sweep's plan says of a mix beside its commands, and
-// which build says so.
+// which build says so. A plan that cannot be read says nothing.
 func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix string) (definition, plannedBy string), error) {
 	sweeps, err := db.Sweeps(ctx)
 	if err != nil {
@@ -58,8 +58,8 @@ func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix s
 	}
 	specs := map[int64]sweepSpec{}
 	for _, w := range sweeps {
-		if specs[w.ID], err = readSpec(w); err != nil {
-			return nil, err
+		if spec, unreadable := readSpec(w); unreadable == nil {
+			specs[w.ID] = spec
 		}
 	}
 	return func(sweep int64, mix string) (string, string) {

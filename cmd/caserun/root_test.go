@@ -56,9 +56,9 @@ func TestFlagErrorsSayWhatIsWanted(t *testing.T) {
 	inTempDir(t)
 	for args, want := range map[string]string{
 		"mix W1 --seed -1":            `--seed "-1": want a whole number, 0 or more`,
-		"mix W1 --seed 010":           `--seed "010": want a whole number, 0 or more, without zeros before it`,
-		"mixes gen --seed 010":        `--seed "010": want a whole number, 0 or more, without zeros before it`,
-		"mix W1 --workers 0x10":       `--workers "0x10": want a whole number, without zeros before it`,
+		"mix W1 --seed 010":           `--seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
+		"mixes gen --seed 010":        `--seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
+		"mix W1 --workers 0x10":       `--workers "0x10": want a whole number, in decimal and without zeros before it`,
 		"mix W1 --timeout 5":          `--timeout "5": want a time with its unit, such as 90s or 10m`,
 		"mix W1 --sim-noise x":        `--sim-noise "x": want a number`,
 		"mix W1 --trace=maybe":        `--trace "maybe": want true or false`,

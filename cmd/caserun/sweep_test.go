@@ -142,7 +142,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{write("queue.yaml", "mixes: [W1]\nscheds: ['case-alg3:queue=lifo']\n")}, exitUsage, `queue.yaml:2:10: scheds: scheduler case-alg3: `},
 		{[]string{write("mix.yaml", "mixes: [W1, 1]\nscheds: [sa]\n")}, exitUsage, `mix.yaml:1:13: mixes: no mix "1" in the catalog`},
 		{[]string{write("name.yaml", "name: \"a\\tb\"\n")}, exitUsage, `name.yaml:1:7: name "a\tb": want one line`},
-		{[]string{write("octal.yaml", "seed: 010\n")}, exitUsage, `octal.yaml:1:7: seed "010": want a whole number, 0 or more, without zeros before it`},
+		{[]string{write("octal.yaml", "seed: 010\n")}, exitUsage, `octal.yaml:1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`},
 		{[]string{write("reps.yaml", "reps: 2.9\n")}, exitUsage, `reps.yaml:1:7: reps "2.9": want a whole number`},
 		{[]string{write("none.yaml", "reps: 0\n")}, exitUsage, `reps "0": want a whole number, 1 or more`},
 		{[]string{write("warm.yaml", "warmups: -1\n")}, exitUsage, `warmups "-1": want a whole number, 0 or more`},

@@ -148,6 +148,15 @@ func TestRunThatDoesNotStart(t *testing.T) {
 	if run.Status != results.Interrupted || len(events) != 1 || !has(events, eventFailed, "not a directory") {
 		t.Errorf("the run is %s, with events %+v; want it interrupted, and why", run.Status, events)
 	}
+	// With its jobs told, and none of them ended: the socket's path is too long.
+	far := filepath.Join(dir, strings.Repeat("x", 120))
+	if err := os.Mkdir(far, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	status, text := finish(t, onFakes(dir, library, []string{"TMPDIR=" + far}, "mix", "own.yaml", "--sched", "zero", "--no-mps", "--db", "far.db"))
+	if status != exitInfrastructure || !strings.Contains(text, "choose a shorter directory") || !strings.Contains(text, "interrupted") {
+		t.Errorf("exit %d:\n%s", status, text)
+	}
 }
 
 // A signal ends what prepares the node, with its own exit status and without a run.

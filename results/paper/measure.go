@@ -190,6 +190,9 @@ func (a *arms) slowdown(workload, scheduler string) (samples, error) {
 			}
 			out.add(*figure, pair[0].ID, pair[1].ID)
 		}
+		if len(out.values) == 0 {
+			return samples{}, fmt.Errorf("no repetition of %s has both traced %s and traced sa", mix, scheduler)
+		}
 		return out, nil
 	}
 	if workload == "mean" {

@@ -84,6 +84,20 @@ func TestQuotientsAreOfOneRepetition(t *testing.T) {
 	}
 }
 
+// Nothing is no measurement.
+func TestSlowdownOfNoRepetition(t *testing.T) {
+	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, []string{"W1"}, []string{"sa", "case-alg3"}))
+	n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return (r.Scheduler == "sa") == (r.Repetition > 1) })
+	for i := range n.Runs {
+		n.Runs[i].Sweep = new(int64(1))
+	}
+	page := build(t, n)
+	r := row(t, table(t, page, "Table 6"), "4xV100", "W1", "case-alg3")
+	if r.Measured != nil || !strings.Contains(r.Missing, "no repetition of W1 has both") || page.Measured() != 0 {
+		t.Errorf("%+v, of %d numbers", r, page.Measured())
+	}
+}
+
 func TestEveryPublishedNumberHasARow(t *testing.T) {
 	page := build(t)
 	stated := 0

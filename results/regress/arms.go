@@ -102,13 +102,30 @@ func Apart(a, b Side) (Side, Side, error) {
 	case len(ofA) > 0 && len(ofB) > 0:
 		return a, b, fmt.Errorf("%w: %s and %s have runs in common (%d), and each has others", ErrNotApart, a.Label, b.Label, n)
 	case len(ofA) > 0:
-		a.Runs, a.Notes = ofA, append(slices.Clone(a.Notes), leftToOther(a, b, n))
+		a.Runs, a.Notes = withoutSlowdowns(ofA, b), append(slices.Clone(a.Notes), leftToOther(a, b, n))
 	case len(ofB) > 0:
-		b.Runs, b.Notes = ofB, append(slices.Clone(b.Notes), leftToOther(b, a, n))
+		b.Runs, b.Notes = withoutSlowdowns(ofB, a), append(slices.Clone(b.Notes), leftToOther(b, a, n))
 	default:
 		return a, b, fmt.Errorf("%w: %s and %s are the same runs", ErrNotApart, a.Label, b.Label)
 	}
 	return a, b, nil
+}
+
+// withoutSlowdowns are runs with no slowdown where it was against runs that are the
+// other side's now.
+func withoutSlowdowns(runs []Observation, other Side) []Observation {
+	gone := map[results.Arm]bool{}
+	for _, o := range other.Runs {
+		if arm := results.ArmOf(o.Run); o.Scheduler == "sa" && o.Traced {
+			gone[arm.Batch()] = true
+		}
+	}
+	for i, o := range runs {
+		if gone[results.ArmOf(o.Run).Batch()] {
+			runs[i].Slowdown = nil
+		}
+	}
+	return runs
 }
 
 func leftToOther(s, other Side, n int) string {

@@ -320,6 +320,18 @@ func TestSidesAreApart(t *testing.T) {
 	}
 }
 
+// A slowdown against runs that are the other side's is none of this one's.
+func TestSlowdownsStayWithTheirBaseline(t *testing.T) {
+	of := func(id int64, scheduler string, slowdown *float64) Observation {
+		return Observation{Run: results.Run{ID: id, Mix: "W1", Scheduler: scheduler, Node: "local", Mode: results.Live, Jobs: 32, Traced: true, Status: results.Complete}, Slowdown: slowdown}
+	}
+	a, b, err := Apart(Side{Label: "tag", Runs: []Observation{of(1, "cg", new(0.5)), of(2, "sa", nil), of(3, "cg", new(0.5))}},
+		Side{Label: "sweep", Runs: []Observation{of(2, "sa", nil), of(3, "cg", new(0.4))}})
+	if err != nil || len(a.Runs) != 1 || a.Runs[0].Slowdown != nil || *b.Runs[1].Slowdown != 0.4 {
+		t.Errorf("%+v and %+v, %v", a.Runs, b.Runs, err)
+	}
+}
+
 // A side may be a sweep that went on elsewhere: as a whole it differs from nothing.
 func TestSidesOfSeveralMachinesAreNoted(t *testing.T) {
 	side := func(label string, id int64) Side {

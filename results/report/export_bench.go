@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -91,12 +92,16 @@ func benchName(r results.Run) string {
 // are %2F and %20, as in a URL.
 func benchWord(s string) string {
 	var out strings.Builder
-	for _, c := range s {
-		if c == '/' || c == '%' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
-			fmt.Fprintf(&out, "%%%02X", []byte(string(c)))
-			continue
+	for len(s) > 0 {
+		c, size := utf8.DecodeRuneInString(s)
+		if c == '/' || c == '%' || c == utf8.RuneError || unicode.IsSpace(c) || !unicode.IsPrint(c) {
+			for _, b := range []byte(s[:size]) {
+				fmt.Fprintf(&out, "%%%02X", b)
+			}
+		} else {
+			out.WriteRune(c)
 		}
-		out.WriteRune(c)
+		s = s[size:]
 	}
 	return out.String()
 }

@@ -15,21 +15,38 @@ import (
 // not migrate: a store with an older schema is an error that says how to bring it
 // up to date. Close leaves nothing beside the file that was not there before. Of a
 // store that this user may not write, it reads a copy: see snapshot.
-func OpenReadOnly(path string) (_ *Store, err error) {
-	path, err = filepath.Abs(path)
+func OpenReadOnly(path string) (*Store, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", path, err)
 	}
 	if _, err := regular(path); err != nil {
 		return nil, err
 	}
-	dir, file := "", path
-	if !mayWrite(path) {
-		if dir, err = snapshot(path, duplicate); err != nil {
+	// What is beside a link's target is what counts.
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, err)
+	}
+	const attempts = 5
+	for attempt := 1; ; attempt++ {
+		inPlace := !mayWrite(target) && inUse(target)
+		s, err := openForReading(path, target)
+		if err == nil || !inPlace || inUse(target) || attempt == attempts {
+			return s, err
+		} // who had it open took its journal away: a copy will do now
+	}
+}
+
+// openForReading opens the store, which is at target, or a copy of it.
+func openForReading(path, target string) (_ *Store, err error) {
+	dir, file := "", target
+	if !mayWrite(target) {
+		if dir, err = snapshot(target, duplicate); err != nil {
 			return nil, fmt.Errorf("store %s: copy it to a temporary file (TMPDIR says where), because it may only be read: %w", path, err)
 		}
 		if dir != "" {
-			file = filepath.Join(dir, filepath.Base(path))
+			file = filepath.Join(dir, filepath.Base(target))
 		}
 	}
 	s := newStore(path, nil, connect(file, readingQuery(file), readers, "query_only = ON"))

@@ -136,15 +136,19 @@ func TestReadingAsAnotherUser(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777), os.Chmod(dir, 0o777), os.Chmod(path, 0o644)); err != nil {
+		link := filepath.Join(dir, "links", "runs.db")
+		if err := errors.Join(os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777), os.Mkdir(filepath.Dir(link), 0o755), os.Symlink(path, link),
+			os.Chmod(dir, 0o777), os.Chmod(path, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 		beside := names(t, dir)
-		child := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$")
-		child.Dir, child.Env = dir, append(os.Environ(), anotherEnv+"="+path, "TMPDIR="+temp)
-		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
-			t.Errorf("open %v: %v:\n%s", open, err, out)
+		for _, name := range []string{path, link} {
+			child := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$")
+			child.Dir, child.Env = dir, append(os.Environ(), anotherEnv+"="+name, "TMPDIR="+temp)
+			child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+				t.Errorf("open %v, %s: %v:\n%s", open, name, err, out)
+			}
 		}
 		if left := names(t, dir); !slices.Equal(left, beside) {
 			t.Errorf("open %v: %v are there, want %v", open, left, beside)
@@ -158,7 +162,7 @@ func TestReadingAsAnotherUser(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if left := names(t, dir); !slices.Equal(left, []string{"runs.db", "tmp"}) {
+		if left := names(t, dir); !slices.Equal(left, []string{"links", "runs.db", "tmp"}) {
 			t.Errorf("open %v: %v are left", open, left)
 		}
 	}

@@ -63,18 +63,20 @@ type Executor struct {
 
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
-	mu      sync.Mutex
-	procs   []*process
-	clients map[*probe.Client]*client
-	waiting map[schedulers.TaskID]asked
-	changed *sync.Cond                    // clients lost one
-	timers  map[time.Duration]*time.Timer // that have not fired
+	mu        sync.Mutex
+	procs     []*process
+	clients   map[*probe.Client]*client
+	connected int // clients so far
+	waiting   map[schedulers.TaskID]asked
+	changed   *sync.Cond                    // clients lost one
+	timers    map[time.Duration]*time.Timer // that have not fired
 }
 
-// client is one process that talks to the server, with its tasks.
+// client is one process that talks to the server, with its tasks. Its number is no
+// other's: a process id is also that of what the process becomes by exec.
 type client struct {
-	job   int
-	tasks map[uint64]schedulers.TaskID
+	job, serial int
+	tasks       map[uint64]schedulers.TaskID
 }
 
 // asked is a begin or grow that waits for its answer.

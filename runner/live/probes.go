@@ -16,7 +16,8 @@ func (x *Executor) of(c *probe.Client) *client {
 	defer x.mu.Unlock()
 	k := x.clients[c]
 	if k == nil {
-		k = &client{job: c.Job(), tasks: map[uint64]schedulers.TaskID{}}
+		x.connected++
+		k = &client{job: c.Job(), serial: x.connected, tasks: map[uint64]schedulers.TaskID{}}
 		x.clients[c] = k
 	}
 	return k
@@ -25,7 +26,7 @@ func (x *Executor) of(c *probe.Client) *client {
 // Begin implements probe.Handler.
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
-	x.batch.TaskBegin(k.job, runner.TaskRequest{PID: c.PID(), Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
+	x.batch.TaskBegin(k.job, runner.TaskRequest{Serial: k.serial, Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
 		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
 		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r)}, x.now(), func(id schedulers.TaskID) {
 		x.mu.Lock()
@@ -86,7 +87,7 @@ func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string
 // Closed implements probe.Handler: the closed socket is the release.
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
-	x.batch.ProcessGone(k.job, c.PID(), x.now())
+	x.batch.ProcessGone(k.job, k.serial, x.now())
 	x.mu.Lock()
 	for _, id := range k.tasks {
 		delete(x.waiting, id)

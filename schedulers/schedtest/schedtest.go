@@ -104,7 +104,7 @@ func (m *machine) submit(rt *rapid.T) {
 	m.lastTask++
 	task := drawTask(rt, m.lastTask, job, len(m.devices))
 	if m.scheduler.Binds == schedulers.BindsTask {
-		task.PID = rapid.IntRange(0, 1).Draw(rt, "process")
+		task.Serial = rapid.IntRange(0, 1).Draw(rt, "process")
 	}
 	m.books.wait(task)
 	stuck := m.books.stuck() // then it is not for its size that it is refused
