@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -205,5 +207,19 @@ func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
 	}
 	if got, want := results(p.lines), results(native(t, "13", "tasks")); !slices.Equal(got, want) {
 		t.Errorf("output %q, want %q", got, want)
+	}
+}
+
+// Constructors of libraries that the program is linked with run before the lazy
+// runtime's, and may use CUDA: nothing of it is made by one.
+func TestLazyNeedsNoConstructor(t *testing.T) {
+	out, err := exec.Command("nm", "--demangle", filepath.Join(nativeDir, "libcase.so")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "_GLOBAL__sub_I_") && !strings.Contains(line, "eh_alloc") { // the compiler's own
+			t.Errorf("%s is initialized when it is loaded", strings.TrimSpace(line))
+		}
 	}
 }

@@ -15,14 +15,15 @@ static const int max_devices = 64;
 static const uint64_t granule = 2 << 20; // bytes; small allocations share it, as in cudaMalloc
 static const uint64_t warp = 32;
 
+// An account is whole before any constructor runs: those of other libraries may allocate.
 struct Account {
-	case_task task;
-	bool held;
-	uint64_t granted;      // bytes
-	uint64_t large, small; // bytes in use, by the size of their allocation
-	uint64_t objects;
+	case_task task = {};
+	bool held = false;
+	uint64_t granted = 0;          // bytes
+	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
+	uint64_t objects = 0;
 	uint64_t heap = 8 << 20; // bytes: cudaLimitMallocHeapSize, here its default
-	uint64_t granted_heap;
+	uint64_t granted_heap = 0;
 	uint64_t in_use() const { return large + (small + granule - 1) / granule * granule; }
 };
 
@@ -263,6 +264,7 @@ cudaError_t keep_heap(const char *call, uint64_t bytes)
 	const int slot = account_device();
 	Account &a = accounts[slot];
 	uint64_t more = 0;
+	bool others = false;
 	Locked one_at_a_time(growing[slot].lock);
 	{
 		Locked locked;
@@ -271,10 +273,14 @@ cudaError_t keep_heap(const char *call, uint64_t bytes)
 			a.heap = bytes;
 			return cudaSuccess;
 		}
+		others = a.objects > 0;
 		a.objects++; // the task must not end meanwhile
 	}
 	const int answer = case_task_grow(&a.task, more);
-	take_back(slot, 0);
+	if (others)
+		count(slot, -1, 0); // the last of them may have been freed
+	else
+		take_back(slot, 0);
 	if (answer != CASE_OK)
 		return failed_allocation(call, more);
 	Locked locked;

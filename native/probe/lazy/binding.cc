@@ -20,6 +20,7 @@ namespace lazy {
 pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> bound{false};
+static bool binding;
 
 // A child of fork has one thread, so what another one held nobody would give back, and
 // it may have been waiting for a grant: a handler before the fork would wait for that.
@@ -29,11 +30,13 @@ static void renew_locks()
 	renew_growing();
 	renew_looking();
 	registering = PTHREAD_MUTEX_INITIALIZER;
+	binding = false;
 }
 
 __attribute__((constructor)) static void renew_locks_in_children() { pthread_atfork(nullptr, nullptr, renew_locks); }
 
 static std::atomic<int> device{-1}; // the driver's ordinal; its context exists or is being made
+static std::atomic<bool> ready{false}; // its context is made, and what came before it is replayed
 static std::atomic<int> granted_last{-1}; // the scheduler's
 static std::atomic<unsigned> epoch{1};
 static std::atomic<bool> unmovable{false};
@@ -49,6 +52,7 @@ bool deferring()
 		return false;
 	return self_contained() || enter() != cudaSuccess;
 }
+bool has_context() { return ready.load(std::memory_order_acquire); }
 int home() { return device.load(std::memory_order_acquire); }
 int scheduled() { return granted_last.load(std::memory_order_relaxed); }
 void keep_device() { unmovable.store(true, std::memory_order_relaxed); }
@@ -72,6 +76,7 @@ int real_to_visible(int real) { return one_device() && real >= 0 && real == home
 
 void forget_device()
 {
+	ready.store(false);
 	device.store(-1);
 	epoch.fetch_add(1);
 	unmovable.store(false);
@@ -230,8 +235,6 @@ static cudaError_t make_ready()
 
 cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 {
-	static bool binding;
-
 	if (bound || binding)
 		return cudaSuccess;
 	binding = true;
@@ -244,8 +247,10 @@ cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 			fail(error);
 		}
 	}
-	if (error == cudaSuccess)
+	if (error == cudaSuccess) {
+		ready.store(true, std::memory_order_release);
 		bound.store(true, std::memory_order_release);
+	}
 	binding = false;
 	return error;
 }
@@ -266,7 +271,7 @@ cudaError_t enter()
 
 cudaError_t enter_context()
 {
-	if (!one_device() || home() < 0)
+	if (!one_device() || !has_context())
 		return enter();
 	use_device();
 	return cudaSuccess;

@@ -58,7 +58,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	cudaError_t error = cudaSuccess;
 
 	// What still runs uses the memory, and may fail, which nobody would hear of.
-	if (one_device() ? home() >= 0 : at_work()) {
+	if (one_device() ? has_context() : at_work()) {
 		use_device();
 		if (seen(REAL(cudaDeviceSynchronize)(), call) != cudaSuccess)
 			REAL(cudaGetLastError)(); // the program has seen none

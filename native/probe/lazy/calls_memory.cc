@@ -262,9 +262,10 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 	// other streams do with what was freed in them has to end before it.
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
-		if (error == cudaSuccess && mode() != Mode::passive && last_object() && !being_captured())
-			return REAL(cudaDeviceSynchronize)();
-		return error;
+		if (error != cudaSuccess || mode() == Mode::passive || !last_object() || being_captured())
+			return error;
+		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
+		return error == cudaSuccess ? REAL(cudaDeviceSynchronize)() : error;
 	});
 }
 

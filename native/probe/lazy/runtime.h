@@ -111,6 +111,7 @@ int visible_to_real(int device);
 int real_to_visible(int device);
 bool one_device(); // whether it is so
 bool deferring();  // task binding, and unbound
+bool has_context(); // it has been bound before, since any reset
 int home();        // the driver's ordinal of this process's device, or -1
 int scheduled();   // the scheduler's ordinal of the device granted last, or -1
 
