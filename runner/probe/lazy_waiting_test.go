@@ -78,6 +78,14 @@ func TestLazyForksWhileWaiting(t *testing.T) {
 	p.succeedsWith(waiting, "x -915099124094415232")
 }
 
+// And what its parent has begun is none of its own: it binds anew.
+func TestLazyWorksInAChildWhileWaiting(t *testing.T) {
+	p, waiting := whileWaiting(t, "works_in_child_while_waiting")
+	grant(t, p.r.next(t, "begin"))
+	p.hear("child 0")
+	p.succeedsWith(waiting, "x -915099124094415232")
+}
+
 // A pinned program's threads do not wait for each other's devices: the one that has its
 // device works, takes memory and gives it back, for which the other waits.
 func TestLazyWaitsForOneDevice(t *testing.T) {

@@ -71,6 +71,7 @@ static const struct {
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
+	{"works_in_child_while_waiting", works_in_child_while_waiting},
 };
 
 // Programs whose second argument says how they do what they do.

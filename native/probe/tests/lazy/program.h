@@ -70,7 +70,7 @@ void callback(), ordered_frees(), idle_rounds();
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
 void variable_by_address(), heap_later(), late_memory();
 void another_waits(const char *way), loads_while_waiting(const char *library); // waiting.cc
-void calls_part(const char *library), locks_while_waiting(), forks_while_waiting();
+void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies();            // memory.cc
 

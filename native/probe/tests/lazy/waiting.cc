@@ -122,3 +122,23 @@ void forks_while_waiting()
 	say("child %d", status);
 	waiting.end();
 }
+
+// works_in_child_while_waiting: the child has a device of its own.
+void works_in_child_while_waiting()
+{
+	Waiting waiting;
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(10); // or it would outlive the test
+		int *x = device<int>(1000);
+		std::vector<int> before = numbers(1000, 3), after(1000);
+		TRY(cudaMemcpy(x, before.data(), 4000, cudaMemcpyHostToDevice));
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+		TRY(cudaMemcpy(after.data(), x, 4000, cudaMemcpyDeviceToHost));
+		_exit(after[999] == before[999] + 1 ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	say("child %d", status);
+	waiting.end();
+}
