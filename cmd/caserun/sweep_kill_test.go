@@ -241,13 +241,7 @@ func endless(args ...string) []string {
 // returns what it said and its exit status.
 func signalled(t *testing.T, c *exec.Cmd, signal os.Signal) (said string, status int) {
 	t.Helper()
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stderr := started(t, c)
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		if said == "" {
@@ -292,16 +286,7 @@ func TestSweepThatIsTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	c := process(dir, endless("--jobs", "2")...)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stderr.Read(make([]byte, 1)); err != nil { // the plan is stored
-		t.Fatal(err)
-	}
+	stderr := planned(t, c)
 	s, err := store.OpenReadOnly("caserun.db")
 	if err != nil {
 		t.Fatal(err)
@@ -382,13 +367,7 @@ func TestHangupStaysIgnored(t *testing.T) {
 // A terminal that closes sends SIGHUP twice.
 func TestSweepWhoseTerminalCloses(t *testing.T) {
 	c := process(t.TempDir(), endless()...)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stderr := started(t, c)
 	lines, sent := bufio.NewScanner(stderr), 0
 	for lines.Scan() { // it is at work, and then it stops
 		if sent == 0 || sent == 1 && strings.Contains(lines.Text(), "caserun: stopping;") {
@@ -407,20 +386,34 @@ func TestSweepWhoseTerminalCloses(t *testing.T) {
 // tee, to which a sweep talks, may end of the same SIGINT before it does.
 func TestSweepToWhichNobodyListens(t *testing.T) {
 	c := process(t.TempDir(), endless()...)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stderr.Read(make([]byte, 1)); err != nil { // it is at work
-		t.Fatal(err)
-	}
+	stderr := planned(t, c)
 	if err := errors.Join(stderr.Close(), c.Process.Signal(syscall.SIGINT)); err != nil {
 		t.Fatal(err)
 	}
 	mustStop(t, c, exitInterrupted)
+}
+
+// started starts a process, and gives what it says.
+func started(t *testing.T, c *exec.Cmd) (stderr io.ReadCloser) {
+	t.Helper()
+	stderr, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stderr
+}
+
+// planned starts a sweep, and returns when its plan is stored, of which it says something.
+func planned(t *testing.T, c *exec.Cmd) (stderr io.ReadCloser) {
+	t.Helper()
+	stderr = started(t, c)
+	if _, err := stderr.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return stderr
 }
 
 // mustStop waits for a sweep that ends with a status and says in its store that it
