@@ -79,6 +79,15 @@ func TestLazyEndsWhenTheDeviceIsIdle(t *testing.T) {
 	}
 }
 
+// Also that of a pinned program which has gone on to another device.
+func TestLazyEndsADeviceThatTheProgramHasLeft(t *testing.T) {
+	p := startLazy(t, "13", "frees_from_afar", "CASE_PIN=1").finish(grant)
+	p.mustSucceed()
+	p.wantLine("ran 1")
+	p.wantLine("at 0")
+	p.wantEvents("begin free closed")
+}
+
 // A task that takes memory in vain goes on: it may have kernels that nobody waited for.
 func TestLazyGoesOnWithoutMemory(t *testing.T) {
 	for _, fail := range []string{"", "cudaMalloc:1=2"} {
@@ -134,5 +143,39 @@ func TestLazyGrowsForTheHeap(t *testing.T) {
 				t.Errorf("events %v, output %q", p.events, p.lines)
 			}
 		}
+	}
+}
+
+// A heap that CUDA refuses is none of the task's, nor of the next one's.
+func TestLazyForgetsARefusedHeap(t *testing.T) {
+	p := startLazy(t, "13", "heap_later", "FAKE_CUDA_FAIL=cudaDeviceSetLimit:1=1").finish(grant)
+	p.mustSucceed()
+	p.wantLine("set 1")
+	p.wantLine("heap 8")
+	p.wantEvents("begin grow grow free begin free closed")
+	if grows := p.of("grow"); len(grows) != 2 || grows[1].bytes != 8<<20 {
+		t.Errorf("grows %v", grows)
+	}
+	if begins := p.of("begin"); len(begins) != 2 || begins[1].r.HeapBytes != 16<<20 {
+		t.Errorf("begins %v", begins)
+	}
+}
+
+// A task whose last object is freed while it waits for more ends when that is refused.
+func TestLazyEndsAfterARefusalWithNothingLeft(t *testing.T) {
+	for _, what := range []string{"memory", "heap"} {
+		p := startLazy(t, "13", "frees_while_growing "+what)
+		grant(t, p.r.next(t, "begin"))
+		p.hear("growing")
+		growing := p.r.next(t, "grow")
+		p.goOn()
+		p.hear("freed")
+		if err := growing.c.Refuse(growing.task, ReasonDeviceFull, growing.bytes, 0, "device 1 is full"); err != nil {
+			t.Error(err)
+		}
+		p.finish(grant)
+		p.mustSucceed()
+		p.wantLine("more 2")
+		p.wantEvents("free oom closed")
 	}
 }

@@ -22,8 +22,7 @@ struct Account {
 	uint64_t granted = 0;          // bytes
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
-	uint64_t heap = 8 << 20; // bytes: cudaLimitMallocHeapSize, here its default
-	uint64_t granted_heap = 0;
+	Heap heap;
 	uint64_t in_use() const { return large + (small + granule - 1) / granule * granule; }
 };
 
@@ -83,7 +82,7 @@ static cudaError_t open_in(int slot, const Need &need)
 	ask.blocks = need.shape.blocks;
 	ask.threads_per_block = need.shape.threads_per_block;
 	ask.blocks_per_sm = need.shape.blocks_per_sm;
-	ask.heap_bytes = a.heap;
+	ask.heap_bytes = a.heap.limit;
 	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
 	ask.device = need.same_device ? need.device : 0;
 	case_task granted = {};
@@ -93,7 +92,7 @@ static cudaError_t open_in(int slot, const Need &need)
 	a.task = granted;
 	a.held = true;
 	a.granted = need.bytes;
-	a.granted_heap = ask.heap_bytes;
+	a.heap.granted = ask.heap_bytes;
 	announced[slot].store(warps(need.shape.blocks, need.shape.threads_per_block));
 	told[slot].store(need.shape.blocks_per_sm > 0);
 	return cudaSuccess;
@@ -202,9 +201,10 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 	pthread_mutex_lock(&growing[slot].lock);
 	int answer = CASE_OK;
 	uint64_t more = 0;
-	bool open;
+	bool open, others;
 	{
 		Locked locked;
+		others = a.objects > 0;
 		(small(bytes) ? a.small : a.large) += bytes;
 		a.objects++;
 		open = a.held;
@@ -225,7 +225,10 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 	pthread_mutex_unlock(&growing[slot].lock);
 	if (answer == CASE_OK)
 		return cudaSuccess;
-	take_back(slot, bytes);
+	if (others)
+		count(slot, -1, -static_cast<int64_t>(bytes)); // the last of them may have been freed
+	else
+		take_back(slot, bytes);
 	return failed_allocation(call, bytes);
 }
 
@@ -259,7 +262,7 @@ void take_back(int slot, uint64_t bytes)
 		add(accounts[slot], -1, -static_cast<int64_t>(bytes));
 }
 
-cudaError_t keep_heap(const char *call, uint64_t bytes)
+cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was)
 {
 	const int slot = account_device();
 	Account &a = accounts[slot];
@@ -268,9 +271,10 @@ cudaError_t keep_heap(const char *call, uint64_t bytes)
 	Locked one_at_a_time(growing[slot].lock);
 	{
 		Locked locked;
-		more = a.held && bytes > a.granted_heap ? bytes - a.granted_heap : 0;
+		*was = a.heap;
+		more = a.held && bytes > a.heap.granted ? bytes - a.heap.granted : 0;
 		if (more == 0) {
-			a.heap = bytes;
+			a.heap.limit = bytes;
 			return cudaSuccess;
 		}
 		others = a.objects > 0;
@@ -284,14 +288,26 @@ cudaError_t keep_heap(const char *call, uint64_t bytes)
 	if (answer != CASE_OK)
 		return failed_allocation(call, more);
 	Locked locked;
-	a.heap = a.granted_heap = bytes;
+	a.heap = {bytes, bytes};
 	return cudaSuccess;
 }
 
-bool last_object()
+void restore_heap(const Heap &was)
 {
 	Locked locked;
-	return accounts[account_device()].objects == 1;
+	Account &a = accounts[account_device()];
+
+	a.heap.limit = was.limit;
+	if (!a.held || a.heap.granted <= was.granted)
+		return;
+	a.granted += a.heap.granted - was.granted;
+	a.heap.granted = was.granted;
+}
+
+bool last_object(int slot)
+{
+	Locked locked;
+	return accounts[slot].objects == 1;
 }
 
 cudaError_t cover(uint64_t more)

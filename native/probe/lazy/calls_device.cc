@@ -45,6 +45,17 @@ template <typename Set> cudaError_t setting(const char *call, Set set)
 	return error == cudaSuccess ? seen(set(), call) : error;
 }
 
+template <typename Set> cudaError_t set_heap(size_t bytes, Set set)
+{
+	const char *const call = "cudaDeviceSetLimit";
+	Heap was;
+	cudaError_t error = keep_heap(call, bytes, &was);
+
+	if (error == cudaSuccess && (error = setting(call, set)) != cudaSuccess)
+		restore_heap(was);
+	return error;
+}
+
 // Since CUDA 12 choosing a device makes its context. That can wait where the
 // program cannot look for it with the driver.
 bool waits_for_launch()
@@ -211,18 +222,21 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 
 	keep_device();
 	if (limit == cudaLimitMallocHeapSize)
-		if (cudaError_t error = keep_heap("cudaDeviceSetLimit", value); error != cudaSuccess)
-			return error;
-	if (limit == cudaLimitMallocHeapSize || limit == cudaLimitStackSize || limit == cudaLimitPrintfFifoSize)
+		return set_heap(value, set);
+	if (limit == cudaLimitStackSize || limit == cudaLimitPrintfFifoSize)
 		return setting("cudaDeviceSetLimit", set);
 	cudaError_t error = enter(); // not every device has the others, and programs ask by setting them
 	return error == cudaSuccess ? seen(set(), "cudaDeviceSetLimit") : error;
 }
 
+cudaError_t cudaThreadSetLimit(int limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
+
 cudaError_t cudaDeviceSetCacheConfig(int config)
 {
 	return setting("cudaDeviceSetCacheConfig", [=] { return REAL(cudaDeviceSetCacheConfig)(config); });
 }
+
+cudaError_t cudaThreadSetCacheConfig(int config) { return cudaDeviceSetCacheConfig(config); }
 
 cudaError_t cudaFuncSetCacheConfig(const void *kernel, int config)
 {

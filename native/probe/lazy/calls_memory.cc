@@ -240,6 +240,29 @@ cudaError_t cudaFree(void *memory)
 
 namespace {
 
+// charged_in is the slot whose task has the memory.
+int charged_in(const void *memory)
+{
+	Locked locked;
+	const Allocation *a = mode() == Mode::pinned ? find(memory) : nullptr;
+
+	return a != nullptr ? a->slot : account_device();
+}
+
+// wait_for waits for the device of the slot, which a pinned process has perhaps left.
+cudaError_t wait_for(int slot)
+{
+	const int here = account_device();
+
+	if (slot == here)
+		return REAL(cudaDeviceSynchronize)();
+	cudaError_t error = REAL(cudaSetDevice)(slot);
+	if (error == cudaSuccess)
+		error = REAL(cudaDeviceSynchronize)();
+	REAL(cudaSetDevice)(here);
+	return error;
+}
+
 // deallocate_ordered is cudaFreeAsync. In a capture it frees whenever the graph is
 // launched. What the graph did not allocate stays charged then; and memory of
 // ours, which no graph can free, stays until the process ends.
@@ -260,12 +283,12 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 	// Memory of ours is freed at once, when the device is idle; the stream's order
 	// is kept by waiting for all of it. The task ends with its last object, and what
 	// other streams do with what was freed in them has to end before it.
+	const int slot = charged_in(memory);
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
-		if (error != cudaSuccess || mode() == Mode::passive || !last_object() || being_captured())
+		if (error != cudaSuccess || mode() == Mode::passive || !last_object(slot) || being_captured())
 			return error;
-		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
-		return error == cudaSuccess ? REAL(cudaDeviceSynchronize)() : error;
+		return wait_for(slot);
 	});
 }
 

@@ -166,8 +166,8 @@ cudaError_t open_for_launch(); // pinned: a launch on a device without allocatio
 cudaError_t charge(const char *call, uint64_t bytes);
 void uncharge(int slot, uint64_t bytes);
 void take_back(int slot, uint64_t bytes);
-bool last_object();   // freeing one more ends the task
-int account_device(); // the slot that charge uses now
+bool last_object(int slot); // freeing one more ends the task
+int account_device();       // the slot that charge uses now
 
 // count adds objects and bytes of a task that is not bound yet.
 void count(int slot, int objects, int64_t bytes);
@@ -175,8 +175,14 @@ uint64_t charged(); // bytes in use
 void reset_account(); // cudaDeviceReset
 
 // keep_heap notes the limit of the device heap, which a task asks for with its memory;
-// an open one grows by what it has not.
-cudaError_t keep_heap(const char *call, uint64_t bytes);
+// an open one grows by what it has not. restore_heap undoes it, where CUDA did not set
+// the limit: *was is what it was. What the task grew by is then there for its memory.
+struct Heap {
+	uint64_t limit = 8 << 20; // bytes: cudaLimitMallocHeapSize, here its default
+	uint64_t granted = 0;     // to the open task
+};
+cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was);
+void restore_heap(const Heap &was);
 
 // is_news: the kernel is the task's first whose occupancy can be told, or more
 // than twice as large as what the scheduler knows.

@@ -69,6 +69,7 @@ static const struct {
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads}, {"host_freed_in_capture", host_freed_in_capture},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
+	{"frees_from_afar", frees_from_afar},
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
@@ -80,7 +81,8 @@ static const struct {
 	void (*run)(const char *way);
 } ways[] = {
 	{"reuse", reuse}, {"waits", waits}, {"after", after}, {"wrong", wrong}, {"set", set},
-	{"reset_after", reset_after}, {"another_waits", another_waits}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
+	{"reset_after", reset_after}, {"another_waits", another_waits},
+	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 };
 
 int main(int count, char **arguments)

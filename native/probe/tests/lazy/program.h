@@ -66,10 +66,10 @@ void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), rea
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
 void reuse(const char *way), waits(const char *way);   // streams.cc
-void callback(), ordered_frees(), idle_rounds();
+void callback(), ordered_frees(), frees_from_afar(), idle_rounds();
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
 void variable_by_address(), heap_later(), late_memory();
-void another_waits(const char *way), loads_while_waiting(const char *library); // waiting.cc
+void another_waits(const char *way), frees_while_growing(const char *what), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies();            // memory.cc

@@ -199,6 +199,24 @@ void ordered_frees()
 		TRY(cudaStreamDestroy(stream));
 }
 
+// frees_from_afar: the last object of a device is freed while the program is at another.
+void frees_from_afar()
+{
+	cudaStream_t s, t;
+	void *x;
+	TRY(cudaSetDevice(1));
+	for (cudaStream_t *stream : {&s, &t})
+		TRY(cudaStreamCreateWithFlags(stream, 1));
+	TRY(cudaMallocAsync(&x, 4000, t));
+	TRY(LAUNCH(notice, grid, block, 0, s));
+	TRY(cudaSetDevice(0));
+	TRY(cudaFreeAsync(x, t));
+	say("ran %d", noticed);
+	int here = -1;
+	TRY(cudaGetDevice(&here));
+	say("at %d", here);
+}
+
 // idle_rounds: memory that is set, waited for and freed, and nothing ever launched.
 void idle_rounds()
 {

@@ -57,6 +57,24 @@ void another_waits(const char *way)
 	state("after");
 }
 
+// frees_while_growing: a thread wants more, which it is not to get, and meanwhile the last
+// object is freed.
+void frees_while_growing(const char *what)
+{
+	const bool heap = std::string(what) == "heap";
+	int *x = device<int>(1000);
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	std::thread other([=] {
+		void *more = nullptr;
+		say("more %d", heap ? cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 * mib) : cudaMalloc(&more, 64 * mib));
+	});
+	wait_after("growing");
+	TRY(cudaFree(x));
+	say("freed");
+	other.join();
+	state("after");
+}
+
 // loads_while_waiting: the library has kernels.
 void loads_while_waiting(const char *library)
 {
