@@ -19,13 +19,18 @@ func (x *Executor) environment(job, device int) []string {
 		visible, binding = x.config.UUIDs[device], "job"
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		return strings.HasPrefix(entry, "CASE_PIN=") || strings.HasPrefix(entry, "CASE_FOOTPRINT=")
+		key, _, _ := strings.Cut(entry, "=")
+		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES"
 	})
 	env = append(env, x.config.Env...)
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
 		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+x.server.Register(job), "CASE_REQUIRED=1", "CASE_BINDING="+binding)
-	if spec.Pin && device == runner.Unbound {
+	switch {
+	case device != runner.Unbound:
+	case spec.Pin:
 		env = append(env, "CASE_PIN=1")
+	default:
+		env = append(env, "CASE_DEVICES="+visible)
 	}
 	if f := spec.Footprint; f != (mixes.Footprint{}) {
 		env = append(env, fmt.Sprintf("CASE_FOOTPRINT=%d,%d,%d", f.Bytes, f.Blocks, f.ThreadsPerBlock))

@@ -19,14 +19,14 @@ func besideTheDriver(t *testing.T, section string) string {
 }
 
 // preloaded is LD_PRELOAD with libcase and an object made of this C source.
-func preloaded(t *testing.T, name, text string) string {
+func preloaded(t *testing.T, name, text string, with ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	source, object := filepath.Join(dir, "source.c"), filepath.Join(dir, name)
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", object, source).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", append([]string{"-shared", "-fPIC", "-o", object, source}, with...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))

@@ -39,6 +39,8 @@ cudaError_t cudaArrayGetMemoryRequirements(void *, cudaArray_t, int);
 cudaError_t cudaMemPoolCreate(cudaMemPool_t *, const cudaMemPoolProps *);
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, int, void *);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, int, void *);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int);
 cudaError_t cudaFreeAsync(void *, cudaStream_t);
 cudaError_t cudaFreeHost(void *);
 cudaError_t cudaHostGetDevicePointer(void **, void *, unsigned);
@@ -146,13 +148,19 @@ cudaError_t cudaEventQuery(cudaEvent_t);
 cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
 }
 
+// load is dlopen. A program that is linked with that makes no streams before it has a device.
+inline void *load(const char *library, int how)
+{
+	return reinterpret_cast<void *(*)(const char *, int)>(dlsym(RTLD_DEFAULT, "dlopen"))(library, how);
+}
+
 // driver_call finds a function of libcuda.so.1. The library's name is put
 // together here, because a program that has it in its file binds early.
 template <class F> F *driver_call(const char *name)
 {
 	char driver[] = "libcuda_so_1";
 	driver[7] = driver[10] = '.';
-	void *library = dlopen(driver, RTLD_NOW);
+	void *library = load(driver, RTLD_NOW);
 	void *found = library != nullptr ? dlsym(library, name) : nullptr;
 
 	if (found == nullptr) {

@@ -174,6 +174,7 @@ private:
 	std::vector<std::unique_ptr<Stream>> streams;
 	std::vector<std::unique_ptr<Event>> events;
 	std::map<int, Stream *> default_streams;
+	std::map<std::pair<pthread_t, int>, Stream *> own_streams; // by thread and device
 
 	void let_go(unsigned long long handle);
 	void erase(const Segment &s);

@@ -36,7 +36,14 @@ Stream *Machine::make_stream(int device, unsigned flags, int priority)
 
 int Machine::stream(const void *handle, int device, Stream **out)
 {
-	if (reinterpret_cast<uintptr_t>(handle) <= 2) { // the default stream, legacy and per thread
+	if (reinterpret_cast<uintptr_t>(handle) == 2) { // cudaStreamPerThread
+		Stream *&own = own_streams[{pthread_self(), device}];
+		if (own == nullptr || !own->live)
+			own = make_stream(device, 0, 0);
+		*out = own;
+		return 0;
+	}
+	if (reinterpret_cast<uintptr_t>(handle) < 2) { // the default stream: null, or cudaStreamLegacy
 		*out = default_stream(device);
 		return 0;
 	}

@@ -37,12 +37,14 @@ enum {
 	cudaErrorInvalidDevice = 101,
 	cudaErrorECCUncorrectable = 214,
 	cudaErrorContained = 226, /* 12.8 */
+	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700,
 	cudaErrorLaunchOutOfResources = 701,
 	cudaErrorLaunchTimeout = 702,
 	cudaErrorContextIsDestroyed = 709,
 	cudaErrorAssert = 710,
+	cudaErrorHostMemoryNotRegistered = 713,
 	cudaErrorHardwareStackError = 714,
 	cudaErrorIllegalInstruction = 715,
 	cudaErrorMisalignedAddress = 716,
@@ -236,7 +238,11 @@ typedef struct cudaMemPoolProps {
 	unsigned char rest[72];
 } cudaMemPoolProps;
 
-enum { cudaMemPoolAttrLocationId = 11, cudaMemPoolAttrLocationType = 12 }; /* 13.2 */
+enum { /* cudaMemPoolAttr */
+	cudaMemPoolAttrReleaseThreshold = 4,
+	cudaMemPoolAttrLocationId = 11, /* 13.2 */
+	cudaMemPoolAttrLocationType = 12
+};
 
 typedef struct cudaMemcpyAttributes { /* 12.8, as all of cudaMemcpy3DBatchOp */
 	int srcAccessOrder;

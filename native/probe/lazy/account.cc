@@ -15,6 +15,8 @@ static const int max_devices = 64;
 static const uint64_t granule = 2 << 20; // bytes; small allocations share it, as in cudaMalloc
 static const uint64_t warp = 32;
 
+static uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
+
 // An account is whole before any constructor runs: those of other libraries may allocate.
 struct Account {
 	case_task task = {};
@@ -23,7 +25,10 @@ struct Account {
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
 	Heap heap;
-	uint64_t in_use() const { return large + (small + granule - 1) / granule * granule; }
+	bool keeps = false; // its context keeps memory that has been freed
+	uint64_t in_use() const { return large + whole_granules(small) + whole_granules(variable_bytes()); }
+	// What its context has beside objects stays when the last of these is freed.
+	bool lasts() const { return keeps || heap.granted > Heap().limit || variable_bytes() > 0; }
 };
 
 static Account accounts[max_devices];
@@ -125,7 +130,7 @@ cudaError_t open_for_launch()
 	if (is_open(slot))
 		return cudaSuccess;
 	Locked one_at_a_time(growing[slot].lock);
-	return is_open(slot) ? cudaSuccess : open_pinned(slot, 0);
+	return is_open(slot) ? cudaSuccess : open_pinned(slot, accounts[slot].in_use());
 }
 
 static void close_in(int slot)
@@ -171,7 +176,7 @@ void count(int slot, int objects, int64_t bytes)
 	Account &a = accounts[slot];
 
 	add(a, objects, bytes);
-	if (a.objects > 0 || objects >= 0)
+	if (a.objects > 0 || objects >= 0 || (a.held && a.lasts()))
 		return;
 	close_in(slot);
 	if (one_device()) {
@@ -302,6 +307,12 @@ void restore_heap(const Heap &was)
 		return;
 	a.granted += a.heap.granted - was.granted;
 	a.heap.granted = was.granted;
+}
+
+void keep_task()
+{
+	Locked locked;
+	accounts[account_device()].keeps = true;
 }
 
 bool last_object(int slot)

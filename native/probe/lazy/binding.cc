@@ -43,6 +43,7 @@ static std::atomic<bool> unmovable{false};
 static bool has_flags;
 static unsigned device_flags;
 static uint64_t refused_at; // bytes: what was refused is not asked for again
+static bool hidden;         // the granted device is not visible
 static thread_local unsigned in_epoch;
 
 bool one_device() { return mode() == Mode::task; }
@@ -165,6 +166,8 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, stays, scheduled()};
 	case_task granted = {};
 
+	if (hidden)
+		return fail(cudaErrorNoDevice);
 	if (refused_at != 0 && known >= refused_at)
 		return fail(cudaErrorMemoryAllocation);
 	if (shape.blocks == 0)
@@ -180,8 +183,12 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 		ordinal = home() < 0 ? 0 : home();
 	} else {
 		granted_last.store(granted.device, std::memory_order_relaxed);
-		if (confined() || confine(granted.uuid))
-			ordinal = 0;
+		ordinal = confined() || confine(granted.uuid) ? 0 : ordinal_of(granted.uuid, granted.device);
+	}
+	if (ordinal < 0) { // an environment of the program's own hides it, for good
+		abandon_task();
+		hidden = true;
+		return fail(lasting(cudaErrorNoDevice, "the granted device, which CUDA_VISIBLE_DEVICES hides"));
 	}
 	if (ordinal != home()) {
 		device.store(ordinal, std::memory_order_release);
@@ -230,7 +237,9 @@ static cudaError_t make_ready()
 	}
 	in_epoch = epoch.load();
 	error = map_all(home());
-	return error == cudaSuccess ? replay() : error;
+	if (error == cudaSuccess && (error = replay()) != cudaSuccess)
+		REAL(cudaDeviceSynchronize)(); // what was replayed uses the memory
+	return error;
 }
 
 cudaError_t bind(const Shape &shape, uint64_t more, bool managed)

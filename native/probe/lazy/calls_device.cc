@@ -85,8 +85,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	}
 	if (!one_device() || home() >= 0)
 		error = seen(run(), call);
-	if (mode() != Mode::pinned) // whose other devices may still be at work
-		idle();
+	idle();
 	if (mode() != Mode::passive)
 		reset_account();
 	forget_device();

@@ -133,6 +133,8 @@ cudaError_t cudaFreeHost(void *memory)
 	cudaError_t error = take(memory, true, &block);
 
 	if (error == cudaSuccess && block == nullptr) {
+		if (before_context()) // nothing else has been allocated
+			return memory == nullptr ? cudaSuccess : fail(cudaErrorInvalidValue);
 		error = enter_context();
 		return error == cudaSuccess ? seen(REAL(cudaFreeHost)(memory), "cudaFreeHost") : error;
 	}
@@ -167,6 +169,8 @@ cudaError_t cudaHostUnregister(void *memory)
 
 	if (error == cudaSuccess && block != nullptr && !block->registered)
 		return cudaSuccess;
+	if (error == cudaSuccess && before_context())
+		return fail(cudaErrorHostMemoryNotRegistered);
 	if (error == cudaSuccess)
 		error = enter_context();
 	return error == cudaSuccess ? seen(REAL(cudaHostUnregister)(memory), "cudaHostUnregister") : error;

@@ -78,14 +78,15 @@ bool capturing(cudaStream_t stream, IsCapturing ask)
 {
 	int status = cudaStreamCaptureStatusNone;
 
-	return mode() != Mode::passive && !deferring() && ask(real(stream), &status) == cudaSuccess &&
-	       status != cudaStreamCaptureStatusNone;
+	if (mode() == Mode::passive || deferring())
+		return false;
+	use_device(); // or this thread's first call of the runtime would be about another
+	return ask(real(stream), &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
 }
 
 // allocate_in_graph makes an allocation node.
 template <typename Real> cudaError_t allocate_in_graph(const char *call, void **memory, size_t bytes, Real make)
 {
-	use_device();
 	cudaError_t error = charge_graph(call, bytes);
 	if (error == cudaSuccess)
 		error = seen(make(), call);
@@ -99,11 +100,14 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 {
 	if (memory == nullptr && deferring())
 		return cudaSuccess; // cudaFree(0), the idiom that makes a context
-	if (deferring()) {
+	if (deferring()) { // it waits for the device, as a synchronization does
 		Locked locked;
-		if (promised()) // it waits for the device, as a synchronization does
+		if (promised()) {
 			if (cudaError_t error = enter(); error != cudaSuccess)
 				return error;
+		} else if (deferring()) {
+			record_wait();
+		}
 	}
 	Holder holder = mode() == Mode::passive ? Holder::unknown : holder_of(memory);
 	cudaError_t error = cudaSuccess;
@@ -156,10 +160,14 @@ cudaError_t cudaMallocPitch(void **memory, size_t *pitch, size_t width, size_t h
 	if (pitch == nullptr)
 		return fail(cudaErrorInvalidValue);
 	const size_t row = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
-	if (deferring())
+	bool reserved = true;
+	cudaError_t error = allocate("cudaMallocPitch", memory, row * height, [&] {
+		reserved = false;
+		return REAL(cudaMallocPitch)(memory, pitch, width, height);
+	});
+	if (error == cudaSuccess && reserved)
 		*pitch = row;
-	return allocate("cudaMallocPitch", memory, row * height,
-	                [&] { return REAL(cudaMallocPitch)(memory, pitch, width, height); });
+	return error;
 }
 
 cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent extent)
@@ -168,15 +176,15 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent extent)
 		return fail(cudaErrorInvalidValue);
 	const size_t row = (extent.width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
 	void *made = nullptr;
-	bool filled = false;
+	bool reserved = true;
 	cudaError_t error = allocate("cudaMalloc3D", &made, row * extent.height * extent.depth, [&] {
+		reserved = false;
 		cudaError_t result = REAL(cudaMalloc3D)(memory, extent);
-		filled = result == cudaSuccess;
-		if (filled)
+		if (result == cudaSuccess)
 			made = memory->ptr;
 		return result;
 	});
-	if (error == cudaSuccess && !filled)
+	if (error == cudaSuccess && reserved)
 		*memory = {made, row, extent.width, extent.height};
 	return error;
 }
@@ -272,7 +280,6 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 	const char *const call = "cudaFreeAsync";
 
 	if (memory != nullptr && capturing(stream, ask)) {
-		use_device();
 		if (holder_of(memory) == Holder::mapped)
 			return cudaSuccess;
 		cudaError_t error = seen(release(), call);

@@ -6,6 +6,7 @@
 CASE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props);
 CASE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const CUmemAccessDesc *access, size_t count);
 CASE_API cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *location);
+CASE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value);
 CASE_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value);
 CASE_API cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
 CASE_API cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
@@ -56,6 +57,17 @@ cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *
 {
 	return with_real("cudaMemPoolGetAccess", location,
 	                 [=](CUmemLocation *there) { return REAL(cudaMemPoolGetAccess)(flags, pool, there); });
+}
+
+// A pool with a release threshold keeps what is freed.
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value)
+{
+	return direct_kept("cudaMemPoolSetAttribute", [=] {
+		cudaError_t error = REAL(cudaMemPoolSetAttribute)(pool, attribute, value);
+		if (error == cudaSuccess && attribute == cudaMemPoolAttrReleaseThreshold && *static_cast<uint64_t *>(value) > 0)
+			keep_task();
+		return error;
+	});
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *value)

@@ -14,7 +14,7 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 	keep_device();
 	if (deferring()) {
 		Locked locked;
-		void *made = deferring() && home() < 0 ? new_handle() : nullptr;
+		void *made = deferring() && home() < 0 && !loads_parts() ? new_handle() : nullptr;
 		if (made != nullptr) {
 			record_kept(call, [=] {
 				Handle found = nullptr;
@@ -37,12 +37,15 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 // ordered is a call whose effect is in the order of a stream: recorded with the
 // rest while the process is unbound. Where there is no rest it needs no task, once there
 // is a context, as when the program times and then destroys what its task has left.
-template <typename Run> cudaError_t ordered(const char *call, Run run)
+// valid: the handles that the call names may exist.
+template <typename Run, typename Replay> cudaError_t ordered(const char *call, bool valid, Run run, Replay replay)
 {
 	if (deferring()) {
 		Locked locked;
 		if (deferring() && (home() < 0 || recorded())) {
-			record_kept(call, run);
+			if (!valid)
+				return fail(cudaErrorInvalidResourceHandle);
+			record_kept(call, replay);
 			return cudaSuccess;
 		}
 	}
@@ -50,14 +53,45 @@ template <typename Run> cudaError_t ordered(const char *call, Run run)
 	return seen(run(), call);
 }
 
+template <typename Run> cudaError_t ordered(const char *call, bool valid, Run run)
+{
+	return ordered(call, valid, run, run);
+}
+
+bool valid(cudaStream_t stream)
+{
+	return stream == nullptr || stream == legacy_stream || stream == per_thread_stream || may_exist(stream);
+}
+
+// end is the destruction of a stream or an event. One that the replay finds destroyed
+// already, or never made, is no fault of the program's.
+template <typename Handle, typename Run> cudaError_t end(const char *call, Handle handle, Run run)
+{
+	cudaError_t error = ordered(
+		call, may_exist(handle), [=] { return run(real(handle)); },
+		[=] {
+			cudaError_t result = run(real(handle));
+			if (result == cudaErrorInvalidResourceHandle) {
+				REAL(cudaGetLastError)(); // the program has seen none
+				result = cudaSuccess;
+			}
+			return result;
+		});
+	if (error == cudaSuccess)
+		destroy(handle);
+	return error;
+}
+
 // wait is a synchronization. While the process is unbound nothing runs, except
 // what a task before has left, and what is recorded cannot be seen, unless it
 // reads memory that the program may change from now on. But what the program does next,
 // in any stream, comes after what is recorded so far.
-template <typename Run> cudaError_t wait(const char *call, bool whole_device, Run run)
+template <typename Run> cudaError_t wait(const char *call, bool valid, bool whole_device, Run run)
 {
 	if (deferring()) {
 		Locked locked;
+		if (deferring() && !valid)
+			return fail(cudaErrorInvalidResourceHandle);
 		if (deferring() && promised()) {
 			cudaError_t error = bind();
 			if (error != cudaSuccess)
@@ -104,9 +138,6 @@ template <typename Add> cudaError_t add_callback(cudaStream_t stream, Callback c
 	});
 }
 
-// A handle that exists only in the record has nothing to wait for.
-bool only_recorded(void *handle) { return is_virtual(handle) && real_handle(handle) == nullptr; }
-
 } // namespace
 } // namespace lazy
 
@@ -131,9 +162,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	return ordered("cudaStreamDestroy", [=] {
-		forget_capture(real(stream));
-		return REAL(cudaStreamDestroy)(real(stream));
+	return end("cudaStreamDestroy", stream, [](cudaStream_t there) {
+		forget_capture(there);
+		return REAL(cudaStreamDestroy)(there);
 	});
 }
 
@@ -150,13 +181,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-	return ordered("cudaEventDestroy", [=] { return REAL(cudaEventDestroy)(real(event)); });
+	return end("cudaEventDestroy", event, [](cudaEvent_t there) { return REAL(cudaEventDestroy)(there); });
 }
 
 #define EVENT_RECORD(name)                                                                                             \
 	cudaError_t name(cudaEvent_t event, cudaStream_t stream)                                                       \
 	{                                                                                                              \
-		return ordered("cudaEventRecord", [=] { return REAL(name)(real(event), real(stream)); });              \
+		return ordered("cudaEventRecord", may_exist(event) && valid(stream),                                   \
+		               [=] { return REAL(name)(real(event), real(stream)); });                                 \
 	}
 EVENT_RECORD(cudaEventRecord)
 EVENT_RECORD(cudaEventRecord_ptsz)
@@ -164,7 +196,7 @@ EVENT_RECORD(cudaEventRecord_ptsz)
 #define EVENT_RECORD_FLAGS(name)                                                                                       \
 	cudaError_t name(cudaEvent_t event, cudaStream_t stream, unsigned flags)                                       \
 	{                                                                                                              \
-		return ordered("cudaEventRecordWithFlags",                                                             \
+		return ordered("cudaEventRecordWithFlags", may_exist(event) && valid(stream),                          \
 		               [=] { return REAL(name)(real(event), real(stream), flags); });                          \
 	}
 EVENT_RECORD_FLAGS(cudaEventRecordWithFlags)
@@ -173,7 +205,7 @@ EVENT_RECORD_FLAGS(cudaEventRecordWithFlags_ptsz)
 #define STREAM_WAIT(name)                                                                                              \
 	cudaError_t name(cudaStream_t stream, cudaEvent_t event, unsigned flags)                                       \
 	{                                                                                                              \
-		return ordered("cudaStreamWaitEvent",                                                                  \
+		return ordered("cudaStreamWaitEvent", may_exist(event) && valid(stream),                               \
 		               [=] { return REAL(name)(real(stream), real(event), flags); });                          \
 	}
 STREAM_WAIT(cudaStreamWaitEvent)
@@ -182,7 +214,7 @@ STREAM_WAIT(cudaStreamWaitEvent_ptsz)
 #define STREAM_SYNCHRONIZE(name)                                                                                       \
 	cudaError_t name(cudaStream_t stream)                                                                          \
 	{                                                                                                              \
-		return wait("cudaStreamSynchronize", false, [=] {                                                      \
+		return wait("cudaStreamSynchronize", valid(stream), false, [=] {                                       \
 			return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));                         \
 		});                                                                                                    \
 	}
@@ -192,7 +224,7 @@ STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz)
 #define STREAM_QUERY(name)                                                                                             \
 	cudaError_t name(cudaStream_t stream)                                                                          \
 	{                                                                                                              \
-		return wait("cudaStreamQuery", false,                                                                  \
+		return wait("cudaStreamQuery", valid(stream), false,                                                   \
 		            [=] { return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream)); });           \
 	}
 STREAM_QUERY(cudaStreamQuery)
@@ -210,22 +242,22 @@ ADD_CALLBACK(cudaStreamAddCallback_ptsz)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-	return wait("cudaEventQuery", false,
+	return wait("cudaEventQuery", may_exist(event), false,
 	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventQuery)(real(event)); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-	return wait("cudaEventSynchronize", false,
+	return wait("cudaEventSynchronize", may_exist(event), false,
 	            [=] { return only_recorded(event) ? cudaSuccess : REAL(cudaEventSynchronize)(real(event)); });
 }
 
 cudaError_t cudaDeviceSynchronize()
 {
-	return wait("cudaDeviceSynchronize", true, [] { return REAL(cudaDeviceSynchronize)(); });
+	return wait("cudaDeviceSynchronize", true, true, [] { return REAL(cudaDeviceSynchronize)(); });
 }
 
 cudaError_t cudaThreadSynchronize()
 {
-	return wait("cudaThreadSynchronize", true, [] { return REAL(cudaThreadSynchronize)(); });
+	return wait("cudaThreadSynchronize", true, true, [] { return REAL(cudaThreadSynchronize)(); });
 }

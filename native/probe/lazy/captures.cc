@@ -14,6 +14,7 @@ cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, int *status);
 }
 
 WITH_PTSZ(cudaStreamBeginCapture, cudaStream_t stream, int mode);
+WITH_PTSZ(cudaStreamEndCapture, cudaStream_t stream, cudaGraph_t *graph);
 WITH_PTSZ(cudaStreamBeginCaptureToGraph, cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after,
           const void *edges, size_t count, int mode);
 WITH_PTSZ(cudaStreamBeginRecaptureToGraph, cudaStream_t stream, int mode, cudaGraph_t graph, void *callback);
@@ -27,6 +28,8 @@ struct Capture {
 	unsigned long serial;
 	cudaStream_t stream; // the real one
 	IsCapturing ask;
+	pthread_t by;
+	bool per_thread; // the stream is that thread's own: no other can ask about it
 	bool begun;
 };
 
@@ -56,17 +59,38 @@ template <typename Over> void forget(Over over)
 	noted = captures().size();
 }
 
+// own_stream: the handle is another stream in each thread (CUDA Runtime API, "Stream
+// synchronization behavior"; _ptsz functions take 0 for it).
+bool own_stream(cudaStream_t stream, IsCapturing ask)
+{
+	return stream == per_thread_stream || (stream == nullptr && ask == REAL(cudaStreamIsCapturing_ptsz));
+}
+
+// end_capture forgets one of the thread's own stream, which no other thread can; the
+// others are forgotten when somebody asks.
+template <typename End> cudaError_t end_capture(const char *call, cudaStream_t stream, IsCapturing ask, End end)
+{
+	return direct_kept(call, [=] {
+		const cudaStream_t there = real(stream);
+		cudaError_t error = end(there);
+		if (own_stream(there, ask))
+			forget([](const Capture &c) { return c.per_thread && pthread_equal(c.by, pthread_self()); });
+		return error;
+	});
+}
+
 template <typename Begin>
 cudaError_t begin_capture(const char *call, cudaStream_t stream, IsCapturing ask, Begin begin)
 {
 	return direct_kept(call, [=] {
 		static unsigned long last;
 		const cudaStream_t there = real(stream);
+		const bool per_thread = own_stream(there, ask);
 		unsigned long serial;
 		{
 			Locked locked;
 			serial = ++last;
-			captures().push_back({serial, there, ask, false});
+			captures().push_back({serial, there, ask, pthread_self(), per_thread, false});
 			noted = captures().size();
 		}
 		cudaError_t error = begin(there);
@@ -93,7 +117,9 @@ bool being_captured()
 	}
 	for (const Capture &c : all) {
 		int status = cudaStreamCaptureStatusNone;
-		if (!c.begun || (c.ask(c.stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone))
+		if (!c.begun || (c.per_thread && !pthread_equal(c.by, pthread_self())))
+			return true; // as far as this thread can tell
+		if (c.ask(c.stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone)
 			return true;
 		forget([&](const Capture &other) { return other.serial == c.serial; });
 	}
@@ -150,6 +176,15 @@ using namespace lazy;
 	}
 BEGIN_CAPTURE(cudaStreamBeginCapture, cudaStreamIsCapturing)
 BEGIN_CAPTURE(cudaStreamBeginCapture_ptsz, cudaStreamIsCapturing_ptsz)
+
+#define END_CAPTURE(name, IsCapturing)                                                                                 \
+	cudaError_t name(cudaStream_t stream, cudaGraph_t *graph)                                                      \
+	{                                                                                                              \
+		return end_capture("cudaStreamEndCapture", stream, REAL(IsCapturing),                                  \
+		                   [=](cudaStream_t there) { return REAL(name)(there, graph); });                      \
+	}
+END_CAPTURE(cudaStreamEndCapture, cudaStreamIsCapturing)
+END_CAPTURE(cudaStreamEndCapture_ptsz, cudaStreamIsCapturing_ptsz)
 
 #define BEGIN_CAPTURE_TO_GRAPH(name, IsCapturing)                                                                      \
 	cudaError_t name(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after, const void *edges,      \

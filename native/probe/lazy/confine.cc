@@ -24,7 +24,10 @@
 using namespace lazy;
 
 CASE_API CUresult cuInit(unsigned flags);
-extern "C" CUresult cuDeviceGetCount(int *count);
+extern "C" {
+CUresult cuDeviceGetCount(int *count);
+CUresult cuDeviceGetUuid_v2(unsigned char uuid[16], CUdevice device);
+}
 
 namespace lazy {
 namespace {
@@ -32,6 +35,8 @@ namespace {
 const char visible[] = "CUDA_VISIBLE_DEVICES";
 // What was visible, for the programs that this one starts: "UUID;list".
 const char was_visible[] = "CASE_VISIBLE_DEVICES";
+
+const unsigned char unknown[16] = {};
 
 std::atomic<bool> started; // somebody has called the driver's cuInit
 std::atomic<bool> alone;   // and it shows the granted device only
@@ -84,7 +89,7 @@ bool watches(const void *caller)
 } // namespace
 
 // Tools that are loaded inside cuInit call it again, hence the order.
-CUresult init_driver(unsigned flags)
+static CUresult start(unsigned flags)
 {
 	const auto init = REAL_DRIVER(cuInit);
 
@@ -95,6 +100,34 @@ CUresult init_driver(unsigned flags)
 	for (Grace grace; result == CUDA_ERROR_MPS_SERVER_NOT_READY && grace.again();)
 		result = init(flags);
 	return result;
+}
+
+// A program, or what started it, that chooses among the run's devices with the variable
+// would have others than the scheduler takes them for.
+CUresult init_driver(unsigned flags)
+{
+	const char *all = getenv("CASE_DEVICES");
+
+	if (one_device() && !confined() && all != nullptr)
+		show(all);
+	return start(flags);
+}
+
+int ordinal_of(const unsigned char uuid[16], int otherwise)
+{
+	int count = 0;
+	unsigned char found[16];
+	const auto uuid_of = REAL_DRIVER(cuDeviceGetUuid_v2); // since CUDA 11.4
+
+	if (!started)
+		driver();
+	if (memcmp(uuid, unknown, sizeof unknown) == 0 || uuid_of == nullptr ||
+	    REAL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS)
+		return otherwise;
+	for (int i = 0; i < count; i++)
+		if (uuid_of(found, i) == CUDA_SUCCESS && memcmp(found, uuid, sizeof found) == 0)
+			return i;
+	return -1;
 }
 
 std::string visible_at_start()
@@ -109,7 +142,6 @@ bool confined() { return alone.load(std::memory_order_acquire); }
 
 bool confine(const unsigned char uuid[16])
 {
-	static const unsigned char unknown[16] = {};
 	const char *list = getenv(visible);
 	const std::string before = list != nullptr ? list : "", name = name_of(uuid);
 	int count = 0;
@@ -119,7 +151,7 @@ bool confine(const unsigned char uuid[16])
 	setenv(was_visible, (name + ";" + before).c_str(), 1);
 	setenv(visible, name.c_str(), 1);
 	// A driver that cannot start now reads the variable when it does.
-	if (init_driver(0) == CUDA_SUCCESS && (REAL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS || count != 1)) {
+	if (start(0) == CUDA_SUCCESS && (REAL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS || count != 1)) {
 		show(before); // somebody has initialized it unseen
 		return false;
 	}

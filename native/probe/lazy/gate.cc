@@ -19,7 +19,7 @@ namespace lazy {
 bool in_runtime(const void *address)
 {
 	Dl_info info;
-	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && strstr(info.dli_fname, "libcudart.so") != nullptr;
+	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && names_runtime(info.dli_fname);
 }
 
 // The numbers are the same but for some of the runtime's own below 100.

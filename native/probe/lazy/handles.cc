@@ -14,6 +14,7 @@ static const size_t handles = 4096, spacing = 64; // bytes between two handles
 
 static uintptr_t range; // 0: none yet
 static std::atomic<void *> real_of[handles];
+static std::atomic<bool> destroyed[handles]; // by the program, or by a reset
 static size_t used;
 
 static bool index_of(const void *handle, size_t *index)
@@ -32,10 +33,31 @@ bool is_virtual(const void *handle)
 	return index_of(handle, &index);
 }
 
+// One that was never made stays what it is: it must not become the default stream.
 void *real_handle(void *maybe)
 {
 	size_t index;
-	return index_of(maybe, &index) ? real_of[index].load(std::memory_order_acquire) : maybe;
+	void *made = index_of(maybe, &index) ? real_of[index].load(std::memory_order_acquire) : nullptr;
+	return made != nullptr ? made : maybe;
+}
+
+bool only_recorded(const void *handle)
+{
+	size_t index;
+	return index_of(handle, &index) && !destroyed[index] && real_of[index].load() == nullptr;
+}
+
+bool may_exist(const void *handle)
+{
+	size_t index;
+	return index_of(handle, &index) ? !destroyed[index] : handle != nullptr && home() >= 0;
+}
+
+void destroy(const void *handle)
+{
+	size_t index;
+	if (index_of(handle, &index))
+		destroyed[index].store(true);
 }
 
 cudaStream_t real(cudaStream_t stream) { return static_cast<cudaStream_t>(real_handle(stream)); }
@@ -61,8 +83,8 @@ void set_real(void *handle, void *made)
 
 void forget_handles()
 {
-	for (auto &handle : real_of)
-		handle.store(nullptr);
+	for (size_t i = 0; i < used; i++)
+		destroyed[i].store(true);
 }
 
 } // namespace lazy

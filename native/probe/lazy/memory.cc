@@ -208,10 +208,12 @@ void drop(const void *address)
 
 	if (a == nullptr)
 		return;
-	if (a->recorded > 0)
-		a->freed = true; // its memory is still written, and perhaps read, in the replay
-	else
+	const bool shared = a->chunk != nullptr && a->chunk->shared;
+	a->freed = a->recorded > 0; // its memory is still written, and perhaps read, in the replay
+	if (!a->freed)
 		erase(a);
+	else if (!shared)
+		forget_unread(*a);
 	count(0, -1, 0);
 }
 

@@ -23,12 +23,12 @@ namespace lazy {
 
 bool known(const char *path)
 {
-	for (const char *name : {"/libcase.so", "/libcudart.so", "/libcuda.so", "/libnvidia-", "/libcupti.so",
+	for (const char *name : {"/libcase.so", "/libcuda.so", "/libnvidia-", "/libcupti.so",
 	                         "/libcasetrace.so", "/libnvperf", "/ld-linux", "/libc.so", "/libm.so", "/libdl.so",
 	                         "/librt.so", "/libpthread.so", "/libgcc_s.so", "/libstdc++.so"})
 		if (strstr(path, name) != nullptr)
 			return true;
-	return false;
+	return names_runtime(path);
 }
 
 namespace {
@@ -107,20 +107,38 @@ bool reaches_driver(const char *text, size_t size)
 	return false;
 }
 
-// foreign: it has device code without the shared runtime, or the means to reach
-// the driver or to export memory: linked, or looked up by name.
-bool foreign(const char *path)
+// has_name: the table of strings has this one, whole.
+bool has_name(const char *table, size_t size, std::string_view name)
+{
+	for (const char *at = table, *end = table + size;
+	     (at = static_cast<const char *>(memmem(at, static_cast<size_t>(end - at), name.data(), name.size()))) != nullptr; at++)
+		if (at > table && at[-1] == '\0' && at + name.size() < end && at[name.size()] == '\0')
+			return true;
+	return false;
+}
+
+const char program[] = "/proc/self/exe";
+
+struct Part {
+	// It has device code without the shared runtime, or the means to reach the driver or to
+	// export memory: linked, or looked up by name.
+	bool foreign;
+	// It is the program itself, or calls the shared runtime, and loads others.
+	bool loads;
+};
+
+Part read_part(const char *path)
 {
 	const File file(path);
 	const auto *header = file.at<Elf64_Ehdr>(0);
-	bool device_code = false, runtime = false;
+	bool device_code = false, runtime = false, opens = false;
 
 	if (header == nullptr || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_shstrndx >= header->e_shnum)
-		return false;
+		return {};
 	const auto *sections = file.at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
 	if (sections == nullptr)
-		return false;
+		return {};
 	for (unsigned i = 0; i < header->e_shnum; i++) {
 		const Elf64_Shdr &s = sections[i];
 		const std::string name = file.text(sections[header->e_shstrndx], s.sh_name);
@@ -129,7 +147,8 @@ bool foreign(const char *path)
 		if (holds_strings(s, name)) {
 			const char *text = file.at<char>(s.sh_offset, s.sh_size);
 			if (text != nullptr && reaches_driver(text, s.sh_size))
-				return true;
+				return {true, false};
+			opens = opens || (text != nullptr && name == ".dynstr" && has_name(text, s.sh_size, "dlopen"));
 		}
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
 			continue;
@@ -139,10 +158,10 @@ bool foreign(const char *path)
 			if (dynamic[n].d_tag != DT_NEEDED)
 				continue;
 			const std::string needed = file.text(sections[s.sh_link], dynamic[n].d_un.d_val);
-			runtime = runtime || needed.rfind("libcudart.so", 0) == 0;
+			runtime = runtime || names_runtime(needed.c_str());
 		}
 	}
-	return device_code && !runtime;
+	return {device_code && !runtime, opens && (runtime || strcmp(path, program) == 0)};
 }
 
 struct Objects {
@@ -158,7 +177,7 @@ int look(dl_phdr_info *object, size_t, void *out)
 	if (all.loaded == object->dlpi_adds)
 		return 1; // nothing has been loaded since
 	all.now = object->dlpi_adds;
-	const char *path = *object->dlpi_name != '\0' ? object->dlpi_name : "/proc/self/exe";
+	const char *path = *object->dlpi_name != '\0' ? object->dlpi_name : program;
 	if (!known(path) && all.looked_at.insert(path).second)
 		all.unread.push_back(path);
 	return 0;
@@ -168,6 +187,7 @@ int look(dl_phdr_info *object, size_t, void *out)
 // may be waiting for.
 pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 bool met_driver; // somebody is known to reach it
+bool may_load;   // the program may load parts that have a CUDA runtime of their own
 
 } // namespace
 
@@ -189,10 +209,20 @@ bool self_contained()
 		return false;
 	dl_iterate_phdr(look, objects);
 	objects->loaded = objects->now;
-	for (const std::string &path : objects->unread)
-		met_driver = met_driver || foreign(path.c_str());
+	for (const std::string &path : objects->unread) {
+		const Part part = read_part(path.c_str());
+		met_driver = met_driver || part.foreign;
+		may_load = may_load || part.loads;
+	}
 	objects->unread.clear();
 	return !met_driver;
+}
+
+bool loads_parts()
+{
+	self_contained();
+	Locked locked(looking);
+	return may_load;
 }
 
 } // namespace lazy

@@ -22,6 +22,13 @@ void *real_dlsym(void *handle, const char *name)
 
 static cudaError_t absent() { return cudaErrorNotSupported; }
 
+bool names_runtime(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	name = name != nullptr ? name + 1 : path;
+	return strncmp(name, "libcudart", 9) == 0 && (name[9] == '-' || name[9] == '.') && strstr(name, ".so") != nullptr;
+}
+
 // A runtime that was loaded with dlopen is not behind us in the global scope.
 static void *loaded_runtime()
 {
@@ -29,7 +36,7 @@ static void *loaded_runtime()
 
 	dl_iterate_phdr(
 		[](dl_phdr_info *info, size_t, void *out) {
-			if (strstr(info->dlpi_name, "/libcudart.so") == nullptr)
+			if (!names_runtime(info->dlpi_name))
 				return 0;
 			*static_cast<std::string *>(out) = info->dlpi_name;
 			return 1;

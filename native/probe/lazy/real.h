@@ -17,6 +17,10 @@ void *real_dlsym(void *handle, const char *name);
 // program cannot have been linked with a function that its runtime lacks.
 void *real_symbol(const char *name);
 
+// names_runtime: the file is a shared CUDA runtime, also one that is packed with a program
+// (libcudart-d0da41ae.so.11.0, as auditwheel renames it).
+bool names_runtime(const char *path);
+
 // has_runtime: a shared CUDA runtime is loaded. Until one is, REAL must not be
 // used: what it finds first is kept.
 bool has_runtime();

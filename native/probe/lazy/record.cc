@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "runtime.h"
 
 extern "C" cudaError_t cudaDeviceSynchronize(void);
@@ -67,6 +69,25 @@ static void let_go(const std::vector<uintptr_t> &touches)
 	for (uintptr_t base : touches)
 		if (Allocation *a = recorded_at(base))
 			release_recorded(a);
+}
+
+void forget_unread(const Allocation &a)
+{
+	const auto fills = [&](const Recorded &r) { return !r.touches.empty() && r.touches.front() == a.base; };
+	std::vector<Recorded> left, gone;
+
+	for (const Recorded &r : log())
+		if (!r.touches.empty() && std::find(r.touches.begin() + 1, r.touches.end(), a.base) != r.touches.end())
+			return;
+	for (Recorded &r : log())
+		(fills(r) ? gone : left).push_back(std::move(r));
+	log().swap(left);
+	for (const Recorded &r : gone) {
+		let_go(r.touches);
+		for (uintptr_t base : r.touches)
+			if (const Allocation *read = recorded_at(base); read != nullptr && read->freed)
+				forget_unread(*read);
+	}
 }
 
 cudaError_t replay()

@@ -9,6 +9,8 @@
 extern "C" {
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaSetDevice(int device);
 }
 
 namespace lazy {
@@ -104,14 +106,30 @@ cudaError_t take_error(bool clear)
 	return error;
 }
 
-static std::atomic<bool> unseen{false};
-static pid_t process; // a child made by fork has no work
+static std::atomic<uint64_t> unseen{0}; // a bit for each device
+static pid_t process;                   // a child made by fork has no work
+
+// Under task binding there is one.
+static uint64_t this_device()
+{
+	int device = 0;
+
+	if (!one_device())
+		REAL(cudaGetDevice)(&device);
+	return uint64_t{1} << (device & 63);
+}
 
 // A fault in kernels that nobody waited for would never be seen.
 static void report_at_exit()
 {
-	if (unseen && getpid() == process) {
+	const uint64_t left = getpid() == process ? unseen.load() : 0;
+
+	for (int device = 0; device < 64; device++) {
+		if ((left >> device & 1) == 0)
+			continue;
 		use_device();
+		if (!one_device())
+			REAL(cudaSetDevice)(device);
 		seen(REAL(cudaDeviceSynchronize)(), "the end of the program");
 	}
 }
@@ -124,7 +142,9 @@ void working()
 		process = getpid();
 		return atexit(report_at_exit) == 0;
 	}();
-	unseen.store(registered, std::memory_order_relaxed);
+	const uint64_t device = this_device();
+	if (registered && (unseen.load(std::memory_order_relaxed) & device) == 0)
+		unseen.fetch_or(device, std::memory_order_relaxed);
 }
 
 // Before a call that may be the one that makes the context it is too early for that; the
@@ -136,7 +156,7 @@ void working_soon()
 		working();
 }
 
-bool at_work() { return unseen.load(std::memory_order_relaxed); }
-void idle() { unseen.store(false, std::memory_order_relaxed); }
+bool at_work() { return (unseen.load(std::memory_order_relaxed) & this_device()) != 0; }
+void idle() { unseen.fetch_and(~this_device(), std::memory_order_relaxed); }
 
 } // namespace lazy

@@ -123,7 +123,7 @@ void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, s
 
 inline uint64_t product(dim3 d) { return static_cast<uint64_t>(d.x) * d.y * d.z; }
 
-// working says that the device has work whose errors nobody has seen yet;
+// working says that this thread's device has work whose errors nobody has seen yet;
 // whoever waits for all of it says idle.
 void working();
 void working_soon();
@@ -166,6 +166,7 @@ cudaError_t open_for_launch(); // pinned: a launch on a device without allocatio
 cudaError_t charge(const char *call, uint64_t bytes);
 void uncharge(int slot, uint64_t bytes);
 void take_back(int slot, uint64_t bytes);
+void keep_task();           // its context keeps memory: the task ends with the process, or a reset
 bool last_object(int slot); // freeing one more ends the task
 int account_device();       // the slot that charge uses now
 
@@ -256,18 +257,25 @@ void forget_registrations(); // cudaDeviceReset: they were the context's
 // CUDA calls by this address of the host's.
 bool inside_variable(const void *symbol, size_t offset, size_t bytes);
 
+// variable_bytes is how much the program's variables take on each device that it uses;
+// zero where that is little beside a context.
+uint64_t variable_bytes();
+
 // ---- record.cc: what is replayed when the process binds
 
 using Operation = std::function<cudaError_t()>;
 
-// record appends an operation. Those that only touch memory disappear with the
-// memory; the others (kept) are replayed in any case.
+// record appends an operation. Those that only touch memory, the first of which they
+// fill, disappear with the memory; the others (kept) are replayed in any case.
 void record(const char *call, Operation run, std::initializer_list<Allocation *> touches);
 void record_kept(const char *call, Operation run);
 // record_wait: the program is told that what is recorded so far is over. What it does
 // next, in whatever stream, comes after it.
 void record_wait();
 bool recorded(); // something is
+// forget_unread drops what fills an allocation that the program has freed, unless
+// another operation reads it first.
+void forget_unread(const Allocation &freed);
 // replay runs the record. An operation that fails is reported; the first failure that
 // stays, or is of missing memory, keeps the process from binding.
 cudaError_t replay();
@@ -289,6 +297,7 @@ bool promised();
 // program that is not binds at its first call that needs a device.
 bool self_contained();
 void meet_driver(); // it is not: somebody uses the driver past the runtime
+bool loads_parts(); // it may be no longer, when a stream or an event of its is passed on
 
 // known: the object needs no reading. It is part of CUDA, of what only watches it,
 // or of the system.
@@ -301,6 +310,10 @@ bool known(const char *path);
 // somebody has initialized the driver. The lock must be held.
 bool confine(const unsigned char uuid[16]);
 bool confined();
+
+// ordinal_of is the driver's ordinal of the device of that UUID, -1 if the process does
+// not see it, and `otherwise` where nobody can tell.
+int ordinal_of(const unsigned char uuid[16], int otherwise);
 
 // settle asks for the device of a program that is to be confined, which must
 // happen before the driver is initialized.
@@ -324,9 +337,16 @@ inline bool names_event(int attribute)
 	return attribute == cudaLaunchAttributeProgrammaticEvent || attribute == cudaLaunchAttributeLaunchCompletionEvent;
 }
 
+// The handles of the default streams (cudaStreamLegacy, cudaStreamPerThread).
+inline const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);
+inline const auto per_thread_stream = reinterpret_cast<cudaStream_t>(2);
+
 void *new_handle();                    // nullptr: none left
 void set_real(void *handle, void *made);
 bool is_virtual(const void *handle);
+bool only_recorded(const void *handle); // it is to be made in the replay
+bool may_exist(const void *handle);     // false: CUDA would refuse it
+void destroy(const void *handle);       // the program has: it exists no more, once the record is replayed
 void forget_handles(); // cudaDeviceReset
 
 // ---- report.cc

@@ -22,6 +22,14 @@ bool inside_variable(const void *symbol, size_t offset, size_t bytes)
 	return known != variables().end() && bytes <= known->second && offset <= known->second - bytes;
 }
 
+static std::atomic<uint64_t> total{0};
+
+uint64_t variable_bytes()
+{
+	const uint64_t bytes = total.load(std::memory_order_relaxed);
+	return small(bytes) ? 0 : bytes;
+}
+
 } // namespace lazy
 
 using namespace lazy;
@@ -33,4 +41,5 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
 	Locked locked(registering);
 	variables()[host] = bytes;
+	total.fetch_add(bytes);
 }

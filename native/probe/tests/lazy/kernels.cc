@@ -34,6 +34,9 @@ void register_variables()
 	FAKE_VARIABLE(counter);
 }
 
+static char field[4 << 20];
+void register_field() { FAKE_VARIABLE(field); }
+
 void use_table(int *x, int n)
 {
 	for (int i = 0; i < n; i++)

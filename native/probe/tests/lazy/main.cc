@@ -69,7 +69,8 @@ static const struct {
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads}, {"host_freed_in_capture", host_freed_in_capture},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
-	{"frees_from_afar", frees_from_afar},
+	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"ordered_in_thread", ordered_in_thread},
+	{"captures_own", captures_own},
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
@@ -82,6 +83,7 @@ static const struct {
 } ways[] = {
 	{"reuse", reuse}, {"waits", waits}, {"after", after}, {"wrong", wrong}, {"set", set},
 	{"reset_after", reset_after}, {"another_waits", another_waits},
+	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 };
 

@@ -79,14 +79,14 @@ void frees_while_growing(const char *what)
 void loads_while_waiting(const char *library)
 {
 	Waiting waiting;
-	say("loaded %d", dlopen(library, RTLD_NOW) != nullptr);
+	say("loaded %d", load(library, RTLD_NOW) != nullptr);
 	waiting.end();
 }
 
 // calls_part: a library of which nothing is in the global scope.
 void calls_part(const char *library)
 {
-	void *part = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	void *part = load(library, RTLD_NOW | RTLD_LOCAL);
 	auto call = part != nullptr ? reinterpret_cast<int (*)()>(dlsym(part, "part")) : nullptr;
 	say("part %d", call != nullptr ? call() : -1);
 }
