@@ -44,6 +44,16 @@ func TestLazyConfinesAStaticRuntime(t *testing.T) {
 	}
 }
 
+// Threads that start the driver at the same time see the same.
+func TestLazyConfinesThreadsThatStartTogether(t *testing.T) {
+	p := startStatic(t, "together", "CUDA_VISIBLE_DEVICES="+bothDevices, "CASE_DEVICES="+bothDevices, "FAKE_CUDA_INIT_MS=20").finish(grant)
+	p.mustSucceed()
+	if want := []string{"devices 1", "devices 1", "contexts 0 first -1 violations 0"}; !slices.Equal(p.lines, want) {
+		t.Errorf("output %q, want %q", p.lines, want)
+	}
+	p.wantEvents("begin closed")
+}
+
 // Where nobody schedules, or the program chooses, or the device was chosen before,
 // a program sees what it saw.
 func TestLazyConfinesNobodyElse(t *testing.T) {

@@ -66,6 +66,20 @@ func TestLazyKeepsTheTaskOfWhatStays(t *testing.T) {
 	if r := p.of("begin")[0].r; r.Bytes != 6<<20 {
 		t.Errorf("begin %+v, want the variable of 4 MiB and a granule", r)
 	}
+	p = sameAsNative(t, "13", "keeps same_variable")
+	p.wantEvents("begin grow free begin grow free closed")
+	if r := p.of("begin")[0].r; r.Bytes != 2<<20 {
+		t.Errorf("begin %+v, want a granule", r)
+	}
+	sameAsNative(t, "13", "keeps pool_no_more").wantEvents("begin grow free begin grow free closed")
+}
+
+// What is filled and freed leaves nothing behind, not even waits for it.
+func TestLazyForgetsTemporaries(t *testing.T) {
+	sameAsNative(t, "13", "temporaries").wantNothingLeft()
+	if waits := traced(t, "13", "temporaries", "cudaDeviceSynchronize"); len(waits) > 5 {
+		t.Errorf("%d waits for nothing", len(waits))
+	}
 }
 
 // A fault that nobody waited for is reported from whatever device.

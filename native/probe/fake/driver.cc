@@ -2,6 +2,7 @@
 // lazy runtime and programs that make their own contexts call it.
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "machine.h"
 
@@ -65,6 +66,8 @@ API CUresult cuInit(unsigned flags)
 	std::lock_guard<std::recursive_mutex> locked(machine().lock);
 	int error = machine().enter("cuInit", arguments(flags));
 
+	if (const char *slow = getenv("FAKE_CUDA_INIT_MS"); slow != nullptr && !initialized)
+		usleep(static_cast<useconds_t>(1000 * atoi(slow)));
 	if (error == 0 && !initialized)
 		machine().devices = fake::visible_devices();
 	if (error == 0 && machine().devices.empty())

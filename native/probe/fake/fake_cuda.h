@@ -7,6 +7,8 @@
  *   FAKE_CUDA_CONTEXT   bytes that a context costs (8 MiB)
  *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR
  *   FAKE_CUDA_KILL      CALL:N,...        the process is killed in that call
+ *   FAKE_CUDA_INIT_MS   how long the first cuInit takes before it reads
+ *                       CUDA_VISIBLE_DEVICES
  *   FAKE_CUDA_TRACE     file to append each call to, in order
  * and CUDA_VISIBLE_DEVICES, by index or UUID, as the driver reads it in cuInit.
  */

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <set>
+
 #include "runtime.h"
 
 extern "C" cudaError_t cudaGetDevice(int *device);
@@ -17,6 +19,13 @@ static const uint64_t warp = 32;
 
 static uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
 
+// The pools that keep what is freed, whatever their device.
+static std::set<cudaMemPool_t> &keeping()
+{
+	static auto *const all = new std::set<cudaMemPool_t>;
+	return *all;
+}
+
 // An account is whole before any constructor runs: those of other libraries may allocate.
 struct Account {
 	case_task task = {};
@@ -25,10 +34,9 @@ struct Account {
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
 	Heap heap;
-	bool keeps = false; // its context keeps memory that has been freed
 	uint64_t in_use() const { return large + whole_granules(small) + whole_granules(variable_bytes()); }
 	// What its context has beside objects stays when the last of these is freed.
-	bool lasts() const { return keeps || heap.granted > Heap().limit || variable_bytes() > 0; }
+	bool lasts() const { return !keeping().empty() || heap.granted > Heap().limit || variable_bytes() > 0; }
 };
 
 static Account accounts[max_devices];
@@ -158,8 +166,10 @@ void reset_account()
 
 	close_in(slot);
 	accounts[slot] = {};
-	if (one_device())
-		bound.store(false);
+	if (!one_device())
+		return;
+	keeping().clear();
+	bound.store(false);
 }
 
 static void add(Account &a, int objects, int64_t bytes)
@@ -309,10 +319,14 @@ void restore_heap(const Heap &was)
 	a.heap.granted = was.granted;
 }
 
-void keep_task()
+void pool_keeps(cudaMemPool_t pool, bool keeps)
 {
 	Locked locked;
-	accounts[account_device()].keeps = true;
+
+	if (keeps)
+		keeping().insert(pool);
+	else
+		keeping().erase(pool);
 }
 
 bool last_object(int slot)

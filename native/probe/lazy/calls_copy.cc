@@ -146,6 +146,7 @@ MEMCPY(cudaMemcpy_ptds)
 #define MEMCPY_ASYNC(name)                                                                                             \
 	cudaError_t name(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)                      \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return transfer("cudaMemcpyAsync", to, from, {bytes, 1, bytes, bytes}, kind, true,                     \
 		                [=](const void *source, size_t) {                                                      \
 			                return REAL(name)(to, source, bytes, kind, real(stream));                      \
@@ -170,6 +171,7 @@ MEMCPY_2D(cudaMemcpy2D_ptds)
 	cudaError_t name(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,  \
 	                 int kind, cudaStream_t stream)                                                                \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return transfer("cudaMemcpy2DAsync", to, from, {width, height, to_pitch, from_pitch}, kind, true,      \
 		                [=](const void *source, size_t pitch) {                                                \
 			                return REAL(name)(to, to_pitch, source, pitch, width, height, kind,            \
@@ -190,6 +192,7 @@ MEMSET(cudaMemset_ptds)
 #define MEMSET_ASYNC(name)                                                                                             \
 	cudaError_t name(void *to, int value, size_t bytes, cudaStream_t stream)                                       \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return fill("cudaMemsetAsync", to, {bytes, 1, bytes, bytes},                                           \
 		            [=] { return REAL(name)(to, value, bytes, real(stream)); });                               \
 	}
@@ -208,6 +211,7 @@ MEMSET_2D(cudaMemset2D_ptds)
 #define MEMSET_2D_ASYNC(name)                                                                                          \
 	cudaError_t name(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)          \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return fill("cudaMemset2DAsync", to, {width, height, pitch, pitch},                                    \
 		            [=] { return REAL(name)(to, pitch, value, width, height, real(stream)); });                \
 	}
@@ -227,6 +231,7 @@ TO_SYMBOL(cudaMemcpyToSymbol_ptds)
 	cudaError_t name(const void *symbol, const void *from, size_t bytes, size_t offset, int kind,                  \
 	                 cudaStream_t stream)                                                                          \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return to_symbol("cudaMemcpyToSymbolAsync", symbol, offset, from, bytes, kind, true,                   \
 		                 [=](const void *source) {                                                             \
 			                 return REAL(name)(symbol, source, bytes, offset, kind, real(stream));         \
@@ -250,6 +255,7 @@ cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_d
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                 cudaStream_t stream)
 {
+	EXISTS(stream);
 	if (deferring() && (to_device != 0 || from_device != 0))
 		return fail(cudaErrorInvalidDevice);
 	return transfer("cudaMemcpyPeerAsync", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, true,
@@ -264,6 +270,7 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,             \
 	                 size_t height, int kind, cudaStream_t stream)                                                 \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return direct("cudaMemcpy2DToArrayAsync", [=] {                                                        \
 			return REAL(name)(to, x, y, from, pitch, width, height, kind, real(stream));                   \
 		});                                                                                                    \
@@ -275,6 +282,7 @@ TO_ARRAY_2D(cudaMemcpy2DToArrayAsync_ptsz)
 	cudaError_t name(void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width, size_t height,    \
 	                 int kind, cudaStream_t stream)                                                                \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return direct("cudaMemcpy2DFromArrayAsync", [=] {                                                      \
 			return REAL(name)(to, pitch, from, x, y, width, height, kind, real(stream));                   \
 		});                                                                                                    \
@@ -286,6 +294,7 @@ FROM_ARRAY_2D(cudaMemcpy2DFromArrayAsync_ptsz)
 	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, int kind,                 \
 	                 cudaStream_t stream)                                                                          \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return direct("cudaMemcpyToArrayAsync",                                                                \
 		              [=] { return REAL(name)(to, x, y, from, bytes, kind, real(stream)); });                  \
 	}
@@ -295,6 +304,7 @@ TO_ARRAY(cudaMemcpyToArrayAsync_ptsz)
 #define FROM_ARRAY(name)                                                                                               \
 	cudaError_t name(void *to, cudaArray_t from, size_t x, size_t y, size_t bytes, int kind, cudaStream_t stream)  \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		return direct("cudaMemcpyFromArrayAsync",                                                              \
 		              [=] { return REAL(name)(to, from, x, y, bytes, kind, real(stream)); });                  \
 	}

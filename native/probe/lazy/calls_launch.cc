@@ -6,11 +6,14 @@ namespace lazy {
 namespace {
 
 template <typename Run>
-cudaError_t launch(const char *call, const void *kernel, dim3 grid, dim3 block, size_t shared, Run run)
+cudaError_t launch(const char *call, const void *kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                   Run run)
 {
 	const uint64_t blocks = product(grid);
 	const uint32_t threads = static_cast<uint32_t>(product(block));
 
+	if (gone(stream))
+		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
 	if (deferring()) {
 		Locked locked;
 		cudaError_t error = bind({blocks, threads, blocks_per_sm(kernel, threads, shared)});
@@ -66,7 +69,7 @@ using namespace lazy;
 #define LAUNCH(name, Kernel)                                                                                           \
 	cudaError_t name(Kernel kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)   \
 	{                                                                                                              \
-		return launch(#name, kernel, grid, block, shared, [=] {                                                \
+		return launch(#name, kernel, grid, block, shared, stream, [=] {                                        \
 			return REAL(name)(kernel, grid, block, arguments, shared, real(stream));                       \
 		});                                                                                                    \
 	}
@@ -83,7 +86,7 @@ LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
 		if (config == nullptr)                                                                                 \
 			return fail(cudaErrorInvalidValue);                                                            \
 		cudaLaunchConfig_t c = *config;                                                                        \
-		return launch(#name, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, [&] {                          \
+		return launch(#name, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, [&] {                \
 			const Attributes attributes(c.attrs, c.numAttrs);                                              \
 			c.stream = real(c.stream);                                                                     \
 			c.attrs = attributes.get();                                                                    \
@@ -118,7 +121,7 @@ cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsig
 		return fail(cudaErrorInvalidValue);
 	const cudaLaunchParams &first = *list;
 	return launch("cudaLaunchCooperativeKernelMultiDevice", first.func, first.gridDim, first.blockDim, first.sharedMem,
-	              [=] {
+	              first.stream, [=] {
 		              std::vector<cudaLaunchParams> there(list, list + count);
 		              for (cudaLaunchParams &l : there)
 			              l.stream = real(l.stream);

@@ -222,6 +222,7 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChan
 #define MALLOC_ASYNC(name, IsCapturing)                                                                                \
 	cudaError_t name(void **memory, size_t bytes, cudaStream_t stream)                                             \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		auto make = [&] { return REAL(name)(memory, bytes, real(stream)); };                                   \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocAsync", memory, bytes, make);                              \
@@ -233,6 +234,7 @@ MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz)
 #define MALLOC_FROM_POOL(name, IsCapturing)                                                                            \
 	cudaError_t name(void **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)                         \
 	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
 		auto make = [&] { return REAL(name)(memory, bytes, pool, real(stream)); };                             \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocFromPoolAsync", memory, bytes, make);                      \
@@ -261,13 +263,18 @@ int charged_in(const void *memory)
 cudaError_t wait_for(int slot)
 {
 	const int here = account_device();
+	CUcontext own = nullptr;
 
 	if (slot == here)
 		return REAL(cudaDeviceSynchronize)();
+	if (driver() != nullptr)
+		driver()->get_current(&own);
 	cudaError_t error = REAL(cudaSetDevice)(slot);
 	if (error == cudaSuccess)
 		error = REAL(cudaDeviceSynchronize)();
 	REAL(cudaSetDevice)(here);
+	if (own != nullptr)
+		driver()->set_current(own);
 	return error;
 }
 
@@ -295,7 +302,8 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 		cudaError_t error = release();
 		if (error != cudaSuccess || mode() == Mode::passive || !last_object(slot) || being_captured())
 			return error;
-		return wait_for(slot);
+		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
+		return error == cudaSuccess ? wait_for(slot) : error;
 	});
 }
 
@@ -303,12 +311,14 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
+	EXISTS(stream);
 	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing),
 	                          [&] { return REAL(cudaFreeAsync)(memory, real(stream)); });
 }
 
 cudaError_t cudaFreeAsync_ptsz(void *memory, cudaStream_t stream)
 {
+	EXISTS(stream);
 	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing_ptsz),
 	                          [&] { return REAL(cudaFreeAsync_ptsz)(memory, real(stream)); });
 }

@@ -4,6 +4,7 @@
 #include "direct.h"
 
 CASE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props);
+CASE_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
 CASE_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const CUmemAccessDesc *access, size_t count);
 CASE_API cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *location);
 CASE_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value);
@@ -59,13 +60,22 @@ cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *
 	                 [=](CUmemLocation *there) { return REAL(cudaMemPoolGetAccess)(flags, pool, there); });
 }
 
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+	keep_device();
+	cudaError_t error = enter_context();
+	if (error == cudaSuccess && (error = seen(REAL(cudaMemPoolDestroy)(pool), "cudaMemPoolDestroy")) == cudaSuccess)
+		pool_keeps(pool, false);
+	return error;
+}
+
 // A pool with a release threshold keeps what is freed.
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value)
 {
 	return direct_kept("cudaMemPoolSetAttribute", [=] {
 		cudaError_t error = REAL(cudaMemPoolSetAttribute)(pool, attribute, value);
-		if (error == cudaSuccess && attribute == cudaMemPoolAttrReleaseThreshold && *static_cast<uint64_t *>(value) > 0)
-			keep_task();
+		if (error == cudaSuccess && attribute == cudaMemPoolAttrReleaseThreshold)
+			pool_keeps(pool, *static_cast<uint64_t *>(value) > 0);
 		return error;
 	});
 }

@@ -21,6 +21,8 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 				cudaError_t error = create(&found);
 				if (error == cudaSuccess)
 					set_real(made, found);
+				else
+					destroy(made);
 				return error;
 			});
 			*handle = static_cast<Handle>(made);
@@ -40,11 +42,11 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 // valid: the handles that the call names may exist.
 template <typename Run, typename Replay> cudaError_t ordered(const char *call, bool valid, Run run, Replay replay)
 {
+	if (one_device() && !valid)
+		return fail(cudaErrorInvalidResourceHandle);
 	if (deferring()) {
 		Locked locked;
 		if (deferring() && (home() < 0 || recorded())) {
-			if (!valid)
-				return fail(cudaErrorInvalidResourceHandle);
 			record_kept(call, replay);
 			return cudaSuccess;
 		}
@@ -88,10 +90,10 @@ template <typename Handle, typename Run> cudaError_t end(const char *call, Handl
 // in any stream, comes after what is recorded so far.
 template <typename Run> cudaError_t wait(const char *call, bool valid, bool whole_device, Run run)
 {
+	if (one_device() && !valid)
+		return fail(cudaErrorInvalidResourceHandle);
 	if (deferring()) {
 		Locked locked;
-		if (deferring() && !valid)
-			return fail(cudaErrorInvalidResourceHandle);
 		if (deferring() && promised()) {
 			cudaError_t error = bind();
 			if (error != cudaSuccess)

@@ -38,6 +38,7 @@ const char was_visible[] = "CASE_VISIBLE_DEVICES";
 
 const unsigned char unknown[16] = {};
 
+std::atomic<bool> chosen;  // what the driver is to see, for good
 std::atomic<bool> started; // somebody has called the driver's cuInit
 std::atomic<bool> alone;   // and it shows the granted device only
 
@@ -108,7 +109,7 @@ CUresult init_driver(unsigned flags)
 {
 	const char *all = getenv("CASE_DEVICES");
 
-	if (one_device() && !confined() && all != nullptr)
+	if (one_device() && !chosen.exchange(true) && all != nullptr)
 		show(all);
 	return start(flags);
 }
@@ -119,8 +120,7 @@ int ordinal_of(const unsigned char uuid[16], int otherwise)
 	unsigned char found[16];
 	const auto uuid_of = REAL_DRIVER(cuDeviceGetUuid_v2); // since CUDA 11.4
 
-	if (!started)
-		driver();
+	driver(); // is started, or being started: that has to end
 	if (memcmp(uuid, unknown, sizeof unknown) == 0 || uuid_of == nullptr ||
 	    REAL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS)
 		return otherwise;
@@ -146,7 +146,7 @@ bool confine(const unsigned char uuid[16])
 	const std::string before = list != nullptr ? list : "", name = name_of(uuid);
 	int count = 0;
 
-	if (started || self_contained() || memcmp(uuid, unknown, sizeof unknown) == 0)
+	if (started || self_contained() || memcmp(uuid, unknown, sizeof unknown) == 0 || chosen.exchange(true))
 		return false;
 	setenv(was_visible, (name + ";" + before).c_str(), 1);
 	setenv(visible, name.c_str(), 1);

@@ -1,9 +1,9 @@
 // handles.cc: streams and events that exist before their device does.
 //
-// Such a handle is an address that leads nowhere, in a range of its own, so that
-// it is told from CUDA's handles by its value alone. Every call that we override
-// or forward gets the real one in its place (a program that has other calls does
-// not get this far: self_contained).
+// Such a handle is an address that leads to zeros, in a range of its own, so that
+// it is told from CUDA's handles by its value alone, and is none where CUDA looks. Every
+// call that we override or forward gets the real one in its place (a program that has
+// other calls does not get this far: self_contained).
 #include <sys/mman.h>
 
 #include "runtime.h"
@@ -44,14 +44,16 @@ void *real_handle(void *maybe)
 bool only_recorded(const void *handle)
 {
 	size_t index;
-	return index_of(handle, &index) && !destroyed[index] && real_of[index].load() == nullptr;
+	return index_of(handle, &index) && real_of[index].load() == nullptr;
 }
 
-bool may_exist(const void *handle)
+bool gone(const void *handle)
 {
 	size_t index;
-	return index_of(handle, &index) ? !destroyed[index] : handle != nullptr && home() >= 0;
+	return index_of(handle, &index) && destroyed[index];
 }
+
+bool may_exist(const void *handle) { return is_virtual(handle) ? !gone(handle) : handle != nullptr && home() >= 0; }
 
 void destroy(const void *handle)
 {
@@ -66,7 +68,7 @@ cudaEvent_t real(cudaEvent_t event) { return static_cast<cudaEvent_t>(real_handl
 void *new_handle()
 {
 	if (range == 0) {
-		void *made = mmap(nullptr, handles * spacing, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *made = mmap(nullptr, handles * spacing, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (made == MAP_FAILED)
 			return nullptr;
 		range = reinterpret_cast<uintptr_t>(made);

@@ -80,7 +80,10 @@ void forget_unread(const Allocation &a)
 		if (!r.touches.empty() && std::find(r.touches.begin() + 1, r.touches.end(), a.base) != r.touches.end())
 			return;
 	for (Recorded &r : log())
-		(fills(r) ? gone : left).push_back(std::move(r));
+		if (fills(r))
+			gone.push_back(std::move(r));
+		else
+			append(left, std::move(r));
 	log().swap(left);
 	for (const Recorded &r : gone) {
 		let_go(r.touches);

@@ -122,16 +122,15 @@ static uint64_t this_device()
 // A fault in kernels that nobody waited for would never be seen.
 static void report_at_exit()
 {
-	const uint64_t left = getpid() == process ? unseen.load() : 0;
-
-	for (int device = 0; device < 64; device++) {
-		if ((left >> device & 1) == 0)
-			continue;
-		use_device();
-		if (!one_device())
-			REAL(cudaSetDevice)(device);
+	if (getpid() != process)
+		return;
+	use_device();
+	const uint64_t here = this_device(), left = unseen.load();
+	if (left & here) // in a context of the program's own, perhaps
 		seen(REAL(cudaDeviceSynchronize)(), "the end of the program");
-	}
+	for (int device = 0; device < 64; device++)
+		if ((left & ~here) >> device & 1 && REAL(cudaSetDevice)(device) == cudaSuccess)
+			seen(REAL(cudaDeviceSynchronize)(), "the end of the program");
 }
 
 // The handler is to be registered after those of the CUDA runtime, so that it runs

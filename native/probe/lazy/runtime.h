@@ -166,7 +166,8 @@ cudaError_t open_for_launch(); // pinned: a launch on a device without allocatio
 cudaError_t charge(const char *call, uint64_t bytes);
 void uncharge(int slot, uint64_t bytes);
 void take_back(int slot, uint64_t bytes);
-void keep_task();           // its context keeps memory: the task ends with the process, or a reset
+// pool_keeps: what is freed to the pool stays its own, so no task ends.
+void pool_keeps(cudaMemPool_t pool, bool keeps);
 bool last_object(int slot); // freeing one more ends the task
 int account_device();       // the slot that charge uses now
 
@@ -347,6 +348,14 @@ bool is_virtual(const void *handle);
 bool only_recorded(const void *handle); // it is to be made in the replay
 bool may_exist(const void *handle);     // false: CUDA would refuse it
 void destroy(const void *handle);       // the program has: it exists no more, once the record is replayed
+bool gone(const void *handle);          // the program has destroyed it, or a reset has
+
+// EXISTS is what a call begins with that names a stream.
+#define EXISTS(handle)                                                        \
+	do {                                                                  \
+		if (::lazy::gone(handle))                                     \
+			return ::lazy::fail(cudaErrorInvalidResourceHandle);  \
+	} while (0)
 void forget_handles(); // cudaDeviceReset
 
 // ---- report.cc

@@ -40,6 +40,7 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 	keep_device(); // its value cannot move
 	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
 	Locked locked(registering);
-	variables()[host] = bytes;
-	total.fetch_add(bytes);
+	size_t &known = variables()[host]; // again where its part of the program is loaded again
+	total.fetch_add(bytes - known);
+	known = bytes;
 }

@@ -92,6 +92,21 @@ void gone(const char *what)
 	TRY(cudaFree(x));
 }
 
+// temporaries: many are set and freed before there is a device.
+void temporaries()
+{
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	for (int i = 0; i < 100; i++) {
+		char *large = device<char>(2 * mib);
+		TRY(cudaMemset(large, i, 2 * mib));
+		TRY(cudaFree(large));
+	}
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+}
+
 // host_frees: page-locked memory that is none.
 void host_frees()
 {
@@ -123,10 +138,15 @@ void keeps(const char *what)
 	uint64_t bytes = 64 * mib;
 	if (way == "variable") {
 		register_field();
+	} else if (way == "same_variable") { // in two parts of the program
+		register_small_field_twice();
 	} else {
 		cudaMemPool_t pool = nullptr;
 		TRY(cudaDeviceGetDefaultMemPool(&pool, 0));
 		TRY(cudaMemPoolSetAttribute(pool, 4, &bytes)); // cudaMemPoolAttrReleaseThreshold
+		bytes = 0;
+		if (way == "pool_no_more")
+			TRY(cudaMemPoolSetAttribute(pool, 4, &bytes));
 	}
 	for (int round = 0; round < 2; round++) {
 		int *x = device<int>(1000);

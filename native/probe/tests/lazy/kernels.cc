@@ -37,6 +37,15 @@ void register_variables()
 static char field[4 << 20];
 void register_field() { FAKE_VARIABLE(field); }
 
+static char small_field[640 << 10];
+void register_small_field_twice()
+{
+	FAKE_VARIABLE(small_field);
+	{
+		FAKE_VARIABLE(small_field);
+	}
+}
+
 void use_table(int *x, int n)
 {
 	for (int i = 0; i < n; i++)

@@ -69,7 +69,7 @@ static const struct {
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
 	{"own_context_in_threads", own_context_in_threads}, {"host_freed_in_capture", host_freed_in_capture},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
-	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"ordered_in_thread", ordered_in_thread},
+	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"ordered_in_thread", ordered_in_thread},
 	{"captures_own", captures_own},
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},

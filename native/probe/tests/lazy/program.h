@@ -53,7 +53,8 @@ extern int noticed;
 // with variables cannot change its device.
 extern int table[8];
 void register_variables();
-void register_field(); // of 4 MiB
+void register_field();             // of 4 MiB
+void register_small_field_twice(); // of 640 KiB
 void use_table(int *x, int n);
 void step_counter(int *out);
 
@@ -73,7 +74,7 @@ void variable_by_address(), heap_later(), late_memory();
 void another_waits(const char *way), frees_while_growing(const char *what), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
-void faults_behind(const char *way), chooses(const char *list), host_frees(), ordered_in_thread(), captures_own();
+void faults_behind(const char *way), chooses(const char *list), temporaries(), host_frees(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies();            // memory.cc
 

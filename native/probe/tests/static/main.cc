@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
 #include <vector>
 
 #include "../../fake/fake_cuda.h"
@@ -103,6 +104,13 @@ static void count()
 	printf("devices %d\n", devices);
 }
 
+static void together()
+{
+	std::thread other(count);
+	count();
+	other.join();
+}
+
 static void nvml()
 {
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -142,6 +150,8 @@ int main(int, char **arguments)
 			own_context();
 		else if (strcmp(*arguments, "count") == 0)
 			count();
+		else if (strcmp(*arguments, "together") == 0)
+			together();
 		else if (strcmp(*arguments, "nvml") == 0)
 			nvml();
 		else if (strcmp(*arguments, "list") == 0)
