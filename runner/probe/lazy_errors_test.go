@@ -280,3 +280,25 @@ func TestLazyReplaysPastAnError(t *testing.T) {
 		t.Errorf("events %v", p.events)
 	}
 }
+
+// A program whose CUDA runtime is linked statically has its errors reported by the driver's
+// functions, whoever has chosen its device.
+func TestLazyReportsErrorsOfAStaticRuntime(t *testing.T) {
+	for _, binding := range []string{"task", "job"} {
+		p := startStatic(t, "careless", "CASE_BINDING="+binding, "FAKE_CUDA_FAIL=cuCtxSynchronize:1=700").finish(grant)
+		p.mustSucceed()
+		p.wantLine("alloc 2")
+		p.wantLine("launch 0")
+		if oom := p.of("oom"); len(oom) != 1 || oom[0].bytes != 1<<40 || !strings.HasPrefix(oom[0].where, "cuMemAlloc_v2, device ") {
+			t.Errorf("%s: events %v", binding, p.events)
+		}
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 || faults[0].where != "the end of the program" {
+			t.Errorf("%s: events %v", binding, p.events)
+		}
+		p = startStatic(t, "static", "CASE_BINDING="+binding, "FAKE_CUDA_FAIL=cuMemcpyDtoH_v2:1=719").finish(grant)
+		p.mustSucceed()
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 719 || faults[0].where != "cuMemcpyDtoH_v2" {
+			t.Errorf("%s: events %v", binding, p.events)
+		}
+	}
+}

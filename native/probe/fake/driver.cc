@@ -240,6 +240,13 @@ API CUresult cuCtxSynchronize(void)
 	});
 }
 
+// A launch of nothing: programs that have kernels launch them with the runtime.
+API CUresult cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                            void **)
+{
+	return call("cuLaunchKernel", [] { return CUDA_SUCCESS; });
+}
+
 // ---- memory
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
@@ -410,6 +417,7 @@ static const struct {
 	ENTRY("cuCtxGetCurrent", 0, cuCtxGetCurrent),
 	ENTRY("cuCtxGetDevice", 0, cuCtxGetDevice),
 	ENTRY("cuCtxSynchronize", 0, cuCtxSynchronize),
+	ENTRY("cuLaunchKernel", 0, cuLaunchKernel),
 	ENTRY("cuMemAlloc", 0, cuMemAlloc_v2),
 	ENTRY("cuMemFree", 0, cuMemFree_v2),
 	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),

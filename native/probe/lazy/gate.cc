@@ -169,7 +169,7 @@ extern "C" void *gate_dlsym(void *handle, const char *name)
 	for (const auto &g : gates)
 		if (found != nullptr && strcmp(name, g.name) == 0)
 			return ours(found);
-	return found;
+	return driver_call(name, found);
 }
 
 extern "C" void *gate_find_dlsym()
@@ -184,7 +184,7 @@ CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t 
 {
 	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
 	if (result == CUDA_SUCCESS)
-		*found = given(*found, name);
+		*found = driver_call(name, flags, given(*found, name), __builtin_return_address(0));
 	return result;
 }
 
@@ -192,6 +192,6 @@ CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64
 {
 	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
 	if (result == CUDA_SUCCESS)
-		*found = given(*found, name);
+		*found = driver_call(name, flags, given(*found, name), __builtin_return_address(0));
 	return result;
 }

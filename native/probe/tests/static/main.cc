@@ -2,6 +2,7 @@
 // its calls of the driver can be seen, and it finds them as the runtime does.
 // Arguments name what it does, in order: "static", "shared" (work with a shared
 // runtime that it loads then), "driver" (cuCtxCreate), "count" (cuDeviceGetCount),
+// "careless" (errors that it does not look at), "together" (count, in two threads),
 // "nvml" (NVML's counts), "list" (CUDA_VISIBLE_DEVICES), "fork" (a child does all
 // that follows, and then so does this process), "exec" (another process does all
 // that follows), "tell" (that sees the node's device 0).
@@ -64,6 +65,22 @@ static void static_runtime()
 	TRY(entry<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute")(&memory_on, 9, memory)); // DEVICE_ORDINAL
 	printf("static on %d memory on %d right %d\n", on, memory_on, back == host);
 	TRY(entry<CUresult(CUdeviceptr)>("cuMemFree")(memory));
+}
+
+// What a program does that looks at no result: memory that there is not, and a kernel
+// that it does not wait for.
+static void careless()
+{
+	CUcontext context = nullptr;
+	CUdeviceptr memory = 0;
+	TRY(entry<CUresult(unsigned)>("cuInit")(0));
+	TRY(entry<CUresult(CUcontext *, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0));
+	TRY(entry<CUresult(CUcontext)>("cuCtxSetCurrent")(context));
+	const auto allocate = reinterpret_cast<CUresult (*)(CUdeviceptr *, size_t)>(dlsym(driver(), "cuMemAlloc_v2"));
+	printf("alloc %d\n", allocate(&memory, size_t{1} << 40));
+	printf("launch %d\n", entry<CUresult(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+	                                     void *, void **, void **)>("cuLaunchKernel")(
+		nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
 }
 
 template <class F> static F *shared(const char *name)
@@ -150,6 +167,8 @@ int main(int, char **arguments)
 			own_context();
 		else if (strcmp(*arguments, "count") == 0)
 			count();
+		else if (strcmp(*arguments, "careless") == 0)
+			careless();
 		else if (strcmp(*arguments, "together") == 0)
 			together();
 		else if (strcmp(*arguments, "nvml") == 0)

@@ -1,0 +1,131 @@
+// driver_calls.cc: errors of the driver's functions.
+//
+// A program whose CUDA runtime is linked statically, as nvcc does by default, or that
+// calls the driver itself, is seen nowhere else. What the shared runtime calls is not
+// looked at: its own results say as much.
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gate.h"
+
+extern "C" CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
+extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
+
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) CASE_API CUresult symbol parameters;
+#define CALL(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
+#include "driver_calls.def"
+#undef ALLOCATION
+#undef CALL
+
+namespace lazy {
+namespace {
+
+enum class Effect { neither, begins, waits };
+
+std::atomic<bool> unseen{false}; // work that nobody has waited for
+pid_t process;
+
+// A context that the program has destroyed before it frees what was in it is its own affair.
+CUresult checked(CUresult result, const char *call)
+{
+	if (result != cudaErrorContextIsDestroyed && stays(result))
+		case_report_fault(result, call);
+	return result;
+}
+
+// Registered after the handlers of the program's own runtime, which take its context away.
+void wait_at_exit()
+{
+	CUcontext context = nullptr;
+
+	if (unseen && getpid() == process && REAL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context != nullptr)
+		checked(REAL_DRIVER(cuCtxSynchronize)(), "the end of the program");
+}
+
+CUresult called(CUresult result, const char *call, Effect effect)
+{
+	if (effect == Effect::begins && result == CUDA_SUCCESS) {
+		static const bool registered = [] {
+			process = getpid();
+			return atexit(wait_at_exit) == 0;
+		}();
+		unseen.store(registered, std::memory_order_relaxed);
+	} else if (effect == Effect::waits) {
+		unseen.store(false, std::memory_order_relaxed);
+	}
+	return checked(result, call);
+}
+
+CUresult allocated(CUresult result, const char *call, uint64_t bytes)
+{
+	char where[160];
+	size_t free = 0, total = 0;
+
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return checked(result, call);
+	REAL_DRIVER(cuMemGetInfo_v2)(&free, &total);
+	snprintf(where, sizeof where, "%s, device %d: %.2f of %.2f GiB free", call, scheduled() < 0 ? 0 : scheduled(),
+	         static_cast<double>(free) / (1 << 30), static_cast<double>(total) / (1 << 30));
+	case_report_oom(bytes, where);
+	return result;
+}
+
+const struct {
+	const char *symbol, *name;
+	int own;
+	void *ours;
+} functions[] = {
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) {#symbol, #name, own, reinterpret_cast<void *>(symbol)},
+#define CALL(symbol, name, own, effect, parameters, arguments) {#symbol, #name, own, reinterpret_cast<void *>(symbol)},
+#include "driver_calls.def"
+#undef ALLOCATION
+#undef CALL
+};
+
+bool of_cuda(const void *caller)
+{
+	Dl_info info;
+	return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && known(info.dli_fname);
+}
+
+} // namespace
+
+void *driver_call(const char *symbol, void *found)
+{
+	for (const auto &f : functions)
+		if (found != nullptr && strcmp(symbol, f.symbol) == 0)
+			return f.ours;
+	return found;
+}
+
+void *driver_call(const char *name, uint64_t flags, void *found, const void *caller)
+{
+	const int own = (flags & 2) != 0; // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+
+	for (const auto &f : functions)
+		if (found != nullptr && strcmp(name, f.name) == 0 && (f.own < 0 || f.own == own))
+			return of_cuda(caller) ? found : f.ours;
+	return found;
+}
+
+} // namespace lazy
+
+using namespace lazy;
+
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments)                                                    \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+	}
+#define CALL(symbol, name, own, effect, parameters, arguments)                                                         \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(real arguments, #symbol, Effect::effect);       \
+	}
+#include "driver_calls.def"
