@@ -7,8 +7,8 @@
 #              PyTorch, CuPy and JAX where python3 has them: output and result
 #              files, byte for byte, natively and under case-alg3, alone and eight
 #              at once
-#   overhead   wall time of the 17 jobs alone, natively and under zero; with two
-#              GPUs or more, the two at the same time
+#   overhead   wall time of the 17 jobs alone, natively and under zero, one after the
+#              other; long jobs, with two GPUs or more, at the same time
 #   kill       200 times kill -9 of a random process of a running batch
 #
 # DIR gets the store, the jobs' outputs and the tables as CSV. overhead and kill
@@ -16,7 +16,7 @@
 # same DIR. A relative DIR is relative to the repository's root.
 #
 # Environment, beside LIMIT: NVCC, ARCH (make); PROGRAMS (identity: names);
-# JOBS (overhead: a regular expression), REPS (4); KILLS (200), BATCH
+# JOBS and SHORT (overhead: regular expressions), REPS (4); KILLS (200), BATCH
 # (jobs in a batch, 80); DATA (the suite's input files, data). Needs
 # bin/caserun, make native, nvcc and python3. Exit status: 0 all is as it should
 # be; 1 a check failed; 2 usage, or not built; 3 time was up, call again.

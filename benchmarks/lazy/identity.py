@@ -21,7 +21,9 @@ UNSERVED = {"tasks_static": {"memory": "64MiB", "blocks": 16384, "threads_per_bl
 # keys that keep the harm from others.
 FAILING = {"oom": ({"oom", "refused"}, {}),
            "oom_first": ({"oom", "refused"}, {}),
-           "fault": ({"fault"}, {"isolate": True})}
+           "fault": ({"fault"}, {"isolate": True}),
+           "oom_static": ({"oom"}, {"memory": "16MiB"}),
+           "fault_static": ({"fault"}, {"memory": "16MiB", "isolate": True})}
 
 # The builtin suite, at sizes that take less than about a second.
 BUILTIN = {"backprop": ["65536"], "bfs": ["gen:100000:7"], "srad_v1/srad": "10 0.5 502 458".split(),

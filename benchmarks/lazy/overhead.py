@@ -1,11 +1,10 @@
 """Wall time of the 17 jobs of the catalog, each alone on one GPU: without
-caserun, and under zero, the lazy runtime at work. The two of a pair run at the
-same time on a GPU each, so that what disturbs the machine meets both, and swap
-GPUs from repetition to repetition. The native one starts when caserun has started
-the other, not with caserun, which first asks NVML about all GPUs: contexts that are
-made meanwhile seem to wait for it. On a machine with one GPU the two run one after
-the other, taking turns to be first. Results are kept in DIR/overhead.csv, and a
-later call goes on where this one stopped."""
+caserun, and under zero, the lazy runtime at work. Short jobs, and all of them on a
+machine with one GPU, run one after the other with nothing beside them, taking turns
+to be first: processes that start together make each other's start slower. The two of
+a long job run at the same time on a GPU each, so that what disturbs the machine meets
+both, and swap GPUs from repetition to repetition. Results are kept in
+DIR/overhead.csv, and a later call goes on where this one stopped."""
 
 import os
 import queue
@@ -21,6 +20,7 @@ from harness import (BIN, ROOT, Store, append_row, die, elapsed, jobs_of, last_l
 
 REPS = int(os.environ.get("REPS", "4"))
 JOBS = os.environ.get("JOBS", "")
+SHORT = os.environ.get("SHORT", "^(backprop-8388608|srad_v2|dwt2d|needle)")  # of less than about 10 s
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # nothing starts that would end later
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
 FIELDS = ["rep", "job", "native_gpu", "lazy_gpu", "native_s", "lazy_s"]
@@ -110,12 +110,19 @@ def pair(store, lane, rep, name, command):
 
 
 def measure(directory, path, left, expected):
-    """Does the pairs that are left, on as many lanes as there are GPUs for.
-    Returns how many it did."""
+    """Does the pairs that are left: short jobs on one GPU, then the others on as many
+    lanes as there are GPUs for. Returns how many it did."""
     found = gpus()
+    short = [step for step in left if re.search(SHORT, step[1])]
+    done = share(directory, path, short, expected, [found[:1]])
     lanes = [found[i:i + 2] for i in range(0, len(found) - 1, 2)] or [found]
+    return done + share(directory, path, [step for step in left if step not in short], expected, lanes)
+
+
+def share(directory, path, pairs, expected, lanes):
+    """Does the pairs on the lanes, each of which is one GPU or two."""
     steps, writing, done = queue.SimpleQueue(), threading.Lock(), []
-    for step in left:
+    for step in pairs:
         steps.put(step)
 
     def work(lane):
@@ -126,7 +133,8 @@ def measure(directory, path, left, expected):
                 rep, name, command = steps.get_nowait()
             except queue.Empty:
                 return
-            if elapsed() + turns * expected.get(name, 45) + 5 > LIMIT_S:
+            guess = 10 if re.search(SHORT, name) else 45
+            if elapsed() + turns * expected.get(name, guess) + 5 > LIMIT_S:
                 continue  # a shorter one may still fit
             row = pair(store, lane, rep, name, command)
             with writing:
