@@ -144,4 +144,8 @@ CASE_API cudaError_t cudaProfilerStop(void);
 CASE_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads,
                                                                    size_t shared);
 
+// These are forwarded (forward.def), and called from here.
+extern "C" cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
+extern "C" cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, int *status);
+
 #endif

@@ -8,11 +8,6 @@
 #include "api.h"
 #include "direct.h"
 
-extern "C" {
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
-cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, int *status);
-}
-
 WITH_PTSZ(cudaStreamBeginCapture, cudaStream_t stream, int mode);
 WITH_PTSZ(cudaStreamEndCapture, cudaStream_t stream, cudaGraph_t *graph);
 WITH_PTSZ(cudaStreamBeginCaptureToGraph, cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after,
@@ -21,8 +16,6 @@ WITH_PTSZ(cudaStreamBeginRecaptureToGraph, cudaStream_t stream, int mode, cudaGr
 
 namespace lazy {
 namespace {
-
-using IsCapturing = decltype(&cudaStreamIsCapturing);
 
 struct Capture {
 	unsigned long serial;
@@ -104,6 +97,16 @@ cudaError_t begin_capture(const char *call, cudaStream_t stream, IsCapturing ask
 }
 
 } // namespace
+
+bool capturing(cudaStream_t stream, IsCapturing ask)
+{
+	int status = cudaStreamCaptureStatusNone;
+
+	if (mode() == Mode::passive || deferring())
+		return false;
+	use_device(); // or this thread's first call of the runtime would be about another
+	return ask(real(stream), &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+}
 
 bool being_captured()
 {

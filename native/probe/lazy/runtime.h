@@ -202,6 +202,11 @@ void forget_graphs(); // cudaDeviceReset
 
 // ---- captures.cc: streams that are being captured into a graph
 
+// capturing: what is asked of the stream becomes a node of a graph, says
+// cudaStreamIsCapturing, or its _ptsz. It is no stream of an unbound process: to begin a
+// capture binds.
+using IsCapturing = cudaError_t (*)(cudaStream_t stream, int *status);
+bool capturing(cudaStream_t stream, IsCapturing ask);
 // being_captured: a stream may be, so nothing can wait for the device. What then
 // has to wait is postponed, and released when the program frees something after.
 bool being_captured();
