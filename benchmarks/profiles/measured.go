@@ -100,15 +100,45 @@ func warps(t results.Task) float64 {
 // peakBytes is the most that tasks held at one time, with their heap and all
 // they grew by.
 func peakBytes(tasks []results.Task, end float64) int64 {
-	var peak int64
-	for _, at := range tasks {
-		var sum int64
-		for _, t := range tasks {
-			if *t.GrantS <= *at.GrantS && releaseOf(t, end) > *at.GrantS || t.Seq == at.Seq {
-				sum += t.Bytes + t.HeapBytes + t.GrownBytes
-			}
+	var held, peak int64
+	for _, c := range changes(tasks, end) {
+		then := held + c.bytes
+		peak = max(peak, then)
+		if c.kind != instant {
+			held = then
 		}
-		peak = max(peak, sum)
 	}
 	return peak
+}
+
+// change is one of what tasks hold.
+type change struct {
+	atS   float64
+	kind  changeKind
+	bytes int64
+}
+
+// changeKind is in the order of what happens at one time: who releases holds
+// nothing beside who is granted then.
+type changeKind int
+
+const (
+	release changeKind = iota
+	grant
+	instant // given back within one reading of the clock: held beside the others, and not after
+)
+
+// changes are in the order of time.
+func changes(tasks []results.Task, end float64) []change {
+	var out []change
+	for _, t := range tasks {
+		from, to, bytes := *t.GrantS, releaseOf(t, end), t.Bytes+t.HeapBytes+t.GrownBytes
+		if to <= from {
+			out = append(out, change{from, instant, bytes})
+			continue
+		}
+		out = append(out, change{from, grant, bytes}, change{to, release, -bytes})
+	}
+	slices.SortFunc(out, func(a, b change) int { return cmp.Or(cmp.Compare(a.atS, b.atS), cmp.Compare(a.kind, b.kind)) })
+	return out
 }

@@ -118,12 +118,12 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	r := request{config: settings, mix: mix, profiles: known, store: db, stderr: c.ErrOrStderr()}
 	tables, failed, runErr := doRun(c.Context(), r, verbose)
 	if retry := collateral(failed); runErr == nil && settings.Retry && len(retry) > 0 {
-		var again []results.Job
+		var again []failure
 		var more []*report.Table
 		r.mix.Source = fmt.Sprintf("jobs of %s that ended as collateral", mix.Source)
 		r.mix.Jobs = nil
-		for _, j := range retry {
-			r.mix.Jobs = append(r.mix.Jobs, mix.Jobs[j.Index])
+		for _, f := range retry {
+			r.mix.Jobs = append(r.mix.Jobs, mix.Jobs[f.job.Index])
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "caserun: running %d collateral jobs again, as a run of their own\n", len(retry))
 		more, again, runErr = doRun(c.Context(), r, verbose)
@@ -138,17 +138,35 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	if len(failed) == len(mix.Jobs) {
 		return withStatus(exitNothing, fmt.Errorf("nothing was measured: none of the %d jobs ended ok", len(mix.Jobs)))
 	}
-	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d jobs did not end ok; caserun report latest -v%s shows them", len(failed), len(mix.Jobs), settings.storeFlag()))
+	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d jobs did not end ok; caserun report%s -v%s shows them",
+		len(failed), len(mix.Jobs), runsOf(failed), settings.storeFlag()))
 }
 
-func isCollateral(j results.Job) bool { return *j.Outcome == results.Collateral }
+// failure is a job that did not end ok, and the run that has it.
+type failure struct {
+	run int64
+	job results.Job
+}
 
-func collateral(jobs []results.Job) []results.Job {
-	return slices.DeleteFunc(slices.Clone(jobs), func(j results.Job) bool { return !isCollateral(j) })
+func isCollateral(f failure) bool { return *f.job.Outcome == results.Collateral }
+
+func collateral(failed []failure) []failure {
+	return slices.DeleteFunc(slices.Clone(failed), func(f failure) bool { return !isCollateral(f) })
+}
+
+// runsOf names each run of failures once, as arguments: " 1 2". Failures of one run
+// are next to each other.
+func runsOf(failed []failure) (args string) {
+	for i, f := range failed {
+		if i == 0 || f.run != failed[i-1].run {
+			args += fmt.Sprintf(" %d", f.run)
+		}
+	}
+	return args
 }
 
 // doRun does one run, and returns its tables and the jobs that did not end ok.
-func doRun(ctx context.Context, r request, verbose bool) (tables []*report.Table, failed []results.Job, err error) {
+func doRun(ctx context.Context, r request, verbose bool) (tables []*report.Table, failed []failure, err error) {
 	o, err := execute(ctx, r)
 	if o.run.ID == 0 {
 		return nil, nil, err
@@ -160,5 +178,10 @@ func doRun(ctx context.Context, r request, verbose bool) (tables []*report.Table
 	if err != nil { // jobs may have no outcome
 		return tables, nil, err
 	}
-	return tables, slices.DeleteFunc(o.jobs, func(j results.Job) bool { return *j.Outcome == results.OK }), nil
+	for _, j := range o.jobs {
+		if *j.Outcome != results.OK {
+			failed = append(failed, failure{o.run.ID, j})
+		}
+	}
+	return tables, failed, nil
 }

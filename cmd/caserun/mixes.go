@@ -90,21 +90,50 @@ order. The same arguments give the same mix.`,
 
 // writeOutput writes to a new file, or to standard output where path is empty.
 // A file that could not be written whole is removed.
-func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) (err error) {
+func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
+	o, err := newOutput(c, path)
+	if err != nil {
+		return err
+	}
+	return o.fill(c.Context(), write)
+}
+
+// output is where a command writes to. It must end in fill or discard.
+type output struct {
+	w    io.Writer
+	file *os.File // nil: standard output
+}
+
+// newOutput makes a new file, or takes standard output where path is empty.
+func newOutput(c *cobra.Command, path string) (output, error) {
 	if path == "" {
-		return infrastructureError(write(untilStopped{c.Context(), c.OutOrStdout()}))
+		return output{w: c.OutOrStdout()}, nil
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return usageError(fmt.Errorf("%s exists: name another file, or remove it first", path))
+		return output{}, usageError(fmt.Errorf("%s exists: name another file, or remove it first", path))
 	}
-	if err != nil {
+	return output{f, f}, infrastructureError(err)
+}
+
+// fill fails, and removes the file, where it cannot be written whole before ctx ends.
+func (o output) fill(ctx context.Context, write func(io.Writer) error) error {
+	err := write(untilStopped{ctx, o.w})
+	if o.file == nil {
 		return infrastructureError(err)
 	}
-	if err = errors.Join(write(untilStopped{c.Context(), f}), f.Close()); err != nil {
-		err = errors.Join(err, os.Remove(path))
+	if err = errors.Join(err, o.file.Close()); err != nil {
+		err = errors.Join(err, os.Remove(o.file.Name()))
 	}
 	return infrastructureError(err)
+}
+
+// discard removes the file.
+func (o output) discard() error {
+	if o.file == nil {
+		return nil
+	}
+	return infrastructureError(errors.Join(o.file.Close(), os.Remove(o.file.Name())))
 }
 
 // untilStopped is a writer that fails once the program is to stop.

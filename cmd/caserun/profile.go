@@ -90,7 +90,8 @@ func (o profileOptions) jobs(args []string) ([]mixes.Job, error) {
 	}), nil
 }
 
-func runProfile(c *cobra.Command, o profileOptions, args []string) (err error) {
+// runProfile keeps what was measured also where the rest failed or was stopped.
+func runProfile(c *cobra.Command, o profileOptions, args []string) error {
 	settings, err := loadConfig(c)
 	if err != nil {
 		return err
@@ -99,32 +100,40 @@ func runProfile(c *cobra.Command, o profileOptions, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	out, err := newOutput(c, o.out) // first: measuring takes long
+	if err != nil {
+		return err
+	}
+	found, err := o.profile(c, settings, jobs)
+	if len(found) == 0 {
+		return errors.Join(err, out.discard())
+	}
+	return errors.Join(err, out.fill(context.WithoutCancel(c.Context()), func(w io.Writer) error { return profiles.Write(w, found) }))
+}
+
+// profile measures jobs on the first GPU. It may return profiles and an error.
+func (o profileOptions) profile(c *cobra.Command, settings config, jobs []mixes.Job) (_ []profiles.Profile, err error) {
 	programs, dirs, err := resolve(settings, jobs)
 	if err != nil {
-		return infrastructureError(err)
+		return nil, infrastructureError(err)
 	}
 	library, err := live.FindLibrary(c.Context())
 	if err != nil {
-		return infrastructureError(err)
+		return nil, infrastructureError(err)
 	}
 	node, err := openGPUs(settings)
 	if err != nil {
-		return fmt.Errorf("profile measures on a GPU of this machine: %w", err)
+		return nil, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, infrastructureError(node.Close())) }()
 	if err := node.Select("0"); err != nil {
-		return infrastructureError(err)
+		return nil, infrastructureError(err)
 	}
 	p := profiling{jobs: jobs, programs: programs, dirs: dirs, library: library, stderr: c.ErrOrStderr()}
 	if !o.untraced {
 		p.tracer = findTracer(c.Context(), p.stderr)
 	}
-	found, runErr := p.measure(c.Context(), node, settings)
-	if len(found) > 0 {
-		err := writeOutput(c, o.out, func(w io.Writer) error { return profiles.Write(w, found) })
-		return errors.Join(runErr, err)
-	}
-	return runErr
+	return p.measure(c.Context(), node, settings)
 }
 
 // resolve finds the jobs' programs; the suite need not be there where none is

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -121,6 +122,79 @@ func TestProfileStopsWithItsContext(t *testing.T) {
 	var known *statusError
 	if err := p.verdict(len(all), err); !errors.As(err, &known) || known.status != exitInterrupted {
 		t.Errorf("verdict %v, want exit status %d", err, exitInterrupted)
+	}
+}
+
+// A signal costs the profile of the command that it stops, and no other.
+func TestInterruptedProfileKeepsWhatItMeasured(t *testing.T) {
+	library, program := fakeNVML(t), buildStepJob(t)
+	for _, out := range []string{"new.csv", ""} {
+		dir := fakeNode(t, "", "")
+		writeFiles(t, map[string]string{"two.yaml": "jobs:\n  - {program: " + program + ", args: begin:1000}\n" +
+			"  - {program: /bin/sh, args: [-c, 'echo >pipe; sleep 60']}\n"})
+		args := []string{"profile", "--mix", "two.yaml"}
+		if out != "" {
+			args = append(args, "--out", out)
+		}
+		p := onFakes(dir, library, nil, args...)
+		var written bytes.Buffer
+		p.Stdout = &written
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.ReadFile("pipe"); err != nil { // until the second command runs
+			t.Fatal(err)
+		}
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Wait() // the status says it
+		if status := p.ProcessState.ExitCode(); status != exitInterrupted {
+			t.Errorf("exit %d, want %d:\n%s", status, exitInterrupted, p.Stderr)
+		}
+		if out != "" {
+			text, err := os.ReadFile(out)
+			if err != nil {
+				t.Error(err)
+			}
+			written.Write(text)
+		}
+		set, err := profiles.Read("profiles", &written)
+		if err != nil {
+			t.Errorf("--out %q: %v:\n%s", out, err, p.Stderr)
+			continue
+		}
+		got, err := set.Lookup(mixes.Job{Program: program, Args: []string{"begin:1000"}})
+		if err != nil || got.Footprint.Bytes != 1000 {
+			t.Errorf("--out %q: %+v, %v, want the first command's profile:\n%s", out, got, err, p.Stderr)
+		}
+	}
+}
+
+// A file that cannot be is found out before anything runs, and one with nothing in it
+// does not stay.
+func TestProfileMakesItsFileFirst(t *testing.T) {
+	library, program := fakeNVML(t), buildStepJob(t)
+	dir := fakeNode(t, "", "")
+	writeFiles(t, map[string]string{"there.csv": "earlier"})
+	for _, c := range []struct {
+		out, step string
+		status    int
+		says      string
+		runs      bool
+	}{
+		{"there.csv", "begin:1", exitUsage, "there.csv exists: name another file, or remove it first", false},
+		{"none/new.csv", "begin:1", exitInfrastructure, "none/new.csv: no such file or directory", false},
+		{"new.csv", "exit:9", exitNothing, "nothing was measured", true},
+		{"new.csv", "begin:1", exitOK, "", true},
+	} {
+		status, text := finish(t, onFakes(dir, library, nil, "profile", "--out", c.out, "--", program, c.step))
+		if status != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "profiling 1 of 1") != c.runs {
+			t.Errorf("%s, %s: exit %d, want %d, %q and that it runs: %v:\n%s", c.out, c.step, status, c.status, c.says, c.runs, text)
+		}
+	}
+	if text, err := os.ReadFile("there.csv"); err != nil || string(text) != "earlier" {
+		t.Errorf("there.csv is %q (%v), want what was there", text, err)
 	}
 }
 
