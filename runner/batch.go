@@ -49,25 +49,36 @@ type job struct {
 	stopped  bool
 	oom      string // first report of each kind, as a line for the reader
 	refused  string
+	protocol string // why the executor stopped it
 	fault    *fault
-	stays    []stay
+	died     *death
+	stays    []stay // one of each process on each device
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
 	blockedSince time.Duration // when the first of them asked
 }
 
-// fault is a job's first lasting CUDA error.
+// fault is a job's first lasting CUDA error of its own, or else the first.
 type fault struct {
+	process    int // its serial
 	at         time.Duration
 	detail     string
 	turnedAway bool // by the MPS server: nothing that the job did
 }
 
-// stay is a time a job held a device.
+// death is the end of a process of the job that had a device and did not say goodbye.
+type death struct {
+	process int
+	at      time.Duration
+}
+
+// stay is a time that a process of a job was a client of a device: from its first task
+// there to its end. Of a job that is bound as a whole, whose processes nobody tells
+// apart, process is 0.
 type stay struct {
-	device   int
-	from, to time.Duration
+	process, device int
+	from, to        time.Duration
 }
 
 // Exit is how a job's process ended.
@@ -155,11 +166,14 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
-	b.endTasksOf(index, now)
 	end := now
 	if j.exited != nil {
 		end = *j.exited
 	}
+	if e.Signal != nil && j.died == nil && len(j.stays) > 0 {
+		j.died = &death{at: end}
+	}
+	b.endTasksOf(index, now)
 	j.record.EndS = new(seconds(end))
 	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes
@@ -175,7 +189,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.active--
 	b.countEnd()
 	if e.Signal != nil {
-		b.unwell(j, end)
+		b.unwell(j.stays, end)
 	}
 	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
 	b.admit(now)
@@ -190,7 +204,7 @@ func (b *Batch) countEnd() {
 }
 
 // ReportOOM says that an allocation of a job failed.
-func (b *Batch) ReportOOM(index int, bytes int64, where string, now time.Duration) {
+func (b *Batch) ReportOOM(index int, bytes uint64, where string, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
@@ -201,17 +215,31 @@ func (b *Batch) ReportOOM(index int, bytes int64, where string, now time.Duratio
 	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "oom", Job: &index, Device: j.record.Device, Detail: detail})
 }
 
-// ReportFault says that a CUDA call of a job showed a lasting error at time at.
-func (b *Batch) ReportFault(index, code int, where string, at time.Duration) {
+// ReportFault says that a CUDA call of a process of a job showed a lasting error at time at.
+func (b *Batch) ReportFault(index, serial, code int, where string, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
-	if j.fault == nil {
-		j.fault = &fault{at: at, detail: detail, turnedAway: turnsAway(code)}
+	if j.fault == nil || j.fault.turnedAway && !turnsAway(code) {
+		j.fault = &fault{process: serial, at: at, detail: detail, turnedAway: turnsAway(code)}
 	}
 	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
-	b.unwell(j, at)
+	b.unwell(j.staysOf(serial), at)
+}
+
+// Misbehaved says that a process of a job broke the protocol of its probe, and stops the
+// job.
+func (b *Batch) Misbehaved(index int, why string, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
+		return
+	}
+	j.protocol = why
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "protocol", Job: &index, Device: j.record.Device, Detail: why})
+	b.executor.Stop(index)
 }
 
 // Note records something that the executor saw.
@@ -271,7 +299,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		}
 		if d.Kind == schedulers.Granted {
 			b.start(index, d.Device)
-			j.stays = append(j.stays, stay{device: d.Device, from: now, to: schedulers.Never})
+			j.stay(0, d.Device, now)
 			continue
 		}
 		j.refused = d.Reason.Error()

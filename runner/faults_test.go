@@ -72,7 +72,7 @@ func TestCulpritAndCollateral(t *testing.T) {
 					for i, h := range c.jobs {
 						switch second {
 						case h.fault:
-							f.batch.ReportFault(place[i], 700, "cudaFree", f.now)
+							f.batch.ReportFault(place[i], 0, 700, "cudaFree", f.now)
 						case h.kill:
 							f.batch.JobEnded(place[i], runner.Exit{Signal: new("SIGKILL")}, f.now)
 							ended[place[i]] = true
@@ -112,11 +112,11 @@ func TestCollateralUnderTaskBinding(t *testing.T) {
 		f.begin(1, 8)  // device 1
 		f.begin(2, 8)  // device 1
 		f.at(2)
-		f.batch.ReportFault(1, 700, "kernel", f.now)
+		f.batch.ReportFault(1, 0, 700, "kernel", f.now)
 		f.at(3)
-		f.batch.ReportFault(2, 700, "cudaFree", f.now)
-		f.batch.ReportFault(0, 700, "cudaFree", f.now)
-		f.batch.ReportFault(3, 700, "cudaFree", f.now) // had no device yet
+		f.batch.ReportFault(2, 0, 700, "cudaFree", f.now)
+		f.batch.ReportFault(0, 0, 700, "cudaFree", f.now)
+		f.batch.ReportFault(3, 0, 700, "cudaFree", f.now) // had no device yet
 		f.ended(0, 1, 2, 3)
 	})
 	wantOutcomes(t, jobs, results.Fault, results.Fault, results.Collateral, results.Fault)

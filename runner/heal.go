@@ -19,14 +19,14 @@ type ailment struct {
 	from, to time.Duration
 }
 
-// unwell notes that a job's trouble at time at may have broken the server on
-// the devices that it held, and has the executor look after it.
-func (b *Batch) unwell(j *job, at time.Duration) {
+// unwell notes that trouble at time at may have broken the server on the devices of these
+// stays, and has the executor look after it.
+func (b *Batch) unwell(stays []stay, at time.Duration) {
 	if !b.config.MPS || b.cancelled || b.ended == len(b.jobs) {
 		return
 	}
 	found := false
-	for _, s := range j.stays {
+	for _, s := range stays {
 		if s.from > at || at > s.to {
 			continue
 		}
@@ -53,9 +53,13 @@ func (b *Batch) ails(device int) bool {
 // away, whatever their device (seen on two H200s, 1 ms after a fault on the other
 // device). A client goes on where it was: the server waits for it to end.
 func (b *Batch) hold(d schedulers.Decision) bool {
-	stays := b.jobs[d.Task.Job].stays
-	here := func(s stay) bool { return s.device == d.Device }
-	if !b.healing || len(stays) > 0 && (!b.ails(d.Device) || slices.ContainsFunc(stays, here)) {
+	client, here := false, false
+	for _, s := range b.jobs[d.Task.Job].stays {
+		if s.process == d.Task.Serial && s.to == schedulers.Never {
+			client, here = true, here || s.device == d.Device
+		}
+	}
+	if !b.healing || client && (here || !b.ails(d.Device)) {
 		return false
 	}
 	b.held = append(b.held, d)

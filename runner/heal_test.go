@@ -54,7 +54,7 @@ func TestAJobAfterAFault(t *testing.T) {
 				f.want("start 1@0")
 				f.started(1)
 				f.at(7)
-				f.batch.ReportFault(1, 700, "cudaMalloc", f.now)
+				f.batch.ReportFault(1, 0, 700, "cudaMalloc", f.now)
 				f.ended(1)
 			})
 			wantOutcomes(t, ended, c.want...)
@@ -75,7 +75,7 @@ func TestAJobAfterAFault(t *testing.T) {
 
 func faultAndExit(f *fake) {
 	f.at(3)
-	f.batch.ReportFault(0, 700, "cudaFree", f.now)
+	f.batch.ReportFault(0, 0, 700, "cudaFree", f.now)
 	f.at(4)
 	f.ended(0)
 }
@@ -99,7 +99,7 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 		f.begin(1, 16) // device 1
 		f.calls = nil
 		f.at(1)
-		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.want("heal")
 		f.begin(0, 1)
 		f.want("answer 3@0")
@@ -111,7 +111,7 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 		f.at(2)
 		f.ended(1) // device 1 is free for the task that fits nowhere else; job 5 waits
 		f.want()
-		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.at(3)
 		f.batch.Healed(nil, f.now)
 		f.want("heal") // again: there was trouble meanwhile
@@ -132,7 +132,7 @@ func TestClientsOfAnotherDeviceGoOn(t *testing.T) {
 		f.begin(1, 8)  // device 1
 		f.calls = nil
 		f.at(1)
-		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.want("heal")
 		f.begin(1, 4)
 		f.want("answer 3@1")
@@ -181,13 +181,13 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 						f.begin(0, 10)
 					}
 					if second == c.fault {
-						f.batch.ReportFault(0, 700, "kernel", f.now)
+						f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 						if c.healed {
 							f.batch.Healed(nil, f.now)
 						}
 					}
 					if second == 3 {
-						f.batch.ReportFault(1, c.code, "cudaSetDevice", f.now)
+						f.batch.ReportFault(1, 0, c.code, "cudaSetDevice", f.now)
 					}
 				}
 				f.ended(0, 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // outcome says how a job ended. What the probe reported goes before the exit
@@ -25,6 +26,8 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 		return results.Fault, j.fault.detail
 	case j.refused != "":
 		return results.Refused, j.refused
+	case j.protocol != "":
+		return results.Crash, j.protocol
 	case e.Signal != nil:
 		return results.Crash, "ended by " + *e.Signal
 	case e.Wrong:
@@ -35,10 +38,10 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 	return results.OK, ""
 }
 
-// trouble is a job's first fault or unnatural death.
+// trouble is a job's first fault or unnatural death, and the process that it befell.
 type trouble struct {
-	job int
-	at  time.Duration
+	job, process int
+	at           time.Duration
 }
 
 // attributeFaults tells culprits from collateral. Under MPS the clients of a
@@ -55,8 +58,8 @@ func (b *Batch) attributeFaults() {
 	}
 	var troubles []trouble
 	for i, j := range b.jobs {
-		if at, ok := j.trouble(); ok {
-			troubles = append(troubles, trouble{i, at})
+		if process, at, ok := j.trouble(); ok {
+			troubles = append(troubles, trouble{i, process, at})
 		}
 	}
 	slices.SortFunc(troubles, func(a, b trouble) int {
@@ -73,13 +76,15 @@ func (b *Batch) attributeFaults() {
 			}
 			continue
 		}
+		own := j.staysOf(j.fault.process)
 		for _, first := range troubles[:k] {
 			culprit := b.jobs[first.job]
-			if culprit.turnedAway() || !sharedDevice(culprit.stays, j.stays, first.at) && !b.foundBroken(culprit.stays, j.stays, first.at) {
+			its := culprit.staysOf(first.process)
+			if culprit.turnedAway() || !sharedDevice(its, own, first.at) && !b.foundBroken(its, own, first.at) {
 				continue
 			}
 			b.collateral(j, fmt.Sprintf("after job %d (%s) failed on the same device %.3f s earlier",
-				first.job, culprit.record.Name, (victim.at-first.at).Seconds()))
+				first.job, culprit.record.Name, (j.fault.at-first.at).Seconds()))
 			break
 		}
 	}
@@ -112,17 +117,51 @@ func (b *Batch) brokeServer(troubles []trouble, at time.Duration) *trouble {
 
 func (j *job) turnedAway() bool { return j.fault != nil && j.fault.turnedAway }
 
-// trouble is when the job first could have harmed its neighbours.
-func (j *job) trouble() (time.Duration, bool) {
-	switch {
-	case j.fault != nil:
-		return j.fault.at, true
-	case j.record.Signal != nil && j.exited != nil && len(j.stays) > 0:
-		return *j.exited, true
-	case j.record.Signal != nil && len(j.stays) > 0:
-		return j.stays[len(j.stays)-1].to, true
+// trouble is when a process of the job first could have harmed its neighbours. One that
+// ends without a goodbye did so on purpose (_exit) where the job then succeeds.
+func (j *job) trouble() (process int, at time.Duration, ok bool) {
+	if j.fault != nil {
+		process, at, ok = j.fault.process, j.fault.at, true
 	}
-	return 0, false
+	failed := j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0
+	if d := j.died; d != nil && failed && (!ok || d.at < at) {
+		process, at, ok = d.process, d.at, true
+	}
+	return process, at, ok
+}
+
+// staysOf are those of a process of the job, or of the whole job where nobody tells its
+// processes apart.
+func (j *job) staysOf(process int) []stay {
+	if process == 0 {
+		return j.stays
+	}
+	var own []stay
+	for _, s := range j.stays {
+		if s.process == process || s.process == 0 {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+// stay notes that a process is a client of the device from now on.
+func (j *job) stay(process, device int, now time.Duration) {
+	for _, s := range j.stays {
+		if s.process == process && s.device == device && s.to == schedulers.Never {
+			return
+		}
+	}
+	j.stays = append(j.stays, stay{process: process, device: device, from: now, to: schedulers.Never})
+}
+
+// leave ends the stays that nobody has ended.
+func (j *job) leave(of func(stay) bool, now time.Duration) {
+	for i, s := range j.stays {
+		if of(s) && s.to == schedulers.Never {
+			j.stays[i].to = now
+		}
+	}
 }
 
 // sharedDevice reports whether both were on one device at time at.

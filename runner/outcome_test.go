@@ -23,8 +23,8 @@ var evidence = []struct {
 	{"signal", func(_ *fake, e *runner.Exit) { e.Status, e.Signal = nil, new("SIGSEGV") }, results.Crash, "SIGSEGV"},
 	{"refusal", func(f *fake, _ *runner.Exit) { f.begin(0, 17) }, results.Refused, "needs 17 bytes, capacity 16 bytes"},
 	{"fault", func(f *fake, _ *runner.Exit) {
-		f.batch.ReportFault(0, 700, "cudaMemcpy", f.now)
-		f.batch.ReportFault(0, 719, "cudaFree", f.now)
+		f.batch.ReportFault(0, 0, 700, "cudaMemcpy", f.now)
+		f.batch.ReportFault(0, 0, 719, "cudaFree", f.now)
 	}, results.Fault, "CUDA error 700 in cudaMemcpy"},
 	{"oom", func(f *fake, _ *runner.Exit) {
 		f.batch.ReportOOM(0, 99, "cudaMalloc", f.now)
@@ -62,7 +62,7 @@ func TestReportsAreEvents(t *testing.T) {
 		f.started(0)
 		f.at(2)
 		f.batch.ReportOOM(0, 99, "cudaMalloc", f.now)
-		f.batch.ReportFault(0, 700, "cudaMemcpy", 1e9)
+		f.batch.ReportFault(0, 0, 700, "cudaMemcpy", 1e9)
 		f.begin(0, 17)
 		f.ended(0)
 	})

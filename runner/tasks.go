@@ -101,13 +101,25 @@ func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
 }
 
 // ProcessGone gives back all that a process of a job had, its contexts included, in
-// one go: none of its tasks that waits gets what the others held.
-func (b *Batch) ProcessGone(index, serial int, now time.Duration) {
+// one go: none of its tasks that waits gets what the others held. saidBye: it ended by
+// itself, and not by a signal.
+func (b *Batch) ProcessGone(index, serial int, saidBye bool, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	process := schedulers.Process{Job: schedulers.JobID(index), Serial: serial}
 	b.endTasks(func(t *task) bool { return t.process == process }, now)
-	if j := b.jobs[index]; j.binding == 0 && j.record.Outcome == nil {
+	j := b.jobs[index]
+	if j.binding != 0 {
+		return
+	}
+	if own := j.staysOf(serial); !saidBye && len(own) > 0 {
+		if j.died == nil {
+			j.died = &death{process: serial, at: now}
+		}
+		b.unwell(own, now)
+	}
+	j.leave(func(s stay) bool { return s.process == serial }, now)
+	if j.record.Outcome == nil {
 		b.carryOut(b.engine.ProcessExit(process, now), now)
 	}
 }
@@ -165,7 +177,7 @@ func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
 			b.recorder.Job(j.record)
 		}
 		if j.binding == 0 {
-			j.stays = append(j.stays, stay{device: d.Device, from: now, to: schedulers.Never})
+			j.stay(t.process.Serial, d.Device, now)
 		}
 	case schedulers.Grown:
 		t.record.GrownBytes += t.growing
@@ -240,8 +252,5 @@ func (b *Batch) endTasks(of func(*task) bool, now time.Duration) {
 // gets what its others give back.
 func (b *Batch) endTasksOf(index int, now time.Duration) {
 	b.endTasks(func(t *task) bool { return t.job == index }, now)
-	stays := b.jobs[index].stays
-	for i := range stays {
-		stays[i].to = now
-	}
+	b.jobs[index].leave(func(stay) bool { return true }, now)
 }

@@ -93,7 +93,7 @@ func TestWaitOfAJob(t *testing.T) {
 			f.begin(0, 4)
 			f.begin(0, 4)
 			f.at(8)
-			f.batch.ProcessGone(0, 0, f.now)
+			f.batch.ProcessGone(0, 0, true, f.now)
 			f.at(9)
 		}, 8},
 		{"from before its start was told", func(f *fake) {
@@ -133,7 +133,7 @@ func TestWaitForTheServerCounts(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.begin(0, 4)
-		f.batch.ReportFault(0, 700, "kernel", f.now)
+		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.begin(1, 4)
 		f.at(6)
 		f.batch.Healed(nil, f.now)
@@ -169,7 +169,7 @@ func TestTasksOfADeadProcessGetNothing(t *testing.T) {
 			f.begin(1, 10)
 			f.calls = nil
 			f.at(4)
-			f.batch.ProcessGone(0, 0, f.now)
+			f.batch.ProcessGone(0, 0, true, f.now)
 			f.want("answer 4@0")
 			f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 			f.ended(1)

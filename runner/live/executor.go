@@ -207,6 +207,11 @@ func (x *Executor) Heal() {
 // exit is seen first.
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
+	if p.left {
+		x.mu.Lock()
+		x.outlived = append(x.outlived, fmt.Errorf("job %d: a process of it runs as another user, outlives it, and may hold memory that others are given", job))
+		x.mu.Unlock()
+	}
 	x.batch.JobExited(job, x.now())
 	close(p.ended)
 	x.killRest(job, p)

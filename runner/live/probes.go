@@ -1,9 +1,8 @@
 package live
 
 import (
+	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
@@ -76,29 +75,29 @@ func (x *Executor) Free(c *probe.Client, task uint64) {
 
 // OOM implements probe.Handler.
 func (x *Executor) OOM(c *probe.Client, bytes uint64, where string) {
-	x.batch.ReportOOM(x.of(c).job, int64(bytes), where, x.now())
+	x.batch.ReportOOM(x.of(c).job, bytes, where, x.now())
 }
 
 // Fault implements probe.Handler.
 func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string) {
-	x.batch.ReportFault(x.of(c).job, int(code), where, at.Sub(x.config.Start))
+	k := x.of(c)
+	x.batch.ReportFault(k.job, k.serial, int(code), where, at.Sub(x.config.Start))
 }
 
 // Closed implements probe.Handler: the closed socket is the release.
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
-	x.batch.ProcessGone(k.job, k.serial, x.now())
+	x.batch.ProcessGone(k.job, k.serial, c.SaidBye(), x.now())
 	x.mu.Lock()
 	for _, id := range k.tasks {
 		delete(x.waiting, id)
 	}
 	delete(x.clients, c)
 	x.changed.Broadcast()
-	p := x.procs[k.job]
 	x.mu.Unlock()
-	if err := c.Err(); err != nil && p != nil {
+	if err := c.Err(); err != nil {
 		x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
-		p.signal(unix.SIGKILL)
+		x.batch.Misbehaved(k.job, fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err), x.now())
 	}
 }
 

@@ -28,6 +28,8 @@ type process struct {
 
 	mu   sync.Mutex
 	gone bool // the leader's number may be another process's
+
+	left bool // some of the group may not be killed; known when the leader has ended
 }
 
 // launch starts a job's process. It must run on the spawner's thread: the
@@ -84,7 +86,7 @@ func (p *process) wait() runner.Exit {
 	p.gone = true
 	p.mu.Unlock()
 	err := p.cmd.Wait()
-	reapGroup(p.pid)
+	p.left = reapGroup(p.pid, unix.Kill)
 	state := p.cmd.ProcessState
 	if state == nil {
 		return runner.Exit{Err: fmt.Errorf("wait for process %d: %w", p.pid, err)}
@@ -140,14 +142,23 @@ func awaitEnd(pid int) {
 	}
 }
 
-// reapGroup collects what was left of a group after its leader: as a subreaper
-// this process inherits a job's orphans.
-func reapGroup(pgid int) {
-	for {
-		_, err := unix.Wait4(-pgid, nil, 0, nil)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return // ECHILD: none left
+// reapGroup kills and collects what is left of a group after its leader: as a
+// subreaper this process inherits a job's orphans. It reports whether it left some
+// that it may not kill: programs that run as another user.
+func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error) (left bool) {
+	const longest = 10 * time.Millisecond
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, longest) {
+		pid, err := unix.Wait4(-pgid, nil, unix.WNOHANG, nil)
+		if pid > 0 || errors.Is(err, unix.EINTR) {
+			continue
 		}
+		if err != nil {
+			return false // ECHILD: none left
+		}
+		if errors.Is(kill(-pgid, unix.SIGKILL), unix.EPERM) {
+			return true
+		}
+		time.Sleep(pause)
 	}
 }
 

@@ -1,0 +1,149 @@
+package runner_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Jobs of several processes: what one of them did is no other's.
+
+// beginAs begins a task of a process of the job.
+func (f *fake) beginAs(job, process int, bytes int64) (id schedulers.TaskID) {
+	f.batch.TaskBegin(job, runner.TaskRequest{Serial: process, Bytes: bytes}, f.now, func(got schedulers.TaskID) { id = got })
+	return id
+}
+
+// The next process of a job that was a client of the MPS server is none of it.
+func TestHealingHoldsTheNextProcessOfAJob(t *testing.T) {
+	setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 4)
+		f.beginAs(1, 2, 4)
+		f.at(1)
+		f.batch.ProcessGone(0, 1, true, f.now)
+		f.calls = nil
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
+		f.at(2)
+		f.beginAs(0, 3, 4)
+		f.want("heal")
+		f.ended(1)
+		f.batch.Healed(nil, f.now)
+		if !slices.Contains(f.calls, "answer 3@0") {
+			t.Errorf("healed: %q", f.calls)
+		}
+		f.ended(0)
+	})
+}
+
+// A fault on a device that the job's first process has left harms nobody there.
+func TestFaultsAreOfTheProcessThatHasTheDevice(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 16) // device 0
+		f.at(1)
+		f.batch.ProcessGone(0, 1, true, f.now)
+		f.beginAs(1, 2, 16) // device 0
+		f.beginAs(0, 3, 16) // device 1
+		f.at(5)
+		f.batch.ReportFault(0, 3, 700, "kernel", f.now)
+		f.batch.Healed(nil, f.now)
+		f.at(60)
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
+		f.ended(0, 1)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.Fault)
+}
+
+// A process that dies inside a script has harmed its neighbours as much as one that is
+// the job. One that leaves without a goodbye on purpose has not.
+func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
+	for status, want := range map[int][]results.Outcome{
+		134: {results.Crash, results.Collateral, results.Collateral},
+		0:   {results.OK, results.Fault, results.Collateral},
+	} {
+		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(3), mps: true}.run(t, func(f *fake) {
+			f.started(0, 1, 2)
+			f.beginAs(0, 1, 4)
+			f.beginAs(1, 2, 4)
+			f.beginAs(2, 3, 4)
+			f.at(1)
+			f.calls = nil
+			f.batch.ProcessGone(0, 1, false, f.now)
+			f.want("heal")
+			f.batch.JobExited(0, f.now)
+			f.batch.JobEnded(0, runner.Exit{Status: &status}, f.now)
+			f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
+			f.batch.ReportFault(2, 3, 700, "kernel", f.now+31*time.Millisecond)
+			f.at(3)
+			f.ended(1, 2)
+		})
+		wantOutcomes(t, jobs, want...)
+	}
+}
+
+// Being turned away by the server does not hide what the job's next process does.
+func TestAJobsOwnFaultGoesBeforeBeingTurnedAway(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(3), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1, 2)
+		f.beginAs(0, 1, 4)
+		f.beginAs(1, 2, 4)
+		f.at(1)
+		f.batch.ReportFault(0, 1, 700, "kernel", f.now)
+		f.batch.ReportFault(1, 2, 807, "cudaSetDevice", f.now+1)
+		f.batch.ProcessGone(1, 2, true, f.now)
+		f.at(2)
+		f.ended(0)
+		f.batch.Healed(nil, f.now)
+		f.batch.Healed(nil, f.now)
+		f.at(5)
+		f.beginAs(1, 4, 4)
+		f.beginAs(2, 3, 4)
+		f.at(6)
+		f.batch.ReportFault(1, 4, 700, "kernel", f.now)
+		f.batch.ReportFault(2, 3, 700, "kernel", f.now+1000)
+		f.batch.Healed(nil, f.now)
+		f.ended(1, 2)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.Fault, results.Collateral)
+}
+
+// However many tasks a process has had, it is one client.
+func TestManyTasksAreOneStay(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		for range 100000 {
+			a := f.beginAs(0, 1, 16)
+			b := f.beginAs(1, 2, 16)
+			f.batch.TaskFree(b, f.now)
+			f.batch.TaskFree(a, f.now)
+		}
+		f.at(5)
+		f.batch.ReportFault(0, 1, 700, "kernel", f.now)
+		f.at(6)
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
+		f.ended(0, 1)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.Fault)
+}
+
+// A job that is stopped because a process of it broke its probe's protocol says so.
+func TestMisbehaviourIsTold(t *testing.T) {
+	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+		f.started(0)
+		f.beginAs(0, 1, 4)
+		f.calls = nil
+		f.batch.Misbehaved(0, "unknown frame", f.now)
+		f.batch.Misbehaved(0, "and another", f.now)
+		f.want("stop 0")
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+	})
+	wantOutcomes(t, jobs, results.Crash)
+	if jobs[0].Detail != "unknown frame" || !slices.Equal(rec.kinds(), []string{"protocol"}) {
+		t.Errorf("detail %q, events %q", jobs[0].Detail, rec.kinds())
+	}
+}
