@@ -295,9 +295,30 @@ func TestLazyReportsErrorsOfAStaticRuntime(t *testing.T) {
 		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 || faults[0].where != "the end of the program" {
 			t.Errorf("%s: events %v", binding, p.events)
 		}
-		p = startStatic(t, "static", "CASE_BINDING="+binding, "FAKE_CUDA_FAIL=cuMemcpyDtoH_v2:1=719").finish(grant)
-		p.mustSucceed()
-		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 719 || faults[0].where != "cuMemcpyDtoH_v2" {
+		for fail, want := range map[string]string{
+			"cuMemcpyDtoH_v2:1=719":          "fault 719 cuMemcpyDtoH_v2",
+			"cuDevicePrimaryCtxRetain:1=2":   "oom 0 the context",
+			"cuCtxGetDevice:1=700":           "", // is not looked at
+			"cuDevicePrimaryCtxRetain:1=999": "",
+		} {
+			p = startStatic(t, "static", "CASE_BINDING="+binding, "FAKE_CUDA_FAIL="+fail).finish(grant)
+			p.mustSucceed()
+			got := ""
+			for _, e := range p.events {
+				switch e.kind {
+				case "fault":
+					got += fmt.Sprintf("fault %d %s", e.code, e.where)
+				case "oom":
+					where, _, _ := strings.Cut(e.where, ",")
+					got += fmt.Sprintf("oom %d %s", e.bytes, where)
+				}
+			}
+			if got != want {
+				t.Errorf("%s, %s: %q, want %q", binding, fail, got, want)
+			}
+		}
+		p = startStatic(t, "careless", "CASE_BINDING="+binding, "FAKE_CUDA_FAIL=cuLaunchKernel:1=701").finish(grant)
+		if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 701 || faults[0].where != "cuLaunchKernel" {
 			t.Errorf("%s: events %v", binding, p.events)
 		}
 	}

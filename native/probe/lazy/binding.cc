@@ -29,6 +29,7 @@ static void renew_locks()
 	lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	renew_growing();
 	renew_looking();
+	renew_choosing();
 	registering = PTHREAD_MUTEX_INITIALIZER;
 	binding = false;
 }

@@ -129,6 +129,7 @@ void tell(cudaStream_t, cudaError_t status, void *data)
 
 template <typename Add> cudaError_t add_callback(cudaStream_t stream, Callback callback, void *data, Add add)
 {
+	EXISTS(stream);
 	return direct("cudaStreamAddCallback", [=] {
 		if (!is_virtual(stream) || callback == nullptr)
 			return add(callback, data);

@@ -63,6 +63,7 @@ bool own_stream(cudaStream_t stream, IsCapturing ask)
 // others are forgotten when somebody asks.
 template <typename End> cudaError_t end_capture(const char *call, cudaStream_t stream, IsCapturing ask, End end)
 {
+	EXISTS(stream);
 	return direct_kept(call, [=] {
 		const cudaStream_t there = real(stream);
 		cudaError_t error = end(there);
@@ -75,6 +76,7 @@ template <typename End> cudaError_t end_capture(const char *call, cudaStream_t s
 template <typename Begin>
 cudaError_t begin_capture(const char *call, cudaStream_t stream, IsCapturing ask, Begin begin)
 {
+	EXISTS(stream);
 	return direct_kept(call, [=] {
 		static unsigned long last;
 		const cudaStream_t there = real(stream);

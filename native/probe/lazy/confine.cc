@@ -33,12 +33,14 @@ namespace lazy {
 namespace {
 
 const char visible[] = "CUDA_VISIBLE_DEVICES";
+const char devices[] = "CASE_DEVICES"; // the run's
 // What was visible, for the programs that this one starts: "UUID;list".
 const char was_visible[] = "CASE_VISIBLE_DEVICES";
 
 const unsigned char unknown[16] = {};
 
-std::atomic<bool> chosen;  // what the driver is to see, for good
+bool chosen; // what the driver is to see, for good
+pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER; // while the environment says so
 std::atomic<bool> started; // somebody has called the driver's cuInit
 std::atomic<bool> alone;   // and it shows the granted device only
 
@@ -107,10 +109,13 @@ static CUresult start(unsigned flags)
 // would have others than the scheduler takes them for.
 CUresult init_driver(unsigned flags)
 {
-	const char *all = getenv("CASE_DEVICES");
-
-	if (one_device() && !chosen.exchange(true) && all != nullptr)
-		show(all);
+	if (one_device()) {
+		Locked locked(choosing);
+		const char *all = getenv(devices);
+		if (!chosen && all != nullptr)
+			show(all);
+		chosen = true;
+	}
 	return start(flags);
 }
 
@@ -138,18 +143,28 @@ std::string visible_at_start()
 	return list != nullptr ? list + 1 : now != nullptr ? now : "";
 }
 
+void renew_choosing() { choosing = PTHREAD_MUTEX_INITIALIZER; }
+
 bool confined() { return alone.load(std::memory_order_acquire); }
 
 bool confine(const unsigned char uuid[16])
 {
-	const char *list = getenv(visible);
-	const std::string before = list != nullptr ? list : "", name = name_of(uuid);
+	const std::string name = name_of(uuid);
+	std::string before;
 	int count = 0;
 
-	if (started || self_contained() || memcmp(uuid, unknown, sizeof unknown) == 0 || chosen.exchange(true))
+	if (started || self_contained() || memcmp(uuid, unknown, sizeof unknown) == 0)
 		return false;
-	setenv(was_visible, (name + ";" + before).c_str(), 1);
-	setenv(visible, name.c_str(), 1);
+	{
+		Locked locked(choosing);
+		if (chosen)
+			return false;
+		chosen = true;
+		const char *list = getenv(visible), *all = getenv(devices);
+		before = all != nullptr ? all : list != nullptr ? list : "";
+		setenv(was_visible, (name + ";" + before).c_str(), 1);
+		setenv(visible, name.c_str(), 1);
+	}
 	// A driver that cannot start now reads the variable when it does.
 	if (start(0) == CUDA_SUCCESS && (REAL_DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS || count != 1)) {
 		show(before); // somebody has initialized it unseen

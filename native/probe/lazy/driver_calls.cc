@@ -12,6 +12,13 @@
 
 #include "gate.h"
 
+CASE_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **found, uint64_t flags, int *status);
+CASE_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **found, uint64_t flags, int *status);
+CASE_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **found, unsigned version, uint64_t flags,
+                                                      int *status);
+CASE_API cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **found, unsigned version,
+                                                           uint64_t flags, int *status);
+
 extern "C" CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
 extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 
@@ -46,18 +53,21 @@ void wait_at_exit()
 		checked(REAL_DRIVER(cuCtxSynchronize)(), "the end of the program");
 }
 
-CUresult called(CUresult result, const char *call, Effect effect)
+template <typename Run> CUresult called(const char *call, Effect effect, Run run)
 {
+	const bool was = effect == Effect::waits && unseen.exchange(false);
+	const CUresult result = run();
+
 	if (effect == Effect::begins && result == CUDA_SUCCESS) {
 		static const bool registered = [] {
 			process = getpid();
 			return atexit(wait_at_exit) == 0;
 		}();
 		unseen.store(registered, std::memory_order_relaxed);
-	} else if (effect == Effect::waits) {
-		unseen.store(false, std::memory_order_relaxed);
 	}
-	return checked(result, call);
+	if (was && result != CUDA_SUCCESS)
+		unseen.store(true);
+	return effect == Effect::begins ? launch_result(result, call) : checked(result, call);
 }
 
 CUresult allocated(CUresult result, const char *call, uint64_t bytes)
@@ -97,17 +107,17 @@ bool of_cuda(const void *caller)
 void *driver_call(const char *symbol, void *found)
 {
 	for (const auto &f : functions)
-		if (found != nullptr && strcmp(symbol, f.symbol) == 0)
+		if (found != nullptr && strcmp(symbol, f.symbol) == 0 && found == driver_symbol(symbol))
 			return f.ours;
 	return found;
 }
 
-void *driver_call(const char *name, uint64_t flags, void *found, const void *caller)
+void *driver_call(const char *name, int version, uint64_t flags, void *found, const void *caller)
 {
 	const int own = (flags & 2) != 0; // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 
 	for (const auto &f : functions)
-		if (found != nullptr && strcmp(name, f.name) == 0 && (f.own < 0 || f.own == own))
+		if (found != nullptr && version >= 3020 && strcmp(name, f.name) == 0 && (f.own < 0 || f.own == own))
 			return of_cuda(caller) ? found : f.ours;
 	return found;
 }
@@ -115,6 +125,29 @@ void *driver_call(const char *name, uint64_t flags, void *found, const void *cal
 } // namespace lazy
 
 using namespace lazy;
+
+#define DRIVER_ENTRY_POINT(name)                                                                                       \
+	cudaError_t name(const char *symbol, void **found, uint64_t flags, int *status)                                \
+	{                                                                                                              \
+		cudaError_t error = REAL(name)(symbol, found, flags, status);                                          \
+		if (error == cudaSuccess && symbol != nullptr && found != nullptr)                                     \
+			*found = driver_call(symbol, 11000, flags, *found, __builtin_return_address(0));               \
+		return error;                                                                                          \
+	}
+DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint)
+DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
+
+#define DRIVER_ENTRY_POINT_BY_VERSION(name)                                                                            \
+	cudaError_t name(const char *symbol, void **found, unsigned version, uint64_t flags, int *status)              \
+	{                                                                                                              \
+		cudaError_t error = REAL(name)(symbol, found, version, flags, status);                                 \
+		if (error == cudaSuccess && symbol != nullptr && found != nullptr)                                     \
+			*found = driver_call(symbol, static_cast<int>(version), flags, *found,                         \
+			                     __builtin_return_address(0));                                             \
+		return error;                                                                                          \
+	}
+DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion)
+DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz)
 
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments)                                                    \
 	CUresult symbol parameters                                                                                     \
@@ -126,6 +159,8 @@ using namespace lazy;
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
-		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(real arguments, #symbol, Effect::effect);       \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
 	}
 #include "driver_calls.def"

@@ -50,14 +50,6 @@ uint64_t real_location(uint64_t given)
 	return given;
 }
 
-bool names_gone(const uint64_t *registers)
-{
-	for (unsigned n = 0; n < in_registers; n++)
-		if (gone(reinterpret_cast<const void *>(registers[n])))
-			return true;
-	return false;
-}
-
 void translate(unsigned what, uint64_t *registers)
 {
 	for (unsigned n = 0; n < in_registers; n++) {
@@ -107,8 +99,6 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 		use_device();
 		return target;
 	}
-	if (names_gone(registers))
-		return fail_with(fail(cudaErrorInvalidResourceHandle));
 	const bool any_task = (what & CONTEXT) && !((what & IN_ORDER) && recorded());
 	cudaError_t error = any_task ? enter_context() : enter();
 	if (error != cudaSuccess)

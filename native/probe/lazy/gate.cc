@@ -59,6 +59,15 @@ static CUresult gate(const void *caller, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
+// made reports a context that there is no memory for. The shared runtime's is reported
+// where it was asked for.
+static CUresult made(CUresult result, const void *caller)
+{
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !in_runtime(caller))
+		case_report_oom(0, "the context");
+	return result;
+}
+
 } // namespace lazy
 
 using namespace lazy;
@@ -75,32 +84,37 @@ CASE_API CUresult cuGetProcAddress_v2(const char *name, void **found, int versio
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	CUresult result = gate(__builtin_return_address(0), &device);
-	return result == CUDA_SUCCESS ? REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device) : result;
+	const void *caller = __builtin_return_address(0);
+	CUresult result = gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device), caller) : result;
 }
 
 CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 {
-	CUresult result = gate(__builtin_return_address(0), &device);
-	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate)(context, flags, device) : result;
+	const void *caller = __builtin_return_address(0);
+	CUresult result = gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate)(context, flags, device), caller) : result;
 }
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
-	CUresult result = gate(__builtin_return_address(0), &device);
-	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate_v2)(context, flags, device) : result;
+	const void *caller = __builtin_return_address(0);
+	CUresult result = gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate_v2)(context, flags, device), caller) : result;
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
 {
-	CUresult result = gate(__builtin_return_address(0), &device);
-	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device) : result;
+	const void *caller = __builtin_return_address(0);
+	CUresult result = gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device), caller) : result;
 }
 
 CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
 {
-	CUresult result = gate(__builtin_return_address(0), &device);
-	return result == CUDA_SUCCESS ? REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device) : result;
+	const void *caller = __builtin_return_address(0);
+	CUresult result = gate(caller, &device);
+	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device), caller) : result;
 }
 
 namespace lazy {
@@ -184,7 +198,7 @@ CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t 
 {
 	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
 	if (result == CUDA_SUCCESS)
-		*found = driver_call(name, flags, given(*found, name), __builtin_return_address(0));
+		*found = driver_call(name, version, flags, given(*found, name), __builtin_return_address(0));
 	return result;
 }
 
@@ -192,6 +206,6 @@ CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64
 {
 	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
 	if (result == CUDA_SUCCESS)
-		*found = driver_call(name, flags, given(*found, name), __builtin_return_address(0));
+		*found = driver_call(name, version, flags, given(*found, name), __builtin_return_address(0));
 	return result;
 }

@@ -18,9 +18,9 @@ std::string visible_at_start();
 
 // driver_call is what stands in for a function of the driver to report its errors
 // (driver_calls.def), or what was found: by its symbol, or as cuGetProcAddress is asked for
-// it, with its flags and by whom.
+// it, for a version of CUDA, with flags, and by whom.
 void *driver_call(const char *symbol, void *found);
-void *driver_call(const char *name, uint64_t flags, void *found, const void *caller);
+void *driver_call(const char *name, int version, uint64_t flags, void *found, const void *caller);
 
 // counts_devices: NVML's function of that name is overridden; instead_of keeps the
 // one that was found and returns ours (nvml.cc).

@@ -45,8 +45,8 @@ private:
 	pthread_mutex_t &what_;
 };
 
-// The locks of account.cc and of objects.cc, made anew in a child of fork.
-void renew_growing(), renew_looking();
+// The locks of account.cc, objects.cc and confine.cc, made anew in a child of fork.
+void renew_growing(), renew_looking(), renew_choosing();
 
 // ---- mode.cc: how this process was started
 
