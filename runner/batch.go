@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,7 +52,8 @@ type job struct {
 	refused  string
 	protocol string // why the executor stopped it
 	fault    *fault
-	died     *death
+	deaths   []trouble // of processes that had a device and did not say goodbye
+	faults   []trouble
 	stays    []stay // one of each process on each device
 
 	waited       time.Duration // before its start, and in its probe
@@ -67,12 +69,6 @@ type fault struct {
 	turnedAway bool // by the MPS server: nothing that the job did
 }
 
-// death is the end of a process of the job that had a device and did not say goodbye.
-type death struct {
-	process int
-	at      time.Duration
-}
-
 // stay is a time that a process of a job was a client of a device: from its first task
 // there to its end. Of a job that is bound as a whole, whose processes nobody tells
 // apart, process is 0.
@@ -80,6 +76,8 @@ type stay struct {
 	process, device int
 	from, to        time.Duration
 }
+
+func (s stay) open() bool { return s.to == schedulers.Never }
 
 // Exit is how a job's process ended.
 type Exit struct {
@@ -170,8 +168,8 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	if j.exited != nil {
 		end = *j.exited
 	}
-	if e.Signal != nil && j.died == nil && len(j.stays) > 0 {
-		j.died = &death{at: end}
+	if e.Signal != nil && slices.ContainsFunc(j.stays, stay.open) {
+		j.deaths = append(j.deaths, trouble{job: index, at: end})
 	}
 	b.endTasksOf(index, now)
 	j.record.EndS = new(seconds(end))
@@ -188,8 +186,8 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.recorder.Job(j.record)
 	b.active--
 	b.countEnd()
-	if e.Signal != nil {
-		b.unwell(j.stays, end)
+	for _, t := range j.harmful() {
+		b.unwell(j.staysOf(t.process), t.at)
 	}
 	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
 	b.admit(now)
@@ -224,22 +222,22 @@ func (b *Batch) ReportFault(index, serial, code int, where string, at time.Durat
 	if j.fault == nil || j.fault.turnedAway && !turnsAway(code) {
 		j.fault = &fault{process: serial, at: at, detail: detail, turnedAway: turnsAway(code)}
 	}
+	j.faults = append(j.faults, trouble{job: index, process: serial, at: at, turnedAway: turnsAway(code)})
 	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
 	b.unwell(j.staysOf(serial), at)
 }
 
-// Misbehaved says that a process of a job broke the protocol of its probe, and stops the
-// job.
+// Misbehaved says that a process of a job broke the protocol of its probe, for which the
+// executor ends the job.
 func (b *Batch) Misbehaved(index int, why string, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
-	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
+	if j.record.Outcome != nil || j.protocol != "" {
 		return
 	}
 	j.protocol = why
 	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "protocol", Job: &index, Device: j.record.Device, Detail: why})
-	b.executor.Stop(index)
 }
 
 // Note records something that the executor saw.

@@ -55,7 +55,7 @@ func (b *Batch) ails(device int) bool {
 func (b *Batch) hold(d schedulers.Decision) bool {
 	client, here := false, false
 	for _, s := range b.jobs[d.Task.Job].stays {
-		if s.process == d.Task.Serial && s.to == schedulers.Never {
+		if s.process == d.Task.Serial && s.open() {
 			client, here = true, here || s.device == d.Device
 		}
 	}

@@ -38,10 +38,11 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 	return results.OK, ""
 }
 
-// trouble is a job's first fault or unnatural death, and the process that it befell.
+// trouble is a fault or the unnatural death of a process of a job.
 type trouble struct {
 	job, process int
 	at           time.Duration
+	turnedAway   bool // by the MPS server: another's trouble has come before
 }
 
 // attributeFaults tells culprits from collateral. Under MPS the clients of a
@@ -57,37 +58,45 @@ func (b *Batch) attributeFaults() {
 		return
 	}
 	var troubles []trouble
-	for i, j := range b.jobs {
-		if process, at, ok := j.trouble(); ok {
-			troubles = append(troubles, trouble{i, process, at})
-		}
+	for _, j := range b.jobs {
+		troubles = append(append(troubles, j.faults...), j.harmful()...)
 	}
-	slices.SortFunc(troubles, func(a, b trouble) int {
+	slices.SortStableFunc(troubles, func(a, b trouble) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job, b.job))
 	})
-	for k, victim := range troubles {
-		j := b.jobs[victim.job]
-		if j.fault == nil || j.record.Outcome == nil || *j.record.Outcome != results.Fault {
-			continue
-		}
-		if j.fault.turnedAway {
-			if culprit := b.brokeServer(troubles, victim.at); culprit != nil {
+	for index, j := range b.jobs {
+		switch {
+		case j.fault == nil || j.record.Outcome == nil || *j.record.Outcome != results.Fault:
+		case j.fault.turnedAway:
+			if culprit := b.brokeServer(troubles, j.fault.at); culprit != nil && culprit.job != index {
 				b.collateral(j, fmt.Sprintf("job %d (%s) had broken the MPS server", culprit.job, b.jobs[culprit.job].record.Name))
 			}
-			continue
-		}
-		own := j.staysOf(j.fault.process)
-		for _, first := range troubles[:k] {
-			culprit := b.jobs[first.job]
-			its := culprit.staysOf(first.process)
-			if culprit.turnedAway() || !sharedDevice(its, own, first.at) && !b.foundBroken(its, own, first.at) {
-				continue
+		default:
+			if culprit := b.harmed(troubles, index); culprit != nil {
+				b.collateral(j, fmt.Sprintf("after job %d (%s) failed on the same device %.3f s earlier",
+					culprit.job, b.jobs[culprit.job].record.Name, (j.fault.at-culprit.at).Seconds()))
 			}
-			b.collateral(j, fmt.Sprintf("after job %d (%s) failed on the same device %.3f s earlier",
-				first.job, culprit.record.Name, (j.fault.at-first.at).Seconds()))
-			break
 		}
 	}
+}
+
+// harmed is the first of another job's troubles that the job's fault can come from, or
+// nil.
+func (b *Batch) harmed(troubles []trouble, index int) *trouble {
+	victim := b.jobs[index]
+	own := victim.staysOf(victim.fault.process)
+	for i, t := range troubles {
+		if t.at > victim.fault.at || t.at == victim.fault.at && t.job > index {
+			return nil
+		}
+		if t.job == index || t.turnedAway {
+			continue
+		}
+		if its := b.jobs[t.job].staysOf(t.process); sharedDevice(its, own, t.at) || b.foundBroken(its, own, t.at) {
+			return &troubles[i]
+		}
+	}
+	return nil
 }
 
 func (b *Batch) collateral(j *job, why string) {
@@ -95,39 +104,42 @@ func (b *Batch) collateral(j *job, why string) {
 	b.recorder.Job(j.record)
 }
 
-// brokeServer is the trouble that made the MPS server turn clients away at time
-// at: the last one before, if the server was not seen healthy since; or the first
-// one after, of a job that had a device by then, because a fault shows in a job
-// only when it next asks. Nil: unknown.
+// brokeServer is the trouble that made the MPS server turn clients away at time at: the
+// first since it was last seen healthy; or the first one after, of a job that had a
+// device by then, because a fault shows in a job only when it next asks. Nil: unknown.
 func (b *Batch) brokeServer(troubles []trouble, at time.Duration) *trouble {
-	broken := slices.ContainsFunc(b.ailments, func(a ailment) bool { return a.from < at && at < a.to })
-	var found *trouble
-	for i, t := range troubles {
-		j := b.jobs[t.job]
-		switch {
-		case j.turnedAway():
-		case t.at <= at && broken:
-			found = &troubles[i]
-		case t.at > at && found == nil && slices.ContainsFunc(j.stays, func(s stay) bool { return s.from <= at }):
-			found = &troubles[i]
+	since := schedulers.Never
+	for _, a := range b.ailments {
+		if a.from < at && at < a.to {
+			since = min(since, a.from)
 		}
 	}
-	return found
+	for i, t := range troubles {
+		had := func(s stay) bool { return s.from <= at }
+		if t.turnedAway || t.at <= at && t.at < since || t.at > at && !slices.ContainsFunc(b.jobs[t.job].stays, had) {
+			continue
+		}
+		if f := b.jobs[t.job].fault; f != nil && f.at == t.at {
+			if first := b.harmed(troubles, t.job); first != nil {
+				return first
+			}
+		}
+		return &troubles[i]
+	}
+	return nil
 }
 
-func (j *job) turnedAway() bool { return j.fault != nil && j.fault.turnedAway }
+// lastWords is how long before the end of a job, which fails, a process of it that ends
+// without a goodbye may have died of itself. One that did so earlier, or of a job that
+// succeeds, left on purpose (_exit).
+const lastWords = 10 * time.Second
 
-// trouble is when a process of the job first could have harmed its neighbours. One that
-// ends without a goodbye did so on purpose (_exit) where the job then succeeds.
-func (j *job) trouble() (process int, at time.Duration, ok bool) {
-	if j.fault != nil {
-		process, at, ok = j.fault.process, j.fault.at, true
+// harmful are the deaths in a job that can have harmed its neighbours.
+func (j *job) harmful() []trouble {
+	if j.record.EndS == nil || j.record.Signal == nil && (j.record.ExitStatus == nil || *j.record.ExitStatus == 0) {
+		return nil
 	}
-	failed := j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0
-	if d := j.died; d != nil && failed && (!ok || d.at < at) {
-		process, at, ok = d.process, d.at, true
-	}
-	return process, at, ok
+	return slices.DeleteFunc(slices.Clone(j.deaths), func(t trouble) bool { return *j.record.EndS-seconds(t.at) > lastWords.Seconds() })
 }
 
 // staysOf are those of a process of the job, or of the whole job where nobody tells its
@@ -148,7 +160,7 @@ func (j *job) staysOf(process int) []stay {
 // stay notes that a process is a client of the device from now on.
 func (j *job) stay(process, device int, now time.Duration) {
 	for _, s := range j.stays {
-		if s.process == process && s.device == device && s.to == schedulers.Never {
+		if s.process == process && s.device == device && s.open() {
 			return
 		}
 	}
@@ -158,7 +170,7 @@ func (j *job) stay(process, device int, now time.Duration) {
 // leave ends the stays that nobody has ended.
 func (j *job) leave(of func(stay) bool, now time.Duration) {
 	for i, s := range j.stays {
-		if of(s) && s.to == schedulers.Never {
+		if of(s) && s.open() {
 			j.stays[i].to = now
 		}
 	}

@@ -74,9 +74,12 @@ func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
 			f.at(1)
 			f.calls = nil
 			f.batch.ProcessGone(0, 1, false, f.now)
-			f.want("heal")
+			f.want() // it may be on purpose
 			f.batch.JobExited(0, f.now)
 			f.batch.JobEnded(0, runner.Exit{Status: &status}, f.now)
+			if asked := slices.Contains(f.calls, "heal"); asked != (status != 0) {
+				t.Errorf("status %d: %q", status, f.calls)
+			}
 			f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
 			f.batch.ReportFault(2, 3, 700, "kernel", f.now+31*time.Millisecond)
 			f.at(3)
@@ -136,14 +139,131 @@ func TestMisbehaviourIsTold(t *testing.T) {
 	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)
 		f.beginAs(0, 1, 4)
-		f.calls = nil
 		f.batch.Misbehaved(0, "unknown frame", f.now)
 		f.batch.Misbehaved(0, "and another", f.now)
-		f.want("stop 0")
 		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 	})
 	wantOutcomes(t, jobs, results.Crash)
 	if jobs[0].Detail != "unknown frame" || !slices.Equal(rec.kinds(), []string{"protocol"}) {
 		t.Errorf("detail %q, events %q", jobs[0].Detail, rec.kinds())
 	}
+}
+
+// healed is the answer to whatever was asked so far.
+func (f *fake) healed() {
+	for range 4 {
+		f.batch.Healed(nil, f.now)
+	}
+}
+
+// A's worker _exits at 1; B comes at 50; A's second process is killed in mid-kernel at 100.
+func TestEachDeathOfAJobCounts(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 4)
+		f.at(1)
+		f.batch.ProcessGone(0, 1, false, f.now)
+		f.healed()
+		f.at(10)
+		f.beginAs(0, 3, 4)
+		f.at(50)
+		f.beginAs(1, 2, 4)
+		f.at(100)
+		f.batch.ProcessGone(0, 3, false, f.now)
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
+		f.batch.JobExited(0, f.now)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		f.at(101)
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Crash, results.Collateral)
+}
+
+// B's own fault at 50 after A's harmless _exit at 1; A fails at 100 with status 1.
+func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 4)
+		f.beginAs(1, 2, 4)
+		f.at(1)
+		f.batch.ProcessGone(0, 1, false, f.now)
+		f.healed()
+		f.at(50)
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
+		f.ended(1)
+		f.healed()
+		f.at(100)
+		f.batch.JobExited(0, f.now)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+	})
+	wantOutcomes(t, jobs, results.Crash, results.Fault)
+}
+
+// A's second process is the victim of B at 100, worker _exited at 1.
+func TestAVictimIsJudgedByItsFault(t *testing.T) {
+	one := 1
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 4)
+		f.at(1)
+		f.batch.ProcessGone(0, 1, false, f.now)
+		f.healed()
+		f.at(10)
+		f.beginAs(0, 3, 4)
+		f.at(50)
+		f.beginAs(1, 2, 4)
+		f.at(100)
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
+		f.batch.ReportFault(0, 3, 700, "kernel", f.now+1000)
+		f.batch.ProcessGone(0, 3, true, f.now+2000)
+		f.batch.JobExited(0, f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: &one}, f.now)
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Collateral, results.Fault)
+}
+
+// A's own fault at 100 hits B, worker _exited at 1.
+func TestACulpritsFaultCountsAfterADeath(t *testing.T) {
+	one := 1
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 4)
+		f.at(1)
+		f.batch.ProcessGone(0, 1, false, f.now)
+		f.healed()
+		f.at(10)
+		f.beginAs(0, 3, 4)
+		f.at(50)
+		f.beginAs(1, 2, 4)
+		f.at(100)
+		f.batch.ReportFault(0, 3, 700, "kernel", f.now)
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now+1000)
+		f.batch.ProcessGone(0, 3, true, f.now+2000)
+		f.batch.JobExited(0, f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: &one}, f.now)
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.Collateral)
+}
+
+// A's own dead process broke the server that turns A's other one away.
+func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
+	st := 137
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(0, 1, 4)
+		f.beginAs(1, 2, 4)
+		f.beginAs(0, 3, 1)
+		f.at(1)
+		f.batch.ProcessGone(0, 1, false, f.now) // kill -9 in mid-kernel
+		f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
+		f.batch.ReportFault(0, 3, 807, "cudaMalloc", f.now+40*time.Millisecond)
+		f.batch.ProcessGone(0, 3, true, f.now+50*time.Millisecond)
+		f.batch.JobExited(0, f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: &st}, f.now)
+		f.at(3)
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Fault, results.Collateral)
 }

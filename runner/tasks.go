@@ -112,11 +112,8 @@ func (b *Batch) ProcessGone(index, serial int, saidBye bool, now time.Duration) 
 	if j.binding != 0 {
 		return
 	}
-	if own := j.staysOf(serial); !saidBye && len(own) > 0 {
-		if j.died == nil {
-			j.died = &death{process: serial, at: now}
-		}
-		b.unwell(own, now)
+	if !saidBye && len(j.staysOf(serial)) > 0 {
+		j.deaths = append(j.deaths, trouble{job: index, process: serial, at: now})
 	}
 	j.leave(func(s stay) bool { return s.process == serial }, now)
 	if j.record.Outcome == nil {

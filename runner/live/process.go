@@ -142,11 +142,18 @@ func awaitEnd(pid int) {
 	}
 }
 
+// How long reapGroup waits for what it may not kill to end by itself, and for anything.
+const (
+	forbiddenLimit = time.Second
+	reapLimit      = time.Minute
+)
+
 // reapGroup kills and collects what is left of a group after its leader: as a
-// subreaper this process inherits a job's orphans. It reports whether it left some
-// that it may not kill: programs that run as another user.
+// subreaper this process inherits a job's orphans. It reports whether it left some:
+// programs that run as another user, which it may not kill, or their children.
 func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error) (left bool) {
 	const longest = 10 * time.Millisecond
+	began := time.Now()
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, longest) {
 		pid, err := unix.Wait4(-pgid, nil, unix.WNOHANG, nil)
 		if pid > 0 || errors.Is(err, unix.EINTR) {
@@ -155,7 +162,8 @@ func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error) (left bool)
 		if err != nil {
 			return false // ECHILD: none left
 		}
-		if errors.Is(kill(-pgid, unix.SIGKILL), unix.EPERM) {
+		forbidden := errors.Is(kill(-pgid, unix.SIGKILL), unix.EPERM)
+		if took := time.Since(began); forbidden && took > forbiddenLimit || took > reapLimit {
 			return true
 		}
 		time.Sleep(pause)

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <algorithm>
+#include <set>
 
 #include "runtime.h"
 
@@ -19,16 +19,12 @@ static const uint64_t warp = 32;
 
 static uint64_t whole_granules(uint64_t bytes) { return (bytes + granule - 1) / granule * granule; }
 
-// The pools that keep what is freed, and the slot of each.
-static std::map<cudaMemPool_t, int> &keeping()
+// The pools that keep what is freed. Of a pinned process, whose devices they are on is not
+// known, so that they count for each.
+static std::set<cudaMemPool_t> &keeping()
 {
-	static auto *const all = new std::map<cudaMemPool_t, int>;
+	static auto *const all = new std::set<cudaMemPool_t>;
 	return *all;
-}
-
-static bool keeps(int slot)
-{
-	return std::any_of(keeping().begin(), keeping().end(), [=](const auto &pool) { return pool.second == slot; });
 }
 
 // An account is whole before any constructor runs: those of other libraries may allocate.
@@ -41,7 +37,7 @@ struct Account {
 	Heap heap;
 	uint64_t in_use() const { return large + whole_granules(small) + whole_granules(variable_bytes()); }
 	// What its context has beside objects stays when the last of these is freed.
-	bool lasts(int slot) const { return keeps(slot) || heap.granted > Heap().limit || variable_bytes() > 0; }
+	bool lasts() const { return !keeping().empty() || heap.granted > Heap().limit || variable_bytes() > 0; }
 };
 
 static Account accounts[max_devices];
@@ -171,10 +167,10 @@ void reset_account()
 
 	close_in(slot);
 	accounts[slot] = {};
-	for (auto pool = keeping().begin(); pool != keeping().end();)
-		pool = pool->second == slot ? keeping().erase(pool) : std::next(pool);
-	if (one_device())
-		bound.store(false);
+	if (!one_device())
+		return;
+	keeping().clear();
+	bound.store(false);
 }
 
 static void add(Account &a, int objects, int64_t bytes)
@@ -191,7 +187,7 @@ void count(int slot, int objects, int64_t bytes)
 	Account &a = accounts[slot];
 
 	add(a, objects, bytes);
-	if (a.objects > 0 || objects >= 0 || (a.held && a.lasts(slot)))
+	if (a.objects > 0 || objects >= 0 || (a.held && a.lasts()))
 		return;
 	close_in(slot);
 	if (one_device()) {
@@ -329,7 +325,7 @@ void pool_keeps(cudaMemPool_t pool, bool keeps)
 	Locked locked;
 
 	if (keeps)
-		keeping()[pool] = account_device();
+		keeping().insert(pool);
 	else
 		keeping().erase(pool);
 }

@@ -126,28 +126,30 @@ void *driver_call(const char *name, int version, uint64_t flags, void *found, co
 
 using namespace lazy;
 
-#define DRIVER_ENTRY_POINT(name)                                                                                       \
+// The _ptsz functions take no flags for those of the per-thread default stream.
+#define DRIVER_ENTRY_POINT(name, unflagged)                                                                            \
 	cudaError_t name(const char *symbol, void **found, uint64_t flags, int *status)                                \
 	{                                                                                                              \
 		cudaError_t error = REAL(name)(symbol, found, flags, status);                                          \
 		if (error == cudaSuccess && symbol != nullptr && found != nullptr)                                     \
-			*found = driver_call(symbol, 11000, flags, *found, __builtin_return_address(0));               \
+			*found = driver_call(symbol, 11000, (flags & 3) != 0 ? flags : unflagged, *found,              \
+			                     __builtin_return_address(0));                                             \
 		return error;                                                                                          \
 	}
-DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint)
-DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
+DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint, 0)
+DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 2)
 
-#define DRIVER_ENTRY_POINT_BY_VERSION(name)                                                                            \
+#define DRIVER_ENTRY_POINT_BY_VERSION(name, unflagged)                                                                 \
 	cudaError_t name(const char *symbol, void **found, unsigned version, uint64_t flags, int *status)              \
 	{                                                                                                              \
 		cudaError_t error = REAL(name)(symbol, found, version, flags, status);                                 \
 		if (error == cudaSuccess && symbol != nullptr && found != nullptr)                                     \
-			*found = driver_call(symbol, static_cast<int>(version), flags, *found,                         \
-			                     __builtin_return_address(0));                                             \
+			*found = driver_call(symbol, static_cast<int>(version), (flags & 3) != 0 ? flags : unflagged,  \
+			                     *found, __builtin_return_address(0));                                     \
 		return error;                                                                                          \
 	}
-DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion)
-DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz)
+DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, 0)
+DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments)                                                    \
 	CUresult symbol parameters                                                                                     \
