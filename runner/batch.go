@@ -227,17 +227,18 @@ func (b *Batch) ReportFault(index, serial, code int, where string, at time.Durat
 	b.unwell(j.staysOf(serial), at)
 }
 
-// Misbehaved says that a process of a job broke the protocol of its probe, for which the
-// executor ends the job.
+// Misbehaved says that a process of a job broke the protocol of its probe, and stops the
+// job.
 func (b *Batch) Misbehaved(index int, why string, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
-	if j.record.Outcome != nil || j.protocol != "" {
+	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
 		return
 	}
 	j.protocol = why
 	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "protocol", Job: &index, Device: j.record.Device, Detail: why})
+	b.executor.Stop(index)
 }
 
 // Note records something that the executor saw.

@@ -31,9 +31,11 @@ func (b *Batch) unwell(stays []stay, at time.Duration) {
 			continue
 		}
 		found = true
-		if !b.ails(s.device) {
-			b.ailments = append(b.ailments, ailment{device: s.device, from: at, to: schedulers.Never})
+		if a := b.ailing(s.device); a != nil {
+			a.from = min(a.from, at)
+			continue
 		}
+		b.ailments = append(b.ailments, ailment{device: s.device, from: at, to: schedulers.Never})
 	}
 	switch {
 	case !found:
@@ -45,8 +47,14 @@ func (b *Batch) unwell(stays []stay, at time.Duration) {
 	}
 }
 
-func (b *Batch) ails(device int) bool {
-	return slices.ContainsFunc(b.ailments, func(a ailment) bool { return a.device == device && a.to == schedulers.Never })
+// ailing is the device's ailment that has not ended, or nil.
+func (b *Batch) ailing(device int) *ailment {
+	for i, a := range b.ailments {
+		if a.device == device && a.to == schedulers.Never {
+			return &b.ailments[i]
+		}
+	}
+	return nil
 }
 
 // hold keeps a grant back while the server is being healed: it turns new clients
@@ -59,7 +67,7 @@ func (b *Batch) hold(d schedulers.Decision) bool {
 			client, here = true, here || s.device == d.Device
 		}
 	}
-	if !b.healing || client && (here || !b.ails(d.Device)) {
+	if !b.healing || client && (here || b.ailing(d.Device) == nil) {
 		return false
 	}
 	b.held = append(b.held, d)

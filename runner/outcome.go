@@ -139,7 +139,14 @@ func (j *job) harmful() []trouble {
 	if j.record.EndS == nil || j.record.Signal == nil && (j.record.ExitStatus == nil || *j.record.ExitStatus == 0) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(j.deaths), func(t trouble) bool { return *j.record.EndS-seconds(t.at) > lastWords.Seconds() })
+	return slices.DeleteFunc(slices.Clone(j.deaths), func(t trouble) bool {
+		return *j.record.EndS-seconds(t.at) > lastWords.Seconds() || j.wasTurnedAway(t.process)
+	})
+}
+
+// wasTurnedAway: it is what the process died of.
+func (j *job) wasTurnedAway(process int) bool {
+	return slices.ContainsFunc(j.faults, func(f trouble) bool { return f.turnedAway && (f.process == process || process == 0) })
 }
 
 // staysOf are those of a process of the job, or of the whole job where nobody tells its

@@ -74,12 +74,9 @@ func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
 			f.at(1)
 			f.calls = nil
 			f.batch.ProcessGone(0, 1, false, f.now)
-			f.want() // it may be on purpose
+			f.want("heal")
 			f.batch.JobExited(0, f.now)
 			f.batch.JobEnded(0, runner.Exit{Status: &status}, f.now)
-			if asked := slices.Contains(f.calls, "heal"); asked != (status != 0) {
-				t.Errorf("status %d: %q", status, f.calls)
-			}
 			f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
 			f.batch.ReportFault(2, 3, 700, "kernel", f.now+31*time.Millisecond)
 			f.at(3)
@@ -139,8 +136,10 @@ func TestMisbehaviourIsTold(t *testing.T) {
 	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)
 		f.beginAs(0, 1, 4)
+		f.calls = nil
 		f.batch.Misbehaved(0, "unknown frame", f.now)
 		f.batch.Misbehaved(0, "and another", f.now)
+		f.want("stop 0")
 		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 	})
 	wantOutcomes(t, jobs, results.Crash)
@@ -266,4 +265,44 @@ func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
 		f.ended(1)
 	})
 	wantOutcomes(t, jobs, results.Fault, results.Collateral)
+}
+
+// What a killed process had goes to nobody who would be a new client of a server that
+// may be broken.
+func TestADeathHoldsWhatItGivesBack(t *testing.T) {
+	setup{scheduler: "case-alg3", jobs: probed(3), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1, 2)
+		f.beginAs(0, 1, 10)
+		f.beginAs(1, 2, 4)
+		f.beginAs(2, 3, 8)
+		f.at(1)
+		f.calls = nil
+		f.batch.ProcessGone(0, 1, false, f.now)
+		f.batch.JobExited(0, f.now)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		f.want("heal")
+		f.healed()
+		if !slices.Contains(f.calls, "answer 3@0") {
+			t.Errorf("healed: %q", f.calls)
+		}
+		f.ended(1, 2)
+	})
+}
+
+// A process that aborts because it was turned away has harmed nobody.
+func TestAnAbortAfterBeingTurnedAwayIsNoTrouble(t *testing.T) {
+	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.beginAs(1, 2, 4)
+		f.at(10)
+		f.beginAs(0, 1, 4)
+		f.batch.ReportFault(0, 1, 807, "cudaMalloc", f.now+100*time.Millisecond)
+		f.batch.ProcessGone(0, 1, false, f.now+120*time.Millisecond)
+		f.batch.JobExited(0, f.now+121*time.Millisecond)
+		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGABRT")}, f.now+122*time.Millisecond)
+		f.batch.ReportFault(1, 2, 700, "sync", f.now+500*time.Millisecond)
+		f.at(11)
+		f.ended(1)
+	})
+	wantOutcomes(t, jobs, results.Collateral, results.Fault)
 }

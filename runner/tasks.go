@@ -112,8 +112,9 @@ func (b *Batch) ProcessGone(index, serial int, saidBye bool, now time.Duration) 
 	if j.binding != 0 {
 		return
 	}
-	if !saidBye && len(j.staysOf(serial)) > 0 {
+	if own := j.staysOf(serial); !saidBye && len(own) > 0 {
 		j.deaths = append(j.deaths, trouble{job: index, process: serial, at: now})
+		b.unwell(own, now) // before others are granted what it had
 	}
 	j.leave(func(s stay) bool { return s.process == serial }, now)
 	if j.record.Outcome == nil {

@@ -65,6 +65,7 @@ type Executor struct {
 
 	mu        sync.Mutex
 	procs     []*process
+	hungUp    []bool // whether the server hung up on a process of the job
 	clients   map[*probe.Client]*client
 	connected int // clients so far
 	waiting   map[schedulers.TaskID]asked
@@ -91,7 +92,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
-		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
 }

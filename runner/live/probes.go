@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/schedulers"
@@ -96,12 +94,12 @@ func (x *Executor) Closed(c *probe.Client) {
 	}
 	delete(x.clients, c)
 	x.changed.Broadcast()
-	p := x.procs[k.job]
+	err := c.Err()
+	x.hungUp[k.job] = x.hungUp[k.job] || err != nil
 	x.mu.Unlock()
-	if err := c.Err(); err != nil && p != nil {
+	if err != nil {
 		x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
 		x.batch.Misbehaved(k.job, fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err), x.now())
-		p.signal(unix.SIGKILL) // at once: others are granted what the process held
 	}
 }
 

@@ -7,7 +7,10 @@ func (x *Executor) Stop(job int) {
 	x.clean.Add(1)
 	x.spawn.do(func() { // behind the job's start
 		x.mu.Lock()
-		p := x.procs[job]
+		p, grace := x.procs[job], x.config.Grace
+		if x.hungUp[job] {
+			grace = 0 // others are granted what its process held
+		}
 		x.mu.Unlock()
 		go func() {
 			defer x.clean.Done()
@@ -17,7 +20,7 @@ func (x *Executor) Stop(job int) {
 			if x.spares() {
 				x.terminate(job, x.processesOf(job, p)...)
 			}
-			p.stop(x.config.Grace)
+			p.stop(grace)
 		}()
 	})
 }
