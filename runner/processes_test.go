@@ -155,30 +155,58 @@ func (f *fake) healed() {
 	}
 }
 
-// A's worker _exits at 1; B comes at 50; A's second process is killed in mid-kernel at 100.
-func TestEachDeathOfAJobCounts(t *testing.T) {
-	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
-		f.started(0, 1)
-		f.beginAs(0, 1, 4)
-		f.at(1)
-		f.batch.ProcessGone(0, 1, false, f.now)
-		f.healed()
-		f.at(10)
-		f.beginAs(0, 3, 4)
-		f.at(50)
-		f.beginAs(1, 2, 4)
-		f.at(100)
-		f.batch.ProcessGone(0, 3, false, f.now)
-		f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
-		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
-		f.at(101)
-		f.ended(1)
-	})
-	wantOutcomes(t, jobs, results.Crash, results.Collateral)
+// A worker of job 0 leaves with _exit at 1 s, and job 0 goes on with another process; job 1
+// comes at 50 s. What happens at 100 s, when job 0 ends, is judged by itself.
+func TestAnEarlierDeathHidesNothing(t *testing.T) {
+	failed, killed := runner.Exit{Status: new(1)}, runner.Exit{Signal: new("SIGKILL")}
+	fault := func(f *fake, job, process int, after time.Duration) {
+		f.batch.ReportFault(job, process, 700, "kernel", f.now+after)
+	}
+	for name, c := range map[string]struct {
+		happens func(f *fake)
+		ends    runner.Exit
+		want    []results.Outcome
+	}{
+		"job 0 is killed in mid-kernel": {func(f *fake) {
+			f.batch.ProcessGone(0, 3, false, f.now)
+			fault(f, 1, 2, 30*time.Millisecond)
+		}, killed, []results.Outcome{results.Crash, results.Collateral}},
+		"job 1 faults first": {func(f *fake) {
+			fault(f, 1, 2, 0)
+			fault(f, 0, 3, time.Microsecond)
+			f.batch.ProcessGone(0, 3, true, f.now+time.Millisecond)
+		}, failed, []results.Outcome{results.Collateral, results.Fault}},
+		"job 0 faults first": {func(f *fake) {
+			fault(f, 0, 3, 0)
+			fault(f, 1, 2, time.Microsecond)
+			f.batch.ProcessGone(0, 3, true, f.now+time.Millisecond)
+		}, failed, []results.Outcome{results.Fault, results.Collateral}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
+				f.started(0, 1)
+				f.beginAs(0, 1, 4)
+				f.at(1)
+				f.batch.ProcessGone(0, 1, false, f.now)
+				f.healed()
+				f.at(10)
+				f.beginAs(0, 3, 4)
+				f.at(50)
+				f.beginAs(1, 2, 4)
+				f.at(100)
+				c.happens(f)
+				f.batch.JobExited(0, f.now)
+				f.batch.JobEnded(0, c.ends, f.now)
+				f.at(101)
+				f.ended(1)
+			})
+			wantOutcomes(t, jobs, c.want...)
+		})
+	}
 }
 
-// B's own fault at 50 after A's harmless _exit at 1; A fails at 100 with status 1.
+// Job 0's worker leaves with _exit at 1 s, job 1 faults at 50 s, and job 0 is killed at 100 s: its
+// worker's end was none of job 1's trouble.
 func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
@@ -198,57 +226,8 @@ func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
 	wantOutcomes(t, jobs, results.Crash, results.Fault)
 }
 
-// A's second process is the victim of B at 100, worker _exited at 1.
-func TestAVictimIsJudgedByItsFault(t *testing.T) {
-	one := 1
-	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
-		f.started(0, 1)
-		f.beginAs(0, 1, 4)
-		f.at(1)
-		f.batch.ProcessGone(0, 1, false, f.now)
-		f.healed()
-		f.at(10)
-		f.beginAs(0, 3, 4)
-		f.at(50)
-		f.beginAs(1, 2, 4)
-		f.at(100)
-		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
-		f.batch.ReportFault(0, 3, 700, "kernel", f.now+1000)
-		f.batch.ProcessGone(0, 3, true, f.now+2000)
-		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Status: &one}, f.now)
-		f.ended(1)
-	})
-	wantOutcomes(t, jobs, results.Collateral, results.Fault)
-}
-
-// A's own fault at 100 hits B, worker _exited at 1.
-func TestACulpritsFaultCountsAfterADeath(t *testing.T) {
-	one := 1
-	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
-		f.started(0, 1)
-		f.beginAs(0, 1, 4)
-		f.at(1)
-		f.batch.ProcessGone(0, 1, false, f.now)
-		f.healed()
-		f.at(10)
-		f.beginAs(0, 3, 4)
-		f.at(50)
-		f.beginAs(1, 2, 4)
-		f.at(100)
-		f.batch.ReportFault(0, 3, 700, "kernel", f.now)
-		f.batch.ReportFault(1, 2, 700, "kernel", f.now+1000)
-		f.batch.ProcessGone(0, 3, true, f.now+2000)
-		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Status: &one}, f.now)
-		f.ended(1)
-	})
-	wantOutcomes(t, jobs, results.Fault, results.Collateral)
-}
-
-// A's own dead process broke the server that turns A's other one away.
+// A job's own dead process broke the server that turns its other one away.
 func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
-	st := 137
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.beginAs(0, 1, 4)
@@ -260,7 +239,7 @@ func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
 		f.batch.ReportFault(0, 3, 807, "cudaMalloc", f.now+40*time.Millisecond)
 		f.batch.ProcessGone(0, 3, true, f.now+50*time.Millisecond)
 		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Status: &st}, f.now)
+		f.batch.JobEnded(0, runner.Exit{Status: new(137)}, f.now)
 		f.at(3)
 		f.ended(1)
 	})

@@ -81,8 +81,7 @@ func TestLazyEndsWhenTheDeviceIsIdle(t *testing.T) {
 
 // Also that of a pinned program which has gone on to another device.
 func TestLazyEndsADeviceThatTheProgramHasLeft(t *testing.T) {
-	p := startLazy(t, "13", "frees_from_afar", "CASE_PIN=1").finish(grant)
-	p.mustSucceed()
+	p := runLazy(t, "13", "frees_from_afar", "CASE_PIN=1")
 	p.wantLine("ran 1")
 	p.wantLine("at 0")
 	p.wantEvents("begin free closed")
@@ -150,8 +149,7 @@ func TestLazyGrowsForTheHeap(t *testing.T) {
 
 // A heap that CUDA refuses is none of the task's.
 func TestLazyForgetsARefusedHeap(t *testing.T) {
-	p := startLazy(t, "13", "heap_later", "FAKE_CUDA_FAIL=cudaDeviceSetLimit:1=1").finish(grant)
-	p.mustSucceed()
+	p := runLazy(t, "13", "heap_later", "FAKE_CUDA_FAIL=cudaDeviceSetLimit:1=1")
 	p.wantLine("set 1")
 	p.wantLine("heap 8")
 	p.wantEvents("begin grow grow closed")
