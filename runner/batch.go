@@ -168,7 +168,8 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	if j.exited != nil {
 		end = *j.exited
 	}
-	if e.Signal != nil && slices.ContainsFunc(j.stays, stay.open) {
+	died := e.Signal != nil && slices.ContainsFunc(j.stays, stay.open) // ProcessGone has seen to the others
+	if died {
 		j.deaths = append(j.deaths, trouble{job: index, at: end})
 	}
 	b.endTasksOf(index, now)
@@ -186,8 +187,8 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.recorder.Job(j.record)
 	b.active--
 	b.countEnd()
-	for _, t := range j.harmful() {
-		b.unwell(j.staysOf(t.process), t.at)
+	if died {
+		b.unwell(j.stays, end)
 	}
 	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
 	b.admit(now)

@@ -260,7 +260,7 @@ func TestADeathHoldsWhatItGivesBack(t *testing.T) {
 		f.batch.JobExited(0, f.now)
 		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 		f.want("heal")
-		f.healed()
+		f.batch.Healed(nil, f.now)
 		if !slices.Contains(f.calls, "answer 3@0") {
 			t.Errorf("healed: %q", f.calls)
 		}

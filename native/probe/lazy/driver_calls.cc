@@ -4,7 +4,6 @@
 // calls the driver itself, is seen nowhere else. What the shared runtime calls is not
 // looked at: its own results say as much.
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
