@@ -232,6 +232,20 @@ func startFor(r *rig, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// processIn returns a job's process once the executor knows it, which may be after the
+// process has been heard of.
+func (x *Executor) processIn(job int) *process {
+	for {
+		x.mu.Lock()
+		p := x.procs[job]
+		x.mu.Unlock()
+		if p != nil {
+			return p
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (r *rig) letGo() {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, "go"), []byte("go\n"), 0o600); err != nil {
@@ -319,10 +333,7 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 		x := <-r.made
 		r.letGo()
 		if cancels {
-			x.mu.Lock()
-			p := x.procs[0]
-			x.mu.Unlock()
-			<-p.ended
+			<-x.processIn(0).ended
 			cancel(errors.New("stopped by the test"))
 		}
 		<-ended
