@@ -13,9 +13,9 @@ import (
 // that ended as collateral had a run of their own.
 func TestMixNamesTheRunsThatFailed(t *testing.T) {
 	library, program := fakeNVML(t), buildStepJob(t)
-	breaks := "jobs:\n  - {program: " + program + ", args: 'begin:1000 sleep:300 fault:700', memory: 1GiB}\n"
+	breaks := "jobs:\n  - {program: " + program + ", args: 'begin:1000 hear:both fault:700 hear:first', memory: 1GiB}\n"
 	// again is what the second job does once it was taken down.
-	const suffers = "  - {program: /bin/sh, args: [-c, 'if mkdir begun; then exec %program begin:1000 sleep:600 fault:700; else %again; fi'], memory: 1GiB}\n"
+	const suffers = "  - {program: /bin/sh, args: [-c, 'if mkdir begun; then exec %program begin:1000 tell:both tell:first sleep:100 fault:700; else %again; fi'], memory: 1GiB}\n"
 	for _, c := range []struct {
 		again, more, says string
 		outcomes          []results.Outcome

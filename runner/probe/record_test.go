@@ -47,7 +47,7 @@ func (r recorder) Fault(c *Client, code int32, at time.Time, where string) {
 func (r recorder) Closed(c *Client) { r.events <- event{kind: "closed", c: c} }
 
 // patience bounds a wait for what must happen; no test passes because of it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // next waits for the next event, which must be of the given kind.
 func (r recorder) next(t *testing.T, kind string) event {

@@ -8,6 +8,7 @@
  *   device                          print the granted device
  *   oom:BYTES  fault:CODE           report, as a program whose CUDA call failed
  *   sleep:MS  spin:MS               wait; keep a core busy
+ *   hear:PIPE  tell:PIPE            wait until another job has come to the other one
  *   child:MS                        leave a child behind that sleeps
  *   escape:MS                       the same in a session of its own
  *   stubborn                        ignore SIGTERM from here on
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +40,15 @@ static void spin_ms(long ms)
 	do
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < ms);
+}
+
+/* An end of a pipe opens when the other one does. */
+static int meet(const char *path, const char *mode)
+{
+	mkfifo(path, 0600); /* unless the other job has */
+	FILE *end = fopen(path, mode);
+
+	return end ? fclose(end) : -1;
 }
 
 int main(int argc, char **argv)
@@ -76,6 +87,9 @@ int main(int argc, char **argv)
 			sleep_ms(value);
 		} else if (STEP("spin")) {
 			spin_ms(value);
+		} else if (STEP("hear") || STEP("tell")) {
+			if (meet(text, STEP("hear") ? "r" : "w"))
+				return 7;
 		} else if (STEP("child")) {
 			if (fork() == 0) {
 				sleep_ms(value);
