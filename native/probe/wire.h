@@ -15,8 +15,8 @@
  * TASK_FREE need a live task that has no request outstanding. TASK_SHAPE has no
  * answer. A refused grow leaves the task as it was. The end of the connection frees all of its tasks.
  *
- * runner/probe/wire.go is the Go side; testdata/ holds one frame of each type
- * that both sides test against. A change of layout changes
+ * runner/probe/wire.go and codec.go are the Go side; testdata/ holds one frame of
+ * each type that both sides test against. A change of layout changes
  * CASE_WIRE_VERSION; the header and REFUSE never change, so that each version
  * can tell another why it hangs up.
  */
