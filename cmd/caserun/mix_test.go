@@ -31,7 +31,7 @@ func TestMixNamesTheRunsThatFailed(t *testing.T) {
 			"two.yaml":                    breaks + strings.NewReplacer("%program", program, "%again", c.again).Replace(suffers) + c.more,
 		})
 		env := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
-		status, text := finish(t, onFakes(dir, library, env, "mix", "two.yaml", "--sched", "zero", "--devices", "3", "--retry-collateral"))
+		status, text := finish(t, onFakes(dir, library, env, "mix", "two.yaml", "--sched", "zero", "--workers", "3", "--timeout", "1m", "--devices", "3", "--retry-collateral"))
 		if status != exitJobsFailed || !strings.Contains(text, c.says) {
 			t.Errorf("exit %d, want %d and %q:\n%s", status, exitJobsFailed, c.says, text)
 		}
