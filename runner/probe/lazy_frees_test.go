@@ -11,21 +11,11 @@ import (
 // Programs of native/probe/tests/lazy/frees.cc: what is freed, destroyed or hidden before
 // the program's work is done.
 
-// sameAsNative runs a program with and without the lazy runtime.
-func sameAsNative(t *testing.T, version, program string, env ...string) *lazyRun {
-	t.Helper()
-	p := runLazy(t, version, program, env...)
-	if got, want := results(p.lines), results(native(t, version, program)); !slices.Equal(got, want) {
-		t.Errorf("%s, CUDA %s: output %q, want %q\nstderr:\n%s", program, version, got, want, p.stderr.String())
-	}
-	return p
-}
-
 // What the replay reads and writes is there until it has, and nothing else is.
 func TestLazyFreesBeforeItBinds(t *testing.T) {
 	for way, mib := range map[string]uint64{"source": 8, "chain": 4, "set": 4, "order": 4} {
 		for _, version := range cudaVersions {
-			p := sameAsNative(t, version, "frees "+way)
+			p := runLazy(t, version, "frees "+way).wantNative()
 			p.wantNothingLeft()
 			if begins := p.of("begin"); len(begins) != 1 || begins[0].r.Bytes != mib<<20 {
 				t.Errorf("%s: begins %v, want %d MiB", way, begins, mib)
@@ -38,7 +28,7 @@ func TestLazyFreesBeforeItBinds(t *testing.T) {
 func TestLazyRefusesHandlesThatAreGone(t *testing.T) {
 	for _, way := range []string{"never", "twice", "reset", "early_reset"} {
 		for _, version := range cudaVersions {
-			p := sameAsNative(t, version, "gone "+way)
+			p := runLazy(t, version, "gone "+way).wantNative()
 			if faults := p.of("fault"); (way == "early_reset") != (len(faults) == 1) {
 				t.Errorf("%s, CUDA %s: events %v", way, version, p.events)
 			}
@@ -48,35 +38,35 @@ func TestLazyRefusesHandlesThatAreGone(t *testing.T) {
 
 // Cleaning up where there is nothing asks for no device.
 func TestLazyFreesNoHostMemory(t *testing.T) {
-	sameAsNative(t, "13", "host_frees").wantEvents("")
+	runLazy(t, "13", "host_frees").wantNative().wantEvents("")
 }
 
 // A thread's first call is about the granted device, whatever it is.
 func TestLazyOrdersFreesInNewThreads(t *testing.T) {
-	p := sameAsNative(t, "13", "ordered_in_thread")
+	p := runLazy(t, "13", "ordered_in_thread").wantNative()
 	p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
 	p.wantEvents("begin grow free closed")
 }
 
 // What the context keeps, the task does: others would be granted it.
 func TestLazyKeepsTheTaskOfWhatStays(t *testing.T) {
-	sameAsNative(t, "13", "keeps pool").wantEvents("begin grow closed")
-	p := sameAsNative(t, "13", "keeps variable")
+	runLazy(t, "13", "keeps pool").wantNative().wantEvents("begin grow closed")
+	p := runLazy(t, "13", "keeps variable").wantNative()
 	p.wantEvents("begin grow closed")
 	if r := p.of("begin")[0].r; r.Bytes != 6<<20 {
 		t.Errorf("begin %+v, want the variable of 4 MiB and a granule", r)
 	}
-	p = sameAsNative(t, "13", "keeps same_variable")
+	p = runLazy(t, "13", "keeps same_variable").wantNative()
 	p.wantEvents("begin grow free begin grow free closed")
 	if r := p.of("begin")[0].r; r.Bytes != 2<<20 {
 		t.Errorf("begin %+v, want a granule", r)
 	}
-	sameAsNative(t, "13", "keeps pool_no_more").wantEvents("begin grow free begin grow free closed")
+	runLazy(t, "13", "keeps pool_no_more").wantNative().wantEvents("begin grow free begin grow free closed")
 }
 
 // What is filled and freed leaves nothing behind, not even waits for it.
 func TestLazyForgetsTemporaries(t *testing.T) {
-	sameAsNative(t, "13", "temporaries").wantNothingLeft()
+	runLazy(t, "13", "temporaries").wantNative().wantNothingLeft()
 	if waits := traced(t, "13", "temporaries", "cudaDeviceSynchronize"); len(waits) > 5 {
 		t.Errorf("%d waits for nothing", len(waits))
 	}
@@ -96,7 +86,7 @@ func TestLazyReportsFaultsOfEachDevice(t *testing.T) {
 
 // The stream that is each thread's own can be asked about by that thread alone.
 func TestLazyKeepsACaptureOfAThreadsOwnStream(t *testing.T) {
-	sameAsNative(t, "13", "captures_own").wantNothingLeft()
+	runLazy(t, "13", "captures_own").wantNative().wantNothingLeft()
 }
 
 // The granted device is used whatever the program, or a script that starts it, would have.

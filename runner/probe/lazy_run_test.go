@@ -40,14 +40,18 @@ const grantedDevice = 1
 type lazyRun struct {
 	t      *testing.T
 	server *Server
-	r      recorder
-	cmd    *exec.Cmd
-	in     io.Writer
-	out    *bufio.Reader
-	stderr bytes.Buffer
-	lines  []string // of standard output
-	events []event
-	err    error // how it ended
+	// What it is: of CUDA's version, the program's arguments, and what was added to its
+	// environment.
+	version, program string
+	env              []string
+	r                recorder
+	cmd              *exec.Cmd
+	in               io.Writer
+	out              *bufio.Reader
+	stderr           bytes.Buffer
+	lines            []string // of standard output
+	events           []event
+	err              error // how it ended
 }
 
 // lazyCommand is a program of lazy_program's without any scheduler.
@@ -89,7 +93,7 @@ func prepareLazy(t *testing.T, version, file, arguments string, env ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &lazyRun{t: t, server: s, r: r}
+	p := &lazyRun{t: t, server: s, r: r, version: version, program: arguments, env: env}
 	p.cmd = fakeCommand(t, version, file, arguments, append([]string{"LD_PRELOAD=" + library, "CASE_SOCKET=" + s.Path(),
 		"CASE_TOKEN=" + s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task"}, env...)...)
 	p.cmd.Stderr = &p.stderr
@@ -245,6 +249,16 @@ func native(t *testing.T, version, program string, env ...string) []string {
 		t.Fatalf("%s without the lazy runtime: %v", program, err)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// wantNative: the program computed what it does without the lazy runtime.
+func (p *lazyRun) wantNative() *lazyRun {
+	p.t.Helper()
+	if got, want := results(p.lines), results(native(p.t, p.version, p.program)); !slices.Equal(got, want) {
+		p.t.Errorf("%s, CUDA %s, %q: output\n%s\nwant\n%s\nstderr:\n%s", p.program, p.version, p.env,
+			strings.Join(got, "\n"), strings.Join(want, "\n"), p.stderr.String())
+	}
+	return p
 }
 
 // wantNothingLeft: no error, no misuse of CUDA, nothing to tell the user, and

@@ -24,11 +24,8 @@ func TestLazyKeepsResults(t *testing.T) {
 		for _, version := range cudaVersions {
 			for _, program := range programs {
 				t.Run(mode+"/"+version+"/"+program, func(t *testing.T) {
-					want := results(native(t, version, program))
 					p := runLazy(t, version, program, env...)
-					if got := results(p.lines); !slices.Equal(got, want) {
-						t.Errorf("output\n%s\nwant\n%s\nstderr:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), p.stderr.String())
-					}
+					p.wantNative()
 					p.wantNothingLeft()
 					if begins, frees := len(p.of("begin")), len(p.of("free")); !holds(program) && begins != frees {
 						t.Errorf("%d tasks began, %d ended: %v", begins, frees, p.events)
@@ -206,9 +203,7 @@ func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
 	if len(p.of("grow")) == 0 {
 		t.Errorf("events %v: want the allocations to grow the task", p.events)
 	}
-	if got, want := results(p.lines), results(native(t, "13", "tasks")); !slices.Equal(got, want) {
-		t.Errorf("output %q, want %q", got, want)
-	}
+	p.wantNative()
 }
 
 // Constructors of libraries that the program is linked with run before the lazy

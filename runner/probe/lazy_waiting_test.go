@@ -141,9 +141,7 @@ int part(void)
 	for _, env := range []string{"CASE_PIN=0", "CASE_PIN=1", "CASE_BINDING=job"} {
 		p := runLazy(t, "13", "grow", preloaded(t, "wrapper.so", "#define _GNU_SOURCE\n#include <dlfcn.h>\n"+wrapper), env)
 		p.wantNothingLeft()
-		if got, want := results(p.lines), results(native(t, "13", "grow")); !slices.Equal(got, want) {
-			t.Errorf("%s: output %q, want %q", env, got, want)
-		}
+		p.wantNative()
 		p = runLazy(t, "13", fmt.Sprintf("calls_part %s", part), env)
 		p.wantLine("part 42")
 	}
