@@ -18,6 +18,12 @@ func (f *fake) beginAs(job, process int, bytes int64) (id schedulers.TaskID) {
 	return id
 }
 
+// ends is the end of a job with its last process.
+func (f *fake) ends(job int, e runner.Exit) {
+	f.batch.JobExited(job, f.now)
+	f.batch.JobEnded(job, e, f.now)
+}
+
 // The next process of a job that was a client of the MPS server is none of it.
 func TestHealingHoldsTheNextProcessOfAJob(t *testing.T) {
 	setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
@@ -75,8 +81,7 @@ func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
 			f.calls = nil
 			f.batch.ProcessGone(0, 1, false, f.now)
 			f.want("heal")
-			f.batch.JobExited(0, f.now)
-			f.batch.JobEnded(0, runner.Exit{Status: &status}, f.now)
+			f.ends(0, runner.Exit{Status: &status})
 			f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
 			f.batch.ReportFault(2, 3, 700, "kernel", f.now+31*time.Millisecond)
 			f.at(3)
@@ -195,8 +200,7 @@ func TestAnEarlierDeathHidesNothing(t *testing.T) {
 				f.beginAs(1, 2, 4)
 				f.at(100)
 				c.happens(f)
-				f.batch.JobExited(0, f.now)
-				f.batch.JobEnded(0, c.ends, f.now)
+				f.ends(0, c.ends)
 				f.at(101)
 				f.ended(1)
 			})
@@ -220,8 +224,7 @@ func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
 		f.ended(1)
 		f.healed()
 		f.at(100)
-		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		f.ends(0, runner.Exit{Signal: new("SIGKILL")})
 	})
 	wantOutcomes(t, jobs, results.Crash, results.Fault)
 }
@@ -238,8 +241,7 @@ func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
 		f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
 		f.batch.ReportFault(0, 3, 807, "cudaMalloc", f.now+40*time.Millisecond)
 		f.batch.ProcessGone(0, 3, true, f.now+50*time.Millisecond)
-		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Status: new(137)}, f.now)
+		f.ends(0, runner.Exit{Status: new(137)})
 		f.at(3)
 		f.ended(1)
 	})
@@ -257,8 +259,7 @@ func TestADeathHoldsWhatItGivesBack(t *testing.T) {
 		f.at(1)
 		f.calls = nil
 		f.batch.ProcessGone(0, 1, false, f.now)
-		f.batch.JobExited(0, f.now)
-		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
+		f.ends(0, runner.Exit{Signal: new("SIGKILL")})
 		f.want("heal")
 		f.batch.Healed(nil, f.now)
 		if !slices.Contains(f.calls, "answer 3@0") {

@@ -192,10 +192,17 @@ func (x *Executor) awaitClients(job int, p *process) {
 			_ = found.Release()
 		}
 	}
+	if !x.clientsGo(job) {
+		x.noteOutlived(job, "a process that it did not start itself")
+	}
+}
+
+// clientsGo waits until the job has no clients any more; false: not within the limit.
+func (x *Executor) clientsGo(job int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.hasClient(job) {
-		return
+		return true
 	}
 	late := false
 	timer := time.AfterFunc(x.limit, func() {
@@ -208,7 +215,12 @@ func (x *Executor) awaitClients(job int, p *process) {
 	for x.hasClient(job) && !late {
 		x.changed.Wait()
 	}
-	if late {
-		x.outlived = append(x.outlived, fmt.Errorf("job %d: a process that it did not start itself outlives it, and may hold memory that others are given", job))
-	}
+	return !x.hasClient(job)
+}
+
+// noteOutlived has the run say that it is no measurement.
+func (x *Executor) noteOutlived(job int, who string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that others are given", job, who))
 }

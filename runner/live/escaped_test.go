@@ -233,7 +233,7 @@ func startFor(r *rig, program string, args ...string) *exec.Cmd {
 }
 
 // processIn returns a job's process once the executor knows it, which may be after the
-// process has been heard of.
+// process has been heard of. Nothing says when.
 func (x *Executor) processIn(job int) *process {
 	for {
 		x.mu.Lock()

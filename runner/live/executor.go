@@ -209,9 +209,7 @@ func (x *Executor) Heal() {
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
 	if p.left {
-		x.mu.Lock()
-		x.outlived = append(x.outlived, fmt.Errorf("job %d: a process of it runs as another user, outlives it, and may hold memory that others are given", job))
-		x.mu.Unlock()
+		x.noteOutlived(job, "a process of it that runs as another user")
 	}
 	x.batch.JobExited(job, x.now())
 	close(p.ended)

@@ -166,7 +166,7 @@ func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error) (left bool)
 		if took := time.Since(began); forbidden && took > forbiddenLimit || took > reapLimit {
 			return true
 		}
-		time.Sleep(pause) // wait4(2) knows no limit
+		time.Sleep(pause) // wait4(2) knows no limit, and a group has no pidfd to poll
 	}
 }
 
