@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -110,20 +111,32 @@ func header() []string {
 	return names
 }
 
-// Write writes a profile file. Reading it again gives the same profiles.
-func Write(w io.Writer, all []Profile) error {
-	out := csv.NewWriter(w)
-	rows := [][]string{header()}
-	for _, p := range all {
-		var row []string
-		for _, c := range columns {
-			row = append(row, c.write(p))
-		}
-		rows = append(rows, row)
+// Writer writes a profile file. Reading it again gives the same profiles.
+type Writer struct {
+	w     io.Writer
+	begun bool // the header is written
+}
+
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write adds a profile in one call of the underlying Write, the first with the header.
+func (w *Writer) Write(p Profile) error {
+	var row []string
+	for _, c := range columns {
+		row = append(row, c.write(p))
 	}
-	if err := out.WriteAll(rows); err != nil {
-		return fmt.Errorf("write profiles: %w", err)
+	rows := [][]string{row}
+	if !w.begun {
+		rows = [][]string{header(), row}
 	}
+	var text bytes.Buffer
+	if err := csv.NewWriter(&text).WriteAll(rows); err != nil {
+		return fmt.Errorf("write profile of %s: %w", p.Command, err)
+	}
+	if _, err := w.w.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("write profile of %s: %w", p.Command, err)
+	}
+	w.begun = true
 	return nil
 }
 

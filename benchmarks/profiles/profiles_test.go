@@ -74,8 +74,11 @@ func some() []Profile {
 
 func TestWrittenProfilesReadBackTheSame(t *testing.T) {
 	var file bytes.Buffer
-	if err := Write(&file, some()); err != nil {
-		t.Fatal(err)
+	w := NewWriter(&file)
+	for _, p := range some() {
+		if err := w.Write(p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got, err := Read("f.csv", &file)
 	if err != nil {

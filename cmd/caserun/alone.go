@@ -29,7 +29,8 @@ type alone struct {
 	timeout time.Duration
 	warn    func(format string, args ...any)
 	epoch   time.Time
-	memory  []results.Segment // of the device, for all jobs; complete once sampling has ended
+	// watch returns what was seen of the device while run ran.
+	watch func(run func()) ([]results.Segment, error)
 }
 
 // notebook keeps records in memory: tasks, kernels and copies of one job, or
@@ -121,9 +122,9 @@ const contextLeast = 64 << 20
 
 // settle gives a measurement what was seen of the device's memory meanwhile,
 // without the context that the scheduler reserves for each process.
-func (a *alone) settle(m *profiles.Measurement) {
+func (a *alone) settle(m *profiles.Measurement, seen []results.Segment) {
 	var peak float64
-	for _, s := range a.memory {
+	for _, s := range seen {
 		if s.Series == results.SeriesMemory && s.Value != nil && s.FirstS >= *m.Record.StartS && s.FirstS <= *m.Record.EndS {
 			peak = max(peak, *s.Value)
 		}
@@ -133,22 +134,21 @@ func (a *alone) settle(m *profiles.Measurement) {
 	}
 }
 
-// measured are the profiles of what was measured, and what could not become one.
-func (a *alone) measured(all []profiles.Measurement, stamp func(*profiles.Profile)) ([]profiles.Profile, error) {
-	var out []profiles.Profile
-	var problems []error
-	for _, m := range all {
-		a.settle(&m)
-		p, err := profiles.New(m)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", m.Job.Command(), err))
-			continue
-		}
-		if len(m.Tasks) == 0 {
-			a.warn("%s: its CUDA calls do not pass through libcase.so: its memory is what NVML showed of the device", m.Job.Command())
-		}
-		stamp(&p)
-		out = append(out, p)
+// profile measures a job, and says what keeps it from having a profile.
+func (a *alone) profile(ctx context.Context, number int, j mixes.Job, program, dir string) (profiles.Profile, error) {
+	var m profiles.Measurement
+	var failed error
+	seen, err := a.watch(func() { m, failed = a.run(ctx, number, j, program, dir) })
+	if err := errors.Join(failed, infrastructureError(err)); err != nil {
+		return profiles.Profile{}, err
 	}
-	return out, errors.Join(problems...)
+	a.settle(&m, seen)
+	p, err := profiles.New(m)
+	if err != nil {
+		return profiles.Profile{}, fmt.Errorf("%s: %w", j.Command(), err)
+	}
+	if len(m.Tasks) == 0 {
+		a.warn("%s: its CUDA calls do not pass through libcase.so: its memory is what NVML showed of the device", j.Command())
+	}
+	return p, nil
 }

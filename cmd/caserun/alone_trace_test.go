@@ -51,11 +51,7 @@ func TestProfileOfATracedJob(t *testing.T) {
 		a.id[i] = 0xa0 + byte(i) // the sample's device
 	}
 	a.tracer = "/nowhere/libcasetrace.so" // no CUDA here that would load it
-	all, err := p.runAll(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := a.measured(all, func(*profiles.Profile) {})
+	found, err := profilesOf(t.Context(), p, a)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("profiles %+v, %v", found, err)
 	}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/regress"
@@ -31,6 +35,47 @@ func TestFullDiskKeepsTheEarlierJUnitReport(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "earlier" {
 		t.Errorf("the report is %q (%v), want what was there", text, err)
+	}
+}
+
+// What was measured before the disk was full is measured, and the file is whole.
+func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
+	if !disktest.InItsOwnProcess(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "new.csv")
+	out, err := newOutput(newProfile(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := profiles.NewWriter(out)
+	first := profiles.Profile{Job: "first", Command: "./first", Kernels: profiles.Untraced}
+	if err := rows.Write(first); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := profiles.Profile{Job: "second", Command: "./second", Kernels: profiles.Untraced}
+	err = disktest.WhileFull(t, uint64(len(want)+few), func() error { return rows.Write(second) })
+	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "./second") {
+		t.Errorf("error %v, want one of a full disk that names the file and the command", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
+		t.Errorf("the file is %q (%v), want %q", text, err, want)
+	}
+	if err := errors.Join(rows.Write(second), out.close()); err != nil { // there is room again
+		t.Error(err)
+	}
+	set, err := profiles.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"./first", "./second"} {
+		if _, err := set.Lookup(mixes.Job{Program: program}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -95,19 +95,23 @@ func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) err
 	if err != nil {
 		return err
 	}
-	return o.fill(c.Context(), write)
+	err = errors.Join(write(untilStopped{c.Context(), o}), o.close())
+	if err != nil {
+		err = errors.Join(err, o.remove())
+	}
+	return infrastructureError(err)
 }
 
-// output is where a command writes to. It must end in fill or discard.
+// output is where a command writes to.
 type output struct {
-	w    io.Writer
+	io.Writer
 	file *os.File // nil: standard output
 }
 
 // newOutput makes a new file, or takes standard output where path is empty.
 func newOutput(c *cobra.Command, path string) (output, error) {
 	if path == "" {
-		return output{w: c.OutOrStdout()}, nil
+		return output{Writer: c.OutOrStdout()}, nil
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
@@ -116,24 +120,31 @@ func newOutput(c *cobra.Command, path string) (output, error) {
 	return output{f, f}, infrastructureError(err)
 }
 
-// fill fails, and removes the file, where it cannot be written whole before ctx ends.
-func (o output) fill(ctx context.Context, write func(io.Writer) error) error {
-	err := write(untilStopped{ctx, o.w})
-	if o.file == nil {
-		return infrastructureError(err)
+// Write writes all of b, or leaves the file as it was.
+func (o output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err == nil || o.file == nil {
+		return n, err
 	}
-	if err = errors.Join(err, o.file.Close()); err != nil {
-		err = errors.Join(err, os.Remove(o.file.Name()))
+	before, back := o.file.Seek(int64(-n), io.SeekCurrent)
+	if back == nil {
+		back = o.file.Truncate(before)
 	}
-	return infrastructureError(err)
+	return 0, errors.Join(err, back)
 }
 
-// discard removes the file.
-func (o output) discard() error {
+func (o output) close() error {
 	if o.file == nil {
 		return nil
 	}
-	return infrastructureError(errors.Join(o.file.Close(), os.Remove(o.file.Name())))
+	return o.file.Close()
+}
+
+func (o output) remove() error {
+	if o.file == nil {
+		return nil
+	}
+	return os.Remove(o.file.Name())
 }
 
 // untilStopped is a writer that fails once the program is to stop.

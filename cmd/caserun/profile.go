@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -90,7 +91,8 @@ func (o profileOptions) jobs(args []string) ([]mixes.Job, error) {
 	}), nil
 }
 
-// runProfile keeps what was measured also where the rest failed or was stopped.
+// runProfile keeps what was measured also where the rest failed or was stopped, by
+// whatever signal.
 func runProfile(c *cobra.Command, o profileOptions, args []string) error {
 	settings, err := loadConfig(c)
 	if err != nil {
@@ -104,36 +106,38 @@ func runProfile(c *cobra.Command, o profileOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := o.profile(c, settings, jobs)
-	if len(found) == 0 {
-		return errors.Join(err, out.discard())
+	found, err := o.profile(c, settings, jobs, profiles.NewWriter(out))
+	err = errors.Join(err, infrastructureError(out.close()))
+	if found == 0 {
+		err = errors.Join(err, infrastructureError(out.remove()))
 	}
-	return errors.Join(err, out.fill(context.WithoutCancel(c.Context()), func(w io.Writer) error { return profiles.Write(w, found) }))
+	return err
 }
 
-// profile measures jobs on the first GPU. It may return profiles and an error.
-func (o profileOptions) profile(c *cobra.Command, settings config, jobs []mixes.Job) (_ []profiles.Profile, err error) {
+// profile measures jobs on the first GPU, and writes the profile of each as it ends. It
+// returns how many it wrote, also beside an error.
+func (o profileOptions) profile(c *cobra.Command, settings config, jobs []mixes.Job, out *profiles.Writer) (found int, err error) {
 	programs, dirs, err := resolve(settings, jobs)
 	if err != nil {
-		return nil, infrastructureError(err)
+		return 0, infrastructureError(err)
 	}
 	library, err := live.FindLibrary(c.Context())
 	if err != nil {
-		return nil, infrastructureError(err)
+		return 0, infrastructureError(err)
 	}
 	node, err := openGPUs(settings)
 	if err != nil {
-		return nil, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
+		return 0, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, infrastructureError(node.Close())) }()
 	if err := node.Select("0"); err != nil {
-		return nil, infrastructureError(err)
+		return 0, infrastructureError(err)
 	}
 	p := profiling{jobs: jobs, programs: programs, dirs: dirs, library: library, stderr: c.ErrOrStderr()}
 	if !o.untraced {
 		p.tracer = findTracer(c.Context(), p.stderr)
 	}
-	return p.measure(c.Context(), node, settings)
+	return p.measure(c.Context(), node, settings, out)
 }
 
 // resolve finds the jobs' programs; the suite need not be there where none is
@@ -166,62 +170,66 @@ func findTracer(ctx context.Context, stderr io.Writer) string {
 	return path
 }
 
-// measure prepares the node, which has one device, runs every job and returns the
+// measure prepares the node, which has one device, runs every job and writes the
 // profiles of those that ended ok; the error tells of the others.
-func (p profiling) measure(ctx context.Context, node *nvml.Node, c config) (_ []profiles.Profile, err error) {
+func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, out *profiles.Writer) (found int, err error) {
 	warn := func(format string, args ...any) { fmt.Fprintf(p.stderr, "caserun: "+format+"\n", args...) }
 	reserve, err := mixes.ParseBytes(c.Context)
 	if err != nil {
-		return nil, usageError(fmt.Errorf("--context-reserve: %w", err))
+		return 0, usageError(fmt.Errorf("--context-reserve: %w", err))
 	}
 	session, err := live.Prepare(ctx, node, live.Options{ContextBytes: reserve, Warn: warn})
 	if err != nil {
-		return nil, infrastructureError(err)
+		return 0, infrastructureError(err)
 	}
 	defer func() { err = errors.Join(err, infrastructureError(session.Close())) }()
 	dir, err := filepath.Abs(c.Runs)
 	if err != nil {
-		return nil, infrastructureError(err)
+		return 0, infrastructureError(err)
 	}
 	now := time.Now()
 	d := session.Devices[0]
 	a := &alone{device: session.Schedulable()[0], uuid: d.UUID, id: session.IDs()[0], idle: d.UsedAtStartBytes,
 		dir: filepath.Join(dir, "profile-"+now.UTC().Format(dirTime)), preload: p.library, tracer: p.tracer,
 		builtin: c.Suite == live.BuiltinSuite, timeout: c.Timeout, warn: warn, epoch: now}
-	watch := &notebook{}
-	if err := session.Sample(now, watch); err != nil {
-		return nil, infrastructureError(err)
+	a.watch = func(run func()) ([]results.Segment, error) {
+		seen := &notebook{}
+		if err := session.Sample(now, seen); err != nil {
+			return nil, err
+		}
+		run()
+		_, err := session.Unsample()
+		return seen.segments, err
 	}
-	all, runErr := p.runAll(ctx, a)
-	if _, err := session.Unsample(); err != nil {
-		return nil, errors.Join(runErr, infrastructureError(err))
-	}
-	a.memory = watch.segments
-	found, buildErr := a.measured(all, func(q *profiles.Profile) {
+	found, err = p.runAll(ctx, a, func(q profiles.Profile) error {
 		q.GPU, q.Driver, q.MeasuredAt = d.Name, session.Versions.Driver, now.UTC().Truncate(time.Second)
+		return out.Write(q)
 	})
-	return found, p.verdict(len(found), errors.Join(runErr, buildErr))
+	return found, p.verdict(found, err)
 }
 
-// runAll runs the jobs one after another; one that fails does not keep the
-// others from being measured, the end of ctx does.
-func (p profiling) runAll(ctx context.Context, a *alone) ([]profiles.Measurement, error) {
-	var all []profiles.Measurement
+// runAll runs the jobs one after another and has the profile of each kept. One that
+// fails does not keep the others from being measured; the end of ctx does, and so does
+// a profile that cannot be kept.
+func (p profiling) runAll(ctx context.Context, a *alone, keep func(profiles.Profile) error) (kept int, err error) {
 	var problems []error
 	for i, j := range p.jobs {
 		fmt.Fprintf(p.stderr, "caserun: profiling %d of %d: %s\n", i+1, len(p.jobs), j.Command())
-		m, err := a.run(ctx, i, j, p.programs[i], p.dirs[i])
+		q, err := a.profile(ctx, i, j, p.programs[i], p.dirs[i])
 		var stopped signalError
-		switch {
-		case errors.As(err, &stopped):
-			return all, withStatus(stopped.status(), errors.Join(append(problems, stopped)...))
-		case err != nil:
-			problems = append(problems, err)
-		default:
-			all = append(all, m)
+		if errors.As(err, &stopped) {
+			return kept, withStatus(stopped.status(), errors.Join(append(problems, stopped)...))
 		}
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		if err := keep(q); err != nil {
+			return kept, errors.Join(append(problems, infrastructureError(err))...)
+		}
+		kept++
 	}
-	return all, errors.Join(problems...)
+	return kept, errors.Join(problems...)
 }
 
 // verdict is the exit status of what was not measured.

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,7 +43,16 @@ func onPaper(t *testing.T, jobs ...mixes.Job) (profiling, *alone) {
 		p.programs, p.dirs = append(p.programs, j.Program), append(p.dirs, dir)
 	}
 	return p, &alone{uuid: "GPU-paper", id: [16]byte{1}, dir: dir, warn: t.Logf, epoch: time.Now(),
+		watch:  func(run func()) ([]results.Segment, error) { run(); return nil, nil },
 		device: schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, ContextBytes: 1 << 29, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}}
+}
+
+func profilesOf(ctx context.Context, p profiling, a *alone) (found []profiles.Profile, err error) {
+	kept, err := p.runAll(ctx, a, func(q profiles.Profile) error { found = append(found, q); return nil })
+	if kept != len(found) {
+		err = errors.Join(err, fmt.Errorf("it says that %d of %d profiles are kept", kept, len(found)))
+	}
+	return found, err
 }
 
 func TestProfileOfAJobAlone(t *testing.T) {
@@ -54,15 +65,14 @@ func TestProfileOfAJobAlone(t *testing.T) {
 	tells := mixes.Job{Name: "tells", Program: "/bin/sh", Args: []string{"-c", `test "$CASE_BINDING,$CASE_PIN,$CASE_FOOTPRINT" = task,,`},
 		Binding: mixes.BindDeclared, Pin: true, Footprint: mixes.Footprint{Bytes: 1}}
 	p, a := onPaper(t, whole, job("oom:77", "exit:0"), declared, job("exit:0"), tells)
-	all, err := p.runAll(context.Background(), a)
+	found, err := profilesOf(context.Background(), p, a)
 	if err == nil || !strings.Contains(err.Error(), "oom:77 exit:0: it ended as oom") {
-		t.Errorf("error %v, want the job that failed", err)
+		t.Fatalf("error %v, want the job that failed", err)
 	}
-	if strings.Contains(err.Error(), "CASE_BINDING") {
+	if strings.Contains(err.Error(), `= task,,": it ended as`) {
 		t.Errorf("a declared job was not watched task by task: %v", err)
 	}
-	found, err := a.measured(all, func(q *profiles.Profile) { q.GPU = "paper" })
-	if err == nil || !strings.Contains(err.Error(), "exit:0: it used no GPU") {
+	if !strings.Contains(err.Error(), "exit:0: it used no GPU") {
 		t.Errorf("error %v, want the job without a device", err)
 	}
 	if len(found) != 2 {
@@ -75,7 +85,7 @@ func TestProfileOfAJobAlone(t *testing.T) {
 	if want := (mixes.Footprint{Bytes: 1500, Blocks: 1024, ThreadsPerBlock: 256}); got.Footprint != want {
 		t.Errorf("footprint %+v, want %+v", got.Footprint, want)
 	}
-	if got.Command != whole.Command() || got.GPU != "paper" || got.Kernels != profiles.Untraced {
+	if got.Command != whole.Command() || got.Kernels != profiles.Untraced {
 		t.Errorf("profile %+v", got)
 	}
 	if found[1].Footprint.Bytes != 7 {
@@ -90,17 +100,16 @@ func TestMemoryOfAProgramWithoutTasks(t *testing.T) {
 	at := func(series results.Series, first float64, value int64) results.Segment {
 		return results.Segment{Series: series, FirstS: first, LastS: first + 1, Value: new(float64(value))}
 	}
-	a.memory = []results.Segment{at(results.SeriesMemory, 4, 9<<30), at(results.SeriesMemory, 5, 2<<30+100),
+	seen := []results.Segment{at(results.SeriesMemory, 4, 9<<30), at(results.SeriesMemory, 5, 2<<30+100),
 		at(results.SeriesMemory, 6, 1<<30), at(results.SeriesGPU, 6, 7<<30),
 		at(results.SeriesMemory, 9, 9<<30)}
 	m := profiles.Measurement{Record: results.Job{StartS: new(4.5), EndS: new(8.0)}}
-	a.settle(&m)
+	a.settle(&m, seen)
 	if want := int64(2<<30 - 1<<29); m.PeakBytes != want {
 		t.Errorf("peak %d, want %d", m.PeakBytes, want)
 	}
-	a.memory = []results.Segment{at(results.SeriesMemory, 5, 1<<20)}
 	m.PeakBytes = 0
-	if a.settle(&m); m.PeakBytes != 0 {
+	if a.settle(&m, []results.Segment{at(results.SeriesMemory, 5, 1<<20)}); m.PeakBytes != 0 {
 		t.Errorf("peak %d of a process that used no more than idle", m.PeakBytes)
 	}
 }
@@ -115,20 +124,47 @@ func TestProfileStopsWithItsContext(t *testing.T) {
 			cancel(signalError{os.Interrupt})
 		}
 	})
-	all, err := p.runAll(ctx, a)
-	if len(all) != 1 || err == nil || !strings.Contains(err.Error(), "interrupt") {
-		t.Errorf("%d measurements, %v, want the first job's and the interrupt", len(all), err)
+	found, err := profilesOf(ctx, p, a)
+	if len(found) != 1 || err == nil || !strings.Contains(err.Error(), "interrupt") {
+		t.Errorf("%d profiles, %v, want the first job's and the interrupt", len(found), err)
 	}
 	var known *statusError
-	if err := p.verdict(len(all), err); !errors.As(err, &known) || known.status != exitInterrupted {
+	if err := p.verdict(len(found), err); !errors.As(err, &known) || known.status != exitInterrupted {
 		t.Errorf("verdict %v, want exit status %d", err, exitInterrupted)
 	}
 }
 
-// A signal costs the profile of the command that it stops, and no other.
+// What could not be kept either is not measured.
+func TestProfileStopsWhereNothingCanBeKept(t *testing.T) {
+	program := buildStepJob(t)
+	p, a := onPaper(t, mixes.Job{Program: program, Args: []string{"begin:1"}}, mixes.Job{Program: program, Args: []string{"begin:2"}},
+		mixes.Job{Program: program, Args: []string{"begin:3"}})
+	tried := 0
+	kept, err := p.runAll(t.Context(), a, func(profiles.Profile) error {
+		if tried++; tried == 2 {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	var known *statusError
+	if err = p.verdict(kept, err); kept != 1 || tried != 2 || !errors.As(err, &known) || known.status != exitInfrastructure ||
+		!strings.Contains(err.Error(), "1 of 3 commands were measured") || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("%d kept of %d, %v", kept, tried, err)
+	}
+}
+
+// A signal costs the profile of the command that it stops, and no other; kill -9 too.
 func TestInterruptedProfileKeepsWhatItMeasured(t *testing.T) {
 	library, program := fakeNVML(t), buildStepJob(t)
-	for _, out := range []string{"new.csv", ""} {
+	for _, c := range []struct {
+		out    string
+		signal os.Signal
+		status int
+	}{
+		{"new.csv", os.Interrupt, exitInterrupted}, {"", os.Interrupt, exitInterrupted},
+		{"new.csv", os.Kill, -1}, {"", os.Kill, -1},
+	} {
+		out := c.out
 		dir := fakeNode(t, "", "")
 		writeFiles(t, map[string]string{"two.yaml": "jobs:\n  - {program: " + program + ", args: begin:1000}\n" +
 			"  - {program: /bin/sh, args: [-c, 'echo >pipe; sleep 60']}\n"})
@@ -145,12 +181,12 @@ func TestInterruptedProfileKeepsWhatItMeasured(t *testing.T) {
 		if _, err := os.ReadFile("pipe"); err != nil { // until the second command runs
 			t.Fatal(err)
 		}
-		if err := p.Process.Signal(os.Interrupt); err != nil {
+		if err := p.Process.Signal(c.signal); err != nil {
 			t.Fatal(err)
 		}
 		_ = p.Wait() // the status says it
-		if status := p.ProcessState.ExitCode(); status != exitInterrupted {
-			t.Errorf("exit %d, want %d:\n%s", status, exitInterrupted, p.Stderr)
+		if status := p.ProcessState.ExitCode(); status != c.status {
+			t.Errorf("%v: exit %d, want %d:\n%s", c.signal, status, c.status, p.Stderr)
 		}
 		if out != "" {
 			text, err := os.ReadFile(out)
@@ -242,8 +278,8 @@ func TestProfileCommandLine(t *testing.T) {
 func TestMixReadsAProfileFile(t *testing.T) {
 	inTempDir(t)
 	var file strings.Builder
-	if err := profiles.Write(&file, []profiles.Profile{{Job: "own", Command: "./own -n 5", HostBeforeS: 3, Kernels: profiles.Untraced,
-		Footprint: mixes.Footprint{Bytes: 3 << 30}}}); err != nil {
+	if err := profiles.NewWriter(&file).Write(profiles.Profile{Job: "own", Command: "./own -n 5", HostBeforeS: 3, Kernels: profiles.Untraced,
+		Footprint: mixes.Footprint{Bytes: 3 << 30}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"own.csv": file.String(), "own.yaml": "jobs:\n  - {program: ./own, args: -n 5}\n",
