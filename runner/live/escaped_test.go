@@ -232,20 +232,6 @@ func startFor(r *rig, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// processIn returns a job's process once the executor knows it, which may be after the
-// process has been heard of. Nothing says when.
-func (x *Executor) processIn(job int) *process {
-	for {
-		x.mu.Lock()
-		p := x.procs[job]
-		x.mu.Unlock()
-		if p != nil {
-			return p
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func (r *rig) letGo() {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, "go"), []byte("go\n"), 0o600); err != nil {
@@ -321,7 +307,7 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 	}
 	for _, cancels := range []bool{false, true} {
 		r := asking(t)
-		r.patience, r.limit = 3*time.Second, 2*time.Second
+		r.patience, r.limit, r.began = 3*time.Second, 2*time.Second, make(chan int, 1)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		ended := make(chan struct{})
 		var jobs []results.Job
@@ -333,7 +319,11 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 		x := <-r.made
 		r.letGo()
 		if cancels {
-			<-x.processIn(0).ended
+			<-r.began
+			x.mu.Lock()
+			p := x.procs[0]
+			x.mu.Unlock()
+			<-p.ended
 			cancel(errors.New("stopped by the test"))
 		}
 		<-ended

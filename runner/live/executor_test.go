@@ -58,11 +58,15 @@ type tape struct {
 	jobs   map[int]results.Job
 	tasks  map[[2]int]results.Task
 	events []results.Event
+	began  chan<- int
 }
 
 func (r *tape) Job(j results.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.began != nil && j.StartS != nil && r.jobs[j.Index].StartS == nil {
+		r.began <- j.Index
+	}
 	r.jobs[j.Index] = j
 }
 
@@ -101,8 +105,9 @@ type rig struct {
 	terminate func(pids ...int) error
 	patience  time.Duration // with clients that do not go; 0: as ever
 
-	x    *Executor      // of the latest run
-	made chan *Executor // gets it before the run
+	x     *Executor      // of the latest run
+	made  chan *Executor // gets it before the run
+	began chan int       // gets each job that the executor knows the process of; nil: nobody asks
 }
 
 func newRig(t *testing.T, sched string) *rig {
@@ -153,7 +158,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	case r.made <- x:
 	default: // nobody asked for the one of the run before
 	}
-	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}}
+	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}, began: r.began}
 	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s,
 		MPS: r.mps, Timeout: r.limit}, x, rec)
 	return jobs, rec, err
