@@ -20,7 +20,7 @@ from harness import (BIN, ROOT, Store, append_row, die, elapsed, jobs_of, last_l
 
 REPS = int(os.environ.get("REPS", "4"))
 JOBS = os.environ.get("JOBS", "")
-SHORT = os.environ.get("SHORT", "^(backprop-8388608|srad_v2|dwt2d|needle)")  # of less than about 10 s
+SHORT = os.environ.get("SHORT", "^(backprop-8388608|srad_v2|dwt2d|needle)")  # of some 10 s at most
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # nothing starts that would end later
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
 FIELDS = ["rep", "job", "native_gpu", "lazy_gpu", "native_s", "lazy_s"]
