@@ -29,15 +29,16 @@ const (
 type Outcome string
 
 const (
-	OK         Outcome = "ok"
-	OOM        Outcome = "oom"        // an allocation failed, whatever the exit status
-	Fault      Outcome = "fault"      // another CUDA error that stays, whatever the exit status
-	Collateral Outcome = "collateral" // a fault that an MPS neighbour caused
-	Refused    Outcome = "refused"    // the scheduler refused one of its tasks
-	Crash      Outcome = "crash"      // signal or non-zero exit without any of the above
-	Timeout    Outcome = "timeout"
-	Wrong      Outcome = "wrong" // the output check failed
-	Cancelled  Outcome = "cancelled"
+	OK           Outcome = "ok"
+	OOM          Outcome = "oom"           // an allocation failed, whatever the exit status
+	Fault        Outcome = "fault"         // another CUDA error that stays, whatever the exit status
+	Collateral   Outcome = "collateral"    // a fault that an MPS neighbour caused
+	FaultSuspect Outcome = "fault-suspect" // a fault that it or one of several MPS neighbours caused
+	Refused      Outcome = "refused"       // the scheduler refused one of its tasks
+	Crash        Outcome = "crash"         // signal or non-zero exit without any of the above
+	Timeout      Outcome = "timeout"
+	Wrong        Outcome = "wrong" // the output check failed
+	Cancelled    Outcome = "cancelled"
 )
 
 // Crashed reports whether the outcome counts as a crash. A cancelled job does

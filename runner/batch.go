@@ -50,34 +50,16 @@ type job struct {
 	stopped  bool
 	oom      string // first report of each kind, as a line for the reader
 	refused  string
-	protocol string // why the executor stopped it
-	fault    *fault
+	protocol string    // why the executor stopped it
 	deaths   []trouble // of processes that had a device and did not say goodbye
 	faults   []trouble
-	stays    []stay // one of each process on each device
+	stays    []stay       // one of each process on each device
+	work     map[int]work // of its processes, where their probes tell
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
 	blockedSince time.Duration // when the first of them asked
 }
-
-// fault is a job's first lasting CUDA error of its own, or else the first.
-type fault struct {
-	process    int // its serial
-	at         time.Duration
-	detail     string
-	turnedAway bool // by the MPS server: nothing that the job did
-}
-
-// stay is a time that a process of a job was a client of a device: from its first task
-// there to its end. Of a job that is bound as a whole, whose processes nobody tells
-// apart, process is 0.
-type stay struct {
-	process, device int
-	from, to        time.Duration
-}
-
-func (s stay) open() bool { return s.to == schedulers.Never }
 
 // Exit is how a job's process ended.
 type Exit struct {
@@ -168,7 +150,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	if j.exited != nil {
 		end = *j.exited
 	}
-	died := e.Signal != nil && slices.ContainsFunc(j.stays, stay.open) // ProcessGone has seen to the others
+	died := e.Signal != nil && len(j.work) == 0 && slices.ContainsFunc(j.stays, stay.open) // ProcessGone has seen to the others
 	if died {
 		j.deaths = append(j.deaths, trouble{job: index, at: end})
 	}
@@ -220,12 +202,11 @@ func (b *Batch) ReportFault(index, serial, code int, where string, at time.Durat
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
-	if j.fault == nil || j.fault.turnedAway && !turnsAway(code) {
-		j.fault = &fault{process: serial, at: at, detail: detail, turnedAway: turnsAway(code)}
-	}
-	j.faults = append(j.faults, trouble{job: index, process: serial, at: at, turnedAway: turnsAway(code)})
+	j.faults = append(j.faults, trouble{job: index, process: serial, at: at, code: code, detail: detail, work: j.work[serial]})
 	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
-	b.unwell(j.staysOf(serial), at)
+	if !private(code) {
+		b.unwell(j.staysOf(serial), at)
+	}
 }
 
 // Misbehaved says that a process of a job broke the protocol of its probe, and stops the

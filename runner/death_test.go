@@ -44,6 +44,7 @@ func TestDeathCountsFromTheEndOfTheProcess(t *testing.T) {
 		f.begin(1, 4)
 		f.at(4)
 		f.batch.JobExited(0, f.now)
+		f.batch.Working(1, 0, nil)
 		f.batch.ReportFault(1, 0, 700, "kernel", f.now+1e8)
 		f.at(5)
 		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)

@@ -137,6 +137,8 @@ type setup struct {
 	workers   int
 	timeout   time.Duration
 	mps       bool
+
+	faultsAlone map[int]string
 }
 
 func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
@@ -149,7 +151,7 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
-		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps}, &fake{t: t, script: script}, rec)
+		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, FaultsAlone: s.faultsAlone}, &fake{t: t, script: script}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

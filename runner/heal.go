@@ -17,7 +17,11 @@ import (
 type ailment struct {
 	device   int
 	from, to time.Duration
+	seen     time.Duration // when the server itself was first seen broken; Never: it was not
 }
+
+// during reports whether it lasted at that time.
+func (a ailment) during(t time.Duration) bool { return a.from <= t && t <= a.to }
 
 // unwell notes that trouble at time at may have broken the server on the devices of these
 // stays, and has the executor look after it.
@@ -35,7 +39,7 @@ func (b *Batch) unwell(stays []stay, at time.Duration) {
 			a.from = min(a.from, at)
 			continue
 		}
-		b.ailments = append(b.ailments, ailment{device: s.device, from: at, to: schedulers.Never})
+		b.ailments = append(b.ailments, ailment{device: s.device, from: at, to: schedulers.Never, seen: schedulers.Never})
 	}
 	switch {
 	case !found:
@@ -84,7 +88,28 @@ func turnsAway(code int) bool { return code == 46 || 805 <= code && code <= 807 
 func (b *Batch) ServerBroken(why error, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.seenBroken(now)
 	b.serverEvent("mps-broken", why, now)
+}
+
+// ServerFaulted says that the MPS server's own log shows a fault on a device, which it
+// does some 25 ms before a client can be told (H200, driver 580).
+func (b *Batch) ServerFaulted(device int, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unwell([]stay{{device: device, from: now, to: now}}, now)
+	if a := b.ailing(device); a != nil {
+		a.seen = min(a.seen, now)
+	}
+}
+
+// seenBroken notes that the server was broken at that time.
+func (b *Batch) seenBroken(now time.Duration) {
+	for i, a := range b.ailments {
+		if a.to == schedulers.Never {
+			b.ailments[i].seen = min(a.seen, now)
+		}
+	}
 }
 
 // Healed says that the MPS server is healthy, or why nobody waits for it any
@@ -104,6 +129,7 @@ func (b *Batch) Healed(err error, now time.Duration) {
 	}
 	b.healing = false
 	if err != nil {
+		b.seenBroken(now)
 		b.serverEvent("mps-not-recovered", err, now)
 	} else {
 		for i := range b.ailments {
@@ -129,22 +155,4 @@ func (b *Batch) serverEvent(kind string, why error, now time.Duration) {
 		e.Detail, _, _ = strings.Cut(why.Error(), "\n") // without the server's log
 	}
 	b.recorder.Event(e)
-}
-
-// foundBroken reports whether the second job came to a device that the first
-// one's trouble at time at had broken, before the server was healthy again.
-func (b *Batch) foundBroken(first, second []stay, at time.Duration) bool {
-	for _, x := range first {
-		for _, y := range second {
-			if x.device != y.device || x.from > at || at > x.to || y.from <= at {
-				continue
-			}
-			if slices.ContainsFunc(b.ailments, func(a ailment) bool {
-				return a.device == x.device && a.from <= at && y.from < a.to
-			}) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -32,15 +32,15 @@ func TestAJobAfterAFault(t *testing.T) {
 			f.batch.ServerBroken(broken, f.now)
 			f.at(5)
 			f.batch.Healed(errors.New("not within 1 s"), f.now)
-		}, []results.Outcome{results.Fault, results.Collateral}, "after job 0 (first) failed on the same device 4.000 s earlier",
-			"fault mps-broken mps-not-recovered fault"},
+		}, []results.Outcome{results.Fault, results.Collateral}, "CUDA error 700 in cudaMalloc, job 0 (first) broke the MPS server",
+			"fault mps-broken mps-not-recovered fault culprit"},
 		{"it stayed broken after a death", func(f *fake) {
 			f.at(4)
 			f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 		}, func(f *fake) {
 			f.batch.Healed(errors.New("not within 1 s"), f.now)
-		}, []results.Outcome{results.Crash, results.Collateral}, "after job 0 (first) failed on the same device 3.000 s earlier",
-			"mps-not-recovered fault"},
+		}, []results.Outcome{results.Crash, results.Collateral}, "CUDA error 700 in cudaMalloc, job 0 (first) broke the MPS server",
+			"mps-not-recovered fault culprit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			jobs := probed(2)

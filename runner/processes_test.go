@@ -69,7 +69,7 @@ func TestFaultsAreOfTheProcessThatHasTheDevice(t *testing.T) {
 // the job. One that leaves without a goodbye on purpose has not.
 func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
 	for status, want := range map[int][]results.Outcome{
-		134: {results.Crash, results.Collateral, results.Collateral},
+		134: {results.Crash, results.FaultSuspect, results.Collateral},
 		0:   {results.OK, results.Fault, results.Collateral},
 	} {
 		jobs, _ := setup{scheduler: "case-alg3", jobs: probed(3), mps: true}.run(t, func(f *fake) {
@@ -83,6 +83,7 @@ func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
 			f.want("heal")
 			f.ends(0, runner.Exit{Status: &status})
 			f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
+			f.batch.Working(2, 3, nil)
 			f.batch.ReportFault(2, 3, 700, "kernel", f.now+31*time.Millisecond)
 			f.at(3)
 			f.ended(1, 2)
@@ -110,7 +111,8 @@ func TestAJobsOwnFaultGoesBeforeBeingTurnedAway(t *testing.T) {
 		f.beginAs(2, 3, 4)
 		f.at(6)
 		f.batch.ReportFault(1, 4, 700, "kernel", f.now)
-		f.batch.ReportFault(2, 3, 700, "kernel", f.now+1000)
+		f.batch.Working(2, 3, nil)
+		f.batch.ReportFault(2, 3, 700, "kernel", f.now)
 		f.batch.Healed(nil, f.now)
 		f.ended(1, 2)
 	})
@@ -167,22 +169,29 @@ func TestAnEarlierDeathHidesNothing(t *testing.T) {
 	fault := func(f *fake, job, process int, after time.Duration) {
 		f.batch.ReportFault(job, process, 700, "kernel", f.now+after)
 	}
+	running := func(f *fake, job, process int) { f.batch.Working(job, process, new(f.now-time.Second)) }
+	idle := func(f *fake, job, process int) { f.batch.Working(job, process, nil) }
 	for name, c := range map[string]struct {
 		happens func(f *fake)
 		ends    runner.Exit
 		want    []results.Outcome
 	}{
 		"job 0 is killed in mid-kernel": {func(f *fake) {
+			running(f, 0, 3)
 			f.batch.ProcessGone(0, 3, false, f.now)
 			fault(f, 1, 2, 30*time.Millisecond)
 		}, killed, []results.Outcome{results.Crash, results.Collateral}},
 		"job 1 faults first": {func(f *fake) {
+			running(f, 1, 2)
 			fault(f, 1, 2, 0)
+			idle(f, 0, 3)
 			fault(f, 0, 3, time.Microsecond)
 			f.batch.ProcessGone(0, 3, true, f.now+time.Millisecond)
 		}, failed, []results.Outcome{results.Collateral, results.Fault}},
 		"job 0 faults first": {func(f *fake) {
+			running(f, 0, 3)
 			fault(f, 0, 3, 0)
+			idle(f, 1, 2)
 			fault(f, 1, 2, time.Microsecond)
 			f.batch.ProcessGone(0, 3, true, f.now+time.Millisecond)
 		}, failed, []results.Outcome{results.Fault, results.Collateral}},
@@ -237,6 +246,7 @@ func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
 		f.beginAs(1, 2, 4)
 		f.beginAs(0, 3, 1)
 		f.at(1)
+		f.batch.Working(0, 1, new(time.Duration(0)))
 		f.batch.ProcessGone(0, 1, false, f.now) // kill -9 in mid-kernel
 		f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
 		f.batch.ReportFault(0, 3, 807, "cudaMalloc", f.now+40*time.Millisecond)

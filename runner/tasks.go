@@ -109,12 +109,13 @@ func (b *Batch) ProcessGone(index, serial int, saidBye bool, now time.Duration) 
 	process := schedulers.Process{Job: schedulers.JobID(index), Serial: serial}
 	b.endTasks(func(t *task) bool { return t.process == process }, now)
 	j := b.jobs[index]
+	work := j.work[serial]
+	if own := j.staysOf(serial); !saidBye && len(own) > 0 && !work.none() && (j.binding == 0 || work.known) {
+		j.deaths = append(j.deaths, trouble{job: index, process: serial, at: now, work: work})
+		b.unwell(own, now) // before others are granted what it had
+	}
 	if j.binding != 0 {
 		return
-	}
-	if own := j.staysOf(serial); !saidBye && len(own) > 0 {
-		j.deaths = append(j.deaths, trouble{job: index, process: serial, at: now})
-		b.unwell(own, now) // before others are granted what it had
 	}
 	j.leave(func(s stay) bool { return s.process == serial }, now)
 	if j.record.Outcome == nil {

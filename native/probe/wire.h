@@ -144,6 +144,14 @@ struct case_wire_bye {
 	struct case_wire_header header;
 };
 
+/* With HELLO comes, as SCM_RIGHTS, the descriptor of a page that the process keeps up
+ * to date; without it the server knows nothing of its work. */
+struct case_activity {
+	uint64_t busy_since_ns; /* CLOCK_MONOTONIC when the first work began whose end the
+	                         * process has not seen; 0: none is running */
+};
+
+static_assert(sizeof(struct case_activity) == 8, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 32, "HELLO");
 static_assert(sizeof(struct case_wire_task_begin) == 56, "TASK_BEGIN");

@@ -60,19 +60,31 @@ func TestLazyGivesBackWhatItCannotBind(t *testing.T) {
 // An MPS server that recovers from somebody's fault turns a new client away for a
 // moment, which the client gets over.
 func TestLazyWaitsForTheMPSServer(t *testing.T) {
-	for _, fail := range []string{"cuInit:1=807,cuInit:2=807", "cudaSetDevice:1=807,cudaSetDevice:2=807", "cudaFree:1=807",
-		"cudaSetDevice:1=46,cudaFree:1=46"} {
+	for _, fail := range []string{"cuInit:1=807,cuInit:2=807", "cuDevicePrimaryCtxRetain:1=807,cuDevicePrimaryCtxRetain:2=805",
+		"cuInit:1=46,cuDevicePrimaryCtxRetain:1=46"} {
 		p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+fail, "CUDA_MPS_PIPE_DIRECTORY=pipe")
 		p.wantNative()
 		p.wantEvents("begin free closed")
 	}
 }
 
+// A server that does not recover is waited for once. The program, which does not look at
+// errors, is told at every call that binds, and nobody is asked again.
+func TestLazyGivesUpOnTheMPSServerOnce(t *testing.T) {
+	var fail []string
+	for n := range 20 {
+		fail = append(fail, fmt.Sprintf("cuDevicePrimaryCtxRetain:%d=807", n+1))
+	}
+	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL="+strings.Join(fail, ","), "CASE_MPS_GRACE_MS=200")
+	p.wantEvents("begin fault free closed")
+	p.wantLine("last error 807")
+}
+
 // Without MPS a device that is not available is another's, and stays so.
 func TestLazyTellsOfAnUnavailableDevice(t *testing.T) {
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "") // and back afterwards
 	os.Unsetenv("CUDA_MPS_PIPE_DIRECTORY")
-	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cudaSetDevice:1=46")
+	p := runLazy(t, "13", "basic", "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1=46")
 	p.wantEvents("begin fault free begin free closed")
 }
 

@@ -1,6 +1,4 @@
 // binding.cc: from unbound to bound.
-#include <stdlib.h>
-
 #include "grace.h"
 #include "runtime.h"
 
@@ -45,6 +43,7 @@ static bool has_flags;
 static unsigned device_flags;
 static uint64_t refused_at; // bytes: what was refused is not asked for again
 static bool hidden;         // the granted device is not visible
+static cudaError_t lost;    // what an MPS server said that did not recover in time
 static thread_local unsigned in_epoch;
 
 bool one_device() { return mode() == Mode::task; }
@@ -206,31 +205,10 @@ static cudaError_t make_context()
 	return error == cudaSuccess ? REAL(cudaFree)(nullptr) : error;
 }
 
-// turned_away reports whether an MPS server would not make a context: not ready to
-// a process that comes, devices unavailable to one that came before the fault (seen
-// on two H200s). Without MPS the latter is a device in exclusive mode, which stays.
-static bool turned_away(cudaError_t error)
-{
-	return error == cudaErrorMpsServerNotReady ||
-	       (error == cudaErrorDevicesUnavailable && getenv("CUDA_MPS_PIPE_DIRECTORY"));
-}
-
-static cudaError_t make_context_on_server()
-{
-	cudaError_t error = make_context();
-
-	for (Grace grace; turned_away(error) && grace.again();) {
-		error = make_context();
-		if (error == cudaSuccess)
-			REAL(cudaGetLastError)(); // the program has seen none
-	}
-	return error;
-}
-
 // make_ready makes the context, and what the program did so far on it.
 static cudaError_t make_ready()
 {
-	cudaError_t error = make_context_on_server();
+	cudaError_t error = make_context();
 	if (error != cudaSuccess) {
 		if (error == cudaErrorMemoryAllocation)
 			return failed_allocation("the context", 0);
@@ -247,6 +225,8 @@ cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 {
 	if (bound || binding)
 		return cudaSuccess;
+	if (lost != cudaSuccess)
+		return fail(lost);
 	binding = true;
 	cudaError_t error = task_is_open() ? cover(more) : ask(shape, more, managed);
 	if (error == cudaSuccess) {
@@ -255,6 +235,8 @@ cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 			unmap_all();
 			abandon_task();
 			fail(error);
+			if (Grace::over() && turned_away(error))
+				lost = error;
 		}
 	}
 	if (error == cudaSuccess) {

@@ -105,9 +105,14 @@ template <typename Run> cudaError_t wait(const char *call, bool valid, bool whol
 		}
 	}
 	use_device();
-	if (whole_device)
-		idle();
-	return seen(run(), call);
+	if (!whole_device)
+		return seen(run(), call);
+	idle();
+	const uint64_t before = before_wait();
+	cudaError_t error = seen(run(), call);
+	if (error == cudaSuccess)
+		waited(before);
+	return error;
 }
 
 using Callback = void (*)(cudaStream_t stream, cudaError_t status, void *data);

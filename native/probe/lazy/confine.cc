@@ -99,10 +99,7 @@ static CUresult start(unsigned flags)
 	started.store(true);
 	if (init == nullptr)
 		return static_cast<CUresult>(cudaErrorNoDevice);
-	CUresult result = init(flags);
-	for (Grace grace; result == CUDA_ERROR_MPS_SERVER_NOT_READY && grace.again();)
-		result = init(flags);
-	return result;
+	return on_server([=] { return init(flags); });
 }
 
 // A program, or what started it, that chooses among the run's devices with the variable

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../activity.h"
 #include "gate.h"
 
 CASE_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **found, uint64_t flags, int *status);
@@ -55,6 +56,7 @@ void wait_at_exit()
 template <typename Run> CUresult called(const char *call, Effect effect, Run run)
 {
 	const bool was = effect == Effect::waits && unseen.exchange(false);
+	const uint64_t before = before_wait();
 	const CUresult result = run();
 
 	if (effect == Effect::begins && result == CUDA_SUCCESS) {
@@ -63,7 +65,10 @@ template <typename Run> CUresult called(const char *call, Effect effect, Run run
 			return atexit(wait_at_exit) == 0;
 		}();
 		unseen.store(registered, std::memory_order_relaxed);
+		activity_began();
 	}
+	if (effect == Effect::waits && result == CUDA_SUCCESS)
+		waited(before);
 	if (was && result != CUDA_SUCCESS)
 		unseen.store(true);
 	return effect == Effect::begins ? launch_result(result, call) : checked(result, call);

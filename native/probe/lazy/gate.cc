@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "gate.h"
+#include "grace.h"
 
 namespace lazy {
 
@@ -59,10 +60,12 @@ static CUresult gate(const void *caller, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-// made reports a context that there is no memory for. The shared runtime's is reported
-// where it was asked for.
-static CUresult made(CUresult result, const void *caller)
+// made makes a context, and reports one that there is no memory for. The shared runtime's
+// is reported where it was asked for.
+template <typename Make> static CUresult made(const void *caller, Make make)
 {
+	const CUresult result = on_server(make);
+
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !in_runtime(caller))
 		case_report_oom(0, "the context");
 	return result;
@@ -86,35 +89,35 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device), caller) : result;
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
 }
 
 CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate)(context, flags, device), caller) : result;
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate_v2)(context, flags, device), caller) : result;
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device), caller) : result;
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
 	CUresult result = gate(caller, &device);
-	return result == CUDA_SUCCESS ? made(REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device), caller) : result;
+	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
 }
 
 namespace lazy {

@@ -2,28 +2,77 @@
 //
 // A server whose client has faulted turns others away until those on that device
 // are gone (NVIDIA, "Multi-Process Service", error containment). The run holds
-// grants back meanwhile, but it hears of a fault only after the server has.
+// starts and grants back meanwhile, but a process may be on its way. The driver's call
+// succeeds once the server is well (seen on H200s with runtimes 11.8 and 13.0; driver
+// 580). A CUDA runtime that has been told of the failure in cuInit never recovers, and
+// one that has been told of it later shows error 46: so it is the driver's calls that are
+// tried again, before the runtime hears of it.
 #ifndef LAZY_GRACE_H
 #define LAZY_GRACE_H
 
-#include <chrono>
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <atomic>
+
+#include "runtime.h"
 
 namespace lazy {
 
-// Grace bounds how long a process that was turned away tries again: 10 s.
+// turned_away reports whether it is an MPS server that says no: no connection, a failed
+// call, not ready, or devices unavailable. Without MPS the last is a device in exclusive
+// mode, which stays.
+inline bool turned_away(CUresult result)
+{
+	return (result >= 805 && result <= CUDA_ERROR_MPS_SERVER_NOT_READY) ||
+	       (result == cudaErrorDevicesUnavailable && getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr);
+}
+
+// A process waits for 10 s in all (CASE_MPS_GRACE_MS), however often it is turned away,
+// and no longer: then the failure stays.
 class Grace {
 public:
-	// again waits a moment; false: the time is up.
-	bool again() const
+	// again notes that the process was turned away and waits a moment; false: the time is up.
+	static bool again()
 	{
-		usleep(50000);
-		return std::chrono::steady_clock::now() < end;
+		uint64_t never = 0;
+		first.compare_exchange_strong(never, now());
+		if (left.fetch_sub(step) <= 0)
+			return false;
+		usleep(step * 1000);
+		return true;
 	}
+	static bool over() { return left.load() <= 0; }
+	// since is when the process was first turned away, CLOCK_MONOTONIC, ns.
+	static uint64_t since() { return first.load(); }
 
 private:
-	const std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+	static uint64_t now()
+	{
+		timespec t;
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+	}
+	static int patience() // ms
+	{
+		const char *text = getenv("CASE_MPS_GRACE_MS");
+		return text != nullptr && *text != '\0' ? atoi(text) : 10000;
+	}
+	static const int step = 50; // ms
+	static inline std::atomic<int> left{patience()};
+	static inline std::atomic<uint64_t> first{0};
 };
+
+// on_server runs a call of the driver's until the server takes this process.
+template <typename Run> CUresult on_server(Run run)
+{
+	CUresult result = run();
+
+	while (turned_away(result) && Grace::again())
+		result = run();
+	return result;
+}
 
 } // namespace lazy
 #endif

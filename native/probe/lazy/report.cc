@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../activity.h"
 #include "runtime.h"
 
 extern "C" {
@@ -144,6 +145,7 @@ void working()
 	const uint64_t device = this_device();
 	if (registered && (unseen.load(std::memory_order_relaxed) & device) == 0)
 		unseen.fetch_or(device, std::memory_order_relaxed);
+	activity_began();
 }
 
 // Before a call that may be the one that makes the context it is too early for that; the
@@ -157,5 +159,13 @@ void working_soon()
 
 bool at_work() { return (unseen.load(std::memory_order_relaxed) & this_device()) != 0; }
 void idle() { unseen.fetch_and(~this_device(), std::memory_order_relaxed); }
+
+uint64_t before_wait() { return activity_mark(); }
+
+void waited(uint64_t before)
+{
+	if (unseen.load(std::memory_order_relaxed) == 0)
+		activity_over(before);
+}
 
 } // namespace lazy

@@ -130,6 +130,11 @@ void working_soon();
 void idle();
 bool at_work();
 
+// waited says that a wait for all of this thread's device has succeeded, which began when
+// before_wait was read: the scheduler then knows that nothing runs (activity.h).
+uint64_t before_wait();
+void waited(uint64_t before);
+
 // blocks_per_sm is the occupancy of a kernel that is about to be launched, as
 // far as it can be told without a context; 0: unknown.
 uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t shared_bytes);
