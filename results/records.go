@@ -153,6 +153,7 @@ type Job struct {
 	Signal         *string
 	Detail         string // why it did not end ok, in one line
 	StderrTail     string
+	Suspects       []int // of a FaultSuspect: the jobs one of which caused its fault, itself among them; not stored
 }
 
 // TurnaroundS is the job's end since the batch's arrival.

@@ -121,13 +121,13 @@ func (b *Batch) attributeFaults() {
 		if j.record.Outcome == nil || *j.record.Outcome != results.Fault {
 			continue
 		}
-		outcome, detail := b.verdict(episodes, j.faults[0])
+		outcome, detail, suspects := b.verdict(episodes, j.faults[0])
 		for _, f := range j.faults[1:] {
-			if o, d := b.verdict(episodes, f); weight(o) > weight(outcome) {
-				outcome, detail = o, d
+			if o, d, s := b.verdict(episodes, f); weight(o) > weight(outcome) {
+				outcome, detail, suspects = o, d, s
 			}
 		}
-		j.record.Outcome, j.record.Detail = &outcome, detail
+		j.record.Outcome, j.record.Detail, j.record.Suspects = &outcome, detail, suspects
 		b.recorder.Job(j.record)
 	}
 }
@@ -249,11 +249,12 @@ func (b *Batch) cameBefore(e *episode, t trouble) bool {
 	})
 }
 
-// verdict is what a fault of a job makes of the job, as far as it alone goes.
-func (b *Batch) verdict(episodes []episode, f trouble) (results.Outcome, string) {
+// verdict is what a fault of a job makes of the job, as far as it alone goes, and of a
+// suspect who the suspects are.
+func (b *Batch) verdict(episodes []episode, f trouble) (results.Outcome, string, []int) {
 	e := b.episodeOf(episodes, f)
 	if e == nil {
-		return results.Fault, f.detail
+		return results.Fault, f.detail, nil
 	}
 	own := slices.ContainsFunc(e.suspects, func(t trouble) bool { return t.job == f.job })
 	did := "broke the MPS server"
@@ -262,13 +263,17 @@ func (b *Batch) verdict(episodes []episode, f trouble) (results.Outcome, string)
 	}
 	switch {
 	case own && len(e.suspects) > 1:
-		return results.FaultSuspect, fmt.Sprintf("%s, and %s %s: --isolate-faults finds out which", f.detail, b.either(e.suspects), did)
+		var suspects []int
+		for _, t := range e.suspects {
+			suspects = append(suspects, t.job)
+		}
+		return results.FaultSuspect, fmt.Sprintf("%s, and %s %s", f.detail, b.either(e.suspects), did), suspects
 	case own && b.alone(e):
-		return results.Fault, f.detail
+		return results.Fault, f.detail, nil
 	case own:
-		return results.Fault, fmt.Sprintf("%s: %s", f.detail, e.because)
+		return results.Fault, fmt.Sprintf("%s: %s", f.detail, e.because), nil
 	}
-	return results.Collateral, fmt.Sprintf("%s, %s %s", f.detail, b.either(e.suspects), did)
+	return results.Collateral, fmt.Sprintf("%s, %s %s", f.detail, b.either(e.suspects), did), nil
 }
 
 // alone reports whether no other job came to harm.

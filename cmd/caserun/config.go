@@ -37,7 +37,8 @@ type config struct {
 	SMCap   int           `mapstructure:"sm-cap"`
 	NoMPS   bool          `mapstructure:"no-mps"`
 	Context string        `mapstructure:"context-reserve"`
-	Retry   bool          `mapstructure:"retry-collateral"`
+	Isolate bool          `mapstructure:"isolate-faults"`
+	Retry   bool          `mapstructure:"retry-collateral"` // the old name of isolate-faults
 	Trace   bool          `mapstructure:"trace"`
 	Tag     string        `mapstructure:"tag"`
 	Suite   string        `mapstructure:"suite"`
@@ -72,7 +73,9 @@ func addFormatFlag(c *cobra.Command) {
 func addRunFlags(f *pflag.FlagSet) {
 	addNodeFlags(f)
 	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
-	f.Bool("retry-collateral", false, "run jobs that an MPS neighbour's fault took down again, as a run of their own")
+	f.Bool("isolate-faults", false, "run jobs that a fault under MPS took down again after the batch, each alone on a GPU, to find out whose it was")
+	f.Bool("retry-collateral", false, "the old name of --isolate-faults")
+	_ = f.MarkHidden("retry-collateral")
 }
 
 func addDevicesFlag(f *pflag.FlagSet) {
@@ -145,6 +148,10 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	if out.DB == "" && settingFlag(c, "db") != nil {
 		return config{}, usageError(errNoStore)
 	}
+	if out.Retry {
+		fmt.Fprintln(c.ErrOrStderr(), "caserun: retry-collateral is now called isolate-faults: change the flag, the variable or the configuration file that says so")
+		out.Isolate, out.Retry = true, false
+	}
 	return out, out.check()
 }
 
@@ -205,6 +212,9 @@ func (c config) settings() yaml.MapSlice {
 	var out yaml.MapSlice
 	value := reflect.ValueOf(c)
 	for field := range value.Type().Fields() {
+		if field.Name == "Retry" {
+			continue // loadConfig has settled it
+		}
 		v := value.FieldByIndex(field.Index).Interface()
 		if d, ok := v.(time.Duration); ok {
 			v = d.String()
@@ -219,7 +229,7 @@ func (c config) sweepSettings() map[string]any {
 	out := map[string]any{}
 	for _, item := range c.settings() {
 		switch key := item.Key.(string); key {
-		case "db", "format", "sched", "retry-collateral":
+		case "db", "format", "sched", "isolate-faults":
 		default:
 			out[key] = item.Value
 		}

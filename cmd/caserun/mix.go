@@ -117,17 +117,14 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
 	r := request{config: settings, mix: mix, profiles: known, store: db, stderr: c.ErrOrStderr()}
 	tables, failed, runErr := doRun(c.Context(), r, verbose)
-	if retry := collateral(failed); runErr == nil && settings.Retry && len(retry) > 0 {
-		var again []failure
-		var more []*report.Table
-		r.mix.Source = fmt.Sprintf("jobs of %s that ended as collateral", mix.Source)
-		r.mix.Jobs = nil
-		for _, f := range retry {
-			r.mix.Jobs = append(r.mix.Jobs, mix.Jobs[f.job.Index])
+	if apart := toIsolate(failed); runErr == nil && len(apart) > 0 {
+		if settings.Isolate {
+			var more []*report.Table
+			more, failed, runErr = isolate(c.Context(), r, failed, apart, verbose)
+			tables = append(tables, more...)
+		} else {
+			fmt.Fprintf(c.ErrOrStderr(), "caserun: a fault under MPS took %d jobs down: with --isolate-faults they run again after the batch, each alone on a GPU, which shows whose it was and what the others do without it\n", len(apart))
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "caserun: running %d collateral jobs again, as a run of their own\n", len(retry))
-		more, again, runErr = doRun(c.Context(), r, verbose)
-		tables, failed = append(tables, more...), append(slices.DeleteFunc(failed, isCollateral), again...)
 	}
 	if len(tables) > 0 {
 		runErr = errors.Join(runErr, render(c, settings.Format, tables...))
@@ -148,12 +145,6 @@ type failure struct {
 	job results.Job
 }
 
-func isCollateral(f failure) bool { return *f.job.Outcome == results.Collateral }
-
-func collateral(failed []failure) []failure {
-	return slices.DeleteFunc(slices.Clone(failed), func(f failure) bool { return !isCollateral(f) })
-}
-
 // runsOf names each run of failures once, as arguments: " 1 2". Failures of one run
 // are next to each other.
 func runsOf(failed []failure) (args string) {
@@ -166,12 +157,17 @@ func runsOf(failed []failure) (args string) {
 }
 
 // doRun does one run, and returns its tables and the jobs that did not end ok.
-func doRun(ctx context.Context, r request, verbose bool) (tables []*report.Table, failed []failure, err error) {
+func doRun(ctx context.Context, r request, verbose bool) ([]*report.Table, []failure, error) {
 	o, err := execute(ctx, r)
+	return summarize(o, r.store.Path(), verbose, err)
+}
+
+// summarize is doRun for a run that has been done, with its error.
+func summarize(o outcome, store string, verbose bool, err error) (tables []*report.Table, failed []failure, _ error) {
 	if o.run.ID == 0 {
 		return nil, nil, err
 	}
-	tables = append(tables, report.RunSummary(o.run, o.jobs, o.devices, r.store.Path()))
+	tables = append(tables, report.RunSummary(o.run, o.jobs, o.devices, store))
 	if verbose {
 		tables = append(tables, report.DeviceTable(o.run, o.devices), report.JobTable(o.run, o.jobs))
 	}

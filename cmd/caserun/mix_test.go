@@ -9,37 +9,55 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// What did not end ok is in the run that the message names, also where the jobs
-// that ended as collateral had a run of their own.
-func TestMixNamesTheRunsThatFailed(t *testing.T) {
+// A fault takes two jobs down, and nothing tells whose it was. Each alone, the first
+// faults again: the first run says so in the end, and what still failed is in the runs
+// that the message names.
+func TestMixIsolatesFaults(t *testing.T) {
 	library, program := fakeNVML(t), buildStepJob(t)
-	breaks := "jobs:\n  - {program: " + program + ", args: 'begin:1000 hear:both fault:700 hear:first', memory: 1GiB}\n"
+	breaks := "jobs:\n  - {program: /bin/sh, args: [-c, 'if mkdir broke; then exec %program begin:1000 hear:both fault:700 hear:first; else %guilty; fi'], memory: 1GiB}\n"
 	// again is what the second job does once it was taken down.
 	const suffers = "  - {program: /bin/sh, args: [-c, 'if mkdir begun; then exec %program begin:1000 tell:both tell:first sleep:100 fault:700; else %again; fi'], memory: 1GiB}\n"
 	for _, c := range []struct {
-		again, more, says string
-		outcomes          []results.Outcome
+		name, guilty, again, more, flag string
+		says                            []string
+		outcomes                        []results.Outcome
 	}{
-		{"exit 0", "", "1 of 2 jobs did not end ok; caserun report 1 -v shows them", []results.Outcome{results.Fault, results.Collateral}},
-		{"exit 9", "  - {program: /bin/true, memory: 1GiB}\n", "2 of 3 jobs did not end ok; caserun report 1 2 -v shows them",
-			[]results.Outcome{results.Fault, results.Collateral, results.OK}},
+		{"one faults alone", "exec %program begin:1000 fault:700", "exit 0", "", "--isolate-faults",
+			[]string{"1 of 2 jobs did not end ok; caserun report 2 -v shows them", "running 2 jobs that a fault took down again, each alone on a GPU",
+				"run 1: job 0 (sh) is fault: it faulted alone too, in run 2", "run 1: job 1 (sh) is collateral: it did not fault alone, in run 2"},
+			[]results.Outcome{results.Fault, results.Collateral}},
+		{"nobody does, and one fails", "exit 0", "exit 9", "  - {program: /bin/true, memory: 1GiB}\n", "--retry-collateral",
+			[]string{"1 of 3 jobs did not end ok; caserun report 2 -v shows them", "retry-collateral is now called isolate-faults"},
+			[]results.Outcome{results.FaultSuspect, results.FaultSuspect, results.OK}},
+		{"without the flag", "exit 0", "exit 0", "", "--verbose",
+			[]string{"nothing was measured: none of the 2 jobs ended ok", "caserun: a fault under MPS took 2 jobs down: with --isolate-faults they run again",
+				"a CUDA error took it down; 1/2 ended"},
+			[]results.Outcome{results.FaultSuspect, results.FaultSuspect}},
 	} {
-		dir := fakeNode(t, "", "")
-		writeFiles(t, map[string]string{
-			// The daemon has no server, ever, and ends when it is told to quit.
-			"bin/nvidia-cuda-mps-control": "#!/bin/sh\ncd " + dir + "\n[ \"$1\" = -f ] && exec cat pipe\nread line\ncase $line in quit*) echo >pipe;; esac\n",
-			"two.yaml":                    breaks + strings.NewReplacer("%program", program, "%again", c.again).Replace(suffers) + c.more,
-		})
-		env := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
-		status, text := finish(t, onFakes(dir, library, env, "mix", "two.yaml", "--sched", "zero", "--workers", "3", "--timeout", "1m", "--devices", "3", "--retry-collateral"))
-		if status != exitJobsFailed || !strings.Contains(text, c.says) {
-			t.Errorf("exit %d, want %d and %q:\n%s", status, exitJobsFailed, c.says, text)
-		}
-		_, jobs, _ := stored(t, 1)
-		for i, j := range jobs {
-			if *j.Outcome != c.outcomes[i] {
-				t.Errorf("job %d of run 1 ended as %s, want %s: %s", i, *j.Outcome, c.outcomes[i], j.Detail)
+		t.Run(c.name, func(t *testing.T) {
+			dir := fakeNode(t, "", "")
+			with := strings.NewReplacer("%program", program, "%again", c.again, "%guilty", strings.ReplaceAll(c.guilty, "%program", program))
+			writeFiles(t, map[string]string{
+				// The daemon has no server, ever, and ends when it is told to quit.
+				"bin/nvidia-cuda-mps-control": "#!/bin/sh\ncd " + dir + "\n[ \"$1\" = -f ] && exec cat pipe\nread line\ncase $line in quit*) echo >pipe;; esac\n",
+				"two.yaml":                    with.Replace(breaks) + with.Replace(suffers) + c.more,
+			})
+			env := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
+			status, text := finish(t, onFakes(dir, library, env, "mix", "two.yaml", "--sched", "zero", "--workers", "3", "--timeout", "1m", "--devices", "3", c.flag))
+			if status != exitJobsFailed && status != exitNothing {
+				t.Errorf("exit %d:\n%s", status, text)
 			}
-		}
+			for _, want := range c.says {
+				if !strings.Contains(text, want) {
+					t.Errorf("want %q:\n%s", want, text)
+				}
+			}
+			_, jobs, _ := stored(t, 1)
+			for i, j := range jobs {
+				if *j.Outcome != c.outcomes[i] {
+					t.Errorf("job %d of run 1 ended as %s, want %s: %s", i, *j.Outcome, c.outcomes[i], j.Detail)
+				}
+			}
+		})
 	}
 }

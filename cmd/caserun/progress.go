@@ -24,6 +24,7 @@ type progress struct {
 	w        io.Writer
 	animated bool
 	silent   bool
+	shared   bool      // jobs share an MPS server, so that the outcome of a fault is not settled before the end
 	weights  []float64 // expected seconds of each job alone, 1 where unknown
 
 	mu     sync.Mutex
@@ -114,7 +115,11 @@ func (p *progress) job(j results.Job) {
 	if j.Device != nil {
 		where = fmt.Sprintf(" on GPU %d", *j.Device)
 	}
-	fmt.Fprintf(p.w, "job %d (%s)%s: %s; %s\n", j.Index, j.Name, where, *j.Outcome, p.line())
+	how := string(*j.Outcome)
+	if *j.Outcome == results.Fault && p.shared { // whose it was is settled when all is known
+		how = "a CUDA error took it down"
+	}
+	fmt.Fprintf(p.w, "job %d (%s)%s: %s; %s\n", j.Index, j.Name, where, how, p.line())
 }
 
 // event says at once what makes a measurement doubtful.

@@ -100,6 +100,7 @@ func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor)
 			watch(ended, name+" ended during the run")
 		}
 	}
+	t.progress.shared = c.MPS
 	t.progress.start()
 	jobs, err := runner.Run(runCtx, c, x, t)
 	t.progress.stop()
