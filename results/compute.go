@@ -9,8 +9,8 @@ import (
 // gives the same figures again. The order of the records does not matter.
 //
 // Utilization comes from the primary series: SeriesGPU of a live run,
-// SeriesSimulated of a simulated one. A run with cancelled jobs still has
-// metrics; FinalStatus says that they are not a measurement.
+// SeriesSimulated of a simulated one. A run with jobs that were
+// cancelled, or not started, still has metrics; FinalStatus says that they are not a measurement.
 func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels []Kernel) Metrics {
 	var m Metrics
 	var turnarounds, waits []float64
@@ -29,6 +29,8 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 			}
 		case o == Cancelled:
 			m.Cancelled++
+		case o == NotStarted:
+			m.NotStarted++
 		case o.Crashed():
 			m.Crashed++
 			if o == OOM {
@@ -81,14 +83,15 @@ func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kern
 }
 
 // FinalStatus is the status that the jobs' outcomes give a run: running while
-// one of its jobs is missing or has none, interrupted if one was cancelled.
+// one of its jobs is missing or has none, interrupted if one was cancelled or could
+// not be started.
 func FinalStatus(run Run, jobs []Job) Status {
 	status := Complete
 	for _, j := range jobs {
 		switch {
 		case j.Outcome == nil:
 			return Running
-		case *j.Outcome == Cancelled:
+		case j.Outcome.invalid():
 			status = Interrupted
 		}
 	}
@@ -100,7 +103,7 @@ func FinalStatus(run Run, jobs []Job) Status {
 
 // makespan is the last job end, the batch's arrival being 0. It is unknown
 // while a job is under way and where a job that started has no end; a job that
-// never started, such as a refused or cancelled one, may have none.
+// never started, such as a refused one, may have none.
 func makespan(jobs []Job) *float64 {
 	var last *float64
 	for _, j := range jobs {

@@ -142,6 +142,7 @@ func TestFinalStatus(t *testing.T) {
 	}{
 		{"all ended", []Job{ok, {Outcome: known(Crash)}}, Complete},
 		{"one cancelled", []Job{cancelled, ok}, Interrupted},
+		{"one not started", []Job{{Outcome: known(NotStarted)}, ok}, Interrupted},
 		{"one under way", []Job{cancelled, {}}, Running},
 		{"one missing", []Job{ok}, Running},
 	} {
@@ -183,7 +184,7 @@ func batches() *rapid.Generator[batch] {
 	return rapid.Custom(func(t *rapid.T) batch {
 		b := batch{run: Run{Mode: Live}}
 		at := rapid.Float64Range(0, 100)
-		outcomes := []Outcome{OK, OOM, Fault, Collateral, Refused, Crash, Timeout, Wrong, Cancelled}
+		outcomes := []Outcome{OK, OOM, Fault, Collateral, Refused, Crash, Timeout, Wrong, Cancelled, NotStarted}
 		for i := range rapid.IntRange(0, 8).Draw(t, "jobs") {
 			b.jobs = append(b.jobs, ended(i, rapid.SampledFrom(outcomes).Draw(t, "outcome"), at.Draw(t, "end"), at.Draw(t, "wait")))
 		}
@@ -222,7 +223,7 @@ func TestMetricsAreOrdered(t *testing.T) {
 		if m.UtilizationMean != nil && *m.UtilizationMean > *m.UtilizationPeak {
 			t.Fatalf("mean utilization %v over peak %v", *m.UtilizationMean, *m.UtilizationPeak)
 		}
-		if m.OOM > m.Crashed || m.OK+m.Crashed+m.Cancelled != len(b.jobs) {
+		if m.OOM > m.Crashed || m.OK+m.Crashed+m.Cancelled+m.NotStarted != len(b.jobs) {
 			t.Fatalf("counts %+v do not add up to %d jobs", m, len(b.jobs))
 		}
 		if m.ThroughputJobsPerS != nil && *m.ThroughputJobsPerS > *m.AttemptedJobsPerS {

@@ -3,10 +3,11 @@ package results
 // Metrics are a run's figures; docs/store.md defines each. Nil means that
 // nothing was there to compute it from.
 type Metrics struct {
-	OK        int
-	OOM       int
-	Crashed   int // every outcome that counts as a crash, OOM included
-	Cancelled int
+	OK         int
+	OOM        int
+	Crashed    int // every outcome that counts as a crash, OOM included
+	Cancelled  int
+	NotStarted int
 
 	MakespanS             *float64
 	ThroughputJobsPerS    *float64 // ok jobs / makespan

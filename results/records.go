@@ -32,18 +32,23 @@ const (
 	OK           Outcome = "ok"
 	OOM          Outcome = "oom"           // an allocation failed, whatever the exit status
 	Fault        Outcome = "fault"         // another CUDA error that stays, whatever the exit status
-	Collateral   Outcome = "collateral"    // a fault that an MPS neighbour caused
 	FaultSuspect Outcome = "fault-suspect" // a fault that it or one of several MPS neighbours caused
+	Collateral   Outcome = "collateral"    // a fault that an MPS neighbour caused
 	Refused      Outcome = "refused"       // the scheduler refused one of its tasks
 	Crash        Outcome = "crash"         // signal or non-zero exit without any of the above
 	Timeout      Outcome = "timeout"
 	Wrong        Outcome = "wrong" // the output check failed
 	Cancelled    Outcome = "cancelled"
+	NotStarted   Outcome = "not-started" // the harness could not start it
 )
 
-// Crashed reports whether the outcome counts as a crash. A cancelled job does
-// not: it makes the run invalid instead.
-func (o Outcome) Crashed() bool { return o != OK && o != Cancelled }
+// Crashed reports whether the outcome counts as a crash. That of a job which the
+// harness stopped or could not start does not: it makes the run invalid instead.
+func (o Outcome) Crashed() bool { return o != OK && !o.invalid() }
+
+// invalid reports whether the outcome says of the harness what it does not say of
+// the job: a run with one is no measurement.
+func (o Outcome) invalid() bool { return o == Cancelled || o == NotStarted }
 
 // Run is one mix under one scheduler, one repetition, on one node.
 type Run struct {

@@ -67,6 +67,7 @@ type Exit struct {
 	Signal      *string // such as "SIGKILL"
 	Wrong       bool    // its own output check failed
 	Err         error   // it could not be started or watched
+	NotStarted  bool    // Err says nothing about the job
 	UserS       *float64
 	SysS        *float64
 	MaxRSSBytes *int64

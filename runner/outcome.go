@@ -10,6 +10,8 @@ import (
 // status: programs that do not check CUDA calls exit 0 after an error.
 func (j *job) outcome(e Exit) (results.Outcome, string) {
 	switch {
+	case e.NotStarted:
+		return results.NotStarted, e.Err.Error()
 	case j.stopped:
 		return results.Cancelled, "stopped with the run"
 	case j.timedOut:

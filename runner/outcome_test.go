@@ -33,6 +33,7 @@ var evidence = []struct {
 	{"not watched", func(_ *fake, e *runner.Exit) { e.Err = errors.New("wait: no child") }, results.Crash, "wait: no child"},
 	{"timeout", func(f *fake, _ *runner.Exit) { f.at(60); f.batch.Tick(f.now) }, results.Timeout, "longer than its limit"},
 	{"cancel", func(f *fake, _ *runner.Exit) { f.batch.Cancel("interrupt", f.now) }, results.Cancelled, "stopped with the run"},
+	{"not started", func(_ *fake, e *runner.Exit) { e.Err, e.NotStarted = errors.New("too many open files"), true }, results.NotStarted, "too many open files"},
 }
 
 func TestOutcomePrecedence(t *testing.T) {

@@ -166,6 +166,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 	if err != nil {
 		return outcome{}, err
 	}
+	live.CheckDescriptors(workers, warn)
 	options, err := r.nodeOptions(s, warn)
 	if err != nil {
 		return outcome{}, err

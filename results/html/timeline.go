@@ -16,7 +16,7 @@ const (
 	classHost = "host" // the process runs, and holds no device
 	classOK   = "ok"
 	classBad  = "bad"
-	classOpen = "open" // no outcome yet, or cancelled
+	classOpen = "open" // no outcome yet, cancelled or not started
 )
 
 // bar is a stretch of time in a row of a timeline.
@@ -179,12 +179,14 @@ func newBar(class string, from, to, end float64) bar {
 
 func classOf(j results.Job) string {
 	switch {
-	case j.Outcome == nil || *j.Outcome == results.Cancelled:
+	case j.Outcome == nil:
 		return classOpen
 	case *j.Outcome == results.OK:
 		return classOK
+	case j.Outcome.Crashed():
+		return classBad
 	}
-	return classBad
+	return classOpen
 }
 
 // lanes packs what overlaps into different lanes, the first free one each.

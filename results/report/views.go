@@ -29,7 +29,7 @@ func ofRun(columns ...Column) []Column {
 // RunSummary is what a run ends with.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
 	m, s := r.Metrics, r.Sampler
-	ok, oom, crashed, others, cancelled := counts(r)
+	ok, oom, crashed, others, cancelled, unstarted := counts(r)
 	t := &Table{Title: about("run", r), Sheet: true}
 	var values []any
 	field := func(c Column, v any) {
@@ -55,6 +55,11 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "jobs_crashed", Place: DataOnly}, crashed)
 	field(Column{Name: "others", Heading: "  otherwise crashed", Place: TextOnly}, others)
 	field(Column{Name: "jobs_cancelled", Heading: "  cancelled"}, cancelled)
+	notStarted := Column{Name: "jobs_not_started", Heading: "  not started", Place: DataOnly}
+	if m.NotStarted > 0 {
+		notStarted.Place = Everywhere
+	}
+	field(notStarted, unstarted)
 	field(Column{Name: "makespan", Unit: Seconds}, m.MakespanS)
 	field(Column{Name: "throughput", Unit: JobsPerSecond}, m.ThroughputJobsPerS)
 	field(Column{Name: "attempted_throughput", Unit: JobsPerSecond, Place: DataOnly}, m.AttemptedJobsPerS)
@@ -101,12 +106,12 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 }
 
 // counts are unknown while the run is under way.
-func counts(r results.Run) (ok, oom, crashed, others, cancelled any) {
+func counts(r results.Run) (ok, oom, crashed, others, cancelled, unstarted any) {
 	if r.Status == results.Running {
-		return nil, nil, nil, nil, nil
+		return nil, nil, nil, nil, nil, nil
 	}
 	m := r.Metrics
-	return m.OK, m.OOM, m.Crashed, m.Crashed - m.OOM, m.Cancelled
+	return m.OK, m.OOM, m.Crashed, m.Crashed - m.OOM, m.Cancelled, m.NotStarted
 }
 
 // deviceNames is "4 x Tesla V100 (16 GiB)", by kind in bus order.
@@ -183,6 +188,7 @@ func RunList(runs []results.Run) *Table {
 		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep"}, {Name: "status"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
 		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
+		{Name: "jobs_not_started", Place: DataOnly},
 		{Name: "makespan", Unit: Seconds}, {Name: "throughput", Unit: JobsPerSecond},
 		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds},
 		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds},
@@ -199,13 +205,13 @@ func RunList(runs []results.Run) *Table {
 	}
 	for _, r := range runs {
 		m := r.Metrics
-		ok, oom, crashed, others, cancelled := counts(r)
+		ok, oom, crashed, others, cancelled, unstarted := counts(r)
 		mode := string(r.Mode)
 		if r.Traced {
 			mode += ", traced"
 		}
 		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
-			ok, oom, crashed, others, cancelled, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
+			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
 			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced)
 	}
 	return t

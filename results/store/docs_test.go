@@ -28,7 +28,7 @@ func section(text, heading string) string {
 	return body
 }
 
-var firstCell = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|")
+var firstCell = regexp.MustCompile("(?m)^\\| `([a-z0-9_-]+)` \\|")
 
 func words(section string) []string {
 	var out []string
@@ -60,7 +60,7 @@ func TestDocumentDefinesTheWords(t *testing.T) {
 	text := document(t)
 	outcomes := []string{}
 	for _, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.Collateral, results.Refused,
-		results.Crash, results.Timeout, results.Wrong, results.Cancelled} {
+		results.Crash, results.Timeout, results.Wrong, results.Cancelled, results.NotStarted} {
 		outcomes = append(outcomes, string(o))
 	}
 	if documented := words(section(text, "Outcomes")); !slices.Equal(documented, outcomes) {

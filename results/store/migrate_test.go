@@ -116,3 +116,40 @@ func TestOpenUpdated(t *testing.T) {
 		t.Errorf("run %+v, %v", run, err)
 	}
 }
+
+// Outcomes that an earlier version stored are still there, beside those of this one.
+func TestMigrationKeepsOutcomes(t *testing.T) {
+	ctx := context.Background()
+	path := storeOf(t, 5, `UPDATE run SET jobs_cancelled = 1, jobs = 3;
+		INSERT INTO job (run_id, job_index, name, command, class, outcome, detail, stderr_tail)
+			VALUES (1, 0, 'a', 'a', '', 'ok', '', ''), (1, 1, 'b', 'b', '', 'cancelled', '', ''), (1, 2, 'c', 'c', '', NULL, '', '');
+		INSERT INTO task (run_id, job_index, task_seq, bytes, heap_bytes, grown_bytes, blocks, threads_per_block, submit_s, passed)
+			VALUES (1, 0, 0, 5, 0, 0, 1, 1, 0, 0);`)
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w := s.Writer(1)
+	w.Job(results.Job{Index: 2, Name: "c", Outcome: ptr(results.NotStarted)})
+	if err := w.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := s.Jobs(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []results.Outcome
+	for _, j := range jobs {
+		got = append(got, *j.Outcome)
+	}
+	if diff := cmp.Diff([]results.Outcome{results.OK, results.Cancelled, results.NotStarted}, got); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	if found, err := s.Tasks(ctx, 1); err != nil || len(found) != 1 {
+		t.Errorf("tasks of the earlier run: %+v (%v)", found, err)
+	}
+	if run, err := s.Run(ctx, 1); err != nil || run.Metrics.Cancelled != 1 || run.Metrics.NotStarted != 0 {
+		t.Errorf("metrics %+v (%v)", run.Metrics, err)
+	}
+}

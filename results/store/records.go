@@ -34,7 +34,7 @@ var runs = layout[results.Run]{
 		"driver", "cuda", "binaries",
 		"traced", "tracer_processes", "tracer_kernels", "tracer_copies", "tracer_lost_records",
 		"tracer_cut_processes", "tracer_untraced_jobs",
-		"sweep_id", "warmup", "tag",
+		"sweep_id", "warmup", "tag", "jobs_not_started",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
 		m, s, p, x := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer
@@ -50,7 +50,7 @@ var runs = layout[results.Run]{
 			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
 			&p.Driver, &p.CUDA, &p.Binaries,
 			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
-			&r.Sweep, &r.Warmup, text{&r.Tag},
+			&r.Sweep, &r.Warmup, text{&r.Tag}, count{&m.NotStarted, counts},
 		}
 	},
 }

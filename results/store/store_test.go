@@ -302,7 +302,7 @@ func TestEveryWordOfTheRecordsIsAccepted(t *testing.T) {
 	var r rows
 	r.Devices = found
 	for i, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.Collateral, results.Refused,
-		results.Crash, results.Timeout, results.Wrong, results.Cancelled} {
+		results.Crash, results.Timeout, results.Wrong, results.Cancelled, results.NotStarted} {
 		r.Jobs = append(r.Jobs, results.Job{Index: i, Outcome: &o})
 	}
 	record(t, s, run, r)

@@ -58,6 +58,9 @@ type Executor struct {
 	cancelled atomic.Bool  // every job is being stopped: there is no neighbour to spare
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
 
+	stop   context.CancelCauseFunc // of Run's context
+	failed error                   // why the run failed; under mu
+
 	traced   results.Tracer // totals of the traces read so far; under mu
 	outlived []error        // of jobs whose processes outlive them; under mu
 
@@ -114,6 +117,8 @@ func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
 // Run implements runner.Executor.
 func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	x.batch = b
+	ctx, x.stop = context.WithCancelCause(ctx)
+	defer x.stop(nil)
 	closes, err := x.listen()
 	if err != nil {
 		return err
@@ -162,7 +167,11 @@ func (x *Executor) Start(job, device int) {
 			err = fmt.Errorf("start job %d (%s): %w", job, x.config.Jobs[job].Command(), err)
 			go func() {
 				defer x.clean.Done()
-				x.batch.JobEnded(job, runner.Exit{Err: err}, x.now())
+				ours := notTheJobs(err)
+				if ours {
+					x.fail(err)
+				}
+				x.batch.JobEnded(job, runner.Exit{Err: err, NotStarted: ours}, x.now())
 			}()
 			return
 		}

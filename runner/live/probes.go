@@ -103,6 +103,11 @@ func (x *Executor) Closed(c *probe.Client) {
 	}
 }
 
+// Starved implements probe.Handler: a job that is not heard is not measured.
+func (x *Executor) Starved(err error) {
+	x.fail(lack(fmt.Errorf("take a connection of a job: %w", err)))
+}
+
 var wireReasons = map[schedulers.Cause]probe.Reason{
 	schedulers.TooLarge:   probe.ReasonTooLarge,
 	schedulers.DeviceFull: probe.ReasonDeviceFull,

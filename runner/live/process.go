@@ -35,21 +35,26 @@ type process struct {
 // launch starts a job's process. It must run on the spawner's thread: the
 // parent-death signal is tied to the thread that forks.
 func (x *Executor) launch(job, device int) (*process, error) {
+	if err := x.whyFailed(); err != nil {
+		return nil, &failure{errors.New("the run had failed"), "see the run's event of kind failed"}
+	}
 	spec := x.config.Jobs[job]
 	base := filepath.Join(x.config.Dir, fmt.Sprintf("job-%04d", job))
 	stdout, err := os.Create(base + ".out")
 	if err != nil {
-		return nil, fmt.Errorf("create output file: %w", err)
+		return nil, unwritable(fmt.Errorf("create output file: %w", err))
 	}
 	defer stdout.Close()
 	stderr, err := os.Create(base + ".err")
 	if err != nil {
-		return nil, fmt.Errorf("create output file: %w", err)
+		return nil, unwritable(fmt.Errorf("create output file: %w", err))
 	}
 	defer stderr.Close()
-
+	if err := spent(stderr.Fd()); err != nil {
+		return nil, lack(fmt.Errorf("open files: %w", err))
+	}
 	if err := x.makeTraceDir(job); err != nil {
-		return nil, err
+		return nil, unwritable(err)
 	}
 	cmd := exec.Command(x.config.Programs[job], spec.Args...)
 	cmd.Dir = x.config.Dirs[job]
@@ -61,7 +66,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		}
 		in, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("open standard input: %w", err)
+			return nil, lack(fmt.Errorf("open standard input: %w", err))
 		}
 		defer in.Close()
 		cmd.Stdin = in
@@ -70,7 +75,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, token: tokenOf(cmd.Env), stderr: base + ".err", started: x.now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return nil, lack(err)
 	}
 	p.pid = cmd.Process.Pid
 	x.guard.watch(p)

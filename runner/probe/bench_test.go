@@ -25,6 +25,7 @@ func (granter) Free(*Client, uint64)                      {}
 func (g granter) OOM(*Client, uint64, string)             { g.tb.Error("unexpected OOM") }
 func (g granter) Fault(*Client, int32, time.Time, string) { g.tb.Error("unexpected fault") }
 func (granter) Closed(*Client)                            {}
+func (granter) Starved(error)                             {}
 
 // BenchmarkRoundTrip measures case_task_begin in C processes against a server
 // that grants at once. Clients run closed loops, so with 48 of them on two cores

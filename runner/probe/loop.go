@@ -86,6 +86,7 @@ func (s *Server) serve() {
 				// No descriptors or no memory. The connection stays in the
 				// backlog; asking again at once would spin.
 				s.logf("probe: accept: %v", err)
+				s.handler.Starved(err)
 				_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
 				timeout = retryMS
 			}
@@ -123,6 +124,11 @@ func (s *Server) accept() error {
 		return nil
 	default:
 		return err
+	}
+	if fd >= s.limit {
+		s.handler.Starved(unix.EMFILE) // before the peer hears of it
+		_ = unix.Close(fd)
+		return nil
 	}
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err == nil && peer.Uid != s.uid {

@@ -44,6 +44,7 @@ func (r recorder) OOM(c *Client, bytes uint64, where string) {
 func (r recorder) Fault(c *Client, code int32, at time.Time, where string) {
 	r.events <- event{kind: "fault", c: c, code: code, at: at, where: where}
 }
+func (recorder) Starved(error)      {}
 func (r recorder) Closed(c *Client) { r.events <- event{kind: "closed", c: c} }
 
 // patience bounds a wait for what must happen; no test passes because of it.

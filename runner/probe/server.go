@@ -53,10 +53,17 @@ type Handler interface {
 	// Fault: at is when the process saw the error. Times of all clients are on
 	// one clock, so they order culprit and collateral exactly.
 	Fault(c *Client, code int32, at time.Time, where string)
+	// Starved says that connections cannot be taken, because this process or the
+	// machine lacks something. They wait, or are closed after the call.
+	Starved(err error)
 	// Closed comes last and exactly once for each client that had any other
 	// event or said HELLO: everything it held or waited for is free.
 	Closed(c *Client)
 }
+
+// Reserved is how many of the process's descriptors connections leave to what else it
+// does.
+const Reserved = 32
 
 // socketName is short because a socket's path holds 107 bytes.
 const socketName = "probe"
@@ -70,6 +77,7 @@ type Server struct {
 	path    string
 	fd      int // listens
 	epoll   int
+	limit   int // connections have smaller descriptors
 	wake    int // an eventfd: somebody waits for Settle
 	uid     uint32
 	started time.Time // the same instant as startedNS
@@ -99,6 +107,11 @@ func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Serv
 		uid:  uint32(os.Geteuid()),
 		jobs: map[[tokenSize]byte]int{}, clients: map[int32]*Client{},
 	}
+	var open unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil {
+		return nil, fmt.Errorf("read the limit of open files: %w", err)
+	}
+	s.limit = int(min(open.Cur, math.MaxInt32)) - Reserved
 	var err error
 	if s.started, s.startedNS, err = sameInstant(); err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ func (s *Server) settle(in []byte) {
 	for !closed && ready(int32(s.fd)) {
 		if err := s.accept(); err != nil {
 			s.logf("probe: accept: %v", err)
+			s.handler.Starved(err)
 			break
 		}
 	}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+)
+
+// limited is p under a limit of the shell's ulimit, such as "-n 128".
+func limited(p *exec.Cmd, limit string) *exec.Cmd {
+	p.Args = append([]string{"sh", "-c", "ulimit " + limit + `; exec "$0" "$@"`, p.Path}, p.Args[1:]...)
+	p.Path = "/bin/sh"
+	return p
+}
+
+// ownMix goes to a directory of its own with the mix own.yaml, which has so many of
+// the jobs.
+func ownMix(t *testing.T, jobs ...string) (dir string) {
+	t.Helper()
+	dir = inTempDir(t)
+	writeFiles(t, map[string]string{"own.yaml": "name: own\njobs:\n" + strings.Join(jobs, "\n") + "\n"})
+	return dir
+}
+
+// buildC compiles a program.
+func buildC(t *testing.T, source string, flags ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program")
+	c := exec.Command("cc", append([]string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", path, "-xc", "-"}, flags...)...)
+	c.Stdin = strings.NewReader(source)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	return path
+}
+
+// A run whose harness has run out of something is no measurement. Its jobs ended well,
+// were stopped, or could not be started: none of them crashed.
+func TestExhaustedHarness(t *testing.T) {
+	library := fakeNVML(t)
+	connects := buildC(t, `#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+int main(void)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	strcpy(to.sun_path, getenv("CASE_SOCKET"));
+	for (int i = 0; i < 110; i++)
+		connect(socket(AF_UNIX, SOCK_SEQPACKET, 0), (struct sockaddr *)&to, sizeof to);
+	pause();
+}`)
+	const (
+		waits  = "  - {program: /bin/sleep, args: ['600'], memory: 1MiB, count: 200}"
+		passes = "  - {program: /bin/true, memory: 1MiB}"
+	)
+	for _, c := range []struct {
+		name, limit string
+		jobs        []string
+		workers     int
+		says        string
+		notStarted  bool // at least one job
+	}{
+		{"descriptors", "-n 128", []string{waits}, 200, "ulimit -n", true},
+		{"descriptors that one job takes", "-n 128", []string{fmt.Sprintf("  - {program: %q, memory: 1MiB}", connects), passes}, 1, "ulimit -n", false},
+		{"the run's directory", "-n 1024", []string{"  - {program: /bin/rm, args: [-rf, caserun-runs], memory: 1MiB}", passes, passes}, 1, "--runs", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := ownMix(t, c.jobs...)
+			status, text := finish(t, limited(onFakes(dir, library, nil, "mix", "own.yaml", "--sched", "zero", "--no-mps",
+				"--devices", "3", "--workers", fmt.Sprint(c.workers)), c.limit))
+			if status != exitInfrastructure || !strings.Contains(text, "run 1 is interrupted") || !strings.Contains(text, c.says) {
+				t.Errorf("exit %d, want %d, that the run is interrupted, and %q:\n%s", status, exitInfrastructure, c.says, text)
+			}
+			run, jobs, events := stored(t, 1)
+			if run.Status != results.Interrupted || run.Metrics.Crashed != 0 || c.notStarted != (run.Metrics.NotStarted > 0) {
+				t.Errorf("the run is %s with %+v", run.Status, run.Metrics)
+			}
+			for _, j := range jobs {
+				if o := *j.Outcome; o != results.OK && o != results.Cancelled && o != results.NotStarted {
+					t.Errorf("job %d is %s: %s", j.Index, o, j.Detail)
+				}
+			}
+			if !has(events, eventFailed, c.says) || !has(events, "cancelled", "") {
+				t.Errorf("events %+v, want why the run failed, and that it was stopped", events)
+			}
+		})
+	}
+}

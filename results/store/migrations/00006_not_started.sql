@@ -1,0 +1,11 @@
+-- A job that the harness could not start is no crash. A CHECK of a column goes with
+-- the column only.
+-- +goose Up
+ALTER TABLE job ADD COLUMN ended TEXT CHECK (ended IN ('ok', 'oom', 'fault', 'collateral', 'refused', 'crash',
+                                                       'timeout', 'wrong', 'cancelled', 'not-started'));
+UPDATE job SET ended = outcome;
+ALTER TABLE job DROP COLUMN outcome;
+ALTER TABLE job RENAME COLUMN ended TO outcome;
+
+ALTER TABLE run ADD COLUMN jobs_not_started INTEGER CHECK (jobs_not_started >= 0);
+UPDATE run SET jobs_not_started = 0 WHERE jobs_cancelled IS NOT NULL;

@@ -1,0 +1,107 @@
+package live
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/probe"
+)
+
+// failure is an error that says nothing about a job: the harness, or its machine, lacks
+// something.
+type failure struct {
+	err    error
+	remedy string
+}
+
+func (f *failure) Error() string { return f.err.Error() + ": " + f.remedy }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// notTheJobs reports whether err is a failure.
+func notTheJobs(err error) bool {
+	var f *failure
+	return errors.As(err, &f)
+}
+
+// lacks are what a system call says where the process or the machine has run out of
+// something, with what to do.
+var lacks = map[unix.Errno]string{
+	unix.EMFILE: "raise the limit of open files (ulimit -n), or run fewer jobs at once (--workers)",
+	unix.ENFILE: "the machine has no open files left: raise fs.file-max (sysctl), or run fewer jobs at once (--workers)",
+	unix.EAGAIN: "no process may be added: raise the limit of processes (ulimit -u, or pids.max of the control group), or end what other programs have started",
+	unix.ENOMEM: "the machine has no memory left: end other programs, or run fewer jobs at once (--workers)",
+	unix.ENOSPC: "no space or no inodes are left: free some, or name another directory with --runs",
+	unix.EDQUOT: "the disk quota is used up: free some space or inodes, or name another directory with --runs",
+	unix.EIO:    "the disk does not work: see dmesg, or name another directory with --runs",
+}
+
+// lack is the failure that err is where something has run out; anything else it
+// returns as it is.
+func lack(err error) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) && lacks[errno] != "" {
+		return &failure{err, lacks[errno]}
+	}
+	return err
+}
+
+// unwritable is the failure that err is, of a file in the run's directory.
+func unwritable(err error) error {
+	if err = lack(err); notTheJobs(err) {
+		return err
+	}
+	return &failure{err, "jobs must leave the run's directory alone; name another one with --runs"}
+}
+
+// fail ends the run, which is no measurement any more: what went wrong is not a job's
+// doing. Jobs that run are stopped, and no other starts.
+func (x *Executor) fail(err error) {
+	x.mu.Lock()
+	first := x.failed == nil
+	if first {
+		x.failed = err
+	}
+	x.mu.Unlock()
+	if !first {
+		return
+	}
+	x.cancelled.Store(true)
+	x.stop(err)
+	x.batch.Cancel(err.Error(), x.now())
+}
+
+// whyFailed is what fail was told first; nil: nothing.
+func (x *Executor) whyFailed() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failed
+}
+
+// descriptorsPerJob is how many descriptors a job of one process takes: one each for
+// waiting for it and for its end, and two for its connection.
+const descriptorsPerJob = 4
+
+// CheckDescriptors warns where the limit of open files may not do for so many jobs at
+// once. The soft limit is the hard one here, because Go's runtime has raised it; jobs
+// start with the soft limit that caserun was started with.
+func CheckDescriptors(jobs int, warn func(format string, args ...any)) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return
+	}
+	const others = 2 * probe.Reserved // the store, the helpers, and what is left alone
+	if need := uint64(jobs*descriptorsPerJob + others); need > limit.Cur {
+		warn("%d jobs at once may take %d file descriptors and the limit is %d: raise it (ulimit -n), or run fewer at once (--workers)", jobs, need, limit.Cur)
+	}
+}
+
+// spent is EMFILE where fd is one of those that are left to the harness to clean up with.
+func spent(fd uintptr) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(fd)+probe.Reserved >= limit.Cur {
+		return unix.EMFILE
+	}
+	return nil
+}
