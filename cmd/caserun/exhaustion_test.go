@@ -92,3 +92,32 @@ int main(void)
 		})
 	}
 }
+
+// A run of many jobs needs no thread once its jobs run: a job may have taken the last
+// that the user may have.
+func TestNoThreadsLeft(t *testing.T) {
+	const jobs = 60
+	library := fakeNVML(t)
+	// The jobs wait for each other, and threads are gone when the first one starts.
+	dir := ownMix(t,
+		fmt.Sprintf("  - {program: /bin/sh, args: [-c, ': >no-threads; : >up.$$; while [ ! -e go ]; do sleep 0.2; done'], memory: 1MiB, count: %d}", jobs-1),
+		fmt.Sprintf("  - {program: /bin/sh, args: [-c, 'until [ $(ls | grep -c ^up) = %d ]; do sleep 0.05; done; : >go'], memory: 1MiB}", jobs-1))
+	shim := buildC(t, fmt.Sprintf(`#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg)
+{
+	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+	return access(%q, F_OK) ? real(t, a, f, arg) : EAGAIN;
+}`, filepath.Join(dir, "no-threads")), "-shared", "-fPIC")
+	status, text := finish(t, onFakes(dir, library, []string{"LD_PRELOAD=" + shim}, "mix", "own.yaml", "--sched", "zero", "--no-mps",
+		"--devices", "3", "--workers", fmt.Sprint(jobs)))
+	if status != exitOK {
+		t.Errorf("exit %d:\n%s", status, text)
+	}
+	if run, _, _ := stored(t, 1); run.Status != results.Complete || run.Metrics.OK != jobs {
+		t.Errorf("the run is %s with %+v", run.Status, run.Metrics)
+	}
+}

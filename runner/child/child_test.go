@@ -169,3 +169,53 @@ func mustEnd(t *testing.T, pid int) {
 		return
 	}
 }
+
+// The end of a child is seen, by whom has a descriptor to spare and by whom has none,
+// and the child is still there to collect.
+func TestAwaitEnd(t *testing.T) {
+	for name, limit := range map[string]bool{"pidfd": false, "no descriptors": true} {
+		t.Run(name, func(t *testing.T) {
+			c := exec.Command("/bin/sh", "-c", "read x; exit 7")
+			in, err := c.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var old unix.Rlimit
+			if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+				t.Fatal(err)
+			}
+			if limit {
+				if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: old.Max}); err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			seen := make(chan struct{})
+			go func() {
+				defer close(seen)
+				AwaitEnd(c.Process.Pid)
+			}()
+			select {
+			case <-seen:
+				t.Error("it returned while the child runs")
+			default:
+			}
+			if err := in.Close(); err != nil {
+				t.Fatal(err)
+			}
+			<-seen
+			AwaitEnd(c.Process.Pid) // it has ended
+			var failed *exec.ExitError
+			if err := c.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 7 {
+				t.Errorf("the child's end: %v, want exit status 7", err)
+			}
+		})
+	}
+}

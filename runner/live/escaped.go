@@ -127,6 +127,12 @@ func (x *Executor) noteEscaped(job *int, killed int) {
 		Detail: fmt.Sprintf("processes that had left their job's group and outlived it, and were killed: %d", killed)})
 }
 
+// noteGuard says that a guard has ended, which makes no difference to what is measured.
+func (x *Executor) noteGuard(err error) {
+	x.config.Warn("%v", err)
+	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: "guard", Detail: err.Error()})
+}
+
 // collect kills children and waits for them; more says that there was one, whose own
 // children are this process's now. It leaves those that may not be killed: programs
 // that run as another user.

@@ -119,12 +119,13 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	x.batch = b
 	ctx, x.stop = context.WithCancelCause(ctx)
 	defer x.stop(nil)
+	makeThreads()
 	closes, err := x.listen()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closes()) }()
-	if x.guard, err = startGuard(); err != nil {
+	if x.guard, err = startGuard(x.noteGuard); err != nil {
 		return err
 	}
 	defer x.guard.close()

@@ -6,12 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store/disktest"
 )
 
 // What has run out is not the job's doing, and the message says what to do.
@@ -47,6 +51,67 @@ func TestProgramThatCannotRun(t *testing.T) {
 	for i, want := range []results.Outcome{results.Crash, results.Crash, results.OK} {
 		if got := *jobs[i].Outcome; got != want {
 			t.Errorf("job %d: %s (%s), want %s", i, got, jobs[i].Detail, want)
+		}
+	}
+}
+
+// noProcesses has every fork of this process fail as at the user's limit. Threads go on.
+func noProcesses(t *testing.T) {
+	t.Helper()
+	const nr, firstArgument = 0, 16 // in struct seccomp_data
+	load, equal, set, answer := uint16(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS), uint16(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K),
+		uint16(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K), uint16(unix.BPF_RET|unix.BPF_K)
+	filter := []unix.SockFilter{
+		{Code: load, K: nr},
+		{Code: equal, K: unix.SYS_CLONE3, Jt: 3}, // its flags are out of reach: callers fall back to clone
+		{Code: equal, K: unix.SYS_CLONE, Jf: 4},
+		{Code: load, K: firstArgument},
+		{Code: set, K: unix.CLONE_THREAD, Jt: 2, Jf: 1},
+		{Code: answer, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: answer, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EAGAIN)},
+		{Code: answer, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// Jobs that run when the user may have no more processes are stopped, and those that
+// cannot be started have not crashed.
+func TestNoProcessesLeft(t *testing.T) {
+	if !disktest.InItsOwnProcess(t) {
+		return
+	}
+	r := newRig(t, "sa").sh("exec cat pipe").sh("exec cat pipe").job("exit:0").job("exit:0")
+	if err := unix.Mkfifo(filepath.Join(r.dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.began = make(chan int, 4)
+	go func() {
+		<-r.began
+		<-r.began
+		noProcesses(t)
+		if err := os.WriteFile(filepath.Join(r.dir, "pipe"), nil, 0); err != nil { // one of them ends at least
+			t.Error(err)
+		}
+	}()
+	jobs, _, err := r.run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "ulimit -u") {
+		t.Errorf("error %v, want one that says what to do", err)
+	}
+	if n := slices.Index(outcomes(jobs), results.NotStarted); n < 2 {
+		t.Errorf("outcomes %v, want a later job not started", outcomes(jobs))
+	}
+	for i, o := range outcomes(jobs) {
+		if o.Crashed() {
+			t.Errorf("job %d: %s (%s)", i, o, jobs[i].Detail)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/child"
 )
 
 // GuardCommand is the hidden argument with which caserun runs as the guard of
@@ -22,47 +24,106 @@ const GuardCommand = "guard-jobs"
 // guard is a process that outlives this one by a moment. A parent-death signal
 // reaches a job but not the job's children, so that kill -9 of the harness
 // would leave those behind; the guard knows the jobs' sessions and tokens, and
-// kills what has them when its standard input ends.
+// kills what has them when its standard input ends. Another one takes the place of a
+// guard that is killed.
 type guard struct {
-	cmd *exec.Cmd
-	mu  sync.Mutex
-	in  io.WriteCloser
+	lost    func(error) // hears of the end of each guard that was not to end, and why it has no successor
+	watched sync.WaitGroup
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	jobs    map[int]string // token by session
+	deaths  int
+	closing bool
 }
 
-func startGuard() (*guard, error) {
+// maxDeaths is how many guards may be killed during a run before there is no other:
+// whoever kills them does not stop.
+const maxDeaths = 10
+
+// startGuard starts a guard. lost must not block.
+func startGuard(lost func(error)) (*guard, error) {
+	g := &guard{lost: lost, jobs: map[int]string{}}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.start(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// start starts the process, with the lock held, tells it of the jobs, and sees to its
+// successor.
+func (g *guard) start() error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("start guard: %w", err)
+		return fmt.Errorf("start guard: %w", err)
 	}
 	cmd := exec.Command(self, GuardCommand)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start guard: %w", err)
+		return fmt.Errorf("start guard: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start guard: %w", err)
+		return fmt.Errorf("start guard: %w", err)
 	}
-	return &guard{cmd: cmd, in: in}, nil
+	g.cmd, g.in = cmd, in
+	for session, token := range g.jobs {
+		g.say("+%d %s\n", session, token)
+	}
+	g.watched.Go(func() {
+		child.AwaitEnd(cmd.Process.Pid)
+		g.replace()
+	})
+	return nil
 }
 
-func (g *guard) watch(p *process)  { g.say("+%d %s\n", p.pid, p.token) }
-func (g *guard) forget(p *process) { g.say("-%d\n", p.pid) }
-
-// say tells the guard; one that is gone cannot be told, and jobs still have
-// their parent-death signal.
-func (g *guard) say(format string, args ...any) {
+// replace collects a guard that has ended, and starts the next one unless it was to end.
+func (g *guard) replace() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, _ = fmt.Fprintf(g.in, format, args...)
+	err := g.cmd.Wait()
+	if g.closing {
+		return
+	}
+	g.lost(fmt.Errorf("the guard of the jobs, process %d, ended (%v): another takes its place", g.cmd.Process.Pid, g.cmd.ProcessState))
+	if g.deaths++; g.deaths > maxDeaths {
+		err = fmt.Errorf("%d guards were killed", g.deaths)
+	} else {
+		err = g.start()
+	}
+	if err != nil {
+		g.lost(fmt.Errorf("the jobs have no guard any more: %w; if this process is killed, look for what is left of the jobs", err))
+	}
 }
+
+func (g *guard) watch(p *process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.jobs[p.pid] = p.token
+	g.say("+%d %s\n", p.pid, p.token)
+}
+
+func (g *guard) forget(p *process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.jobs, p.pid)
+	g.say("-%d\n", p.pid)
+}
+
+// say tells the guard, with the lock held. One that is gone cannot be told; its
+// successor is, of all jobs.
+func (g *guard) say(format string, args ...any) { _, _ = fmt.Fprintf(g.in, format, args...) }
 
 func (g *guard) close() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.closing = true
 	_ = g.in.Close()
-	_ = g.cmd.Wait()
+	g.mu.Unlock()
+	g.watched.Wait()
 }
 
 // Guard is the guard's main: it reads "+SESSION TOKEN" and "-SESSION" lines and at

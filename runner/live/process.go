@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/child"
 )
 
 // process is a job's process group, with which its session begins.
@@ -85,7 +86,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 // wait returns when the leader and everything left in its group are gone.
 // Children that outlive the leader are killed with it.
 func (p *process) wait() runner.Exit {
-	awaitEnd(p.pid)
+	child.AwaitEnd(p.pid)
 	p.signal(unix.SIGKILL) // what is left of the group
 	p.mu.Lock()
 	p.gone = true
@@ -137,13 +138,6 @@ func (p *process) signal(s syscall.Signal) {
 	defer p.mu.Unlock()
 	if !p.gone {
 		_ = unix.Kill(-p.pid, s)
-	}
-}
-
-// awaitEnd returns when a child has ended. It keeps its number until somebody
-// collects it.
-func awaitEnd(pid int) {
-	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 }
 
