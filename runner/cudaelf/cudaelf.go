@@ -169,14 +169,22 @@ func paths(f *elf.File, tag elf.DynTag) ([]string, error) {
 }
 
 // unpreloadable names what keeps the loader from LD_PRELOAD: there is no
-// loader, or the program gains rights when it starts (ld.so(8), secure-execution
+// loader, or it is musl's, or the program gains rights when it starts (ld.so(8), secure-execution
 // mode), or the preloaded library is for another kind of machine.
 func unpreloadable(path string, f *elf.File) (string, error) {
 	if f.Class != elf.ELFCLASS64 {
 		return "it is a 32-bit program", nil
 	}
-	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+	at := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	if at < 0 {
 		return "it is statically linked, without a loader", nil
+	}
+	loader, err := io.ReadAll(io.LimitReader(f.Progs[at].Open(), unix.PathMax))
+	if err != nil {
+		return "", fmt.Errorf("read the name of its loader: %w", err)
+	}
+	if strings.HasPrefix(filepath.Base(string(loader)), "ld-musl-") {
+		return "it is linked with musl, and libcase.so with glibc", nil
 	}
 	var s unix.Stat_t
 	if err := unix.Stat(path, &s); err != nil {

@@ -89,6 +89,8 @@ func TestInspect(t *testing.T) {
 		{"asks-through-library", emptyMain, []string{lib, "-Llib", "-lcase"}, Program{TaskAPI: true}},
 		{"no-loader", ownRuntime + ` void _start(void) { kernel(); for (;;); }`, []string{"-static", "-nostdlib"},
 			Program{Runtime: Static, Object: "no-loader", Unpreloadable: "it is statically linked, without a loader"}},
+		{"musl", emptyMain, []string{"-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"},
+			Program{Unpreloadable: "it is linked with musl, and libcase.so with glibc"}},
 	} {
 		path := w.build(c.name, c.source, c.flags...)
 		if c.want.Object != "" {

@@ -37,10 +37,10 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	env = append(env, x.tracing(job)...)
 	env = append(env, spec.Env...)
-	if x.config.Preload == "" {
+	preload := x.preload
+	if preload == "" {
 		return env
 	}
-	preload := x.config.Preload
 	if users := lookup(env, "LD_PRELOAD"); users != "" {
 		preload += ":" + users
 	}

@@ -1,7 +1,9 @@
 package live
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,10 +85,11 @@ func TestPreload(t *testing.T) {
 	r.jobs = append(r.jobs, mixes.Job{Name: "script", Program: script, Env: []string{"SAY=1"}})
 	r.preload = ours
 	r.mustRun()
-	if got := r.saw(0, "LD_PRELOAD"); got != ours {
-		t.Errorf("LD_PRELOAD=%q, want %q", got, ours)
+	preload := r.saw(0, "LD_PRELOAD")
+	if filepath.Base(preload) != filepath.Base(ours) || r.x.preload != preload {
+		t.Errorf("LD_PRELOAD=%q, want a path of %q", preload, ours)
 	}
-	if got, want := r.saw(1, "LD_PRELOAD"), ours+":"+users; got != want {
+	if got, want := r.saw(1, "LD_PRELOAD"), preload+":"+users; got != want {
 		t.Errorf("LD_PRELOAD=%q, want %q", got, want)
 	}
 	if got := r.output(2); got != "ours\nours\nours\n" { // sh, env, true
@@ -96,8 +99,105 @@ func TestPreload(t *testing.T) {
 	r = newRig(t, "sa").environ(mixes.Job{})
 	r.preload = ours
 	r.mustRun()
-	if got, want := r.saw(0, "LD_PRELOAD"), ours+":"+users; got != want {
+	if got, want := r.saw(0, "LD_PRELOAD"), r.x.preload+":"+users; got != want {
 		t.Errorf("LD_PRELOAD=%q, want %q", got, want)
+	}
+}
+
+// muslProgram is a program with a loader that treats LD_PRELOAD as musl's does
+// (load_preload in ldso/dynlink.c), and no library of glibc as one that it can relocate.
+func muslProgram(t *testing.T) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	loader := filepath.Join(dir, "ld-musl-x86_64.so.1")
+	path = filepath.Join(dir, "program")
+	for _, c := range []struct {
+		flags  []string
+		source string
+	}{
+		{[]string{"-O1", "-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-o", loader}, `
+__asm__(".globl _start\n_start: mov %rsp, %rdi\nand $-16, %rsp\ncall load\n");
+static long call(long number, long a, long b)
+{
+	long result;
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+	return result;
+}
+void load(long *stack)
+{
+	const char name[] = "LD_PRELOAD=";
+	for (char **e = (char **)(stack + *stack + 2); *e; e++) {
+		unsigned i = 0;
+		while (i < sizeof name - 1 && (*e)[i] == name[i])
+			i++;
+		if (i != sizeof name - 1)
+			continue;
+		char *end = *e + i;
+		while (*end && *end != ':' && *end != ' ')
+			end++;
+		*end = 0;
+		if (call(21, (long)(*e + i), 0) == 0) /* access(path, F_OK) */
+			call(231, 127, 0); /* exit_group */
+	}
+	call(231, 0, 0);
+}`},
+		{[]string{"-Wl,--dynamic-linker=" + loader, "-o", path}, "int main(void) { return 1; }"},
+	} {
+		cc := exec.Command("cc", append(c.flags, "-xc", "-")...)
+		cc.Stdin = strings.NewReader(c.source)
+		if text, err := cc.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, text)
+		}
+	}
+	return path
+}
+
+// What glibc's loader finds, musl's does not: it takes the path as it is, ends the
+// program for a library that it cannot relocate, and passes over one that is not there.
+func TestPreloadSparesMusl(t *testing.T) {
+	ours := buildLibrary(t, "ours")
+	dir := t.TempDir()
+	path, err := preloadable(ours, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v, want that it is not there as it is", path, err)
+	}
+	for name, c := range map[string]*exec.Cmd{
+		"a program": exec.Command("/bin/true"),
+		// which takes $LIB for a variable
+		"a shell's": exec.Command("/bin/sh", "-c", `exec sh -c "SAY=1 LD_PRELOAD=$LD_PRELOAD /bin/true"`),
+	} {
+		c.Env = append(os.Environ(), "LD_PRELOAD="+path)
+		if name == "a program" {
+			c.Env = append(c.Env, "SAY=1")
+		}
+		if text, err := c.CombinedOutput(); err != nil || string(text) != "ours\n" {
+			t.Errorf("%s: %q, %v; want the library loaded once", name, text, err)
+		}
+	}
+	if path, err := preloadable("", dir); err != nil || path != "" {
+		t.Errorf("no library: %q, %v", path, err)
+	}
+	// A directory that LD_PRELOAD cannot name.
+	if path, err := preloadable(ours, filepath.Join(dir, "with a space")); err == nil || path != ours {
+		t.Errorf("%q, %v; want the library itself", path, err)
+	}
+	program := muslProgram(t)
+	c := exec.Command(program)
+	c.Env = append(os.Environ(), "LD_PRELOAD="+ours)
+	if err := c.Run(); err == nil || c.ProcessState.ExitCode() != 127 {
+		t.Fatalf("with the library itself: %v, want exit status 127", err)
+	}
+	r := newRig(t, "case-alg3").sh(program)
+	r.jobs = append(r.jobs, mixes.Job{Name: "musl", Program: program})
+	r.preload = ours
+	jobs, _ := r.mustRun()
+	for _, j := range jobs {
+		if *j.Outcome != results.OK {
+			t.Errorf("job %d: %s (%s): %s", j.Index, *j.Outcome, j.Detail, j.StderrTail)
+		}
 	}
 }
 

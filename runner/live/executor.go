@@ -16,6 +16,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/scratch"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -46,14 +47,15 @@ type Config struct {
 // Executor runs real processes. It implements runner.Executor and
 // probe.Handler.
 type Executor struct {
-	config Config
-	batch  *runner.Batch
-	server *probe.Server
-	spawn  *spawner
-	guard  *guard
-	own    []int          // children from before the run, which keep their numbers until this process collects them
-	limit  time.Duration  // clientLimit, but in tests
-	clean  sync.WaitGroup // goroutines that wait for, or stop, a job
+	config  Config
+	batch   *runner.Batch
+	server  *probe.Server
+	preload string // what jobs find config.Preload by
+	spawn   *spawner
+	guard   *guard
+	own     []int          // children from before the run, which keep their numbers until this process collects them
+	limit   time.Duration  // clientLimit, but in tests
+	clean   sync.WaitGroup // goroutines that wait for, or stop, a job
 
 	cancelled atomic.Bool  // every job is being stopped: there is no neighbour to spare
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
@@ -100,16 +102,20 @@ func NewExecutor(c Config) (*Executor, error) {
 	return x, nil
 }
 
-// listen opens the probe's socket, and returns what closes it.
+// listen opens the probe's socket, settles what jobs preload, and returns what gives
+// both back.
 func (x *Executor) listen() (closes func() error, err error) {
-	sockets, err := os.MkdirTemp("", "caserun-")
+	dir, err := scratch.Make("run")
 	if err != nil {
-		return nil, fmt.Errorf("make socket directory: %w", err)
+		return nil, err
 	}
-	if x.server, err = probe.Listen(filepath.Join(sockets, "probe"), x, x.config.Warn); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(sockets))
+	if x.server, err = probe.Listen(filepath.Join(dir.Path(), "probe"), x, x.config.Warn); err != nil {
+		return nil, errors.Join(err, dir.Remove())
 	}
-	return func() error { return errors.Join(x.server.Close(), os.RemoveAll(sockets)) }, nil
+	if x.preload, err = preloadable(x.config.Preload, filepath.Join(dir.Path(), "preload")); err != nil {
+		x.config.Warn("programs linked with musl will not run, nor scripts that start one: %v", err)
+	}
+	return func() error { return errors.Join(x.server.Close(), dir.Remove()) }, nil
 }
 
 func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }

@@ -38,6 +38,34 @@ func FindLibrary(ctx context.Context) (string, error) {
 	return path, tryPreload(ctx, path)
 }
 
+// libraryDirs are what glibc's loader takes $LIB for in LD_PRELOAD (ld.so(8)): on
+// Debian, on Fedora and SUSE, on Arch; and where a shell has taken it for a variable.
+var libraryDirs = []string{"lib/x86_64-linux-gnu", "lib64", "lib", ""}
+
+// preloadable returns a path of the library for LD_PRELOAD that glibc's loader finds and
+// musl's does not, by links in the directory dir, which it makes. musl's loader passes
+// over what it does not find, but ends each program for which it finds a library that
+// needs glibc, as libcase.so does. Beside an error the path is the library's own.
+func preloadable(library, dir string) (string, error) {
+	if library == "" {
+		return "", nil
+	}
+	name := filepath.Base(library)
+	for _, lib := range libraryDirs {
+		if err := os.MkdirAll(filepath.Join(dir, lib), 0o700); err != nil {
+			return library, fmt.Errorf("make directory for the preloaded library: %w", err)
+		}
+		if err := os.Symlink(library, filepath.Join(dir, lib, name)); err != nil {
+			return library, fmt.Errorf("link the preloaded library: %w", err)
+		}
+	}
+	path := filepath.Join(dir, "$LIB", name)
+	if err := tryPreload(context.Background(), path); err != nil {
+		return library, err
+	}
+	return path, nil
+}
+
 // tryPreload starts a program that does nothing with the library: the loader
 // goes on without one that it cannot load, and only says so on standard error.
 func tryPreload(ctx context.Context, path string) error {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/runner/child"
+	"github.com/caserun/caserun/runner/scratch"
 )
 
 // control is NVIDIA's program, both the daemon (-f) and, without arguments, the
@@ -74,7 +75,8 @@ type Config struct {
 // goroutines at once.
 type Daemon struct {
 	program string
-	root    string // holds pipe and log; removed by Quit
+	dir     *scratch.Dir // removed by Quit
+	root    string       // its path; holds pipe and log
 	env     []string
 	proc    *child.Process
 
@@ -105,14 +107,14 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 	if p := cfg.ActiveThreadPercentage; !(p >= 0 && p <= 100) {
 		return nil, fmt.Errorf("start MPS: active thread percentage is %v, want 0 to 100", p)
 	}
-	root, err := makeDirs()
+	dir, err := makeDirs()
 	if err != nil {
 		return nil, fmt.Errorf("start MPS: %w", err)
 	}
-	d := &Daemon{program: program, root: root, servers: map[int]bool{}}
+	d := &Daemon{program: program, dir: dir, root: dir.Path(), servers: map[int]bool{}}
 	d.env = d.environment(cfg)
 	fail := func(err error) (*Daemon, error) {
-		return nil, fmt.Errorf("start MPS in %s: %w", root, errors.Join(err, os.RemoveAll(root)))
+		return nil, fmt.Errorf("start MPS in %s: %w", d.root, errors.Join(err, dir.Remove()))
 	}
 	out, err := os.OpenFile(d.logFile("output"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -130,26 +132,22 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 
 // makeDirs makes the private directories in the system's temporary directory,
 // whose path must leave room for a socket's.
-func makeDirs() (root string, err error) {
-	root, err = os.MkdirTemp("", "mps-") // mode 0700
+func makeDirs() (*scratch.Dir, error) {
+	dir, err := scratch.Make("mps")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	root, err = filepath.Abs(root)
-	if err != nil {
-		return "", err
-	}
-	pipe := filepath.Join(root, "pipe")
+	pipe := filepath.Join(dir.Path(), "pipe")
 	if len(pipe) > maxPipeDir {
-		return "", errors.Join(fmt.Errorf("pipe directory %s has %d bytes, and sockets in it need it to have at most %d: set TMPDIR to a shorter directory",
-			pipe, len(pipe), maxPipeDir), os.Remove(root))
+		return nil, errors.Join(fmt.Errorf("pipe directory %s has %d bytes, and sockets in it need it to have at most %d: set TMPDIR to a shorter directory",
+			pipe, len(pipe), maxPipeDir), dir.Remove())
 	}
-	for _, d := range []string{pipe, filepath.Join(root, "log")} {
+	for _, d := range []string{pipe, filepath.Join(dir.Path(), "log")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
-			return "", errors.Join(err, os.RemoveAll(root))
+			return nil, errors.Join(err, dir.Remove())
 		}
 	}
-	return root, nil
+	return dir, nil
 }
 
 // environment is this process's without what would redirect or limit the

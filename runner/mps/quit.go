@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 )
@@ -47,7 +46,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrDied) { // which has it
 		err = errors.Join(err, d.logTail())
 	}
-	return errors.Join(err, os.RemoveAll(d.root))
+	return errors.Join(err, d.dir.Remove())
 }
 
 func (d *Daemon) terminateAll(ctx context.Context) error {
