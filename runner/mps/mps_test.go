@@ -412,11 +412,11 @@ func TestAwaitHealthy(t *testing.T) {
 	}
 	steer(t, d, "fake_connect 4001")
 	steer(t, d, "fake_fault")
-	ctx, cancel := context.WithTimeoutCause(background, settleTime+3*healthInterval, errors.New("too long"))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(background)
 	said := 0
 	err := d.AwaitHealthy(ctx, func(why error) {
 		said++
+		time.AfterFunc(3*healthInterval, func() { cancel(errors.New("too long")) }) // it looks again until then
 		if !strings.Contains(why.Error(), "FAULT") {
 			t.Errorf("why it is broken: %v", why)
 		}
