@@ -242,7 +242,13 @@ func (b *Batch) Tick(now time.Duration) {
 }
 
 // Cancel stops the jobs that run and withdraws the others.
-func (b *Batch) Cancel(why string, now time.Duration) {
+func (b *Batch) Cancel(why string, now time.Duration) { b.withdraw(results.Cancelled, why, now) }
+
+// Fail is Cancel for an executor that cannot go on: it could not start the others.
+func (b *Batch) Fail(why error, now time.Duration) { b.withdraw(results.NotStarted, why.Error(), now) }
+
+// withdraw stops the jobs that run, and gives the others their outcome.
+func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cancelled || b.ended == len(b.jobs) {
@@ -257,7 +263,7 @@ func (b *Batch) Cancel(why string, now time.Duration) {
 			j.stopped = true
 			b.executor.Stop(i)
 		default:
-			j.record.Outcome, j.record.Detail = new(results.Cancelled), why
+			j.record.Outcome, j.record.Detail = &outcome, why
 			b.recorder.Job(j.record)
 			b.countEnd()
 		}

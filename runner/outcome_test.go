@@ -89,3 +89,19 @@ func TestExitIsRecorded(t *testing.T) {
 		t.Errorf("job %+v", j)
 	}
 }
+
+// Jobs that an executor could not start for a reason of its own have not crashed.
+func TestExecutorThatFails(t *testing.T) {
+	s := setup{scheduler: "case-alg3", jobs: probed(4), workers: 3}
+	jobs, _ := s.run(t, func(f *fake) {
+		f.started(0)
+		f.calls = nil
+		f.batch.Fail(errors.New("too many open files"), f.now)
+		f.want("stop 0", "stop 1", "stop 2")
+		f.ended(0)
+		for _, j := range []int{1, 2} {
+			f.batch.JobEnded(j, runner.Exit{Err: errors.New("too many open files"), NotStarted: true}, f.now)
+		}
+	})
+	wantOutcomes(t, jobs, results.Cancelled, results.NotStarted, results.NotStarted, results.NotStarted)
+}

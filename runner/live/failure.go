@@ -69,7 +69,7 @@ func (x *Executor) fail(err error) {
 	}
 	x.cancelled.Store(true)
 	x.stop(err)
-	x.batch.Cancel(err.Error(), x.now())
+	x.batch.Fail(err, x.now())
 }
 
 // whyFailed is what fail was told first; nil: nothing.
