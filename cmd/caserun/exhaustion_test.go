@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -118,5 +119,33 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), vo
 	}
 	if run, _, _ := stored(t, 1); run.Status != results.Complete || run.Metrics.OK != jobs {
 		t.Errorf("the run is %s with %+v", run.Status, run.Metrics)
+	}
+}
+
+// The harness takes what descriptors it may have. Its jobs have the limit that it was
+// started with, and it says where more jobs may need more.
+func TestLimitOfDescriptors(t *testing.T) {
+	library := fakeNVML(t)
+	dir := ownMix(t, "  - {program: /bin/sh, args: [-c, 'ulimit -Sn; ulimit -Hn'], memory: 1MiB}", "  - {program: /bin/true, memory: 1MiB, count: 40}")
+	for _, c := range []struct {
+		limit, workers, says, never string
+	}{
+		{"-Sn 100; ulimit -Hn 200", "40", "40 jobs at once may take 224 file descriptors and the limit is ", ""},
+		{"-Sn 100; ulimit -Hn 200", "8", "", "file descriptors"},
+	} {
+		status, text := finish(t, limited(onFakes(dir, library, nil, "mix", "own.yaml", "--sched", "zero", "--no-mps",
+			"--devices", "3", "--workers", c.workers), c.limit))
+		if status != exitOK || !strings.Contains(text, c.says) || c.never != "" && strings.Contains(text, c.never) {
+			t.Errorf("%s workers: exit %d, want %q and not %q:\n%s", c.workers, status, c.says, c.never, text)
+		}
+	}
+	outputs, err := filepath.Glob("caserun-runs/*/job-0000.out")
+	if err != nil || len(outputs) != 2 {
+		t.Fatalf("output files %q, %v", outputs, err)
+	}
+	for _, path := range outputs {
+		if text, err := os.ReadFile(path); err != nil || string(text) != "100\n200\n" {
+			t.Errorf("%s: a job's limits are %q (%v), want those of its caller", path, text, err)
+		}
 	}
 }

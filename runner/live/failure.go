@@ -84,7 +84,7 @@ func (x *Executor) whyFailed() error {
 const descriptorsPerJob = 4
 
 // CheckDescriptors warns where the limit of open files may not do for so many jobs at
-// once. The soft limit is the hard one here, because Go's runtime has raised it; jobs
+// once. Go's runtime has raised the soft limit to all but the hard one; jobs
 // start with the soft limit that caserun was started with.
 func CheckDescriptors(jobs int, warn func(format string, args ...any)) {
 	var limit unix.Rlimit
