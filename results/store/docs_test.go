@@ -59,7 +59,7 @@ func TestDocumentHasTheSchema(t *testing.T) {
 func TestDocumentDefinesTheWords(t *testing.T) {
 	text := document(t)
 	outcomes := []string{}
-	for _, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.Collateral, results.Refused,
+	for _, o := range []results.Outcome{results.OK, results.OOM, results.Fault, results.FaultSuspect, results.Collateral, results.Refused,
 		results.Crash, results.Timeout, results.Wrong, results.Cancelled, results.NotStarted} {
 		outcomes = append(outcomes, string(o))
 	}

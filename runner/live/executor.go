@@ -40,7 +40,10 @@ type Config struct {
 	// Heal, where not nil, waits until the MPS server is healthy or ctx ends, and
 	// says once what is wrong with it before that.
 	Heal  func(ctx context.Context, broken func(error)) error
-	Warn  func(format string, args ...any)
+	// WatchServer, where not nil, tells of the devices, in node order, on which the MPS
+	// server handles a fault, until done is closed.
+	WatchServer func(done <-chan struct{}, seen func(device int)) error
+	Warn        func(format string, args ...any)
 	Start time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
@@ -143,6 +146,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	}
 	x.spawn = startSpawner()
 	defer x.spawn.close()
+	x.watchServer()
 	b.Arrive(x.now())
 	select {
 	case <-b.Done():
@@ -216,6 +220,22 @@ func (x *Executor) Heal() {
 			err = x.config.Heal(ctx, func(why error) { x.batch.ServerBroken(why, x.now()) })
 		}
 		x.batch.Healed(err, x.now())
+	})
+}
+
+func (x *Executor) watchServer() {
+	if x.config.WatchServer == nil {
+		return
+	}
+	x.clean.Go(func() {
+		err := x.config.WatchServer(x.batch.Done(), func(device int) {
+			if device < len(x.config.UUIDs) {
+				x.batch.ServerFaulted(device, x.now())
+			}
+		})
+		if err != nil {
+			x.config.Warn("the MPS server's log cannot be read, so faults are seen only when jobs report them: %v", err)
+		}
 	})
 }
 

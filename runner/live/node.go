@@ -212,6 +212,15 @@ func (s *Session) Heal() func(ctx context.Context, broken func(error)) error {
 	return s.daemon.AwaitHealthy
 }
 
+// WatchServer returns what tells of the faults that the MPS server's log shows, until
+// done is closed, or nil without MPS.
+func (s *Session) WatchServer() func(done <-chan struct{}, seen func(device int)) error {
+	if s.daemon == nil {
+		return nil
+	}
+	return s.daemon.WatchFaults
+}
+
 // quitLimit bounds how long MPS may take to see its clients go.
 const quitLimit = 10 * time.Second
 

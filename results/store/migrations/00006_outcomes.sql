@@ -1,8 +1,8 @@
--- A job that the harness could not start is no crash. A CHECK of a column goes with
--- the column only.
+-- Two outcomes more: fault-suspect, and not-started, which is no crash. A CHECK of a column
+-- goes with the column only.
 -- +goose Up
 ALTER TABLE job ADD COLUMN ended TEXT CHECK (ended IN ('ok', 'oom', 'fault', 'collateral', 'refused', 'crash',
-                                                       'timeout', 'wrong', 'cancelled', 'not-started'));
+                                                       'timeout', 'wrong', 'cancelled', 'not-started', 'fault-suspect'));
 UPDATE job SET ended = outcome;
 ALTER TABLE job DROP COLUMN outcome;
 ALTER TABLE job RENAME COLUMN ended TO outcome;
