@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -53,8 +54,9 @@ type job struct {
 	protocol string    // why the executor stopped it
 	deaths   []trouble // of processes that had a device and did not say goodbye
 	faults   []trouble
-	stays    []stay       // one of each process on each device
-	work     map[int]work // of its processes, where their probes tell
+	reports  map[string]*reports // by kind of event
+	stays    []stay              // one of each process on each device
+	work     map[int]work        // of its processes, where their probes tell
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
@@ -85,7 +87,7 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 	b := &Batch{config: c, executor: x, recorder: rec, engine: engine,
 		done: make(chan struct{}), tasks: map[schedulers.TaskID]*task{}}
 	for i, spec := range c.Jobs {
-		j := &job{spec: spec, deadline: schedulers.Never, record: results.Job{
+		j := &job{spec: spec, deadline: schedulers.Never, reports: map[string]*reports{}, record: results.Job{
 			Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
 		if spec.Footprint.Bytes > 0 {
 			j.record.FootprintBytes = &spec.Footprint.Bytes
@@ -156,6 +158,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 		j.deaths = append(j.deaths, trouble{job: index, at: end})
 	}
 	b.endTasksOf(index, now)
+	b.countReports(index, now)
 	j.record.EndS = new(seconds(end))
 	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes
@@ -185,14 +188,56 @@ func (b *Batch) countEnd() {
 	}
 }
 
-// ReportOOM says that an allocation of a job failed.
-func (b *Batch) ReportOOM(index int, bytes uint64, where string, now time.Duration) {
+// reports are those of one kind that a job's processes made. A process can make them
+// without end: the first few of each are records, and the others a number.
+type reports struct {
+	of         map[int]int // kept, by the process's serial
+	kept, more int
+}
+
+const (
+	processReports = 8 // CASE_WIRE_REPORTS of native/probe/wire.h
+	jobReports     = 8 * processReports
+)
+
+// keeps reports whether another report of the kind, of this process, is one to keep.
+func (j *job) keeps(kind string, serial int) bool {
+	r := j.reports[kind]
+	if r == nil {
+		r = &reports{of: map[int]int{}}
+		j.reports[kind] = r
+	}
+	if r.kept == jobReports || r.of[serial] == processReports {
+		r.more++
+		return false
+	}
+	r.kept++
+	r.of[serial]++
+	return true
+}
+
+// countReports records how many reports of the job were not kept.
+func (b *Batch) countReports(index int, now time.Duration) {
+	j := b.jobs[index]
+	for _, kind := range slices.Sorted(maps.Keys(j.reports)) {
+		if more := j.reports[kind].more; more > 0 {
+			b.recorder.Event(results.Event{AtS: seconds(now), Kind: kind, Job: &index, Device: j.record.Device,
+				Detail: fmt.Sprintf("%d more of these reports, which are not recorded", more)})
+		}
+	}
+}
+
+// ReportOOM says that an allocation of a process of a job failed.
+func (b *Batch) ReportOOM(index, serial int, bytes uint64, where string, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	detail := fmt.Sprintf("out of memory: %d bytes in %s", bytes, where)
 	if j.oom == "" {
 		j.oom = detail
+	}
+	if !j.keeps("oom", serial) {
+		return
 	}
 	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "oom", Job: &index, Device: j.record.Device, Detail: detail})
 }
@@ -203,11 +248,26 @@ func (b *Batch) ReportFault(index, serial, code int, where string, at time.Durat
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
+	if !j.keeps("fault", serial) {
+		return
+	}
 	j.faults = append(j.faults, trouble{job: index, process: serial, at: at, code: code, detail: detail, work: j.work[serial]})
 	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
 	if !private(code) {
 		b.unwell(j.staysOf(serial), at)
 	}
+}
+
+// Limited says that requests of a job are refused without a word to the engine, because it
+// has too many open.
+func (b *Batch) Limited(index int, why string, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	if j.refused == "" {
+		j.refused = why
+	}
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "refused", Job: &index, Device: j.record.Device, Detail: why})
 }
 
 // Misbehaved says that a process of a job broke the protocol of its probe, and stops the

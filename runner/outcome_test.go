@@ -27,8 +27,8 @@ var evidence = []struct {
 		f.batch.ReportFault(0, 0, 719, "cudaFree", f.now)
 	}, results.Fault, "CUDA error 700 in cudaMemcpy"},
 	{"oom", func(f *fake, _ *runner.Exit) {
-		f.batch.ReportOOM(0, 99, "cudaMalloc", f.now)
-		f.batch.ReportOOM(0, 5, "cudaMallocHost", f.now)
+		f.batch.ReportOOM(0, 0, 99, "cudaMalloc", f.now)
+		f.batch.ReportOOM(0, 0, 5, "cudaMallocHost", f.now)
 	}, results.OOM, "out of memory: 99 bytes in cudaMalloc"},
 	{"not watched", func(_ *fake, e *runner.Exit) { e.Err = errors.New("wait: no child") }, results.Crash, "wait: no child"},
 	{"timeout", func(f *fake, _ *runner.Exit) { f.at(60); f.batch.Tick(f.now) }, results.Timeout, "longer than its limit"},
@@ -62,7 +62,7 @@ func TestReportsAreEvents(t *testing.T) {
 	_, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)
 		f.at(2)
-		f.batch.ReportOOM(0, 99, "cudaMalloc", f.now)
+		f.batch.ReportOOM(0, 0, 99, "cudaMalloc", f.now)
 		f.batch.ReportFault(0, 0, 700, "cudaMemcpy", 1e9)
 		f.begin(0, 17)
 		f.ended(0)

@@ -9,6 +9,10 @@
  * `lock` guards all state and is never held while waiting for a reply. Frames
  * are sent under it, which keeps BYE last; the server reads without waiting for
  * anybody, so a send blocks only for as long as the server is not scheduled.
+ *
+ * The descriptor is the program's to close, as code does that closes all from 3 up, and
+ * its number may name something of the program's afterwards. So it is looked at before
+ * each use, and the process connects again where it is gone: the server keeps the tasks.
  */
 #define _GNU_SOURCE /* pthread_setcancelstate, MSG_NOSIGNAL */
 #pragma GCC visibility push(default)
@@ -18,9 +22,11 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,12 +53,15 @@ struct entry {
 static struct {
 	pthread_mutex_t lock;
 	enum phase phase;
-	int fd;
+	struct link link;
+	char path[sizeof ((struct sockaddr_un *)0)->sun_path], token[2 * CASE_WIRE_TOKEN + 1]; /* of it */
 	bool reading; /* a thread is in link_receive */
 	bool fault_sent;
+	uint64_t ooms; /* failed allocations so far */
+	uint64_t oom_bytes; /* of the last one */
 	uint64_t last_id;
 	struct entry *tasks;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .link = {.fd = -1}};
 
 /* enter takes the lock. The calls are no cancellation points: a thread
  * cancelled while it reads for the others would strand them. */
@@ -76,16 +85,17 @@ static void before_fork(void) { pthread_mutex_lock(&process.lock); }
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&process.lock); }
 
-/* The child must not keep its parent's socket open: the parent's death would
- * then release nothing. It connects for itself when it first needs to. */
+/* The child has no use for its parent's socket. It connects for itself when it
+ * first needs to. */
 static void after_fork_in_child(void)
 {
-	if (process.fd >= 0)
-		close(process.fd);
-	process.fd = -1;
+	if (link_intact(&process.link))
+		close(process.link.fd);
+	process.link.fd = -1;
 	process.phase = UNOPENED;
 	process.reading = false;
 	process.fault_sent = false;
+	process.ooms = 0;
 	pthread_mutex_init(&process.lock, NULL);
 }
 
@@ -94,8 +104,24 @@ __attribute__((constructor)) static void start(void)
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+/* say_last_oom reports the failed allocations that were too many to report one by one. */
+static void say_last_oom(void)
+{
+	struct case_wire_oom frame = {
+		.header = link_header(CASE_WIRE_OOM, sizeof frame),
+		.bytes = process.oom_bytes,
+	};
+
+	if (process.ooms < CASE_WIRE_REPORTS)
+		return;
+	snprintf(frame.where, sizeof frame.where, "the last of %" PRIu64 " more failed allocations",
+	         process.ooms - (CASE_WIRE_REPORTS - 1));
+	link_send(process.link.fd, &frame, sizeof frame, MSG_DONTWAIT);
+}
+
 /* BYE says that the process ends through exit. It must not delay the exit, so
- * it is left out when a thread is in the middle of a call or the queue is full.
+ * it is left out when a thread is in the middle of a call, the queue is full or the
+ * program has closed the socket.
  * The socket stays open until the process is gone, because so does the device
  * memory. */
 __attribute__((destructor)) static void finish(void)
@@ -104,17 +130,24 @@ __attribute__((destructor)) static void finish(void)
 		return;
 	if (process.phase == CONNECTED) {
 		struct case_wire_bye bye = {link_header(CASE_WIRE_BYE, sizeof bye)};
-		link_send(process.fd, &bye, sizeof bye, MSG_DONTWAIT);
+		if (link_intact(&process.link)) {
+			say_last_oom();
+			link_send(process.link.fd, &bye, sizeof bye, MSG_DONTWAIT);
+		}
 		process.phase = LOST;
 	}
 	pthread_mutex_unlock(&process.lock);
 }
 
+/* instance tells this copy of the library from another in the same process: no two have
+ * their state at one address. */
+static uint32_t instance(void) { return (uint32_t)((uintptr_t)&process >> 4) | 1; }
+
 /* open_connection runs once per process. Tasks found in the list are those of
  * the parent that forked this process; they are not ours. */
 static void open_connection(void)
 {
-	const char *path = getenv("CASE_SOCKET"), *required = getenv("CASE_REQUIRED");
+	const char *path = getenv("CASE_SOCKET"), *token = getenv("CASE_TOKEN"), *required = getenv("CASE_REQUIRED");
 	bool must = required != NULL && *required != '\0' && strcmp(required, "0") != 0;
 	char why[256] = "CASE_SOCKET is not set";
 
@@ -124,9 +157,11 @@ static void open_connection(void)
 		free(inherited);
 	}
 	if (path != NULL && *path != '\0')
-		process.fd = link_open(path, getenv("CASE_TOKEN"), why, sizeof why);
-	if (process.fd >= 0) {
+		process.link = link_open(path, token, instance(), why, sizeof why);
+	if (process.link.fd >= 0) { /* so both are as long as they may be */
 		process.phase = CONNECTED;
+		strcpy(process.path, path);
+		strcpy(process.token, token);
 	} else if (must) {
 		process.phase = LOST;
 		link_say("no scheduler, and CASE_REQUIRED is set: %s", why);
@@ -165,7 +200,8 @@ static void discard(struct entry *gone)
 static void lose(const char *why)
 {
 	process.phase = LOST;
-	shutdown(process.fd, SHUT_RDWR);
+	if (link_intact(&process.link))
+		shutdown(process.link.fd, SHUT_RDWR);
 	link_say("lost the scheduler: %s", why);
 	for (struct entry *e = process.tasks; e != NULL; e = e->next)
 		if (e->standing == WAITING)
@@ -196,16 +232,43 @@ static void deliver(enum link_event event, const union link_frame *frame)
 	pthread_cond_signal(&e->wake);
 }
 
+static const char closed_here[] =
+	"the program has closed its connection (a descriptor that it did not open)";
+
+/* connected looks whether the connection is there yet, and makes another where the
+ * program has closed it and no answer is lost with it. */
+static bool connected(void)
+{
+	char why[256];
+
+	if (process.phase != CONNECTED)
+		return false;
+	if (link_intact(&process.link))
+		return true;
+	for (struct entry *e = process.tasks; e != NULL; e = e->next)
+		if (e->standing == WAITING) {
+			lose(closed_here);
+			return false;
+		}
+	process.link = link_open(process.path, process.token, instance(), why, sizeof why);
+	if (process.link.fd >= 0)
+		return true;
+	lose(why);
+	return false;
+}
+
 /* transmit sends a frame. When that fails the server is gone, perhaps after a
  * word of explanation that nobody has read yet. */
 static bool transmit(const void *frame, size_t size)
 {
-	if (link_send(process.fd, frame, size, 0) == 0)
+	if (!connected())
+		return false;
+	if (link_send(process.link.fd, frame, size, 0) == 0)
 		return true;
-	shutdown(process.fd, SHUT_RDWR);
+	shutdown(process.link.fd, SHUT_RDWR);
 	while (!process.reading && process.phase == CONNECTED) {
 		union link_frame last;
-		deliver(link_receive(process.fd, &last), &last);
+		deliver(link_receive(process.link.fd, &last), &last);
 	}
 	return false;
 }
@@ -218,10 +281,14 @@ static bool await(struct entry *e)
 			pthread_cond_wait(&e->wake, &process.lock);
 			continue;
 		}
+		if (!link_intact(&process.link)) {
+			lose(closed_here);
+			break;
+		}
 		process.reading = true;
 		pthread_mutex_unlock(&process.lock);
 		union link_frame frame;
-		enum link_event event = link_receive(process.fd, &frame);
+		enum link_event event = link_receive(process.link.fd, &frame);
 		pthread_mutex_lock(&process.lock);
 		process.reading = false;
 		deliver(event, &frame);
@@ -237,9 +304,12 @@ static bool await(struct entry *e)
 /* ask sends a request for e and waits for the answer. */
 static int ask(struct entry *e, const void *frame, size_t size)
 {
-	e->standing = WAITING;
-	bool answered = transmit(frame, size) && await(e);
-	e->standing = HELD;
+	bool answered = false;
+	if (connected()) { /* while e waits for nothing yet */
+		e->standing = WAITING;
+		answered = transmit(frame, size) && await(e);
+		e->standing = HELD;
+	}
 	if (!answered)
 		return CASE_DISCONNECTED;
 	if (e->reply.header.type == CASE_WIRE_GRANT)
@@ -439,7 +509,8 @@ void case_report_oom(uint64_t bytes, const char *where)
 	};
 	link_text(frame.where, sizeof frame.where, where);
 	int cancel_state = enter();
-	if (ready() == CONNECTED)
+	process.oom_bytes = bytes;
+	if (ready() == CONNECTED && ++process.ooms < CASE_WIRE_REPORTS)
 		transmit(&frame, sizeof frame);
 	leave(cancel_state, 0);
 }

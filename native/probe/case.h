@@ -15,8 +15,8 @@
  *
  * The library depends on nothing but libc and is safe to call from several
  * threads. It talks to the scheduler over the socket named by CASE_SOCKET
- * (wire.h); closing that socket, which the kernel does when the process dies,
- * releases every task. Without CASE_SOCKET it says so once on stderr and every
+ * (wire.h). The process's end releases every task. A program that closes the socket
+ * keeps its tasks, and the library connects again when it next needs to. Without CASE_SOCKET it says so once on stderr and every
  * call succeeds with device = -1, except when CASE_REQUIRED is set (to neither
  * nothing nor 0): then begin fails, because a run that believes it schedules
  * must schedule.
@@ -88,7 +88,8 @@ int case_task_free(struct case_task *task);
 
 /* case_report_oom tells the scheduler that an allocation of `bytes` failed in
  * the call or phase `where` (its first 119 bytes are kept); the job's outcome
- * becomes `oom` whatever its exit status. */
+ * becomes `oom` whatever its exit status. After the first few of a process it only
+ * counts them, and says how many at exit. */
 void case_report_oom(uint64_t bytes, const char *where);
 
 /* case_report_fault tells the scheduler of a CUDA error that stays: `code` as

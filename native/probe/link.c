@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -57,42 +58,54 @@ static bool parse_token(const char *hex, uint8_t token[CASE_WIRE_TOKEN])
 	return true;
 }
 
-int link_open(const char *path, const char *hex_token, char *why, size_t why_size)
+bool link_intact(const struct link *link)
 {
+	struct stat now;
+
+	return link->fd >= 0 && fstat(link->fd, &now) == 0 && now.st_dev == link->device &&
+	       now.st_ino == link->inode;
+}
+
+struct link link_open(const char *path, const char *hex_token, uint32_t instance, char *why, size_t why_size)
+{
+	const struct link none = {.fd = -1};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct case_wire_hello hello = {
 		.header = link_header(CASE_WIRE_HELLO, sizeof hello),
 		.pid = (uint32_t)getpid(),
+		.instance = instance,
 	};
+	struct stat self;
 
 	if (!parse_token(hex_token, hello.token)) {
 		snprintf(why, why_size, "CASE_TOKEN is not %d hex digits", 2 * CASE_WIRE_TOKEN);
-		return -1;
+		return none;
 	}
 	if (strlen(path) >= sizeof address.sun_path) {
 		snprintf(why, why_size, "CASE_SOCKET has %zu bytes; a socket path holds %zu",
 		         strlen(path), sizeof address.sun_path - 1);
-		return -1;
+		return none;
 	}
 	strcpy(address.sun_path, path);
 
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		snprintf(why, why_size, "open a socket: %s", strerror(errno));
-		return -1;
+		return none;
 	}
-	int failed;
-	do /* an interrupted connect of a Unix socket leaves it unconnected */
-		failed = connect(fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
-	while (failed == EINTR);
+	int failed = fstat(fd, &self) != 0 ? errno : 0;
+	if (!failed)
+		do /* an interrupted connect of a Unix socket leaves it unconnected */
+			failed = connect(fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
+		while (failed == EINTR);
 	if (!failed)
 		failed = link_send(fd, &hello, sizeof hello, 0);
 	if (failed) {
 		snprintf(why, why_size, "connect to %s: %s", path, strerror(failed));
 		close(fd);
-		return -1;
+		return none;
 	}
-	return fd;
+	return (struct link){fd, self.st_dev, self.st_ino};
 }
 
 int link_send(int fd, const void *frame, size_t size, int flags)

@@ -3,7 +3,9 @@
 #ifndef CASE_LINK_H
 #define CASE_LINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "wire.h"
 
@@ -25,10 +27,22 @@ enum link_event {
  * that lines of jobs that share a terminal stay whole. */
 void link_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A connection's descriptor, and the socket that it named when it was opened. The
+ * program may close it, and open something else with its number. */
+struct link {
+	int fd; /* -1: none */
+	dev_t device;
+	ino_t inode;
+};
+
 /* link_open connects to the socket at `path` and says HELLO with the token in
- * `hex_token`. It returns the descriptor, close-on-exec, or -1 with the reason
- * in `why`. It blocks while the server's backlog is full. */
-int link_open(const char *path, const char *hex_token, char *why, size_t why_size);
+ * `hex_token` and this instance. It returns the connection, close-on-exec, or one
+ * without a descriptor with the reason in `why`. It blocks while the server's backlog
+ * is full. */
+struct link link_open(const char *path, const char *hex_token, uint32_t instance, char *why, size_t why_size);
+
+/* link_intact reports whether the descriptor still names the connection's socket. */
+bool link_intact(const struct link *link);
 
 /* link_header fills in the header of a frame of `size` bytes. */
 struct case_wire_header link_header(enum case_wire_type type, size_t size);

@@ -13,7 +13,18 @@
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
  * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW and
  * TASK_FREE need a live task that has no request outstanding. TASK_SHAPE has no
- * answer. A refused grow leaves the task as it was. The end of the connection frees all of its tasks.
+ * answer. A refused grow leaves the task as it was.
+ *
+ * The process's end frees all of its tasks, and so does exec: device memory lasts as long as
+ * the program that allocated it. The end of the connection alone withdraws what waits for a
+ * device and frees nothing. A process that has lost its descriptor, as one that closes all
+ * descriptors, connects again and says HELLO with the same `instance`: its tasks go on. Only
+ * where the server cannot see the process, as in another PID namespace, does the end of the
+ * connection count as the process's.
+ *
+ * The server records the first CASE_WIRE_REPORTS OOM and FAULT frames of a process each and
+ * counts further ones. It refuses requests of a job that has too many open
+ * (CASE_REASON_TOO_MANY), and connections of a process or job that has too many.
  *
  * runner/probe/wire.go and codec.go are the Go side; testdata/ holds one frame of
  * each type that both sides test against. A change of layout changes
@@ -52,12 +63,14 @@ enum case_wire_reason {
 	CASE_REASON_DEVICE_FULL = 2, /* no room beside what nobody will give back */
 	CASE_REASON_TIMEOUT = 3,     /* waited as long as the scheduler allows */
 	CASE_REASON_STOPPING = 4,    /* the run is ending */
-	CASE_REASON_PROTOCOL = 5     /* task is 0: the server hangs up after this */
+	CASE_REASON_PROTOCOL = 5,    /* task is 0: the server hangs up after this */
+	CASE_REASON_TOO_MANY = 6     /* its job has too many requests or tasks open */
 };
 
 /* Sums of bytes stay below 2^63: the store keeps signed 64-bit integers. */
 #define CASE_WIRE_MAX_BYTES INT64_MAX
 #define CASE_WIRE_FLAGS 3u /* the flag bits of case.h that are defined */
+#define CASE_WIRE_REPORTS 8
 #define CASE_WIRE_TEXT 120
 #define CASE_WIRE_WHERE 120
 #define CASE_WIRE_TOKEN 16
@@ -72,7 +85,7 @@ struct case_wire_header {
 struct case_wire_hello {
 	struct case_wire_header header;
 	uint32_t pid; /* for people; the server trusts SO_PEERCRED instead */
-	uint32_t zero;
+	uint32_t instance; /* of the library in the process, which may have several; 0: never connects again */
 	uint8_t token[CASE_WIRE_TOKEN]; /* CASE_TOKEN, which names the job */
 };
 
@@ -166,6 +179,7 @@ static_assert(sizeof(struct case_wire_task_shape) == 32, "TASK_SHAPE");
 static_assert(sizeof(struct case_wire_refuse) == CASE_WIRE_MAX_FRAME, "largest");
 
 static_assert(offsetof(struct case_wire_hello, pid) == 8, "pid");
+static_assert(offsetof(struct case_wire_hello, instance) == 12, "instance");
 static_assert(offsetof(struct case_wire_hello, token) == 16, "token");
 static_assert(offsetof(struct case_wire_task_begin, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_begin, bytes) == 16, "bytes");

@@ -73,7 +73,8 @@ type Executor struct {
 
 	mu        sync.Mutex
 	procs     []*process
-	hungUp    []bool // whether the server hung up on a process of the job
+	hungUp    []bool       // whether the server hung up on a process of the job
+	silenced  map[int]bool // jobs of which a process has closed its connection
 	clients   map[*probe.Client]*client
 	connected int // clients so far
 	waiting   map[schedulers.TaskID]asked
@@ -86,6 +87,7 @@ type Executor struct {
 type client struct {
 	job, serial int
 	tasks       map[uint64]schedulers.TaskID
+	silent      bool // it has closed its connection, and may have made another
 }
 
 // asked is a begin or grow that waits for its answer.
@@ -99,7 +101,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, waiting: map[schedulers.TaskID]asked{},
+	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, silenced: map[int]bool{}, waiting: map[schedulers.TaskID]asked{},
 		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/schedulers"
@@ -69,22 +70,67 @@ func (x *Executor) Free(c *probe.Client, task uint64) {
 	x.mu.Lock()
 	id := k.tasks[task]
 	delete(k.tasks, task)
+	delete(x.waiting, id) // it waits where its process is silent
 	x.mu.Unlock()
 	x.batch.TaskFree(id, x.now())
 }
 
 // OOM implements probe.Handler.
 func (x *Executor) OOM(c *probe.Client, bytes uint64, where string) {
-	x.batch.ReportOOM(x.of(c).job, bytes, where, x.now())
+	k := x.of(c)
+	x.batch.ReportOOM(k.job, k.serial, bytes, where, x.now())
 }
 
-// Fault implements probe.Handler.
+// Fault implements probe.Handler. The time is the process's word: it counts as far as it is
+// one at which the job can have seen something.
 func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string) {
 	k := x.of(c)
-	x.batch.ReportFault(k.job, k.serial, int(code), where, at.Sub(x.config.Start))
+	began := time.Duration(0)
+	x.mu.Lock()
+	if p := x.procs[k.job]; p != nil { // else it is being started
+		began = p.started
+	}
+	x.mu.Unlock()
+	x.batch.ReportFault(k.job, k.serial, int(code), where, min(max(at.Sub(x.config.Start), began), x.now()))
 }
 
-// Closed implements probe.Handler: the closed socket is the release.
+// Limited implements probe.Handler.
+func (x *Executor) Limited(c *probe.Client, why string) {
+	x.batch.Limited(x.of(c).job, why, x.now())
+}
+
+// Silent implements probe.Handler: what the process holds stays its own.
+func (x *Executor) Silent(c *probe.Client) {
+	k := x.of(c)
+	x.mu.Lock()
+	told, warned := k.silent, x.silenced[k.job]
+	k.silent, x.silenced[k.job] = true, true
+	x.mu.Unlock()
+	if c.Err() != nil {
+		x.dropped(c, k)
+		return
+	}
+	if told {
+		return
+	}
+	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: "socket-closed", Job: &k.job, Detail: fmt.Sprintf(
+		"process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits; have it leave descriptors alone that it did not open", c.PID())})
+	if !warned {
+		x.config.Warn("job %d: process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits", k.job, c.PID())
+	}
+}
+
+// dropped stops the job of a process that the server hung up on.
+func (x *Executor) dropped(c *probe.Client, k *client) {
+	err := c.Err()
+	x.mu.Lock()
+	x.hungUp[k.job] = true
+	x.mu.Unlock()
+	x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
+	x.batch.Misbehaved(k.job, fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err), x.now())
+}
+
+// Closed implements probe.Handler: the process's end is the release.
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
 	x.batch.ProcessGone(k.job, k.serial, c.SaidBye(), x.now())
@@ -94,12 +140,9 @@ func (x *Executor) Closed(c *probe.Client) {
 	}
 	delete(x.clients, c)
 	x.changed.Broadcast()
-	err := c.Err()
-	x.hungUp[k.job] = x.hungUp[k.job] || err != nil
 	x.mu.Unlock()
-	if err != nil {
-		x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
-		x.batch.Misbehaved(k.job, fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err), x.now())
+	if c.Err() != nil && !k.silent {
+		x.dropped(c, k)
 	}
 }
 

@@ -9,7 +9,7 @@ func (x *Executor) Stop(job int) {
 		x.mu.Lock()
 		p, grace := x.procs[job], x.config.Grace
 		if x.hungUp[job] {
-			grace = 0 // others are granted what its process held
+			grace = 0 // its process is served no more, and may hold what others are granted
 		}
 		x.mu.Unlock()
 		go func() {

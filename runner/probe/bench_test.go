@@ -24,6 +24,8 @@ func (g granter) Grow(c *Client, task uint64, _ uint64)   { g.answer(c, task) }
 func (granter) Free(*Client, uint64)                      {}
 func (g granter) OOM(*Client, uint64, string)             { g.tb.Error("unexpected OOM") }
 func (g granter) Fault(*Client, int32, time.Time, string) { g.tb.Error("unexpected fault") }
+func (g granter) Limited(_ *Client, why string)           { g.tb.Errorf("unexpected limit: %s", why) }
+func (g granter) Silent(c *Client)                        { g.tb.Errorf("process %d is silent", c.PID()) }
 func (granter) Closed(*Client)                            {}
 func (granter) Starved(error)                             {}
 

@@ -24,34 +24,40 @@ const (
 	growing          // held, grow without an answer
 )
 
-// Client is one process of a job. Its methods may be called from any goroutine
-// and never block on the process.
+// asks: an answer is due.
+func (s standing) asks() bool { return s == waiting || s == growing }
+
+// Client is one process of a job; several, where it has several copies of the library. Its
+// methods may be called from any goroutine and never block on the process.
 type Client struct {
-	server *Server
-	job    int
-	pid    int
+	server  *Server
+	process *process
 
-	greeted bool // said HELLO; the loop's own
+	// The loop's own.
+	job      *job // nil before HELLO
+	instance uint32
+	image    image
+	closed   bool
 
-	mu    sync.Mutex
-	fd    int   // -1 once closed
-	err   error // why the server ended the connection
-	ended bool  // nothing more is taken from the client
-	bye   bool
-	tasks map[uint64]standing
-	out   [maxFrame]byte // the frame being sent
+	mu      sync.Mutex
+	fd      int   // -1 once the connection has ended
+	err     error // why the server ended the connection
+	ended   bool  // nothing more is taken from the client
+	bye     bool
+	charged bool // it has had a device
+	tasks   map[uint64]standing
+	out     [maxFrame]byte // the frame being sent
 }
 
 // Job returns the job whose token the process showed.
-func (c *Client) Job() int { return c.job }
+func (c *Client) Job() int { return c.job.index }
 
 // PID returns the process ID that the kernel recorded at connect (SO_PEERCRED).
-func (c *Client) PID() int { return c.pid }
+func (c *Client) PID() int { return c.process.pid }
 
 // Err returns why the server hung up on the client: a protocol error, or that
 // it did not read. It is nil when the client went by itself. After an error the
-// process may be alive and may still use device memory that the server counts
-// as free, so the run should end the job.
+// process may be alive and is served no more, so the run should end the job.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,12 +78,16 @@ func (c *Client) Grant(task uint64, ordinal int, uuid [16]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.answerable(task); err != nil {
-		return fmt.Errorf("grant task %d of job %d (pid %d): %w", task, c.job, c.pid, err)
+		return c.failed("grant", task, err)
 	}
-	c.tasks[task] = held
+	c.set(task, held)
+	if c.ended {
+		return c.failed("grant", task, ErrGone)
+	}
+	c.charged = true
 	f := grantFrame{task: task, uuid: uuid, ordinal: int32(ordinal)}
 	if err := c.send(f.encode(c.clearOut())); err != nil {
-		return fmt.Errorf("grant task %d of job %d (pid %d): %w", task, c.job, c.pid, err)
+		return c.failed("grant", task, err)
 	}
 	return nil
 }
@@ -89,29 +99,55 @@ func (c *Client) Refuse(task uint64, reason Reason, need, capacity uint64, text 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.answerable(task); err != nil {
-		return fmt.Errorf("refuse task %d of job %d (pid %d): %w", task, c.job, c.pid, err)
+		return c.failed("refuse", task, err)
 	}
 	if c.tasks[task] == growing {
-		c.tasks[task] = held
+		c.set(task, held)
 	} else {
-		delete(c.tasks, task)
+		c.set(task, 0)
+	}
+	if c.ended {
+		return c.failed("refuse", task, ErrGone)
 	}
 	f := refuseFrame{task: task, need: need, capacity: capacity, reason: reason}
 	fill(f.text[:], text)
 	if err := c.send(f.encode(c.clearOut())); err != nil {
-		return fmt.Errorf("refuse task %d of job %d (pid %d): %w", task, c.job, c.pid, err)
+		return c.failed("refuse", task, err)
 	}
 	return nil
 }
 
 func (c *Client) answerable(task uint64) error {
-	if c.ended {
+	switch {
+	case c.tasks[task].asks():
+		return nil
+	case c.ended:
 		return ErrGone
 	}
-	if s := c.tasks[task]; s != waiting && s != growing {
-		return errors.New("no request is outstanding")
+	return errors.New("no request is outstanding")
+}
+
+func (c *Client) failed(what string, task uint64, err error) error {
+	return fmt.Errorf("%s task %d of job %d (pid %d): %w", what, task, c.Job(), c.PID(), err)
+}
+
+// set, with mu held, is the one place where a task's standing changes.
+func (c *Client) set(task uint64, to standing) {
+	from := c.tasks[task]
+	if from.asks() {
+		c.job.open.Add(-1)
 	}
-	return nil
+	if to.asks() {
+		c.job.open.Add(1)
+	}
+	if from == 0 && to != 0 {
+		c.job.live.Add(1)
+	}
+	c.tasks[task] = to
+	if to == 0 {
+		c.job.live.Add(-1)
+		delete(c.tasks, task)
+	}
 }
 
 func (c *Client) clearOut() []byte {
@@ -176,10 +212,6 @@ func (c *Client) stand(task uint64, from, to standing) error {
 	default:
 		return fmt.Errorf("task %d has a request outstanding", task)
 	}
-	if to == 0 {
-		delete(c.tasks, task)
-	} else {
-		c.tasks[task] = to
-	}
+	c.set(task, to)
 	return nil
 }

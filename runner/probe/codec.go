@@ -20,14 +20,15 @@ var (
 func (f *helloFrame) encode(b []byte) []byte {
 	b = put(b, kindHello)
 	le.PutUint32(b[8:], f.pid)
+	le.PutUint32(b[12:], f.instance)
 	copy(b[16:], f.token[:])
 	return b
 }
 
-func (f *helloFrame) decode(b []byte) error {
+func (f *helloFrame) decode(b []byte) {
 	f.pid = le.Uint32(b[8:])
+	f.instance = le.Uint32(b[12:])
 	f.token = [tokenSize]byte(b[16:])
-	return unused(b[12:16])
 }
 
 func (f *beginFrame) encode(b []byte) []byte {

@@ -3,6 +3,7 @@ package probe
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +51,6 @@ const yieldEvery = 8
 
 // serve runs until Close.
 func (s *Server) serve() {
-	var in [maxFrame]byte
 	timeout := forever
 	for turn := 1; ; turn++ {
 		if turn%yieldEvery == 0 {
@@ -68,18 +68,20 @@ func (s *Server) serve() {
 		}
 		for _, event := range s.events[:max(n, 0)] {
 			if event.Fd == int32(s.wake) {
-				s.settle(in[:])
+				s.settle()
 				continue
 			}
 			if event.Fd != int32(s.fd) {
 				if c := s.clients[event.Fd]; c != nil {
-					c.step(in[:])
+					c.step()
+				} else if p := s.handles[event.Fd]; p != nil && !p.lives() {
+					s.processEnded(p)
 				}
 				continue
 			}
 			if s.isClosed() {
 				s.hangUpAll()
-				s.settle(in[:])
+				s.settle()
 				return
 			}
 			if err := s.accept(); err != nil {
@@ -112,6 +114,11 @@ func (s *Server) hangUpAll() {
 		c.mu.Unlock()
 		c.close()
 	}
+	for _, p := range s.processes { // the silent ones
+		for _, c := range slices.Clone(p.clients) {
+			c.close()
+		}
+	}
 }
 
 // accept admits one connection if it comes from this user. An error is the
@@ -138,14 +145,34 @@ func (s *Server) accept() error {
 		err = s.watch(fd)
 	}
 	if err != nil {
-		s.logf("probe: connection refused: %v", err)
+		s.turnAway(err)
 		_ = unix.Close(fd)
 		return nil
 	}
 	// As many unread replies as the system allows before a client is slow.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
-	s.clients[int32(fd)] = &Client{server: s, pid: int(peer.Pid), fd: fd, tasks: map[uint64]standing{}}
+	p := s.processOf(fd, int(peer.Pid))
+	c := &Client{server: s, process: p, fd: fd, tasks: map[uint64]standing{}}
+	s.clients[int32(fd)] = c
+	p.clients = append(p.clients, c)
+	if len(p.clients) > processConnections {
+		c.reject(fmt.Errorf("the process has %d connections already", processConnections))
+		c.disconnect()
+	}
 	return nil
+}
+
+// turnAway logs why a connection of nobody's was ended. After the first of them it
+// is silent: somebody may be trying without end.
+func (s *Server) turnAway(why error) {
+	const heard = 20
+	s.turned++
+	switch {
+	case s.turned < heard:
+		s.logf("probe: connection refused: %v", why)
+	case s.turned == heard:
+		s.logf("probe: connection refused: %v; further ones are not reported", why)
+	}
 }
 
 // receive and sendNow are called with descriptors and flags that never block,

@@ -36,7 +36,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		frame     []byte
 	}{
 		{"before HELLO", "before HELLO", nil, beginOf(1, 1)},
-		{"unknown token", "token", nil, frame(&helloFrame{token: [16]byte{1}})},
+		{"unknown token", "token", nil, frame(&helloWire{helloFrame{token: [16]byte{1}}})},
 		{"garbage first", "truncated", nil, []byte("hi")},
 		{"wrong version", "version 1", nil, edit(t, kindHello, func(b []byte) { b[2] = 1 })},
 		{"empty", "empty", fresh, nil},

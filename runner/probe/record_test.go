@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 // event is one call of the handler.
 type event struct {
-	kind  string // "begin", "grow", "shape", "free", "oom", "fault", "closed"
+	kind  string // "begin", "grow", "shape", "free", "oom", "fault", "limited", "silent", "closed"
 	c     *Client
 	task  uint64
 	bytes uint64
@@ -44,7 +45,11 @@ func (r recorder) OOM(c *Client, bytes uint64, where string) {
 func (r recorder) Fault(c *Client, code int32, at time.Time, where string) {
 	r.events <- event{kind: "fault", c: c, code: code, at: at, where: where}
 }
-func (recorder) Starved(error)      {}
+func (recorder) Starved(error) {}
+func (r recorder) Limited(c *Client, why string) {
+	r.events <- event{kind: "limited", c: c, where: why}
+}
+func (r recorder) Silent(c *Client) { r.events <- event{kind: "silent", c: c} }
 func (r recorder) Closed(c *Client) { r.events <- event{kind: "closed", c: c} }
 
 // patience bounds a wait for what must happen; no test passes because of it.
@@ -92,11 +97,20 @@ func (l *logbook) all() []string {
 	return append([]string(nil), l.lines...)
 }
 
+// ownUnseen leaves the test's own process without a handle: its raw clients are as many
+// processes, each of which ends with its socket.
+func ownUnseen(fd, pid int) int {
+	if pid == os.Getpid() {
+		return -1
+	}
+	return openProcess(fd, pid)
+}
+
 // start serves until the end of the test and checks that the close succeeds.
 func start(t *testing.T) (*Server, recorder, *logbook) {
 	t.Helper()
 	r, l := recorder{make(chan event, 1<<16)}, &logbook{}
-	s, err := Listen(filepath.Join(t.TempDir(), "s"), r, l.logf)
+	s, err := listen(filepath.Join(t.TempDir(), "s"), r, l.logf, ownUnseen)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,14 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // step takes one frame from a client that is ready.
-func (c *Client) step(in []byte) {
+func (c *Client) step() {
+	in := c.server.in[:]
 	n, err := receive(c.fd, in)
 	switch {
 	case err == unix.EAGAIN:
@@ -17,45 +19,92 @@ func (c *Client) step(in []byte) {
 		err = fmt.Errorf("receive: %w", err)
 	case n == 0:
 		if err = c.endOrEmpty(); err == nil {
-			c.close()
+			c.disconnect()
 			return
 		}
 	case n > len(in):
 		err = fmt.Errorf("oversized frame of %d bytes", n)
-	case c.greeted:
+	case c.job != nil:
 		err = c.take(in[:n])
 	default:
 		err = c.greet(in[:n])
 	}
 	if err != nil {
 		c.reject(err)
-		c.close()
+		c.disconnect()
 	}
 }
 
 // endOrEmpty tells the end of the connection (nil) from a packet of no bytes,
 // which reads the same.
 func (c *Client) endOrEmpty() error {
-	poll := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLRDHUP}}
-	if n, err := unix.Poll(poll, 0); n == 0 && err == nil {
+	if !hungUp(c.fd) {
 		return errors.New("empty frame")
 	}
 	return nil
 }
 
-// close ends the connection for good and reports it.
-func (c *Client) close() {
-	c.mu.Lock()
-	c.ended = true
-	err := c.err
-	delete(c.server.clients, int32(c.fd))
-	_ = unix.Close(c.fd) // which takes it out of the epoll set
-	c.fd = -1
-	c.mu.Unlock()
-	if err != nil {
-		c.server.logf("probe: dropped job %d (pid %d): %v", c.job, c.pid, err)
+// disconnect ends the connection. A process that has had a device and lives on keeps what
+// it holds: it is silent until it is gone or connects again.
+func (c *Client) disconnect() {
+	withdrawn, charged := c.detach()
+	if err := c.Err(); err != nil && c.job == nil {
+		c.server.turnAway(fmt.Errorf("pid %d: %w", c.PID(), err))
+	} else if err != nil {
+		c.server.logf("probe: dropped job %d (pid %d): %v", c.Job(), c.PID(), err)
 	}
-	if c.greeted {
+	if !charged || !c.process.lives() {
+		c.close()
+		return
+	}
+	exits, now := look(c.process.pid)
+	if now.differs(c.image) { // exec closed the socket, and the device's memory is gone with the program
+		c.close()
+		return
+	}
+	for _, task := range withdrawn {
+		c.server.handler.Free(c, task)
+	}
+	if !exits { // else Closed follows by itself
+		c.server.handler.Silent(c)
+	}
+}
+
+// detach closes the socket and returns the tasks that wait for a device, which nobody can
+// be told of any more, and which it forgets.
+func (c *Client) detach() (withdrawn []uint64, charged bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fd >= 0 {
+		delete(c.server.clients, int32(c.fd))
+		_ = unix.Close(c.fd) // which takes it out of the epoll set
+	}
+	c.fd, c.ended = -1, true
+	for task, s := range c.tasks {
+		if s == waiting {
+			withdrawn = append(withdrawn, task)
+			c.set(task, 0)
+		}
+	}
+	slices.Sort(withdrawn)
+	return withdrawn, c.charged
+}
+
+// close reports that the client is gone, with all that it had.
+func (c *Client) close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.detach()
+	c.mu.Lock()
+	for task := range c.tasks { // which the job's counts are rid of
+		c.set(task, 0)
+	}
+	c.mu.Unlock()
+	c.process.leave(c)
+	if c.job != nil {
+		c.job.clients--
 		c.server.handler.Closed(c)
 	}
 }
@@ -70,14 +119,56 @@ func (c *Client) greet(b []byte) error {
 		return fmt.Errorf("%v before HELLO", k)
 	}
 	var f helloFrame
-	if err := f.decode(b); err != nil {
-		return fmt.Errorf("%v: %w", k, err)
-	}
-	job, ok := c.server.jobOf(f.token)
-	if !ok {
+	f.decode(b)
+	job := c.server.jobOf(f.token)
+	if job == nil {
 		return errors.New("HELLO with a token of no job of this run")
 	}
-	c.job, c.greeted = job, true
+	_, c.image = look(c.process.pid)
+	if old := c.process.before(c, job, f.instance); old != nil {
+		return old.resume(c)
+	}
+	if job.clients == jobClients {
+		return fmt.Errorf("HELLO: job %d has %d processes connected already", job.index, jobClients)
+	}
+	job.clients++
+	c.job, c.instance = job, f.instance
+	return nil
+}
+
+// before is the client that the same copy of the library was until it lost its descriptor,
+// or nil. Whatever else the process was before it ran another program is closed.
+func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
+	for _, o := range slices.Clone(p.clients) {
+		same := o.job == job && o.instance == instance && instance != 0
+		switch {
+		case o == c || o.job == nil:
+		case c.image.differs(o.image):
+			o.close()
+		case same:
+			if o.fd >= 0 { // somebody else has the descriptor yet
+				_ = unix.Shutdown(o.fd, unix.SHUT_RD)
+				o.hearOut()
+			}
+			if !o.closed {
+				old = o
+			}
+		}
+	}
+	return old
+}
+
+// resume goes on with the connection of the new client, who is the same one.
+func (c *Client) resume(as *Client) error {
+	if err := c.Err(); err != nil {
+		return fmt.Errorf("HELLO again of a process that broke the protocol: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fd, c.ended = as.fd, false
+	c.server.clients[int32(c.fd)] = c
+	as.fd = -1
+	c.process.leave(as)
 	return nil
 }
 
@@ -107,6 +198,9 @@ func (c *Client) dispatch(k kind, b []byte) error {
 		if err := c.stand(f.task, 0, waiting); err != nil {
 			return err
 		}
+		if c.limited(f.task) {
+			return nil
+		}
 		h.Begin(c, f.task, f.Request)
 	case kindGrow:
 		var f growFrame
@@ -115,6 +209,9 @@ func (c *Client) dispatch(k kind, b []byte) error {
 		}
 		if err := c.stand(f.task, held, growing); err != nil {
 			return err
+		}
+		if c.limited(f.task) {
+			return nil
 		}
 		h.Grow(c, f.task, f.bytes)
 	case kindShape:
@@ -154,4 +251,23 @@ func (c *Client) dispatch(k kind, b []byte) error {
 		return errors.New("not for a client to send, or not now")
 	}
 	return nil
+}
+
+// limited refuses the request of a job that has too much open already.
+func (c *Client) limited(task uint64) bool {
+	why := ""
+	switch {
+	case c.job.open.Load() > jobRequests:
+		why = fmt.Sprintf("its job has %d requests open already", jobRequests)
+	case c.job.live.Load() > jobTasks:
+		why = fmt.Sprintf("its job has %d tasks already", jobTasks)
+	default:
+		return false
+	}
+	if !c.job.limited {
+		c.job.limited = true
+		c.server.handler.Limited(c, why)
+	}
+	_ = c.Refuse(task, ReasonTooMany, 0, 0, why) // its error ends the connection
+	return true
 }

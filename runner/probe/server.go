@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -56,8 +57,16 @@ type Handler interface {
 	// Starved says that connections cannot be taken, because this process or the
 	// machine lacks something. They wait, or are closed after the call.
 	Starved(err error)
+	// Limited says that the server refuses what the client asks for, because its job has
+	// too many requests or tasks open. It comes once for a job.
+	Limited(c *Client, why string)
+	// Silent says that the connection has ended and the process, which has had a device,
+	// lives on: what it holds stays its own. What it waited for has been freed (Free), but
+	// growth, which is to be answered as ever. The process may connect again and go on.
+	Silent(c *Client)
 	// Closed comes last and exactly once for each client that had any other
-	// event or said HELLO: everything it held or waited for is free.
+	// event or said HELLO: its process is gone or runs another program, or has never had a
+	// device; everything it held or waited for is free.
 	Closed(c *Client)
 }
 
@@ -84,34 +93,63 @@ type Server struct {
 	// startedNS is CLOCK_MONOTONIC, which clients stamp faults with.
 	startedNS int64
 
+	open func(fd, pid int) (handle int) // openProcess, but in tests
+
 	mu       sync.Mutex
 	closed   bool
-	jobs     map[[tokenSize]byte]int
+	jobs     map[[tokenSize]byte]*job
 	settling []chan struct{}
 
-	loop    sync.WaitGroup    // the goroutine that owns what follows
-	clients map[int32]*Client // by descriptor
-	events  [64]unix.EpollEvent
+	loop      sync.WaitGroup     // the goroutine that owns what follows
+	clients   map[int32]*Client  // connected ones, by descriptor
+	processes map[int]*process   // those with a handle, by number
+	handles   map[int32]*process // the same, by handle
+	turned    int                // connections turned away that the log has heard of
+	in        [maxFrame]byte
+	events    [64]unix.EpollEvent
 }
+
+// job is what the clients of a job share.
+type job struct {
+	index   int
+	clients int          // the loop's own
+	limited bool         // Limited has come; the loop's own
+	open    atomic.Int64 // requests without an answer
+	live    atomic.Int64 // tasks
+}
+
+// One process, or one job with all its processes, must not take what the others need: the
+// server's descriptors, and the time in which the queue of requests is looked through.
+const (
+	processConnections = 8 // one for each copy of the library, as a rule one
+	jobClients         = 256
+	jobRequests        = 1024
+	jobTasks           = 4096
+)
 
 // Listen makes the directory dir with mode 0700, or takes one that only this
 // user can enter, and serves on a socket in it until Close. logf, which may be
 // nil and is called from several goroutines, hears of every connection that the
 // server ended and why.
 func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Server, error) {
+	return listen(dir, h, logf, openProcess)
+}
+
+func listen(dir string, h Handler, logf func(format string, args ...any), open func(fd, pid int) int) (*Server, error) {
 	if logf == nil {
 		logf = func(string, ...any) {}
 	}
 	s := &Server{
 		handler: h, logf: logf, dir: dir, path: filepath.Join(dir, socketName),
 		uid:  uint32(os.Geteuid()),
-		jobs: map[[tokenSize]byte]int{}, clients: map[int32]*Client{},
+		open: open, jobs: map[[tokenSize]byte]*job{},
+		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{},
 	}
-	var open unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, fmt.Errorf("read the limit of open files: %w", err)
 	}
-	s.limit = int(min(open.Cur, math.MaxInt32)) - Reserved
+	s.limit = int(min(files.Cur, math.MaxInt32)) - Reserved
 	var err error
 	if s.started, s.startedNS, err = sameInstant(); err != nil {
 		return nil, err
@@ -219,11 +257,11 @@ func (s *Server) Path() string { return s.path }
 
 // Register returns a new token, for CASE_TOKEN, that names the job. Each process
 // of the job that connects with it becomes a Client of its own.
-func (s *Server) Register(job int) (token string) {
+func (s *Server) Register(index int) (token string) {
 	var t [tokenSize]byte
 	_, _ = rand.Read(t[:]) // never fails: crypto/rand ends the program instead
 	s.mu.Lock()
-	s.jobs[t] = job
+	s.jobs[t] = &job{index: index}
 	s.mu.Unlock()
 	return hex.EncodeToString(t[:])
 }
@@ -246,9 +284,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-func (s *Server) jobOf(token [tokenSize]byte) (int, bool) {
+func (s *Server) jobOf(token [tokenSize]byte) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	job, ok := s.jobs[token]
-	return job, ok
+	return s.jobs[token]
 }

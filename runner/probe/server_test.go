@@ -172,11 +172,11 @@ func TestNoSlotsToExhaust(t *testing.T) {
 
 func TestManyConnectionsAtOnce(t *testing.T) {
 	s, r, _ := start(t)
-	token := s.Register(1)
+	tokens := []string{s.Register(1), s.Register(2)}
 	var clients []*raw
-	for range 400 {
+	for i := range 400 {
 		c := connect(t, s)
-		c.send(helloOf(t, token))
+		c.send(helloOf(t, tokens[i%2]))
 		c.send(beginOf(1, 1))
 		clients = append(clients, c)
 	}

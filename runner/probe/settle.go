@@ -42,8 +42,8 @@ func (s *Server) wakeLoop() {
 	_, _ = unix.Write(s.wake, one[:]) // fails only where the loop has been woken 2^64-2 times and not come
 }
 
-// settle runs on the loop: it admits who waits, then hears out who hung up.
-func (s *Server) settle(in []byte) {
+// settle runs on the loop: it admits who waits, then hears out who hung up or is gone.
+func (s *Server) settle() {
 	var count [8]byte
 	_, _ = unix.Read(s.wake, count[:])
 	s.mu.Lock()
@@ -57,17 +57,22 @@ func (s *Server) settle(in []byte) {
 			break
 		}
 	}
-	polls := make([]unix.PollFd, 0, len(s.clients))
+	polls := make([]unix.PollFd, 0, len(s.clients)+len(s.handles))
 	for fd := range s.clients {
 		polls = append(polls, unix.PollFd{Fd: fd, Events: unix.POLLRDHUP})
+	}
+	for fd := range s.handles {
+		polls = append(polls, unix.PollFd{Fd: fd, Events: unix.POLLIN})
 	}
 	_, _ = unix.Poll(polls, 0)
 	for _, p := range polls {
 		if p.Revents == 0 {
 			continue
 		}
-		for c := s.clients[p.Fd]; s.clients[p.Fd] == c && ready(p.Fd); {
-			c.step(in)
+		if gone := s.handles[p.Fd]; gone != nil {
+			s.processEnded(gone)
+		} else if c := s.clients[p.Fd]; c != nil {
+			c.hearOut()
 		}
 	}
 	for _, done := range settling {

@@ -77,6 +77,7 @@ const (
 	ReasonDeviceFull Reason = 2 // no room beside what nobody will give back
 	ReasonTimeout    Reason = 3 // waited as long as the scheduler allows
 	ReasonStopping   Reason = 4 // the run is ending
+	ReasonTooMany    Reason = 6 // its job has too many requests or tasks open
 
 	reasonProtocol Reason = 5 // with task 0: the server hangs up after this
 )
@@ -91,6 +92,8 @@ func (r Reason) String() string {
 		return "waited too long"
 	case ReasonStopping:
 		return "run is ending"
+	case ReasonTooMany:
+		return "too many requests or tasks"
 	case reasonProtocol:
 		return "protocol error"
 	}
@@ -98,8 +101,9 @@ func (r Reason) String() string {
 }
 
 type helloFrame struct {
-	pid   uint32
-	token [tokenSize]byte
+	pid      uint32
+	instance uint32
+	token    [tokenSize]byte
 }
 
 type beginFrame struct {

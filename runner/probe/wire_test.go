@@ -21,6 +21,10 @@ type wireFrame interface {
 
 type freeWire struct{ freeFrame }
 
+type helloWire struct{ helloFrame }
+
+func (f *helloWire) decode(b []byte) error { f.helloFrame.decode(b); return nil }
+
 func (f *freeWire) decode(b []byte) error { f.freeFrame.decode(b); return nil }
 
 type byeWire struct{}
@@ -30,7 +34,7 @@ func (byeWire) decode([]byte) error    { return nil }
 
 func blank(k kind) wireFrame {
 	return [...]wireFrame{
-		kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
+		kindHello: &helloWire{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
 		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeWire{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeWire{},
 		kindShape: &shapeFrame{},
@@ -40,7 +44,7 @@ func blank(k kind) wireFrame {
 // samples holds the values of native/probe/testdata, which tests/wire_test.c
 // has too.
 func samples() map[kind]wireFrame {
-	hello, grant := &helloFrame{pid: 4242}, &grantFrame{task: 7, ordinal: 3}
+	hello, grant := &helloWire{helloFrame{pid: 4242, instance: 17}}, &grantFrame{task: 7, ordinal: 3}
 	for i := range 16 {
 		hello.token[i], grant.uuid[i] = byte(i), byte(0xa0+i)
 	}
@@ -154,7 +158,6 @@ func TestDecodeRejects(t *testing.T) {
 		"device without flag":  edit(t, kindBegin, func(b []byte) { b[44] = 1 }),
 		"shape blocks 2^63":    edit(t, kindShape, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"grow by 2^63":         edit(t, kindGrow, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
-		"hello unused":         edit(t, kindHello, func(b []byte) { b[12] = 1 }),
 		"grant unused":         edit(t, kindGrant, func(b []byte) { b[39] = 1 }),
 		"fault unused":         edit(t, kindFault, func(b []byte) { b[20] = 1 }),
 		"fault time":           edit(t, kindFault, func(b []byte) { b[15] = 0x80 }),

@@ -90,7 +90,7 @@ func (p *process) answered(d schedulers.Decision) {
 	}
 	p.device = d.Device
 	if !p.allocate() {
-		p.x.batch.ReportOOM(p.index, uint64(p.job.Footprint.Bytes), "cudaMalloc (simulated)", p.x.now)
+		p.x.batch.ReportOOM(p.index, 0, uint64(p.job.Footprint.Bytes), "cudaMalloc (simulated)", p.x.now)
 		p.exit(runner.Exit{Status: new(statusOOM), StderrTail: "out of memory (simulated)"})
 		return
 	}

@@ -370,6 +370,117 @@ static void only_the_first_fault(void)
 	CHECK(oom.bytes == 5 && strlen(oom.where) == sizeof oom.where - 1);
 }
 
+/* Failed allocations beyond the first few are counted, and the count comes last. */
+static void many_failed_allocations(void)
+{
+	int listener = serve();
+	struct case_wire_oom oom;
+	struct case_wire_bye bye;
+	pid_t owner = fork();
+
+	if (owner == 0) {
+		for (int i = 1; i <= 1000; i++)
+			case_report_oom((uint64_t)i, "cudaMalloc");
+		exit(0);
+	}
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	struct case_wire_hello hello;
+	take(fd, &hello, sizeof hello, CASE_WIRE_HELLO);
+	for (int i = 1; i < CASE_WIRE_REPORTS; i++) {
+		take(fd, &oom, sizeof oom, CASE_WIRE_OOM);
+		CHECK(oom.bytes == (uint64_t)i && strcmp(oom.where, "cudaMalloc") == 0);
+	}
+	take(fd, &oom, sizeof oom, CASE_WIRE_OOM);
+	CHECK(oom.bytes == 1000 && strcmp(oom.where, "the last of 993 more failed allocations") == 0);
+	take(fd, &bye, sizeof bye, CASE_WIRE_BYE);
+	waitpid(owner, NULL, 0);
+}
+
+/* seize closes the library's descriptor and gives its number to one end of a pair. */
+static void seize(int server_end, int pair[2])
+{
+	int seized = 0;
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+	for (int i = 3; i < 64; i++) {
+		struct sockaddr_un peer;
+		socklen_t size = sizeof peer;
+		if (i != server_end && getpeername(i, (struct sockaddr *)&peer, &size) == 0 &&
+		    size > sizeof peer.sun_family) {
+			CHECK(dup2(pair[0], i) == i);
+			seized++;
+		}
+	}
+	CHECK(seized == 1);
+}
+
+static void untouched(int pair[2])
+{
+	char byte;
+
+	CHECK(recv(pair[1], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	CHECK(send(pair[0], "x", 1, MSG_NOSIGNAL) == 1 && recv(pair[1], &byte, 1, 0) == 1);
+}
+
+/* A program that closes and uses the descriptor's number gets nothing of ours into its
+ * own; the task goes on over another connection of the same library. */
+static void descriptor_taken(void)
+{
+	int listener = serve(), pair[2];
+	struct call a, b;
+	struct case_wire_hello hello, again;
+	struct case_wire_task_begin f;
+	struct case_wire_task_free freed;
+
+	start(&a, 1);
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	take(fd, &hello, sizeof hello, CASE_WIRE_HELLO);
+	take(fd, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	grant(fd, f.task, 0);
+	pthread_join(a.thread, NULL);
+	seize(fd, pair);
+	clearenv(); /* nor is the environment the library's */
+	CHECK(recv(fd, &f, sizeof f, 0) == 0);
+	CHECK(case_task_free(&a.task) == CASE_OK);
+	int second = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	take(second, &again, sizeof again, CASE_WIRE_HELLO);
+	CHECK(hello.instance != 0 && memcmp(&hello, &again, sizeof hello) == 0);
+	take(second, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
+	CHECK(freed.task == f.task);
+	start(&b, 2);
+	take(second, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	grant(second, f.task, 0);
+	pthread_join(b.thread, NULL);
+	CHECK(b.result == CASE_OK);
+	untouched(pair);
+	said(0, "");
+}
+
+/* Where a thread waits for an answer on the connection that is gone, nobody goes on as if
+ * it could come. */
+static void descriptor_taken_from_a_waiting_thread(void)
+{
+	int listener = serve(), pair[2];
+	struct call a, b;
+	struct case_wire_task_begin f;
+
+	start(&a, 1);
+	int fd = greet(listener);
+	take(fd, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	grant(fd, f.task, 0);
+	pthread_join(a.thread, NULL);
+	start(&b, 2);
+	take(fd, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	seize(fd, pair);
+	CHECK(case_task_free(&a.task) == CASE_DISCONNECTED);
+	CHECK(shutdown(fd, SHUT_RDWR) == 0);
+	CHECK(send(pair[1], "y", 1, 0) == 1); /* to b, if it was not in recv yet */
+	pthread_join(b.thread, NULL);
+	untouched(pair);
+	CHECK(b.result == CASE_DISCONNECTED);
+	said(1, "the program has closed its connection");
+}
+
 /* Nothing that the process executes may inherit the socket. */
 static void close_on_exec(void)
 {
@@ -419,6 +530,7 @@ static const struct {
 	TEST(replies_out_of_order), TEST(reading_is_passed_on), TEST(server_goes_away),
 	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
 	TEST(needs_and_shapes), TEST(only_the_first_fault), TEST(close_on_exec), TEST(fork_lets_go),
+	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 };
 
 int main(void)

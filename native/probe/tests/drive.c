@@ -11,6 +11,13 @@
  *   fork NAME BYTES    in a child: free of the parent's task NAME, then begin,
  *                      free and exit: "child PID FREE_RESULT BEGIN_RESULT"
  *   pid                "pid PID"
+ *   close              of all descriptors from 3 up: "closed"
+ *   reuse              the same; then their numbers name one end of a pair of sockets: "reused"
+ *   stolen             how much has come out of the other end, and whether it is
+ *                      open yet: "stolen BYTES OPEN"
+ *   exec               another of its kind in its place: "again"
+ *   daemon             ends, and leaves a child with its socket behind, which the library
+ *                      does not know of, until end of input: "daemon PID"
  *
  * At end of input it returns from main. Output goes past stdio, dprintf
  * included: a fork while a thread prints would leave the child a buffer to flush.
@@ -18,10 +25,13 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,17 +115,69 @@ static void fork_child(const char *name, uint64_t bytes)
 	waitpid(child, NULL, 0);
 }
 
-int main(void)
+static int other_end = -1;
+
+/* reuse gives every number below 64 that has been closed to one end of a pair. */
+static void reuse(void)
+{
+	int pair[2];
+
+	close_range(3, ~0U, 0);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 || dup2(pair[1], 100) != 100)
+		exit(2);
+	other_end = 100;
+	close(pair[1]);
+	for (int i = 3; i < 64; i++)
+		dup2(pair[0], i);
+	say("reused\n");
+}
+
+static void stolen(void)
+{
+	char text[1024];
+	ssize_t n = recv(other_end, text, sizeof text, MSG_DONTWAIT);
+
+	say("stolen %zd %d\n", n < 0 ? 0 : n, n != 0);
+}
+
+static void leave_daemon(void)
+{
+	char end;
+	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (child == 0) {
+		say("daemon %d\n", (int)getpid());
+		while (read(STDIN_FILENO, &end, 1) > 0)
+			;
+	}
+	_exit(0);
+}
+
+int main(int argc, char **argv)
 {
 	char line[256], verb[32], name[32], rest[128];
 	uint64_t bytes;
 	int code;
 
+	(void)argc;
+	if (strcmp(argv[0], "again") == 0)
+		say("again\n");
 	while (fgets(line, sizeof line, stdin) != NULL) {
 		if (sscanf(line, "%31s", verb) != 1)
 			continue;
 		if (strcmp(verb, "pid") == 0)
 			say("pid %d\n", (int)getpid());
+		else if (strcmp(verb, "close") == 0) {
+			close_range(3, ~0U, 0);
+			say("closed\n");
+		} else if (strcmp(verb, "reuse") == 0)
+			reuse();
+		else if (strcmp(verb, "stolen") == 0)
+			stolen();
+		else if (strcmp(verb, "exec") == 0)
+			execl("/proc/self/exe", "again", NULL);
+		else if (strcmp(verb, "daemon") == 0)
+			leave_daemon();
 		else if (strcmp(verb, "free") == 0 && sscanf(line, "%*s %31s", name) == 1)
 			say("%s %d\n", name, case_task_free(&named(name)->task));
 		else if (strcmp(verb, "oom") == 0 && sscanf(line, "%*s %" SCNu64 " %127[^\n]", &bytes, rest) == 2) {

@@ -58,7 +58,7 @@ static void expect(const char *what, int ok)
 
 static void encode(void)
 {
-	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 0, {0}};
+	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 17, {0}};
 	struct case_wire_task_begin begin = {
 		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2};
 	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};

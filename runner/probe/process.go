@@ -1,0 +1,132 @@
+package probe
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one that has connections. Its end is the release: a socket can be closed by a
+// process that lives on, and goes on using device memory.
+type process struct {
+	pid     int
+	handle  int       // a pidfd; -1: it cannot be seen from here, and the end of a socket counts as its own
+	clients []*Client // connected, or silent
+}
+
+// processOf is the process at the other end of the connection.
+func (s *Server) processOf(fd, pid int) *process {
+	if p := s.processes[pid]; p != nil {
+		if p.lives() {
+			return p
+		}
+		s.processEnded(p) // another process has its number now
+	}
+	p := &process{pid: pid, handle: s.open(fd, pid)}
+	if p.handle >= 0 {
+		if err := s.watch(p.handle); err != nil {
+			s.logf("probe: watch process %d: %v; the end of its connection counts as its own", pid, err)
+			_ = unix.Close(p.handle)
+			p.handle = -1
+			return p
+		}
+		s.processes[pid], s.handles[int32(p.handle)] = p, p
+	}
+	return p
+}
+
+// openProcess returns a pidfd of the process that connected, which has the number pid here.
+// -1: it is gone, or of a PID namespace that cannot be seen from here.
+func openProcess(fd, pid int) int {
+	if handle, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil { // since Linux 6.5
+		return handle
+	}
+	if pid <= 0 {
+		return -1
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	if hungUp(fd) { // the number may be another process's
+		_ = unix.Close(handle)
+		return -1
+	}
+	return handle
+}
+
+// hungUp reports whether the other end of the connection is closed.
+func hungUp(fd int) bool {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(poll, 0)
+	return n != 0 || err != nil
+}
+
+// lives reports whether the process is known to live.
+func (p *process) lives() bool { return p.handle >= 0 && !ready(int32(p.handle)) }
+
+// processEnded hears the process out and gives back what it had.
+func (s *Server) processEnded(p *process) {
+	for _, c := range slices.Clone(p.clients) {
+		if c.fd >= 0 {
+			// Whoever has the other end yet adds nothing any more.
+			_ = unix.Shutdown(c.fd, unix.SHUT_RD)
+		}
+		c.hearOut()
+		c.close()
+	}
+}
+
+// hearOut takes what the client has sent.
+func (c *Client) hearOut() {
+	for c.fd >= 0 && ready(int32(c.fd)) {
+		c.step()
+	}
+}
+
+// leave takes a client that is closed from its process. The last one takes the handle along.
+func (p *process) leave(c *Client) {
+	p.clients = slices.DeleteFunc(p.clients, func(o *Client) bool { return o == c })
+	if s := c.server; len(p.clients) == 0 && p.handle >= 0 {
+		delete(s.processes, p.pid)
+		delete(s.handles, int32(p.handle))
+		_ = unix.Close(p.handle) // which takes it out of the epoll set
+		p.handle = -1
+	}
+}
+
+// image tells one program of a process from the next, which exec put in its place: where
+// the kernel placed its code and its stack, which is 0 while exec is under way.
+type image struct{ code, stack uint64 }
+
+// untold is the image of a process that does not let others look.
+var untold = image{code: 1}
+
+func (i image) differs(from image) bool { return i != from && i != untold && from != untold }
+
+// look says whether the process has begun to exit, and which program it runs.
+func look(pid int) (exits bool, i image) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true, untold // collected already
+	}
+	// proc(5): pid (comm) state ... flags(9) ... startcode(26) endcode startstack(28); comm may hold anything
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 26 {
+		return false, untold
+	}
+	number := func(field int) uint64 {
+		n, _ := strconv.ParseUint(fields[field-3], 10, 64)
+		return n
+	}
+	const exiting = 4 // PF_EXITING of linux/sched.h
+	if number(9)&exiting != 0 {
+		return true, untold
+	}
+	return false, image{number(26), number(28)}
+}

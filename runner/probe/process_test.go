@@ -1,0 +1,317 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The end of a process, or of its program, is what gives back what it holds; the end of
+// its connection is not.
+
+// holder is a process with a task.
+func holder(t *testing.T) (*Server, recorder, *logbook, *driver, *Client) {
+	t.Helper()
+	s, r, log := start(t)
+	d := driveJob(t, s, 1)
+	d.say("begin a 1")
+	e := r.next(t, "begin")
+	mustGrant(t, e)
+	d.hear("a 0 3 171")
+	return s, r, log, d, e.c
+}
+
+func TestClosedSocketKeepsTheTasks(t *testing.T) {
+	for how, end := range map[string]func(d *driver){
+		"exit": func(d *driver) { d.finish() },
+		"kill": func(d *driver) { d.kill() },
+	} {
+		t.Run(how, func(t *testing.T) {
+			s, r, log, d, c := holder(t)
+			d.say("close")
+			d.hear("closed")
+			if e := r.next(t, "silent"); e.c != c {
+				t.Fatalf("silent %v", e)
+			}
+			s.Settle()
+			r.none(t)
+			if err := c.Grant(1, 0, [16]byte{}); err == nil {
+				t.Error("a silent client took an answer")
+			}
+			end(d)
+			s.Settle()
+			if e := r.next(t, "closed"); e.c != c || c.Err() != nil || c.SaidBye() {
+				t.Errorf("closed %v: %v, bye %v", e, c.Err(), c.SaidBye())
+			}
+			if lines := log.all(); len(lines) != 0 {
+				t.Errorf("log %q", lines)
+			}
+		})
+	}
+}
+
+// The library goes on with its tasks over another connection, and leaves alone what has its
+// descriptor's number now.
+func TestLibraryConnectsAgain(t *testing.T) {
+	s, r, _, d, c := holder(t)
+	for range 3 {
+		d.say("reuse")
+		d.hear("reused")
+		r.next(t, "silent")
+		d.say("grow a 7")
+		e := r.next(t, "grow")
+		if e.c != c || e.task != 1 || e.bytes != 7 {
+			t.Fatalf("grow %v", e)
+		}
+		mustGrant(t, e)
+		d.hear("a 0 3 171")
+		d.say("stolen")
+		d.hear("stolen 0 1")
+	}
+	d.say("close")
+	d.hear("closed")
+	r.next(t, "silent")
+	d.say("free a")
+	d.hear("a 0")
+	if e := r.next(t, "free"); e.c != c || e.task != 1 {
+		t.Fatalf("free %v", e)
+	}
+	if stderr := d.finish(); stderr != "" {
+		t.Errorf("stderr %q", stderr)
+	}
+	s.Settle()
+	if e := r.next(t, "closed"); e.c != c || c.Err() != nil || !c.SaidBye() {
+		t.Errorf("closed %v: %v, bye %v", e, c.Err(), c.SaidBye())
+	}
+}
+
+// exec closes the socket and ends the device's memory with the program that had it.
+func TestExecReleases(t *testing.T) {
+	_, r, _, d, c := holder(t)
+	d.say("exec")
+	d.hear("again")
+	if e := r.next(t, "closed"); e.c != c {
+		t.Fatalf("closed %v", e)
+	}
+	d.say("begin a 1")
+	if e := r.next(t, "begin"); e.c == c || e.c.PID() != c.PID() {
+		t.Errorf("begin of the next program %v", e)
+	}
+}
+
+// A child that keeps its parent's socket open keeps nothing of what the parent had.
+func TestParentsEndReleases(t *testing.T) {
+	s, r, _, d, c := holder(t)
+	d.say("oom 5 cudaMalloc")
+	d.hear("reported")
+	d.say("daemon")
+	line, err := d.out.ReadString('\n')
+	var daemon int
+	if _, scan := fmt.Sscanf(line, "daemon %d", &daemon); err != nil || scan != nil {
+		t.Fatalf("driver said %q: %v", line, err)
+	}
+	if err := d.cmd.Process.Release(); err != nil { // nobody waits for what only the daemon lets end
+		t.Fatal(err)
+	}
+	r.next(t, "oom")
+	if e := r.next(t, "closed"); e.c != c {
+		t.Fatalf("closed %v", e)
+	}
+	if err := unix.Kill(daemon, 0); err != nil {
+		t.Errorf("the daemon is gone too (%v): the test tested nothing", err)
+	}
+	s.Settle()
+	r.none(t)
+	d.in.Close()
+}
+
+// A process that never had a device holds nothing.
+func TestClosedSocketOfAProcessWithoutADevice(t *testing.T) {
+	s, r, _ := start(t)
+	d := driveJob(t, s, 1)
+	d.say("oom 5 cudaMalloc")
+	d.hear("reported")
+	r.next(t, "oom")
+	d.say("close")
+	d.hear("closed")
+	r.next(t, "closed")
+}
+
+// What a client that is gone waited for is granted to nobody.
+func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
+	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	s := serveOwn(t, r, l)
+	c := greeted(t, s, 1)
+	c.send(beginOf(1, 10))
+	held := r.next(t, "begin")
+	mustGrant(t, held)
+	c.send(beginOf(2, 20))
+	r.next(t, "begin")
+	c.send(frame(&growFrame{1, 5}))
+	r.next(t, "grow")
+	c.close()
+	if e := r.next(t, "free"); e.task != 2 {
+		t.Fatalf("free %v", e)
+	}
+	r.next(t, "silent")
+	if open, live := held.c.job.open.Load(), held.c.job.live.Load(); open != 1 || live != 1 {
+		t.Errorf("%d requests and %d tasks are open, want 1 and 1: the growth", open, live)
+	}
+	_ = held.c.Grant(1, 0, [16]byte{}) // it is gone
+	if open := held.c.job.open.Load(); open != 0 {
+		t.Errorf("%d requests are open after the answer", open)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.next(t, "closed")
+	if live := held.c.job.live.Load(); live != 0 {
+		t.Errorf("%d tasks are live after the end", live)
+	}
+}
+
+// serveOwn serves the test's own process as any other.
+func serveOwn(t *testing.T, h Handler, l *logbook) *Server {
+	t.Helper()
+	s, err := Listen(t.TempDir()+"/s", h, l.logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// A protocol error of a process with a device leaves what it holds with it too.
+func TestRejectedProcessKeepsItsTasks(t *testing.T) {
+	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	s := serveOwn(t, r, l)
+	c := greeted(t, s, 1)
+	c.send(beginOf(1, 10))
+	e := r.next(t, "begin")
+	mustGrant(t, e)
+	c.expect(kindGrant)
+	c.send([]byte("nonsense"))
+	c.expectHangUp()
+	r.next(t, "silent")
+	if e.c.Err() == nil {
+		t.Error("no reason")
+	}
+	s.Settle()
+	r.none(t)
+}
+
+// One process may not take the server's descriptors, nor a job all its time.
+func TestConnectionsOfAProcessAreLimited(t *testing.T) {
+	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	s := serveOwn(t, r, l)
+	var open []*raw
+	for range processConnections {
+		open = append(open, connect(t, s))
+	}
+	for range 100 {
+		c := connect(t, s)
+		if why := c.expectHangUp(); !strings.Contains(why, "8 connections already") {
+			t.Fatalf("told %q", why)
+		}
+		c.close()
+	}
+	if lines := l.all(); len(lines) == 0 || len(lines) > 20 {
+		t.Errorf("the log has %d lines", len(lines))
+	}
+	open[0].close()
+	s.Settle()
+	c := greeted(t, s, 1)
+	c.send(beginOf(1, 1))
+	mustGrant(t, r.next(t, "begin"))
+	c.expect(kindGrant)
+}
+
+func TestClientsOfAJobAreLimited(t *testing.T) {
+	s, r, _ := start(t)
+	token := s.Register(1)
+	var last *raw
+	for range jobClients + 1 {
+		last = connect(t, s)
+		last.send(helloOf(t, token))
+	}
+	if why := last.expectHangUp(); !strings.Contains(why, "256 processes connected already") {
+		t.Errorf("told %q", why)
+	}
+	r.none(t)
+}
+
+// Beyond its limit a job's requests are refused at once, and there is room again when some
+// are answered.
+func TestOpenRequestsOfAJobAreLimited(t *testing.T) {
+	s, r, _ := start(t)
+	c := greeted(t, s, 1)
+	var first event
+	for task := uint64(1); task <= jobRequests+3; task++ {
+		c.send(beginOf(task, 1))
+		if task > jobRequests {
+			if task == jobRequests+1 {
+				if e := r.next(t, "limited"); !strings.Contains(e.where, "1024 requests open") {
+					t.Errorf("limited %v", e)
+				}
+			}
+			var f refuseFrame
+			if err := f.decode(c.expect(kindRefuse)); err != nil || f.task != task || f.reason != ReasonTooMany {
+				t.Fatalf("refuse %+v: %v", f, err)
+			}
+			continue
+		}
+		e := r.next(t, "begin")
+		if task == 1 {
+			first = e
+		}
+	}
+	mustGrant(t, first)
+	c.expect(kindGrant)
+	c.send(frame(&growFrame{1, 1}))
+	r.next(t, "grow")
+	c.send(beginOf(jobRequests+1, 1)) // a refused id may come again
+	c.expect(kindRefuse)
+	r.none(t)
+	neighbour := greeted(t, s, 2)
+	neighbour.send(beginOf(1, 1))
+	mustGrant(t, r.next(t, "begin"))
+	neighbour.expect(kindGrant)
+}
+
+func TestLiveTasksOfAJobAreLimited(t *testing.T) {
+	s, r, _ := start(t)
+	c := greeted(t, s, 1)
+	for task := uint64(1); task <= jobTasks; task++ {
+		c.send(beginOf(task, 1))
+		mustGrant(t, r.next(t, "begin"))
+		c.expect(kindGrant)
+	}
+	c.send(beginOf(jobTasks+1, 1))
+	r.next(t, "limited")
+	c.expect(kindRefuse)
+	c.send(frame(&freeWire{freeFrame{1}}))
+	r.next(t, "free")
+	c.send(beginOf(jobTasks+1, 1))
+	r.next(t, "begin")
+}
+
+// A program is told from the one that takes its place, and a process that exits from one that
+// lives on.
+func TestLook(t *testing.T) {
+	exits, own := look(os.Getpid())
+	if _, again := look(os.Getpid()); exits || own == untold || again.differs(own) {
+		t.Errorf("own process: exits %v, image %v, then %v", exits, own, again)
+	}
+	d := drive(t)
+	d.say("pid")
+	d.hear(fmt.Sprintf("pid %d", d.cmd.Process.Pid))
+	if _, other := look(d.cmd.Process.Pid); !other.differs(own) {
+		t.Errorf("another program's image %v is this one's", other)
+	}
+	if exits, i := look(1 << 30); !exits || i.differs(own) {
+		t.Errorf("no process: exits %v, image %v", exits, i)
+	}
+}
