@@ -150,36 +150,32 @@ func (b *Batch) episodes() []episode {
 		ailment int
 	}
 	var all []placed
+	faulted := make([]bool, len(b.ailments))
 	place := func(t trouble) {
-		first := -1
-		for i, a := range b.ailments {
-			if !a.during(t.at) || !slices.ContainsFunc(b.jobs[t.job].staysOf(t.process), func(s stay) bool { return s.device == a.device && s.at(t.at) }) {
-				continue
-			}
-			if first < 0 {
-				first = i
-				continue
-			}
-			from, to := of[i], of[first]
+		in := b.ailmentsOf(t, faulted)
+		for _, i := range in {
+			faulted[i] = faulted[i] || t.code != 0
+			was, now := of[i], of[in[0]]
 			for k := range of {
-				if of[k] == from {
-					of[k] = to
+				if of[k] == was {
+					of[k] = now
 				}
 			}
 		}
-		if first >= 0 {
-			all = append(all, placed{t, first})
+		if len(in) > 0 {
+			all = append(all, placed{t, in[0]})
 		}
 	}
+	var faults []trouble
 	for _, j := range b.jobs {
-		for _, f := range j.faults {
-			if !f.turnedAway() && !private(f.code) {
-				place(f)
-			}
-		}
+		faults = append(faults, slices.DeleteFunc(slices.Clone(j.faults), func(f trouble) bool { return f.turnedAway() || private(f.code) })...)
 		for _, d := range j.harmful() {
 			place(d)
 		}
+	}
+	slices.SortStableFunc(faults, func(x, y trouble) int { return cmp.Compare(x.at, y.at) })
+	for _, f := range faults {
+		place(f)
 	}
 	groups := map[int]*episode{}
 	for _, t := range all {
@@ -209,6 +205,24 @@ func (b *Batch) episodes() []episode {
 		return cmp.Or(cmp.Compare(x.broke, y.broke), cmp.Compare(x.ailments[0].from, y.ailments[0].from), cmp.Compare(x.ailments[0].device, y.ailments[0].device))
 	})
 	return out
+}
+
+// ailmentsOf are those that a trouble falls into: which lasted then, on its process's
+// devices. But a process that was a client there when an earlier fault was shown has lost
+// its context with that, whenever it next asks.
+func (b *Batch) ailmentsOf(t trouble, faulted []bool) (in []int) {
+	stays := b.jobs[t.job].staysOf(t.process)
+	for i, a := range b.ailments {
+		if t.code != 0 && faulted[i] && slices.ContainsFunc(stays, func(s stay) bool { return s.device == a.device && s.from < a.to && a.from < s.to && s.at(t.at) }) {
+			return []int{i}
+		}
+	}
+	for i, a := range b.ailments {
+		if a.during(t.at) && slices.ContainsFunc(stays, func(s stay) bool { return s.device == a.device && s.at(t.at) }) {
+			in = append(in, i)
+		}
+	}
+	return in
 }
 
 // suspect settles who may have caused the episode, and who is named.

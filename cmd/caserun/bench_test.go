@@ -59,7 +59,7 @@ func BenchmarkGrant(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
 	native := filepath.Join("..", "..", "native", "probe")
 	if out, err := exec.Command("cc", "-O2", "-pthread", "-o", client, filepath.Join(native, "bench", "roundtrip.c"),
-		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput(); err != nil {
+		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput(); err != nil {
 		b.Fatalf("build the C client: %v\n%s", err, out)
 	}
 	for _, info := range schedulers.All() {

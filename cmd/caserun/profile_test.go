@@ -27,7 +27,7 @@ func buildStepJob(t *testing.T) string {
 	native := filepath.Join("..", "..", "native", "probe")
 	out := filepath.Join(t.TempDir(), "job")
 	text, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-o", out, filepath.Join(native, "tests", "job.c"),
-		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
+		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build job: %v\n%s", err, text)
 	}

@@ -1,9 +1,11 @@
 /* activity.c: see activity.h. */
-#define _GNU_SOURCE /* memfd_create */
+#define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
 #include "activity.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -18,6 +20,7 @@ typedef _Atomic uint64_t since; /* nanoseconds; 0: nothing is running */
 static since unshared;                           /* until there is a page */
 static _Atomic(since *) busy_since = &unshared; /* in the page, once there is one */
 static _Atomic uint64_t submitted;
+static atomic_bool watched;
 
 static uint64_t now(void)
 {
@@ -34,6 +37,8 @@ static void start(since *s, uint64_t at)
 
 	atomic_compare_exchange_strong(s, &nothing, at);
 }
+
+void activity_watched(void) { atomic_store(&watched, true); }
 
 void activity_began(void)
 {
@@ -62,12 +67,13 @@ void activity_over(uint64_t mark)
 
 int activity_share(void)
 {
-	const int page = memfd_create("case-activity", MFD_CLOEXEC);
+	const int page = atomic_load(&watched) ? memfd_create("case-activity", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
 	void *shared = MAP_FAILED;
 
 	if (page < 0)
 		return -1;
-	if (ftruncate(page, sizeof(struct case_activity)) == 0)
+	/* The server maps no page that could shrink under it. */
+	if (ftruncate(page, sizeof(struct case_activity)) == 0 && fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
 		shared = mmap(NULL, sizeof(struct case_activity), PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
 	if (shared == MAP_FAILED) {
 		close(page);

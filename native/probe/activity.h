@@ -10,6 +10,10 @@
 extern "C" {
 #endif
 
+/* activity_watched says that the others below will be called for all that this process
+ * does. Without it there is nothing to share. */
+void activity_watched(void);
+
 /* activity_began says that work was submitted to a device. */
 void activity_began(void);
 

@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "activity.h"
 #include "link.h"
 
 enum phase {
@@ -143,6 +144,17 @@ __attribute__((destructor)) static void finish(void)
  * their state at one address. */
 static uint32_t instance(void) { return (uint32_t)((uintptr_t)&process >> 4) | 1; }
 
+/* dial connects, and shows the server what this process has running from now on. */
+static struct link dial(const char *path, const char *token, char *why, size_t why_size)
+{
+	const int page = activity_share();
+	const struct link made = link_open(path, token, instance(), page, why, why_size);
+
+	if (page >= 0)
+		close(page);
+	return made;
+}
+
 /* open_connection runs once per process. Tasks found in the list are those of
  * the parent that forked this process; they are not ours. */
 static void open_connection(void)
@@ -157,7 +169,7 @@ static void open_connection(void)
 		free(inherited);
 	}
 	if (path != NULL && *path != '\0')
-		process.link = link_open(path, token, instance(), why, sizeof why);
+		process.link = dial(path, token, why, sizeof why);
 	if (process.link.fd >= 0) { /* so both are as long as they may be */
 		process.phase = CONNECTED;
 		strcpy(process.path, path);
@@ -250,7 +262,7 @@ static bool connected(void)
 			lose(closed_here);
 			return false;
 		}
-	process.link = link_open(process.path, process.token, instance(), why, sizeof why);
+	process.link = dial(process.path, process.token, why, sizeof why);
 	if (process.link.fd >= 0)
 		return true;
 	lose(why);
@@ -520,9 +532,14 @@ void case_report_fault(int code, const char *where)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now); /* before the lock can delay it */
+	case_report_fault_since(code, where, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns)
+{
 	struct case_wire_fault frame = {
 		.header = link_header(CASE_WIRE_FAULT, sizeof frame),
-		.monotonic_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+		.monotonic_ns = monotonic_ns,
 		.code = code,
 	};
 	link_text(frame.where, sizeof frame.where, where);

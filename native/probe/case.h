@@ -96,6 +96,10 @@ void case_report_oom(uint64_t bytes, const char *where);
  * in cudaError_t, `where` the call that showed it. Only the first counts. */
 void case_report_fault(int code, const char *where);
 
+/* case_report_fault_since is the same for an error that the process has had for some
+ * time: since CLOCK_MONOTONIC read so many nanoseconds. */
+void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns);
+
 #ifdef __cplusplus
 }
 #endif

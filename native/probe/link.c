@@ -66,7 +66,30 @@ bool link_intact(const struct link *link)
 	       now.st_ino == link->inode;
 }
 
-struct link link_open(const char *path, const char *hex_token, uint32_t instance, char *why, size_t why_size)
+/* say_hello sends the first frame, and a descriptor with it. */
+static int say_hello(int fd, struct case_wire_hello *hello, int page)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct iovec frame = {hello, sizeof *hello};
+	struct msghdr message = {.msg_iov = &frame, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (page >= 0) {
+		control.header = (struct cmsghdr){CMSG_LEN(sizeof page), SOL_SOCKET, SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.header), &page, sizeof page);
+		message.msg_control = &control;
+		message.msg_controllen = sizeof control.bytes;
+	}
+	do
+		n = sendmsg(fd, &message, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? errno : 0;
+}
+
+struct link link_open(const char *path, const char *hex_token, uint32_t instance, int page, char *why, size_t why_size)
 {
 	const struct link none = {.fd = -1};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -99,7 +122,7 @@ struct link link_open(const char *path, const char *hex_token, uint32_t instance
 			failed = connect(fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
 		while (failed == EINTR);
 	if (!failed)
-		failed = link_send(fd, &hello, sizeof hello, 0);
+		failed = say_hello(fd, &hello, page);
 	if (failed) {
 		snprintf(why, why_size, "connect to %s: %s", path, strerror(failed));
 		close(fd);

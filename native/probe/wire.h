@@ -157,8 +157,9 @@ struct case_wire_bye {
 	struct case_wire_header header;
 };
 
-/* With HELLO comes, as SCM_RIGHTS, the descriptor of a page that the process keeps up
- * to date; without it the server knows nothing of its work. */
+/* With HELLO comes, as SCM_RIGHTS, the descriptor of a memfd that cannot shrink
+ * (F_SEAL_SHRINK), which the process keeps up to date; without it the server knows
+ * nothing of its work. */
 struct case_activity {
 	uint64_t busy_since_ns; /* CLOCK_MONOTONIC when the first work began whose end the
 	                         * process has not seen; 0: none is running */

@@ -155,7 +155,7 @@ var buildOdd = sync.OnceValues(func() (string, error) {
 	native := filepath.Join("..", "..", "native", "probe")
 	out := filepath.Join(dir, "odd")
 	c := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-I", native, "-o", out, "-xc", "-", "-xnone",
-		filepath.Join(native, "case.c"), filepath.Join(native, "link.c"))
+		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c"))
 	c.Stdin = strings.NewReader(`
 #define _GNU_SOURCE
 #include <stdint.h>

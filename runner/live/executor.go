@@ -39,12 +39,12 @@ type Config struct {
 	Terminate func(pids ...int) error
 	// Heal, where not nil, waits until the MPS server is healthy or ctx ends, and
 	// says once what is wrong with it before that.
-	Heal  func(ctx context.Context, broken func(error)) error
+	Heal func(ctx context.Context, broken func(error)) error
 	// WatchServer, where not nil, tells of the devices, in node order, on which the MPS
 	// server handles a fault, until done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int)) error
 	Warn        func(format string, args ...any)
-	Start time.Time // time zero of the batch; it must carry a monotonic reading
+	Start       time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
 // Executor runs real processes. It implements runner.Executor and

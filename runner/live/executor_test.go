@@ -45,7 +45,7 @@ var buildJob = sync.OnceValues(func() (string, error) {
 	native := filepath.Join("..", "..", "native", "probe")
 	out := filepath.Join(dir, "job")
 	text, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-o", out, filepath.Join(native, "tests", "job.c"),
-		filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
+		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build job: %w\n%s", err, text)
 	}
@@ -420,15 +420,43 @@ func TestProgramThatCannotStart(t *testing.T) {
 	}
 }
 
-// Under MPS the earliest fault is the culprit, and those it took down say so.
+// Under MPS who alone had kernels running is the culprit, whoever reports first, and those
+// it took down say so. So is who dies with kernels running.
 func TestCollateral(t *testing.T) {
-	r := newRig(t, "schedgpu").
-		job("begin:1000", "hear:both", "fault:700", "hear:first", "exit:1").
-		job("begin:1000", "tell:both", "tell:first", "sleep:100", "fault:700", "exit:1")
-	r.mps = true
-	jobs, _ := r.mustRun()
-	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Fault, results.Collateral}) {
-		t.Errorf("outcomes %v", got)
+	for _, c := range []struct {
+		name string
+		jobs [][]string
+		want []results.Outcome
+	}{
+		{"one had kernels", [][]string{
+			{"idle", "begin:1000", "hear:both", "fault:700", "hear:first", "exit:1"},
+			{"busy", "begin:1000", "tell:both", "tell:first", "fault:700", "exit:1"},
+		}, []results.Outcome{results.Collateral, results.Fault}},
+		{"two had kernels", [][]string{
+			{"busy", "begin:1000", "hear:both", "fault:700", "hear:first", "exit:1"},
+			{"busy", "begin:1000", "tell:both", "tell:first", "fault:700", "exit:1"},
+		}, []results.Outcome{results.FaultSuspect, results.FaultSuspect}},
+		{"nobody can tell", [][]string{
+			{"begin:1000", "hear:both", "fault:700", "hear:first", "exit:1"},
+			{"begin:1000", "tell:both", "tell:first", "fault:700", "exit:1"},
+		}, []results.Outcome{results.FaultSuspect, results.FaultSuspect}},
+		{"one died with kernels running", [][]string{
+			{"busy", "begin:1000", "hear:both", "abort"},
+			{"busy", "begin:1000", "tell:both", "sleep:300", "fault:700", "exit:1"},
+		}, []results.Outcome{results.Crash, results.Collateral}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, "schedgpu")
+			for _, steps := range c.jobs {
+				r.job(steps...)
+			}
+			r.mps = true
+			r.heal = func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil } // when all have ended
+			jobs, _ := r.mustRun()
+			if got := outcomes(jobs); !slices.Equal(got, c.want) {
+				t.Errorf("outcomes %v, want %v: %q, %q", got, c.want, jobs[0].Detail, jobs[1].Detail)
+			}
+		})
 	}
 }
 

@@ -91,7 +91,20 @@ func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string
 		began = p.started
 	}
 	x.mu.Unlock()
+	x.tellWork(c, k)
 	x.batch.ReportFault(k.job, k.serial, int(code), where, min(max(at.Sub(x.config.Start), began), x.now()))
+}
+
+// tellWork tells the batch what the process has running, where its probe shows that.
+func (x *Executor) tellWork(c *probe.Client, k *client) {
+	since, known := c.Busy()
+	switch {
+	case !known:
+	case since.IsZero():
+		x.batch.Working(k.job, k.serial, nil)
+	default:
+		x.batch.Working(k.job, k.serial, new(since.Sub(x.config.Start)))
+	}
 }
 
 // Limited implements probe.Handler.
@@ -133,6 +146,7 @@ func (x *Executor) dropped(c *probe.Client, k *client) {
 // Closed implements probe.Handler: the process's end is the release.
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
+	x.tellWork(c, k)
 	x.batch.ProcessGone(k.job, k.serial, c.SaidBye(), x.now())
 	x.mu.Lock()
 	for _, id := range k.tasks {

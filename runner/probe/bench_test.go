@@ -36,7 +36,7 @@ func (granter) Starved(error)                             {}
 // a packet to another C process and back stands beside them.
 func BenchmarkRoundTrip(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
-	compile(b, client, "bench/roundtrip.c", "case.c", "link.c")
+	compile(b, client, "bench/roundtrip.c", "activity.c", "case.c", "link.c")
 	for _, bench := range []struct {
 		name    string
 		clients int

@@ -37,6 +37,7 @@ type Client struct {
 	job      *job // nil before HELLO
 	instance uint32
 	image    image
+	page     []byte // the process's activity; nil: it shows none
 	closed   bool
 
 	mu      sync.Mutex

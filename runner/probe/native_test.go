@@ -17,7 +17,7 @@ import (
 
 // These tests run the real library in real processes.
 
-var driveSources = []string{"tests/drive.c", "case.c", "link.c"}
+var driveSources = []string{"tests/drive.c", "activity.c", "case.c", "link.c"}
 
 var driveDir string
 

@@ -11,7 +11,13 @@ import (
 // step takes one frame from a client that is ready.
 func (c *Client) step() {
 	in := c.server.in[:]
-	n, err := receive(c.fd, in)
+	var n int
+	var err error
+	if c.job != nil {
+		n, err = receive(c.fd, in)
+	} else {
+		n, c.page, err = receiveFirst(c.fd, in)
+	}
 	switch {
 	case err == unix.EAGAIN:
 		return
@@ -107,6 +113,7 @@ func (c *Client) close() {
 		c.job.clients--
 		c.server.handler.Closed(c)
 	}
+	c.forget()
 }
 
 // greet takes the first frame, which must be HELLO with a token of this run.
@@ -168,6 +175,8 @@ func (c *Client) resume(as *Client) error {
 	c.fd, c.ended = as.fd, false
 	c.server.clients[int32(c.fd)] = c
 	as.fd = -1
+	c.forget()
+	c.page, as.page = as.page, nil
 	c.process.leave(as)
 	return nil
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../activity.h"
+#include "grace.h"
 #include "runtime.h"
 
 extern "C" {
@@ -49,7 +50,11 @@ bool stays(cudaError_t error)
 
 cudaError_t lasting(cudaError_t result, const char *call)
 {
-	if (result != cudaSuccess && stays(result))
+	if (result == cudaSuccess || !stays(result))
+		return result;
+	if (turned_away(result) && Grace::since() != 0) // the process has tried again since
+		case_report_fault_since(result, call, Grace::since());
+	else
 		case_report_fault(result, call);
 	return result;
 }
@@ -159,6 +164,8 @@ void working_soon()
 
 bool at_work() { return (unseen.load(std::memory_order_relaxed) & this_device()) != 0; }
 void idle() { unseen.fetch_and(~this_device(), std::memory_order_relaxed); }
+
+__attribute__((constructor)) static void watch() { activity_watched(); }
 
 uint64_t before_wait() { return activity_mark(); }
 

@@ -6,6 +6,7 @@
  *   pin:DEVICE                      later tasks need that device
  *   shape:BLOCKS                    the task has a kernel of so many blocks
  *   device                          print the granted device
+ *   busy  idle                      have kernels running from here on, or none
  *   oom:BYTES  fault:CODE           report, as a program whose CUDA call failed
  *   sleep:MS  spin:MS               wait; keep a core busy
  *   hear:PIPE  tell:PIPE            wait until another job has come to the other one
@@ -22,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../activity.h"
 #include "../case.h"
 
 static void sleep_ms(long ms)
@@ -81,6 +83,12 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		} else if (STEP("oom")) {
 			case_report_oom((uint64_t)value, "cudaMalloc");
+		} else if (STEP("busy")) {
+			activity_watched();
+			activity_began();
+		} else if (STEP("idle")) {
+			activity_watched();
+			activity_over(activity_mark());
 		} else if (STEP("fault")) {
 			case_report_fault((int)value, "cudaDeviceSynchronize");
 		} else if (STEP("sleep")) {

@@ -1,0 +1,74 @@
+package probe
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// activitySize is that of struct case_activity (native/probe/wire.h).
+const activitySize = 8
+
+// receiveFirst is receive for a connection's first frame, with which a process passes its
+// activity page: nil where it passes none, or one that could shrink under the mapping.
+func receiveFirst(fd int, b []byte) (n int, page []byte, err error) {
+	control := make([]byte, unix.CmsgSpace(4))
+	n, used, _, _, err := unix.Recvmsg(fd, b, control, unix.MSG_TRUNC|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	if err != nil || used == 0 {
+		return n, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:used])
+	if err != nil {
+		return n, nil, nil
+	}
+	for _, m := range messages {
+		passed, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue
+		}
+		for _, file := range passed {
+			if page == nil {
+				page = mapActivity(file)
+			}
+			_ = unix.Close(file)
+		}
+	}
+	return n, page, nil
+}
+
+func mapActivity(file int) []byte {
+	var status unix.Stat_t
+	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || unix.Fstat(file, &status) != nil || status.Size < activitySize {
+		return nil
+	}
+	page, err := unix.Mmap(file, 0, activitySize, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	return page
+}
+
+// Busy returns since when the process may have kernels running, the zero time if it has
+// none; known is false where it does not tell. It may be called until the Handler's Closed
+// has returned.
+func (c *Client) Busy() (since time.Time, known bool) {
+	if c.page == nil {
+		return time.Time{}, false
+	}
+	ns := atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.page[0])))
+	if ns == 0 {
+		return time.Time{}, true
+	}
+	return c.server.At(int64(ns)), true
+}
+
+// forget unmaps the page.
+func (c *Client) forget() {
+	if c.page != nil {
+		_ = unix.Munmap(c.page)
+		c.page = nil
+	}
+}
