@@ -51,7 +51,7 @@ var builtin = sync.OnceValue(func() *catalog {
 		if err != nil {
 			panic(err)
 		}
-		m, err := parseYAML(file, data, c.jobs)
+		m, err := parseYAML(file, data, c.jobs, nil)
 		if err != nil {
 			panic(err)
 		}

@@ -18,7 +18,7 @@ func TestDocumentedMixIsRead(t *testing.T) {
 	if !found {
 		t.Fatal("no example in docs/mixes.md")
 	}
-	m, err := parseYAML("mixes.md", []byte(example), builtin().jobs)
+	m, err := parseYAML("mixes.md", []byte(example), builtin().jobs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestFootprintOf(t *testing.T) {
 			Footprint{Bytes: 31 * 512 * 512}, "512"},
 		"dwt2d x.bmp -d 1024x512 -f -5 -l 1": {Footprint{31 * 1024 * 512, 6 * 13, 192}, "1024x512"},
 	} {
-		j, err := parseCommandLine(splitLine(command), jobIndex{})
+		j, _, err := new(wlReader).command(splitLine(command))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestFootprintUnknown(t *testing.T) {
 		"dwt2d rgb.bmp -d 8192x8192 -f -9 -l 3", "dwt2d rgb.bmp -d 8192 -f -5 -l 3", "dwt2d rgb.bmp -d 1000x999 -f -5 -l 3",
 		"dwt2d rgb.bmp -d 32768x32768 -f -5 -l 3", "dwt2d rgb.bmp -d 64x64 -f -5 -l x", "bfs graph1M.txt", "darknet detect",
 	} {
-		j, err := parseCommandLine(splitLine(command), jobIndex{})
+		j, _, err := new(wlReader).command(splitLine(command))
 		if err != nil {
 			t.Fatal(err)
 		}

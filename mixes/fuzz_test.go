@@ -36,8 +36,8 @@ func addFiles(f *testing.F, patterns ...string) {
 
 // checkParse holds for every input: either errors that each name a line of the
 // file, or a mix that can be written and read again.
-func checkParse(t *testing.T, parse func(string, []byte, jobIndex) (Mix, error), data []byte) {
-	m, err := parse("f", data, builtin().jobs)
+func checkParse(t *testing.T, parse func(string, []byte, jobIndex, func(string) bool) (Mix, error), data []byte) {
+	m, err := parse("f", data, builtin().jobs, suiteOf("hotspot", "gaussian"))
 	if err != nil {
 		var all InputErrors
 		if !errors.As(err, &all) || len(all) == 0 {
@@ -53,6 +53,11 @@ func checkParse(t *testing.T, parse func(string, []byte, jobIndex) (Mix, error),
 	}
 	if len(m.Jobs) == 0 || len(m.Jobs) > maxJobs {
 		t.Fatalf("%d jobs", len(m.Jobs))
+	}
+	for i, j := range m.Jobs {
+		if i > 0 && j.Group < m.Jobs[i-1].Group {
+			t.Fatalf("job %d of group %d is behind one of group %d", i, j.Group, m.Jobs[i-1].Group)
+		}
 	}
 	if err := WriteYAML(&bytes.Buffer{}, m); err != nil {
 		t.Fatalf("%v\n%+v", err, m)

@@ -17,7 +17,8 @@ import (
 type Job struct {
 	// Name labels the job in tables. It is not unique within a mix.
 	Name string
-	// Program is a suite program (see SuitePrograms) or the path of the user's
+	// Program is a suite's program (see SuitePrograms; any other one of the suite is its
+	// base name, without a slash) or the path of the user's
 	// own executable, which always contains a slash. A relative path is
 	// relative to the directory that caserun was started in.
 	Program string
@@ -37,6 +38,13 @@ type Job struct {
 	Class string
 	// Isolate gives the job a device that it shares with nobody.
 	Isolate bool
+	// KnownFault says that the program is known to fault, such as to read out of
+	// bounds. A run may keep it away from the others (schedulers.Scheduler).
+	KnownFault bool `json:",omitempty"`
+	// Group is when the job arrives: a job of group 0 with the batch, others together
+	// with their group when the last job of the group before has ended. A mix lists its
+	// jobs by group.
+	Group int `json:",omitempty"`
 	// Priority orders waiting tasks under the priority queue orders; larger goes
 	// first, 0 last.
 	Priority int
@@ -123,13 +131,19 @@ func quoteWord(w string) string {
 	return w
 }
 
-// FromCommand is the job of a command line: a suite program where the first word
+// OfSuite reports whether the job's program is one of the suite's, whichever the
+// suite is.
+func (j Job) OfSuite() bool {
+	return slices.Contains(suitePrograms, j.Program) || !strings.Contains(j.Program, "/")
+}
+
+// FromCommand is the job of a command line: a suite's program where the first word
 // is exactly one's name, with what the catalog knows of the command, else the
 // user's own program, which runs in the directory that caserun was started in.
 func FromCommand(words []string) Job {
 	program := words[0]
 	j := Job{Name: labelOf(program), Program: program, Args: slices.Clone(words[1:])}
-	if slices.Contains(suitePrograms, program) {
+	if j.OfSuite() {
 		return identify(j, builtin().jobs)
 	}
 	j.Dir = "."
@@ -151,11 +165,12 @@ func (j Job) clone() Job {
 func (j Job) equal(k Job) bool {
 	return j.Name == k.Name && j.Program == k.Program && slices.Equal(j.Args, k.Args) &&
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
-		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate && j.Priority == k.Priority &&
+		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
+		j.KnownFault == k.KnownFault && j.Group == k.Group && j.Priority == k.Priority &&
 		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout
 }
 
-// Mix is a named list of jobs that arrive together.
+// Mix is a named list of jobs that arrive together, or group by group.
 type Mix struct {
 	Name        string
 	Description string
@@ -164,6 +179,8 @@ type Mix struct {
 	// Source is "catalog", the path of the file, or "generated: ...".
 	Source string
 	Jobs   []Job
+	// Notes say what the file has that the jobs do not, one line each, with its place.
+	Notes []string
 }
 
 func (m Mix) clone() Mix {

@@ -14,9 +14,11 @@ import (
 const maxFileBytes = 1 << 20
 
 // Load reads a mix file: YAML (.yaml, .yml) or a list of command lines (.wl).
-// What is wrong with the file's contents comes back as InputErrors.
-func Load(path string) (Mix, error) {
-	parse, found := map[string]func(string, []byte, jobIndex) (Mix, error){
+// Programs are SuitePrograms and those that has says the suite has; has is asked
+// for names without a slash, and may be nil. What is wrong with the file's contents comes back
+// as InputErrors.
+func Load(path string, has func(program string) bool) (Mix, error) {
+	parse, found := map[string]func(string, []byte, jobIndex, func(string) bool) (Mix, error){
 		".yaml": parseYAML, ".yml": parseYAML, ".wl": parseWL,
 	}[filepath.Ext(path)]
 	if !found {
@@ -30,7 +32,7 @@ func Load(path string) (Mix, error) {
 	if len(data) > maxFileBytes {
 		return Mix{}, InputErrors{{File: path, Msg: fmt.Sprintf("more than %s", FormatBytes(maxFileBytes))}}
 	}
-	return parse(path, data, builtin().jobs)
+	return parse(path, data, builtin().jobs, has)
 }
 
 func readLimited(path string) ([]byte, error) {

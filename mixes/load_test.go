@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestLoadYAML(t *testing.T) {
-	m, err := Load("testdata/good.yaml")
+	m, err := Load("testdata/good.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +33,7 @@ func TestLoadYAML(t *testing.T) {
 	srad := Job{Name: "srad_v1", Program: "srad_v1/srad", Args: []string{"100", "0.50", "0x10", "two words", "", "true"}}
 	big := catalogJob(t, "lavaMD-100")
 	big.Name, big.Footprint.Bytes, big.Binding = "big", 9<<30, BindDeclared
+	big.KnownFault, big.Group = true, 3
 	want := Mix{
 		Name: "nightly set", Description: "two lines\nof text\n", Ratio: "3:1", Source: "testdata/good.yaml",
 		Jobs: []Job{needle, isolated, isolated, solver, solver, srad, big},
@@ -59,11 +60,11 @@ func TestLoadYAMLWithCRLFAndByteOrderMark(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Load(path)
+	got, err := Load(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Load("testdata/good.yaml")
+	want, err := Load("testdata/good.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestLoadYAMLWithCRLFAndByteOrderMark(t *testing.T) {
 }
 
 func TestLoadWL(t *testing.T) {
-	m, err := Load("testdata/good.wl")
+	m, err := Load("testdata/good.wl", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, file := range files {
-		m, err := Load(file)
+		m, err := Load(file, nil)
 		var all InputErrors
 		if !errors.As(err, &all) {
 			t.Errorf("%s: %d jobs, error %v; want InputErrors", file, len(m.Jobs), err)
@@ -132,7 +133,7 @@ func TestLoadErrors(t *testing.T) {
 }
 
 func TestManyErrorsAreCounted(t *testing.T) {
-	_, err := parseYAML("f.yaml", []byte("jobs:\n"+strings.Repeat("  - no-such-job\n", 50)), builtin().jobs)
+	_, err := parseYAML("f.yaml", []byte("jobs:\n"+strings.Repeat("  - no-such-job\n", 50)), builtin().jobs, nil)
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != maxShownErrors+1 || lines[maxShownErrors] != "f.yaml: 30 more errors" {
 		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
@@ -144,15 +145,20 @@ func TestLoadRefusesHugeFiles(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte("needle 16 10\n"), maxFileBytes/13+1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path); err == nil || err.Error() != path+": more than 1MiB" {
+	if _, err := Load(path, nil); err == nil || err.Error() != path+": more than 1MiB" {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestLoadMissingFile(t *testing.T) {
-	if _, err := Load("testdata/absent.yaml"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "load mix: open testdata/absent.yaml") {
+	if _, err := Load("testdata/absent.yaml", nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "load mix: open testdata/absent.yaml") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// suiteOf is a suite that has these programs beside the builtin ones.
+func suiteOf(programs ...string) func(string) bool {
+	return func(program string) bool { return slices.Contains(programs, program) }
 }
 
 func catalogJob(t *testing.T, name string) Job {

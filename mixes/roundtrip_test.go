@@ -39,7 +39,7 @@ func checkRoundTrip(t rapid.TB, m Mix) {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	back, err := Load(path)
+	back, err := Load(path, suiteOf("hotspot", "gaussian"))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
@@ -54,10 +54,14 @@ func anyMix(t *rapid.T) Mix {
 	if rapid.Bool().Draw(t, "has ratio") {
 		m.Ratio = Ratio{rapid.IntRange(0, 9).Draw(t, "large"), rapid.IntRange(1, 9).Draw(t, "small")}.String()
 	}
+	group := rapid.IntRange(0, 2).Draw(t, "first group")
 	for range rapid.IntRange(1, 5).Draw(t, "jobs") {
 		for range rapid.IntRange(1, 3).Draw(t, "times") {
-			m.Jobs = append(m.Jobs, anyJob(t))
+			j := anyJob(t)
+			j.Group = group
+			m.Jobs = append(m.Jobs, j)
 		}
+		group += rapid.IntRange(0, 2).Draw(t, "groups between")
 	}
 	if rapid.Bool().Draw(t, "repeat the last") {
 		m.Jobs = append(m.Jobs, m.Jobs[len(m.Jobs)-1].clone())
@@ -70,7 +74,7 @@ func anyJob(t *rapid.T) Job {
 	if rapid.Bool().Draw(t, "own") {
 		j = Job{
 			Name:    label().Draw(t, "job name"),
-			Program: rapid.OneOf(rapid.SampledFrom(suitePrograms), rapid.Map(text(), func(s string) string { return "./" + s })).Draw(t, "program"),
+			Program: rapid.OneOf(rapid.SampledFrom(append(SuitePrograms(), "hotspot")), rapid.Map(text(), func(s string) string { return "./" + s })).Draw(t, "program"),
 			Args:    rapid.SliceOfN(text(), 0, 4).Draw(t, "args"),
 			Stdin:   text().Draw(t, "stdin"),
 			Footprint: Footprint{
@@ -90,6 +94,7 @@ func anyJob(t *rapid.T) Job {
 		}).Draw(t, "env")
 		j.Priority = rapid.IntRange(0, maxPriority).Draw(t, "priority")
 		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
+		j.KnownFault = rapid.Bool().Draw(t, "faults")
 		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
 		if j.Footprint.Bytes > 0 && rapid.Bool().Draw(t, "declared") {
 			j.Binding = BindDeclared
@@ -126,12 +131,13 @@ func label() *rapid.Generator[string] {
 
 func TestWriteYAMLForm(t *testing.T) {
 	isolated := catalogJob(t, "srad_v2-16384")
-	isolated.Isolate = true
+	isolated.Isolate, isolated.KnownFault = true, true
 	needle := catalogJob(t, "needle-32768")
 	m := Mix{Name: "two words", Ratio: "2:1", Jobs: []Job{
 		needle, needle, isolated,
 		catalogJob(t, "bfs-32M"),
 		{Name: "own", Program: "./own", Args: []string{"-n", "5", "a b"}, Footprint: Footprint{Bytes: 2 << 30}, Class: ClassSmall},
+		{Name: "hotspot", Program: "hotspot", Group: 2},
 	}}
 	const want = `name: "two words"
 ratio: "2:1"
@@ -140,11 +146,15 @@ jobs:
     count: 2
   - job: srad_v2-16384
     isolate: true
+    faults: known
   - bfs-32M
   - name: own
     program: ./own
     args: [-n, 5, "a b"]
     memory: 2GiB
+  - name: hotspot
+    program: hotspot
+    group: 2
 `
 	var b bytes.Buffer
 	if err := WriteYAML(&b, m); err != nil || b.String() != want {
@@ -165,7 +175,7 @@ func TestWriteYAMLRefuses(t *testing.T) {
 		"bad ratio":       {Name: "m", Ratio: "1", Jobs: []Job{job}},
 		"loose ratio":     {Name: "m", Ratio: "03:1", Jobs: []Job{job}},
 		"no program":      with(func(j *Job) { j.Program = "" }),
-		"unknown program": with(func(j *Job) { j.Program = "hotspot" }),
+		"groups mixed":    {Name: "m", Jobs: []Job{{Name: "x", Program: "./x", Group: 1}, job}},
 		"wrong class":     with(func(j *Job) { j.Class = ClassLarge }),
 		"negative memory": with(func(j *Job) { j.Footprint.Bytes = -1 }),
 		"not UTF-8":       with(func(j *Job) { j.Args = []string{"\xff"} }),

@@ -19,44 +19,145 @@ const shellCharacters = ";&><$`\"'\\(){}[]*?|#~"
 // character is #, are no jobs.
 //
 // A program is recognised by its base name, srad by its directory too, and
-// stands for the suite's program whatever path the file gives. An argument or
+// stands for the suite's program whatever path the file gives; has tells what
+// the suite has beside SuitePrograms. An argument or
 // input file with the same base name as an input file of a catalog job of that
 // program becomes that file, so /data/graph32M.txt is graph32M.txt in the
 // suite's data directory; other paths stay as they are. A command of the
 // catalog gets its name and footprint; any other gets a footprint where its
 // arguments determine it exactly, and otherwise none.
-func parseWL(file string, data []byte, jobs jobIndex) (Mix, error) {
+//
+// A profiler before the program is left out, and a note says so. All jobs arrive
+// at once, unless a line ends with & or is wait: the file is then a script, in
+// which a wait, or a line without &, ends a group of jobs that arrive together
+// (Job.Group).
+func parseWL(file string, data []byte, jobs jobIndex, has func(string) bool) (Mix, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if err := checkText(file, data); err != nil {
 		return Mix{}, err
 	}
-	m := Mix{Name: baseName(file), Source: file}
-	var errs InputErrors
+	r := &wlReader{file: file, jobs: jobs, has: has}
 	for i, line := range strings.Split(string(data), "\n") {
 		words := splitLine(strings.TrimSuffix(line, "\r"))
 		if len(words) == 0 || strings.HasPrefix(words[0].text, "#") {
 			continue
 		}
-		j, err := parseCommandLine(words, jobs)
-		if err != nil {
+		if err := r.line(i+1, words); err != nil {
 			err.File, err.Line = file, i+1
 			err.Msg += fmt.Sprintf(": %q", strings.TrimSpace(line))
-			errs = append(errs, err)
-			continue
+			r.errs = append(r.errs, err)
 		}
-		if len(m.Jobs) == maxJobs {
-			errs = append(errs, &InputError{File: file, Line: i + 1, Msg: fmt.Sprintf("more than %d jobs in the mix", maxJobs)})
+		if len(r.lines) > maxJobs {
+			r.errs = append(r.errs, &InputError{File: file, Line: i + 1, Msg: fmt.Sprintf("more than %d jobs in the mix", maxJobs)})
 			break
 		}
-		m.Jobs = append(m.Jobs, j)
 	}
-	if len(m.Jobs) == 0 && len(errs) == 0 {
-		errs = InputErrors{{File: file, Line: 1, Msg: "no job in the file", Remedy: "write one command line per job"}}
+	if len(r.lines) == 0 && len(r.errs) == 0 {
+		r.errs = InputErrors{{File: file, Line: 1, Msg: "no job in the file", Remedy: "write one command line per job"}}
 	}
-	if err := errs.asError(); err != nil {
+	if err := r.errs.asError(); err != nil {
 		return Mix{}, err
 	}
-	return m, nil
+	return Mix{Name: baseName(file), Source: file, Jobs: r.arrivals(), Notes: r.notes()}, nil
+}
+
+// wlReader collects the jobs of one file and every error in it.
+type wlReader struct {
+	file   string
+	jobs   jobIndex
+	has    func(string) bool
+	errs   InputErrors
+	lines  []wlLine
+	script bool // a line of the file ends with & or is wait
+	tools  []droppedTool
+}
+
+// wlLine is a job with what its line says of arrivals.
+type wlLine struct {
+	job        Job
+	background bool // the line ends with &
+	waited     bool // a wait follows
+}
+
+// droppedTool is a profiler that was left out: the first line with it, and how
+// many more there are.
+type droppedTool struct {
+	name, text string
+	line, more int
+}
+
+func (r *wlReader) line(number int, words []word) *InputError {
+	if words[0].text == "wait" {
+		if len(words) > 1 {
+			return &InputError{Column: words[1].column, Msg: "wait for something", Remedy: "write wait alone: it is for all commands before it"}
+		}
+		r.script = true
+		if n := len(r.lines); n > 0 {
+			r.lines[n-1].waited = true
+		}
+		return nil
+	}
+	var l wlLine
+	if last := &words[len(words)-1]; strings.HasSuffix(last.text, "&") && !strings.HasSuffix(last.text, "&&") {
+		l.background, r.script = true, true
+		if last.text = strings.TrimSuffix(last.text, "&"); last.text == "" {
+			words = words[:len(words)-1]
+		}
+		if len(words) == 0 {
+			return &InputError{Column: 1, Msg: "no command before &", Remedy: "write & at the end of a command's line"}
+		}
+	}
+	var tools []word
+	var err *InputError
+	if l.job, tools, err = r.command(words); err != nil {
+		return err
+	}
+	r.lines = append(r.lines, l)
+	if len(tools) > 0 {
+		r.drop(number, tools)
+	}
+	return nil
+}
+
+// arrivals are the jobs with their groups.
+func (r *wlReader) arrivals() []Job {
+	jobs := make([]Job, 0, len(r.lines))
+	group := 0
+	for _, l := range r.lines {
+		l.job.Group = group
+		jobs = append(jobs, l.job)
+		if r.script && (l.waited || !l.background) {
+			group++
+		}
+	}
+	return jobs
+}
+
+func (r *wlReader) drop(line int, tools []word) {
+	name := path.Base(tools[0].text)
+	for i := range r.tools {
+		if r.tools[i].name == name {
+			r.tools[i].more++
+			return
+		}
+	}
+	text := make([]string, len(tools))
+	for i, w := range tools {
+		text[i] = w.text
+	}
+	r.tools = append(r.tools, droppedTool{name: name, text: strings.Join(text, " "), line: line})
+}
+
+func (r *wlReader) notes() []string {
+	var notes []string
+	for _, d := range r.tools {
+		note := fmt.Sprintf("%s:%d: %q before the program is left out", r.file, d.line, d.text)
+		if d.more > 0 {
+			note += fmt.Sprintf("; more lines with %s: %d", d.name, d.more)
+		}
+		notes = append(notes, note)
+	}
+	return notes
 }
 
 // word is a word of a line with the column, counted in characters from 1, at
@@ -85,33 +186,53 @@ func splitLine(line string) []word {
 	return words
 }
 
-func parseCommandLine(words []word, jobs jobIndex) (Job, *InputError) {
+// command is the job of a command line, and the words of the tools before its
+// program.
+func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) {
 	var stdin string
 	if path.Base(words[0].text) == "cat" {
 		if len(words) < 4 || words[2].text != "|" || strings.HasPrefix(words[1].text, "-") {
-			return Job{}, &InputError{Column: words[0].column, Msg: "unsupported use of cat", Remedy: "write cat FILE | program arguments"}
+			return j, nil, &InputError{Column: words[0].column, Msg: "unsupported use of cat", Remedy: "write cat FILE | program arguments"}
 		}
 		if err := refuseShell(words[1:2]); err != nil {
-			return Job{}, err
+			return j, nil, err
 		}
 		stdin, words = words[1].text, words[3:]
 	}
 	if err := refuseShell(words); err != nil {
-		return Job{}, err
+		return j, nil, err
 	}
-	program, found := recognise(words[0].text)
+	if tools, words, err = unwrap(words); err != nil {
+		return j, nil, err
+	}
+	program, found := r.recognise(words[0].text)
 	if !found {
-		remedy := "known are " + strings.Join(suitePrograms, ", ") + "; put your own programs into a .yaml mix"
-		if path.Base(words[0].text) == "srad" {
-			remedy = "write srad_v1/srad or srad_v2/srad, so that the version is known"
-		}
-		return Job{}, &InputError{Column: words[0].column, Msg: "unknown program", Remedy: remedy}
+		return j, nil, &InputError{Column: words[0].column, Msg: "unknown program", Remedy: r.remedy(words[0].text)}
 	}
-	j := Job{Name: labelOf(program), Program: program, Stdin: stdin}
+	j = Job{Name: labelOf(program), Program: program, Stdin: stdin}
 	for _, w := range words[1:] {
 		j.Args = append(j.Args, w.text)
 	}
-	return identify(j, jobs), nil
+	return identify(j, r.jobs), tools, nil
+}
+
+// remedy is what to do about a program that is not known.
+func (r *wlReader) remedy(program string) string {
+	switch {
+	case path.Base(program) == "srad":
+		return "write srad_v1/srad or srad_v2/srad, so that the version is known"
+	case strings.Contains(program, "="):
+		return "jobs start without a shell: put the job into a .yaml mix, and its environment into the key env"
+	}
+	return "known are " + strings.Join(suitePrograms, ", ") + " (" + moreOfSuite(r.has) + "); put your own programs into a .yaml mix"
+}
+
+// moreOfSuite says where programs beside SuitePrograms come from.
+func moreOfSuite(has func(string) bool) string {
+	if has == nil {
+		return "--suite DIR adds those of your own build"
+	}
+	return "neither --suite nor --profiles has it"
 }
 
 func refuseShell(words []word) *InputError {
@@ -127,12 +248,13 @@ func refuseShell(words []word) *InputError {
 	return nil
 }
 
-func recognise(program string) (string, bool) {
+func (r *wlReader) recognise(program string) (string, bool) {
 	base := path.Base(program)
-	if base == "srad" {
+	if base == "srad" { // two programs, which only the directory tells apart
 		base = path.Join(path.Base(path.Dir(program)), base)
+		return base, slices.Contains(suitePrograms, base)
 	}
-	return base, slices.Contains(suitePrograms, base)
+	return base, slices.Contains(suitePrograms, base) || r.has != nil && r.has(base)
 }
 
 // identify maps the job's files onto the suite's and finds its name and

@@ -34,7 +34,8 @@ func WriteYAML(w io.Writer, m Mix) error {
 		writeJob(&b, m.Jobs[i], same)
 		i += same
 	}
-	back, err := parseYAML(m.Name, b.Bytes(), builtin().jobs)
+	ofSuite := func(string) bool { return true } // who reads it back names the suite
+	back, err := parseYAML(m.Name, b.Bytes(), builtin().jobs, ofSuite)
 	if err != nil {
 		return fmt.Errorf("write mix %q: it has no YAML form: %w", m.Name, err)
 	}
@@ -94,6 +95,10 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Isolate {
 		put("isolate", "true")
 	}
+	if j.KnownFault {
+		put("faults", knownFault)
+	}
+	putNumber("group", uint64(j.Group))
 	putNumber("priority", uint64(j.Priority))
 	if j.Pin {
 		put("pin", "true")

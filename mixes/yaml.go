@@ -38,6 +38,8 @@ const maxNesting = 32
 //	    blocks: 4096         grid of the main kernel, multiplied
 //	    threads_per_block: 256
 //	    isolate: true        shares a device with nobody
+//	    faults: known        it is known to fault; see Job.KnownFault
+//	    group: 1             arrives when all of group 0, the default, have ended
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
 //	    timeout: 10m
@@ -46,27 +48,35 @@ const maxNesting = 32
 //
 // A program gets the footprint that the file states and no other: refer to a
 // catalog job to get the catalog's.
-func parseYAML(file string, data []byte, jobs jobIndex) (Mix, error) {
+func parseYAML(file string, data []byte, jobs jobIndex, has func(string) bool) (Mix, error) {
+	r := &yamlReader{file: file, jobs: jobs, has: has, wants: "jobs: and a list of jobs"}
+	return readYAML(r, data, r.mix)
+}
+
+// readYAML gives the body of r's file to read, and what that makes of it back unless
+// there was an error.
+func readYAML[T any](r *yamlReader, data []byte, read func(ast.Node) T) (out T, err error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
-	if err := checkText(file, data); err != nil {
-		return Mix{}, err
+	if err := checkText(r.file, data); err != nil {
+		return out, err
 	}
-	r := &yamlReader{file: file, jobs: jobs}
-	m := r.mix(r.document(data))
+	all := read(r.document(data))
 	slices.SortStableFunc(r.errs, func(a, b *InputError) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	if err := r.errs.asError(); err != nil {
-		return Mix{}, err
+		return out, err
 	}
-	return m, nil
+	return all, nil
 }
 
 // yamlReader collects every error of one file instead of stopping at the first.
 type yamlReader struct {
-	file string
-	jobs jobIndex
-	errs InputErrors
+	file  string
+	jobs  jobIndex
+	has   func(program string) bool // of a suite beside SuitePrograms; may be nil
+	wants string                    // what the file is to have
+	errs  InputErrors
 }
 
 func (r *yamlReader) fail(at *token.Token, remedy, format string, args ...any) {
@@ -103,13 +113,13 @@ func (r *yamlReader) document(data []byte) ast.Node {
 			continue
 		}
 		if body != nil {
-			r.fail(firstToken(doc.Body), "put each mix into its own file", "more than one YAML document")
+			r.fail(firstToken(doc.Body), "put each into its own file", "more than one YAML document")
 			return nil
 		}
 		body = doc.Body
 	}
 	if body == nil {
-		r.fail(nil, "write jobs: and a list of jobs", "no mix in the file")
+		r.fail(nil, "write "+r.wants, "nothing in the file")
 	}
 	return body
 }
@@ -152,6 +162,17 @@ type field struct {
 
 // fields reads a mapping with the given keys; n may be nil after an error.
 func (r *yamlReader) fields(n ast.Node, what string, keys []string) map[string]field {
+	return r.mapping(n, what, strings.Join(keys, ", "), func(name string) (unknown, remedy string) {
+		if slices.Contains(keys, name) {
+			return "", ""
+		}
+		return "key", didYouMean(name, keys)
+	})
+}
+
+// mapping reads a mapping. Of a name that is not a key of it, check says what is
+// unknown and what to write instead.
+func (r *yamlReader) mapping(n ast.Node, what, keys string, check func(name string) (unknown, remedy string)) map[string]field {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
 	case nil:
@@ -161,17 +182,20 @@ func (r *yamlReader) fields(n ast.Node, what string, keys []string) map[string]f
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{m}
 	default:
-		r.fail(firstToken(n), "write key: value, with keys from "+strings.Join(keys, ", "), "%s is %s", what, kindOf(n))
+		r.fail(firstToken(n), "write key: value, with keys from "+keys, "%s is %s", what, kindOf(n))
 		return nil
 	}
 	fields := make(map[string]field, len(values))
 	for _, v := range values {
 		key, ok := v.Key.(*ast.StringNode)
+		if !ok {
+			r.fail(v.Key.GetToken(), "keys are plain words: "+keys, "bad key in %s", what)
+			continue
+		}
+		unknown, remedy := check(key.Value)
 		switch {
-		case !ok:
-			r.fail(v.Key.GetToken(), "keys are plain words: "+strings.Join(keys, ", "), "bad key in %s", what)
-		case !slices.Contains(keys, key.Value):
-			r.fail(key.GetToken(), didYouMean(key.Value, keys), "unknown key %q in %s", key.Value, what)
+		case unknown != "":
+			r.fail(key.GetToken(), remedy, "unknown %s %q in %s", unknown, key.Value, what)
 		case fields[key.Value].key != nil:
 			r.fail(key.GetToken(), "remove one", "key %q again (first in line %d)", key.Value, fields[key.Value].key.Position.Line)
 		default:
@@ -250,12 +274,15 @@ func (r *yamlReader) mix(body ast.Node) Mix {
 		return m
 	}
 	for _, n := range list.Values {
-		if j, count := r.job(n); len(m.Jobs)+count <= maxJobs {
-			m.Jobs = append(m.Jobs, repeat(j, count)...)
-		} else {
+		j, count := r.job(n)
+		if len(m.Jobs)+count > maxJobs {
 			r.fail(firstToken(n), "use a smaller count", "more than %d jobs in the mix", maxJobs)
 			break
 		}
+		if before := len(m.Jobs) - 1; before >= 0 && count > 0 && j.Group < m.Jobs[before].Group {
+			r.fail(firstToken(n), "list the jobs by group", "a job of group %d behind one of group %d", j.Group, m.Jobs[before].Group)
+		}
+		m.Jobs = append(m.Jobs, repeat(j, count)...)
 	}
 	return m
 }

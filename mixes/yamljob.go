@@ -11,11 +11,14 @@ import (
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "priority", "pin", "binding", "timeout", "count", "name",
+	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
 const maxThreadsPerBlock = 1024
+
+// knownFault is the value of the key faults.
+const knownFault = "known"
 
 // maxPriority keeps a typo from being one.
 const maxPriority = 1000
@@ -72,8 +75,8 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 		return j
 	}
 	if program, ok := r.text(f.value, "program"); ok {
-		if !slices.Contains(suitePrograms, program) && !strings.Contains(program, "/") {
-			r.fail(f.value.GetToken(), didYouMean(program, suitePrograms)+" (your own executable needs a slash: ./"+program+")",
+		if !slices.Contains(suitePrograms, program) && !strings.Contains(program, "/") && (program == "" || r.has == nil || !r.has(program)) {
+			r.fail(f.value.GetToken(), didYouMean(program, suitePrograms)+" ("+moreOfSuite(r.has)+"; your own executable needs a slash: ./"+program+")",
 				"no suite program %q", program)
 		}
 		j.Program, j.Name = program, labelOf(program)
@@ -109,6 +112,12 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["isolate"]; found {
 		j.Isolate = r.flag(f.value, "isolate")
+	}
+	if f, found := fields["faults"]; found {
+		j.KnownFault = r.faults(f.value)
+	}
+	if f, found := fields["group"]; found {
+		j.Group = int(r.number(f.value, "group", maxJobs))
 	}
 	if f, found := fields["priority"]; found {
 		j.Priority = int(r.number(f.value, "priority", maxPriority))
@@ -237,6 +246,14 @@ func (r *yamlReader) flag(n ast.Node, what string) bool {
 		r.fail(n.GetToken(), "write true or false", "bad %s %q", what, s)
 	}
 	return s == "true"
+}
+
+func (r *yamlReader) faults(n ast.Node) bool {
+	s, ok := r.text(n, "faults")
+	if ok && s != knownFault {
+		r.fail(n.GetToken(), "write "+knownFault+", or remove the key", "bad faults %q", s)
+	}
+	return s == knownFault
 }
 
 func (r *yamlReader) timeout(n ast.Node) time.Duration {

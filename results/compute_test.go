@@ -15,6 +15,15 @@ func ended(index int, o Outcome, end, wait float64) Job {
 	return Job{Index: index, Outcome: &o, StartS: known(0.0), EndS: &end, WaitS: &wait}
 }
 
+func TestTurnaroundIsFromTheArrival(t *testing.T) {
+	first, second := ended(0, OK, 4, 0), ended(1, OK, 10, 1)
+	first.ArrivalS, second.ArrivalS = known(0.0), known(4.0)
+	m := Compute(Run{}, nil, []Job{first, second}, nil, nil)
+	if *m.TurnaroundMeanS != 5 || *m.MakespanS != 10 {
+		t.Errorf("mean turnaround %g s, makespan %g s, want 5 and 10", *m.TurnaroundMeanS, *m.MakespanS)
+	}
+}
+
 func seg(device int, series Series, first, last, value float64) Segment {
 	return Segment{Device: device, Series: series, FirstS: first, LastS: last, Samples: 1, Value: &value}
 }

@@ -1,7 +1,7 @@
 // Package results holds what a run leaves behind: the records, the metrics
 // computed from them and their statistics. It does no I/O.
 //
-// Times are seconds since the batch's arrival (virtual seconds in a simulated
+// Times are seconds since the batch's arrival, which is that of its first jobs (virtual seconds in a simulated
 // run), sizes are bytes, ratios are fractions. A nil pointer means unknown or
 // unsupported, never zero.
 package results
@@ -147,9 +147,10 @@ type Job struct {
 	Class          string
 	FootprintBytes *int64
 	Device         *int     // the device it, or its first task, ran on
+	ArrivalS       *float64 // nil while the group before its own has not ended, and in records of earlier versions
 	StartS         *float64 // process start
 	EndS           *float64
-	WaitS          *float64 // blocked: for a device before exec, or in its probe
+	WaitS          *float64 // blocked since it arrived: for a device before exec, or in its probe
 	UserS          *float64
 	SysS           *float64
 	MaxRSSBytes    *int64
@@ -161,8 +162,13 @@ type Job struct {
 	Suspects       []int // of a FaultSuspect: the jobs one of which caused its fault, itself among them; not stored
 }
 
-// TurnaroundS is the job's end since the batch's arrival.
-func (j Job) TurnaroundS() *float64 { return j.EndS }
+// TurnaroundS is the job's end since it arrived.
+func (j Job) TurnaroundS() *float64 {
+	if j.EndS == nil || j.ArrivalS == nil {
+		return j.EndS
+	}
+	return known(*j.EndS - *j.ArrivalS)
+}
 
 // Task is one GPU task of a job, as the scheduler saw it.
 type Task struct {

@@ -13,8 +13,23 @@ func (b *Batch) boundBeforeStart(j *job) bool {
 	return b.config.Scheduler.Binds == schedulers.BindsJob || j.spec.Binding == mixes.BindDeclared
 }
 
-// admit lets jobs in, in the mix's order. A process-bound scheduler sees all
-// of them at once; a task-bound one as many as there are workers.
+// arrive lets the next group of jobs arrive once all jobs before it have ended.
+func (b *Batch) arrive(now time.Duration) {
+	if b.arrived > b.ended || b.arrived == len(b.jobs) {
+		return
+	}
+	group := b.jobs[b.arrived].spec.Group
+	for b.arrived < len(b.jobs) && b.jobs[b.arrived].spec.Group == group {
+		j := b.jobs[b.arrived]
+		j.arrived = now
+		j.record.ArrivalS = new(seconds(now))
+		b.recorder.Job(j.record)
+		b.arrived++
+	}
+}
+
+// admit lets jobs in that have arrived, in the mix's order. A process-bound scheduler
+// sees all of them at once; a task-bound one as many as there are workers.
 func (b *Batch) admit(now time.Duration) {
 	if b.cancelled {
 		return
@@ -23,7 +38,8 @@ func (b *Batch) admit(now time.Duration) {
 	if limit <= 0 || b.config.Scheduler.Binds == schedulers.BindsJob {
 		limit = len(b.jobs)
 	}
-	for b.next < len(b.jobs) && b.active < limit {
+	b.arrive(now)
+	for b.next < b.arrived && b.active < limit {
 		index := b.next
 		j := b.jobs[index]
 		if b.healing && !b.boundBeforeStart(j) {

@@ -26,6 +26,7 @@ type Batch struct {
 	jobs      []*job
 	tasks     map[schedulers.TaskID]*task
 	lastTask  schedulers.TaskID
+	arrived   int // jobs that have arrived: the first ones of the mix
 	next      int // first job that has not been admitted
 	active    int // admitted and not ended
 	ended     int
@@ -43,6 +44,7 @@ type job struct {
 	spec     mixes.Job
 	record   results.Job
 	binding  schedulers.TaskID // the engine's task for the whole job, or 0
+	arrived  time.Duration
 	tasks    int
 	started  bool
 	exited   *time.Duration // end of its process and group
@@ -87,6 +89,10 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 	b := &Batch{config: c, executor: x, recorder: rec, engine: engine,
 		done: make(chan struct{}), tasks: map[schedulers.TaskID]*task{}}
 	for i, spec := range c.Jobs {
+		if i > 0 && spec.Group < c.Jobs[i-1].Group {
+			return nil, fmt.Errorf("run batch: job %d of group %d is listed behind group %d", i, spec.Group, c.Jobs[i-1].Group)
+		}
+		spec.Isolate = spec.Isolate || spec.KnownFault && c.Scheduler.IsolateKnown
 		j := &job{spec: spec, deadline: schedulers.Never, reports: map[string]*reports{}, record: results.Job{
 			Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
 		if spec.Footprint.Bytes > 0 {
@@ -100,11 +106,12 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 // Done is closed when every job has ended.
 func (b *Batch) Done() <-chan struct{} { return b.done }
 
-// Arrive starts the batch: all its jobs arrive at once.
+// Arrive starts the batch: the jobs of its first group arrive.
 func (b *Batch) Arrive(now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, j := range b.jobs {
+	b.arrive(now)
+	for _, j := range b.jobs[b.arrived:] {
 		b.recorder.Job(j.record)
 	}
 	for _, e := range b.config.Notes {
@@ -119,7 +126,7 @@ func (b *Batch) JobStarted(index int, now time.Duration) {
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	j.record.StartS = new(seconds(now))
-	j.waited += now // a task of it may have asked already: its process was there before this call
+	j.waited += now - j.arrived // a task of it may have asked already: its process was there before this call
 	j.record.WaitS = new(seconds(j.waited))
 	limit := b.config.Timeout
 	if j.spec.Timeout > 0 {
@@ -351,7 +358,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 			continue
 		}
 		j.refused = d.Reason.Error()
-		j.record.EndS, j.record.WaitS = new(seconds(now)), new(seconds(now))
+		j.record.EndS, j.record.WaitS = new(seconds(now)), new(seconds(now-j.arrived))
 		j.record.Outcome, j.record.Detail = new(results.Refused), j.refused
 		b.recorder.Job(j.record)
 		b.active--

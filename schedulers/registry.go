@@ -22,6 +22,9 @@ type Param struct {
 	Name    string
 	Default string
 	Help    string
+	// Late keeps the parameter out of Parameters while it has its default: stored runs
+	// are older than it, and new ones remain repetitions of the same arm.
+	Late bool
 }
 
 // Info describes a registered scheduler.
@@ -39,16 +42,21 @@ type Scheduler struct {
 	Info
 	Policy Policy
 	Config Config
-	values map[string]string
+	// IsolateKnown: a job that is known to fault shares its device with nobody.
+	IsolateKnown bool
+	values       map[string]string
 }
 
 // Parameters is the canonical k=v,k=v text of every parameter, defaults
-// included, sorted by name.
+// included but for late ones, sorted by name.
 func (s Scheduler) Parameters() string {
 	var b []string
-	for _, k := range slices.Sorted(maps.Keys(s.values)) {
-		b = append(b, k+"="+s.values[k])
+	for _, p := range s.Params {
+		if v := s.values[p.Name]; !p.Late || v != p.Default {
+			b = append(b, p.Name+"="+v)
+		}
 	}
+	slices.Sort(b)
 	return strings.Join(b, ",")
 }
 
@@ -58,20 +66,24 @@ type entry struct {
 }
 
 var (
-	paramQueue   = Param{"queue", string(LargestFirst), "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
-	paramAge     = Param{"age-limit", "64", "a waiting task is passed at most this often before it blocks later ones"}
-	paramWait    = Param{"wait-limit", "0s", "a request that waits longer is refused with an error; 0s: never"}
-	paramWorkers = Param{"workers", "0", "jobs on the node at once; 0: two for each device"}
-	paramDevice  = Param{"device", "0", "the device that is shared"}
+	paramQueue   = Param{Name: "queue", Default: string(LargestFirst), Help: "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
+	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones"}
+	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error; 0s: never"}
+	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
+	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
+	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", Late: true}
 	// By default no room is left: growth waits without harm, and memory kept free
 	// is lost to the jobs that do not grow.
-	paramRoom    = Param{"room", "0", "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
-	paramManaged = Param{"managed", managedFit, "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
+	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
+	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
 const (
 	managedFit    = "fit"
 	managedExceed = "exceed"
+
+	isolateNone  = "none"
+	isolateKnown = "known"
 )
 
 func withDefault(p Param, value string) Param { p.Default = value; return p }
@@ -90,7 +102,7 @@ var registry = map[string]entry{
 		Info{Name: "cg", Binds: BindsJob, Shares: true,
 			Rule:   "a fixed number of jobs at once, spread round robin; blind to memory, so it can crash jobs",
 			Source: casePaper + ", section 5.1, core-to-GPU",
-			Params: []Param{paramWorkers}},
+			Params: []Param{paramWorkers, paramIsolate}},
 		func(s settings) (Policy, error) {
 			n, err := s.number("workers", 0)
 			return coreToGPU{workers: n}, err
@@ -100,7 +112,7 @@ var registry = map[string]entry{
 		Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
 			Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
 			Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
-			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramRoom, paramManaged, paramDevice}},
+			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramRoom, paramManaged, paramDevice, paramIsolate}},
 		func(s settings) (Policy, error) {
 			n, err := s.number("device", 0)
 			if err != nil {
@@ -114,7 +126,7 @@ var registry = map[string]entry{
 		Info{Name: "case-alg2", Binds: BindsTask, Shares: true,
 			Rule:   "memory hard, compute hard: every block must find a free slot on an SM; a larger or unknown grid gets an idle device alone",
 			Source: casePaper + ", section 4, Alg. 2",
-			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged}},
+			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},
 		func(s settings) (Policy, error) {
 			memory, err := s.memory()
 			return caseAlg2{memory}, err
@@ -124,7 +136,7 @@ var registry = map[string]entry{
 		Info{Name: "case-alg3", Binds: BindsTask, Shares: true,
 			Rule:   "memory hard, compute soft: among devices where the memory fits, the one with the fewest warps in use",
 			Source: casePaper + ", section 4, Alg. 3",
-			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged}},
+			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},
 		func(s settings) (Policy, error) {
 			memory, err := s.memory()
 			return caseAlg3{memoryHard: memory}, err
@@ -189,7 +201,10 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if n, err := s.number("device", 0); err == nil && s["device"] != "" && n >= nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, n, nodeDevices-1)
 	}
-	return Scheduler{Info: en.Info, Policy: policy, Config: config, values: s}, nil
+	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
+		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
+	}
+	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown, values: s}, nil
 }
 
 func (en entry) paramNames() string {

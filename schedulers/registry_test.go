@@ -23,6 +23,9 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
 		{"schedgpu", "age-limit=64,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"schedgpu:wait-limit=90s,device=3", "age-limit=64,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
+		{"case-alg3:isolate=none", caseDefaults},
+		{"case-alg3:isolate=known", "age-limit=64,isolate=known,managed=fit,queue=largest-first,room=0,wait-limit=0s"},
+		{"cg:isolate=known", "isolate=known,workers=8"},
 		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=64,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
 		s, err := schedulers.Parse(c.text, 4)
@@ -46,7 +49,7 @@ func TestParseErrors(t *testing.T) {
 		{"", `unknown scheduler "": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`},
 		{"CASE", `unknown scheduler "CASE"`},
 		{"sa:queue=fifo", `scheduler sa: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
-		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed"},
+		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed, isolate"},
 		{"case-alg3:queue", `parameter "queue"`},
 		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of [fifo mmu largest-first priority-fifo priority-mmu]`},
 		{"case-alg3:age-limit=0", "age-limit=0: want a whole number of 1 or more"},
@@ -58,6 +61,7 @@ func TestParseErrors(t *testing.T) {
 		{"schedgpu:room=NaN", "room=NaN: want a share"},
 		{"schedgpu:room=10%", "room=10%: want a share"},
 		{"case-alg2:managed=yes", "managed=yes: use fit or exceed"},
+		{"case-alg3:isolate=all", "scheduler case-alg3: isolate=all: use none or known"},
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
 		{"cg:workers=many", "workers=many: want a whole number"},
 		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},

@@ -13,6 +13,7 @@ package profiles
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -80,13 +81,26 @@ func (s Set) With(t Set) Set {
 	return Set{all}
 }
 
+// ErrNone is wrapped where a job has no profile.
+var ErrNone = errors.New("no profile")
+
 // Lookup returns the profile of a job's command.
 func (s Set) Lookup(j mixes.Job) (Profile, error) {
 	p, ok := s.byCommand[j.Command()]
 	if !ok {
-		return Profile{}, fmt.Errorf("no profile of %q: a simulated node can run the catalog's Rodinia jobs, and what caserun profile measured and --profiles names", j.Command())
+		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's Rodinia jobs, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
 	return p, nil
+}
+
+// HasProgram reports whether there is a profile of a command of this program.
+func (s Set) HasProgram(program string) bool {
+	for command := range s.byCommand {
+		if of, _, _ := strings.Cut(command, " "); of == program {
+			return true
+		}
+	}
+	return false
 }
 
 // Declare gives the jobs that state no footprint that of their profiles, where

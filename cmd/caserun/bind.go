@@ -34,7 +34,7 @@ func (r *request) bind(s schedulers.Scheduler, programs []string, warn func(stri
 	if s.Binds == schedulers.BindsTask {
 		jobs, declared, err := live.BindPrograms(r.mix.Jobs, programs)
 		if err != nil {
-			return nil, usageError(err)
+			return nil, usageError(toMeasure(err, r.config, r.mix))
 		}
 		r.mix.Jobs = jobs
 		for _, d := range declared {

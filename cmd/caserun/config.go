@@ -78,6 +78,10 @@ func addRunFlags(f *pflag.FlagSet) {
 	_ = f.MarkHidden("retry-collateral")
 }
 
+func addSuiteFlag(f *pflag.FlagSet) {
+	f.String("suite", live.BuiltinSuite, "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
+}
+
 func addDevicesFlag(f *pflag.FlagSet) {
 	f.String("devices", "", "`LIST` of this machine's GPUs to use, with commas: numbers in PCI bus order, UUIDs or their beginnings; by default those of CUDA_VISIBLE_DEVICES, or all (local node)")
 }
@@ -94,7 +98,7 @@ func addNodeFlags(f *pflag.FlagSet) {
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
 	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
-	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
+	addSuiteFlag(f)
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 	f.Uint64("seed", 1, "seed of everything random in a run")

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -69,14 +72,63 @@ func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// loadMix reads a mix file or looks a name up in the catalog.
-func loadMix(arg string) (mixes.Mix, error) {
+// loadMix reads a mix file or looks a name up in the catalog. Files may name programs of the
+// user's suite, and those that known has profiles of.
+func loadMix(arg string, c config, known profiles.Set, stderr io.Writer) (mixes.Mix, error) {
+	suite, err := ownSuite(c)
+	if err != nil {
+		return mixes.Mix{}, err
+	}
+	var m mixes.Mix
 	if isMixFile(arg) {
-		m, err := mixes.Load(arg)
+		var has func(string) bool // nil: nobody has said where others come from
+		if suite.Name != "" || c.Profiles != "" {
+			has = func(program string) bool { return suite.Has(program) || known.HasProgram(program) }
+		}
+		m, err = mixes.Load(arg, has)
+	} else {
+		m, err = mixes.Lookup(arg)
+	}
+	if err != nil {
 		return m, usageError(err)
 	}
-	m, err := mixes.Lookup(arg)
-	return m, usageError(err)
+	for _, note := range m.Notes {
+		fmt.Fprintf(stderr, "caserun: %s\n", note)
+	}
+	m.Jobs = suite.Describe(m.Jobs)
+	return m, nil
+}
+
+// ownSuite is the suite that the user named, or one without programs.
+func ownSuite(c config) (live.Suite, error) {
+	if c.Suite == "" || c.Suite == live.BuiltinSuite {
+		return live.Suite{}, nil
+	}
+	suite, err := live.OpenSuite(c.Suite, c.Data)
+	var input mixes.InputErrors
+	if errors.As(err, &input) {
+		return suite, usageError(err)
+	}
+	return suite, infrastructureError(err)
+}
+
+// toMeasure adds to an error that a job has neither footprint nor profile how its
+// profile is measured.
+func toMeasure(err error, c config, mix mixes.Mix) error {
+	if !errors.Is(err, profiles.ErrNone) && !errors.Is(err, live.ErrUnbindable) {
+		return err
+	}
+	what := mix.Source
+	if !isMixFile(what) {
+		what = mix.Name
+	}
+	isForeign := func(j mixes.Job) bool { return j.OfSuite() && !slices.Contains(mixes.SuitePrograms(), j.Program) }
+	if c.Suite != live.BuiltinSuite {
+		what += " --suite " + c.Suite
+	} else if slices.ContainsFunc(mix.Jobs, isForeign) {
+		what += " --suite DIR"
+	}
+	return fmt.Errorf("%w; to measure one, run caserun profile --mix %s --out FILE on a GPU, and add --profiles FILE", err, what)
 }
 
 // isMixFile tells a mix's file from a name of the catalog.
@@ -92,11 +144,11 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	if _, err := report.ParseFormat(settings.Format); err != nil {
 		return usageError(err)
 	}
-	mix, err := loadMix(arg)
+	known, err := settings.knownProfiles()
 	if err != nil {
 		return err
 	}
-	known, err := settings.knownProfiles()
+	mix, err := loadMix(arg, settings, known, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
 )
@@ -38,7 +40,7 @@ func newMixes() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			mix, err := loadMix(args[0])
+			mix, err := loadMix(args[0], settings, profiles.Set{}, c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -49,6 +51,7 @@ func newMixes() *cobra.Command {
 		},
 	}
 	addFormatFlag(show)
+	addSuiteFlag(show.Flags())
 	show.Flags().Bool("yaml", false, "print the mix in the form that caserun mix reads")
 	c.AddCommand(list, show, newGen())
 	return c
@@ -175,12 +178,25 @@ func mixList() *report.Table {
 	return t
 }
 
+// jobList has the columns group and faults in text only where a job has them.
 func jobList(m mixes.Mix) *report.Table {
+	where := func(has func(mixes.Job) bool) report.Place {
+		if slices.ContainsFunc(m.Jobs, has) {
+			return report.Everywhere
+		}
+		return report.DataOnly
+	}
 	t := &report.Table{Title: m.Name, Columns: []report.Column{{Name: "job"}, {Name: "name"}, {Name: "command"}, {Name: "class"},
-		{Name: "memory", Unit: report.Bytes}, {Name: "blocks"}, {Name: "threads_per_block"}}}
+		{Name: "memory", Unit: report.Bytes}, {Name: "blocks"}, {Name: "threads_per_block"},
+		{Name: "group", Place: where(func(j mixes.Job) bool { return j.Group > 0 })},
+		{Name: "faults", Place: where(func(j mixes.Job) bool { return j.KnownFault })}}}
 	for i, j := range m.Jobs {
 		f := j.Footprint
-		t.Add(i, j.Name, j.Command(), j.Class, known(f.Bytes), known(int64(f.Blocks)), known(int64(f.ThreadsPerBlock)))
+		faults := ""
+		if j.KnownFault {
+			faults = "known"
+		}
+		t.Add(i, j.Name, j.Command(), j.Class, known(f.Bytes), known(int64(f.Blocks)), known(int64(f.ThreadsPerBlock)), j.Group, faults)
 	}
 	return t
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +39,7 @@ traced where the tracer is built (make native says what it needs). A simulated n
 must be bound as a whole. docs/profile.md describes the file.`,
 		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
   caserun profile --mix W7 --out w7.csv
+  caserun profile --mix their.wl --suite ~/rodinia --out their.csv
   caserun mix my.yaml --node sim:4xV100 --profiles mine.csv`,
 		Args: func(c *cobra.Command, args []string) error { return o.validate(args) },
 		RunE: func(c *cobra.Command, args []string) error { return runProfile(c, o, args) },
@@ -50,7 +53,7 @@ must be bound as a whole. docs/profile.md describes the file.`,
 	f.BoolVar(&o.untraced, "untraced", false, "do not trace kernels and copies, which costs a job time")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
-	f.String("suite", "builtin", "where programs come from: builtin, or a `DIR` with your own Rodinia or Darknet build")
+	addSuiteFlag(f)
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
@@ -68,9 +71,13 @@ func (o profileOptions) validate(args []string) error {
 }
 
 // jobs are the distinct commands to profile, in the mix's order.
-func (o profileOptions) jobs(args []string) ([]mixes.Job, error) {
+func (o profileOptions) jobs(c config, args []string, stderr io.Writer) ([]mixes.Job, error) {
 	if o.mix == "" {
-		j := mixes.FromCommand(args)
+		program, err := findCommand(c, args[0])
+		if err != nil {
+			return nil, err
+		}
+		j := mixes.FromCommand(append([]string{program}, args[1:]...))
 		if o.name != "" {
 			j.Name = o.name
 		}
@@ -79,7 +86,7 @@ func (o profileOptions) jobs(args []string) ([]mixes.Job, error) {
 		}
 		return []mixes.Job{j}, nil
 	}
-	mix, err := loadMix(o.mix)
+	mix, err := loadMix(o.mix, c, profiles.Set{}, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +98,20 @@ func (o profileOptions) jobs(args []string) ([]mixes.Job, error) {
 	}), nil
 }
 
+// findCommand is the program of a command line as jobs have it: a name of the suite's
+// stays, any other is looked up as a shell does.
+func findCommand(c config, program string) (string, error) {
+	suite, err := ownSuite(c)
+	if err != nil || strings.Contains(program, "/") || slices.Contains(mixes.SuitePrograms(), program) || suite.Has(program) {
+		return program, err
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", infrastructureError(fmt.Errorf("program %s: %w", program, err))
+	}
+	return path, nil
+}
+
 // runProfile keeps what was measured also where the rest failed or was stopped, by
 // whatever signal.
 func runProfile(c *cobra.Command, o profileOptions, args []string) error {
@@ -98,7 +119,7 @@ func runProfile(c *cobra.Command, o profileOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := o.jobs(args)
+	jobs, err := o.jobs(settings, args, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -144,7 +165,7 @@ func (o profileOptions) profile(c *cobra.Command, settings config, jobs []mixes.
 // of it.
 func resolve(c config, jobs []mixes.Job) (programs, dirs []string, err error) {
 	var suite live.Suite
-	if slices.ContainsFunc(jobs, func(j mixes.Job) bool { return slices.Contains(mixes.SuitePrograms(), j.Program) }) {
+	if slices.ContainsFunc(jobs, mixes.Job.OfSuite) {
 		if suite, err = live.OpenSuite(c.Suite, c.Data); err != nil {
 			return nil, nil, err
 		}

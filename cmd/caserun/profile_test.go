@@ -263,12 +263,12 @@ func TestProfileCommandLine(t *testing.T) {
 			t.Errorf("caserun %s: exit %d, want %d; stderr must contain %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)
 		}
 	}
-	jobs, err := profileOptions{mix: "W7"}.jobs(nil)
+	jobs, err := profileOptions{mix: "W7"}.jobs(config{}, nil, io.Discard)
 	mix, _ := mixes.Lookup("W7")
 	if err != nil || len(jobs) == 0 || len(jobs) >= len(mix.Jobs) {
 		t.Errorf("%d commands of W7's %d jobs, %v: want each once", len(jobs), len(mix.Jobs), err)
 	}
-	jobs, err = profileOptions{name: "label", stdin: "in"}.jobs([]string{"./solver", "-n", "5"})
+	jobs, err = profileOptions{name: "label", stdin: "in"}.jobs(config{}, []string{"./solver", "-n", "5"}, io.Discard)
 	if err != nil || jobs[0].Command() != "./solver -n 5 < in" || jobs[0].Name != "label" || jobs[0].Dir != "." {
 		t.Errorf("jobs %+v, %v", jobs, err)
 	}

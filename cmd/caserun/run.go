@@ -129,7 +129,7 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 	t := new(tracker)
 	x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: r.mix.Jobs, MPS: r.mps(s), Profiles: r.profiles, Seed: r.config.Seed, Noise: r.config.Noise}, t)
 	if err != nil {
-		return outcome{}, usageError(err)
+		return outcome{}, usageError(toMeasure(err, r.config, r.mix))
 	}
 	if err := t.begin(ctx, r, run, devices); err != nil {
 		return outcome{}, err

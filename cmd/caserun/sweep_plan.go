@@ -143,11 +143,12 @@ func newMatrix(c config, o sweepOptions, stderr io.Writer) (*matrix, error) {
 	if m.spec.Program, err = thisProgram(); err != nil {
 		return nil, err
 	}
-	return m, m.settle(c, o.Mixes)
+	return m, m.settle(c, o.Mixes, stderr)
 }
 
-// settle loads the mixes, and checks every arm on the node.
-func (m *matrix) settle(c config, args []string) error {
+// settle loads the mixes, with what there is to say of them on stderr, and checks every
+// arm on the node.
+func (m *matrix) settle(c config, args []string, stderr io.Writer) error {
 	m.config = c
 	m.spec.Settings = c.sweepSettings()
 	var err error
@@ -156,7 +157,7 @@ func (m *matrix) settle(c config, args []string) error {
 	}
 	names := map[string]string{}
 	for _, arg := range args {
-		mix, err := loadMix(arg)
+		mix, err := loadMix(arg, c, m.profiles, stderr)
 		if err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func (m *matrix) check() error {
 			_, err = sim.NewExecutor(sim.Config{Node: node, Jobs: mix.Jobs, Profiles: m.profiles, Noise: c.Noise}, nil)
 		}
 		if err != nil {
-			return usageError(fmt.Errorf("mix %s: %w", mix.Name, err))
+			return usageError(toMeasure(fmt.Errorf("mix %s: %w", mix.Name, err), c, mix))
 		}
 	}
 	if m.mode == results.Live {

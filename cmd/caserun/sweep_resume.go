@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -52,7 +53,7 @@ func recordedMatrix(w results.Sweep, now config) (m *matrix, note string, err er
 	for _, mix := range recorded.Mixes {
 		args = append(args, mix.Arg)
 	}
-	if err := m.settle(c, args); err != nil {
+	if err := m.settle(c, args, io.Discard); err != nil {
 		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
 	}
 	for i, mix := range recorded.Mixes {

@@ -140,9 +140,9 @@ func newJobRow(j results.Job, tasks []results.Task, holds []hold, end float64) j
 		}
 	}
 	text := []string{fmt.Sprintf("job %d %s: %s", j.Index, row.Name, outcome)}
-	arrived := orElse(j.StartS, orElse(j.EndS, end))
-	if arrived > end*resolution {
-		row.Bars = append(row.Bars, newBar(classWait, 0, arrived, end))
+	arrived, started := orElse(j.ArrivalS, 0), orElse(j.StartS, orElse(j.EndS, end))
+	if started-arrived > end*resolution {
+		row.Bars = append(row.Bars, newBar(classWait, arrived, started, end))
 	}
 	if j.StartS != nil {
 		row.Bars = append(row.Bars, newBar(classHost, *j.StartS, orElse(j.EndS, end), end))

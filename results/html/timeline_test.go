@@ -30,6 +30,8 @@ func TestJobRows(t *testing.T) {
 	}{
 		{"bound as a process after a wait", results.Job{Device: new(0), StartS: at(2), EndS: at(10), Outcome: &ok}, nil,
 			[]string{"wait 0% 20%", "host 20% 80%", "ok 20% 80%"}, ""},
+		{"of a later group", results.Job{Device: new(0), ArrivalS: at(3), StartS: at(5), EndS: at(10), Outcome: &ok}, nil,
+			[]string{"wait 30% 20%", "host 50% 50%", "ok 50% 50%"}, ""},
 		{"waits in its probe", results.Job{Device: new(0), StartS: at(0), EndS: at(8), Outcome: &oom}, []results.Task{{Device: new(0), SubmitS: 1, GrantS: at(4), ReleaseS: at(7)}},
 			[]string{"host 0% 80%", "wait 10% 30%", "bad 40% 30%"}, "oom"},
 		{"many short tasks are one stretch", results.Job{StartS: at(0), EndS: at(10), Outcome: &ok},

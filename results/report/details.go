@@ -8,7 +8,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	t := &Table{Title: about("jobs of run", r), Notes: failures(jobs, true), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
-		Column{Name: "footprint", Unit: Bytes}, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
+		Column{Name: "footprint", Unit: Bytes}, Column{Name: "arrival", Unit: Seconds, Place: DataOnly}, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
@@ -21,7 +21,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		if j.Signal != nil {
 			exit = *j.Signal
 		}
-		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.StartS, j.WaitS, j.EndS,
+		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
 			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail)
 	}
 	return t

@@ -100,6 +100,35 @@ func TestMigrationKeepsUtilization(t *testing.T) {
 	}
 }
 
+// Jobs of an earlier version arrived with the batch.
+func TestMigrationKeepsTurnarounds(t *testing.T) {
+	path := storeOf(t, 5, `INSERT INTO job (run_id, job_index, name, command, class, start_s, end_s, detail, stderr_tail)
+		VALUES (1, 0, 'a', 'a', '', 2, 5, '', ''), (1, 1, 'b', 'b', '', NULL, NULL, '', '')`)
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w := s.Writer(1)
+	w.Job(results.Job{Index: 2, ArrivalS: ptr(5.0), EndS: ptr(7.5)})
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := s.Jobs(t.Context(), 1)
+	if err != nil || len(jobs) != 3 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	for i, want := range []*float64{ptr(5.0), nil, ptr(2.5)} {
+		var stored *float64
+		if err := s.read.QueryRow(`SELECT turnaround_s FROM job WHERE job_index = ?`, i).Scan(&stored); err != nil {
+			t.Fatal(err)
+		}
+		if !cmp.Equal(stored, want) || !cmp.Equal(jobs[i].TurnaroundS(), want) {
+			t.Errorf("job %d: stored %v, computed %v, want %v", i, stored, jobs[i].TurnaroundS(), want)
+		}
+	}
+}
+
 // Whoever reads a store of an earlier version need not write to it first.
 func TestOpenUpdated(t *testing.T) {
 	ctx := context.Background()

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,13 +22,16 @@ var ErrNotBuilt = errors.New("programs not found")
 
 // Suite finds the programs of jobs.
 type Suite struct {
-	Name string // BuiltinSuite or a directory
-	Data string // directory with the programs' input files
-	root string
+	Name        string // BuiltinSuite or a directory
+	Data        string // directory with the programs' input files
+	root        string
+	executables []string // under root; the shortest path first
+	faulty      []string // programs that the suite's own file says fault
 }
 
 // OpenSuite finds the builtin suite beside the running executable or under
-// ./bin, or takes the user's directory.
+// ./bin, or takes the user's directory. What is wrong with the suite's own file
+// (mixes.SuiteFile) is mixes.InputErrors.
 func OpenSuite(name, data string) (Suite, error) {
 	data, err := filepath.Abs(data)
 	if err != nil {
@@ -41,7 +45,7 @@ func OpenSuite(name, data string) (Suite, error) {
 		if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
 			return s, fmt.Errorf("open suite: %s is not a directory; use --suite builtin or a directory of Rodinia or Darknet programs", name)
 		}
-		return s, nil
+		return s, s.read()
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -49,11 +53,63 @@ func OpenSuite(name, data string) (Suite, error) {
 	}
 	for _, root := range []string{filepath.Join(filepath.Dir(self), "suite"), filepath.Join("bin", "suite")} {
 		if info, err := os.Stat(root); err == nil && info.IsDir() {
-			s.root, err = filepath.Abs(root)
-			return s, err
+			if s.root, err = filepath.Abs(root); err != nil {
+				return s, fmt.Errorf("open suite: %w", err)
+			}
+			return s, s.read()
 		}
 	}
 	return s, fmt.Errorf("the builtin suite is not built (%w): run make cuda, or name a build of your own with --suite DIR", ErrNotBuilt)
+}
+
+// read finds the executables under the suite's directory and what its own file, where
+// there is one, says of them.
+func (s *Suite) read() error {
+	walk := func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			s.executables = append(s.executables, path)
+		}
+		return nil
+	}
+	if err := filepath.WalkDir(s.root, walk); err != nil {
+		return fmt.Errorf("find the programs of suite %s: %w", s.Name, err)
+	}
+	slices.SortStableFunc(s.executables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	var err error
+	s.faulty, err = mixes.LoadSuite(filepath.Join(s.root, mixes.SuiteFile), s.Has)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Has reports whether the suite has a program of this name.
+func (s Suite) Has(program string) bool { return s.executable(program) != "" }
+
+// executable is the path of a program by base name, and by parent directory too
+// where the name has one ("srad_v1/srad"), or "". The shortest path wins, so that a
+// build in place goes before its backups.
+func (s Suite) executable(program string) string {
+	for _, path := range s.executables {
+		if strings.HasSuffix(filepath.ToSlash(path), "/"+program) {
+			return path
+		}
+	}
+	return ""
+}
+
+// Describe returns the jobs with what the suite's own file says of their programs.
+func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		if jobs[i].OfSuite() && slices.Contains(s.faulty, jobs[i].Program) {
+			jobs[i].KnownFault = true
+		}
+	}
+	return jobs
 }
 
 // Resolve returns each job's executable and working directory, or every reason
@@ -65,8 +121,8 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 	var problems []error
 	missing := map[string]bool{}
 	for _, j := range jobs {
-		dir, ofSuite := j.Dir, slices.Contains(mixes.SuitePrograms(), j.Program)
-		if dir == "" && ofSuite {
+		dir := j.Dir
+		if dir == "" && j.OfSuite() {
 			dir = s.Data
 		}
 		if dir, err = filepath.Abs(dir); err != nil {
@@ -82,7 +138,7 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 		}
 		path, seen := found[j.Program]
 		if !seen {
-			if path, err = s.find(j.Program); err != nil {
+			if path, err = s.find(j); err != nil {
 				problems = append(problems, err)
 			}
 			found[j.Program] = path
@@ -101,43 +157,20 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 	return programs, dirs, errors.Join(problems...)
 }
 
-// find looks a program up: the user's own by its path, a suite's under the
-// suite's directory by base name, and by parent directory too where the name
-// has one ("srad_v1/srad"). The shortest path wins, so that a build in place
-// goes before its backups.
-func (s Suite) find(program string) (string, error) {
-	if !slices.Contains(mixes.SuitePrograms(), program) {
-		path, err := exec.LookPath(program)
+// find is the executable of a job: of the suite, or the user's own by its path.
+func (s Suite) find(j mixes.Job) (string, error) {
+	if !j.OfSuite() {
+		path, err := exec.LookPath(j.Program)
 		if err != nil {
-			return "", fmt.Errorf("program %s: %w", program, err)
+			return "", fmt.Errorf("program %s: %w", j.Program, err)
 		}
 		return filepath.Abs(path)
 	}
-	best := ""
-	walk := func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !matches(path, program) {
-			return err
-		}
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-			return err
-		}
-		if best == "" || len(path) < len(best) {
-			best = path
-		}
-		return nil
+	if path := s.executable(j.Program); path != "" {
+		return path, nil
 	}
-	if err := filepath.WalkDir(s.root, walk); err != nil {
-		return "", fmt.Errorf("find program %s in suite %s: %w", program, s.Name, err)
-	}
-	if best == "" {
-		return "", fmt.Errorf("program %s of suite %s: %w under %s: run make cuda, or name a build of your own with --suite DIR",
-			program, s.Name, ErrNotBuilt, s.root)
-	}
-	return best, nil
-}
-
-func matches(path, program string) bool {
-	return strings.HasSuffix(filepath.ToSlash(path), "/"+program)
+	return "", fmt.Errorf("program %s of suite %s: %w under %s: run make cuda, or name a build of your own with --suite DIR",
+		j.Program, s.Name, ErrNotBuilt, s.root)
 }
 
 // inputs are the files that a job cannot run without: its standard input, and

@@ -1,5 +1,5 @@
 needle 16384 10; rm x
-needle 16384 10 &
+needle 16384 10 && true
 needle 16384 10 > out
 needle $N 10
 needle `n` 10
@@ -14,4 +14,4 @@ OMP=1 needle 16384 10
   nvprof /x/needle 16384 10
 /x/srad 100 0.5 100 100
 /x/hotspot 512
-é/needle é&
+é/needle é;

@@ -1,0 +1,58 @@
+package mixes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// SuiteFile is the file in a suite's directory that says what is known of its
+// programs.
+const SuiteFile = "suite.yaml"
+
+// LoadSuite reads a suite's file and returns the programs that it says fault. has
+// tells what the suite has beside SuitePrograms.
+//
+//	programs:
+//	  srad_v2: {faults: known}  a program as jobs have it, or as jobs are named
+func LoadSuite(path string, has func(program string) bool) (faulty []string, err error) {
+	data, err := readLimited(path)
+	if err != nil {
+		return nil, fmt.Errorf("load suite: %w", err)
+	}
+	r := &yamlReader{file: path, has: has, wants: "programs: and what is known of each"}
+	return readYAML(r, data, r.suite)
+}
+
+func (r *yamlReader) suite(body ast.Node) (faulty []string) {
+	f, found := r.fields(body, "the suite", []string{"programs"})["programs"]
+	if !found {
+		return nil
+	}
+	programs := r.mapping(f.value, "programs", "the suite's programs", func(name string) (unknown, remedy string) {
+		if _, known := r.ofSuite(name); known {
+			return "", ""
+		}
+		return "program", didYouMean(name, suitePrograms) + " (and the executables of the suite)"
+	})
+	for name, f := range programs {
+		facts := r.fields(f.value, name, []string{"faults"})
+		if faults, found := facts["faults"]; found && r.faults(faults.value) {
+			program, _ := r.ofSuite(name)
+			faulty = append(faulty, program)
+		}
+	}
+	slices.Sort(faulty)
+	return faulty
+}
+
+// ofSuite is the suite's program of this name, which may be the label of its jobs.
+func (r *yamlReader) ofSuite(name string) (program string, known bool) {
+	for _, p := range suitePrograms {
+		if name == p || name == labelOf(p) {
+			return p, true
+		}
+	}
+	return name, r.has != nil && r.has(name)
+}

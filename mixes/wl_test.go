@@ -1,0 +1,129 @@
+package mixes
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A file with & or wait says which jobs arrive together. A tool before a program
+// is left out and noted; programs beside the builtin ones are the suite's.
+func TestLoadScript(t *testing.T) {
+	m, err := Load("testdata/script.wl", suiteOf("hotspot", "gaussian"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(group int, j Job) Job { j.Group = group; return j }
+	own := func(program, args string) Job {
+		return Job{Name: program, Program: program, Args: strings.Fields(args)}
+	}
+	want := Mix{Name: "script", Source: "testdata/script.wl", Jobs: []Job{
+		catalogJob(t, "needle-32768"), own("hotspot", "512 2 2 /data/temp_512"), catalogJob(t, "darknet-detect"),
+		in(1, catalogJob(t, "bfs-32M")), in(1, own("gaussian", "-s 16")),
+		in(2, own("hotspot", "64 2 2")), in(2, own("hotspot", "64 2 2")),
+		in(3, catalogJob(t, "lavaMD-100")),
+	}, Notes: []string{
+		`testdata/script.wl:2: "nvprof --print-gpu-trace -o out.nvprof --log-file %p.log" before the program is left out; more lines with nvprof: 1`,
+		`testdata/script.wl:4: "/usr/bin/time -v nsys profile -o a --stats=true" before the program is left out`,
+		`testdata/script.wl:8: "compute-sanitizer --tool memcheck" before the program is left out`,
+	}}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("got  %+v\nwant %+v", m, want)
+	}
+	checkRoundTrip(t, m)
+}
+
+func TestGroupsOfScripts(t *testing.T) {
+	const a, b, c = "backprop 16", "bfs g.txt", "lavaMD -boxes1d 1"
+	for _, x := range []struct {
+		lines  []string
+		groups []int
+	}{
+		{[]string{a, b, c}, []int{0, 0, 0}},
+		{[]string{a + " &", b + " &", "wait", c + " &"}, []int{0, 0, 1}},
+		{[]string{a + "&", b + "\t&", c + "&", "wait"}, []int{0, 0, 0}},
+		{[]string{a, b, c, "wait"}, []int{0, 1, 2}},
+		{[]string{a + " &", b, c}, []int{0, 0, 1}},
+		{[]string{a, b + " &", c + " &"}, []int{0, 1, 1}},
+		{[]string{"wait", a + " &", "wait", "wait", "# wait", b, "wait", c}, []int{0, 1, 2}},
+	} {
+		text := strings.Join(x.lines, "\r\n")
+		m, err := parseWL("f.wl", []byte(text), builtin().jobs, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		var groups []int
+		for _, j := range m.Jobs {
+			groups = append(groups, j.Group)
+		}
+		if !slices.Equal(groups, x.groups) {
+			t.Errorf("%q: groups %v, want %v", text, groups, x.groups)
+		}
+	}
+}
+
+func TestToolsBeforePrograms(t *testing.T) {
+	for line, tools := range map[string]int{
+		"needle 16384 10 nvprof":                                               0,
+		"nvprof needle 16384 10":                                               1,
+		"/usr/local/cuda/bin/nvprof -- needle 16384 10":                        2,
+		"nvprof --profile-from-start off -u ms needle 16384 10":                5,
+		"nvprof --unknown=value needle 16384 10":                               2,
+		"nvprof -o needle needle -o x":                                         3,
+		"ncu --set full -k regex:needle -f needle -f":                          6,
+		"cuda-memcheck --tool racecheck needle 16384 10":                       3,
+		"time nvprof needle 16384 10":                                          2,
+		"time -o t nsys profile -t cuda compute-sanitizer --tool x needle 1 2": 10,
+	} {
+		words := splitLine(line)
+		found, command, err := unwrap(words)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if len(found) != tools || command[0].text != "needle" || len(found)+len(command) != len(words) {
+			t.Errorf("%s: tools %v, command %v", line, found, command)
+		}
+	}
+}
+
+// An option is in one of the lists of its tool, or it would be taken for the
+// program's end in one order and not in the other.
+func TestToolsHaveEachOptionOnce(t *testing.T) {
+	for name, w := range wrappers {
+		seen := map[string]bool{}
+		for _, o := range strings.Fields(w.valued + " " + w.flags) {
+			if seen[o] || !strings.HasPrefix(o, "-") || strings.Contains(o, "=") {
+				t.Errorf("%s: option %s", name, o)
+			}
+			seen[o] = true
+		}
+	}
+}
+
+func TestUnknownProgramsNameTheSuite(t *testing.T) {
+	for _, c := range []struct {
+		has  func(string) bool
+		says string
+	}{{nil, "--suite DIR adds those of your own build"}, {suiteOf("gaussian"), "neither --suite nor --profiles has it"}} {
+		_, wl := parseWL("f.wl", []byte("/x/hotspot 512\n"), builtin().jobs, c.has)
+		_, yaml := parseYAML("f.yaml", []byte("jobs: [{program: hotspot}]"), builtin().jobs, c.has)
+		for _, err := range []error{wl, yaml} {
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %v, want one with %q", err, c.says)
+			}
+		}
+	}
+}
+
+func TestTooManyLines(t *testing.T) {
+	lines := strings.Repeat("needle 16 10\n", maxJobs) + "wait\n"
+	if m, err := parseWL("f.wl", []byte(lines), builtin().jobs, nil); err != nil || len(m.Jobs) != maxJobs {
+		t.Errorf("%d jobs, %v", len(m.Jobs), err)
+	}
+	_, err := parseWL("f.wl", []byte(lines+"needle 16 10\nneedle\n"), builtin().jobs, nil)
+	if err == nil || err.Error() != "f.wl:10002: more than 10000 jobs in the mix" {
+		t.Errorf("error %v", err)
+	}
+}
