@@ -1,6 +1,7 @@
 package mixes
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +147,21 @@ func TestDarknetMixes(t *testing.T) {
 				t.Errorf("%s job %d claims a footprint: %+v", name, i, j)
 			}
 		}
+	}
+}
+
+// Sweeps keep a digest of their jobs as JSON: what came later does not show in jobs
+// without it.
+func TestJSONOfJobsLasts(t *testing.T) {
+	text, err := json.Marshal(catalogJob(t, "bfs-32M"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"Name":"bfs-32M","Program":"bfs","Args":["graph32M.txt"],"Stdin":"","Dir":"","Env":null,` +
+		`"Footprint":{"Bytes":1308592369,"Blocks":65536,"ThreadsPerBlock":512},"Class":"small","Isolate":false,` +
+		`"Priority":0,"Pin":false,"Binding":0,"Timeout":0}`
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
 	}
 }
 

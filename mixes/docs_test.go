@@ -3,6 +3,7 @@ package mixes
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,31 @@ func TestDocumentedMixIsRead(t *testing.T) {
 	for _, key := range slices.Concat(mixKeys, jobKeys) {
 		if !strings.Contains(example, " "+key+":") && !strings.Contains(example, "\n"+key+":") && !strings.HasPrefix(example, key+":") {
 			t.Errorf("the example lacks the key %s", key)
+		}
+	}
+}
+
+func TestDocumentedWorkloadIsRead(t *testing.T) {
+	doc, err := os.ReadFile("../docs/mixes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "```sh\n")
+	example, _, _ := strings.Cut(rest, "```")
+	m, err := parseWL("mixes.wl", []byte(example), builtin().jobs, suiteOf("hotspot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, j := range m.Jobs {
+		got = append(got, j.Name+" "+strconv.Itoa(j.Group))
+	}
+	if want := []string{"hotspot 0", "needle-32768 0", "darknet-detect 1"}; !slices.Equal(got, want) || len(m.Notes) != 1 {
+		t.Errorf("jobs and groups %q, want %q; notes %q", got, want, m.Notes)
+	}
+	for name := range wrappers {
+		if !strings.Contains(string(doc), "`"+name+"`") && !strings.Contains(string(doc), "`"+name+" ") {
+			t.Errorf("docs/mixes.md does not name %s", name)
 		}
 	}
 }

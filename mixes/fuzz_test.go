@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -16,6 +17,24 @@ func FuzzYAML(f *testing.F) {
 func FuzzWL(f *testing.F) {
 	addFiles(f, "testdata/*.wl", "testdata/bad/*.wl")
 	f.Fuzz(func(t *testing.T, data []byte) { checkParse(t, parseWL, data) })
+}
+
+func FuzzSuite(f *testing.F) {
+	addFiles(f, "testdata/bad/*.yaml")
+	f.Add([]byte("programs:\n  srad_v2: {faults: known}\n  hotspot: {}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := &yamlReader{file: "f", has: suiteOf("hotspot")}
+		faulty, err := readYAML(r, data, r.suite)
+		if err != nil {
+			checkPlaces(t, err, data)
+			return
+		}
+		for _, program := range faulty {
+			if program != "hotspot" && !slices.Contains(suitePrograms, program) {
+				t.Fatalf("program %q", program)
+			}
+		}
+	})
 }
 
 func addFiles(f *testing.F, patterns ...string) {
@@ -39,16 +58,7 @@ func addFiles(f *testing.F, patterns ...string) {
 func checkParse(t *testing.T, parse func(string, []byte, jobIndex, func(string) bool) (Mix, error), data []byte) {
 	m, err := parse("f", data, builtin().jobs, suiteOf("hotspot", "gaussian"))
 	if err != nil {
-		var all InputErrors
-		if !errors.As(err, &all) || len(all) == 0 {
-			t.Fatalf("error of another kind: %v", err)
-		}
-		lines := bytes.Count(data, []byte("\n")) + 1
-		for _, e := range all {
-			if e.File != "f" || e.Line < 1 || e.Line > lines+1 || e.Msg == "" {
-				t.Fatalf("error without its place in %d lines: %+v", lines, e)
-			}
-		}
+		checkPlaces(t, err, data)
 		return
 	}
 	if len(m.Jobs) == 0 || len(m.Jobs) > maxJobs {
@@ -61,5 +71,18 @@ func checkParse(t *testing.T, parse func(string, []byte, jobIndex, func(string) 
 	}
 	if err := WriteYAML(&bytes.Buffer{}, m); err != nil {
 		t.Fatalf("%v\n%+v", err, m)
+	}
+}
+
+func checkPlaces(t *testing.T, err error, data []byte) {
+	var all InputErrors
+	if !errors.As(err, &all) || len(all) == 0 {
+		t.Fatalf("error of another kind: %v", err)
+	}
+	lines := bytes.Count(data, []byte("\n")) + 1
+	for _, e := range all {
+		if e.File != "f" || e.Line < 1 || e.Line > lines+1 || e.Msg == "" {
+			t.Fatalf("error without its place in %d lines: %+v", lines, e)
+		}
 	}
 }

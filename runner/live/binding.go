@@ -54,7 +54,7 @@ func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared,
 			declared = append(declared, Declared{i, why + ": bound as a whole by its declared footprint"})
 		case !told[j.Command()]:
 			told[j.Command()] = true
-			problems = append(problems, fmt.Errorf("job %d (%s): program %s: %w: %s; %sgive the job binding: declared and its memory in the mix, or a profile with --profiles",
+			problems = append(problems, fmt.Errorf("job %d (%s): program %s: %w: %s; %sgive the job binding: declared and its memory in the mix, or a profile with --profiles (caserun profile measures one)",
 				i, j.Command(), k.program, ErrUnbindable, why, remedy))
 		}
 	}
