@@ -117,6 +117,9 @@ func TestTheirWorkloadsAreProfiled(t *testing.T) {
 			t.Fatalf("--suite %s: exit %d: %s%s", suite, status, errs, out)
 		}
 	}
+	if _, out, _ := caserun(t, "report", "1", "-v"); !strings.Contains(out, "arrival") {
+		t.Errorf("the report lacks the arrivals:\n%s", out)
+	}
 	for _, id := range []int64{1, 2} {
 		run, jobs, _ := stored(t, id)
 		if !strings.Contains(run.Parameters, "isolate=known") {

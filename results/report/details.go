@@ -1,14 +1,22 @@
 package report
 
-import "github.com/caserun/caserun/results"
+import (
+	"slices"
+
+	"github.com/caserun/caserun/results"
+)
 
 // JobTable has a row for each job, and below it why jobs failed and the end of
-// their stderr.
+// their stderr. Text has the arrivals where they differ.
 func JobTable(r results.Run, jobs []results.Job) *Table {
+	arrival := Column{Name: "arrival", Unit: Seconds, Place: DataOnly}
+	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 }) {
+		arrival.Place = Everywhere
+	}
 	t := &Table{Title: about("jobs of run", r), Notes: failures(jobs, true), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
-		Column{Name: "footprint", Unit: Bytes}, Column{Name: "arrival", Unit: Seconds, Place: DataOnly}, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
+		Column{Name: "footprint", Unit: Bytes}, arrival, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
