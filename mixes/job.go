@@ -17,10 +17,10 @@ import (
 type Job struct {
 	// Name labels the job in tables. It is not unique within a mix.
 	Name string
-	// Program is a suite's program (see SuitePrograms; any other one of the suite is its
-	// base name, without a slash) or the path of the user's
-	// own executable, which always contains a slash. A relative path is
-	// relative to the directory that caserun was started in.
+	// Program is a suite's program or the path of the user's own executable, which
+	// always contains a slash. A suite's is one of SuitePrograms, or the base name of
+	// any other executable of the suite. A relative path is relative to the directory
+	// that caserun was started in.
 	Program string
 	// Args are the arguments without the program.
 	Args []string

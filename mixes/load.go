@@ -15,8 +15,8 @@ const maxFileBytes = 1 << 20
 
 // Load reads a mix file: YAML (.yaml, .yml) or a list of command lines (.wl).
 // Programs are SuitePrograms and those that has says the suite has; has is asked
-// for names without a slash, and may be nil. What is wrong with the file's contents comes back
-// as InputErrors.
+// for names without a slash, and may be nil. What is wrong with the file's contents
+// comes back as InputErrors.
 func Load(path string, has func(program string) bool) (Mix, error) {
 	parse, found := map[string]func(string, []byte, jobIndex, func(string) bool) (Mix, error){
 		".yaml": parseYAML, ".yml": parseYAML, ".wl": parseWL,

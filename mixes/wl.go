@@ -20,12 +20,11 @@ const shellCharacters = ";&><$`\"'\\(){}[]*?|#~"
 //
 // A program is recognised by its base name, srad by its directory too, and
 // stands for the suite's program whatever path the file gives; has tells what
-// the suite has beside SuitePrograms. An argument or
-// input file with the same base name as an input file of a catalog job of that
-// program becomes that file, so /data/graph32M.txt is graph32M.txt in the
-// suite's data directory; other paths stay as they are. A command of the
-// catalog gets its name and footprint; any other gets a footprint where its
-// arguments determine it exactly, and otherwise none.
+// the suite has beside SuitePrograms. An argument or input file with the same base
+// name as an input file of a catalog job of that program becomes that file, so
+// /data/graph32M.txt is graph32M.txt in the suite's data directory; other paths stay
+// as they are. A command of the catalog gets its name and footprint; any other gets a
+// footprint where its arguments determine it exactly, and otherwise none.
 //
 // A profiler before the program is left out, and a note says so. All jobs arrive
 // at once, unless a line ends with & or is wait: the file is then a script, in
@@ -104,7 +103,7 @@ func (r *wlReader) line(number int, words []word) *InputError {
 			words = words[:len(words)-1]
 		}
 		if len(words) == 0 {
-			return &InputError{Column: 1, Msg: "no command before &", Remedy: "write & at the end of a command's line"}
+			return &InputError{Column: last.column, Msg: "no command before &", Remedy: "write & at the end of a command's line"}
 		}
 	}
 	var tools []word

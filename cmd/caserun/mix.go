@@ -72,8 +72,8 @@ func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// loadMix reads a mix file or looks a name up in the catalog. Files may name programs of the
-// user's suite, and those that known has profiles of.
+// loadMix reads a mix file or looks a name up in the catalog. Files may name programs
+// of the user's suite, and those that known has profiles of.
 func loadMix(arg string, c config, known profiles.Set, stderr io.Writer) (mixes.Mix, error) {
 	suite, err := ownSuite(c)
 	if err != nil {
