@@ -15,8 +15,8 @@ type wrapper struct {
 	flags   string // options that take nothing
 }
 
-// wrappers are found by base name. Their options are those of nvprof 12.9, nsys
-// 2024, ncu 2024, compute-sanitizer 2024, cuda-memcheck 11 and GNU time.
+// wrappers are found by base name. They have the options that workload files are
+// likely to have, as the tools' manuals give them.
 var wrappers = map[string]wrapper{
 	"nvprof": {
 		valued: "--aggregate-mode --annotate-mpi --concurrent-kernels --context-name --continuous-sampling-interval" +
@@ -25,7 +25,7 @@ var wrappers = map[string]wrapper{
 			" --cpu-profiling-thread-mode --cpu-profiling-unwind-stack --cpu-thread-tracing --demangling --device-buffer-size" +
 			" --device-cdp-buffer-size --devices --event-collection-mode -e --events -o --export-profile -i --import-profile" +
 			" --kernel-latency-timestamps --kernels --log-file -m --metrics -u --normalized-time-unit --openacc-profiling" +
-			" --openacc-summary-mode --openmp-profiling --pc-sampling-period --process-name --profile-api-trace --profile-from-start" +
+			" --openacc-summary-mode --openmp-profiling --output-profile --pc-sampling-period --process-name --profile-api-trace --profile-from-start" +
 			" --profiling-semaphore-pool-size --replay-mode --skip-kernel-replay-save-restore -a --source-level-analysis --stream-name" +
 			" --system-profiling -t --timeout --trace --track-memory-allocations --unified-memory-profiling",
 		flags: "--analysis-metrics --concurrent-kernels-off --csv --dependency-analysis -f --force-overwrite --print-api-summary" +
