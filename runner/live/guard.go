@@ -85,14 +85,13 @@ func (g *guard) start() error {
 func (g *guard) replace() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	err := g.cmd.Wait()
+	_ = g.cmd.Wait() // how it ended is in ProcessState
 	if g.closing {
 		return
 	}
-	g.lost(fmt.Errorf("the guard of the jobs, process %d, ended (%v): another takes its place", g.cmd.Process.Pid, g.cmd.ProcessState))
-	if g.deaths++; g.deaths > maxDeaths {
-		err = fmt.Errorf("%d guards were killed", g.deaths)
-	} else {
+	g.lost(fmt.Errorf("the guard of the jobs, process %d, ended (%v): the next one takes its place", g.cmd.Process.Pid, g.cmd.ProcessState))
+	err := fmt.Errorf("%d guards were killed", g.deaths+1)
+	if g.deaths++; g.deaths <= maxDeaths {
 		err = g.start()
 	}
 	if err != nil {

@@ -39,11 +39,13 @@ func Make(purpose string) (*Dir, error) {
 		return nil, fmt.Errorf("make temporary directory: %w", err)
 	}
 	d := &Dir{path: path}
-	if d.lock, err = lock(path); err != nil {
-		return d, nil // a file system without locks: nobody removes it but Remove
+	held, err := lock(path)
+	if err == nil {
+		d.lock = held
+		err = os.WriteFile(filepath.Join(path, marker), nil, 0o600)
 	}
-	if err := os.WriteFile(filepath.Join(path, marker), nil, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("mark temporary directory: %w", err), d.Remove())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock temporary directory %s: %w: name one on another disk with TMPDIR", path, err), d.Remove())
 	}
 	return d, nil
 }
