@@ -20,8 +20,8 @@ const (
 	marker = ".caserun-scratch"
 )
 
-// Dir is a directory that only this user can enter. A lock on it lasts as long as this
-// process.
+// Dir is a directory that only this user can enter. Where the file system has locks, one
+// on it lasts as long as this process.
 type Dir struct {
 	path string
 	lock *os.File
@@ -39,13 +39,11 @@ func Make(purpose string) (*Dir, error) {
 		return nil, fmt.Errorf("make temporary directory: %w", err)
 	}
 	d := &Dir{path: path}
-	held, err := lock(path)
-	if err == nil {
+	if held, err := lock(path); err == nil { // where there are no locks, as on NFS, only Remove removes it
 		d.lock = held
-		err = os.WriteFile(filepath.Join(path, marker), nil, 0o600)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock temporary directory %s: %w: name one on another disk with TMPDIR", path, err), d.Remove())
+		if err := os.WriteFile(filepath.Join(path, marker), nil, 0o600); err != nil {
+			return nil, errors.Join(fmt.Errorf("mark temporary directory: %w", err), d.Remove())
+		}
 	}
 	return d, nil
 }
