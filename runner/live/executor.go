@@ -63,11 +63,9 @@ type Executor struct {
 	cancelled atomic.Bool  // every job is being stopped: there is no neighbour to spare
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
 
-	stop   context.CancelCauseFunc // of Run's context
-	failed error                   // why the run failed; under mu
-
 	traced   results.Tracer // totals of the traces read so far; under mu
 	outlived []error        // of jobs whose processes outlive them; under mu
+	failed   error          // why the run failed; under mu
 
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
@@ -128,8 +126,6 @@ func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
 // Run implements runner.Executor.
 func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	x.batch = b
-	ctx, x.stop = context.WithCancelCause(ctx)
-	defer x.stop(nil)
 	makeThreads()
 	closes, err := x.listen()
 	if err != nil {
@@ -167,7 +163,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 		t.Stop()
 	}
 	x.mu.Unlock()
-	return errors.Join(append(x.outlived, context.Cause(ctx))...)
+	return errors.Join(append(x.outlived, x.whyFailed(), context.Cause(ctx))...)
 }
 
 // Start implements runner.Executor.

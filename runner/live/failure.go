@@ -68,7 +68,6 @@ func (x *Executor) fail(err error) {
 		return
 	}
 	x.cancelled.Store(true)
-	x.stop(err)
 	x.batch.Fail(err, x.now())
 }
 
