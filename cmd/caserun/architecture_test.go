@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"results/paper", "results/regress"},
 	{"results/store", "runner"},
 	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
-	{"mixes", "results", "results/stats", "runner/child"},
+	{"mixes", "results", "results/stats", "runner/child", "runner/scratch"},
 }
 
 // testOnly packages serve tests and documents; no package may import them.
