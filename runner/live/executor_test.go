@@ -9,12 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -327,6 +330,59 @@ func TestTaskWaitsForMemory(t *testing.T) {
 	if wait := *second.GrantS - second.SubmitS; *jobs[1].WaitS < wait {
 		t.Errorf("job wait %v is less than its task's %v", *jobs[1].WaitS, wait)
 	}
+}
+
+// A program that closes every descriptor, as daemonising code does, keeps its device memory
+// and its charge, until it gives the memory back or is gone.
+func TestClosedSocketKeepsTheCharge(t *testing.T) {
+	for _, end := range [][]string{nil, {"free", "begin:1000", "closefrom", "free"}} {
+		r := newRig(t, "schedgpu").job(append([]string{"begin:12000000000", "closefrom", "hear:closed", "hear:go"}, end...)...).
+			job("tell:closed", "begin:12000000000", "free")
+		r.limit = ample
+		if err := unix.Mkfifo(filepath.Join(r.dir, "go"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var jobs []results.Job
+		var rec *tape
+		var run sync.WaitGroup
+		run.Go(func() { jobs, rec, _ = r.run(context.Background()) })
+		x := <-r.made
+		for deadline := time.Now().Add(ample / 2); !x.asks(1) && time.Now().Before(deadline); {
+			runtime.Gosched()
+		}
+		if end, err := os.OpenFile(filepath.Join(r.dir, "go"), os.O_WRONLY, 0); err != nil || end.Close() != nil {
+			t.Fatal(err)
+		}
+		run.Wait()
+		if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
+			t.Fatalf("outcomes %v: %+v", got, jobs)
+		}
+		held, next := rec.tasks[[2]int{0, 0}], rec.tasks[[2]int{1, 0}]
+		if *held.ReleaseS < next.SubmitS || *next.GrantS < *held.ReleaseS {
+			t.Errorf("released at %v, asked for at %v, granted at %v", *held.ReleaseS, next.SubmitS, *next.GrantS)
+		}
+		var told []results.Event
+		for _, e := range rec.events {
+			if e.Kind == "socket-closed" {
+				told = append(told, e)
+			}
+		}
+		if len(told) != 1 || *told[0].Job != 0 || !strings.Contains(told[0].Detail, "stays charged until it exits") {
+			t.Errorf("events of the closed socket: %+v", told)
+		}
+	}
+}
+
+// asks reports whether a process of the job waits for an answer.
+func (x *Executor) asks(job int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, a := range x.waiting {
+		if a.client.Job() == job {
+			return true
+		}
+	}
+	return false
 }
 
 // A process that dies in any state gives everything back: the tasks behind it

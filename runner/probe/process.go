@@ -17,22 +17,28 @@ type process struct {
 	pid     int
 	handle  int       // a pidfd; -1: it cannot be seen from here, and the end of a socket counts as its own
 	clients []*Client // connected, or silent
+	ending  bool      // it is being heard out
 }
 
 // processOf is the process at the other end of the connection.
 func (s *Server) processOf(fd, pid int) *process {
-	if p := s.processes[pid]; p != nil {
-		if p.lives() {
-			return p
-		}
-		s.processEnded(p) // another process has its number now
+	p := s.processes[pid]
+	if p != nil && p.lives() {
+		return p
 	}
-	p := &process{pid: pid, handle: s.open(fd, pid)}
+	next := &process{pid: pid, handle: s.open(fd, pid)}
+	if p != nil && !next.lives() { // the last connection of the same process
+		next.release()
+		return p
+	}
+	if p != nil { // its number is another's now
+		s.processEnded(p)
+	}
+	p = next
 	if p.handle >= 0 {
 		if err := s.watch(p.handle); err != nil {
 			s.logf("probe: watch process %d: %v; the end of its connection counts as its own", pid, err)
-			_ = unix.Close(p.handle)
-			p.handle = -1
+			p.release()
 			return p
 		}
 		s.processes[pid], s.handles[int32(p.handle)] = p, p
@@ -70,20 +76,39 @@ func hungUp(fd int) bool {
 // lives reports whether the process is known to live.
 func (p *process) lives() bool { return p.handle >= 0 && !ready(int32(p.handle)) }
 
-// processEnded hears the process out and gives back what it had.
+func (p *process) release() {
+	if p.handle >= 0 {
+		_ = unix.Close(p.handle) // which takes it out of the epoll set
+		p.handle = -1
+	}
+}
+
+// processEnded hears the process out, over connections too that it made last, and gives back
+// what it had.
 func (s *Server) processEnded(p *process) {
-	for _, c := range slices.Clone(p.clients) {
-		if c.fd >= 0 {
-			// Whoever has the other end yet adds nothing any more.
-			_ = unix.Shutdown(c.fd, unix.SHUT_RD)
+	if p.ending {
+		return
+	}
+	p.ending = true
+	s.acceptWaiting()
+	for open := true; open; {
+		open = false
+		for _, c := range slices.Clone(p.clients) {
+			open = open || c.fd >= 0
+			c.hearOut()
 		}
-		c.hearOut()
+	}
+	for _, c := range slices.Clone(p.clients) {
 		c.close()
 	}
 }
 
-// hearOut takes what the client has sent.
+// hearOut takes what the client has sent. Whoever has the other end yet adds nothing any
+// more.
 func (c *Client) hearOut() {
+	if c.fd >= 0 {
+		_ = unix.Shutdown(c.fd, unix.SHUT_RD)
+	}
 	for c.fd >= 0 && ready(int32(c.fd)) {
 		c.step()
 	}
@@ -95,8 +120,7 @@ func (p *process) leave(c *Client) {
 	if s := c.server; len(p.clients) == 0 && p.handle >= 0 {
 		delete(s.processes, p.pid)
 		delete(s.handles, int32(p.handle))
-		_ = unix.Close(p.handle) // which takes it out of the epoll set
-		p.handle = -1
+		p.release()
 	}
 }
 

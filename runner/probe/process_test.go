@@ -88,6 +88,30 @@ func TestLibraryConnectsAgain(t *testing.T) {
 	}
 }
 
+// What a process says over its next connection counts, although it is gone before the server
+// has seen that connection.
+func TestLastWordsOverAnotherConnection(t *testing.T) {
+	s, r, _, d, c := holder(t)
+	s.mu.Lock() // the server is kept busy
+	late := connect(t, s)
+	late.send(helloOf(t, strings.Repeat("00", tokenSize))) // needs the lock
+	d.say("reuse")
+	d.hear("reused")
+	d.say("free a")
+	d.hear("a 0")
+	d.finish()
+	s.mu.Unlock()
+	s.Settle()
+	e := r.next(t, "free")
+	if e.c != c || e.task != 1 {
+		t.Fatalf("free %v", e)
+	}
+	if e := r.next(t, "closed"); e.c != c || c.Err() != nil || !c.SaidBye() {
+		t.Errorf("closed %v: %v, bye %v", e, c.Err(), c.SaidBye())
+	}
+	r.none(t)
+}
+
 // exec closes the socket and ends the device's memory with the program that had it.
 func TestExecReleases(t *testing.T) {
 	_, r, _, d, c := holder(t)

@@ -59,8 +59,14 @@ func (c *Client) disconnect() {
 	} else if err != nil {
 		c.server.logf("probe: dropped job %d (pid %d): %v", c.Job(), c.PID(), err)
 	}
-	if !charged || !c.process.lives() {
+	switch {
+	case c.process.ending:
+		return // processEnded closes it
+	case !charged || c.process.handle < 0:
 		c.close()
+		return
+	case !c.process.lives():
+		c.server.processEnded(c.process)
 		return
 	}
 	exits, now := look(c.process.pid)
@@ -153,10 +159,7 @@ func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
 		case c.image.differs(o.image):
 			o.close()
 		case same:
-			if o.fd >= 0 { // somebody else has the descriptor yet
-				_ = unix.Shutdown(o.fd, unix.SHUT_RD)
-				o.hearOut()
-			}
+			o.hearOut() // somebody else may have the descriptor yet
 			if !o.closed {
 				old = o
 			}

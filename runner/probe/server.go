@@ -77,6 +77,9 @@ const Reserved = 32
 // socketName is short because a socket's path holds 107 bytes.
 const socketName = "probe"
 
+// backlog is how many connections may wait to be accepted.
+const backlog = unix.SOMAXCONN
+
 // Server is a listening probe socket.
 type Server struct {
 	handler Handler
@@ -201,7 +204,7 @@ func (s *Server) bind() error {
 		}
 	}
 	if err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
+		err = unix.Listen(fd, backlog)
 	}
 	if err != nil {
 		return errors.Join(err, unix.Close(fd), s.removeDir())

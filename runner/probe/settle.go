@@ -47,16 +47,10 @@ func (s *Server) settle() {
 	var count [8]byte
 	_, _ = unix.Read(s.wake, count[:])
 	s.mu.Lock()
-	settling, closed := s.settling, s.closed
+	settling := s.settling
 	s.settling = nil
 	s.mu.Unlock()
-	for !closed && ready(int32(s.fd)) {
-		if err := s.accept(); err != nil {
-			s.logf("probe: accept: %v", err)
-			s.handler.Starved(err)
-			break
-		}
-	}
+	s.acceptWaiting()
 	polls := make([]unix.PollFd, 0, len(s.clients)+len(s.handles))
 	for fd := range s.clients {
 		polls = append(polls, unix.PollFd{Fd: fd, Events: unix.POLLRDHUP})
@@ -77,6 +71,20 @@ func (s *Server) settle() {
 	}
 	for _, done := range settling {
 		close(done)
+	}
+}
+
+// acceptWaiting admits the connections that wait, unless they come without end.
+func (s *Server) acceptWaiting() {
+	for range backlog {
+		if s.isClosed() || !ready(int32(s.fd)) {
+			return
+		}
+		if err := s.accept(); err != nil {
+			s.logf("probe: accept: %v", err)
+			s.handler.Starved(err)
+			return
+		}
 	}
 }
 

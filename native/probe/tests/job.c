@@ -12,9 +12,11 @@
  *   hear:PIPE  tell:PIPE            wait until another job has come to the other one
  *   child:MS                        leave a child behind that sleeps
  *   escape:MS                       the same in a session of its own
+ *   closefrom                       close all descriptors from 3 up
  *   stubborn                        ignore SIGTERM from here on
  *   print:TEXT  exit:STATUS  abort
  */
+#define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +111,8 @@ int main(int argc, char **argv)
 				sleep_ms(value);
 				_exit(0);
 			}
+		} else if (STEP("closefrom")) {
+			close_range(3, ~0U, 0);
 		} else if (STEP("stubborn")) {
 			signal(SIGTERM, SIG_IGN);
 		} else if (STEP("print")) {

@@ -1,0 +1,755 @@
+package live
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// TestSessions leads the probe server, the executor, the batch and the engine through random
+// sessions: processes of several jobs connect, ask, give back, report, break the protocol,
+// close their sockets, exec and die, in any order. After each step no device has more than
+// its capacity in the hands of living processes, and at the end the books are at zero.
+//
+// CASERUN_TEST_SESSIONS says for how long, such as 1h; without it, a moment.
+func TestSessions(t *testing.T) {
+	var long time.Duration
+	if text := os.Getenv("CASERUN_TEST_SESSIONS"); text != "" {
+		var err error
+		if long, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("CASERUN_TEST_SESSIONS: %v: say for how long, such as 1h", err)
+		}
+	}
+	program := filepath.Join(t.TempDir(), "peer")
+	source := filepath.Join("..", "..", "native", "probe", "tests", "peer.c")
+	if out, err := exec.Command("cc", "-std=c11", "-O2", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", source, err, out)
+	}
+	dir := t.TempDir()
+	for began := time.Now(); ; {
+		rapid.Check(t, func(rt *rapid.T) {
+			m := newSessions(rt, program, dir)
+			defer m.abandon()
+			rt.Repeat(map[string]func(*rapid.T){
+				"start":     m.start,
+				"connect":   m.connect,
+				"begin":     m.begin,
+				"begin too": m.begin, // more often than the others
+				"grow":      m.grow,
+				"shape":     m.shape,
+				"free":      m.free,
+				"report":    m.report,
+				"nonsense":  m.nonsense,
+				"close":     m.closeSocket,
+				"bye":       m.bye,
+				"exec":      m.exec,
+				"kill":      m.kill,
+				"end job":   m.endJob,
+				"at once":   m.atOnce,
+				"":          m.check,
+			})
+			m.finish(rt)
+		})
+		if t.Failed() || time.Since(began) >= long {
+			return
+		}
+	}
+}
+
+const (
+	sessionJobs     = 6 // the last one is the auditor's
+	sessionDevices  = 2
+	sessionCapacity = 1000
+	sessionContext  = 50
+)
+
+// stage is the executor with processes that the test starts and ends.
+type stage struct {
+	*Executor
+	ready   chan struct{} // closed when the server listens and the jobs have started
+	started sync.WaitGroup
+
+	mu      sync.Mutex
+	stopped map[int]bool // jobs that the batch wants stopped
+}
+
+func (s *stage) Run(_ context.Context, b *runner.Batch) error {
+	s.batch = b
+	closes, err := s.listen()
+	if err != nil {
+		return err
+	}
+	b.Arrive(s.now())
+	s.started.Wait()
+	close(s.ready)
+	<-b.Done()
+	return closes()
+}
+
+func (s *stage) Start(job, device int) {
+	s.bound[job] = device
+	s.started.Go(func() { s.batch.JobStarted(job, s.now()) })
+}
+
+func (s *stage) Stop(job int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped[job] = true
+}
+
+// sessions is the test's own view: what the processes know.
+type sessions struct {
+	rt      *rapid.T
+	program string
+	stage   *stage
+	rec     *tape
+	run     chan error
+	tokens  []string
+	jobs    []int // that go on, the auditor's not among them
+	peers   []*peer
+	count   int // of peers so far, which tells them apart
+	opened  int // descriptors before
+	running int // goroutines before
+}
+
+// peer is a process.
+type peer struct {
+	number, job int
+	cmd         *exec.Cmd
+	control     int // its standard input
+	clients     []*session
+	contexts    [sessionDevices]bool
+}
+
+// session is a connection, and those that go on with it.
+type session struct {
+	peer     *peer
+	fd       int // -1: closed
+	instance uint32
+	broken   bool // it has said nonsense
+	bye      bool
+	charged  bool
+	lastTask uint64
+	tasks    map[uint64]*sessionTask
+}
+
+// sessionTask is what a process knows of a task of its own.
+type sessionTask struct {
+	device  int // -1: it waits for one
+	bytes   int64
+	growing int64 // asked for and not answered
+	unsure  bool  // an answer was lost with its connection
+}
+
+func newSessions(rt *rapid.T, program, dir string) *sessions {
+	m := &sessions{rt: rt, program: program, run: make(chan error, 1), opened: openDescriptors(rt), running: runtime.NumGoroutine()}
+	jobs := slices.Repeat([]mixes.Job{{Name: "session", Program: program}}, sessionJobs)
+	device := schedulers.Device{Name: "paper", CapacityBytes: sessionCapacity, ContextBytes: sessionContext, SMs: 4, WarpsPerSM: 64, BlocksPerSM: 32}
+	devices := slices.Repeat([]schedulers.Device{device}, sessionDevices)
+	s, err := schedulers.Parse(rapid.SampledFrom([]string{"case-alg3", "case-alg2"}).Draw(rt, "scheduler"), len(devices))
+	if err != nil {
+		rt.Fatal(err)
+	}
+	x, err := NewExecutor(Config{Jobs: jobs, IDs: make([][16]byte, len(devices)), Dir: dir, Warn: func(string, ...any) {}, Start: time.Now()})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.stage = &stage{Executor: x, ready: make(chan struct{}), stopped: map[int]bool{}}
+	m.rec = &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}}
+	go func() {
+		_, err := runner.Run(context.Background(), runner.Config{Jobs: jobs, Devices: devices, Scheduler: s}, m.stage, m.rec)
+		m.run <- err
+	}()
+	select {
+	case <-m.stage.ready:
+	case err := <-m.run:
+		rt.Fatalf("run: %v", err)
+	}
+	for job := range sessionJobs {
+		m.tokens = append(m.tokens, x.server.Register(job))
+		if job < sessionJobs-1 {
+			m.jobs = append(m.jobs, job)
+		}
+	}
+	return m
+}
+
+func openDescriptors(rt *rapid.T) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return len(entries)
+}
+
+// spawn starts a process of the job.
+func (m *sessions) spawn(job int) *peer {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "peer")
+	defer theirs.Close()
+	m.count++
+	p := &peer{number: m.count, job: job, control: pair[0], cmd: exec.Command(m.program, m.stage.server.Path())}
+	p.cmd.Stdin = theirs
+	if err := p.cmd.Start(); err != nil {
+		m.rt.Fatal(err)
+	}
+	m.peers = append(m.peers, p)
+	m.say(p, "")
+	return p
+}
+
+// say has the process do something, and returns what it passes on when it has, or -1.
+func (m *sessions) say(p *peer, what string) (fd int) {
+	if what != "" {
+		if _, err := unix.Write(p.control, []byte(what)); err != nil {
+			m.rt.Fatal(err)
+		}
+	}
+	var said [1]byte
+	control := make([]byte, unix.CmsgSpace(4))
+	n, controls, _, _, err := unix.Recvmsg(p.control, said[:], control, unix.MSG_CMSG_CLOEXEC)
+	if err != nil || n != 1 {
+		m.rt.Fatalf("process %d does not answer: %v", p.number, err)
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:controls])
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	for _, message := range messages {
+		if fds, err := unix.ParseUnixRights(&message); err == nil && len(fds) == 1 {
+			return fds[0]
+		}
+	}
+	return -1
+}
+
+// frame is one of native/probe/wire.h; only what differs from zero is set.
+func frameOf(kind uint16, size int, set func(b []byte)) []byte {
+	b := make([]byte, size)
+	binary.LittleEndian.PutUint16(b, kind)
+	binary.LittleEndian.PutUint16(b[2:], 2)
+	binary.LittleEndian.PutUint32(b[4:], uint32(size))
+	if set != nil {
+		set(b)
+	}
+	return b
+}
+
+func word(b []byte, at int, value uint64) { binary.LittleEndian.PutUint64(b[at:], value) }
+
+func (m *sessions) send(c *session, b []byte) {
+	for {
+		err := unix.Send(c.fd, b, unix.MSG_NOSIGNAL)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil && !c.broken {
+			m.rt.Fatalf("process %d of job %d: send: %v", c.peer.number, c.peer.job, err)
+		}
+		return
+	}
+}
+
+// hello opens a connection of the process and says who it is. It goes on with the session
+// of that instance, if there is one that the server knows yet.
+func (m *sessions) hello(p *peer, instance uint32) *session {
+	fd := m.say(p, "c")
+	if fd < 0 {
+		m.rt.Fatal("no connection")
+	}
+	hello := frameOf(1, 32, func(b []byte) {
+		binary.LittleEndian.PutUint32(b[12:], instance)
+		_, _ = hex.Decode(b[16:], []byte(m.tokens[p.job])) // as Register made it
+	})
+	for _, c := range p.clients {
+		if c.instance == instance && instance != 0 && !c.broken {
+			if m.hangUp(c); c.charged {
+				c.fd = fd
+				m.send(c, hello)
+				return c
+			}
+			break
+		}
+	}
+	c := &session{peer: p, fd: fd, instance: instance, tasks: map[uint64]*sessionTask{}}
+	p.clients = append(p.clients, c)
+	m.send(c, hello)
+	return c
+}
+
+// hangUp closes the socket, which withdraws what waits.
+func (m *sessions) hangUp(c *session) {
+	if c.fd < 0 {
+		return
+	}
+	m.quiesce()
+	m.hear(c)
+	_ = unix.Close(c.fd)
+	c.fd = -1
+	for id, task := range c.tasks {
+		if task.device < 0 {
+			delete(c.tasks, id)
+		}
+		task.unsure = task.unsure || task.growing != 0
+		task.growing = 0
+	}
+	if !c.charged { // nothing is kept for it
+		c.peer.clients = slices.DeleteFunc(c.peer.clients, func(o *session) bool { return o == c })
+	}
+}
+
+// quiesce returns when the server has taken everything that was sent, and the last words of
+// those that are gone.
+func (m *sessions) quiesce() {
+	for _, c := range m.open(func(*session) bool { return true }) {
+		for {
+			unread, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
+			if err != nil {
+				m.rt.Fatal(err)
+			}
+			if unread == 0 {
+				break
+			}
+			runtime.Gosched()
+		}
+	}
+	m.stage.server.Settle()
+}
+
+// open lists the sessions with a connection.
+func (m *sessions) open(of func(*session) bool) []*session {
+	var out []*session
+	for _, p := range m.peers {
+		for _, c := range p.clients {
+			if c.fd >= 0 && of(c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// hear takes the answers.
+func (m *sessions) hear(c *session) {
+	var b [256]byte
+	for c.fd >= 0 {
+		n, _, err := unix.Recvfrom(c.fd, b[:], unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNRESET):
+			continue
+		case err != nil:
+			m.rt.Fatal(err)
+		case n == 0:
+			if !c.broken {
+				m.rt.Fatalf("the server hung up on process %d of job %d", c.peer.number, c.peer.job)
+			}
+			return
+		}
+		m.take(c, binary.LittleEndian.Uint16(b[:]), b[:n])
+	}
+}
+
+func (m *sessions) take(c *session, kind uint16, b []byte) {
+	id := binary.LittleEndian.Uint64(b[8:])
+	task := c.tasks[id]
+	if kind == 4 && id == 0 {
+		if !c.broken {
+			m.rt.Fatalf("process %d of job %d is told %q", c.peer.number, c.peer.job, strings.TrimRight(string(b[40:]), "\x00"))
+		}
+		return
+	}
+	if task == nil || task.device >= 0 && task.growing == 0 {
+		m.rt.Fatalf("process %d of job %d: an answer to no request of task %d", c.peer.number, c.peer.job, id)
+	}
+	device := int(int32(binary.LittleEndian.Uint32(b[32:])))
+	switch {
+	case kind == 4 && task.device < 0:
+		if reason := binary.LittleEndian.Uint32(b[32:]); reason == 1 && task.bytes+sessionContext <= sessionCapacity {
+			m.rt.Fatalf("a task of %d bytes is called too large", task.bytes)
+		}
+		delete(c.tasks, id)
+	case kind == 4:
+		task.growing = 0
+	case task.device < 0:
+		task.device, c.charged, c.peer.contexts[device] = device, true, true
+	case device != task.device:
+		m.rt.Fatalf("task %d grew on device %d and has device %d", id, device, task.device)
+	default:
+		task.bytes += task.growing
+		task.growing = 0
+	}
+}
+
+// pick is one of the sessions, or the end of the action.
+func (m *sessions) pick(rt *rapid.T, of func(*session) bool) *session {
+	all := m.open(func(c *session) bool { return !c.broken && !c.bye && of(c) })
+	if len(all) == 0 {
+		rt.Skip("no such session")
+	}
+	return rapid.SampledFrom(all).Draw(rt, "session")
+}
+
+// pickTask is a task that has its device and waits for nothing.
+func (m *sessions) pickTask(rt *rapid.T) (*session, uint64, *sessionTask) {
+	idle := func(c *session) []uint64 {
+		ids := slices.Sorted(maps.Keys(c.tasks))
+		return slices.DeleteFunc(ids, func(id uint64) bool {
+			task := c.tasks[id]
+			return task.device < 0 || task.growing != 0 || task.unsure
+		})
+	}
+	c := m.pick(rt, func(c *session) bool { return len(idle(c)) > 0 })
+	id := rapid.SampledFrom(idle(c)).Draw(rt, "task")
+	return c, id, c.tasks[id]
+}
+
+func (m *sessions) pickPeer(rt *rapid.T) *peer {
+	if len(m.peers) == 0 {
+		rt.Skip("no process")
+	}
+	return rapid.SampledFrom(m.peers).Draw(rt, "process")
+}
+
+func (m *sessions) start(rt *rapid.T) {
+	if len(m.jobs) == 0 || len(m.peers) == 8 {
+		rt.Skip("no job goes on, or enough processes are there")
+	}
+	m.hello(m.spawn(rapid.SampledFrom(m.jobs).Draw(rt, "job")), 1)
+}
+
+func (m *sessions) connect(rt *rapid.T) {
+	p := m.pickPeer(rt)
+	if len(p.clients) >= 6 {
+		rt.Skip("enough connections")
+	}
+	m.hello(p, rapid.SampledFrom([]uint32{1, 1, 2, 0}).Draw(rt, "instance"))
+}
+
+func (m *sessions) begin(rt *rapid.T) {
+	c := m.pick(rt, func(c *session) bool { return len(c.tasks) < 20 })
+	c.lastTask++
+	task := &sessionTask{device: -1, bytes: int64(rapid.IntRange(0, sessionCapacity+100).Draw(rt, "bytes"))}
+	if rapid.Bool().Draw(rt, "small") {
+		task.bytes /= 10
+	}
+	heap := task.bytes / 3
+	flags, device := uint32(0), uint32(rapid.IntRange(0, sessionDevices-1).Draw(rt, "device"))
+	if rapid.IntRange(0, 3).Draw(rt, "pinned") == 0 {
+		flags = 2
+	} else {
+		device = 0
+	}
+	blocks := uint64(rapid.IntRange(0, 100).Draw(rt, "blocks"))
+	c.tasks[c.lastTask] = task
+	m.send(c, frameOf(2, 56, func(b []byte) {
+		word(b, 8, c.lastTask)
+		word(b, 16, uint64(task.bytes-heap))
+		word(b, 24, blocks)
+		word(b, 32, uint64(heap))
+		binary.LittleEndian.PutUint32(b[40:], 64)
+		binary.LittleEndian.PutUint32(b[44:], flags)
+		binary.LittleEndian.PutUint32(b[52:], device)
+	}))
+}
+
+func (m *sessions) grow(rt *rapid.T) {
+	c, id, task := m.pickTask(rt)
+	task.growing = int64(rapid.IntRange(1, sessionCapacity/2).Draw(rt, "bytes"))
+	m.send(c, frameOf(5, 24, func(b []byte) { word(b, 8, id); word(b, 16, uint64(task.growing)) }))
+}
+
+func (m *sessions) shape(rt *rapid.T) {
+	c, id, _ := m.pickTask(rt)
+	m.send(c, frameOf(10, 32, func(b []byte) {
+		word(b, 8, id)
+		word(b, 16, uint64(rapid.IntRange(0, 200).Draw(rt, "blocks")))
+		binary.LittleEndian.PutUint32(b[24:], uint32(rapid.IntRange(1, 1024).Draw(rt, "threads")))
+	}))
+}
+
+func (m *sessions) free(rt *rapid.T) {
+	c, id, _ := m.pickTask(rt)
+	delete(c.tasks, id)
+	m.send(c, frameOf(6, 16, func(b []byte) { word(b, 8, id) }))
+}
+
+// report says that memory is missing or that something is wrong, more often than anybody
+// wants to know, and at any time.
+func (m *sessions) report(rt *rapid.T) {
+	c := m.pick(rt, func(*session) bool { return true })
+	at := rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxInt64}).Draw(rt, "time")
+	for range rapid.IntRange(1, 30).Draw(rt, "reports") {
+		m.send(c, frameOf(7, 136, func(b []byte) { word(b, 8, 1<<30); copy(b[16:], "cudaMalloc") }))
+		m.send(c, frameOf(8, 144, func(b []byte) {
+			word(b, 8, at)
+			binary.LittleEndian.PutUint32(b[16:], 700)
+			copy(b[24:], "cudaMemcpy")
+		}))
+	}
+}
+
+// nonsense costs the sender its connection, and its job the rest.
+func (m *sessions) nonsense(rt *rapid.T) {
+	c := m.pick(rt, func(*session) bool { return true })
+	b := rapid.SampledFrom([][]byte{
+		[]byte("nonsense"),
+		{},
+		make([]byte, 1000),
+		frameOf(1, 32, nil), // a second HELLO
+		frameOf(2, 56, nil), // task 0
+		frameOf(3, 40, nil),
+		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
+		frameOf(99, 16, nil),
+	}).Draw(rt, "frame")
+	c.broken = true
+	m.send(c, b)
+}
+
+func (m *sessions) closeSocket(rt *rapid.T) {
+	m.hangUp(m.pick(rt, func(*session) bool { return true }))
+}
+
+func (m *sessions) bye(rt *rapid.T) {
+	c := m.pick(rt, func(*session) bool { return true })
+	c.bye = true
+	m.send(c, frameOf(9, 8, nil))
+}
+
+// exec puts another program in the process's place, which may find a socket open.
+func (m *sessions) exec(rt *rapid.T) {
+	p := m.pickPeer(rt)
+	m.quiesce() // what was granted before is the old program's
+	for _, c := range p.clients {
+		m.hear(c)
+	}
+	m.say(p, "x")
+	if slices.ContainsFunc(p.clients, func(c *session) bool { return c.broken }) {
+		m.stage.Stop(p.job) // it is or will be
+	}
+	inherits := rapid.Bool().Draw(rt, "sockets stay open")
+	p.contexts = [sessionDevices]bool{}
+	old := p.clients
+	p.clients = nil
+	if inherits {
+		m.hello(p, 1)
+	}
+	m.quiesce()
+	for _, c := range old {
+		if c.fd >= 0 {
+			_ = unix.Close(c.fd)
+		}
+	}
+}
+
+func (m *sessions) kill(rt *rapid.T) { m.end(m.pickPeer(rt), rapid.Bool().Draw(rt, "kill")) }
+
+// end ends a process, by a signal or by itself.
+func (m *sessions) end(p *peer, kill bool) {
+	if kill {
+		_ = p.cmd.Process.Kill()
+	}
+	_ = unix.Close(p.control)
+	_ = p.cmd.Wait() // whatever it ended with
+	for _, c := range p.clients {
+		if c.fd >= 0 { // this process has the socket, as a child may; it is none of the dead one's
+			_ = unix.Close(c.fd)
+		}
+	}
+	m.peers = slices.DeleteFunc(m.peers, func(o *peer) bool { return o == p })
+}
+
+func (m *sessions) endJob(rt *rapid.T) {
+	if len(m.jobs) == 0 || rapid.IntRange(0, 9).Draw(rt, "rarely") > 0 {
+		rt.Skip("not now")
+	}
+	m.over(rapid.SampledFrom(m.jobs).Draw(rt, "job"))
+}
+
+// over ends the job with its processes, as the executor does.
+func (m *sessions) over(job int) {
+	for _, p := range slices.Clone(m.peers) {
+		if p.job == job {
+			m.end(p, true)
+		}
+	}
+	m.stage.server.Settle()
+	if m.stage.hasClientNow(job) {
+		m.rt.Fatalf("job %d has clients after the end of its processes", job)
+	}
+	m.jobs = slices.DeleteFunc(m.jobs, func(o int) bool { return o == job })
+	m.stage.batch.JobEnded(job, runner.Exit{Signal: new("SIGKILL")}, m.stage.now())
+}
+
+func (s *stage) hasClientNow(job int) bool {
+	s.Executor.mu.Lock()
+	defer s.Executor.mu.Unlock()
+	return s.hasClient(job)
+}
+
+// atOnce does several things before the server has done with the first.
+func (m *sessions) atOnce(rt *rapid.T) {
+	for range rapid.IntRange(2, 6).Draw(rt, "things") {
+		all := m.open(func(c *session) bool { return !c.broken && !c.bye && len(c.tasks) < 20 })
+		if len(all) == 0 {
+			rt.Skip("no session")
+		}
+		switch rapid.IntRange(0, 2).Draw(rt, "thing") {
+		case 0, 1:
+			m.begin(rt)
+		case 2:
+			if p := m.pickPeer(rt); len(m.peers) > 1 {
+				m.end(p, true)
+			}
+		}
+	}
+}
+
+// check compares what the processes know with what there is.
+func (m *sessions) check(rt *rapid.T) {
+	m.quiesce()
+	var used [sessionDevices]int64
+	for _, p := range m.peers {
+		for _, c := range slices.Clone(p.clients) {
+			m.hear(c)
+			if c.broken {
+				m.stage.mu.Lock()
+				stopped := m.stage.stopped[p.job]
+				m.stage.mu.Unlock()
+				if !stopped {
+					rt.Fatalf("job %d goes on after process %d broke the protocol", p.job, p.number)
+				}
+			}
+			for _, task := range c.tasks {
+				if task.device >= 0 {
+					used[task.device] += task.bytes
+				}
+			}
+		}
+		for device, has := range p.contexts {
+			if has {
+				used[device] += sessionContext
+			}
+		}
+	}
+	for device, bytes := range used {
+		if bytes > sessionCapacity {
+			rt.Fatalf("processes hold %d bytes of device %d, which has %d", bytes, device, sessionCapacity)
+		}
+	}
+	m.stage.mu.Lock()
+	stopped := slices.Collect(maps.Keys(m.stage.stopped))
+	clear(m.stage.stopped)
+	m.stage.mu.Unlock()
+	for _, job := range stopped {
+		if slices.Contains(m.jobs, job) {
+			m.over(job)
+		}
+	}
+	m.checkRecords(rt)
+}
+
+func (m *sessions) checkRecords(rt *rapid.T) {
+	m.rec.mu.Lock()
+	defer m.rec.mu.Unlock()
+	now, rows := m.stage.now().Seconds(), map[[2]any]int{}
+	for _, e := range m.rec.events {
+		if e.AtS < 0 || e.AtS > now {
+			rt.Fatalf("event %+v is not within the run, which is %v s old", e, now)
+		}
+		if e.Kind == "oom" || e.Kind == "fault" {
+			rows[[2]any{*e.Job, e.Kind}]++
+		}
+	}
+	for of, n := range rows {
+		if n > 65 {
+			rt.Fatalf("%d events of %v", n, of)
+		}
+	}
+}
+
+// finish ends everything but the auditor's job, whose process is then granted all there
+// is: the books are at zero.
+func (m *sessions) finish(rt *rapid.T) {
+	for _, p := range slices.Clone(m.peers) {
+		m.end(p, rapid.Bool().Draw(rt, "kill"))
+	}
+	m.stage.server.Settle()
+	for device := range sessionDevices {
+		auditor := m.hello(m.spawn(sessionJobs-1), 1)
+		task := &sessionTask{device: -1, bytes: sessionCapacity - sessionContext}
+		auditor.tasks[1] = task
+		m.send(auditor, frameOf(2, 56, func(b []byte) {
+			word(b, 8, 1)
+			word(b, 16, uint64(task.bytes))
+			word(b, 24, 1)
+			binary.LittleEndian.PutUint32(b[40:], 32)
+			binary.LittleEndian.PutUint32(b[44:], 2)
+			binary.LittleEndian.PutUint32(b[52:], uint32(device))
+		}))
+		m.quiesce()
+		m.hear(auditor)
+		if task.device != device {
+			rt.Fatalf("device %d is not free when all processes are gone", device)
+		}
+	}
+	for _, job := range append(slices.Clone(m.jobs), sessionJobs-1) {
+		m.over(job)
+	}
+	if err := <-m.run; err != nil {
+		rt.Fatalf("run: %v", err)
+	}
+	if c, w := len(m.stage.clients), len(m.stage.waiting); c != 0 || w != 0 {
+		rt.Fatalf("%d clients and %d requests are left", c, w)
+	}
+	for key, task := range m.rec.tasks {
+		if task.GrantS != nil && task.ReleaseS == nil {
+			rt.Fatalf("task %v was granted and never released", key)
+		}
+	}
+	m.checkRecords(rt)
+	m.count = -1 // it is over
+	for deadline := time.Now().Add(ample / 10); openDescriptors(rt) > m.opened || runtime.NumGoroutine() > m.running; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			rt.Fatalf("%d descriptors and %d goroutines, before there were %d and %d", openDescriptors(rt), runtime.NumGoroutine(), m.opened, m.running)
+		}
+	}
+}
+
+// abandon ends what a failure, or an action that rapid gave up, has left.
+func (m *sessions) abandon() {
+	if m.count < 0 {
+		return
+	}
+	for _, p := range slices.Clone(m.peers) {
+		m.end(p, true)
+	}
+	for _, job := range append(slices.Clone(m.jobs), sessionJobs-1) {
+		m.stage.batch.JobEnded(job, runner.Exit{}, m.stage.now())
+	}
+	<-m.run
+}
