@@ -286,7 +286,12 @@ func (m *sessions) hello(p *peer, instance uint32) *session {
 	})
 	for _, c := range p.clients {
 		if c.instance == instance && instance != 0 && !c.broken {
-			if m.hangUp(c); c.charged {
+			if before := m.lose(c); rapid.Bool().Draw(m.rt, "somebody has the old socket yet") {
+				defer func() { m.quiesce(); _ = unix.Close(before) }()
+			} else {
+				_ = unix.Close(before)
+			}
+			if c.charged {
 				c.fd = fd
 				m.send(c, hello)
 				return c
@@ -300,15 +305,13 @@ func (m *sessions) hello(p *peer, instance uint32) *session {
 	return c
 }
 
-// hangUp closes the socket, which withdraws what waits.
-func (m *sessions) hangUp(c *session) {
-	if c.fd < 0 {
-		return
+// lose takes the socket from the session, which withdraws what waits when it is closed.
+func (m *sessions) lose(c *session) (fd int) {
+	if c.fd >= 0 {
+		m.quiesce()
+		m.hear(c)
 	}
-	m.quiesce()
-	m.hear(c)
-	_ = unix.Close(c.fd)
-	c.fd = -1
+	fd, c.fd = c.fd, -1
 	for id, task := range c.tasks {
 		if task.device < 0 {
 			delete(c.tasks, id)
@@ -319,6 +322,7 @@ func (m *sessions) hangUp(c *session) {
 	if !c.charged { // nothing is kept for it
 		c.peer.clients = slices.DeleteFunc(c.peer.clients, func(o *session) bool { return o == c })
 	}
+	return fd
 }
 
 // quiesce returns when the server has taken everything that was sent, and the last words of
@@ -531,7 +535,7 @@ func (m *sessions) nonsense(rt *rapid.T) {
 }
 
 func (m *sessions) closeSocket(rt *rapid.T) {
-	m.hangUp(m.pick(rt, func(*session) bool { return true }))
+	_ = unix.Close(m.lose(m.pick(rt, func(*session) bool { return true })))
 }
 
 func (m *sessions) bye(rt *rapid.T) {
