@@ -53,7 +53,7 @@ func TestReportsAreLimited(t *testing.T) {
 func TestLimitedJobIsRefused(t *testing.T) {
 	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)
-		f.batch.Limited(0, "its job has 1024 requests open already", f.now)
+		f.batch.Limited(0, "its job has 256 requests open already", f.now)
 		f.ended(0)
 	})
 	wantOutcomes(t, jobs, results.Refused)

@@ -277,7 +277,7 @@ func TestOpenRequestsOfAJobAreLimited(t *testing.T) {
 		c.send(beginOf(task, 1))
 		if task > jobRequests {
 			if task == jobRequests+1 {
-				if e := r.next(t, "limited"); !strings.Contains(e.where, "1024 requests open") {
+				if e := r.next(t, "limited"); !strings.Contains(e.where, "256 requests open") {
 					t.Errorf("limited %v", e)
 				}
 			}

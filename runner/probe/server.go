@@ -126,7 +126,7 @@ type job struct {
 const (
 	processConnections = 8 // one for each copy of the library, as a rule one
 	jobClients         = 256
-	jobRequests        = 1024
+	jobRequests        = 256
 	jobTasks           = 4096
 )
 
