@@ -755,5 +755,7 @@ func (m *sessions) abandon() {
 	for _, job := range append(slices.Clone(m.jobs), sessionJobs-1) {
 		m.stage.batch.JobEnded(job, runner.Exit{}, m.stage.now())
 	}
-	<-m.run
+	if err := <-m.run; err != nil {
+		m.rt.Log(err)
+	}
 }
