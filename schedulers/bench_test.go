@@ -9,12 +9,13 @@ import (
 )
 
 // BenchmarkEngineGrowth is one Submit and one Release on four full devices, with
-// 700 tasks in the queue and some that wait to grow.
+// 700 tasks in the queue and some that wait to grow, or as many jobs that hold a task and
+// wait for another.
 func BenchmarkEngineGrowth(b *testing.B) {
 	device := schedulers.Device{Name: "H200", CapacityBytes: 140 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64, BlocksPerSM: 32}
 	for _, name := range []string{"case-alg2", "case-alg3"} {
-		for _, growing := range []int{0, 64} {
-			b.Run(fmt.Sprintf("%s/growing=%d", name, growing), func(b *testing.B) {
+		for _, wait := range []struct{ growing, holding int }{{0, 0}, {64, 0}, {0, 64}} {
+			b.Run(fmt.Sprintf("%s/growing=%d/holding=%d", name, wait.growing, wait.holding), func(b *testing.B) {
 				s, err := schedulers.Parse(name, 4)
 				if err != nil {
 					b.Fatal(err)
@@ -24,24 +25,27 @@ func BenchmarkEngineGrowth(b *testing.B) {
 					b.Fatal(err)
 				}
 				id := schedulers.TaskID(0)
-				submit := func(bytes int64) {
+				submit := func(job schedulers.JobID, bytes int64) {
 					id++
-					t := schedulers.Task{ID: id, Job: schedulers.JobID(id), Bytes: bytes, Blocks: 64, ThreadsPerBlock: 64}
+					t := schedulers.Task{ID: id, Job: job, Bytes: bytes, Blocks: 64, ThreadsPerBlock: 64}
 					if _, err := e.Submit(t, 0); err != nil {
 						b.Fatal(err)
 					}
 				}
-				for range 120 + 700 {
-					submit(4 << 30)
+				for job := range schedulers.JobID(120 + 700) {
+					submit(job, 4<<30)
 				}
-				for i := range growing {
+				for job := range schedulers.JobID(wait.holding) {
+					submit(job, 100<<30)
+				}
+				for i := range wait.growing {
 					if _, err := e.Grow(schedulers.TaskID(i+1), 60<<30, 0); err != nil {
 						b.Fatal(err)
 					}
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					submit(5 << 30)
+					submit(1000, 5<<30)
 					if _, err := e.Release(id, 0); err != nil {
 						b.Fatal(err)
 					}

@@ -20,11 +20,15 @@ type Config struct {
 type Engine struct {
 	policy  Policy
 	config  Config
+	devices []Device
 	state   *State
 	empty   *State // the node as it was, to tell "not now" from "never"
 	queue   queue
 	held    map[TaskID]*holding
 	growing []*growth // by arrival
+
+	withheld *State // the node with what waiting jobs have there; nil: no request can be stalled
+	stale    bool   // withheld, and which requests are stalled, may not be as they were
 }
 
 // holding is a task with its device.
@@ -46,7 +50,7 @@ func NewEngine(devices []Device, policy Policy, config Config) (*Engine, error) 
 		}
 	}
 	return &Engine{
-		policy: policy, config: config,
+		policy: policy, config: config, devices: devices,
 		state: newState(devices), empty: newState(devices),
 		queue: queue{order: config.Queue, ageLimit: max(config.AgeLimit, 1)},
 		held:  map[TaskID]*holding{},
@@ -68,22 +72,22 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 	if e.known(t.ID) {
 		return nil, fmt.Errorf("submit task %d of job %d: the id is in use", t.ID, t.Job)
 	}
-	w := e.queue.push(t, e.expiry(now))
-	var decisions []Decision
-	// Those that waited before were turned down by the state as it is.
-	if _, ok := e.policy.Place(t, e.state); ok {
-		decisions = e.pump()
-	}
-	if slices.Contains(e.queue.tasks, w) {
+	_, fits := e.policy.Place(t, e.state)
+	if !fits {
 		if _, ever := e.policy.Place(t, e.empty); !ever {
-			e.queue.remove(func(o *waiting) bool { return o == w })
-			decisions = append(decisions, Decision{Kind: Refused, Task: t, Device: -1, Reason: e.tooLarge(t)})
-			decisions = append(decisions, e.pump()...)
-		} else if e.stuck() || e.hopeless() != nil {
-			decisions = append(decisions, e.pump()...)
+			return []Decision{{Kind: Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
 		}
 	}
-	return decisions, nil
+	w := e.queue.push(t, e.expiry(now))
+	w.stalled = e.inVain(t)
+	if !fits || len(e.queue.tasks) > 1 {
+		e.touch(t.Job)
+	}
+	// Those that waited before were turned down by the state as it is.
+	if fits || e.stale || e.stuck() || e.hopeless() != nil {
+		return e.pump(), nil
+	}
+	return nil, nil
 }
 
 // Release gives back everything task id holds, or withdraws it from the queue. An
@@ -92,9 +96,12 @@ func (e *Engine) Release(id TaskID, _ time.Duration) ([]Decision, error) {
 	if !e.known(id) {
 		return nil, fmt.Errorf("release task %d: no such task", id)
 	}
-	e.queue.remove(func(w *waiting) bool { return w.task.ID == id })
+	for _, w := range e.queue.remove(func(w *waiting) bool { return w.task.ID == id }) {
+		e.touch(w.task.Job)
+	}
 	if h, ok := e.held[id]; ok {
 		e.drop(h)
+		e.touch(h.task.Job)
 	}
 	return e.pump(), nil
 }
@@ -116,23 +123,25 @@ func (e *Engine) Shape(id TaskID, blocks uint64, threadsPerBlock, blocksPerSM ui
 	d.vacate(h.at)
 	h.task, h.at = t, e.policy.Reshape(t, h.at, d)
 	d.occupy(h.at)
+	e.touch(t.Job)
 	return e.pump(), nil
 }
 
 // JobExit gives back everything the job holds and waits for, its contexts
 // included, however it ended.
 func (e *Engine) JobExit(job JobID, _ time.Duration) []Decision {
-	return e.exit(func(p Process) bool { return p.Job == job })
+	return e.exit(job, func(p Process) bool { return p.Job == job })
 }
 
 // ProcessExit gives back the same of one process, whose job may go on.
 func (e *Engine) ProcessExit(process Process, _ time.Duration) []Decision {
-	return e.exit(func(p Process) bool { return p == process })
+	return e.exit(process.Job, func(p Process) bool { return p == process })
 }
 
-// exit is of processes that end together: none of their tasks gets what another
-// one held.
-func (e *Engine) exit(gone func(Process) bool) []Decision {
+// exit is of processes of a job that end together: none of their tasks gets what
+// another one held.
+func (e *Engine) exit(job JobID, gone func(Process) bool) []Decision {
+	e.touch(job) // while it has its contexts
 	e.queue.remove(func(w *waiting) bool { return gone(w.task.Process()) })
 	for _, h := range e.held {
 		if gone(h.task.Process()) {
@@ -160,6 +169,7 @@ func (e *Engine) Expire(now time.Duration) []Decision {
 	var decisions []Decision
 	why := fmt.Sprintf("no device within the wait limit of %v", e.config.WaitLimit)
 	for _, w := range e.queue.remove(func(w *waiting) bool { return w.expires <= now }) {
+		e.touch(w.task.Job)
 		r := e.tooLarge(w.task)
 		r.Cause, r.Why = TimedOut, why
 		decisions = append(decisions, Decision{Kind: Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r})
@@ -178,12 +188,13 @@ func (e *Engine) Expire(now time.Duration) []Decision {
 func (e *Engine) pump() []Decision {
 	decisions := e.pumpGrowth()
 	for {
+		e.findStalled()
 		if e.stuck() {
 			decisions = append(decisions, e.unstick())
-		} else if i, p, ok := e.next(); ok {
-			decisions = append(decisions, e.grant(e.queue.grant(i), p))
 		} else if g := e.hopeless(); g != nil {
 			decisions = append(decisions, e.refuseGrowth(g))
+		} else if i, p, ok := e.next(); ok {
+			decisions = append(decisions, e.grant(e.queue.grant(i), p))
 		} else {
 			return decisions
 		}
@@ -192,10 +203,12 @@ func (e *Engine) pump() []Decision {
 
 func (e *Engine) grant(w *waiting, p Placement) Decision {
 	e.held[w.task.ID] = &holding{task: w.task, bytes: e.state.add(w.task, p), at: p}
+	e.touch(w.task.Job)
 	return Decision{Kind: Granted, Task: w.task, Device: p.Device, Passed: w.passed}
 }
 
-// next is the first waiting task that may go now, and where.
+// next is the first waiting task that may go now, and where. One that is stalled holds
+// back nobody.
 func (e *Engine) next() (int, Placement, bool) {
 	var misfit *waiting
 	for i, w := range e.queue.tasks {
@@ -204,6 +217,9 @@ func (e *Engine) next() (int, Placement, bool) {
 		}
 		if p, ok := e.policy.Place(w.task, e.state); ok {
 			return i, p, true
+		}
+		if w.stalled {
+			continue
 		}
 		if e.queue.aged(w) {
 			break

@@ -12,10 +12,12 @@ type growth struct {
 	holding *holding
 	bytes   int64
 	expires time.Duration
+	stalled bool
 }
 
 // Grow asks for bytes more on the device that task id has. Growth goes before
-// waiting tasks, and a device on which a task waits to grow admits no other.
+// waiting tasks, and a device on which a task waits to grow admits no other, unless
+// the growth is stalled.
 func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, error) {
 	h, ok := e.held[id]
 	switch {
@@ -35,7 +37,10 @@ func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, er
 		return []Decision{e.growRefused(h, bytes, DeviceFull, "the device is too small")}, nil
 	}
 	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, expires: e.expiry(now)})
-	e.state.Device(h.at.Device).growing++
+	d := e.state.Device(h.at.Device)
+	d.growing++
+	d.claimed++
+	e.touch(h.task.Job)
 	return e.pump(), nil
 }
 
@@ -130,7 +135,12 @@ func (e *Engine) refuseGrowth(g *growth) Decision {
 
 func (e *Engine) endGrowth(g *growth) {
 	e.growing = slices.DeleteFunc(e.growing, func(o *growth) bool { return o == g })
-	e.state.Device(g.holding.at.Device).growing--
+	d := e.state.Device(g.holding.at.Device)
+	d.growing--
+	if !g.stalled {
+		d.claimed--
+	}
+	e.touch(g.holding.task.Job)
 }
 
 func (e *Engine) isGrowing(h *holding) bool {

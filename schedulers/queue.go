@@ -65,6 +65,7 @@ type waiting struct {
 	arrival uint64
 	expires time.Duration
 	passed  int
+	stalled bool
 }
 
 // queue holds waiting tasks in the order in which they are considered: those
@@ -100,13 +101,13 @@ func (q *queue) compare(a, b *waiting) int {
 }
 
 // grant removes the task at position i, which goes ahead of every earlier one
-// still waiting: each of those has been passed once more.
+// still waiting: each of those that is not stalled has been passed once more.
 func (q *queue) grant(i int) *waiting {
 	w := q.tasks[i]
 	q.tasks = slices.Delete(q.tasks, i, i+1)
 	resort := false
 	for _, other := range q.tasks {
-		if other.arrival < w.arrival {
+		if other.arrival < w.arrival && !other.stalled {
 			other.passed++
 			resort = resort || other.passed == q.ageLimit
 		}

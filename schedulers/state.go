@@ -23,6 +23,7 @@ type DeviceState struct {
 	jobs     map[JobID]int // jobs with a context here -> their tasks here now
 	isolated bool          // the one job here shares with nobody
 	growing  int           // tasks here that wait for more memory
+	claimed  int           // of these, those that are not stalled
 	closers  int           // tasks here that let nobody join (Placement.Exclusive)
 }
 
@@ -75,7 +76,7 @@ func (d *DeviceState) Open(t Task) bool {
 	if others > 0 && (t.Isolate || d.isolated) {
 		return false
 	}
-	return d.growing == 0 && d.closers == 0
+	return d.claimed == 0 && d.closers == 0
 }
 
 // contextFor is what t's process takes beside t: a context where it has none here.
@@ -107,15 +108,30 @@ func (s *State) add(t Task, p Placement) (bytes int64) {
 	if p.WholeMemory {
 		bytes = d.FreeBytes() - d.contextFor(t)
 	}
-	d.UsedBytes += bytes + d.contextFor(t)
+	s.put(t, bytes, p)
+	s.last = p.Device
+	return bytes
+}
+
+// put is add where it is known what t counts as.
+func (s *State) put(t Task, bytes int64, p Placement) {
+	d := &s.devices[p.Device]
+	d.enter(t.Process())
+	d.UsedBytes += bytes
 	d.UsedWarps += t.Warps()
 	d.Tasks++
-	d.contexts[t.Process()] = true
 	d.jobs[t.Job]++
 	d.isolated = d.isolated || t.Isolate
 	d.occupy(p)
-	s.last = p.Device
-	return bytes
+}
+
+// enter gives a process a context where it has none.
+func (d *DeviceState) enter(p Process) {
+	if !d.contexts[p] {
+		d.contexts[p] = true
+		d.UsedBytes += d.ContextBytes
+		d.jobs[p.Job] += 0
+	}
 }
 
 // remove gives back what task t, counting as so many bytes, holds at p. The
@@ -127,6 +143,16 @@ func (s *State) remove(t Task, bytes int64, p Placement) {
 	d.Tasks--
 	d.jobs[t.Job]--
 	d.vacate(p)
+}
+
+// hasTask reports whether the job has a task on any device.
+func (s *State) hasTask(job JobID) bool {
+	for i := range s.devices {
+		if s.devices[i].jobs[job] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // hasContext reports whether the job has a context on any device.

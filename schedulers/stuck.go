@@ -8,7 +8,8 @@ package schedulers
 //
 // The engine knows no more than that. Where a job holds one task and waits for
 // another, a second thread or process of it may yet release the first, so such
-// jobs may wait for each other until the wait limit or the job's timeout. Where one
+// jobs may wait for each other until the wait limit or the job's timeout; others need
+// not wait for them (findStalled). Where one
 // process of a job waits and another has but a context, that one may be about to exit,
 // or may wait for the first, for ever: the job counts as waiting.
 func (e *Engine) stuck() bool {

@@ -38,10 +38,11 @@ type books struct {
 	contexts []map[schedulers.Process]bool // by device
 	nodes    []schedulers.Device
 	rules    Rules
+	memory   memory
 }
 
-func newBooks(devices []schedulers.Device, rules Rules) books {
-	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules}
+func newBooks(devices []schedulers.Device, rules Rules, memory memory) books {
+	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules, memory: memory}
 	for range devices {
 		b.contexts = append(b.contexts, map[schedulers.Process]bool{})
 	}
@@ -116,12 +117,16 @@ func (b *books) enter(d schedulers.Decision, config schedulers.Config) error {
 		if pin := e.task.OnDevice; pin != nil && *pin != d.Device {
 			return fmt.Errorf("the task needs device %d", *pin)
 		}
-		if d.Passed != e.passed || e.passed > config.AgeLimit {
+		if d.Passed > config.AgeLimit || d.Passed > e.passed || d.Passed < e.passed && !b.rules.TracksSMs {
 			return fmt.Errorf("passed %d times by its own account and %d times by ours, limit %d", d.Passed, e.passed, config.AgeLimit)
 		}
 		if stuck := b.stuck(); !stuck {
+			stalled := map[schedulers.TaskID]bool{}
+			if !b.rules.TracksSMs { // else the books do not know
+				stalled = b.stalled()
+			}
 			for _, other := range b.entries {
-				if other.state == waiting && other.task.ID < e.task.ID {
+				if other.state == waiting && other.task.ID < e.task.ID && !stalled[other.task.ID] {
 					other.passed++
 				}
 			}

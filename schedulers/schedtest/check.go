@@ -20,6 +20,7 @@ func (m *machine) check(rt *rapid.T) {
 	for i := range m.devices {
 		m.checkDevice(rt, i)
 	}
+	m.checkTurns(rt)
 }
 
 func (m *machine) checkDevice(rt *rapid.T, i int) {

@@ -3,6 +3,7 @@
 package schedtest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,8 @@ func Check(t *testing.T, info schedulers.Info, queue schedulers.Order, rules Rul
 		m := newMachine(rt, info, queue, rules)
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":  m.submit,
+			"overlap": m.overlap,
+			"join":    m.join,
 			"release": m.release,
 			"vanish":  m.vanish,
 			"grow":    m.grow,
@@ -69,7 +72,16 @@ func newMachine(rt *rapid.T, info schedulers.Info, queue schedulers.Order, rules
 			rt.Fatal(err)
 		}
 	}
-	m.books = newBooks(m.devices, rules)
+	where := memory{only: -1, exceed: m.exceed}
+	if s.Name == "schedgpu" {
+		where.only = 0
+	}
+	if _, room, ok := strings.Cut(s.Parameters(), "room="); ok {
+		if _, err := fmt.Sscan(strings.Split(room, ",")[0], &where.room); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	m.books = newBooks(m.devices, rules, where)
 	return m
 }
 
@@ -100,12 +112,32 @@ func (m *machine) submit(rt *rapid.T) {
 	if m.scheduler.Binds == schedulers.BindsTask {
 		job = rapid.SampledFrom(append(m.books.jobs(), job)).Draw(rt, "job")
 	}
-	m.lastJob = max(m.lastJob, job)
-	m.lastTask++
-	task := drawTask(rt, m.lastTask, job, len(m.devices))
+	task := drawTask(rt, m.lastTask+1, job, len(m.devices))
 	if m.scheduler.Binds == schedulers.BindsTask {
 		task.Serial = rapid.IntRange(0, 1).Draw(rt, "process")
 	}
+	m.enter(rt, task)
+}
+
+// overlap has a process that holds a task ask for another, most often for more than it
+// leaves others.
+func (m *machine) overlap(rt *rapid.T) {
+	if m.scheduler.Binds != schedulers.BindsTask {
+		rt.Skip("a job is one task")
+	}
+	e := m.books.entries[m.pick(rt, held)]
+	m.enter(rt, schedulers.Task{ID: m.lastTask + 1, Job: e.task.Job, Serial: e.task.Serial,
+		Bytes: rapid.Int64Range(0, m.devices[e.device].CapacityBytes).Draw(rt, "bytes")})
+}
+
+// join is of a new job with a small task.
+func (m *machine) join(rt *rapid.T) {
+	m.enter(rt, schedulers.Task{ID: m.lastTask + 1, Job: m.lastJob + 1, Bytes: rapid.Int64Range(0, 4).Draw(rt, "bytes")})
+}
+
+// enter submits the task.
+func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
+	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
 	m.books.wait(task)
 	stuck := m.books.stuck() // then it is not for its size that it is refused
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
@@ -195,6 +227,7 @@ func (m *machine) pick(rt *rapid.T, states ...state) schedulers.TaskID {
 // drain lets the jobs exit one by one. A task may wait only while another job
 // has something; at the end the node is as it was.
 func (m *machine) drain(rt *rapid.T) {
+	m.settleTurns(rt)
 	for {
 		jobs := m.books.jobs()
 		if len(jobs) == 0 {

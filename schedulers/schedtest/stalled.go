@@ -1,0 +1,191 @@
+package schedtest
+
+import (
+	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// memory says where a task's memory fits, by the rules of a scheduler that looks at
+// nothing else.
+type memory struct {
+	only   int     // the one device that it uses; -1: all
+	room   float64 // its parameters
+	exceed bool
+}
+
+// fits reports whether the task has room beside what such jobs have, on one of the open
+// devices.
+func (b *books) fits(t schedulers.Task, beside func(schedulers.JobID) bool, open func(device int) bool) bool {
+	for i, d := range b.nodes {
+		if t.OnDevice != nil && *t.OnDevice != i || b.memory.only >= 0 && b.memory.only != i || !open(i) {
+			continue
+		}
+		used, tasks, others, context := int64(0), 0, false, d.ContextBytes
+		closed := false
+		for p := range b.contexts[i] {
+			if !beside(p.Job) {
+				continue
+			}
+			used += d.ContextBytes
+			if p == t.Process() {
+				context = 0
+			}
+			closed = closed || p.Job != t.Job && (t.Isolate || b.isolates(p.Job, i))
+		}
+		for _, e := range b.on(i) {
+			if beside(e.task.Job) {
+				used += e.bytes
+				tasks++
+				others = others || e.task.Job != t.Job
+				closed = closed || e.whole
+			}
+		}
+		left := d.CapacityBytes - used - context
+		if b.memory.exceed && t.Managed && t.Bytes > d.CapacityBytes-d.ContextBytes {
+			if !closed && tasks == 0 && left >= 0 {
+				return true
+			}
+			continue
+		}
+		if others {
+			left -= int64(b.memory.room * float64(d.CapacityBytes))
+		}
+		if !closed && t.Bytes <= left {
+			return true
+		}
+	}
+	return false
+}
+
+// isolates reports whether the job lets no other on the device, because a task that it
+// has had there asked for that.
+func (b *books) isolates(job schedulers.JobID, device int) bool {
+	for _, e := range b.entries {
+		if e.task.Job == job && e.task.Isolate && e.device == device {
+			return true
+		}
+	}
+	return false
+}
+
+func anyJob(schedulers.JobID) bool { return true }
+func anyDevice(int) bool           { return true }
+
+// stalled is the requests for which the jobs that do not wait can make no room.
+func (b *books) stalled() map[schedulers.TaskID]bool {
+	waits, holds := b.waits(waiting, growing), false
+	for _, id := range b.in(held) {
+		holds = holds || waits[b.entries[id].task.Job]
+	}
+	out := map[schedulers.TaskID]bool{}
+	if !holds {
+		return out
+	}
+	beside := func(job schedulers.JobID) bool { return waits[job] }
+	for _, id := range b.in(waiting) {
+		out[id] = !b.fits(b.entries[id].task, beside, anyDevice)
+	}
+	for _, id := range b.in(growing) {
+		out[id] = !b.canGrow(b.entries[id], beside)
+	}
+	return out
+}
+
+func (b *books) canGrow(e *entry, beside func(schedulers.JobID) bool) bool {
+	d := b.nodes[e.device]
+	left := d.CapacityBytes
+	for p := range b.contexts[e.device] {
+		if beside(p.Job) {
+			left -= d.ContextBytes
+		}
+	}
+	for _, other := range b.on(e.device) {
+		if beside(other.task.Job) {
+			left -= other.bytes
+		}
+	}
+	return e.request <= left
+}
+
+// checkTurns wants a task that fits to wait only behind one whose turn is before it and
+// for which room will be made.
+func (m *machine) checkTurns(rt *rapid.T) {
+	if !m.rules.MemoryHard || m.rules.TracksSMs {
+		return
+	}
+	stalled := m.books.stalled()
+	open := func(device int) bool {
+		for _, id := range m.books.in(growing) {
+			if m.books.entries[id].device == device && !stalled[id] {
+				return false
+			}
+		}
+		return true
+	}
+	for _, id := range m.books.in(waiting) {
+		e := m.books.entries[id]
+		if !m.books.fits(e.task, anyJob, open) {
+			continue
+		}
+		behind := false
+		for _, other := range m.books.in(waiting) {
+			behind = behind || !stalled[other] && m.goesBefore(m.books.entries[other], e)
+		}
+		if !behind {
+			rt.Fatalf("task %d fits and waits, and of the others (%v, stalled %v) none holds it back", id, m.books.in(waiting), stalled)
+		}
+	}
+}
+
+// goesBefore reports whether a, which does not fit, holds back b.
+func (m *machine) goesBefore(a, b *entry) bool {
+	limit := m.scheduler.Config.AgeLimit
+	if a == b || b.passed >= limit && (a.passed < limit || a.task.ID > b.task.ID) {
+		return false
+	}
+	if a.passed >= limit {
+		return true
+	}
+	first := a.task.ID < b.task.ID
+	switch m.scheduler.Config.Queue {
+	case schedulers.FIFO:
+		return first
+	case schedulers.PriorityFIFO:
+		return a.task.Priority > b.task.Priority || a.task.Priority == b.task.Priority && first
+	case schedulers.PriorityFirstFit:
+		return a.task.Priority > b.task.Priority
+	}
+	return false
+}
+
+// settleTurns lets the jobs that wait for nothing exit, until there is none. Whoever waits
+// then waits for a job that waits and holds something.
+func (m *machine) settleTurns(rt *rapid.T) {
+	for {
+		waits := m.books.waits(waiting, growing)
+		exits := false
+		for _, job := range m.books.jobs() {
+			if !waits[job] {
+				m.exitJob(rt, job)
+				m.check(rt)
+				exits = true
+				break
+			}
+		}
+		if !exits {
+			break
+		}
+	}
+	for _, id := range m.books.in(waiting) {
+		if at, ok := m.scheduler.Policy.Place(m.books.entries[id].task, m.engine.State()); ok {
+			rt.Fatalf("every job waits, and task %d does although it fits device %d", id, at.Device)
+		}
+	}
+	for _, id := range m.books.in(growing) {
+		e := m.books.entries[id]
+		if m.scheduler.Policy.CanGrow(e.request, m.engine.State().Device(e.device)) {
+			rt.Fatalf("every job waits, and task %d does although it can grow", id)
+		}
+	}
+}
