@@ -2,7 +2,9 @@ package schedulers
 
 // caseAlg3 is CASE's Alg. 3: memory is a hard constraint, compute a soft one.
 // Among the devices where the memory fits it takes the one with the fewest
-// warps in use.
+// warps in use. The paper prints MemReq < FreeMem here and MemReq > FreeMem, as what does
+// not fit, in Alg. 2. Both are ≤ in this package: a task that needs exactly what is free
+// fits, and with < none could ever have all of a device.
 type caseAlg3 struct {
 	memoryHard
 	noSMs

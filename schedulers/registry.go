@@ -67,7 +67,7 @@ type entry struct {
 
 var (
 	paramQueue   = Param{Name: "queue", Default: string(LargestFirst), Help: "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
-	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones"}
+	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones, unless jobs that wait hold what it needs"}
 	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error; 0s: never"}
 	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
 	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
@@ -134,7 +134,7 @@ var registry = map[string]entry{
 	},
 	"case-alg3": {
 		Info{Name: "case-alg3", Binds: BindsTask, Shares: true,
-			Rule:   "memory hard, compute soft: among devices where the memory fits, the one with the fewest warps in use",
+			Rule:   "memory hard, compute soft: among devices with at least the memory free that it needs, the one with the fewest warps in use",
 			Source: casePaper + ", section 4, Alg. 3",
 			Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},
 		func(s settings) (Policy, error) {
