@@ -33,6 +33,7 @@ type Batch struct {
 	cancelled bool
 	broken    error // an accounting error of our own: the run cannot be trusted
 
+	quiet    quiet
 	ailments []ailment
 	healing  bool                  // Heal has been asked for and not answered
 	relapsed bool                  // there was trouble since
@@ -124,6 +125,7 @@ func (b *Batch) Arrive(now time.Duration) {
 func (b *Batch) JobStarted(index int, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.stir(now)
 	j := b.jobs[index]
 	j.record.StartS = new(seconds(now))
 	j.waited += now - j.arrived // a task of it may have asked already: its process was there before this call
@@ -180,6 +182,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	b.recorder.Job(j.record)
 	b.active--
 	b.countEnd()
+	b.stir(now)
 	if died {
 		b.unwell(j.stays, end)
 	}
@@ -294,7 +297,7 @@ func (b *Batch) Misbehaved(index int, why string, now time.Duration) {
 // Note records something that the executor saw.
 func (b *Batch) Note(e results.Event) { b.recorder.Event(e) }
 
-// Tick ends what has waited or run too long.
+// Tick ends what has waited or run too long, and tells where nothing happens.
 func (b *Batch) Tick(now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -306,6 +309,7 @@ func (b *Batch) Tick(now time.Duration) {
 		}
 	}
 	b.carryOut(b.engine.Expire(now), now)
+	b.tellQuiet(now)
 }
 
 // Cancel stops the jobs that run and withdraws the others.

@@ -137,6 +137,7 @@ type setup struct {
 	workers   int
 	timeout   time.Duration
 	mps       bool
+	quiet     time.Duration
 
 	faultsAlone map[int]string
 }
@@ -151,7 +152,7 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
-		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, FaultsAlone: s.faultsAlone}, &fake{t: t, script: script}, rec)
+		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, QuietAfter: s.quiet, FaultsAlone: s.faultsAlone}, &fake{t: t, script: script}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

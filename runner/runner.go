@@ -60,6 +60,9 @@ type Config struct {
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
 	MPS       bool            // processes share a server: a fault can spread to neighbours
 	Notes     []results.Event // what is known of the jobs beforehand; recorded behind their rows
+	// QuietAfter is how long nothing may happen, while all jobs that run wait, before an
+	// event says so; 0: it is never said.
+	QuietAfter time.Duration
 	// FaultsAlone says of jobs, by index, that they have faulted without neighbours
 	// before, and where: "it faulted without neighbours in run 12".
 	FaultsAlone map[int]string

@@ -201,6 +201,8 @@ func (b *Batch) ask(t *task, now time.Duration) {
 		return
 	}
 	t.asks = true
+	b.stir(now)
+	b.watch(now)
 	j := b.jobs[t.job]
 	if j.blocked == 0 {
 		j.blockedSince = now
@@ -215,6 +217,7 @@ func (b *Batch) answered(t *task, now time.Duration) {
 		return
 	}
 	t.asks = false
+	b.stir(now)
 	j := b.jobs[t.job]
 	j.blocked--
 	if j.blocked > 0 {
@@ -230,6 +233,7 @@ func (b *Batch) answered(t *task, now time.Duration) {
 func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
 	t := b.tasks[id]
 	delete(b.tasks, id)
+	b.stir(now)
 	b.answered(t, now)
 	if t.granted {
 		t.record.ReleaseS = new(seconds(now))

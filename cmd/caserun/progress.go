@@ -122,9 +122,9 @@ func (p *progress) job(j results.Job) {
 	fmt.Fprintf(p.w, "job %d (%s)%s: %s; %s\n", j.Index, j.Name, where, how, p.line())
 }
 
-// event says at once what makes a measurement doubtful.
+// event says at once what makes a measurement doubtful, or may keep it from its end.
 func (p *progress) event(e results.Event) {
-	if e.Kind != "unscheduled" {
+	if e.Kind != "unscheduled" && e.Kind != "no-progress" {
 		return
 	}
 	p.mu.Lock()
@@ -132,7 +132,11 @@ func (p *progress) event(e results.Event) {
 	if p.animated {
 		redraw(p.w, "")
 	}
-	fmt.Fprintf(p.w, "caserun: job %d (%s): %s\n", *e.Job, p.jobs[*e.Job].Name, e.Detail)
+	who := ""
+	if e.Job != nil {
+		who = fmt.Sprintf("job %d (%s): ", *e.Job, p.jobs[*e.Job].Name)
+	}
+	fmt.Fprintf(p.w, "caserun: %s%s\n", who, e.Detail)
 }
 
 // line is the state of the batch: who waits, runs where, has ended, and how

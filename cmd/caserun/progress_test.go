@@ -59,3 +59,18 @@ func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
 		t.Errorf("output %q", out.String())
 	}
 }
+
+func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
+	mix, err := mixes.Lookup("W1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p := newProgress(&out, mix, results.Live, profiles.Catalog())
+	p.event(results.Event{Kind: "refused", Job: new(0), Detail: "said in the job's outcome"})
+	p.event(results.Event{Kind: "unscheduled", Job: new(1), Detail: "it never asked"})
+	p.event(results.Event{Kind: "no-progress", Detail: "every job waits"})
+	if want := "caserun: job 1 (): it never asked\ncaserun: every job waits\n"; out.String() != want {
+		t.Errorf("said %q, want %q", out.String(), want)
+	}
+}

@@ -211,7 +211,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 		return t.settle(ctx, nil, err)
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
-		Timeout: r.config.Timeout, MPS: r.mps(s), Notes: notes}, x)
+		Timeout: r.config.Timeout, MPS: r.mps(s), QuietAfter: quietAfter, Notes: notes}, x)
 }
 
 // mps reports whether the run's jobs share devices through MPS.
@@ -220,6 +220,10 @@ func (r request) mps(s schedulers.Scheduler) bool { return s.Shares && !r.config
 // dirTime is the time in the name of a directory for output files. Its microseconds
 // tell the first runs of two stores apart that begin at once, on other GPUs.
 const dirTime = "20060102T150405.000000"
+
+// quietAfter is how long a live batch may make no progress before a line says so. A
+// simulated one waits in virtual time, and nobody waits for it.
+const quietAfter = time.Minute
 
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
