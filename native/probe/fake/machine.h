@@ -124,7 +124,7 @@ public:
 	virtual int adopt_host(void *base, size_t bytes, int device); // cudaHostRegister
 	virtual int release(void *base, std::initializer_list<Segment::Kind> kinds);
 	virtual const Segment *find(const void *address);
-	// The segments that [address, address + bytes) lies in, without gaps.
+	// The one segment that [address, address + bytes) lies in, or mappings without gaps.
 	virtual std::vector<const Segment *> cover(const void *address, size_t bytes);
 	virtual void open(int device, CUcontext context, bool readable); // all that its kernels may touch
 	virtual int copy(int device, bool peer, const Copy &c);
@@ -160,13 +160,18 @@ private:
 		size_t bytes;
 		unsigned references;
 	};
+	struct Reservation {
+		size_t bytes;
+		uintptr_t start; // of the host's addresses that it takes: what is beside it stays unmapped
+		size_t length;
+	};
 	std::vector<int> order;
 	int contexts = 0;
 	std::set<CUcontext> own;
 	uintptr_t made_own = 0;
 	unsigned violations = 0;
 	std::map<uintptr_t, Segment> segments;
-	std::map<uintptr_t, size_t> reservations;
+	std::map<uintptr_t, Reservation> reservations;
 	std::map<unsigned long long, Handle> handles;
 	unsigned long long next_handle = 1;
 	std::map<const void *, size_t> variables;

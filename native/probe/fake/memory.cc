@@ -14,9 +14,14 @@ static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to *
 static uint64_t bit(int device) { return 1ull << device; }
 static void *at(uintptr_t address) { return reinterpret_cast<void *>(address); }
 
+// room is how many bytes on either side of a segment kernels get at too: cudaMalloc's
+// allocations lie in blocks of the driver's, with others beside them.
+static size_t room(Segment::Kind kind) { return kind == Segment::device_memory ? granule : 0; }
+
 void Machine::protect(const Segment &s, bool readable)
 {
-	mprotect(at(s.base), round_up(s.bytes, 4096), readable ? PROT_READ | PROT_WRITE : PROT_NONE);
+	mprotect(at(s.base - room(s.kind)), round_up(s.bytes, 4096) + 2 * room(s.kind),
+	         readable ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 // New memory begins with a pattern, so that a program that relies on zeros, or a
@@ -36,10 +41,11 @@ int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 	}
 	if (counted && (bytes > d.total || cost > d.total - d.used))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	void *base = mmap(nullptr, round_up(bytes, 4096), PROT_READ | PROT_WRITE,
+	void *wide = mmap(nullptr, round_up(bytes, 4096) + 2 * room(kind), PROT_READ | PROT_WRITE,
 	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (base == MAP_FAILED)
+	if (wide == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	void *base = static_cast<char *>(wide) + room(kind);
 	Segment s = {kind, reinterpret_cast<uintptr_t>(base), bytes, device, kind >= Segment::pinned ? ~0ull :
 	             bit(device), 0};
 	scribble(base, bytes);
@@ -78,7 +84,7 @@ void Machine::erase(const Segment &s)
 		     -1, 0);
 		let_go(gone.handle);
 	} else if (gone.kind != Segment::registered) {
-		munmap(at(gone.base), round_up(gone.bytes, 4096));
+		munmap(at(gone.base - room(gone.kind)), round_up(gone.bytes, 4096) + 2 * room(gone.kind));
 	}
 }
 
@@ -108,13 +114,17 @@ const Segment *Machine::find(const void *address)
 
 std::vector<const Segment *> Machine::cover(const void *address, size_t bytes)
 {
-	const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
+	const uintptr_t start = reinterpret_cast<uintptr_t>(address), end = start + bytes;
 	std::vector<const Segment *> all;
 
+	if (end < start)
+		return all;
 	for (const Segment *s = find(address); s != nullptr; s = find(at(s->base + s->bytes))) {
 		all.push_back(s);
 		if (s->base + s->bytes >= end)
 			return all;
+		if (s->kind != Segment::mapping)
+			break;
 	}
 	return {};
 }
@@ -143,7 +153,7 @@ bool Machine::may_touch(int device, bool peer, const void *address, size_t bytes
 		if (r == reservations.begin())
 			return true;
 		--r;
-		return reinterpret_cast<uintptr_t>(address) - r->first >= r->second;
+		return reinterpret_cast<uintptr_t>(address) - r->first >= r->second.bytes;
 	}
 	if (!first->on_device())
 		return true;
@@ -218,15 +228,13 @@ int Machine::reserve(size_t bytes, uintptr_t hint, uintptr_t *out)
 {
 	if (bytes == 0 || bytes % granule != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	void *wide = mmap(nullptr, bytes + granule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	const size_t length = bytes + 3 * granule;
+	void *wide = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (wide == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	const uintptr_t start = reinterpret_cast<uintptr_t>(wide), base = round_up(start, granule);
-	if (base > start)
-		munmap(wide, base - start);
-	munmap(at(base + bytes), start + granule - base);
+	const uintptr_t start = reinterpret_cast<uintptr_t>(wide), base = round_up(start + granule, granule);
 	static_cast<void>(hint); // a hint may be ignored
-	reservations[base] = bytes;
+	reservations[base] = {bytes, start, length};
 	*out = base;
 	return 0;
 }
@@ -235,14 +243,14 @@ int Machine::unreserve(uintptr_t base, size_t bytes)
 {
 	auto r = reservations.find(base);
 
-	if (r == reservations.end() || r->second != bytes)
+	if (r == reservations.end() || r->second.bytes != bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	auto s = segments.lower_bound(base);
 	if (s != segments.end() && s->first < base + bytes) {
 		violation("cuMemAddressFree of a range with memory mapped in it");
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	munmap(at(base), bytes);
+	munmap(at(r->second.start), r->second.length);
 	reservations.erase(r);
 	return 0;
 }
@@ -306,7 +314,7 @@ int Machine::map(uintptr_t base, size_t bytes, size_t offset, unsigned long long
 		return CUDA_ERROR_INVALID_VALUE;
 	--r;
 	auto next = segments.lower_bound(base);
-	if (base + bytes > r->first + r->second || find(at(base)) != nullptr ||
+	if (base + bytes > r->first + r->second.bytes || find(at(base)) != nullptr ||
 	    (next != segments.end() && next->first < base + bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (mmap(at(base), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, h->second.file, 0) == MAP_FAILED)

@@ -225,6 +225,70 @@ static void memory()
 	CHECK(s.handles == 0 && s.mappings == 0 && s.reservations == 0 && s.used[1] == 8 << 20);
 }
 
+// aliased: one piece of memory at two addresses, and nothing beside them.
+static void aliased()
+{
+	auto reserve = driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr,
+	                                    unsigned long long)>("cuMemAddressReserve");
+	auto create = driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
+	                                   unsigned long long)>("cuMemCreate");
+	auto release = driver_call<CUresult(CUmemGenericAllocationHandle)>("cuMemRelease");
+	auto map = driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+	                                unsigned long long)>("cuMemMap");
+	auto unmap = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemUnmap");
+	auto allow = driver_call<CUresult(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)>("cuMemSetAccess");
+	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	const size_t granule = 2 << 20;
+	CUmemAllocationProp prop = {};
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr at;
+
+	prop.location = access.location;
+	OK(cudaSetDevice(0));
+	OK(cudaFree(nullptr));
+	OK(reserve(&at, 3 * granule, 0, 0, 0));
+	OK(create(&h, granule, &prop, 0));
+	for (CUdeviceptr there : {at, at + 2 * granule}) {
+		OK(map(there, granule, 0, h, 0));
+		OK(allow(there, granule, &access, 1));
+	}
+	OK(release(h));
+	int *below = reinterpret_cast<int *>(at), *above = reinterpret_cast<int *>(at + 2 * granule);
+	OK(cudaMemset(below, 0, 4));
+	OK(LAUNCH(add, one, one, 0, nullptr, above, 1, 7));
+	CHECK(fetch(below) == 7 && fake_state().used[0] == granule + (8 << 20));
+	OK(unmap(at + 2 * granule, granule));
+	CHECK(fetch(below) == 7 && fake_state().handles == 1);
+	for (int *outside : {below - 1, above - 1, above, above + granule / sizeof(int)}) {
+		CHECK(LAUNCH(add, one, one, 0, nullptr, outside, 1, 7) == cudaSuccess);
+		CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+		OK(cudaDeviceReset());
+		OK(cudaFree(nullptr));
+	}
+	OK(unmap(at, granule));
+	CHECK(fake_state().handles == 0 && fake_state().used[0] == 8 << 20);
+}
+
+// outside: a kernel that leaves an allocation of cudaMalloc's by little finds memory,
+// but no copy or set does, whatever lies beside it.
+static void outside()
+{
+	const size_t bytes = 1 << 20;
+	char *all[4];
+
+	for (char *&p : all)
+		p = device<char>(bytes);
+	for (char *p : all) {
+		OK(LAUNCH(add, one, one, 0, nullptr, reinterpret_cast<int *>(p) - 384, 384, 1));
+		OK(LAUNCH(add, one, one, 0, nullptr, reinterpret_cast<int *>(p + bytes), 384, 1));
+		OK(cudaDeviceSynchronize());
+		OK(cudaMemset(p, 1, bytes));
+		CHECK(cudaMemset(p, 1, bytes + 1) == cudaErrorInvalidValue);
+		CHECK(cudaMemset(p - 1, 1, 2) == cudaErrorInvalidValue);
+		CHECK(cudaMemcpy(all[0], p + 4, bytes, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue);
+	}
+}
+
 static void faulty()
 {
 	int *mine = device<int>(1), value;
@@ -381,6 +445,8 @@ static const struct {
 	{"order", order, {}, 0},
 	{"settings", settings, {}, 0},
 	{"memory", memory, {}, 0},
+	{"aliased", aliased, {}, 0},
+	{"outside", outside, {}, 0},
 	{"faulty", faulty, {}, 0},
 	{"own context", own_context, {}, 0},
 	{"handles", handles, {}, 0},
