@@ -15,8 +15,9 @@ namespace {
 
 struct Rows {
 	size_t width, height, to_pitch, from_pitch; // bytes
-	size_t to_extent() const { return height == 0 ? 0 : (height - 1) * to_pitch + width; }
-	size_t from_extent() const { return height == 0 ? 0 : (height - 1) * from_pitch + width; }
+	bool none() const { return width == 0 || height == 0; }
+	size_t to_extent() const { return none() ? 0 : (height - 1) * to_pitch + width; }
+	size_t from_extent() const { return none() ? 0 : (height - 1) * from_pitch + width; }
 	bool overlap() const { return to_pitch < width || from_pitch < width; } // which CUDA refuses
 };
 
@@ -78,9 +79,12 @@ template <typename Copy>
 cudaError_t transfer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous,
                      const Copy &copy)
 {
+	const bool known_kind = kind >= 0 && kind <= cudaMemcpyDefault; // CUDA's error of another one comes first
+	if (known_kind && !rows.overlap() && (strays(to, rows.to_extent()) || strays(from, rows.from_extent())))
+		return fail(cudaErrorInvalidValue);
 	if (deferring()) {
 		Locked locked;
-		if (rows.width == 0 || rows.height == 0)
+		if (rows.none())
 			return cudaSuccess;
 		if (deferring() && may_wait(asynchronous) && defer(call, to, from, rows, kind, asynchronous, copy))
 			return cudaSuccess;
@@ -93,10 +97,12 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
 template <typename Run>
 cudaError_t fill(const char *call, void *to, const Rows &rows, Run run)
 {
+	if (!rows.overlap() && strays(to, rows.to_extent()))
+		return fail(cudaErrorInvalidValue);
 	if (deferring()) {
 		Locked locked;
 		Allocation *target = deferring() && !rows.overlap() ? pending(to, rows.to_extent()) : nullptr;
-		if (rows.width == 0 || rows.height == 0)
+		if (rows.none())
 			return cudaSuccess;
 		if (target != nullptr) {
 			record(call, run, {target});
@@ -113,6 +119,8 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
                       bool asynchronous, Run run)
 {
 	keep_device();
+	if (strays(from, bytes))
+		return fail(cudaErrorInvalidValue);
 	if (deferring() && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
 	    inside_variable(symbol, offset, bytes)) {
 		Locked locked;

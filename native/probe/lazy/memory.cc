@@ -3,7 +3,8 @@
 // cuMemAddressReserve needs no context, so the program gets the addresses that
 // it will keep, whatever device they lead to: nested and interior pointers need
 // no rewriting. Large allocations have a chunk of their own; small ones share
-// chunks of one granule.
+// chunks of one granule. Around each chunk is a margin, for programs that read or
+// write just outside an allocation, which under cudaMalloc hits what lies beside it.
 #include <limits.h>
 
 #include "runtime.h"
@@ -15,8 +16,9 @@ struct Chunk {
 	size_t size;
 	CUmemGenericAllocationHandle memory;
 	bool mapped, shared;
-	size_t used; // bytes handed out of a shared chunk
-	size_t live; // allocations in it
+	bool below, above; // the margins that have memory
+	size_t used;       // bytes handed out of a shared chunk
+	size_t live;       // allocations in it
 };
 
 // std::map for its order: find looks for the allocation before an address.
@@ -53,6 +55,9 @@ static size_t granularity(const Driver *d)
 	return found;
 }
 
+// margin is how many addresses, in bytes, are reserved on either side of a chunk.
+static size_t margin(const Driver *d) { return guarded() ? 0 : granularity(d); }
+
 static size_t largest_device(const Driver *d)
 {
 	static const size_t found = [d] {
@@ -69,12 +74,15 @@ static size_t largest_device(const Driver *d)
 
 static Chunk *new_chunk(const Driver *d, size_t size, bool shared)
 {
-	CUdeviceptr base = 0;
+	CUdeviceptr start = 0;
 
-	if (d->reserve(&base, size, granularity(d), 0, 0) != CUDA_SUCCESS)
+	if (d->reserve(&start, size + 2 * margin(d), granularity(d), 0, 0) != CUDA_SUCCESS)
 		return nullptr;
-	auto chunk = std::make_unique<Chunk>(Chunk{static_cast<uintptr_t>(base), size, 0, false, shared, 0, 0});
+	auto chunk = std::make_unique<Chunk>();
 	Chunk *made = chunk.get();
+	made->base = static_cast<uintptr_t>(start) + margin(d);
+	made->size = size;
+	made->shared = shared;
 	chunks()[made->base] = std::move(chunk);
 	count(0, 0, static_cast<int64_t>(size));
 	return made;
@@ -116,11 +124,24 @@ bool reserve(size_t bytes, void **address)
 
 static void unmap(Chunk &c)
 {
+	const Driver *d = driver();
+
+	if (c.below)
+		d->unmap(c.base - margin(d), margin(d));
+	if (c.above)
+		d->unmap(c.base + c.size, margin(d));
+	c.below = c.above = false;
 	if (!c.mapped)
 		return;
-	driver()->unmap(c.base, c.size);
-	driver()->release(c.memory);
+	d->unmap(c.base, c.size);
+	d->release(c.memory);
 	c.mapped = false;
+}
+
+static void unreserve(const Chunk &c)
+{
+	const Driver *d = driver();
+	d->unreserve(c.base - margin(d), c.size + 2 * margin(d));
 }
 
 static void leave(Chunk *c)
@@ -128,7 +149,7 @@ static void leave(Chunk *c)
 	if (--c->live > 0)
 		return;
 	unmap(*c);
-	driver()->unreserve(c->base, c->size);
+	unreserve(*c);
 	count(0, 0, -static_cast<int64_t>(c->size));
 	chunks().erase(c->base);
 }
@@ -160,6 +181,30 @@ Allocation *pending(const void *address, size_t bytes)
 	if (a == nullptr || a->chunk == nullptr || a->chunk->mapped)
 		return nullptr;
 	return bytes <= a->bytes - (reinterpret_cast<uintptr_t>(address) - a->base) ? a : nullptr;
+}
+
+// The chunk whose addresses these are, with those of its margins.
+static const Chunk *chunk_at(uintptr_t at)
+{
+	const uintptr_t around = chunks().empty() ? 0 : margin(driver());
+	auto after = chunks().upper_bound(at + around);
+
+	if (after == chunks().begin())
+		return nullptr;
+	const Chunk *c = std::prev(after)->second.get();
+	return at - (c->base - around) < c->size + 2 * around ? c : nullptr;
+}
+
+bool strays(const void *address, size_t bytes)
+{
+	if (mode() != Mode::task || bytes == 0)
+		return false;
+	Locked locked;
+	const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+	if (chunk_at(at) == nullptr)
+		return false;
+	const Allocation *a = find(address);
+	return a == nullptr || bytes > a->bytes - (at - a->base);
 }
 
 void adopt(void *address, size_t bytes, int slot)
@@ -229,6 +274,38 @@ void release_recorded(Allocation *a)
 		erase(a);
 }
 
+static bool map_margin(uintptr_t base, CUmemGenericAllocationHandle memory, const CUmemAccessDesc &access)
+{
+	const Driver *d = driver();
+
+	if (d->map(base, margin(d), 0, memory, 0) != CUDA_SUCCESS)
+		return false;
+	if (d->set_access(base, margin(d), &access, 1) == CUDA_SUCCESS)
+		return true;
+	d->unmap(base, margin(d));
+	return false;
+}
+
+// map_margins puts one granule behind all margins. Programs that stay inside their
+// allocations need none, so what the driver refuses is left out. The driver keeps the
+// granule as long as it is mapped anywhere.
+static void map_margins(int device)
+{
+	const Driver *d = driver();
+	const CUmemAllocationProp prop = on(device);
+	const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle memory = 0;
+
+	if (chunks().empty() || margin(d) == 0 || d->create(&memory, margin(d), &prop, 0) != CUDA_SUCCESS)
+		return;
+	for (auto &entry : chunks()) {
+		Chunk &c = *entry.second;
+		c.below = c.below || map_margin(c.base - margin(d), memory, access);
+		c.above = c.above || map_margin(c.base + c.size, memory, access);
+	}
+	d->release(memory);
+}
+
 cudaError_t map_all(int device)
 {
 	const Driver *d = driver();
@@ -254,6 +331,7 @@ cudaError_t map_all(int device)
 		if (result != CUDA_SUCCESS)
 			return seen(result, "cuMemMap");
 	}
+	map_margins(device); // last: what the program asked for comes first
 	return cudaSuccess;
 }
 
@@ -270,7 +348,7 @@ void forget_memory()
 	allocations().clear();
 	for (auto &entry : chunks()) {
 		unmap(*entry.second);
-		driver()->unreserve(entry.second->base, entry.second->size);
+		unreserve(*entry.second);
 	}
 	chunks().clear();
 }

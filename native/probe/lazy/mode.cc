@@ -26,6 +26,12 @@ Mode mode()
 	return found;
 }
 
+bool guarded()
+{
+	static const bool found = set("CASE_GUARD");
+	return found;
+}
+
 // The runtime hands out memory in granules of 2 MiB, and what is declared are
 // sums of sizes: this is for eight objects.
 static const uint64_t rounding = 16 << 20;

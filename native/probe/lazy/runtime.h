@@ -57,6 +57,10 @@ enum class Mode {
 };
 Mode mode();
 
+// guarded: nothing is mapped beside an allocation, so that a kernel that leaves it by
+// more than the rest of its granule faults (CASE_GUARD).
+bool guarded();
+
 // What the run declares that the job needs (CASE_FOOTPRINT), with room for
 // rounding; zero if nothing.
 struct Footprint {
@@ -222,7 +226,7 @@ void forget_captures();                   // cudaDeviceReset
 
 // ---- memory.cc: device memory, addresses first
 
-struct Chunk; // consecutive addresses with one piece of memory behind them
+struct Chunk; // consecutive addresses with one piece of memory behind them, and a margin on either side
 
 struct Allocation {
 	uintptr_t base;
@@ -236,6 +240,11 @@ struct Allocation {
 Allocation *find(const void *address); // the allocation it points into, or nullptr
 // pending: [address, address + bytes) is inside one allocation without memory.
 Allocation *pending(const void *address, size_t bytes);
+
+// strays: [address, address + bytes) begins in addresses that reserve has handed out, or
+// beside them, and is not inside one allocation. CUDA refuses to copy and set such a range
+// (cudaErrorInvalidValue), but knows only of whole chunks and margins here.
+bool strays(const void *address, size_t bytes);
 
 // reserve makes an allocation without memory. false: the driver cannot, or no
 // device has that much: bind and let the CUDA runtime answer.

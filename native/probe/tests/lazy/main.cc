@@ -74,6 +74,7 @@ static const struct {
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
+	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move},
 };
 
 // Programs whose second argument says how they do what they do.
@@ -85,6 +86,7 @@ static const struct {
 	{"reset_after", reset_after}, {"another_waits", another_waits},
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
+	{"beyond", beyond},
 };
 
 int main(int count, char **arguments)
