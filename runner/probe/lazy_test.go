@@ -15,7 +15,8 @@ var programs = []string{"basic", "order", "shapes", "streams", "objects", "manag
 	"reuse event_query", "reuse copy", "reuse copy_2d", "reuse symbol", "reuse free", "waits stream", "waits event", "waits device",
 	"waits stream_query", "waits event_query", "waits copy", "waits copy_2d", "waits symbol", "callback", "host_freed_in_capture",
 	"variable_by_address", "wrong source", "wrong pitch", "wrong source_pitch", "wrong set_pitch", "wrong size", "wrong offset",
-	"wrong kind", "wrong variable", "reads_before", "writes_around", "beyond unbound", "beyond bound", "beyond freed"}
+	"wrong kind", "wrong variable", "reads_before", "writes_around", "beyond unbound", "beyond bound", "beyond freed",
+	"beyond_boxes"}
 
 // Programs compute the same with and without the lazy runtime, whatever it does.
 func TestLazyKeepsResults(t *testing.T) {

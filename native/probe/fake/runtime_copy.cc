@@ -129,16 +129,10 @@ Copy rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t
 	        from_pitch * height, width, height, 1};
 }
 
-struct Place { // one side of cudaMemcpy3DParms
+struct Place { // one side of a cudaMemcpy3DParms
 	cudaArray_t array;
 	cudaPos at;
 	cudaPitchedPtr memory;
-};
-
-struct Parameters3D {
-	Place from, to;
-	cudaExtent extent;
-	int kind;
 };
 
 // is_on: a copy between devices must name the one that its memory is on.
@@ -258,8 +252,9 @@ BOTH(cudaMemcpyPeer, (void *to, int to_device, const void *from, int from_device
 BOTH(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                     int kind), (to, from, width, height, kind),
      { return transfer(rows(to, to_pitch, from, from_pitch, width, height), kind, stream, async); })
-BOTH(cudaMemcpy3D, (const Parameters3D *p), (p->to.memory.ptr, p->from.memory.ptr, p->kind),
-     { return transfer_3d(p->to, p->from, p->extent, p->kind, stream, async); })
+BOTH(cudaMemcpy3D, (const cudaMemcpy3DParms *p), (p->dstPtr.ptr, p->srcPtr.ptr, p->kind),
+     { return transfer_3d({p->dstArray, p->dstPos, p->dstPtr}, {p->srcArray, p->srcPos, p->srcPtr}, p->extent, p->kind,
+	                  stream, async); })
 BOTH(cudaMemcpy3DPeer, (const cudaMemcpy3DPeerParms *p), (p->dstPtr.ptr, p->dstDevice, p->srcPtr.ptr, p->srcDevice),
      { return transfer_3d_peer(*p, stream, async); })
 BOTH(cudaMemcpy2DToArray, (cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,

@@ -165,6 +165,17 @@ typedef struct cudaPos {
 	size_t x, y, z;
 } cudaPos;
 
+typedef struct cudaMemcpy3DParms {
+	cudaArray_t srcArray;
+	cudaPos srcPos;
+	cudaPitchedPtr srcPtr;
+	cudaArray_t dstArray;
+	cudaPos dstPos;
+	cudaPitchedPtr dstPtr;
+	cudaExtent extent;
+	int kind;
+} cudaMemcpy3DParms;
+
 typedef struct cudaMemcpy3DPeerParms {
 	cudaArray_t srcArray;
 	cudaPos srcPos;
@@ -315,6 +326,7 @@ static_assert(sizeof(cudaKernelNodeParams) == 56 && sizeof(cudaPointerAttributes
 static_assert(sizeof(CUmemAllocationProp) == 32 && sizeof(CUmemAccessDesc) == 12, "driver structs");
 static_assert(sizeof(cudaLaunchAttribute) == 72 && offsetof(cudaLaunchAttribute, val) == 8, "launch attributes");
 static_assert(sizeof(cudaLaunchParams) == 56 && offsetof(cudaLaunchParams, stream) == 48, "cudaLaunchParams");
+static_assert(sizeof(cudaMemcpy3DParms) == 160 && offsetof(cudaMemcpy3DParms, kind) == 152, "cudaMemcpy3DParms");
 static_assert(sizeof(cudaMemcpy3DPeerParms) == 168 && offsetof(cudaMemcpy3DPeerParms, srcDevice) == 64 &&
               offsetof(cudaMemcpy3DPeerParms, dstDevice) == 136, "cudaMemcpy3DPeerParms");
 static_assert(sizeof(cudaMemPoolProps) == 88 && sizeof(cudaMemAllocNodeParams) == 120 &&

@@ -52,15 +52,28 @@ WITH_PTSZ(cudaMemcpy2DAsync, void *to, size_t to_pitch, const void *from, size_t
 CASE_API cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes);
 CASE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                          cudaStream_t stream);
+WITH_PTDS(cudaMemcpy3D, const cudaMemcpy3DParms *copy);
+WITH_PTSZ(cudaMemcpy3DAsync, const cudaMemcpy3DParms *copy, cudaStream_t stream);
 WITH_PTDS(cudaMemcpy3DPeer, const cudaMemcpy3DPeerParms *copy);
 WITH_PTSZ(cudaMemcpy3DPeerAsync, const cudaMemcpy3DPeerParms *copy, cudaStream_t stream);
 WITH_PTDS(cudaMemcpyToSymbol, const void *symbol, const void *from, size_t bytes, size_t offset, int kind);
 WITH_PTSZ(cudaMemcpyToSymbolAsync, const void *symbol, const void *from, size_t bytes, size_t offset, int kind,
           cudaStream_t stream);
+WITH_PTDS(cudaMemcpyFromSymbol, void *to, const void *symbol, size_t bytes, size_t offset, int kind);
+WITH_PTSZ(cudaMemcpyFromSymbolAsync, void *to, const void *symbol, size_t bytes, size_t offset, int kind,
+          cudaStream_t stream);
 WITH_PTDS(cudaMemset, void *to, int value, size_t bytes);
 WITH_PTSZ(cudaMemsetAsync, void *to, int value, size_t bytes, cudaStream_t stream);
 WITH_PTDS(cudaMemset2D, void *to, size_t pitch, int value, size_t width, size_t height);
 WITH_PTSZ(cudaMemset2DAsync, void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream);
+WITH_PTDS(cudaMemset3D, cudaPitchedPtr to, int value, cudaExtent box);
+WITH_PTSZ(cudaMemset3DAsync, cudaPitchedPtr to, int value, cudaExtent box, cudaStream_t stream);
+WITH_PTDS(cudaMemcpy2DToArray, cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,
+          size_t height, int kind);
+WITH_PTDS(cudaMemcpy2DFromArray, void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width,
+          size_t height, int kind);
+WITH_PTDS(cudaMemcpyToArray, cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, int kind);
+WITH_PTDS(cudaMemcpyFromArray, void *to, cudaArray_t from, size_t x, size_t y, size_t bytes, int kind);
 WITH_PTSZ(cudaMemcpy2DToArrayAsync, cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,
           size_t height, int kind, cudaStream_t stream);
 WITH_PTSZ(cudaMemcpy2DFromArrayAsync, void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width,
@@ -146,6 +159,8 @@ CASE_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, 
 
 // These are forwarded (forward.def), and called from here.
 extern "C" cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
+extern "C" cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc *format, cudaExtent *extent, unsigned *flags,
+                                        cudaArray_t array);
 extern "C" cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, int *status);
 
 #endif

@@ -48,6 +48,27 @@ template <typename T, typename Run> cudaError_t with_real(const char *call, cons
 	});
 }
 
+bool leaves_memory(const cudaMemcpy3DBatchOp &copy)
+{
+	for (const cudaMemcpy3DOperand *side : {&copy.src, &copy.dst}) {
+		const auto &p = side->op.ptr; // zero: as the box
+		const size_t pitch = p.rowLength > 0 ? p.rowLength : copy.extent.width;
+		const size_t height = p.layerHeight > 0 ? p.layerHeight : copy.extent.height;
+		if (side->type == cudaMemcpyOperandTypePointer && strays({p.ptr, pitch, pitch, height}, {}, copy.extent))
+			return true;
+	}
+	return false;
+}
+
+// refused is a batch's answer where its copy `index` leaves an allocation. Before CUDA 13
+// it also says which.
+cudaError_t refused(size_t index, void *fail_index)
+{
+	if (!runtime_13() && fail_index != nullptr)
+		*static_cast<size_t *>(fail_index) = index;
+	return fail(cudaErrorInvalidValue);
+}
+
 } // namespace
 } // namespace lazy
 
@@ -60,6 +81,9 @@ using namespace lazy;
 	{                                                                                                              \
 		return with_real("cudaMemcpyBatchAsync", attributes, attribute_count,                                  \
 		                 [=](const cudaMemcpyAttributes *there) {                                              \
+			                 for (size_t i = 0; i < count; i++)                                            \
+				                 if (strays(to[i], bytes[i]) || strays(from[i], bytes[i]))             \
+					                 return refused(i, eighth);                                    \
 			                 return REAL(name)(to, from, bytes, count, there, first, attribute_count,      \
 			                                   real_handle(eighth),                                        \
 			                                   runtime_13() ? nullptr : real_handle(ninth));               \
@@ -72,6 +96,9 @@ MEMCPY_BATCH(cudaMemcpyBatchAsync_ptsz)
 	cudaError_t name(size_t count, const cudaMemcpy3DBatchOp *copies, void *third, void *fourth, void *fifth)      \
 	{                                                                                                              \
 		return with_real("cudaMemcpy3DBatchAsync", copies, count, [=](const cudaMemcpy3DBatchOp *there) {      \
+			for (size_t i = 0; i < count; i++)                                                             \
+				if (leaves_memory(copies[i]))                                                          \
+					return refused(i, third);                                                      \
 			return REAL(name)(count, there, third, real_handle(fourth),                                    \
 			                  runtime_13() ? nullptr : real_handle(fifth));                                \
 		});                                                                                                    \
@@ -85,6 +112,8 @@ MEMCPY_3D_BATCH(cudaMemcpy3DBatchAsync_ptsz)
 	{                                                                                                              \
 		return with_real("cudaMemcpyWithAttributesAsync", attributes, 1,                                       \
 		                 [=](const cudaMemcpyAttributes *there) {                                              \
+			                 if (strays(to, bytes) || strays(from, bytes))                                 \
+				                 return fail(cudaErrorInvalidValue);                                   \
 			                 return REAL(name)(to, from, bytes, there, real(stream));                      \
 		                 });                                                                                   \
 	}
@@ -95,6 +124,8 @@ MEMCPY_WITH_ATTRIBUTES(cudaMemcpyWithAttributesAsync_ptsz)
 	cudaError_t name(const cudaMemcpy3DBatchOp *copy, unsigned long long flags, cudaStream_t stream)               \
 	{                                                                                                              \
 		return with_real("cudaMemcpy3DWithAttributesAsync", copy, 1, [=](const cudaMemcpy3DBatchOp *there) {   \
+			if (copy != nullptr && leaves_memory(*copy))                                                   \
+				return fail(cudaErrorInvalidValue);                                                    \
 			return REAL(name)(there, flags, real(stream));                                                 \
 		});                                                                                                    \
 	}

@@ -137,6 +137,19 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
 	return error == cudaSuccess ? seen(run(from), call) : error;
 }
 
+template <typename Run> cudaError_t from_symbol(const char *call, void *to, size_t bytes, Run run)
+{
+	return direct_kept(call, [=] { return strays(to, bytes) ? fail(cudaErrorInvalidValue) : run(); });
+}
+
+// with_array copies rows between an array and other memory.
+template <typename Copy> cudaError_t with_array(const char *call, const void *memory, const Rows &rows, Copy copy)
+{
+	return direct(call, [=] {
+		return !rows.overlap() && strays(memory, rows.to_extent()) ? fail(cudaErrorInvalidValue) : copy();
+	});
+}
+
 } // namespace
 } // namespace lazy
 
@@ -248,6 +261,25 @@ TO_SYMBOL(cudaMemcpyToSymbol_ptds)
 TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync)
 TO_SYMBOL_ASYNC(cudaMemcpyToSymbolAsync_ptsz)
 
+#define FROM_SYMBOL(name)                                                                                              \
+	cudaError_t name(void *to, const void *symbol, size_t bytes, size_t offset, int kind)                          \
+	{                                                                                                              \
+		return from_symbol("cudaMemcpyFromSymbol", to, bytes,                                                  \
+		                   [=] { return REAL(name)(to, symbol, bytes, offset, kind); });                       \
+	}
+FROM_SYMBOL(cudaMemcpyFromSymbol)
+FROM_SYMBOL(cudaMemcpyFromSymbol_ptds)
+
+#define FROM_SYMBOL_ASYNC(name)                                                                                        \
+	cudaError_t name(void *to, const void *symbol, size_t bytes, size_t offset, int kind, cudaStream_t stream)     \
+	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
+		return from_symbol("cudaMemcpyFromSymbolAsync", to, bytes,                                             \
+		                   [=] { return REAL(name)(to, symbol, bytes, offset, kind, real(stream)); });         \
+	}
+FROM_SYMBOL_ASYNC(cudaMemcpyFromSymbolAsync)
+FROM_SYMBOL_ASYNC(cudaMemcpyFromSymbolAsync_ptsz)
+
 // Both devices are the process's own: there is no other to name.
 cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
 {
@@ -273,48 +305,86 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 	                });
 }
 
-// Copies of arrays whose stream is not in a register (forward.cc).
 #define TO_ARRAY_2D(name)                                                                                              \
+	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,             \
+	                 size_t height, int kind)                                                                      \
+	{                                                                                                              \
+		return with_array("cudaMemcpy2DToArray", from, {width, height, pitch, pitch},                          \
+		                  [=] { return REAL(name)(to, x, y, from, pitch, width, height, kind); });             \
+	}
+TO_ARRAY_2D(cudaMemcpy2DToArray)
+TO_ARRAY_2D(cudaMemcpy2DToArray_ptds)
+
+#define FROM_ARRAY_2D(name)                                                                                            \
+	cudaError_t name(void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width,                   \
+	                 size_t height, int kind)                                                                      \
+	{                                                                                                              \
+		return with_array("cudaMemcpy2DFromArray", to, {width, height, pitch, pitch},                          \
+		                  [=] { return REAL(name)(to, pitch, from, x, y, width, height, kind); });             \
+	}
+FROM_ARRAY_2D(cudaMemcpy2DFromArray)
+FROM_ARRAY_2D(cudaMemcpy2DFromArray_ptds)
+
+#define TO_ARRAY(name)                                                                                                 \
+	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes,                           \
+	                 int kind)                                                                                     \
+	{                                                                                                              \
+		return with_array("cudaMemcpyToArray", from, {bytes, 1, bytes, bytes},                                 \
+		                  [=] { return REAL(name)(to, x, y, from, bytes, kind); });                            \
+	}
+TO_ARRAY(cudaMemcpyToArray)
+TO_ARRAY(cudaMemcpyToArray_ptds)
+
+#define FROM_ARRAY(name)                                                                                               \
+	cudaError_t name(void *to, cudaArray_t from, size_t x, size_t y, size_t bytes,                                 \
+	                 int kind)                                                                                     \
+	{                                                                                                              \
+		return with_array("cudaMemcpyFromArray", to, {bytes, 1, bytes, bytes},                                 \
+		                  [=] { return REAL(name)(to, from, x, y, bytes, kind); });                            \
+	}
+FROM_ARRAY(cudaMemcpyFromArray)
+FROM_ARRAY(cudaMemcpyFromArray_ptds)
+
+#define TO_ARRAY_2D_ASYNC(name)                                                                                        \
 	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t pitch, size_t width,             \
 	                 size_t height, int kind, cudaStream_t stream)                                                 \
 	{                                                                                                              \
 		EXISTS(stream);                                                                                        \
-		return direct("cudaMemcpy2DToArrayAsync", [=] {                                                        \
-			return REAL(name)(to, x, y, from, pitch, width, height, kind, real(stream));                   \
-		});                                                                                                    \
+		return with_array("cudaMemcpy2DToArrayAsync", from, {width, height, pitch, pitch},                     \
+		                  [=] { return REAL(name)(to, x, y, from, pitch, width, height, kind, real(stream)); }); \
 	}
-TO_ARRAY_2D(cudaMemcpy2DToArrayAsync)
-TO_ARRAY_2D(cudaMemcpy2DToArrayAsync_ptsz)
+TO_ARRAY_2D_ASYNC(cudaMemcpy2DToArrayAsync)
+TO_ARRAY_2D_ASYNC(cudaMemcpy2DToArrayAsync_ptsz)
 
-#define FROM_ARRAY_2D(name)                                                                                            \
-	cudaError_t name(void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width, size_t height,    \
+#define FROM_ARRAY_2D_ASYNC(name)                                                                                      \
+	cudaError_t name(void *to, size_t pitch, cudaArray_t from, size_t x, size_t y, size_t width,                   \
+	                 size_t height, int kind, cudaStream_t stream)                                                 \
+	{                                                                                                              \
+		EXISTS(stream);                                                                                        \
+		return with_array("cudaMemcpy2DFromArrayAsync", to, {width, height, pitch, pitch},                     \
+		                  [=] { return REAL(name)(to, pitch, from, x, y, width, height, kind, real(stream)); }); \
+	}
+FROM_ARRAY_2D_ASYNC(cudaMemcpy2DFromArrayAsync)
+FROM_ARRAY_2D_ASYNC(cudaMemcpy2DFromArrayAsync_ptsz)
+
+#define TO_ARRAY_ASYNC(name)                                                                                           \
+	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes,                           \
 	                 int kind, cudaStream_t stream)                                                                \
 	{                                                                                                              \
 		EXISTS(stream);                                                                                        \
-		return direct("cudaMemcpy2DFromArrayAsync", [=] {                                                      \
-			return REAL(name)(to, pitch, from, x, y, width, height, kind, real(stream));                   \
-		});                                                                                                    \
+		return with_array("cudaMemcpyToArrayAsync", from, {bytes, 1, bytes, bytes},                            \
+		                  [=] { return REAL(name)(to, x, y, from, bytes, kind, real(stream)); });              \
 	}
-FROM_ARRAY_2D(cudaMemcpy2DFromArrayAsync)
-FROM_ARRAY_2D(cudaMemcpy2DFromArrayAsync_ptsz)
+TO_ARRAY_ASYNC(cudaMemcpyToArrayAsync)
+TO_ARRAY_ASYNC(cudaMemcpyToArrayAsync_ptsz)
 
-#define TO_ARRAY(name)                                                                                                 \
-	cudaError_t name(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, int kind,                 \
-	                 cudaStream_t stream)                                                                          \
+#define FROM_ARRAY_ASYNC(name)                                                                                         \
+	cudaError_t name(void *to, cudaArray_t from, size_t x, size_t y, size_t bytes,                                 \
+	                 int kind, cudaStream_t stream)                                                                \
 	{                                                                                                              \
 		EXISTS(stream);                                                                                        \
-		return direct("cudaMemcpyToArrayAsync",                                                                \
-		              [=] { return REAL(name)(to, x, y, from, bytes, kind, real(stream)); });                  \
+		return with_array("cudaMemcpyFromArrayAsync", to, {bytes, 1, bytes, bytes},                            \
+		                  [=] { return REAL(name)(to, from, x, y, bytes, kind, real(stream)); });              \
 	}
-TO_ARRAY(cudaMemcpyToArrayAsync)
-TO_ARRAY(cudaMemcpyToArrayAsync_ptsz)
-
-#define FROM_ARRAY(name)                                                                                               \
-	cudaError_t name(void *to, cudaArray_t from, size_t x, size_t y, size_t bytes, int kind, cudaStream_t stream)  \
-	{                                                                                                              \
-		EXISTS(stream);                                                                                        \
-		return direct("cudaMemcpyFromArrayAsync",                                                              \
-		              [=] { return REAL(name)(to, from, x, y, bytes, kind, real(stream)); });                  \
-	}
-FROM_ARRAY(cudaMemcpyFromArrayAsync)
-FROM_ARRAY(cudaMemcpyFromArrayAsync_ptsz)
+FROM_ARRAY_ASYNC(cudaMemcpyFromArrayAsync)
+FROM_ARRAY_ASYNC(cudaMemcpyFromArrayAsync_ptsz)

@@ -1,22 +1,9 @@
-// calls_range.cc: copies between devices that a structure names, and ranges of
-// managed memory, whose attributes are devices.
+// calls_range.cc: ranges of managed memory, whose attributes are devices.
 #include "api.h"
 #include "direct.h"
 
 namespace lazy {
 namespace {
-
-template <typename Copy> cudaError_t peer_copy(const char *call, const cudaMemcpy3DPeerParms *given, Copy copy)
-{
-	return direct(call, [=] {
-		if (given == nullptr)
-			return copy(given);
-		cudaMemcpy3DPeerParms there = *given;
-		there.srcDevice = visible_to_real(given->srcDevice);
-		there.dstDevice = visible_to_real(given->dstDevice);
-		return copy(&there);
-	});
-}
 
 // is_device: the attribute is the identifier of a location that is a device.
 bool is_device(int attribute, const void *range, size_t length)
@@ -58,25 +45,6 @@ void show(void *data, size_t bytes, int attribute, const void *range, size_t len
 } // namespace lazy
 
 using namespace lazy;
-
-#define MEMCPY_3D_PEER(name)                                                                                           \
-	cudaError_t name(const cudaMemcpy3DPeerParms *copy)                                                            \
-	{                                                                                                              \
-		return peer_copy("cudaMemcpy3DPeer", copy,                                                             \
-		                 [](const cudaMemcpy3DPeerParms *there) { return REAL(name)(there); });                \
-	}
-MEMCPY_3D_PEER(cudaMemcpy3DPeer)
-MEMCPY_3D_PEER(cudaMemcpy3DPeer_ptds)
-
-#define MEMCPY_3D_PEER_ASYNC(name)                                                                                     \
-	cudaError_t name(const cudaMemcpy3DPeerParms *copy, cudaStream_t stream)                                       \
-	{                                                                                                              \
-		return peer_copy("cudaMemcpy3DPeerAsync", copy, [=](const cudaMemcpy3DPeerParms *there) {              \
-			return REAL(name)(there, real(stream));                                                        \
-		});                                                                                                    \
-	}
-MEMCPY_3D_PEER_ASYNC(cudaMemcpy3DPeerAsync)
-MEMCPY_3D_PEER_ASYNC(cudaMemcpy3DPeerAsync_ptsz)
 
 cudaError_t cudaMemRangeGetAttribute(void *data, size_t bytes, int attribute, const void *range, size_t length)
 {

@@ -207,6 +207,16 @@ bool strays(const void *address, size_t bytes)
 	return a == nullptr || bytes > a->bytes - (at - a->base);
 }
 
+bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box)
+{
+	const size_t slice = memory.pitch * memory.ysize;
+
+	if (box.width == 0 || box.height == 0 || box.depth == 0 || (memory.pitch < box.width && box.height > 1))
+		return false;
+	return strays(static_cast<char *>(memory.ptr) + at.z * slice + at.y * memory.pitch + at.x,
+	              (box.depth - 1) * slice + (box.height - 1) * memory.pitch + box.width);
+}
+
 void adopt(void *address, size_t bytes, int slot)
 {
 	if (mode() == Mode::passive)

@@ -245,6 +245,8 @@ Allocation *pending(const void *address, size_t bytes);
 // beside them, and is not inside one allocation. CUDA refuses to copy and set such a range
 // (cudaErrorInvalidValue), but knows only of whole chunks and margins here.
 bool strays(const void *address, size_t bytes);
+// The same of a box of bytes in pitched memory, where CUDA has nothing else to refuse.
+bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box);
 
 // reserve makes an allocation without memory. false: the driver cannot, or no
 // device has that much: bind and let the CUDA runtime answer.

@@ -74,7 +74,7 @@ static const struct {
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
-	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move},
+	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move}, {"beyond_boxes", beyond_boxes},
 };
 
 // Programs whose second argument says how they do what they do.

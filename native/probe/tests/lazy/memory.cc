@@ -95,26 +95,17 @@ void order()
 // shapes: copies and fills of more than one dimension.
 void shapes()
 {
-	struct { // cudaMemcpy3DParms
-		cudaArray_t from_array;
-		size_t from_at[3];
-		cudaPitchedPtr from;
-		cudaArray_t to_array;
-		size_t to_at[3];
-		cudaPitchedPtr to;
-		cudaExtent extent;
-		int kind;
-	} copy = {};
+	cudaMemcpy3DParms copy = {};
 	std::vector<int> host = numbers(1000, 2), back(1000);
 	cudaPitchedPtr cube;
 	cudaStream_t s;
 	TRY(cudaStreamCreate(&s));
 	TRY(cudaMalloc3D(&cube, {40, 5, 4}));
 	TRY(cudaMemset3D(cube, 9, {40, 5, 4}));
-	copy.from = {host.data(), 20, 20, 3};
-	copy.to = cube;
-	copy.to_at[0] = 4;
-	copy.to_at[2] = 1;
+	copy.srcPtr = {host.data(), 20, 20, 3};
+	copy.dstPtr = cube;
+	copy.dstPos.x = 4;
+	copy.dstPos.z = 1;
 	copy.extent = {20, 3, 2};
 	copy.kind = cudaMemcpyHostToDevice;
 	TRY(cudaMemcpy3D(&copy));

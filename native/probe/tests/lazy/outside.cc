@@ -1,4 +1,5 @@
 // outside.cc: what reads, writes, copies and sets just outside an allocation.
+#include <algorithm>
 #include <string>
 
 #include "program.h"
@@ -174,4 +175,68 @@ void beyond(const char *way)
 	TRY(cudaFree(source));
 	TRY(cudaStreamDestroy(s));
 	state("after");
+}
+
+static cudaError_t copy_batch(const void **to, const void **from, const size_t *bytes, size_t count)
+{
+	cudaMemcpyAttributes any = {1, {CU_MEM_LOCATION_TYPE_DEVICE, 0}, {CU_MEM_LOCATION_TYPE_DEVICE, 0}, 0};
+	size_t first = 0;
+#if FAKE_NVCC == 13
+	return cudaMemcpyBatchAsync(to, from, bytes, count, &any, &first, 1, nullptr);
+#else
+	size_t failed = SIZE_MAX;
+	cudaError_t error = cudaMemcpyBatchAsync(to, from, bytes, count, &any, &first, 1, &failed, nullptr);
+	if (error != cudaSuccess && failed >= count)
+		say("failed %zu", failed);
+	return error;
+#endif
+}
+
+// beyond_boxes: the same of copies and sets of other shapes. Each is once right.
+void beyond_boxes()
+{
+	register_variables();
+	const cudaChannelFormatDesc ints = {32, 0, 0, 0, 0};
+	const size_t n = 4 * 3 * 100; // slices of three rows of 100 bytes
+	std::vector<char> host(2 * n, 3);
+	char *x = device<char>(n), *y = device<char>(n);
+	cudaArray_t array = nullptr;
+	TRY(cudaMallocArray(&array, &ints, 25, 8, 0));
+	TRY(cudaMemset(x, 1, n));
+	TRY(cudaMemset(y, 2, n));
+	for (size_t depth : {4, 5}) {
+		const cudaExtent box = {100, 3, depth};
+		tell(3, {cudaMemset3D({x, 100, 100, 3}, 7, box), cudaMemset3DAsync({x, 100, 100, 3}, 8, box, nullptr)});
+		for (size_t row : {0, 1}) {
+			cudaMemcpy3DParms copy = {};
+			copy.srcPtr = {host.data(), 100, 100, 3};
+			copy.dstPtr = {x, 100, 100, 3};
+			copy.dstPos.y = row;
+			copy.extent = box;
+			copy.kind = cudaMemcpyHostToDevice;
+			cudaMemcpy3DPeerParms peer = {};
+			peer.srcPtr = {y, 100, 100, 3};
+			peer.dstPtr = {x, 100, 100, 3};
+			peer.srcPos.y = row;
+			peer.extent = box;
+			tell(4, {cudaMemcpy3D(&copy), cudaMemcpy3DAsync(&copy, nullptr), cudaMemcpy3DPeer(&peer),
+			         cudaMemcpy3DPeerAsync(&peer, nullptr)});
+		}
+	}
+	for (size_t rows : {8, 13}) { // of the 12 that there are
+		const size_t bytes = rows == 8 ? n : n + 1;
+		const void *to[] = {y, x}, *from[] = {x, y};
+		const size_t each[] = {bytes, n};
+		tell(5, {cudaMemcpy2DToArray(array, 0, 0, x, 100, 100, std::min<size_t>(rows, 8), cudaMemcpyDeviceToDevice),
+		         cudaMemcpy2DToArray(array, 0, 0, x + n - 100, 100, 100, rows - 7, cudaMemcpyDeviceToDevice),
+		         cudaMemcpy2DFromArray(y + (rows - 8) * 200, 100, array, 0, 0, 100, 8, cudaMemcpyDeviceToDevice)});
+		tell(6, {cudaMemcpyFromSymbol(x + n - 16, table, 4 * (rows / 2), 0, cudaMemcpyDeviceToDevice),
+		         cudaMemcpyToSymbol(table, x + n - 20 + rows, 12, 0, cudaMemcpyDeviceToDevice)});
+		tell(7, {copy_batch(to, from, each, 2)});
+	}
+	TRY(cudaDeviceSynchronize());
+	say("x %ld y %ld", digest(reinterpret_cast<int *>(x), n / 4), digest(reinterpret_cast<int *>(y), n / 4));
+	TRY(cudaFreeArray(array));
+	TRY(cudaFree(x));
+	TRY(cudaFree(y));
 }

@@ -77,6 +77,6 @@ void frees(const char *what), gone(const char *what), keeps(const char *what); /
 void faults_behind(const char *way), chooses(const char *list), temporaries(), host_frees(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies();            // memory.cc
-void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way); // outside.cc
+void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
 
 #endif
