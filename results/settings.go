@@ -37,6 +37,10 @@ func SettingsOf(r Run) map[string]string {
 	return out
 }
 
+// Guarded reports whether nothing was mapped beside the allocations of the run's jobs
+// (--guard), so that one which leaves its own faulted.
+func Guarded(r Run) bool { return SettingsOf(r)["guard"] == "true" }
+
 // SeveralSettings says in which settings runs differ ("workers: 3 and 64"); it is
 // empty where they do not. A setting that a run lacks tells nothing: its version
 // did not have it.

@@ -6,6 +6,14 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
+func TestGuarded(t *testing.T) {
+	for configuration, want := range map[string]bool{`[{"Key":"guard","Value":true}]`: true, `[{"Key":"guard","Value":false}]`: false, `[]`: false, ``: false} {
+		if got := results.Guarded(results.Run{Provenance: results.Provenance{Configuration: configuration}}); got != want {
+			t.Errorf("%q: %v", configuration, got)
+		}
+	}
+}
+
 func TestSeveralSettings(t *testing.T) {
 	run := func(workers int, configuration string) results.Run {
 		return results.Run{Workers: workers, Provenance: results.Provenance{Configuration: configuration}}

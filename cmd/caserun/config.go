@@ -36,6 +36,7 @@ type config struct {
 	MemCap  string        `mapstructure:"mem-cap"`
 	SMCap   int           `mapstructure:"sm-cap"`
 	NoMPS   bool          `mapstructure:"no-mps"`
+	Guard   bool          `mapstructure:"guard"`
 	Context string        `mapstructure:"context-reserve"`
 	Isolate bool          `mapstructure:"isolate-faults"`
 	Retry   bool          `mapstructure:"retry-collateral"` // the old name of isolate-faults
@@ -94,6 +95,7 @@ func addNodeFlags(f *pflag.FlagSet) {
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
 	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
+	f.Bool("guard", false, "map nothing beside allocations, so that a kernel that reads or writes outside its own faults; the run is marked as guarded (local node)")
 	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
 	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")

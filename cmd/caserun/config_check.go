@@ -163,12 +163,12 @@ func (c config) onSim() (_ config, ignored []string) {
 	for _, s := range []struct {
 		flag  string
 		given bool
-	}{{"--mem-cap", c.MemCap != ""}, {"--sm-cap", c.SMCap > 0}, {"--context-reserve", c.Context != "" && c.Context != reserve}} {
+	}{{"--mem-cap", c.MemCap != ""}, {"--sm-cap", c.SMCap > 0}, {"--guard", c.Guard}, {"--context-reserve", c.Context != "" && c.Context != reserve}} {
 		if s.given {
 			ignored = append(ignored, s.flag)
 		}
 	}
-	c.MemCap, c.SMCap, c.Context = "", 0, reserve
+	c.MemCap, c.SMCap, c.Guard, c.Context = "", 0, false, reserve
 	return c, ignored
 }
 

@@ -101,8 +101,8 @@ func TestTextOfTheConfigurationIsKept(t *testing.T) {
 // recorded as if it had one.
 func TestSettingsWithoutEffectAreSaid(t *testing.T) {
 	inTempDir(t)
-	const says = "caserun: --mem-cap, --sm-cap, --context-reserve: without effect on sim:2xP100, whose model is what it is\n"
-	given := []string{"--node", "sim:2xP100", "--mem-cap", "8GiB", "--sm-cap", "40", "--context-reserve", "1GiB"}
+	const says = "caserun: --mem-cap, --sm-cap, --guard, --context-reserve: without effect on sim:2xP100, whose model is what it is\n"
+	given := []string{"--node", "sim:2xP100", "--mem-cap", "8GiB", "--sm-cap", "40", "--guard", "--context-reserve", "1GiB"}
 	for _, c := range [][]string{{"mix", "W1"}, {"sweep", "--mixes", "W1..W2", "--scheds", "sa,cg"}, {"sweep", "--resume", "latest"}} {
 		_, _, stderr := caserun(t, append(c, given...)...)
 		if complete := strings.Contains(stderr, "is complete"); strings.Count(stderr, says) != 1 && !complete {
@@ -110,7 +110,7 @@ func TestSettingsWithoutEffectAreSaid(t *testing.T) {
 		}
 	}
 	_, out, _ := caserun(t, "export", "--benchfmt", "-")
-	if !strings.Contains(out, "BenchmarkMix") || strings.Contains(out, "mem-cap") || strings.Contains(out, "sm-cap") {
+	if !strings.Contains(out, "BenchmarkMix") || strings.Contains(out, "mem-cap") || strings.Contains(out, "sm-cap") || strings.Contains(out, "guard") {
 		t.Errorf("the settings are recorded: %s", out)
 	}
 	if _, _, stderr := caserun(t, "mix", "W1", "--node", "sim:2xP100"); strings.Contains(stderr, "effect") {

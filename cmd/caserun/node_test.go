@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,6 +182,37 @@ func TestRunsSideBySide(t *testing.T) {
 	slices.Sort(said)
 	if want := []string{one + "," + three + "\n", two + "\n"}; !slices.Equal(said, want) {
 		t.Errorf("the jobs saw the devices %q, want %q", said, want)
+	}
+}
+
+// --guard reaches the jobs, and whoever reads the run's records: what it lets fault may
+// run otherwise.
+func TestGuard(t *testing.T) {
+	library := fakeNVML(t)
+	dir := inTempDir(t)
+	text := "name: own\njobs:\n  - {program: /bin/sh, args: [-c, 'echo guard=$CASE_GUARD'], memory: 1GiB}\n"
+	if err := os.WriteFile("own.yaml", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("data", 0o755); err != nil { // where jobs start
+		t.Fatal(err)
+	}
+	for i, flags := range [][]string{nil, {"--guard"}} {
+		args := append([]string{"mix", "own.yaml", "--no-mps", "--sched", "zero", "--format", "table"}, flags...)
+		status, text := finish(t, onFakes(dir, library, nil, args...))
+		if status != exitOK || strings.Contains(text, "own under zero, guarded") != (i > 0) || strings.Contains(text, "guarded: nothing was mapped") != (i > 0) {
+			t.Errorf("%v: exit %d:\n%s", flags, status, text)
+		}
+		files, err := filepath.Glob(fmt.Sprintf("caserun-runs/run-%d-*/job-0000.out", i+1))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("output files %q (%v)", files, err)
+		}
+		if said, err := os.ReadFile(files[0]); err != nil || string(said) != []string{"guard=\n", "guard=1\n"}[i] {
+			t.Errorf("%v: the job saw %q (%v)", flags, said, err)
+		}
+	}
+	if _, text := finish(t, onFakes(dir, library, nil, "report")); strings.Count(text, "live, guarded") != 1 {
+		t.Errorf("the list of runs:\n%s", text)
 	}
 }
 

@@ -32,6 +32,9 @@ func warnings(r records) []string {
 	if run.Traced {
 		say("Traced: its times include the kernel tracer's cost and compare with those of traced runs only.")
 	}
+	if results.Guarded(run) {
+		say("Guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted, and may run without --guard.")
+	}
 	out = append(out, tracerWarnings(run.Tracer)...)
 	out = append(out, samplerWarnings(run)...)
 	for _, d := range r.devices {
@@ -43,10 +46,10 @@ func warnings(r records) []string {
 	return out
 }
 
-// doubtful reports whether a run's row needs a sign; that it is simulated or
-// traced its mode says.
+// doubtful reports whether a run's row needs a sign; that it is simulated, traced or
+// guarded its mode says.
 func doubtful(run results.Run) bool {
-	run.Mode, run.Traced = results.Live, false
+	run.Mode, run.Traced, run.Provenance.Configuration = results.Live, false, ""
 	if run.Sampler.Samples == nil {
 		run.Sampler.Samples = new(int64(1)) // nobody samples a simulated run
 	}

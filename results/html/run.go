@@ -49,6 +49,9 @@ func modeOf(r results.Run) string {
 	if r.Traced {
 		mode += ", traced"
 	}
+	if results.Guarded(r) {
+		mode += ", guarded"
+	}
 	return mode
 }
 

@@ -88,11 +88,13 @@ func views() map[string]*Table {
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),
 
-		"summary_traced": RunSummary(tracedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
-		"list_traced":    RunList([]results.Run{live, tracedRun()}),
-		"kernels":        KernelTable(tracedRun(), someKernels()),
-		"slowdown":       someSlowdown()[0],
-		"slowdown_jobs":  someSlowdown()[1],
+		"summary_traced":  RunSummary(tracedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
+		"list_traced":     RunList([]results.Run{live, tracedRun()}),
+		"summary_guarded": RunSummary(guardedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
+		"list_guarded":    RunList([]results.Run{live, guardedRun()}),
+		"kernels":         KernelTable(tracedRun(), someKernels()),
+		"slowdown":        someSlowdown()[0],
+		"slowdown_jobs":   someSlowdown()[1],
 	}
 }
 
@@ -101,6 +103,12 @@ func tracedRun() results.Run {
 	run.ID, run.Traced, run.Metrics.KernelUtilizationMean = 7, true, ptr(0.61)
 	run.Tracer = results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2049)), Copies: ptr(int64(12)), Lost: ptr(int64(5)),
 		Cut: ptr(int64(1)), Untraced: ptr(int64(1))}
+	return run
+}
+
+func guardedRun() results.Run {
+	run := liveRun()
+	run.ID, run.Provenance.Configuration = 8, `[{"Key":"guard","Value":true}]`
 	return run
 }
 

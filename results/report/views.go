@@ -9,7 +9,7 @@ import (
 )
 
 // about is "run 3: W7 under sa", marked where the numbers are modelled or
-// include the tracer's cost.
+// include the tracer's cost, and where a job may have faulted that would run otherwise.
 func about(what string, r results.Run) string {
 	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, r.Scheduler)
 	if r.Mode == results.Simulated {
@@ -17,6 +17,9 @@ func about(what string, r results.Run) string {
 	}
 	if r.Traced {
 		title += ", traced"
+	}
+	if results.Guarded(r) {
+		title += ", guarded"
 	}
 	return title
 }
@@ -97,6 +100,9 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	}
 	if r.Traced {
 		t.Notes = append(t.Notes, Note{Text: "traced: its times include the kernel tracer's cost and do not compare with those of runs without it."})
+	}
+	if results.Guarded(r) {
+		t.Notes = append(t.Notes, Note{Text: "guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted, and may run without --guard."})
 	}
 	if r.Status == results.Interrupted {
 		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
@@ -209,6 +215,9 @@ func RunList(runs []results.Run) *Table {
 		mode := string(r.Mode)
 		if r.Traced {
 			mode += ", traced"
+		}
+		if results.Guarded(r) {
+			mode += ", guarded"
 		}
 		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,

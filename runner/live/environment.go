@@ -20,7 +20,7 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES"
+		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES" || key == "CASE_GUARD"
 	})
 	env = append(env, x.config.Env...)
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
@@ -34,6 +34,9 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	if f := spec.Footprint; f != (mixes.Footprint{}) {
 		env = append(env, fmt.Sprintf("CASE_FOOTPRINT=%d,%d,%d", f.Bytes, f.Blocks, f.ThreadsPerBlock))
+	}
+	if x.config.Guard {
+		env = append(env, "CASE_GUARD=1")
 	}
 	env = append(env, x.tracing(job)...)
 	env = append(env, spec.Env...)
