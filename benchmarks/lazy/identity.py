@@ -10,7 +10,8 @@ from harness import BIN, Store, die, elapsed, last_line, print_table, run_native
 
 LAZY = ["streams", "managed", "managed_variable", "nested", "late", "symbols", "pinned", "graphs", "shapes", "pools",
         "cooperative", "launch", "threads", "threads_own_default", "own_default_stream", "tasks", "interior",
-        "snapshot", "reset", "queries", "forked", "driver_shared", "mixed", "cublas", "curand", "plugin"]
+        "snapshot", "reset", "queries", "forked", "before", "behind", "beyond", "margins", "driver_shared", "mixed",
+        "cublas", "curand", "plugin"]
 
 # Programs whose calls cannot be preloaded (a static runtime, none at all) are
 # recognised, and placed by the footprint that the mix states.
