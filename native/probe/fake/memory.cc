@@ -14,14 +14,19 @@ static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to *
 static uint64_t bit(int device) { return 1ull << device; }
 static void *at(uintptr_t address) { return reinterpret_cast<void *>(address); }
 
-// room is how many bytes on either side of a segment kernels get at too: cudaMalloc's
+// room is how many bytes on either side of a segment may be touched too: cudaMalloc's
 // allocations lie in blocks of the driver's, with others beside them.
 static size_t room(Segment::Kind kind) { return kind == Segment::device_memory ? granule : 0; }
 
+// Mappings are made anew: under valgrind mprotect takes milliseconds for each MiB.
 void Machine::protect(const Segment &s, bool readable)
 {
-	mprotect(at(s.base - room(s.kind)), round_up(s.bytes, 4096) + 2 * room(s.kind),
-	         readable ? PROT_READ | PROT_WRITE : PROT_NONE);
+	const int how = readable ? PROT_READ | PROT_WRITE : PROT_NONE;
+
+	if (s.kind == Segment::mapping)
+		mmap(at(s.base), s.bytes, how, MAP_SHARED | MAP_FIXED, handles.at(s.handle).file, 0);
+	else
+		mprotect(at(s.base), round_up(s.bytes, 4096), how);
 }
 
 // New memory begins with a pattern, so that a program that relies on zeros, or a
