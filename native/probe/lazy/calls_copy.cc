@@ -79,7 +79,7 @@ template <typename Copy>
 cudaError_t transfer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous,
                      const Copy &copy)
 {
-	const bool known_kind = kind >= 0 && kind <= cudaMemcpyDefault; // CUDA's error of another one comes first
+	const bool known_kind = kind >= 0 && kind <= cudaMemcpyDefault; // another is CUDA's to refuse, with its own error
 	if (known_kind && !rows.overlap() && (strays(to, rows.to_extent()) || strays(from, rows.from_extent())))
 		return fail(cudaErrorInvalidValue);
 	if (deferring()) {
@@ -142,7 +142,7 @@ template <typename Run> cudaError_t from_symbol(const char *call, void *to, size
 	return direct_kept(call, [=] { return strays(to, bytes) ? fail(cudaErrorInvalidValue) : run(); });
 }
 
-// with_array copies rows between an array and other memory.
+// with_array copies rows between an array and `memory`.
 template <typename Copy> cudaError_t with_array(const char *call, const void *memory, const Rows &rows, Copy copy)
 {
 	return direct(call, [=] {
