@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // maxFileBytes bounds a mix file; maxJobs command lines of 100 bytes fit.
@@ -36,7 +37,7 @@ func Load(path string, has func(program string) bool) (Mix, error) {
 }
 
 func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := userfile.Open(path, 0)
 	if err != nil {
 		return nil, err
 	}

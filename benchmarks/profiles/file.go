@@ -2,16 +2,18 @@ package profiles
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // column is one column of a profile file: how it is written and read.
@@ -140,14 +142,16 @@ func (w *Writer) Write(p Profile) error {
 	return nil
 }
 
+// maxFileBytes bounds a profile file, a line of which has some 300 bytes.
+const maxFileBytes = 64 << 20
+
 // Load reads a profile file.
-func Load(path string) (Set, error) {
-	f, err := os.Open(path)
+func Load(ctx context.Context, path string) (Set, error) {
+	text, err := userfile.Read(ctx, path, maxFileBytes)
 	if err != nil {
 		return Set{}, fmt.Errorf("read profiles: %w", err)
 	}
-	defer f.Close()
-	return Read(path, f)
+	return Read(path, bytes.NewReader(text))
 }
 
 // Read reads a profile file; file names it in errors, which carry the line.

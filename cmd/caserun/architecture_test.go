@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"results/store", "runner"},
 	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch"},
+	{"userfile"},
 }
 
 // testOnly packages serve tests and documents; no package may import them.

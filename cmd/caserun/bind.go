@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,12 +13,12 @@ import (
 )
 
 // knownProfiles are the catalog's and those of --profiles.
-func (c config) knownProfiles() (profiles.Set, error) {
+func (c config) knownProfiles(ctx context.Context) (profiles.Set, error) {
 	known := profiles.Catalog()
 	if c.Profiles == "" {
 		return known, nil
 	}
-	more, err := profiles.Load(c.Profiles)
+	more, err := profiles.Load(ctx, c.Profiles)
 	return known.With(more), usageError(err)
 }
 

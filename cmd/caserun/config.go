@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -137,7 +138,7 @@ func loadConfigOver(c *cobra.Command, over map[string]any) (config, error) {
 	if !explicit {
 		file = defaultConfigFile
 	}
-	settings, err := readSettings(file)
+	settings, err := readSettings(c.Context(), file)
 	if err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
 		return config{}, usageError(fmt.Errorf("configuration file %w", err))
 	}
@@ -182,10 +183,10 @@ func settingFlag(c *cobra.Command, key string) *pflag.Flag {
 const noSetting = "no-setting"
 
 // readSettings reads a configuration file: settings as they are written, by key.
-func readSettings(path string) (map[string]any, error) {
+func readSettings(ctx context.Context, path string) (map[string]any, error) {
 	out := map[string]any{}
 	flags := settingFlags()
-	err := readYAML(path, func(key string, at, value ast.Node) (err error) {
+	err := readYAML(ctx, path, func(key string, at, value ast.Node) (err error) {
 		flag := flags.Lookup(key)
 		if flag == nil {
 			return failAt(at, "unknown key %q: caserun mix --show-config prints all that there are", key)

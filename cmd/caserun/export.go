@@ -182,7 +182,7 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 			return write(stdout)
 		}
 		paths = append(paths, path)
-		return report.WriteFile(path, o.force, write)
+		return report.WriteFile(ctx, path, o.force, write)
 	}
 	if err := toFile(o.markdown, func(w io.Writer) error {
 		runs, err := db.Runs(ctx, f)

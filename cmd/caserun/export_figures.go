@@ -33,6 +33,6 @@ func bundleFigures(stderr io.Writer) func(context.Context, *store.Store, string)
 		if page.Measured() == 0 {
 			return nil
 		}
-		return writePaper(page, dir, false, figures.SVG, figures.PNG)
+		return writePaper(ctx, page, dir, false, figures.SVG, figures.PNG)
 	}
 }

@@ -30,7 +30,7 @@ func TestFullDiskKeepsTheEarlierJUnitReport(t *testing.T) {
 	if err := os.WriteFile(path, []byte("earlier"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := disktest.WhileFull(t, few, func() error { return writeJUnit(path, regress.Report{}) }); !errors.Is(err, syscall.EFBIG) {
+	if err := disktest.WhileFull(t, few, func() error { return writeJUnit(t.Context(), path, regress.Report{}) }); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v, want one of a full disk", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "earlier" {
@@ -68,7 +68,7 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 	if err := errors.Join(rows.Write(second), out.close()); err != nil { // there is room again
 		t.Error(err)
 	}
-	set, err := profiles.Load(path)
+	set, err := profiles.Load(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func TestFullDiskLeavesNoPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writePaper(page, dir, false, figures.SVG); err != nil {
+	if err := writePaper(t.Context(), page, dir, false, figures.SVG); err != nil {
 		t.Fatal(err)
 	}
-	if err := disktest.WhileFull(t, few, func() error { return writePaper(page, dir, true, figures.SVG) }); !errors.Is(err, syscall.EFBIG) {
+	if err := disktest.WhileFull(t, few, func() error { return writePaper(t.Context(), page, dir, true, figures.SVG) }); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v, want one of a full disk", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, paperPage)); !errors.Is(err, fs.ErrNotExist) {
@@ -101,10 +101,10 @@ func TestFullDiskLeavesNoPage(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
 		t.Errorf("half written: %v (%v)", left, err)
 	}
-	if err := writePaper(page, dir, true, figures.SVG); err != nil {
+	if err := writePaper(t.Context(), page, dir, true, figures.SVG); err != nil {
 		t.Error(err)
 	}
-	if err := writePaper(page, dir, false, figures.SVG); !errors.Is(err, fs.ErrExist) {
+	if err := writePaper(t.Context(), page, dir, false, figures.SVG); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("error %v, want one that a page is there", err)
 	}
 }

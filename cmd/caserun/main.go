@@ -57,8 +57,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	fmt.Fprintln(stderr, "caserun:", err)
 	status := statusOf(err)
 	var stopped signalError
-	if status == exitInfrastructure && errors.As(context.Cause(ctx), &stopped) {
-		return stopped.status() // whatever failed for it, such as a program that was to start
+	// Whatever failed for it, such as a program that was to start, or a file to be read.
+	if errors.As(err, &stopped) || status == exitInfrastructure && errors.As(context.Cause(ctx), &stopped) {
+		return stopped.status()
 	}
 	return status
 }

@@ -144,7 +144,7 @@ func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
 	if _, err := report.ParseFormat(settings.Format); err != nil {
 		return usageError(err)
 	}
-	known, err := settings.knownProfiles()
+	known, err := settings.knownProfiles(c.Context())
 	if err != nil {
 		return err
 	}

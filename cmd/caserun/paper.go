@@ -159,7 +159,7 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 	}
 	measured := page.Measured() > 0
 	if o.out != "" && measured {
-		if err := writePaper(page, o.out, o.force, figures.Formats()...); err != nil {
+		if err := writePaper(c.Context(), page, o.out, o.force, figures.Formats()...); err != nil {
 			return infrastructureError(err)
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "caserun: wrote %s, %d CSV files and %d figures as SVG, PNG and PDF%s\n",

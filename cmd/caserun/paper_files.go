@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,12 +65,12 @@ func figureFiles(t paper.Table) []string {
 // writePaper writes the page, the data and the figures in these formats, each file
 // as a whole, and the page last: where it is, the rest is. An earlier page and its
 // figures go first, and only where it is to be replaced.
-func writePaper(page paper.Page, dir string, replace bool, formats ...figures.Format) error {
+func writePaper(ctx context.Context, page paper.Page, dir string, replace bool, formats ...figures.Format) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the paper's tables: %w", err)
 	}
 	write := func(name string, write func(io.Writer) error) error {
-		if err := report.WriteFile(filepath.Join(dir, name), replace, write); err != nil {
+		if err := report.WriteFile(ctx, filepath.Join(dir, name), replace, write); err != nil {
 			return fmt.Errorf("write the paper's tables: %w", err)
 		}
 		return nil

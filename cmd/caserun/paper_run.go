@@ -39,7 +39,7 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 			return nil, usageError(fmt.Errorf("--node: %s and %s would both be compared with the paper's %s: name one", other, settings.Node, system))
 		}
 		nodeOf[system] = settings.Node
-		more, err := paperMatrices(settings, o.reps, system, devices, stderr)
+		more, err := paperMatrices(ctx, settings, o.reps, system, devices, stderr)
 		if err != nil {
 			return nil, err
 		}
@@ -77,13 +77,13 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 
 // paperMatrices are the sweeps of one node: Rodinia, and Darknet where the node
 // can run it.
-func paperMatrices(settings config, reps int, system string, devices int, stderr io.Writer) ([]*matrix, error) {
+func paperMatrices(ctx context.Context, settings config, reps int, system string, devices int, stderr io.Writer) ([]*matrix, error) {
 	plan := func(name string, mixes, scheds []string) (*matrix, error) {
 		s := sweepOptions{Name: name, Mixes: mixes, Scheds: scheds, Reps: reps, Warmups: -1, Jobs: 1}
 		if err := s.Validate(true); err != nil {
 			return nil, err
 		}
-		return newMatrix(settings, s, stderr)
+		return newMatrix(ctx, settings, s, stderr)
 	}
 	rodinia, err := plan("CASE with Rodinia", paper.Mixes(), paper.Schedulers(system, devices))
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -125,7 +126,7 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 		return err
 	}
 	if o.junit != "" {
-		if err := writeJUnit(o.junit, r); err != nil {
+		if err := writeJUnit(c.Context(), o.junit, r); err != nil {
 			return infrastructureError(fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err))
 		}
 	}
@@ -143,9 +144,9 @@ func verdict(r regress.Report) error {
 	return nil
 }
 
-func writeJUnit(path string, r regress.Report) error {
+func writeJUnit(ctx context.Context, path string, r regress.Report) error {
 	host, _ := os.Hostname() // the report has a word for none
-	err := report.WriteFile(path, true, func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
+	err := report.WriteFile(ctx, path, true, func(w io.Writer) error { return report.JUnit(w, r, host, time.Now()) })
 	if err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}

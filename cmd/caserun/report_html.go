@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/results/html"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile"
 )
 
 // reportHTML writes the runs that args name, or all that the filter selects, as
@@ -43,7 +44,7 @@ func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store
 	if isStdout(path) {
 		return infrastructureError(write(c.OutOrStdout()))
 	}
-	err = writePage(path, write)
+	err = writePage(ctx, path, write)
 	if errors.Is(err, errNoPage) {
 		return usageError(err)
 	}
@@ -78,17 +79,20 @@ func namedRuns(ctx context.Context, db *store.Store, args []string, selected sto
 
 // writePage puts a page in place as a whole. It replaces an earlier page, and no
 // file that is something else.
-func writePage(path string, write func(io.Writer) error) error {
+func writePage(ctx context.Context, path string, write func(io.Writer) error) error {
 	if err := mayReplace(path); err != nil {
 		return err
 	}
-	return report.WriteFile(path, true, write)
+	return report.WriteFile(ctx, path, true, write)
 }
 
 var errNoPage = errors.New("it exists and is no page of caserun report")
 
 func mayReplace(path string) error {
-	f, err := os.Open(path)
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return nil // it is written as it is, and holds no earlier page
+	}
+	f, err := userfile.Open(path, userfile.Devices)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -112,7 +112,7 @@ func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
 	if s.force {
 		return usageError(errors.New("--force goes with --resume"))
 	}
-	m, err := newMatrix(settings, s.options, c.ErrOrStderr())
+	m, err := newMatrix(c.Context(), settings, s.options, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []stri
 	over := map[string]any{}
 	o := &s.options
 	if s.file != "" {
-		f, err := loadSweepFile(s.file)
+		f, err := loadSweepFile(c.Context(), s.file)
 		switch missing := errors.Is(err, fs.ErrNotExist); {
 		case missing && s.resume != "":
 			return settings, nil, usageError(fmt.Errorf("--resume %s: no such sweep: want a number from caserun sweep list, or latest", s.file))
@@ -202,7 +202,7 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 	if err := s.options.fit(sweep.Mode, sweep.Node); err != nil {
 		return err
 	}
-	m, note, err := recordedMatrix(sweep, settings)
+	m, note, err := recordedMatrix(c.Context(), sweep, settings)
 	if err != nil {
 		return err
 	}

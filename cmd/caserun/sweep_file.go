@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,13 +20,13 @@ type sweepFile struct {
 
 // loadSweepFile reads a sweep's file. A key that it does not know is an error,
 // and errors name file, line and column. Paths of mixes are relative to the file.
-func loadSweepFile(path string) (sweepFile, error) {
+func loadSweepFile(ctx context.Context, path string) (sweepFile, error) {
 	f := sweepFile{settings: map[string]any{}}
 	planned, node := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.options.addPlanned(planned)
 	addNodeFlags(node)
 	empty := true
-	err := readYAML(path, func(key string, at, value ast.Node) (err error) {
+	err := readYAML(ctx, path, func(key string, at, value ast.Node) (err error) {
 		empty = false
 		switch flag := node.Lookup(key); {
 		case key == "mixes":

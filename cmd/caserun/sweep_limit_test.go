@@ -57,7 +57,7 @@ func doPart(t *testing.T, limit time.Duration) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, note, err := recordedMatrix(w, config{DB: "caserun.db", Format: "table"})
+	m, note, err := recordedMatrix(t.Context(), w, config{DB: "caserun.db", Format: "table"})
 	if err != nil || note != "" {
 		t.Fatal(note, err)
 	}

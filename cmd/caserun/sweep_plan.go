@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -105,7 +106,7 @@ type matrix struct {
 }
 
 // newMatrix settles a sweep on its node.
-func newMatrix(c config, o sweepOptions, stderr io.Writer) (*matrix, error) {
+func newMatrix(ctx context.Context, c config, o sweepOptions, stderr io.Writer) (*matrix, error) {
 	var err error
 	if c.Node, err = settleNode(c, stderr); err != nil {
 		return nil, err
@@ -143,16 +144,16 @@ func newMatrix(c config, o sweepOptions, stderr io.Writer) (*matrix, error) {
 	if m.spec.Program, err = thisProgram(); err != nil {
 		return nil, err
 	}
-	return m, m.settle(c, o.Mixes, stderr)
+	return m, m.settle(ctx, c, o.Mixes, stderr)
 }
 
 // settle loads the mixes, with what there is to say of them on stderr, and checks every
 // arm on the node.
-func (m *matrix) settle(c config, args []string, stderr io.Writer) error {
+func (m *matrix) settle(ctx context.Context, c config, args []string, stderr io.Writer) error {
 	m.config = c
 	m.spec.Settings = c.sweepSettings()
 	var err error
-	if m.profiles, err = c.knownProfiles(); err != nil {
+	if m.profiles, err = c.knownProfiles(ctx); err != nil {
 		return err
 	}
 	names := map[string]string{}

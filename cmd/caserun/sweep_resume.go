@@ -37,7 +37,7 @@ func findSweep(ctx context.Context, db *store.Store, arg string) (results.Sweep,
 
 // recordedMatrix is a sweep as it was planned, whatever the settings are now. The
 // note is empty unless the program is another one: it says which.
-func recordedMatrix(w results.Sweep, now config) (m *matrix, note string, err error) {
+func recordedMatrix(ctx context.Context, w results.Sweep, now config) (m *matrix, note string, err error) {
 	m = &matrix{mode: w.Mode}
 	if m.spec, err = readSpec(w); err != nil {
 		return nil, "", err
@@ -53,7 +53,7 @@ func recordedMatrix(w results.Sweep, now config) (m *matrix, note string, err er
 	for _, mix := range recorded.Mixes {
 		args = append(args, mix.Arg)
 	}
-	if err := m.settle(c, args, io.Discard); err != nil {
+	if err := m.settle(ctx, c, args, io.Discard); err != nil {
 		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
 	}
 	for i, mix := range recorded.Mixes {

@@ -46,7 +46,7 @@ func TestSweepLists(t *testing.T) {
 func TestPlanIsFair(t *testing.T) {
 	matrixOf := func(mixes []string, scheds ...string) *matrix {
 		o := sweepOptions{Mixes: mixes, Scheds: scheds, Reps: 5, Warmups: 2, Jobs: 1}
-		m, err := newMatrix(config{Node: "sim:2xV100", Seed: 3, Noise: 0.1}, o, t.Output())
+		m, err := newMatrix(t.Context(), config{Node: "sim:2xV100", Seed: 3, Noise: 0.1}, o, t.Output())
 		if err != nil {
 			t.Fatal(err)
 		}

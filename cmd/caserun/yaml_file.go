@@ -2,16 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // yamlError is an error at a place in a YAML file.
@@ -26,10 +28,13 @@ func failAt(at ast.Node, format string, args ...any) error {
 	return &yamlError{at.GetToken(), fmt.Sprintf(format, args...)}
 }
 
+// maxYAMLBytes bounds a configuration or sweep file.
+const maxYAMLBytes = 1 << 20
+
 // readYAML passes on the keys and values of a file that is one mapping. Errors, also
 // those of take, get the file's name, and the line and column where they have a place.
-func readYAML(path string, take func(key string, at, value ast.Node) error) error {
-	text, err := os.ReadFile(path)
+func readYAML(ctx context.Context, path string, take func(key string, at, value ast.Node) error) error {
+	text, err := userfile.Read(ctx, path, maxYAMLBytes)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		return fmt.Errorf("%s: %w", path, failed.Err)
 	}

@@ -11,10 +11,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/ianlancetaylor/demangle"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // Trace is what one file holds. Times are nanoseconds of the host's
@@ -90,7 +91,7 @@ func (k Kind) String() string {
 
 // ReadFile reads the trace at path, as Read.
 func ReadFile(path string) (Trace, error) {
-	f, err := os.Open(path)
+	f, err := userfile.Open(path, 0)
 	if err != nil {
 		return Trace{}, fmt.Errorf("read kernel trace: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -125,6 +126,13 @@ func TestRefusesWhatTheTracerDoesNotWrite(t *testing.T) {
 	}
 	if _, err := ReadFile(filepath.Join(t.TempDir(), "none.trace")); err == nil {
 		t.Error("a file that is not there was read")
+	}
+	fifo := filepath.Join(t.TempDir(), "1.trace") // which a job may make there
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(fifo); err == nil || !strings.Contains(err.Error(), fifo) {
+		t.Errorf("a FIFO: %v", err)
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 const (
@@ -41,7 +42,7 @@ type Member struct {
 // Is reports whether the file at path is a bundle, by its first bytes. A file
 // that cannot be read is none: whoever opens it says why.
 func Is(path string) bool {
-	f, err := os.Open(path)
+	f, err := userfile.Open(path, 0)
 	if err != nil {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile"
 )
 
 // largestManifest bounds what is read before anything is known of a file.
@@ -58,7 +59,7 @@ func (o *Opened) Close() error {
 
 // unpack checks the archive against its manifest and writes its store to target.
 func unpack(path, target string) (err error) {
-	file, err := os.Open(path)
+	file, err := userfile.Open(path, 0)
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}

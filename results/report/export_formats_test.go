@@ -130,7 +130,7 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o644), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(link, true, content); err != nil {
+	if err := WriteFile(t.Context(), link, true, content); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(file); string(text) != "new" {
@@ -141,7 +141,7 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if err := errors.Join(WriteFile(pipe, true, content), reader.SetReadDeadline(time.Now().Add(time.Second))); err != nil {
+	if err := errors.Join(WriteFile(t.Context(), pipe, true, content), reader.SetReadDeadline(time.Now().Add(time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	text := make([]byte, len("new"))
@@ -155,6 +155,38 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 	}
 }
 
+// The end of the context ends the wait for a pipe's reader, and for one that does not
+// go on.
+func TestWriteFileWaitsForAPipeUntilItsContextEnds(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("told to stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := WriteFile(ctx, pipe, true, func(io.Writer) error { return nil }); !errors.Is(err, cause) || !strings.Contains(err.Error(), pipe) {
+		t.Errorf("without a reader: %v", err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	ctx, cancel = context.WithCancelCause(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		failed <- WriteFile(ctx, pipe, true, func(w io.Writer) error { _, err := w.Write(make([]byte, 1<<20)); return err })
+	}()
+	if _, err := reader.Read(make([]byte, 1)); err != nil { // which waits until it is at work
+		t.Fatal(err)
+	}
+	cancel(cause)
+	if err := <-failed; !errors.Is(err, cause) || !strings.Contains(err.Error(), pipe) {
+		t.Errorf("with a reader that does not read: %v", err)
+	}
+}
+
 // What a link leads to is made where it is not there yet, through further links too;
 // of links that lead to each other nothing is.
 func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
@@ -165,13 +197,13 @@ func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	if err := WriteFile(at("far/first"), true, content); err != nil {
+	if err := WriteFile(t.Context(), at("far/first"), true, content); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(at("far/file")); err != nil || string(text) != "new" {
 		t.Errorf("behind the links: %q (%v)", text, err)
 	}
-	if err := WriteFile(at("a"), true, content); !errors.Is(err, syscall.ELOOP) {
+	if err := WriteFile(t.Context(), at("a"), true, content); !errors.Is(err, syscall.ELOOP) {
 		t.Errorf("links that lead to each other: %v, want ELOOP", err)
 	}
 	for _, link := range []string{"far/first", "far/link", "a"} {
@@ -191,7 +223,7 @@ func TestWriteFileKeepsPermissions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := WriteFile(path, true, content); err != nil {
+		if err := WriteFile(t.Context(), path, true, content); err != nil {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
@@ -263,7 +295,7 @@ func TestWriteFileIsAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
 	full := errors.New("disk full")
-	if err := WriteFile(path, false, func(w io.Writer) error {
+	if err := WriteFile(t.Context(), path, false, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "half")
 		return full
 	}); !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
@@ -275,29 +307,29 @@ func TestWriteFileIsAllOrNothing(t *testing.T) {
 	content := func(text string) func(io.Writer) error {
 		return func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
 	}
-	if err := WriteFile(path, false, content("one")); err != nil {
+	if err := WriteFile(t.Context(), path, false, content("one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(path, false, content("two")); !errors.Is(err, fs.ErrExist) {
+	if err := WriteFile(t.Context(), path, false, content("two")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got error %v, want ErrExist", err)
 	}
 	if text, _ := os.ReadFile(path); string(text) != "one" {
 		t.Errorf("the file is %q, want what it was", text)
 	}
-	if err := WriteFile(path, true, content("three")); err != nil {
+	if err := WriteFile(t.Context(), path, true, content("three")); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(path); string(text) != "three" {
 		t.Errorf("the file is %q, want it replaced", text)
 	}
 	late := filepath.Join(dir, "late")
-	if err := WriteFile(late, false, func(io.Writer) error { return os.WriteFile(late, []byte("mine"), 0o600) }); !errors.Is(err, fs.ErrExist) {
+	if err := WriteFile(t.Context(), late, false, func(io.Writer) error { return os.WriteFile(late, []byte("mine"), 0o600) }); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a name taken meanwhile: %v, want ErrExist", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("%v in the directory, want x and late", left)
 	}
-	if err := WriteFile(dir, true, content("x")); err == nil {
+	if err := WriteFile(t.Context(), dir, true, content("x")); err == nil {
 		t.Error("a directory was replaced")
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // NewFile is a file that has no name until Commit: a reader finds all of it or
@@ -127,15 +129,16 @@ func (f *NewFile) Discard() error {
 
 // WriteFile writes a whole file, or leaves what was there. What stdout or stderr
 // leads to, a file too, is written behind what it has; what is no file otherwise,
-// such as a pipe, is written as it is.
-func WriteFile(path string, overwrite bool, write func(io.Writer) error) (err error) {
+// such as a pipe, is written as it is. The end of ctx, whose cause is the error then,
+// ends the wait for a pipe's reader.
+func WriteFile(ctx context.Context, path string, overwrite bool, write func(io.Writer) error) (err error) {
 	for _, open := range []*os.File{os.Stdout, os.Stderr} {
 		if LeadsTo(path, open) {
 			return writing(path, write(open))
 		}
 	}
 	if writtenAsItIs(path) {
-		return writeInto(path, write)
+		return writeInto(ctx, path, write)
 	}
 	f, err := CreateFile(path, overwrite)
 	if err != nil {
@@ -148,12 +151,36 @@ func WriteFile(path string, overwrite bool, write func(io.Writer) error) (err er
 	return f.Commit()
 }
 
-func writeInto(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+func writeInto(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := openToWrite(ctx, path)
 	if err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
-	return writing(path, errors.Join(write(f), f.Close()))
+	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(0, 1)) })
+	defer stop()
+	err = errors.Join(write(f), f.Close())
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = context.Cause(ctx)
+	}
+	return writing(path, err)
+}
+
+// openToWrite opens what is there. A FIFO that nobody reads is waited for, as programs
+// do: open(2) answers ENXIO, because it is not to block.
+func openToWrite(ctx context.Context, path string) (*os.File, error) {
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if info, _ := os.Stat(path); !errors.Is(err, syscall.ENXIO) || info == nil || info.Mode()&fs.ModeNamedPipe == 0 {
+			return f, err
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, &fs.PathError{Op: "wait for a reader of", Path: path, Err: context.Cause(ctx)}
+		}
+	}
 }
 
 // writing says of an error, where there is one, what was being written.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 	"github.com/pressly/goose/v3"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 //go:embed migrations/*.sql
@@ -118,7 +120,7 @@ func regular(path string) (exists bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("store %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return true, fmt.Errorf("store %s: not a regular file (%s)", path, info.Mode().Type())
+		return true, fmt.Errorf("store %s: %w", path, userfile.NotRegular{Type: info.Mode().Type()})
 	}
 	return true, nil
 }

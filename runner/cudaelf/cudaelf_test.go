@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -150,7 +151,13 @@ func TestLibrariesAreFoundAsTheLoaderFindsThem(t *testing.T) {
 	if err := os.WriteFile(w.path("wrong/libouter.so"), []byte("/* GNU ld script */"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Inspect(w.path("environment"), []string{w.path("wrong"), w.path("near")})
+	if err := os.Mkdir(w.path("queue"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(w.path("queue/libouter.so"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Inspect(w.path("environment"), []string{w.path("wrong"), w.path("queue"), w.path("near")})
 	if err != nil || got.Runtime != Shared {
 		t.Errorf("behind a file that is no library: %+v, %v", got, err)
 	}

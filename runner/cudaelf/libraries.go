@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // loaded is an object with where its own libraries may be.
@@ -84,6 +86,9 @@ func (s search) find(by loaded, name string) (loaded, bool) {
 
 // open takes a file that the loader would take, too.
 func (s search) open(path string, rpath []string) (loaded, bool) {
+	if userfile.Check(path, 0) != nil {
+		return loaded{}, false
+	}
 	f, err := elf.Open(path)
 	if err != nil {
 		return loaded{}, false

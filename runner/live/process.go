@@ -16,6 +16,7 @@ import (
 
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/child"
+	"github.com/caserun/caserun/userfile"
 )
 
 // process is a job's process group, with which its session begins.
@@ -65,11 +66,14 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(cmd.Dir, path)
 		}
-		in, err := os.Open(path)
+		in, err := userfile.Open(path, stdinKinds)
 		if err != nil {
 			return nil, lack(fmt.Errorf("open standard input: %w", err))
 		}
 		defer in.Close()
+		if err := unix.SetNonblock(int(in.Fd()), false); err != nil {
+			return nil, fmt.Errorf("open standard input %s: %w", path, err)
+		}
 		cmd.Stdin = in
 	}
 	cmd.Env = x.environment(job, device)
@@ -181,7 +185,7 @@ const tailBytes = 2048
 
 // tail is the end of a file, cut at a line where there is one.
 func tail(path string) string {
-	f, err := os.Open(path)
+	f, err := userfile.Open(path, 0) // which the job may have made something else
 	if err != nil {
 		return ""
 	}

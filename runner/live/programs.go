@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/userfile"
 )
 
 // BuiltinSuite is the name of the suite that this repository builds.
@@ -144,11 +145,15 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 			found[j.Program] = path
 		}
 		programs, dirs = append(programs, path), append(dirs, dir)
-		for _, input := range inputs(j) {
+		for i, input := range inputs(j) {
 			if !filepath.IsAbs(input) {
 				input = filepath.Join(dir, input)
 			}
-			if _, err := os.Stat(input); err != nil && !missing[input] {
+			_, err := os.Stat(input)
+			if err == nil && j.Stdin != "" && i == 0 {
+				err = userfile.Check(input, stdinKinds)
+			}
+			if err != nil && !missing[input] {
 				missing[input] = true
 				problems = append(problems, fmt.Errorf("input file of %s: %w; caserun data makes the suite's input files", j.Command(), err))
 			}
@@ -161,6 +166,9 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 func (s Suite) find(j mixes.Job) (string, error) {
 	if !j.OfSuite() {
 		path, err := exec.LookPath(j.Program)
+		if err == nil {
+			err = userfile.Check(path, 0)
+		}
 		if err != nil {
 			return "", fmt.Errorf("program %s: %w", j.Program, err)
 		}
@@ -173,7 +181,11 @@ func (s Suite) find(j mixes.Job) (string, error) {
 		j.Program, s.Name, ErrNotBuilt, s.root)
 }
 
-// inputs are the files that a job cannot run without: its standard input, and
+// stdinKinds are what a job can have as its standard input. To open a FIFO would wait
+// for whoever writes to it.
+const stdinKinds = userfile.Pipes | userfile.Devices
+
+// inputs are the files that a job cannot run without: its standard input first, and
 // the first argument of the suite programs that read one.
 func inputs(j mixes.Job) []string {
 	var files []string

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
@@ -41,6 +42,14 @@ func TestResolve(t *testing.T) {
 	}
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
+	}
+	queue := filepath.Join(dir, "queue")
+	if err := syscall.Mkfifo(queue, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = suite.Resolve([]mixes.Job{{Program: queue}, {Program: "/bin/sh", Stdin: queue}})
+	if err == nil || strings.Count(err.Error(), queue+": it is a pipe or FIFO") != 2 {
+		t.Errorf("with a FIFO as program and as standard input: %v", err)
 	}
 	programs, dirs, err := suite.Resolve([]mixes.Job{ofSuite})
 	if err != nil || programs[0] != needle || dirs[0] != data {
