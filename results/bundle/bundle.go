@@ -39,6 +39,29 @@ type Member struct {
 	SHA256 string `json:"sha256"`
 }
 
+// A bundle has at most so much in it, unpacked. A member of the archive's form has no
+// more than 8 GiB either.
+const (
+	maxBytes   = 8 << 30
+	maxMembers = 1000
+)
+
+// size is what the members have together, or an error where that is more than a bundle
+// may have.
+func (m Manifest) size() (int64, error) {
+	if len(m.Members) > maxMembers {
+		return 0, fmt.Errorf("it has %d members, and a bundle has %d at most", len(m.Members), maxMembers)
+	}
+	var all int64
+	for _, member := range m.Members {
+		if member.Bytes < 0 || member.Bytes > maxBytes-all {
+			return 0, fmt.Errorf("it unpacks to more than the %d GiB that a bundle has at most", maxBytes>>30)
+		}
+		all += member.Bytes
+	}
+	return all, nil
+}
+
 // Is reports whether the file at path is a bundle, by its first bytes. A file
 // that cannot be read is none: whoever opens it says why.
 func Is(path string) bool {

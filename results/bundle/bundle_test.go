@@ -361,6 +361,94 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
+// What a bundle unpacks to is known, and bounded, before it is unpacked.
+func TestBundlesUnpackToWhatTheySay(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	whole := write(t, stored(t), Options{})
+	claim := func(change func(*Manifest)) string {
+		return repack(t, whole, func(name string, text []byte) []byte {
+			if name != manifestName {
+				return text
+			}
+			var m Manifest
+			if err := json.Unmarshal(text, &m); err != nil {
+				t.Fatal(err)
+			}
+			change(&m)
+			text, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		})
+	}
+	// padded has zeros behind the archive's end, where they are padding.
+	padded := func(zeros int) string {
+		raw, err := os.Open(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		in, err := gzip.NewReader(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		compressed := gzip.NewWriter(&out)
+		if _, err := io.Copy(compressed, io.MultiReader(in, bytes.NewReader(make([]byte, zeros)))); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "padded.tar.gz")
+		if err := errors.Join(compressed.Close(), os.WriteFile(path, out.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct{ path, want string }{
+		"one member":     {claim(func(m *Manifest) { m.Members[1].Bytes = maxBytes + 1 }), "it unpacks to more than the 8 GiB that a bundle has at most"},
+		"all members":    {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 5<<30, 5<<30 }), "more than the 8 GiB"},
+		"an overflow":    {claim(func(m *Manifest) { m.Members[1].Bytes, m.Members[2].Bytes = 1<<63-1, 1<<63-1 }), "more than the 8 GiB"},
+		"a debt":         {claim(func(m *Manifest) { m.Members[1].Bytes = -1 << 40 }), "more than the 8 GiB"},
+		"many members":   {claim(func(m *Manifest) { m.Members = make([]Member, maxMembers+1) }), "it has 1001 members, and a bundle has 1000 at most"},
+		"the manifest":   {claim(func(m *Manifest) { m.Writer = strings.Repeat(" ", largestManifest) }), "bytes, and 67108864 at most"},
+		"what is behind": {padded(16 << 20), "it unpacks to more than its manifest says"},
+	} {
+		b, err := Open(c.path)
+		if err == nil {
+			_ = b.Close()
+			t.Errorf("%s: opened", name)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+			t.Errorf("%s: error %q, want the path and %q", name, err, c.want)
+		}
+	}
+	if b, err := Open(padded(64 << 10)); err != nil {
+		t.Errorf("with some padding: %v", err)
+	} else if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	target := filepath.Join(temporary, storeName)
+	if err := unpack(whole, target, 100); err == nil || !strings.Contains(err.Error(), temporary+" has room for 100: name another directory with TMPDIR") {
+		t.Errorf("without room: %v", err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("what was refused left %v (%v)", left, err)
+	}
+	many := Options{Figures: func(_ context.Context, _ *store.Store, dir string) error {
+		err := os.Mkdir(dir, 0o755)
+		for i := range maxMembers {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o644))
+		}
+		return err
+	}}
+	path := filepath.Join(t.TempDir(), "many.tar.gz")
+	if _, err := Write(context.Background(), stored(t), path, many); err == nil || !strings.Contains(err.Error(), "members, and a bundle has 1000 at most: select fewer runs") {
+		t.Errorf("written: %v", err)
+	}
+}
+
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{"a.tar.gz": true, "dir/b.tgz": true, "a.zip": false, "a": false, "a.tar": false} {
 		if err := CheckName(name); (err == nil) != ok {

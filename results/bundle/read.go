@@ -13,12 +13,18 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/userfile"
 )
 
-// largestManifest bounds what is read before anything is known of a file.
-const largestManifest = 64 << 20
+const (
+	// largestManifest bounds what is read before anything is known of a file.
+	largestManifest = 64 << 20
+	// largestHeader bounds what the archive's form adds to a member, and to its end.
+	largestHeader = 64 << 10
+)
 
 // Opened is a bundle's store, for reading.
 type Opened struct {
@@ -42,7 +48,11 @@ func Open(path string) (_ *Opened, err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	if err := unpack(name, filepath.Join(dir, storeName)); err != nil {
+	room, err := free(dir)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %s: unpack: %w", path, err)
+	}
+	if err := unpack(name, filepath.Join(dir, storeName), room); err != nil {
 		return nil, err
 	}
 	s, err := store.OpenUpdatedAs(filepath.Join(dir, storeName), name)
@@ -57,8 +67,33 @@ func (o *Opened) Close() error {
 	return errors.Join(o.Store.Close(), os.RemoveAll(o.dir))
 }
 
-// unpack checks the archive against its manifest and writes its store to target.
-func unpack(path, target string) (err error) {
+// free is how much can be written to a directory's file system.
+func free(dir string) (bytes int64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}
+
+// bounded fails where more comes than was promised.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, errors.New("it unpacks to more than its manifest says")
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// unpack checks the archive against its manifest and writes its store to target, which
+// may take so many bytes as there is room for.
+func unpack(path, target string, room int64) (err error) {
 	file, err := userfile.Open(path, 0)
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
@@ -70,11 +105,17 @@ func unpack(path, target string) (err error) {
 		return damaged(path, manifestName, short(err))
 	}
 	compressed.Multistream(false)
-	archive := tar.NewReader(compressed)
+	unpacked := &bounded{compressed, largestManifest + largestHeader}
+	archive := tar.NewReader(unpacked)
 	manifest, err := readManifest(path, archive)
 	if err != nil {
 		return err
 	}
+	size, err := manifest.size()
+	if err != nil {
+		return fmt.Errorf("bundle %s: %w", path, err)
+	}
+	unpacked.left = size + int64(len(manifest.Members)+2)*largestHeader
 	stored := false
 	for _, member := range manifest.Members {
 		header, err := archive.Next()
@@ -83,6 +124,10 @@ func unpack(path, target string) (err error) {
 		}
 		if header.Name != member.Name || header.Size != member.Bytes {
 			return damaged(path, member.Name, fmt.Errorf("the archive has %s with %d bytes in its place", header.Name, header.Size))
+		}
+		if member.Name == storeName && member.Bytes > room {
+			return fmt.Errorf("bundle %s: unpack member %s of %d bytes: %s has room for %d: name another directory with TMPDIR",
+				path, member.Name, member.Bytes, filepath.Dir(target), room)
 		}
 		if err := readMember(archive, member, target); errors.Is(err, errHere) {
 			return fmt.Errorf("bundle %s: unpack member %s: %w", path, member.Name, err)
@@ -98,7 +143,7 @@ func unpack(path, target string) (err error) {
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
 		return damaged(path, "after the last", errors.Join(errors.New("the manifest does not have it"), err))
 	}
-	if _, err := io.Copy(io.Discard, compressed); err != nil {
+	if _, err := io.Copy(io.Discard, unpacked); err != nil {
 		return damaged(path, "the archive's end", short(err))
 	}
 	switch _, err := buffered.ReadByte(); {
@@ -118,7 +163,10 @@ func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 	case header.Name != manifestName:
 		return m, fmt.Errorf("bundle %s: it begins with %q and not with %s: caserun export --bundle did not write it", path, header.Name, manifestName)
 	}
-	text, err := io.ReadAll(io.LimitReader(archive, largestManifest))
+	if header.Size > largestManifest {
+		return m, fmt.Errorf("bundle %s: %s has %d bytes, and %d at most: caserun export --bundle did not write it", path, manifestName, header.Size, largestManifest)
+	}
+	text, err := io.ReadAll(archive)
 	if err != nil {
 		return m, damaged(path, manifestName, short(err))
 	}

@@ -95,8 +95,13 @@ func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifes
 	if err := os.WriteFile(filepath.Join(dir, "README.md"), readme(m), 0o644); err != nil {
 		return m, err
 	}
-	m.Members, err = members(dir)
-	return m, err
+	if m.Members, err = members(dir); err != nil {
+		return m, err
+	}
+	if _, err := m.size(); err != nil {
+		return m, fmt.Errorf("%w: select fewer runs", err)
+	}
+	return m, nil
 }
 
 // members lists the files below dir: what a reader opens first comes first.
