@@ -99,9 +99,9 @@ func writeGraph(progress io.Writer, nodes int, seed uint64) func(io.Writer) erro
 		gw := graph.Writer{}
 		if isTerminal(progress) {
 			gw.Progress = func(done, total int) {
-				fmt.Fprintf(progress, "\r\033[Kgraph: %d %%", 100*int64(done)/int64(total))
+				redraw(progress, fmt.Sprintf("graph: %d %%", 100*int64(done)/int64(total)))
 				if done == total {
-					fmt.Fprint(progress, "\r\033[K")
+					redraw(progress, "")
 				}
 			}
 		}

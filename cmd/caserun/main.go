@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -40,6 +41,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return exitOK
 	}
+	stderr = messages{stderr}
 	ctx, stop := withSignals(ctx, stderr)
 	defer stop()
 	root := newRoot()
@@ -62,6 +64,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return stopped.status()
 	}
 	return status
+}
+
+// messages is standard error: names of jobs and files, and what programs said, neither
+// move a terminal's cursor nor turn its text around.
+type messages struct{ w io.Writer }
+
+func (m messages) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(m.w, report.Printable(string(text), "\n\t")); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // nobodyReads reports whether a command failed for its reader's end, as in

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 )
 
 // progress shows a live run on stderr: one line that is redrawn on a terminal,
@@ -50,18 +51,27 @@ func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.S
 
 // isTerminal reports whether w is a terminal that may be redrawn.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := behind(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// behind is what messages are written to.
+func behind(w io.Writer) io.Writer {
+	if m, ok := w.(messages); ok {
+		return m.w
+	}
+	return w
 }
 
 // redraw replaces a terminal's line. One that wraps would leave its first rows
 // behind the next time.
 func redraw(w io.Writer, line string) {
 	width := 0
+	w = behind(w)
 	if f, ok := w.(*os.File); ok {
 		width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is unknown
 	}
-	fmt.Fprintf(w, "\r\033[K%s", fit(line, width))
+	fmt.Fprintf(w, "\r\033[K%s", fit(report.Printable(line, ""), width))
 }
 
 // fit is a line with fewer characters than a terminal has columns, so that the

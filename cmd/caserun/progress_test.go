@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
@@ -72,5 +77,65 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	p.event(results.Event{Kind: "no-progress", Detail: "every job waits"})
 	if want := "caserun: job 1 (): it never asked\ncaserun: every job waits\n"; out.String() != want {
 		t.Errorf("said %q, want %q", out.String(), want)
+	}
+}
+
+// A terminal is redrawn, and shows what names would do to it.
+func TestMessagesOnATerminal(t *testing.T) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	t.Setenv("TERM", "xterm")
+	if !isTerminal(messages{terminal}) {
+		t.Error("messages to a terminal are not animated")
+	}
+	redraw(messages{terminal}, "job \x1b[2J\n")
+	fmt.Fprint(messages{terminal}, "caserun: \u202egnp\tx")
+	text := make([]byte, 100)
+	n := 0
+	for !strings.HasSuffix(string(text[:n]), "x") {
+		more, err := master.Read(text[n:])
+		if n += more; err != nil {
+			t.Fatalf("%v after %q", err, text[:n])
+		}
+	}
+	shown := strings.ReplaceAll(string(text[:n]), "\t", "        ") // which a terminal may make of it
+	if want := `job \x1b[2J\ncaserun: \u202egnp`; !strings.HasPrefix(shown, "\r\x1b[K"+want) {
+		t.Errorf("the terminal got %q, want a redrawn line with %q", shown, want)
+	}
+}
+
+// No name that a user, a file or a job has reaches a terminal as it is.
+func TestMessagesShowHostileNames(t *testing.T) {
+	inTempDir(t)
+	name := "\x1b[2J\u202e\u009b.yaml"
+	if err := os.WriteFile(name, []byte("jobs: [no-such-job]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"mix", name}, {"mix", "\x1b[2J"}, {"mix", "W1", "--config", "no\x1b[2J.yaml"}, {"mix", "W1", "--db", "no\x1b[2J/a/../../\u202e", "--node", "\x1b[2J"},
+		{"\x1b[2J\u202e"}, {"mix", "W1", "--\x1b[2J"}, {"report", "--tag", "\x1b[2J"}, {"report", "--html", "\x1b[2J/\u202e"}, {"mix", "\xff.yaml"},
+	} {
+		status, _, errs := caserun(t, args...)
+		if status == exitOK || errs == "" {
+			t.Errorf("%q: exit %d: %s", args, status, errs)
+		}
+		if at := strings.IndexFunc(errs, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); at >= 0 || strings.ContainsRune(errs, '\ufffd') {
+			t.Errorf("%q: byte %d of %q", args, at, errs)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/caserun/caserun/results"
 )
@@ -92,7 +93,7 @@ func (b *budget) tail(text string) string {
 		return "(left out to keep the page small; the store has it)"
 	}
 	if len(text) > limit {
-		text = "… " + text[len(text)-limit:]
+		text = "… " + strings.ToValidUTF8(text[len(text)-limit:], "") // the cut may be within a character
 	}
 	b.stderr -= min(len(text), b.stderr)
 	return printable(text)

@@ -97,7 +97,7 @@ func liveRun() records {
 	r.jobs = []results.Job{
 		{Index: 0, Name: hostile, Command: "x " + hostile, Device: new(0), StartS: new(0.0), EndS: new(4.0), WaitS: new(0.0), Outcome: new(results.OK), ExitStatus: new(0)},
 		{Index: 1, Name: "srad_v2-16384", Command: "srad_v2", Device: new(1), StartS: new(0.0), EndS: new(6.0), WaitS: new(0.0), Outcome: new(results.Fault),
-			Signal: new("SIGABRT"), Detail: "error 700 " + hostile, StderrTail: "line one\n\x1b[31m" + hostile + "\n"},
+			Signal: new("SIGABRT"), Detail: "error 700 " + hostile, StderrTail: "line one\n\x1b[31m\u202e" + hostile + "\n"},
 		{Index: 2, Name: "bfs", Command: "bfs graph", Device: new(0), StartS: new(4.0), EndS: new(10.0), WaitS: new(4.0), Outcome: new(results.OK), ExitStatus: new(0)},
 		{Index: 3, Name: "never", Command: "never", WaitS: new(10.0), EndS: new(10.0), Outcome: new(results.Refused)},
 	}

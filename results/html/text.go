@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/caserun/caserun/results/report"
 )
@@ -41,12 +40,7 @@ func percent(v, end float64) string {
 
 // printable makes text of jobs and files safe to show; newlines and tabs stay.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, strings.ReplaceAll(s, "\r\n", "\n"))
+	return report.Printable(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
 }
 
 // line is printable text on one line.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caserun/caserun/results"
@@ -93,7 +94,7 @@ func TestExportCSV(t *testing.T) {
 		{runs[0]["makespan_s"], "123.456789"}, {runs[0]["seed"], "18446744073709551615"},
 		{runs[0]["kernel_utilization_mean"], ""}, {runs[0]["mode"], "live"}, {runs[1]["mode"], "sim"},
 		{jobs[0]["mode"], "live"}, {jobs[7]["mode"], "sim"}, {jobs[1]["footprint_bytes"], "10200547328"},
-		{jobs[1]["stderr_tail"], someJobs()[1].StderrTail}, {jobs[3]["outcome"], ""},
+		{jobs[1]["stderr_tail"], strings.ReplaceAll(someJobs()[1].StderrTail, "\x1b", `\x1b`)}, {jobs[3]["outcome"], ""},
 		{events[1]["at_s"], "0.3333333333333333"}, {events[1]["device_index"], ""},
 	} {
 		if c.got != c.want {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 )
 
 const unknown = "-"
@@ -83,16 +83,28 @@ func humanCell(v any, u Unit) string {
 	return fmt.Sprint(v)
 }
 
-// oneLine makes text of jobs and files safe to show: what a terminal would act
-// on becomes a replacement character.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
+// Printable makes text of programs, files and users safe to show: what a terminal would
+// act on, and what changes the order in which text beside it is shown, becomes an escape
+// as in Go, such as \x1b or \u202e. The characters of keep stay. What is printable
+// already is not changed.
+func Printable(s, keep string) string {
+	var out strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
 		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
+		case r == utf8.RuneError && size == 1: // not UTF-8
+			fmt.Fprintf(&out, `\x%02x`, s[0])
+		case strconv.IsPrint(r), strings.ContainsRune(keep, r):
+			out.WriteString(s[:size])
+		default:
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		}
-		return r
-	}, s)
+		s = s[size:]
+	}
+	return out.String()
+}
+
+// oneLine is printable text in which new lines, tabs and carriage returns are spaces.
+func oneLine(s string) string {
+	return Printable(strings.NewReplacer("\n", " ", "\t", " ", "\r", " ").Replace(s), "")
 }

@@ -87,22 +87,24 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 	if host == "" {
 		host = "localhost" // as the schema asks for
 	}
+	shown := func(text string) string { return Printable(text, "\n\t") } // XML has no control characters
 	var doc junitSuites
 	suites := map[results.Arm]int{}
 	for _, c := range r.Checks {
+		arm, text := shown(armName(c.Arm, r.Names)), shown(c.Text)
 		i, begun := suites[c.Arm]
 		if !begun {
 			i = len(doc.Suites)
 			suites[c.Arm] = i
-			doc.Suites = append(doc.Suites, junitSuite{ID: i, Package: "caserun.regress", Name: armName(c.Arm, r.Names),
+			doc.Suites = append(doc.Suites, junitSuite{ID: i, Package: "caserun.regress", Name: arm,
 				Timestamp: at.UTC().Format("2006-01-02T15:04:05"), Hostname: host, Time: "0",
-				Properties: []junitProperty{{"baseline", r.Baseline}, {"candidate", r.Candidate}, {"alpha", fmt.Sprint(r.Alpha)},
-					{"mode", string(modeOf(r))}, {"parameters", c.Arm.Parameters}},
-				Out: strings.Join(gateNotes(r), "\n")})
+				Properties: []junitProperty{{"baseline", shown(r.Baseline)}, {"candidate", shown(r.Candidate)}, {"alpha", fmt.Sprint(r.Alpha)},
+					{"mode", string(modeOf(r))}, {"parameters", shown(c.Arm.Parameters)}},
+				Out: shown(strings.Join(gateNotes(r), "\n"))})
 		}
 		suite := &doc.Suites[i]
-		test := junitCase{Name: c.Limit.String(), Classname: "caserun.regress." + strings.ReplaceAll(armName(c.Arm, r.Names), ".", "_"), Time: "0"}
-		fault := &junitFault{Type: string(c.Class), Message: string(c.Class) + ": " + c.Text, Text: c.Text}
+		test := junitCase{Name: c.Limit.String(), Classname: "caserun.regress." + strings.ReplaceAll(arm, ".", "_"), Time: "0"}
+		fault := &junitFault{Type: string(c.Class), Message: string(c.Class) + ": " + text, Text: text}
 		switch {
 		case c.Class.Fails():
 			test.Failure = fault

@@ -105,13 +105,13 @@ func PaperPage(w io.Writer, p paper.Page) error {
 		}
 		machines := ""
 		if n.Machines != "" {
-			machines = " of several machines (" + n.Machines + "), of which the first is named"
+			machines = " of several machines (" + literal(oneLine(n.Machines)) + "), of which the first is named"
 		}
 		parts := ""
 		if len(n.Parts) > 0 {
 			parts = fmt.Sprintf("; left out: %d of other mixes with a paper mix's name", len(n.Parts))
 		}
-		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, how, n.Name, n.Hardware, len(n.Runs), machines, parts)
+		fmt.Fprintf(&out, "- Beside the paper's %s: %s on %s (%s), %d runs%s%s.\n", n.System, how, literal(oneLine(n.Name)), literal(oneLine(n.Hardware)), len(n.Runs), machines, parts)
 	}
 	fmt.Fprintf(&out, "- Measured or simulated values are medians over N repetitions; low and high bound a %.0f %% confidence interval of the median, for which 6 repetitions are needed.\n", paper.Confidence*100)
 	fmt.Fprint(&out, "- Published values are of CASE (Chen et al., PPoPP 2022). A ratio is measured or simulated over published, a difference that minus published.\n\n## How far they agree\n\n")

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -108,9 +111,11 @@ func (t *Table) text(o Options) []byte {
 	return out.Bytes()
 }
 
+// literal is text that Markdown shows as it is. go-pretty escapes the bars, but not what
+// could undo its escapes.
+var literal = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", "&lt;", "[", `\[`).Replace
+
 func (t *Table) markdown() []byte {
-	// go-pretty escapes the bars, but not what could undo its escapes.
-	literal := strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", "&lt;").Replace
 	table := t.writer(true, func(_ Column, s string) string { return literal(s) })
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "### %s\n\n%s\n", literal(oneLine(t.Title)), table.RenderMarkdown())
@@ -229,7 +234,7 @@ func dataText(v any) string {
 	case nil:
 		return ""
 	case string:
-		return v
+		return csvText(v)
 	}
 	if s := string(dataJSON(v)); s != "null" {
 		return s
@@ -237,7 +242,21 @@ func dataText(v any) string {
 	return ""
 }
 
-// dataJSON is a cell in json; numbers that JSON does not know are null.
+// formulaStarts are what a cell begins with that spreadsheets calculate, or execute
+// (OWASP, CSV Injection). A carriage return is one too, and is not printable.
+const formulaStarts = "=+-@\t\n＝＋－＠"
+
+// csvText is text in csv. Behind an apostrophe, spreadsheets take it for text.
+func csvText(s string) string {
+	s = Printable(s, "\n\t")
+	if first, size := utf8.DecodeRuneInString(s); size > 0 && strings.ContainsRune(formulaStarts, first) {
+		return "'" + s
+	}
+	return s
+}
+
+// dataJSON is a cell in json; numbers that JSON does not know are null. What is not
+// printable is escaped, which json.Encoder does with a part of it.
 func dataJSON(v any) []byte {
 	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return []byte("null")
@@ -248,7 +267,28 @@ func dataJSON(v any) []byte {
 	if err := e.Encode(v); err != nil {
 		panic(err) // cells are of types that always encode
 	}
-	return bytes.TrimSpace(out.Bytes())
+	text := bytes.TrimSpace(out.Bytes())
+	if bytes.ContainsFunc(text, unprintable) {
+		text = escapeJSON(text)
+	}
+	return text
+}
+
+func unprintable(r rune) bool { return !strconv.IsPrint(r) }
+
+// escapeJSON escapes what is not printable, which is within strings only.
+func escapeJSON(text []byte) []byte {
+	var out []byte
+	for _, r := range string(text) {
+		if strconv.IsPrint(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // json is an object with a title and rows, each an object whose keys are in

@@ -193,11 +193,11 @@ func TestCells(t *testing.T) {
 	table.Add(5, "esc \x1b[2J, \"q\"")
 	table.Add(6, "a\\|*b*<i>\n")
 	want := map[Format]string{
-		CSV: "n,v_s\n1,\n2,\n3,0.1\n4,18446744073709551615\n5,\"esc \x1b[2J, \"\"q\"\"\"\n6,\"a\\|*b*<i>\n\"\n",
+		CSV: "n,v_s\n1,\n2,\n3,0.1\n4,18446744073709551615\n5,\"esc \\x1b[2J, \"\"q\"\"\"\n6,\"a\\|*b*<i>\n\"\n",
 		Text: "t\n\nn                     v\n-------------------------\n1                     -\n2                     -\n" +
-			"3                100 ms\n4  18446744073709551615\n5         esc �[2J, \"q\"\n6            a\\|*b*<i>\n",
+			"3                100 ms\n4  18446744073709551615\n5      esc \\x1b[2J, \"q\"\n6            a\\|*b*<i>\n",
 		Markdown: "### t\n\n| n | v |\n| ---:| ---:|\n| 1 | - |\n| 2 | - |\n| 3 | 100 ms |\n| 4 | 18446744073709551615 |\n" +
-			"| 5 | esc �[2J, \"q\" |\n| 6 | a\\\\\\|\\*b\\*&lt;i>  |\n",
+			"| 5 | esc \\\\x1b\\[2J, \"q\" |\n| 6 | a\\\\\\|\\*b\\*&lt;i>  |\n",
 	}
 	for f, w := range want {
 		if diff := cmp.Diff(w, render(t, table, f, Options{})); diff != "" {
