@@ -14,8 +14,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxNesting bounds the parser's recursion; a mix nests three deep.
-const maxNesting = 32
+// MaxNesting bounds the YAML parser's recursion, which takes memory without bounds; a mix
+// nests three deep.
+const MaxNesting = 32
 
 // parseYAML reads a mix in YAML. Keys are case sensitive, and an unknown or
 // repeated key is an error. Values are taken as they are written, so the
@@ -90,8 +91,8 @@ func (r *yamlReader) fail(at *token.Token, remedy, format string, args ...any) {
 // document returns the one document's body, or nil after an error.
 func (r *yamlReader) document(data []byte) ast.Node {
 	tokens := lexer.Tokenize(string(data))
-	if deep := tooDeep(tokens); deep != nil {
-		r.fail(deep, "", "nested more than %d deep", maxNesting)
+	if deep := TooDeep(tokens); deep != nil {
+		r.fail(deep, "", "nested more than %d deep", MaxNesting)
 		return nil
 	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -124,9 +125,9 @@ func (r *yamlReader) document(data []byte) ast.Node {
 	return body
 }
 
-// tooDeep returns the token that opens one level too many: brackets that are
+// TooDeep returns the token that opens one level too many: brackets that are
 // open at once, or list dashes and explicit keys on one line.
-func tooDeep(tokens token.Tokens) *token.Token {
+func TooDeep(tokens token.Tokens) *token.Token {
 	open, line, dashes := 0, 0, 0
 	for _, t := range tokens {
 		switch t.Type {
@@ -140,7 +141,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 			}
 			dashes++
 		}
-		if open > maxNesting || dashes > maxNesting || t.Position.IndentNum > 8*maxNesting {
+		if open > MaxNesting || dashes > MaxNesting || t.Position.IndentNum > 8*MaxNesting {
 			return t
 		}
 	}

@@ -142,8 +142,8 @@ func (w *Writer) Write(p Profile) error {
 	return nil
 }
 
-// maxFileBytes bounds a profile file, a line of which has some 300 bytes.
-const maxFileBytes = 64 << 20
+// maxFileBytes bounds a profile file, a line of which has some 120 bytes.
+const maxFileBytes = 16 << 20
 
 // Load reads a profile file.
 func Load(ctx context.Context, path string) (Set, error) {

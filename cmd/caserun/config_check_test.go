@@ -83,6 +83,26 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 	}
 }
 
+// The YAML parser is given nothing that would take all memory.
+func TestYAMLWithoutBoundsIsRefused(t *testing.T) {
+	inTempDir(t)
+	for text, want := range map[string]string{
+		"tag: " + strings.Repeat("[", 9999):     "deep.yaml:1:38: nested more than 32 deep",
+		"tag: " + strings.Repeat("{a: ", 9999):  "deep.yaml:1:134: nested more than 32 deep",
+		"tag:\n  " + strings.Repeat("- ", 9999): "deep.yaml:2:67: nested more than 32 deep",
+		strings.Repeat("#\n", 1<<19) + "#":      "deep.yaml: it has more than 1 MiB",
+	} {
+		if err := os.WriteFile("deep.yaml", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"mix", "W1", "--config", "deep.yaml"}, {"sweep", "deep.yaml"}} {
+			if status, _, errs := caserun(t, args...); status != exitUsage || !strings.HasSuffix(errs, want+"\n") {
+				t.Errorf("%v: exit %d, want %q: %s", args, status, want, errs)
+			}
+		}
+	}
+}
+
 // Text is taken as it is written, whatever else it looks like.
 func TestTextOfTheConfigurationIsKept(t *testing.T) {
 	inTempDir(t)

@@ -9,10 +9,12 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile"
 )
 
@@ -53,7 +55,11 @@ func readYAML(ctx context.Context, path string, take func(key string, at, value 
 }
 
 func eachValue(text []byte, take func(key string, at, value ast.Node) error) error {
-	parsed, err := parser.ParseBytes(text, 0)
+	tokens := lexer.Tokenize(string(text))
+	if deep := mixes.TooDeep(tokens); deep != nil {
+		return &yamlError{deep, fmt.Sprintf("nested more than %d deep", mixes.MaxNesting)}
+	}
+	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
 		var at interface {
 			GetToken() *token.Token
