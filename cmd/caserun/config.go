@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -256,11 +257,23 @@ func (c config) storeFlag() string {
 	return " --db " + c.DB
 }
 
+// escaped is text with escapes that YAML and Go both know.
+type escaped string
+
+// MarshalYAML implements yaml.BytesMarshaler.
+func (e escaped) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(e))), nil }
+
 // printOf prints the settings that a command has.
 func (c config) printOf(command *cobra.Command) error {
-	text, err := yaml.Marshal(slices.DeleteFunc(c.settings(), func(item yaml.MapItem) bool {
+	shown := slices.DeleteFunc(c.settings(), func(item yaml.MapItem) bool {
 		return settingFlag(command, item.Key.(string)) == nil
-	}))
+	})
+	for i, item := range shown {
+		if text, ok := item.Value.(string); ok && report.Printable(text, "") != text {
+			shown[i].Value = escaped(text)
+		}
+	}
+	text, err := yaml.Marshal(shown)
 	if err != nil {
 		return fmt.Errorf("print configuration: %w", err)
 	}
