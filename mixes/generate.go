@@ -12,6 +12,10 @@ import (
 // maxJobs bounds a mix, so that a slip in count cannot fill the memory.
 const maxJobs = 10000
 
+// maxTextBytes bounds the names and commands of a mix, which the store keeps for each
+// job of each run.
+const maxTextBytes = 16 << 20
+
 const maxRatioSide = 1000
 
 // Ratio is large:small. Either side may be 0, but not both.

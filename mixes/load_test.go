@@ -150,6 +150,25 @@ func TestLoadRefusesHugeFiles(t *testing.T) {
 	}
 }
 
+// A few long words and a large count are no mix of gigabytes.
+func TestTextOfAllJobsIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "long.yaml")
+	long := strings.Repeat("x", 2000)
+	for text, want := range map[string]string{
+		"{job: needle-16384, count: 5000, name: " + long + "}":  "",
+		"{job: needle-16384, count: 10000, name: " + long + "}": path + ":2:5: more than 16MiB of names and commands in the mix; use a smaller count",
+		"{program: ./a, count: 10000, args: [" + long + "]}":    path + ":2:5: more than 16MiB of names and commands in the mix; use a smaller count",
+	} {
+		if err := os.WriteFile(path, []byte("jobs:\n  - "+text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(path)
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.40s: error %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestLoadMissingFile(t *testing.T) {
 	if _, err := Load("testdata/absent.yaml", nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "load mix: open testdata/absent.yaml") {
 		t.Errorf("error %v", err)

@@ -274,14 +274,20 @@ func (r *yamlReader) mix(body ast.Node) Mix {
 		r.fail(f.key, "give it a list of catalog jobs or programs", "jobs is empty or no list")
 		return m
 	}
+	text := 0
 	for _, n := range list.Values {
 		j, count := r.job(n)
+		text += count * (len(j.Name) + len(j.Command()))
 		if len(m.Jobs)+count > maxJobs {
 			r.fail(firstToken(n), "use a smaller count", "more than %d jobs in the mix", maxJobs)
 			break
 		}
 		if before := len(m.Jobs) - 1; before >= 0 && count > 0 && j.Group < m.Jobs[before].Group {
 			r.fail(firstToken(n), "list the jobs by group", "a job of group %d behind one of group %d", j.Group, m.Jobs[before].Group)
+		}
+		if text > maxTextBytes {
+			r.fail(firstToken(n), "use a smaller count, or shorter names and arguments", "more than %s of names and commands in the mix", FormatBytes(maxTextBytes))
+			break
 		}
 		m.Jobs = append(m.Jobs, repeat(j, count)...)
 	}
