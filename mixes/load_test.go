@@ -162,7 +162,7 @@ func TestTextOfAllJobsIsBounded(t *testing.T) {
 		if err := os.WriteFile(path, []byte("jobs:\n  - "+text+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(path)
+		_, err := Load(path, nil)
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.40s: error %v, want %q", text, err, want)
 		}

@@ -50,7 +50,7 @@ func NewEngine(devices []Device, policy Policy, config Config) (*Engine, error) 
 		}
 	}
 	return &Engine{
-		policy: policy, config: config, devices: devices,
+		policy: policy, config: config, devices: slices.Clone(devices),
 		state: newState(devices), empty: newState(devices),
 		queue: queue{order: config.Queue, ageLimit: max(config.AgeLimit, 1)},
 		held:  map[TaskID]*holding{},

@@ -122,7 +122,7 @@ func (b *books) enter(d schedulers.Decision, config schedulers.Config) error {
 		}
 		if stuck := b.stuck(); !stuck {
 			stalled := map[schedulers.TaskID]bool{}
-			if !b.rules.TracksSMs { // else the books do not know
+			if !b.rules.TracksSMs && len(b.in(waiting)) > 1 { // else the books do not know, or it does not matter
 				stalled = b.stalled()
 			}
 			for _, other := range b.entries {

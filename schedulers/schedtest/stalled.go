@@ -111,7 +111,7 @@ func (b *books) canGrow(e *entry, beside func(schedulers.JobID) bool) bool {
 // checkTurns wants a task that fits to wait only behind one whose turn is before it and
 // for which room will be made.
 func (m *machine) checkTurns(rt *rapid.T) {
-	if !m.rules.MemoryHard || m.rules.TracksSMs {
+	if !m.rules.MemoryHard || m.rules.TracksSMs || len(m.books.in(waiting)) == 0 {
 		return
 	}
 	stalled := m.books.stalled()
