@@ -341,11 +341,14 @@ func TestCommandDoesNotHang(t *testing.T) {
 	}
 }
 
-// A run that is killed with SIGKILL leaves no daemon and no server.
+// A run that is killed with SIGKILL leaves no daemon and no server, and the next one
+// removes its directory.
 func TestNothingOutlivesAKilledRun(t *testing.T) {
 	install(t, "")
+	tmp := shortDir(t)
+	t.Setenv("TMPDIR", tmp)
 	run := exec.Command(os.Args[0])
-	run.Env = append(os.Environ(), "MPS_TEST_HARNESS="+noDaemon(t), "TMPDIR="+shortDir(t))
+	run.Env = append(os.Environ(), "MPS_TEST_HARNESS="+noDaemon(t))
 	out, err := run.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -382,6 +385,10 @@ func TestNothingOutlivesAKilledRun(t *testing.T) {
 		if n == 0 {
 			t.Errorf("%s outlived the run by 10 s", []string{"the daemon", "the server"}[i])
 		}
+	}
+	d := startFake(t, Config{}, "")
+	if left, err := filepath.Glob(filepath.Join(tmp, "*mps-*")); err != nil || !slices.Equal(left, []string{d.root}) {
+		t.Errorf("%q are left (%v), want %s alone", left, err, d.root)
 	}
 }
 
