@@ -74,8 +74,8 @@ int main(void)
 			dir := ownMix(t, c.jobs...)
 			status, text := finish(t, limited(onFakes(dir, library, nil, "mix", "own.yaml", "--sched", "zero", "--no-mps",
 				"--devices", "3", "--workers", fmt.Sprint(c.workers)), c.limit))
-			if status != exitInfrastructure || !strings.Contains(text, "run 1 is interrupted") || !strings.Contains(text, c.says) {
-				t.Errorf("exit %d, want %d, that the run is interrupted, and %q:\n%s", status, exitInfrastructure, c.says, text)
+			if status != exitInfrastructure || !strings.Contains(text, "run 1 is interrupted") || !strings.Contains(text, c.says) || !strings.Contains(text, "\n  not started ") {
+				t.Errorf("exit %d, want %d, that the run is interrupted, how many jobs were not started, and %q:\n%s", status, exitInfrastructure, c.says, text)
 			}
 			run, jobs, events := stored(t, 1)
 			if run.Status != results.Interrupted || run.Metrics.Crashed != 0 || run.Metrics.NotStarted == 0 {

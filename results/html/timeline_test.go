@@ -207,3 +207,13 @@ func TestPartsOfAMixAreApart(t *testing.T) {
 		t.Errorf("groups %q, want %q", got, want)
 	}
 }
+
+// Only an outcome that is the job's own is shown as a failure.
+func TestClassOfOutcomes(t *testing.T) {
+	for outcome, want := range map[results.Outcome]string{results.OK: classOK, results.Crash: classBad, results.OOM: classBad,
+		results.Cancelled: classOpen, results.NotStarted: classOpen} {
+		if got := classOf(results.Job{Outcome: &outcome}); got != want {
+			t.Errorf("%s: %s, want %s", outcome, got, want)
+		}
+	}
+}
