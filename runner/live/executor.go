@@ -87,6 +87,7 @@ type client struct {
 	job, serial int
 	tasks       map[uint64]schedulers.TaskID
 	silent      bool // it has closed its connection, and may have made another
+	dropped     bool // the server hung up on it
 }
 
 // asked is a begin or grow that waits for its answer.

@@ -115,14 +115,14 @@ func (x *Executor) Limited(c *probe.Client, why string) {
 // Silent implements probe.Handler: what the process holds stays its own.
 func (x *Executor) Silent(c *probe.Client) {
 	k := x.of(c)
-	x.mu.Lock()
-	told, warned := k.silent, x.silenced[k.job]
-	k.silent, x.silenced[k.job] = true, true
-	x.mu.Unlock()
 	if c.Err() != nil {
 		x.dropped(c, k)
 		return
 	}
+	x.mu.Lock()
+	told, warned := k.silent, x.silenced[k.job]
+	k.silent, x.silenced[k.job] = true, true
+	x.mu.Unlock()
 	if told {
 		return
 	}
@@ -133,12 +133,17 @@ func (x *Executor) Silent(c *probe.Client) {
 	}
 }
 
-// dropped stops the job of a process that the server hung up on.
+// dropped stops the job of a process, once, if the server hung up on it.
 func (x *Executor) dropped(c *probe.Client, k *client) {
 	err := c.Err()
 	x.mu.Lock()
-	x.hungUp[k.job] = true
+	again := k.dropped
+	k.dropped = err != nil
+	x.hungUp[k.job] = x.hungUp[k.job] || err != nil
 	x.mu.Unlock()
+	if err == nil || again {
+		return
+	}
 	x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
 	x.batch.Misbehaved(k.job, fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err), x.now())
 }
@@ -155,9 +160,7 @@ func (x *Executor) Closed(c *probe.Client) {
 	delete(x.clients, c)
 	x.changed.Broadcast()
 	x.mu.Unlock()
-	if c.Err() != nil && !k.silent {
-		x.dropped(c, k)
-	}
+	x.dropped(c, k)
 }
 
 // Starved implements probe.Handler: a job that is not heard is not measured.

@@ -114,7 +114,7 @@ func (s *Server) hangUpAll() {
 		c.mu.Unlock()
 		c.close()
 	}
-	for _, p := range s.processes { // the silent ones
+	for _, p := range s.handles { // the silent ones
 		for _, c := range slices.Clone(p.clients) {
 			c.close()
 		}

@@ -31,8 +31,12 @@ func (s *Server) processOf(fd, pid int) *process {
 		next.release()
 		return p
 	}
-	if p != nil { // its number is another's now
+	if p != nil { // its number is another's now, who may have come already meanwhile
 		s.processEnded(p)
+		if p = s.processes[pid]; p != nil {
+			next.release()
+			return p
+		}
 	}
 	p = next
 	if p.handle >= 0 {
@@ -49,11 +53,11 @@ func (s *Server) processOf(fd, pid int) *process {
 // openProcess returns a pidfd of the process that connected, which has the number pid here.
 // -1: it is gone, or of a PID namespace that cannot be seen from here.
 func openProcess(fd, pid int) int {
-	if handle, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil { // since Linux 6.5
-		return handle
-	}
 	if pid <= 0 {
 		return -1
+	}
+	if handle, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil { // since Linux 6.5
+		return handle
 	}
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -118,7 +122,9 @@ func (c *Client) hearOut() {
 func (p *process) leave(c *Client) {
 	p.clients = slices.DeleteFunc(p.clients, func(o *Client) bool { return o == c })
 	if s := c.server; len(p.clients) == 0 && p.handle >= 0 {
-		delete(s.processes, p.pid)
+		if s.processes[p.pid] == p {
+			delete(s.processes, p.pid)
+		}
 		delete(s.handles, int32(p.handle))
 		p.release()
 	}
