@@ -17,7 +17,8 @@
  *
  * The process's end frees all of its tasks, and so does exec: device memory lasts as long as
  * the program that allocated it. The end of the connection alone withdraws what waits for a
- * device and frees nothing. A process that has lost its descriptor, as one that closes all
+ * device and frees nothing; growth is answered over the next connection, if there is one by
+ * then. A process that has lost its descriptor, as one that closes all
  * descriptors, connects again and says HELLO with the same `instance`: its tasks go on. Only
  * where the server cannot see the process, as in another PID namespace, does the end of the
  * connection count as the process's.

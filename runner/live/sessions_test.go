@@ -158,7 +158,7 @@ type sessionTask struct {
 	device  int // -1: it waits for one
 	bytes   int64
 	growing int64 // asked for and not answered
-	unsure  bool  // an answer was lost with its connection
+	unsure  bool  // an answer was lost with its connection, or comes over the next one
 }
 
 func newSessions(rt *rapid.T, program, dir string) *sessions {
@@ -317,7 +317,6 @@ func (m *sessions) lose(c *session) (fd int) {
 			delete(c.tasks, id)
 		}
 		task.unsure = task.unsure || task.growing != 0
-		task.growing = 0
 	}
 	if !c.charged { // nothing is kept for it
 		c.peer.clients = slices.DeleteFunc(c.peer.clients, func(o *session) bool { return o == c })
@@ -390,6 +389,7 @@ func (m *sessions) take(c *session, kind uint16, b []byte) {
 	if task == nil || task.device >= 0 && task.growing == 0 {
 		m.rt.Fatalf("process %d of job %d: an answer to no request of task %d", c.peer.number, c.peer.job, id)
 	}
+	task.unsure = false
 	device := int(int32(binary.LittleEndian.Uint32(b[32:])))
 	switch {
 	case kind == 4 && task.device < 0:
