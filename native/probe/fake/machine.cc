@@ -109,8 +109,9 @@ int Machine::enter(const char *call, const std::string &arguments)
 		const char *path = getenv("FAKE_CUDA_TRACE");
 		return path != nullptr ? ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
 	}();
-	static const std::vector<Plan> fail = plans("FAKE_CUDA_FAIL"), kill = plans("FAKE_CUDA_KILL");
-	static std::map<std::string, unsigned long> counts;
+	static const auto &fail = *new std::vector<Plan>(plans("FAKE_CUDA_FAIL"));
+	static const auto &kill = *new std::vector<Plan>(plans("FAKE_CUDA_KILL"));
+	static auto &counts = *new std::map<std::string, unsigned long>;
 	const unsigned long nth = ++counts[call];
 
 	if (trace >= 0) {

@@ -102,6 +102,8 @@ struct Copy {
 	size_t width, height, depth;
 };
 
+// Threads of a program may be at work while it exits, so that the fake has no state that a
+// static destructor would end.
 class Machine {
 public:
 	std::recursive_mutex lock;

@@ -31,7 +31,7 @@ void Machine::protect(const Segment &s, bool readable)
 
 // New memory begins with a pattern, so that a program that relies on zeros, or a
 // fill that is lost, shows.
-static const std::vector<char> pattern(64 << 10, static_cast<char>(0xa5));
+static const auto &pattern = *new std::vector<char>(64 << 10, static_cast<char>(0xa5));
 static void scribble(void *memory, size_t bytes) { memcpy(memory, pattern.data(), std::min(bytes, pattern.size())); }
 
 int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)

@@ -88,6 +88,12 @@ int complete(int error)
 	return error;
 }
 
+static bool has_context()
+{
+	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	return here().live;
+}
+
 static CUcontext current()
 {
 	std::lock_guard<std::recursive_mutex> locked(node()->lock);
@@ -115,7 +121,7 @@ int prepare(Needs needs)
 	if (needs == Needs::device)
 		return 0;
 	std::lock_guard<std::mutex> locked(making);
-	if (!here().live || made[device] == nullptr) {
+	if (!has_context() || made[device] == nullptr) {
 		if (int error = driver().retain(&made[device], device); error != 0)
 			return error;
 		// The runtime would go on to use it as the device's own.
@@ -157,7 +163,7 @@ API cudaError_t cudaSetDevice(int device)
 	}, device);
 	if (error == 0 && current() != nullptr)
 		error = driver().set_current(nullptr);
-	return error == 0 && (FAKE_CUDART >= 12000 || here().live) ? complete(prepare(Needs::context)) : error;
+	return error == 0 && (FAKE_CUDART >= 12000 || has_context()) ? complete(prepare(Needs::context)) : error;
 }
 
 API cudaError_t cudaInitDevice(int device, unsigned flags, unsigned)
@@ -369,9 +375,10 @@ static int take_error(bool clear)
 
 	if (clear)
 		self().last = 0;
-	if (node() != nullptr && !node()->devices.empty() && lasting() != 0)
-		error = lasting();
-	return error;
+	if (node() == nullptr)
+		return error;
+	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	return !node()->devices.empty() && lasting() != 0 ? lasting() : error;
 }
 
 API cudaError_t cudaGetLastError(void) { return take_error(true); }

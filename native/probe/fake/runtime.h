@@ -36,11 +36,11 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 	{
 		std::lock_guard<std::recursive_mutex> locked(node()->lock);
 		error = node()->enter(name, arguments(a...));
+		if (error != 0)
+			raise_lasting(error);
 	}
 	if (error == 0)
 		error = prepare(needs);
-	else
-		raise_lasting(error);
 	if (error != 0)
 		return complete(error);
 	std::lock_guard<std::recursive_mutex> locked(node()->lock);

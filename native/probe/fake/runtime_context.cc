@@ -8,7 +8,7 @@ namespace fake {
 struct Execution {
 	int device;
 };
-static std::set<Execution *> contexts;
+static auto &contexts = *new std::set<Execution *>;
 
 struct Resource { // cudaDevResource, as far as it is looked at
 	int type, device;

@@ -14,7 +14,7 @@ struct Node {
 	cudaMemAllocNodeParams alloc; // with access
 	std::vector<CUmemAccessDesc> access;
 };
-static std::set<Node *> nodes;
+static auto &nodes = *new std::set<Node *>;
 
 static int node_of(cudaGraphNode_t handle, Node **out)
 {

@@ -165,20 +165,25 @@ struct Configuration {
 	size_t shared;
 	cudaStream_t stream;
 };
-static thread_local std::vector<Configuration> configurations;
+static std::vector<Configuration> &configurations()
+{
+	static thread_local auto *const all = new std::vector<Configuration>; // outlives the thread's destructors
+	return *all;
+}
+
 
 API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 {
-	configurations.push_back({grid, block, shared, stream});
+	configurations().push_back({grid, block, shared, stream});
 	return 0;
 }
 
 API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
 {
-	if (configurations.empty())
+	if (configurations().empty())
 		return complete(52); // cudaErrorMissingConfiguration
-	const Configuration c = configurations.back();
-	configurations.pop_back();
+	const Configuration c = configurations().back();
+	configurations().pop_back();
 	*grid = c.grid;
 	*block = c.block;
 	*shared = c.shared;

@@ -8,6 +8,8 @@ static constexpr size_t pitch_of(size_t width) { return (width + 511) / 512 * 51
 static int device_memory(void **out, size_t bytes)
 {
 	CUdeviceptr address = 0;
+	if (out == nullptr)
+		return cudaErrorInvalidValue;
 	int error = driver().allocate(&address, bytes);
 
 	if (error == 0)
@@ -26,8 +28,8 @@ struct Pool {
 	int device;
 };
 
-static std::set<Array *> arrays;
-static std::set<Pool *> pools;
+static auto &arrays = *new std::set<Array *>;
+static auto &pools = *new std::set<Pool *>;
 
 Array *array_of(cudaArray_t handle)
 {

@@ -10,7 +10,7 @@ struct Range {
 	CUmemLocation preferred, prefetched;
 	std::vector<int> accessed_by;
 };
-static std::map<uintptr_t, Range> ranges; // by address
+static auto &ranges = *new std::map<uintptr_t, Range>; // by address
 
 // What attributes before CUDA 12.2 say of a location: cudaCpuDeviceId is -1,
 // cudaInvalidDeviceId -2.

@@ -5,7 +5,7 @@
 
 namespace fake {
 
-static std::set<Graph *> graphs;
+static auto &graphs = *new std::set<Graph *>;
 
 int graph_of(const void *handle, Graph **out)
 {
@@ -39,7 +39,7 @@ static int end_graph(const void *handle)
 	return error;
 }
 
-static std::set<Stream *> captured, spoiled;
+static auto &captured = *new std::set<Stream *>, &spoiled = *new std::set<Stream *>;
 
 int spoil_captures()
 {
