@@ -45,11 +45,23 @@ build/fake/11/selftest: fake/selftest.cc $(FAKE_HEADERS) build/fake/11/libcudart
 # CUDA programs for the tests of the lazy runtime (runner/probe).
 LAZY_PROGRAMS = $(wildcard tests/lazy/*.cc)
 
-build/fake/13/lazy_program: $(LAZY_PROGRAMS) tests/lazy/program.h $(FAKE_HEADERS) build/fake/13/libcudart.so.13
-	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -o $@ $(LAZY_PROGRAMS) build/fake/13/libcudart.so.13 -ldl
+LAZY_OBJECTS_13 = $(LAZY_PROGRAMS:tests/lazy/%.cc=build/fake/13/tests/%.o)
+LAZY_OBJECTS_11 = $(LAZY_PROGRAMS:tests/lazy/%.cc=build/fake/11/tests/%.o)
 
-build/fake/11/lazy_program: $(LAZY_PROGRAMS) tests/lazy/program.h $(FAKE_HEADERS) build/fake/11/libcudart.so.11.0
-	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -o $@ $(LAZY_PROGRAMS) build/fake/11/libcudart.so.11.0 -ldl
+build/fake/13/tests build/fake/11/tests:
+	mkdir -p $@
+
+build/fake/13/tests/%.o: tests/lazy/%.cc tests/lazy/program.h $(FAKE_HEADERS) | build/fake/13/tests
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -c -o $@ $<
+
+build/fake/11/tests/%.o: tests/lazy/%.cc tests/lazy/program.h $(FAKE_HEADERS) | build/fake/11/tests
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -c -o $@ $<
+
+build/fake/13/lazy_program: $(LAZY_OBJECTS_13) build/fake/13/libcudart.so.13
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $(LAZY_OBJECTS_13) build/fake/13/libcudart.so.13 -ldl
+
+build/fake/11/lazy_program: $(LAZY_OBJECTS_11) build/fake/11/libcudart.so.11.0
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $(LAZY_OBJECTS_11) build/fake/11/libcudart.so.11.0 -ldl
 
 # Its CUDA runtime, as far as it has one, is linked statically.
 build/fake/13/static_program: tests/static/main.cc $(FAKE_HEADERS) | build/fake/13

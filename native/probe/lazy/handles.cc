@@ -12,18 +12,18 @@ namespace lazy {
 
 static const size_t handles = 4096, spacing = 64; // bytes between two handles
 
-static uintptr_t range; // 0: none yet
+static std::atomic<uintptr_t> range; // 0: none yet
 static std::atomic<void *> real_of[handles];
 static std::atomic<bool> destroyed[handles]; // by the program, or by a reset
 static size_t used;
 
 static bool index_of(const void *handle, size_t *index)
 {
-	const uintptr_t at = reinterpret_cast<uintptr_t>(handle);
+	const uintptr_t at = reinterpret_cast<uintptr_t>(handle), first = range.load(std::memory_order_acquire);
 
-	if (range == 0 || at < range || at >= range + handles * spacing)
+	if (first == 0 || at < first || at >= first + handles * spacing)
 		return false;
-	*index = (at - range) / spacing;
+	*index = (at - first) / spacing;
 	return true;
 }
 

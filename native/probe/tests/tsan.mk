@@ -1,0 +1,36 @@
+# libcase.so and the fakes under gcc's thread sanitizer, in build/tsan, with the CUDA
+# programs of tests/lazy as they are, linked with it (runner/probe). The runtime is that of
+# CUDA 13.
+TSAN         = -fsanitize=thread -O1 -g
+TSAN_OBJECTS = build/tsan/case.o build/tsan/link.o $(LAZY:build/%=build/tsan/%)
+TSAN_DRIVER  = $(FAKE_DRIVER:fake/%.cc=build/tsan/fake/%.o)
+TSAN_RUNTIME = $(FAKE_RUNTIME:fake/%.cc=build/tsan/fake/%.o)
+
+build/tsan/lazy build/tsan/fake:
+	mkdir -p $@
+
+build/tsan/%.o: %.c $(HEADERS) tests/tsan.mk | build/tsan/lazy
+	$(CC) $(ALL_CFLAGS) $(TSAN) -c -o $@ $<
+
+build/tsan/lazy/%.o: lazy/% $(wildcard lazy/*.h lazy/*.def) case.h tests/tsan.mk | build/tsan/lazy
+	$(CXX) $(ALL_CXXFLAGS) $(TSAN) -c -o $@ $<
+
+build/tsan/fake/%.o: fake/%.cc $(FAKE_HEADERS) tests/tsan.mk | build/tsan/fake
+	$(CXX) $(FAKE_CXXFLAGS) $(TSAN) -DFAKE_CUDART=13000 -c -o $@ $<
+
+build/tsan/libcase.so: $(TSAN_OBJECTS) libcase.map
+	$(CXX) $(TSAN) -shared -pthread -Wl,-soname,libcase.so -Wl,--version-script=libcase.map -Wl,-Bsymbolic-functions \
+		-static-libstdc++ -static-libgcc -o $@ $(TSAN_OBJECTS) -ldl $(LDFLAGS)
+
+build/tsan/libcuda.so.1: $(TSAN_DRIVER) fake/libcuda.map
+	$(CXX) $(TSAN) $(FAKE_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script,fake/libcuda.map -o $@ $(TSAN_DRIVER)
+
+build/tsan/libcudart.so.13: $(TSAN_RUNTIME) fake/libcudart.so.13.map
+	$(CXX) $(TSAN) $(FAKE_LDFLAGS) -Wl,-soname,libcudart.so.13 -Wl,--version-script,fake/libcudart.so.13.map -o $@ $(TSAN_RUNTIME)
+
+build/tsan/lazy_program: $(LAZY_OBJECTS_13) build/tsan/libcudart.so.13
+	$(CXX) $(TSAN) -pthread -o $@ $(LAZY_OBJECTS_13) build/tsan/libcudart.so.13 -ldl
+
+tsan: build/tsan/libcase.so build/tsan/libcuda.so.1 build/tsan/lazy_program
+
+.PHONY: tsan

@@ -1,0 +1,83 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var buildSanitized = sync.OnceValue(func() error {
+	if err := buildLazy(); err != nil {
+		return err
+	}
+	out, err := exec.Command("make", "-j2", "-C", nativeDir, "tsan").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build for the thread sanitizer, which comes with gcc: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// sanitized is the program with the library, the fakes and itself under the thread sanitizer.
+func sanitized(t *testing.T, program string) *lazyRun {
+	t.Helper()
+	if err := buildSanitized(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/tsan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := prepareLazy(t, "13", "lazy_program", program, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+filepath.Join(dir, "libcase.so"),
+		"TSAN_OPTIONS=log_path='"+filepath.Join(t.TempDir(), "races")+"'")
+	p.cmd.Path = filepath.Join(dir, "lazy_program")
+	return p
+}
+
+func (p *lazyRun) wantNoRaces() {
+	p.t.Helper()
+	for _, setting := range p.env {
+		if log, ok := strings.CutPrefix(setting, "TSAN_OPTIONS=log_path="); ok {
+			logs, err := filepath.Glob(strings.Trim(log, "'") + ".*")
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			for _, name := range logs {
+				said, err := os.ReadFile(name)
+				p.t.Errorf("%s: %v\n%s", p.program, err, said)
+			}
+		}
+	}
+	p.mustSucceed()
+}
+
+// The threads of a program call the library at once: the thread sanitizer finds no data race in
+// it, nor in the fakes.
+func TestLazyHasNoDataRace(t *testing.T) {
+	for _, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "ordered_in_thread",
+		"own_context_in_threads", "random 5,4,4", "random 150,12,3"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			sanitized(t, program).start().finish(grant).wantNoRaces()
+		})
+	}
+}
+
+// One thread waits for more memory while another uses what is left.
+func TestLazyHasNoDataRaceWhileItGrows(t *testing.T) {
+	p := sanitized(t, "grow_waits").start()
+	grant(t, p.r.next(t, "begin"))
+	p.hear("bound")
+	p.goOn()
+	p.hear("asked")
+	waiting := p.r.next(t, "grow")
+	p.goOn()
+	p.hear("meanwhile 2")
+	grant(t, waiting)
+	p.hear("grown 1")
+	p.finish(grant)
+	p.wantNoRaces()
+}
