@@ -142,6 +142,15 @@ func TestLazyFault(t *testing.T) {
 	}
 }
 
+// An error that stays is the last one, whatever failed after it.
+func TestLazyKeepsAFaultAsLastError(t *testing.T) {
+	for _, version := range cudaVersions {
+		p := runLazy(t, version, "last_errors_after_a_fault")
+		p.wantNative()
+		p.wantLine("fault: 700 700 700 then 700")
+	}
+}
+
 // A job that is bound as a whole reports it too, when a call that only asks came first.
 func TestLazyFaultAfterAQuestion(t *testing.T) {
 	for _, program := range []string{"fault_unseen", "fault_unseen_late"} {

@@ -16,7 +16,7 @@ var programs = []string{"basic", "order", "shapes", "streams", "objects", "manag
 	"waits stream_query", "waits event_query", "waits copy", "waits copy_2d", "waits symbol", "callback", "host_freed_in_capture",
 	"variable_by_address", "wrong source", "wrong pitch", "wrong source_pitch", "wrong set_pitch", "wrong size", "wrong offset",
 	"wrong kind", "wrong variable", "reads_before", "writes_around", "beyond unbound", "beyond bound", "beyond freed",
-	"beyond_boxes"}
+	"beyond_boxes", "last_errors", "interrupted"}
 
 // Programs compute the same with and without the lazy runtime, whatever it does.
 func TestLazyKeepsResults(t *testing.T) {
@@ -205,6 +205,31 @@ func TestLazyBindsAtOnceBesideTheDriver(t *testing.T) {
 		t.Errorf("events %v: want the allocations to grow the task", p.events)
 	}
 	p.wantNative()
+}
+
+// Threads may call CUDA while the program exits, so nothing of the library or of the fakes is
+// destroyed then.
+func TestLazyNeedsNoStaticDestructor(t *testing.T) {
+	if err := buildLazy(); err != nil {
+		t.Fatal(err)
+	}
+	var objects []string
+	for _, pattern := range []string{"build/lazy/*.o", "build/fake/driver/*.o", "build/fake/13/*.o", "build/fake/11/*.o"} {
+		found, err := filepath.Glob(filepath.Join(nativeDir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		objects = append(objects, found...)
+	}
+	out, err := exec.Command("nm", append([]string{"--print-file-name"}, objects...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "__cxa_atexit") {
+			t.Errorf("it registers a destructor: %s", strings.TrimSpace(line))
+		}
+	}
 }
 
 // Constructors of libraries that the program is linked with run before the lazy

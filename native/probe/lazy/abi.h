@@ -39,6 +39,7 @@ enum {
 	cudaErrorContained = 226, /* 12.8 */
 	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorNotReady = 600,
+	cudaErrorNotPermitted = 800,
 	cudaErrorIllegalAddress = 700,
 	cudaErrorLaunchOutOfResources = 701,
 	cudaErrorLaunchTimeout = 702,

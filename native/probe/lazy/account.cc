@@ -47,7 +47,7 @@ static std::atomic<bool> told[max_devices];          // and a real kernel's occu
 // One thread at a time asks for a slot's task, or for more in it: growing[slot].lock is
 // taken before `lock`, and held while it waits.
 struct Growth {
-	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 };
 static Growth growing[max_devices];
 
@@ -73,11 +73,13 @@ static uint64_t warps(uint64_t blocks, uint32_t threads_per_block)
 	return blocks * ((threads_per_block + warp - 1) / warp);
 }
 
-uint64_t charged()
+static uint64_t in_use(int slot)
 {
 	Locked locked;
-	return accounts[0].in_use();
+	return accounts[slot].in_use();
 }
+
+uint64_t charged() { return in_use(0); }
 
 static bool is_open(int slot)
 {
@@ -86,6 +88,25 @@ static bool is_open(int slot)
 }
 
 bool task_is_open() { return is_open(0); }
+
+static uint64_t heap_limit(int slot)
+{
+	Locked locked;
+	return accounts[slot].heap.limit;
+}
+
+static int wait_for_task(const case_need &need, case_task *granted)
+{
+	Interruptible here;
+	return case_task_ask(&need, granted);
+}
+
+// A handler that asks for more of the same task meanwhile is refused (case.c).
+static int wait_for_more(Account &a, uint64_t bytes)
+{
+	Interruptible here;
+	return case_task_grow(&a.task, bytes);
+}
 
 static cudaError_t open_in(int slot, const Need &need)
 {
@@ -96,11 +117,11 @@ static cudaError_t open_in(int slot, const Need &need)
 	ask.blocks = need.shape.blocks;
 	ask.threads_per_block = need.shape.threads_per_block;
 	ask.blocks_per_sm = need.shape.blocks_per_sm;
-	ask.heap_bytes = a.heap.limit;
+	ask.heap_bytes = heap_limit(slot);
 	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
 	ask.device = need.same_device ? need.device : 0;
 	case_task granted = {};
-	if (case_task_ask(&ask, &granted) != CASE_OK)
+	if (wait_for_task(ask, &granted) != CASE_OK)
 		return cudaErrorMemoryAllocation;
 	Locked locked;
 	a.task = granted;
@@ -139,7 +160,7 @@ cudaError_t open_for_launch()
 	if (is_open(slot))
 		return cudaSuccess;
 	Locked one_at_a_time(growing[slot].lock);
-	return is_open(slot) ? cudaSuccess : open_pinned(slot, accounts[slot].in_use());
+	return is_open(slot) ? cudaSuccess : open_pinned(slot, in_use(slot));
 }
 
 static void close_in(int slot)
@@ -200,14 +221,12 @@ void count(int slot, int objects, int64_t bytes)
 static bool fits(Account &a, uint64_t bytes)
 {
 	Locked locked;
-	Account after = a;
 
-	(small(bytes) ? after.small : after.large) += bytes;
-	after.objects++;
-	if (!a.held || after.in_use() > a.granted)
-		return false;
-	a = after;
-	return true;
+	add(a, 1, static_cast<int64_t>(bytes));
+	if (a.held && a.in_use() <= a.granted)
+		return true;
+	add(a, -1, -static_cast<int64_t>(bytes));
+	return false;
 }
 
 // grow asks for what is missing, or, pinned, for a task on this device.
@@ -232,7 +251,7 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 	} else if (!open) { // pinned: the first allocation on this device
 		answer = open_pinned(slot, more) == cudaSuccess ? CASE_OK : CASE_REFUSED;
 	} else if (more > 0) {
-		answer = case_task_grow(&a.task, more);
+		answer = wait_for_more(a, more);
 		if (answer == CASE_OK) {
 			Locked locked;
 			a.granted += more;
@@ -296,7 +315,7 @@ cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was)
 		others = a.objects > 0;
 		a.objects++; // the task must not end meanwhile
 	}
-	const int answer = case_task_grow(&a.task, more);
+	const int answer = wait_for_more(a, more);
 	if (others)
 		count(slot, -1, 0); // the last of them may have been freed
 	else
@@ -344,7 +363,7 @@ cudaError_t cover(uint64_t more)
 
 	if (need <= a.granted)
 		return cudaSuccess;
-	if (case_task_grow(&a.task, need - a.granted) != CASE_OK)
+	if (wait_for_more(a, need - a.granted) != CASE_OK)
 		return failed_allocation("cudaMalloc", need - a.granted);
 	a.granted = need;
 	return cudaSuccess;

@@ -16,9 +16,9 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 namespace lazy {
 
 pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 std::atomic<bool> bound{false};
-static bool binding;
+static bool binding, asking;
 
 // A child of fork has one thread, so what another one held nobody would give back, and
 // it may have been waiting for a grant: a handler before the fork would wait for that.
@@ -28,8 +28,8 @@ static void renew_locks()
 	renew_growing();
 	renew_looking();
 	renew_choosing();
-	registering = PTHREAD_MUTEX_INITIALIZER;
-	binding = false;
+	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	binding = asking = false;
 }
 
 __attribute__((constructor)) static void renew_locks_in_children() { pthread_atfork(nullptr, nullptr, renew_locks); }
@@ -166,16 +166,20 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, stays, scheduled()};
 	case_task granted = {};
 
+	if (asking)
+		return cudaErrorNotPermitted;
 	if (hidden)
-		return fail(cudaErrorNoDevice);
+		return cudaErrorNoDevice;
 	if (refused_at != 0 && known >= refused_at)
-		return fail(cudaErrorMemoryAllocation);
+		return cudaErrorMemoryAllocation;
 	if (shape.blocks == 0)
 		need.shape = {hint.blocks, hint.threads_per_block, 0};
+	asking = true;
 	cudaError_t error = open_task(need, &granted);
+	asking = false;
 	if (error != cudaSuccess) {
 		refused_at = known > 0 ? known : 1;
-		return fail(error);
+		return error;
 	}
 	refused_at = 0;
 	int ordinal = granted.device;
@@ -188,7 +192,7 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 	if (ordinal < 0) { // an environment of the program's own hides it, for good
 		abandon_task();
 		hidden = true;
-		return fail(lasting(cudaErrorNoDevice, "the granted device, which CUDA_VISIBLE_DEVICES hides"));
+		return lasting(cudaErrorNoDevice, "the granted device, which CUDA_VISIBLE_DEVICES hides");
 	}
 	if (ordinal != home()) {
 		device.store(ordinal, std::memory_order_release);
@@ -223,8 +227,10 @@ static cudaError_t make_ready()
 
 cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 {
-	if (bound || binding)
+	if (bound || (binding && !asking))
 		return cudaSuccess;
+	if (asking)
+		return fail(cudaErrorNotPermitted);
 	if (lost != cudaSuccess)
 		return fail(lost);
 	binding = true;
@@ -234,17 +240,16 @@ cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 		if (error != cudaSuccess) {
 			unmap_all();
 			abandon_task();
-			fail(error);
 			if (Grace::over() && turned_away(error))
 				lost = error;
 		}
 	}
-	if (error == cudaSuccess) {
-		ready.store(true, std::memory_order_release);
-		bound.store(true, std::memory_order_release);
-	}
 	binding = false;
-	return error;
+	if (error != cudaSuccess)
+		return fail(error);
+	ready.store(true, std::memory_order_release);
+	bound.store(true, std::memory_order_release);
+	return cudaSuccess;
 }
 
 cudaError_t enter()

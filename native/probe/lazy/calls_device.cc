@@ -21,11 +21,11 @@ template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
 	if (device != 0)
 		return fail(cudaErrorInvalidDevice);
 	use_device();
-	cudaError_t error = settle();
-	if (error == cudaSuccess && home() < 0 && !equal_devices())
-		error = enter();
-	if (error != cudaSuccess)
-		return error;
+	if (cudaError_t error = settle(); error != cudaSuccess)
+		return fail(error);
+	if (home() < 0 && !equal_devices())
+		if (cudaError_t error = enter(); error != cudaSuccess)
+			return error;
 	return seen(ask(home() < 0 ? 0 : home()), call);
 }
 
@@ -85,6 +85,8 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	}
 	if (!one_device() || home() >= 0)
 		error = seen(run(), call);
+	if (error == cudaSuccess)
+		forget_error();
 	idle();
 	if (mode() != Mode::passive)
 		reset_account();
@@ -102,7 +104,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 	use_device();
 	cudaError_t error = settle();
 	if (error != cudaSuccess)
-		return error;
+		return fail(error);
 	error = seen(REAL(cudaGetDeviceCount)(count), "cudaGetDeviceCount");
 	if (error == cudaSuccess && one_device() && *count > 1)
 		*count = 1;
@@ -268,17 +270,13 @@ cudaError_t cudaThreadExit() { return reset("cudaThreadExit", [] { return REAL(c
 cudaError_t cudaGetLastError()
 {
 	use_device();
-	cudaError_t own = take_error(true), error = lasting(REAL(cudaGetLastError)(), "cudaGetLastError");
-
-	return own != cudaSuccess ? own : error;
+	return last_error(lasting(REAL(cudaGetLastError)(), "cudaGetLastError"), true);
 }
 
 cudaError_t cudaPeekAtLastError()
 {
 	use_device();
-	cudaError_t own = take_error(false), error = lasting(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError");
-
-	return own != cudaSuccess ? own : error;
+	return last_error(lasting(REAL(cudaPeekAtLastError)(), "cudaPeekAtLastError"), false);
 }
 
 // Switching a profiler on or off is of no use before there is a context.

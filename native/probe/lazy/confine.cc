@@ -40,7 +40,7 @@ const char was_visible[] = "CASE_VISIBLE_DEVICES";
 const unsigned char unknown[16] = {};
 
 bool chosen; // what the driver is to see, for good
-pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER; // while the environment says so
+pthread_mutex_t choosing = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; // while the environment says so
 std::atomic<bool> started; // somebody has called the driver's cuInit
 std::atomic<bool> alone;   // and it shows the granted device only
 
@@ -140,7 +140,7 @@ std::string visible_at_start()
 	return list != nullptr ? list + 1 : now != nullptr ? now : "";
 }
 
-void renew_choosing() { choosing = PTHREAD_MUTEX_INITIALIZER; }
+void renew_choosing() { choosing = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; }
 
 bool confined() { return alone.load(std::memory_order_acquire); }
 
@@ -185,10 +185,9 @@ cudaError_t settle()
 			nanosleep(&pause, nullptr);
 			continue;
 		}
-		const bool open = home() >= 0 || task_is_open();
-		const cudaError_t error = open ? cudaSuccess : ask({}, 0, false);
+		const Locked locked;
 		pthread_mutex_unlock(&lock);
-		return error;
+		return home() >= 0 || task_is_open() ? cudaSuccess : ask({}, 0, false);
 	}
 	return cudaSuccess;
 }

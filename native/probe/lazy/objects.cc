@@ -185,13 +185,13 @@ int look(dl_phdr_info *object, size_t, void *out)
 
 // Not `lock`: cuInit comes here from inside the runtime, which the holder of that
 // may be waiting for.
-pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
 bool may_load;   // the program may load parts that have a CUDA runtime of their own
 
 } // namespace
 
-void renew_looking() { looking = PTHREAD_MUTEX_INITIALIZER; }
+void renew_looking() { looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; }
 
 void meet_driver()
 {

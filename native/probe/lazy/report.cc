@@ -13,10 +13,12 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetLastError(void);
 }
 
 namespace lazy {
 
+// The calling thread's last error, if it is ours and no later one is CUDA's.
 static thread_local cudaError_t own_error = cudaSuccess;
 
 // The context, the device or the connection to it is lost (CUDA Runtime API, "Error
@@ -97,18 +99,24 @@ cudaError_t failed_allocation(const char *call, uint64_t bytes)
 	return fail(cudaErrorMemoryAllocation);
 }
 
+// CUDA forgets its own last error, which is an earlier one, so that whatever it has when
+// it is asked next came after this one. What stays it keeps.
 cudaError_t fail(cudaError_t error)
 {
+	use_device();
+	REAL(cudaGetLastError)();
 	own_error = error;
 	return error;
 }
 
-cudaError_t take_error(bool clear)
+void forget_error() { own_error = cudaSuccess; }
+
+cudaError_t last_error(cudaError_t of_cuda, bool clear)
 {
-	cudaError_t error = own_error;
+	const cudaError_t error = of_cuda != cudaSuccess ? of_cuda : own_error;
 
 	if (clear)
-		own_error = cudaSuccess;
+		forget_error();
 	return error;
 }
 

@@ -34,15 +34,42 @@ extern pthread_mutex_t lock;
 // loader's lock, which the holder of `lock` needs, for dlsym, when its wait is over.
 extern pthread_mutex_t registering;
 
+// ---- signals.cc
+
+// While a thread holds a lock, handlers of signals do not run in it. They may between the
+// two steps of taking and of giving it back, which is why each lock is recursive.
+void hold_signals();
+void let_signals();
+
 class Locked {
 public:
-	explicit Locked(pthread_mutex_t &what = lock) : what_(what) { pthread_mutex_lock(&what_); }
-	~Locked() { pthread_mutex_unlock(&what_); }
+	explicit Locked(pthread_mutex_t &what = lock) : what_(what)
+	{
+		pthread_mutex_lock(&what_);
+		hold_signals();
+	}
+	~Locked()
+	{
+		pthread_mutex_unlock(&what_);
+		let_signals();
+	}
 	Locked(const Locked &) = delete;
 	Locked &operator=(const Locked &) = delete;
 
 private:
 	pthread_mutex_t &what_;
+};
+
+// Interruptible is around a wait for the scheduler: handlers run there, whatever is held.
+class Interruptible {
+public:
+	Interruptible();
+	~Interruptible();
+	Interruptible(const Interruptible &) = delete;
+	Interruptible &operator=(const Interruptible &) = delete;
+
+private:
+	const unsigned held_;
 };
 
 // The locks of account.cc, objects.cc and confine.cc, made anew in a child of fork.
@@ -89,7 +116,9 @@ cudaError_t bind(const Shape &shape = {}, uint64_t more = 0, bool managed = fals
 
 // ask is bind's first part: it waits for the grant, and settles the device
 // without a call of the CUDA runtime, so that gate.cc can ask from inside one. A
-// program that is not self-contained is confined to it (confine.cc).
+// program that is not self-contained is confined to it (confine.cc). Its error is
+// the caller's to fail with. A handler that comes while it waits gets
+// cudaErrorNotPermitted.
 cudaError_t ask(const Shape &shape, uint64_t more, bool managed);
 
 // enter is what each call does that is not deferred: it binds with what is
@@ -391,9 +420,12 @@ void failed_replay(cudaError_t error, const char *call);
 cudaError_t launch_result(cudaError_t result, const char *call);
 // failed_allocation reports and returns cudaErrorMemoryAllocation.
 cudaError_t failed_allocation(const char *call, uint64_t bytes);
-// fail returns an error of our own, for cudaGetLastError as well.
+// fail returns an error of our own, which is the thread's last one from now on. It calls
+// the CUDA runtime, so nobody who may be inside a call of the runtime's comes here.
 cudaError_t fail(cudaError_t error);
-cudaError_t take_error(bool clear); // success: there is none of ours
+// last_error is the thread's last error, where CUDA's own is this one.
+cudaError_t last_error(cudaError_t of_cuda, bool clear);
+void forget_error(); // cudaDeviceReset
 
 } // namespace lazy
 #endif

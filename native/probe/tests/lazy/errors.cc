@@ -1,4 +1,6 @@
 // errors.cc: what goes wrong.
+#include <thread>
+
 #include "program.h"
 
 void too_much()
@@ -38,4 +40,59 @@ void launch_only() // a launch without any memory
 {
 	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
 	TRY(cudaDeviceSynchronize());
+}
+
+static void say_last(const char *when)
+{
+	cudaError_t first = cudaPeekAtLastError(), again = cudaPeekAtLastError(), taken = cudaGetLastError();
+	say("%s: %d %d %d then %d", when, first, again, taken, cudaGetLastError());
+}
+
+// last_errors: of several failures the last counts, whichever part of CUDA it comes from.
+void last_errors()
+{
+	int *x = device<int>(1000);
+	char attributes[256];
+	const auto refused = [] { return cudaSetDevice(7); };
+	const auto copy = [=] { return cudaMemcpy(x, nullptr, 4, cudaMemcpyHostToDevice); };
+	const auto question = [&] { return cudaFuncGetAttributes(attributes, &attributes); };
+
+	say("%d", cudaMalloc(nullptr, 8));
+	say("%d", refused());
+	say_last("unbound");
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	say("%d", copy());
+	say("%d", refused());
+	say_last("copy, device");
+	say("%d", refused());
+	say("%d", copy());
+	say_last("device, copy");
+	say("%d", question());
+	say("%d", refused());
+	say_last("question, device");
+	say("%d", refused());
+	say("%d", question());
+	TRY(cudaDeviceSynchronize()); // resets none
+	say_last("device, question");
+	say("%d", copy());
+	std::thread([&] {
+		say_last("other");
+		say("%d", refused());
+	}).join();
+	say_last("mine");
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	state("after");
+}
+
+// last_errors_after_a_fault: an error that stays is the last one for good.
+void last_errors_after_a_fault()
+{
+	device<int>(1000);
+	say("%d", cudaSetDevice(7));
+	TRY(LAUNCH(touch, grid, block, 0, nullptr, static_cast<const char *>(nullptr) + 4096));
+	say("%d", cudaDeviceSynchronize());
+	say("%d", cudaSetDevice(7));
+	say_last("fault");
 }

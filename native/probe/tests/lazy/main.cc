@@ -75,6 +75,8 @@ static const struct {
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
 	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move}, {"beyond_boxes", beyond_boxes},
+	{"last_errors", last_errors}, {"last_errors_after_a_fault", last_errors_after_a_fault},
+	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 };
 
 // Programs whose second argument says how they do what they do.
@@ -87,6 +89,7 @@ static const struct {
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 	{"beyond", beyond},
+	{"random", random_programs},
 };
 
 int main(int count, char **arguments)

@@ -78,5 +78,8 @@ void faults_behind(const char *way), chooses(const char *list), temporaries(), h
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies();            // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
+void random_programs(const char *what);                 // random.cc
+void last_errors(), last_errors_after_a_fault();        // errors.cc
+void interrupted(), interrupted_while_waiting();        // signals.cc
 
 #endif
