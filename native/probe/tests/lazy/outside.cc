@@ -162,6 +162,7 @@ void beyond(const char *way)
 		         cudaMemcpy2D(source, 100, p, 100, 100, rows, cudaMemcpyDeviceToDevice)});
 		tell(i, {cudaGetLastError(), cudaMemset(p + n, 9, 0), cudaMemset2D(p, n + 1, 1, n, 1)}); // two that are right
 	}
+	state("refused");
 	if (what == "freed") {
 		TRY(cudaFree(all[0]));
 		tell(0, {cudaMemset(all[0], 9, 10), cudaMemcpy(all[0], source, 10, cudaMemcpyDeviceToDevice)});
