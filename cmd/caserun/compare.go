@@ -104,7 +104,7 @@ func runCompare(c *cobra.Command, o compareOptions, first, second string) (err e
 	if err != nil {
 		return usageError(err)
 	}
-	db, done, err := openForReading(settings)
+	db, done, err := openForReading(c.Context(), settings)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) 
 	if err := o.Validate(); err != nil {
 		return usageError(err)
 	}
-	db, done, err := openForReading(settings)
+	db, done, err := openForReading(c.Context(), settings)
 	if err != nil {
 		return err
 	}

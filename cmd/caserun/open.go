@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -22,9 +23,9 @@ func (c config) spareStore(path string) error {
 // openForReading opens the store that --db names for reading: a store's file, or
 // a bundle of caserun export, which is told by its first bytes. The caller must
 // call done, also in order to remove what a bundle was unpacked to.
-func openForReading(c config) (s *store.Store, done func() error, err error) {
+func openForReading(ctx context.Context, c config) (s *store.Store, done func() error, err error) {
 	if bundle.Is(c.DB) {
-		b, err := bundle.Open(c.DB)
+		b, err := bundle.Open(ctx, c.DB)
 		if err != nil {
 			return nil, nil, infrastructureError(err)
 		}

@@ -141,7 +141,7 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "caserun: caserun paper --sweep %s%s makes these tables again\n", strings.Join(o.sweeps, ","), settings.storeFlag())
 	}
-	db, done, err := openForReading(settings)
+	db, done, err := openForReading(c.Context(), settings)
 	if err != nil {
 		return err
 	}

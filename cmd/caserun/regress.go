@@ -101,7 +101,7 @@ func runRegress(c *cobra.Command, o regressOptions) (err error) {
 			return usageError(fmt.Errorf("--report-junit: %w", err))
 		}
 	}
-	db, done, err := openForReading(settings)
+	db, done, err := openForReading(c.Context(), settings)
 	if err != nil {
 		return err
 	}

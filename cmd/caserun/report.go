@@ -48,7 +48,7 @@ func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, bas
 			return usageError(fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other))
 		}
 	}
-	db, done, err := openForReading(settings)
+	db, done, err := openForReading(c.Context(), settings)
 	if err != nil {
 		return err
 	}

@@ -165,9 +165,9 @@ func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []stri
 }
 
 // open opens the store that has the sweep to resume.
-func (s *sweepCommand) open(c config) (db *store.Store, done func() error, err error) {
+func (s *sweepCommand) open(ctx context.Context, c config) (db *store.Store, done func() error, err error) {
 	if s.dryRun || s.show {
-		return openForReading(c)
+		return openForReading(ctx, c)
 	}
 	if _, err := os.Stat(c.DB); err != nil { // opening would create it
 		return nil, nil, infrastructureError(fmt.Errorf("resume a sweep: store: %w", err))
@@ -180,7 +180,7 @@ func (s *sweepCommand) open(c config) (db *store.Store, done func() error, err e
 
 // goOn resumes a sweep.
 func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (err error) {
-	db, done, err := s.open(settings)
+	db, done, err := s.open(c.Context(), settings)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func showPlan(c *cobra.Command, m *matrix, plan []results.Cell) (err error) {
 	var db *store.Store
 	if _, err := os.Stat(m.config.DB); !errors.Is(err, fs.ErrNotExist) {
 		var done func() error
-		if db, done, err = openForReading(m.config); err != nil {
+		if db, done, err = openForReading(c.Context(), m.config); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()

@@ -20,7 +20,7 @@ func newSweepList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			db, done, err := openForReading(settings)
+			db, done, err := openForReading(c.Context(), settings)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func newSweepShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			db, done, err := openForReading(settings)
+			db, done, err := openForReading(c.Context(), settings)
 			if err != nil {
 				return err
 			}

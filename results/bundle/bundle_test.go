@@ -130,7 +130,7 @@ func TestBundleOpensWithTheSameRows(t *testing.T) {
 	if !Is(path) || Is(s.Path()) || Is(path+"x") {
 		t.Error("the bundle is not told from the store by its first bytes")
 	}
-	b, err := Open(path)
+	b, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func rows(t *testing.T, s *store.Store) []string {
 func TestBundleHoldsWhatIsSelected(t *testing.T) {
 	s := stored(t)
 	ctx := context.Background()
-	b, err := Open(write(t, s, Options{Filter: store.Filter{IDs: []int64{3}}}))
+	b, err := Open(t.Context(), write(t, s, Options{Filter: store.Filter{IDs: []int64{3}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestBundleHoldsWhatIsSelected(t *testing.T) {
 	if runs, err := b.Runs(ctx, store.Filter{}); err != nil || len(runs) != 1 {
 		t.Errorf("%d runs (%v)", len(runs), err)
 	}
-	sweep, err := Open(write(t, s, Options{Filter: store.Filter{Sweep: 1}}))
+	sweep, err := Open(t.Context(), write(t, s, Options{Filter: store.Filter{Sweep: 1}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestDamageIsNamed(t *testing.T) {
 		cases["followed by "+what] = struct{ path, want string }{path, "something follows the archive's end"}
 	}
 	for name, c := range cases {
-		b, err := Open(c.path)
+		b, err := Open(t.Context(), c.path)
 		if err == nil {
 			_ = b.Close()
 			t.Errorf("%s: opened", name)
@@ -421,7 +421,7 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		"the manifest":   {endless, "manifest.json has 67108865 bytes, and 67108864 at most"},
 		"what is behind": {padded(2 << 20), "it unpacks to more than its manifest says"},
 	} {
-		b, err := Open(c.path)
+		b, err := Open(t.Context(), c.path)
 		if err == nil {
 			_ = b.Close()
 			t.Errorf("%s: opened", name)
@@ -431,17 +431,20 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 			t.Errorf("%s: error %q, want the path and %q", name, err, c.want)
 		}
 	}
-	if b, err := Open(padded(64 << 10)); err != nil {
+	if b, err := Open(t.Context(), padded(64<<10)); err != nil {
 		t.Errorf("with some padding: %v", err)
 	} else if err := b.Close(); err != nil {
 		t.Error(err)
 	}
 	target := filepath.Join(temporary, storeName)
-	if err := unpack(whole, target, 100); err == nil || !strings.Contains(err.Error(), temporary+" has room for 100: name another directory with TMPDIR") {
+	if err := unpack(t.Context(), whole, target, 100); err == nil || !strings.Contains(err.Error(), temporary+" has room for 100: name another directory with TMPDIR") {
 		t.Errorf("without room: %v", err)
 	}
-	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
-		t.Errorf("what was refused left %v (%v)", left, err)
+	stopped := errors.New("told to stop")
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(stopped)
+	if _, err := Open(ctx, whole); !errors.Is(err, stopped) || strings.Contains(err.Error(), "damaged") {
+		t.Errorf("after a signal: %v", err)
 	}
 	many := Options{Figures: func(_ context.Context, _ *store.Store, dir string) error {
 		err := os.Mkdir(dir, 0o755)
@@ -450,6 +453,9 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		}
 		return err
 	}}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("what was refused left %v (%v)", left, err)
+	}
 	path := filepath.Join(t.TempDir(), "many.tar.gz")
 	if _, err := Write(context.Background(), stored(t), path, many); err == nil || !strings.Contains(err.Error(), "members, and a bundle has 1000 at most: select fewer runs") {
 		t.Errorf("written: %v", err)

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -33,8 +34,9 @@ type Opened struct {
 }
 
 // Open checks every member of a bundle and opens its store, unpacked to a
-// directory of its own that Close removes. The store's Path is the bundle's.
-func Open(path string) (_ *Opened, err error) {
+// directory of its own that Close removes. The store's Path is the bundle's. The end of
+// ctx, whose cause is the error then, ends it.
+func Open(ctx context.Context, path string) (_ *Opened, err error) {
 	name, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", path, err)
@@ -52,7 +54,11 @@ func Open(path string) (_ *Opened, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: unpack: %w", path, err)
 	}
-	if err := unpack(name, filepath.Join(dir, storeName), room); err != nil {
+	err = unpack(ctx, name, filepath.Join(dir, storeName), room)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("bundle %s: unpack: %w", path, context.Cause(ctx))
+	}
+	if err != nil {
 		return nil, err
 	}
 	s, err := store.OpenUpdatedAs(filepath.Join(dir, storeName), name)
@@ -76,13 +82,17 @@ func free(dir string) (bytes int64, err error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// bounded fails where more comes than was promised.
+// bounded fails where more comes than was promised, and when ctx ends.
 type bounded struct {
+	ctx  context.Context
 	r    io.Reader
 	left int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
+	if b.ctx.Err() != nil {
+		return 0, context.Cause(b.ctx)
+	}
 	if b.left == 0 {
 		return 0, errors.New("it unpacks to more than its manifest says")
 	}
@@ -93,7 +103,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // unpack checks the archive against its manifest and writes its store to target, which
 // may take so many bytes as there is room for.
-func unpack(path, target string, room int64) (err error) {
+func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	file, err := userfile.Open(path, 0)
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
@@ -105,7 +115,7 @@ func unpack(path, target string, room int64) (err error) {
 		return damaged(path, manifestName, short(err))
 	}
 	compressed.Multistream(false)
-	unpacked := &bounded{compressed, largestManifest + largestHeader}
+	unpacked := &bounded{ctx, compressed, largestManifest + largestHeader}
 	archive := tar.NewReader(unpacked)
 	manifest, err := readManifest(path, archive)
 	if err != nil {
