@@ -1,5 +1,5 @@
 """Runs programs natively and under `caserun mix`, and reads what the store has
-on them. Used by identity.py, overhead.py and kill.py."""
+on them. Used by identity.py, overhead.py, kill.py and faults.py."""
 
 import csv
 import json
@@ -106,23 +106,25 @@ class Store:
     def finish(self, process, before):
         """Waits for the run and returns its records."""
         status = process.wait()
-        new = sorted(set(os.listdir(self.runs)) - before)
+        new = sorted(set(os.listdir(self.runs)) - before, key=lambda name: int(name.split("-")[1]))
         if status not in (0, 1, 4) or not new:
             with open(os.path.join(self.dir, "caserun.log"), "rb") as log:
                 die(f"caserun mix exited {status}: {last_line(log.read())}; see {self.dir}/caserun.log")
-        return Run(self, status, os.path.join(self.runs, new[-1]))
+        # The latter of two is of --isolate-faults, and corrects the former.
+        return Run(self, status, os.path.join(self.runs, new[0]), isolated=len(new) > 1)
 
     def run(self, mix, sched, flags=()):
         return self.finish(*self.start(mix, sched, flags))
 
 
 class Run:
-    """The records of the latest run: rows as dicts of text, "" for NULL."""
+    """The records of a run: rows as dicts of text, "" for NULL."""
 
-    def __init__(self, store, status, directory):
-        self.status, self.dir = status, directory
+    def __init__(self, store, status, directory, isolated=False):
+        self.status, self.dir, self.isolated = status, directory, isolated
+        number = os.path.basename(directory).split("-")[1]
         out = os.path.join(store.dir, "csv")
-        subprocess.run([CASERUN, "export", "--csv", out, "--force", "--last", "1", "--db", store.db],
+        subprocess.run([CASERUN, "export", number, "--csv", out, "--force", "--db", store.db],
                        cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         self.jobs, self.tasks, self.events = (self._rows(out, t) for t in ("job", "task", "event"))
         for job in self.jobs:

@@ -203,16 +203,24 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 	if err := session.Sample(t.arrival, t); err != nil {
 		return t.settle(ctx, nil, err)
 	}
+	heal := session.Heal()
+	if os.Getenv(noHealVariable) != "" {
+		heal = nil
+	}
 	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
 		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
 		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, t.arrival.UTC().Format(dirTime))),
-		Env: session.Env(), Guard: r.config.Guard, Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: session.Heal(), WatchServer: session.WatchServer(), Warn: warn, Start: t.arrival})
+		Env: session.Env(), Guard: r.config.Guard, Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: heal, WatchServer: session.WatchServer(), Warn: warn, Start: t.arrival})
 	if err != nil {
 		return t.settle(ctx, nil, err)
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
 		Timeout: r.config.Timeout, MPS: r.mps(s), QuietAfter: quietAfter, Notes: notes}, x)
 }
+
+// noHealVariable, set, has nobody wait for a broken MPS server, so that
+// benchmarks/lazy.sh can measure what the waiting is worth.
+const noHealVariable = "CASERUN_BENCH_NO_HEAL"
 
 // mps reports whether the run's jobs share devices through MPS.
 func (r request) mps(s schedulers.Scheduler) bool { return s.Shares && !r.config.NoMPS }

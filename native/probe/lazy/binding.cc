@@ -295,7 +295,7 @@ uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t sh
 
 void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes)
 {
-	working();
+	working_in_order();
 	if (mode() == Mode::passive || !is_news(blocks, threads_per_block))
 		return;
 	reshape({blocks, threads_per_block, occupancy(kernel, threads_per_block, shared_bytes)});

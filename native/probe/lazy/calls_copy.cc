@@ -90,7 +90,13 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
 			return cudaSuccess;
 	}
 	cudaError_t error = enter();
-	return error == cudaSuccess ? seen(copy(from, rows.from_pitch), call) : error;
+	if (error != cudaSuccess)
+		return error;
+	const uint64_t before = before_wait();
+	error = seen(copy(from, rows.from_pitch), call);
+	if (error == cudaSuccess && !asynchronous && kind == cudaMemcpyDeviceToHost)
+		waited_in_order(before);
+	return error;
 }
 
 // A set of device memory is recorded as it is.

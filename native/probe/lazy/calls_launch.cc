@@ -5,8 +5,12 @@
 namespace lazy {
 namespace {
 
+// own_default tells the variant of a call for the per-thread default stream by its name.
+template <size_t N> constexpr bool own_default(const char (&name)[N]) { return N > 6 && name[N - 6] == '_' && name[N - 5] == 'p'; }
+
+// own: the call's default stream is the thread's own.
 template <typename Run>
-cudaError_t launch(const char *call, const void *kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
                    Run run)
 {
 	const uint64_t blocks = product(grid);
@@ -25,9 +29,12 @@ cudaError_t launch(const char *call, const void *kernel, dim3 grid, dim3 block, 
 		if (cudaError_t error = open_for_launch(); error != cudaSuccess)
 			return fail(error);
 	cudaError_t error = launch_result(run(), call);
-	if (error == cudaSuccess)
-		launched(kernel, blocks, threads, shared);
-	return error;
+	if (error != cudaSuccess)
+		return error;
+	if (own || (stream != nullptr && stream != legacy_stream))
+		other_streams();
+	launched(kernel, blocks, threads, shared);
+	return cudaSuccess;
 }
 
 // Attributes are a launch's, as CUDA is to read them: copied, with the real events,
@@ -69,7 +76,7 @@ using namespace lazy;
 #define LAUNCH(name, Kernel)                                                                                           \
 	cudaError_t name(Kernel kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)   \
 	{                                                                                                              \
-		return launch(#name, kernel, grid, block, shared, stream, [=] {                                        \
+		return launch(#name, own_default(#name), kernel, grid, block, shared, stream, [=] {                                        \
 			return REAL(name)(kernel, grid, block, arguments, shared, real(stream));                       \
 		});                                                                                                    \
 	}
@@ -86,7 +93,7 @@ LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
 		if (config == nullptr)                                                                                 \
 			return fail(cudaErrorInvalidValue);                                                            \
 		cudaLaunchConfig_t c = *config;                                                                        \
-		return launch(#name, kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, [&] {                \
+		return launch(#name, own_default(#name), kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, [&] {                \
 			const Attributes attributes(c.attrs, c.numAttrs);                                              \
 			c.stream = real(c.stream);                                                                     \
 			c.attrs = attributes.get();                                                                    \
@@ -120,7 +127,7 @@ cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsig
 	if (list == nullptr || count == 0)
 		return fail(cudaErrorInvalidValue);
 	const cudaLaunchParams &first = *list;
-	return launch("cudaLaunchCooperativeKernelMultiDevice", first.func, first.gridDim, first.blockDim, first.sharedMem,
+	return launch("cudaLaunchCooperativeKernelMultiDevice", false, first.func, first.gridDim, first.blockDim, first.sharedMem,
 	              first.stream, [=] {
 		              std::vector<cudaLaunchParams> there(list, list + count);
 		              for (cudaLaunchParams &l : there)

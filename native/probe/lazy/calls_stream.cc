@@ -223,7 +223,11 @@ STREAM_WAIT(cudaStreamWaitEvent_ptsz)
 	cudaError_t name(cudaStream_t stream)                                                                          \
 	{                                                                                                              \
 		return wait("cudaStreamSynchronize", valid(stream), false, [=] {                                       \
-			return only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));                         \
+			const uint64_t before = before_wait();                                                         \
+			cudaError_t error = only_recorded(stream) ? cudaSuccess : REAL(name)(real(stream));            \
+			if (error == cudaSuccess && (stream == nullptr || stream == legacy_stream))                    \
+				waited_in_order(before);                                                               \
+			return error;                                                                                  \
 		});                                                                                                    \
 	}
 STREAM_SYNCHRONIZE(cudaStreamSynchronize)

@@ -65,6 +65,7 @@ template <typename Run> CUresult called(const char *call, Effect effect, Run run
 			return atexit(wait_at_exit) == 0;
 		}();
 		unseen.store(registered, std::memory_order_relaxed);
+		other_streams();
 		activity_began();
 	}
 	if (effect == Effect::waits && result == CUDA_SUCCESS)

@@ -149,7 +149,7 @@ static void report_at_exit()
 
 // The handler is to be registered after those of the CUDA runtime, so that it runs
 // before they take the context away: not before there is a context.
-void working()
+void working_in_order()
 {
 	static const bool registered = [] {
 		process = getpid();
@@ -159,6 +159,20 @@ void working()
 	if (registered && (unseen.load(std::memory_order_relaxed) & device) == 0)
 		unseen.fetch_or(device, std::memory_order_relaxed);
 	activity_began();
+}
+
+static std::atomic<bool> others{false};
+
+void other_streams()
+{
+	if (!others.load(std::memory_order_relaxed))
+		others.store(true);
+}
+
+void working()
+{
+	other_streams();
+	working_in_order();
 }
 
 // Before a call that may be the one that makes the context it is too early for that; the
@@ -176,6 +190,12 @@ void idle() { unseen.fetch_and(~this_device(), std::memory_order_relaxed); }
 __attribute__((constructor)) static void watch() { activity_watched(); }
 
 uint64_t before_wait() { return activity_mark(); }
+
+void waited_in_order(uint64_t before)
+{
+	if (!others && (unseen.load(std::memory_order_relaxed) & ~this_device()) == 0)
+		activity_over(before);
+}
 
 void waited(uint64_t before)
 {

@@ -158,15 +158,20 @@ inline uint64_t product(dim3 d) { return static_cast<uint64_t>(d.x) * d.y * d.z;
 
 // working says that this thread's device has work whose errors nobody has seen yet;
 // whoever waits for all of it says idle.
-void working();
+// Work in the legacy default stream alone is over when what waits for that stream is.
+void working();          // in whatever stream
+void working_in_order(); // in the legacy default stream
+void other_streams();    // there is work elsewhere, or may be
 void working_soon();
 void idle();
 bool at_work();
 
 // waited says that a wait for all of this thread's device has succeeded, which began when
 // before_wait was read: the scheduler then knows that nothing runs (activity.h).
+// waited_in_order says the same of the legacy default stream.
 uint64_t before_wait();
 void waited(uint64_t before);
+void waited_in_order(uint64_t before);
 
 // blocks_per_sm is the occupancy of a kernel that is about to be launched, as
 // far as it can be told without a context; 0: unknown.
