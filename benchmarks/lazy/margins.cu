@@ -27,6 +27,7 @@ int main()
 {
 	const int count = 200;
 	const char *binding = getenv("CASE_BINDING");
+	const bool ours = binding != nullptr && std::string(binding) == "task"; /* the memory is the library's */
 	std::vector<char *> all(count);
 	std::vector<size_t> bytes(count);
 	digest sum;
@@ -47,7 +48,7 @@ int main()
 	CUDA(cudaDeviceSynchronize());
 	const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
 	CUDA(cudaMemGetInfo(&free_bytes, &total));
-	if (binding != nullptr && std::string(binding) == "task") {
+	if (ours) {
 		around<<<count, BLOCK>>>(device_all, device_bytes);
 		CUDA_LAUNCHED();
 		CUDA(cudaDeviceSynchronize());
@@ -59,8 +60,9 @@ int main()
 		sum.add_device(all[i], bytes[i]);
 	}
 	cudaGetLastError();
-	printf("%d allocations, %d of %d copies and sets beyond them refused\n", count, refused, 2 * count);
-	fprintf(stderr, "the first launch took %.2f ms; then %.2f MiB of the device were in use\n", took.count(),
+	/* Natively one of the 400 succeeded: what lies behind was another's. */
+	expect(!ours || refused == 2 * count, "copies and sets beyond an allocation are refused");
+	fprintf(stderr, "%d of %d copies and sets beyond the allocations refused; the first launch took %.2f ms; then %.2f MiB of the device were in use\n", refused, 2 * count, took.count(),
 	        (total - free_bytes) / 1048576.0);
 	for (char *p : all)
 		CUDA(cudaFree(p));

@@ -56,3 +56,19 @@ func isolate(ctx context.Context, r request, failed, apart []failure, verbose bo
 	rest := slices.DeleteFunc(slices.Clone(failed), tookDown)
 	return tables, append(rest, again...), infrastructureError(w.Flush(ctx))
 }
+
+// faultsAlone says which jobs have faulted without neighbours before, and where, as the
+// store has it.
+func (r request) faultsAlone(ctx context.Context) (map[int]string, error) {
+	known, err := r.store.FaultsAlone(ctx, r.config.Suite)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]string{}
+	for i, j := range r.mix.Jobs {
+		if run, found := known[j.Command()]; found {
+			out[i] = fmt.Sprintf("it faulted without neighbours in run %d", run)
+		}
+	}
+	return out, nil
+}

@@ -167,6 +167,10 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 		return outcome{}, err
 	}
 	live.CheckDescriptors(workers, warn)
+	faultsAlone, err := r.faultsAlone(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
 	options, err := r.nodeOptions(s, warn)
 	if err != nil {
 		return outcome{}, err
@@ -215,7 +219,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 		return t.settle(ctx, nil, err)
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
-		Timeout: r.config.Timeout, MPS: r.mps(s), QuietAfter: quietAfter, Notes: notes}, x)
+		Timeout: r.config.Timeout, MPS: r.mps(s), QuietAfter: quietAfter, Notes: notes, FaultsAlone: faultsAlone}, x)
 }
 
 // noHealVariable, set, has nobody wait for a broken MPS server, so that

@@ -61,3 +61,20 @@ func (s *Store) CommandsOf(ctx context.Context, f Filter) (map[int64]string, err
 	}
 	return byRun, err
 }
+
+// FaultsAlone is, by command, the latest live run of the suite in which a job of that
+// command faulted with a device to itself (scheduler sa).
+func (s *Store) FaultsAlone(ctx context.Context, suite string) (map[string]int64, error) {
+	type line struct {
+		command string
+		run     int64
+	}
+	found, err := collect(ctx, s, "list faults", `SELECT job.command, max(run.id) FROM job JOIN run ON run.id = job.run_id
+		WHERE job.outcome = ? AND run.scheduler = 'sa' AND run.mode = ? AND run.suite = ? GROUP BY job.command`,
+		[]any{results.Fault, results.Live, suite}, func(l *line) []any { return []any{&l.command, &l.run} })
+	out := map[string]int64{}
+	for _, l := range found {
+		out[l.command] = l.run
+	}
+	return out, err
+}

@@ -372,3 +372,40 @@ func TestCommandsOf(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Only a fault of a live run of the suite in which the job had its device to itself counts.
+func TestFaultsAlone(t *testing.T) {
+	s := openTemp(t)
+	for _, c := range []struct {
+		scheduler, suite, command string
+		mode                      results.Mode
+		outcome                   results.Outcome
+	}{
+		{"sa", "builtin", "alone", results.Live, results.Fault},
+		{"sa", "builtin", "alone", results.Live, results.Fault},
+		{"sa", "builtin", "well", results.Live, results.OK},
+		{"case-alg3", "builtin", "shared", results.Live, results.Fault},
+		{"sa", "other", "elsewhere", results.Live, results.Fault},
+		{"sa", "builtin", "modelled", results.Simulated, results.Fault},
+	} {
+		run, found := fullRun()
+		run.Scheduler, run.Suite, run.Mode = c.scheduler, c.suite, c.mode
+		id, err := s.BeginRun(t.Context(), run, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := s.Writer(id)
+		w.Job(results.Job{Name: c.command, Command: c.command, Outcome: &c.outcome})
+		run.ID = id
+		if err := w.Finish(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.FaultsAlone(t.Context(), "builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"alone": 2}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -43,7 +43,7 @@ type Config struct {
 	Heal func(ctx context.Context, broken func(error)) error
 	// WatchServer, where not nil, tells of the devices, in node order, on which the MPS
 	// server handles a fault, until done is closed.
-	WatchServer func(done <-chan struct{}, seen func(device int)) error
+	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
 	Warn        func(format string, args ...any)
 	Start       time.Time // time zero of the batch; it must carry a monotonic reading
 }
@@ -228,9 +228,9 @@ func (x *Executor) watchServer() {
 		return
 	}
 	x.clean.Go(func() {
-		err := x.config.WatchServer(x.batch.Done(), func(device int) {
+		err := x.config.WatchServer(x.batch.Done(), func(device int, at time.Time) {
 			if device < len(x.config.UUIDs) {
-				x.batch.ServerFaulted(device, x.now())
+				x.batch.ServerFaulted(device, at.Sub(x.config.Start))
 			}
 		})
 		if err != nil {

@@ -214,7 +214,7 @@ func (s *Session) Heal() func(ctx context.Context, broken func(error)) error {
 
 // WatchServer returns what tells of the faults that the MPS server's log shows, until
 // done is closed, or nil without MPS.
-func (s *Session) WatchServer() func(done <-chan struct{}, seen func(device int)) error {
+func (s *Session) WatchServer() func(done <-chan struct{}, seen func(device int, at time.Time)) error {
 	if s.daemon == nil {
 		return nil
 	}

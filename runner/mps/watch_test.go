@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // The server's lines of two faults, as a driver 580 wrote them, in pieces.
@@ -24,7 +25,8 @@ func TestWatchFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const at = "[2026-11-22 04:56:50.400 Server   512] "
+	wrote := time.Now().Add(-100 * time.Millisecond).Truncate(time.Millisecond)
+	at := "[" + wrote.Format(logTime) + " Server   512] "
 	write(at + "Client {PID: 508, Context: 1} encountered a fatal GPU error.\n" +
 		at + "Server is handling a fatal GPU error.\n" +
 		at + "Client {PID: 510, Context ID: 1} on device 1 to be torn down\n" +
@@ -32,12 +34,19 @@ func TestWatchFaults(t *testing.T) {
 		at + "All clients belonging to error trigging process 533 will be torn down\n" +
 		at + "Client {PID: 533, Context ID: 1} on the error-trigging process 533 to be torn down\n" +
 		at + "Client {PID: 540, Context ID: 1} on dev")
-	done, seen := make(chan struct{}), make(chan int)
+	type fault struct {
+		device int
+		at     time.Time
+	}
+	done, seen := make(chan struct{}), make(chan fault)
 	ended := make(chan error)
-	go func() { ended <- d.WatchFaults(done, func(device int) { seen <- device }) }()
-	got := []int{<-seen}
+	go func() { ended <- d.WatchFaults(done, func(device int, at time.Time) { seen <- fault{device, at} }) }()
+	first := <-seen
 	write("ice 0 to be torn down\n")
-	got = append(got, <-seen)
+	got := []int{first.device, (<-seen).device}
+	if late := first.at.Sub(wrote); late < 0 || late > time.Millisecond && first.at.Sub(wrote) < 800*time.Millisecond {
+		t.Errorf("the fault was %v after its line's time", late) // later than that the line is too old to go by
+	}
 	close(done)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -49,7 +58,7 @@ func TestWatchFaults(t *testing.T) {
 
 func TestWatchFaultsWithoutALog(t *testing.T) {
 	d := &Daemon{root: t.TempDir()}
-	if err := d.WatchFaults(make(chan struct{}), func(int) { t.Error("a fault") }); err == nil {
+	if err := d.WatchFaults(make(chan struct{}), func(int, time.Time) { t.Error("a fault") }); err == nil {
 		t.Error("a daemon without a log is watched")
 	}
 }

@@ -2,7 +2,7 @@
 # programs of tests/lazy as they are, linked with it (runner/probe). The runtime is that of
 # CUDA 13.
 TSAN         = -fsanitize=thread -O1 -g
-TSAN_OBJECTS = build/tsan/case.o build/tsan/link.o $(LAZY:build/%=build/tsan/%)
+TSAN_OBJECTS = build/tsan/activity.o build/tsan/case.o build/tsan/link.o $(LAZY:build/%=build/tsan/%)
 TSAN_DRIVER  = $(FAKE_DRIVER:fake/%.cc=build/tsan/fake/%.o)
 TSAN_RUNTIME = $(FAKE_RUNTIME:fake/%.cc=build/tsan/fake/%.o)
 
