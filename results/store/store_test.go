@@ -390,6 +390,9 @@ func TestFaultsAlone(t *testing.T) {
 	} {
 		run, found := fullRun()
 		run.Scheduler, run.Suite, run.Mode = c.scheduler, c.suite, c.mode
+		if c.mode == results.Simulated {
+			run.StartedAt = nil
+		}
 		id, err := s.BeginRun(t.Context(), run, found)
 		if err != nil {
 			t.Fatal(err)
