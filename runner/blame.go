@@ -48,7 +48,7 @@ func (w work) had(t time.Duration) bool { return !w.known || w.since <= t }
 func (t trouble) turnedAway() bool { return turnsAway(t.code) }
 
 // private reports whether a CUDA error is shown to the process alone that caused
-// it, and leaves the MPS server well: a failed assertion (error 710; five of five on
+// it, and leaves the MPS server well: a failed assertion (error 710; 14 of 14 on
 // H200s, driver 580).
 func private(code int) bool { return code == 710 }
 

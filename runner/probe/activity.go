@@ -15,14 +15,14 @@ const activitySize = 8
 // activity page: nil where it passes none, or one that could shrink under the mapping.
 func receiveFirst(fd int, b []byte) (n int, page []byte, err error) {
 	control := make([]byte, unix.CmsgSpace(4))
-	n, used, _, _, err := unix.Recvmsg(fd, b, control, unix.MSG_TRUNC|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	var used int
+	for again := true; again; again = err == unix.EINTR {
+		n, used, _, _, err = unix.Recvmsg(fd, b, control, unix.MSG_TRUNC|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	}
 	if err != nil || used == 0 {
 		return n, nil, err
 	}
-	messages, err := unix.ParseSocketControlMessage(control[:used])
-	if err != nil {
-		return n, nil, nil
-	}
+	messages, _ := unix.ParseSocketControlMessage(control[:used]) // what it cannot be read as is no page
 	for _, m := range messages {
 		passed, err := unix.ParseUnixRights(&m)
 		if err != nil {

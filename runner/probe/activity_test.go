@@ -1,0 +1,81 @@
+package probe
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// memfd is a file of so many bytes with these seals, which begins with the number.
+func memfd(t *testing.T, size int64, seals int, ns uint64) int {
+	t.Helper()
+	file, err := unix.MemfdCreate("activity", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(file) })
+	if err := unix.Ftruncate(file, size); err != nil {
+		t.Fatal(err)
+	}
+	if size >= 8 {
+		if _, err := unix.Pwrite(file, binary.LittleEndian.AppendUint64(nil, ns), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, seals); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The page of a process that could take it away again, or shows something else, is none.
+func TestActivityPage(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	started := time.Now()
+	s := &Server{started: started, startedNS: 1000}
+	for _, c := range []struct {
+		name  string
+		files []int
+		known bool
+		since time.Duration // after the server's start; 0: nothing is running
+	}{
+		{"none", nil, false, 0},
+		{"busy", []int{memfd(t, 8, unix.F_SEAL_SHRINK, 3000)}, true, 2000},
+		{"idle", []int{memfd(t, 4096, unix.F_SEAL_SHRINK, 0)}, true, 0},
+		{"it could shrink", []int{memfd(t, 8, 0, 3000)}, false, 0},
+		{"too short", []int{memfd(t, 4, unix.F_SEAL_SHRINK, 0)}, false, 0},
+		{"another kind of file", []int{pair[0]}, false, 0},
+		{"more than one", []int{memfd(t, 8, unix.F_SEAL_SHRINK, 3000), memfd(t, 8, unix.F_SEAL_SHRINK, 9000)}, true, 2000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var rights []byte
+			if c.files != nil {
+				rights = unix.UnixRights(c.files...)
+			}
+			if err := unix.Sendmsg(pair[0], []byte("hello"), rights, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+			in := make([]byte, maxFrame)
+			n, page, err := receiveFirst(pair[1], in)
+			if err != nil || string(in[:n]) != "hello" {
+				t.Fatalf("received %q, %v", in[:n], err)
+			}
+			client := &Client{server: s, page: page}
+			since, known := client.Busy()
+			if known != c.known || since.IsZero() != (c.since == 0) || c.since != 0 && since.Sub(started) != c.since {
+				t.Errorf("busy since %v (%v), known %v; want %v, %v", since, since.Sub(started), known, c.since, c.known)
+			}
+			client.forget()
+			if _, known := client.Busy(); known {
+				t.Error("a page that is forgotten is known")
+			}
+		})
+	}
+}
