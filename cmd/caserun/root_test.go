@@ -124,7 +124,7 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 		}
 	}
 	status, out, errs := caserun(t, "sweep", "--show-config")
-	if status != exitOK || !strings.Contains(out, "node: sim:2xP100\n") || strings.Contains(out, "sched:") || strings.Contains(out, "retry-collateral:") {
+	if status != exitOK || !strings.Contains(out, "node: sim:2xP100\n") || strings.Contains(out, "sched:") || strings.Contains(out, "isolate-faults:") {
 		t.Errorf("sweep: exit %d: %s%s", status, errs, out)
 	}
 	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(settingKeys()) {

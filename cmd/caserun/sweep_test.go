@@ -381,7 +381,7 @@ func TestConfigurationOfAResumedSweep(t *testing.T) {
 				t.Errorf("sweep %s: no %q in\n%s", number, lines, out)
 			}
 		}
-		if strings.Contains(out, "sched:") || strings.Contains(out, "retry-collateral:") {
+		if strings.Contains(out, "sched:") || strings.Contains(out, "isolate-faults:") {
 			t.Errorf("sweep %s: settings that a sweep does not have:\n%s", number, out)
 		}
 	}

@@ -38,12 +38,12 @@ public:
 	{
 		uint64_t never = 0;
 		first.compare_exchange_strong(never, now());
-		if (left.fetch_sub(step) <= 0)
+		if (waited.fetch_add(step) >= patience())
 			return false;
 		usleep(step * 1000);
 		return true;
 	}
-	static bool over() { return left.load() <= 0; }
+	static bool over() { return waited.load() >= patience(); }
 	// since is when the process was first turned away, CLOCK_MONOTONIC, ns.
 	static uint64_t since() { return first.load(); }
 
@@ -59,8 +59,8 @@ private:
 		const char *text = getenv("CASE_MPS_GRACE_MS");
 		return text != nullptr && *text != '\0' ? atoi(text) : 10000;
 	}
-	static const int step = 50; // ms
-	static inline std::atomic<int> left{patience()};
+	static const int step = 50;                // ms
+	static inline std::atomic<int> waited{0};  // ms
 	static inline std::atomic<uint64_t> first{0};
 };
 
