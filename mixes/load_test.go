@@ -150,7 +150,7 @@ func TestLoadRefusesHugeFiles(t *testing.T) {
 	}
 }
 
-// A few long words and a large count are no mix of gigabytes.
+// A few long words and a large count do not make a mix of gigabytes.
 func TestTextOfAllJobsIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "long.yaml")
 	long := strings.Repeat("x", 2000)

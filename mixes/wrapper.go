@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// wrapper is a tool that runs the program behind it on a line, and is no part of
+// wrapper is a tool that runs the program behind it on a line, and is not part of
 // the job: it measures or checks, and the batch is measured without it.
 type wrapper struct {
 	command string // the word that must follow the tool's name; "" = none

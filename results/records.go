@@ -47,7 +47,7 @@ const (
 func (o Outcome) Crashed() bool { return o != OK && !o.invalid() }
 
 // invalid reports whether the outcome says of the harness what it does not say of
-// the job: a run with one is no measurement.
+// the job: a run with one is not a measurement.
 func (o Outcome) invalid() bool { return o == Cancelled || o == NotStarted }
 
 // Run is one mix under one scheduler, one repetition, on one node.

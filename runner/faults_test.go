@@ -43,7 +43,7 @@ func TestCulpritAndCollateral(t *testing.T) {
 	}{
 		{"the order of the reports names nobody", []int{0, 0, 0}, true,
 			[]happening{{fault: 5}, {fault: 3}, {fault: 4}}, []results.Outcome{suspect, suspect, suspect}, "one of job 0 (subject 0), job 2 (subject 1), job 4 (subject 2) broke the MPS server"},
-		{"who had no kernels is no suspect", []int{0, 0, 0}, true,
+		{"who had no kernels is not a suspect", []int{0, 0, 0}, true,
 			[]happening{{fault: 5, since: 1}, {fault: 3, since: idle}, {fault: 4, since: 2}}, []results.Outcome{suspect, collateral, suspect}, "one of job 0 (subject 0), job 4 (subject 2) broke"},
 		{"the only one with kernels is named", []int{0, 0, 0}, true,
 			[]happening{{fault: 5, since: idle}, {fault: 3, since: idle}, {fault: 4, since: 2}}, []results.Outcome{collateral, collateral, fault}, "CUDA error 700 in cudaFree: only it can have had kernels running when the MPS server broke"},

@@ -39,7 +39,7 @@ func buildC(t *testing.T, source string, flags ...string) (path string) {
 	return path
 }
 
-// A run whose harness has run out of something is no measurement. Its jobs ended well,
+// A run whose harness has run out of something is not a measurement. Its jobs ended well,
 // were stopped, or could not be started: none of them crashed.
 func TestExhaustedHarness(t *testing.T) {
 	library := fakeNVML(t)

@@ -26,7 +26,7 @@ func isolate(ctx context.Context, r request, failed, apart []failure, verbose bo
 	first := apart[0].run
 	batch := r.mix
 	r.mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, batch.Source)
-	r.mix.Name += "-isolated" // it is no repetition of the mix under sa, however many jobs it has
+	r.mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs
 	r.mix.Jobs = nil
 	for _, f := range apart {
 		r.mix.Jobs = append(r.mix.Jobs, batch.Jobs[f.job.Index])

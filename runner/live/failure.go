@@ -55,7 +55,7 @@ func unwritable(err error) error {
 	return &failure{err, "jobs must leave the run's directory alone; name another one with --runs"}
 }
 
-// fail ends the run, which is no measurement any more: what went wrong is not a job's
+// fail ends the run, which is not a measurement any more: what went wrong is not a job's
 // doing. Jobs that run are stopped, and no other starts.
 func (x *Executor) fail(err error) {
 	x.mu.Lock()

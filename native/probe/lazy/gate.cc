@@ -60,8 +60,8 @@ static CUresult gate(const void *caller, CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-// made makes a context, and reports one that there is no memory for. The shared runtime's
-// is reported where it was asked for.
+// made makes a context, and reports that memory for it is missing. What the shared runtime
+// lacks is reported where it was asked for.
 template <typename Make> static CUresult made(const void *caller, Make make)
 {
 	const CUresult result = on_server(make);

@@ -1,4 +1,4 @@
--- Two outcomes more: fault-suspect, and not-started, which is no crash. A CHECK of a column
+-- Two outcomes more: fault-suspect, and not-started, which is not a crash. A CHECK of a column
 -- goes with the column only.
 -- +goose Up
 ALTER TABLE job ADD COLUMN ended TEXT CHECK (ended IN ('ok', 'oom', 'fault', 'collateral', 'refused', 'crash',
