@@ -29,7 +29,9 @@ func isolate(ctx context.Context, r request, failed, apart []failure, verbose bo
 	r.mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs
 	r.mix.Jobs = nil
 	for _, f := range apart {
-		r.mix.Jobs = append(r.mix.Jobs, batch.Jobs[f.job.Index])
+		j := batch.Jobs[f.job.Index]
+		j.Group = 0 // there is nobody to wait for
+		r.mix.Jobs = append(r.mix.Jobs, j)
 	}
 	r.config.Sched, r.config.Workers, r.config.SMCap = "sa", 0, 0
 	fmt.Fprintf(r.stderr, "caserun: running %d jobs that a fault took down again, each alone on a GPU\n", len(apart))
