@@ -211,15 +211,21 @@ func (b *Batch) episodes() []episode {
 // devices. But a process that was a client there when an earlier fault was shown has lost
 // its context with that, whenever it next asks.
 func (b *Batch) ailmentsOf(t trouble, faulted []bool) (in []int) {
-	stays := b.jobs[t.job].staysOf(t.process)
-	for i, a := range b.ailments {
-		if t.code != 0 && faulted[i] && slices.ContainsFunc(stays, func(s stay) bool { return s.device == a.device && s.from < a.to && a.from < s.to && s.at(t.at) }) {
-			return []int{i}
+	for _, s := range b.jobs[t.job].staysOf(t.process) {
+		lost := func(i int) bool {
+			return t.code != 0 && faulted[i] && s.from < b.ailments[i].to && b.ailments[i].from < s.to
 		}
-	}
-	for i, a := range b.ailments {
-		if a.during(t.at) && slices.ContainsFunc(stays, func(s stay) bool { return s.device == a.device && s.at(t.at) }) {
-			in = append(in, i)
+		now := -1
+		for i, a := range b.ailments {
+			if a.device == s.device && s.at(t.at) && (lost(i) || a.during(t.at)) {
+				now = i
+				if lost(i) {
+					break
+				}
+			}
+		}
+		if now >= 0 {
+			in = append(in, now)
 		}
 	}
 	return in

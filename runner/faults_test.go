@@ -11,6 +11,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // happening is what befalls a job, each at a time in seconds, 0 for never. All
@@ -132,6 +133,49 @@ func TestCulpritAndCollateral(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process with contexts on two devices carries a fault from one to the other.
+func TestAFaultSpreadsThroughAClientOfTwoDevices(t *testing.T) {
+	for _, both := range []bool{true, false} {
+		jobs, rec := setup{scheduler: "case-alg3", devices: 2, jobs: probed(3), mps: true}.run(t, func(f *fake) {
+			f.started(0, 1, 2)
+			f.beginOn(0, 1, 0)
+			if both {
+				f.beginOn(0, 1, 1)
+			}
+			f.beginOn(1, 2, 0)
+			f.beginOn(2, 3, 1)
+			f.at(2)
+			f.batch.Working(1, 2, new(time.Second))
+			f.batch.ReportFault(1, 2, 700, "kernel", f.now)
+			f.batch.Working(0, 1, nil)
+			f.batch.ReportFault(0, 1, 700, "kernel", f.now+1)
+			f.batch.Working(2, 3, nil)
+			f.batch.ReportFault(2, 3, 700, "kernel", f.now+2)
+			f.at(3)
+			f.ended(0, 1, 2)
+		})
+		want := []results.Outcome{results.Collateral, results.Fault, results.Collateral}
+		if !both {
+			want[2] = results.Fault // alone on its device
+		}
+		wantOutcomes(t, jobs, want...)
+		n := 0
+		for _, kind := range rec.kinds() {
+			if kind == "culprit" {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("events %q, want one culprit", rec.kinds())
+		}
+	}
+}
+
+// beginOn begins a task of a process on a device of its own choice.
+func (f *fake) beginOn(job, process, device int) {
+	f.batch.TaskBegin(job, runner.TaskRequest{Serial: process, Bytes: 2, OnDevice: &device}, f.now, func(schedulers.TaskID) {})
 }
 
 // tellWork is what the job's probe tells of its kernels.
