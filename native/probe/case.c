@@ -21,6 +21,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,21 +65,41 @@ static struct {
 	struct entry *tasks;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .link = {.fd = -1}};
 
-/* enter takes the lock. The calls are no cancellation points: a thread
- * cancelled while it reads for the others would strand them. */
-static int enter(void)
-{
+/* What a thread was like before its call. */
+struct caller {
 	int cancel_state;
+	sigset_t signals;
+};
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pthread_mutex_lock(&process.lock);
-	return cancel_state;
+/* hold keeps handlers of signals away, which may report an error themselves, but of those
+ * that an instruction of this thread's own raises. */
+static void hold(sigset_t *before)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	for (const int *own = (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, 0}; *own; own++)
+		sigdelset(&all, *own);
+	pthread_sigmask(SIG_BLOCK, &all, before);
 }
 
-static int leave(int cancel_state, int result)
+/* enter takes the lock. The calls are no cancellation points: a thread
+ * cancelled while it reads for the others would strand them. */
+static struct caller enter(void)
+{
+	struct caller caller;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &caller.cancel_state);
+	hold(&caller.signals);
+	pthread_mutex_lock(&process.lock);
+	return caller;
+}
+
+static int leave(struct caller caller, int result)
 {
 	pthread_mutex_unlock(&process.lock);
-	pthread_setcancelstate(cancel_state, NULL);
+	pthread_sigmask(SIG_SETMASK, &caller.signals, NULL);
+	pthread_setcancelstate(caller.cancel_state, NULL);
 	return result;
 }
 
@@ -286,7 +307,7 @@ static bool transmit(const void *frame, size_t size)
 }
 
 /* await blocks until e is answered (true) or the scheduler is lost. */
-static bool await(struct entry *e)
+static bool await(struct entry *e, const struct caller *caller)
 {
 	while (e->standing == WAITING && process.phase == CONNECTED) {
 		if (process.reading) {
@@ -299,8 +320,11 @@ static bool await(struct entry *e)
 		}
 		process.reading = true;
 		pthread_mutex_unlock(&process.lock);
+		pthread_sigmask(SIG_SETMASK, &caller->signals, NULL); /* it may take hours */
 		union link_frame frame;
 		enum link_event event = link_receive(process.link.fd, &frame);
+		sigset_t again;
+		hold(&again);
 		pthread_mutex_lock(&process.lock);
 		process.reading = false;
 		deliver(event, &frame);
@@ -314,12 +338,12 @@ static bool await(struct entry *e)
 }
 
 /* ask sends a request for e and waits for the answer. */
-static int ask(struct entry *e, const void *frame, size_t size)
+static int ask(struct entry *e, const void *frame, size_t size, const struct caller *caller)
 {
 	bool answered = false;
 	if (connected()) { /* while e waits for nothing yet */
 		e->standing = WAITING;
-		answered = transmit(frame, size) && await(e);
+		answered = transmit(frame, size) && await(e, caller);
 		e->standing = HELD;
 	}
 	if (!answered)
@@ -343,7 +367,7 @@ static bool possible(const struct case_need *need)
 	       (need->flags & ~CASE_WIRE_FLAGS) == 0 && !(pinned && need->device < 0);
 }
 
-static int ask_for(const struct case_need *need, struct case_task *task)
+static int ask_for(const struct case_need *need, struct case_task *task, const struct caller *caller)
 {
 	if (ready() == LOST)
 		return CASE_DISCONNECTED;
@@ -379,7 +403,7 @@ static int ask_for(const struct case_need *need, struct case_task *task)
 		.blocks_per_sm = need->blocks_per_sm,
 		.device = (need->flags & CASE_FLAG_DEVICE) != 0 ? need->device : 0,
 	};
-	int result = ask(e, &frame, sizeof frame);
+	int result = ask(e, &frame, sizeof frame, caller);
 	if (result != CASE_OK) {
 		discard(e);
 		return result;
@@ -393,8 +417,8 @@ static int ask_for(const struct case_need *need, struct case_task *task)
 int case_task_ask(const struct case_need *need, struct case_task *task)
 {
 	*task = (struct case_task){.device = -1};
-	int cancel_state = enter();
-	return leave(cancel_state, ask_for(need, task));
+	struct caller caller = enter();
+	return leave(caller, ask_for(need, task, &caller));
 }
 
 int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
@@ -423,7 +447,7 @@ static struct entry *held(const struct case_task *task, const char *call)
 	return NULL;
 }
 
-static int grow(struct case_task *task, uint64_t bytes)
+static int grow(struct case_task *task, uint64_t bytes, const struct caller *caller)
 {
 	struct entry *e = held(task, "grow");
 
@@ -441,15 +465,15 @@ static int grow(struct case_task *task, uint64_t bytes)
 		.task = task->id,
 		.bytes = bytes,
 	};
-	return ask(e, &frame, sizeof frame);
+	return ask(e, &frame, sizeof frame, caller);
 }
 
 int case_task_grow(struct case_task *task, uint64_t bytes)
 {
 	if (task->device < 0)
 		return CASE_OK;
-	int cancel_state = enter();
-	return leave(cancel_state, grow(task, bytes));
+	struct caller caller = enter();
+	return leave(caller, grow(task, bytes, &caller));
 }
 
 static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
@@ -481,8 +505,8 @@ int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_pe
 {
 	if (task->device < 0)
 		return CASE_OK;
-	int cancel_state = enter();
-	return leave(cancel_state, shape(task, blocks, threads_per_block, blocks_per_sm));
+	struct caller caller = enter();
+	return leave(caller, shape(task, blocks, threads_per_block, blocks_per_sm));
 }
 
 static int release(struct case_task *task)
@@ -506,8 +530,8 @@ int case_task_free(struct case_task *task)
 	int result = CASE_OK;
 
 	if (task->device >= 0 && task->id != 0) {
-		int cancel_state = enter();
-		result = leave(cancel_state, release(task));
+		struct caller caller = enter();
+		result = leave(caller, release(task));
 	}
 	*task = (struct case_task){.device = -1};
 	return result;
@@ -520,11 +544,11 @@ void case_report_oom(uint64_t bytes, const char *where)
 		.bytes = bytes,
 	};
 	link_text(frame.where, sizeof frame.where, where);
-	int cancel_state = enter();
+	struct caller caller = enter();
 	process.oom_bytes = bytes;
 	if (ready() == CONNECTED && ++process.ooms < CASE_WIRE_REPORTS)
 		transmit(&frame, sizeof frame);
-	leave(cancel_state, 0);
+	leave(caller, 0);
 }
 
 void case_report_fault(int code, const char *where)
@@ -543,10 +567,10 @@ void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns)
 		.code = code,
 	};
 	link_text(frame.where, sizeof frame.where, where);
-	int cancel_state = enter();
+	struct caller caller = enter();
 	if (!process.fault_sent && ready() == CONNECTED) {
 		process.fault_sent = true;
 		transmit(&frame, sizeof frame);
 	}
-	leave(cancel_state, 0);
+	leave(caller, 0);
 }

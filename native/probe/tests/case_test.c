@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -481,6 +482,36 @@ static void descriptor_taken_from_a_waiting_thread(void)
 	said(1, "the program has closed its connection");
 }
 
+static void reports(int signal)
+{
+	(void)signal;
+	case_report_oom(1, "a handler");
+}
+
+/* A handler of a signal may report, whatever it interrupts. */
+static void reports_from_a_handler(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_task_begin f;
+	const struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+
+	start(&a, 1);
+	int fd = greet(listener);
+	take(fd, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	grant(fd, f.task, 0);
+	pthread_join(a.thread, NULL);
+	CHECK(signal(SIGPROF, reports) != SIG_ERR && setitimer(ITIMER_PROF, &often, NULL) == 0);
+	for (int i = 0; i < 50000; i++) {
+		unsigned char frame[CASE_WIRE_MAX_FRAME];
+		CHECK(case_task_shape(&a.task, 1, 32, 0) == CASE_OK);
+		while (recv(fd, frame, sizeof frame, MSG_DONTWAIT) > 0)
+			;
+	}
+	CHECK(setitimer(ITIMER_PROF, &never, NULL) == 0 && signal(SIGPROF, SIG_DFL) != SIG_ERR);
+	CHECK(case_task_free(&a.task) == CASE_OK);
+}
+
 /* Nothing that the process executes may inherit the socket. */
 static void close_on_exec(void)
 {
@@ -529,7 +560,7 @@ static const struct {
 	TEST(unscheduled), TEST(required), TEST(long_path), TEST(bad_token),
 	TEST(replies_out_of_order), TEST(reading_is_passed_on), TEST(server_goes_away),
 	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
-	TEST(needs_and_shapes), TEST(only_the_first_fault), TEST(close_on_exec), TEST(fork_lets_go),
+	TEST(needs_and_shapes), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 };
 
