@@ -75,11 +75,11 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 			REAL(cudaGetLastError)(); // the program has seen none
 	}
 	Locked locked;
+	forget_captures(); // their streams end in any mode
 	if (one_device()) {
 		forget_memory();
 		forget_registrations();
 		forget_graphs();
-		forget_captures();
 		clear_record();
 		forget_handles();
 	}

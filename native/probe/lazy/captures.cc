@@ -24,6 +24,7 @@ struct Capture {
 	pthread_t by;
 	bool per_thread; // the stream is that thread's own: no other can ask about it
 	bool begun;
+	int device; // the runtime's, of the thread that began it
 };
 
 std::vector<Capture> &captures()
@@ -82,10 +83,12 @@ cudaError_t begin_capture(const char *call, cudaStream_t stream, IsCapturing ask
 		const cudaStream_t there = real(stream);
 		const bool per_thread = own_stream(there, ask);
 		unsigned long serial;
+		int device = 0;
+		REAL(cudaGetDevice)(&device);
 		{
 			Locked locked;
 			serial = ++last;
-			captures().push_back({serial, there, ask, pthread_self(), per_thread, false});
+			captures().push_back({serial, there, ask, pthread_self(), per_thread, false, device});
 			noted = captures().size();
 		}
 		cudaError_t error = begin(there);
@@ -139,8 +142,15 @@ void forget_capture(cudaStream_t stream)
 
 void forget_captures()
 {
-	Locked locked;
+	int here = 0;
 
+	if (!one_device()) {
+		REAL(cudaGetDevice)(&here);
+		forget([=](const Capture &c) { return c.device == here; });
+		release_postponed(); // of memory that the reset takes
+		return;
+	}
+	Locked locked;
 	captures().clear();
 	postponed().clear();
 	noted = waiting = 0;
