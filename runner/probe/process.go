@@ -72,9 +72,7 @@ func openProcess(fd, pid int) int {
 
 // hungUp reports whether the other end of the connection is closed.
 func hungUp(fd int) bool {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-	n, err := unix.Poll(poll, 0)
-	return n != 0 || err != nil
+	return poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}) > 0
 }
 
 // lives reports whether the process is known to live.

@@ -58,7 +58,7 @@ func (s *Server) settle() {
 	for fd := range s.handles {
 		polls = append(polls, unix.PollFd{Fd: fd, Events: unix.POLLIN})
 	}
-	_, _ = unix.Poll(polls, 0)
+	poll(polls)
 	for _, p := range polls {
 		if p.Revents == 0 {
 			continue
@@ -90,7 +90,15 @@ func (s *Server) acceptWaiting() {
 
 // ready reports whether fd has something to take: a frame, an end, a connection.
 func ready(fd int32) bool {
-	poll := []unix.PollFd{{Fd: fd, Events: unix.POLLIN}}
-	n, err := unix.Poll(poll, 0)
-	return n == 1 && err == nil
+	return poll([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}) > 0
+}
+
+// poll is poll(2) that does not wait. A signal, such as the Go runtime sends to its own
+// threads, interrupts even that, and what is ready then shows as not.
+func poll(fds []unix.PollFd) (ready int) {
+	n, err := unix.Poll(fds, 0)
+	for err == unix.EINTR {
+		n, err = unix.Poll(fds, 0)
+	}
+	return max(n, 0)
 }
