@@ -71,8 +71,8 @@ struct caller {
 	sigset_t signals;
 };
 
-/* hold keeps handlers of signals away, which may report an error themselves, but of those
- * that an instruction of this thread's own raises. */
+/* hold blocks signals, because a handler may report an error itself. Signals that an
+ * instruction of this thread raises stay unblocked. */
 static void hold(sigset_t *before)
 {
 	sigset_t all;

@@ -96,7 +96,8 @@ func CheckDescriptors(jobs int, warn func(format string, args ...any)) {
 	}
 }
 
-// spent is EMFILE where fd is one of those that are left to the harness to clean up with.
+// spent is EMFILE where fd is one of the last descriptors, which the harness keeps to clean
+// up with.
 func spent(fd uintptr) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(fd)+probe.Reserved >= limit.Cur {

@@ -12,7 +12,8 @@ import (
 const activitySize = 8
 
 // receiveFirst is receive for a connection's first frame, with which a process passes its
-// activity page: nil where it passes none, or one that could shrink under the mapping.
+// activity page. It is nil where the process passes none, or one that could shrink under
+// the mapping.
 func receiveFirst(fd int, b []byte) (n int, page []byte, err error) {
 	control := make([]byte, unix.CmsgSpace(4))
 	var used int
@@ -22,7 +23,7 @@ func receiveFirst(fd int, b []byte) (n int, page []byte, err error) {
 	if err != nil || used == 0 {
 		return n, nil, err
 	}
-	messages, _ := unix.ParseSocketControlMessage(control[:used]) // what it cannot be read as is no page
+	messages, _ := unix.ParseSocketControlMessage(control[:used]) // a message that cannot be read holds no page
 	for _, m := range messages {
 		passed, err := unix.ParseUnixRights(&m)
 		if err != nil {

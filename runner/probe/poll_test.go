@@ -10,7 +10,7 @@ import (
 )
 
 // The Go runtime sends signals to its own threads, which interrupt poll(2) even where that
-// does not wait. A connection is no less open for it.
+// does not wait. The connection is open all the same.
 func TestPollIsNotInterrupted(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
