@@ -101,7 +101,7 @@ func (q *queue) compare(a, b *waiting) int {
 }
 
 // grant removes the task at position i, which goes ahead of every earlier one
-// still waiting: each of those that is not stalled has been passed once more.
+// still waiting. Each earlier task has been passed once more, unless it is stalled.
 func (q *queue) grant(i int) *waiting {
 	w := q.tasks[i]
 	q.tasks = slices.Delete(q.tasks, i, i+1)

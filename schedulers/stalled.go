@@ -60,7 +60,7 @@ func (e *Engine) inVain(t Task) bool {
 }
 
 // heldInWaiting is the node with what waiting jobs have there, and nothing else; nil where
-// none of them has a task that does not wait to grow. Whether another task fits there does
+// every task of theirs waits to grow. Whether another task fits there does
 // not depend on the order in which it was put together.
 func (e *Engine) heldInWaiting() *State {
 	waits, node, holds := e.waitingJobs(), (*State)(nil), false

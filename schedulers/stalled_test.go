@@ -139,7 +139,7 @@ func TestARequestThatItsOwnBlocksAreInTheWayOf(t *testing.T) {
 	n.finish(4, "2@0")
 }
 
-// Another process of the job is no other's business.
+// A job's processes count together.
 func TestARequestThatAnotherProcessOfItsJobBlocks(t *testing.T) {
 	d := small
 	d.ContextBytes = 1

@@ -40,7 +40,7 @@ func buildC(t *testing.T, source string, flags ...string) (path string) {
 }
 
 // A run whose harness has run out of something is not a measurement. Its jobs ended well,
-// were stopped, or could not be started: none of them crashed.
+// were stopped, or could not be started: no job crashed.
 func TestExhaustedHarness(t *testing.T) {
 	library := fakeNVML(t)
 	connects := buildC(t, `#include <stdlib.h>

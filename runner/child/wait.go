@@ -9,7 +9,7 @@ import (
 
 // AwaitEnd returns when a child has ended. The child keeps its number until somebody
 // collects it. The wait takes a descriptor, a pidfd in the runtime's poller, and no
-// thread; only where there is no descriptor it takes a thread.
+// thread. Without a free descriptor it takes a thread instead.
 func AwaitEnd(pid int) {
 	if fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err == nil {
 		end := os.NewFile(uintptr(fd), "pidfd")

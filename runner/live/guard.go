@@ -38,7 +38,7 @@ type guard struct {
 	closing bool
 }
 
-// maxDeaths is how many guards may be killed during a run before there is no other:
+// maxDeaths is how many killed guards a run replaces. After that it goes on without one:
 // whoever kills them does not stop.
 const maxDeaths = 10
 

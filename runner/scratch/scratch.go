@@ -39,7 +39,7 @@ func Make(purpose string) (*Dir, error) {
 		return nil, fmt.Errorf("make temporary directory: %w", err)
 	}
 	d := &Dir{path: path}
-	if held, err := lock(path); err == nil { // where there are no locks, as on NFS, only Remove removes it
+	if held, err := lock(path); err == nil { // without locks, as on NFS, Remove alone removes it
 		d.lock = held
 		if err := os.WriteFile(filepath.Join(path, marker), nil, 0o600); err != nil {
 			return nil, errors.Join(fmt.Errorf("mark temporary directory: %w", err), d.Remove())
