@@ -1,46 +1,11 @@
-/* suite.h: what the programs of the suite share: options, checked CUDA calls,
- * device memory and the footprint it adds up to, phases, checksums, random
- * numbers and output files. Exit statuses are part of the interface
- * (README.md). */
+/* suite.h: what the programs of the suites share: host.h, checked CUDA calls,
+ * device memory and the footprint it adds up to, and random numbers. */
 #ifndef SUITE_H
 #define SUITE_H
 
+#include "host.h"
+
 #include <cuda_runtime.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-enum exit_status {
-	EXIT_OK = 0,
-	EXIT_INPUT = 1,    /* usage, input file, output file or host memory */
-	EXIT_OOM = 2,      /* out of device memory */
-	EXIT_FAULT = 3,    /* any other CUDA error */
-	EXIT_MISMATCH = 4  /* --verify found a difference */
-};
-
-/* die prints "PROGRAM: MESSAGE" on stderr and exits. */
-[[noreturn]] void die(exit_status status, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-struct options {
-	bool footprint;  /* print the footprint and exit; makes no CUDA call */
-	bool verify;     /* compare with a host reference */
-	bool phases;     /* print the length of each phase on stderr */
-	const char *out; /* result file; nullptr: see open_output */
-};
-
-/* take_options removes the options above from argv, leaving the arguments of
- * the original command line. --help prints `usage` and exits 0. */
-options take_options(int *argc, char **argv, const char *usage);
-
-/* usage_error prints usage on stderr and exits with EXIT_INPUT. */
-[[noreturn]] void usage_error(const char *usage);
-
-/* parse_int and parse_real accept the whole text or die; name is for the
- * message. parse_int dies outside [low, high]. */
-long parse_int(const char *text, const char *name, long low, long high);
-double parse_real(const char *text, const char *name);
 
 /* What a program needs: the sum of its device allocations, all of which are
  * alive at once, and the shape of its largest kernel. */
@@ -74,33 +39,6 @@ void check_footprint(const footprint &need);
 void copy_to_device(void *device, const void *host, size_t bytes);
 void copy_to_host(void *host, const void *device, size_t bytes);
 
-/* host_alloc never returns nullptr. The memory is malloc's, so its pages are
- * first touched by the program. */
-void *host_alloc_bytes(size_t bytes, const char *name);
-template <typename T> T *host_alloc(size_t count, const char *name)
-{
-	return static_cast<T *>(host_alloc_bytes(count * sizeof(T), name));
-}
-
-/* phase_clock prints "phase NAME SECONDS" on stderr when the next phase
- * starts and at finish(), if it was asked to. */
-class phase_clock {
-public:
-	explicit phase_clock(bool print);
-	void start(const char *name);
-	void finish();
-
-private:
-	bool print_;
-	const char *name_;
-	double since_;
-};
-
-/* checksum mixes bytes into a 64-bit value that depends on every byte and its
- * position; chain arrays by passing the previous value as seed. */
-uint64_t checksum(const void *data, size_t bytes, uint64_t seed = 0);
-void print_checksum(uint64_t value); /* "checksum 0x%016x" on stdout */
-
 /* c_random is the C library's rand(), which is what Rodinia's programs spend
  * much of their set-up in. One C library gives the same numbers for the same
  * seed; a process has one such sequence. */
@@ -110,21 +48,5 @@ public:
 	double uniform() { return rand() / (RAND_MAX + 1.0); } /* [0, 1) */
 	int below(int bound) { return rand() % bound; }        /* [0, bound) */
 };
-
-/* open_output opens the result file, or /dev/null when no --out was given, so
- * that copies of a program in one directory never share a file and the cost of
- * formatting is paid all the same. close_output dies if a write failed. */
-FILE *open_output(const char *path);
-void close_output(FILE *file, const char *path);
-
-/* verify_report prints "verify NAME max_error E (limit L)" on stdout and dies
- * with EXIT_MISMATCH when E exceeds L or is not a number. */
-void verify_report(const char *name, double max_error, double limit);
-
-/* relative_error is |got - want| / max(|want|, floor). */
-double relative_error(double got, double want, double floor);
-
-/* keep_worst raises *max to error; a NaN counts as infinite. */
-void keep_worst(double *max, double error);
 
 #endif
