@@ -16,15 +16,17 @@ native:
 	$(MAKE) -C native/probe/tracer
 	$(MAKE) -C native/ballast
 
-# The builtin CUDA suite, into bin/suite. NVCC and ARCH (default sm_90) choose
+# The builtin CUDA suites, into bin/suite. NVCC and ARCH (default sm_90) choose
 # the compiler and the architecture.
 cuda:
 	$(MAKE) -C benchmarks/rodinia
+	$(MAKE) -C benchmarks/darknet
 
 # Needs Go, a C and a C++ compiler; no GPU, no CUDA.
 test:
 	$(MAKE) -C native/probe test
 	$(MAKE) -C native/probe/tracer test
+	$(MAKE) -C benchmarks/darknet test
 	$(GO) test -race ./...
 
 # On a machine with NVIDIA GPUs, where a test that is skipped is a failure.
@@ -43,5 +45,6 @@ clean:
 	$(MAKE) -C native/probe clean
 	$(MAKE) -C native/probe/tracer clean
 	$(MAKE) -C native/ballast clean
+	$(MAKE) -C benchmarks/darknet clean
 	$(MAKE) -C benchmarks/rodinia clean
 	rm -rf bin

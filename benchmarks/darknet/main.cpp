@@ -1,0 +1,133 @@
+#include "commands.h"
+
+#include "image.h"
+
+#include <string.h>
+#include <time.h>
+
+static const char usage[] =
+	"usage: darknet classifier predict DATA CFG [WEIGHTS] [IMAGE] [options]\n"
+	"       darknet classifier train DATA CFG [WEIGHTS] [options]\n"
+	"       darknet detect CFG WEIGHTS [IMAGE] [-thresh T] [options]\n"
+	"       darknet rnn generate CFG WEIGHTS [-len N] [-srand S] [-seed TEXT] [-temp T]\n"
+	"                            [options]\n"
+	"Runs neural networks that Darknet's .cfg files describe, on one GPU. Without\n"
+	"IMAGE, names of images come on standard input, one a line; gen:WIDTHxHEIGHT:SEED\n"
+	"is a synthetic one. A missing WEIGHTS file is made up from --seed.\n"
+	"  -thresh T     least chance of a box (0.5)\n"
+	"  -len N        symbols to generate (1000)\n"
+	"  -srand S      seed of the choice of symbols (0)\n"
+	"  -seed TEXT    text to go on from (two newlines)\n"
+	"  -temp T       temperature of the choice of symbols (0.7)\n"
+	"  --seed N      seed of weights and training images (7)\n";
+
+/* take_setting returns whether argv[i] is an option of ours that has a value,
+ * which it then keeps. */
+static bool take_setting(const char *name, const char *value, settings *s)
+{
+	if (!strcmp(name, "-thresh"))
+		s->threshold = parse_real(value, name);
+	else if (!strcmp(name, "-len"))
+		s->length = parse_int(value, name, 0, 1000000000);
+	else if (!strcmp(name, "-srand"))
+		s->sampling_seed = parse_int(value, name, 0, INT64_MAX);
+	else if (!strcmp(name, "-seed"))
+		s->text = value;
+	else if (!strcmp(name, "-temp"))
+		s->temperature = parse_real(value, name);
+	else if (!strcmp(name, "--seed"))
+		s->seed = parse_int(value, name, 0, INT64_MAX);
+	else
+		return false;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	settings s = {take_options(&argc, argv, usage), 7, .5, 1000, 0, "\n\n", .7};
+	std::vector<std::string> words;
+
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] != '-')
+			words.push_back(argv[i]);
+		else if (i + 1 == argc || !take_setting(argv[i], argv[i + 1], &s))
+			usage_error(usage);
+		else
+			i++;
+	}
+	if (!(s.temperature > 0))
+		die(EXIT_INPUT, "-temp is %g, want more than 0", s.temperature);
+	if (s.text.empty())
+		die(EXIT_INPUT, "-seed is empty, want at least one character");
+
+	const size_t count = words.size();
+	words.resize(7);
+	if (words[0] == "classifier" && words[1] == "predict" && count >= 4 && count <= 6)
+		return classifier_predict(words[2], words[3], words[4], words[5], s);
+	if (words[0] == "classifier" && words[1] == "train" && count >= 4 && count <= 5)
+		return classifier_train(words[2], words[3], words[4], s);
+	if (words[0] == "detect" && count >= 3 && count <= 4)
+		return detect(words[1], words[2], words[3], s);
+	if (words[0] == "rnn" && words[1] == "generate" && count == 4)
+		return rnn_generate(words[2], words[3], s);
+	usage_error(usage);
+}
+
+image_names::image_names(const std::string &image) : image_(image), prompt_(image.empty())
+{
+	if (!prompt_)
+		check_image_name(image);
+}
+
+bool image_names::next(std::string *name)
+{
+	char *line = nullptr;
+	size_t room = 0;
+
+	name->clear();
+	if (!prompt_) {
+		name->swap(image_);
+		return !name->empty();
+	}
+	printf("Enter Image Path: ");
+	fflush(stdout);
+	while (name->empty() && getline(&line, &room, stdin) >= 0) {
+		line[strcspn(line, "\r\n")] = 0;
+		*name = line;
+	}
+	free(line);
+	return !name->empty();
+}
+
+std::vector<std::string> image_names::next(size_t most)
+{
+	std::vector<std::string> names;
+	std::string name;
+
+	while (names.size() < most && next(&name))
+		names.push_back(name);
+	return names;
+}
+
+std::vector<std::string> read_names(const std::string &path, size_t classes)
+{
+	std::vector<std::string> names;
+
+	if (!read_lines(path, &names)) {
+		fprintf(stderr, "%s: names of classes \"%s\": no such file: they are numbered\n",
+		        program_invocation_short_name, path.c_str());
+		for (size_t i = 0; i < classes; i++)
+			names.push_back("class " + std::to_string(i));
+	}
+	if (names.size() < classes)
+		die(EXIT_INPUT, "%s has %zu names, want %zu", path.c_str(), names.size(), classes);
+	return names;
+}
+
+double now_s()
+{
+	timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
