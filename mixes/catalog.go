@@ -3,6 +3,7 @@ package mixes
 import (
 	"embed"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 )
@@ -96,4 +97,23 @@ func Lookup(name string) (Mix, error) {
 		}
 	}
 	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, didYouMean(name, catalogMixNames))
+}
+
+// Match is the names of the catalog's mixes that fit a pattern of path.Match such as D-*,
+// in any case.
+func Match(pattern string) ([]string, error) {
+	var names []string
+	for _, name := range catalogMixNames {
+		fits, err := path.Match(strings.ToUpper(pattern), strings.ToUpper(name))
+		if err != nil {
+			return nil, fmt.Errorf("pattern %q: %w: write it as W* or D-*", pattern, err)
+		}
+		if fits {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no mix of the catalog fits %q: use one of %s", pattern, strings.Join(catalogMixNames, ", "))
+	}
+	return names, nil
 }

@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/benchmarks/darknet/inputs"
 	"github.com/caserun/caserun/benchmarks/graph"
+	"github.com/caserun/caserun/mixes"
 )
 
-// The input files that the catalog's jobs name.
+// The input files of Rodinia's jobs in the catalog.
 const (
 	graphFile   = "graph32M.txt"
 	graphNodes  = 32 << 20
@@ -22,30 +24,65 @@ const (
 )
 
 func newData() *cobra.Command {
+	var only []string
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "Make the input files that the suite's programs read",
-		Long: `Make what the catalog's jobs read: graph32M.txt for bfs (about 2 GB of text)
-and rgb.bmp for dwt2d. Files that exist are kept.`,
+		Long: `Make what the catalog's jobs read: graph32M.txt for bfs (about 2 GB of text),
+rgb.bmp for dwt2d, and for Darknet the descriptions of its networks and the lists
+of its images, which are made from seeds. Files that exist are kept.`,
+		Example: `  caserun data
+  caserun data --mixes 'D-*'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			settings, err := loadConfig(c)
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(settings.Data, 0o755); err != nil {
-				return infrastructureError(err)
+			jobs, err := catalogJobs(only)
+			if err != nil {
+				return usageError(err)
 			}
-			if err := writeOnce(c, filepath.Join(settings.Data, pixelsFile), writePixels(settings.Seed)); err != nil {
-				return err
-			}
-			return writeOnce(c, filepath.Join(settings.Data, graphFile), writeGraph(c.ErrOrStderr(), graphNodes, settings.Seed))
+			return makeData(c, settings, programsOf(jobs))
 		},
 	}
 	c.Flags().String("data", "data", "`DIR` for the files")
 	c.Flags().Uint64("seed", 1, "seed of their contents")
+	addCatalogMixesFlag(c, &only, "`LIST` of the catalog's mixes whose jobs are to find their files, as W1..W8 or D-*; default: all")
 	c.AddCommand(newGraph())
 	return c
+}
+
+// programsOf is the programs of jobs.
+func programsOf(jobs []mixes.Job) map[string]bool {
+	programs := map[string]bool{}
+	for _, j := range jobs {
+		programs[j.Program] = true
+	}
+	return programs
+}
+
+// makeData makes the files of the programs that are needed.
+func makeData(c *cobra.Command, settings config, needed map[string]bool) error {
+	files := []struct {
+		program, path string
+		write         func(io.Writer) error
+	}{
+		{"dwt2d", pixelsFile, writePixels(settings.Seed)},
+		{"bfs", graphFile, writeGraph(c.ErrOrStderr(), graphNodes, settings.Seed)},
+	}
+	for _, f := range files {
+		if !needed[f.program] {
+			continue
+		}
+		if err := writeOnce(c, filepath.Join(settings.Data, f.path), f.write); err != nil {
+			return err
+		}
+	}
+	if !needed["darknet"] {
+		return nil
+	}
+	return makeDarknetData(c, settings)
 }
 
 func newGraph() *cobra.Command {
@@ -80,6 +117,9 @@ func writeOnce(c *cobra.Command, path string, write func(io.Writer) error) error
 		fmt.Fprintln(c.ErrOrStderr(), "caserun: keeping", path)
 		return nil
 	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return infrastructureError(err)
+	}
 	partial := path + ".partial"
 	if err := os.RemoveAll(partial); err != nil {
 		return infrastructureError(err)
@@ -107,6 +147,21 @@ func writeGraph(progress io.Writer, nodes int, seed uint64) func(io.Writer) erro
 		}
 		return gw.Write(w, nodes, seed)
 	}
+}
+
+// makeDarknetData makes what the Darknet jobs read beside weights, which the builtin
+// program makes itself where there are none.
+func makeDarknetData(c *cobra.Command, settings config) error {
+	for _, f := range inputs.Files(settings.Seed) {
+		err := writeOnce(c, filepath.Join(settings.Data, filepath.FromSlash(f.Path)), func(w io.Writer) error {
+			_, err := w.Write(f.Content)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writePixels(seed uint64) func(io.Writer) error {

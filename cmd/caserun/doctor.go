@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 )
 
 func newDoctor() *cobra.Command {
+	var only []string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check that this machine can run jobs on its GPUs",
@@ -29,13 +31,14 @@ func newDoctor() *cobra.Command {
 builtin suite and its data, libcase.so, ballast, the sampler and free disk space, and
 measure what a CUDA context costs. Exit status 3 if something is missing.`,
 		Args: cobra.NoArgs,
-		RunE: runDoctor,
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c, only) },
 	}
 	addFormatFlag(c)
 	addDevicesFlag(c.Flags())
 	c.Flags().String("suite", "builtin", "suite to check: builtin, or a `DIR`")
 	c.Flags().String("data", "data", "`DIR` with the programs' input files")
 	c.Flags().String("runs", "caserun-runs", "`DIR` for the jobs' output files")
+	addCatalogMixesFlag(c, &only, "`LIST` of the catalog's mixes whose programs and data to check, as W1..W8 or D-*; default: all")
 	return c
 }
 
@@ -67,10 +70,14 @@ func (e *examination) try(check string, err error, format string, args ...any) b
 	return true
 }
 
-func runDoctor(c *cobra.Command, _ []string) error {
+func runDoctor(c *cobra.Command, only []string) error {
 	settings, err := loadConfig(c)
 	if err != nil {
 		return err
+	}
+	jobs, err := catalogJobs(only)
+	if err != nil {
+		return usageError(err)
 	}
 	e := &examination{}
 	node, err := openGPUs(settings)
@@ -84,7 +91,7 @@ func runDoctor(c *cobra.Command, _ []string) error {
 		}
 	}
 	e.library(c.Context())
-	e.suite(settings)
+	e.suite(settings, jobs)
 	e.disk(settings.Runs)
 
 	t := &report.Table{Title: "doctor", Columns: []report.Column{{Name: "check"}, {Name: "verdict"}, {Name: "detail"}}}
@@ -199,21 +206,54 @@ func (e *examination) sampler(node *nvml.Node) {
 		st.Ticks, st.Elapsed.Round(time.Millisecond), st.Missed, 100*st.CPU.Seconds()/st.Elapsed.Seconds())
 }
 
-func (e *examination) suite(c config) {
+// catalogJobs are the different jobs of these mixes of the catalog, or of all for none.
+func catalogJobs(names []string) ([]mixes.Job, error) {
+	chosen := mixes.Catalog()
+	if len(names) > 0 {
+		chosen = nil
+		for _, name := range names {
+			m, err := mixes.Lookup(name)
+			if err != nil {
+				return nil, err
+			}
+			chosen = append(chosen, m)
+		}
+	}
+	var jobs []mixes.Job
+	seen := map[string]bool{}
+	for _, m := range chosen {
+		for _, j := range m.Jobs {
+			if !seen[j.Name] {
+				seen[j.Name] = true
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs, nil
+}
+
+func (e *examination) suite(c config, jobs []mixes.Job) {
 	suite, err := live.OpenSuite(c.Suite, c.Data)
 	if !e.try("suite", err, "%s", c.Suite) {
 		return
 	}
-	programs, _, err := suite.Resolve(mixes.Jobs())
-	e.try("programs and data", err, "the %d Rodinia jobs can start", len(programs))
-	if path, err := exec.LookPath("ldd"); err == nil && len(programs) > 0 && programs[0] != "" {
-		out, err := exec.Command(path, programs[0]).CombinedOutput()
+	programs, _, err := suite.Resolve(jobs)
+	if !e.try("programs and data", err, "the %d different jobs can start", len(jobs)) {
+		return
+	}
+	ldd, err := exec.LookPath("ldd")
+	if err != nil {
+		return
+	}
+	slices.Sort(programs)
+	for _, program := range slices.Compact(programs) {
+		out, err := exec.Command(ldd, program).CombinedOutput()
 		if strings.Contains(string(out), "not found") || err != nil {
-			e.add("CUDA runtime", failed, "%s does not load: %s", programs[0], strings.TrimSpace(string(out)))
-		} else {
-			e.add("CUDA runtime", fine, "the suite's libraries load")
+			e.add("libraries", failed, "%s does not load: %s", program, strings.TrimSpace(string(out)))
+			return
 		}
 	}
+	e.add("libraries", fine, "those of the suite's programs load")
 }
 
 // library tries what every job is started with.

@@ -22,6 +22,7 @@ type paperOptions struct {
 	out    string
 	force  bool
 	run    bool
+	mixes  []string // of --run; none: all
 	reps   int
 }
 
@@ -38,6 +39,8 @@ func (o paperOptions) validate(settings config) error {
 		return fmt.Errorf("--reps %d: want 0 or more", o.reps)
 	case o.reps > 0 && !o.run:
 		return errors.New("--reps is for --run")
+	case len(o.mixes) > 0 && !o.run:
+		return errors.New("--mixes is for --run: --sweep or --tag chooses stored runs")
 	case o.out == "-":
 		return errors.New("--out -: it is a directory of files: name one")
 	case o.force && o.out == "":
@@ -104,7 +107,8 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM` 4xV100 or 2xP100, whatever the node")
 	c.Flags().StringVar(&o.out, "out", "", "`DIR` for the page, CSV files and figures")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
-	c.Flags().BoolVar(&o.run, "run", false, "do the sweep first: W1 to W8 under every scheduler of the paper")
+	c.Flags().BoolVar(&o.run, "run", false, "do the sweeps first: W1 to W8 and the Darknet mixes under every scheduler of the paper")
+	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: all of the paper's for the node's system")
 	c.Flags().IntVar(&o.reps, "reps", 0, "repetitions of --run; 0: 7, or 1 on a simulated node without --sim-noise, where all are the same")
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))

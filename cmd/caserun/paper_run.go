@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 			return nil, usageError(fmt.Errorf("--node: %s and %s would both be compared with the paper's %s: name one", other, settings.Node, system))
 		}
 		nodeOf[system] = settings.Node
-		more, err := paperMatrices(ctx, settings, o.reps, system, devices, stderr)
+		more, err := paperMatrices(ctx, settings, o, system, devices, stderr)
 		if err != nil {
 			return nil, err
 		}
@@ -75,29 +76,57 @@ func paperSweeps(ctx context.Context, settings config, o paperOptions, stderr io
 	return ids, nil
 }
 
-// paperMatrices are the sweeps of one node: Rodinia, and Darknet where the node
-// can run it.
-func paperMatrices(ctx context.Context, settings config, reps int, system string, devices int, stderr io.Writer) ([]*matrix, error) {
-	plan := func(name string, mixes, scheds []string) (*matrix, error) {
-		s := sweepOptions{Name: name, Mixes: mixes, Scheds: scheds, Reps: reps, Warmups: -1, Jobs: 1}
+// paperMatrices are the sweeps of one node: Rodinia, and Darknet where the paper has
+// results of it and the node can run it.
+func paperMatrices(ctx context.Context, settings config, o paperOptions, system string, devices int, stderr io.Writer) ([]*matrix, error) {
+	var planned []*matrix
+	plan := func(name string, mixes, scheds []string) error {
+		s := sweepOptions{Name: name, Mixes: mixes, Scheds: scheds, Reps: o.reps, Warmups: -1, Jobs: 1}
 		if err := s.Validate(true); err != nil {
+			return err
+		}
+		m, err := newMatrix(ctx, settings, s, stderr)
+		if err != nil {
+			return err
+		}
+		planned = append(planned, m)
+		return nil
+	}
+	if rodinia := o.chosen(paper.Mixes()); len(rodinia) > 0 {
+		if err := plan("CASE with Rodinia", rodinia, paper.Schedulers(system, devices)); err != nil {
 			return nil, err
 		}
-		return newMatrix(ctx, settings, s, stderr)
 	}
-	rodinia, err := plan("CASE with Rodinia", paper.Mixes(), paper.Schedulers(system, devices))
-	if err != nil {
-		return nil, err
+	darknet := o.chosen(append(paper.Darknet(), paper.LargeDarknet))
+	switch {
+	case len(darknet) == 0:
+	case system == paper.DarknetSystem:
+		err := plan("CASE with Darknet", darknet, []string{"sa", "schedgpu", "case-alg3"})
+		if err != nil && len(o.mixes) > 0 {
+			return nil, err
+		}
+		if err != nil { // a suite of Rodinia's programs alone is no mistake
+			fmt.Fprintf(stderr, "caserun: leaving out Darknet (Table 8, Figures 8 and 9): %v\n", err)
+		}
+	case len(o.mixes) > 0:
+		return nil, usageError(fmt.Errorf("--mixes %s: the paper has results of Darknet for %s alone, and this node is compared with %s: add --as %[2]s, or leave the mixes out",
+			strings.Join(darknet, ","), paper.DarknetSystem, system))
 	}
-	if system != "4xV100" { // where the paper has its Darknet results
-		return []*matrix{rodinia}, nil
+	return planned, nil
+}
+
+// chosen is those of the mixes that --mixes names, all where it is not given.
+func (o paperOptions) chosen(names []string) []string {
+	if len(o.mixes) == 0 {
+		return names
 	}
-	darknet, err := plan("CASE with Darknet", append(paper.Darknet(), paper.LargeDarknet), []string{"sa", "schedgpu", "case-alg3"})
-	if err != nil {
-		fmt.Fprintf(stderr, "caserun: leaving out Darknet (Table 8, Figures 8 and 9): %v\n", err)
-		return []*matrix{rodinia}, nil
+	var out []string
+	for _, name := range names {
+		if slices.ContainsFunc(o.mixes, func(m string) bool { return strings.EqualFold(m, name) }) {
+			out = append(out, name)
+		}
 	}
-	return []*matrix{rodinia, darknet}, nil
+	return out
 }
 
 // storePlan stores a sweep's plan, from when on it has a number.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/mixes"
@@ -29,15 +30,27 @@ type sweepOptions struct {
 // they give by default.
 func (o *sweepOptions) addPlanned(f *pflag.FlagSet) {
 	o.Warmups = -1
-	f.Func("mixes", "`LIST` of mixes: names, ranges as W1..W8 and files, split at commas; may be given again", func(list string) error {
-		return appendTo(&o.Mixes, splitMixes, list)
-	})
+	addMixesFlag(f, &o.Mixes, "`LIST` of mixes: names, ranges as W1..W8, patterns as D-* and files, split at commas; may be given again", splitMixes)
 	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again", func(list string) error {
 		return appendTo(&o.Scheds, splitScheds, list)
 	})
 	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; by default %d, or %d on a simulated node without noise", defaultReps, defaultSimReps))
 	f.Var(atLeast{&o.Warmups, 0}, "warmups", "runs of each mix, under the first scheduler, that come first and are not counted; by default 1, or 0 on a simulated node")
 	f.StringVar(&o.Name, "name", "", "`TEXT` to call the sweep by")
+}
+
+// addMixesFlag adds --mixes, which may be given again.
+func addMixesFlag(f *pflag.FlagSet, names *[]string, usage string, split func(string) ([]string, error)) {
+	f.Func("mixes", usage, func(list string) error { return appendTo(names, split, list) })
+}
+
+// addCatalogMixesFlag adds --mixes to a command that takes mixes of the catalog alone.
+func addCatalogMixesFlag(c *cobra.Command, names *[]string, usage string) {
+	addMixesFlag(c.Flags(), names, usage, splitCatalogMixes)
+	_ = c.RegisterFlagCompletionFunc("mixes", inList(func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names, _ := completeMixes(c, args, typed)
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}))
 }
 
 // appendTo appends what split makes of a list.
@@ -122,7 +135,7 @@ func (o *sweepOptions) fit(mode results.Mode, node string) error {
 	return nil
 }
 
-// splitMixes splits a list at commas and spreads ranges of the catalog.
+// splitMixes splits a list at commas and spreads ranges and patterns of the catalog.
 func splitMixes(list string) ([]string, error) {
 	var out []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -135,8 +148,17 @@ func splitMixes(list string) ([]string, error) {
 	return out, nil
 }
 
-// spreadMixes is a mix, or those of a range such as W1..W8, in the catalog's
-// order.
+// splitCatalogMixes is splitMixes for a flag that takes no files.
+func splitCatalogMixes(list string) ([]string, error) {
+	names, err := splitMixes(list)
+	if i := slices.IndexFunc(names, isMixFile); i >= 0 {
+		return nil, fmt.Errorf("%s is a file: name mixes of the catalog", names[i])
+	}
+	return names, err
+}
+
+// spreadMixes is a mix, or those of a range such as W1..W8 or of a pattern such as D-*, in
+// the catalog's order.
 func spreadMixes(item string) ([]string, error) {
 	first, last, isRange := strings.Cut(item, "..")
 	switch {
@@ -148,6 +170,8 @@ func spreadMixes(item string) ([]string, error) {
 			return nil, fmt.Errorf("%q: %w", item, err)
 		}
 		return names, nil
+	case !isMixFile(item) && strings.ContainsAny(item, "*?["):
+		return mixes.Match(item)
 	case !isMixFile(item):
 		if _, err := mixes.Lookup(item); err != nil {
 			return nil, err

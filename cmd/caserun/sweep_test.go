@@ -23,6 +23,12 @@ func TestSweepLists(t *testing.T) {
 		{splitMixes, "W1..W3,W8, a/b.yaml", []string{"W1", "W2", "W3", "W8", "a/b.yaml"}},
 		{splitMixes, "../my.wl", []string{"../my.wl"}},
 		{splitMixes, "D-predict", []string{"D-predict"}},
+		{splitMixes, "d-*,W?", []string{"D-predict", "D-detect", "D-generate", "D-train", "D-128", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"}},
+		{splitMixes, "X*", nil},
+		{splitMixes, "[W", nil},
+		{splitMixes, "mixes/*.yaml", []string{"mixes/*.yaml"}}, // the shell's part
+		{splitCatalogMixes, "W7,D-train", []string{"W7", "D-train"}},
+		{splitCatalogMixes, "W7,my.yaml", nil},
 		{splitMixes, "W3..W1", nil},
 		{splitMixes, "W1..W99", nil},
 		{splitMixes, "W1..X2", nil},

@@ -23,6 +23,9 @@ const LargeDarknet = "D-128"
 // jobs (Table 2).
 var ratios = map[string][]string{"1:1": {"W1", "W5"}, "2:1": {"W2", "W6"}, "3:1": {"W3", "W7"}, "5:1": {"W4", "W8"}}
 
+// DarknetSystem is the one system that the paper has Darknet results of.
+const DarknetSystem = "4xV100"
+
 // eightJobs are the Darknet mixes in the order in which they stand for Figure
 // 9's "8 Darknet jobs", which the paper does not name.
 var eightJobs = []string{"D-train", "D-predict", "D-generate", "D-detect"}

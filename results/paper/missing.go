@@ -2,7 +2,6 @@ package paper
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -47,14 +46,8 @@ func missing(name string, rows []Row) []string {
 
 // remedy is how to measure what a table lacks.
 func remedy(name, system string) string {
-	switch {
-	case name == "Table 6":
+	if name == "Table 6" {
 		return "A simulated node runs no kernels of its own; on a machine with NVIDIA GPUs: caserun sweep --mixes W1..W8 --scheds sa,case-alg2,case-alg3 --trace, then give that sweep to caserun paper beside the one of the times, as in --sweep 3,4."
-	case slices.Contains([]string{"Table 8", "Figure 8", "Figure 9"}, name):
-		return "Darknet is not part of this program; with your own build of it, on a machine with NVIDIA GPUs: caserun sweep --mixes " +
-			strings.Join(Darknet(), ",") + " --scheds schedgpu,case-alg3 --suite DIR. For a simulated node, first caserun profile --mix D-train --suite DIR --out darknet.csv for each mix, then add --profiles."
-	case name == "section 5.3":
-		return "Darknet is not part of this program; with your own build of it, on a machine with NVIDIA GPUs: caserun sweep --mixes D-128 --scheds sa,case-alg3 --suite DIR."
 	}
 	return fmt.Sprintf("To measure them: caserun paper --run on a machine with %s GPUs, or simulated with --node sim:%s.", system[:1], system)
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every file that a Darknet job names is there but for the weights, which the builtin
+// program makes. A file of the user's stays.
+func TestDataOfDarknet(t *testing.T) {
+	inTempDir(t)
+	if err := os.MkdirAll("data/cfg", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("data/cfg/rnn.cfg", []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := caserun(t, "data", "--mixes", "D-*"); status != exitOK || out != "" || !strings.Contains(errs, "keeping data/cfg/rnn.cfg") {
+		t.Fatalf("exit %d: %s%s", status, out, errs)
+	}
+	if kept, err := os.ReadFile("data/cfg/rnn.cfg"); err != nil || string(kept) != "mine" {
+		t.Errorf("the user's file is %q now: %v", kept, err)
+	}
+	if _, err := os.Stat("data/" + graphFile); err == nil {
+		t.Error("no Darknet job reads the graph of bfs")
+	}
+	jobs, err := catalogJobs([]string{"D-128"})
+	if err != nil || len(jobs) != 4 {
+		t.Fatalf("%d different jobs, %v; want 4", len(jobs), err)
+	}
+	for _, j := range jobs {
+		for _, file := range append(slices.Clone(j.Args), j.Stdin) {
+			if !slices.Contains([]string{".cfg", ".data", ".txt"}, filepath.Ext(file)) {
+				continue
+			}
+			if text, err := os.ReadFile(filepath.Join("data", file)); err != nil || len(text) == 0 {
+				t.Errorf("%s: %s has %d bytes, %v", j.Name, file, len(text), err)
+			}
+		}
+	}
+	list, err := os.ReadFile("data/images-large.txt")
+	if err != nil || !bytes.HasPrefix(list, []byte("gen:768x576:1\ngen:768x576:2\n")) {
+		t.Errorf("%v: %.60q", err, list)
+	}
+}
+
+func TestMixesOfTheCatalogOnly(t *testing.T) {
+	inTempDir(t)
+	for _, args := range [][]string{
+		{"data", "--mixes", "my.yaml"}, {"data", "--mixes", "X1"}, {"doctor", "--mixes", "D-nothing"}, {"paper", "--mixes", "W1"},
+		{"paper", "--run", "--node", "sim:2xP100", "--mixes", "D-train"},
+	} {
+		if status, out, errs := caserun(t, args...); status != exitUsage || out != "" || !strings.Contains(errs, "--mixes") {
+			t.Errorf("%v: exit %d: %s%s", args, status, out, errs)
+		}
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("left behind: %v %v", files, err)
+	}
+}
+
+// What doctor says of the suite is about the mixes that it is asked for.
+func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
+	inTempDir(t)
+	suite := t.TempDir()
+	program, err := os.Executable() // any that loads
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(suite, "darknet")); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := caserun(t, "data", "--mixes", "D-*"); status != exitOK {
+		t.Fatal(errs)
+	}
+	check := func(names ...string) string {
+		jobs, err := catalogJobs(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e examination
+		e.suite(config{Suite: suite, Data: "data"}, jobs)
+		var said strings.Builder
+		for _, f := range e.findings {
+			said.WriteString(f.check + " " + f.verdict + " " + f.detail + "\n")
+		}
+		return said.String()
+	}
+	if said := check("D-128"); !strings.Contains(said, "programs and data ok the 4 different jobs can start\nlibraries ok") {
+		t.Error(said)
+	}
+	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") {
+		t.Error(said)
+	}
+}
