@@ -63,7 +63,7 @@ func TestLateFramesOfADeadJobAreIgnored(t *testing.T) {
 		id := f.begin(0, 16)
 		f.ended(0)
 		f.calls = nil
-		f.batch.TaskGrow(id, 1, f.now)
+		f.batch.TaskGrow(id, 1, nil, f.now)
 		f.batch.TaskFree(id, f.now)
 		f.begin(0, 16)
 		f.want()

@@ -64,9 +64,13 @@ func (b *Batch) ailing(device int) *ailment {
 // hold keeps a grant back while the server is being healed: it turns new clients
 // away, whatever their device (seen on two H200s, 1 ms after a fault on the other
 // device). A client goes on where it was: the server waits for it to end.
+// A process whose device was settled before it started has it.
 func (b *Batch) hold(d schedulers.Decision) bool {
-	client, here := false, false
-	for _, s := range b.jobs[d.Task.Job].stays {
+	j, client, here := b.jobs[d.Task.Job], false, false
+	if j.binding != 0 && j.binding != d.Task.ID {
+		return false
+	}
+	for _, s := range j.stays {
 		if s.process == d.Task.Serial && s.open() {
 			client, here = true, here || s.device == d.Device
 		}

@@ -199,7 +199,7 @@ func (w *world) step(th *thread) {
 		th.grows = 1 + w.random.Int64N(6)
 		id := th.held[w.random.IntN(len(th.held))].id
 		w.asked[id] = th
-		w.batch.TaskGrow(id, th.grows, w.now)
+		w.batch.TaskGrow(id, th.grows, nil, w.now)
 		return
 	case do < 4:
 		w.batch.TaskShape(th.held[w.random.IntN(len(th.held))].id, w.random.Uint64N(20), 32, 0, w.now)

@@ -78,13 +78,11 @@ func (b *Batch) standstill(lasts time.Duration, waiting, running int) string {
 		if b.jobs[t.job].binding != 0 {
 			continue // part of what its job holds
 		}
-		size := t.record.Bytes + t.record.HeapBytes
 		if t.granted {
-			held[place{t.job, *t.record.Device}] += size + t.record.GrownBytes
-			size = t.growing
+			held[place{t.job, *t.record.Device}] += t.holds
 		}
 		if t.asks {
-			asked[t.job] += size
+			asked[t.job] += t.asked
 		}
 	}
 	var waits, holds []string

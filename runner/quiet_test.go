@@ -42,7 +42,7 @@ func TestABatchThatMakesNoProgressSaysSo(t *testing.T) {
 		f.begin(0, 8)
 		f.looks(20)
 		grows := f.begin(1, 2)
-		f.batch.TaskGrow(grows, 7, f.now)
+		f.batch.TaskGrow(grows, 7, nil, f.now)
 		f.ended(2) // the last that did anything
 		f.looks(1000)
 		f.batch.TaskFree(first, f.now)

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +17,8 @@ type task struct {
 	record  results.Task
 	granted bool
 	asks    bool  // a begin or grow without an answer
-	growing int64 // bytes asked for and not answered yet
+	asked   int64 // bytes of the latest begin or grow
+	holds   int64 // bytes granted and not given back
 }
 
 // TaskRequest is what a process asks for when a task begins.
@@ -27,14 +30,14 @@ type TaskRequest struct {
 	ThreadsPerBlock uint32
 	BlocksPerSM     uint32 // 0: unknown
 	Managed         bool
-	OnDevice        *int // the one device that will do; nil: any
+	OnDevice        *int           // the one device that will do; nil: any
+	Wait            *time.Duration // as in schedulers.Task
 }
 
-// TaskBegin passes a task of a running job to the engine and tells its id
+// TaskBegin passes a task of a running job to who decides about it and tells its id
 // through known, which is called with the batch locked and before the
-// executor's Answer. Under a process-bound scheduler the job's own device is
-// the answer at once, whatever the task asks for: it sees no other. What a job
-// asks after its end is ignored: the frame of a killed process can arrive late.
+// executor's Answer. What a job asks after its end is ignored: the frame of a killed
+// process can arrive late.
 func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known func(schedulers.TaskID)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +47,7 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	}
 	b.lastTask++
 	id := b.lastTask
-	t := &task{process: schedulers.Process{Job: schedulers.JobID(index), Serial: r.Serial}, job: index, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
+	t := &task{process: schedulers.Process{Job: schedulers.JobID(index), Serial: r.Serial}, job: index, asked: r.Bytes + r.HeapBytes, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
 		Managed: &r.Managed, PinnedDevice: r.OnDevice, SubmitS: seconds(now)}}
 	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
 	j.tasks++
@@ -54,33 +57,75 @@ func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known fun
 	known(id)
 	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Serial: r.Serial, Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
 		ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM, GridUnknown: r.Blocks == 0,
-		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate}
-	if j.binding != 0 {
-		b.answer(schedulers.Decision{Kind: schedulers.Granted, Task: st, Device: *j.record.Device}, now)
-		return
-	}
-	ds, err := b.engine.Submit(st, now)
+		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate, Wait: r.Wait}
+	ds, err := b.decider(j).Submit(st, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
 
-// TaskGrow asks for bytes more for a task that has its device.
-func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, now time.Duration) {
+// TaskGrow asks for bytes more for a task that has its device. wait is as in
+// schedulers.Task.
+func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.tasks[id]
 	if t == nil {
 		return
 	}
-	t.growing = bytes
+	t.asked = bytes
 	b.ask(t, now)
-	if b.jobs[t.job].binding != 0 {
-		b.answer(schedulers.Decision{Kind: schedulers.Grown, Task: schedulers.Task{ID: id, Job: schedulers.JobID(t.job)}, Device: *t.record.Device}, now)
-		return
-	}
-	ds, err := b.engine.Grow(id, bytes, now)
+	ds, err := b.decider(b.jobs[t.job]).Grow(id, bytes, wait, now)
 	b.check(err)
 	b.carryOut(ds, now)
+}
+
+// TaskShrink says that a task that has its device gave back bytes of what it holds. More than
+// that is an error, and changes nothing.
+func (b *Batch) TaskShrink(id schedulers.TaskID, bytes int64, now time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tasks[id]
+	switch {
+	case t == nil:
+		return nil
+	case bytes > t.holds:
+		return fmt.Errorf("it gives back %d bytes of a task that holds %d", bytes, t.holds)
+	}
+	t.holds -= bytes
+	b.stir(now)
+	ds, err := b.decider(b.jobs[t.job]).Shrink(id, bytes, now)
+	b.check(err)
+	b.carryOut(ds, now)
+	return nil
+}
+
+// TaskDecided says how the outstanding request of a task ended of which its process decided
+// itself: on this device, or refused. What no device of the run can be the outcome of is an
+// error, and changes nothing.
+func (b *Batch) TaskDecided(id schedulers.TaskID, device int, refusal *schedulers.Refusal, now time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tasks[id]
+	if t == nil {
+		return nil
+	}
+	d := schedulers.Decision{Kind: schedulers.Granted, Task: schedulers.Task{ID: id, Job: t.process.Job}, Device: device, Reason: refusal}
+	switch {
+	case refusal != nil && t.granted:
+		d.Kind = schedulers.GrowRefused
+	case refusal != nil:
+		d.Kind = schedulers.Refused
+	case device >= len(b.config.Devices):
+		return fmt.Errorf("device %d of a run with devices 0 to %d", device, len(b.config.Devices)-1)
+	case t.asked > b.config.Devices[device].CapacityBytes-t.holds:
+		return fmt.Errorf("%d bytes beside %d of its own on device %d, which has %d", t.asked, t.holds, device, b.config.Devices[device].CapacityBytes)
+	case t.granted && device != *t.record.Device:
+		return fmt.Errorf("growth on device %d of a task on device %d", device, *t.record.Device)
+	case t.granted:
+		d.Kind = schedulers.Grown
+	}
+	b.settle(d, now)
+	return nil
 }
 
 // TaskFree gives a task back, also one that still waits.
@@ -92,10 +137,7 @@ func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
 		return // refused meanwhile, or its job ended
 	}
 	b.endTask(id, now)
-	if b.jobs[t.job].binding != 0 {
-		return
-	}
-	ds, err := b.engine.Release(id, now)
+	ds, err := b.decider(b.jobs[t.job]).Release(id, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -136,10 +178,7 @@ func (b *Batch) TaskShape(id schedulers.TaskID, blocks uint64, threadsPerBlock, 
 		t.setKernel(blocks, threadsPerBlock, blocksPerSM)
 		b.recorder.Task(t.record)
 	}
-	if b.jobs[t.job].binding != 0 {
-		return
-	}
-	ds, err := b.engine.Shape(id, blocks, threadsPerBlock, blocksPerSM, now)
+	ds, err := b.decider(b.jobs[t.job]).Shape(id, blocks, threadsPerBlock, blocksPerSM, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -162,12 +201,18 @@ func (t *task) setKernel(blocks uint64, threadsPerBlock, blocksPerSM uint32) {
 
 // answer records a decision on a process's own task and passes it on.
 func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
+	b.settle(d, now)
+	b.executor.Answer(d)
+}
+
+// settle records a decision on a process's own task.
+func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	t := b.tasks[d.Task.ID]
 	j := b.jobs[t.job]
 	b.answered(t, now)
 	switch d.Kind {
 	case schedulers.Granted:
-		t.granted = true
+		t.granted, t.holds = true, t.asked
 		t.record.Device = &d.Device
 		t.record.GrantS = new(seconds(now))
 		t.record.Passed = d.Passed
@@ -179,7 +224,8 @@ func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
 			j.stay(t.process.Serial, d.Device, now)
 		}
 	case schedulers.Grown:
-		t.record.GrownBytes += t.growing
+		t.holds = sum(t.holds, t.asked)
+		t.record.GrownBytes = max(t.record.GrownBytes, t.holds-t.record.Bytes-t.record.HeapBytes)
 	case schedulers.Refused, schedulers.GrowRefused:
 		why := d.Reason.Error()
 		t.record.Refusal = &why
@@ -192,8 +238,10 @@ func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
 		delete(b.tasks, d.Task.ID)
 	}
 	b.recorder.Task(t.record)
-	b.executor.Answer(d)
 }
+
+// sum of sizes that are not negative; it stops at the largest integer.
+func sum(a, b int64) int64 { return min(a, math.MaxInt64-b) + b }
 
 // ask notes that the task waits for an answer, and so does a thread of its job.
 func (b *Batch) ask(t *task, now time.Duration) {

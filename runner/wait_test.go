@@ -34,11 +34,11 @@ func TestWaitOfAJob(t *testing.T) {
 			f.started(0, 1)
 			grows, other := f.begin(0, 8), f.begin(1, 8)
 			f.at(1)
-			f.batch.TaskGrow(grows, 4, f.now)
+			f.batch.TaskGrow(grows, 4, nil, f.now)
 			f.at(61)
 			f.batch.TaskFree(other, f.now)
 			f.at(70)
-			f.batch.TaskGrow(grows, 1, f.now) // at once
+			f.batch.TaskGrow(grows, 1, nil, f.now) // at once
 		}, 60},
 		{"of two threads at the same time", func(f *fake) {
 			f.started(0, 1)
@@ -75,7 +75,7 @@ func TestWaitOfAJob(t *testing.T) {
 			f.started(0, 1)
 			grows := f.begin(0, 8)
 			f.begin(1, 8)
-			f.batch.TaskGrow(grows, 4, f.now)
+			f.batch.TaskGrow(grows, 4, nil, f.now)
 			f.at(30)
 			f.batch.Tick(f.now)
 			f.at(40)

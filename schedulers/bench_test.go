@@ -39,7 +39,7 @@ func BenchmarkEngineGrowth(b *testing.B) {
 					submit(job, 100<<30)
 				}
 				for i := range wait.growing {
-					if _, err := e.Grow(schedulers.TaskID(i+1), 60<<30, 0); err != nil {
+					if _, err := e.Grow(schedulers.TaskID(i+1), 60<<30, nil, 0); err != nil {
 						b.Fatal(err)
 					}
 				}

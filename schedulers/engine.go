@@ -10,7 +10,7 @@ import (
 type Config struct {
 	Queue     Order
 	AgeLimit  int           // a task is passed at most this often before it blocks those behind it
-	WaitLimit time.Duration // a request that waits longer is refused; 0 = it may wait for ever
+	WaitLimit time.Duration // a request that waits longer is refused, unless it has a wait of its own; 0 = it may wait for ever
 }
 
 // Engine owns the accounting of the devices and the queue of waiting tasks,
@@ -78,7 +78,10 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 			return []Decision{{Kind: Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
 		}
 	}
-	w := e.queue.push(t, e.expiry(now))
+	w := e.queue.push(t, e.limit(t.Wait, now))
+	if w.limit.longest == 0 {
+		return e.nowOrNever(w), nil
+	}
 	w.stalled = e.inVain(t)
 	if !fits || len(e.queue.tasks) > 1 {
 		e.touch(t.Job)
@@ -88,6 +91,16 @@ func (e *Engine) Submit(t Task, now time.Duration) ([]Decision, error) {
 		return e.pump(), nil
 	}
 	return nil, nil
+}
+
+// nowOrNever grants w, which came last, where it is its turn, and else refuses it. It never
+// waits, so that a refusal leaves no trace.
+func (e *Engine) nowOrNever(w *waiting) []Decision {
+	i, p, ok := e.next()
+	if !ok || e.queue.tasks[i] != w {
+		return []Decision{e.timedOut(e.queue.take(w))}
+	}
+	return append([]Decision{e.grant(e.queue.grant(i), p)}, e.pump()...)
 }
 
 // Release gives back everything task id holds, or withdraws it from the queue. An
@@ -156,31 +169,34 @@ func (e *Engine) exit(job JobID, gone func(Process) bool) []Decision {
 func (e *Engine) NextExpiry() time.Duration {
 	next := Never
 	for _, w := range e.queue.tasks {
-		next = min(next, w.expires)
+		next = min(next, w.limit.expires)
 	}
 	for _, g := range e.growing {
-		next = min(next, g.expires)
+		next = min(next, g.limit.expires)
 	}
 	return next
 }
 
-// Expire refuses the requests whose wait limit has passed.
+// Expire refuses the requests that have waited as long as they may.
 func (e *Engine) Expire(now time.Duration) []Decision {
 	var decisions []Decision
-	why := fmt.Sprintf("no device within the wait limit of %v", e.config.WaitLimit)
-	for _, w := range e.queue.remove(func(w *waiting) bool { return w.expires <= now }) {
+	for _, w := range e.queue.remove(func(w *waiting) bool { return w.limit.expires <= now }) {
 		e.touch(w.task.Job)
-		r := e.tooLarge(w.task)
-		r.Cause, r.Why = TimedOut, why
-		decisions = append(decisions, Decision{Kind: Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r})
+		decisions = append(decisions, e.timedOut(w))
 	}
 	for _, g := range slices.Clone(e.growing) {
-		if g.expires <= now {
+		if g.limit.expires <= now {
 			e.endGrowth(g)
-			decisions = append(decisions, e.growRefused(g.holding, g.bytes, TimedOut, why))
+			decisions = append(decisions, e.growRefused(g.holding, g.bytes, TimedOut, g.limit.why()))
 		}
 	}
 	return append(decisions, e.pump()...)
+}
+
+func (e *Engine) timedOut(w *waiting) Decision {
+	r := e.tooLarge(w.task)
+	r.Cause, r.Why = TimedOut, w.limit.why()
+	return Decision{Kind: Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r}
 }
 
 // pump makes every grant that is possible now, and refuses what keeps all
@@ -244,9 +260,17 @@ func (e *Engine) known(id TaskID) bool {
 	return held || slices.ContainsFunc(e.queue.tasks, func(w *waiting) bool { return w.task.ID == id })
 }
 
-func (e *Engine) expiry(now time.Duration) time.Duration {
-	if e.config.WaitLimit <= 0 {
-		return Never
+// limit is that of a request that comes now.
+func (e *Engine) limit(wait *time.Duration, now time.Duration) limit {
+	longest := e.config.WaitLimit
+	switch {
+	case wait != nil:
+		longest = max(*wait, 0)
+	case longest <= 0:
+		return limit{Never, Never}
 	}
-	return now + e.config.WaitLimit
+	if longest > Never-now {
+		return limit{longest, Never}
+	}
+	return limit{longest, now + longest}
 }

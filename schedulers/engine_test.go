@@ -28,7 +28,7 @@ func TestGrowthDeadlockRefusesTheLater(t *testing.T) {
 	n.submit(schedulers.Task{ID: 1, Bytes: 7}, "1@0")
 	n.submit(schedulers.Task{ID: 2, Bytes: 7}, "2@0")
 	n.grow(1, 4, "")
-	ds, err := n.engine.Grow(2, 4, 0)
+	ds, err := n.engine.Grow(2, 4, nil, 0)
 	n.want("grow task 2", "-2@0", ds, err)
 	if r := ds[0].Reason; r.NeedBytes != 11 || r.CapacityBytes != 16 || !strings.Contains(r.Why, "came last") {
 		t.Fatalf("refusal %v, want need 11 of 16 and why", r)
@@ -42,7 +42,7 @@ func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
 	n := newNode(t, "case-alg3", d)
 	n.submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.submit(schedulers.Task{ID: 2}, "2@0") // whose end would not help
-	ds, err := n.engine.Grow(1, 5, 0)
+	ds, err := n.engine.Grow(1, 5, nil, 0)
 	n.want("grow task 1", "-1@0", ds, err)
 	if r := ds[0].Reason; r.NeedBytes != 17 || r.CapacityBytes != 16 {
 		t.Fatalf("refusal %v, want need 17 (10 + 5 and a context of 2) of 16", r)
@@ -210,10 +210,10 @@ func TestMisuseIsAnErrorAndChangesNothing(t *testing.T) {
 		{"the id is in use", func() ([]schedulers.Decision, error) { return n.engine.Submit(schedulers.Task{ID: 2}, 0) }},
 		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Submit(schedulers.Task{ID: 4, Bytes: -1}, 0) }},
 		{"no such task", func() ([]schedulers.Decision, error) { return n.engine.Release(9, 0) }},
-		{"it has no device", func() ([]schedulers.Decision, error) { return n.engine.Grow(2, 1, 0) }},
-		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Grow(1, -1, 0) }},
+		{"it has no device", func() ([]schedulers.Decision, error) { return n.engine.Grow(2, 1, nil, 0) }},
+		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Grow(1, -1, nil, 0) }},
 		{"shape of task 2: it has no device", func() ([]schedulers.Decision, error) { return n.engine.Shape(2, 1, 32, 0, 0) }},
-		{"it waits to grow already", func() ([]schedulers.Decision, error) { return n.engine.Grow(3, 1, 0) }},
+		{"it waits to grow already", func() ([]schedulers.Decision, error) { return n.engine.Grow(3, 1, nil, 0) }},
 	} {
 		ds, err := c.call()
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(ds) != 0 {

@@ -11,14 +11,14 @@ import (
 type growth struct {
 	holding *holding
 	bytes   int64
-	expires time.Duration
+	limit   limit
 	stalled bool
 }
 
 // Grow asks for bytes more on the device that task id has. Growth goes before
 // waiting tasks, and a device on which a task waits to grow admits no other, unless
-// the growth is stalled.
-func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, error) {
+// the growth is stalled. wait is as Task.Wait.
+func (e *Engine) Grow(id TaskID, bytes int64, wait *time.Duration, now time.Duration) ([]Decision, error) {
 	h, ok := e.held[id]
 	switch {
 	case !ok:
@@ -36,10 +36,33 @@ func (e *Engine) Grow(id TaskID, bytes int64, now time.Duration) ([]Decision, er
 	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.bytes {
 		return []Decision{e.growRefused(h, bytes, DeviceFull, "the device is too small")}, nil
 	}
-	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, expires: e.expiry(now)})
-	d := e.state.Device(h.at.Device)
+	d, limit := e.state.Device(h.at.Device), e.limit(wait, now)
+	if limit.longest == 0 && !e.policy.CanGrow(bytes, d) {
+		return []Decision{e.growRefused(h, bytes, TimedOut, limit.why())}, nil
+	}
+	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, limit: limit})
 	d.growing++
 	d.claimed++
+	e.touch(h.task.Job)
+	return e.pump(), nil
+}
+
+// Shrink says that task id, which has its device, gave back bytes of what it has there. More
+// than that is an error and changes nothing.
+func (e *Engine) Shrink(id TaskID, bytes int64, _ time.Duration) ([]Decision, error) {
+	h, ok := e.held[id]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("shrink task %d: it has no device", id)
+	case bytes < 0:
+		return nil, fmt.Errorf("shrink task %d: negative size %d", id, bytes)
+	case h.at.WholeMemory: // it has no less of the device
+		return nil, nil
+	case bytes > h.bytes:
+		return nil, fmt.Errorf("shrink task %d by %d bytes: it has %d", id, bytes, h.bytes)
+	}
+	h.bytes -= bytes
+	e.state.Device(h.at.Device).UsedBytes -= bytes
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }

@@ -77,7 +77,7 @@ func (n node) release(id schedulers.TaskID, want string) {
 
 func (n node) grow(id schedulers.TaskID, bytes int64, want string) {
 	n.t.Helper()
-	ds, err := n.engine.Grow(id, bytes, 0)
+	ds, err := n.engine.Grow(id, bytes, nil, 0)
 	n.want(fmt.Sprintf("grow task %d by %d", id, bytes), want, ds, err)
 }
 

@@ -63,9 +63,19 @@ func parseOrder(s string) (Order, error) {
 type waiting struct {
 	task    Task
 	arrival uint64
-	expires time.Duration
+	limit   limit
 	passed  int
 	stalled bool
+}
+
+// limit is how long a request may wait, and when that is over; Never in both: for ever.
+type limit struct{ longest, expires time.Duration }
+
+func (l limit) why() string {
+	if l.longest == 0 {
+		return "no room at once, and the request does not wait"
+	}
+	return fmt.Sprintf("no device within the wait limit of %v", l.longest)
 }
 
 // queue holds waiting tasks in the order in which they are considered: those
@@ -78,9 +88,9 @@ type queue struct {
 	tasks    []*waiting
 }
 
-func (q *queue) push(t Task, expires time.Duration) *waiting {
+func (q *queue) push(t Task, l limit) *waiting {
 	q.arrivals++
-	w := &waiting{task: t, arrival: q.arrivals, expires: expires}
+	w := &waiting{task: t, arrival: q.arrivals, limit: l}
 	at, _ := slices.BinarySearchFunc(q.tasks, w, q.compare)
 	q.tasks = slices.Insert(q.tasks, at, w)
 	return w

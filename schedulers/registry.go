@@ -44,7 +44,10 @@ type Scheduler struct {
 	Config Config
 	// IsolateKnown: a job that is known to fault shares its device with nobody.
 	IsolateKnown bool
-	values       map[string]string
+	// ClientsDecide: the processes themselves settle who gets what, over shared memory. The
+	// engine is not asked.
+	ClientsDecide bool
+	values        map[string]string
 }
 
 // Parameters is the canonical k=v,k=v text of every parameter, defaults
@@ -75,12 +78,16 @@ var (
 	// By default no room is left: growth waits without harm, and memory kept free
 	// is lost to the jobs that do not grow.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
+	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", Late: true}
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
 
 const (
 	managedFit    = "fit"
 	managedExceed = "exceed"
+
+	archServer = "server"
+	archShared = "shared"
 
 	isolateNone  = "none"
 	isolateKnown = "known"
@@ -112,7 +119,7 @@ var registry = map[string]entry{
 		Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
 			Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
 			Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
-			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramRoom, paramManaged, paramDevice, paramIsolate}},
+			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramRoom, paramManaged, paramDevice, paramArch, paramIsolate}},
 		func(s settings) (Policy, error) {
 			n, err := s.number("device", 0)
 			if err != nil {
@@ -204,7 +211,11 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
 		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
 	}
-	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown, values: s}, nil
+	if v, ok := s["arch"]; ok && v != archServer && v != archShared {
+		return Scheduler{}, fmt.Errorf("scheduler %s: arch=%s: use %s or %s", name, v, archServer, archShared)
+	}
+	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
+		ClientsDecide: s["arch"] == archShared, values: s}, nil
 }
 
 func (en entry) paramNames() string {

@@ -39,6 +39,9 @@ type Task struct {
 	OnDevice        *int   // the one device that will do; nil = any
 	Priority        int    // larger goes first where the queue order looks at it
 	Isolate         bool   // shares its device with no other job
+	// Wait is the longest that it waits for its device; nil: Config.WaitLimit; 0: it is refused
+	// at once where it cannot be granted now.
+	Wait *time.Duration
 }
 
 // Process is the one whose context the task uses.
@@ -120,7 +123,7 @@ type Cause int
 const (
 	TooLarge   Cause = iota // not even the empty node has room where it may go
 	DeviceFull              // no room beside what nobody will give back
-	TimedOut                // it waited as long as the wait limit allows
+	TimedOut                // it waited as long as it, or the wait limit, allows
 )
 
 // Refusal is why a task gets no device, or no more memory. It is an error so

@@ -214,7 +214,8 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 	x, err := live.NewExecutor(live.Config{Jobs: r.mix.Jobs, Programs: programs, Dirs: dirs, UUIDs: session.UUIDs(),
 		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
 		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, t.arrival.UTC().Format(dirTime))),
-		Env: session.Env(), Guard: r.config.Guard, Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: heal, WatchServer: session.WatchServer(), Warn: warn, Start: t.arrival})
+		Env: session.Env(), Guard: r.config.Guard, Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: heal, WatchServer: session.WatchServer(), Warn: warn, Start: t.arrival,
+		ClientsDecide: s.ClientsDecide})
 	if err != nil {
 		return t.settle(ctx, nil, err)
 	}

@@ -62,6 +62,7 @@ static struct {
 	uint64_t ooms; /* failed allocations so far */
 	uint64_t oom_bytes; /* of the last one */
 	uint64_t last_id;
+	uint32_t wait_ms; /* of requests that say nothing of it */
 	struct entry *tasks;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .link = {.fd = -1}};
 
@@ -176,6 +177,18 @@ static struct link dial(const char *path, const char *token, char *why, size_t w
 	return made;
 }
 
+/* read_wait reads CASE_WAIT. */
+static uint32_t read_wait(void)
+{
+	const char *text = getenv("CASE_WAIT");
+
+	if (text == NULL)
+		return CASE_WAIT_DEFAULT;
+	return strcmp(text, "none") == 0 ? CASE_WAIT_NONE : (uint32_t)strtoul(text, NULL, 10);
+}
+
+static uint32_t wait_of(uint32_t wait_ms) { return wait_ms == CASE_WAIT_DEFAULT ? process.wait_ms : wait_ms; }
+
 /* open_connection runs once per process. Tasks found in the list are those of
  * the parent that forked this process; they are not ours. */
 static void open_connection(void)
@@ -189,6 +202,7 @@ static void open_connection(void)
 		process.tasks = inherited->next;
 		free(inherited);
 	}
+	process.wait_ms = read_wait();
 	if (path != NULL && *path != '\0')
 		process.link = dial(path, token, why, sizeof why);
 	if (process.link.fd >= 0) { /* so both are as long as they may be */
@@ -355,7 +369,7 @@ static int ask(struct entry *e, const void *frame, size_t size, const struct cal
 	         " bytes, %.2f GiB)",
 	         r->task, r->text, r->need, (double)r->need / (1 << 30), r->capacity,
 	         (double)r->capacity / (1 << 30));
-	return CASE_REFUSED;
+	return r->reason == CASE_REASON_TIMEOUT ? CASE_TIMED_OUT : CASE_REFUSED;
 }
 
 static bool possible(const struct case_need *need)
@@ -364,7 +378,7 @@ static bool possible(const struct case_need *need)
 
 	return need->bytes <= CASE_WIRE_MAX_BYTES &&
 	       need->heap_bytes <= CASE_WIRE_MAX_BYTES - need->bytes && need->blocks <= INT64_MAX &&
-	       (need->flags & ~CASE_WIRE_FLAGS) == 0 && !(pinned && need->device < 0);
+	       (need->flags & ~(CASE_FLAG_MANAGED | CASE_FLAG_DEVICE)) == 0 && !(pinned && need->device < 0);
 }
 
 static int ask_for(const struct case_need *need, struct case_task *task, const struct caller *caller)
@@ -402,6 +416,7 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 		.flags = need->flags,
 		.blocks_per_sm = need->blocks_per_sm,
 		.device = (need->flags & CASE_FLAG_DEVICE) != 0 ? need->device : 0,
+		.wait_ms = wait_of(need->wait_ms),
 	};
 	int result = ask(e, &frame, sizeof frame, caller);
 	if (result != CASE_OK) {
@@ -447,7 +462,7 @@ static struct entry *held(const struct case_task *task, const char *call)
 	return NULL;
 }
 
-static int grow(struct case_task *task, uint64_t bytes, const struct caller *caller)
+static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const struct caller *caller)
 {
 	struct entry *e = held(task, "grow");
 
@@ -464,16 +479,45 @@ static int grow(struct case_task *task, uint64_t bytes, const struct caller *cal
 		.header = link_header(CASE_WIRE_TASK_GROW, sizeof frame),
 		.task = task->id,
 		.bytes = bytes,
+		.wait_ms = wait_of(wait_ms),
 	};
 	return ask(e, &frame, sizeof frame, caller);
 }
 
-int case_task_grow(struct case_task *task, uint64_t bytes)
+int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
 {
 	if (task->device < 0)
 		return CASE_OK;
 	struct caller caller = enter();
-	return leave(caller, grow(task, bytes, &caller));
+	return leave(caller, grow(task, bytes, wait_ms, &caller));
+}
+
+static int shrink(struct case_task *task, uint64_t bytes)
+{
+	struct entry *e = held(task, "shrink");
+
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	if (bytes > CASE_WIRE_MAX_BYTES) {
+		link_say("shrink of task %" PRIu64 ": %" PRIu64 " bytes are more than any task holds", task->id, bytes);
+		return CASE_REFUSED;
+	}
+	struct case_wire_task_shrink frame = {
+		.header = link_header(CASE_WIRE_TASK_SHRINK, sizeof frame),
+		.task = task->id,
+		.bytes = bytes,
+	};
+	return transmit(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+}
+
+int case_task_shrink(struct case_task *task, uint64_t bytes)
+{
+	if (task->device < 0)
+		return CASE_OK;
+	struct caller caller = enter();
+	return leave(caller, shrink(task, bytes));
 }
 
 static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,

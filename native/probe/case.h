@@ -40,7 +40,8 @@ struct case_task {
 enum case_result {
 	CASE_OK = 0,
 	CASE_REFUSED = 1,     /* the scheduler said no; the reason is on stderr */
-	CASE_DISCONNECTED = 2 /* no scheduler, or it went away */
+	CASE_DISCONNECTED = 2, /* no scheduler, or it went away */
+	CASE_TIMED_OUT = 3     /* refused because the wait ended: it may be asked again */
 };
 
 /* What a task asks for. Zero is "none" or "unknown" everywhere. */
@@ -54,10 +55,15 @@ struct case_need {
 	                             * its registers and shared memory limit */
 	uint32_t flags;             /* CASE_FLAG_* */
 	int32_t device;             /* ordinal, read with CASE_FLAG_DEVICE */
+	uint32_t wait_ms;           /* longest wait in milliseconds, or CASE_WAIT_* */
 };
 
 #define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
 #define CASE_FLAG_DEVICE 2u  /* no other device than `device` will do */
+
+#define CASE_WAIT_DEFAULT 0u        /* what CASE_WAIT says: milliseconds, or `none` for
+                                     * CASE_WAIT_NONE; without it the scheduler's limit */
+#define CASE_WAIT_NONE UINT32_MAX   /* refused at once where it cannot be granted now */
 
 /* A task's calls are made one at a time; different tasks may be in different
  * threads. A child made by fork holds none of its parent's tasks: it makes a
@@ -79,8 +85,13 @@ int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_pe
                     uint32_t blocks_per_sm);
 
 /* case_task_grow asks for `bytes` more on the task's device and blocks until
- * they are granted or refused. A refusal leaves the task as it was. */
-int case_task_grow(struct case_task *task, uint64_t bytes);
+ * they are granted or refused, at most for `wait_ms` as in case_need. A refusal leaves the
+ * task as it was. */
+int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
+
+/* case_task_shrink gives back `bytes` of what the task holds and waits for nobody. To give
+ * back more than that breaks the protocol, and costs the process its scheduler. */
+int case_task_shrink(struct case_task *task, uint64_t bytes);
 
 /* case_task_free gives everything the task holds back and waits for nobody.
  * Whatever it returns, *task holds nothing afterwards; freeing that is fine. */

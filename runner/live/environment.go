@@ -23,8 +23,12 @@ func (x *Executor) environment(job, device int) []string {
 		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES" || key == "CASE_GUARD"
 	})
 	env = append(env, x.config.Env...)
+	register := x.server.Register
+	if x.config.ClientsDecide {
+		register = x.server.RegisterDeciding
+	}
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
-		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+x.server.Register(job), "CASE_REQUIRED=1", "CASE_BINDING="+binding)
+		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+register(job), "CASE_REQUIRED=1", "CASE_BINDING="+binding)
 	switch {
 	case device != runner.Unbound:
 	case spec.Pin:

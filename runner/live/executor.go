@@ -35,6 +35,9 @@ type Config struct {
 	Tracer   string     // libcasetrace.so, absolute, for every job; "" = no tracing
 	Traces   Traces     // takes what the tracer recorded; nil without Tracer
 	Grace    time.Duration
+	// ClientsDecide: the jobs' processes settle who gets what, and tell how their requests
+	// end (schedulers.Scheduler).
+	ClientsDecide bool
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error

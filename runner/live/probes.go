@@ -28,7 +28,7 @@ func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
 	x.batch.TaskBegin(k.job, runner.TaskRequest{Serial: k.serial, Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
 		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
-		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r)}, x.now(), func(id schedulers.TaskID) {
+		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, x.now(), func(id schedulers.TaskID) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		k.tasks[task] = id
@@ -55,13 +55,36 @@ func (x *Executor) Shape(c *probe.Client, task uint64, s probe.Shape) {
 }
 
 // Grow implements probe.Handler.
-func (x *Executor) Grow(c *probe.Client, task uint64, bytes uint64) {
+func (x *Executor) Grow(c *probe.Client, task uint64, bytes uint64, wait probe.Wait) {
 	k := x.of(c)
 	x.mu.Lock()
 	id := k.tasks[task]
 	x.waiting[id] = asked{c, task}
 	x.mu.Unlock()
-	x.batch.TaskGrow(id, int64(bytes), x.now())
+	x.batch.TaskGrow(id, int64(bytes), wait.Longest(), x.now())
+}
+
+// Shrink implements probe.Handler.
+func (x *Executor) Shrink(c *probe.Client, task uint64, bytes uint64) error {
+	k := x.of(c)
+	x.mu.Lock()
+	id := k.tasks[task]
+	x.mu.Unlock()
+	return x.batch.TaskShrink(id, int64(bytes), x.now())
+}
+
+// Decided implements probe.Handler: nobody waits for an answer here.
+func (x *Executor) Decided(c *probe.Client, task uint64, o probe.Outcome) error {
+	k := x.of(c)
+	x.mu.Lock()
+	id := k.tasks[task]
+	delete(x.waiting, id)
+	x.mu.Unlock()
+	var refusal *schedulers.Refusal
+	if o.Reason != probe.Granted {
+		refusal = &schedulers.Refusal{Cause: causes[o.Reason], Why: "the process itself: " + o.Reason.String(), NeedBytes: int64(o.Need), CapacityBytes: int64(o.Capacity)}
+	}
+	return x.batch.TaskDecided(id, int(o.Ordinal), refusal, x.now())
 }
 
 // Free implements probe.Handler.
@@ -172,6 +195,12 @@ var wireReasons = map[schedulers.Cause]probe.Reason{
 	schedulers.TooLarge:   probe.ReasonTooLarge,
 	schedulers.DeviceFull: probe.ReasonDeviceFull,
 	schedulers.TimedOut:   probe.ReasonTimeout,
+}
+
+var causes = map[probe.Reason]schedulers.Cause{
+	probe.ReasonTooLarge:   schedulers.TooLarge,
+	probe.ReasonDeviceFull: schedulers.DeviceFull,
+	probe.ReasonTimeout:    schedulers.TimedOut,
 }
 
 // Answer implements runner.Executor. A client that is gone needs no answer:

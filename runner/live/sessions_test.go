@@ -57,6 +57,7 @@ func TestSessions(t *testing.T) {
 				"begin":     m.begin,
 				"begin too": m.begin, // more often than the others
 				"grow":      m.grow,
+				"shrink":    m.shrink,
 				"shape":     m.shape,
 				"free":      m.free,
 				"report":    m.report,
@@ -159,7 +160,8 @@ type sessionTask struct {
 	device  int // -1: it waits for one
 	bytes   int64
 	growing int64 // asked for and not answered
-	unsure  bool  // an answer was lost with its connection, or comes over the next one
+	wait    uint32
+	unsure  bool // an answer was lost with its connection, or comes over the next one
 }
 
 func newSessions(rt *rapid.T, program, dir string) *sessions {
@@ -251,7 +253,7 @@ func (m *sessions) say(p *peer, what string) (fd int) {
 func frameOf(kind uint16, size int, set func(b []byte)) []byte {
 	b := make([]byte, size)
 	binary.LittleEndian.PutUint16(b, kind)
-	binary.LittleEndian.PutUint16(b[2:], 2)
+	binary.LittleEndian.PutUint16(b[2:], 3)
 	binary.LittleEndian.PutUint32(b[4:], uint32(size))
 	if set != nil {
 		set(b)
@@ -397,8 +399,10 @@ func (m *sessions) take(c *session, kind uint16, b []byte) {
 		if reason := binary.LittleEndian.Uint32(b[32:]); reason == 1 && task.bytes+sessionContext <= sessionCapacity {
 			m.rt.Fatalf("a task of %d bytes is called too large", task.bytes)
 		}
+		m.checkReason(task, binary.LittleEndian.Uint32(b[32:]))
 		delete(c.tasks, id)
 	case kind == 4:
+		m.checkReason(task, binary.LittleEndian.Uint32(b[32:]))
 		task.growing = 0
 	case task.device < 0:
 		task.device, c.charged, c.peer.contexts[device] = device, true, true
@@ -407,6 +411,13 @@ func (m *sessions) take(c *session, kind uint16, b []byte) {
 	default:
 		task.bytes += task.growing
 		task.growing = 0
+	}
+}
+
+// checkReason: only what may not wait for ever is told that it waited too long.
+func (m *sessions) checkReason(task *sessionTask, reason uint32) {
+	if reason == 3 && task.wait == 0 {
+		m.rt.Fatalf("a request that waits for ever is told that its wait is over")
 	}
 }
 
@@ -458,7 +469,7 @@ func (m *sessions) connect(rt *rapid.T) {
 func (m *sessions) begin(rt *rapid.T) {
 	c := m.pick(rt, func(c *session) bool { return len(c.tasks) < 20 })
 	c.lastTask++
-	task := &sessionTask{device: -1, bytes: int64(rapid.IntRange(0, sessionCapacity+100).Draw(rt, "bytes"))}
+	task := &sessionTask{device: -1, bytes: int64(rapid.IntRange(0, sessionCapacity+100).Draw(rt, "bytes")), wait: drawWait(rt)}
 	if rapid.Bool().Draw(rt, "small") {
 		task.bytes /= 10
 	}
@@ -471,7 +482,7 @@ func (m *sessions) begin(rt *rapid.T) {
 	}
 	blocks := uint64(rapid.IntRange(0, 100).Draw(rt, "blocks"))
 	c.tasks[c.lastTask] = task
-	m.send(c, frameOf(2, 56, func(b []byte) {
+	m.send(c, frameOf(2, 64, func(b []byte) {
 		word(b, 8, c.lastTask)
 		word(b, 16, uint64(task.bytes-heap))
 		word(b, 24, blocks)
@@ -479,13 +490,30 @@ func (m *sessions) begin(rt *rapid.T) {
 		binary.LittleEndian.PutUint32(b[40:], 64)
 		binary.LittleEndian.PutUint32(b[44:], flags)
 		binary.LittleEndian.PutUint32(b[52:], device)
+		binary.LittleEndian.PutUint32(b[56:], task.wait)
 	}))
+}
+
+// drawWait is for ever, no time at all, and some time.
+func drawWait(rt *rapid.T) uint32 {
+	return rapid.SampledFrom([]uint32{0, 0, math.MaxUint32, 1, 20}).Draw(rt, "wait")
 }
 
 func (m *sessions) grow(rt *rapid.T) {
 	c, id, task := m.pickTask(rt)
-	task.growing = int64(rapid.IntRange(1, sessionCapacity/2).Draw(rt, "bytes"))
-	m.send(c, frameOf(5, 24, func(b []byte) { word(b, 8, id); word(b, 16, uint64(task.growing)) }))
+	task.growing, task.wait = int64(rapid.IntRange(1, sessionCapacity/2).Draw(rt, "bytes")), drawWait(rt)
+	m.send(c, frameOf(5, 32, func(b []byte) {
+		word(b, 8, id)
+		word(b, 16, uint64(task.growing))
+		binary.LittleEndian.PutUint32(b[24:], task.wait)
+	}))
+}
+
+func (m *sessions) shrink(rt *rapid.T) {
+	c, id, task := m.pickTask(rt)
+	bytes := rapid.Int64Range(0, task.bytes).Draw(rt, "bytes")
+	task.bytes -= bytes
+	m.send(c, frameOf(11, 24, func(b []byte) { word(b, 8, id); word(b, 16, uint64(bytes)) }))
 }
 
 func (m *sessions) shape(rt *rapid.T) {
@@ -526,9 +554,10 @@ func (m *sessions) nonsense(rt *rapid.T) {
 		{},
 		make([]byte, 1000),
 		frameOf(1, 32, nil), // a second HELLO
-		frameOf(2, 56, nil), // task 0
+		frameOf(2, 64, nil), // task 0
 		frameOf(3, 40, nil),
 		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
+		frameOf(12, 40, nil), // the server decides
 		frameOf(99, 16, nil),
 	}).Draw(rt, "frame")
 	c.broken = true
@@ -653,6 +682,9 @@ func (m *sessions) check(rt *rapid.T) {
 				if task.device >= 0 {
 					used[task.device] += task.bytes
 				}
+				if waits := task.device < 0 || task.growing != 0; waits && task.wait == math.MaxUint32 && !task.unsure && !c.broken && c.fd >= 0 {
+					rt.Fatalf("a request that does not wait has no answer")
+				}
 			}
 		}
 		for device, has := range p.contexts {
@@ -708,7 +740,7 @@ func (m *sessions) finish(rt *rapid.T) {
 		auditor := m.hello(m.spawn(sessionJobs-1), 1)
 		task := &sessionTask{device: -1, bytes: sessionCapacity - sessionContext}
 		auditor.tasks[1] = task
-		m.send(auditor, frameOf(2, 56, func(b []byte) {
+		m.send(auditor, frameOf(2, 64, func(b []byte) {
 			word(b, 8, 1)
 			word(b, 16, uint64(task.bytes))
 			word(b, 24, 1)

@@ -18,16 +18,18 @@ func (g granter) answer(c *Client, task uint64) {
 	}
 }
 
-func (g granter) Begin(c *Client, task uint64, _ Request) { g.answer(c, task) }
-func (granter) Shape(*Client, uint64, Shape)              {}
-func (g granter) Grow(c *Client, task uint64, _ uint64)   { g.answer(c, task) }
-func (granter) Free(*Client, uint64)                      {}
-func (g granter) OOM(*Client, uint64, string)             { g.tb.Error("unexpected OOM") }
-func (g granter) Fault(*Client, int32, time.Time, string) { g.tb.Error("unexpected fault") }
-func (g granter) Limited(_ *Client, why string)           { g.tb.Errorf("unexpected limit: %s", why) }
-func (g granter) Silent(c *Client)                        { g.tb.Errorf("process %d is silent", c.PID()) }
-func (granter) Closed(*Client)                            {}
-func (granter) Starved(error)                             {}
+func (g granter) Begin(c *Client, task uint64, _ Request)       { g.answer(c, task) }
+func (granter) Shape(*Client, uint64, Shape)                    {}
+func (g granter) Grow(c *Client, task uint64, _ uint64, _ Wait) { g.answer(c, task) }
+func (granter) Shrink(*Client, uint64, uint64) error            { return nil }
+func (granter) Decided(*Client, uint64, Outcome) error          { return nil }
+func (granter) Free(*Client, uint64)                            {}
+func (g granter) OOM(*Client, uint64, string)                   { g.tb.Error("unexpected OOM") }
+func (g granter) Fault(*Client, int32, time.Time, string)       { g.tb.Error("unexpected fault") }
+func (g granter) Limited(_ *Client, why string)                 { g.tb.Errorf("unexpected limit: %s", why) }
+func (g granter) Silent(c *Client)                              { g.tb.Errorf("process %d is silent", c.PID()) }
+func (granter) Closed(*Client)                                  {}
+func (granter) Starved(error)                                   {}
 
 // BenchmarkRoundTrip measures case_task_begin in C processes against a server
 // that grants at once. Clients run closed loops, so with 48 of them on two cores

@@ -45,7 +45,7 @@ type Client struct {
 	err     error // why the server ended the connection
 	ended   bool  // nothing more is taken from the client
 	bye     bool
-	charged bool // it has had a device
+	charged bool // it has had a device, or may have
 	tasks   map[uint64]standing
 	out     [maxFrame]byte // the frame being sent
 }
@@ -81,11 +81,10 @@ func (c *Client) Grant(task uint64, ordinal int, uuid [16]byte) error {
 	if err := c.answerable(task); err != nil {
 		return c.failed("grant", task, err)
 	}
-	c.set(task, held)
+	c.conclude(task, true)
 	if c.ended {
 		return c.failed("grant", task, ErrGone)
 	}
-	c.charged = true
 	f := grantFrame{task: task, uuid: uuid, ordinal: int32(ordinal)}
 	if err := c.send(f.encode(c.clearOut())); err != nil {
 		return c.failed("grant", task, err)
@@ -102,11 +101,7 @@ func (c *Client) Refuse(task uint64, reason Reason, need, capacity uint64, text 
 	if err := c.answerable(task); err != nil {
 		return c.failed("refuse", task, err)
 	}
-	if c.tasks[task] == growing {
-		c.set(task, held)
-	} else {
-		c.set(task, 0)
-	}
+	c.conclude(task, false)
 	if c.ended {
 		return c.failed("refuse", task, ErrGone)
 	}
@@ -132,6 +127,16 @@ func (c *Client) failed(what string, task uint64, err error) error {
 	return fmt.Errorf("%s task %d of job %d (pid %d): %w", what, task, c.Job(), c.PID(), err)
 }
 
+// conclude, with mu held, ends the task's outstanding request.
+func (c *Client) conclude(task uint64, granted bool) {
+	if granted || c.tasks[task] == growing {
+		c.set(task, held)
+	} else {
+		c.set(task, 0)
+	}
+	c.charged = c.charged || granted
+}
+
 // set, with mu held, is the one place where a task's standing changes.
 func (c *Client) set(task uint64, to standing) {
 	from := c.tasks[task]
@@ -143,6 +148,7 @@ func (c *Client) set(task uint64, to standing) {
 	}
 	if from == 0 && to != 0 {
 		c.job.live.Add(1)
+		c.charged = c.charged || c.job.decides // it may have its device before it says so
 	}
 	c.tasks[task] = to
 	if to == 0 {
@@ -214,5 +220,21 @@ func (c *Client) stand(task uint64, from, to standing) error {
 		return fmt.Errorf("task %d has a request outstanding", task)
 	}
 	c.set(task, to)
+	return nil
+}
+
+// decide ends the task's outstanding request as the process itself has decided.
+func (c *Client) decide(task uint64, granted bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return ErrGone
+	case !c.job.decides:
+		return errWhoDecides
+	case !c.tasks[task].asks():
+		return fmt.Errorf("task %d has no request outstanding", task)
+	}
+	c.conclude(task, granted)
 	return nil
 }

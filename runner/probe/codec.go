@@ -41,6 +41,7 @@ func (f *beginFrame) encode(b []byte) []byte {
 	le.PutUint32(b[44:], f.Flags)
 	le.PutUint32(b[48:], f.BlocksPerSM)
 	le.PutUint32(b[52:], uint32(f.Device))
+	le.PutUint32(b[56:], uint32(f.Wait))
 	return b
 }
 
@@ -53,6 +54,7 @@ func (f *beginFrame) decode(b []byte) error {
 	f.Flags = le.Uint32(b[44:])
 	f.BlocksPerSM = le.Uint32(b[48:])
 	f.Device = int32(le.Uint32(b[52:]))
+	f.Wait = Wait(le.Uint32(b[56:]))
 	switch {
 	case f.task == 0:
 		return errTaskZero
@@ -60,12 +62,12 @@ func (f *beginFrame) decode(b []byte) error {
 		return errRange
 	case f.Flags&^knownFlags != 0:
 		return fmt.Errorf("unknown flags %#x", f.Flags)
-	case f.Flags&FlagDevice == 0:
-		return unused(b[52:56])
+	case f.Flags&FlagDevice == 0 && f.Device != 0:
+		return errUnusedBytes
 	case f.Device < 0:
 		return fmt.Errorf("device %d", f.Device)
 	}
-	return nil
+	return unused(b[60:64])
 }
 
 func (f *shapeFrame) encode(b []byte) []byte {
@@ -126,14 +128,61 @@ func (f *growFrame) encode(b []byte) []byte {
 	b = put(b, kindGrow)
 	le.PutUint64(b[8:], f.task)
 	le.PutUint64(b[16:], f.bytes)
+	le.PutUint32(b[24:], uint32(f.wait))
 	return b
 }
 
 func (f *growFrame) decode(b []byte) error {
 	f.task = le.Uint64(b[8:])
 	f.bytes = le.Uint64(b[16:])
+	f.wait = Wait(le.Uint32(b[24:]))
 	if f.bytes > math.MaxInt64 {
 		return errRange
+	}
+	return unused(b[28:32])
+}
+
+func (f *shrinkFrame) encode(b []byte) []byte {
+	b = put(b, kindShrink)
+	le.PutUint64(b[8:], f.task)
+	le.PutUint64(b[16:], f.bytes)
+	return b
+}
+
+func (f *shrinkFrame) decode(b []byte) error {
+	f.task = le.Uint64(b[8:])
+	f.bytes = le.Uint64(b[16:])
+	if f.bytes > math.MaxInt64 {
+		return errRange
+	}
+	return nil
+}
+
+func (f *decidedFrame) encode(b []byte) []byte {
+	b = put(b, kindDecided)
+	le.PutUint64(b[8:], f.task)
+	le.PutUint64(b[16:], f.Need)
+	le.PutUint64(b[24:], f.Capacity)
+	le.PutUint32(b[32:], uint32(f.Reason))
+	le.PutUint32(b[36:], uint32(f.Ordinal))
+	return b
+}
+
+func (f *decidedFrame) decode(b []byte) error {
+	f.task = le.Uint64(b[8:])
+	f.Need = le.Uint64(b[16:])
+	f.Capacity = le.Uint64(b[24:])
+	f.Reason = Reason(le.Uint32(b[32:]))
+	f.Ordinal = int32(le.Uint32(b[36:]))
+	switch {
+	case f.Need > math.MaxInt64 || f.Capacity > math.MaxInt64:
+		return errRange
+	case f.Reason > ReasonTimeout:
+		return fmt.Errorf("%v", f.Reason)
+	case f.Ordinal < 0:
+		return fmt.Errorf("device %d", f.Ordinal)
+	case f.Reason == Granted && (f.Need != 0 || f.Capacity != 0), f.Reason != Granted && f.Ordinal != 0:
+		return errUnusedBytes
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
 	mustGrant(t, held)
 	c.send(beginOf(2, 20))
 	r.next(t, "begin")
-	c.send(frame(&growFrame{1, 5}))
+	c.send(frame(&growFrame{1, 5, 0}))
 	r.next(t, "grow")
 	c.close()
 	if e := r.next(t, "free"); e.task != 2 {
@@ -195,6 +195,28 @@ func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
 	if live := held.c.job.live.Load(); live != 0 {
 		t.Errorf("%d tasks are live after the end", live)
 	}
+}
+
+// What a process decides by itself goes on while it has no connection, and it tells the outcome
+// over the next one, even where it never had a device before.
+func TestClosedSocketOfAProcessThatDecides(t *testing.T) {
+	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	s := serveOwn(t, r, l)
+	token := s.RegisterDeciding(1)
+	hello := edit(t, kindHello, func(b []byte) { copy(b[16:], helloOf(t, token)[16:]) })
+	c := connect(t, s)
+	c.send(hello)
+	c.send(decidingBegin(1, 10))
+	first := r.next(t, "begin")
+	c.close()
+	r.next(t, "silent")
+	again := connect(t, s)
+	again.send(hello)
+	again.send(granted(1, 2))
+	if e := r.next(t, "decided"); e.c != first.c || e.task != 1 {
+		t.Errorf("decided %v of another client", e)
+	}
+	r.none(t)
 }
 
 // serveOwn serves the test's own process as any other.
@@ -294,7 +316,7 @@ func TestOpenRequestsOfAJobAreLimited(t *testing.T) {
 	}
 	mustGrant(t, first)
 	c.expect(kindGrant)
-	c.send(frame(&growFrame{1, 1}))
+	c.send(frame(&growFrame{1, 1, 0}))
 	r.next(t, "grow")
 	c.send(beginOf(jobRequests+1, 1)) // a refused id may come again
 	c.expect(kindRefuse)

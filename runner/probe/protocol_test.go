@@ -27,7 +27,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		c.expect(kindGrant)
 	}
 	pending := func(c *raw, _ *testing.T) { c.send(beginOf(1, 1)); r.next(c.t, "begin") }
-	growing := func(c *raw, t *testing.T) { live(c, t); c.send(frame(&growFrame{1, 1})); r.next(t, "grow") }
+	growing := func(c *raw, t *testing.T) { live(c, t); c.send(frame(&growFrame{1, 1, 0})); r.next(t, "grow") }
 	fresh := func(*raw, *testing.T) {}
 
 	for _, test := range []struct {
@@ -40,28 +40,33 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		{"garbage first", "truncated", nil, []byte("hi")},
 		{"wrong version", "version 1", nil, edit(t, kindHello, func(b []byte) { b[2] = 1 })},
 		{"empty", "empty", fresh, nil},
-		{"truncated", "TASK_BEGIN of 55 bytes", fresh, beginOf(1, 1)[:55]},
-		{"padded", "TASK_BEGIN of 57 bytes", fresh, append(beginOf(1, 1), 0)},
+		{"truncated", "TASK_BEGIN of 63 bytes", fresh, beginOf(1, 1)[:63]},
+		{"padded", "TASK_BEGIN of 65 bytes", fresh, append(beginOf(1, 1), 0)},
 		{"oversized", "oversized frame of 70000", fresh, make([]byte, 70000)},
 		{"wrong size field", "claims", fresh, edit(t, kindBegin, func(b []byte) { b[4]++ })},
 		{"unknown type", "unknown frame type 99", fresh, edit(t, kindBye, func(b []byte) { b[0] = 99 })},
 		{"type 0", "unknown", fresh, edit(t, kindBye, func(b []byte) { b[0] = 0 })},
-		{"later version", "version 258", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
+		{"later version", "version 259", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
 		{"second HELLO", "HELLO", fresh, fixture(t, kindHello)},
 		{"server's frame", "GRANT", fresh, fixture(t, kindGrant)},
 		{"task 0", "task id 0", fresh, beginOf(0, 1)},
 		{"2^63 bytes", "2^63", fresh, beginOf(1, 1<<63)},
 		{"free of unknown", "not live", fresh, frame(&freeWire{freeFrame{1}})},
-		{"grow of unknown", "not live", fresh, frame(&growFrame{1, 1})},
+		{"grow of unknown", "not live", fresh, frame(&growFrame{1, 1, 0})},
 		{"shape of unknown", "not live", fresh, frame(&shapeFrame{1, Shape{Blocks: 1}})},
 		{"shape of waiting", "outstanding", pending, frame(&shapeFrame{1, Shape{Blocks: 1}})},
 		{"device -1", "device -1", fresh, frame(&beginFrame{1, Request{Flags: FlagDevice, Device: -1}})},
 		{"begin of waiting", "is live", pending, beginOf(1, 1)},
 		{"begin of held", "is live", live, beginOf(1, 1)},
 		{"free of waiting", "outstanding", pending, frame(&freeWire{freeFrame{1}})},
-		{"grow of waiting", "outstanding", pending, frame(&growFrame{1, 1})},
+		{"grow of waiting", "outstanding", pending, frame(&growFrame{1, 1, 0})},
 		{"free while growing", "outstanding", growing, frame(&freeWire{freeFrame{1}})},
 		{"shape while growing", "outstanding", growing, frame(&shapeFrame{1, Shape{Blocks: 1}})},
+		{"shrink of unknown", "not live", fresh, frame(&shrinkFrame{1, 1})},
+		{"shrink of waiting", "outstanding", pending, frame(&shrinkFrame{1, 1})},
+		{"shrink while growing", "outstanding", growing, frame(&shrinkFrame{1, 1})},
+		{"begin of one that decides", "who decides", fresh, decidingBegin(1, 1)},
+		{"decided here", "who decides", pending, frame(&decidedFrame{task: 1})},
 		{"after BYE", "after BYE", func(c *raw, _ *testing.T) { c.send(bye) }, beginOf(1, 1)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -93,5 +98,110 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 				t.Errorf("log %q, want one line with %q", lines, test.why)
 			}
 		})
+	}
+}
+
+func decidingBegin(task, bytes uint64) []byte {
+	return frame(&beginFrame{task, Request{Bytes: bytes, Flags: FlagDecided}})
+}
+
+func granted(task uint64, ordinal int32) []byte {
+	return frame(&decidedFrame{task, Outcome{Ordinal: ordinal}})
+}
+
+// A job that decides for itself tells how its requests end, and nobody answers them.
+func TestClientsDecide(t *testing.T) {
+	s, r, log := start(t)
+	c := connect(t, s)
+	c.send(helloOf(t, s.RegisterDeciding(4)))
+	c.send(decidingBegin(1, 10))
+	if e := r.next(t, "begin"); e.task != 1 || e.r.Flags != FlagDecided {
+		t.Fatalf("begin %v %+v", e, e.r)
+	}
+	c.send(granted(1, 2))
+	if e := r.next(t, "decided"); e.task != 1 || e.ended != (Outcome{Ordinal: 2}) {
+		t.Fatalf("decided %v %+v", e, e.ended)
+	}
+	c.send(frame(&growFrame{1, 5, WaitNone}))
+	if e := r.next(t, "grow"); e.bytes != 5 || e.wait != WaitNone {
+		t.Fatalf("grow %v %v", e, e.wait)
+	}
+	refused := Outcome{Reason: ReasonTimeout, Need: 15, Capacity: 12}
+	c.send(frame(&decidedFrame{1, refused}))
+	if e := r.next(t, "decided"); e.ended != refused {
+		t.Fatalf("decided %v %+v", e, e.ended)
+	}
+	c.send(frame(&shrinkFrame{1, 3})) // the refused growth left the task
+	if e := r.next(t, "shrink"); e.task != 1 || e.bytes != 3 {
+		t.Fatalf("shrink %v", e)
+	}
+	c.send(frame(&freeWire{freeFrame{1}}))
+	r.next(t, "free")
+	c.send(decidingBegin(1, 20))
+	r.next(t, "begin")
+	c.send(frame(&decidedFrame{1, refused}))
+	r.next(t, "decided")
+	c.send(decidingBegin(1, 20)) // a refused id may come again
+	r.next(t, "begin")
+	c.close()
+	if e := r.next(t, "closed"); e.c.Err() != nil {
+		t.Errorf("closed: %v", e.c.Err())
+	}
+	r.none(t)
+	if lines := log.all(); len(lines) != 0 {
+		t.Errorf("log %q", lines)
+	}
+}
+
+func TestProtocolErrorsOfClientsThatDecide(t *testing.T) {
+	waits := [][]byte{decidingBegin(1, 1)}
+	holds := [][]byte{decidingBegin(1, 1), granted(1, 0)}
+	for name, test := range map[string]struct {
+		why    string
+		frames [][]byte // the last of them breaks a rule
+	}{
+		"a request for the server": {"who decides", [][]byte{beginOf(1, 1)}},
+		"decided unasked":          {"no request outstanding", [][]byte{granted(1, 0)}},
+		"decided twice":            {"no request outstanding", append(holds, granted(1, 0))},
+		"free of waiting":          {"outstanding", append(waits, frame(&freeWire{freeFrame{1}}))},
+		"shrink of waiting":        {"outstanding", append(waits, frame(&shrinkFrame{1, 1}))},
+		"no device of the run":     {"no such device", append(waits, granted(1, 4))},
+		"more than it holds":       {"more than it holds", append(holds, frame(&shrinkFrame{1, 101}))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, r, _ := start(t)
+			c := connect(t, s)
+			c.send(helloOf(t, s.RegisterDeciding(1)))
+			for _, f := range test.frames {
+				c.send(f)
+			}
+			if why := c.expectHangUp(); !strings.Contains(why, test.why) {
+				t.Errorf("told %q, want %q", why, test.why)
+			}
+			for {
+				e := <-r.events
+				if e.kind == "closed" {
+					if err := e.c.Err(); err == nil || !strings.Contains(err.Error(), test.why) {
+						t.Errorf("closed: %v", err)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// One that has too much open cannot be refused what it decides by itself.
+func TestRequestsOfClientsThatDecideAreLimited(t *testing.T) {
+	s, r, _ := start(t)
+	c := connect(t, s)
+	c.send(helloOf(t, s.RegisterDeciding(1)))
+	for task := uint64(1); task <= jobRequests; task++ {
+		c.send(decidingBegin(task, 1))
+		r.next(t, "begin")
+	}
+	c.send(decidingBegin(jobRequests+1, 1))
+	if why := c.expectHangUp(); !strings.Contains(why, "256 requests open") {
+		t.Errorf("told %q", why)
 	}
 }

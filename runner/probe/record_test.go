@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,12 +12,14 @@ import (
 
 // event is one call of the handler.
 type event struct {
-	kind  string // "begin", "grow", "shape", "free", "oom", "fault", "limited", "silent", "closed"
+	kind  string // "begin", "grow", "shrink", "decided", "shape", "free", "oom", "fault", "limited", "silent", "closed"
 	c     *Client
 	task  uint64
 	bytes uint64
 	r     Request
+	wait  Wait
 	shape Shape
+	ended Outcome
 	code  int32
 	where string
 	at    time.Time
@@ -32,8 +35,26 @@ type recorder struct{ events chan event }
 func (r recorder) Begin(c *Client, task uint64, q Request) {
 	r.events <- event{kind: "begin", c: c, task: task, bytes: q.Bytes, r: q}
 }
-func (r recorder) Grow(c *Client, task, bytes uint64) {
-	r.events <- event{kind: "grow", c: c, task: task, bytes: bytes}
+func (r recorder) Grow(c *Client, task, bytes uint64, wait Wait) {
+	r.events <- event{kind: "grow", c: c, task: task, bytes: bytes, wait: wait}
+}
+
+// Shrink calls more than 100 bytes more than the task holds.
+func (r recorder) Shrink(c *Client, task, bytes uint64) error {
+	r.events <- event{kind: "shrink", c: c, task: task, bytes: bytes}
+	if bytes > 100 {
+		return errors.New("more than it holds")
+	}
+	return nil
+}
+
+// Decided knows the devices 0 to 3.
+func (r recorder) Decided(c *Client, task uint64, o Outcome) error {
+	r.events <- event{kind: "decided", c: c, task: task, ended: o}
+	if o.Ordinal > 3 {
+		return errors.New("no such device")
+	}
+	return nil
 }
 func (r recorder) Shape(c *Client, task uint64, s Shape) {
 	r.events <- event{kind: "shape", c: c, task: task, shape: s}

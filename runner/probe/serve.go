@@ -83,7 +83,7 @@ func (c *Client) disconnect() {
 }
 
 // detach closes the socket and returns the tasks that wait for a device, which nobody can
-// be told of any more, and which it forgets.
+// be told of any more, and which it forgets. Of a client that decides by itself there are none.
 func (c *Client) detach() (withdrawn []uint64, charged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Client) detach() (withdrawn []uint64, charged bool) {
 	}
 	c.fd, c.ended = -1, true
 	for task, s := range c.tasks {
-		if s == waiting {
+		if s == waiting && !c.job.decides {
 			withdrawn = append(withdrawn, task)
 			c.set(task, 0)
 		}
@@ -207,11 +207,14 @@ func (c *Client) dispatch(k kind, b []byte) error {
 		if err := f.decode(b); err != nil {
 			return err
 		}
+		if decided := f.Flags&FlagDecided != 0; decided != c.job.decides {
+			return errWhoDecides
+		}
 		if err := c.stand(f.task, 0, waiting); err != nil {
 			return err
 		}
-		if c.limited(f.task) {
-			return nil
+		if refused, err := c.limited(f.task); refused {
+			return err
 		}
 		h.Begin(c, f.task, f.Request)
 	case kindGrow:
@@ -222,10 +225,28 @@ func (c *Client) dispatch(k kind, b []byte) error {
 		if err := c.stand(f.task, held, growing); err != nil {
 			return err
 		}
-		if c.limited(f.task) {
-			return nil
+		if refused, err := c.limited(f.task); refused {
+			return err
 		}
-		h.Grow(c, f.task, f.bytes)
+		h.Grow(c, f.task, f.bytes, f.wait)
+	case kindShrink:
+		var f shrinkFrame
+		if err := f.decode(b); err != nil {
+			return err
+		}
+		if err := c.stand(f.task, held, held); err != nil {
+			return err
+		}
+		return h.Shrink(c, f.task, f.bytes)
+	case kindDecided:
+		var f decidedFrame
+		if err := f.decode(b); err != nil {
+			return err
+		}
+		if err := c.decide(f.task, f.Reason == Granted); err != nil {
+			return err
+		}
+		return h.Decided(c, f.task, f.Outcome)
 	case kindShape:
 		var f shapeFrame
 		if err := f.decode(b); err != nil {
@@ -265,8 +286,11 @@ func (c *Client) dispatch(k kind, b []byte) error {
 	return nil
 }
 
-// limited refuses the request of a job that has too much open already.
-func (c *Client) limited(task uint64) bool {
+var errWhoDecides = errors.New("the run and the process do not agree about who decides")
+
+// limited refuses the request of a job that has too much open already. One that decides for
+// itself cannot be refused: it breaks the protocol.
+func (c *Client) limited(task uint64) (bool, error) {
 	why := ""
 	switch {
 	case c.job.open.Load() > jobRequests:
@@ -274,12 +298,15 @@ func (c *Client) limited(task uint64) bool {
 	case c.job.live.Load() > jobTasks:
 		why = fmt.Sprintf("its job has %d tasks already", jobTasks)
 	default:
-		return false
+		return false, nil
+	}
+	if c.job.decides {
+		return true, errors.New(why)
 	}
 	if !c.job.limited {
 		c.job.limited = true
 		c.server.handler.Limited(c, why)
 	}
 	_ = c.Refuse(task, ReasonTooMany, 0, 0, why) // its error ends the connection
-	return true
+	return true, nil
 }

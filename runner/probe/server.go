@@ -30,6 +30,14 @@ type Request struct {
 	Flags           uint32
 	BlocksPerSM     uint32 // 0: unknown
 	Device          int32  // ordinal as GRANT has it; with FlagDevice, else 0
+	Wait            Wait
+}
+
+// Outcome is how a request ended of which its process decided.
+type Outcome struct {
+	Reason         Reason // Granted, ReasonTooLarge, ReasonDeviceFull or ReasonTimeout
+	Ordinal        int32  // of the device, where it was granted
+	Need, Capacity uint64 // bytes below 2^63, where it was refused
 }
 
 // Shape is a task's largest kernel so far (case_task_shape).
@@ -43,10 +51,16 @@ type Shape struct {
 // on the server's goroutine. All clients wait while it runs, so it must not
 // block (writing to a disk or a store belongs on another goroutine), nor call
 // Server.Close. It answers each Begin and Grow with Client.Grant or
-// Client.Refuse, during the call or later and from any goroutine.
+// Client.Refuse, during the call or later and from any goroutine, unless the job decides for
+// itself (RegisterDeciding). An error of a method that returns one says that the client broke
+// the protocol, and ends the connection.
 type Handler interface {
 	Begin(c *Client, task uint64, r Request)
-	Grow(c *Client, task uint64, bytes uint64)
+	Grow(c *Client, task uint64, bytes uint64, wait Wait)
+	// Shrink says that a task gave back part of what it holds.
+	Shrink(c *Client, task uint64, bytes uint64) error
+	// Decided answers a Begin or Grow of a job that decides for itself.
+	Decided(c *Client, task uint64, o Outcome) error
 	// Shape corrects what Begin said of a task that has its device.
 	Shape(c *Client, task uint64, s Shape)
 	Free(c *Client, task uint64)
@@ -115,6 +129,7 @@ type Server struct {
 // job is what the clients of a job share.
 type job struct {
 	index   int
+	decides bool         // its processes decide for themselves, and tell how
 	clients int          // the loop's own
 	limited bool         // Limited has come; the loop's own
 	open    atomic.Int64 // requests without an answer
@@ -260,11 +275,19 @@ func (s *Server) Path() string { return s.path }
 
 // Register returns a new token, for CASE_TOKEN, that names the job. Each process
 // of the job that connects with it becomes a Client of its own.
-func (s *Server) Register(index int) (token string) {
+func (s *Server) Register(index int) (token string) { return s.register(&job{index: index}) }
+
+// RegisterDeciding is Register for a job whose processes decide for themselves. Their requests
+// are not answered.
+func (s *Server) RegisterDeciding(index int) (token string) {
+	return s.register(&job{index: index, decides: true})
+}
+
+func (s *Server) register(j *job) (token string) {
 	var t [tokenSize]byte
 	_, _ = rand.Read(t[:]) // never fails: crypto/rand ends the program instead
 	s.mu.Lock()
-	s.jobs[t] = &job{index: index}
+	s.jobs[t] = j
 	s.mu.Unlock()
 	return hex.EncodeToString(t[:])
 }

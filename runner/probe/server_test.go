@@ -22,7 +22,7 @@ func mustGrant(t *testing.T, e event) {
 func TestTaskLife(t *testing.T) {
 	s, r, log := start(t)
 	c := greeted(t, s, 12)
-	want := Request{Bytes: 1 << 40, Blocks: 1 << 50, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}
+	want := Request{Bytes: 1 << 40, Blocks: 1 << 50, ThreadsPerBlock: 16, HeapBytes: 8 << 20, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2, Wait: WaitNone}
 	c.send(frame(&beginFrame{5, want}))
 	e := r.next(t, "begin")
 	if e.task != 5 || e.r != want || e.c.Job() != 12 || e.c.PID() != os.Getpid() {
@@ -37,9 +37,9 @@ func TestTaskLife(t *testing.T) {
 		t.Errorf("second grant of one request: %v", err)
 	}
 
-	c.send(frame(&growFrame{5, 1 << 20}))
-	if e := r.next(t, "grow"); e.task != 5 || e.bytes != 1<<20 {
-		t.Fatalf("grow %v", e)
+	c.send(frame(&growFrame{5, 1 << 20, 250}))
+	if e := r.next(t, "grow"); e.task != 5 || e.bytes != 1<<20 || e.wait != 250 {
+		t.Fatalf("grow %v, wait %v", e, e.wait)
 	}
 	if err := e.c.Refuse(5, ReasonDeviceFull, 2, 1, strings.Repeat("long ", 100)); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestTaskLife(t *testing.T) {
 	if err := f.decode(c.expect(kindRefuse)); err != nil || f.reason != ReasonDeviceFull || f.need != 2 || f.capacity != 1 {
 		t.Fatalf("refuse %+v: %v", f, err)
 	}
-	c.send(frame(&growFrame{5, 1})) // the refused grow left the task as it was
+	c.send(frame(&growFrame{5, 1, 0})) // the refused grow left the task as it was
 	mustGrant(t, r.next(t, "grow"))
 	c.expect(kindGrant)
 	shape := Shape{Blocks: 1 << 50, ThreadsPerBlock: 1024, BlocksPerSM: 2}
@@ -56,7 +56,11 @@ func TestTaskLife(t *testing.T) {
 	if e := r.next(t, "shape"); e.task != 5 || e.shape != shape {
 		t.Fatalf("shape %v %+v", e, e.shape)
 	}
-	c.send(frame(&freeWire{freeFrame{5}})) // a shape has no answer, so nothing is outstanding
+	c.send(frame(&shrinkFrame{5, 100}))
+	if e := r.next(t, "shrink"); e.task != 5 || e.bytes != 100 {
+		t.Fatalf("shrink %v", e)
+	}
+	c.send(frame(&freeWire{freeFrame{5}})) // a shape or a shrink has no answer, so nothing is outstanding
 	if e := r.next(t, "free"); e.task != 5 {
 		t.Fatalf("free %v", e)
 	}

@@ -3,6 +3,8 @@ package probe
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"time"
 )
 
 // The frames of native/probe/wire.h, which is the specification: one packet is
@@ -10,21 +12,23 @@ import (
 // compares sizes with that header's assertions and bytes with
 // native/probe/testdata.
 
-const version = 2 // CASE_WIRE_VERSION
+const version = 3 // CASE_WIRE_VERSION
 
 type kind uint16
 
 const (
-	kindHello  kind = 1
-	kindBegin  kind = 2
-	kindGrant  kind = 3
-	kindRefuse kind = 4
-	kindGrow   kind = 5
-	kindFree   kind = 6
-	kindOOM    kind = 7
-	kindFault  kind = 8
-	kindBye    kind = 9
-	kindShape  kind = 10
+	kindHello   kind = 1
+	kindBegin   kind = 2
+	kindGrant   kind = 3
+	kindRefuse  kind = 4
+	kindGrow    kind = 5
+	kindFree    kind = 6
+	kindOOM     kind = 7
+	kindFault   kind = 8
+	kindBye     kind = 9
+	kindShape   kind = 10
+	kindShrink  kind = 11
+	kindDecided kind = 12
 )
 
 const (
@@ -34,23 +38,25 @@ const (
 	whereSize  = 120
 	maxFrame   = 160
 
-	knownFlags = FlagManaged | FlagDevice // CASE_WIRE_FLAGS
+	knownFlags = FlagManaged | FlagDevice | FlagDecided // CASE_WIRE_FLAGS
 )
 
 var frames = [...]struct {
 	name string // as in wire.h
 	size int
 }{
-	kindHello:  {"HELLO", headerSize + 4 + 4 + tokenSize},
-	kindBegin:  {"TASK_BEGIN", headerSize + 4*8 + 4*4},
-	kindGrant:  {"GRANT", headerSize + 8 + 16 + 4 + 4},
-	kindRefuse: {"REFUSE", headerSize + 3*8 + 4 + 4 + textSize},
-	kindGrow:   {"TASK_GROW", headerSize + 2*8},
-	kindFree:   {"TASK_FREE", headerSize + 8},
-	kindOOM:    {"OOM", headerSize + 8 + whereSize},
-	kindFault:  {"FAULT", headerSize + 8 + 4 + 4 + whereSize},
-	kindBye:    {"BYE", headerSize},
-	kindShape:  {"TASK_SHAPE", headerSize + 2*8 + 2*4},
+	kindHello:   {"HELLO", headerSize + 4 + 4 + tokenSize},
+	kindBegin:   {"TASK_BEGIN", headerSize + 4*8 + 6*4},
+	kindGrant:   {"GRANT", headerSize + 8 + 16 + 4 + 4},
+	kindRefuse:  {"REFUSE", headerSize + 3*8 + 4 + 4 + textSize},
+	kindGrow:    {"TASK_GROW", headerSize + 2*8 + 2*4},
+	kindFree:    {"TASK_FREE", headerSize + 8},
+	kindOOM:     {"OOM", headerSize + 8 + whereSize},
+	kindFault:   {"FAULT", headerSize + 8 + 4 + 4 + whereSize},
+	kindBye:     {"BYE", headerSize},
+	kindShape:   {"TASK_SHAPE", headerSize + 2*8 + 2*4},
+	kindShrink:  {"TASK_SHRINK", headerSize + 2*8},
+	kindDecided: {"TASK_DECIDED", headerSize + 3*8 + 2*4},
 }
 
 func (k kind) String() string {
@@ -62,20 +68,41 @@ func (k kind) String() string {
 
 func (k kind) known() bool { return k >= kindHello && int(k) < len(frames) }
 
-// Flags of a Request, as in native/probe/case.h.
+// Flags of a Request, as in native/probe/case.h and wire.h.
 const (
 	FlagManaged uint32 = 1 // some of the bytes are unified memory
 	FlagDevice  uint32 = 2 // no other device than Request.Device will do
+	FlagDecided uint32 = 4 // the process decides by itself: Handler.Decided tells the outcome
 )
+
+// Wait is how long a request may wait, in milliseconds.
+type Wait uint32
+
+const (
+	WaitDefault Wait = 0              // as long as the scheduler allows
+	WaitNone    Wait = math.MaxUint32 // refused at once where it cannot be granted now
+)
+
+// Longest is the wait that the request itself allows; nil: it says nothing of it.
+func (w Wait) Longest() *time.Duration {
+	switch w {
+	case WaitDefault:
+		return nil
+	case WaitNone:
+		return new(time.Duration(0))
+	}
+	return new(time.Duration(w) * time.Millisecond)
+}
 
 // Reason tells a client why its request was refused. The values are those of
 // enum case_wire_reason.
 type Reason uint32
 
 const (
+	Granted          Reason = 0 // of an Outcome: it was not refused
 	ReasonTooLarge   Reason = 1 // fits no device that it may use, even empty
 	ReasonDeviceFull Reason = 2 // no room beside what nobody will give back
-	ReasonTimeout    Reason = 3 // waited as long as the scheduler allows
+	ReasonTimeout    Reason = 3 // waited as long as it, or the scheduler, allows
 	ReasonStopping   Reason = 4 // the run is ending
 	ReasonTooMany    Reason = 6 // its job has too many requests or tasks open
 
@@ -128,7 +155,17 @@ type shapeFrame struct {
 	Shape
 }
 
-type growFrame struct{ task, bytes uint64 }
+type growFrame struct {
+	task, bytes uint64
+	wait        Wait
+}
+
+type shrinkFrame struct{ task, bytes uint64 }
+
+type decidedFrame struct {
+	task uint64
+	Outcome
+}
 
 type freeFrame struct{ task uint64 }
 

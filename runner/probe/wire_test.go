@@ -37,7 +37,7 @@ func blank(k kind) wireFrame {
 		kindHello: &helloWire{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
 		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeWire{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeWire{},
-		kindShape: &shapeFrame{},
+		kindShape: &shapeFrame{}, kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
 	}[k]
 }
 
@@ -57,11 +57,13 @@ func samples() map[kind]wireFrame {
 	return map[kind]wireFrame{
 		kindHello: hello,
 		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20,
-			Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}},
+			Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2, Wait: 30000}},
 		kindGrant: grant, kindRefuse: refuse,
-		kindGrow: &growFrame{7, 1 << 20}, kindFree: &freeWire{freeFrame{7}},
+		kindGrow: &growFrame{7, 1 << 20, WaitNone}, kindFree: &freeWire{freeFrame{7}},
 		kindOOM: oom, kindFault: fault, kindBye: &byeWire{},
-		kindShape: &shapeFrame{7, Shape{Blocks: 2097152, ThreadsPerBlock: 256, BlocksPerSM: 8}},
+		kindShape:   &shapeFrame{7, Shape{Blocks: 2097152, ThreadsPerBlock: 256, BlocksPerSM: 8}},
+		kindShrink:  &shrinkFrame{7, 3 << 20},
+		kindDecided: &decidedFrame{7, Outcome{Reason: ReasonTimeout, Need: 20 << 30, Capacity: 16 << 30}},
 	}
 }
 
@@ -119,8 +121,8 @@ func TestSizesMatchHeader(t *testing.T) {
 			t.Errorf("%v is larger than maxFrame", k)
 		}
 	}
-	if len(sizes) != int(kindShape) {
-		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindShape)
+	if len(sizes) != int(kindDecided) {
+		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindDecided)
 	}
 }
 
@@ -153,7 +155,16 @@ func TestDecodeRejects(t *testing.T) {
 		"bytes 2^63":           edit(t, kindBegin, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"bytes + heap 2^63":    edit(t, kindBegin, func(b []byte) { le.PutUint64(b[16:], math.MaxInt64-100) }),
 		"blocks 2^63":          edit(t, kindBegin, func(b []byte) { le.PutUint64(b[24:], 1<<63) }),
-		"unknown flag":         edit(t, kindBegin, func(b []byte) { b[44] = 4 }),
+		"unknown flag":         edit(t, kindBegin, func(b []byte) { b[44] = 8 }),
+		"begin unused":         edit(t, kindBegin, func(b []byte) { b[63] = 1 }),
+		"grow unused":          edit(t, kindGrow, func(b []byte) { b[31] = 1 }),
+		"shrink by 2^63":       edit(t, kindShrink, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
+		"need 2^63":            edit(t, kindDecided, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
+		"capacity 2^63":        edit(t, kindDecided, func(b []byte) { le.PutUint64(b[24:], 1<<63) }),
+		"outcome 4":            edit(t, kindDecided, func(b []byte) { b[32] = byte(ReasonStopping) }),
+		"refused on a device":  edit(t, kindDecided, func(b []byte) { b[36] = 1 }),
+		"granted with a need":  edit(t, kindDecided, func(b []byte) { b[32] = 0 }),
+		"granted on device -1": edit(t, kindDecided, func(b []byte) { clear(b[16:36]); le.PutUint32(b[36:], math.MaxUint32) }),
 		"device -1":            edit(t, kindBegin, func(b []byte) { le.PutUint32(b[52:], math.MaxUint32) }),
 		"device without flag":  edit(t, kindBegin, func(b []byte) { b[44] = 1 }),
 		"shape blocks 2^63":    edit(t, kindShape, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),

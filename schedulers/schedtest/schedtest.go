@@ -182,7 +182,7 @@ func (m *machine) grow(rt *rapid.T) {
 	id := m.pick(rt, held)
 	bytes := drawBytes(rt, "grow by")
 	m.books.grow(id, bytes)
-	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, m.now) })
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, nil, m.now) })
 }
 
 func (m *machine) shape(rt *rapid.T) {

@@ -105,7 +105,7 @@ static int wait_for_task(const case_need &need, case_task *granted)
 static int wait_for_more(Account &a, uint64_t bytes)
 {
 	Interruptible here;
-	return case_task_grow(&a.task, bytes);
+	return case_task_grow(&a.task, bytes, CASE_WAIT_DEFAULT);
 }
 
 static cudaError_t open_in(int slot, const Need &need)

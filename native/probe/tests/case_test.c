@@ -110,7 +110,8 @@ static void unscheduled(void)
 
 	CHECK(case_task_begin(1, 1, 1, 0, 0, &a) == CASE_OK && case_task_begin(1, 1, 1, 0, 0, &b) == CASE_OK);
 	CHECK(a.device == -1 && a.id != 0 && b.id != 0 && a.id != b.id);
-	CHECK(case_task_grow(&a, 1) == CASE_OK && case_task_shape(&a, 1, 1, 1) == CASE_OK && case_task_free(&a) == CASE_OK);
+	CHECK(case_task_grow(&a, 1, 0) == CASE_OK && case_task_shape(&a, 1, 1, 1) == CASE_OK && case_task_shrink(&a, 1) == CASE_OK &&
+	      case_task_free(&a) == CASE_OK);
 	case_report_oom(1, "cudaMalloc");
 	case_report_fault(700, NULL);
 	said(1, "running unscheduled: CASE_SOCKET is not set");
@@ -311,13 +312,16 @@ static void nonsense_stays_here(void)
 	CHECK(case_task_begin(UINT64_MAX, 1, 1, 0, 0, &t) == CASE_REFUSED);
 	CHECK(case_task_begin(INT64_MAX, 1, 1, 1, 0, &t) == CASE_REFUSED);
 	CHECK(case_task_begin(1, 1, 1, 0, 0x80, &t) == CASE_REFUSED);
+	CHECK(case_task_begin(1, 1, 1, 0, CASE_FLAG_DECIDED, &t) == CASE_REFUSED); /* nobody would answer */
 	CHECK(case_task_ask(&(struct case_need){.flags = CASE_FLAG_DEVICE, .device = -1}, &t) == CASE_REFUSED);
-	CHECK(case_task_grow(&a.task, UINT64_MAX) == CASE_REFUSED);
+	CHECK(case_task_grow(&a.task, UINT64_MAX, 0) == CASE_REFUSED);
+	CHECK(case_task_shrink(&a.task, UINT64_MAX) == CASE_REFUSED);
 	CHECK(case_task_shape(&a.task, UINT64_MAX, 1, 1) == CASE_REFUSED);
 	copy = a.task;
 	CHECK(case_task_free(&a.task) == CASE_OK);
 	CHECK(case_task_free(&a.task) == CASE_OK);
 	CHECK(case_task_shape(&copy, 1, 1, 1) == CASE_REFUSED);
+	CHECK(case_task_shrink(&copy, 1) == CASE_REFUSED);
 	CHECK(case_task_free(&copy) == CASE_REFUSED);
 	struct case_wire_task_free freed;
 	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
@@ -342,14 +346,75 @@ static void needs_and_shapes(void)
 	CHECK(shape.task == begin.task && shape.blocks == 12 && shape.threads_per_block == 96 && shape.blocks_per_sm == 5);
 
 	for (uint32_t flags = 0; flags <= CASE_FLAG_DEVICE; flags += CASE_FLAG_DEVICE) {
-		struct case_need need = {3, 4, 5, 6, 7, flags, 2};
+		struct case_need need = {3, 4, 5, 6, 7, flags, 2, 8};
 		struct case_task t;
 		grant(fd, begin.task + 1, 2); /* the answer is there before the request */
 		CHECK(case_task_ask(&need, &t) == CASE_OK && t.device == 2);
 		take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
 		CHECK(begin.bytes == 3 && begin.blocks == 4 && begin.heap_bytes == 5 && begin.threads_per_block == 6 &&
-		      begin.blocks_per_sm == 7 && begin.flags == flags && begin.device == (flags ? 2 : 0));
+		      begin.blocks_per_sm == 7 && begin.flags == flags && begin.device == (flags ? 2 : 0) && begin.wait_ms == 8);
 	}
+}
+
+static void refuse_timeout(int fd, uint64_t task)
+{
+	struct case_wire_refuse f = {{CASE_WIRE_REFUSE, CASE_WIRE_VERSION, sizeof f}, task, 2, 1, CASE_REASON_TIMEOUT, 0, "late"};
+	CHECK(send(fd, &f, sizeof f, MSG_NOSIGNAL) == sizeof f);
+}
+
+/* A request has its own longest wait, or the job's, which the environment says once. The end of
+ * the wait is told from another refusal. */
+static void waits(void)
+{
+	int listener = serve();
+	struct case_wire_task_begin begin;
+	struct case_wire_task_grow grow;
+	struct case_wire_task_shrink shrink;
+	struct call a;
+
+	setenv("CASE_WAIT", "250", 1);
+	start(&a, 1);
+	int fd = greet(listener);
+	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	CHECK(begin.wait_ms == 250);
+	setenv("CASE_WAIT", "none", 1);
+	grant(fd, begin.task, 0);
+	pthread_join(a.thread, NULL);
+	const struct {
+		uint32_t asked, sent;
+	} each[] = {{CASE_WAIT_DEFAULT, 250}, {7, 7}, {CASE_WAIT_NONE, UINT32_MAX}};
+	for (int i = 0; i < 3; i++) {
+		struct case_need need = {.bytes = 3, .wait_ms = each[i].asked};
+		struct case_task t;
+		refuse_timeout(fd, begin.task + 1); /* the answer is there before the request */
+		CHECK(case_task_ask(&need, &t) == CASE_TIMED_OUT && t.id == 0);
+		take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+		CHECK(begin.wait_ms == each[i].sent);
+		refuse_timeout(fd, a.task.id);
+		CHECK(case_task_grow(&a.task, 5, each[i].asked) == CASE_TIMED_OUT);
+		take(fd, &grow, sizeof grow, CASE_WIRE_TASK_GROW);
+		CHECK(grow.wait_ms == each[i].sent && grow.bytes == 5 && grow.task == a.task.id);
+	}
+	CHECK(case_task_shrink(&a.task, 4) == CASE_OK);
+	take(fd, &shrink, sizeof shrink, CASE_WIRE_TASK_SHRINK);
+	CHECK(shrink.task == a.task.id && shrink.bytes == 4);
+}
+
+/* `none` is the wait of a job whose requests wait for nothing. */
+static void waits_for_nothing(void)
+{
+	int listener = serve();
+	struct case_wire_task_begin begin;
+	struct call a;
+
+	setenv("CASE_WAIT", "none", 1);
+	start(&a, 1);
+	int fd = greet(listener);
+	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	CHECK(begin.wait_ms == CASE_WAIT_NONE);
+	refuse_timeout(fd, begin.task);
+	pthread_join(a.thread, NULL);
+	CHECK(a.result == CASE_TIMED_OUT);
 }
 
 static void only_the_first_fault(void)
@@ -560,7 +625,7 @@ static const struct {
 	TEST(unscheduled), TEST(required), TEST(long_path), TEST(bad_token),
 	TEST(replies_out_of_order), TEST(reading_is_passed_on), TEST(server_goes_away),
 	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
-	TEST(needs_and_shapes), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
+	TEST(needs_and_shapes), TEST(waits), TEST(waits_for_nothing), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 };
 
@@ -571,6 +636,7 @@ int main(void)
 	unsetenv("CASE_SOCKET");
 	unsetenv("CASE_TOKEN");
 	unsetenv("CASE_REQUIRED");
+	unsetenv("CASE_WAIT");
 	if (mkdtemp(directory) == NULL)
 		return 1;
 	snprintf(socket_path, sizeof socket_path, "%s/s", directory);

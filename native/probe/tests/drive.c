@@ -79,7 +79,7 @@ static void *request(void *argument)
 		.flags = CASE_FLAG_MANAGED | CASE_FLAG_DEVICE,
 		.device = (int32_t)s->number,
 	};
-	int result = s->what == GROW  ? case_task_grow(&s->task, s->number)
+	int result = s->what == GROW  ? case_task_grow(&s->task, s->number, CASE_WAIT_DEFAULT)
 	             : s->what == PIN ? case_task_ask(&pinned, &s->task)
 	                              : case_task_begin(s->number, 64, 16, 1024, 0, &s->task);
 

@@ -2,7 +2,8 @@
  * loop on a machine without a GPU. It talks to the scheduler through the real
  * library; it touches no device.
  *
- *   begin:BYTES  grow:BYTES  free   the task API, one task at a time
+ *   begin:BYTES  grow:BYTES  shrink:BYTES  free   the task API, one task at a time
+ *   wait:MS  nowait                 how long later requests may wait
  *   pin:DEVICE                      later tasks need that device
  *   shape:BLOCKS                    the task has a kernel of so many blocks
  *   device                          print the granted device
@@ -70,14 +71,18 @@ int main(int argc, char **argv)
 			need.bytes = (uint64_t)value;
 			if (case_task_ask(&need, &task))
 				return 5;
+		} else if (STEP("wait") || STEP("nowait")) {
+			need.wait_ms = STEP("wait") ? (uint32_t)value : CASE_WAIT_NONE;
 		} else if (STEP("pin")) {
 			need.flags |= CASE_FLAG_DEVICE;
 			need.device = (int32_t)value;
 		} else if (STEP("shape")) {
 			case_task_shape(&task, (uint64_t)value, 256, 8);
 		} else if (STEP("grow")) {
-			if (case_task_grow(&task, (uint64_t)value))
+			if (case_task_grow(&task, (uint64_t)value, need.wait_ms))
 				return 6;
+		} else if (STEP("shrink")) {
+			case_task_shrink(&task, (uint64_t)value);
 		} else if (STEP("free")) {
 			case_task_free(&task);
 		} else if (STEP("device")) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../case.h"
 #include "../wire.h"
 
 static const char *directory;
@@ -54,17 +55,20 @@ static void expect(const char *what, int ok)
 	}
 }
 
-#define HEADER(type, frame) {type, 2, sizeof(frame)}
+#define HEADER(type, frame) {type, 3, sizeof(frame)}
 
 static void encode(void)
 {
 	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 17, {0}};
 	struct case_wire_task_begin begin = {
-		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2};
+		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0};
 	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
 	struct case_wire_refuse refuse = {HEADER(CASE_WIRE_REFUSE, refuse), 7, 20ull << 30, 16ull << 30,
 	                                  CASE_REASON_TOO_LARGE, 0, "fits no device"};
-	struct case_wire_task_grow grow = {HEADER(CASE_WIRE_TASK_GROW, grow), 7, 1 << 20};
+	struct case_wire_task_grow grow = {HEADER(CASE_WIRE_TASK_GROW, grow), 7, 1 << 20, CASE_WAIT_NONE, 0};
+	struct case_wire_task_shrink shrink = {HEADER(CASE_WIRE_TASK_SHRINK, shrink), 7, 3 << 20};
+	struct case_wire_task_decided decided = {HEADER(CASE_WIRE_TASK_DECIDED, decided), 7, 20ull << 30, 16ull << 30,
+	                                         CASE_REASON_TIMEOUT, 0};
 	struct case_wire_task_shape shape = {HEADER(CASE_WIRE_TASK_SHAPE, shape), 7, 2097152, 256, 8};
 	struct case_wire_task_free release = {HEADER(CASE_WIRE_TASK_FREE, release), 7};
 	struct case_wire_oom oom = {HEADER(CASE_WIRE_OOM, oom), 1 << 30, "cudaMalloc"};
@@ -80,6 +84,8 @@ static void encode(void)
 	compare("grant", &grant, sizeof grant);
 	compare("refuse", &refuse, sizeof refuse);
 	compare("task_grow", &grow, sizeof grow);
+	compare("task_shrink", &shrink, sizeof shrink);
+	compare("task_decided", &decided, sizeof decided);
 	compare("task_shape", &shape, sizeof shape);
 	compare("task_free", &release, sizeof release);
 	compare("oom", &oom, sizeof oom);
