@@ -9,7 +9,7 @@ import (
 // Config is what the engine itself, not the policy, is told.
 type Config struct {
 	Queue     Order
-	AgeLimit  int           // a task is passed at most this often before it blocks those behind it
+	AgeLimit  int           // a task is passed at most this often before it blocks those behind it; 0 = however often
 	WaitLimit time.Duration // a request that waits longer is refused, unless it has a wait of its own; 0 = it may wait for ever
 }
 
@@ -52,7 +52,7 @@ func NewEngine(devices []Device, policy Policy, config Config) (*Engine, error) 
 	return &Engine{
 		policy: policy, config: config, devices: slices.Clone(devices),
 		state: newState(devices), empty: newState(devices),
-		queue: queue{order: config.Queue, ageLimit: max(config.AgeLimit, 1)},
+		queue: queue{order: config.Queue, ageLimit: config.AgeLimit},
 		held:  map[TaskID]*holding{},
 	}, nil
 }

@@ -213,6 +213,9 @@ func TestMisuseIsAnErrorAndChangesNothing(t *testing.T) {
 		{"it has no device", func() ([]schedulers.Decision, error) { return n.engine.Grow(2, 1, nil, 0) }},
 		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Grow(1, -1, nil, 0) }},
 		{"shape of task 2: it has no device", func() ([]schedulers.Decision, error) { return n.engine.Shape(2, 1, 32, 0, 0) }},
+		{"shrink task 2: it has no device", func() ([]schedulers.Decision, error) { return n.engine.Shrink(2, 1, 0) }},
+		{"negative size -1", func() ([]schedulers.Decision, error) { return n.engine.Shrink(1, -1, 0) }},
+		{"shrink task 1 by 11 bytes: it has 10", func() ([]schedulers.Decision, error) { return n.engine.Shrink(1, 11, 0) }},
 		{"it waits to grow already", func() ([]schedulers.Decision, error) { return n.engine.Grow(3, 1, nil, 0) }},
 	} {
 		ds, err := c.call()

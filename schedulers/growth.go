@@ -67,10 +67,14 @@ func (e *Engine) Shrink(id TaskID, bytes int64, _ time.Duration) ([]Decision, er
 	return e.pump(), nil
 }
 
-// pumpGrowth grants growth in order of arrival.
+// pumpGrowth grants growth in order of arrival, under an order by priority those of a higher one
+// first. Growth that does not fit holds back no other, because what it waits for may be what
+// the other has, and gives back only when it has gone on.
 func (e *Engine) pumpGrowth() []Decision {
 	var decisions []Decision
-	for _, g := range slices.Clone(e.growing) {
+	inTurn := slices.Clone(e.growing)
+	slices.SortStableFunc(inTurn, func(a, b *growth) int { return e.queue.order.byPriority(a.holding.task, b.holding.task) })
+	for _, g := range inTurn {
 		d := e.state.Device(g.holding.at.Device)
 		if !e.policy.CanGrow(g.bytes, d) {
 			continue

@@ -18,37 +18,43 @@ const (
 	FirstFit Order = "mmu"
 	// LargestFirst: by memory; later tasks may pass one that does not fit.
 	LargestFirst Order = "largest-first"
-	// PriorityFIFO: by priority, then arrival; the head blocks.
+	// PriorityFIFO: by priority, then arrival; a task that does not fit lets those of its
+	// own priority pass, and lower ones wait (schedGPU, policy 3: "if there is insufficient
+	// memory to serve this request [...] then a following client with the same priority is
+	// served").
 	PriorityFIFO Order = "priority-fifo"
-	// PriorityFirstFit: as FirstFit among the waiting tasks of the highest
-	// priority; lower ones wait (schedGPU, policy 4).
+	// PriorityFirstFit: as FirstFit among the waiting tasks of the highest priority; lower
+	// ones wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
+	// grants: a task that was passed fits no better after a grant.
 	PriorityFirstFit Order = "priority-mmu"
 )
 
 // blocks reports whether a task that does not fit holds back the next one.
 func (o Order) blocks(misfit, next *waiting) bool {
 	switch o {
-	case FIFO, PriorityFIFO:
+	case FIFO:
 		return true
-	case PriorityFirstFit:
+	case PriorityFIFO, PriorityFirstFit:
 		return next.task.Priority < misfit.task.Priority
 	}
 	return false
 }
 
+// byPriority compares two tasks where the order looks at their priority.
+func (o Order) byPriority(a, b Task) int {
+	if o == PriorityFIFO || o == PriorityFirstFit {
+		return -cmp.Compare(a.Priority, b.Priority)
+	}
+	return 0
+}
+
 // before orders two waiting tasks; ties break by arrival.
 func (o Order) before(a, b *waiting) int {
-	by := 0
-	switch o {
-	case LargestFirst:
+	by := o.byPriority(a.task, b.task)
+	if o == LargestFirst {
 		by = -cmp.Compare(a.task.Bytes, b.task.Bytes)
-	case PriorityFIFO, PriorityFirstFit:
-		by = -cmp.Compare(a.task.Priority, b.task.Priority)
 	}
-	if by != 0 {
-		return by
-	}
-	return cmp.Compare(a.arrival, b.arrival)
+	return cmp.Or(by, cmp.Compare(a.arrival, b.arrival))
 }
 
 func parseOrder(s string) (Order, error) {
@@ -83,7 +89,7 @@ func (l limit) why() string {
 // the rest by order.
 type queue struct {
 	order    Order
-	ageLimit int
+	ageLimit int // 0: a task never ages
 	arrivals uint64
 	tasks    []*waiting
 }
@@ -96,7 +102,7 @@ func (q *queue) push(t Task, l limit) *waiting {
 	return w
 }
 
-func (q *queue) aged(w *waiting) bool { return w.passed >= q.ageLimit }
+func (q *queue) aged(w *waiting) bool { return q.ageLimit > 0 && w.passed >= q.ageLimit }
 
 func (q *queue) compare(a, b *waiting) int {
 	switch agedA, agedB := q.aged(a), q.aged(b); {

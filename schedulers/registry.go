@@ -70,8 +70,8 @@ type entry struct {
 
 var (
 	paramQueue   = Param{Name: "queue", Default: string(LargestFirst), Help: "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
-	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones, unless jobs that wait hold what it needs"}
-	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error; 0s: never"}
+	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones, unless jobs that wait hold what it needs; 0: however often"}
+	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error, unless it says itself how long it waits; 0s: never"}
 	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
 	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
 	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", Late: true}
@@ -119,7 +119,7 @@ var registry = map[string]entry{
 		Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
 			Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
 			Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
-			Params: []Param{withDefault(paramQueue, string(FirstFit)), paramAge, paramWait, paramRoom, paramManaged, paramDevice, paramArch, paramIsolate}},
+			Params: []Param{withDefault(paramQueue, string(FirstFit)), withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramDevice, paramArch, paramIsolate}},
 		func(s settings) (Policy, error) {
 			n, err := s.number("device", 0)
 			if err != nil {
@@ -283,7 +283,7 @@ func (s settings) config() (Config, error) {
 			return c, err
 		}
 	}
-	if c.AgeLimit, err = s.number("age-limit", 1); err != nil {
+	if c.AgeLimit, err = s.number("age-limit", 0); err != nil {
 		return c, err
 	}
 	if text, ok := s["wait-limit"]; ok {

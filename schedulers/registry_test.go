@@ -21,12 +21,14 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"case-alg3:queue=fifo,age-limit=007", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
 		{"case-alg3:room=1e-1,managed=exceed", "age-limit=64,managed=exceed,queue=largest-first,room=0.1,wait-limit=0s"},
 		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
-		{"schedgpu", "age-limit=64,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
-		{"schedgpu:wait-limit=90s,device=3", "age-limit=64,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
+		{"schedgpu", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:wait-limit=90s,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 		{"case-alg3:isolate=none", caseDefaults},
 		{"case-alg3:isolate=known", "age-limit=64,isolate=known,managed=fit,queue=largest-first,room=0,wait-limit=0s"},
 		{"cg:isolate=known", "isolate=known,workers=8"},
-		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=64,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
+		{"schedgpu:arch=server", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
 		s, err := schedulers.Parse(c.text, 4)
 		if err != nil {
@@ -52,7 +54,9 @@ func TestParseErrors(t *testing.T) {
 		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed, isolate"},
 		{"case-alg3:queue", `parameter "queue"`},
 		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of [fifo mmu largest-first priority-fifo priority-mmu]`},
-		{"case-alg3:age-limit=0", "age-limit=0: want a whole number of 1 or more"},
+		{"case-alg3:age-limit=-1", "age-limit=-1: want a whole number of 0 or more"},
+		{"schedgpu:arch=peer", "scheduler schedgpu: arch=peer: use server or shared"},
+		{"case-alg3:arch=shared", `parameter "arch=shared": want key=value`},
 		{"case-alg3:age-limit=3,age-limit=4", "age-limit is given twice"},
 		{"case-alg3:wait-limit=-1s", "wait-limit=-1s: want a duration"},
 		{"case-alg3:wait-limit=90", "wait-limit=90: want a duration"},
@@ -69,6 +73,14 @@ func TestParseErrors(t *testing.T) {
 		_, err := schedulers.Parse(c.text, 4)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestClientsDecideUnderTheSharedArchitectureAlone(t *testing.T) {
+	for text, want := range map[string]bool{"schedgpu:arch=shared": true, "schedgpu:arch=server": false, "schedgpu": false, "case-alg3": false, "sa": false} {
+		if s, err := schedulers.Parse(text, 1); err != nil || s.ClientsDecide != want {
+			t.Errorf("%s: clients decide: %v, %v; want %v", text, s.ClientsDecide, err, want)
 		}
 	}
 }
