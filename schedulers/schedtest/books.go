@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/caserun/caserun/schedulers"
 )
@@ -13,6 +14,7 @@ type state int
 
 const (
 	waiting state = iota
+	asking        // a request that does not wait, until it is answered
 	held
 	growing
 	refused
@@ -24,8 +26,9 @@ type entry struct {
 	task    schedulers.Task
 	state   state
 	device  int
-	bytes   int64 // that it counts as
-	request int64 // bytes that it waits to grow by
+	bytes   int64         // that it counts as
+	request int64         // bytes that it waits to grow by
+	expires time.Duration // when the wait for either is over
 	passed  int
 	alone   bool // larger than its device, or unknown, as granted or shaped since
 	whole   bool // managed memory larger than its device
@@ -39,24 +42,45 @@ type books struct {
 	nodes    []schedulers.Device
 	rules    Rules
 	memory   memory
+	config   schedulers.Config
 }
 
-func newBooks(devices []schedulers.Device, rules Rules, memory memory) books {
-	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules, memory: memory}
+func newBooks(devices []schedulers.Device, rules Rules, memory memory, config schedulers.Config) books {
+	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules, memory: memory, config: config}
 	for range devices {
 		b.contexts = append(b.contexts, map[schedulers.Process]bool{})
 	}
 	return b
 }
 
-func (b *books) wait(t schedulers.Task) {
-	b.entries[t.ID] = &entry{task: t, state: waiting, device: -1}
+func (b *books) wait(t schedulers.Task, now time.Duration) {
+	e := &entry{task: t, state: waiting, device: -1, expires: b.expiry(t.Wait, now)}
+	if e.expires == now {
+		e.state = asking
+	}
+	b.entries[t.ID] = e
 	b.living[t.Job] = true
 }
 
-func (b *books) grow(id schedulers.TaskID, bytes int64) {
+func (b *books) grow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) {
 	e := b.entries[id]
-	e.state, e.request = growing, bytes
+	e.state, e.request, e.expires = growing, bytes, b.expiry(wait, now)
+}
+
+func (b *books) expiry(wait *time.Duration, now time.Duration) time.Duration {
+	switch {
+	case wait != nil:
+		return now + *wait
+	case b.config.WaitLimit > 0:
+		return now + b.config.WaitLimit
+	}
+	return schedulers.Never
+}
+
+func (b *books) shrink(id schedulers.TaskID, bytes int64) {
+	if e := b.entries[id]; !e.whole {
+		e.bytes -= bytes
+	}
 }
 
 // shape takes up a kernel where it is the largest so far.
@@ -79,6 +103,11 @@ func (b *books) exit(gone func(schedulers.Process) bool) {
 	for _, c := range b.contexts {
 		maps.DeleteFunc(c, func(p schedulers.Process, _ bool) bool { return gone(p) })
 	}
+	for _, e := range b.entries {
+		if e.device >= 0 && !b.jobsOn(e.device)[e.task.Job] { // it isolates nobody any more
+			e.device = -1
+		}
+	}
 }
 
 // jobsOn is the jobs with a context on the device.
@@ -91,20 +120,23 @@ func (b *books) jobsOn(device int) map[schedulers.JobID]bool {
 }
 
 // enter takes up a decision, or says why it cannot be one.
-func (b *books) enter(d schedulers.Decision, config schedulers.Config) error {
+func (b *books) enter(d schedulers.Decision, now time.Duration) error {
+	config := b.config
 	e, known := b.entries[d.Task.ID]
 	if !known || d.Task != e.task {
 		return errors.New("it is about no task that was submitted")
 	}
 	want := map[schedulers.DecisionKind]state{schedulers.Granted: waiting, schedulers.Refused: waiting,
 		schedulers.Grown: growing, schedulers.GrowRefused: growing}[d.Kind]
-	if e.state != want {
+	if e.state != want && !(e.state == asking && want == waiting) {
 		return fmt.Errorf("the task is in state %d, want %d", e.state, want)
 	}
 	if rejects := d.Kind == schedulers.Refused || d.Kind == schedulers.GrowRefused; rejects != (d.Reason != nil) {
 		return fmt.Errorf("reason %v", d.Reason)
 	} else if rejects && (d.Reason.Why == "" || d.Reason.CapacityBytes <= 0 || d.Reason.NeedBytes < e.task.Bytes) {
 		return fmt.Errorf("reason %+v does not state need and capacity", *d.Reason)
+	} else if rejects && d.Reason.Cause == schedulers.TimedOut && now < e.expires {
+		return fmt.Errorf("its wait is over at %v, and it is %v", e.expires, now)
 	}
 	if e.state == growing && d.Device != e.device {
 		return fmt.Errorf("the task is on device %d", e.device)
@@ -117,13 +149,18 @@ func (b *books) enter(d schedulers.Decision, config schedulers.Config) error {
 		if pin := e.task.OnDevice; pin != nil && *pin != d.Device {
 			return fmt.Errorf("the task needs device %d", *pin)
 		}
-		if d.Passed > config.AgeLimit || d.Passed > e.passed || d.Passed < e.passed && !b.rules.TracksSMs {
+		if config.AgeLimit > 0 && d.Passed > config.AgeLimit || d.Passed > e.passed || d.Passed < e.passed && !b.rules.TracksSMs {
 			return fmt.Errorf("passed %d times by its own account and %d times by ours, limit %d", d.Passed, e.passed, config.AgeLimit)
 		}
 		if stuck := b.stuck(); !stuck {
 			stalled := map[schedulers.TaskID]bool{}
-			if !b.rules.TracksSMs && len(b.in(waiting)) > 1 { // else the books do not know, or it does not matter
+			if !b.rules.TracksSMs && len(b.in(waiting, asking)) > 1 { // else the books do not know, or it does not matter
 				stalled = b.stalled()
+			}
+			for _, other := range b.entries {
+				if other.state == waiting && !stalled[other.task.ID] && !b.rules.TracksSMs && b.goesBefore(other, e) {
+					return fmt.Errorf("task %d waits, and it is its turn", other.task.ID)
+				}
 			}
 			for _, other := range b.entries {
 				if other.state == waiting && other.task.ID < e.task.ID && !stalled[other.task.ID] {

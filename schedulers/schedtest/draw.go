@@ -2,6 +2,7 @@ package schedtest
 
 import (
 	"math"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -35,11 +36,21 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices i
 		Priority:        rapid.IntRange(-1, 2).Draw(rt, "priority"),
 		Isolate:         rapid.IntRange(0, 9).Draw(rt, "isolate") == 0,
 	}
+	t.Wait = drawWait(rt)
 	t.GridUnknown = t.Blocks == 0 && rapid.Bool().Draw(rt, "grid unknown")
 	if device := rapid.IntRange(0, 3*devices).Draw(rt, "on device"); device <= devices { // the last does not exist
 		t.OnDevice = &device
 	}
 	return t
+}
+
+// drawWait is mostly nothing, which leaves it to the scheduler, at times no wait or one of seconds.
+func drawWait(rt *rapid.T) *time.Duration {
+	seconds := rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 15}).Draw(rt, "wait")
+	if seconds < 0 {
+		return nil
+	}
+	return new(time.Duration(seconds) * time.Second)
 }
 
 func drawBlocks(rt *rapid.T) uint64 {

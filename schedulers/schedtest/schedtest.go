@@ -35,6 +35,7 @@ func Check(t *testing.T, info schedulers.Info, queue schedulers.Order, rules Rul
 			"release": m.release,
 			"vanish":  m.vanish,
 			"grow":    m.grow,
+			"shrink":  m.shrink,
 			"shape":   m.shape,
 			"settle":  m.settle,
 			"exit":    m.exit,
@@ -81,7 +82,7 @@ func newMachine(rt *rapid.T, info schedulers.Info, queue schedulers.Order, rules
 			rt.Fatal(err)
 		}
 	}
-	m.books = newBooks(m.devices, rules, where)
+	m.books = newBooks(m.devices, rules, where, s.Config)
 	return m
 }
 
@@ -101,7 +102,7 @@ func (m *machine) both(rt *rapid.T, call func(*schedulers.Engine) ([]schedulers.
 		rt.Fatalf("the same calls gave different decisions:\n%s", diff)
 	}
 	for _, d := range got {
-		if err := m.books.enter(d, m.scheduler.Config); err != nil {
+		if err := m.books.enter(d, m.now); err != nil {
 			rt.Fatalf("decision %v of task %d (job %d) on device %d: %v", d.Kind, d.Task.ID, d.Task.Job, d.Device, err)
 		}
 	}
@@ -138,13 +139,20 @@ func (m *machine) join(rt *rapid.T) {
 // enter submits the task.
 func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
-	m.books.wait(task)
+	m.books.wait(task, m.now)
+	couldGo := m.couldGo(task.ID)
 	stuck := m.books.stuck() // then it is not for its size that it is refused
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
 	if pin := task.OnDevice; pin != nil && *pin >= len(m.devices) && m.books.entries[task.ID].state != refused {
 		rt.Fatalf("task for device %d was not refused at once", *pin)
 	}
-	if m.books.entries[task.ID].state == refused && m.rules.MemoryHard && !stuck {
+	if m.books.entries[task.ID].state == asking {
+		rt.Fatalf("task %d does not wait and has no answer", task.ID)
+	}
+	if went := m.books.entries[task.ID].state == held; couldGo != nil && went != *couldGo {
+		rt.Fatalf("task %d does not wait; it was granted: %v, its turn was then: %v", task.ID, went, *couldGo)
+	}
+	if e := m.books.entries[task.ID]; e.state == refused && e.expires > m.now && m.rules.MemoryHard && !stuck {
 		for i, d := range m.devices {
 			fits := task.Bytes <= d.CapacityBytes-d.ContextBytes || task.Managed && m.exceed
 			if task.OnDevice != nil && *task.OnDevice != i {
@@ -181,8 +189,19 @@ func (m *machine) settle(rt *rapid.T) {
 func (m *machine) grow(rt *rapid.T) {
 	id := m.pick(rt, held)
 	bytes := drawBytes(rt, "grow by")
-	m.books.grow(id, bytes)
-	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, nil, m.now) })
+	wait := drawWait(rt)
+	m.books.grow(id, bytes, wait, m.now)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, wait, m.now) })
+	if e := m.books.entries[id]; e.state == growing && e.expires == m.now {
+		rt.Fatalf("growth of task %d does not wait and has no answer", id)
+	}
+}
+
+func (m *machine) shrink(rt *rapid.T) {
+	id := m.pick(rt, held)
+	bytes := rapid.Int64Range(0, m.books.entries[id].bytes).Draw(rt, "shrink by")
+	m.books.shrink(id, bytes)
+	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Shrink(id, bytes, m.now) })
 }
 
 func (m *machine) shape(rt *rapid.T) {
@@ -211,8 +230,12 @@ func (m *machine) exitJob(rt *rapid.T, job schedulers.JobID) {
 func (m *machine) expire(rt *rapid.T) {
 	m.now += time.Duration(rapid.IntRange(0, 10).Draw(rt, "seconds")) * time.Second
 	m.both(rt, func(e *schedulers.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
-	if next := m.engine.NextExpiry(); next <= m.now {
-		rt.Fatalf("at %v a request that expired at %v is still open", m.now, next)
+	next := schedulers.Never
+	for _, id := range m.books.in(waiting, growing) {
+		next = min(next, m.books.entries[id].expires)
+	}
+	if got := m.engine.NextExpiry(); got != next || next <= m.now {
+		rt.Fatalf("at %v the next wait is over at %v, and is said to be at %v", m.now, next, got)
 	}
 }
 
@@ -267,7 +290,7 @@ func drawParameters(rt *rapid.T, info schedulers.Info, queue schedulers.Order) s
 		case "queue":
 			values = append(values, "queue="+string(queue))
 		case "age-limit":
-			values = append(values, "age-limit="+rapid.SampledFrom([]string{"1", "2", "5"}).Draw(rt, "age limit"))
+			values = append(values, "age-limit="+rapid.SampledFrom([]string{"0", "1", "2", "5"}).Draw(rt, "age limit"))
 		case "wait-limit":
 			values = append(values, "wait-limit="+rapid.SampledFrom([]string{"0s", "3s", "20s"}).Draw(rt, "wait limit"))
 		case "room":

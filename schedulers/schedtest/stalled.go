@@ -115,46 +115,61 @@ func (m *machine) checkTurns(rt *rapid.T) {
 		return
 	}
 	stalled := m.books.stalled()
-	open := func(device int) bool {
-		for _, id := range m.books.in(growing) {
-			if m.books.entries[id].device == device && !stalled[id] {
-				return false
-			}
-		}
-		return true
-	}
 	for _, id := range m.books.in(waiting) {
-		e := m.books.entries[id]
-		if !m.books.fits(e.task, anyJob, open) {
-			continue
-		}
-		behind := false
-		for _, other := range m.books.in(waiting) {
-			behind = behind || !stalled[other] && m.goesBefore(m.books.entries[other], e)
-		}
-		if !behind {
+		if m.books.isTurn(m.books.entries[id], stalled) {
 			rt.Fatalf("task %d fits and waits, and of the others (%v, stalled %v) none holds it back", id, m.books.in(waiting), stalled)
 		}
 	}
 }
 
-// goesBefore reports whether a, which does not fit, holds back b.
-func (m *machine) goesBefore(a, b *entry) bool {
-	limit := m.scheduler.Config.AgeLimit
-	if a == b || b.passed >= limit && (a.passed < limit || a.task.ID > b.task.ID) {
-		return false
+// couldGo reports whether a task that does not wait is to be granted; nil of one that waits,
+// or where the books do not know.
+func (m *machine) couldGo(id schedulers.TaskID) *bool {
+	e := m.books.entries[id]
+	if e.state != asking || !m.rules.MemoryHard || m.rules.TracksSMs {
+		return nil
 	}
-	if a.passed >= limit {
+	return new(m.books.isTurn(e, m.books.stalled()))
+}
+
+// isTurn reports whether the task fits and none of those that wait holds it back.
+func (b *books) isTurn(e *entry, stalled map[schedulers.TaskID]bool) bool {
+	open := func(device int) bool {
+		for _, id := range b.in(growing) {
+			if b.entries[id].device == device && !stalled[id] {
+				return false
+			}
+		}
 		return true
 	}
-	first := a.task.ID < b.task.ID
-	switch m.scheduler.Config.Queue {
+	if !b.fits(e.task, anyJob, open) {
+		return false
+	}
+	for _, id := range b.in(waiting) {
+		if !stalled[id] && b.goesBefore(b.entries[id], e) {
+			return false
+		}
+	}
+	return true
+}
+
+// goesBefore reports whether x, which does not fit, holds back y.
+func (b *books) goesBefore(x, y *entry) bool {
+	aged := func(e *entry) bool { return b.config.AgeLimit > 0 && e.passed >= b.config.AgeLimit }
+	first := x.task.ID < y.task.ID
+	switch {
+	case x == y:
+		return false
+	case aged(x) && aged(y):
+		return first
+	case aged(x) || aged(y):
+		return aged(x)
+	}
+	switch b.config.Queue {
 	case schedulers.FIFO:
 		return first
-	case schedulers.PriorityFIFO:
-		return a.task.Priority > b.task.Priority || a.task.Priority == b.task.Priority && first
-	case schedulers.PriorityFirstFit:
-		return a.task.Priority > b.task.Priority
+	case schedulers.PriorityFIFO, schedulers.PriorityFirstFit:
+		return x.task.Priority > y.task.Priority
 	}
 	return false
 }
