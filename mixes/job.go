@@ -55,6 +55,9 @@ type Job struct {
 	Binding Binding
 	// Timeout ends the job after this long; 0 is the run's own limit.
 	Timeout time.Duration
+	// Wait is the longest that a request of the job waits for a device or for memory, in whole
+	// milliseconds; nil: as long as the scheduler allows; 0: it does not wait.
+	Wait *time.Duration `json:",omitempty"`
 }
 
 // Footprint is a job's largest need for one device. A zero field is unknown.
@@ -167,7 +170,8 @@ func (j Job) equal(k Job) bool {
 		j.Stdin == k.Stdin && j.Dir == k.Dir && slices.Equal(j.Env, k.Env) &&
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.Group == k.Group && j.Priority == k.Priority &&
-		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout
+		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout &&
+		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait)
 }
 
 // Mix is a named list of jobs that arrive together, or group by group.

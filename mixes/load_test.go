@@ -28,12 +28,12 @@ func TestLoadYAML(t *testing.T) {
 		Name: "solver 512", Program: "./my/solver", Args: []string{"-n", "0512", "-x", "0.50", "-v"},
 		Stdin: "in put.txt", Dir: "/data", Env: []string{"OMP_NUM_THREADS=4", "A=b c", "E="},
 		Footprint: Footprint{1610612736, 4096, 256}, Class: ClassSmall,
-		Pin: true, Binding: BindDeclared, Timeout: 90 * time.Second,
+		Pin: true, Binding: BindDeclared, Timeout: 90 * time.Second, Wait: new(2 * time.Minute),
 	}
 	srad := Job{Name: "srad_v1", Program: "srad_v1/srad", Args: []string{"100", "0.50", "0x10", "two words", "", "true"}}
 	big := catalogJob(t, "lavaMD-100")
 	big.Name, big.Footprint.Bytes, big.Binding = "big", 9<<30, BindDeclared
-	big.KnownFault, big.Group = true, 3
+	big.KnownFault, big.Group, big.Wait = true, 3, new(time.Duration(0))
 	want := Mix{
 		Name: "nightly set", Description: "two lines\nof text\n", Ratio: "3:1", Source: "testdata/good.yaml",
 		Jobs: []Job{needle, isolated, isolated, solver, solver, srad, big},

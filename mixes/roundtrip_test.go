@@ -96,6 +96,9 @@ func anyJob(t *rapid.T) Job {
 		j.Isolate, j.Pin = rapid.Bool().Draw(t, "isolate"), rapid.Bool().Draw(t, "pin")
 		j.KnownFault = rapid.Bool().Draw(t, "faults")
 		j.Timeout = time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "timeout"))
+		if rapid.Bool().Draw(t, "waits") {
+			j.Wait = new(time.Duration(rapid.Int64Range(0, int64(maxWait/time.Millisecond)).Draw(t, "wait")) * time.Millisecond)
+		}
 		if j.Footprint.Bytes > 0 && rapid.Bool().Draw(t, "declared") {
 			j.Binding = BindDeclared
 		}

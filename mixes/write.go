@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -109,6 +110,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Timeout != 0 {
 		put("timeout", j.Timeout.String())
 	}
+	if j.Wait != nil {
+		put("wait", waitText(*j.Wait))
+	}
 	if count > 1 {
 		put("count", strconv.Itoa(count))
 	}
@@ -118,6 +122,13 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		return
 	}
 	fmt.Fprintf(b, "  - %s\n", strings.Join(keys, "\n    "))
+}
+
+func waitText(d time.Duration) string {
+	if d == 0 {
+		return noWait
+	}
+	return d.String()
 }
 
 func sameCommand(a, b Job) bool {

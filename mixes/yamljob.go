@@ -11,7 +11,7 @@ import (
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "count", "name",
+	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "wait", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -19,6 +19,12 @@ const maxThreadsPerBlock = 1024
 
 // knownFault is the value of the key faults.
 const knownFault = "known"
+
+// noWait is the value of the key wait for a job whose requests do not wait.
+const noWait = "none"
+
+// maxWait is what libcase can say, which counts milliseconds in 32 bits, or less.
+const maxWait = 1000 * time.Hour
 
 // maxPriority keeps a typo from being one.
 const maxPriority = 1000
@@ -127,6 +133,9 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 	if f, found := fields["timeout"]; found {
 		j.Timeout = r.timeout(f.value)
+	}
+	if f, found := fields["wait"]; found {
+		j.Wait = r.wait(f.value)
 	}
 	f, found := fields["binding"]
 	if !found {
@@ -267,4 +276,21 @@ func (r *yamlReader) timeout(n ast.Node) time.Duration {
 		return 0
 	}
 	return d
+}
+
+// wait is nil after an error.
+func (r *yamlReader) wait(n ast.Node) *time.Duration {
+	s, ok := r.text(n, "wait")
+	if !ok {
+		return nil
+	}
+	if s == noWait {
+		return new(time.Duration(0))
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 || d > maxWait || d%time.Millisecond != 0 {
+		r.fail(n.GetToken(), "write a time in whole milliseconds up to 1000h, such as 30s, or "+noWait+" for requests that do not wait", "bad wait %q", s)
+		return nil
+	}
+	return &d
 }

@@ -53,10 +53,13 @@ func (b *Batch) admit(now time.Duration) {
 		}
 		b.lastTask++
 		j.binding = b.lastTask
-		f := j.spec.Footprint
+		f, wait := j.spec.Footprint, j.spec.Wait
+		if b.config.Scheduler.Binds == schedulers.BindsJob {
+			wait = nil // it is no request of the job's: jobs take turns
+		}
 		ds, err := b.engine.Submit(schedulers.Task{ID: j.binding, Job: schedulers.JobID(index), Bytes: f.Bytes,
 			Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-			Priority: j.spec.Priority, Isolate: j.spec.Isolate}, now)
+			Priority: j.spec.Priority, Isolate: j.spec.Isolate, Wait: wait}, now)
 		b.check(err)
 		b.carryOut(ds, now)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers"
 )
 
 const (
@@ -105,6 +106,14 @@ func nodeSize(c config) (devices, threads int, err error) {
 	}
 	found, err := gpus.Devices()
 	return len(found), runtime.NumCPU(), infrastructureError(errors.Join(err, gpus.Close()))
+}
+
+// checkSimulated refuses a scheduler that a simulated node has no use for.
+func checkSimulated(s schedulers.Scheduler, node string) error {
+	if s.ClientsDecide {
+		return usageError(fmt.Errorf("--sched %s:arch=shared: not available on %s: a simulated node has no processes that could decide for themselves; arch=server has the same policies", s.Name, node))
+	}
+	return nil
 }
 
 func simTraceError(node string) error {

@@ -110,6 +110,9 @@ func executeSim(ctx context.Context, r request, name string) (outcome, error) {
 		return outcome{}, usageError(err)
 	}
 	s, workers, err := r.scheduler(node.Count, node.Threads())
+	if err == nil {
+		err = checkSimulated(s, name)
+	}
 	if err != nil {
 		return outcome{}, err
 	}

@@ -224,11 +224,15 @@ func (m *matrix) check() error {
 			return usageError(toMeasure(fmt.Errorf("mix %s: %w", mix.Name, err), c, mix))
 		}
 	}
-	if m.mode == results.Live {
-		for _, s := range m.scheds {
-			if _, err := (request{config: c}).nodeOptions(s, nil); err != nil {
-				return infrastructureError(err)
+	for _, s := range m.scheds {
+		if m.mode != results.Live {
+			if err := checkSimulated(s, c.Node); err != nil {
+				return err
 			}
+			continue
+		}
+		if _, err := (request{config: c}).nodeOptions(s, nil); err != nil {
+			return infrastructureError(err)
 		}
 	}
 	return nil

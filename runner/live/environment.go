@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
@@ -20,7 +22,7 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES" || key == "CASE_GUARD"
+		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES" || key == "CASE_GUARD" || key == "CASE_WAIT"
 	})
 	env = append(env, x.config.Env...)
 	register := x.server.Register
@@ -39,6 +41,9 @@ func (x *Executor) environment(job, device int) []string {
 	if f := spec.Footprint; f != (mixes.Footprint{}) {
 		env = append(env, fmt.Sprintf("CASE_FOOTPRINT=%d,%d,%d", f.Bytes, f.Blocks, f.ThreadsPerBlock))
 	}
+	if w := spec.Wait; w != nil {
+		env = append(env, "CASE_WAIT="+waitText(*w))
+	}
 	if x.config.Guard {
 		env = append(env, "CASE_GUARD=1")
 	}
@@ -52,6 +57,14 @@ func (x *Executor) environment(job, device int) []string {
 		preload += ":" + users
 	}
 	return append(env, "LD_PRELOAD="+preload)
+}
+
+// waitText is a longest wait as native/probe/case.h takes it.
+func waitText(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // lookup is a variable's value in an environment; the last entry counts.

@@ -73,7 +73,7 @@ func (p *process) copy(bytes int64, seconds float64, then func()) {
 
 func (p *process) begin() {
 	f := p.job.Footprint
-	p.x.batch.TaskBegin(p.index, runner.TaskRequest{Bytes: f.Bytes, Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock},
+	p.x.batch.TaskBegin(p.index, runner.TaskRequest{Bytes: f.Bytes, Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, Wait: p.job.Wait},
 		p.x.now, func(id schedulers.TaskID) {
 			p.task = id
 			p.x.byTask[id] = p
