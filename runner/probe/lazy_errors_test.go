@@ -33,6 +33,62 @@ func TestLazyRefused(t *testing.T) {
 	p.wantLine("after: contexts 0 first -1 " + nothingLeft)
 }
 
+// The first request of each kind has waited as long as it may; the others are granted.
+func impatient() func(*testing.T, event) {
+	seen := map[string]bool{}
+	return func(t *testing.T, e event) {
+		if seen[e.kind] || e.kind != "begin" && e.kind != "grow" {
+			grant(t, e)
+			return
+		}
+		seen[e.kind] = true
+		if err := e.c.Refuse(e.task, ReasonTimeout, 10<<20, 1<<20, "no device within the wait limit"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The end of a wait is cudaErrorNotReady, neither reported as missing memory nor as a fault. The
+// program may try again once it has taken the error; one that looks at no error asks nobody.
+func TestLazyWaitsEnd(t *testing.T) {
+	for _, version := range []string{"11", "13"} {
+		p := startLazy(t, version, "impatient").finish(impatient())
+		p.mustSucceed()
+		p.wantEvents("begin begin grow grow grow free closed") // the last is of what is read back
+		if got, want := strings.Join(p.lines[:6], ", "), "launch 600, again 600, last 600, later 0, grow 600, last 600"; got != want {
+			t.Errorf("output %q, want %q", got, want)
+		}
+		p.wantLine("grow 0")
+		if after := p.lines[len(p.lines)-1]; !strings.HasSuffix(after, nothingLeft) {
+			t.Errorf("left behind: %s", after)
+		}
+	}
+}
+
+// The same of the driver's initialization, where a static runtime is served.
+func TestLazyWaitsEndInTheDriver(t *testing.T) {
+	p := startStatic(t, "count static", "CUDA_VISIBLE_DEVICES="+bothDevices).finish(impatient())
+	p.mustSucceed()
+	p.wantLine(`entry<CUresult(unsigned)>("cuInit")(0): error 600`)
+	p.wantLine("static on 0 memory on 0 right 1")
+	p.wantEvents("begin begin closed")
+}
+
+// A job's wait is that of its tasks and of their growth.
+func TestLazyRequestsWaitAsTheJobDoes(t *testing.T) {
+	for text, want := range map[string]Wait{"": WaitDefault, "1500": 1500, "none": WaitNone} {
+		p := runLazy(t, "13", "grow", "CASE_WAIT="+text)
+		for _, e := range append(p.of("begin"), p.of("grow")...) {
+			if got := max(e.wait, e.r.Wait); got != want {
+				t.Errorf("CASE_WAIT=%s: %v waits %d, want %d", text, e, got, want)
+			}
+		}
+		if len(p.of("grow")) == 0 {
+			t.Errorf("events %v", p.events)
+		}
+	}
+}
+
 // A program whose scheduler is gone gets errors, no device.
 func TestLazyLosesTheScheduler(t *testing.T) {
 	p := startLazy(t, "13", "basic")

@@ -108,6 +108,20 @@ static int wait_for_more(Account &a, uint64_t bytes)
 	return case_task_grow(&a.task, bytes, CASE_WAIT_DEFAULT);
 }
 
+// The end of a wait is schedGPU's error (TPDS 2018, section 4): the program may ask again.
+static cudaError_t error_of(int answer)
+{
+	if (answer == CASE_OK)
+		return cudaSuccess;
+	return answer == CASE_TIMED_OUT ? cudaErrorNotReady : cudaErrorMemoryAllocation;
+}
+
+// no_growth is what a call returns for bytes that were not granted.
+static cudaError_t no_growth(cudaError_t error, const char *call, uint64_t bytes)
+{
+	return error == cudaErrorNotReady ? fail(error) : failed_allocation(call, bytes);
+}
+
 static cudaError_t open_in(int slot, const Need &need)
 {
 	Account &a = accounts[slot];
@@ -121,8 +135,8 @@ static cudaError_t open_in(int slot, const Need &need)
 	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
 	ask.device = need.same_device ? need.device : 0;
 	case_task granted = {};
-	if (wait_for_task(ask, &granted) != CASE_OK)
-		return cudaErrorMemoryAllocation;
+	if (cudaError_t error = error_of(wait_for_task(ask, &granted)); error != cudaSuccess)
+		return error;
 	Locked locked;
 	a.task = granted;
 	a.held = true;
@@ -234,7 +248,7 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 {
 	Account &a = accounts[slot];
 	pthread_mutex_lock(&growing[slot].lock);
-	int answer = CASE_OK;
+	cudaError_t error = cudaSuccess;
 	uint64_t more = 0;
 	bool open, others;
 	{
@@ -247,24 +261,24 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 	}
 	if (!open && one_device()) { // another thread has just freed the last object
 		Locked locked;
-		answer = bind() == cudaSuccess ? CASE_OK : CASE_REFUSED;
+		error = bind();
 	} else if (!open) { // pinned: the first allocation on this device
-		answer = open_pinned(slot, more) == cudaSuccess ? CASE_OK : CASE_REFUSED;
+		error = open_pinned(slot, more);
 	} else if (more > 0) {
-		answer = wait_for_more(a, more);
-		if (answer == CASE_OK) {
+		error = error_of(wait_for_more(a, more));
+		if (error == cudaSuccess) {
 			Locked locked;
 			a.granted += more;
 		}
 	}
 	pthread_mutex_unlock(&growing[slot].lock);
-	if (answer == CASE_OK)
+	if (error == cudaSuccess)
 		return cudaSuccess;
 	if (others)
 		count(slot, -1, -static_cast<int64_t>(bytes)); // the last of them may have been freed
 	else
 		take_back(slot, bytes);
-	return failed_allocation(call, bytes);
+	return no_growth(error, call, bytes);
 }
 
 cudaError_t charge(const char *call, uint64_t bytes)
@@ -315,13 +329,13 @@ cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was)
 		others = a.objects > 0;
 		a.objects++; // the task must not end meanwhile
 	}
-	const int answer = wait_for_more(a, more);
+	const cudaError_t error = error_of(wait_for_more(a, more));
 	if (others)
 		count(slot, -1, 0); // the last of them may have been freed
 	else
 		take_back(slot, 0);
-	if (answer != CASE_OK)
-		return failed_allocation(call, more);
+	if (error != cudaSuccess)
+		return no_growth(error, call, more);
 	Locked locked;
 	a.heap = {bytes, bytes};
 	return cudaSuccess;
@@ -363,8 +377,8 @@ cudaError_t cover(uint64_t more)
 
 	if (need <= a.granted)
 		return cudaSuccess;
-	if (wait_for_more(a, need - a.granted) != CASE_OK)
-		return failed_allocation("cudaMalloc", need - a.granted);
+	if (cudaError_t error = error_of(wait_for_more(a, need - a.granted)); error != cudaSuccess)
+		return no_growth(error, "cudaMalloc", need - a.granted);
 	a.granted = need;
 	return cudaSuccess;
 }

@@ -41,7 +41,9 @@ static std::atomic<unsigned> epoch{1};
 static std::atomic<bool> unmovable{false};
 static bool has_flags;
 static unsigned device_flags;
-static uint64_t refused_at; // bytes: what was refused is not asked for again
+static uint64_t refused_at; // bytes: what was refused is not asked for again, unless
+static cudaError_t refused_with;
+static std::atomic<bool> wait_seen{false}; // the program has seen that a wait ended, and may try again
 static bool hidden;         // the granted device is not visible
 static cudaError_t lost;    // what an MPS server said that did not recover in time
 static thread_local unsigned in_epoch;
@@ -56,6 +58,7 @@ bool deferring()
 bool has_context() { return ready.load(std::memory_order_acquire); }
 int home() { return device.load(std::memory_order_acquire); }
 int scheduled() { return granted_last.load(std::memory_order_relaxed); }
+void saw_wait_end() { wait_seen.store(true); }
 void keep_device() { unmovable.store(true, std::memory_order_relaxed); }
 
 void keep_flags(unsigned flags)
@@ -170,8 +173,8 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 		return cudaErrorNotPermitted;
 	if (hidden)
 		return cudaErrorNoDevice;
-	if (refused_at != 0 && known >= refused_at)
-		return cudaErrorMemoryAllocation;
+	if (refused_at != 0 && known >= refused_at && !(refused_with == cudaErrorNotReady && wait_seen))
+		return refused_with;
 	if (shape.blocks == 0)
 		need.shape = {hint.blocks, hint.threads_per_block, 0};
 	asking = true;
@@ -179,6 +182,8 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 	asking = false;
 	if (error != cudaSuccess) {
 		refused_at = known > 0 ? known : 1;
+		refused_with = error;
+		wait_seen.store(false);
 		return error;
 	}
 	refused_at = 0;

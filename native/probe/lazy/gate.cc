@@ -50,7 +50,7 @@ static CUresult gate(const void *caller, CUdevice *device)
 			error = ask({}, 0, false);
 	} // else without the lock: its holder may be waiting for what this caller holds of the runtime
 	if (error != cudaSuccess) {
-		if (error != cudaErrorMemoryAllocation) // what is missing has been reported or refused
+		if (error != cudaErrorMemoryAllocation && error != cudaErrorNotReady) // these were reported or refused
 			case_report_fault(error, "making a context");
 		return result_of(error);
 	}

@@ -115,6 +115,8 @@ cudaError_t last_error(cudaError_t of_cuda, bool clear)
 {
 	const cudaError_t error = of_cuda != cudaSuccess ? of_cuda : own_error;
 
+	if (clear && own_error == cudaErrorNotReady)
+		saw_wait_end();
 	if (clear)
 		forget_error();
 	return error;

@@ -150,6 +150,8 @@ int scheduled();   // the scheduler's ordinal of the device granted last, or -1
 
 // keep_device says that the process has state on its device that cannot move.
 void keep_device();
+// saw_wait_end says that the program has taken the error of a wait that ended: it may ask again.
+void saw_wait_end();
 
 // launched notes a kernel launch's shape and sends it where it is news.
 void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes);

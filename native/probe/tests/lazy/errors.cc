@@ -12,6 +12,26 @@ void too_much()
 	say("second %d last %d", error, cudaGetLastError());
 }
 
+// impatient: waits that end, of the task and of its growth, and what comes after.
+void impatient()
+{
+	int *x = device<int>(1000), *more = nullptr;
+	const auto launch = [=] { return LAUNCH(add, grid, block, 0, nullptr, x, 1000, 7); };
+	const auto grow = [&] { return cudaMalloc(reinterpret_cast<void **>(&more), 64 * mib); };
+	TRY(cudaMemset(x, 0, 4000));
+	say("launch %d", launch());
+	say("again %d", launch()); // nobody is asked
+	say("last %d", cudaGetLastError());
+	say("later %d", launch());
+	say("grow %d", grow());
+	say("last %d", cudaGetLastError());
+	say("grow %d", grow());
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	TRY(cudaFree(more));
+	state("after");
+}
+
 // fault: seen by the copy after the kernel, and by all later calls.
 void fault()
 {

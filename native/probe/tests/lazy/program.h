@@ -60,7 +60,7 @@ void step_counter(int *out);
 
 // ---- the programs
 
-void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), read_first(), grow(), grow_waits(),
+void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), read_first(), grow(), grow_waits(), impatient(),
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
