@@ -176,7 +176,7 @@ type Task struct {
 	Seq             int // within the job, from 0
 	Bytes           int64
 	HeapBytes       int64
-	GrownBytes      int64
+	GrownBytes      int64  // the most beyond these two that it held at one time
 	Blocks          uint64 // of its largest kernel so far, as the next two; 0: unknown
 	ThreadsPerBlock uint32
 	BlocksPerSM     *uint32 // that one SM holds at once

@@ -29,7 +29,8 @@ import (
 // TestSessions leads the probe server, the executor, the batch and the engine through random
 // sessions: processes of several jobs connect, ask, give back, report, break the protocol,
 // close their sockets, exec and die, in any order. After each step no device has more than
-// its capacity in the hands of living processes, and at the end the books are at zero.
+// its capacity in the hands of living processes, and at the end the books are at zero. Where
+// the processes decide for themselves, the test is what they share.
 //
 // CASERUN_TEST_SESSIONS says for how long, such as 1h; without it, a moment.
 func TestSessions(t *testing.T) {
@@ -58,6 +59,8 @@ func TestSessions(t *testing.T) {
 				"begin too": m.begin, // more often than the others
 				"grow":      m.grow,
 				"shrink":    m.shrink,
+				"overdraw":  m.overdraw,
+				"decide":    m.decide,
 				"shape":     m.shape,
 				"free":      m.free,
 				"report":    m.report,
@@ -123,6 +126,7 @@ func (s *stage) Stop(job int) {
 type sessions struct {
 	rt      *rapid.T
 	program string
+	decides bool // the processes, for themselves
 	stage   *stage
 	rec     *tape
 	run     chan error
@@ -169,7 +173,7 @@ func newSessions(rt *rapid.T, program, dir string) *sessions {
 	jobs := slices.Repeat([]mixes.Job{{Name: "session", Program: program}}, sessionJobs)
 	device := schedulers.Device{Name: "paper", CapacityBytes: sessionCapacity, ContextBytes: sessionContext, SMs: 4, WarpsPerSM: 64, BlocksPerSM: 32}
 	devices := slices.Repeat([]schedulers.Device{device}, sessionDevices)
-	s, err := schedulers.Parse(rapid.SampledFrom([]string{"case-alg3", "case-alg2"}).Draw(rt, "scheduler"), len(devices))
+	s, err := schedulers.Parse(rapid.SampledFrom([]string{"case-alg3", "case-alg2", "schedgpu:arch=shared"}).Draw(rt, "scheduler"), len(devices))
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -177,6 +181,7 @@ func newSessions(rt *rapid.T, program, dir string) *sessions {
 	if err != nil {
 		rt.Fatal(err)
 	}
+	m.decides = s.ClientsDecide
 	m.stage = &stage{Executor: x, ready: make(chan struct{}), stopped: map[int]bool{}}
 	m.rec = &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}}
 	go func() {
@@ -188,8 +193,12 @@ func newSessions(rt *rapid.T, program, dir string) *sessions {
 	case err := <-m.run:
 		rt.Fatalf("run: %v", err)
 	}
+	register := x.server.Register
+	if m.decides {
+		register = x.server.RegisterDeciding
+	}
 	for job := range sessionJobs {
-		m.tokens = append(m.tokens, x.server.Register(job))
+		m.tokens = append(m.tokens, register(job))
 		if job < sessionJobs-1 {
 			m.jobs = append(m.jobs, job)
 		}
@@ -316,6 +325,9 @@ func (m *sessions) lose(c *session) (fd int) {
 	}
 	fd, c.fd = c.fd, -1
 	for id, task := range c.tasks {
+		if m.decides { // it goes on to wait for the others, not for the server
+			continue
+		}
 		if task.device < 0 {
 			delete(c.tasks, id)
 		}
@@ -389,36 +401,44 @@ func (m *sessions) take(c *session, kind uint16, b []byte) {
 		}
 		return
 	}
-	if task == nil || task.device >= 0 && task.growing == 0 {
+	if m.decides || task == nil || task.device >= 0 && task.growing == 0 {
 		m.rt.Fatalf("process %d of job %d: an answer to no request of task %d", c.peer.number, c.peer.job, id)
 	}
 	task.unsure = false
 	device := int(int32(binary.LittleEndian.Uint32(b[32:])))
-	switch {
-	case kind == 4 && task.device < 0:
-		if reason := binary.LittleEndian.Uint32(b[32:]); reason == 1 && task.bytes+sessionContext <= sessionCapacity {
+	switch reason := binary.LittleEndian.Uint32(b[32:]); {
+	case kind == 4:
+		if task.device < 0 && reason == 1 && task.bytes+sessionContext <= sessionCapacity {
 			m.rt.Fatalf("a task of %d bytes is called too large", task.bytes)
 		}
-		m.checkReason(task, binary.LittleEndian.Uint32(b[32:]))
-		delete(c.tasks, id)
-	case kind == 4:
-		m.checkReason(task, binary.LittleEndian.Uint32(b[32:]))
-		task.growing = 0
-	case task.device < 0:
-		task.device, c.charged, c.peer.contexts[device] = device, true, true
-	case device != task.device:
+		if reason == 3 && task.wait == 0 {
+			m.rt.Fatalf("a request that waits for ever is told that its wait is over")
+		}
+		c.refused(id)
+	case task.device >= 0 && device != task.device:
 		m.rt.Fatalf("task %d grew on device %d and has device %d", id, device, task.device)
 	default:
-		task.bytes += task.growing
+		c.granted(id, device)
+	}
+}
+
+// refused and granted are how the task's request ended.
+func (c *session) refused(id uint64) {
+	if task := c.tasks[id]; task.device < 0 {
+		delete(c.tasks, id)
+	} else {
 		task.growing = 0
 	}
 }
 
-// checkReason: only what may not wait for ever is told that it waited too long.
-func (m *sessions) checkReason(task *sessionTask, reason uint32) {
-	if reason == 3 && task.wait == 0 {
-		m.rt.Fatalf("a request that waits for ever is told that its wait is over")
+func (c *session) granted(id uint64, device int) {
+	task := c.tasks[id]
+	if task.device < 0 {
+		task.device, c.charged, c.peer.contexts[device] = device, true, true
+		return
 	}
+	task.bytes += task.growing
+	task.growing = 0
 }
 
 // pick is one of the sessions, or the end of the action.
@@ -480,6 +500,10 @@ func (m *sessions) begin(rt *rapid.T) {
 	} else {
 		device = 0
 	}
+	if m.decides {
+		flags |= 4
+		c.charged = true
+	}
 	blocks := uint64(rapid.IntRange(0, 100).Draw(rt, "blocks"))
 	c.tasks[c.lastTask] = task
 	m.send(c, frameOf(2, 64, func(b []byte) {
@@ -514,6 +538,52 @@ func (m *sessions) shrink(rt *rapid.T) {
 	bytes := rapid.Int64Range(0, task.bytes).Draw(rt, "bytes")
 	task.bytes -= bytes
 	m.send(c, frameOf(11, 24, func(b []byte) { word(b, 8, id); word(b, 16, uint64(bytes)) }))
+}
+
+// overdraw gives back more than there is, which breaks the protocol.
+func (m *sessions) overdraw(rt *rapid.T) {
+	c, id, task := m.pickTask(rt)
+	c.broken = true
+	m.send(c, frameOf(11, 24, func(b []byte) { word(b, 8, id); word(b, 16, uint64(task.bytes+1)) }))
+}
+
+// decide ends a request as the processes have settled it among themselves: where there is room.
+func (m *sessions) decide(rt *rapid.T) {
+	if !m.decides {
+		rt.Skip("the server decides")
+	}
+	open := func(c *session) []uint64 {
+		ids := slices.Sorted(maps.Keys(c.tasks))
+		return slices.DeleteFunc(ids, func(id uint64) bool { return c.tasks[id].device >= 0 && c.tasks[id].growing == 0 })
+	}
+	c := m.pick(rt, func(c *session) bool { return len(open(c)) > 0 })
+	id := rapid.SampledFrom(open(c)).Draw(rt, "task")
+	task, device, more := c.tasks[id], c.tasks[id].device, c.tasks[id].growing
+	if device < 0 {
+		device, more = rapid.IntRange(0, sessionDevices-1).Draw(rt, "device"), task.bytes
+		if !c.peer.contexts[device] {
+			more += sessionContext
+		}
+	}
+	if m.used()[device]+more <= sessionCapacity {
+		m.send(c, decidedFrame(id, 0, device))
+		c.granted(id, device)
+		return
+	}
+	m.send(c, decidedFrame(id, rapid.SampledFrom([]uint32{1, 2, 3}).Draw(rt, "reason"), 0))
+	c.refused(id)
+}
+
+func decidedFrame(task uint64, reason uint32, device int) []byte {
+	return frameOf(12, 40, func(b []byte) {
+		word(b, 8, task)
+		if reason != 0 {
+			word(b, 16, 2*sessionCapacity)
+			word(b, 24, sessionCapacity)
+		}
+		binary.LittleEndian.PutUint32(b[32:], reason)
+		binary.LittleEndian.PutUint32(b[36:], uint32(device))
+	})
 }
 
 func (m *sessions) shape(rt *rapid.T) {
@@ -557,7 +627,7 @@ func (m *sessions) nonsense(rt *rapid.T) {
 		frameOf(2, 64, nil), // task 0
 		frameOf(3, 40, nil),
 		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
-		frameOf(12, 40, nil), // the server decides
+		frameOf(12, 40, nil), // of task 0
 		frameOf(99, 16, nil),
 	}).Draw(rt, "frame")
 	c.broken = true
@@ -666,7 +736,6 @@ func (m *sessions) atOnce(rt *rapid.T) {
 // check compares what the processes know with what there is.
 func (m *sessions) check(rt *rapid.T) {
 	m.quiesce()
-	var used [sessionDevices]int64
 	for _, p := range m.peers {
 		for _, c := range slices.Clone(p.clients) {
 			m.hear(c)
@@ -679,21 +748,13 @@ func (m *sessions) check(rt *rapid.T) {
 				}
 			}
 			for _, task := range c.tasks {
-				if task.device >= 0 {
-					used[task.device] += task.bytes
-				}
-				if waits := task.device < 0 || task.growing != 0; waits && task.wait == math.MaxUint32 && !task.unsure && !c.broken && c.fd >= 0 {
+				if waits := task.device < 0 || task.growing != 0; waits && task.wait == math.MaxUint32 && !m.decides && !task.unsure && !c.broken && c.fd >= 0 {
 					rt.Fatalf("a request that does not wait has no answer")
 				}
 			}
 		}
-		for device, has := range p.contexts {
-			if has {
-				used[device] += sessionContext
-			}
-		}
 	}
-	for device, bytes := range used {
+	for device, bytes := range m.used() {
 		if bytes > sessionCapacity {
 			rt.Fatalf("processes hold %d bytes of device %d, which has %d", bytes, device, sessionCapacity)
 		}
@@ -708,6 +769,25 @@ func (m *sessions) check(rt *rapid.T) {
 		}
 	}
 	m.checkRecords(rt)
+}
+
+// used is what the processes know to hold of each device.
+func (m *sessions) used() (used [sessionDevices]int64) {
+	for _, p := range m.peers {
+		for _, c := range p.clients {
+			for _, task := range c.tasks {
+				if task.device >= 0 {
+					used[task.device] += task.bytes
+				}
+			}
+		}
+		for device, has := range p.contexts {
+			if has {
+				used[device] += sessionContext
+			}
+		}
+	}
+	return used
 }
 
 func (m *sessions) checkRecords(rt *rapid.T) {
@@ -740,14 +820,22 @@ func (m *sessions) finish(rt *rapid.T) {
 		auditor := m.hello(m.spawn(sessionJobs-1), 1)
 		task := &sessionTask{device: -1, bytes: sessionCapacity - sessionContext}
 		auditor.tasks[1] = task
+		flags := uint32(2)
+		if m.decides {
+			flags |= 4
+		}
 		m.send(auditor, frameOf(2, 64, func(b []byte) {
 			word(b, 8, 1)
 			word(b, 16, uint64(task.bytes))
 			word(b, 24, 1)
 			binary.LittleEndian.PutUint32(b[40:], 32)
-			binary.LittleEndian.PutUint32(b[44:], 2)
+			binary.LittleEndian.PutUint32(b[44:], flags)
 			binary.LittleEndian.PutUint32(b[52:], uint32(device))
 		}))
+		if m.decides {
+			m.send(auditor, decidedFrame(1, 0, device))
+			auditor.granted(1, device)
+		}
 		m.quiesce()
 		m.hear(auditor)
 		if task.device != device {
