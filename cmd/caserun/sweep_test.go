@@ -139,6 +139,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit", "0"}, exitUsage, "--time-limit 0s: want more than 0"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--time-limit=-1m"}, exitUsage, "--time-limit -1m0s"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--trace"}, exitUsage, "--trace"},
+		{[]string{"--mixes", "W1", "--scheds", "sa,schedgpu:arch=shared"}, exitUsage, "no processes that could decide"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--sim-noise", "-1"}, exitUsage, "sim-noise -1: want 0 to 1"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--format", "xml"}, exitUsage, "markdown"},
 		{[]string{write("key.yaml", "mixes: [W1]\nscheds: [sa]\nrep: 3\n")}, exitUsage, "key.yaml:3"},

@@ -62,6 +62,7 @@ func TestReportOfASlowdown(t *testing.T) {
 		{[]string{"report", "2", "--slowdown", "9"}, exitUsage, "run 9"},
 		{[]string{"report", "--slowdown", "1"}, exitUsage, "which run"},
 		{[]string{"mix", "W1", "--node", "sim:4xV100", "--trace"}, exitUsage, "not available on sim:4xV100"},
+		{[]string{"mix", "W1", "--node", "sim:4xV100", "--sched", "schedgpu:arch=shared"}, exitUsage, "--sched schedgpu:arch=shared: not available on sim:4xV100"},
 	} {
 		status, _, errs := caserun(t, c.args...)
 		if status != c.status || !strings.Contains(errs, c.says) {

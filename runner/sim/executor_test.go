@@ -93,6 +93,24 @@ func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
 	}
 }
 
+// A job's requests wait as long as its mix says.
+func TestJobsWaitAsTheirMixSays(t *testing.T) {
+	jobs := catalogJobs(t, "srad_v1-20000", "srad_v1-20000", "srad_v1-20000", "srad_v1-20000") // one fits a V100
+	jobs[1].Wait, jobs[2].Wait, jobs[3].Wait = new(time.Duration(0)), new(3*time.Second), new(time.Hour)
+	ended, rec := trial{node: mustNode(t, "sim:1xV100"), scheduler: "schedgpu", jobs: jobs}.must(t)
+	for i, want := range []results.Outcome{results.OK, results.Refused, results.Refused, results.OK} {
+		if *ended[i].Outcome != want {
+			t.Errorf("job %d: %s (%s), want %s", i, *ended[i].Outcome, ended[i].Detail, want)
+		}
+	}
+	for job, wait := range map[int]float64{1: 0, 2: 3} {
+		last := rec.Tasks[slices.IndexFunc(rec.Tasks, func(r results.Task) bool { return r.Job == job && r.Refusal != nil })]
+		if *ended[job].WaitS-wait > 1e-9 || wait-*ended[job].WaitS > 1e-9 || last.GrantS != nil {
+			t.Errorf("job %d waited %v s, want %v: %+v", job, *ended[job].WaitS, wait, last)
+		}
+	}
+}
+
 func TestOutOfMemoryUnderCoreToGPU(t *testing.T) {
 	jobs, rec := trial{node: mustNode(t, "sim:1xV100"), scheduler: "cg:workers=2",
 		jobs: catalogJobs(t, "lavaMD-100", "srad_v1-20000", "needle-16384")}.must(t)
