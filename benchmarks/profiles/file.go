@@ -62,6 +62,51 @@ var columns = []column{
 		}
 		return nil
 	}},
+	{"kernel_phases", func(p Profile) string {
+		var out []string
+		for _, k := range p.KernelPhases {
+			out = append(out, plain(k.SMs)+":"+plain(k.S))
+		}
+		return strings.Join(out, " ")
+	}, readPhases},
+	rounds(number("rounds", func(p *Profile) *int { return &p.Rounds })),
+}
+
+// earlierColumns is how many columns files had before kernels were told apart.
+const earlierColumns = 17
+
+func readPhases(p *Profile, s string) error {
+	sum := 0.0
+	for word := range strings.FieldsSeq(s) {
+		sms, seconds, _ := strings.Cut(word, ":")
+		var k KernelPhase
+		var err error
+		if k.SMs, err = notNegative(sms); err == nil {
+			k.S, err = notNegative(seconds)
+		}
+		if err != nil {
+			return errors.New("want SMS:SECONDS for each phase, such as 3.5:0.2 132:1.4")
+		}
+		p.KernelPhases = append(p.KernelPhases, k)
+		sum += k.S
+	}
+	if s != "" && math.Abs(sum-p.KernelS) > 1e-6*p.KernelS {
+		return fmt.Errorf("its seconds add up to %s, want kernel_s, which is %s", plain(sum), plain(p.KernelS))
+	}
+	return nil
+}
+
+// rounds bounds the number that a simulated node goes through one by one.
+func rounds(c column) column {
+	const most = 100
+	read := c.read
+	c.read = func(p *Profile, s string) error {
+		if err := read(p, s); err != nil || p.Rounds > most {
+			return fmt.Errorf("want a whole number up to %d, or nothing", most)
+		}
+		return nil
+	}
+	return c
 }
 
 func text(name string, field func(*Profile) *string, required bool) column {
@@ -75,18 +120,27 @@ func text(name string, field func(*Profile) *string, required bool) column {
 }
 
 func duration(name string, field func(*Profile) *float64) column {
-	return column{name, func(p Profile) string { return strconv.FormatFloat(*field(&p), 'f', -1, 64) }, func(p *Profile, s string) error {
-		v, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(v >= 0) || math.IsInf(v, 1) {
+	return column{name, func(p Profile) string { return plain(*field(&p)) }, func(p *Profile, s string) (err error) {
+		if *field(p), err = notNegative(s); err != nil {
 			return errors.New("want seconds, a number that is not negative")
 		}
-		*field(p) = v
 		return nil
 	}}
 }
 
+// plain is v without an exponent; notNegative reads it the same.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func notNegative(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0) || math.IsInf(v, 1) {
+		return 0, errors.New("not a number from 0")
+	}
+	return v, nil
+}
+
 // number is a count; 0 is written as nothing, which is unknown.
-func number[T int64 | uint64 | uint32](name string, field func(*Profile) *T) column {
+func number[T int | int64 | uint64 | uint32](name string, field func(*Profile) *T) column {
 	return column{name, func(p Profile) string {
 		if v := *field(&p); v != 0 {
 			return strconv.FormatUint(uint64(v), 10)
@@ -179,16 +233,17 @@ func Read(file string, r io.Reader) (Set, error) {
 		}
 		line, _ := in.FieldPos(0)
 		if first {
-			if !slices.Equal(row, names) {
+			if !slices.Equal(row, names) && !slices.Equal(row, names[:earlierColumns]) {
 				return fail(line, "want the header %s", strings.Join(names, ","))
 			}
+			names = row
 			continue
 		}
 		if len(row) != len(names) {
 			return fail(line, "%d fields, want %d", len(row), len(names))
 		}
 		var p Profile
-		for i, c := range columns {
+		for i, c := range columns[:len(names)] {
 			if err := c.read(&p, row[i]); err != nil {
 				at, _ := in.FieldPos(i)
 				return fail(at, "%s is %q: %v", c.name, row[i], err)

@@ -18,21 +18,7 @@ type Measurement struct {
 	// PeakBytes is the most device memory that the process was seen to use,
 	// without its context; 0 is unknown. It counts where it had no task.
 	PeakBytes int64
-	Trace     *Trace // nil: not traced
-}
-
-// Trace sums up the kernels and copies of a job.
-type Trace struct {
-	FirstS       float64 // start of the first
-	Incomplete   bool    // some may be missing
-	KernelS      float64 // with copies and sets within the device
-	CopyInBytes  int64
-	CopyInS      float64
-	CopyOutBytes int64
-	CopyOutS     float64
-	// The grid and block of the kernel with the most threads.
-	Blocks          uint64
-	ThreadsPerBlock uint32
+	Trace     *Trace // nil: not traced, or nothing was
 }
 
 // ErrNoDevice: the job had no task and no device memory.
@@ -66,7 +52,7 @@ func New(m Measurement) (Profile, error) {
 	default:
 		p.Footprint.Bytes = m.PeakBytes
 		if m.Trace != nil {
-			from = max(m.Trace.FirstS, start)
+			from = max(m.Trace.firstS(), start)
 		}
 	}
 	if t := m.Trace; t != nil {
@@ -74,10 +60,13 @@ func New(m Measurement) (Profile, error) {
 		if t.Incomplete {
 			p.Kernels = Estimated
 		}
-		p.KernelS, p.CopyInS, p.CopyOutS = t.KernelS, t.CopyInS, t.CopyOutS
-		p.CopyInBytes, p.CopyOutBytes = t.CopyInBytes, t.CopyOutBytes
+		p.KernelPhases, p.Rounds = t.kernelPhases(), t.rounds()
+		for _, k := range p.KernelPhases {
+			p.KernelS += k.S
+		}
+		p.CopyInBytes, p.CopyInS, p.CopyOutBytes, p.CopyOutS = t.copyInBytes, t.copyInS, t.copyOutBytes, t.copyOutS
 		if p.Footprint.Blocks == 0 {
-			p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = t.Blocks, t.ThreadsPerBlock
+			p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = t.blocks, t.threadsPerBlock
 		}
 	}
 	p.HostBeforeS, p.HostAfterS = max(from-start, 0), max(end-to, 0)

@@ -34,12 +34,14 @@ func TestProfileOfTasks(t *testing.T) {
 		t.Error(diff)
 	}
 	m := measurement()
-	m.Trace = &Trace{FirstS: 12.5, KernelS: 1, CopyInBytes: 7, CopyInS: 2, CopyOutBytes: 8, CopyOutS: 0.5, Blocks: 77, ThreadsPerBlock: 64}
+	m.Trace = traceOf([]results.Copy{{Kind: "htod", Bytes: 7, StartS: 12.5, EndS: 14.5}, {Kind: "dtoh", Bytes: 8, StartS: 15.5, EndS: 16}},
+		results.Kernel{StartS: 14.5, EndS: 15.5, Grid: "77,1,1", Block: "64,1,1"})
 	if got, err = New(m); err != nil {
 		t.Fatal(err)
 	}
 	want.Kernels, want.HostHeldS, want.KernelS = Traced, 2.5, 1
 	want.CopyInBytes, want.CopyInS, want.CopyOutBytes, want.CopyOutS = 7, 2, 8, 0.5
+	want.KernelPhases, want.Rounds = []KernelPhase{{SMs: 77.0 / 32, S: 1}}, 1
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("traced: %s", diff)
 	}
@@ -74,7 +76,7 @@ func TestProfileWithoutTasks(t *testing.T) {
 	if err != nil || got.HostBeforeS != 0 || got.HostHeldS != 10 || got.Footprint.Bytes != 1<<30 {
 		t.Errorf("with memory only: %+v, %v", got, err)
 	}
-	m.Trace = &Trace{FirstS: 13, KernelS: 4, Blocks: 3, ThreadsPerBlock: 32}
+	m.Trace = traceOf(nil, results.Kernel{StartS: 13, EndS: 17, Grid: "3,1,1", Block: "32,1,1"})
 	got, err = New(m)
 	if err != nil || got.HostBeforeS != 3 || got.HostHeldS != 3 || got.KernelS != 4 || got.Footprint.Blocks != 3 {
 		t.Errorf("traced: %+v, %v", got, err)
@@ -87,7 +89,7 @@ func TestProfilePhasesAreNeverNegative(t *testing.T) {
 	m := measurement()
 	m.Tasks = m.Tasks[:1]
 	m.Tasks[0].ReleaseS = nil
-	m.Trace = &Trace{FirstS: 1, KernelS: 7, CopyInS: 7}
+	m.Trace = traceOf([]results.Copy{{Kind: "htod", StartS: 1, EndS: 8}}, results.Kernel{StartS: 1, EndS: 8, Grid: "1,1,1", Block: "1,1,1"})
 	got, err := New(m)
 	if err != nil || got.HostHeldS != 0 || got.HostAfterS != 0 || got.HostBeforeS != 2 {
 		t.Errorf("%+v, %v", got, err)

@@ -26,14 +26,19 @@ import (
 // Profile is one job alone on the device it was measured on. Durations are
 // seconds.
 type Profile struct {
-	Job          string // a label; Command identifies the job
-	Command      string // as mixes.Job.Command
-	HostBeforeS  float64
-	HostHeldS    float64 // on the host with device memory held
-	HostAfterS   float64
-	CopyInBytes  int64
-	CopyInS      float64
-	KernelS      float64 // all kernels together, and copies and sets within the device
+	Job         string // a label; Command identifies the job
+	Command     string // as mixes.Job.Command
+	HostBeforeS float64
+	HostHeldS   float64 // on the host with device memory held
+	HostAfterS  float64
+	CopyInBytes int64
+	CopyInS     float64
+	KernelS     float64 // all kernels together, and copies and sets within the device
+	// KernelPhases divide KernelS; none: all kernels have Footprint's grid.
+	KernelPhases []KernelPhase
+	// Rounds is how often the job goes from copies in to kernels, copies out and the
+	// host. Each round has an equal share of each. 0 is 1.
+	Rounds       int
 	CopyOutBytes int64
 	CopyOutS     float64
 	Kernels      Source
@@ -41,6 +46,13 @@ type Profile struct {
 	GPU          string
 	Driver       string
 	MeasuredAt   time.Time // zero: unknown
+}
+
+// KernelPhase is the time in kernels whose grids fill about as many SMs, alone on the
+// device.
+type KernelPhase struct {
+	SMs float64 // blocks over what one SM holds of them; may be more than a device has
+	S   float64 // seconds in all
 }
 
 // Source says where the times of kernels and copies come from.

@@ -67,7 +67,8 @@ func some() []Profile {
 		{Job: "solver", Command: `./my/solver -n 512 "two words, and a comma"`, HostBeforeS: 1.0 / 3, HostHeldS: 2, HostAfterS: 1e-9,
 			CopyInBytes: 1 << 40, CopyInS: 0.25, KernelS: 7, CopyOutBytes: 3, CopyOutS: 0.125, Kernels: Traced,
 			Footprint: mixes.Footprint{Bytes: 5 << 30, Blocks: 1 << 33, ThreadsPerBlock: 1024},
-			GPU:       `NVIDIA "H200"`, Driver: "580.159.03", MeasuredAt: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
+			GPU:       `NVIDIA "H200"`, Driver: "580.159.03", MeasuredAt: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
+			KernelPhases: []KernelPhase{{SMs: 0, S: 1.0 / 3}, {SMs: 4.125, S: 1e-7}, {SMs: 1 << 40, S: 7 - 1.0/3 - 1e-7}}, Rounds: 32},
 		{Job: "static", Command: "./static", HostHeldS: 12, Kernels: Untraced},
 	}
 }
@@ -96,7 +97,7 @@ func TestWrittenProfilesReadBackTheSame(t *testing.T) {
 // A file of the user's goes before the catalog, which stays as it is.
 func TestFilesGoBeforeTheCatalog(t *testing.T) {
 	needle := mixes.Job{Program: "needle", Args: []string{"16384", "10"}}
-	row := "mine,needle 16384 10,1,0,0,,0,0,,0,traced,1024,,,,,\n"
+	row := "mine,needle 16384 10,1,0,0,,0,0,,0,traced,1024,,,,,,,\n"
 	more, err := Read("f.csv", strings.NewReader(strings.Join(header(), ",")+"\n"+row))
 	if err != nil {
 		t.Fatal(err)
@@ -114,24 +115,46 @@ func TestFilesGoBeforeTheCatalog(t *testing.T) {
 	}
 }
 
+// Files of before kernel phases are still read.
+func TestReadsAnEarlierFile(t *testing.T) {
+	text := "job,command,host_before_s,host_held_s,host_after_s,copy_in_bytes,copy_in_s,kernel_s,copy_out_bytes,copy_out_s," +
+		"kernels,memory_bytes,blocks,threads_per_block,gpu,driver,measured_at\nown,./own,1,2,4,,0,8,,0,traced,7,,,,,\n"
+	set, err := Read("f.csv", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Profile{"./own": {Job: "own", Command: "./own", HostBeforeS: 1, HostHeldS: 2, HostAfterS: 4, KernelS: 8,
+		Kernels: Traced, Footprint: mixes.Footprint{Bytes: 7}}}
+	if diff := cmp.Diff(want, set.byCommand); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestErrorsNameFileAndLine(t *testing.T) {
 	head := strings.Join(header(), ",") + "\n"
-	good := "a,a,1,1,1,,1,1,,1,traced,,,,,,\n"
+	good := "a,a,1,1,1,,1,1,,1,traced,,,,,,,,\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "f.csv:1: want the header"},
 		{"job,wall_s\n", "f.csv:1: want the header job,command"},
-		{head + good + "b,b,1,1,1,,-1,1,,1,traced,,,,,,\n", `f.csv:3: copy_in_s is "-1"`},
-		{head + "a,a,1,NaN,1,,1,1,,1,traced,,,,,,\n", `f.csv:2: host_held_s is "NaN"`},
-		{head + "a,a,1,1,1,,1,Inf,,1,traced,,,,,,\n", `f.csv:2: kernel_s is "Inf"`},
-		{head + "a,a,1,1,,,1,1,,1,traced,,,,,,\n", `f.csv:2: host_after_s is ""`},
-		{head + "a,a,1,1,1,-5,1,1,,1,traced,,,,,,\n", `f.csv:2: copy_in_bytes is "-5"`},
-		{head + "a,a,1,1,1,,1,1,,1,traced,1e9,,,,,\n", `f.csv:2: memory_bytes is "1e9"`},
-		{head + "a,a,1,1,1,,1,1,,1,traced,,,4294967296,,,\n", `threads_per_block is "4294967296"`},
-		{head + "a,a,1,1,1,,1,1,,1,guessed,,,,,,\n", "want traced, estimated or untraced"},
-		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,yesterday\n", `measured_at is "yesterday"`},
-		{head + "a,,1,1,1,,1,1,,1,traced,,,,,,\n", `f.csv:2: command is ""`},
-		{head + good + "b,a,1,1,1,,1,1,,1,traced,,,,,,\n", `f.csv:3: command "a" again (first in line 2)`},
-		{head + "a,1\n", "f.csv:2: 2 fields, want 17"},
+		{head + good + "b,b,1,1,1,,-1,1,,1,traced,,,,,,,,\n", `f.csv:3: copy_in_s is "-1"`},
+		{head + "a,a,1,NaN,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:2: host_held_s is "NaN"`},
+		{head + "a,a,1,1,1,,1,Inf,,1,traced,,,,,,,,\n", `f.csv:2: kernel_s is "Inf"`},
+		{head + "a,a,1,1,,,1,1,,1,traced,,,,,,,,\n", `f.csv:2: host_after_s is ""`},
+		{head + "a,a,1,1,1,-5,1,1,,1,traced,,,,,,,,\n", `f.csv:2: copy_in_bytes is "-5"`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,1e9,,,,,,,\n", `f.csv:2: memory_bytes is "1e9"`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,4294967296,,,,,\n", `threads_per_block is "4294967296"`},
+		{head + "a,a,1,1,1,,1,1,,1,guessed,,,,,,,,\n", "want traced, estimated or untraced"},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,yesterday,,\n", `measured_at is "yesterday"`},
+		{head + "a,,1,1,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:2: command is ""`},
+		{head + good + "b,a,1,1,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:3: command "a" again (first in line 2)`},
+		{head + "a,1\n", "f.csv:2: 2 fields, want 19"},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:0.5,2\n", `f.csv:2: kernel_phases is "5:0.5": its seconds add up to 0.5, want kernel_s, which is 1`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:0.5 3,2\n", `want SMS:SECONDS for each phase`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:0.5 -3:0.5,2\n", `want SMS:SECONDS for each phase`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,-2\n", `rounds is "-2"`},
+		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,101\n", `rounds is "101": want a whole number up to 100`},
+		{strings.Join(header()[:18], ",") + "\n", "f.csv:1: want the header"},
+		{strings.Join(header()[:17], ",") + "\na,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,2\n", "f.csv:2: 19 fields, want 17"},
 		{head + good + "a,\"b\n", "f.csv:3: not CSV"},
 	} {
 		if _, err := Read("f.csv", strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

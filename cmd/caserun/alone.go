@@ -19,6 +19,7 @@ import (
 // alone runs jobs one after another on one device, without MPS.
 type alone struct {
 	device  schedulers.Device
+	sm      profiles.SM
 	uuid    string
 	id      [16]byte
 	idle    int64 // bytes in use on the device before the first job
@@ -33,16 +34,15 @@ type alone struct {
 	watch func(run func()) ([]results.Segment, error)
 }
 
-// notebook keeps records in memory: tasks, kernels and copies of one job, or
-// what the sampler saw. It is a runner.Recorder and takes live.Traces.
+// notebook keeps records in memory: tasks of one job and the sum of its kernels and
+// copies, or what the sampler saw. It is a runner.Recorder and takes live.Traces.
 type notebook struct {
 	warn func(format string, args ...any)
 
 	mu       sync.Mutex
 	tasks    []results.Task // by Seq
 	segments []results.Segment
-	kernels  []results.Kernel
-	copies   []results.Copy
+	trace    *profiles.Trace
 }
 
 func (*notebook) Job(results.Job) {}
@@ -57,13 +57,13 @@ func (n *notebook) Event(e results.Event) {
 func (n *notebook) Kernel(k results.Kernel) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.kernels = append(n.kernels, k)
+	n.trace.Kernel(k)
 }
 
 func (n *notebook) Copy(c results.Copy) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.copies = append(n.copies, c)
+	n.trace.Copy(c)
 }
 
 func (n *notebook) Task(t results.Task) {
@@ -92,7 +92,7 @@ func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir s
 		return m, err
 	}
 	jobs := []mixes.Job{j}
-	notes := &notebook{warn: a.warn}
+	notes := &notebook{warn: a.warn, trace: profiles.NewTrace(a.sm)}
 	x, err := live.NewExecutor(live.Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
 		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: a.tracer, Traces: notes, Builtin: a.builtin,
 		Dir: filepath.Join(a.dir, fmt.Sprintf("profile-%04d", number)), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
@@ -105,7 +105,11 @@ func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir s
 		return m, infrastructureError(err)
 	}
 	m.Record, m.Tasks = ended[0], notes.tasks
-	m.Trace = sumTraces(notes.kernels, notes.copies, x.Traced())
+	if !notes.trace.Empty() {
+		traced := x.Traced()
+		notes.trace.Incomplete = some(traced.Lost) || some(traced.Cut)
+		m.Trace = notes.trace
+	}
 	if *m.Record.Outcome != results.OK {
 		err := fmt.Errorf("%s: it ended as %s: %s", j.Command(), *m.Record.Outcome, m.Record.Detail)
 		if m.Record.StderrTail != "" {
@@ -115,6 +119,8 @@ func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir s
 	}
 	return m, nil
 }
+
+func some(count *int64) bool { return count != nil && *count > 0 }
 
 // contextLeast is less than a context takes: a process that used less device
 // memory than this had none.

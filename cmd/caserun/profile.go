@@ -33,10 +33,11 @@ func newProfile() *cobra.Command {
 		Short: "Run a job alone on a GPU and write what it does, for simulated nodes",
 		Long: `Run a program, or each command of a mix once, alone on one GPU and without MPS,
 and write its profile: host time before, with and after device memory, copies,
-kernels, memory, and the shape of the largest kernel. Kernels and copies are
-traced where the tracer is built (make native says what it needs). A simulated node replays it (caserun mix
---node sim:4xV100 --profiles FILE), and it is the footprint of a program that
-must be bound as a whole. docs/profile.md describes the file.`,
+kernels by what they need of a device, memory, and the shape of the largest
+kernel. Kernels and copies are traced where the tracer is built (make native
+says what it needs). A simulated node replays it (caserun mix --node sim:4xV100
+--profiles FILE), and it is the footprint of a program that must be bound as a
+whole. docs/profile.md describes the file.`,
 		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
   caserun profile --mix W7 --out w7.csv
   caserun profile --mix their.wl --suite ~/rodinia --out their.csv
@@ -210,7 +211,11 @@ func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, out *
 	}
 	now := time.Now()
 	d := session.Devices[0]
-	a := &alone{device: session.Schedulable()[0], uuid: d.UUID, id: session.IDs()[0], idle: d.UsedAtStartBytes,
+	sm, err := smOf(node)
+	if err != nil {
+		return 0, infrastructureError(err)
+	}
+	a := &alone{device: session.Schedulable()[0], sm: sm, uuid: d.UUID, id: session.IDs()[0], idle: d.UsedAtStartBytes,
 		dir: filepath.Join(dir, "profile-"+now.UTC().Format(dirTime)), preload: p.library, tracer: p.tracer,
 		builtin: c.Suite == live.BuiltinSuite, timeout: c.Timeout, warn: warn, epoch: now}
 	a.watch = func(run func()) ([]results.Segment, error) {
@@ -227,6 +232,16 @@ func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, out *
 		return out.Write(q)
 	})
 	return found, p.verdict(found, err)
+}
+
+// smOf is what an SM of the node's device holds, which Prepare found to be known.
+func smOf(node *nvml.Node) (profiles.SM, error) {
+	found, err := node.Devices()
+	if err != nil {
+		return profiles.SM{}, err
+	}
+	d := found[0]
+	return profiles.SM{Warps: *d.MaxWarpsPerSM, Blocks: *d.MaxBlocksPerSM, SharedBytes: int64(*d.SharedPerSMBytes)}, nil
 }
 
 // runAll runs the jobs one after another and has the profile of each kept. One that

@@ -42,7 +42,7 @@ func onPaper(t *testing.T, jobs ...mixes.Job) (profiling, *alone) {
 	for _, j := range jobs {
 		p.programs, p.dirs = append(p.programs, j.Program), append(p.dirs, dir)
 	}
-	return p, &alone{uuid: "GPU-paper", id: [16]byte{1}, dir: dir, warn: t.Logf, epoch: time.Now(),
+	return p, &alone{sm: profiles.SM{Warps: 64, Blocks: 32}, uuid: "GPU-paper", id: [16]byte{1}, dir: dir, warn: t.Logf, epoch: time.Now(),
 		watch:  func(run func()) ([]results.Segment, error) { run(); return nil, nil },
 		device: schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, ContextBytes: 1 << 29, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}}
 }

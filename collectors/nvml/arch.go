@@ -5,6 +5,7 @@ type smLimits struct {
 	cores  int // FP32 lanes, the unit that nvmlDeviceGetNumGpuCores counts
 	warps  int // resident warps
 	blocks int // resident blocks
+	shared int // KiB of shared memory
 }
 
 // limitsByCapability comes from the CUDA C++ Programming Guide, appendix
@@ -12,20 +13,20 @@ type smLimits struct {
 // Capability", and its per-architecture sections for the FP32 lanes. A
 // capability that is not listed is unknown, not guessed.
 var limitsByCapability = map[[2]int]smLimits{
-	{5, 0}:  {128, 64, 32},
-	{5, 2}:  {128, 64, 32},
-	{6, 0}:  {64, 64, 32},
-	{6, 1}:  {128, 64, 32},
-	{7, 0}:  {64, 64, 32},
-	{7, 5}:  {64, 32, 16},
-	{8, 0}:  {64, 64, 32},
-	{8, 6}:  {128, 48, 16},
-	{8, 9}:  {128, 48, 24},
-	{9, 0}:  {128, 64, 32},
-	{10, 0}: {128, 64, 32},
-	{10, 3}: {128, 64, 32},
-	{12, 0}: {128, 48, 24},
-	{12, 1}: {128, 48, 24},
+	{5, 0}:  {128, 64, 32, 64},
+	{5, 2}:  {128, 64, 32, 96},
+	{6, 0}:  {64, 64, 32, 64},
+	{6, 1}:  {128, 64, 32, 96},
+	{7, 0}:  {64, 64, 32, 96},
+	{7, 5}:  {64, 32, 16, 64},
+	{8, 0}:  {64, 64, 32, 164},
+	{8, 6}:  {128, 48, 16, 100},
+	{8, 9}:  {128, 48, 24, 100},
+	{9, 0}:  {128, 64, 32, 228},
+	{10, 0}: {128, 64, 32, 228},
+	{10, 3}: {128, 64, 32, 228},
+	{12, 0}: {128, 48, 24, 100},
+	{12, 1}: {128, 48, 24, 100},
 }
 
 // smCount derives the number of SMs from the number of FP32 lanes, since NVML

@@ -24,6 +24,7 @@ type Device struct {
 	SMs                        *int // nil for chips that the table in arch.go does not know
 	MaxWarpsPerSM              *int
 	MaxBlocksPerSM             *int
+	SharedPerSMBytes           *int
 
 	MIG         *bool // current MIG mode
 	ComputeMode *ComputeMode
@@ -107,7 +108,7 @@ func (n *Node) describe(h handle) (Device, error) {
 	}
 	limits, known := limitsByCapability[[2]int{d.ComputeMajor, d.ComputeMinor}]
 	if known {
-		d.MaxWarpsPerSM, d.MaxBlocksPerSM = &limits.warps, &limits.blocks
+		d.MaxWarpsPerSM, d.MaxBlocksPerSM, d.SharedPerSMBytes = &limits.warps, &limits.blocks, new(limits.shared<<10)
 	}
 	for _, q := range n.optionalQueries(h, &d, limits) {
 		if !n.has(q.call) {

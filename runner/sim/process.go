@@ -1,6 +1,10 @@
 package sim
 
 import (
+	"math"
+	"slices"
+	"time"
+
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -8,8 +12,8 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// process is a simulated job: host phase, task begin, copies in, kernels,
-// copies out, host phase with the memory still held, task end, host phase.
+// process is a simulated job: host phase, task begin, rounds of copies in, kernels,
+// copies out and host phase with the memory held, task end, host phase.
 type process struct {
 	x       *Executor
 	index   int
@@ -26,6 +30,13 @@ type process struct {
 	work *activity
 }
 
+// step is work of a process in one pool.
+type step struct {
+	in     *pool
+	demand float64
+	soloS  float64 // 0: nothing to do
+}
+
 // Exit statuses as the builtin suite's programs use them.
 const (
 	statusOOM     = 2
@@ -37,38 +48,45 @@ func (p *process) start() {
 		return
 	}
 	p.x.batch.JobStarted(p.index, p.x.now)
-	p.host(p.profile.HostBeforeS, p.begin)
+	p.do(p.host(p.profile.HostBeforeS), p.begin)
 }
 
-// in works through solo seconds in a pool and goes on with then.
-func (p *process) in(to *pool, demand, solo float64, then func()) {
-	if solo <= 0 {
+// do works through a step and goes on with then.
+func (p *process) do(s step, then func()) {
+	if s.soloS <= 0 {
 		then()
 		return
 	}
-	p.pool = to
-	p.work = p.x.share(to, demand, solo*p.stretch(), func() {
+	p.pool = s.in
+	p.work = p.x.share(s.in, s.demand, s.soloS, func() {
 		p.pool, p.work = nil, nil
 		then()
 	})
 }
 
-func (p *process) host(seconds float64, then func()) {
-	p.in(p.x.cores, 1, seconds*p.x.config.Node.Model.HostFactor, then)
+// lasts is a step with the noise of a phase.
+func (p *process) lasts(in *pool, demand, soloS float64) step {
+	if soloS > 0 {
+		soloS *= p.stretch()
+	}
+	return step{in, demand, soloS}
+}
+
+func (p *process) host(seconds float64) step {
+	return p.lasts(p.x.cores, 1, seconds*p.x.config.Node.Model.HostFactor)
 }
 
 // copy moves bytes over the device's link. Alone it lasts as long as profiled,
 // scaled as host time because pageable copies are bound by the host, but not
 // less than the link needs.
-func (p *process) copy(bytes int64, seconds float64, then func()) {
+func (p *process) copy(bytes int64, seconds float64) step {
 	m := p.x.config.Node.Model
 	least := float64(bytes) / m.LinkBytesPerS
 	solo := max(seconds*m.HostFactor, least)
 	if solo == 0 {
-		then()
-		return
+		return step{}
 	}
-	p.in(p.x.devices[p.device].link, least/solo, solo, then)
+	return p.lasts(p.x.devices[p.device].link, least/solo, solo)
 }
 
 func (p *process) begin() {
@@ -94,14 +112,93 @@ func (p *process) answered(d schedulers.Decision) {
 		p.exit(runner.Exit{Status: new(statusOOM), StderrTail: "out of memory (simulated)"})
 		return
 	}
+	p.through(p.steps(), p.end)
+}
+
+// steps are what it does from the grant to the release: its rounds. Those of a job begin
+// at a place of their own, which depends on the job's index alone. Equal jobs that are
+// granted at once would otherwise all use the device at one time, and then all the host.
+func (p *process) steps() []step {
 	r := p.profile
-	p.copy(r.CopyInBytes, r.CopyInS, func() {
-		p.kernels(func() {
-			p.copy(r.CopyOutBytes, r.CopyOutS, func() {
-				p.host(r.HostHeldS, p.end)
-			})
+	round := []step{p.copy(r.CopyInBytes, r.CopyInS)}
+	round = append(round, p.kernels()...)
+	round = append(round, p.copy(r.CopyOutBytes, r.CopyOutS), p.host(r.HostHeldS))
+	rounds := max(r.Rounds, 1)
+	if rounds == 1 {
+		return round
+	}
+	for i := range round {
+		round[i].soloS /= float64(rounds)
+	}
+	_, place := math.Modf(float64(p.index) * math.Phi) // spreads any number of jobs evenly
+	return slices.Repeat(begunAt(round, place), rounds)
+}
+
+// begunAt is a round that begins at a place, which is a fraction of its length, and ends there.
+func begunAt(round []step, place float64) []step {
+	total := 0.0
+	for _, s := range round {
+		total += s.soloS
+	}
+	skip := place * total
+	for i, s := range round {
+		if skip < s.soloS {
+			first, last := s, s
+			first.soloS, last.soloS = s.soloS-skip, skip
+			return slices.Concat([]step{first}, round[i+1:], round[:i], []step{last})
+		}
+		skip -= s.soloS
+	}
+	return round
+}
+
+// kernels are its classes of kernels.
+func (p *process) kernels() []step {
+	m, sms := p.x.config.Node.Model, p.x.devices[p.device].sms
+	phases := p.profile.KernelPhases
+	if len(phases) == 0 {
+		return []step{p.lasts(sms, p.occupancy(), p.profile.KernelS*m.DeviceFactor)}
+	}
+	var out []step
+	for _, k := range phases {
+		out = append(out, p.lasts(sms, min(1, k.SMs/float64(m.SMs)), k.S*m.DeviceFactor))
+	}
+	return out
+}
+
+// through does one step after the other, and records kernels that follow each other as
+// one interval.
+func (p *process) through(steps []step, then func()) {
+	d := p.x.devices[p.device]
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.soloS <= 0 })
+	var since time.Duration
+	running := false // kernels, since then
+	var next func(i int)
+	next = func(i int) {
+		on := i < len(steps) && steps[i].in == d.sms
+		if running && !on {
+			p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(0), Device: p.device, Name: "all kernels (simulated)",
+				StartS: since.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - since).Seconds()})
+		}
+		if on && !running {
+			since = p.x.now
+		}
+		running = on
+		if i == len(steps) {
+			then()
+			return
+		}
+		p.do(steps[i], func() {
+			if on {
+				p.x.note(d)
+			}
+			next(i + 1)
 		})
-	})
+		if on {
+			p.x.note(d)
+		}
+	}
+	next(0)
 }
 
 // allocate takes the process's context and the job's bytes, whatever the
@@ -117,18 +214,6 @@ func (p *process) allocate() bool {
 	return true
 }
 
-func (p *process) kernels(then func()) {
-	d := p.x.devices[p.device]
-	from := p.x.now
-	p.in(d.sms, p.occupancy(), p.profile.KernelS*p.x.config.Node.Model.DeviceFactor, func() {
-		p.x.note(d)
-		p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(0), Device: p.device, Name: "all kernels (simulated)",
-			StartS: from.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - from).Seconds()})
-		then()
-	})
-	p.x.note(d)
-}
-
 // occupancy is the share of a device that the job's main kernel fills alone:
 // its blocks and warps against the device's, at most all of it.
 func (p *process) occupancy() float64 {
@@ -141,7 +226,7 @@ func (p *process) end() {
 	p.x.devices[p.device].free += p.held - contextBytes
 	p.held = contextBytes
 	p.x.batch.TaskFree(p.task, p.x.now)
-	p.host(p.profile.HostAfterS, func() { p.exit(runner.Exit{Status: new(0)}) })
+	p.do(p.host(p.profile.HostAfterS), func() { p.exit(runner.Exit{Status: new(0)}) })
 }
 
 // exit ends the process in whatever state it is.
