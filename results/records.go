@@ -145,7 +145,8 @@ type Job struct {
 	Name           string
 	Command        string
 	Class          string
-	FootprintBytes *int64
+	FootprintBytes *int64   // as its mix declares it
+	UsedBytes      *int64   // that its tasks had in use at most, device heap included
 	Device         *int     // the device it, or its first task, ran on
 	ArrivalS       *float64 // nil while the group before its own has not ended, and in records of earlier versions
 	StartS         *float64 // process start

@@ -60,6 +60,7 @@ type job struct {
 	reports  map[string]*reports // by kind of event
 	stays    []stay              // one of each process on each device
 	work     map[int]work        // of its processes, where their probes tell
+	uses     map[int]int64       // bytes that its processes had in use at most, likewise
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
@@ -171,6 +172,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	}
 	b.endTasksOf(index, now)
 	b.countReports(index, now)
+	j.record.UsedBytes = j.used()
 	j.record.EndS = new(seconds(end))
 	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -51,4 +52,42 @@ func (j *job) leave(of func(stay) bool, now time.Duration) {
 			j.stays[i].to = now
 		}
 	}
+}
+
+// Used says how much memory a process of a job had in use at most, where its probe tells. It
+// is called before ProcessGone.
+func (b *Batch) Used(index, serial int, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[index]
+	if j.uses == nil {
+		j.uses = map[int]int64{}
+	}
+	j.uses[serial] = bytes
+}
+
+// used is the most that the job had in use, when all its stays have ended: that of processes
+// which had a device at one time is added up. It is unknown if one of them did not tell.
+func (j *job) used() *int64 {
+	held := map[int]*results.Task{}
+	for _, s := range j.stays {
+		bytes, known := j.uses[s.process]
+		if !known {
+			return nil
+		}
+		t := held[s.process]
+		if t == nil {
+			t = &results.Task{GrantS: new(seconds(s.from)), ReleaseS: new(seconds(s.to)), Bytes: bytes}
+			held[s.process] = t
+		}
+		*t.ReleaseS = max(*t.ReleaseS, seconds(s.to))
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	var all []results.Task
+	for _, t := range held {
+		all = append(all, *t)
+	}
+	return new(results.PeakBytes(all, 0))
 }

@@ -42,9 +42,9 @@ func New(m Measurement) (Profile, error) {
 		from, to = end, start
 		for _, t := range granted {
 			from = min(from, *t.GrantS)
-			to = max(to, releaseOf(t, end))
+			to = max(to, t.HeldUntil(end))
 		}
-		p.Footprint.Bytes = peakBytes(granted, end)
+		p.Footprint.Bytes = results.PeakBytes(granted, end)
 		largest := slices.MaxFunc(granted, func(a, b results.Task) int { return cmp.Compare(warps(a), warps(b)) })
 		p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = largest.Blocks, largest.ThreadsPerBlock
 	case m.PeakBytes == 0 && m.Trace == nil:
@@ -74,60 +74,7 @@ func New(m Measurement) (Profile, error) {
 	return p, nil
 }
 
-func releaseOf(t results.Task, end float64) float64 {
-	if t.ReleaseS != nil {
-		return *t.ReleaseS
-	}
-	return end
-}
-
 // warps is in floating point: a task of 2^62 blocks is valid, its warps are more.
 func warps(t results.Task) float64 {
 	return float64(t.Blocks) * float64((uint64(t.ThreadsPerBlock)+31)/32)
-}
-
-// peakBytes is the most that tasks held at one time, with their heap and all
-// they grew by.
-func peakBytes(tasks []results.Task, end float64) int64 {
-	var held, peak int64
-	for _, c := range changes(tasks, end) {
-		then := held + c.bytes
-		peak = max(peak, then)
-		if c.kind != instant {
-			held = then
-		}
-	}
-	return peak
-}
-
-// change is one of what tasks hold.
-type change struct {
-	atS   float64
-	kind  changeKind
-	bytes int64
-}
-
-// changeKind is in the order of what happens at one time: who releases holds
-// nothing beside who is granted then.
-type changeKind int
-
-const (
-	release changeKind = iota
-	grant
-	instant // given back within one reading of the clock: held beside the others, and not after
-)
-
-// changes are in the order of time.
-func changes(tasks []results.Task, end float64) []change {
-	var out []change
-	for _, t := range tasks {
-		from, to, bytes := *t.GrantS, releaseOf(t, end), t.Bytes+t.HeapBytes+t.GrownBytes
-		if to <= from {
-			out = append(out, change{from, instant, bytes})
-			continue
-		}
-		out = append(out, change{from, grant, bytes}, change{to, release, -bytes})
-	}
-	slices.SortFunc(out, func(a, b change) int { return cmp.Or(cmp.Compare(a.atS, b.atS), cmp.Compare(a.kind, b.kind)) })
-	return out
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -97,48 +96,5 @@ func TestProfilePhasesAreNeverNegative(t *testing.T) {
 	m.Record.EndS = nil
 	if _, err := New(m); err == nil {
 		t.Error("a job without an end has no profile")
-	}
-}
-
-// heldAtGrants is peakBytes computed the slow way.
-func heldAtGrants(tasks []results.Task, end float64) (peak int64) {
-	for _, at := range tasks {
-		var sum int64
-		for _, t := range tasks {
-			if *t.GrantS <= *at.GrantS && releaseOf(t, end) > *at.GrantS || t.Seq == at.Seq {
-				sum += t.Bytes + t.HeapBytes + t.GrownBytes
-			}
-		}
-		peak = max(peak, sum)
-	}
-	return peak
-}
-
-// Times are few, so that grants and releases fall together and before the end.
-func TestPeakIsThatOfTheSlowWay(t *testing.T) {
-	at := rapid.Map(rapid.IntRange(0, 8), func(n int) float64 { return float64(n) / 4 })
-	rapid.Check(t, func(t *rapid.T) {
-		tasks := make([]results.Task, rapid.IntRange(0, 12).Draw(t, "tasks"))
-		for i := range tasks {
-			bytes := func(what string) int64 { return rapid.Int64Range(0, 100).Draw(t, what) }
-			tasks[i] = results.Task{Seq: i, GrantS: new(at.Draw(t, "grant")), Bytes: bytes("bytes"), HeapBytes: bytes("heap"), GrownBytes: bytes("grown")}
-			if rapid.Bool().Draw(t, "released") {
-				tasks[i].ReleaseS = new(at.Draw(t, "release"))
-			}
-		}
-		if got, want := peakBytes(tasks, 2), heldAtGrants(tasks, 2); got != want {
-			t.Errorf("peak %d, want %d", got, want)
-		}
-	})
-}
-
-// The slow way would take a quarter of an hour for as many.
-func TestPeakOfManyTasks(t *testing.T) {
-	tasks := make([]results.Task, 400_000)
-	for i := range tasks {
-		tasks[i] = results.Task{Seq: i, GrantS: new(float64(i)), ReleaseS: new(float64(i) + 1.5), Bytes: 5}
-	}
-	if got := peakBytes(tasks, 1e9); got != 10 {
-		t.Errorf("peak %d, want 10", got)
 	}
 }

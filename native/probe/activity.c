@@ -17,8 +17,15 @@ static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "the page holds plai
 
 typedef _Atomic uint64_t since; /* nanoseconds; 0: nothing is running */
 
-static since unshared;                           /* until there is a page */
-static _Atomic(since *) busy_since = &unshared; /* in the page, once there is one */
+/* struct case_activity, as it is written here. */
+struct page {
+	since busy;
+	_Atomic uint64_t peak; /* bytes */
+};
+static_assert(sizeof(struct page) == sizeof(struct case_activity), "the same page");
+
+static struct page unshared;                        /* until there is a page */
+static _Atomic(struct page *) current = &unshared; /* the page, once there is one */
 static _Atomic uint64_t submitted;
 static atomic_bool watched;
 
@@ -42,7 +49,7 @@ void activity_watched(void) { atomic_store(&watched, true); }
 
 void activity_began(void)
 {
-	since *s = atomic_load(&busy_since);
+	since *s = &atomic_load(&current)->busy;
 
 	atomic_fetch_add(&submitted, 1);
 	if (atomic_load(s) == 0)
@@ -55,7 +62,7 @@ uint64_t activity_mark(void) { return atomic_load(&submitted); }
  * it has counted, which is seen here. */
 void activity_over(uint64_t mark)
 {
-	since *s = atomic_load(&busy_since);
+	since *s = &atomic_load(&current)->busy;
 	const uint64_t before = atomic_load(s);
 
 	if (before == 0 || atomic_load(&submitted) != mark)
@@ -63,6 +70,24 @@ void activity_over(uint64_t mark)
 	atomic_store(s, 0);
 	if (atomic_load(&submitted) != mark)
 		start(s, before);
+}
+
+static void raise_to(struct page *p, uint64_t bytes)
+{
+	uint64_t most = atomic_load(&p->peak);
+
+	while (most < bytes && !atomic_compare_exchange_weak(&p->peak, &most, bytes))
+		;
+}
+
+/* A page that was left meanwhile may have been copied already. */
+void activity_uses(uint64_t bytes)
+{
+	struct page *to;
+
+	do
+		raise_to(to = atomic_load(&current), bytes);
+	while (to != atomic_load(&current));
 }
 
 int activity_share(void)
@@ -79,18 +104,22 @@ int activity_share(void)
 		close(page);
 		return -1;
 	}
-	since *before = atomic_exchange(&busy_since, (since *)shared);
-	if (atomic_load(before) != 0) /* another thread may still write there: it stays mapped */
-		start(shared, atomic_load(before));
+	struct page *const to = shared;
+	struct page *before = atomic_exchange(&current, to); /* another thread may still write there: it stays mapped */
+	if (atomic_load(&before->busy) != 0)
+		start(&to->busy, atomic_load(&before->busy));
+	raise_to(to, atomic_load(&before->peak));
 	return page;
 }
 
-/* A child made by fork has submitted nothing, and its parent's page is not its own. */
+/* A child made by fork has submitted nothing and holds nothing, and its parent's page is
+ * not its own. */
 static void renew(void)
 {
-	atomic_store(&unshared, 0);
+	atomic_store(&unshared.busy, 0);
+	atomic_store(&unshared.peak, 0);
 	atomic_store(&submitted, 0);
-	atomic_store(&busy_since, &unshared);
+	atomic_store(&current, &unshared);
 }
 
 __attribute__((constructor)) static void renew_in_children(void) { pthread_atfork(NULL, NULL, renew); }

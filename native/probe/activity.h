@@ -1,5 +1,5 @@
-/* activity.h: whether kernels of this process may be running, in a page that the
- * scheduler can read as well, also when the process is gone (wire.h, struct
+/* activity.h: whether kernels of this process may be running, and how much memory it had
+ * in use, in a page that the scheduler can read as well, also when the process is gone (wire.h, struct
  * case_activity). Safe to call from several threads; none of the calls waits. */
 #ifndef CASE_ACTIVITY_H
 #define CASE_ACTIVITY_H
@@ -22,6 +22,9 @@ void activity_began(void);
  * submitted meanwhile goes on. */
 uint64_t activity_mark(void);
 void activity_over(uint64_t mark);
+
+/* activity_uses says how many bytes the tasks of this process have in use. The most counts. */
+void activity_uses(uint64_t bytes);
 
 /* activity_share moves what is kept to a new page and returns its descriptor, which
  * the caller passes on and closes; -1 where the system gives none. A process that

@@ -187,13 +187,15 @@ struct case_wire_bye {
 
 /* With HELLO comes, as SCM_RIGHTS, the descriptor of a memfd that cannot shrink
  * (F_SEAL_SHRINK), which the process keeps up to date; without it the server knows
- * nothing of its work. */
+ * nothing of its work and its memory. */
 struct case_activity {
 	uint64_t busy_since_ns; /* CLOCK_MONOTONIC when the first work began whose end the
 	                         * process has not seen; 0: none is running */
+	uint64_t peak_bytes; /* the most that its tasks had in use at one time of what they
+	                      * were granted, device heap included; 0: unknown */
 };
 
-static_assert(sizeof(struct case_activity) == 8, "activity");
+static_assert(sizeof(struct case_activity) == 16, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 32, "HELLO");
 static_assert(sizeof(struct case_wire_task_begin) == 64, "TASK_BEGIN");

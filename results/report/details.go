@@ -7,16 +7,20 @@ import (
 )
 
 // JobTable has a row for each job, and below it why jobs failed and the end of
-// their stderr. Text has the arrivals where they differ.
+// their stderr. Text has the arrivals where they differ, and what jobs used where one tells.
 func JobTable(r results.Run, jobs []results.Job) *Table {
 	arrival := Column{Name: "arrival", Unit: Seconds, Place: DataOnly}
 	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 }) {
 		arrival.Place = Everywhere
 	}
+	used := Column{Name: "used", Unit: Bytes, Place: DataOnly}
+	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.UsedBytes != nil }) {
+		used.Place = Everywhere
+	}
 	t := &Table{Title: about("jobs of run", r), Notes: failures(jobs, true), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
-		Column{Name: "footprint", Unit: Bytes}, arrival, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
+		Column{Name: "footprint", Heading: "declared", Unit: Bytes}, used, arrival, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
@@ -29,7 +33,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		if j.Signal != nil {
 			exit = *j.Signal
 		}
-		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
+		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
 			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail)
 	}
 	return t

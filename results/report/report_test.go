@@ -57,7 +57,7 @@ func someDevices(name string, n int) []results.Device {
 
 func someJobs() []results.Job {
 	return []results.Job{
-		{Index: 0, Name: "backprop", Command: "backprop 8388608", Class: "large", FootprintBytes: ptr(int64(5 << 30)),
+		{Index: 0, Name: "backprop", Command: "backprop 8388608", Class: "large", FootprintBytes: ptr(int64(5 << 30)), UsedBytes: ptr(int64(1<<30 + 1<<29)),
 			Device: ptr(1), StartS: ptr(0.01), EndS: ptr(123.456789), WaitS: ptr(0.000012), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
 		{Index: 1, Name: "lud", Command: `lud -s "a|b"`, FootprintBytes: ptr(int64(9<<30 + 1<<29)), Device: ptr(0), StartS: ptr(0.01),
 			EndS: ptr(2.5), WaitS: ptr(0.0), Outcome: ptr(results.OOM), ExitStatus: ptr(0),
@@ -66,6 +66,13 @@ func someJobs() []results.Job {
 			Outcome: ptr(results.Crash), Signal: ptr("SIGSEGV")},
 		{Index: 3, Name: "waits", Command: "waits"},
 	}
+}
+
+// simJobs tell nothing of what they used.
+func simJobs() []results.Job {
+	jobs := someJobs()[:1]
+	jobs[0].UsedBytes = nil
+	return jobs
 }
 
 func views() map[string]*Table {
@@ -83,7 +90,7 @@ func views() map[string]*Table {
 		"summary_sim": RunSummary(sim, nil, someDevices("Tesla V100", 2), "/tmp/caserun.db"),
 		"list":        RunList([]results.Run{live, sim, {ID: 5, Mix: "W2", Scheduler: "cg", Node: "local", Mode: results.Live, Status: results.Running, Jobs: 9}}),
 		"jobs":        JobTable(live, someJobs()),
-		"jobs_sim":    JobTable(sim, someJobs()[:1]),
+		"jobs_sim":    JobTable(sim, simJobs()),
 		"tasks":       TaskTable(live, tasks),
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),

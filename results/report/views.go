@@ -107,8 +107,24 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	if r.Status == results.Interrupted {
 		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
 	}
+	t.Notes = append(t.Notes, misdeclared(jobs)...)
 	t.Notes = append(t.Notes, failures(jobs, false)...)
 	return t
+}
+
+// misdeclared has a note for each command whose mix is far from what its jobs used.
+func misdeclared(jobs []results.Job) []Note {
+	const shown = 8
+	all := results.Misdeclarations(jobs)
+	var notes []Note
+	for _, m := range all[:min(shown, len(all))] {
+		notes = append(notes, Note{Text: fmt.Sprintf("%s: declared with %s of device memory, and used %s. caserun mixes learn writes what was used into a mix.",
+			m.Name, Human(float64(m.DeclaredBytes), Bytes), Human(float64(m.UsedBytes), Bytes))})
+	}
+	if more := len(all) - len(notes); more > 0 {
+		notes = append(notes, Note{Text: fmt.Sprintf("%d more commands are declared with less than a third, or more than three times, of what they used.", more)})
+	}
+	return notes
 }
 
 // counts are unknown while the run is under way.

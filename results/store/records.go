@@ -80,11 +80,13 @@ var jobs = layout[results.Job]{
 	columns: []string{
 		"name", "command", "class", "footprint_bytes", "device_index", "start_s", "end_s", "wait_s",
 		"user_s", "sys_s", "max_rss_bytes", "outcome", "exit_status", "signal", "detail", "stderr_tail", "arrival_s",
+		"used_bytes",
 	},
 	fields: func(j *results.Job) (keys, values []any) {
 		return []any{&j.Index}, []any{
 			&j.Name, &j.Command, &j.Class, &j.FootprintBytes, &j.Device, &j.StartS, &j.EndS, &j.WaitS,
 			&j.UserS, &j.SysS, &j.MaxRSSBytes, &j.Outcome, &j.ExitStatus, &j.Signal, &j.Detail, &j.StderrTail, &j.ArrivalS,
+			&j.UsedBytes,
 		}
 	},
 }

@@ -130,6 +130,13 @@ func (x *Executor) tellWork(c *probe.Client, k *client) {
 	}
 }
 
+// tellUse tells the batch how much memory the process had in use, where its probe shows that.
+func (x *Executor) tellUse(c *probe.Client, k *client) {
+	if bytes, known := c.PeakBytes(); known {
+		x.batch.Used(k.job, k.serial, bytes)
+	}
+}
+
 // Limited implements probe.Handler.
 func (x *Executor) Limited(c *probe.Client, why string) {
 	x.batch.Limited(x.of(c).job, why, x.now())
@@ -175,6 +182,7 @@ func (x *Executor) dropped(c *probe.Client, k *client) {
 func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
 	x.tellWork(c, k)
+	x.tellUse(c, k)
 	x.batch.ProcessGone(k.job, k.serial, c.SaidBye(), x.now())
 	x.mu.Lock()
 	for _, id := range k.tasks {

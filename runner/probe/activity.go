@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -9,7 +10,7 @@ import (
 )
 
 // activitySize is that of struct case_activity (native/probe/wire.h).
-const activitySize = 8
+const activitySize = 16
 
 // receiveFirst is receive for a connection's first frame, with which a process passes its
 // activity page. It is nil where the process passes none, or one that could shrink under
@@ -64,6 +65,16 @@ func (c *Client) Busy() (since time.Time, known bool) {
 		return time.Time{}, true
 	}
 	return c.server.At(int64(ns)), true
+}
+
+// PeakBytes returns the most device memory that the process's tasks had in use at one time;
+// known is false where it does not tell. It may be called as Busy.
+func (c *Client) PeakBytes() (bytes int64, known bool) {
+	if c.page == nil {
+		return 0, false
+	}
+	peak := atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.page[8])))
+	return int64(min(peak, math.MaxInt64)), peak != 0
 }
 
 // forget unmaps the page.

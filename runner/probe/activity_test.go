@@ -2,14 +2,15 @@ package probe
 
 import (
 	"encoding/binary"
+	"math"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// memfd is a file of so many bytes with these seals, which begins with the number.
-func memfd(t *testing.T, size int64, seals int, ns uint64) int {
+// memfd is a file of so many bytes with these seals, which begins with the numbers.
+func memfd(t *testing.T, size int64, seals int, ns, bytes uint64) int {
 	t.Helper()
 	file, err := unix.MemfdCreate("activity", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -19,8 +20,9 @@ func memfd(t *testing.T, size int64, seals int, ns uint64) int {
 	if err := unix.Ftruncate(file, size); err != nil {
 		t.Fatal(err)
 	}
-	if size >= 8 {
-		if _, err := unix.Pwrite(file, binary.LittleEndian.AppendUint64(nil, ns), 0); err != nil {
+	if size >= 16 {
+		page := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, ns), bytes)
+		if _, err := unix.Pwrite(file, page, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,14 +47,16 @@ func TestActivityPage(t *testing.T) {
 		files []int
 		known bool
 		since time.Duration // after the server's start; 0: nothing is running
+		peak  int64         // 0: unknown
 	}{
-		{"none", nil, false, 0},
-		{"busy", []int{memfd(t, 8, unix.F_SEAL_SHRINK, 3000)}, true, 2000},
-		{"idle", []int{memfd(t, 4096, unix.F_SEAL_SHRINK, 0)}, true, 0},
-		{"it could shrink", []int{memfd(t, 8, 0, 3000)}, false, 0},
-		{"too short", []int{memfd(t, 4, unix.F_SEAL_SHRINK, 0)}, false, 0},
-		{"another kind of file", []int{pair[0]}, false, 0},
-		{"more than one", []int{memfd(t, 8, unix.F_SEAL_SHRINK, 3000), memfd(t, 8, unix.F_SEAL_SHRINK, 9000)}, true, 2000},
+		{"none", nil, false, 0, 0},
+		{"busy", []int{memfd(t, 16, unix.F_SEAL_SHRINK, 3000, 0)}, true, 2000, 0},
+		{"idle", []int{memfd(t, 4096, unix.F_SEAL_SHRINK, 0, 7)}, true, 0, 7},
+		{"it says too much", []int{memfd(t, 16, unix.F_SEAL_SHRINK, 0, 1<<63)}, true, 0, math.MaxInt64},
+		{"it could shrink", []int{memfd(t, 16, 0, 3000, 7)}, false, 0, 0},
+		{"too short", []int{memfd(t, 15, unix.F_SEAL_SHRINK, 0, 0)}, false, 0, 0},
+		{"another kind of file", []int{pair[0]}, false, 0, 0},
+		{"more than one", []int{memfd(t, 16, unix.F_SEAL_SHRINK, 3000, 7), memfd(t, 16, unix.F_SEAL_SHRINK, 9000, 8)}, true, 2000, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var rights []byte
@@ -71,6 +75,9 @@ func TestActivityPage(t *testing.T) {
 			since, known := client.Busy()
 			if known != c.known || since.IsZero() != (c.since == 0) || c.since != 0 && since.Sub(started) != c.since {
 				t.Errorf("busy since %v (%v), known %v; want %v, %v", since, since.Sub(started), known, c.since, c.known)
+			}
+			if peak, known := client.PeakBytes(); peak != c.peak || known != (c.peak != 0) {
+				t.Errorf("peak of %d bytes, known %v; want %d", peak, known, c.peak)
 			}
 			client.forget()
 			if _, known := client.Busy(); known {

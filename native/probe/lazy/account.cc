@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "../activity.h"
 #include "runtime.h"
 
 extern "C" cudaError_t cudaGetDevice(int *device);
@@ -95,6 +96,19 @@ static uint64_t heap_limit(int slot)
 	return accounts[slot].heap.limit;
 }
 
+// show_use tells what the tasks have in use, after that has become more. A task of which no
+// allocation was seen may be of a program that allocates past this library. The lock is held.
+static void show_use()
+{
+	const int slots = one_device() ? 1 : max_devices;
+	uint64_t now = 0;
+
+	for (int slot = 0; slot < slots; slot++)
+		if (const Account &a = accounts[slot]; a.held && a.in_use() > 0)
+			now += a.in_use() + a.heap.granted;
+	activity_uses(now);
+}
+
 static int wait_for_task(const case_need &need, case_task *granted)
 {
 	Interruptible here;
@@ -144,6 +158,7 @@ static cudaError_t open_in(int slot, const Need &need)
 	a.heap.granted = ask.heap_bytes;
 	announced[slot].store(warps(need.shape.blocks, need.shape.threads_per_block));
 	told[slot].store(need.shape.blocks_per_sm > 0);
+	show_use();
 	return cudaSuccess;
 }
 
@@ -237,8 +252,10 @@ static bool fits(Account &a, uint64_t bytes)
 	Locked locked;
 
 	add(a, 1, static_cast<int64_t>(bytes));
-	if (a.held && a.in_use() <= a.granted)
+	if (a.held && a.in_use() <= a.granted) {
+		show_use();
 		return true;
+	}
 	add(a, -1, -static_cast<int64_t>(bytes));
 	return false;
 }
@@ -269,6 +286,7 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 		if (error == cudaSuccess) {
 			Locked locked;
 			a.granted += more;
+			show_use();
 		}
 	}
 	pthread_mutex_unlock(&growing[slot].lock);
@@ -338,6 +356,7 @@ cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was)
 		return no_growth(error, call, more);
 	Locked locked;
 	a.heap = {bytes, bytes};
+	show_use();
 	return cudaSuccess;
 }
 

@@ -30,6 +30,13 @@ static const volatile struct case_activity *share(void)
 	return page;
 }
 
+static void *use(void *last)
+{
+	for (uint64_t bytes = 1; bytes <= *(uint64_t *)last; bytes += 2)
+		activity_uses(bytes);
+	return NULL;
+}
+
 static void *work(void *unused)
 {
 	for (int i = 0; i < 200000; i++) {
@@ -62,13 +69,22 @@ int main(void)
 	activity_over(activity_mark());
 	CHECK(again->busy_since_ns == 0);
 
+	CHECK(again->peak_bytes == 0);
+	activity_uses(5);
+	activity_uses(7);
+	activity_uses(6);
+	CHECK(again->peak_bytes == 7);
+	again = share();
+	CHECK(again->peak_bytes == 7);
+
 	activity_began();
 	const pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) { /* has submitted nothing, and shows a page of its own */
 		activity_over(activity_mark());
 		CHECK(again->busy_since_ns != 0);
-		CHECK(share()->busy_since_ns == 0);
+		const volatile struct case_activity *own = share();
+		CHECK(own->busy_since_ns == 0 && own->peak_bytes == 0);
 		_exit(0);
 	}
 	int status = 1;
@@ -92,6 +108,16 @@ int main(void)
 	CHECK(again->busy_since_ns != 0);
 	activity_over(activity_mark());
 	CHECK(again->busy_since_ns == 0);
+
+	/* The most stays, through whatever pages it went. */
+	uint64_t lasts[3] = {200001, 100001, 300001};
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&threads[i], NULL, use, &lasts[i]) == 0);
+	for (int i = 0; i < 100; i++)
+		again = share();
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(again->peak_bytes == 300001);
 	printf("activity_test: ok\n");
 	return 0;
 }

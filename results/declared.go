@@ -1,0 +1,45 @@
+package results
+
+// Misdeclared is a command of which a mix declares less than a third, or more than three
+// times, of the device memory that its jobs used.
+type Misdeclared struct {
+	Name          string // of its first job
+	Jobs          int    // that tell what they used
+	DeclaredBytes int64
+	UsedBytes     int64 // the most of one of them
+}
+
+// Misdeclarations are those of a run's commands, in the order of its jobs. That a job used
+// little counts only if it ended ok: another may not have come to what it needs.
+func Misdeclarations(jobs []Job) []Misdeclared {
+	type declaration struct {
+		command string
+		bytes   int64
+	}
+	var order []declaration
+	found := map[declaration]*Misdeclared{}
+	ok := map[declaration]bool{}
+	for _, j := range jobs {
+		if j.FootprintBytes == nil || j.UsedBytes == nil {
+			continue
+		}
+		d := declaration{j.Command, *j.FootprintBytes}
+		m := found[d]
+		if m == nil {
+			m = &Misdeclared{Name: j.Name, DeclaredBytes: d.bytes}
+			found[d] = m
+			order = append(order, d)
+		}
+		m.Jobs++
+		m.UsedBytes = max(m.UsedBytes, *j.UsedBytes)
+		ok[d] = ok[d] || j.Outcome != nil && *j.Outcome == OK
+	}
+	var out []Misdeclared
+	for _, d := range order {
+		m := found[d]
+		if declared, used := float64(m.DeclaredBytes), float64(m.UsedBytes); declared < used/3 || declared > 3*used && ok[d] {
+			out = append(out, *m)
+		}
+	}
+	return out
+}
