@@ -81,7 +81,7 @@ func fullRows(found []results.Device) rows {
 		Devices: found,
 		Jobs: []results.Job{
 			{Index: 0, Name: "backprop", Command: "backprop 1", Class: "small", FootprintBytes: ptr(int64(5 << 30)),
-				Device: ptr(1), ArrivalS: ptr(0.25), StartS: ptr(0.5), EndS: ptr(9.5), WaitS: ptr(0.5), UserS: ptr(8.0), SysS: ptr(1.0),
+				Device: ptr(1), UsedBytes: ptr(int64(77)), ArrivalS: ptr(0.25), StartS: ptr(0.5), EndS: ptr(9.5), WaitS: ptr(0.5), UserS: ptr(8.0), SysS: ptr(1.0),
 				MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
 			{Index: 1, Name: "lud", Command: "lud -s 1", Class: "large", Outcome: ptr(results.OOM), EndS: ptr(10.0),
 				Signal: ptr("SIGABRT"), Detail: "cudaMalloc of 9 GiB failed", StderrTail: "out of memory\n"},

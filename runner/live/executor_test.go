@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/mixes"
@@ -393,6 +394,19 @@ func TestDeathReleases(t *testing.T) {
 		jobs, _ := r.mustRun()
 		if got := outcomes(jobs)[1:]; !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
 			t.Errorf("%s: outcomes of the jobs behind: %v", how, got)
+		}
+	}
+}
+
+// What a job used is what its processes showed, also one that was killed, and not what it
+// asked for.
+func TestJobsTellWhatTheyUsed(t *testing.T) {
+	r := newRig(t, "case-alg3").job("use:1", "begin:9000", "use:700", "use:600", "free").job("use:1", "begin:9000", "use:700", "abort").
+		job("begin:9000", "free").job("use:700").sh("$JOB use:1 begin:9000 use:500; $JOB use:1 begin:9000 use:300")
+	jobs, _ := r.mustRun()
+	for i, want := range []*int64{new(int64(700)), new(int64(700)), nil, nil, new(int64(500))} {
+		if diff := cmp.Diff(want, jobs[i].UsedBytes); diff != "" {
+			t.Errorf("%s: %s", r.jobs[i].Name, diff)
 		}
 	}
 }

@@ -28,6 +28,7 @@ func TestLazyKeepsResults(t *testing.T) {
 					p := runLazy(t, version, program, env...)
 					p.wantNative()
 					p.wantNothingLeft()
+					p.wantUse()
 					if begins, frees := len(p.of("begin")), len(p.of("free")); !holds(program) && begins != frees {
 						t.Errorf("%d tasks began, %d ended: %v", begins, frees, p.events)
 					}

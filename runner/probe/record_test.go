@@ -71,7 +71,12 @@ func (r recorder) Limited(c *Client, why string) {
 	r.events <- event{kind: "limited", c: c, where: why}
 }
 func (r recorder) Silent(c *Client) { r.events <- event{kind: "silent", c: c} }
-func (r recorder) Closed(c *Client) { r.events <- event{kind: "closed", c: c} }
+
+// Closed has the bytes that the process says it had in use at most.
+func (r recorder) Closed(c *Client) {
+	peak, _ := c.PeakBytes()
+	r.events <- event{kind: "closed", c: c, bytes: uint64(peak)}
+}
 
 // patience bounds a wait for what must happen; no test passes because of it.
 const patience = time.Minute

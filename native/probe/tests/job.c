@@ -93,6 +93,9 @@ int main(int argc, char **argv)
 		} else if (STEP("busy")) {
 			activity_watched();
 			activity_began();
+		} else if (STEP("use")) { /* the first of them before it connects */
+			activity_watched();
+			activity_uses((uint64_t)value);
 		} else if (STEP("idle")) {
 			activity_watched();
 			activity_over(activity_mark());
