@@ -13,6 +13,12 @@ func (t Task) HeldUntil(end float64) float64 {
 	return end
 }
 
+// Warps of the task's largest kernel, in floating point: a task of 2^62 blocks is valid, its
+// warps are more.
+func (t Task) Warps() float64 {
+	return float64(t.Blocks) * float64((uint64(t.ThreadsPerBlock)+31)/32)
+}
+
 // PeakBytes is the most that granted tasks held at one time, with their heap and all
 // they grew by. Those that were not given back were held until end.
 func PeakBytes(tasks []Task, end float64) int64 {

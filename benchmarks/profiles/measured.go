@@ -45,7 +45,7 @@ func New(m Measurement) (Profile, error) {
 			to = max(to, t.HeldUntil(end))
 		}
 		p.Footprint.Bytes = results.PeakBytes(granted, end)
-		largest := slices.MaxFunc(granted, func(a, b results.Task) int { return cmp.Compare(warps(a), warps(b)) })
+		largest := slices.MaxFunc(granted, func(a, b results.Task) int { return cmp.Compare(a.Warps(), b.Warps()) })
 		p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = largest.Blocks, largest.ThreadsPerBlock
 	case m.PeakBytes == 0 && m.Trace == nil:
 		return Profile{}, ErrNoDevice
@@ -72,9 +72,4 @@ func New(m Measurement) (Profile, error) {
 	p.HostBeforeS, p.HostAfterS = max(from-start, 0), max(end-to, 0)
 	p.HostHeldS = max(to-from-p.KernelS-p.CopyInS-p.CopyOutS, 0) // less than nothing where streams overlap them
 	return p, nil
-}
-
-// warps is in floating point: a task of 2^62 blocks is valid, its warps are more.
-func warps(t results.Task) float64 {
-	return float64(t.Blocks) * float64((uint64(t.ThreadsPerBlock)+31)/32)
 }

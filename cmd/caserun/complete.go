@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 )
 
@@ -57,8 +58,17 @@ func offerSweeps(ctx context.Context, db *store.Store) ([]string, error) {
 	return out, err
 }
 
-// lookedAt is how many runs are looked through for tags: a completion must not take
-// long.
+// offerRuns are the last runs of a store, the last one first.
+func offerRuns(ctx context.Context, db *store.Store) ([]string, error) {
+	runs, err := db.Runs(ctx, store.Filter{Last: lookedAt})
+	out := []string{"latest\tthe last run"}
+	for _, r := range slices.Backward(runs) {
+		out = append(out, fmt.Sprintf("%d\t%s", r.ID, results.ArmOf(r)))
+	}
+	return out, err
+}
+
+// lookedAt is how many runs are looked through: a completion must not take long.
 const lookedAt = 1000
 
 // offerTags are the tags of the last runs and of all sweeps, the last one first.

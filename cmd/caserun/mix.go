@@ -75,13 +75,18 @@ func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 // loadMix reads a mix file or looks a name up in the catalog. Files may name programs
 // of the user's suite, and those that known has profiles of.
 func loadMix(arg string, c config, known profiles.Set, stderr io.Writer) (mixes.Mix, error) {
+	m, _, err := readMix(arg, c, known, stderr)
+	return m, err
+}
+
+// readMix is loadMix, with which programs beside SuitePrograms the file may name: nil is
+// none, because nobody has said where others come from.
+func readMix(arg string, c config, known profiles.Set, stderr io.Writer) (m mixes.Mix, has func(program string) bool, err error) {
 	suite, err := ownSuite(c)
 	if err != nil {
-		return mixes.Mix{}, err
+		return m, nil, err
 	}
-	var m mixes.Mix
 	if isMixFile(arg) {
-		var has func(string) bool // nil: nobody has said where others come from
 		if suite.Name != "" || c.Profiles != "" {
 			has = func(program string) bool { return suite.Has(program) || known.HasProgram(program) }
 		}
@@ -90,13 +95,13 @@ func loadMix(arg string, c config, known profiles.Set, stderr io.Writer) (mixes.
 		m, err = mixes.Lookup(arg)
 	}
 	if err != nil {
-		return m, usageError(err)
+		return m, nil, usageError(err)
 	}
 	for _, note := range m.Notes {
 		fmt.Fprintf(stderr, "caserun: %s\n", note)
 	}
 	m.Jobs = suite.Describe(m.Jobs)
-	return m, nil
+	return m, has, nil
 }
 
 // ownSuite is the suite that the user named, or one without programs.

@@ -16,7 +16,7 @@ import (
 )
 
 func newMixes() *cobra.Command {
-	c := &cobra.Command{Use: "mixes", Short: "List, show and generate mixes"}
+	c := &cobra.Command{Use: "mixes", Short: "List, show, generate and correct mixes"}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the mixes of the catalog",
@@ -53,7 +53,7 @@ func newMixes() *cobra.Command {
 	addFormatFlag(show)
 	addSuiteFlag(show.Flags())
 	show.Flags().Bool("yaml", false, "print the mix in the form that caserun mix reads")
-	c.AddCommand(list, show, newGen())
+	c.AddCommand(list, show, newGen(), newLearn())
 	return c
 }
 

@@ -118,7 +118,7 @@ func misdeclared(jobs []results.Job) []Note {
 	all := results.Misdeclarations(jobs)
 	var notes []Note
 	for _, m := range all[:min(shown, len(all))] {
-		notes = append(notes, Note{Text: fmt.Sprintf("%s: declared with %s of device memory, and used %s. caserun mixes learn writes what was used into a mix.",
+		notes = append(notes, Note{Text: fmt.Sprintf("%s: its mix declares %s of device memory, and its jobs used up to %s. caserun mixes learn writes what was used into a mix.",
 			m.Name, Human(float64(m.DeclaredBytes), Bytes), Human(float64(m.UsedBytes), Bytes))})
 	}
 	if more := len(all) - len(notes); more > 0 {
