@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // The first job breaks the server, the second takes its place and fails too.
@@ -202,4 +204,18 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process of a job that was placed as a whole has its device whatever state the server is in.
+func TestSettledJobsAreAnsweredWhileTheServerHeals(t *testing.T) {
+	setup{scheduler: "case-alg3", jobs: []mixes.Job{declared(4), declared(4)}, mps: true}.run(t, func(f *fake) {
+		f.want("start 0@0", "start 1@0")
+		f.started(0, 1)
+		f.batch.ReportFault(0, 0, 700, "cudaMalloc", f.now)
+		f.want("heal")
+		f.batch.TaskBegin(1, runner.TaskRequest{Serial: 1, Bytes: 4}, f.now, func(schedulers.TaskID) {})
+		f.want("answer 3@0")
+		f.batch.Healed(nil, f.now)
+		f.ended(0, 1)
+	})
 }

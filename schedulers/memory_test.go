@@ -56,6 +56,9 @@ func TestManagedMemoryMayExceedADeviceOfItsOwn(t *testing.T) {
 		n.grow(3, 100, "+3@0") // the driver makes room
 		n.shape(3, 2, 32, 0, "")
 		used(16)
+		ds, err := n.engine.Shrink(3, 30, 0)
+		n.want("shrink", "", ds, err) // it has no less of the device
+		used(16)
 		n.submit(schedulers.Task{ID: 5, Job: 3}, "") // not even its own job's
 		n.exit(1, "")
 		used(14)

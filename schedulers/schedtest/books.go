@@ -128,7 +128,7 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 	}
 	want := map[schedulers.DecisionKind]state{schedulers.Granted: waiting, schedulers.Refused: waiting,
 		schedulers.Grown: growing, schedulers.GrowRefused: growing}[d.Kind]
-	if e.state != want && !(e.state == asking && want == waiting) {
+	if asked := e.state == asking && want == waiting; e.state != want && !asked {
 		return fmt.Errorf("the task is in state %d, want %d", e.state, want)
 	}
 	if rejects := d.Kind == schedulers.Refused || d.Kind == schedulers.GrowRefused; rejects != (d.Reason != nil) {
