@@ -429,6 +429,27 @@ func TestWaitLimit(t *testing.T) {
 	}
 }
 
+// A request waits as long as the process says, or as its mix says, and is granted what another
+// gives back of its task.
+func TestRequestsWaitAsTheySay(t *testing.T) {
+	r := newRig(t, "schedgpu").job("begin:12000000000", "hear:held", "hear:refused", "shrink:8000000000", "hear:granted").
+		sh("$JOB tell:held nowait begin:12000000000; a=$?; $JOB wait:50 begin:12000000000; b=$?; $JOB begin:12000000000; c=$?; " +
+			"CASE_WAIT= $JOB tell:refused begin:6000000000 tell:granted; echo $a $b $c $?")
+	r.jobs[1].Wait, r.limit = new(50*time.Millisecond), ample
+	jobs, rec := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.Refused}) {
+		t.Fatalf("outcomes %v: %s", got, jobs[0].Detail)
+	}
+	if got := r.output(1); got != "5 5 5 0\n" {
+		t.Errorf("exit statuses %q, want three refusals and a grant", got)
+	}
+	for seq, want := range []string{"does not wait", "wait limit of 50ms", "wait limit of 50ms"} {
+		if got := rec.tasks[[2]int{1, seq}]; got.Refusal == nil || !strings.Contains(*got.Refusal, want) {
+			t.Errorf("task %d of job 1: %+v, want %q", seq, got, want)
+		}
+	}
+}
+
 func TestTimeoutKillsStubbornGroup(t *testing.T) {
 	r := newRig(t, "zero").job("stubborn", "child:60000", "sleep:60000").job("child:60000", "escape:60000", "exit:0")
 	r.jobs[0].Timeout, r.limit = 300*time.Millisecond, ample
