@@ -22,10 +22,10 @@
  * The process's end frees all of its tasks, and so does exec: device memory lasts as long as
  * the program that allocated it. The end of the connection alone withdraws what waits for a
  * device and frees nothing; growth is answered over the next connection, if there is one by
- * then. What the client itself decides is not withdrawn. A process that has lost its descriptor, as one that closes all
- * descriptors, connects again and says HELLO with the same `instance`: its tasks go on. Only
- * where the server cannot see the process, as in another PID namespace, does the end of the
- * connection count as the process's.
+ * then. What the client itself decides is not withdrawn. A process that has lost its
+ * descriptor, as one that closes all descriptors, connects again and says HELLO with the same
+ * `instance`: its tasks go on. Only where the server cannot see the process, as in another PID
+ * namespace, does the end of the connection count as the process's.
  *
  * The server records the first CASE_WIRE_REPORTS OOM and FAULT frames of a process each and
  * counts further ones. It refuses requests of a job that has too many open

@@ -85,6 +85,7 @@ func (c *Client) Grant(task uint64, ordinal int, uuid [16]byte) error {
 	if c.ended {
 		return c.failed("grant", task, ErrGone)
 	}
+	c.charged = true
 	f := grantFrame{task: task, uuid: uuid, ordinal: int32(ordinal)}
 	if err := c.send(f.encode(c.clearOut())); err != nil {
 		return c.failed("grant", task, err)
@@ -134,7 +135,6 @@ func (c *Client) conclude(task uint64, granted bool) {
 	} else {
 		c.set(task, 0)
 	}
-	c.charged = c.charged || granted
 }
 
 // set, with mu held, is the one place where a task's standing changes.

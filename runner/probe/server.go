@@ -76,7 +76,8 @@ type Handler interface {
 	Limited(c *Client, why string)
 	// Silent says that the connection has ended and the process, which has had a device,
 	// lives on: what it holds stays its own. What it waited for has been freed (Free), but
-	// growth, which is to be answered as ever. The process may connect again and go on.
+	// growth, which is to be answered as ever, and what the process itself decides. It may
+	// connect again and go on.
 	Silent(c *Client)
 	// Closed comes last and exactly once for each client that had any other
 	// event or said HELLO: its process is gone or runs another program, or has never had a

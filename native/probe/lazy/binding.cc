@@ -41,9 +41,9 @@ static std::atomic<unsigned> epoch{1};
 static std::atomic<bool> unmovable{false};
 static bool has_flags;
 static unsigned device_flags;
-static uint64_t refused_at; // bytes: what was refused is not asked for again, unless
-static cudaError_t refused_with;
-static std::atomic<bool> wait_seen{false}; // the program has seen that a wait ended, and may try again
+static uint64_t refused_at; // bytes: what was refused is not asked for again,
+static cudaError_t refused_with; // unless a wait ended
+static std::atomic<bool> wait_seen{false}; // and the program has taken that error
 static bool hidden;         // the granted device is not visible
 static cudaError_t lost;    // what an MPS server said that did not recover in time
 static thread_local unsigned in_epoch;
