@@ -99,9 +99,9 @@ func (b *Batch) TaskShrink(id schedulers.TaskID, bytes int64, now time.Duration)
 	return nil
 }
 
-// TaskDecided says how the outstanding request of a task ended of which its process decided
-// itself: on this device, or refused. What no device of the run can be the outcome of is an
-// error, and changes nothing.
+// TaskDecided says how a task's outstanding request ended, which its process decided by itself:
+// granted on the device, or refused. A grant that the device has no room for, or that moves the
+// task, is an error, and changes nothing.
 func (b *Batch) TaskDecided(id schedulers.TaskID, device int, refusal *schedulers.Refusal, now time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
