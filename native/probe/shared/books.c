@@ -1,0 +1,349 @@
+/* books.c: see books.h.
+ *
+ * The rules are the engine's (schedulers/engine.go, growth.go, stalled.go and stuck.go) for
+ * devices whose queues are apart: a task that waits for more memory goes before those that
+ * wait for a device and lets none join; a request is stalled where what waiting clients hold
+ * is in its way, and holds back nobody; where every client of a device waits, and each task
+ * there waits for more, nothing comes back by itself, and the last request is refused. */
+#include "books.h"
+
+#include <string.h>
+
+uint64_t checksum_words(const void *from, size_t size)
+{
+	const unsigned char *at = from;
+	uint64_t sum = UINT64_C(0xcbf29ce484222325), word; /* FNV-1a, by words */
+
+	for (size_t i = 0; i < size; i += sizeof word) {
+		memcpy(&word, at + i, sizeof word);
+		sum = (sum ^ word) * UINT64_C(0x100000001b3);
+		sum ^= sum >> 29;
+	}
+	return sum;
+}
+
+uint64_t config_checksum(const struct case_shared_config *config)
+{
+	const size_t from = offsetof(struct case_shared_config, wait_limit_ns);
+
+	return checksum_words((const char *)config + from, sizeof *config - from);
+}
+
+uint64_t books_checksum(const struct case_shared_books *books)
+{
+	const size_t from = offsetof(struct case_shared_books, epoch), to = offsetof(struct case_shared_books, holding);
+
+	return checksum_words((const char *)books + from, to - from) ^
+	       checksum_words(books->holding, books->holdings * sizeof *books->holding) ^
+	       checksum_words(books->request, books->requests * sizeof *books->request) * 3;
+}
+
+bool config_valid(const struct case_shared_config *config)
+{
+	return config->magic == CASE_SHARED_MAGIC && config->version == CASE_SHARED_VERSION &&
+	       config->size == sizeof(struct case_shared_file) && config->policy >= CASE_SHARED_FIFO &&
+	       config->policy <= CASE_SHARED_PRIORITY_MMU && config->devices > 0 &&
+	       config->devices <= CASE_SHARED_DEVICES && config->checksum == config_checksum(config);
+}
+
+bool books_valid(const struct case_shared_config *config, const struct case_shared_books *books)
+{
+	if (books->holdings > CASE_SHARED_HOLDINGS || books->requests > CASE_SHARED_REQUESTS ||
+	    books->checksum != books_checksum(books))
+		return false;
+	for (uint32_t i = 0; i < books->holdings; i++)
+		if (books->holding[i].device >= config->devices)
+			return false;
+	for (uint32_t i = 0; i < books->requests; i++)
+		if (books->request[i].device >= config->devices)
+			return false;
+	return true;
+}
+
+bool same_process(const struct case_shared_process *a, const struct case_shared_process *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+
+struct case_shared_holding *holding_of(struct case_shared_books *books, const struct case_shared_process *process,
+                                       uint32_t device)
+{
+	for (uint32_t i = 0; i < books->holdings; i++)
+		if (books->holding[i].device == device && same_process(&books->holding[i].process, process))
+			return &books->holding[i];
+	return NULL;
+}
+
+int64_t free_bytes(const struct case_shared_config *config, const struct case_shared_books *books, uint32_t device)
+{
+	const struct case_shared_device *d = &config->device[device];
+	int64_t free = (int64_t)d->capacity;
+
+	for (uint32_t i = 0; i < books->holdings; i++)
+		if (books->holding[i].device == device)
+			free -= (int64_t)(books->holding[i].bytes + d->context_bytes);
+	return free;
+}
+
+struct case_shared_request *ask(struct case_shared_books *books, const struct case_shared_request *request,
+                                uint64_t from_id)
+{
+	if (books->requests == CASE_SHARED_REQUESTS)
+		return NULL;
+	struct case_shared_request *r = &books->request[books->requests++];
+	*r = *request;
+	r->id = books->last_id < from_id ? from_id : books->last_id + 1;
+	books->last_id = r->id;
+	r->answer = CASE_SHARED_WAITING;
+	return r;
+}
+
+struct case_shared_request *request_of(struct case_shared_books *books, const struct case_shared_process *process,
+                                       uint64_t id)
+{
+	for (uint32_t i = 0; i < books->requests; i++)
+		if (books->request[i].id == id && same_process(&books->request[i].process, process))
+			return &books->request[i];
+	return NULL;
+}
+
+void withdraw(struct case_shared_books *books, struct case_shared_request *request)
+{
+	const struct case_shared_request *end = &books->request[books->requests--];
+
+	memmove(request, request + 1, (size_t)(end - (request + 1)) * sizeof *request);
+}
+
+void forget(struct case_shared_books *books, const struct case_shared_process *process)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < books->holdings; i++)
+		if (!same_process(&books->holding[i].process, process))
+			books->holding[kept++] = books->holding[i];
+	books->holdings = kept;
+	kept = 0;
+	for (uint32_t i = 0; i < books->requests; i++)
+		if (!same_process(&books->request[i].process, process))
+			books->request[kept++] = books->request[i];
+	books->requests = kept;
+}
+
+static bool waits(const struct case_shared_request *r) { return r->answer == CASE_SHARED_WAITING; }
+
+/* missing is what a request takes beside its bytes: a context, where its client has none. */
+static int64_t need(const struct case_shared_config *config, struct case_shared_books *books,
+                    const struct case_shared_request *r)
+{
+	const bool here = holding_of(books, &r->process, r->device) != NULL;
+
+	return (int64_t)(r->bytes + (here ? 0 : config->device[r->device].context_bytes));
+}
+
+static bool fits(const struct case_shared_config *config, struct case_shared_books *books,
+                 const struct case_shared_request *r)
+{
+	return need(config, books, r) <= free_bytes(config, books, r->device);
+}
+
+static bool grant(const struct case_shared_config *config, struct case_shared_books *books,
+                  struct case_shared_request *r)
+{
+	struct case_shared_holding *h = holding_of(books, &r->process, r->device);
+
+	if (!fits(config, books, r) || (h == NULL && books->holdings == CASE_SHARED_HOLDINGS))
+		return false;
+	if (h == NULL) {
+		h = &books->holding[books->holdings++];
+		*h = (struct case_shared_holding){.process = r->process, .device = r->device};
+	}
+	h->bytes += r->bytes;
+	h->tasks += r->grows ? 0 : 1;
+	r->answer = CASE_SHARED_GRANTED;
+	return true;
+}
+
+/* growing is how many tasks of a holding wait for more. */
+static uint32_t growing(const struct case_shared_books *books, const struct case_shared_holding *h)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < books->requests; i++) {
+		const struct case_shared_request *r = &books->request[i];
+		n += waits(r) && r->grows && r->device == h->device && same_process(&r->process, &h->process);
+	}
+	return n;
+}
+
+/* client_waits says whether the holding's client waits for that device. */
+static bool client_waits(const struct case_shared_books *books, const struct case_shared_holding *h)
+{
+	for (uint32_t i = 0; i < books->requests; i++) {
+		const struct case_shared_request *r = &books->request[i];
+		if (waits(r) && r->device == h->device && same_process(&r->process, &h->process))
+			return true;
+	}
+	return false;
+}
+
+/* stalled says whether what waiting clients hold is in the request's way. Where all that
+ * they have is contexts and tasks that wait for more, none is: unstick decides there. */
+static bool stalled(const struct case_shared_config *config, struct case_shared_books *books,
+                    const struct case_shared_request *r)
+{
+	const struct case_shared_device *d = &config->device[r->device];
+	int64_t left = (int64_t)d->capacity;
+	bool some = false;
+
+	for (uint32_t i = 0; i < books->holdings; i++) {
+		const struct case_shared_holding *h = &books->holding[i];
+		if (h->device != r->device || !client_waits(books, h))
+			continue;
+		left -= (int64_t)(h->bytes + d->context_bytes);
+		some = some || h->tasks > growing(books, h);
+	}
+	return some && need(config, books, r) > left;
+}
+
+/* held_back says whether a request that does not fit keeps this one waiting, which comes
+ * behind it. Policies 3 and 4 are one rule: a following client of the same priority is
+ * served, where the first does not fit and where memory is left after it. */
+static bool held_back(const struct case_shared_config *config, const struct case_shared_request *misfit,
+                      const struct case_shared_request *r)
+{
+	switch (config->policy) {
+	case CASE_SHARED_FIFO: return true;
+	case CASE_SHARED_MMU: return false;
+	}
+	return r->priority < misfit->priority;
+}
+
+/* before says whether a goes before b in the queue for their device. */
+static bool before(const struct case_shared_config *config, const struct case_shared_request *a,
+                   const struct case_shared_request *b)
+{
+	if (config->policy >= CASE_SHARED_PRIORITY_FIFO && a->priority != b->priority)
+		return a->priority > b->priority;
+	return a->id < b->id;
+}
+
+/* following is the task in the queue for a device that comes next after one, or first. */
+static struct case_shared_request *following(const struct case_shared_config *config, struct case_shared_books *books,
+                                             uint32_t device, const struct case_shared_request *after)
+{
+	struct case_shared_request *next = NULL;
+
+	for (uint32_t i = 0; i < books->requests; i++) {
+		struct case_shared_request *r = &books->request[i];
+		if (!waits(r) || r->grows || r->device != device || (after != NULL && !before(config, after, r)))
+			continue;
+		if (next == NULL || before(config, r, next))
+			next = r;
+	}
+	return next;
+}
+
+/* grant_growth answers tasks that wait for more, by arrival. It returns whether one that
+ * is not stalled goes on waiting, so that nobody may join the device. */
+static bool grant_growth(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
+{
+	bool claimed = false;
+
+	for (uint32_t i = 0; i < books->requests; i++) {
+		struct case_shared_request *r = &books->request[i];
+		if (waits(r) && r->grows && r->device == device && !grant(config, books, r))
+			claimed = claimed || !stalled(config, books, r);
+	}
+	return claimed;
+}
+
+/* grant_next grants the first task of the device's queue that may go now. */
+static bool grant_next(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
+{
+	const struct case_shared_request *misfit = NULL;
+	struct case_shared_request *r = NULL;
+
+	while ((r = following(config, books, device, r)) != NULL) {
+		if (misfit != NULL && held_back(config, misfit, r))
+			return false;
+		if (grant(config, books, r))
+			return true;
+		if (!stalled(config, books, r))
+			misfit = r;
+	}
+	return false;
+}
+
+static void grant_on(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
+{
+	while (!grant_growth(config, books, device) && grant_next(config, books, device))
+		;
+}
+
+void grant_all(const struct case_shared_config *config, struct case_shared_books *books)
+{
+	for (uint32_t device = 0; device < config->devices; device++)
+		grant_on(config, books, device);
+}
+
+static bool expire(struct case_shared_books *books, uint64_t now_ns)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; i < books->requests; i++) {
+		struct case_shared_request *r = &books->request[i];
+		if (waits(r) && r->expires_ns != 0 && r->expires_ns <= now_ns) {
+			r->answer = CASE_SHARED_TIMED_OUT;
+			some = true;
+		}
+	}
+	return some;
+}
+
+/* stuck says whether nothing of a device comes back by itself. */
+static bool stuck(const struct case_shared_books *books, uint32_t device)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; i < books->holdings; i++) {
+		const struct case_shared_holding *h = &books->holding[i];
+		if (h->device != device)
+			continue;
+		if (!client_waits(books, h) || h->tasks > growing(books, h))
+			return false;
+		some = true;
+	}
+	return some;
+}
+
+/* unstick lets one client of a device that is stuck go on: the first task that fits,
+ * whatever holds it back, or else the growth that came last is refused, or else the last
+ * task whose client has a context there. */
+static void unstick(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
+{
+	struct case_shared_request *r = NULL, *last = NULL;
+
+	while ((r = following(config, books, device, r)) != NULL)
+		if (grant(config, books, r))
+			return;
+	for (uint32_t i = 0; i < books->requests; i++) {
+		r = &books->request[i];
+		if (!waits(r) || r->device != device || holding_of(books, &r->process, device) == NULL)
+			continue;
+		if (last == NULL || r->grows >= last->grows)
+			last = r;
+	}
+	last->answer = CASE_SHARED_STUCK;
+}
+
+void settle(const struct case_shared_config *config, struct case_shared_books *books, uint64_t now_ns)
+{
+	grant_all(config, books);
+	if (expire(books, now_ns))
+		grant_all(config, books);
+	for (uint32_t device = 0; device < config->devices; device++)
+		while (stuck(books, device)) {
+			unstick(config, books, device);
+			grant_on(config, books, device);
+		}
+}

@@ -1,0 +1,52 @@
+/* file.h: critical sections on a state file: locked, checked, edited, committed. */
+#ifndef CASE_SHARED_FILE_H
+#define CASE_SHARED_FILE_H
+
+#include <stdbool.h>
+
+#include "lock.h"
+#include "state.h"
+
+/* What a process of its own knows it holds on a device, whatever becomes of the file. */
+struct tally {
+	uint64_t bytes;
+	uint32_t tasks;
+	bool here; /* it has been granted the device once */
+};
+
+struct shared {
+	char path[4096], backup[4096 + 8];
+	bool creates;                     /* it makes the file where there is none */
+	struct case_shared_file *file;    /* NULL: not mapped yet */
+	dev_t device;                     /* of the file that is mapped */
+	ino_t inode;
+	struct case_shared_config config; /* as it was when the file was mapped */
+	struct case_shared_process self;
+	uint64_t epoch;                   /* of the books that the tally was entered in; 0: enter it */
+	struct tally tally[CASE_SHARED_DEVICES];
+	struct lock lock;
+	struct case_shared_books *books;  /* inside a section: the copy that is being edited */
+};
+
+/* section_begin takes the lock and checks the file's integrity. It repairs what is damaged: from the other copy of
+ * the books, from the backup, or else with empty ones, in which each client enters what it
+ * holds when it next comes here. false: why says what to do; there is no section then. */
+bool section_begin(struct shared *s, char *why, size_t why_size);
+
+/* section_end commits the books, gives the lock back, and wakes the clients that have an
+ * answer. */
+void section_end(struct shared *s);
+
+/* backup_write keeps the books as they stand in the section. */
+void backup_write(struct shared *s);
+
+uint64_t monotonic_ns(void);
+
+/* shared_point is where a test kills or stops the process, inside the section. */
+#ifdef CASE_SHARED_POINTS
+void shared_point(const char *name);
+#else
+#define shared_point(name) ((void)0)
+#endif
+
+#endif

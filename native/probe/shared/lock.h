@@ -1,0 +1,25 @@
+/* lock.h: the lock of a state file. One client of all processes holds it; the end of its
+ * process gives it back. lock_file.c is the architecture's; lock_mutex.c stands beside it
+ * in the benchmark. */
+#ifndef CASE_SHARED_LOCK_H
+#define CASE_SHARED_LOCK_H
+
+#include <sys/stat.h>
+
+#include "state.h"
+
+struct lock {
+	void *anchor;      /* the mapping by which it is held */
+	struct stat found; /* the file at the path */
+};
+
+/* lock_prepare makes a new file's lock. */
+void lock_prepare(struct case_shared_file *file);
+
+/* lock_take waits for the lock of the file at `path`, which is mapped at `file` (NULL: not
+ * yet), and returns 0 or an errno value. */
+int lock_take(struct lock *lock, const char *path, struct case_shared_file *file);
+
+void lock_give(struct lock *lock);
+
+#endif

@@ -1,0 +1,54 @@
+/* shared.h: a client of schedGPU's shared-memory architecture, which decides for itself
+ * over a state file (state.h). One of a process; its calls are made one at a time, under
+ * a lock of the caller's, which the calls give back while they wait (struct pause). */
+#ifndef CASE_SHARED_H
+#define CASE_SHARED_H
+
+#include "file.h"
+
+/* What lets go of the caller's lock before a wait, and takes it again. */
+struct pause {
+	void (*begin)(void *of);
+	void (*end)(void *of);
+	void *of;
+};
+
+struct shared_need {
+	uint64_t bytes;
+	uint64_t held;    /* bytes of the task that asks for more; else 0 */
+	int32_t device;   /* ordinal; -1: the first of the file */
+	uint32_t wait_ms; /* CASE_WAIT_* of case.h, or milliseconds */
+	int32_t priority;
+	bool grows;
+};
+
+/* What was decided. */
+struct shared_answer {
+	uint32_t reason;   /* 0: granted; else CASE_REASON_* of wire.h */
+	uint32_t device;   /* its place in the configuration */
+	int32_t ordinal;
+	uint8_t uuid[16];
+	uint64_t need;     /* bytes */
+	uint64_t capacity; /* bytes */
+	const char *text;  /* why it was refused */
+};
+
+/* shared_open readies *s for the file at `path`, which it makes, with the machine's GPUs,
+ * if `creates`. instance is the library's in this process. */
+bool shared_open(struct shared *s, const char *path, bool creates, uint32_t instance, char *why, size_t why_size);
+
+/* shared_ask waits until what is asked for is granted or refused. false: the file cannot
+ * be used, why says what to do. */
+bool shared_ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
+                struct shared_answer *answer, char *why, size_t why_size);
+
+/* shared_give gives bytes back, and `tasks` tasks; device as in the answer. Where the file cannot be used
+ * the next section that can be entered makes up for it. */
+bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tasks, char *why, size_t why_size);
+
+/* shared_leave is the client's end: it looks for clients that have died, and writes the
+ * backup. What the process holds stays charged until the process is gone, because so
+ * does its device memory. */
+void shared_leave(struct shared *s);
+
+#endif
