@@ -1,5 +1,9 @@
 /* case.c: the task API of case.h over one connection per process.
  *
+ * Who decides which task has which device is `struct arbiter`: the scheduler at the other
+ * end of the connection, or this process itself over a state file that it shares with other
+ * clients (shared/shared.h), which then only tells the scheduler, if there is one.
+ *
  * Replies may come in any order between tasks, and a process may have several
  * threads waiting. One of them reads the socket for all: it files each reply
  * with the task it belongs to and wakes that task's thread; when its own reply
@@ -33,29 +37,56 @@
 
 #include "activity.h"
 #include "link.h"
+#include "shared/shared.h"
 
 enum phase {
 	UNOPENED,    /* no call yet in this process */
 	UNSCHEDULED, /* no scheduler, and none is required */
-	CONNECTED,
+	CONNECTED, /* somebody decides */
 	LOST /* required and absent, or gone, or BYE was said */
 };
 
-enum standing { HELD, WAITING, ANSWERED };
+/* DECIDING: this process itself settles what the task asks for. */
+enum standing { HELD, WAITING, ANSWERED, DECIDING };
 
 /* A live task. It stays on the heap from begin to free. */
 struct entry {
 	uint64_t id;
 	enum standing standing;
 	union link_frame reply; /* valid when ANSWERED */
+	uint64_t bytes;         /* by this process's own decision, which it holds; */
+	uint32_t device;        /* on this device of the state file */
 	pthread_cond_t wake;
 	struct entry *next;
 };
 
+struct caller;
+
+/* A request for a device or for more of one. */
+union request {
+	struct case_wire_header header;
+	struct case_wire_task_begin begin;
+	struct case_wire_task_grow grow;
+};
+
+/* Who decides. The calls come with the lock held. */
+struct arbiter {
+	/* ask waits until the request of e is decided, and leaves the answer in e->reply. false:
+	 * nobody decides any more. */
+	bool (*ask)(struct entry *e, union request *request, const struct caller *caller);
+	/* give gives back `bytes` of e's, or all of it where they are its end, and waits for
+	 * nobody; `frame` says the same. */
+	bool (*give)(struct entry *e, uint64_t bytes, bool end, const void *frame, size_t size);
+};
+static const struct arbiter server, clients;
+
 static struct {
 	pthread_mutex_t lock;
 	enum phase phase;
-	struct link link;
+	const struct arbiter *arbiter; /* when CONNECTED */
+	struct shared shared;          /* of the clients */
+	int32_t priority;
+	struct link link;              /* none where clients decide and no run records it */
 	char path[sizeof ((struct sockaddr_un *)0)->sun_path], token[2 * CASE_WIRE_TOKEN + 1]; /* of it */
 	bool reading; /* a thread is in link_receive */
 	bool fault_sent;
@@ -115,6 +146,7 @@ static void after_fork_in_child(void)
 	if (link_intact(&process.link))
 		close(process.link.fd);
 	process.link.fd = -1;
+	shared_close(&process.shared);
 	process.phase = UNOPENED;
 	process.reading = false;
 	process.fault_sent = false;
@@ -153,6 +185,8 @@ __attribute__((destructor)) static void finish(void)
 		return;
 	if (process.phase == CONNECTED) {
 		struct case_wire_bye bye = {link_header(CASE_WIRE_BYE, sizeof bye)};
+		if (process.arbiter == &clients)
+			shared_leave(&process.shared);
 		if (link_intact(&process.link)) {
 			say_last_oom();
 			link_send(process.link.fd, &bye, sizeof bye, MSG_DONTWAIT);
@@ -187,15 +221,32 @@ static uint32_t read_wait(void)
 	return strcmp(text, "none") == 0 ? CASE_WAIT_NONE : (uint32_t)strtoul(text, NULL, 10);
 }
 
+/* read_priority reads CASE_PRIORITY, which the clients that decide go by. */
+static int32_t read_priority(void)
+{
+	const char *text = getenv("CASE_PRIORITY");
+
+	return text == NULL ? 0 : (int32_t)strtol(text, NULL, 10);
+}
+
 static uint32_t wait_of(uint32_t wait_ms) { return wait_ms == CASE_WAIT_DEFAULT ? process.wait_ms : wait_ms; }
 
-/* open_connection runs once per process. Tasks found in the list are those of
- * the parent that forked this process; they are not ours. */
-static void open_connection(void)
+static const char *variable(const char *name)
 {
-	const char *path = getenv("CASE_SOCKET"), *token = getenv("CASE_TOKEN"), *required = getenv("CASE_REQUIRED");
-	bool must = required != NULL && *required != '\0' && strcmp(required, "0") != 0;
-	char why[256] = "CASE_SOCKET is not set";
+	const char *text = getenv(name);
+
+	return text != NULL && *text != '\0' ? text : NULL;
+}
+
+/* open_connection runs once per process. Tasks found in the list are those of
+ * the parent that forked this process; they are not ours. `file` is the state file of
+ * clients that decide; NULL: the environment names one, or the scheduler decides. */
+static void open_connection(const char *file)
+{
+	const char *path = variable("CASE_SOCKET"), *token = getenv("CASE_TOKEN"), *required = variable("CASE_REQUIRED");
+	const bool must = required != NULL && strcmp(required, "0") != 0;
+	bool opened = false;
+	char why[512] = "CASE_SOCKET is not set";
 
 	while (process.tasks != NULL) {
 		struct entry *inherited = process.tasks;
@@ -203,12 +254,24 @@ static void open_connection(void)
 		free(inherited);
 	}
 	process.wait_ms = read_wait();
-	if (path != NULL && *path != '\0')
+	process.priority = read_priority();
+	process.arbiter = &server;
+	if (path != NULL) {
 		process.link = dial(path, token, why, sizeof why);
-	if (process.link.fd >= 0) { /* so both are as long as they may be */
-		process.phase = CONNECTED;
+		opened = process.link.fd >= 0;
+	}
+	if (opened) { /* so both are as long as they may be */
 		strcpy(process.path, path);
 		strcpy(process.token, token);
+	}
+	if (variable("CASE_SHARED") != NULL)
+		file = variable("CASE_SHARED");
+	if (file != NULL && (opened || path == NULL)) {
+		process.arbiter = &clients;
+		opened = shared_open(&process.shared, file, path == NULL, instance(), why, sizeof why);
+	}
+	if (opened) {
+		process.phase = CONNECTED;
 	} else if (must) {
 		process.phase = LOST;
 		link_say("no scheduler, and CASE_REQUIRED is set: %s", why);
@@ -221,7 +284,7 @@ static void open_connection(void)
 static enum phase ready(void)
 {
 	if (process.phase == UNOPENED)
-		open_connection();
+		open_connection(NULL);
 	return process.phase;
 }
 
@@ -351,16 +414,141 @@ static bool await(struct entry *e, const struct caller *caller)
 	return e->standing == ANSWERED;
 }
 
-/* ask sends a request for e and waits for the answer. */
-static int ask(struct entry *e, const void *frame, size_t size, const struct caller *caller)
+static bool server_ask(struct entry *e, union request *request, const struct caller *caller)
 {
 	bool answered = false;
+
 	if (connected()) { /* while e waits for nothing yet */
 		e->standing = WAITING;
-		answered = transmit(frame, size) && await(e, caller);
+		answered = transmit(request, request->header.size) && await(e, caller);
 		e->standing = HELD;
 	}
-	if (!answered)
+	return answered;
+}
+
+static bool server_give(struct entry *e, uint64_t bytes, bool end, const void *frame, size_t size)
+{
+	(void)e, (void)bytes, (void)end;
+	return transmit(frame, size);
+}
+
+static const struct arbiter server = {server_ask, server_give};
+
+/* report tells the run, where there is one, what this process decides. */
+static bool report(const void *frame, size_t size)
+{
+	return process.path[0] == '\0' ? process.phase == CONNECTED : transmit(frame, size);
+}
+
+static void begin_wait(void *caller)
+{
+	pthread_mutex_unlock(&process.lock);
+	pthread_sigmask(SIG_SETMASK, &((const struct caller *)caller)->signals, NULL);
+}
+
+static void end_wait(void *caller)
+{
+	sigset_t again;
+
+	(void)caller;
+	hold(&again);
+	pthread_mutex_lock(&process.lock);
+}
+
+/* answer_with makes of what was decided the frame that a server would have sent. */
+static void answer_with(struct entry *e, const struct shared_answer *answer)
+{
+	struct case_wire_grant *grant = &e->reply.grant;
+	struct case_wire_refuse *refuse = &e->reply.refuse;
+
+	memset(&e->reply, 0, sizeof e->reply);
+	if (answer->reason == 0) {
+		grant->header = link_header(CASE_WIRE_GRANT, sizeof *grant);
+		grant->task = e->id;
+		grant->ordinal = answer->ordinal;
+		memcpy(grant->uuid, answer->uuid, sizeof grant->uuid);
+		return;
+	}
+	refuse->header = link_header(CASE_WIRE_REFUSE, sizeof *refuse);
+	refuse->task = e->id;
+	refuse->reason = answer->reason;
+	refuse->need = answer->need;
+	refuse->capacity = answer->capacity;
+	link_text(refuse->text, sizeof refuse->text, answer->text);
+}
+
+/* report_decided tells the run how the request of e ended. */
+static bool report_decided(const struct entry *e, const struct shared_answer *answer)
+{
+	const bool granted = answer->reason == 0;
+	const struct case_wire_task_decided frame = {
+		.header = link_header(CASE_WIRE_TASK_DECIDED, sizeof frame),
+		.task = e->id,
+		.need = granted ? 0 : answer->need,
+		.capacity = granted ? 0 : answer->capacity,
+		.reason = answer->reason,
+		.ordinal = granted ? answer->ordinal : 0,
+	};
+
+	return report(&frame, sizeof frame);
+}
+
+static bool clients_give(struct entry *e, uint64_t bytes, bool end, const void *frame, size_t size)
+{
+	char why[512];
+
+	if (!end && bytes > e->bytes) {
+		link_say("shrink of task %" PRIu64 ": it holds %" PRIu64 " bytes, and gives back %" PRIu64, e->id, e->bytes, bytes);
+		return true;
+	}
+	if (!shared_give(&process.shared, e->device, end ? e->bytes : bytes, end ? 1 : 0, why, sizeof why))
+		link_say("what task %" PRIu64 " gives back is not free yet: %s", e->id, why);
+	e->bytes -= end ? e->bytes : bytes;
+	return report(frame, size);
+}
+
+static bool clients_ask(struct entry *e, union request *request, const struct caller *caller)
+{
+	const bool grows = request->header.type == CASE_WIRE_TASK_GROW;
+	const struct case_wire_task_begin *begin = &request->begin;
+	const bool named = grows || (begin->flags & CASE_FLAG_DEVICE) != 0;
+	const struct shared_need need = {
+		.bytes = grows ? request->grow.bytes : begin->bytes + begin->heap_bytes,
+		.held = e->bytes,
+		.device = !named ? -1 : grows ? process.shared.config.device[e->device].ordinal : begin->device,
+		.wait_ms = grows ? request->grow.wait_ms : begin->wait_ms,
+		.priority = process.priority,
+		.grows = grows,
+	};
+	const struct pause pause = {begin_wait, end_wait, (void *)caller};
+	struct shared_answer answer;
+	char why[512];
+
+	if (!grows)
+		request->begin.flags |= CASE_FLAG_DECIDED;
+	if (!report(request, request->header.size))
+		return false;
+	e->standing = DECIDING;
+	const bool decided = shared_ask(&process.shared, &need, &pause, &answer, why, sizeof why);
+	e->standing = HELD;
+	if (!decided) {
+		lose(why);
+		return false;
+	}
+	answer_with(e, &answer);
+	if (answer.reason == 0) {
+		e->bytes += need.bytes;
+		e->device = answer.device;
+	}
+	return report_decided(e, &answer); /* otherwise the process has lost its run, and holds it to its end */
+}
+
+static const struct arbiter clients = {clients_ask, clients_give};
+
+/* ask sends a request for e and waits for the answer. */
+static int ask(struct entry *e, union request *request, const struct caller *caller)
+{
+	if (!process.arbiter->ask(e, request, caller))
 		return CASE_DISCONNECTED;
 	if (e->reply.header.type == CASE_WIRE_GRANT)
 		return CASE_OK;
@@ -406,8 +594,8 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 	e->next = process.tasks;
 	process.tasks = e;
 
-	struct case_wire_task_begin frame = {
-		.header = link_header(CASE_WIRE_TASK_BEGIN, sizeof frame),
+	union request request = {.begin = {
+		.header = link_header(CASE_WIRE_TASK_BEGIN, sizeof request.begin),
 		.task = e->id,
 		.bytes = need->bytes,
 		.blocks = need->blocks,
@@ -417,8 +605,8 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 		.blocks_per_sm = need->blocks_per_sm,
 		.device = (need->flags & CASE_FLAG_DEVICE) != 0 ? need->device : 0,
 		.wait_ms = wait_of(need->wait_ms),
-	};
-	int result = ask(e, &frame, sizeof frame, caller);
+	}};
+	int result = ask(e, &request, caller);
 	if (result != CASE_OK) {
 		discard(e);
 		return result;
@@ -475,13 +663,13 @@ static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const 
 		         task->id, bytes);
 		return CASE_REFUSED;
 	}
-	struct case_wire_task_grow frame = {
-		.header = link_header(CASE_WIRE_TASK_GROW, sizeof frame),
+	union request request = {.grow = {
+		.header = link_header(CASE_WIRE_TASK_GROW, sizeof request.grow),
 		.task = task->id,
 		.bytes = bytes,
 		.wait_ms = wait_of(wait_ms),
-	};
-	return ask(e, &frame, sizeof frame, caller);
+	}};
+	return ask(e, &request, caller);
 }
 
 int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
@@ -509,7 +697,7 @@ static int shrink(struct case_task *task, uint64_t bytes)
 		.task = task->id,
 		.bytes = bytes,
 	};
-	return transmit(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+	return process.arbiter->give(e, bytes, false, &frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
 }
 
 int case_task_shrink(struct case_task *task, uint64_t bytes)
@@ -541,7 +729,7 @@ static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 		.threads_per_block = threads_per_block,
 		.blocks_per_sm = blocks_per_sm,
 	};
-	return transmit(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+	return report(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
 }
 
 int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
@@ -561,12 +749,13 @@ static int release(struct case_task *task)
 		return CASE_DISCONNECTED;
 	if (e == NULL)
 		return CASE_REFUSED;
-	discard(e);
 	struct case_wire_task_free frame = {
 		.header = link_header(CASE_WIRE_TASK_FREE, sizeof frame),
 		.task = task->id,
 	};
-	return transmit(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
+	const bool told = process.arbiter->give(e, 0, true, &frame, sizeof frame);
+	discard(e);
+	return told ? CASE_OK : CASE_DISCONNECTED;
 }
 
 int case_task_free(struct case_task *task)
@@ -591,7 +780,7 @@ void case_report_oom(uint64_t bytes, const char *where)
 	struct caller caller = enter();
 	process.oom_bytes = bytes;
 	if (ready() == CONNECTED && ++process.ooms < CASE_WIRE_REPORTS)
-		transmit(&frame, sizeof frame);
+		report(&frame, sizeof frame);
 	leave(caller, 0);
 }
 
@@ -614,7 +803,7 @@ void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns)
 	struct caller caller = enter();
 	if (!process.fault_sent && ready() == CONNECTED) {
 		process.fault_sent = true;
-		transmit(&frame, sizeof frame);
+		report(&frame, sizeof frame);
 	}
 	leave(caller, 0);
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-uint64_t checksum_words(const void *from, size_t size)
+uint64_t books_sum(const void *from, size_t size)
 {
 	const unsigned char *at = from;
 	uint64_t sum = UINT64_C(0xcbf29ce484222325), word; /* FNV-1a, by words */
@@ -22,28 +22,28 @@ uint64_t checksum_words(const void *from, size_t size)
 	return sum;
 }
 
-uint64_t config_checksum(const struct case_shared_config *config)
+uint64_t books_config_checksum(const struct case_shared_config *config)
 {
 	const size_t from = offsetof(struct case_shared_config, wait_limit_ns);
 
-	return checksum_words((const char *)config + from, sizeof *config - from);
+	return books_sum((const char *)config + from, sizeof *config - from);
 }
 
 uint64_t books_checksum(const struct case_shared_books *books)
 {
 	const size_t from = offsetof(struct case_shared_books, epoch), to = offsetof(struct case_shared_books, holding);
 
-	return checksum_words((const char *)books + from, to - from) ^
-	       checksum_words(books->holding, books->holdings * sizeof *books->holding) ^
-	       checksum_words(books->request, books->requests * sizeof *books->request) * 3;
+	return books_sum((const char *)books + from, to - from) ^
+	       books_sum(books->holding, books->holdings * sizeof *books->holding) ^
+	       books_sum(books->request, books->requests * sizeof *books->request) * 3;
 }
 
-bool config_valid(const struct case_shared_config *config)
+bool books_config_valid(const struct case_shared_config *config)
 {
 	return config->magic == CASE_SHARED_MAGIC && config->version == CASE_SHARED_VERSION &&
 	       config->size == sizeof(struct case_shared_file) && config->policy >= CASE_SHARED_FIFO &&
 	       config->policy <= CASE_SHARED_PRIORITY_MMU && config->devices > 0 &&
-	       config->devices <= CASE_SHARED_DEVICES && config->checksum == config_checksum(config);
+	       config->devices <= CASE_SHARED_DEVICES && config->checksum == books_config_checksum(config);
 }
 
 bool books_valid(const struct case_shared_config *config, const struct case_shared_books *books)
@@ -60,21 +60,21 @@ bool books_valid(const struct case_shared_config *config, const struct case_shar
 	return true;
 }
 
-bool same_process(const struct case_shared_process *a, const struct case_shared_process *b)
+bool books_same(const struct case_shared_process *a, const struct case_shared_process *b)
 {
 	return memcmp(a, b, sizeof *a) == 0;
 }
 
-struct case_shared_holding *holding_of(struct case_shared_books *books, const struct case_shared_process *process,
+struct case_shared_holding *books_holding(struct case_shared_books *books, const struct case_shared_process *process,
                                        uint32_t device)
 {
 	for (uint32_t i = 0; i < books->holdings; i++)
-		if (books->holding[i].device == device && same_process(&books->holding[i].process, process))
+		if (books->holding[i].device == device && books_same(&books->holding[i].process, process))
 			return &books->holding[i];
 	return NULL;
 }
 
-int64_t free_bytes(const struct case_shared_config *config, const struct case_shared_books *books, uint32_t device)
+int64_t books_free(const struct case_shared_config *config, const struct case_shared_books *books, uint32_t device)
 {
 	const struct case_shared_device *d = &config->device[device];
 	int64_t free = (int64_t)d->capacity;
@@ -85,7 +85,7 @@ int64_t free_bytes(const struct case_shared_config *config, const struct case_sh
 	return free;
 }
 
-struct case_shared_request *ask(struct case_shared_books *books, const struct case_shared_request *request,
+struct case_shared_request *books_ask(struct case_shared_books *books, const struct case_shared_request *request,
                                 uint64_t from_id)
 {
 	if (books->requests == CASE_SHARED_REQUESTS)
@@ -98,33 +98,33 @@ struct case_shared_request *ask(struct case_shared_books *books, const struct ca
 	return r;
 }
 
-struct case_shared_request *request_of(struct case_shared_books *books, const struct case_shared_process *process,
+struct case_shared_request *books_request(struct case_shared_books *books, const struct case_shared_process *process,
                                        uint64_t id)
 {
 	for (uint32_t i = 0; i < books->requests; i++)
-		if (books->request[i].id == id && same_process(&books->request[i].process, process))
+		if (books->request[i].id == id && books_same(&books->request[i].process, process))
 			return &books->request[i];
 	return NULL;
 }
 
-void withdraw(struct case_shared_books *books, struct case_shared_request *request)
+void books_withdraw(struct case_shared_books *books, struct case_shared_request *request)
 {
 	const struct case_shared_request *end = &books->request[books->requests--];
 
 	memmove(request, request + 1, (size_t)(end - (request + 1)) * sizeof *request);
 }
 
-void forget(struct case_shared_books *books, const struct case_shared_process *process)
+void books_forget(struct case_shared_books *books, const struct case_shared_process *process)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < books->holdings; i++)
-		if (!same_process(&books->holding[i].process, process))
+		if (!books_same(&books->holding[i].process, process))
 			books->holding[kept++] = books->holding[i];
 	books->holdings = kept;
 	kept = 0;
 	for (uint32_t i = 0; i < books->requests; i++)
-		if (!same_process(&books->request[i].process, process))
+		if (!books_same(&books->request[i].process, process))
 			books->request[kept++] = books->request[i];
 	books->requests = kept;
 }
@@ -135,7 +135,7 @@ static bool waits(const struct case_shared_request *r) { return r->answer == CAS
 static int64_t need(const struct case_shared_config *config, struct case_shared_books *books,
                     const struct case_shared_request *r)
 {
-	const bool here = holding_of(books, &r->process, r->device) != NULL;
+	const bool here = books_holding(books, &r->process, r->device) != NULL;
 
 	return (int64_t)(r->bytes + (here ? 0 : config->device[r->device].context_bytes));
 }
@@ -143,13 +143,13 @@ static int64_t need(const struct case_shared_config *config, struct case_shared_
 static bool fits(const struct case_shared_config *config, struct case_shared_books *books,
                  const struct case_shared_request *r)
 {
-	return need(config, books, r) <= free_bytes(config, books, r->device);
+	return need(config, books, r) <= books_free(config, books, r->device);
 }
 
 static bool grant(const struct case_shared_config *config, struct case_shared_books *books,
                   struct case_shared_request *r)
 {
-	struct case_shared_holding *h = holding_of(books, &r->process, r->device);
+	struct case_shared_holding *h = books_holding(books, &r->process, r->device);
 
 	if (!fits(config, books, r) || (h == NULL && books->holdings == CASE_SHARED_HOLDINGS))
 		return false;
@@ -170,7 +170,7 @@ static uint32_t growing(const struct case_shared_books *books, const struct case
 
 	for (uint32_t i = 0; i < books->requests; i++) {
 		const struct case_shared_request *r = &books->request[i];
-		n += waits(r) && r->grows && r->device == h->device && same_process(&r->process, &h->process);
+		n += waits(r) && r->grows && r->device == h->device && books_same(&r->process, &h->process);
 	}
 	return n;
 }
@@ -180,7 +180,7 @@ static bool client_waits(const struct case_shared_books *books, const struct cas
 {
 	for (uint32_t i = 0; i < books->requests; i++) {
 		const struct case_shared_request *r = &books->request[i];
-		if (waits(r) && r->device == h->device && same_process(&r->process, &h->process))
+		if (waits(r) && r->device == h->device && books_same(&r->process, &h->process))
 			return true;
 	}
 	return false;
@@ -280,7 +280,7 @@ static void grant_on(const struct case_shared_config *config, struct case_shared
 		;
 }
 
-void grant_all(const struct case_shared_config *config, struct case_shared_books *books)
+void books_grant(const struct case_shared_config *config, struct case_shared_books *books)
 {
 	for (uint32_t device = 0; device < config->devices; device++)
 		grant_on(config, books, device);
@@ -328,7 +328,7 @@ static void unstick(const struct case_shared_config *config, struct case_shared_
 			return;
 	for (uint32_t i = 0; i < books->requests; i++) {
 		r = &books->request[i];
-		if (!waits(r) || r->device != device || holding_of(books, &r->process, device) == NULL)
+		if (!waits(r) || r->device != device || books_holding(books, &r->process, device) == NULL)
 			continue;
 		if (last == NULL || r->grows >= last->grows)
 			last = r;
@@ -336,11 +336,11 @@ static void unstick(const struct case_shared_config *config, struct case_shared_
 	last->answer = CASE_SHARED_STUCK;
 }
 
-void settle(const struct case_shared_config *config, struct case_shared_books *books, uint64_t now_ns)
+void books_settle(const struct case_shared_config *config, struct case_shared_books *books, uint64_t now_ns)
 {
-	grant_all(config, books);
+	books_grant(config, books);
 	if (expire(books, now_ns))
-		grant_all(config, books);
+		books_grant(config, books);
 	for (uint32_t device = 0; device < config->devices; device++)
 		while (stuck(books, device)) {
 			unstick(config, books, device);

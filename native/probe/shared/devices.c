@@ -17,7 +17,7 @@ struct memory {
 	unsigned long long total, free, used;
 };
 struct nvml {
-	int (*init)(void), (*shutdown)(void), (*count)(unsigned *), (*handle)(unsigned, void **);
+	int (*init)(void), (*shutdown)(void), (*handle)(unsigned, void **);
 	int (*uuid)(void *, char *, unsigned), (*pci)(void *, struct pci *), (*memory)(void *, struct memory *);
 };
 
@@ -32,7 +32,6 @@ static bool load(struct nvml *nvml, void *library)
 	} functions[] = {
 		{"nvmlInit_v2", (void **)&nvml->init},
 		{"nvmlShutdown", (void **)&nvml->shutdown},
-		{"nvmlDeviceGetCount_v2", (void **)&nvml->count},
 		{"nvmlDeviceGetHandleByIndex_v2", (void **)&nvml->handle},
 		{"nvmlDeviceGetUUID", (void **)&nvml->uuid},
 		{"nvmlDeviceGetPciInfo_v3", (void **)&nvml->pci},
@@ -79,18 +78,20 @@ static int read_device(const struct nvml *nvml, unsigned index, struct case_shar
 	return 0;
 }
 
+/* read_all asks for one device after another: how many there are the lazy runtime answers
+ * (lazy/nvml.cc), and not NVML. It returns what NVML said of the last. */
 static int read_all(const struct nvml *nvml, struct case_shared_config *config)
 {
 	char bus_id[CASE_SHARED_DEVICES][32];
-	unsigned count = 0;
-	int failed = nvml->count(&count);
+	int failed = 0;
 
-	for (unsigned i = 0; i < count && i < CASE_SHARED_DEVICES && !failed; i++) {
-		struct case_shared_device device;
+	for (unsigned i = 0; i < CASE_SHARED_DEVICES; i++) {
+		struct case_shared_device device = {.zero = 0};
 		char id[32];
 		unsigned at = i;
-		failed = read_device(nvml, i, &device, id);
-		for (; !failed && at > 0 && strncmp(id, bus_id[at - 1], sizeof id) < 0; at--) {
+		if ((failed = read_device(nvml, i, &device, id)) != 0)
+			break;
+		for (; at > 0 && strncmp(id, bus_id[at - 1], sizeof id) < 0; at--) {
 			config->device[at] = config->device[at - 1];
 			memcpy(bus_id[at], bus_id[at - 1], sizeof id);
 		}
@@ -103,7 +104,7 @@ static int read_all(const struct nvml *nvml, struct case_shared_config *config)
 	return failed;
 }
 
-bool devices_found(struct case_shared_config *config, char *why, size_t why_size)
+bool shared_devices(struct case_shared_config *config, char *why, size_t why_size)
 {
 	struct nvml nvml;
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -118,8 +119,8 @@ bool devices_found(struct case_shared_config *config, char *why, size_t why_size
 		nvml.shutdown();
 	}
 	dlclose(library);
-	if (failed || config->devices == 0) {
-		snprintf(why, why_size, "the GPUs cannot be listed: NVML finds %u, error %d", config->devices, failed);
+	if (config->devices == 0) {
+		snprintf(why, why_size, "NVML finds no GPU: error %d", failed);
 		return false;
 	}
 	return true;

@@ -21,7 +21,7 @@
 #include "books.h"
 #include "devices.h"
 
-uint64_t monotonic_ns(void)
+uint64_t shared_now_ns(void)
 {
 	struct timespec t;
 
@@ -35,7 +35,7 @@ struct backup {
 	struct case_shared_books books;
 };
 
-__attribute__((noinline)) void backup_write(struct shared *s)
+__attribute__((noinline)) void shared_backup(struct shared *s)
 {
 	struct backup kept;
 	char path[sizeof s->backup + 4];
@@ -66,7 +66,7 @@ static bool backup_read(const struct shared *s, struct backup *kept)
 		return false;
 	const ssize_t n = read(fd, kept, sizeof *kept);
 	close(fd);
-	return n >= (ssize_t)offsetof(struct backup, books.holding) && config_valid(&kept->config) &&
+	return n >= (ssize_t)offsetof(struct backup, books.holding) && books_config_valid(&kept->config) &&
 	       books_valid(&kept->config, &kept->books);
 }
 
@@ -89,9 +89,9 @@ static bool default_config(struct case_shared_config *config, char *why, size_t 
 		snprintf(why, why_size, "SCHEDGPU_QUEUE is %s: set it to fifo, mmu, priority-fifo or priority-mmu", queue);
 		return false;
 	}
-	if (!devices_found(config, why, why_size))
+	if (!shared_devices(config, why, why_size))
 		return false;
-	config->checksum = config_checksum(config);
+	config->checksum = books_config_checksum(config);
 	return true;
 }
 
@@ -100,7 +100,7 @@ __attribute__((noinline)) static bool choose_config(struct shared *s, char *why,
 {
 	struct backup kept;
 
-	if (config_valid(&s->config))
+	if (books_config_valid(&s->config))
 		return true;
 	if (backup_read(s, &kept)) {
 		s->config = kept.config;
@@ -190,7 +190,7 @@ __attribute__((noinline)) static void recover(struct shared *s, const struct cas
 	else if (backup_read(s, &kept) && books_valid(&s->config, &kept.books))
 		copy(&found, &kept.books);
 	copy(s->books, &found);
-	s->books->epoch = monotonic_ns();
+	s->books->epoch = shared_now_ns();
 }
 
 /* enter_tally writes down what this process holds, in books that may not know. Its
@@ -199,7 +199,7 @@ static void enter_tally(struct shared *s)
 {
 	struct case_shared_books *books = s->books;
 
-	forget(books, &s->self);
+	books_forget(books, &s->self);
 	for (uint32_t device = 0; device < s->config.devices; device++) {
 		const struct tally *t = &s->tally[device];
 		if (t->here && books->holdings < CASE_SHARED_HOLDINGS)
@@ -229,7 +229,7 @@ static bool check_config(struct shared *s, char *why, size_t why_size)
 {
 	struct case_shared_config *config = &s->file->config;
 
-	if (config_valid(config)) {
+	if (books_config_valid(config)) {
 		s->config = *config;
 		return true;
 	}
@@ -238,13 +238,13 @@ static bool check_config(struct shared *s, char *why, size_t why_size)
 		return false;
 	*config = s->config;
 	if (was_new)
-		lock_prepare(s->file);
+		shared_lock_prepare(s->file);
 	return true;
 }
 
-bool section_begin(struct shared *s, char *why, size_t why_size)
+bool shared_begin(struct shared *s, char *why, size_t why_size)
 {
-	int failed = lock_take(&s->lock, s->path, s->file);
+	int failed = shared_lock_take(&s->lock, s->path, s->file);
 
 	if (failed == ENOENT && s->creates) {
 		const int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -252,7 +252,7 @@ bool section_begin(struct shared *s, char *why, size_t why_size)
 		if (fd >= 0)
 			close(fd);
 		if (!failed)
-			failed = lock_take(&s->lock, s->path, s->file);
+			failed = shared_lock_take(&s->lock, s->path, s->file);
 	}
 	if (failed) {
 		snprintf(why, why_size, "lock the state file %s: %s", s->path, strerror(failed));
@@ -266,7 +266,7 @@ bool section_begin(struct shared *s, char *why, size_t why_size)
 		shared_point("opened");
 		return true;
 	}
-	lock_give(&s->lock);
+	shared_lock_give(&s->lock);
 	return false;
 }
 
@@ -280,7 +280,7 @@ static void ring(struct case_shared_file *file, const bool bells[CASE_SHARED_BEL
 		}
 }
 
-void section_end(struct shared *s)
+void shared_end(struct shared *s)
 {
 	struct case_shared_books *books = s->books;
 	bool bells[CASE_SHARED_BELLS] = {false};
@@ -292,7 +292,7 @@ void section_end(struct shared *s)
 	shared_point("edited");
 	atomic_store((_Atomic uint32_t *)&s->file->active, (uint32_t)(books - s->file->books));
 	shared_point("committed");
-	lock_give(&s->lock);
+	shared_lock_give(&s->lock);
 	shared_point("unlocked");
 	ring(s->file, bells);
 }

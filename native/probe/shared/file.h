@@ -28,19 +28,19 @@ struct shared {
 	struct case_shared_books *books;  /* inside a section: the copy that is being edited */
 };
 
-/* section_begin takes the lock and checks the file's integrity. It repairs what is damaged: from the other copy of
+/* shared_begin takes the lock and checks the file's integrity. It repairs what is damaged: from the other copy of
  * the books, from the backup, or else with empty ones, in which each client enters what it
  * holds when it next comes here. false: why says what to do; there is no section then. */
-bool section_begin(struct shared *s, char *why, size_t why_size);
+bool shared_begin(struct shared *s, char *why, size_t why_size);
 
-/* section_end commits the books, gives the lock back, and wakes the clients that have an
+/* shared_end commits the books, gives the lock back, and wakes the clients that have an
  * answer. */
-void section_end(struct shared *s);
+void shared_end(struct shared *s);
 
-/* backup_write keeps the books as they stand in the section. */
-void backup_write(struct shared *s);
+/* shared_backup keeps the books as they stand in the section. */
+void shared_backup(struct shared *s);
 
-uint64_t monotonic_ns(void);
+uint64_t shared_now_ns(void);
 
 /* shared_point is where a test kills or stops the process, inside the section. */
 #ifdef CASE_SHARED_POINTS

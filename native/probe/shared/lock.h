@@ -13,13 +13,13 @@ struct lock {
 	struct stat found; /* the file at the path */
 };
 
-/* lock_prepare makes a new file's lock. */
-void lock_prepare(struct case_shared_file *file);
+/* shared_lock_prepare makes a new file's lock. */
+void shared_lock_prepare(struct case_shared_file *file);
 
-/* lock_take waits for the lock of the file at `path`, which is mapped at `file` (NULL: not
+/* shared_lock_take waits for the lock of the file at `path`, which is mapped at `file` (NULL: not
  * yet), and returns 0 or an errno value. */
-int lock_take(struct lock *lock, const char *path, struct case_shared_file *file);
+int shared_lock_take(struct lock *lock, const char *path, struct case_shared_file *file);
 
-void lock_give(struct lock *lock);
+void shared_lock_give(struct lock *lock);
 
 #endif

@@ -24,7 +24,7 @@
 
 static const size_t page = 4096;
 
-void lock_prepare(struct case_shared_file *file) { (void)file; }
+void shared_lock_prepare(struct case_shared_file *file) { (void)file; }
 
 /* names says whether the descriptor is of the file found. */
 static bool names(int fd, const struct stat *found)
@@ -34,7 +34,7 @@ static bool names(int fd, const struct stat *found)
 	return fstat(fd, &now) == 0 && now.st_dev == found->st_dev && now.st_ino == found->st_ino;
 }
 
-int lock_take(struct lock *lock, const char *path, struct case_shared_file *file)
+int shared_lock_take(struct lock *lock, const char *path, struct case_shared_file *file)
 {
 	(void)file;
 	for (;;) {
@@ -67,7 +67,7 @@ int lock_take(struct lock *lock, const char *path, struct case_shared_file *file
 	}
 }
 
-void lock_give(struct lock *lock)
+void shared_lock_give(struct lock *lock)
 {
 	munmap(lock->anchor, page);
 }

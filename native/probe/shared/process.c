@@ -41,7 +41,7 @@ static int stat_of(pid_t pid, uint64_t field[STACK + 1])
 	return 0;
 }
 
-struct case_shared_process this_process(uint32_t instance)
+struct case_shared_process shared_self(uint32_t instance)
 {
 	uint64_t field[STACK + 1] = {0};
 
@@ -55,7 +55,7 @@ struct case_shared_process this_process(uint32_t instance)
 	};
 }
 
-bool gone(const struct case_shared_process *process)
+bool shared_gone(const struct case_shared_process *process)
 {
 	uint64_t field[STACK + 1];
 	const int failed = stat_of((pid_t)process->pid, field);

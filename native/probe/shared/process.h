@@ -6,11 +6,11 @@
 
 #include "state.h"
 
-/* this_process is the calling one, with this instance of the library in it. */
-struct case_shared_process this_process(uint32_t instance);
+/* shared_self is the calling one, with this instance of the library in it. */
+struct case_shared_process shared_self(uint32_t instance);
 
-/* gone says that the client's process has given its device memory back: it has ended, or
+/* shared_gone says that the client's process has given its device memory back: it has ended, or
  * runs another program. What cannot be told counts as alive. */
-bool gone(const struct case_shared_process *process);
+bool shared_gone(const struct case_shared_process *process);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,16 +27,16 @@ static const uint64_t first_looks_ns = 20 * ms, others_look_ns = 1000 * ms;
 
 bool shared_open(struct shared *s, const char *path, bool creates, uint32_t instance, char *why, size_t why_size)
 {
-	*s = (struct shared){.creates = creates, .self = this_process(instance)};
+	*s = (struct shared){.creates = creates, .self = shared_self(instance)};
 	if (strlen(path) >= sizeof s->path) {
 		snprintf(why, why_size, "the state file's path has %zu bytes; it may have %zu", strlen(path), sizeof s->path - 1);
 		return false;
 	}
 	strcpy(s->path, path);
 	snprintf(s->backup, sizeof s->backup, "%s.backup", path);
-	if (!section_begin(s, why, why_size))
+	if (!shared_begin(s, why, why_size))
 		return false;
-	section_end(s);
+	shared_end(s);
 	return true;
 }
 
@@ -47,15 +48,15 @@ static void sweep(struct shared *s)
 
 	for (uint32_t i = 0; i < books->holdings;) {
 		dead = books->holding[i].process;
-		if (!same_process(&dead, &s->self) && gone(&dead))
-			forget(books, &dead);
+		if (!books_same(&dead, &s->self) && shared_gone(&dead))
+			books_forget(books, &dead);
 		else
 			i++;
 	}
 	for (uint32_t i = 0; i < books->requests;) {
 		dead = books->request[i].process;
-		if (!same_process(&dead, &s->self) && gone(&dead))
-			forget(books, &dead);
+		if (!books_same(&dead, &s->self) && shared_gone(&dead))
+			books_forget(books, &dead);
 		else
 			i++;
 	}
@@ -125,7 +126,7 @@ static void take_answer(struct shared *s, struct case_shared_request *r, struct 
 		refuse(answer, CASE_REASON_DEVICE_FULL,
 		       "out of memory: every client of the device waits for another, and this one came last");
 	}
-	withdraw(s->books, r);
+	books_withdraw(s->books, r);
 }
 
 /* look_again is when a request that waits is looked at again, though nobody has woken its thread. */
@@ -156,39 +157,39 @@ bool shared_ask(struct shared *s, const struct shared_need *need, const struct p
 	const struct case_shared_request wanted = {
 		.process = s->self,
 		.bytes = need->bytes,
-		.expires_ns = expiry(s, need->wait_ms, monotonic_ns()),
+		.expires_ns = expiry(s, need->wait_ms, shared_now_ns()),
 		.priority = need->priority,
 		.device = answer->device,
 		.grows = need->grows,
 	};
 	for (uint64_t id = 0;;) {
-		if (!section_begin(s, why, why_size))
+		if (!shared_begin(s, why, why_size))
 			return false;
 		struct case_shared_books *books = s->books;
-		struct case_shared_request *r = id == 0 ? NULL : request_of(books, &s->self, id);
+		struct case_shared_request *r = id == 0 ? NULL : books_request(books, &s->self, id);
 		if (r == NULL) { /* not asked yet, or the books were recovered */
-			if ((r = ask(books, &wanted, monotonic_ns())) == NULL) {
-				section_end(s);
+			if ((r = books_ask(books, &wanted, shared_now_ns())) == NULL) {
+				shared_end(s);
 				refuse(answer, CASE_REASON_TOO_MANY, "too many clients wait");
 				return true;
 			}
 			id = r->id;
-			grant_all(&s->config, books);
+			books_grant(&s->config, books);
 		}
 		if (r->answer == CASE_SHARED_WAITING) {
 			sweep(s);
-			settle(&s->config, books, monotonic_ns());
-			r = request_of(books, &s->self, id);
+			books_settle(&s->config, books, shared_now_ns());
+			r = books_request(books, &s->self, id);
 		}
 		if (r->answer != CASE_SHARED_WAITING) {
 			take_answer(s, r, answer);
-			section_end(s);
+			shared_end(s);
 			return true;
 		}
 		uint32_t *bell = &s->file->bell[id % CASE_SHARED_BELLS];
 		const uint32_t seen = atomic_load((_Atomic uint32_t *)bell);
-		const uint64_t until = look_again(books, r, monotonic_ns());
-		section_end(s);
+		const uint64_t until = look_again(books, r, shared_now_ns());
+		shared_end(s);
 		pause->begin(pause->of);
 		sleep_at(bell, seen, until);
 		pause->end(pause->of);
@@ -203,17 +204,17 @@ bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tas
 
 	t->bytes -= bytes;
 	t->tasks -= tasks;
-	if (!section_begin(s, why, why_size)) {
+	if (!shared_begin(s, why, why_size)) {
 		s->epoch = 0;
 		return false;
 	}
 	if (s->epoch == entered) { /* else the tally has been entered as it is now */
-		struct case_shared_holding *h = holding_of(s->books, &s->self, device);
+		struct case_shared_holding *h = books_holding(s->books, &s->self, device);
 		h->bytes -= bytes;
 		h->tasks -= tasks;
 	}
-	settle(&s->config, s->books, monotonic_ns());
-	section_end(s);
+	books_settle(&s->config, s->books, shared_now_ns());
+	shared_end(s);
 	return true;
 }
 
@@ -221,10 +222,17 @@ void shared_leave(struct shared *s)
 {
 	char why[256];
 
-	if (!section_begin(s, why, sizeof why))
+	if (!shared_begin(s, why, sizeof why))
 		return; /* who comes next finds this process gone */
 	sweep(s);
-	settle(&s->config, s->books, monotonic_ns());
-	backup_write(s);
-	section_end(s);
+	books_settle(&s->config, s->books, shared_now_ns());
+	shared_backup(s);
+	shared_end(s);
+}
+
+void shared_close(struct shared *s)
+{
+	if (s->file != NULL)
+		munmap(s->file, sizeof *s->file);
+	s->file = NULL;
 }

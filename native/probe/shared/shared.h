@@ -51,4 +51,7 @@ bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tas
  * does its device memory. */
 void shared_leave(struct shared *s);
 
+/* shared_close unmaps the file, in a child that fork has made: what is mapped is its parent's. */
+void shared_close(struct shared *s);
+
 #endif

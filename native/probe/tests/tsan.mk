@@ -2,14 +2,14 @@
 # programs of tests/lazy as they are, linked with it (runner/probe). The runtime is that of
 # CUDA 13.
 TSAN         = -fsanitize=thread -O1 -g
-TSAN_OBJECTS = build/tsan/activity.o build/tsan/case.o build/tsan/link.o $(LAZY:build/%=build/tsan/%)
+TSAN_OBJECTS = $(OBJECTS:build/%=build/tsan/%) $(LAZY:build/%=build/tsan/%)
 TSAN_DRIVER  = $(FAKE_DRIVER:fake/%.cc=build/tsan/fake/%.o)
 TSAN_RUNTIME = $(FAKE_RUNTIME:fake/%.cc=build/tsan/fake/%.o)
 
-build/tsan/lazy build/tsan/fake:
+build/tsan/lazy build/tsan/shared build/tsan/fake:
 	mkdir -p $@
 
-build/tsan/%.o: %.c $(HEADERS) tests/tsan.mk | build/tsan/lazy
+build/tsan/%.o: %.c $(HEADERS) tests/tsan.mk | build/tsan/lazy build/tsan/shared
 	$(CC) $(ALL_CFLAGS) $(TSAN) -c -o $@ $<
 
 build/tsan/lazy/%.o: lazy/% $(wildcard lazy/*.h lazy/*.def) case.h tests/tsan.mk | build/tsan/lazy

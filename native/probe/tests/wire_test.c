@@ -1,11 +1,13 @@
 /* wire_test.c: each frame of wire.h against its bytes in testdata, written and
- * read. runner/probe/wire_test.go does the same with the same values. */
+ * read, and the parts of a state file (shared/state.h). runner/probe/wire_test.go and
+ * runner/schedshm/file_test.go do the same with the same values. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../case.h"
+#include "../shared/books.h"
 #include "../wire.h"
 
 static const char *directory;
@@ -93,6 +95,27 @@ static void encode(void)
 	compare("bye", &bye, sizeof bye);
 }
 
+static void encode_state(void)
+{
+	static struct case_shared_config config = {CASE_SHARED_MAGIC, 1, sizeof(struct case_shared_file), 0, 30000000000,
+	                                           CASE_SHARED_PRIORITY_FIFO, 1, {{{0}, 16ull << 30, 576 << 20, 2, 0}}};
+	static struct case_shared_books books = {.epoch = 987654321, .last_id = 123456789012345, .holdings = 1, .requests = 1};
+	const struct case_shared_process client = {4242, 17, 123456, 0x555555554000, 0x7ffffffde000};
+
+	for (unsigned i = 0; i < 16; i++)
+		config.device[0].uuid[i] = (uint8_t)(0xa0 + i);
+	config.checksum = books_config_checksum(&config);
+	books.holding[0] = (struct case_shared_holding){client, 3ull << 30, 0, 2};
+	books.request[0] = (struct case_shared_request){client, 123456789012345, 1 << 30, 123456789999999, -5, 0, 1,
+	                                                CASE_SHARED_WAITING};
+	books.checksum = books_checksum(&books);
+	compare("shared_config", &config, 80);
+	compare("shared_books", &books, 32);
+	compare("shared_holding", &books.holding[0], sizeof books.holding[0]);
+	compare("shared_request", &books.request[0], sizeof books.request[0]);
+	expect("what is written is valid", books_config_valid(&config) && books_valid(&config, &books));
+}
+
 /* decode reads the two frames that libcase receives. */
 static void decode(void)
 {
@@ -115,6 +138,7 @@ int main(int argc, char **argv)
 {
 	directory = argc > 1 ? argv[1] : "testdata";
 	encode();
+	encode_state();
 	decode();
 	if (failures == 0)
 		puts("wire_test: ok");

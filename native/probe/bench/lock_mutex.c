@@ -2,7 +2,7 @@
  * process which is killed abandons a mutex in shared memory; a robust one tells the next to
  * take it, whose books are whole in any case (state.h). */
 #define _GNU_SOURCE /* PTHREAD_MUTEX_ROBUST */
-#include "lock.h"
+#include "../shared/lock.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ static_assert(sizeof(pthread_mutex_t) <= sizeof ((struct case_shared_file *)0)->
 
 static pthread_mutex_t *mutex(struct case_shared_file *file) { return (pthread_mutex_t *)(void *)file->mutex; }
 
-void lock_prepare(struct case_shared_file *file)
+void shared_lock_prepare(struct case_shared_file *file)
 {
 	pthread_mutexattr_t attributes;
 
@@ -25,7 +25,7 @@ void lock_prepare(struct case_shared_file *file)
 	pthread_mutex_init(mutex(file), &attributes);
 }
 
-int lock_take(struct lock *lock, const char *path, struct case_shared_file *file)
+int shared_lock_take(struct lock *lock, const char *path, struct case_shared_file *file)
 {
 	lock->anchor = file;
 	if (file == NULL) { /* the benchmark makes the file before its clients */
@@ -42,7 +42,7 @@ int lock_take(struct lock *lock, const char *path, struct case_shared_file *file
 	return failed == EOWNERDEAD ? pthread_mutex_consistent(mutex(lock->anchor)) : failed;
 }
 
-void lock_give(struct lock *lock)
+void shared_lock_give(struct lock *lock)
 {
 	pthread_mutex_unlock(mutex(lock->anchor)); /* by the address at which it was locked */
 }
