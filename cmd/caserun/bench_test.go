@@ -18,6 +18,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -58,9 +59,8 @@ func BenchmarkThousandJobs(b *testing.B) {
 func BenchmarkGrant(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
 	native := filepath.Join("..", "..", "native", "probe")
-	if out, err := exec.Command("cc", "-O2", "-pthread", "-o", client, filepath.Join(native, "bench", "roundtrip.c"),
-		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput(); err != nil {
-		b.Fatalf("build the C client: %v\n%s", err, out)
+	if err := probetest.Build(native, client, filepath.Join(native, "bench", "roundtrip.c")); err != nil {
+		b.Fatal(err)
 	}
 	for _, info := range schedulers.All() {
 		b.Run(info.Name, func(b *testing.B) {

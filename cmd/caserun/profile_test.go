@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -26,10 +26,8 @@ func buildStepJob(t *testing.T) string {
 	t.Helper()
 	native := filepath.Join("..", "..", "native", "probe")
 	out := filepath.Join(t.TempDir(), "job")
-	text, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-o", out, filepath.Join(native, "tests", "job.c"),
-		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
-	if err != nil {
-		t.Fatalf("build job: %v\n%s", err, text)
+	if err := probetest.Build(native, out, filepath.Join(native, "tests", "job.c")); err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

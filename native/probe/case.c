@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "activity.h"
+#include "client.h"
 #include "link.h"
 #include "shared/shared.h"
 
@@ -279,6 +280,15 @@ static void open_connection(const char *file)
 		process.phase = UNSCHEDULED;
 		link_say("running unscheduled: %s", why);
 	}
+}
+
+bool case_client(const char *file)
+{
+	struct caller caller = enter();
+
+	if (process.phase == UNOPENED || process.phase == UNSCHEDULED)
+		open_connection(file);
+	return leave(caller, process.phase == CONNECTED);
 }
 
 static enum phase ready(void)
@@ -557,7 +567,10 @@ static int ask(struct entry *e, union request *request, const struct caller *cal
 	         " bytes, %.2f GiB)",
 	         r->task, r->text, r->need, (double)r->need / (1 << 30), r->capacity,
 	         (double)r->capacity / (1 << 30));
-	return r->reason == CASE_REASON_TIMEOUT ? CASE_TIMED_OUT : CASE_REFUSED;
+	if (r->reason == CASE_REASON_TIMEOUT)
+		return CASE_TIMED_OUT;
+	/* What would fit is too large only where it may not go. */
+	return r->reason == CASE_REASON_TOO_LARGE && r->need <= r->capacity ? CASE_NO_DEVICE : CASE_REFUSED;
 }
 
 static bool possible(const struct case_need *need)

@@ -41,7 +41,8 @@ enum case_result {
 	CASE_OK = 0,
 	CASE_REFUSED = 1,     /* the scheduler said no; the reason is on stderr */
 	CASE_DISCONNECTED = 2, /* no scheduler, or it went away */
-	CASE_TIMED_OUT = 3     /* refused because the wait ended: it may be asked again */
+	CASE_TIMED_OUT = 3,    /* refused because the wait ended: it may be asked again */
+	CASE_NO_DEVICE = 4     /* refused because the scheduler does not use the device that was named */
 };
 
 /* What a task asks for. Zero is "none" or "unknown" everywhere. */

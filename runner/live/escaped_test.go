@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // mustEndSoon fails where a run took as long as the processes in these tests do
@@ -153,10 +153,8 @@ var buildOdd = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	native := filepath.Join("..", "..", "native", "probe")
-	out := filepath.Join(dir, "odd")
-	c := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-I", native, "-o", out, "-xc", "-", "-xnone",
-		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c"))
-	c.Stdin = strings.NewReader(`
+	out, source := filepath.Join(dir, "odd"), filepath.Join(dir, "odd.c")
+	err = os.WriteFile(source, []byte(`
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -197,11 +195,11 @@ int main(int argc, char **argv)
 		return sleep(60);
 	dies = 1;
 	return case_task_ask(&need, &other);
-}`)
-	if text, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build job: %w\n%s", err, text)
+}`), 0o600)
+	if err != nil {
+		return "", err
 	}
-	return out, nil
+	return out, probetest.Build(native, out, "-I", native, source)
 })
 
 // asks is a job that shows its environment on the pipe "env" and goes on when there

@@ -23,6 +23,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -48,12 +49,7 @@ var buildJob = sync.OnceValues(func() (string, error) {
 	}
 	native := filepath.Join("..", "..", "native", "probe")
 	out := filepath.Join(dir, "job")
-	text, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-o", out, filepath.Join(native, "tests", "job.c"),
-		filepath.Join(native, "activity.c"), filepath.Join(native, "case.c"), filepath.Join(native, "link.c")).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build job: %w\n%s", err, text)
-	}
-	return out, nil
+	return out, probetest.Build(native, out, filepath.Join(native, "tests", "job.c"))
 })
 
 // tape keeps the records of a run.

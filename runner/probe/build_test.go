@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 const nativeDir = "../../native/probe"
@@ -21,5 +23,13 @@ func compile(tb testing.TB, out string, sources ...string) {
 	}
 	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		tb.Fatalf("build %s: %v\n%s", filepath.Base(out), err, text)
+	}
+}
+
+// compileWithLibrary builds a C program under native/probe with libcase in it.
+func compileWithLibrary(tb testing.TB, out, source string) {
+	tb.Helper()
+	if err := probetest.Build(nativeDir, out, filepath.Join(nativeDir, source)); err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -89,7 +89,7 @@ func TestOtherUserIsRejected(t *testing.T) {
 	}
 	defer os.RemoveAll(public)
 	program := filepath.Join(public, "drive")
-	compile(t, program, driveSources...)
+	compileWithLibrary(t, program, "tests/drive.c")
 	for _, change := range []struct {
 		path string
 		mode os.FileMode

@@ -17,8 +17,6 @@ import (
 
 // These tests run the real library in real processes.
 
-var driveSources = []string{"tests/drive.c", "activity.c", "case.c", "link.c"}
-
 var driveDir string
 
 func TestMain(m *testing.M) {
@@ -46,7 +44,7 @@ type driver struct {
 func drive(t *testing.T, env ...string) *driver {
 	t.Helper()
 	program := filepath.Join(driveDir, "drive")
-	buildDrive.Do(func() { compile(t, program, driveSources...) })
+	buildDrive.Do(func() { compileWithLibrary(t, program, "tests/drive.c") })
 	d := &driver{t: t, cmd: exec.Command(program)}
 	d.cmd.Env = env
 	d.cmd.Stderr = &d.stderr

@@ -4,6 +4,10 @@
  *   begin NAME BYTES   on a thread of its own: "NAME RESULT DEVICE UUID[0]"
  *   grow NAME BYTES    on a thread of its own: "NAME RESULT DEVICE UUID[0]"
  *   pin NAME DEVICE    as begin, of 1 byte of unified memory on that device
+ *   wait MS            how long later begins and grows may wait, 0 as the scheduler says;
+ *                      "wait none": not at all
+ *   on NAME DEVICE BYTES  as begin, on that device
+ *   shrink NAME BYTES  "NAME RESULT"
  *   shape NAME BLOCKS  "NAME RESULT"; 256 threads in a block, 8 blocks on an SM
  *   free NAME          "NAME RESULT"
  *   oom BYTES WHERE    "reported"
@@ -41,10 +45,14 @@
 
 static struct step {
 	char name[32];
-	enum { BEGIN, PIN, GROW } what;
+	enum { BEGIN, PIN, ON, GROW } what;
 	uint64_t number;
+	int device; /* of ON */
+	uint32_t wait_ms;
 	struct case_task task;
 } steps[NAMES];
+
+static uint32_t wait_ms = CASE_WAIT_DEFAULT;
 
 static struct step *named(const char *name)
 {
@@ -79,9 +87,18 @@ static void *request(void *argument)
 		.flags = CASE_FLAG_MANAGED | CASE_FLAG_DEVICE,
 		.device = (int32_t)s->number,
 	};
-	int result = s->what == GROW  ? case_task_grow(&s->task, s->number, CASE_WAIT_DEFAULT)
+	struct case_need need = {
+		.bytes = s->number,
+		.blocks = 64,
+		.heap_bytes = 1024,
+		.threads_per_block = 16,
+		.flags = s->what == ON ? CASE_FLAG_DEVICE : 0,
+		.device = s->device,
+		.wait_ms = s->wait_ms,
+	};
+	int result = s->what == GROW  ? case_task_grow(&s->task, s->number, s->wait_ms)
 	             : s->what == PIN ? case_task_ask(&pinned, &s->task)
-	                              : case_task_begin(s->number, 64, 16, 1024, 0, &s->task);
+	                              : case_task_ask(&need, &s->task);
 
 	say("%s %d %d %u\n", s->name, result, s->task.device, s->task.uuid[0]);
 	return NULL;
@@ -93,7 +110,8 @@ static void start(const char *verb, const char *name, uint64_t number)
 	struct step *s = named(name);
 
 	s->number = number;
-	s->what = strcmp(verb, "grow") == 0 ? GROW : strcmp(verb, "pin") == 0 ? PIN : BEGIN;
+	s->wait_ms = wait_ms;
+	s->what = strcmp(verb, "grow") == 0 ? GROW : strcmp(verb, "pin") == 0 ? PIN : strcmp(verb, "on") == 0 ? ON : BEGIN;
 	if (pthread_create(&thread, NULL, request, s) != 0)
 		exit(2);
 	pthread_detach(thread);
@@ -178,7 +196,12 @@ int main(int argc, char **argv)
 			execl("/proc/self/exe", "again", NULL);
 		else if (strcmp(verb, "daemon") == 0)
 			leave_daemon();
-		else if (strcmp(verb, "free") == 0 && sscanf(line, "%*s %31s", name) == 1)
+		else if (strcmp(verb, "wait") == 0 && sscanf(line, "%*s %31s", name) == 1)
+			wait_ms = strcmp(name, "none") == 0 ? CASE_WAIT_NONE : (uint32_t)strtoul(name, NULL, 10);
+		else if (strcmp(verb, "on") == 0 && sscanf(line, "%*s %31s %d %" SCNu64, name, &code, &bytes) == 3) {
+			named(name)->device = code;
+			start(verb, name, bytes);
+		} else if (strcmp(verb, "free") == 0 && sscanf(line, "%*s %31s", name) == 1)
 			say("%s %d\n", name, case_task_free(&named(name)->task));
 		else if (strcmp(verb, "oom") == 0 && sscanf(line, "%*s %" SCNu64 " %127[^\n]", &bytes, rest) == 2) {
 			case_report_oom(bytes, rest);
@@ -190,6 +213,8 @@ int main(int argc, char **argv)
 			return 2;
 		else if (strcmp(verb, "fork") == 0)
 			fork_child(name, bytes);
+		else if (strcmp(verb, "shrink") == 0)
+			say("%s %d\n", name, case_task_shrink(&named(name)->task, bytes));
 		else if (strcmp(verb, "shape") == 0)
 			say("%s %d\n", name, case_task_shape(&named(name)->task, bytes, 256, 8));
 		else
