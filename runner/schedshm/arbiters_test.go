@@ -1,0 +1,254 @@
+package schedshm_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/schedshm"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// node is what the tests share: one device, number 0.
+type node struct{ capacity, context int64 }
+
+// arbiter is one of schedGPU's two architectures: who decides which client gets which memory.
+type arbiter interface {
+	// env is what a client with this priority is started with.
+	env(priority int) []string
+	// used is the memory that clients have, contexts included; waiting is how many requests
+	// have no answer.
+	used() int64
+	waiting() int
+	// settled is called when every client has ended and has been collected.
+	settled()
+}
+
+var architectures = map[string]func(testing.TB, node, string) arbiter{"server": newServer, "shared": newShared}
+
+// shared is the state file, in which clients decide for themselves.
+type shared struct {
+	tb   testing.TB
+	path string
+}
+
+func newShared(tb testing.TB, n node, policy string) arbiter {
+	path := filepath.Join(tb.TempDir(), "state")
+	err := schedshm.Create(path, schedshm.Config{Policy: policy, Devices: []schedshm.Device{{
+		UUID: uuid, CapacityBytes: n.capacity, ContextBytes: n.context}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &shared{tb, path}
+}
+
+var uuid = [16]byte{0xab}
+
+func (s *shared) env(priority int) []string {
+	return []string{"CASE_SHARED=" + s.path, "CASE_REQUIRED=1", "SCHEDGPU_QUEUE=", fmt.Sprintf("CASE_PRIORITY=%d", priority)}
+}
+
+func (s *shared) read() schedshm.State {
+	s.tb.Helper()
+	state, err := schedshm.Read(s.path)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return state
+}
+
+func (s *shared) used() int64 { return s.read().Used(0) }
+
+func (s *shared) waiting() int {
+	n := 0
+	for _, r := range s.read().Requests {
+		if r.Answer == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// settled: at its end a client gives back what those had that have died before it.
+func (s *shared) settled() {
+	d := start(s.tb, s.env(0)...)
+	d.say("begin last 1")
+	d.hear("last 0 0 171")
+	d.finish()
+	if state := s.read(); len(state.Holdings) != 1 || int(state.Holdings[0].Process.PID) != d.cmd.Process.Pid || len(state.Requests) != 0 {
+		s.tb.Errorf("clients that have ended have left %+v and %+v", state.Holdings, state.Requests)
+	}
+}
+
+// server is a run's: the real one, with the real engine behind it.
+type server struct {
+	tb      testing.TB
+	server  *probe.Server
+	mu      sync.Mutex // of what follows
+	engine  *schedulers.Engine
+	started time.Time
+	last    schedulers.TaskID
+	ids     map[asker]schedulers.TaskID
+	askers  map[schedulers.TaskID]asker
+	pending int
+	expiry  *time.Timer
+}
+
+// asker is a task as its client knows it.
+type asker struct {
+	client *probe.Client
+	task   uint64
+}
+
+func newServer(tb testing.TB, n node, policy string) arbiter {
+	sched, err := schedulers.Parse("schedgpu:queue="+policy, 1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	engine, err := schedulers.NewEngine([]schedulers.Device{{Name: "test", CapacityBytes: n.capacity, ContextBytes: n.context,
+		SMs: 1, WarpsPerSM: 64, BlocksPerSM: 32}}, sched.Policy, sched.Config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &server{tb: tb, engine: engine, started: time.Now(), ids: map[asker]schedulers.TaskID{}, askers: map[schedulers.TaskID]asker{}}
+	s.expiry = time.AfterFunc(time.Hour, s.expire)
+	if s.server, err = probe.Listen(filepath.Join(tb.TempDir(), "s"), s, tb.Logf); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		s.expiry.Stop()
+		if err := s.server.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// env: a job's number is its priority here.
+func (s *server) env(priority int) []string {
+	return []string{"CASE_SOCKET=" + s.server.Path(), "CASE_TOKEN=" + s.server.Register(priority), "CASE_REQUIRED=1"}
+}
+
+func (s *server) used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.State().Device(0).UsedBytes
+}
+
+func (s *server) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending
+}
+
+func (s *server) settled() {
+	s.server.Settle()
+	if used, waiting := s.used(), s.waiting(); used != 0 || waiting != 0 {
+		s.tb.Errorf("clients that have ended have left %d bytes and %d requests", used, waiting)
+	}
+}
+
+func (s *server) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.carryOut(s.engine.Expire(time.Since(s.started)), nil)
+}
+
+func (s *server) carryOut(decisions []schedulers.Decision, err error) {
+	if err != nil {
+		s.tb.Error(err)
+	}
+	for _, d := range decisions {
+		s.pending--
+		a := s.askers[d.Task.ID]
+		if d.Reason == nil {
+			_ = a.client.Grant(a.task, d.Device, uuid) // it may have ended
+			continue
+		}
+		reason := map[schedulers.Cause]probe.Reason{schedulers.TooLarge: probe.ReasonTooLarge, schedulers.DeviceFull: probe.ReasonDeviceFull, schedulers.TimedOut: probe.ReasonTimeout}[d.Reason.Cause]
+		_ = a.client.Refuse(a.task, reason, uint64(d.Reason.NeedBytes), uint64(d.Reason.CapacityBytes), d.Reason.Why) // the same
+		if d.Kind == schedulers.Refused {
+			s.forget(a)
+		}
+	}
+	if next := s.engine.NextExpiry(); next != schedulers.Never {
+		s.expiry.Reset(max(0, next-time.Since(s.started)))
+	}
+}
+
+func (s *server) forget(a asker) {
+	delete(s.askers, s.ids[a])
+	delete(s.ids, a)
+}
+
+func wait(w probe.Wait) *time.Duration {
+	switch w {
+	case probe.WaitDefault:
+		return nil
+	case probe.WaitNone:
+		return new(time.Duration(0))
+	}
+	return new(time.Duration(w) * time.Millisecond)
+}
+
+func (s *server) Begin(c *probe.Client, task uint64, r probe.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.pending++
+	s.ids[asker{c, task}], s.askers[s.last] = s.last, asker{c, task}
+	t := schedulers.Task{ID: s.last, Job: schedulers.JobID(c.PID()), Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks,
+		ThreadsPerBlock: r.ThreadsPerBlock, Priority: c.Job(), Wait: wait(r.Wait)}
+	if r.Flags&probe.FlagDevice != 0 {
+		t.OnDevice = new(int(r.Device))
+	}
+	s.carryOut(s.engine.Submit(t, time.Since(s.started)))
+}
+
+func (s *server) Grow(c *probe.Client, task, bytes uint64, w probe.Wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending++
+	s.carryOut(s.engine.Grow(s.ids[asker{c, task}], int64(bytes), wait(w), time.Since(s.started)))
+}
+
+func (s *server) Shrink(c *probe.Client, task, bytes uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.carryOut(s.engine.Shrink(s.ids[asker{c, task}], int64(bytes), time.Since(s.started)))
+	return nil
+}
+
+func (s *server) Free(c *probe.Client, task uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.ids[asker{c, task}]
+	s.forget(asker{c, task})
+	s.carryOut(s.engine.Release(id, time.Since(s.started)))
+}
+
+// Closed is one of a process that has died, with what it waited for.
+func (s *server) Closed(c *probe.Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.ids {
+		if a.client == c {
+			s.forget(a)
+		}
+	}
+	s.carryOut(s.engine.JobExit(schedulers.JobID(c.PID()), time.Since(s.started)), nil)
+	s.pending = s.engine.Waiting()
+}
+
+func (*server) Shape(*probe.Client, uint64, probe.Shape) {}
+func (s *server) Decided(*probe.Client, uint64, probe.Outcome) error {
+	return fmt.Errorf("the server decides")
+}
+func (s *server) OOM(*probe.Client, uint64, string)             { s.tb.Error("unexpected OOM") }
+func (s *server) Fault(*probe.Client, int32, time.Time, string) { s.tb.Error("unexpected fault") }
+func (s *server) Starved(err error)                             { s.tb.Error(err) }
+func (s *server) Limited(_ *probe.Client, why string)           { s.tb.Error(why) }
+func (*server) Silent(*probe.Client)                            {}

@@ -1,0 +1,414 @@
+package schedshm_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
+)
+
+const (
+	native   = "../../native/probe"
+	patience = time.Minute // for what is to happen; nothing is timed with it
+	mib      = 1 << 20
+)
+
+var programs string // where test programs are built
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "schedshm"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
+}
+
+var buildDrive = sync.OnceValues(func() (string, error) {
+	out := filepath.Join(programs, "drive")
+	return out, probetest.Build(native, out, filepath.Join(native, "tests/drive.c"))
+})
+
+// client is a process that native/probe/tests/drive.c describes.
+type client struct {
+	tb     testing.TB
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+func start(tb testing.TB, env ...string) *client {
+	tb.Helper()
+	program, err := buildDrive()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return startProgram(tb, program, env...)
+}
+
+func startProgram(tb testing.TB, program string, env ...string) *client {
+	tb.Helper()
+	c := &client{tb: tb, cmd: exec.Command(program)}
+	c.cmd.Env = env
+	c.cmd.Stderr = &c.stderr
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c.in, c.out = in, bufio.NewReader(out)
+	if err := c.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.kill)
+	return c
+}
+
+func (c *client) kill() {
+	if c.cmd.ProcessState == nil {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait() // it was killed
+	}
+}
+
+func (c *client) say(format string, args ...any) {
+	c.tb.Helper()
+	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// hear waits for the next line of output.
+func (c *client) hear(want string) {
+	c.tb.Helper()
+	late := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() }) // which ends its output
+	defer late.Stop()
+	line, err := c.out.ReadString('\n')
+	if line = strings.TrimSpace(line); err != nil || line != want {
+		c.tb.Fatalf("a client said %q (%v), want %q; stderr:\n%s", line, err, want, c.stderr.String())
+	}
+}
+
+// finish ends the process through exit and returns its stderr.
+func (c *client) finish() string {
+	c.tb.Helper()
+	c.in.Close()
+	_, _ = io.Copy(io.Discard, c.out)
+	if err := c.cmd.Wait(); err != nil {
+		c.tb.Errorf("a client: %v; stderr:\n%s", err, c.stderr.String())
+	}
+	return c.stderr.String()
+}
+
+// until waits for a condition.
+func until(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("it never comes to this: %s", what)
+		}
+	}
+}
+
+// scene is clients of one arbiter.
+type scene struct {
+	testing.TB
+	arbiter
+}
+
+// begin starts a client with a priority, which asks for a task of so many MiB.
+func (s scene) begin(priority, size int) *client {
+	s.Helper()
+	c := start(s, s.env(priority)...)
+	c.say("begin t %d", size*mib)
+	return c
+}
+
+// holds is a client that has a task of so many MiB.
+func (s scene) holds(priority, size int) *client {
+	s.Helper()
+	c := s.begin(priority, size)
+	c.hear(granted)
+	return c
+}
+
+// waits is a client that waits behind `others`.
+func (s scene) waits(priority, size, others int) *client {
+	s.Helper()
+	c := s.begin(priority, size)
+	s.wait(others + 1)
+	return c
+}
+
+func (s scene) wait(requests int) {
+	s.Helper()
+	until(s, fmt.Sprintf("%d requests wait", requests), func() bool { return s.waiting() == requests })
+}
+
+func (s scene) uses(bytes int64) {
+	s.Helper()
+	until(s, fmt.Sprintf("clients have %d bytes", bytes), func() bool { return s.used() == bytes })
+}
+
+func (s scene) free(c *client) {
+	s.Helper()
+	c.say("free t")
+	c.hear("t 0")
+}
+
+const (
+	granted  = "t 0 0 171" // CASE_OK, device 0, UUID ab...
+	refused  = "t 1 -1 0"
+	timedOut = "t 3 -1 0"
+	noDevice = "t 4 -1 0"
+)
+
+// plain has room for tasks of a whole GiB together. Each has a heap of 1 KiB too.
+var plain = node{capacity: 1024*mib + 8*1024}
+
+// play runs a scene with both architectures.
+func play(t *testing.T, n node, policy string, scenario func(s scene)) {
+	for name, architecture := range architectures {
+		t.Run(name+"/"+policy, func(t *testing.T) {
+			s := scene{t, architecture(t, n, policy)}
+			scenario(s)
+		})
+	}
+}
+
+var policies = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
+
+// Policy 1: the first waiting client blocks those behind it. Policy 2: the first that fits is
+// served. The others look at priorities first, and here all are equal.
+func TestEqualPriorities(t *testing.T) {
+	for _, policy := range policies {
+		play(t, plain, policy, func(s scene) {
+			first := s.holds(0, 600)
+			large := s.waits(0, 700, 0)
+			small := s.begin(0, 300)
+			if policy == "fifo" {
+				s.wait(2)
+			} else {
+				small.hear(granted)
+			}
+			s.free(first)
+			large.hear(granted)
+			if policy == "fifo" {
+				small.hear(granted)
+			}
+		})
+	}
+}
+
+// A lower priority is never served while a higher one waits, also where only the lower one
+// fits, and equals may follow.
+func TestPriorities(t *testing.T) {
+	for _, policy := range []string{"priority-fifo", "priority-mmu"} {
+		play(t, plain, policy, func(s scene) {
+			first := s.holds(0, 600)
+			high := s.waits(2, 700, 0)
+			low := s.waits(1, 100, 1)
+			equal := s.begin(2, 200)
+			equal.hear(granted)
+			s.wait(2)
+			s.free(equal) // which would make room for the low one again
+			s.wait(2)
+			s.free(first)
+			high.hear(granted)
+			low.hear(granted)
+		})
+	}
+}
+
+// The longest wait of a request ends in an error, and frees who waited behind it.
+func TestWaitEnds(t *testing.T) {
+	for _, policy := range policies {
+		play(t, plain, policy, func(s scene) {
+			s.holds(1, 600)
+			impatient := start(s, s.env(1)...)
+			impatient.say("wait 300")
+			impatient.say("begin t %d", 700*mib)
+			s.wait(1)
+			behind := s.begin(0, 300)
+			impatient.hear(timedOut)
+			behind.hear(granted)
+		})
+	}
+}
+
+// What does not wait is answered at once, and disturbs nobody who waits.
+func TestNoWait(t *testing.T) {
+	for _, policy := range policies {
+		play(t, plain, policy, func(s scene) {
+			first := s.holds(0, 600)
+			waiter := s.waits(0, 700, 0)
+			c := start(s, s.env(9)...)
+			c.say("wait none")
+			c.say("begin t %d", 800*mib)
+			c.hear(timedOut)
+			c.say("wait 0")
+			s.wait(1)
+			s.free(first)
+			waiter.hear(granted)
+			c.say("wait none")
+			c.say("begin t %d", 300*mib)
+			c.hear(granted)
+			c.say("grow t %d", 300*mib)
+			c.hear("t 3 0 171")
+		})
+	}
+}
+
+func TestNeverFits(t *testing.T) {
+	play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
+		c := s.begin(0, 901)
+		c.hear(refused)
+		c.say("on t 1 %d", mib)
+		c.hear(noDevice)
+		c.say("on t 0 %d", mib)
+		c.hear(granted)
+		c.say("grow t %d", 900*mib)
+		c.hear("t 1 0 171")
+		s.uses(101*mib + 1024)
+	})
+}
+
+// A client's context counts from its first grant to its end.
+func TestContexts(t *testing.T) {
+	play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
+		first := s.holds(0, 700)
+		s.free(first)
+		s.uses(100 * mib)
+		first.say("begin t %d", 700*mib)
+		first.hear(granted)
+		second := s.waits(0, 850, 0)
+		s.free(first)
+		s.wait(1)
+		first.finish()
+		second.hear(granted)
+		second.finish()
+		s.settled()
+	})
+}
+
+func TestGrowAndShrink(t *testing.T) {
+	play(t, plain, "mmu", func(s scene) {
+		grower, other := s.holds(0, 400), s.holds(0, 400)
+		grower.say("grow t %d", 300*mib)
+		s.wait(1)
+		joiner := s.waits(0, 100, 1) // a device where a task waits to grow admits nobody
+		other.say("shrink t %d", 100*mib)
+		other.hear("t 0")
+		grower.hear(granted)
+		s.wait(1)
+		s.free(other)
+		joiner.hear(granted)
+		s.free(grower)
+		s.uses(100*mib + 1024)
+	})
+}
+
+// Where all clients wait for each other to give back, the last request is refused.
+func TestAllWaitToGrow(t *testing.T) {
+	play(t, plain, "fifo", func(s scene) {
+		a, b := s.holds(0, 400), s.holds(0, 400)
+		a.say("grow t %d", 500*mib)
+		s.wait(1)
+		b.say("grow t %d", 500*mib)
+		b.hear("t 1 0 171")
+		s.free(b)
+		a.hear(granted)
+	})
+}
+
+// What belongs to a client that waits itself holds back nobody.
+func TestStalled(t *testing.T) {
+	play(t, plain, "fifo", func(s scene) {
+		holder := s.holds(0, 600)
+		holder.say("begin u %d", 600*mib) // in a program that holds a task already
+		s.wait(1)
+		s.begin(0, 300).hear(granted)
+		holder.say("free t")
+		holder.hear("t 0")
+		holder.hear("u 0 0 171")
+	})
+}
+
+// However a client ends, what it holds and waits for is given back.
+func TestEnds(t *testing.T) {
+	for how, end := range map[string]func(*client){
+		"kill": (*client).kill,
+		"exit": func(c *client) { c.finish() },
+		"exec": func(c *client) { c.say("exec"); c.hear("again") },
+	} {
+		t.Run(how, func(t *testing.T) {
+			play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
+				holder := s.holds(0, 700)
+				head := s.waits(0, 800, 0)
+				next := s.waits(0, 300, 1)
+				head.kill()
+				end(holder)
+				next.hear(granted)
+				if how == "exec" {
+					holder.say("begin t %d", mib)
+					holder.hear(granted)
+				}
+				holder.kill()
+				next.kill()
+				s.settled()
+			})
+		})
+	}
+}
+
+// A child is a client of its own.
+func TestFork(t *testing.T) {
+	play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
+		c := s.holds(0, 300)
+		c.say("fork t %d", 200*mib)
+		line, err := c.out.ReadString('\n')
+		var pid, freed, begun int
+		if _, scanned := fmt.Sscanf(line, "child %d %d %d", &pid, &freed, &begun); err != nil || scanned != nil || freed != 1 || begun != 0 {
+			s.Errorf("the child said %q (%v, %v)", line, err, scanned)
+		}
+		c.say("free t")
+		c.hear("t 0")
+		c.finish()
+		s.settled()
+	})
+}
+
+// A program that closes all descriptors goes on, and keeps what it has.
+func TestClosesDescriptors(t *testing.T) {
+	for _, verb := range []string{"close", "reuse"} {
+		play(t, plain, "fifo", func(s scene) {
+			c := s.holds(0, 600)
+			c.say("%s", verb)
+			c.hear(strings.TrimSuffix(verb, "e") + "ed")
+			other := s.waits(0, 700, 0)
+			c.say("grow t %d", 100*mib)
+			c.hear(granted)
+			s.free(c)
+			other.hear(granted)
+			if verb == "reuse" {
+				c.say("stolen")
+				c.hear("stolen 0 1")
+			}
+		})
+	}
+}
