@@ -17,7 +17,7 @@ struct lock {
 void shared_lock_prepare(struct case_shared_file *file);
 
 /* shared_lock_take waits for the lock of the file at `path`, which is mapped at `file` (NULL: not
- * yet), and returns 0 or an errno value. */
+ * yet), and returns 0 or an errno value. One thread of a process calls it at a time. */
 int shared_lock_take(struct lock *lock, const char *path, struct case_shared_file *file);
 
 void shared_lock_give(struct lock *lock);

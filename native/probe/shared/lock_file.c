@@ -26,12 +26,15 @@ static const size_t page = 4096;
 
 void shared_lock_prepare(struct case_shared_file *file) { (void)file; }
 
-/* names says whether the descriptor is of the file found. */
-static bool names(int fd, const struct stat *found)
+/* names says whether the descriptor is of the file found, and looks at that again. */
+static bool names(int fd, struct stat *found)
 {
 	struct stat now;
 
-	return fstat(fd, &now) == 0 && now.st_dev == found->st_dev && now.st_ino == found->st_ino;
+	if (fstat(fd, &now) != 0 || now.st_dev != found->st_dev || now.st_ino != found->st_ino)
+		return false;
+	*found = now;
+	return true;
 }
 
 int shared_lock_take(struct lock *lock, const char *path, struct case_shared_file *file)
@@ -52,9 +55,7 @@ int shared_lock_take(struct lock *lock, const char *path, struct case_shared_fil
 				failed = flock(fd, LOCK_EX) != 0 ? errno : 0;
 			while (failed == EINTR);
 		}
-		const bool ours = names(fd, &lock->found);
-		if (!failed && ours)
-			failed = fstat(fd, &lock->found) != 0 ? errno : 0; /* its size, now that it is locked */
+		const bool ours = names(fd, &lock->found); /* with its size, now that it is locked */
 		if (ours)
 			close(fd);
 		lock->anchor = anchor;

@@ -1,0 +1,135 @@
+package schedshm_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
+)
+
+var buildChurn = sync.OnceValues(func() (string, error) {
+	out := filepath.Join(programs, "churn")
+	return out, probetest.BuildPoints(native, out, filepath.Join(native, "tests/churn.c"))
+})
+
+// points of a client's critical section (native/probe/shared/file.c).
+var points = []string{"locked", "opened", "edited", "committed", "unlocked", "backup written"}
+
+const defaultKills = 400
+
+// kills is how many clients a test kills with each architecture. CASERUN_KILLS sets it.
+func kills(t *testing.T) int {
+	n, err := strconv.Atoi(os.Getenv("CASERUN_KILLS"))
+	if os.Getenv("CASERUN_KILLS") == "" {
+		return defaultKills
+	}
+	if err != nil || n <= 0 {
+		t.Fatalf("CASERUN_KILLS=%s: give the number of clients to kill", os.Getenv("CASERUN_KILLS"))
+	}
+	return n
+}
+
+// victim is one whose end is near.
+type victim struct {
+	cmd *exec.Cmd
+	in  *os.File
+}
+
+func churn(t *testing.T, s scene, random *rand.Rand, args ...string) victim {
+	t.Helper()
+	program, err := buildChurn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	cmd := exec.Command(program, append([]string{strconv.Itoa(int(random.Int32())), strconv.Itoa(900 * mib)}, args...)...)
+	cmd.Env, cmd.Stdin = s.env(random.IntN(3)), theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return victim{cmd, ours}
+}
+
+// die kills the client, unless it does so itself in time.
+func (v victim) die(t *testing.T, after time.Duration) {
+	late := time.AfterFunc(after, func() { _ = v.cmd.Process.Kill() })
+	defer late.Stop()
+	_ = v.cmd.Wait() // it was killed
+	v.in.Close()
+	if state, ok := v.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || state.Signal() != syscall.SIGKILL {
+		t.Errorf("a client ended by itself: %v", v.cmd.ProcessState)
+	}
+}
+
+// A client that is killed at any moment leaves nothing behind, and the others go on.
+func TestKills(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for name, architecture := range architectures {
+		for at, policy := range policies {
+			t.Run(name+"/"+policy, func(t *testing.T) {
+				t.Parallel()
+				random := rand.New(rand.NewPCG(seed, uint64(at)))
+				n := node{capacity: 1000 * mib, context: 10 * mib}
+				s := scene{t, architecture(t, n, policy)}
+				stays := churn(t, s, random)
+				var one sync.WaitGroup
+				slots := make(chan struct{}, 4) // so many at once
+				for range kills(t) / len(policies) {
+					var args []string
+					after := time.Duration(random.IntN(int(8 * time.Millisecond)))
+					if name == "shared" && random.IntN(2) == 0 {
+						args = []string{points[random.IntN(len(points))], strconv.Itoa(1 + random.IntN(20))}
+						after = time.Duration(random.IntN(int(20 * time.Millisecond)))
+					}
+					slots <- struct{}{}
+					v := churn(t, s, random, args...)
+					one.Go(func() {
+						v.die(t, after)
+						<-slots
+					})
+					if used := s.used(); used > n.capacity {
+						t.Fatalf("clients were granted %d bytes of %d", used, n.capacity)
+					}
+				}
+				one.Wait()
+				stays.in.Close() // which has gone on all the time, and can end
+				if err := stays.cmd.Wait(); err != nil {
+					t.Errorf("the client that nobody killed: %v", err)
+				}
+				s.holds(0, 980).finish() // all that there is
+				s.settled()
+			})
+		}
+	}
+}
+
+// A client that is killed at a point of its section has done all of its change or nothing of it.
+func TestKilledAtEachPoint(t *testing.T) {
+	for _, point := range points[:5] {
+		for visit := 1; visit <= 6; visit++ {
+			t.Run(point+strconv.Itoa(visit), func(t *testing.T) {
+				t.Parallel()
+				s := scene{t, newShared(t, node{capacity: 1000 * mib}, "fifo")}
+				v := churn(t, s, rand.New(rand.NewPCG(uint64(visit), 0)), point, strconv.Itoa(visit))
+				v.die(t, patience)
+				if used := s.used(); used > 1000*mib {
+					t.Errorf("%d bytes are granted", used)
+				}
+				s.holds(0, 999).finish()
+				s.settled()
+			})
+		}
+	}
+}
