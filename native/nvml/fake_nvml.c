@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SUCCESS = 0, NOT_SUPPORTED = 3 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
 
 typedef uintptr_t Device; /* place in PCI bus order, from 1: a handle is not NULL */
 
@@ -60,6 +60,7 @@ int nvmlDeviceGetCount_v2(unsigned *out) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out) {
+  if (index >= gpus()) return INVALID_ARGUMENT;
   *out = gpus() - index;
   return SUCCESS;
 }

@@ -1,0 +1,214 @@
+package schedshm_test
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caserun/caserun/runner/schedshm"
+)
+
+// rewrite changes bytes of a file in place.
+func rewrite(t *testing.T, path string, at int64, text []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(text, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var nonsense = []byte(strings.Repeat("nonsense", 1<<12))
+
+const (
+	configSize = 680
+	booksAt    = 1776 // both copies
+)
+
+// What happens to a state file, and clients go on.
+var damages = map[string]func(t *testing.T, path string){
+	"books":  func(t *testing.T, path string) { rewrite(t, path, booksAt, nonsense[:30000]) },
+	"copies": func(t *testing.T, path string) { damageCopies(t, path) },
+	"books and backup": func(t *testing.T, path string) {
+		damageCopies(t, path)
+		rewrite(t, path+".backup", configSize, nonsense[:8])
+	},
+	"configuration": func(t *testing.T, path string) { rewrite(t, path, 0, nonsense[:configSize]) },
+	"all":           func(t *testing.T, path string) { damageCopies(t, path); rewrite(t, path, 0, nonsense[:configSize]) },
+	"truncated":     func(t *testing.T, path string) { truncate(t, path, 100) },
+	"emptied":       func(t *testing.T, path string) { truncate(t, path, 0) },
+	"extended":      func(t *testing.T, path string) { truncate(t, path, 1<<20) },
+}
+
+func damageCopies(t *testing.T, path string) {
+	const size = 61472
+	rewrite(t, path, booksAt, nonsense[:1000])
+	rewrite(t, path, booksAt+size, nonsense[:1000])
+}
+
+func truncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Clients that live enter what they hold, and ask again, in a file that was damaged.
+func TestDamagedFile(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			a := newShared(t, plain, "fifo").(*shared)
+			s := scene{t, a}
+			ended := s.holds(0, 100)
+			holder, waiter := s.holds(0, 600), s.waits(0, 700, 0)
+			ended.finish() // which writes a backup, and frees nothing that the waiter needs
+			damage(t, a.path)
+			holder.say("grow t %d", mib)
+			holder.hear(granted)
+			s.wait(1)
+			s.uses(601*mib + 1024)
+			s.free(holder)
+			waiter.hear(granted)
+			waiter.finish()
+			holder.finish()
+			s.settled()
+		})
+	}
+}
+
+// A client that finds a damaged file when it starts has the backup's configuration.
+func TestStartsOnDamagedFile(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			a := newShared(t, plain, "mmu").(*shared)
+			damage(t, a.path)
+			s := scene{t, a}
+			s.holds(0, 1024).finish()
+			if state := a.read(); state.Policy != "mmu" || len(state.Devices) != 1 || state.Devices[0].CapacityBytes != plain.capacity {
+				t.Errorf("the file says %+v", state.Config)
+			}
+		})
+	}
+}
+
+// Another version's file is left alone, and so is what belongs to somebody else.
+func TestForeignFile(t *testing.T) {
+	for want, change := range map[string]func(t *testing.T, path string){
+		"is of version 9": func(t *testing.T, path string) { rewrite(t, path, 8, binary.LittleEndian.AppendUint32(nil, 9)) },
+		"is not a file of this user": func(t *testing.T, path string) {
+			if os.Remove(path) != nil || os.Mkdir(path, 0o700) != nil {
+				t.Fatal("no directory in its place")
+			}
+		},
+	} {
+		a := newShared(t, plain, "fifo").(*shared)
+		change(t, a.path)
+		before, _ := os.ReadFile(a.path)
+		c := start(t, a.env(0)...)
+		c.say("begin t 1")
+		c.hear("t 2 -1 0")
+		if text := c.finish(); !strings.Contains(text, want) && !strings.Contains(text, "Is a directory") {
+			t.Errorf("stderr %q, want %q", text, want)
+		}
+		if after, _ := os.ReadFile(a.path); string(after) != string(before) {
+			t.Errorf("%s: the file was changed", want)
+		}
+	}
+}
+
+// fakeNVML is a directory with the stand-in for libnvidia-ml.
+var fakeNVML = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(programs, "libnvidia-ml.so.1"), "../../native/nvml/fake_nvml.c").CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+	return programs, nil
+})
+
+func alone(t *testing.T, path string, env ...string) []string {
+	t.Helper()
+	dir, err := fakeNVML()
+	if err != nil {
+		t.Fatal(err, dir)
+	}
+	return append([]string{"CASE_SHARED=" + path, "CASE_REQUIRED=1", "LD_LIBRARY_PATH=" + dir}, env...)
+}
+
+// Without a run the first client makes the file, from what NVML says, whoever that is.
+func TestMadeByTheFirstClient(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	var clients []*client
+	for range 8 {
+		clients = append(clients, start(t, alone(t, path, "FAKE_GPUS=3", "SCHEDGPU_QUEUE=priority-mmu")...))
+		clients[len(clients)-1].say("on t 1 %d", 1<<30)
+	}
+	for _, c := range clients {
+		c.hear("t 0 1 16") // the stand-in's device 1 in PCI bus order, which has the UUID 10...
+	}
+	state, err := schedshm.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Policy != "priority-mmu" || len(state.Devices) != 3 || len(state.Holdings) != 8 {
+		t.Errorf("the file says %+v, %+v", state.Config, state.Holdings)
+	}
+	for i, d := range state.Devices {
+		if d.Ordinal != i || d.UUID != [16]byte{byte(i << 4)} || d.CapacityBytes != 16<<30 || d.ContextBytes != 576*mib {
+			t.Errorf("device %d: %+v", i, d)
+		}
+	}
+	for _, c := range clients {
+		c.finish()
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// What keeps a client from making the file, it says.
+func TestCannotMakeTheFile(t *testing.T) {
+	full := filepath.Join(programs, "full.so")
+	build := exec.Command("cc", "-shared", "-fPIC", "-xc", "-o", full, "-")
+	build.Stdin = strings.NewReader("#include <errno.h>\nint posix_fallocate(int f, long o, long n) { (void)f, (void)o, (void)n; return ENOSPC; }\n")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for want, env := range map[string][]string{
+		"No space left on device": {"LD_PRELOAD=" + full},
+		"SCHEDGPU_QUEUE is lifo":  {"SCHEDGPU_QUEUE=lifo"},
+		"NVML finds no GPU":       {"FAKE_GPUS=0"},
+	} {
+		c := start(t, alone(t, filepath.Join(t.TempDir(), "state"), env...)...)
+		c.say("begin t 1")
+		c.hear("t 2 -1 0")
+		if text := c.finish(); !strings.Contains(text, want) {
+			t.Errorf("stderr %q, want %q", text, want)
+		}
+	}
+}
+
+// A client of a run makes no file: where the run's is gone, nobody schedules.
+func TestRemovedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	holder := start(t, alone(t, path)...)
+	holder.say("begin t %d", 10<<30)
+	holder.hear("t 0 0 0")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other := start(t, alone(t, path)...) // makes another one
+	other.say("begin t %d", mib)
+	other.hear("t 0 0 0")
+	holder.say("grow t %d", mib) // and enters what it holds there
+	holder.hear("t 0 0 0")
+	other.say("wait none")
+	other.say("grow t %d", 10<<30)
+	other.hear("t 3 0 0")
+}
