@@ -87,6 +87,7 @@ static struct {
 	const struct arbiter *arbiter; /* when CONNECTED */
 	struct shared shared;          /* of the clients */
 	int32_t priority;
+	bool client; /* case_client has been called */
 	struct link link;              /* none where clients decide and no run records it */
 	char path[sizeof ((struct sockaddr_un *)0)->sun_path], token[2 * CASE_WIRE_TOKEN + 1]; /* of it */
 	bool reading; /* a thread is in link_receive */
@@ -149,6 +150,7 @@ static void after_fork_in_child(void)
 	process.link.fd = -1;
 	shared_close(&process.shared);
 	process.phase = UNOPENED;
+	process.client = false;
 	process.reading = false;
 	process.fault_sent = false;
 	process.ooms = 0;
@@ -241,7 +243,7 @@ static const char *variable(const char *name)
 
 /* open_connection runs once per process. Tasks found in the list are those of
  * the parent that forked this process; they are not ours. `file` is the state file of
- * clients that decide; NULL: the environment names one, or the scheduler decides. */
+ * clients that decide where the environment names nobody who does; NULL: none. */
 static void open_connection(const char *file)
 {
 	const char *path = variable("CASE_SOCKET"), *token = getenv("CASE_TOKEN"), *required = variable("CASE_REQUIRED");
@@ -267,6 +269,8 @@ static void open_connection(const char *file)
 	}
 	if (variable("CASE_SHARED") != NULL)
 		file = variable("CASE_SHARED");
+	else if (path != NULL)
+		file = NULL;
 	if (file != NULL && (opened || path == NULL)) {
 		process.arbiter = &clients;
 		opened = shared_open(&process.shared, file, path == NULL, instance(), why, sizeof why);
@@ -286,8 +290,9 @@ bool case_client(const char *file)
 {
 	struct caller caller = enter();
 
-	if (process.phase == UNOPENED || process.phase == UNSCHEDULED)
+	if (process.phase == UNOPENED || (process.phase == UNSCHEDULED && !process.client))
 		open_connection(file);
+	process.client = true;
 	return leave(caller, process.phase == CONNECTED);
 }
 

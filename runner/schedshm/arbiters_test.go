@@ -2,6 +2,7 @@ package schedshm_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ type shared struct {
 }
 
 func newShared(tb testing.TB, n node, policy string) arbiter {
-	path := filepath.Join(tb.TempDir(), "state")
+	path := filepath.Join(memory(tb), "state")
 	err := schedshm.Create(path, schedshm.Config{Policy: policy, Devices: []schedshm.Device{{
 		UUID: uuid, CapacityBytes: n.capacity, ContextBytes: n.context}}})
 	if err != nil {
@@ -46,6 +47,20 @@ func newShared(tb testing.TB, n node, policy string) arbiter {
 }
 
 var uuid = [16]byte{0xab}
+
+// memory is a directory in memory, where state files belong.
+func memory(tb testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "schedshm-test-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir
+}
 
 func (s *shared) env(priority int) []string {
 	return []string{"CASE_SHARED=" + s.path, "CASE_REQUIRED=1", "SCHEDGPU_QUEUE=", fmt.Sprintf("CASE_PRIORITY=%d", priority)}

@@ -16,7 +16,7 @@ import (
 
 var buildChurn = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(programs, "churn")
-	return out, probetest.BuildPoints(native, out, filepath.Join(native, "tests/churn.c"))
+	return out, probetest.Build(native, out, "-DCASE_SHARED_POINTS", filepath.Join(native, "tests/churn.c"))
 })
 
 // points of a client's critical section (native/probe/shared/file.c).

@@ -247,6 +247,8 @@ bool shared_begin(struct shared *s, char *why, size_t why_size)
 	int failed = shared_lock_take(&s->lock, s->path, s->file);
 
 	if (failed == ENOENT && s->creates) {
+		if (!books_config_valid(&s->config) && !default_config(&s->config, why, why_size))
+			return false;
 		const int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		failed = fd < 0 ? errno : 0;
 		if (fd >= 0)

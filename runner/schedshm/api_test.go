@@ -1,0 +1,89 @@
+package schedshm_test
+
+import (
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
+)
+
+var buildAPI = sync.OnceValues(func() (string, error) {
+	out := filepath.Join(programs, "api")
+	return out, probetest.Build(native, out, filepath.Join(native, "tests/api.c"))
+})
+
+// api is a client of schedgpu.h (native/probe/tests/api.c).
+func api(t *testing.T, env []string) *client {
+	t.Helper()
+	program, err := buildAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startProgram(t, program, env...)
+}
+
+// gets says a line, and wants this result.
+func (c *client) gets(want, format string, args ...any) {
+	c.tb.Helper()
+	c.say(format, args...)
+	c.hear(want)
+}
+
+// The client API does the same with both architectures.
+func TestClientAPI(t *testing.T) {
+	play(t, node{capacity: 1000 * mib}, "fifo", func(s scene) {
+		c := api(s.TB.(*testing.T), s.env(0))
+		c.gets("0", "init")
+		c.gets("0", "init")
+		c.gets("0", "pre %d 0 0", 600*mib)
+		c.gets("0", "pre %d 0 none", 100*mib)
+		s.uses(700 * mib)
+		c.gets("1", "post %d 0", 701*mib)
+		c.gets("1", "post %d 1", mib)
+		c.gets("0", "post %d 0", 50*mib) // part of the second
+		s.uses(650 * mib)
+		c.gets("0", "post %d 0", 300*mib) // what is left of it, and part of the first
+		s.uses(350 * mib)
+		c.gets("1 0 0", "child %d 0", 200*mib)
+		c.gets("600", "pre %d 0 none", 700*mib)
+		c.gets("600", "pre %d 0 20", 700*mib)
+		c.gets("2", "pre %d 0 none", 1001*mib)
+		c.gets("101", "pre %d 1 none", mib)
+		c.gets("101", "pre %d -1 none", mib)
+		c.gets("101", "post %d -1", mib)
+		s.uses(350 * mib)
+		other := api(s.TB.(*testing.T), s.env(0))
+		other.say("pre %d 0 0", 1000*mib) // it needs no schedGPUInit
+		s.wait(1)
+		c.gets("0", "post %d 0", 350*mib)
+		other.hear("0")
+		c.finish()
+		other.finish()
+		s.settled()
+	})
+}
+
+// Without anybody who schedules, the API says so.
+func TestClientAPIAlone(t *testing.T) {
+	c := api(t, []string{"CASE_SOCKET=/nonexistent/socket", "CASE_TOKEN=" + strings.Repeat("0", 32)})
+	c.gets("3", "init")
+	c.gets("3", "pre %d 0 0", mib)
+	if text := c.finish(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "No such file or directory") {
+		t.Errorf("stderr %q", text)
+	}
+}
+
+// Without a run the clients of a user share a file that the first one makes.
+func TestClientAPIWithoutARun(t *testing.T) {
+	env := alone(t, filepath.Join(memory(t), "state"))
+	a, b := api(t, env), api(t, env)
+	a.gets("0", "pre %d 3 0", 15<<30)
+	b.gets("600", "pre %d 3 none", 2<<30)
+	b.gets("0", "pre %d 2 none", 2<<30)
+	b.gets("101", "pre %d 4 none", mib)
+	a.gets("0", "post %d 3", 15<<30)
+	a.finish()
+	b.gets("0", "pre %d 3 0", 14<<30)
+}
