@@ -1,0 +1,108 @@
+package schedshm_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/runner/probe"
+)
+
+// witness is a run whose clients decide for themselves: it hears what they do.
+type witness struct {
+	tb    testing.TB
+	heard chan string
+}
+
+func (w witness) say(format string, args ...any) { w.heard <- fmt.Sprintf(format, args...) }
+
+func (w witness) Begin(_ *probe.Client, task uint64, r probe.Request) {
+	w.say("begin %d: %d bytes, flags %d", task, r.Bytes+r.HeapBytes, r.Flags)
+}
+func (w witness) Decided(_ *probe.Client, task uint64, o probe.Outcome) error {
+	w.say("decided %d: reason %d, device %d, need %d, capacity %d", task, o.Reason, o.Ordinal, o.Need, o.Capacity)
+	return nil
+}
+func (w witness) Grow(_ *probe.Client, task, bytes uint64, _ probe.Wait) {
+	w.say("grow %d: %d", task, bytes)
+}
+func (w witness) Shrink(_ *probe.Client, task, bytes uint64) error {
+	w.say("shrink %d: %d", task, bytes)
+	return nil
+}
+func (w witness) Shape(_ *probe.Client, task uint64, s probe.Shape) {
+	w.say("shape %d: %d", task, s.Blocks)
+}
+func (w witness) Free(_ *probe.Client, task uint64)                        { w.say("free %d", task) }
+func (w witness) OOM(_ *probe.Client, bytes uint64, _ string)              { w.say("oom %d", bytes) }
+func (w witness) Fault(_ *probe.Client, code int32, _ time.Time, _ string) { w.say("fault %d", code) }
+func (w witness) Starved(err error)                                        { w.tb.Error(err) }
+func (w witness) Limited(_ *probe.Client, why string)                      { w.tb.Error(why) }
+func (w witness) Silent(*probe.Client)                                     {}
+func (w witness) Closed(c *probe.Client)                                   { w.say("closed, bye %v, %v", c.SaidBye(), c.Err()) }
+
+// A run hears what clients decide, with the waits between, and no client waits for the run.
+func TestReports(t *testing.T) {
+	w := witness{t, make(chan string, 100)}
+	server, err := probe.Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scene{t, newShared(t, node{capacity: 100_000, context: 10_000}, "fifo")}
+	c := start(t, append(s.env(0), "CASE_SOCKET="+server.Path(), "CASE_TOKEN="+server.RegisterDeciding(3))...)
+	c.say("begin t 88977")
+	c.hear(refused)
+	other := start(t, s.env(0)...)
+	other.say("begin t 48976")
+	other.hear(granted)
+	c.say("begin t 30976")
+	s.wait(1)
+	s.free(other)
+	c.hear(granted)
+	c.say("grow t 9000")
+	c.hear(granted)
+	c.say("shape t 4096")
+	c.hear("t 0")
+	c.say("shrink t 4000")
+	c.hear("t 0")
+	c.say("wait none")
+	c.say("grow t 45000")
+	c.hear("t 3 0 171")
+	c.say("oom 7 x")
+	c.hear("reported")
+	c.say("fault 700 x")
+	c.hear("reported")
+	c.say("free t")
+	c.hear("t 0")
+	c.finish()
+	server.Settle()
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	close(w.heard)
+	var heard []string
+	for line := range w.heard {
+		heard = append(heard, line)
+	}
+	want := []string{
+		"begin 1: 90001 bytes, flags 4",
+		"decided 1: reason 1, device 0, need 100001, capacity 100000",
+		"begin 2: 32000 bytes, flags 4",
+		"decided 2: reason 0, device 0, need 0, capacity 0",
+		"grow 2: 9000",
+		"decided 2: reason 0, device 0, need 0, capacity 0",
+		"shape 2: 4096",
+		"shrink 2: 4000",
+		"grow 2: 45000",
+		"decided 2: reason 3, device 0, need 92000, capacity 100000",
+		"oom 7",
+		"fault 700",
+		"free 2",
+		"closed, bye true, <nil>",
+	}
+	if !slices.Equal(heard, want) {
+		t.Errorf("the run heard\n%q\nwant\n%q", heard, want)
+	}
+}
