@@ -56,8 +56,9 @@ func (p *lazyRun) wantUse() {
 func TestLazyShowsWhatItUses(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		program, env string
-		want         uint64
+		program string
+		env     string
+		want    uint64
 	}{
 		{"basic", "", 10*mib + 8*mib}, // and the heap
 		{"basic", "CASE_FOOTPRINT=1073741824,100,64", 10*mib + 8*mib},
@@ -67,11 +68,22 @@ func TestLazyShowsWhatItUses(t *testing.T) {
 		{"grow", "", (4+64+16+2)*mib + 8*mib},
 		{"grow", "CASE_PIN=1", (4+64+16+2)*mib + 8*mib},
 		{"captured", "", (4+2)*mib + 8*mib},
-		{"launch_only", "CASE_FOOTPRINT=1073741824,100,64", 0}, // nobody saw it allocate
+		{"basic", besideTheDriver(t, ".rodata"), 10*mib + 8*mib}, // it binds at once
+		{"launch_only", "CASE_FOOTPRINT=1073741824,100,64", 0},   // nobody saw it allocate
 	} {
 		p := runLazy(t, "13", c.program, append([]string{}, c.env)...)
 		if got := p.peaks(); !slices.Equal(got, []uint64{c.want}) {
 			t.Errorf("%s %s: used %d bytes, want %d: %v", c.program, c.env, got, c.want, p.events)
+		}
+	}
+}
+
+// What comes between a context and the first launch counts too.
+func TestLazyShowsWhatItUsesOfATaskThatIsOpen(t *testing.T) {
+	for _, program := range []string{"back_to_primary", "own_context_in_threads", "own_context", "set_device"} {
+		p := runLazy(t, "13", program)
+		if got, want := p.peaks(), p.held(); !slices.Equal(got, want) {
+			t.Errorf("%s: used %d bytes, want %d: %v", program, got, want, p.events)
 		}
 	}
 }
