@@ -188,3 +188,33 @@ func TestMixesLearnCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// A run says that its mix is far from what the jobs used; with what is learned of it the next
+// does not.
+func TestMixLearnsFromItsRuns(t *testing.T) {
+	library, program := fakeNVML(t), buildStepJob(t)
+	dir := fakeNode(t, "", "")
+	writeFiles(t, map[string]string{"m.yaml": "jobs:\n- program: " + program + " # ours\n  args: use:1 begin:3 use:4194304 free\n  memory: 1GiB\n  count: 2\n"})
+	const note = "its mix declares 1 GiB of device memory, and its jobs used up to 4 MiB"
+	for _, c := range []struct {
+		args  []string
+		notes int
+	}{
+		{[]string{"mix", "m.yaml", "--no-mps", "--sched", "case-alg3"}, 1},
+		{[]string{"report", "latest"}, 1},
+		{[]string{"mixes", "learn", "m.yaml", "--in-place"}, 0},
+		{[]string{"mix", "m.yaml", "--no-mps", "--sched", "case-alg3"}, 0},
+	} {
+		status, text := finish(t, onFakes(dir, library, nil, c.args...))
+		if status != exitOK || strings.Count(text, note) != c.notes {
+			t.Errorf("%v: exit %d, want %d notes:\n%s", c.args, status, c.notes, text)
+		}
+	}
+	want := "jobs:\n- program: " + program + " # ours\n  blocks: 1024\n  threads_per_block: 256\n  args: use:1 begin:3 use:4194304 free\n  memory: 4MiB\n  count: 2\n"
+	if got, err := os.ReadFile("m.yaml"); err != nil || string(got) != want {
+		t.Errorf("%v:\n%s", err, got)
+	}
+	if _, jobs, _ := stored(t, 2); len(jobs) != 2 || *jobs[1].FootprintBytes != 4<<20 || *jobs[1].UsedBytes != 4<<20 {
+		t.Errorf("jobs of the second run: %+v", jobs)
+	}
+}
