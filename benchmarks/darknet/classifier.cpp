@@ -115,7 +115,8 @@ static uint64_t model_checksum(const model &m)
 	for (const auto &layer : m.layers)
 		for (const parameters &p : layer)
 			for (const std::vector<float> *array : {&p.biases, &p.scales, &p.means, &p.variances, &p.weights})
-				sum = checksum(array->data(), array->size() * sizeof(float), sum);
+				if (!array->empty())
+					sum = checksum(array->data(), array->size() * sizeof(float), sum);
 	return sum;
 }
 

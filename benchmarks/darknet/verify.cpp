@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-/* float32 sums of up to some 10,000 products, through some 75 layers: errors
- * seen are below 2e-5. A wrong index or a missing term is far above. */
-static const double LIMIT = 1e-3;
+/* float32 sums of up to 10,000 products, through 78 layers, err by up to 1e-5. A
+ * wrong index or a missing term errs by far more. */
+static const double LIMIT = 1e-4;
 
 void verification::compare(size_t layer, const char *what, const std::vector<float> &got, const reals &want)
 {
@@ -35,7 +35,7 @@ void verification::trained(const device_network &device, const float *images, co
 			host_.layers[i].random = device.values(device.arrays(i).random, host_.layers[i].output.size());
 	host_.forward(images, truths);
 	host_.backward();
-	keep_worst(&worst_loss_, relative_error(loss, host_.loss(), 1e-6));
+	keep_worst(&worst_[{net_.layers.size() - 1, "loss"}], relative_error(loss, host_.loss(), 1e-6));
 	for (size_t i = 0; i < net_.layers.size(); i++) {
 		const host_network::layer_values &want = host_.layers[i];
 		compare(i, "output", device.output(i), want.output);
@@ -74,5 +74,4 @@ void verification::report() const
 		                         entry.first.second;
 		verify_report(name.c_str(), entry.second, LIMIT);
 	}
-	verify_report("loss", worst_loss_, LIMIT);
 }

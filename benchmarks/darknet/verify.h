@@ -29,7 +29,6 @@ private:
 	const network &net_;
 	host_network host_;
 	std::map<std::pair<size_t, std::string>, double> worst_;
-	double worst_loss_ = 0;
 };
 
 #endif
