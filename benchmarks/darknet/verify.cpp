@@ -5,27 +5,38 @@
 #include <math.h>
 
 #include <algorithm>
+#include <functional>
 
 /* float32 sums of up to 10,000 products, through 78 layers, err by up to 1e-5. A
  * wrong index or a missing term errs by far more. */
 static const double LIMIT = 1e-4;
 
-void verification::compare(size_t layer, const char *what, const std::vector<float> &got, const reals &want)
+/* Gradients jump where a leaky sum passes 0 and where two inputs of a maximum
+ * are equal, and rounding decides on which side a value is. Of so many deltas
+ * one may differ; small networks have fewer. */
+static const size_t DELTAS_PER_JUMP = 100000;
+
+void verification::compare(size_t layer, const char *what, const std::vector<float> &got, const reals &want,
+                           size_t exempt)
 {
-	double largest = 1e-6, error = 0;
+	double largest = 1e-6;
+	reals errors;
 
 	for (double value : want)
 		largest = std::max(largest, fabs(value));
-	for (size_t i = 0; i < want.size(); i++)
-		keep_worst(&error, fabs(got[i] - want[i]) / largest);
-	keep_worst(&worst_[{layer, what}], error);
+	for (size_t i = 0; i < want.size(); i++) {
+		errors.push_back(0);
+		keep_worst(&errors.back(), fabs(got[i] - want[i]) / largest);
+	}
+	std::nth_element(errors.begin(), errors.begin() + exempt, errors.end(), std::greater<double>());
+	keep_worst(&worst_[{layer, what}], errors[exempt]);
 }
 
 void verification::predicted(const device_network &device, const float *images)
 {
 	host_.forward(images, nullptr);
 	for (size_t i = 0; i < net_.layers.size(); i++)
-		compare(i, "output", device.output(i), host_.layers[i].output);
+		compare(i, "output", device.output(i), host_.layers[i].output, 0);
 }
 
 void verification::trained(const device_network &device, const float *images, const float *truths, double loss)
@@ -38,8 +49,9 @@ void verification::trained(const device_network &device, const float *images, co
 	keep_worst(&worst_[{net_.layers.size() - 1, "loss"}], relative_error(loss, host_.loss(), 1e-6));
 	for (size_t i = 0; i < net_.layers.size(); i++) {
 		const host_network::layer_values &want = host_.layers[i];
-		compare(i, "output", device.output(i), want.output);
-		compare(i, "delta", device.values(device.arrays(i).delta, want.delta.size()), want.delta);
+		compare(i, "output", device.output(i), want.output, 0);
+		compare(i, "delta", device.values(device.arrays(i).delta, want.delta.size()), want.delta,
+		        want.delta.size() / DELTAS_PER_JUMP);
 	}
 }
 
@@ -47,7 +59,7 @@ void verification::updated(const device_network &device, double rate)
 {
 	const auto against = [&](size_t layer, const char *what, const float *values, const reals &want) {
 		if (!want.empty())
-			compare(layer, what, device.values(values, want.size()), want);
+			compare(layer, what, device.values(values, want.size()), want, 0);
 	};
 
 	host_.update(rate);
