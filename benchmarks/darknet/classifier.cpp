@@ -1,10 +1,9 @@
 #include "commands.h"
 
-#include "image.h"
+#include "input.h"
 #include "verify.h"
 
 #include <algorithm>
-#include <future>
 #include <numeric>
 
 /* The indices of the `most` largest values, the largest first. */
@@ -43,7 +42,7 @@ int classifier_predict(const std::string &data_path, const std::string &cfg, con
 	}
 	phase_clock phase(s.common.phases);
 	phase.start("weights");
-	image_names names(image_name);
+	image_batches images(net, image_name);
 	const std::vector<std::string> labels = read_names(data.text("names", data.text("labels", "").c_str()), classes);
 	const model start = load_model(net, weights, s.seed);
 	FILE *out = s.common.out ? open_output(s.common.out) : nullptr;
@@ -53,23 +52,19 @@ int classifier_predict(const std::string &data_path, const std::string &cfg, con
 	std::unique_ptr<verification> verify(s.common.verify ? new verification(net, start) : nullptr);
 
 	phase.start("predict");
-	std::vector<float> images(net.batch * net.inputs());
+	share_clock waiting, working;
+	image_batch batch;
 	uint64_t sum = 0;
-	for (;;) {
-		const std::vector<std::string> batch = names.next(net.batch);
-		if (batch.empty())
-			break;
-		for (size_t b = 0; b < batch.size(); b++) {
-			const image fitted = letterbox(load_image(batch[b], net.c), net.w, net.h);
-			std::copy(fitted.values.begin(), fitted.values.end(), &images[b * net.inputs()]);
-		}
-		const double since = now_s();
-		device.predict(images.data());
+	waiting.start();
+	while (images.next(&batch)) {
+		waiting.stop();
+		working.start();
+		device.predict(batch.values.data());
 		const std::vector<float> chances = device.output(net.layers.size() - 1);
-		const double seconds = now_s() - since;
-		for (size_t b = 0; b < batch.size(); b++) {
+		working.stop();
+		for (size_t b = 0; b < batch.names.size(); b++) {
 			const float *own = &chances[b * classes];
-			fprintf(stderr, "%s: Predicted in %f seconds.\n", batch[b].c_str(), seconds);
+			printf("%s: Predicted.\n", batch.names[b].c_str());
 			for (size_t i : largest_of(own, classes, top))
 				printf("%5.2f%%: %s\n", own[i] * 100, labels[i].c_str());
 			for (size_t i = 0; out && i < classes; i++)
@@ -77,9 +72,13 @@ int classifier_predict(const std::string &data_path, const std::string &cfg, con
 			sum = checksum(own, classes * sizeof *own, sum);
 		}
 		if (verify)
-			verify->predicted(device, images.data());
+			verify->predicted(device, batch.values.data());
+		waiting.start();
 	}
-	printf("\n");
+	if (s.common.phases) {
+		waiting.print("images");
+		working.print("device");
+	}
 	print_checksum(sum);
 	if (out)
 		close_output(out, s.common.out);
@@ -142,18 +141,25 @@ int classifier_train(const std::string &data_path, const std::string &cfg, const
 	std::unique_ptr<verification> verify(s.common.verify ? new verification(net, start) : nullptr);
 
 	phase.start("train");
+	share_clock waiting, working;
 	uint64_t seen = start.seen, pass = seen / net.batch;
 	double average = -1;
 	/* The host makes the next batch while the device works, as Darknet does. */
 	std::future<training_batch> next;
-	const auto prepare = [&](uint64_t at) { next = std::async(std::launch::async, make_batch, std::cref(set), std::cref(net), at); };
+	const auto prepare = [&](uint64_t at) {
+		next = std::async(std::launch::async, make_batch, std::cref(set), std::cref(net), at);
+	};
 	prepare(pass);
 	for (uint64_t update = seen / images_per_update; long(update) < net.max_batches;) {
 		double loss = 0;
 		for (int i = 0; i < net.subdivisions; i++) {
+			waiting.start();
 			const training_batch batch = next.get();
 			prepare(++pass);
+			waiting.stop();
+			working.start();
 			const double part = device.train(batch.images.data(), batch.truths.data());
+			working.stop();
 			loss += part;
 			if (verify)
 				verify->trained(device, batch.images.data(), batch.truths.data(), part);
@@ -168,6 +174,10 @@ int classifier_train(const std::string &data_path, const std::string &cfg, const
 		average = average < 0 ? loss : average * .9 + loss * .1;
 		printf("%llu, %.3f: %f, %f avg, %f rate, %llu images\n", (unsigned long long)update,
 		       double(seen) / set.size(), loss, average, rate, (unsigned long long)seen);
+	}
+	if (s.common.phases) {
+		waiting.print("images");
+		working.print("device");
 	}
 	phase.start("copy out");
 	model learned = device.learned();

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include <string>
-#include <vector>
 
 struct settings {
 	options common;
@@ -30,26 +29,19 @@ int classifier_train(const std::string &data, const std::string &cfg, const std:
 int detect(const std::string &cfg, const std::string &weights, const std::string &image, const settings &s);
 int rnn_generate(const std::string &cfg, const std::string &weights, const settings &s);
 
-/* image_names gives the one image of the command line, or the lines of standard
- * input, for each of which it prompts as Darknet does. */
-class image_names {
+/* share_clock adds up the seconds of a part of a phase that comes again and
+ * again, and prints them beside the phases. */
+class share_clock {
 public:
-	explicit image_names(const std::string &image);
-	/* next returns up to `most` names; none at the end. */
-	std::vector<std::string> next(size_t most);
+	void start() { since_ = now_s(); }
+	void stop() { seconds_ += now_s() - since_; }
+	/* print writes "share NAME SECONDS" on stderr. */
+	void print(const char *name) const { fprintf(stderr, "share %-14s %9.4f\n", name, seconds_); }
 
 private:
-	bool next(std::string *name);
+	static double now_s();
 
-	std::string image_;
-	const bool prompt_;
+	double since_ = 0, seconds_ = 0;
 };
-
-/* read_names: the names of classes, from a file with one a line. Where there is
- * no file, classes are called "class N"; stderr says so. */
-std::vector<std::string> read_names(const std::string &path, size_t classes);
-
-/* Seconds of a clock that only goes forward. */
-double now_s();
 
 #endif

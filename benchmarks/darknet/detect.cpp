@@ -1,7 +1,7 @@
 #include "commands.h"
 
 #include "boxes.h"
-#include "image.h"
+#include "input.h"
 #include "verify.h"
 
 /* Boxes of one class that overlap by more are one object. */
@@ -58,7 +58,7 @@ int detect(const std::string &cfg, const std::string &weights, const std::string
 	}
 	phase_clock phase(s.common.phases);
 	phase.start("weights");
-	image_names names(image_name);
+	image_batches images(net, image_name);
 	const std::vector<std::string> labels = read_names(names_path(), net.layers[heads[0]].classes);
 	const model start = load_model(net, weights, s.seed);
 	FILE *out = s.common.out ? open_output(s.common.out) : nullptr;
@@ -68,40 +68,38 @@ int detect(const std::string &cfg, const std::string &weights, const std::string
 	std::unique_ptr<verification> verify(s.common.verify ? new verification(net, start) : nullptr);
 
 	phase.start("detect");
-	std::vector<float> images(net.batch * net.inputs());
+	share_clock waiting, working;
+	image_batch batch;
+	std::vector<std::vector<float>> values(heads.size());
 	uint64_t sum = 0;
-	for (;;) {
-		const std::vector<std::string> batch = names.next(net.batch);
-		std::vector<std::pair<int, int>> sizes;
-		if (batch.empty())
-			break;
-		for (size_t b = 0; b < batch.size(); b++) {
-			const image loaded = load_image(batch[b], net.c), fitted = letterbox(loaded, net.w, net.h);
-			std::copy(fitted.values.begin(), fitted.values.end(), &images[b * net.inputs()]);
-			sizes.push_back({loaded.w, loaded.h});
-		}
-		const double since = now_s();
-		device.predict(images.data());
-		std::vector<std::vector<float>> values;
-		for (size_t i : heads)
-			values.push_back(device.output(i));
-		const double seconds = now_s() - since;
-		for (size_t b = 0; b < batch.size(); b++) {
+	waiting.start();
+	while (images.next(&batch)) {
+		waiting.stop();
+		working.start();
+		device.predict(batch.values.data());
+		for (size_t h = 0; h < heads.size(); h++)
+			values[h] = device.output(heads[h]);
+		working.stop();
+		for (size_t b = 0; b < batch.names.size(); b++) {
 			std::vector<box> boxes;
 			for (size_t h = 0; h < heads.size(); h++) {
 				const size_t count = net.layers[heads[h]].outputs();
-				decode_head(net, heads[h], &values[h][b * count], sizes[b].first, sizes[b].second,
+				decode_head(net, heads[h], &values[h][b * count], batch.sizes[b].first, batch.sizes[b].second,
 				            float(s.threshold), &boxes);
 				sum = checksum(&values[h][b * count], count * sizeof(float), sum);
 			}
 			suppress(&boxes, NMS);
-			fprintf(stderr, "%s: Predicted in %f seconds.\n", batch[b].c_str(), seconds);
-			sum = write_boxes(batch[b], boxes, labels, out, sum);
+			printf("%s: Predicted.\n", batch.names[b].c_str());
+			sum = write_boxes(batch.names[b], boxes, labels, out, sum);
 		}
 		if (verify)
-			verify->predicted(device, images.data());
+			verify->predicted(device, batch.values.data());
+		waiting.start();
 	}
-	printf("\n");
+	if (s.common.phases) {
+		waiting.print("images");
+		working.print("device");
+	}
 	print_checksum(sum);
 	if (out)
 		close_output(out, s.common.out);

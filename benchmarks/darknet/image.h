@@ -1,45 +1,43 @@
 /* image.h: images in and out of files and seeds, and how they are made to fit a
  * network. Values are from 0 to 1, by channel (red, green, blue), row and
- * column. */
+ * column. An image that cannot be made is a std::runtime_error, since images are
+ * made in threads beside the one that uses the device. */
 #ifndef DARKNET_IMAGE_H
 #define DARKNET_IMAGE_H
 
 #include "network.h"
 
 struct image {
-	int w, h, c;
+	int w = 0, h = 0, c = 0;
 	std::vector<float> values;
 
-	image(int width, int height, int channels)
-	    : w(width), h(height), c(channels), values(size_t(width) * height * channels)
-	{
-	}
+	/* reshape leaves the values undefined, and allocates only to grow. */
+	void reshape(int width, int height, int channels);
 	float *row(int channel, int y) { return &values[(size_t(channel) * h + y) * w]; }
 	const float *row(int channel, int y) const { return &values[(size_t(channel) * h + y) * w]; }
 };
 
 /* load_image: a PNG, JPEG or BMP file, or the synthetic image that
  * "gen:WIDTHxHEIGHT:SEED" names. channels is 1 or 3. */
-image load_image(const std::string &name, int channels);
+void load_image(const std::string &name, int channels, image *to);
 
-/* check_image_name ends the program where `name` is a bad gen: name or names
- * no file, without reading a file. */
+/* check_image_name throws where `name` is a bad gen: name or names no file; it
+ * reads no file. */
 void check_image_name(const std::string &name);
 
-/* synthetic_image: tiles of one colour, drawn from `pattern`, under noise,
- * drawn from `noise`. Images of one pattern are alike. */
-image synthetic_image(int w, int h, int c, uint64_t pattern, uint64_t noise);
+/* synthesize makes tiles of one colour, drawn from `pattern`, under noise that
+ * is drawn from `noise`. Images of one pattern are alike. */
+void synthesize(int w, int h, int c, uint64_t pattern, uint64_t noise, image *to);
 
 /* letterbox scales the image into the middle of w x h, keeping its aspect; the
  * borders are 0.5. */
-image letterbox(const image &from, int w, int h);
+void letterbox(const image &from, int w, int h, float *to);
 
-/* augmented is a random crop of net's size, made from an image and a seed as
- * Darknet makes it to train a classifier: scaled so that its shorter side has
- * from min_crop to max_crop pixels, turned by up to `angle` degrees, stretched
- * by up to `aspect`, mirrored or not, with hue, saturation and exposure
- * changed. */
-image augmented(const image &from, const network &net, uint64_t seed);
+/* augment makes a random crop of net's size of an image, as Darknet does to
+ * train a classifier: scaled so that its shorter side has from min_crop to
+ * max_crop pixels, turned by up to `angle` degrees, stretched by up to
+ * `aspect`, mirrored or not, with hue, saturation and exposure changed. */
+void augment(const image &from, const network &net, uint64_t seed, float *to);
 
 /* An index file of training images: their labels are the lines of `labels`
  * that their paths contain. Without files, both are made up. */
@@ -47,7 +45,7 @@ class training_set {
 public:
 	training_set(const cfg_section &data, const network &net, uint64_t seed);
 	size_t size() const;
-	/* batch fills images and one-hot truths of forward pass number `pass`. */
+	/* batch makes the images and one-hot truths of forward pass number `pass`. */
 	void batch(uint64_t pass, float *images, float *truths) const;
 
 private:

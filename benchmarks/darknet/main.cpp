@@ -1,9 +1,10 @@
 #include "commands.h"
 
-#include "image.h"
-
 #include <string.h>
 #include <time.h>
+
+#include <stdexcept>
+#include <vector>
 
 static const char usage[] =
 	"usage: darknet classifier predict DATA CFG [WEIGHTS] [IMAGE] [options]\n"
@@ -42,6 +43,22 @@ static bool take_setting(const char *name, const char *value, settings *s)
 	return true;
 }
 
+static int run(std::vector<std::string> words, const settings &s)
+{
+	const size_t count = words.size();
+
+	words.resize(7);
+	if (words[0] == "classifier" && words[1] == "predict" && count >= 4 && count <= 6)
+		return classifier_predict(words[2], words[3], words[4], words[5], s);
+	if (words[0] == "classifier" && words[1] == "train" && count >= 4 && count <= 5)
+		return classifier_train(words[2], words[3], words[4], s);
+	if (words[0] == "detect" && count >= 3 && count <= 4)
+		return detect(words[1], words[2], words[3], s);
+	if (words[0] == "rnn" && words[1] == "generate" && count == 4)
+		return rnn_generate(words[2], words[3], s);
+	usage_error(usage);
+}
+
 int main(int argc, char **argv)
 {
 	settings s = {take_options(&argc, argv, usage), 7, .5, 1000, 0, "\n\n", .7};
@@ -60,71 +77,14 @@ int main(int argc, char **argv)
 	if (s.text.empty())
 		die(EXIT_INPUT, "-seed is empty, want at least one character");
 
-	const size_t count = words.size();
-	words.resize(7);
-	if (words[0] == "classifier" && words[1] == "predict" && count >= 4 && count <= 6)
-		return classifier_predict(words[2], words[3], words[4], words[5], s);
-	if (words[0] == "classifier" && words[1] == "train" && count >= 4 && count <= 5)
-		return classifier_train(words[2], words[3], words[4], s);
-	if (words[0] == "detect" && count >= 3 && count <= 4)
-		return detect(words[1], words[2], words[3], s);
-	if (words[0] == "rnn" && words[1] == "generate" && count == 4)
-		return rnn_generate(words[2], words[3], s);
-	usage_error(usage);
-}
-
-image_names::image_names(const std::string &image) : image_(image), prompt_(image.empty())
-{
-	if (!prompt_)
-		check_image_name(image);
-}
-
-bool image_names::next(std::string *name)
-{
-	char *line = nullptr;
-	size_t room = 0;
-
-	name->clear();
-	if (!prompt_) {
-		name->swap(image_);
-		return !name->empty();
+	try {
+		return run(words, s);
+	} catch (const std::runtime_error &error) {
+		die(EXIT_INPUT, "%s", error.what());
 	}
-	printf("Enter Image Path: ");
-	fflush(stdout);
-	while (name->empty() && getline(&line, &room, stdin) >= 0) {
-		line[strcspn(line, "\r\n")] = 0;
-		*name = line;
-	}
-	free(line);
-	return !name->empty();
 }
 
-std::vector<std::string> image_names::next(size_t most)
-{
-	std::vector<std::string> names;
-	std::string name;
-
-	while (names.size() < most && next(&name))
-		names.push_back(name);
-	return names;
-}
-
-std::vector<std::string> read_names(const std::string &path, size_t classes)
-{
-	std::vector<std::string> names;
-
-	if (!read_lines(path, &names)) {
-		fprintf(stderr, "%s: names of classes \"%s\": no such file: they are numbered\n",
-		        program_invocation_short_name, path.c_str());
-		for (size_t i = 0; i < classes; i++)
-			names.push_back("class " + std::to_string(i));
-	}
-	if (names.size() < classes)
-		die(EXIT_INPUT, "%s has %zu names, want %zu", path.c_str(), names.size(), classes);
-	return names;
-}
-
-double now_s()
+double share_clock::now_s()
 {
 	timespec now;
 

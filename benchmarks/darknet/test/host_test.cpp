@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 static int failures;
 static std::string directory; /* for the files of a test */
@@ -60,7 +61,11 @@ template <typename F> static std::string message_of(F act)
 	const pid_t child = fork();
 	if (child == 0) {
 		dup2(ends[1], 2);
-		act();
+		try {
+			act();
+		} catch (const std::runtime_error &error) {
+			die(EXIT_INPUT, "%s", error.what());
+		}
 		_exit(EXIT_OK);
 	}
 	close(ends[1]);
@@ -252,50 +257,85 @@ static void test_weights()
 	CHECK(!same(seeded_model(larger, 3), seeded_model(larger, 4)));
 }
 
+static image loaded(const std::string &name)
+{
+	image im;
+
+	load_image(name, 3, &im);
+	return im;
+}
+
+static image boxed_in(const image &from, int w, int h)
+{
+	image im;
+
+	im.reshape(w, h, from.c);
+	letterbox(from, w, h, im.values.data());
+	return im;
+}
+
+static image crop_of(const image &from, const network &net, uint64_t seed)
+{
+	image im;
+
+	im.reshape(net.w, net.h, net.c);
+	augment(from, net, seed, im.values.data());
+	return im;
+}
+
+static image blank(int w, int h, int c)
+{
+	image im;
+
+	im.reshape(w, h, c);
+	std::fill(im.values.begin(), im.values.end(), 0.f);
+	return im;
+}
+
 static void test_images()
 {
-	const image a = load_image("gen:20x10:5", 3), b = load_image("gen:20x10:5", 3);
+	const image a = loaded("gen:20x10:5"), b = loaded("gen:20x10:5");
 	CHECK(a.w == 20 && a.h == 10 && a.c == 3 && a.values == b.values);
-	CHECK(a.values != load_image("gen:20x10:6", 3).values);
+	CHECK(a.values != loaded("gen:20x10:6").values);
 	CHECK(*std::min_element(a.values.begin(), a.values.end()) >= 0);
 	CHECK(*std::max_element(a.values.begin(), a.values.end()) <= 1);
 	for (const char *bad : {"gen:", "gen:0x1:1", "gen:1x1", "gen:1x1:1 ", "gen:20000x1:1", "gen:-1x1:1"})
 		REFUSED("want gen:WIDTHxHEIGHT:SEED", check_image_name(bad));
-	REFUSED("none.png: No such file", load_image(directory + "/none.png", 3));
-	REFUSED("want a PNG, JPEG or BMP file", load_image(file("a.png", "no image"), 3));
+	REFUSED("none.png: No such file", loaded(directory + "/none.png"));
+	REFUSED("want a PNG, JPEG or BMP file", loaded(file("a.png", "no image")));
 
 	/* A BMP of 2x1 pixels: blue, green, red; rows end at 4 bytes. */
 	const unsigned char bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0,
 	                             1, 0, 24, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	                             255, 51, 0, 0, 0, 102, 0, 0};
-	const image read = load_image(file("a.bmp", std::string(bmp, bmp + sizeof bmp)), 3);
+	const image read = loaded(file("a.bmp", std::string(bmp, bmp + sizeof bmp)));
 	const std::vector<float> want = {0, .4f, .2f, 0, 1, 0};
 	CHECK(read.w == 2 && read.h == 1);
 	for (size_t i = 0; i < want.size(); i++)
 		NEAR(read.values[i], want[i], 1e-6);
 
 	/* Twice as wide as high: the image is the middle 4x2, its corners exact. */
-	image wide(7, 3, 1);
+	image wide = blank(7, 3, 1);
 	for (size_t i = 0; i < wide.values.size(); i++)
 		wide.values[i] = i / 100.f;
-	const image boxed = letterbox(wide, 4, 4);
+	const image boxed = boxed_in(wide, 4, 4);
 	CHECK(boxed.row(0, 0)[0] == .5f && boxed.row(0, 2)[0] == .5f && boxed.row(0, 3)[3] == .5f);
 	NEAR(boxed.row(0, 1)[0], 0, 0);
 	NEAR(boxed.row(0, 1)[3], .06, 1e-6);
 	NEAR(boxed.row(0, 1)[1], .02, 1e-6);
-	CHECK(letterbox(wide, 7, 3).values == wide.values);
+	CHECK(boxed_in(wide, 7, 3).values == wide.values);
 }
 
 /* Without turning, stretching and colours, a crop is a part of the image. */
 static void test_augmentation()
 {
 	network net = net_of("[net]\nwidth=4\nheight=4\nchannels=1\nmin_crop=6\nmax_crop=6\n[softmax]\n");
-	image whole(6, 6, 1);
+	image whole = blank(6, 6, 1);
 	for (int i = 0; i < 36; i++)
 		whole.values[i] = i / 36.f;
 	bool mirrored = false, plain = false;
 	for (uint64_t seed = 0; seed < 40; seed++) {
-		const image crop = augmented(whole, net, seed);
+		const image crop = crop_of(whole, net, seed);
 		const float right = crop.row(0, 1)[2] - crop.row(0, 1)[1], down = crop.row(0, 2)[1] - crop.row(0, 1)[1];
 		NEAR(fabs(right), 1 / 36., 1e-5);
 		NEAR(down, 6 / 36., 1e-5);
@@ -306,10 +346,10 @@ static void test_augmentation()
 
 	/* A third of the circle turns red into green or blue; exposure darkens. */
 	net = net_of("[net]\nwidth=4\nheight=4\nchannels=3\nmin_crop=4\nmax_crop=4\nhue=.3333333\n[softmax]\n");
-	image red(4, 4, 3);
+	image red = blank(4, 4, 3);
 	std::fill(red.row(0, 0), red.row(1, 0), .8f);
 	for (uint64_t seed = 0; seed < 10; seed++) {
-		const image turned = augmented(red, net, seed);
+		const image turned = crop_of(red, net, seed);
 		const float r = turned.row(0, 0)[0], g = turned.row(1, 0)[0], b = turned.row(2, 0)[0];
 		NEAR(std::max(r, std::max(g, b)), .8, 1e-5);
 		NEAR(std::min(r, std::min(g, b)), 0, 1e-5);
