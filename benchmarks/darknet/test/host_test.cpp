@@ -5,7 +5,7 @@
 #include "common/host.h"
 #include "device_arrays.h"
 #include "host_reference.h"
-#include "image.h"
+#include "input.h"
 #include "random.h"
 
 #include <math.h>
@@ -385,6 +385,47 @@ static void test_training_set()
 	        file("labels.txt", "a\nb\n"); training_set(read_data(directory + "/b.data"), net, 3));
 }
 
+/* Batches of a list come in order and end with what is left. */
+static void test_input()
+{
+	const network net = net_of("[net]\nbatch=2\nwidth=8\nheight=4\nchannels=3\n[softmax]\n");
+	image_batch batch;
+	const auto list = [](const std::string &lines) {
+		if (!freopen(file("list.txt", lines).c_str(), "r", stdin))
+			abort();
+	};
+
+	list("gen:8x4:1\n\ngen:16x16:2\r\ngen:8x4:3");
+	image_batches three(net, "");
+	CHECK(three.next(&batch));
+	CHECK((batch.names == std::vector<std::string>{"gen:8x4:1", "gen:16x16:2"}) && batch.sizes[1].first == 16);
+	CHECK(std::equal(&batch.values[0], &batch.values[96], loaded("gen:8x4:1").values.begin()));
+	CHECK(batch.values[96] == .5f); /* the border of a square */
+	CHECK(three.next(&batch) && batch.names == std::vector<std::string>{"gen:8x4:3"});
+	CHECK(std::equal(&batch.values[0], &batch.values[96], loaded("gen:8x4:3").values.begin()));
+	CHECK(!three.next(&batch) && !three.next(&batch));
+
+	/* One image of the command line leaves standard input alone. */
+	list("gen:8x4:1\n");
+	image_batches one(net, "gen:8x4:9");
+	CHECK(one.next(&batch) && batch.names == std::vector<std::string>{"gen:8x4:9"} && !one.next(&batch));
+
+	/* A bad image ends the program only when its turn comes. */
+	list("gen:8x4:1\ngen:8x4:2\nnone.png\n");
+	image_batches bad(net, "");
+	CHECK(bad.next(&batch) && batch.names.size() == 2);
+	try {
+		bad.next(&batch);
+		CHECK(!"an image that is missing is refused");
+	} catch (const std::runtime_error &error) {
+		CHECK(std::string(error.what()) == "image none.png: No such file or directory");
+	}
+
+	REFUSED("image none.png: No such file", image_batches(net, "none.png"));
+	CHECK(read_names(file("names.txt", "a b\nc\n"), 2)[0] == "a b");
+	REFUSED("names.txt has 2 names, want 3", read_names(directory + "/names.txt", 3));
+}
+
 static void test_boxes()
 {
 	const network net = net_of("[net]\nwidth=64\nheight=64\nchannels=14\n[maxpool]\nstride=32\n"
@@ -614,6 +655,7 @@ int main()
 	test_images();
 	test_augmentation();
 	test_training_set();
+	test_input();
 	test_boxes();
 	test_forward();
 	test_gradients();
