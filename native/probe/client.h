@@ -16,9 +16,10 @@ bool case_client(const char *file);
 
 /* The lazy runtime's, where it is linked in: it accounts for what the program allocates,
  * which draws from what was pre-allocated. lazy_accounts: it does so in this process. */
-bool lazy_accounts(void) __attribute__((weak));
-int lazy_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms) __attribute__((weak));
-int lazy_post_free(uint64_t bytes, int device) __attribute__((weak));
+#define CASE_WEAK __attribute__((weak, visibility("hidden")))
+CASE_WEAK bool lazy_accounts(void);
+CASE_WEAK int lazy_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms);
+CASE_WEAK int lazy_post_free(uint64_t bytes, int device);
 
 #ifdef __cplusplus
 }

@@ -166,7 +166,7 @@ func TestProtocolErrorsOfClientsThatDecide(t *testing.T) {
 		"free of waiting":          {"outstanding", append(waits, frame(&freeWire{freeFrame{1}}))},
 		"shrink of waiting":        {"outstanding", append(waits, frame(&shrinkFrame{1, 1}))},
 		"no device of the run":     {"no such device", append(waits, granted(1, 4))},
-		"more than it holds":       {"more than it holds", append(holds, frame(&shrinkFrame{1, 101}))},
+		"more than it holds":       {"more than it holds", append(holds, frame(&shrinkFrame{1, 1<<40 + 1}))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, r, _ := start(t)

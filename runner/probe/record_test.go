@@ -39,10 +39,10 @@ func (r recorder) Grow(c *Client, task, bytes uint64, wait Wait) {
 	r.events <- event{kind: "grow", c: c, task: task, bytes: bytes, wait: wait}
 }
 
-// Shrink calls more than 100 bytes more than the task holds.
+// Shrink calls more than 1 TiB more than the task holds.
 func (r recorder) Shrink(c *Client, task, bytes uint64) error {
 	r.events <- event{kind: "shrink", c: c, task: task, bytes: bytes}
-	if bytes > 100 {
+	if bytes > 1<<40 {
 		return errors.New("more than it holds")
 	}
 	return nil

@@ -35,10 +35,15 @@ struct Account {
 	uint64_t granted = 0;          // bytes
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
+	uint64_t reserved = 0; // bytes that the program itself keeps for what it is to allocate
 	Heap heap;
 	uint64_t in_use() const { return large + whole_granules(small) + whole_granules(variable_bytes()); }
-	// What its context has beside objects stays when the last of these is freed.
-	bool lasts() const { return !keeping().empty() || heap.granted > Heap().limit || variable_bytes() > 0; }
+	uint64_t wanted() const { return in_use() > reserved ? in_use() : reserved; }
+	// What is reserved, and what its context has beside objects, stays when the last of these is freed.
+	bool lasts() const
+	{
+		return reserved > 0 || !keeping().empty() || heap.granted > Heap().limit || variable_bytes() > 0;
+	}
 };
 
 static Account accounts[max_devices];
@@ -116,10 +121,10 @@ static int wait_for_task(const case_need &need, case_task *granted)
 }
 
 // A handler that asks for more of the same task meanwhile is refused (case.c).
-static int wait_for_more(Account &a, uint64_t bytes)
+static int wait_for_more(Account &a, uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT)
 {
 	Interruptible here;
-	return case_task_grow(&a.task, bytes, CASE_WAIT_DEFAULT);
+	return case_task_grow(&a.task, bytes, wait_ms);
 }
 
 // The end of a wait is schedGPU's error (TPDS 2018, section 4): the program may ask again.
@@ -141,7 +146,8 @@ static cudaError_t open_in(int slot, const Need &need)
 	Account &a = accounts[slot];
 	case_need ask = {};
 
-	ask.bytes = need.bytes;
+	ask.bytes = need.bytes > a.reserved ? need.bytes : a.reserved;
+	ask.wait_ms = need.wait_ms;
 	ask.blocks = need.shape.blocks;
 	ask.threads_per_block = need.shape.threads_per_block;
 	ask.blocks_per_sm = need.shape.blocks_per_sm;
@@ -154,7 +160,7 @@ static cudaError_t open_in(int slot, const Need &need)
 	Locked locked;
 	a.task = granted;
 	a.held = true;
-	a.granted = need.bytes;
+	a.granted = ask.bytes;
 	a.heap.granted = ask.heap_bytes;
 	announced[slot].store(warps(need.shape.blocks, need.shape.threads_per_block));
 	told[slot].store(need.shape.blocks_per_sm > 0);
@@ -172,11 +178,12 @@ cudaError_t open_task(const Need &need, case_task *granted)
 	return error;
 }
 
-static cudaError_t open_pinned(int slot, uint64_t bytes)
+static cudaError_t open_pinned(int slot, uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT)
 {
 	Need need = {};
 
 	need.bytes = bytes;
+	need.wait_ms = wait_ms;
 	need.same_device = true;
 	need.device = slot;
 	return open_in(slot, need);
@@ -231,19 +238,27 @@ static void add(Account &a, int objects, int64_t bytes)
 	a.objects += static_cast<uint64_t>(static_cast<int64_t>(objects));
 }
 
-void count(int slot, int objects, int64_t bytes)
+// end_unused ends the slot's task where nothing is left of it.
+static void end_unused(int slot)
 {
-	Locked locked;
-	Account &a = accounts[slot];
+	const Account &a = accounts[slot];
 
-	add(a, objects, bytes);
-	if (a.objects > 0 || objects >= 0 || (a.held && a.lasts()))
+	if (a.objects > 0 || (a.held && a.lasts()))
 		return;
 	close_in(slot);
 	if (one_device()) {
 		bound.store(false, std::memory_order_release);
 		forget_record();
 	}
+}
+
+void count(int slot, int objects, int64_t bytes)
+{
+	Locked locked;
+
+	add(accounts[slot], objects, bytes);
+	if (objects < 0)
+		end_unused(slot);
 }
 
 // fits adds the bytes where they are granted already.
@@ -297,6 +312,60 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 	else
 		take_back(slot, bytes);
 	return no_growth(error, call, bytes);
+}
+
+bool has_slot(int device) { return device >= 0 && device < (one_device() ? 1 : max_devices); }
+
+cudaError_t reserve_ahead(int slot, uint64_t bytes, uint32_t wait_ms)
+{
+	Account &a = accounts[slot];
+	Locked one_at_a_time(growing[slot].lock);
+	cudaError_t error = cudaSuccess;
+	uint64_t more = 0;
+	bool open;
+	{
+		Locked locked;
+		a.reserved += bytes;
+		open = a.held;
+		more = a.wanted() > a.granted ? a.wanted() - a.granted : 0;
+	}
+	if (!open && one_device()) {
+		Locked locked;
+		error = ask_ahead(wait_ms);
+	} else if (!open) {
+		error = open_pinned(slot, 0, wait_ms);
+	} else if (more > 0) {
+		error = error_of(wait_for_more(a, more, wait_ms));
+	}
+	Locked locked;
+	if (error != cudaSuccess)
+		a.reserved -= bytes;
+	else if (open)
+		a.granted += more;
+	return error;
+}
+
+// A task that waits for more takes no other word (wire.h): what is given back then is there for what it
+// allocates next.
+bool give_ahead(int slot, uint64_t bytes)
+{
+	const bool alone = pthread_mutex_trylock(&growing[slot].lock) == 0;
+	bool there;
+	{
+		Locked locked;
+		Account &a = accounts[slot];
+		there = bytes <= a.reserved;
+		a.reserved -= there ? bytes : 0;
+		if (there && a.held)
+			end_unused(slot);
+		if (there && a.held && alone && a.granted > a.wanted()) {
+			case_task_shrink(&a.task, a.granted - a.wanted());
+			a.granted = a.wanted();
+		}
+	}
+	if (alone)
+		pthread_mutex_unlock(&growing[slot].lock);
+	return there;
 }
 
 cudaError_t charge(const char *call, uint64_t bytes)

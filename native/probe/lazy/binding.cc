@@ -159,33 +159,17 @@ cudaError_t choose_device()
 	return error;
 }
 
-// ask opens the task and settles the device; it makes no call of the CUDA
+// settle opens the task and settles the device; it makes no call of the CUDA
 // runtime, because gate.cc comes here from inside one.
-cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
+static cudaError_t settle(const Need &need)
 {
-	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
-	const uint64_t known = charged() + more;
-	const bool stays = confined() || (unmovable && home() >= 0);
-	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, stays, scheduled()};
 	case_task granted = {};
 
-	if (asking)
-		return cudaErrorNotPermitted;
-	if (hidden)
-		return cudaErrorNoDevice;
-	if (refused_at != 0 && known >= refused_at && !(refused_with == cudaErrorNotReady && wait_seen))
-		return refused_with;
-	if (shape.blocks == 0)
-		need.shape = {hint.blocks, hint.threads_per_block, 0};
 	asking = true;
-	cudaError_t error = open_task(need, &granted);
+	const cudaError_t error = open_task(need, &granted);
 	asking = false;
-	if (error != cudaSuccess) {
-		refused_at = known > 0 ? known : 1;
-		refused_with = error;
-		wait_seen.store(false);
+	if (error != cudaSuccess)
 		return error;
-	}
 	refused_at = 0;
 	int ordinal = granted.device;
 	if (granted.device < 0) { // unscheduled: as the program itself would have it
@@ -204,6 +188,39 @@ cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
 		epoch.fetch_add(1, std::memory_order_acq_rel);
 	}
 	return cudaSuccess;
+}
+
+// stays: no other device than the one of before will do.
+static bool stays() { return confined() || (unmovable && home() >= 0); }
+
+cudaError_t ask_ahead(uint32_t wait_ms)
+{
+	if (asking)
+		return cudaErrorNotPermitted;
+	return hidden ? cudaErrorNoDevice : settle({{}, charged(), false, stays(), scheduled(), wait_ms});
+}
+
+cudaError_t ask(const Shape &shape, uint64_t more, bool managed)
+{
+	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
+	const uint64_t known = charged() + more;
+	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, stays(), scheduled(), CASE_WAIT_DEFAULT};
+
+	if (asking)
+		return cudaErrorNotPermitted;
+	if (hidden)
+		return cudaErrorNoDevice;
+	if (refused_at != 0 && known >= refused_at && !(refused_with == cudaErrorNotReady && wait_seen))
+		return refused_with;
+	if (shape.blocks == 0)
+		need.shape = {hint.blocks, hint.threads_per_block, 0};
+	const cudaError_t error = settle(need);
+	if (error != cudaSuccess && !hidden) {
+		refused_at = known > 0 ? known : 1;
+		refused_with = error;
+		wait_seen.store(false);
+	}
+	return error;
 }
 
 static cudaError_t make_context()

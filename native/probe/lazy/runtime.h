@@ -121,6 +121,10 @@ cudaError_t bind(const Shape &shape = {}, uint64_t more = 0, bool managed = fals
 // cudaErrorNotPermitted.
 cudaError_t ask(const Shape &shape, uint64_t more, bool managed);
 
+// ask_ahead is the same for a task that the program itself asks for, with what it has
+// reserved in its account.
+cudaError_t ask_ahead(uint32_t wait_ms);
+
 // enter is what each call does that is not deferred: it binds with what is
 // known, and makes the granted device the calling thread's.
 cudaError_t enter();
@@ -194,6 +198,7 @@ struct Need {
 	uint64_t bytes;
 	bool managed, same_device;
 	int device; // with same_device: the scheduler's ordinal
+	uint32_t wait_ms; // CASE_WAIT_* of case.h, or milliseconds
 };
 // open_task asks for the process's one task and waits. *granted names its device,
 // with ordinal -1 where nobody schedules.
@@ -220,6 +225,13 @@ int account_device();       // the slot that charge uses now
 void count(int slot, int objects, int64_t bytes);
 uint64_t charged(); // bytes in use
 void reset_account(); // cudaDeviceReset
+
+// reserve_ahead makes the slot's task large enough for `bytes` more than the program has
+// reserved so far, and keeps it that large: allocations draw from it. give_ahead gives
+// them back, but for what is in use; false: not so much is reserved.
+cudaError_t reserve_ahead(int slot, uint64_t bytes, uint32_t wait_ms);
+bool give_ahead(int slot, uint64_t bytes);
+bool has_slot(int device);
 
 // keep_heap notes the limit of the device heap, which a task asks for with its memory;
 // an open one grows by what it has not. restore_heap undoes it, where CUDA did not set

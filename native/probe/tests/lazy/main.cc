@@ -77,6 +77,7 @@ static const struct {
 	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move}, {"beyond_boxes", beyond_boxes},
 	{"last_errors", last_errors}, {"last_errors_after_a_fault", last_errors_after_a_fault},
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
+	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits},
 };
 
 // Programs whose second argument says how they do what they do.

@@ -81,5 +81,6 @@ void reads_before(), writes_around(), margins(), margins_move(), beyond(const ch
 void random_programs(const char *what);                 // random.cc
 void last_errors(), last_errors_after_a_fault();        // errors.cc
 void interrupted(), interrupted_while_waiting();        // signals.cc
+void explicit_memory(), explicit_waits();               // schedgpu.cc
 
 #endif
