@@ -97,6 +97,9 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 		if spec.Binding == mixes.BindDeclared && c.Scheduler.ClientsDecide {
 			return nil, fmt.Errorf("run batch: job %d (%s) has binding: declared, but under arch=shared only processes with a probe get devices: use arch=server", i, spec.Command())
 		}
+		if spec.Isolate && c.Scheduler.ClientsDecide {
+			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
+		}
 		spec.Isolate = spec.Isolate || spec.KnownFault && c.Scheduler.IsolateKnown
 		j := &job{spec: spec, deadline: schedulers.Never, reports: map[string]*reports{}, record: results.Job{
 			Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}

@@ -44,9 +44,10 @@ type Scheduler struct {
 	Config Config
 	// IsolateKnown: a job that is known to fault shares its device with nobody.
 	IsolateKnown bool
-	// ClientsDecide: the processes themselves settle who gets what, over shared memory. The
-	// engine is not asked.
+	// ClientsDecide: the processes themselves settle who gets what of SharedDevice, over
+	// shared memory. The engine is not asked.
 	ClientsDecide bool
+	SharedDevice  int
 	values        map[string]string
 }
 
@@ -205,8 +206,9 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
-	if n, err := s.number("device", 0); err == nil && s["device"] != "" && n >= nodeDevices {
-		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, n, nodeDevices-1)
+	device, err := s.number("device", 0)
+	if err == nil && s["device"] != "" && device >= nodeDevices {
+		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
 	}
 	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
 		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
@@ -214,8 +216,26 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if v, ok := s["arch"]; ok && v != archServer && v != archShared {
 		return Scheduler{}, fmt.Errorf("scheduler %s: arch=%s: use %s or %s", name, v, archServer, archShared)
 	}
+	shared := s["arch"] == archShared
+	if key, is := s.ofServer(); shared && key != "" {
+		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
+	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: s["arch"] == archShared, values: s}, nil
+		ClientsDecide: shared, SharedDevice: device, values: s}, nil
+}
+
+// ofServer is a parameter that asks for what the run's engine alone does, and the remedy;
+// "" where there is none.
+func (s settings) ofServer() (key, remedy string) {
+	if q := Order(s["queue"]); q == LargestFirst {
+		return "queue", "choose one of the paper's four policies"
+	}
+	for _, p := range []Param{withDefault(paramAge, "0"), paramRoom, paramManaged, paramIsolate} {
+		if s[p.Name] != p.Default {
+			return p.Name, "leave it out"
+		}
+	}
+	return "", ""
 }
 
 func (en entry) paramNames() string {

@@ -20,6 +20,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -218,12 +219,22 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 		IDs: session.IDs(), Builtin: r.config.Suite == live.BuiltinSuite,
 		Dir: filepath.Join(runs, fmt.Sprintf("run-%d-%s", t.run.ID, t.arrival.UTC().Format(dirTime))),
 		Env: session.Env(), Guard: r.config.Guard, Preload: library, Tracer: tracer, Traces: t, Grace: stopGrace, Terminate: session.Terminate(), Heal: heal, WatchServer: session.WatchServer(), Warn: warn, Start: t.arrival,
-		ClientsDecide: s.ClientsDecide})
+		Clients: clientsOf(s, session)})
 	if err != nil {
 		return t.settle(ctx, nil, err)
 	}
 	return t.drive(ctx, runner.Config{Jobs: r.mix.Jobs, Devices: session.Schedulable(), Scheduler: s, Workers: workers,
 		Timeout: r.config.Timeout, MPS: r.mps(s), QuietAfter: quietAfter, Notes: notes, FaultsAlone: faultsAlone}, x)
+}
+
+// clientsOf is what clients that decide for themselves are told; nil where the run decides.
+func clientsOf(s schedulers.Scheduler, session *live.Session) *schedshm.Config {
+	if !s.ClientsDecide {
+		return nil
+	}
+	d := session.Schedulable()[s.SharedDevice]
+	return &schedshm.Config{Policy: string(s.Config.Queue), WaitLimit: s.Config.WaitLimit, Devices: []schedshm.Device{{
+		UUID: session.IDs()[s.SharedDevice], Ordinal: s.SharedDevice, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes}}}
 }
 
 // noHealVariable, set, has nobody wait for a broken MPS server, so that

@@ -22,12 +22,13 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return key == "CASE_PIN" || key == "CASE_FOOTPRINT" || key == "CASE_DEVICES" || key == "CASE_GUARD" || key == "CASE_WAIT"
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
 	})
 	env = append(env, x.config.Env...)
 	register := x.server.Register
-	if x.config.ClientsDecide {
+	if x.state != "" {
 		register = x.server.RegisterDeciding
+		env = append(env, "CASE_SHARED="+x.state, "CASE_PRIORITY="+strconv.Itoa(spec.Priority))
 	}
 	env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES="+visible,
 		"CASE_SOCKET="+x.server.Path(), "CASE_TOKEN="+register(job), "CASE_REQUIRED=1", "CASE_BINDING="+binding)

@@ -16,6 +16,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/scratch"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -35,9 +36,9 @@ type Config struct {
 	Tracer   string     // libcasetrace.so, absolute, for every job; "" = no tracing
 	Traces   Traces     // takes what the tracer recorded; nil without Tracer
 	Grace    time.Duration
-	// ClientsDecide: the jobs' processes settle who gets what, and tell how their requests
-	// end (schedulers.Scheduler).
-	ClientsDecide bool
+	// Clients, where not nil: the jobs' processes settle who gets what, over a state file
+	// that says this, and tell how their requests end (schedulers.Scheduler).
+	Clients *schedshm.Config
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error
@@ -58,6 +59,7 @@ type Executor struct {
 	batch   *runner.Batch
 	server  *probe.Server
 	preload string // what jobs find config.Preload by
+	state   string // the state file of clients that decide; "": they do not
 	spawn   *spawner
 	guard   *guard
 	own     []int          // children from before the run, which keep their numbers until this process collects them
@@ -110,8 +112,8 @@ func NewExecutor(c Config) (*Executor, error) {
 	return x, nil
 }
 
-// listen opens the probe's socket, settles what jobs preload, and returns what gives
-// both back.
+// listen opens the probe's socket and the state file, settles what jobs preload, and returns
+// what gives all of it back.
 func (x *Executor) listen() (closes func() error, err error) {
 	dir, err := scratch.Make("run")
 	if err != nil {
@@ -123,7 +125,27 @@ func (x *Executor) listen() (closes func() error, err error) {
 	if x.preload, err = preloadable(x.config.Preload, filepath.Join(dir.Path(), "preload")); err != nil {
 		x.config.Warn("programs linked with musl will not run, nor scripts that start one: %v", err)
 	}
-	return func() error { return errors.Join(x.server.Close(), dir.Remove()) }, nil
+	removeState, err := x.makeState()
+	if err != nil {
+		return nil, errors.Join(err, x.server.Close(), dir.Remove())
+	}
+	return func() error { return errors.Join(x.server.Close(), dir.Remove(), removeState()) }, nil
+}
+
+// makeState makes the state file where clients decide, and returns what removes it.
+func (x *Executor) makeState() (remove func() error, err error) {
+	if x.config.Clients == nil {
+		return func() error { return nil }, nil
+	}
+	dir, err := scratch.MakeInMemory("state")
+	if err != nil {
+		return nil, err
+	}
+	x.state = filepath.Join(dir.Path(), "state")
+	if err := schedshm.Create(x.state, *x.config.Clients); err != nil {
+		return nil, errors.Join(err, dir.Remove())
+	}
+	return dir.Remove, nil
 }
 
 func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }

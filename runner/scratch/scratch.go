@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// prefix begins the name of every directory, in the system's temporary directory.
+	// prefix begins the name of every directory.
 	prefix = "caserun-"
 	// marker is a file in a directory of this package, made once the directory is
 	// locked: other directories may have such a name too.
@@ -27,11 +27,25 @@ type Dir struct {
 	lock *os.File
 }
 
+// memory is the directory whose files are in memory.
+const memory = "/dev/shm"
+
 // Make removes what processes that have died left, and makes a directory whose name
 // says what it is for.
-func Make(purpose string) (*Dir, error) {
-	removeDead()
-	path, err := os.MkdirTemp("", prefix+purpose+"-") // mode 0700
+func Make(purpose string) (*Dir, error) { return makeIn(os.TempDir(), purpose) }
+
+// MakeInMemory is Make for files that processes share: they never go to a disk, where the
+// system has such a place.
+func MakeInMemory(purpose string) (*Dir, error) {
+	if unix.Access(memory, unix.W_OK|unix.X_OK) != nil {
+		return Make(purpose)
+	}
+	return makeIn(memory, purpose)
+}
+
+func makeIn(parent, purpose string) (*Dir, error) {
+	removeDead(parent)
+	path, err := os.MkdirTemp(parent, prefix+purpose+"-") // mode 0700
 	if err != nil {
 		return nil, fmt.Errorf("make temporary directory: %w", err)
 	}
@@ -74,8 +88,8 @@ func lock(path string) (*os.File, error) {
 
 // removeDead removes the directories of processes of this user that have died. What
 // cannot be removed stays for the next one: it is in nobody's way.
-func removeDead() {
-	found, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+func removeDead(parent string) {
+	found, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
 	if err != nil {
 		return
 	}
