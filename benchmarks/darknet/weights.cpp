@@ -84,9 +84,15 @@ model seeded_model(const network &net, uint64_t seed)
 	return made;
 }
 
-/* each_array calls visit(array) in the order of the file. */
-template <typename F> static void each_array(const network &net, model *m, F visit)
+/* each_array calls use(array) for those that are not empty, in the order of the
+ * file. */
+template <typename F> static void each_array(const network &net, model *m, F use)
 {
+	const auto visit = [&](std::vector<float> &array) {
+		if (!array.empty())
+			use(array);
+	};
+
 	for (size_t i = 0; i < net.layers.size(); i++) {
 		const bool connected = net.layers[i].kind != layer_kind::convolutional;
 		for (parameters &p : m->layers[i]) {
