@@ -314,16 +314,17 @@ static void test_images()
 	for (size_t i = 0; i < want.size(); i++)
 		NEAR(read.values[i], want[i], 1e-6);
 
-	/* Twice as wide as high: the image is the middle 4x2, its corners exact. */
-	image wide = blank(7, 3, 1);
-	for (size_t i = 0; i < wide.values.size(); i++)
-		wide.values[i] = i / 100.f;
-	const image boxed = boxed_in(wide, 4, 4);
-	CHECK(boxed.row(0, 0)[0] == .5f && boxed.row(0, 2)[0] == .5f && boxed.row(0, 3)[3] == .5f);
-	NEAR(boxed.row(0, 1)[0], 0, 0);
-	NEAR(boxed.row(0, 1)[3], .06, 1e-6);
-	NEAR(boxed.row(0, 1)[1], .02, 1e-6);
-	CHECK(boxed_in(wide, 7, 3).values == wide.values);
+	/* 8x6 becomes the middle 5x3 of 5x5; what is linear stays so. */
+	image wide = blank(8, 6, 1);
+	for (int i = 0; i < 48; i++)
+		wide.values[i] = i % 8 + 10.f * (i / 8);
+	const image boxed = boxed_in(wide, 5, 5);
+	for (int x = 0; x < 5; x++) {
+		CHECK(boxed.row(0, 0)[x] == .5f && boxed.row(0, 4)[x] == .5f);
+		for (int y = 0; y < 3; y++)
+			NEAR(boxed.row(0, 1 + y)[x], x * 7 / 4. + 10 * y * 5 / 2., 1e-5);
+	}
+	CHECK(boxed_in(wide, 8, 6).values == wide.values);
 }
 
 /* Without turning, stretching and colours, a crop is a part of the image. */
@@ -428,12 +429,12 @@ static void test_input()
 
 static void test_boxes()
 {
-	const network net = net_of("[net]\nwidth=64\nheight=64\nchannels=14\n[maxpool]\nstride=32\n"
+	const network net = net_of("[net]\nwidth=64\nheight=128\nchannels=14\n[maxpool]\nstride=32\n"
 	                           "[yolo]\nclasses=2\nnum=3\nmask=1,2\nanchors=1,1, 16,32, 8,8\n");
 	std::vector<float> values(net.outputs());
-	CHECK(values.size() == 14 * 4);
-	const auto at = [&](int anchor, int entry, int cell) -> float & { return values[(anchor * 7 + entry) * 4 + cell]; };
-	at(0, 0, 3) = .5f; /* cell (1, 1): centre at 0.75, 0.625 */
+	CHECK(values.size() == 14 * 8);
+	const auto at = [&](int anchor, int entry, int cell) -> float & { return values[(anchor * 7 + entry) * 8 + cell]; };
+	at(0, 0, 3) = .5f; /* cell (1, 1) of 2x4: centre at 0.75, 0.3125 */
 	at(0, 1, 3) = .25f;
 	at(0, 2, 3) = logf(2); /* twice the anchor's width */
 	at(0, 3, 3) = 0;
@@ -445,7 +446,7 @@ static void test_boxes()
 	CHECK(boxes.size() == 1);
 	if (boxes.size() == 1) {
 		NEAR(boxes[0].x, .75, 1e-6);
-		NEAR(boxes[0].y, (.625 - .25) / .5, 1e-6); /* the image covers half the height */
+		NEAR(boxes[0].y, (.3125 - .375) / .25, 1e-6); /* the image covers a quarter of the height */
 		NEAR(boxes[0].w, .5, 1e-6);
 		NEAR(boxes[0].h, 1, 1e-6);
 		NEAR(boxes[0].chances[0], .72, 1e-6);
@@ -485,6 +486,14 @@ static void test_forward()
 	const double want[] = {(12 - 20) * .1, (16 - 20) * .1, 4, 8};
 	for (int i = 0; i < 4; i++)
 		NEAR(sums.layers[0].output[i], want[i], 1e-12);
+
+	/* Each group of filters sees its own channels. */
+	net = net_of("[net]\ninputs=4\n[convolutional]\nfilters=2\ngroups=2\nactivation=linear\n");
+	m = seeded_model(net, 1);
+	m.layers[0][0] = {{0, 0}, {}, {}, {}, {1, 10, 1, 10}};
+	host_network grouped(net, m);
+	grouped.forward(image, nullptr);
+	CHECK((grouped.layers[0].output == reals{21, 43}));
 
 	/* Batch normalization: (x - 2) / sqrt(4 + e) * 3 + 1. */
 	net = net_of("[net]\ninputs=1\n[connected]\nbatch_normalize=1\noutput=1\nactivation=linear\n");
@@ -601,27 +610,29 @@ static void test_gradients()
 	check_gradients("shortcut", net + conv + "tanh\n" + conv + "tanh\n[shortcut]\nfrom=-2\nactivation=tanh\n" + end,
 	                __LINE__);
 	check_gradients("route and upsample",
-	                net + conv + "tanh\n[upsample]\nstride=2\n" + conv + "tanh\n[route]\nlayers=-2,-1\n" + end, __LINE__);
+	                net + conv + "tanh\n[upsample]\nstride=2\n" + conv + "tanh\n[route]\nlayers=-2,-1\n[route]\nlayers=-1,1\n" + end, __LINE__);
 	check_gradients("dropout", net + conv + "tanh\n[dropout]\nprobability=.4\n" + end, __LINE__);
 }
 
-/* Two updates by hand: one weight w, input 1, truth 1, loss (1 - w)^2. */
+/* Two updates by hand: one weight w, a batch of two inputs 1, truth 1, loss
+ * (1 - w)^2. */
 static void test_update()
 {
-	const network net = net_of("[net]\ninputs=1\nmomentum=.5\ndecay=.1\n[connected]\noutput=1\nactivation=linear\n[cost]\n");
+	const network net =
+	    net_of("[net]\ninputs=1\nbatch=2\nmomentum=.5\ndecay=.1\n[connected]\noutput=1\nactivation=linear\n[cost]\n");
 	model m = seeded_model(net, 1);
 	m.layers[0][0] = {{0}, {}, {}, {}, {0}};
 	host_network h(net, m);
-	const float one = 1;
+	const float ones[] = {1, 1};
 	double weight = 0, bias = 0, weight_update = 0, bias_update = 0;
 	for (int i = 0; i < 2; i++) {
-		h.forward(&one, &one);
+		h.forward(ones, ones);
 		h.backward();
 		const double delta = 1 - (weight + bias);
-		weight_update += delta - .1 * weight;
-		bias_update += delta;
-		weight += .25 * weight_update;
-		bias += .25 * bias_update;
+		weight_update += 2 * delta - 2 * .1 * weight;
+		bias_update += 2 * delta;
+		weight += .25 / 2 * weight_update;
+		bias += .25 / 2 * bias_update;
 		weight_update *= .5;
 		bias_update *= .5;
 		h.update(.25);
