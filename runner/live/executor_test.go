@@ -606,7 +606,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 	killed := 0
 	for i, j := range jobs {
 		switch {
-		case *j.Outcome == results.Crash && *j.Signal == "SIGKILL":
+		case *j.Outcome == results.Crash && j.Signal != nil && *j.Signal == "SIGKILL":
 			killed++
 		case *j.Outcome != results.OK:
 			t.Errorf("job %d: %s (%s)", i, *j.Outcome, j.Detail)
