@@ -69,6 +69,7 @@ func TestLazyShowsWhatItUses(t *testing.T) {
 		{"grow", "CASE_PIN=1", (4+64+16+2)*mib + 8*mib},
 		{"captured", "", (4+2)*mib + 8*mib},
 		{"basic", besideTheDriver(t, ".rodata"), 10*mib + 8*mib}, // it binds at once
+		{"explicit_waits", "", 4*mib + 8*mib},                    // it reserves 128 MiB, and allocates 4 within
 		{"launch_only", "CASE_FOOTPRINT=1073741824,100,64", 0},   // nobody saw it allocate
 	} {
 		p := runLazy(t, "13", c.program, append([]string{}, c.env)...)

@@ -463,11 +463,12 @@ cudaError_t cover(uint64_t more)
 	Account &a = accounts[0];
 	const uint64_t need = a.in_use() + more;
 
-	if (need <= a.granted)
-		return cudaSuccess;
-	if (cudaError_t error = error_of(wait_for_more(a, need - a.granted)); error != cudaSuccess)
-		return no_growth(error, "cudaMalloc", need - a.granted);
-	a.granted = need;
+	if (need > a.granted) {
+		if (cudaError_t error = error_of(wait_for_more(a, need - a.granted)); error != cudaSuccess)
+			return no_growth(error, "cudaMalloc", need - a.granted);
+		a.granted = need;
+	}
+	show_use();
 	return cudaSuccess;
 }
 
