@@ -25,13 +25,13 @@ var layers = [][]string{
 	{"results/report", "results/figures", "runner/live", "runner/sim"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner"},
-	{"runner/probe", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
+	{"runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch"},
 	{"userfile"},
 }
 
 // testOnly packages serve tests and documents; no package may import them.
-var testOnly = []string{"schedulers/schedtest", "results/paper/papertest", "results/store/disktest"}
+var testOnly = []string{"schedulers/schedtest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest"}
 
 // soleImporters are the packages that may import a heavy dependency.
 var soleImporters = map[string]string{

@@ -323,6 +323,26 @@ func TestGrowAndShrink(t *testing.T) {
 	})
 }
 
+// Of two that wait to grow, the higher priority goes first where the policy looks at it.
+func TestGrowthByPriority(t *testing.T) {
+	for _, policy := range policies {
+		play(t, plain, policy, func(s scene) {
+			low, high, other := s.holds(1, 200), s.holds(2, 200), s.holds(0, 500)
+			low.say("grow t %d", 300*mib)
+			s.wait(1)
+			high.say("grow t %d", 300*mib)
+			s.wait(2)
+			other.say("shrink t %d", 200*mib)
+			other.hear("t 0")
+			if strings.HasPrefix(policy, "priority") {
+				low, high = high, low
+			}
+			low.hear(granted)
+			s.wait(1)
+		})
+	}
+}
+
 // Where all clients wait for each other to give back, the last request is refused.
 func TestAllWaitToGrow(t *testing.T) {
 	play(t, plain, "fifo", func(s scene) {

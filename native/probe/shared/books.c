@@ -131,7 +131,7 @@ void books_forget(struct case_shared_books *books, const struct case_shared_proc
 
 static bool waits(const struct case_shared_request *r) { return r->answer == CASE_SHARED_WAITING; }
 
-/* missing is what a request takes beside its bytes: a context, where its client has none. */
+/* need is what a request takes beside its bytes: a context, where its client has none. */
 static int64_t need(const struct case_shared_config *config, struct case_shared_books *books,
                     const struct case_shared_request *r)
 {
@@ -227,15 +227,15 @@ static bool before(const struct case_shared_config *config, const struct case_sh
 	return a->id < b->id;
 }
 
-/* following is the task in the queue for a device that comes next after one, or first. */
+/* following is the request for a device, or for more of it, that comes next after one, or first. */
 static struct case_shared_request *following(const struct case_shared_config *config, struct case_shared_books *books,
-                                             uint32_t device, const struct case_shared_request *after)
+                                             uint32_t device, bool grows, const struct case_shared_request *after)
 {
 	struct case_shared_request *next = NULL;
 
 	for (uint32_t i = 0; i < books->requests; i++) {
 		struct case_shared_request *r = &books->request[i];
-		if (!waits(r) || r->grows || r->device != device || (after != NULL && !before(config, after, r)))
+		if (!waits(r) || (r->grows != 0) != grows || r->device != device || (after != NULL && !before(config, after, r)))
 			continue;
 		if (next == NULL || before(config, r, next))
 			next = r;
@@ -243,17 +243,16 @@ static struct case_shared_request *following(const struct case_shared_config *co
 	return next;
 }
 
-/* grant_growth answers tasks that wait for more, by arrival. It returns whether one that
- * is not stalled goes on waiting, so that nobody may join the device. */
+/* grant_growth answers tasks that wait for more: one that does not fit holds back no other. It
+ * returns whether one that is not stalled goes on waiting, so that nobody may join the device. */
 static bool grant_growth(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
 {
+	struct case_shared_request *r = NULL;
 	bool claimed = false;
 
-	for (uint32_t i = 0; i < books->requests; i++) {
-		struct case_shared_request *r = &books->request[i];
-		if (waits(r) && r->grows && r->device == device && !grant(config, books, r))
+	while ((r = following(config, books, device, true, r)) != NULL)
+		if (!grant(config, books, r))
 			claimed = claimed || !stalled(config, books, r);
-	}
 	return claimed;
 }
 
@@ -263,7 +262,7 @@ static bool grant_next(const struct case_shared_config *config, struct case_shar
 	const struct case_shared_request *misfit = NULL;
 	struct case_shared_request *r = NULL;
 
-	while ((r = following(config, books, device, r)) != NULL) {
+	while ((r = following(config, books, device, false, r)) != NULL) {
 		if (misfit != NULL && held_back(config, misfit, r))
 			return false;
 		if (grant(config, books, r))
@@ -323,7 +322,7 @@ static void unstick(const struct case_shared_config *config, struct case_shared_
 {
 	struct case_shared_request *r = NULL, *last = NULL;
 
-	while ((r = following(config, books, device, r)) != NULL)
+	while ((r = following(config, books, device, false, r)) != NULL)
 		if (grant(config, books, r))
 			return;
 	for (uint32_t i = 0; i < books->requests; i++) {
