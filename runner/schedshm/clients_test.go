@@ -356,6 +356,21 @@ func TestAllWaitToGrow(t *testing.T) {
 	})
 }
 
+// The same where the other one waits for a task that would fit, but may not join: its
+// context alone keeps nobody from growing.
+func TestAllWaitAndOneToGrow(t *testing.T) {
+	play(t, node{capacity: 1000 * mib, context: 10 * mib}, "fifo", func(s scene) {
+		grower, other := s.holds(0, 700), s.holds(0, 100)
+		s.free(other)
+		s.uses(720*mib + 1024)
+		grower.say("grow t %d", 290*mib)
+		s.wait(1)
+		other.say("begin t %d", 100*mib)
+		grower.hear("t 1 0 171")
+		other.hear(granted)
+	})
+}
+
 // What belongs to a client that waits itself holds back nobody.
 func TestStalled(t *testing.T) {
 	play(t, plain, "fifo", func(s scene) {

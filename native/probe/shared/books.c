@@ -315,14 +315,15 @@ static bool stuck(const struct case_shared_books *books, uint32_t device)
 	return some;
 }
 
-/* unstick lets one client of a device that is stuck go on: the first task that fits,
- * whatever holds it back, or else the growth that came last is refused, or else the last
- * task whose client has a context there. */
+/* unstick lets one client of a device that is stuck go on: where tasks wait for more, the
+ * last of them to ask is refused; else the first task that fits is granted, whatever holds
+ * it back; else the last task is refused whose client has a context there. */
 static void unstick(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
 {
 	struct case_shared_request *r = NULL, *last = NULL;
+	const bool grows = following(config, books, device, true, NULL) != NULL;
 
-	while ((r = following(config, books, device, false, r)) != NULL)
+	while (!grows && (r = following(config, books, device, false, r)) != NULL)
 		if (grant(config, books, r))
 			return;
 	for (uint32_t i = 0; i < books->requests; i++) {
