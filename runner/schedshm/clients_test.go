@@ -363,7 +363,7 @@ func TestAllWaitAndOneToGrow(t *testing.T) {
 		grower, other := s.holds(0, 700), s.holds(0, 100)
 		s.free(other)
 		s.uses(720*mib + 1024)
-		grower.say("grow t %d", 290*mib)
+		grower.say("grow t %d", 285*mib)
 		s.wait(1)
 		other.say("begin t %d", 100*mib)
 		grower.hear("t 1 0 171")
