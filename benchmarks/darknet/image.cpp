@@ -12,19 +12,15 @@
 #include <algorithm>
 #include <stdexcept>
 
+enum { MAX_SIDE = 1 << 14, TILE = 8 };
+
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_BMP
+#define STBI_MAX_DIMENSIONS MAX_SIDE
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#pragma GCC diagnostic ignored "-Wsign-compare"
-#include "third_party/stb_image.h"
-#pragma GCC diagnostic pop
-
-enum { MAX_SIDE = 1 << 14, TILE = 8 };
+#include <stb_image.h>
 
 [[noreturn]] static void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void fail(const char *format, ...)
