@@ -1,6 +1,6 @@
 #include "commands.h"
 
-#include "input.h"
+#include "predict.h"
 #include "verify.h"
 
 #include <algorithm>
@@ -18,6 +18,14 @@ static std::vector<size_t> largest_of(const float *values, size_t count, size_t 
 	});
 	order.resize(most);
 	return order;
+}
+
+static void write_best(const std::string &name, const float *chances, const std::vector<std::string> &labels,
+                       size_t most)
+{
+	printf("%s: Predicted.\n", name.c_str());
+	for (size_t i : largest_of(chances, labels.size(), most))
+		printf("%5.2f%%: %s\n", chances[i] * 100, labels[i].c_str());
 }
 
 static size_t classes_of(const cfg_section &data, const network &net)
@@ -47,43 +55,20 @@ int classifier_predict(const std::string &data_path, const std::string &cfg, con
 	const model start = load_model(net, weights, s.seed);
 	FILE *out = s.common.out ? open_output(s.common.out) : nullptr;
 
-	phase.start("copy in");
-	device_network device(net, start, false, s.seed);
-	std::unique_ptr<verification> verify(s.common.verify ? new verification(net, start) : nullptr);
-
-	phase.start("predict");
-	share_clock waiting, working;
-	image_batch batch;
 	uint64_t sum = 0;
-	waiting.start();
-	while (images.next(&batch)) {
-		waiting.stop();
-		working.start();
-		device.predict(batch.values.data());
-		const std::vector<float> chances = device.output(net.layers.size() - 1);
-		working.stop();
-		for (size_t b = 0; b < batch.names.size(); b++) {
-			const float *own = &chances[b * classes];
-			printf("%s: Predicted.\n", batch.names[b].c_str());
-			for (size_t i : largest_of(own, classes, top))
-				printf("%5.2f%%: %s\n", own[i] * 100, labels[i].c_str());
-			for (size_t i = 0; out && i < classes; i++)
-				fprintf(out, "%.9g%c", own[i], i + 1 < classes ? ' ' : '\n');
-			sum = checksum(own, classes * sizeof *own, sum);
-		}
-		if (verify)
-			verify->predicted(device, batch.values.data());
-		waiting.start();
-	}
-	if (s.common.phases) {
-		waiting.print("images");
-		working.print("device");
-	}
+	predict_images(net, start, &images, {net.layers.size() - 1}, s, &phase,
+	               [&](const image_batch &batch, const asked_outputs &outputs) {
+		               for (size_t b = 0; b < batch.names.size(); b++) {
+			               const float *chances = &outputs[0][b * classes];
+			               write_best(batch.names[b], chances, labels, top);
+			               for (size_t i = 0; out && i < classes; i++)
+				               fprintf(out, "%.9g%c", chances[i], i + 1 < classes ? ' ' : '\n');
+			               sum = checksum(chances, classes * sizeof *chances, sum);
+		               }
+	               });
 	print_checksum(sum);
 	if (out)
 		close_output(out, s.common.out);
-	if (verify)
-		verify->report();
 	phase.start("tear-down");
 	phase.finish();
 	return EXIT_OK;

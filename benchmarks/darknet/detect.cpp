@@ -1,8 +1,8 @@
 #include "commands.h"
 
 #include "boxes.h"
-#include "input.h"
-#include "verify.h"
+#include "device_arrays.h"
+#include "predict.h"
 
 /* Boxes of one class that overlap by more are one object. */
 static const float NMS = .45f;
@@ -34,6 +34,7 @@ static std::string names_path()
 static uint64_t write_boxes(const std::string &name, const std::vector<box> &boxes,
                             const std::vector<std::string> &names, FILE *out, uint64_t sum)
 {
+	printf("%s: Predicted.\n", name.c_str());
 	for (const box &b : boxes)
 		for (size_t k = 0; k < b.chances.size(); k++) {
 			if (!(b.chances[k] > 0))
@@ -63,48 +64,24 @@ int detect(const std::string &cfg, const std::string &weights, const std::string
 	const model start = load_model(net, weights, s.seed);
 	FILE *out = s.common.out ? open_output(s.common.out) : nullptr;
 
-	phase.start("copy in");
-	device_network device(net, start, false, s.seed);
-	std::unique_ptr<verification> verify(s.common.verify ? new verification(net, start) : nullptr);
-
-	phase.start("detect");
-	share_clock waiting, working;
-	image_batch batch;
-	std::vector<std::vector<float>> values(heads.size());
 	uint64_t sum = 0;
-	waiting.start();
-	while (images.next(&batch)) {
-		waiting.stop();
-		working.start();
-		device.predict(batch.values.data());
-		for (size_t h = 0; h < heads.size(); h++)
-			values[h] = device.output(heads[h]);
-		working.stop();
+	predict_images(net, start, &images, heads, s, &phase, [&](const image_batch &batch, const asked_outputs &outputs) {
 		for (size_t b = 0; b < batch.names.size(); b++) {
 			std::vector<box> boxes;
 			for (size_t h = 0; h < heads.size(); h++) {
 				const size_t count = net.layers[heads[h]].outputs();
-				decode_head(net, heads[h], &values[h][b * count], batch.sizes[b].first, batch.sizes[b].second,
-				            float(s.threshold), &boxes);
-				sum = checksum(&values[h][b * count], count * sizeof(float), sum);
+				const float *values = &outputs[h][b * count];
+				decode_head(net, heads[h], values, batch.sizes[b].first, batch.sizes[b].second, float(s.threshold),
+				            &boxes);
+				sum = checksum(values, count * sizeof *values, sum);
 			}
 			suppress(&boxes, NMS);
-			printf("%s: Predicted.\n", batch.names[b].c_str());
 			sum = write_boxes(batch.names[b], boxes, labels, out, sum);
 		}
-		if (verify)
-			verify->predicted(device, batch.values.data());
-		waiting.start();
-	}
-	if (s.common.phases) {
-		waiting.print("images");
-		working.print("device");
-	}
+	});
 	print_checksum(sum);
 	if (out)
 		close_output(out, s.common.out);
-	if (verify)
-		verify->report();
 	phase.start("tear-down");
 	phase.finish();
 	return EXIT_OK;

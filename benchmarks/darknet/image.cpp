@@ -259,11 +259,7 @@ enum { SYNTHETIC_IMAGES = 50000 };
 training_set::training_set(const cfg_section &data, const network &net, uint64_t seed) : net_(net), seed_(seed)
 {
 	const std::string train = data.text("train", ""), labels = data.text("labels", "");
-	const long classes = data.integer("classes", 2, 1, 1 << 16);
 
-	if (size_t(classes) != net.outputs())
-		data.fail("classes", std::to_string(classes) + " classes, but " + net.file + " has " +
-		                         std::to_string(net.outputs()) + " outputs");
 	if (!read_lines(train, &paths_)) {
 		fprintf(stderr, "%s: training images \"%s\": no such file: %d are made from seed %llu\n",
 		        program_invocation_short_name, train.c_str(), int(SYNTHETIC_IMAGES), (unsigned long long)seed);
@@ -273,8 +269,8 @@ training_set::training_set(const cfg_section &data, const network &net, uint64_t
 		die(EXIT_INPUT, "%s names no image", train.c_str());
 	if (!read_lines(labels, &labels_))
 		data.fail("labels", "\"" + labels + "\": no such file; the labels of " + train + " are needed");
-	if (labels_.size() != size_t(classes))
-		die(EXIT_INPUT, "%s has %zu labels, want %ld", labels.c_str(), labels_.size(), classes);
+	if (labels_.size() != net.outputs())
+		die(EXIT_INPUT, "%s has %zu labels, want %zu", labels.c_str(), labels_.size(), net.outputs());
 }
 
 size_t training_set::size() const

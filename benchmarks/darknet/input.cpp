@@ -74,5 +74,6 @@ std::vector<std::string> read_names(const std::string &path, size_t classes)
 	}
 	if (names.size() < classes)
 		die(EXIT_INPUT, "%s has %zu names, want %zu", path.c_str(), names.size(), classes);
+	names.resize(classes);
 	return names;
 }
