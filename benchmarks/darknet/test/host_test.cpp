@@ -304,15 +304,36 @@ static void test_images()
 	REFUSED("none.png: No such file", loaded(directory + "/none.png"));
 	REFUSED("want a PNG, JPEG or BMP file", loaded(file("a.png", "no image")));
 
-	/* A BMP of 2x1 pixels: blue, green, red; rows end at 4 bytes. */
-	const unsigned char bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0,
-	                             1, 0, 24, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	                             255, 51, 0, 0, 0, 102, 0, 0};
-	const image read = loaded(file("a.bmp", std::string(bmp, bmp + sizeof bmp)));
-	const std::vector<float> want = {0, .4f, .2f, 0, 1, 0};
-	CHECK(read.w == 2 && read.h == 1);
-	for (size_t i = 0; i < want.size(); i++)
-		NEAR(read.values[i], want[i], 1e-6);
+	/* 2x1 pixels, as BMP (blue, green, red; rows end at 4 bytes) and PNG. */
+	const std::vector<unsigned char> bmp = {
+	    'B', 'M', 62, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 24, 0, 0,
+	    0,   0,   0,  8, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 255, 51, 0, 0, 0, 102, 0, 0};
+	const std::vector<unsigned char> png = {
+	    137, 'P', 'N', 'G', 13, 10,  26,  10,  0,   0,   0,   13,  'I', 'H', 'D', 'R', 0, 0, 0, 2, 0, 0, 0, 1,
+	    8,   2,   0,   0,   0,  123, 64,  232, 221, 0,   0,   0,   15,  'I', 'D', 'A', 'T', 120, 218, 99, 96, 48,
+	    254, 159, 198, 192, 0,  0,   6,   52,  1,   153, 207, 201, 164, 44,  0,   0,   0,   0,   'I', 'E', 'N',
+	    'D', 174, 66,  96,  130};
+	for (const auto &bytes : {bmp, png}) {
+		const image read = loaded(file("a.image", std::string(bytes.begin(), bytes.end())));
+		const std::vector<float> want = {0, .4f, .2f, 0, 1, 0};
+		CHECK(read.w == 2 && read.h == 1);
+		for (size_t i = 0; i < want.size(); i++)
+			NEAR(read.values[i], want[i], 1e-6);
+	}
+
+	/* A grey JPEG of 8x8: divisors 8; one Huffman code each, for a first
+	 * difference of 7 bits and for the end of a block; 76 above the middle. */
+	const std::vector<unsigned char> quantization = {0xff, 0xd8, 0xff, 0xdb, 0, 67, 0};
+	const std::vector<unsigned char> rest = {
+	    0xff, 0xc0, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0,
+	    0xff, 0xc4, 0, 20, 0x00, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7,
+	    0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	    0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 0x4c, 0x7f, 0xff, 0xd9};
+	const image grey = loaded(file("a.jpg", std::string(quantization.begin(), quantization.end()) +
+	                                            std::string(64, 8) + std::string(rest.begin(), rest.end())));
+	CHECK(grey.w == 8 && grey.h == 8);
+	for (float value : grey.values)
+		NEAR(value, 204 / 255., 1e-6);
 
 	/* 8x6 becomes the middle 5x3 of 5x5; what is linear stays so. */
 	image wide = blank(8, 6, 1);
