@@ -331,9 +331,18 @@ std::vector<float> device_network::values(const float *device, size_t count) con
 	return copied;
 }
 
+void device_network::read_output(size_t layer, std::vector<float> *to) const
+{
+	to->resize(net_.batch * net_.layers[layer].outputs());
+	copy_to_host(to->data(), arrays_.layers[layer].output, to->size() * sizeof(float));
+}
+
 std::vector<float> device_network::output(size_t layer) const
 {
-	return values(arrays_.layers[layer].output, net_.batch * net_.layers[layer].outputs());
+	std::vector<float> copied;
+
+	read_output(layer, &copied);
+	return copied;
 }
 
 model device_network::learned() const

@@ -26,6 +26,7 @@ public:
 
 	/* Copies from the device. */
 	std::vector<float> output(size_t layer) const;
+	void read_output(size_t layer, std::vector<float> *to) const;
 	model learned() const;
 	std::vector<float> values(const float *device, size_t count) const;
 	const layer_arrays &arrays(size_t layer) const { return arrays_.layers[layer]; }

@@ -348,6 +348,15 @@ void host_network::forward(const float *input, const float *truth)
 	}
 }
 
+void host_network::adopt(const std::vector<std::vector<float>> &outputs)
+{
+	for (size_t i = 0; i < layers.size(); i++) {
+		if (net_.layers[i].kind == layer_kind::maxpool)
+			forward_maxpool(net_.layers[i], net_.batch, input_of(i), &layers[i]);
+		layers[i].output = widened(outputs[i]);
+	}
+}
+
 void host_network::backward()
 {
 	const int batch = net_.batch;

@@ -34,6 +34,11 @@ public:
 	/* forward computes all outputs of one batch. With a truth it trains: the
 	 * batch's own statistics normalize, the last layer makes loss and delta. */
 	void forward(const float *input, const float *truth);
+	/* adopt replaces the outputs before backward() by those of another forward
+	 * pass, by layer, which agree but for rounding. Gradients jump where a leaky
+	 * sum passes 0 and where two inputs of a maximum are equal; both passes are
+	 * then on the same side. */
+	void adopt(const std::vector<std::vector<float>> &outputs);
 	void backward();
 	void update(double rate);
 	double loss() const { return loss_; }

@@ -23,7 +23,7 @@ void predict_images(const network &net, const model &start, image_batches *image
 		working.start();
 		device.predict(batch.values.data());
 		for (size_t i = 0; i < layers.size(); i++)
-			outputs[i] = device.output(layers[i]);
+			device.read_output(layers[i], &outputs[i]);
 		working.stop();
 		use(batch, outputs);
 		if (verify)

@@ -24,16 +24,11 @@ public:
 	void report() const;
 
 private:
-	/* compare keeps the largest error but for the `exempt` largest. */
-	void compare(size_t layer, const char *what, const std::vector<float> &got, const reals &want, double limit,
-	             size_t exempt);
+	void compare(size_t layer, const char *what, const std::vector<float> &got, const reals &want);
 
 	const network &net_;
 	host_network host_;
-	struct difference {
-		double error = 0, limit = 0;
-	};
-	std::map<std::pair<size_t, std::string>, difference> worst_;
+	std::map<std::pair<size_t, std::string>, double> worst_;
 };
 
 #endif

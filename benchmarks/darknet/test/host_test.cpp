@@ -673,6 +673,26 @@ static void test_update()
 	NEAR(averages.layers[0].output[0], -2 / sqrt(4.00001), 1e-9);
 }
 
+/* The gradient is taken where the adopted outputs are: on the other side of a
+ * leaky sum's 0, and at the other of two equal inputs of a maximum. */
+static void test_adopted_outputs()
+{
+	const network net = net_of("[net]\nwidth=2\nheight=1\nchannels=1\n[convolutional]\nactivation=leaky\n"
+	                           "[maxpool]\nsize=2\nstride=2\n[cost]\n");
+	model m = seeded_model(net, 1);
+	m.layers[0][0] = {{0}, {}, {}, {}, {1}};
+	const float image[] = {1e-9f, 0}, truth = 1;
+	for (const bool adopted : {false, true}) {
+		host_network h(net, m);
+		h.forward(image, &truth);
+		if (adopted)
+			h.adopt({{-2e-9f, -1e-9f}, {-1e-9f}, {-1e-9f}});
+		h.backward();
+		NEAR(h.layers[0].delta[0], adopted ? 0 : 1, 1e-6);
+		NEAR(h.layers[0].delta[1], adopted ? .1 : 0, 1e-6);
+	}
+}
+
 int main()
 {
 	char folder[] = "/tmp/darknet-host-test-XXXXXX";
@@ -692,6 +712,7 @@ int main()
 	test_forward();
 	test_gradients();
 	test_update();
+	test_adopted_outputs();
 	if (system(("rm -rf " + directory).c_str()))
 		failures++;
 	printf("benchmarks/darknet: %s\n", failures ? "host_test FAILED" : "host_test ok");
