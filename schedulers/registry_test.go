@@ -85,6 +85,19 @@ func TestClientsDecideUnderTheSharedArchitectureAlone(t *testing.T) {
 	}
 }
 
+// Clients that decide know only what schedGPU's paper has.
+func TestSharedArchitectureHasOnlyWhatIsPublished(t *testing.T) {
+	for _, parameter := range []string{"queue=largest-first", "age-limit=3", "room=0.1", "managed=exceed", "isolate=known"} {
+		if _, err := schedulers.Parse("schedgpu:arch=shared,"+parameter, 1); err == nil || !strings.Contains(err.Error(), parameter) {
+			t.Errorf("%s: error %v", parameter, err)
+		}
+	}
+	s, err := schedulers.Parse("schedgpu:arch=shared,device=2,queue=priority-mmu,wait-limit=3s", 4)
+	if err != nil || s.OnlyDevice != 2 {
+		t.Errorf("device %d, %v", s.OnlyDevice, err)
+	}
+}
+
 func TestAllDescribesEverySchedulerInOrder(t *testing.T) {
 	var names []string
 	for _, info := range schedulers.All() {

@@ -24,6 +24,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -144,9 +145,14 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	for _, j := range r.jobs {
 		programs, dirs = append(programs, j.Program), append(dirs, r.dir)
 	}
+	var clients *schedshm.Config
+	if s.ClientsDecide {
+		clients = &schedshm.Config{Policy: string(s.Config.Queue), Devices: []schedshm.Device{{UUID: [16]byte{2}, Ordinal: s.SharedDevice,
+			CapacityBytes: device.CapacityBytes, ContextBytes: device.ContextBytes}}}
+	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
 		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Preload: r.preload, Builtin: true, Heal: r.heal, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, Preload: r.preload, Builtin: true, Heal: r.heal, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -250,6 +256,32 @@ func TestDeviceSeenByJobs(t *testing.T) {
 	r.mustRun()
 	if got, want := r.output(1), "device 0 of GPU-one\n"; got != want {
 		t.Errorf("the second job under sa saw %q, want %q", got, want)
+	}
+}
+
+// Jobs whose processes decide for themselves have what the state file has, and the run
+// records it. What the caller's environment says of another file is not theirs.
+func TestJobsThatDecideForThemselves(t *testing.T) {
+	t.Setenv("CASE_SHARED", "/nonexistent/state")
+	r := newRig(t, "schedgpu:arch=shared,queue=priority-fifo,device=1").
+		job("begin:12000000000", "device", "tell:held", "hear:refused", "grow:1000000", "free").
+		sh(`$JOB hear:held nowait begin:12000000000; status=$?; $JOB tell:refused; exit $status`).
+		sh(`test -e "$CASE_SHARED" && test "$CASE_PRIORITY" = 7`)
+	r.jobs[2].Priority = 7
+	r.limit = ample
+	jobs, rec := r.mustRun()
+	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.Refused, results.OK}) {
+		t.Fatalf("outcomes %v: %+v", got, jobs)
+	}
+	if got := r.output(0); got != "device 1 of GPU-zero,GPU-one\n" {
+		t.Errorf("the first job saw %q", got)
+	}
+	held, refused := rec.tasks[[2]int{0, 0}], rec.tasks[[2]int{1, 0}]
+	if held.Device == nil || *held.Device != 1 || held.GrantS == nil || held.ReleaseS == nil || held.GrownBytes != 1000000 {
+		t.Errorf("the first job's task: %+v", held)
+	}
+	if refused.GrantS != nil || refused.Refusal == nil || !strings.Contains(*refused.Refusal, "12536870912") {
+		t.Errorf("the second job's task: %+v", refused)
 	}
 }
 
