@@ -93,8 +93,8 @@ func TestSharedArchitectureHasOnlyWhatIsPublished(t *testing.T) {
 		}
 	}
 	s, err := schedulers.Parse("schedgpu:arch=shared,device=2,queue=priority-mmu,wait-limit=3s", 4)
-	if err != nil || s.OnlyDevice != 2 {
-		t.Errorf("device %d, %v", s.OnlyDevice, err)
+	if err != nil || s.SharedDevice != 2 {
+		t.Errorf("device %d, %v", s.SharedDevice, err)
 	}
 }
 

@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"results/report", "results/figures", "runner/live", "runner/sim"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner"},
-	{"runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "runner/cudaelf"},
+	{"runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"mixes", "results", "results/stats", "runner/child", "runner/scratch"},
 	{"userfile"},
 }

@@ -441,7 +441,7 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 		for _, m := range commands.FindAllStringSubmatch(string(text), -1) {
 			found++
-			args := strings.Fields(strings.SplitN(m[1], "#", 2)[0])
+			args := strings.Fields(strings.ReplaceAll(strings.SplitN(m[1], "#", 2)[0], "'", ""))
 			root := newRoot()
 			c, rest, err := root.Find(args)
 			if err == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // agreement says in words how far the rows with both numbers agree, system by
-// system. It counts; it does not judge.
-func agreement(t Table, systems []string) string {
+// system. It counts; it does not judge. apart is why they cannot be compared, or "".
+func agreement(t Table, systems []string, apart string) string {
 	var sentences []string
 	for _, system := range systems {
 		stated := 0
@@ -37,6 +37,8 @@ func agreement(t Table, systems []string) string {
 			text += fmt.Sprintf("%d of %d numbers; ", len(both), stated)
 		}
 		switch {
+		case apart != "":
+			text += "not compared: " + apart
 		case both[0].Unit == fraction:
 			text += inPoints(both)
 		case len(both) == 1:

@@ -38,6 +38,7 @@ type Row struct {
 	System, Workload, Scheduler, Metric string
 	Unit                                string   // as published.Value
 	Published                           *float64 // nil: drawn in the paper, and not stated
+	Apart                               bool     // the two numbers are not of the same work: neither Ratio nor Difference
 	Node                                string   // empty where nothing was measured, as Mode
 	Mode                                results.Mode
 	Measured                            *stats.Summary
@@ -47,7 +48,7 @@ type Row struct {
 
 // Ratio is measured over published.
 func (r Row) Ratio() *float64 {
-	if r.Measured == nil || r.Published == nil || *r.Published == 0 {
+	if r.Measured == nil || r.Published == nil || *r.Published == 0 || r.Apart {
 		return nil
 	}
 	return new(r.Measured.Median / *r.Published)
@@ -55,7 +56,7 @@ func (r Row) Ratio() *float64 {
 
 // Difference is measured minus published, of fractions only.
 func (r Row) Difference() *float64 {
-	if r.Measured == nil || r.Published == nil || r.Unit != fraction {
+	if r.Measured == nil || r.Published == nil || r.Unit != fraction || r.Apart {
 		return nil
 	}
 	return new(r.Measured.Median - *r.Published)
@@ -193,6 +194,7 @@ type source struct {
 	systems []string
 	// unstated are the values that a figure draws and the text does not give.
 	unstated func(system string) []published.Value
+	apart    string                                        // why the numbers cannot be compared; "": they can
 	draw     func(Table, map[string]*arms) (Figure, error) // nil: the paper draws nothing
 	notes    func(map[string]*arms) []string
 }
@@ -209,6 +211,7 @@ func (s source) table(all map[string]*arms) (Table, error) {
 			if err != nil {
 				return t, err
 			}
+			row.Apart = s.apart != ""
 			t.Rows = append(t.Rows, row)
 		}
 		if s.unstated == nil {
@@ -222,7 +225,7 @@ func (s source) table(all map[string]*arms) (Table, error) {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t.Agreement = agreement(t, s.systems)
+	t.Agreement = agreement(t, s.systems, s.apart)
 	if s.notes != nil {
 		t.Notes = s.notes(all)
 	}

@@ -31,6 +31,7 @@ func TestThePageShowsWhatTheModelPredicts(t *testing.T) {
 		{"table3", table3},
 		{"table4", table4},
 		{"turnaround", turnaround},
+		{"darknet", darknet},
 	} {
 		begin, end := "<!-- begin "+section.name+" -->\n", "<!-- end "+section.name+" -->"
 		before, rest, found := strings.Cut(text, begin)

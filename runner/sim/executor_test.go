@@ -244,8 +244,10 @@ func TestCancelStopsTheSimulation(t *testing.T) {
 }
 
 func TestJobsWithoutAProfileAreAnError(t *testing.T) {
-	_, err := NewExecutor(Config{Node: mustNode(t, "sim:1xV100"), Jobs: mixJobs(t, "D-predict"), Profiles: profiles.Catalog()}, &tape{})
-	if err == nil || !strings.Contains(err.Error(), "simulate job 0 (darknet classifier predict") {
+	unknown := mixJobs(t, "W1")[:1]
+	unknown[0].Args = []string{"7"}
+	_, err := NewExecutor(Config{Node: mustNode(t, "sim:1xV100"), Jobs: unknown, Profiles: profiles.Catalog()}, &tape{})
+	if err == nil || !strings.Contains(err.Error(), "simulate job 0 ("+unknown[0].Command()+")") {
 		t.Errorf("error %v, want one that names job 0 and its command", err)
 	}
 }

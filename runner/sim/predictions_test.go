@@ -175,3 +175,28 @@ func turnaround(t testing.TB) string {
 	}
 	return table(rows)
 }
+
+// darknet is Figures 8 and 9 and the number of section 5.3: nothing was fitted to them.
+// Figure 9 does not say which eight jobs it shows, so all four mixes are here.
+func darknet(t testing.TB) string {
+	const system = "4xV100"
+	of := func(mix, scheduler string) results.Metrics {
+		return trial{node: mustNode(t, "sim:"+system), scheduler: scheduler}.metrics(t, mix)
+	}
+	rows := [][]string{{"mix", "what", "source", "published", "simulated", "error"}}
+	for _, v := range values(t, "Figure 8", system) {
+		got := throughput(of(v.Workload, v.Scheduler)) / throughput(of(v.Workload, "schedgpu"))
+		rows = append(rows, []string{v.Workload, "throughput of case-alg3 over schedgpu", "Figure 8", fmt.Sprintf("%.1f", v.Value), fmt.Sprintf("%.2f", got), errorOf(got, v.Value) + " %"})
+	}
+	for _, v := range values(t, "section 5.3", system) {
+		got := *of(v.Workload, "sa").MakespanS / *of(v.Workload, v.Scheduler).MakespanS
+		rows = append(rows, []string{v.Workload, "makespan of sa over case-alg3", "section 5.3", fmt.Sprintf("%.1f", v.Value), fmt.Sprintf("%.2f", got), errorOf(got, v.Value) + " %"})
+	}
+	for _, v := range values(t, "Figure 9", system) {
+		for _, f := range values(t, "Figure 8", system) {
+			got := 100 * *of(f.Workload, v.Scheduler).KernelUtilizationMean
+			rows = append(rows, []string{f.Workload, "utilization under " + v.Scheduler, "Figure 9", fmt.Sprintf("%.0f %%", 100*v.Value), fmt.Sprintf("%.0f %%", got), fmt.Sprintf("%+.0f points", got-100*v.Value)})
+		}
+	}
+	return table(rows)
+}

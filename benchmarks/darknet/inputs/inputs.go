@@ -18,8 +18,8 @@ var cfg embed.FS
 // Images in the two lists, and their size. The paper publishes no counts: with these, and
 // the -len and max_batches of the other two jobs, a task lasts about 5 s alone on an H200.
 const (
-	LargeImages  = 400 // images-large.txt, for predict
-	MediumImages = 800 // images-medium.txt, for detect
+	LargeImages  = 1200 // images-large.txt, for predict
+	MediumImages = 3300 // images-medium.txt, for detect
 
 	largeWidth, largeHeight   = 768, 576
 	mediumWidth, mediumHeight = 500, 375
