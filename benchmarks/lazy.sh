@@ -48,7 +48,7 @@ if [ "$mode" != identity ] && [ "$mode" != faults ] && [ -z "${DATA:-}" ]; then
 	bin/caserun data || exit 2
 fi
 
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$PWD/benchmarks
 status=0
 run() {
 	echo "== $1"

@@ -1,5 +1,6 @@
 """Runs programs natively and under `caserun mix`, and reads what the store has
-on them. Used by identity.py, overhead.py, kill.py and faults.py."""
+on them. Used by the scripts of benchmarks/lazy and benchmarks/schedgpu, whose shell
+scripts put this folder into PYTHONPATH."""
 
 import csv
 import json
@@ -8,10 +9,10 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-# LAZY_BIN names another folder of programs and caserun: for trying these
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+# BENCH_BIN names another folder of programs and caserun: for trying these
 # scripts where there is no GPU.
-BIN = os.path.realpath(os.environ.get("LAZY_BIN", os.path.join(ROOT, "bin")))
+BIN = os.path.realpath(os.environ.get("BENCH_BIN", os.path.join(ROOT, "bin")))
 CASERUN = os.path.join(BIN, "caserun")
 STARTED = time.monotonic()
 
@@ -27,7 +28,7 @@ def say(text):
 
 
 def die(text):
-    sys.exit(f"lazy.sh: {text}")
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {text}")
 
 
 def native_environment(gpu):
@@ -90,7 +91,7 @@ class Store:
 
     def __init__(self, directory):
         self.dir = os.path.abspath(directory)
-        self.db = os.path.join(self.dir, "lazy.db")
+        self.db = os.path.join(self.dir, "runs.db")
         self.runs = os.path.join(self.dir, "runs")
         os.makedirs(self.runs, exist_ok=True)
 
@@ -126,14 +127,15 @@ class Run:
         out = os.path.join(store.dir, "csv")
         subprocess.run([CASERUN, "export", number, "--csv", out, "--force", "--db", store.db],
                        cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-        self.jobs, self.tasks, self.events = (self._rows(out, t) for t in ("job", "task", "event"))
+        self.csv = out
+        self.jobs, self.tasks, self.events = (self.rows(t) for t in ("job", "task", "event"))
         for job in self.jobs:
             if job["mode"] != "live":
                 die("the run was simulated: this needs an NVIDIA GPU")
 
-    @staticmethod
-    def _rows(out, table):
-        with open(os.path.join(out, table + ".csv"), newline="") as f:
+    def rows(self, table):
+        """A table of this run; of the latest run alone, which replaces the files."""
+        with open(os.path.join(self.csv, table + ".csv"), newline="") as f:
             return list(csv.DictReader(f))
 
     def output(self, job, suffix="out"):
