@@ -9,8 +9,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Measurement is what a run of one job alone left: its records, with times from
-// one epoch.
+// Measurement is what runs of one job alone left: the records of one that was not traced,
+// and the kernels and copies of one that was. Times are from one epoch.
 type Measurement struct {
 	Job    mixes.Job
 	Record results.Job
@@ -18,7 +18,10 @@ type Measurement struct {
 	// PeakBytes is the most device memory that the process was seen to use,
 	// without its context; 0 is unknown. It counts where it had no task.
 	PeakBytes int64
-	Trace     *Trace // nil: not traced, or nothing was
+	// Trace is of another run of the same job, which began at TracedFromS; nil: none, or
+	// nothing was traced.
+	Trace       *Trace
+	TracedFromS float64
 }
 
 // ErrNoDevice: the job had no task and no device memory.
@@ -52,7 +55,7 @@ func New(m Measurement) (Profile, error) {
 	default:
 		p.Footprint.Bytes = m.PeakBytes
 		if m.Trace != nil {
-			from = max(m.Trace.firstS(), start)
+			from = min(start+max(m.Trace.firstS()-m.TracedFromS, 0), end)
 		}
 	}
 	if t := m.Trace; t != nil {

@@ -75,7 +75,9 @@ func TestProfileWithoutTasks(t *testing.T) {
 	if err != nil || got.HostBeforeS != 0 || got.HostHeldS != 10 || got.Footprint.Bytes != 1<<30 {
 		t.Errorf("with memory only: %+v, %v", got, err)
 	}
-	m.Trace = traceOf(nil, results.Kernel{StartS: 13, EndS: 17, Grid: "3,1,1", Block: "32,1,1"})
+	// The traced run is another one, which began 40 s later.
+	m.TracedFromS = *m.Record.StartS + 40
+	m.Trace = traceOf(nil, results.Kernel{StartS: *m.Record.StartS + 43, EndS: *m.Record.StartS + 47, Grid: "3,1,1", Block: "32,1,1"})
 	got, err = New(m)
 	if err != nil || got.HostBeforeS != 3 || got.HostHeldS != 3 || got.KernelS != 4 || got.Footprint.Blocks != 3 {
 		t.Errorf("traced: %+v, %v", got, err)

@@ -25,7 +25,7 @@ type alone struct {
 	idle    int64 // bytes in use on the device before the first job
 	dir     string
 	preload string
-	tracer  string // "": not traced
+	tracer  string // "": no job is traced
 	builtin bool   // the jobs' programs are the builtin suite's
 	timeout time.Duration
 	warn    func(format string, args ...any)
@@ -83,8 +83,9 @@ func (n *notebook) Segment(s results.Segment) {
 
 // run is one job from start to end. A job that does not end ok is an error.
 // Its tasks are granted at once. What its mix says of its needs must not show in
-// what is measured of them, so its binding and footprint do not count.
-func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir string) (profiles.Measurement, error) {
+// what is measured of them, so its binding and footprint do not count. Its output goes to
+// the folder out; tracer is as in alone.
+func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer string) (profiles.Measurement, error) {
 	m := profiles.Measurement{Job: j}
 	j.Binding, j.Footprint, j.Pin = mixes.BindProbe, mixes.Footprint{}, false
 	grant, err := schedulers.Parse("zero", 1)
@@ -94,8 +95,8 @@ func (a *alone) run(ctx context.Context, number int, j mixes.Job, program, dir s
 	jobs := []mixes.Job{j}
 	notes := &notebook{warn: a.warn, trace: profiles.NewTrace(a.sm)}
 	x, err := live.NewExecutor(live.Config{Jobs: jobs, Programs: []string{program}, Dirs: []string{dir},
-		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: a.tracer, Traces: notes, Builtin: a.builtin,
-		Dir: filepath.Join(a.dir, fmt.Sprintf("profile-%04d", number)), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
+		UUIDs: []string{a.uuid}, IDs: [][16]byte{a.id}, Preload: a.preload, Tracer: tracer, Traces: notes, Builtin: a.builtin,
+		Dir: filepath.Join(a.dir, out), Grace: stopGrace, Warn: a.warn, Start: a.epoch})
 	if err != nil {
 		return m, infrastructureError(err)
 	}
@@ -140,15 +141,25 @@ func (a *alone) settle(m *profiles.Measurement, seen []results.Segment) {
 	}
 }
 
-// profile measures a job, and says what keeps it from having a profile.
+// profile measures a job, and says what keeps it from having a profile. Tracing makes the
+// host's part of a job longer, which for one of many small kernels is a third. So times
+// and memory are those of an untraced run, and a second one tells of kernels and copies.
 func (a *alone) profile(ctx context.Context, number int, j mixes.Job, program, dir string) (profiles.Profile, error) {
 	var m profiles.Measurement
 	var failed error
-	seen, err := a.watch(func() { m, failed = a.run(ctx, number, j, program, dir) })
+	out := fmt.Sprintf("profile-%04d", number)
+	seen, err := a.watch(func() { m, failed = a.run(ctx, j, program, dir, out, "") })
 	if err := errors.Join(failed, infrastructureError(err)); err != nil {
 		return profiles.Profile{}, err
 	}
 	a.settle(&m, seen)
+	if a.tracer != "" {
+		traced, err := a.run(ctx, j, program, dir, out+"-traced", a.tracer)
+		if err != nil {
+			return profiles.Profile{}, fmt.Errorf("traced: %w", err)
+		}
+		m.Trace, m.TracedFromS = traced.Trace, *traced.Record.StartS
+	}
 	p, err := profiles.New(m)
 	if err != nil {
 		return profiles.Profile{}, fmt.Errorf("%s: %w", j.Command(), err)

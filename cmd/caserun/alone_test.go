@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -8,13 +9,16 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// What the tracer leaves of a job reaches its profile, with what is missing.
+// A job runs without the tracer and then with it. What the tracer leaves reaches its profile,
+// with what is missing.
 func TestProfileOfATracedJob(t *testing.T) {
 	sample, err := filepath.Abs("../../native/probe/tracer/testdata/sample.trace")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, a := onPaper(t, mixes.Job{Name: "traced", Program: "/bin/sh", Args: []string{"-c", `cp "$0" "$CASE_TRACE_DIR/1.trace"`, sample}})
+	log := filepath.Join(t.TempDir(), "log")
+	p, a := onPaper(t, mixes.Job{Name: "traced", Program: "/bin/sh", Args: []string{"-c",
+		`echo "traced:${CASE_TRACE_DIR:+yes}" >>"$1"; test -z "$CASE_TRACE_DIR" || cp "$0" "$CASE_TRACE_DIR/1.trace"`, sample, log}})
 	for i := range a.id {
 		a.id[i] = 0xa0 + byte(i) // the sample's device
 	}
@@ -22,6 +26,9 @@ func TestProfileOfATracedJob(t *testing.T) {
 	found, err := profilesOf(t.Context(), p, a)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("profiles %+v, %v", found, err)
+	}
+	if said, err := os.ReadFile(log); err != nil || string(said) != "traced:\ntraced:yes\n" {
+		t.Errorf("its runs: %q, %v", said, err)
 	}
 	got := found[0]
 	if got.Kernels != profiles.Estimated || got.CopyInBytes != 5<<30 || got.KernelS < 549e-9 || got.KernelS > 551e-9 || got.Footprint.ThreadsPerBlock != 1024 {

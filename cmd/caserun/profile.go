@@ -31,11 +31,12 @@ func newProfile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile [flags] -- PROGRAM [ARGS...]",
 		Short: "Run a job alone on a GPU and write what it does, for simulated nodes",
-		Long: `Run a program, or each command of a mix once, alone on one GPU and without MPS,
+		Long: `Run a program, or each command of a mix, alone on one GPU and without MPS,
 and write its profile: host time before, with and after device memory, copies,
 kernels by what they need of a device, memory, and the shape of the largest
-kernel. Kernels and copies are traced where the tracer is built (make native
-says what it needs). A simulated node replays it (caserun mix --node sim:4xV100
+kernel. Where the tracer is built (make native says what it needs), each runs
+twice: kernels and copies are those of a traced run, the rest of one that is not
+slowed down by tracing. A simulated node replays it (caserun mix --node sim:4xV100
 --profiles FILE), and it is the footprint of a program that must be bound as a
 whole. docs/profile.md describes the file.`,
 		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
@@ -51,7 +52,7 @@ whole. docs/profile.md describes the file.`,
 	f.StringVar(&o.name, "name", "", "label of the program; default: its base name")
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	addDevicesFlag(f)
-	f.BoolVar(&o.untraced, "untraced", false, "do not trace kernels and copies, which costs a job time")
+	f.BoolVar(&o.untraced, "untraced", false, "one run only, without kernels and copies")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
 	addSuiteFlag(f)
