@@ -241,9 +241,8 @@ func TestWaitEnds(t *testing.T) {
 		play(t, plain, policy, func(s scene) {
 			s.holds(1, 600)
 			impatient := start(s, s.env(1)...)
-			impatient.say("wait 300")
+			impatient.say("wait 100")
 			impatient.say("begin t %d", 700*mib)
-			s.wait(1)
 			behind := s.begin(0, 300)
 			impatient.hear(timedOut)
 			behind.hear(granted)

@@ -23,7 +23,7 @@
 #include "process.h"
 
 static const uint64_t ms = 1000000; /* ns */
-static const uint64_t first_looks_ns = 20 * ms, others_look_ns = 1000 * ms;
+static const uint64_t first_looks_ns = 20 * ms, others_look_ns = 200 * ms;
 
 bool shared_open(struct shared *s, const char *path, bool creates, uint32_t instance, char *why, size_t why_size)
 {
