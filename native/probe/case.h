@@ -15,11 +15,12 @@
  *
  * The library depends on nothing but libc and is safe to call from several
  * threads. It talks to the scheduler over the socket named by CASE_SOCKET
- * (wire.h). The process's end releases every task. A program that closes the socket
- * keeps its tasks, and the library connects again when it next needs to. Without CASE_SOCKET it says so once on stderr and every
- * call succeeds with device = -1, except when CASE_REQUIRED is set (to neither
- * nothing nor 0): then begin fails, because a run that believes it schedules
- * must schedule.
+ * (wire.h), or decides with other clients over the state file named by CASE_SHARED
+ * (shared/state.h). The process's end releases every task. A program that closes the
+ * socket keeps its tasks, and the library connects again when it next needs to. Without
+ * either it says so once on stderr and every call succeeds with device = -1, except
+ * when CASE_REQUIRED is set (to neither nothing nor 0): then begin fails, because a run
+ * that believes it schedules must schedule.
  */
 #ifndef CASE_H
 #define CASE_H

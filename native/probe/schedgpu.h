@@ -7,9 +7,9 @@
  *     postCudaFree(bytes, device);
  *
  * Under a run the scheduler, or the state file, is the run's (docs/schedgpu.md). Elsewhere
- * the clients of a user share /dev/shm/schedgpu-UID, which the first one makes with the
- * machine's GPUs; SCHEDGPU_QUEUE, which that one reads, is the policy. `device` is as cudaSetDevice takes it
- * under a run, and NVML's number in PCI bus order elsewhere.
+ * the clients of a user share /dev/shm/schedgpu-UID. The first one makes it, with the
+ * machine's GPUs and the policy of SCHEDGPU_QUEUE. `device` is as cudaSetDevice takes it
+ * under a run, and the number in PCI bus order elsewhere.
  *
  * The paper gives the names and not the arguments. The results are of cudaError_t. Shutdown
  * is implicit: the end of the process gives everything back. The functions may be called

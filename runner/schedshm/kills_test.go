@@ -85,6 +85,7 @@ func TestKills(t *testing.T) {
 				s := scene{t, architecture(t, n, policy)}
 				stays := churn(t, s, random)
 				var one sync.WaitGroup
+				defer one.Wait()                // also where the test fails
 				slots := make(chan struct{}, 4) // so many at once
 				for range kills(t) / len(policies) {
 					var args []string

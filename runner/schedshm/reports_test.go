@@ -2,8 +2,10 @@ package schedshm_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,5 +106,35 @@ func TestReports(t *testing.T) {
 	}
 	if !slices.Equal(heard, want) {
 		t.Errorf("the run heard\n%q\nwant\n%q", heard, want)
+	}
+}
+
+// What is given back while the file cannot be used is free when the client next comes to it.
+func TestGivesBackLater(t *testing.T) {
+	w := witness{t, make(chan string, 100)}
+	server, err := probe.Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	a := newShared(t, plain, "fifo").(*shared)
+	s := scene{t, a}
+	c := start(t, append(s.env(0), "CASE_SOCKET="+server.Path(), "CASE_TOKEN="+server.RegisterDeciding(3))...)
+	c.say("begin t %d", 600*mib)
+	c.hear(granted)
+	if err := os.Rename(a.path, a.path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	c.say("free t")
+	c.hear("t 0")
+	if err := os.Rename(a.path+".away", a.path); err != nil {
+		t.Fatal(err)
+	}
+	s.uses(600*mib + 1024)
+	c.say("begin t %d", 10*mib)
+	c.hear(granted)
+	s.uses(10*mib + 1024)
+	if text := c.finish(); !strings.Contains(text, "what task 1 gives back is not free yet: lock the state file") {
+		t.Errorf("stderr %q", text)
 	}
 }

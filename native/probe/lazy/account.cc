@@ -39,7 +39,8 @@ struct Account {
 	Heap heap;
 	uint64_t in_use() const { return large + whole_granules(small) + whole_granules(variable_bytes()); }
 	uint64_t wanted() const { return in_use() > reserved ? in_use() : reserved; }
-	// What is reserved, and what its context has beside objects, stays when the last of these is freed.
+	// What is reserved, and what its context has beside objects, stays when the last of these
+	// is freed.
 	bool lasts() const
 	{
 		return reserved > 0 || !keeping().empty() || heap.granted > Heap().limit || variable_bytes() > 0;
@@ -345,8 +346,8 @@ cudaError_t reserve_ahead(int slot, uint64_t bytes, uint32_t wait_ms)
 	return error;
 }
 
-// A task that waits for more takes no other word (wire.h): what is given back then is there for what it
-// allocates next.
+// A task that waits for more takes no other word (wire.h): what is given back then is there
+// for what it allocates next.
 bool give_ahead(int slot, uint64_t bytes)
 {
 	const bool alone = pthread_mutex_trylock(&growing[slot].lock) == 0;

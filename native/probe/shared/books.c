@@ -227,7 +227,8 @@ static bool before(const struct case_shared_config *config, const struct case_sh
 	return a->id < b->id;
 }
 
-/* following is the request for a device, or for more of it, that comes next after one, or first. */
+/* following is the request for a device, or for more of it, that comes next after one, or
+ * first. */
 static struct case_shared_request *following(const struct case_shared_config *config, struct case_shared_books *books,
                                              uint32_t device, bool grows, const struct case_shared_request *after)
 {
@@ -243,8 +244,8 @@ static struct case_shared_request *following(const struct case_shared_config *co
 	return next;
 }
 
-/* grant_growth answers tasks that wait for more: one that does not fit holds back no other. It
- * returns whether one that is not stalled goes on waiting, so that nobody may join the device. */
+/* grant_growth answers tasks that wait for more: one that does not fit holds back no other.
+ * It returns whether one that is not stalled goes on waiting: nobody may join the device. */
 static bool grant_growth(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
 {
 	struct case_shared_request *r = NULL;

@@ -1,7 +1,7 @@
 /* file.c: see file.h.
  *
- * Integrity is checked at the start of each section: the configuration and the books are as long as what
- * they list, so that it takes less than opening the file (docs/schedgpu.md). */
+ * Integrity is checked at the start of each section. What is checked is as long as what is in
+ * use, so that it takes less than opening the file (docs/schedgpu.md). */
 #define _GNU_SOURCE /* syscall */
 #include "file.h"
 
@@ -167,7 +167,8 @@ static bool of_another_version(struct shared *s, char *why, size_t why_size)
 	if (s->lock.found.st_size < (off_t)offsetof(struct case_shared_config, size) ||
 	    config->magic != CASE_SHARED_MAGIC || config->version == CASE_SHARED_VERSION)
 		return false;
-	snprintf(why, why_size, "the state file %s is of version %u, this library's is %d: use one library, or remove the file when no program uses it",
+	snprintf(why, why_size, "the state file %s is of version %u, this library's is %d: "
+	                        "use one library, or remove the file when no program uses it",
 	         s->path, config->version, CASE_SHARED_VERSION);
 	return true;
 }

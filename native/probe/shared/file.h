@@ -28,9 +28,9 @@ struct shared {
 	struct case_shared_books *books;  /* inside a section: the copy that is being edited */
 };
 
-/* shared_begin takes the lock and checks the file's integrity. It repairs what is damaged: from the other copy of
- * the books, from the backup, or else with empty ones, in which each client enters what it
- * holds when it next comes here. false: why says what to do; there is no section then. */
+/* shared_begin takes the lock and checks the file's integrity. Damaged books are replaced by
+ * the other copy, by the backup, or else by empty ones, and each client enters what it holds
+ * when it next comes here. false: why says what to do; there is no section then. */
 bool shared_begin(struct shared *s, char *why, size_t why_size);
 
 /* shared_end commits the books, gives the lock back, and wakes the clients that have an

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATE = 3, THREADS = 20, STARTED = 22, CODE = 26, STACK = 28 }; /* fields of proc(5), "stat" */
+/* Fields of proc(5), "stat". */
+enum { STATE = 3, THREADS = 20, STARTED = 22, CODE = 26, STACK = 28 };
 
 /* stat_of reads the fields from the third on into field[3] to field[28]; the state as its
  * letter. It returns 0 or an errno value. */
@@ -61,7 +62,7 @@ bool shared_gone(const struct case_shared_process *process)
 	const int failed = stat_of((pid_t)process->pid, field);
 
 	if (failed == ENOENT || failed == ESRCH)
-		return kill((pid_t)process->pid, 0) != 0 && errno == ESRCH; /* where /proc is not there, it may live */
+		return kill((pid_t)process->pid, 0) != 0 && errno == ESRCH; /* /proc may not be there */
 	if (failed)
 		return false;
 	if (process->started != 0 && field[STARTED] != process->started)
@@ -69,8 +70,7 @@ bool shared_gone(const struct case_shared_process *process)
 	/* The first thread of a program may end before the others. A zombie has closed its files. */
 	if ((field[STATE] == 'Z' || field[STATE] == 'X') && field[THREADS] <= 1)
 		return true;
-	/* A process that does not let others look shows a code of 1 and no stack; in the middle
-	 * of exec it has none yet. */
+	/* A process that does not let others look shows no stack; in exec it has none yet. */
 	const bool told = field[STACK] != 0 && process->stack != 0;
 	return told && (field[CODE] != process->code || field[STACK] != process->stack);
 }

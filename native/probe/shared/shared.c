@@ -3,7 +3,7 @@
  * Who gives memory back decides who goes next, and wakes that client at the futex where it
  * waits. That stands where the paper sends a signal, which programs may use themselves. A
  * client that is killed wakes nobody, so those that wait look by themselves whether others
- * have died: who has waited longest often, because it alone is sure to be there. */
+ * have died. Who has waited longest looks often, and the others in case it dies. */
 #define _GNU_SOURCE /* syscall */
 #include "shared.h"
 
@@ -129,7 +129,7 @@ static void take_answer(struct shared *s, struct case_shared_request *r, struct 
 	books_withdraw(s->books, r);
 }
 
-/* look_again is when a request that waits is looked at again, though nobody has woken its thread. */
+/* look_again is when a request that waits is looked at again, if nobody rings before. */
 static uint64_t look_again(const struct case_shared_books *books, const struct case_shared_request *r, uint64_t now)
 {
 	uint64_t at = now + first_looks_ns;

@@ -42,8 +42,8 @@ bool shared_open(struct shared *s, const char *path, bool creates, uint32_t inst
 bool shared_ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
                 struct shared_answer *answer, char *why, size_t why_size);
 
-/* shared_give gives bytes back, and `tasks` tasks; device as in the answer. Where the file cannot be used
- * the next section that can be entered makes up for it. */
+/* shared_give gives bytes back, and `tasks` tasks; device as in the answer. false: the file
+ * cannot be used, why says what to do; the next section makes up for it. */
 bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tasks, char *why, size_t why_size);
 
 /* shared_leave is the client's end: it looks for clients that have died, and writes the
@@ -51,7 +51,7 @@ bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tas
  * does its device memory. */
 void shared_leave(struct shared *s);
 
-/* shared_close unmaps the file, in a child that fork has made: what is mapped is its parent's. */
+/* shared_close unmaps the file in a child that fork has made. */
 void shared_close(struct shared *s);
 
 #endif
