@@ -1,5 +1,5 @@
-/* commands.h: the program's subcommands. Each reads all its input files but the
- * images of a list before it touches the device. */
+/* commands.h: the program's subcommands. Each reads all its input files but
+ * images before it touches the device. */
 #ifndef DARKNET_COMMANDS_H
 #define DARKNET_COMMANDS_H
 

@@ -3,8 +3,6 @@
 #include "common/suite.h"
 #include "kernels.h"
 
-#include <algorithm>
-
 /* Pairs each array of a bank on the device with the one in a model. */
 template <typename P, typename F> static void each_parameter(const bank_arrays &a, P &p, F visit)
 {
@@ -15,21 +13,17 @@ template <typename P, typename F> static void each_parameter(const bank_arrays &
 	visit(a.variances, p.variances);
 }
 
-static void zero(void *device, size_t bytes)
-{
-	fill(bytes / sizeof(float), 0, static_cast<float *>(device));
-}
-
 device_network::device_network(const network &net, const model &start, bool training, uint64_t seed)
     : net_(net), training_(training), arrays_{}
 {
 	const footprint need = {footprint_bytes(net, training), "", dim3(), dim3()};
 
-	/* Updates and the state of recurrent layers start at 0; initcheck sees that
-	 * all other arrays are written before they are read. */
-	for_each_array(net, training, &arrays_,
-	               [](const char *purpose, void **pointer, size_t bytes) { *pointer = device_alloc_bytes(bytes, purpose); });
+	for_each_array(net, training, &arrays_, [](const char *purpose, void **pointer, size_t bytes) {
+		*pointer = device_alloc_bytes(bytes, purpose);
+	});
 	check_footprint(need);
+	/* Only updates and the state of recurrent layers are read before the passes
+	 * write them. */
 	for (size_t i = 0; i < net.layers.size(); i++) {
 		const layer &l = net.layers[i];
 		const layer_arrays &a = arrays_.layers[i];
@@ -40,13 +34,13 @@ device_network::device_network(const network &net, const model &start, bool trai
 			});
 			if (!training)
 				continue;
-			zero(a.banks[j].weight_updates, l.banks[j].weights() * sizeof(float));
-			zero(a.banks[j].bias_updates, l.banks[j].filters * sizeof(float));
+			fill(l.banks[j].weights(), 0, a.banks[j].weight_updates);
+			fill(l.banks[j].filters, 0, a.banks[j].bias_updates);
 			if (l.banks[j].normalize)
-				zero(a.banks[j].scale_updates, l.banks[j].filters * sizeof(float));
+				fill(l.banks[j].filters, 0, a.banks[j].scale_updates);
 		}
 		if (a.state)
-			zero(a.state, size_t(net.batch) * l.banks[0].filters * sizeof(float));
+			fill(size_t(net.batch) * l.banks[0].filters, 0, a.state);
 		if (a.random && !random_)
 			random_.reset(new device_random(seed));
 	}

@@ -22,8 +22,8 @@ public:
 		 * outputs into that of the sums which biases and batch normalization
 		 * take as input. */
 		reals delta;
-		reals state;              /* rnn */
-		std::vector<float> random; /* dropout in training: from the caller, [0, 1) */
+		reals state; /* rnn */
+		std::vector<float> random; /* dropout in training: from the caller, 0 to 1 */
 		std::vector<size_t> largest; /* maxpool: input of each output */
 		std::vector<bank_values> banks;
 	};

@@ -1,7 +1,7 @@
 /* kernels.h: the network's operations on the device other than matrix products.
  * Each launches one kernel of ours on the default stream, with blocks of 512
- * threads: one thread for each value (or for each row of a window), or one
- * block for each filter where it adds up. No result depends on the order in
+ * threads: one thread for each value or window, or one block for each filter
+ * where it adds up. No result depends on the order in
  * which threads run: every sum is made by one thread, or by one block in a
  * fixed tree. Arrays are [batch][filter][spatial]. */
 #ifndef DARKNET_KERNELS_H

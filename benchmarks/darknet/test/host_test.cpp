@@ -395,16 +395,17 @@ static void test_training_set()
 
 	const std::string list = file("train.list", "gen:20x20:1\n\n gen:21x20:3 \n");
 	const std::string labels = file("labels.txt", "gen:22\ngen:20\ngen:23\ngen:21\ngen:2x\n");
-	const training_set listed(read_data(file("b.data", "classes=5\ntrain=" + list + "\nlabels=" + labels + "\n")), net, 3);
+	const std::string data = file("b.data", "classes=5\ntrain=" + list + "\nlabels=" + labels + "\n");
+	const training_set listed(read_data(data), net, 3);
 	CHECK(listed.size() == 2);
 	listed.batch(0, a.data(), at.data());
 	for (int i = 0; i < net.batch; i++)
 		CHECK(at[i * 5 + 1] + at[i * 5 + 3] == 1);
 	file("train.list", "gen:30x30:7\n");
-	const training_set unlabelled(read_data(directory + "/b.data"), net, 3);
+	const training_set unlabelled(read_data(data), net, 3);
 	REFUSED("its path has none of the labels", unlabelled.batch(0, a.data(), at.data()));
 	REFUSED("labels.txt has 2 labels, want 5",
-	        file("labels.txt", "a\nb\n"); training_set(read_data(directory + "/b.data"), net, 3));
+	        file("labels.txt", "a\nb\n"); training_set(read_data(data), net, 3));
 }
 
 /* Batches of a list come in order and end with what is left. */
@@ -624,14 +625,16 @@ static void test_gradients()
 	check_gradients("normalized connected", net + "[connected]\nbatch_normalize=1\noutput=4\nactivation=tanh\n" + end,
 	                __LINE__);
 	check_gradients("convolution", net + conv + "tanh\nstride=2\n" + conv + "logistic\ngroups=2\n" + end, __LINE__);
-	check_gradients("normalized convolution", net + conv + "tanh\nbatch_normalize=1\n" + conv + "linear\nbatch_normalize=1\n" + end,
-	                __LINE__);
+	check_gradients("normalized convolution",
+	                net + conv + "tanh\nbatch_normalize=1\n" + conv + "linear\nbatch_normalize=1\n" + end, __LINE__);
 	check_gradients("pooling", net + conv + "tanh\n[maxpool]\nsize=3\nstride=2\n" + conv + "tanh\n[avgpool]\n" + end,
 	                __LINE__);
 	check_gradients("shortcut", net + conv + "tanh\n" + conv + "tanh\n[shortcut]\nfrom=-2\nactivation=tanh\n" + end,
 	                __LINE__);
 	check_gradients("route and upsample",
-	                net + conv + "tanh\n[upsample]\nstride=2\n" + conv + "tanh\n[route]\nlayers=-2,-1\n[route]\nlayers=-1,1\n" + end, __LINE__);
+	                net + conv + "tanh\n[upsample]\nstride=2\n" + conv +
+	                    "tanh\n[route]\nlayers=-2,-1\n[route]\nlayers=-1,1\n" + end,
+	                __LINE__);
 	check_gradients("dropout", net + conv + "tanh\n[dropout]\nprobability=.4\n" + end, __LINE__);
 }
 
@@ -662,7 +665,8 @@ static void test_update()
 	}
 
 	/* Averages move by a hundredth. */
-	const network normalized = net_of("[net]\ninputs=1\nbatch=2\n[connected]\nbatch_normalize=1\noutput=1\nactivation=linear\n[cost]\n");
+	const network normalized = net_of("[net]\ninputs=1\nbatch=2\n[connected]\nbatch_normalize=1\noutput=1\n"
+	                                  "activation=linear\n[cost]\n");
 	m = seeded_model(normalized, 1);
 	m.layers[0][0] = {{0}, {1}, {10}, {20}, {1}};
 	host_network averages(normalized, m);
