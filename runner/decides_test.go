@@ -88,6 +88,21 @@ func TestNobodyDecidesForDeclaredJobs(t *testing.T) {
 	}
 }
 
+// Processes know nothing of jobs, so none has a device to itself.
+func TestNobodyIsolatesWhereClientsDecide(t *testing.T) {
+	s, err := schedulers.Parse("schedgpu:arch=shared", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
+	jobs := probed(2)
+	jobs[1].Isolate = true
+	_, err = runner.Run(t.Context(), runner.Config{Jobs: jobs, Devices: []schedulers.Device{device}, Scheduler: s}, &fake{t: t}, newTape())
+	if err == nil || !strings.Contains(err.Error(), "job 1") || !strings.Contains(err.Error(), "isolate: true") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // What a task gives back goes to those that wait. Its record keeps the most that it was
 // granted on top.
 func TestTasksGiveAPartBack(t *testing.T) {

@@ -38,7 +38,7 @@ func (granter) Starved(error)                                   {}
 // a packet to another C process and back stands beside them.
 func BenchmarkRoundTrip(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
-	compileWithLibrary(b, client, "bench/roundtrip.c")
+	compile(b, client, "bench/roundtrip.c")
 	for _, bench := range []struct {
 		name    string
 		clients int

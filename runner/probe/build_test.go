@@ -9,8 +9,8 @@ import (
 
 const nativeDir = "../../native/probe"
 
-// compileWithLibrary builds a C program under native/probe with libcase in it.
-func compileWithLibrary(tb testing.TB, out, source string) {
+// compile builds a C program under native/probe with libcase in it.
+func compile(tb testing.TB, out, source string) {
 	tb.Helper()
 	if err := probetest.Build(nativeDir, out, filepath.Join(nativeDir, source)); err != nil {
 		tb.Fatal(err)

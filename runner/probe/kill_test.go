@@ -78,7 +78,7 @@ func (h *counter) Closed(c *Client) {
 // is in the middle of its own goes on.
 func TestKillInABurst(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "roundtrip")
-	compileWithLibrary(t, program, "bench/roundtrip.c")
+	compile(t, program, "bench/roundtrip.c")
 	h := &counter{granter: granter{t}, held: map[*Client]map[uint64]bool{}, busy: make(chan struct{}), closed: make(chan *Client, 100)}
 	s, err := Listen(filepath.Join(t.TempDir(), "s"), h, t.Logf)
 	if err != nil {

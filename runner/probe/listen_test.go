@@ -89,7 +89,7 @@ func TestOtherUserIsRejected(t *testing.T) {
 	}
 	defer os.RemoveAll(public)
 	program := filepath.Join(public, "drive")
-	compileWithLibrary(t, program, "tests/drive.c")
+	compile(t, program, "tests/drive.c")
 	for _, change := range []struct {
 		path string
 		mode os.FileMode

@@ -44,7 +44,7 @@ type driver struct {
 func drive(t *testing.T, env ...string) *driver {
 	t.Helper()
 	program := filepath.Join(driveDir, "drive")
-	buildDrive.Do(func() { compileWithLibrary(t, program, "tests/drive.c") })
+	buildDrive.Do(func() { compile(t, program, "tests/drive.c") })
 	d := &driver{t: t, cmd: exec.Command(program)}
 	d.cmd.Env = env
 	d.cmd.Stderr = &d.stderr
