@@ -22,7 +22,7 @@ var buildChurn = sync.OnceValues(func() (string, error) {
 // points of a client's critical section (native/probe/shared/file.c).
 var points = []string{"locked", "opened", "edited", "committed", "unlocked", "backup written"}
 
-const defaultKills = 400
+const defaultKills = 1000
 
 // kills is how many clients a test kills with each architecture. CASERUN_KILLS sets it.
 func kills(t *testing.T) int {
