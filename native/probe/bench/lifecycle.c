@@ -4,12 +4,11 @@
  *     lifecycle ROUNDS BYTES
  *
  * In each round a client pre-allocates BYTES, all that the device has, and another one
- * waits for them. Both are new processes. Prints the p50 and the p99 of each stage in microseconds:
+ * waits for them. Both are new processes. Prints a line for each stage, and for their sum in
+ * a round, with the p50 and the p99 in microseconds: NAME P50 P99.
  *
- *     init P50 P99 pre-allocation P50 P99 post-free P50 P99 notification P50 P99 shutdown P50 P99
- *
- * Stages are the first client's calls, but notification: that begins when the first calls
- * postCudaFree, and ends when preCudaMalloc of the other returns. Shutdown is what the
+ * Stages are the first client's calls, but notification: that begins when its
+ * postCudaFree returns, and ends when preCudaMalloc of the other does. Shutdown is what the
  * library does in exit.
  */
 #define _GNU_SOURCE
@@ -26,13 +25,16 @@
 #include "../schedgpu.h"
 #include "../shared/lock.h"
 
-enum stage { INIT, PRE, POST, NOTIFICATION, SHUTDOWN, STAGES };
-static const char *const names[STAGES] = {"init", "pre-allocation", "post-free", "notification", "shutdown"};
+enum stage { INIT, PRE, POST, NOTIFICATION, SHUTDOWN, TOTAL, STAGES };
+static const char *const names[STAGES] = {"init", "pre-allocation", "post-free", "notification", "shutdown", "total"};
 
 static uint64_t *stages[STAGES]; /* nanoseconds, a row for each */
-static uint64_t *freed_ns;       /* when the first client of the round began to free */
-static long at;                  /* the round */
-static uint64_t exit_ns;         /* of the first client; 0: not measured */
+static struct moments {          /* of this round */
+	uint64_t freed_ns;       /* postCudaFree of the first client returned */
+	uint64_t granted_ns;     /* preCudaMalloc of the other did */
+} *moments;
+static long at;          /* the round */
+static uint64_t exit_ns; /* of the first client; 0: not measured */
 
 static uint64_t now_ns(void)
 {
@@ -98,9 +100,10 @@ static void first(size_t bytes, pid_t other, int go)
 	stages[PRE][at] = now_ns() - began;
 	pass(go);
 	asleep(other);
-	began = *freed_ns = now_ns();
+	began = now_ns();
 	must(postCudaFree(bytes, 0) == 0, "postCudaFree");
-	stages[POST][at] = now_ns() - began;
+	moments->freed_ns = now_ns();
+	stages[POST][at] = moments->freed_ns - began;
 	exit_ns = 1;
 }
 
@@ -109,7 +112,7 @@ static void second(size_t bytes, int go)
 	must(schedGPUInit() == 0, "schedGPUInit");
 	wait_for(go);
 	must(preCudaMalloc(bytes, 0, SCHEDGPU_WAIT_DEFAULT) == 0, "preCudaMalloc of who waits");
-	stages[NOTIFICATION][at] = now_ns() - *freed_ns;
+	moments->granted_ns = now_ns();
 	must(postCudaFree(bytes, 0) == 0, "postCudaFree");
 }
 
@@ -131,6 +134,10 @@ static void round_of(size_t bytes)
 	close(go[1]);
 	for (int i = 0; i < 2; i++)
 		must(wait(&status) > 0 && status == 0, "a client failed");
+	if (moments->granted_ns > moments->freed_ns) /* else it went on before the call returned */
+		stages[NOTIFICATION][at] = moments->granted_ns - moments->freed_ns;
+	for (int stage = 0; stage < TOTAL; stage++)
+		stages[TOTAL][at] += stages[stage][at];
 }
 
 static int ascending(const void *a, const void *b)
@@ -160,11 +167,11 @@ int main(int argc, char **argv)
 	if (getenv("CASE_SHARED") != NULL)
 		prepare(getenv("CASE_SHARED"));
 	const size_t row = (size_t)rounds * sizeof **stages;
-	char *memory = mmap(NULL, STAGES * row + sizeof *freed_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, STAGES * row + sizeof *moments, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(memory != MAP_FAILED, "mmap");
 	for (int stage = 0; stage < STAGES; stage++)
 		stages[stage] = (uint64_t *)(void *)(memory + (size_t)stage * row);
-	freed_ns = (uint64_t *)(void *)(memory + STAGES * row);
+	moments = (struct moments *)(void *)(memory + STAGES * row);
 	atexit(begin_exit);
 	for (at = 0; at < rounds; at++)
 		round_of(strtoull(argv[2], NULL, 10));
