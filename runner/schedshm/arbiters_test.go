@@ -240,7 +240,10 @@ func (s *server) Shrink(c *probe.Client, task, bytes uint64) error {
 func (s *server) Free(c *probe.Client, task uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := s.ids[asker{c, task}]
+	id, there := s.ids[asker{c, task}]
+	if !there {
+		return // refused meanwhile
+	}
 	s.forget(asker{c, task})
 	s.carryOut(s.engine.Release(id, time.Since(s.started)))
 }

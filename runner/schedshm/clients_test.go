@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -93,14 +94,24 @@ func (c *client) say(format string, args ...any) {
 	}
 }
 
-// hear waits for the next line of output.
-func (c *client) hear(want string) {
+// hear waits for the next lines of output, which may come in any order: each is of a task, and
+// so of a thread, of its own.
+func (c *client) hear(want ...string) {
 	c.tb.Helper()
 	late := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() }) // which ends its output
 	defer late.Stop()
-	line, err := c.out.ReadString('\n')
-	if line = strings.TrimSpace(line); err != nil || line != want {
-		c.tb.Fatalf("a client said %q (%v), want %q; stderr:\n%s", line, err, want, c.stderr.String())
+	var said []string
+	var err error
+	for err == nil && len(said) < len(want) {
+		var line string
+		line, err = c.out.ReadString('\n')
+		said = append(said, strings.TrimSpace(line))
+	}
+	slices.Sort(said)
+	slices.Sort(want)
+	if err != nil || !slices.Equal(said, want) {
+		c.kill() // which ends its stderr too
+		c.tb.Fatalf("a client said %q (%v), want %q; stderr:\n%s", said, err, want, c.stderr.String())
 	}
 }
 
@@ -378,8 +389,7 @@ func TestStalled(t *testing.T) {
 		s.wait(1)
 		s.begin(0, 300).hear(granted)
 		holder.say("free t")
-		holder.hear("t 0")
-		holder.hear("u 0 0 171")
+		holder.hear("t 0", "u 0 0 171")
 	})
 }
 
