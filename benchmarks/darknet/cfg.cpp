@@ -52,7 +52,7 @@ static bool is_word_of(const std::string &word, const char *words)
 	       (std::string(" ") + words + " ").find(" " + word + " ") != std::string::npos;
 }
 
-/* open_text returns nullptr only where there is no such file. */
+/* open_text returns nullptr only where the file does not exist. */
 static FILE *open_text(const std::string &path)
 {
 	struct stat info;

@@ -42,7 +42,7 @@ std::vector<cfg_section> read_cfg(const std::string &path);
 cfg_section read_data(const std::string &path);
 
 /* read_lines: the lines of a file that are not empty, without surrounding
- * blanks. Returns false where there is no such file. */
+ * blanks. Returns false where the file does not exist. */
 bool read_lines(const std::string &path, std::vector<std::string> *lines);
 
 #endif

@@ -20,7 +20,7 @@ struct model {
  * values keep their size through many layers and few boxes are detected. */
 model seeded_model(const network &net, uint64_t seed);
 
-/* load_model reads `path`. Where there is no such file, and where path is
+/* load_model reads `path`. Where the file does not exist, and where path is
  * empty, it makes a seeded model; the first it says on stderr. A file of
  * another size than the network needs ends the program. */
 model load_model(const network &net, const std::string &path, uint64_t seed);

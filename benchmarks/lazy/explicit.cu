@@ -2,7 +2,7 @@
  *
  *   explicit MIB [DEVICE [WAIT_MS]]
  *
- * WAIT_MS of -1 does not wait. Exit status as the others', and 5 where there was no room
+ * WAIT_MS of -1 does not wait. Exit status as the others', and 5 where memory was not free
  * in time. */
 #include "../../native/probe/schedgpu.h"
 #include "common.h"

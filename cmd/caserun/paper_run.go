@@ -105,7 +105,7 @@ func paperMatrices(ctx context.Context, settings config, o paperOptions, system 
 		if err != nil && len(o.mixes) > 0 {
 			return nil, err
 		}
-		if err != nil { // a suite of Rodinia's programs alone is no mistake
+		if err != nil { // a suite may have Rodinia's programs alone
 			fmt.Fprintf(stderr, "caserun: leaving out Darknet (Table 8, Figures 8 and 9): %v\n", err)
 		}
 	case len(o.mixes) > 0:

@@ -33,7 +33,7 @@ enum schedgpu_result {
 	                                 * every client waits for another */
 	SCHEDGPU_NOT_INITIALIZED = 3,   /* cudaErrorInitializationError: nobody schedules */
 	SCHEDGPU_INVALID_DEVICE = 101,  /* cudaErrorInvalidDevice */
-	SCHEDGPU_NOT_READY = 600        /* cudaErrorNotReady: there was no room in time */
+	SCHEDGPU_NOT_READY = 600        /* cudaErrorNotReady: the memory did not come free in time */
 };
 
 /* schedGPUInit makes this process a client. */
