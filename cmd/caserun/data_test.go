@@ -97,3 +97,32 @@ func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// A build of the user's own gets Darknet's own arguments, the list on its standard input, and
+// the data directory to work in.
+func TestMixOfTheUsersDarknet(t *testing.T) {
+	library := fakeNVML(t)
+	dir := fakeNode(t, "", "")
+	writeFiles(t, map[string]string{
+		"theirs/darknet":        "#!/bin/sh\necho \"$@\"\npwd\ncat\n",
+		"data/images-large.txt": "dog.jpg\neagle.jpg\n",
+	})
+	status, text := finish(t, onFakes(dir, library, nil, "mix", "D-predict", "--suite", "theirs", "--sched", "sa"))
+	if status != exitOK {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	outputs, err := filepath.Glob("caserun-runs/run-*/job-*.out")
+	if err != nil || len(outputs) != 8 {
+		t.Fatalf("outputs %q, %v; want 8", outputs, err)
+	}
+	data, err := filepath.EvalSymlinks(filepath.Join(dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "classifier predict imagenet1k.data darknet53_448.cfg darknet53_448.weights\n" + data + "\ndog.jpg\neagle.jpg\n"
+	for _, path := range outputs {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+		}
+	}
+}
