@@ -55,7 +55,7 @@ func (b *Batch) admit(now time.Duration) {
 		j.binding = b.lastTask
 		f, wait := j.spec.Footprint, j.spec.Wait
 		if b.config.Scheduler.Binds == schedulers.BindsJob {
-			wait = nil // it is no request of the job's: jobs take turns
+			wait = nil // the job has not asked for it: jobs take turns
 		}
 		ds, err := b.engine.Submit(schedulers.Task{ID: j.binding, Job: schedulers.JobID(index), Bytes: f.Bytes,
 			Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,

@@ -132,7 +132,7 @@ func (m *machine) couldGo(id schedulers.TaskID) *bool {
 	return new(m.books.isTurn(e, m.books.stalled()))
 }
 
-// isTurn reports whether the task fits and none of those that wait holds it back.
+// isTurn reports whether the task fits and no task that waits holds it back.
 func (b *books) isTurn(e *entry, stalled map[schedulers.TaskID]bool) bool {
 	open := func(device int) bool {
 		for _, id := range b.in(growing) {

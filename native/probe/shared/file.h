@@ -30,7 +30,7 @@ struct shared {
 
 /* shared_begin takes the lock and checks the file's integrity. Damaged books are replaced by
  * the other copy, by the backup, or else by empty ones, and each client enters what it holds
- * when it next comes here. false: why says what to do; there is no section then. */
+ * when it next comes here. false: why says what to do; the section has not begun then. */
 bool shared_begin(struct shared *s, char *why, size_t why_size);
 
 /* shared_end commits the books, gives the lock back, and wakes the clients that have an

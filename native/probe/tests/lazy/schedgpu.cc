@@ -36,7 +36,7 @@ void explicit_memory()
 	say("post %d", postCudaFree(1, 0));
 }
 
-// explicit_waits reserves where there is no room in time, and goes on without.
+// explicit_waits reserves memory that does not come free in time, and goes on without it.
 void explicit_waits()
 {
 	say("pre %d", preCudaMalloc(64 * mib, 0, 7));
