@@ -5,29 +5,31 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // However a process dies, its end is noticed; how fast is logged, not judged.
 func TestKill(t *testing.T) {
-	for name, prepare := range map[string]func(t *testing.T, d *driver, r recorder){
-		"connected": func(t *testing.T, d *driver, r recorder) {
-			d.say("oom 1 x")
+	for name, prepare := range map[string]func(t *testing.T, d *probetest.Driver, r recorder){
+		"connected": func(t *testing.T, d *probetest.Driver, r recorder) {
+			d.Say("oom 1 x")
 			r.next(t, "oom")
 		},
-		"waiting": func(t *testing.T, d *driver, r recorder) {
-			d.say("begin a 1")
+		"waiting": func(t *testing.T, d *probetest.Driver, r recorder) {
+			d.Say("begin a 1")
 			r.next(t, "begin")
 		},
-		"holding": func(t *testing.T, d *driver, r recorder) {
-			d.say("begin a 1")
+		"holding": func(t *testing.T, d *probetest.Driver, r recorder) {
+			d.Say("begin a 1")
 			mustGrant(t, r.next(t, "begin"))
-			d.hear("a 0 3 171")
+			d.Hear("a 0 3 171")
 		},
-		"growing": func(t *testing.T, d *driver, r recorder) {
-			d.say("begin a 1")
+		"growing": func(t *testing.T, d *probetest.Driver, r recorder) {
+			d.Say("begin a 1")
 			mustGrant(t, r.next(t, "begin"))
-			d.hear("a 0 3 171")
-			d.say("grow a 1")
+			d.Hear("a 0 3 171")
+			d.Say("grow a 1")
 			r.next(t, "grow")
 		},
 	} {
@@ -35,11 +37,11 @@ func TestKill(t *testing.T) {
 			s, r, _ := start(t)
 			d := driveJob(t, s, 1)
 			prepare(t, d, r)
-			d.kill() // returns when the process is reaped, so the socket is closed
+			d.Kill() // returns when the process is reaped, so the socket is closed
 			dead := time.Now()
 			e := r.next(t, "closed")
 			t.Logf("closed %v after the process was reaped", time.Since(dead).Round(time.Microsecond))
-			if e.c.PID() != d.cmd.Process.Pid || e.c.Err() != nil || e.c.SaidBye() {
+			if e.c.PID() != d.Cmd.Process.Pid || e.c.Err() != nil || e.c.SaidBye() {
 				t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())
 			}
 			r.none(t)

@@ -1,18 +1,16 @@
 package probe
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // These tests run the real library in real processes.
@@ -32,129 +30,71 @@ func TestMain(m *testing.M) {
 
 var buildDrive sync.Once
 
-// driver is a process that native/probe/tests/drive.c describes.
-type driver struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr bytes.Buffer
-}
-
-func drive(t *testing.T, env ...string) *driver {
+// drive starts what native/probe/tests/drive.c describes.
+func drive(t *testing.T, env ...string) *probetest.Driver {
 	t.Helper()
 	program := filepath.Join(driveDir, "drive")
 	buildDrive.Do(func() { compile(t, program, "tests/drive.c") })
-	d := &driver{t: t, cmd: exec.Command(program)}
-	d.cmd.Env = env
-	d.cmd.Stderr = &d.stderr
-	in, err := d.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.in, d.out = in, bufio.NewReader(out)
-	if err := d.cmd.Start(); err != nil {
-		t.Fatalf("start the C client: %v", err)
-	}
-	t.Cleanup(d.kill)
-	return d
+	return probetest.Start(t, program, env...)
 }
 
-func driveJob(t *testing.T, s *Server, job int) *driver {
+func driveJob(t *testing.T, s *Server, job int) *probetest.Driver {
 	t.Helper()
 	return drive(t, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+s.Register(job), "CASE_REQUIRED=1")
-}
-
-func (d *driver) kill() {
-	if d.cmd.ProcessState == nil {
-		_ = d.cmd.Process.Kill()
-		_ = d.cmd.Wait() // it was killed
-	}
-}
-
-func (d *driver) say(format string, args ...any) {
-	d.t.Helper()
-	if _, err := fmt.Fprintf(d.in, format+"\n", args...); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-// hear waits for the next line of output.
-func (d *driver) hear(want string) {
-	d.t.Helper()
-	line, err := d.out.ReadString('\n')
-	if line = strings.TrimSpace(line); err != nil || line != want {
-		d.t.Fatalf("driver said %q (%v), want %q", line, err, want)
-	}
-}
-
-// finish ends the process through exit and returns its stderr.
-func (d *driver) finish() string {
-	d.t.Helper()
-	d.in.Close()
-	_, _ = io.Copy(io.Discard, d.out)
-	if err := d.cmd.Wait(); err != nil {
-		d.t.Errorf("driver: %v", err)
-	}
-	return d.stderr.String()
 }
 
 func TestLibraryTaskLife(t *testing.T) {
 	s, r, log := start(t)
 	d := driveJob(t, s, 4)
 	before := time.Now()
-	d.say("begin a 123")
+	d.Say("begin a 123")
 	e := r.next(t, "begin")
-	if e.c.Job() != 4 || e.c.PID() != d.cmd.Process.Pid || e.r != (Request{Bytes: 123, Blocks: 64, ThreadsPerBlock: 16, HeapBytes: 1024}) {
+	if e.c.Job() != 4 || e.c.PID() != d.Cmd.Process.Pid || e.r != (Request{Bytes: 123, Blocks: 64, ThreadsPerBlock: 16, HeapBytes: 1024}) {
 		t.Fatalf("begin %v %+v", e, e.r)
 	}
 	mustGrant(t, e)
-	d.hear("a 0 3 171") // CASE_OK, ordinal 3, UUID ab...
-	d.say("grow a 7")
+	d.Hear("a 0 3 171") // CASE_OK, ordinal 3, UUID ab...
+	d.Say("grow a 7")
 	mustGrant(t, r.next(t, "grow"))
-	d.hear("a 0 3 171")
-	d.say("grow a 8")
+	d.Hear("a 0 3 171")
+	d.Say("grow a 8")
 	if err := e.c.Refuse(r.next(t, "grow").task, ReasonDeviceFull, 138, 130, "device 3 is full"); err != nil {
 		t.Fatal(err)
 	}
-	d.hear("a 1 3 171")
-	d.say("begin b 999")
+	d.Hear("a 1 3 171")
+	d.Say("begin b 999")
 	if err := e.c.Refuse(r.next(t, "begin").task, ReasonTooLarge, 5<<30, 4<<30, "fits no device"); err != nil {
 		t.Fatal(err)
 	}
-	d.hear("b 1 -1 0")
+	d.Hear("b 1 -1 0")
 	where := "cudaMalloc on device 2: 1.0 GiB free, 15.0 GiB in use by this process "
 	where += strings.Repeat("x", whereSize-1-len(where)) // all that the frame holds
-	d.say("oom 42 %s", where)
-	d.hear("reported")
+	d.Say("oom 42 %s", where)
+	d.Hear("reported")
 	if e := r.next(t, "oom"); e.bytes != 42 || e.where != where {
 		t.Errorf("oom %v", e)
 	}
-	d.say("fault 700 cudaMemcpy")
-	d.hear("reported")
+	d.Say("fault 700 cudaMemcpy")
+	d.Hear("reported")
 	if e := r.next(t, "fault"); e.code != 700 || e.where != "cudaMemcpy" || e.at.Before(before) || e.at.After(time.Now()) {
 		t.Errorf("fault %v code %d at %v", e, e.code, e.at)
 	}
-	d.say("shape a 4096")
-	d.hear("a 0")
+	d.Say("shape a 4096")
+	d.Hear("a 0")
 	if e := r.next(t, "shape"); e.shape != (Shape{Blocks: 4096, ThreadsPerBlock: 256, BlocksPerSM: 8}) {
 		t.Errorf("shape %v %+v", e, e.shape)
 	}
-	d.say("free a")
-	d.hear("a 0")
+	d.Say("free a")
+	d.Hear("a 0")
 	r.next(t, "free")
-	d.say("pin c 2")
+	d.Say("pin c 2")
 	e = r.next(t, "begin")
 	if want := (Request{Bytes: 1, Blocks: 64, ThreadsPerBlock: 16, Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2}); e.r != want {
 		t.Errorf("pinned begin %+v, want %+v", e.r, want)
 	}
 	mustGrant(t, e)
-	d.hear("c 0 3 171")
-	stderr := d.finish()
+	d.Hear("c 0 3 171")
+	stderr := d.Finish()
 	if e := r.next(t, "closed"); e.c.Err() != nil || !e.c.SaidBye() {
 		t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())
 	}
@@ -171,47 +111,47 @@ func TestLibraryTaskLife(t *testing.T) {
 func TestTwoThreadsWaitWhileAThirdFrees(t *testing.T) {
 	s, r, _ := start(t)
 	d := driveJob(t, s, 1)
-	d.say("begin a 1")
+	d.Say("begin a 1")
 	a := r.next(t, "begin")
 	mustGrant(t, a)
-	d.hear("a 0 3 171")
-	d.say("begin b 2")
+	d.Hear("a 0 3 171")
+	d.Say("begin b 2")
 	b := r.next(t, "begin")
-	d.say("begin c 3")
+	d.Say("begin c 3")
 	c := r.next(t, "begin")
-	d.say("free a")
-	d.hear("a 0")
+	d.Say("free a")
+	d.Hear("a 0")
 	if e := r.next(t, "free"); e.task != a.task {
 		t.Fatalf("free %v", e)
 	}
 	mustGrant(t, c)
-	d.hear("c 0 3 171")
+	d.Hear("c 0 3 171")
 	mustGrant(t, b)
-	d.hear("b 0 3 171")
+	d.Hear("b 0 3 171")
 }
 
 func TestForkedChildHasItsOwnConnection(t *testing.T) {
 	s, r, log := start(t)
 	d := driveJob(t, s, 9)
-	d.say("begin a 1")
+	d.Say("begin a 1")
 	parent := r.next(t, "begin")
 	mustGrant(t, parent)
-	d.hear("a 0 3 171")
-	d.say("fork a 5")
+	d.Hear("a 0 3 171")
+	d.Say("fork a 5")
 	child := r.next(t, "begin")
 	if child.c == parent.c || child.c.Job() != 9 || child.c.PID() == parent.c.PID() || child.bytes != 5 {
 		t.Fatalf("child's begin %v, parent's %v", child, parent)
 	}
 	mustGrant(t, child)
-	d.hear(fmt.Sprintf("child %d 1 0", child.c.PID())) // the parent's task is not the child's to free
+	d.Hear(fmt.Sprintf("child %d 1 0", child.c.PID())) // the parent's task is not the child's to free
 	if e := r.next(t, "free"); e.c != child.c {
 		t.Fatalf("free %v", e)
 	}
 	if e := r.next(t, "closed"); e.c != child.c {
 		t.Fatalf("closed %v", e)
 	}
-	d.say("free a")
-	d.hear("a 0")
+	d.Say("free a")
+	d.Hear("a 0")
 	if e := r.next(t, "free"); e.c != parent.c {
 		t.Fatalf("free %v", e)
 	}
@@ -222,13 +162,13 @@ func TestForkedChildHasItsOwnConnection(t *testing.T) {
 
 func TestUnscheduled(t *testing.T) {
 	d := drive(t)
-	d.say("begin a 1")
-	d.hear("a 0 -1 0")
-	d.say("begin b 1")
-	d.hear("b 0 -1 0")
-	d.say("free a")
-	d.hear("a 0")
-	if stderr := d.finish(); stderr != "caserun: running unscheduled: CASE_SOCKET is not set\n" {
+	d.Say("begin a 1")
+	d.Hear("a 0 -1 0")
+	d.Say("begin b 1")
+	d.Hear("b 0 -1 0")
+	d.Say("free a")
+	d.Hear("a 0")
+	if stderr := d.Finish(); stderr != "caserun: running unscheduled: CASE_SOCKET is not set\n" {
 		t.Errorf("stderr %q", stderr)
 	}
 }
@@ -243,11 +183,11 @@ func TestRequired(t *testing.T) {
 		"hex digits":             {"CASE_SOCKET=" + s.Path(), "CASE_TOKEN=" + token[1:] + "g"},
 	} {
 		d := drive(t, append(env, "CASE_REQUIRED=1")...)
-		d.say("begin a 1")
-		d.hear("a 2 -1 0")
-		d.say("begin b 1")
-		d.hear("b 2 -1 0")
-		if stderr := d.finish(); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, name) {
+		d.Say("begin a 1")
+		d.Hear("a 2 -1 0")
+		d.Say("begin b 1")
+		d.Hear("b 2 -1 0")
+		if stderr := d.Finish(); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, name) {
 			t.Errorf("stderr %q, want one line with %q", stderr, name)
 		}
 	}
@@ -256,21 +196,21 @@ func TestRequired(t *testing.T) {
 func TestServerGoneWhileThreadsWait(t *testing.T) {
 	s, r, _ := start(t)
 	d := driveJob(t, s, 1)
-	d.say("begin a 1")
+	d.Say("begin a 1")
 	r.next(t, "begin")
-	d.say("begin b 1")
+	d.Say("begin b 1")
 	r.next(t, "begin")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	first, _ := d.out.ReadString('\n')
-	second, _ := d.out.ReadString('\n')
+	first, _ := d.Out.ReadString('\n')
+	second, _ := d.Out.ReadString('\n')
 	if got := []string{first, second}; !slices.Equal(slices.Sorted(slices.Values(got)), []string{"a 2 -1 0\n", "b 2 -1 0\n"}) {
 		t.Errorf("waiting threads: %q", got)
 	}
-	d.say("begin c 1")
-	d.hear("c 2 -1 0")
-	if stderr := d.finish(); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "lost the scheduler") {
+	d.Say("begin c 1")
+	d.Hear("c 2 -1 0")
+	if stderr := d.Finish(); strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "lost the scheduler") {
 		t.Errorf("stderr %q", stderr)
 	}
 }
@@ -278,9 +218,9 @@ func TestServerGoneWhileThreadsWait(t *testing.T) {
 func TestUnknownTokenTellsTheUser(t *testing.T) {
 	s, r, _ := start(t)
 	d := drive(t, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+strings.Repeat("0", 2*tokenSize), "CASE_REQUIRED=1")
-	d.say("begin a 1")
-	d.hear("a 2 -1 0")
-	if stderr := d.finish(); !strings.Contains(stderr, "token of no job of this run") {
+	d.Say("begin a 1")
+	d.Hear("a 2 -1 0")
+	if stderr := d.Finish(); !strings.Contains(stderr, "token of no job of this run") {
 		t.Errorf("stderr %q", stderr)
 	}
 	r.none(t)

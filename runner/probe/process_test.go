@@ -7,32 +7,34 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // The end of a process, or of its program, is what gives back what it holds; the end of
 // its connection is not.
 
 // holder is a process with a task.
-func holder(t *testing.T) (*Server, recorder, *logbook, *driver, *Client) {
+func holder(t *testing.T) (*Server, recorder, *logbook, *probetest.Driver, *Client) {
 	t.Helper()
 	s, r, log := start(t)
 	d := driveJob(t, s, 1)
-	d.say("begin a 1")
+	d.Say("begin a 1")
 	e := r.next(t, "begin")
 	mustGrant(t, e)
-	d.hear("a 0 3 171")
+	d.Hear("a 0 3 171")
 	return s, r, log, d, e.c
 }
 
 func TestClosedSocketKeepsTheTasks(t *testing.T) {
-	for how, end := range map[string]func(d *driver){
-		"exit": func(d *driver) { d.finish() },
-		"kill": func(d *driver) { d.kill() },
+	for how, end := range map[string]func(d *probetest.Driver){
+		"exit": func(d *probetest.Driver) { d.Finish() },
+		"kill": func(d *probetest.Driver) { d.Kill() },
 	} {
 		t.Run(how, func(t *testing.T) {
 			s, r, log, d, c := holder(t)
-			d.say("close")
-			d.hear("closed")
+			d.Say("close")
+			d.Hear("closed")
 			if e := r.next(t, "silent"); e.c != c {
 				t.Fatalf("silent %v", e)
 			}
@@ -58,28 +60,28 @@ func TestClosedSocketKeepsTheTasks(t *testing.T) {
 func TestLibraryConnectsAgain(t *testing.T) {
 	s, r, _, d, c := holder(t)
 	for range 3 {
-		d.say("reuse")
-		d.hear("reused")
+		d.Say("reuse")
+		d.Hear("reused")
 		r.next(t, "silent")
-		d.say("grow a 7")
+		d.Say("grow a 7")
 		e := r.next(t, "grow")
 		if e.c != c || e.task != 1 || e.bytes != 7 {
 			t.Fatalf("grow %v", e)
 		}
 		mustGrant(t, e)
-		d.hear("a 0 3 171")
-		d.say("stolen")
-		d.hear("stolen 0 1")
+		d.Hear("a 0 3 171")
+		d.Say("stolen")
+		d.Hear("stolen 0 1")
 	}
-	d.say("close")
-	d.hear("closed")
+	d.Say("close")
+	d.Hear("closed")
 	r.next(t, "silent")
-	d.say("free a")
-	d.hear("a 0")
+	d.Say("free a")
+	d.Hear("a 0")
 	if e := r.next(t, "free"); e.c != c || e.task != 1 {
 		t.Fatalf("free %v", e)
 	}
-	if stderr := d.finish(); stderr != "" {
+	if stderr := d.Finish(); stderr != "" {
 		t.Errorf("stderr %q", stderr)
 	}
 	s.Settle()
@@ -95,11 +97,11 @@ func TestLastWordsOverAnotherConnection(t *testing.T) {
 	s.mu.Lock() // the server is kept busy
 	late := connect(t, s)
 	late.send(helloOf(t, strings.Repeat("00", tokenSize))) // needs the lock
-	d.say("reuse")
-	d.hear("reused")
-	d.say("free a")
-	d.hear("a 0")
-	d.finish()
+	d.Say("reuse")
+	d.Hear("reused")
+	d.Say("free a")
+	d.Hear("a 0")
+	d.Finish()
 	s.mu.Unlock()
 	s.Settle()
 	e := r.next(t, "free")
@@ -115,12 +117,12 @@ func TestLastWordsOverAnotherConnection(t *testing.T) {
 // exec closes the socket and ends the device's memory with the program that had it.
 func TestExecReleases(t *testing.T) {
 	_, r, _, d, c := holder(t)
-	d.say("exec")
-	d.hear("again")
+	d.Say("exec")
+	d.Hear("again")
 	if e := r.next(t, "closed"); e.c != c {
 		t.Fatalf("closed %v", e)
 	}
-	d.say("begin a 1")
+	d.Say("begin a 1")
 	if e := r.next(t, "begin"); e.c == c || e.c.PID() != c.PID() {
 		t.Errorf("begin of the next program %v", e)
 	}
@@ -129,15 +131,15 @@ func TestExecReleases(t *testing.T) {
 // A child that keeps its parent's socket open keeps nothing of what the parent had.
 func TestParentsEndReleases(t *testing.T) {
 	s, r, _, d, c := holder(t)
-	d.say("oom 5 cudaMalloc")
-	d.hear("reported")
-	d.say("daemon")
-	line, err := d.out.ReadString('\n')
+	d.Say("oom 5 cudaMalloc")
+	d.Hear("reported")
+	d.Say("daemon")
+	line, err := d.Out.ReadString('\n')
 	var daemon int
 	if _, scan := fmt.Sscanf(line, "daemon %d", &daemon); err != nil || scan != nil {
 		t.Fatalf("driver said %q: %v", line, err)
 	}
-	if err := d.cmd.Process.Release(); err != nil { // nobody waits for what only the daemon lets end
+	if err := d.Cmd.Process.Release(); err != nil { // nobody waits for what only the daemon lets end
 		t.Fatal(err)
 	}
 	r.next(t, "oom")
@@ -149,18 +151,18 @@ func TestParentsEndReleases(t *testing.T) {
 	}
 	s.Settle()
 	r.none(t)
-	d.in.Close()
+	d.In.Close()
 }
 
 // A process that never had a device holds nothing.
 func TestClosedSocketOfAProcessWithoutADevice(t *testing.T) {
 	s, r, _ := start(t)
 	d := driveJob(t, s, 1)
-	d.say("oom 5 cudaMalloc")
-	d.hear("reported")
+	d.Say("oom 5 cudaMalloc")
+	d.Hear("reported")
 	r.next(t, "oom")
-	d.say("close")
-	d.hear("closed")
+	d.Say("close")
+	d.Hear("closed")
 	r.next(t, "closed")
 }
 
@@ -352,9 +354,9 @@ func TestLook(t *testing.T) {
 		t.Errorf("own process: exits %v, image %v, then %v", exits, own, again)
 	}
 	d := drive(t)
-	d.say("pid")
-	d.hear(fmt.Sprintf("pid %d", d.cmd.Process.Pid))
-	if _, other := look(d.cmd.Process.Pid); !other.differs(own) {
+	d.Say("pid")
+	d.Hear(fmt.Sprintf("pid %d", d.Cmd.Process.Pid))
+	if _, other := look(d.Cmd.Process.Pid); !other.differs(own) {
 		t.Errorf("another program's image %v is this one's", other)
 	}
 	if exits, i := look(1 << 30); !exits || i.differs(own) {

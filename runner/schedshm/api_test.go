@@ -15,20 +15,22 @@ var buildAPI = sync.OnceValues(func() (string, error) {
 })
 
 // api is a client of schedgpu.h (native/probe/tests/api.c).
-func api(t *testing.T, env []string) *client {
+func api(t *testing.T, env []string) apiClient {
 	t.Helper()
 	program, err := buildAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startProgram(t, program, env...)
+	return apiClient{probetest.Start(t, program, env...)}
 }
 
+// apiClient is a process that native/probe/tests/api.c describes.
+type apiClient struct{ *client }
+
 // gets says a line, and wants this result.
-func (c *client) gets(want, format string, args ...any) {
-	c.tb.Helper()
-	c.say(format, args...)
-	c.hear(want)
+func (c apiClient) gets(want, format string, args ...any) {
+	c.Say(format, args...)
+	c.Hear(want)
 }
 
 // The client API does the same with both architectures.
@@ -55,12 +57,12 @@ func TestClientAPI(t *testing.T) {
 		c.gets("101", "post %d -1", mib)
 		s.uses(350 * mib)
 		other := api(s.TB.(*testing.T), s.env(0))
-		other.say("pre %d 0 0", 1000*mib) // it needs no schedGPUInit
+		other.Say("pre %d 0 0", 1000*mib) // it needs no schedGPUInit
 		s.wait(1)
 		c.gets("0", "post %d 0", 350*mib)
-		other.hear("0")
-		c.finish()
-		other.finish()
+		other.Hear("0")
+		c.Finish()
+		other.Finish()
 		s.settled()
 	})
 }
@@ -70,7 +72,7 @@ func TestClientAPIAlone(t *testing.T) {
 	c := api(t, []string{"CASE_SOCKET=/nonexistent/socket", "CASE_TOKEN=" + strings.Repeat("0", 32)})
 	c.gets("3", "init")
 	c.gets("3", "pre %d 0 0", mib)
-	if text := c.finish(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "No such file or directory") {
+	if text := c.Finish(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "No such file or directory") {
 		t.Errorf("stderr %q", text)
 	}
 }
@@ -84,6 +86,6 @@ func TestClientAPIWithoutARun(t *testing.T) {
 	b.gets("0", "pre %d 2 none", 2<<30)
 	b.gets("101", "pre %d 4 none", mib)
 	a.gets("0", "post %d 3", 15<<30)
-	a.finish()
+	a.Finish()
 	b.gets("0", "pre %d 3 0", 14<<30)
 }

@@ -90,10 +90,10 @@ func (s *shared) waiting() int {
 // settled: at its end a client gives back what those had that have died before it.
 func (s *shared) settled() {
 	d := start(s.tb, s.env(0)...)
-	d.say("begin last 1")
-	d.hear("last 0 0 171")
-	d.finish()
-	if state := s.read(); len(state.Holdings) != 1 || int(state.Holdings[0].Process.PID) != d.cmd.Process.Pid || len(state.Requests) != 0 {
+	d.Say("begin last 1")
+	d.Hear("last 0 0 171")
+	d.Finish()
+	if state := s.read(); len(state.Holdings) != 1 || int(state.Holdings[0].Process.PID) != d.Cmd.Process.Pid || len(state.Requests) != 0 {
 		s.tb.Errorf("clients that have ended have left %+v and %+v", state.Holdings, state.Requests)
 	}
 }

@@ -1,14 +1,9 @@
 package schedshm_test
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,9 +13,8 @@ import (
 )
 
 const (
-	native   = "../../native/probe"
-	patience = time.Minute // for what is to happen; nothing is timed with it
-	mib      = 1 << 20
+	native = "../../native/probe"
+	mib    = 1 << 20
 )
 
 var programs string // where test programs are built
@@ -42,13 +36,7 @@ var buildDrive = sync.OnceValues(func() (string, error) {
 })
 
 // client is a process that native/probe/tests/drive.c describes.
-type client struct {
-	tb     testing.TB
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr bytes.Buffer
-}
+type client = probetest.Driver
 
 func start(tb testing.TB, env ...string) *client {
 	tb.Helper()
@@ -56,80 +44,13 @@ func start(tb testing.TB, env ...string) *client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return startProgram(tb, program, env...)
-}
-
-func startProgram(tb testing.TB, program string, env ...string) *client {
-	tb.Helper()
-	c := &client{tb: tb, cmd: exec.Command(program)}
-	c.cmd.Env = env
-	c.cmd.Stderr = &c.stderr
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	c.in, c.out = in, bufio.NewReader(out)
-	if err := c.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.kill)
-	return c
-}
-
-func (c *client) kill() {
-	if c.cmd.ProcessState == nil {
-		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait() // it was killed
-	}
-}
-
-func (c *client) say(format string, args ...any) {
-	c.tb.Helper()
-	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
-		c.tb.Fatal(err)
-	}
-}
-
-// hear waits for the next lines of output, which may come in any order: each is of a task, and
-// so of a thread, of its own.
-func (c *client) hear(want ...string) {
-	c.tb.Helper()
-	late := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() }) // which ends its output
-	defer late.Stop()
-	var said []string
-	var err error
-	for err == nil && len(said) < len(want) {
-		var line string
-		line, err = c.out.ReadString('\n')
-		said = append(said, strings.TrimSpace(line))
-	}
-	slices.Sort(said)
-	slices.Sort(want)
-	if err != nil || !slices.Equal(said, want) {
-		c.kill() // which ends its stderr too
-		c.tb.Fatalf("a client said %q (%v), want %q; stderr:\n%s", said, err, want, c.stderr.String())
-	}
-}
-
-// finish ends the process through exit and returns its stderr.
-func (c *client) finish() string {
-	c.tb.Helper()
-	c.in.Close()
-	_, _ = io.Copy(io.Discard, c.out)
-	if err := c.cmd.Wait(); err != nil {
-		c.tb.Errorf("a client: %v; stderr:\n%s", err, c.stderr.String())
-	}
-	return c.stderr.String()
+	return probetest.Start(tb, program, env...)
 }
 
 // until waits for a condition.
 func until(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(probetest.Patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("it never comes to this: %s", what)
 		}
@@ -146,7 +67,7 @@ type scene struct {
 func (s scene) begin(priority, size int) *client {
 	s.Helper()
 	c := start(s, s.env(priority)...)
-	c.say("begin t %d", size*mib)
+	c.Say("begin t %d", size*mib)
 	return c
 }
 
@@ -154,7 +75,7 @@ func (s scene) begin(priority, size int) *client {
 func (s scene) holds(priority, size int) *client {
 	s.Helper()
 	c := s.begin(priority, size)
-	c.hear(granted)
+	c.Hear(granted)
 	return c
 }
 
@@ -178,8 +99,8 @@ func (s scene) uses(bytes int64) {
 
 func (s scene) free(c *client) {
 	s.Helper()
-	c.say("free t")
-	c.hear("t 0")
+	c.Say("free t")
+	c.Hear("t 0")
 }
 
 const (
@@ -215,12 +136,12 @@ func TestEqualPriorities(t *testing.T) {
 			if policy == "fifo" {
 				s.wait(2)
 			} else {
-				small.hear(granted)
+				small.Hear(granted)
 			}
 			s.free(first)
-			large.hear(granted)
+			large.Hear(granted)
 			if policy == "fifo" {
-				small.hear(granted)
+				small.Hear(granted)
 			}
 		})
 	}
@@ -235,13 +156,13 @@ func TestPriorities(t *testing.T) {
 			high := s.waits(2, 700, 0)
 			low := s.waits(1, 100, 1)
 			equal := s.begin(2, 200)
-			equal.hear(granted)
+			equal.Hear(granted)
 			s.wait(2)
 			s.free(equal) // which would make room for the low one again
 			s.wait(2)
 			s.free(first)
-			high.hear(granted)
-			low.hear(granted)
+			high.Hear(granted)
+			low.Hear(granted)
 		})
 	}
 }
@@ -252,11 +173,11 @@ func TestWaitEnds(t *testing.T) {
 		play(t, plain, policy, func(s scene) {
 			s.holds(1, 600)
 			impatient := start(s, s.env(1)...)
-			impatient.say("wait 100")
-			impatient.say("begin t %d", 700*mib)
+			impatient.Say("wait 100")
+			impatient.Say("begin t %d", 700*mib)
 			behind := s.begin(0, 300)
-			impatient.hear(timedOut)
-			behind.hear(granted)
+			impatient.Hear(timedOut)
+			behind.Hear(granted)
 		})
 	}
 }
@@ -268,18 +189,18 @@ func TestNoWait(t *testing.T) {
 			first := s.holds(0, 600)
 			waiter := s.waits(0, 700, 0)
 			c := start(s, s.env(9)...)
-			c.say("wait none")
-			c.say("begin t %d", 800*mib)
-			c.hear(timedOut)
-			c.say("wait 0")
+			c.Say("wait none")
+			c.Say("begin t %d", 800*mib)
+			c.Hear(timedOut)
+			c.Say("wait 0")
 			s.wait(1)
 			s.free(first)
-			waiter.hear(granted)
-			c.say("wait none")
-			c.say("begin t %d", 300*mib)
-			c.hear(granted)
-			c.say("grow t %d", 300*mib)
-			c.hear("t 3 0 171")
+			waiter.Hear(granted)
+			c.Say("wait none")
+			c.Say("begin t %d", 300*mib)
+			c.Hear(granted)
+			c.Say("grow t %d", 300*mib)
+			c.Hear("t 3 0 171")
 		})
 	}
 }
@@ -287,13 +208,13 @@ func TestNoWait(t *testing.T) {
 func TestNeverFits(t *testing.T) {
 	play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
 		c := s.begin(0, 901)
-		c.hear(refused)
-		c.say("on t 1 %d", mib)
-		c.hear(noDevice)
-		c.say("on t 0 %d", mib)
-		c.hear(granted)
-		c.say("grow t %d", 900*mib)
-		c.hear("t 1 0 171")
+		c.Hear(refused)
+		c.Say("on t 1 %d", mib)
+		c.Hear(noDevice)
+		c.Say("on t 0 %d", mib)
+		c.Hear(granted)
+		c.Say("grow t %d", 900*mib)
+		c.Hear("t 1 0 171")
 		s.uses(101*mib + 1024)
 	})
 }
@@ -304,14 +225,14 @@ func TestContexts(t *testing.T) {
 		first := s.holds(0, 700)
 		s.free(first)
 		s.uses(100 * mib)
-		first.say("begin t %d", 700*mib)
-		first.hear(granted)
+		first.Say("begin t %d", 700*mib)
+		first.Hear(granted)
 		second := s.waits(0, 850, 0)
 		s.free(first)
 		s.wait(1)
-		first.finish()
-		second.hear(granted)
-		second.finish()
+		first.Finish()
+		second.Hear(granted)
+		second.Finish()
 		s.settled()
 	})
 }
@@ -319,15 +240,15 @@ func TestContexts(t *testing.T) {
 func TestGrowAndShrink(t *testing.T) {
 	play(t, plain, "mmu", func(s scene) {
 		grower, other := s.holds(0, 400), s.holds(0, 400)
-		grower.say("grow t %d", 300*mib)
+		grower.Say("grow t %d", 300*mib)
 		s.wait(1)
 		joiner := s.waits(0, 100, 1) // a device where a task waits to grow admits nobody
-		other.say("shrink t %d", 100*mib)
-		other.hear("t 0")
-		grower.hear(granted)
+		other.Say("shrink t %d", 100*mib)
+		other.Hear("t 0")
+		grower.Hear(granted)
 		s.wait(1)
 		s.free(other)
-		joiner.hear(granted)
+		joiner.Hear(granted)
 		s.free(grower)
 		s.uses(100*mib + 1024)
 	})
@@ -338,16 +259,16 @@ func TestGrowthByPriority(t *testing.T) {
 	for _, policy := range policies {
 		play(t, plain, policy, func(s scene) {
 			low, high, other := s.holds(1, 200), s.holds(2, 200), s.holds(0, 500)
-			low.say("grow t %d", 300*mib)
+			low.Say("grow t %d", 300*mib)
 			s.wait(1)
-			high.say("grow t %d", 300*mib)
+			high.Say("grow t %d", 300*mib)
 			s.wait(2)
-			other.say("shrink t %d", 200*mib)
-			other.hear("t 0")
+			other.Say("shrink t %d", 200*mib)
+			other.Hear("t 0")
 			if strings.HasPrefix(policy, "priority") {
 				low, high = high, low
 			}
-			low.hear(granted)
+			low.Hear(granted)
 			s.wait(1)
 		})
 	}
@@ -357,12 +278,12 @@ func TestGrowthByPriority(t *testing.T) {
 func TestAllWaitToGrow(t *testing.T) {
 	play(t, plain, "fifo", func(s scene) {
 		a, b := s.holds(0, 400), s.holds(0, 400)
-		a.say("grow t %d", 500*mib)
+		a.Say("grow t %d", 500*mib)
 		s.wait(1)
-		b.say("grow t %d", 500*mib)
-		b.hear("t 1 0 171")
+		b.Say("grow t %d", 500*mib)
+		b.Hear("t 1 0 171")
 		s.free(b)
-		a.hear(granted)
+		a.Hear(granted)
 	})
 }
 
@@ -373,11 +294,11 @@ func TestAllWaitAndOneToGrow(t *testing.T) {
 		grower, other := s.holds(0, 700), s.holds(0, 100)
 		s.free(other)
 		s.uses(720*mib + 1024)
-		grower.say("grow t %d", 285*mib)
+		grower.Say("grow t %d", 285*mib)
 		s.wait(1)
-		other.say("begin t %d", 100*mib)
-		grower.hear("t 1 0 171")
-		other.hear(granted)
+		other.Say("begin t %d", 100*mib)
+		grower.Hear("t 1 0 171")
+		other.Hear(granted)
 	})
 }
 
@@ -385,35 +306,35 @@ func TestAllWaitAndOneToGrow(t *testing.T) {
 func TestStalled(t *testing.T) {
 	play(t, plain, "fifo", func(s scene) {
 		holder := s.holds(0, 600)
-		holder.say("begin u %d", 600*mib) // in a program that holds a task already
+		holder.Say("begin u %d", 600*mib) // in a program that holds a task already
 		s.wait(1)
-		s.begin(0, 300).hear(granted)
-		holder.say("free t")
-		holder.hear("t 0", "u 0 0 171")
+		s.begin(0, 300).Hear(granted)
+		holder.Say("free t")
+		holder.Hear("t 0", "u 0 0 171")
 	})
 }
 
 // However a client ends, what it holds and waits for is given back.
 func TestEnds(t *testing.T) {
 	for how, end := range map[string]func(*client){
-		"kill": (*client).kill,
-		"exit": func(c *client) { c.finish() },
-		"exec": func(c *client) { c.say("exec"); c.hear("again") },
+		"kill": (*client).Kill,
+		"exit": func(c *client) { c.Finish() },
+		"exec": func(c *client) { c.Say("exec"); c.Hear("again") },
 	} {
 		t.Run(how, func(t *testing.T) {
 			play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
 				holder := s.holds(0, 700)
 				head := s.waits(0, 800, 0)
 				next := s.waits(0, 300, 1)
-				head.kill()
+				head.Kill()
 				end(holder)
-				next.hear(granted)
+				next.Hear(granted)
 				if how == "exec" {
-					holder.say("begin t %d", mib)
-					holder.hear(granted)
+					holder.Say("begin t %d", mib)
+					holder.Hear(granted)
 				}
-				holder.kill()
-				next.kill()
+				holder.Kill()
+				next.Kill()
 				s.settled()
 			})
 		})
@@ -424,15 +345,15 @@ func TestEnds(t *testing.T) {
 func TestFork(t *testing.T) {
 	play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
 		c := s.holds(0, 300)
-		c.say("fork t %d", 200*mib)
-		line, err := c.out.ReadString('\n')
+		c.Say("fork t %d", 200*mib)
+		line, err := c.Out.ReadString('\n')
 		var pid, freed, begun int
 		if _, scanned := fmt.Sscanf(line, "child %d %d %d", &pid, &freed, &begun); err != nil || scanned != nil || freed != 1 || begun != 0 {
 			s.Errorf("the child said %q (%v, %v)", line, err, scanned)
 		}
-		c.say("free t")
-		c.hear("t 0")
-		c.finish()
+		c.Say("free t")
+		c.Hear("t 0")
+		c.Finish()
 		s.settled()
 	})
 }
@@ -442,16 +363,16 @@ func TestClosesDescriptors(t *testing.T) {
 	for _, verb := range []string{"close", "reuse"} {
 		play(t, plain, "fifo", func(s scene) {
 			c := s.holds(0, 600)
-			c.say("%s", verb)
-			c.hear(strings.TrimSuffix(verb, "e") + "ed")
+			c.Say("%s", verb)
+			c.Hear(strings.TrimSuffix(verb, "e") + "ed")
 			other := s.waits(0, 700, 0)
-			c.say("grow t %d", 100*mib)
-			c.hear(granted)
+			c.Say("grow t %d", 100*mib)
+			c.Hear(granted)
 			s.free(c)
-			other.hear(granted)
+			other.Hear(granted)
 			if verb == "reuse" {
-				c.say("stolen")
-				c.hear("stolen 0 1")
+				c.Say("stolen")
+				c.Hear("stolen 0 1")
 			}
 		})
 	}

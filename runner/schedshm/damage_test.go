@@ -68,16 +68,16 @@ func TestDamagedFile(t *testing.T) {
 			s := scene{t, a}
 			ended := s.holds(0, 100)
 			holder, waiter := s.holds(0, 600), s.waits(0, 700, 0)
-			ended.finish() // which writes a backup, and frees nothing that the waiter needs
+			ended.Finish() // which writes a backup, and frees nothing that the waiter needs
 			damage(t, a.path)
-			holder.say("grow t %d", mib)
-			holder.hear(granted)
+			holder.Say("grow t %d", mib)
+			holder.Hear(granted)
 			s.wait(1)
 			s.uses(601*mib + 1024)
 			s.free(holder)
-			waiter.hear(granted)
-			waiter.finish()
-			holder.finish()
+			waiter.Hear(granted)
+			waiter.Finish()
+			holder.Finish()
 			s.settled()
 		})
 	}
@@ -90,7 +90,7 @@ func TestStartsOnDamagedFile(t *testing.T) {
 			a := newShared(t, plain, "mmu").(*shared)
 			damage(t, a.path)
 			s := scene{t, a}
-			s.holds(0, 1024).finish()
+			s.holds(0, 1024).Finish()
 			if state := a.read(); state.Policy != "mmu" || len(state.Devices) != 1 || state.Devices[0].CapacityBytes != plain.capacity {
 				t.Errorf("the file says %+v", state.Config)
 			}
@@ -112,9 +112,9 @@ func TestForeignFile(t *testing.T) {
 		change(t, a.path)
 		before, _ := os.ReadFile(a.path)
 		c := start(t, a.env(0)...)
-		c.say("begin t 1")
-		c.hear("t 2 -1 0")
-		if text := c.finish(); !strings.Contains(text, want) && !strings.Contains(text, "Is a directory") {
+		c.Say("begin t 1")
+		c.Hear("t 2 -1 0")
+		if text := c.Finish(); !strings.Contains(text, want) && !strings.Contains(text, "Is a directory") {
 			t.Errorf("stderr %q, want %q", text, want)
 		}
 		if after, _ := os.ReadFile(a.path); string(after) != string(before) {
@@ -147,10 +147,10 @@ func TestMadeByTheFirstClient(t *testing.T) {
 	var clients []*client
 	for range 8 {
 		clients = append(clients, start(t, alone(t, path, "FAKE_GPUS=3", "SCHEDGPU_QUEUE=priority-mmu")...))
-		clients[len(clients)-1].say("on t 1 %d", 1<<30)
+		clients[len(clients)-1].Say("on t 1 %d", 1<<30)
 	}
 	for _, c := range clients {
-		c.hear("t 0 1 16") // the stand-in's device 1 in PCI bus order, which has the UUID 10...
+		c.Hear("t 0 1 16") // the stand-in's device 1 in PCI bus order, which has the UUID 10...
 	}
 	state, err := schedshm.Read(path)
 	if err != nil {
@@ -165,7 +165,7 @@ func TestMadeByTheFirstClient(t *testing.T) {
 		}
 	}
 	for _, c := range clients {
-		c.finish()
+		c.Finish()
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -186,9 +186,9 @@ func TestCannotMakeTheFile(t *testing.T) {
 		"NVML finds no GPU":       {"FAKE_GPUS=0"},
 	} {
 		c := start(t, alone(t, filepath.Join(t.TempDir(), "state"), env...)...)
-		c.say("begin t 1")
-		c.hear("t 2 -1 0")
-		if text := c.finish(); !strings.Contains(text, want) {
+		c.Say("begin t 1")
+		c.Hear("t 2 -1 0")
+		if text := c.Finish(); !strings.Contains(text, want) {
 			t.Errorf("stderr %q, want %q", text, want)
 		}
 	}
@@ -198,17 +198,17 @@ func TestCannotMakeTheFile(t *testing.T) {
 func TestRemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	holder := start(t, alone(t, path)...)
-	holder.say("begin t %d", 10<<30)
-	holder.hear("t 0 0 0")
+	holder.Say("begin t %d", 10<<30)
+	holder.Hear("t 0 0 0")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	other := start(t, alone(t, path)...) // makes another one
-	other.say("begin t %d", mib)
-	other.hear("t 0 0 0")
-	holder.say("grow t %d", mib) // and enters what it holds there
-	holder.hear("t 0 0 0")
-	other.say("wait none")
-	other.say("grow t %d", 10<<30)
-	other.hear("t 3 0 0")
+	other.Say("begin t %d", mib)
+	other.Hear("t 0 0 0")
+	holder.Say("grow t %d", mib) // and enters what it holds there
+	holder.Hear("t 0 0 0")
+	other.Say("wait none")
+	other.Say("grow t %d", 10<<30)
+	other.Hear("t 3 0 0")
 }

@@ -50,7 +50,7 @@ func (d *drama) told(decisions []schedulers.Decision, err error) {
 			a.id, device = 0, "-1 0"
 		}
 		a.asks = 0
-		a.hear(fmt.Sprintf("t %d %s", code, device))
+		a.Hear(fmt.Sprintf("t %d %s", code, device))
 	}
 	waiting := 0
 	for _, a := range d.actors {
@@ -76,23 +76,23 @@ func (d *drama) step(random *rand.Rand, job int) {
 	case a.id == 0:
 		d.last++
 		a.id, a.asks, a.grows = d.last, size, false
-		a.say("wait %s", text)
-		a.say("begin t %d", size*mib-1024)
+		a.Say("wait %s", text)
+		a.Say("begin t %d", size*mib-1024)
 		d.told(d.engine.Submit(schedulers.Task{ID: a.id, Job: schedulers.JobID(job), Bytes: size * mib, Priority: a.priority, Wait: wait}, 0))
 	case action == 0:
 		a.asks, a.grows = size, true
-		a.say("wait %s", text)
-		a.say("grow t %d", size*mib)
+		a.Say("wait %s", text)
+		a.Say("grow t %d", size*mib)
 		d.told(d.engine.Grow(a.id, size*mib, wait, 0))
 	case action == 1 && a.holds > 1:
 		back := random.Int64N(a.holds)
 		a.holds -= back
-		a.say("shrink t %d", back*mib)
-		a.hear("t 0")
+		a.Say("shrink t %d", back*mib)
+		a.Hear("t 0")
 		d.told(d.engine.Shrink(a.id, back*mib, 0))
 	default:
-		a.say("free t")
-		a.hear("t 0")
+		a.Say("free t")
+		a.Hear("t 0")
 		id := a.id
 		a.id, a.holds = 0, 0
 		d.told(d.engine.Release(id, 0))
@@ -103,12 +103,12 @@ func (d *drama) step(random *rand.Rand, job int) {
 func (d *drama) end(job int) {
 	d.Helper()
 	a := d.actors[job]
-	a.kill()
+	a.Kill()
 	*a = actor{client: start(d, d.env(a.priority)...), priority: a.priority}
 	looks := start(d, d.env(0)...) // at its end, whether others have died
-	looks.say("oom 1 x")
-	looks.hear("reported")
-	looks.finish()
+	looks.Say("oom 1 x")
+	looks.Hear("reported")
+	looks.Finish()
 	d.told(d.engine.JobExit(schedulers.JobID(job), 0), nil)
 }
 

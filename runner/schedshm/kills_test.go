@@ -109,7 +109,7 @@ func TestKills(t *testing.T) {
 				if err := stays.cmd.Wait(); err != nil {
 					t.Errorf("the client that nobody killed: %v", err)
 				}
-				s.holds(0, 980).finish() // all that there is
+				s.holds(0, 980).Finish() // all that there is
 				s.settled()
 			})
 		}
@@ -124,11 +124,11 @@ func TestKilledAtEachPoint(t *testing.T) {
 				t.Parallel()
 				s := scene{t, newShared(t, node{capacity: 1000 * mib}, "fifo")}
 				v := churn(t, s, rand.New(rand.NewPCG(uint64(visit), 0)), point, strconv.Itoa(visit))
-				v.die(t, patience)
+				v.die(t, probetest.Patience)
 				if used := s.used(); used > 1000*mib {
 					t.Errorf("%d bytes are granted", used)
 				}
-				s.holds(0, 999).finish()
+				s.holds(0, 999).Finish()
 				s.settled()
 			})
 		}

@@ -1,4 +1,4 @@
-// Package probetest builds C programs with libcase in them, for tests.
+// Package probetest builds and drives C programs with libcase in them, for tests.
 package probetest
 
 import (
