@@ -75,8 +75,7 @@ func closeDeadRuns(s *store.Store) error {
 	return nil
 }
 
-// closeDeadSweeps does the same for sweeps, with what ran for them. One that another
-// process has taken over meanwhile is that one's.
+// closeDeadSweeps does the same for sweeps, with what ran for them.
 func closeDeadSweeps(s *store.Store) error {
 	ctx := context.Background()
 	all, err := s.Sweeps(ctx)
@@ -87,14 +86,16 @@ func closeDeadSweeps(s *store.Store) error {
 		if standing(w) == w.Status {
 			continue
 		}
-		if err := closeSweep(s, w); err != nil && !errors.Is(err, store.ErrBusy) {
+		if err := closeSweep(s, w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// closeSweep marks a sweep that its process did not finish as interrupted.
+// closeSweep marks a sweep that its process did not finish as interrupted. The
+// process may live: it ends the sweep itself when it finds its runs closed, and
+// another process may take the sweep over meanwhile. Both are left as they are.
 func closeSweep(s *store.Store, w results.Sweep) error {
 	ctx := context.Background()
 	open, err := s.Runs(ctx, store.Filter{Sweep: w.ID, Status: results.Running, Warmups: true})
@@ -109,7 +110,11 @@ func closeSweep(s *store.Store, w results.Sweep) error {
 			return err
 		}
 	}
-	return s.EndSweep(ctx, w.ID, w.Host, *w.PID, results.Interrupted)
+	err = s.EndSweep(ctx, w.ID, w.Host, *w.PID, results.Interrupted)
+	if errors.Is(err, store.ErrBusy) {
+		return nil
+	}
+	return err
 }
 
 // closeRun marks a run that its process did not finish as interrupted, with the

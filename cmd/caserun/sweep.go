@@ -214,7 +214,7 @@ func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (
 	}
 	if taken { // as late as this: a call that is refused takes nothing from anybody
 		if err := closeSweep(db, sweep); err != nil {
-			return busy(err)
+			return infrastructureError(err)
 		}
 	}
 	left, finished, err := remaining(c.Context(), db, sweep.ID)

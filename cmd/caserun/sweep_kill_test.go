@@ -321,6 +321,33 @@ func TestSweepThatIsTakenOver(t *testing.T) {
 	}
 }
 
+// A process that finds its runs closed ends its sweep itself, before whoever
+// closed the runs does: that is no failure of the latter.
+func TestSweepThatEndsWhileItIsClosed(t *testing.T) {
+	inTempDir(t)
+	if err := doPart(t, 7*time.Second); err == nil {
+		t.Fatal("the sweep is complete")
+	}
+	s, err := store.Open("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.ClaimSweep(t.Context(), 1, "elsewhere", 7, ""); err != nil {
+		t.Fatal(err)
+	}
+	read, err := s.Sweep(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.EndSweep(t.Context(), 1, "elsewhere", 7, results.Interrupted); err != nil {
+		t.Fatal(err)
+	}
+	if err := closeSweep(s, read); err != nil {
+		t.Errorf("closed a sweep that its process had ended: %v", err)
+	}
+}
+
 // Of many that resume a sweep at once, one does.
 func TestSweepThatManyResume(t *testing.T) {
 	dir := inTempDir(t)
