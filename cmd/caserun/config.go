@@ -21,6 +21,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -99,7 +100,7 @@ func addNodeFlags(f *pflag.FlagSet) {
 	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
 	f.Bool("guard", false, "map nothing beside allocations, so that a kernel that reads or writes outside its own faults; the run is marked as guarded (local node)")
 	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
-	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
+	f.String("context-reserve", mixes.FormatBytes(runner.DefaultContextBytes), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
 	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	addSuiteFlag(f)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/sim"
 	"github.com/caserun/caserun/schedulers"
 )
@@ -159,7 +159,7 @@ func (d decimal) Set(text string) error {
 // onSim is the configuration as a simulated node takes it: without what is for
 // GPUs. What of that was asked for goes by its flags' names.
 func (c config) onSim() (_ config, ignored []string) {
-	reserve := mixes.FormatBytes(live.DefaultContextBytes)
+	reserve := mixes.FormatBytes(runner.DefaultContextBytes)
 	for _, s := range []struct {
 		flag  string
 		given bool

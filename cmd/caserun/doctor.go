@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/ballast"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/mps"
@@ -184,11 +185,11 @@ func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Devic
 	}
 	cost := int64(after[0].Memory.Used) - int64(d.Memory.Used) - int64(b.Held().Bytes)
 	verdict := fine
-	if cost > live.DefaultContextBytes {
+	if cost > runner.DefaultContextBytes {
 		verdict = warning
 	}
 	e.add("CUDA context", verdict, "%s of device memory each; runs reserve %s",
-		report.Human(float64(cost), report.Bytes), report.Human(float64(live.DefaultContextBytes), report.Bytes))
+		report.Human(float64(cost), report.Bytes), report.Human(float64(runner.DefaultContextBytes), report.Bytes))
 }
 
 // sampleFor is how long the sampler is tried.

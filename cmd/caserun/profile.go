@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -54,7 +55,7 @@ whole. docs/profile.md describes the file.`,
 	addDevicesFlag(f)
 	f.BoolVar(&o.untraced, "untraced", false, "one run only, without kernels and copies")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
-	f.String("context-reserve", mixes.FormatBytes(live.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
+	f.String("context-reserve", mixes.FormatBytes(runner.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
 	addSuiteFlag(f)
 	f.String("data", "data", "`DIR` with the programs' input files")
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")

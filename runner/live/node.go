@@ -16,14 +16,6 @@ import (
 
 const mib = int64(1) << 20
 
-// Reserves of device memory, measured on an H200 with driver 580.159: a process
-// context takes 527 MiB without MPS. Under MPS the server takes 71 MiB and each
-// client 517 MiB more.
-const (
-	DefaultContextBytes = 576 * mib
-	serverBytes         = 128 * mib
-)
-
 // Options say how to prepare the node for one run.
 type Options struct {
 	MPS          bool
@@ -106,7 +98,7 @@ func (s *Session) take(ctx context.Context, d nvml.Device) error {
 		capacity = limit
 	}
 	if s.options.MPS {
-		capacity -= serverBytes
+		capacity -= runner.ServerBytes
 	}
 	if capacity <= s.options.ContextBytes {
 		return fmt.Errorf("GPU %d (%s): %d bytes are left for jobs, and a CUDA context alone takes %d (--context-reserve): free memory there, or raise --mem-cap",

@@ -56,7 +56,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
 		if c.MPS {
-			d.free -= serverBytes
+			d.free -= runner.ServerBytes
 		}
 		x.devices = append(x.devices, d)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -144,10 +145,10 @@ func TestAProcessWithoutMPSPaysForItsContext(t *testing.T) {
 		spare     int64 // memory beside the job's footprint
 		want      results.Outcome
 	}{
-		{"sa", contextBytes, results.OK},
-		{"sa", contextBytes - 1, results.OOM},
-		{"cg", contextBytes + serverBytes, results.OK},
-		{"cg", contextBytes + serverBytes - 1, results.OOM},
+		{"sa", runner.DefaultContextBytes, results.OK},
+		{"sa", runner.DefaultContextBytes - 1, results.OOM},
+		{"cg", runner.DefaultContextBytes + runner.ServerBytes, results.OK},
+		{"cg", runner.DefaultContextBytes + runner.ServerBytes - 1, results.OOM},
 	} {
 		node := mustNode(t, "sim:1xV100")
 		node.Model.MemoryBytes = one[0].Footprint.Bytes + c.spare

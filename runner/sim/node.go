@@ -12,18 +12,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
 )
 
-const (
-	mib = int64(1) << 20
-
-	// Device memory that goes beside the jobs' own: a context of each process,
-	// client of an MPS server or not, and the server's. Measured on an H200 with
-	// driver 580 (docs/live.md) and taken for all models.
-	contextBytes = 512 * mib
-	serverBytes  = 71 * mib
-)
+const mib = int64(1) << 20
 
 // Model is a device model with the host it is commonly found in. Limits are
 // the vendor's published ones; HostFactor and DeviceFactor scale the profiled
@@ -95,10 +88,10 @@ func (n Node) Threads() int { return n.Count * n.Model.ThreadsPerDevice }
 // Devices are the node's devices as a scheduler may use them, less what an MPS
 // server takes of each.
 func (n Node) Devices(mps bool) []schedulers.Device {
-	d := schedulers.Device{Name: n.Model.Name, CapacityBytes: n.Model.MemoryBytes, ContextBytes: contextBytes,
+	d := schedulers.Device{Name: n.Model.Name, CapacityBytes: n.Model.MemoryBytes, ContextBytes: runner.DefaultContextBytes,
 		SMs: n.Model.SMs, WarpsPerSM: n.Model.WarpsPerSM, BlocksPerSM: n.Model.BlocksPerSM}
 	if mps {
-		d.CapacityBytes -= serverBytes
+		d.CapacityBytes -= runner.ServerBytes
 	}
 	return slices.Repeat([]schedulers.Device{d}, n.Count)
 }

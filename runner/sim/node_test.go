@@ -47,10 +47,10 @@ func TestContextsAreChargedPerProcessAndTheServerOnce(t *testing.T) {
 	if len(shared) != 2 || len(own) != 2 {
 		t.Fatalf("%d and %d devices, want 2", len(shared), len(own))
 	}
-	if d := shared[1]; d.CapacityBytes != 16089*mib || d.ContextBytes != 512*mib {
-		t.Errorf("with MPS: capacity %d, context %d bytes, want 16089 MiB and 512 MiB", d.CapacityBytes, d.ContextBytes)
+	if d := shared[1]; d.CapacityBytes != 16032*mib || d.ContextBytes != 576*mib {
+		t.Errorf("with MPS: capacity %d, context %d bytes, want 16032 MiB and 576 MiB", d.CapacityBytes, d.ContextBytes)
 	}
-	if d := own[1]; d.CapacityBytes != 16160*mib || d.ContextBytes != 512*mib {
-		t.Errorf("without MPS: capacity %d, context %d bytes, want 16160 MiB and 512 MiB", d.CapacityBytes, d.ContextBytes)
+	if d := own[1]; d.CapacityBytes != 16160*mib || d.ContextBytes != 576*mib {
+		t.Errorf("without MPS: capacity %d, context %d bytes, want 16160 MiB and 576 MiB", d.CapacityBytes, d.ContextBytes)
 	}
 }

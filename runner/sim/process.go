@@ -205,7 +205,7 @@ func (p *process) through(steps []step, then func()) {
 // scheduler believed: what is not free is out of memory.
 func (p *process) allocate() bool {
 	d := p.x.devices[p.device]
-	need := p.job.Footprint.Bytes + contextBytes
+	need := p.job.Footprint.Bytes + runner.DefaultContextBytes
 	if need > d.free {
 		return false
 	}
@@ -223,8 +223,8 @@ func (p *process) occupancy() float64 {
 }
 
 func (p *process) end() {
-	p.x.devices[p.device].free += p.held - contextBytes
-	p.held = contextBytes
+	p.x.devices[p.device].free += p.held - runner.DefaultContextBytes
+	p.held = runner.DefaultContextBytes
 	p.x.batch.TaskFree(p.task, p.x.now)
 	p.do(p.host(p.profile.HostAfterS), func() { p.exit(runner.Exit{Status: new(0)}) })
 }

@@ -68,7 +68,7 @@ func (r trial) must(t testing.TB) ([]results.Job, *tape) {
 	for _, d := range x.devices {
 		whole := r.node.Model.MemoryBytes
 		if x.config.MPS {
-			whole -= serverBytes
+			whole -= runner.ServerBytes
 		}
 		if d.free != whole || len(d.sms.members) != 0 || len(d.link.members) != 0 {
 			t.Errorf("device %d: %d bytes free of %d, %d kernels and %d copies are left",
