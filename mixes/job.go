@@ -39,7 +39,7 @@ type Job struct {
 	// Isolate gives the job a device that it shares with nobody.
 	Isolate bool
 	// KnownFault says that the program is known to fault, such as to read out of
-	// bounds. A run may keep it away from the others (schedulers.Scheduler).
+	// bounds. A run may keep it away from the others (policies.Scheduler).
 	KnownFault bool `json:",omitempty"`
 	// Group is when the job arrives: a job of group 0 with the batch, others together
 	// with their group when the last job of the group before has ended. A mix lists its

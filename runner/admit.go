@@ -5,12 +5,13 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // boundBeforeStart reports whether the job's device is settled before its
 // process exists: under a process-bound scheduler, or because it has no probe.
 func (b *Batch) boundBeforeStart(j *job) bool {
-	return b.config.Scheduler.Binds == schedulers.BindsJob || j.spec.Binding == mixes.BindDeclared
+	return b.config.Scheduler.Binds == policies.BindsJob || j.spec.Binding == mixes.BindDeclared
 }
 
 // arrive lets the next group of jobs arrive once all jobs before it have ended.
@@ -35,7 +36,7 @@ func (b *Batch) admit(now time.Duration) {
 		return
 	}
 	limit := b.config.Workers
-	if limit <= 0 || b.config.Scheduler.Binds == schedulers.BindsJob {
+	if limit <= 0 || b.config.Scheduler.Binds == policies.BindsJob {
 		limit = len(b.jobs)
 	}
 	b.arrive(now)
@@ -54,7 +55,7 @@ func (b *Batch) admit(now time.Duration) {
 		b.lastTask++
 		j.binding = b.lastTask
 		f, wait := j.spec.Footprint, j.spec.Wait
-		if b.config.Scheduler.Binds == schedulers.BindsJob {
+		if b.config.Scheduler.Binds == policies.BindsJob {
 			wait = nil // the job has not asked for it: jobs take turns
 		}
 		ds, err := b.engine.Submit(schedulers.Task{ID: j.binding, Job: schedulers.JobID(index), Bytes: f.Bytes,

@@ -11,6 +11,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 )
 
 // Batch is the state of one batch under way. Executors report events to it,
@@ -22,7 +23,7 @@ type Batch struct {
 	done     chan struct{}
 
 	mu        sync.Mutex
-	engine    *schedulers.Engine
+	engine    *engine.Engine
 	jobs      []*job
 	tasks     map[schedulers.TaskID]*task
 	lastTask  schedulers.TaskID
@@ -81,7 +82,7 @@ type Exit struct {
 }
 
 func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
-	engine, err := schedulers.NewEngine(c.Devices, c.Scheduler.Policy, c.Scheduler.Config)
+	engine, err := engine.New(c.Devices, c.Scheduler.Policy, c.Scheduler.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	if died {
 		b.unwell(j.stays, end)
 	}
-	b.carryOut(b.engine.JobExit(schedulers.JobID(index), now), now)
+	b.carryOut(b.engine.JobExit(schedulers.JobID(index)), now)
 	b.admit(now)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 func TestDeathReleasesEverythingOfTheJobAndGrantsItNothing(t *testing.T) {
@@ -151,7 +152,7 @@ func TestCancelInEveryState(t *testing.T) {
 }
 
 func TestRunRefusesABatchThatCannotBe(t *testing.T) {
-	s, err := schedulers.Parse("sa", 1)
+	s, err := policies.Parse("sa", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 type decider interface {
 	Submit(t schedulers.Task, now time.Duration) ([]schedulers.Decision, error)
 	Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) ([]schedulers.Decision, error)
-	Shrink(id schedulers.TaskID, bytes int64, now time.Duration) ([]schedulers.Decision, error)
-	Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32, now time.Duration) ([]schedulers.Decision, error)
-	Release(id schedulers.TaskID, now time.Duration) ([]schedulers.Decision, error)
+	Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decision, error)
+	Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32) ([]schedulers.Decision, error)
+	Release(id schedulers.TaskID) ([]schedulers.Decision, error)
 }
 
 // decider of the job's tasks.
@@ -36,15 +36,15 @@ func (clients) Grow(schedulers.TaskID, int64, *time.Duration, time.Duration) ([]
 	return nil, nil
 }
 
-func (clients) Shrink(schedulers.TaskID, int64, time.Duration) ([]schedulers.Decision, error) {
+func (clients) Shrink(schedulers.TaskID, int64) ([]schedulers.Decision, error) {
 	return nil, nil
 }
 
-func (clients) Shape(schedulers.TaskID, uint64, uint32, uint32, time.Duration) ([]schedulers.Decision, error) {
+func (clients) Shape(schedulers.TaskID, uint64, uint32, uint32) ([]schedulers.Decision, error) {
 	return nil, nil
 }
 
-func (clients) Release(schedulers.TaskID, time.Duration) ([]schedulers.Decision, error) {
+func (clients) Release(schedulers.TaskID) ([]schedulers.Decision, error) {
 	return nil, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // What clients decide is recorded as what the engine decides, and nobody is answered.
@@ -77,7 +78,7 @@ func TestClientsThatDecideAreRecorded(t *testing.T) {
 }
 
 func TestNobodyDecidesForDeclaredJobs(t *testing.T) {
-	s, err := schedulers.Parse("schedgpu:arch=shared", 1)
+	s, err := policies.Parse("schedgpu:arch=shared", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestNobodyDecidesForDeclaredJobs(t *testing.T) {
 
 // Processes know nothing of jobs, so none has a device to itself.
 func TestNobodyIsolatesWhereClientsDecide(t *testing.T) {
-	s, err := schedulers.Parse("schedgpu:arch=shared", 1)
+	s, err := policies.Parse("schedgpu:arch=shared", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestTasksGiveAPartBack(t *testing.T) {
 		}
 		f.want("grown 1")
 		f.ended(0, 1)
-		if used := f.batch.State().Device(0).UsedBytes; used != 0 {
+		if used := f.batch.View().Device(0).UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are in use at the end", used)
 		}
 	})

@@ -2,5 +2,5 @@ package runner
 
 import "github.com/caserun/caserun/schedulers"
 
-// State is the accounting of the batch's devices, for tests.
-func (b *Batch) State() *schedulers.State { return b.engine.State() }
+// View is the accounting of the batch's devices, for tests.
+func (b *Batch) View() schedulers.View { return b.engine.View() }

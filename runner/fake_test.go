@@ -11,6 +11,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // fake is an Executor that a test's script drives. It notes what the batch
@@ -145,7 +146,7 @@ type setup struct {
 func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	t.Helper()
 	s.devices = max(s.devices, 1)
-	scheduler, err := schedulers.Parse(s.scheduler, s.devices)
+	scheduler, err := policies.Parse(s.scheduler, s.devices)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // grouped is a job of each of these groups.
@@ -91,7 +92,7 @@ func TestWhatNeverArrivedIsCancelled(t *testing.T) {
 }
 
 func TestGroupsAreInOrder(t *testing.T) {
-	s, err := schedulers.Parse("sa", 1)
+	s, err := policies.Parse("sa", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

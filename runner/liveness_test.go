@@ -16,6 +16,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // world runs random programs in virtual time: jobs of several processes of several
@@ -23,7 +24,7 @@ import (
 type world struct {
 	*fake
 	random    *rand.Rand
-	scheduler schedulers.Scheduler
+	scheduler policies.Scheduler
 	events    []due // in any order
 	planned   int
 	jobs      []*program
@@ -108,7 +109,7 @@ func (w *world) standstill() {
 		w.t.Errorf("at %v all wait, though no job asks for a task while it holds another: tasks %v", w.now, slices.Sorted(maps.Keys(w.asked)))
 	}
 	for id, th := range w.asked {
-		state := w.batch.State()
+		state := w.batch.View()
 		if th.grows > 0 {
 			if at := th.find(id); w.scheduler.Policy.CanGrow(th.grows, state.Device(at)) {
 				w.t.Errorf("at %v all wait, and task %d does although device %d has room for it to grow", w.now, id, at)
@@ -219,7 +220,7 @@ func (w *world) begin(th *thread) {
 		r.Bytes = 17 // fits nowhere
 	}
 	if w.random.IntN(8) == 0 {
-		r.OnDevice = new(w.random.IntN(w.batch.State().Len()))
+		r.OnDevice = new(w.random.IntN(w.batch.View().Len()))
 	}
 	j := th.process.job
 	w.batch.TaskBegin(j.index, r, w.now, func(id schedulers.TaskID) {
@@ -267,7 +268,7 @@ func newWorld(t *testing.T, seed uint64) (*world, runner.Config) {
 			[]string{"fifo", "mmu", "largest-first", "priority-fifo", "priority-mmu"}[random.IntN(5)], 1+random.IntN(3),
 			[]string{"0s", "0s", "30s"}[random.IntN(3)], []string{"fit", "exceed"}[random.IntN(2)])
 	}
-	s, err := schedulers.Parse(name, len(c.Devices))
+	s, err := policies.Parse(name, len(c.Devices))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,8 +337,8 @@ func live(t *testing.T, seed uint64) (stopped int) {
 		}
 	}
 	for i := range c.Devices {
-		if d := w.batch.State().Device(i); d.UsedBytes != 0 || d.UsedWarps != 0 || d.Tasks != 0 || d.Jobs() != 0 || d.Saturated() {
-			t.Errorf("device %d at the end: %d bytes, %d warps, %d tasks, %d jobs", i, d.UsedBytes, d.UsedWarps, d.Tasks, d.Jobs())
+		if d := w.batch.View().Device(i); d.UsedBytes() != 0 || d.UsedWarps() != 0 || d.Tasks() != 0 || d.Jobs() != 0 || d.Saturated() {
+			t.Errorf("device %d at the end: %d bytes, %d warps, %d tasks, %d jobs", i, d.UsedBytes(), d.UsedWarps(), d.Tasks(), d.Jobs())
 		}
 	}
 	return stopped

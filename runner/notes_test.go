@@ -7,6 +7,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // ordered fails on an event about a job that has no row yet: a store could not
@@ -24,7 +25,7 @@ func (r ordered) Event(e results.Event) {
 }
 
 func TestNotesAreRecordedBehindTheirJobs(t *testing.T) {
-	s, err := schedulers.Parse("sa", 1)
+	s, err := policies.Parse("sa", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

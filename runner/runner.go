@@ -11,6 +11,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Unbound is the device of a job that is bound task by task.
@@ -55,7 +56,7 @@ type Recorder interface {
 type Config struct {
 	Jobs      []mixes.Job
 	Devices   []schedulers.Device // in node order
-	Scheduler schedulers.Scheduler
+	Scheduler policies.Scheduler
 	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
 	MPS       bool            // processes share a server: a fault can spread to neighbours

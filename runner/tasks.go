@@ -93,7 +93,7 @@ func (b *Batch) TaskShrink(id schedulers.TaskID, bytes int64, now time.Duration)
 	}
 	t.holds -= bytes
 	b.stir(now)
-	ds, err := b.decider(b.jobs[t.job]).Shrink(id, bytes, now)
+	ds, err := b.decider(b.jobs[t.job]).Shrink(id, bytes)
 	b.check(err)
 	b.carryOut(ds, now)
 	return nil
@@ -137,7 +137,7 @@ func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
 		return // refused meanwhile, or its job ended
 	}
 	b.endTask(id, now)
-	ds, err := b.decider(b.jobs[t.job]).Release(id, now)
+	ds, err := b.decider(b.jobs[t.job]).Release(id)
 	b.check(err)
 	b.carryOut(ds, now)
 }
@@ -161,7 +161,7 @@ func (b *Batch) ProcessGone(index, serial int, saidBye bool, now time.Duration) 
 	}
 	j.leave(func(s stay) bool { return s.process == serial }, now)
 	if j.record.Outcome == nil {
-		b.carryOut(b.engine.ProcessExit(process, now), now)
+		b.carryOut(b.engine.ProcessExit(process), now)
 	}
 }
 
@@ -178,7 +178,7 @@ func (b *Batch) TaskShape(id schedulers.TaskID, blocks uint64, threadsPerBlock, 
 		t.setKernel(blocks, threadsPerBlock, blocksPerSM)
 		b.recorder.Task(t.record)
 	}
-	ds, err := b.decider(b.jobs[t.job]).Shape(id, blocks, threadsPerBlock, blocksPerSM, now)
+	ds, err := b.decider(b.jobs[t.job]).Shape(id, blocks, threadsPerBlock, blocksPerSM)
 	b.check(err)
 	b.carryOut(ds, now)
 }

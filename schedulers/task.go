@@ -1,9 +1,10 @@
-// Package schedulers decides which task or job may use which device, and when.
+// Package schedulers is the vocabulary of scheduling: tasks and devices, what is in use
+// (View), where a task may go (Policy, Placement), and what was decided (Decision).
 //
-// It is pure: it reads no clock, starts nothing and logs nothing. Times are
-// arguments (durations since the batch's arrival), and the same calls in the
-// same order give the same answers. The live probe server and the simulated
-// node call the same Engine.
+// Package engine queues and accounts; package policies has the policies. All three are
+// pure: they read no clock, start nothing and log nothing. Times are arguments
+// (durations since the batch's arrival), and the same calls in the same order give the
+// same answers. Live and simulated runs use the same engine and policies.
 package schedulers
 
 import (
@@ -18,7 +19,7 @@ type TaskID uint64
 // JobID is a job's position in its mix.
 type JobID int
 
-// Process is one of a job's: each has a context of its own on a device that it uses.
+// Process is a process of a job. It has a context of its own on each device that it uses.
 type Process struct {
 	Job    JobID
 	Serial int // tells them apart; 0 where the job is one process
@@ -34,17 +35,17 @@ type Task struct {
 	Blocks          uint64
 	ThreadsPerBlock uint32
 	BlocksPerSM     uint32 // how many of its blocks one SM holds at once; 0 = unknown
-	GridUnknown     bool   // Blocks says nothing yet: a kernel of any size may follow (Engine.Shape)
+	GridUnknown     bool   // Blocks says nothing yet: a kernel of any size may follow (engine.Engine.Shape)
 	Managed         bool   // some of Bytes is unified memory
 	OnDevice        *int   // the one device that will do; nil = any
 	Priority        int    // larger goes first where the queue order looks at it
 	Isolate         bool   // shares its device with no other job
-	// Wait is the longest that it waits for its device; nil: Config.WaitLimit; 0: it is refused
+	// Wait is the longest that it waits for its device; nil: engine.Config.WaitLimit; 0: it is refused
 	// at once where it cannot be granted now.
 	Wait *time.Duration
 }
 
-// Process is the one whose context the task uses.
+// Process is the process whose context the task uses.
 func (t Task) Process() Process { return Process{t.Job, t.Serial} }
 
 const warpSize = 32

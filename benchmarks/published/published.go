@@ -4,7 +4,7 @@
 //
 // case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and of Figures
 // 5 to 9 what the text states of them. Percentages are fractions, schedulers
-// are written as schedulers.Parse reads them. Where the paper gives no worker
+// are written as policies.Parse reads them. Where the paper gives no worker
 // count for cg there is none here.
 package published
 

@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // alone runs jobs one after another on one device, without MPS.
@@ -88,7 +89,7 @@ func (n *notebook) Segment(s results.Segment) {
 func (a *alone) run(ctx context.Context, j mixes.Job, program, dir, out, tracer string) (profiles.Measurement, error) {
 	m := profiles.Measurement{Job: j}
 	j.Binding, j.Footprint, j.Pin = mixes.BindProbe, mixes.Footprint{}, false
-	grant, err := schedulers.Parse("zero", 1)
+	grant, err := policies.Parse("zero", 1)
 	if err != nil {
 		return m, err
 	}

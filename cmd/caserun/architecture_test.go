@@ -25,8 +25,9 @@ var layers = [][]string{
 	{"results/report", "results/figures", "runner/live", "runner/sim"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner"},
-	{"runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
-	{"mixes", "results", "results/stats", "runner/child", "runner/scratch"},
+	{"runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
+	{"schedulers/engine"},
+	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
 	{"userfile"},
 }
 
@@ -49,11 +50,13 @@ var soleImporters = map[string]string{
 
 // pure packages decide; they may not touch a clock, a log or the system.
 var pure = map[string][]string{
-	"schedulers":      {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
-	"results/paper":   {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results/regress": {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results/stats":   {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
-	"results":         {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"schedulers":          {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/engine":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/policies": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"results/paper":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/regress":     {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results/stats":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
+	"results":             {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 }
 
 // clock is what package time has that is not arithmetic.

@@ -20,6 +20,7 @@ import (
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // BenchmarkThousandJobs is the harness's own cost: a mix of 1,000 jobs that do
@@ -62,7 +63,7 @@ func BenchmarkGrant(b *testing.B) {
 	if err := probetest.Build(native, client, filepath.Join(native, "bench", "roundtrip.c")); err != nil {
 		b.Fatal(err)
 	}
-	for _, info := range schedulers.All() {
+	for _, info := range policies.All() {
 		b.Run(info.Name, func(b *testing.B) {
 			dir := b.TempDir()
 			job := mixes.Job{Name: "roundtrip", Program: client, Args: []string{"-n", fmt.Sprint(b.N), "-c", "1", "-i", "1000"}}
@@ -94,7 +95,7 @@ func runOnPaper(b *testing.B, dir string, jobs []mixes.Job, scheduler string) {
 		programs, dirs = append(programs, j.Program), append(dirs, dir)
 	}
 	device := schedulers.Device{Name: "paper", CapacityBytes: 1 << 34, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
-	s, err := schedulers.Parse(scheduler, 1)
+	s, err := policies.Parse(scheduler, 1)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/live"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // knownProfiles are the catalog's and those of --profiles.
@@ -30,9 +30,9 @@ const (
 
 // bind settles how the jobs of a live run get their devices, and returns what
 // the run's record must say about it.
-func (r *request) bind(s schedulers.Scheduler, programs []string, warn func(string, ...any)) ([]results.Event, error) {
+func (r *request) bind(s policies.Scheduler, programs []string, warn func(string, ...any)) ([]results.Event, error) {
 	var notes []results.Event
-	if s.Binds == schedulers.BindsTask {
+	if s.Binds == policies.BindsTask {
 		jobs, declared, err := live.BindPrograms(r.mix.Jobs, programs)
 		if err != nil {
 			return nil, usageError(toMeasure(err, r.config, r.mix))
@@ -43,7 +43,7 @@ func (r *request) bind(s schedulers.Scheduler, programs []string, warn func(stri
 		}
 	}
 	for i, j := range r.mix.Jobs {
-		if j.Pin && (s.Binds == schedulers.BindsJob || j.Binding == mixes.BindDeclared) {
+		if j.Pin && (s.Binds == policies.BindsJob || j.Binding == mixes.BindDeclared) {
 			notes = append(notes, results.Event{Kind: eventPinless, Job: &i,
 				Detail: "pin: true has no effect: the whole job is bound, and it sees that device only"})
 		}

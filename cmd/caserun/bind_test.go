@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // staticProgram looks as if nvcc had linked the runtime into it.
@@ -31,7 +31,7 @@ func TestBindSaysHowJobsGetTheirDevices(t *testing.T) {
 	pinned := job
 	pinned.Pin = true
 	bind := func(sched string, jobs ...mixes.Job) (r request, kinds []string, warnings []string, err error) {
-		s, err := schedulers.Parse(sched, 2)
+		s, err := policies.Parse(sched, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/sim"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // maxNoise is σ where a phase in 40 takes seven times its length: what is more
@@ -73,7 +73,7 @@ func checkSetting(key, text string) error {
 		_, err := report.ParseFormat(text)
 		return err
 	case "sched":
-		_, err := schedulers.Parse(text, anyDevices)
+		_, err := policies.Parse(text, anyDevices)
 		return err
 	case "node":
 		for _, node := range nodeNames(text) { // caserun paper takes several

@@ -16,7 +16,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/live"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 func newMix() *cobra.Command {
@@ -53,7 +53,7 @@ stderr and in every output.`,
 
 func completeSchedulers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	for _, s := range schedulers.All() {
+	for _, s := range policies.All() {
 		names = append(names, s.Name+"\t"+s.Rule)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

@@ -10,7 +10,7 @@ import (
 
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/runner/sim"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 const (
@@ -109,7 +109,7 @@ func nodeSize(c config) (devices, threads int, err error) {
 }
 
 // checkSimulated refuses a scheduler that a simulated node has no use for.
-func checkSimulated(s schedulers.Scheduler, node string) error {
+func checkSimulated(s policies.Scheduler, node string) error {
 	if s.ClientsDecide {
 		return usageError(fmt.Errorf("--sched %s:arch=shared: not available on %s: a simulated node has no processes that could decide for themselves; arch=server has the same policies", s.Name, node))
 	}

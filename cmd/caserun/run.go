@@ -22,7 +22,7 @@ import (
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/sim"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // request is one run as the user asked for it.
@@ -62,21 +62,21 @@ func execute(ctx context.Context, r request) (outcome, error) {
 
 // scheduler settles --sched and --workers for a node. Under a scheduler with a
 // workers parameter --workers is that parameter.
-func (r request) scheduler(devices, hostThreads int) (schedulers.Scheduler, int, error) {
+func (r request) scheduler(devices, hostThreads int) (policies.Scheduler, int, error) {
 	text := r.config.Sched
 	workers := r.config.Workers
 	if workers < 0 {
-		return schedulers.Scheduler{}, 0, usageError(fmt.Errorf("--workers %d: want 0 or more", workers))
+		return policies.Scheduler{}, 0, usageError(fmt.Errorf("--workers %d: want 0 or more", workers))
 	}
 	name, rest, _ := strings.Cut(text, ":")
 	if name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
 		text = fmt.Sprintf("%s:%s,workers=%d", name, rest, workers)
 	}
-	s, err := schedulers.Parse(text, devices)
+	s, err := policies.Parse(text, devices)
 	if err != nil {
 		return s, 0, usageError(err)
 	}
-	if s.Binds == schedulers.BindsJob {
+	if s.Binds == policies.BindsJob {
 		return s, 0, nil
 	}
 	if workers == 0 {
@@ -86,7 +86,7 @@ func (r request) scheduler(devices, hostThreads int) (schedulers.Scheduler, int,
 }
 
 // record is the run's row before it starts.
-func (r request) record(s schedulers.Scheduler, workers int) (results.Run, error) {
+func (r request) record(s policies.Scheduler, workers int) (results.Run, error) {
 	settings, err := json.Marshal(r.config.settings())
 	if err != nil {
 		return results.Run{}, fmt.Errorf("record configuration: %w", err)
@@ -228,7 +228,7 @@ func executeLive(ctx context.Context, r request, node *nvml.Node) (outcome, erro
 }
 
 // clientsOf is what clients that decide for themselves are told; nil where the run decides.
-func clientsOf(s schedulers.Scheduler, session *live.Session) *schedshm.Config {
+func clientsOf(s policies.Scheduler, session *live.Session) *schedshm.Config {
 	if !s.ClientsDecide {
 		return nil
 	}
@@ -242,7 +242,7 @@ func clientsOf(s schedulers.Scheduler, session *live.Session) *schedshm.Config {
 const noHealVariable = "CASERUN_BENCH_NO_HEAL"
 
 // mps reports whether the run's jobs share devices through MPS.
-func (r request) mps(s schedulers.Scheduler) bool { return s.Shares && !r.config.NoMPS }
+func (r request) mps(s policies.Scheduler) bool { return s.Shares && !r.config.NoMPS }
 
 // dirTime is the time in the name of a directory for output files. Its microseconds
 // tell the first runs of two stores apart that begin at once, on other GPUs.
@@ -255,7 +255,7 @@ const quietAfter = time.Minute
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
 
-func (r request) nodeOptions(s schedulers.Scheduler, warn func(string, ...any)) (live.Options, error) {
+func (r request) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (live.Options, error) {
 	o := live.Options{MPS: r.mps(s), SMCap: r.config.SMCap, Warn: warn}
 	var err error
 	if o.ContextBytes, err = mixes.ParseBytes(r.config.Context); err != nil {

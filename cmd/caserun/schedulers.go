@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 func newSchedulers() *cobra.Command {
@@ -29,7 +29,7 @@ func newSchedulers() *cobra.Command {
 func schedulerList() *report.Table {
 	t := &report.Table{Title: "schedulers", Columns: []report.Column{{Name: "scheduler"}, {Name: "binds"}, {Name: "parameters"},
 		{Name: "rule"}, {Name: "source"}}}
-	for _, s := range schedulers.All() {
+	for _, s := range policies.All() {
 		var names []string
 		for _, p := range s.Params {
 			names = append(names, p.Name+"="+p.Default)
@@ -42,7 +42,7 @@ func schedulerList() *report.Table {
 func parameterList() *report.Table {
 	t := &report.Table{Title: "parameters, as in --sched case-alg3:queue=fifo,age-limit=8",
 		Columns: []report.Column{{Name: "scheduler"}, {Name: "parameter"}, {Name: "default"}, {Name: "meaning"}}}
-	for _, s := range schedulers.All() {
+	for _, s := range policies.All() {
 		for _, p := range s.Params {
 			t.Add(s.Name, p.Name, p.Default, p.Help)
 		}

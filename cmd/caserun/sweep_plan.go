@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/sim"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Defaults of --reps: seven is the least with which two arms that do not overlap
@@ -101,7 +101,7 @@ type matrix struct {
 	mode     results.Mode
 	devices  int
 	mixes    []mixes.Mix // as spec.Mixes
-	scheds   []schedulers.Scheduler
+	scheds   []policies.Scheduler
 	profiles profiles.Set
 }
 

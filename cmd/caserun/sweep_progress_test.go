@@ -10,7 +10,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
@@ -138,7 +138,7 @@ func TestEstimates(t *testing.T) {
 	m := &matrix{spec: sweepSpec{Scheds: []string{"sa", "cg"}}, config: config{Node: localNode}, mode: results.Live, devices: 4,
 		mixes: both, profiles: profiles.Catalog()}
 	for _, text := range m.spec.Scheds {
-		settled, err := schedulers.Parse(text, 4)
+		settled, err := policies.Parse(text, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

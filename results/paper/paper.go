@@ -13,7 +13,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/published"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Node is one node with its complete runs, to be compared with one of the
@@ -274,6 +274,6 @@ func unlike(systems []string, rows []Row, all map[string]*arms) []string {
 }
 
 // parse settles a scheduler as the paper's tables write it.
-func parse(text string, devices int) (schedulers.Scheduler, error) {
-	return schedulers.Parse(text, devices)
+func parse(text string, devices int) (policies.Scheduler, error) {
+	return policies.Parse(text, devices)
 }

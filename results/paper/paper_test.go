@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/paper/papertest"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 var v100 = []string{"sa", "cg:workers=6", "cg:workers=8", "cg:workers=10", "cg:workers=12", "case-alg2", "case-alg3"}
@@ -57,7 +57,7 @@ func TestQuotientsAreOfOneRepetition(t *testing.T) {
 		if sweep > 0 {
 			r.Sweep = &sweep
 		}
-		s, err := schedulers.Parse(scheduler, 4)
+		s, err := policies.Parse(scheduler, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ type Config struct {
 	Traces   Traces     // takes what the tracer recorded; nil without Tracer
 	Grace    time.Duration
 	// Clients, where not nil: the jobs' processes settle who gets what, over a state file
-	// that says this, and tell how their requests end (schedulers.Scheduler).
+	// that says this, and tell how their requests end (policies.Scheduler).
 	Clients *schedshm.Config
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.

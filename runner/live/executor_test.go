@@ -26,6 +26,7 @@ import (
 	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // The test binary is also the guard that executors start.
@@ -137,7 +138,7 @@ func (r *rig) sh(script string) *rig {
 func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	r.t.Helper()
 	device := schedulers.Device{Name: "paper", CapacityBytes: 16 * gib, ContextBytes: gib / 2, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
-	s, err := schedulers.Parse(r.sched, 2)
+	s, err := policies.Parse(r.sched, 2)
 	if err != nil {
 		r.t.Fatal(err)
 	}

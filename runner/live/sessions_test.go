@@ -24,6 +24,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // TestSessions leads the probe server, the executor, the batch and the engine through random
@@ -173,7 +174,7 @@ func newSessions(rt *rapid.T, program, dir string) *sessions {
 	jobs := slices.Repeat([]mixes.Job{{Name: "session", Program: program}}, sessionJobs)
 	device := schedulers.Device{Name: "paper", CapacityBytes: sessionCapacity, ContextBytes: sessionContext, SMs: 4, WarpsPerSM: 64, BlocksPerSM: 32}
 	devices := slices.Repeat([]schedulers.Device{device}, sessionDevices)
-	s, err := schedulers.Parse(rapid.SampledFrom([]string{"case-alg3", "case-alg2", "schedgpu:arch=shared"}).Draw(rt, "scheduler"), len(devices))
+	s, err := policies.Parse(rapid.SampledFrom([]string{"case-alg3", "case-alg2", "schedgpu:arch=shared"}).Draw(rt, "scheduler"), len(devices))
 	if err != nil {
 		rt.Fatal(err)
 	}

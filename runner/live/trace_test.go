@@ -18,6 +18,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // traceTape is a recorder of a run that keeps what concerns the tracer.
@@ -78,7 +79,7 @@ func traced(t *testing.T, scripts ...string) (*traceTape, results.Tracer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := schedulers.Parse("sa", 1)
+	s, err := policies.Parse("sa", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // node is what the tests share: one device, number 0.
@@ -103,7 +105,7 @@ type server struct {
 	tb      testing.TB
 	server  *probe.Server
 	mu      sync.Mutex // of what follows
-	engine  *schedulers.Engine
+	engine  *engine.Engine
 	started time.Time
 	last    schedulers.TaskID
 	ids     map[asker]schedulers.TaskID
@@ -119,11 +121,11 @@ type asker struct {
 }
 
 func newServer(tb testing.TB, n node, policy string) arbiter {
-	sched, err := schedulers.Parse("schedgpu:queue="+policy, 1)
+	sched, err := policies.Parse("schedgpu:queue="+policy, 1)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := schedulers.NewEngine([]schedulers.Device{{Name: "test", CapacityBytes: n.capacity, ContextBytes: n.context,
+	engine, err := engine.New([]schedulers.Device{{Name: "test", CapacityBytes: n.capacity, ContextBytes: n.context,
 		SMs: 1, WarpsPerSM: 64, BlocksPerSM: 32}}, sched.Policy, sched.Config)
 	if err != nil {
 		tb.Fatal(err)
@@ -150,7 +152,7 @@ func (s *server) env(priority int) []string {
 func (s *server) used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.engine.State().Device(0).UsedBytes
+	return s.engine.View().Device(0).UsedBytes()
 }
 
 func (s *server) waiting() int {
@@ -233,7 +235,7 @@ func (s *server) Grow(c *probe.Client, task, bytes uint64, w probe.Wait) {
 func (s *server) Shrink(c *probe.Client, task, bytes uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.carryOut(s.engine.Shrink(s.ids[asker{c, task}], int64(bytes), time.Since(s.started)))
+	s.carryOut(s.engine.Shrink(s.ids[asker{c, task}], int64(bytes)))
 	return nil
 }
 
@@ -245,7 +247,7 @@ func (s *server) Free(c *probe.Client, task uint64) {
 		return // refused meanwhile
 	}
 	s.forget(asker{c, task})
-	s.carryOut(s.engine.Release(id, time.Since(s.started)))
+	s.carryOut(s.engine.Release(id))
 }
 
 // Closed is one of a process that has died, with what it waited for.
@@ -257,7 +259,7 @@ func (s *server) Closed(c *probe.Client) {
 			s.forget(a)
 		}
 	}
-	s.carryOut(s.engine.JobExit(schedulers.JobID(c.PID()), time.Since(s.started)), nil)
+	s.carryOut(s.engine.JobExit(schedulers.JobID(c.PID())), nil)
 	s.pending = s.engine.Waiting()
 }
 

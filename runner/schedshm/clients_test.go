@@ -123,12 +123,12 @@ func play(t *testing.T, n node, policy string, scenario func(s scene)) {
 	}
 }
 
-var policies = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
+var orders = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
 
 // Policy 1: the first waiting client blocks those behind it. Policy 2: the first that fits is
 // served. The others look at priorities first, and here all are equal.
 func TestEqualPriorities(t *testing.T) {
-	for _, policy := range policies {
+	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
 			first := s.holds(0, 600)
 			large := s.waits(0, 700, 0)
@@ -169,7 +169,7 @@ func TestPriorities(t *testing.T) {
 
 // The longest wait of a request ends in an error, and frees who waited behind it.
 func TestWaitEnds(t *testing.T) {
-	for _, policy := range policies {
+	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
 			s.holds(1, 600)
 			impatient := start(s, s.env(1)...)
@@ -184,7 +184,7 @@ func TestWaitEnds(t *testing.T) {
 
 // What does not wait is answered at once, and disturbs nobody who waits.
 func TestNoWait(t *testing.T) {
-	for _, policy := range policies {
+	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
 			first := s.holds(0, 600)
 			waiter := s.waits(0, 700, 0)
@@ -256,7 +256,7 @@ func TestGrowAndShrink(t *testing.T) {
 
 // Of two that wait to grow, the higher priority goes first where the policy looks at it.
 func TestGrowthByPriority(t *testing.T) {
-	for _, policy := range policies {
+	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
 			low, high, other := s.holds(1, 200), s.holds(2, 200), s.holds(0, 500)
 			low.Say("grow t %d", 300*mib)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 )
 
 // actor is a client in a random play, with one task at a time.
@@ -23,7 +24,7 @@ type actor struct {
 // says what each of them must be told.
 type drama struct {
 	scene
-	engine *schedulers.Engine
+	engine *engine.Engine
 	actors []*actor
 	last   schedulers.TaskID
 }
@@ -59,7 +60,7 @@ func (d *drama) told(decisions []schedulers.Decision, err error) {
 		}
 	}
 	d.wait(waiting)
-	d.uses(d.engine.State().Device(0).UsedBytes)
+	d.uses(d.engine.View().Device(0).UsedBytes())
 }
 
 // step lets an actor who waits for nothing do something.
@@ -89,13 +90,13 @@ func (d *drama) step(random *rand.Rand, job int) {
 		a.holds -= back
 		a.Say("shrink t %d", back*mib)
 		a.Hear("t 0")
-		d.told(d.engine.Shrink(a.id, back*mib, 0))
+		d.told(d.engine.Shrink(a.id, back*mib))
 	default:
 		a.Say("free t")
 		a.Hear("t 0")
 		id := a.id
 		a.id, a.holds = 0, 0
-		d.told(d.engine.Release(id, 0))
+		d.told(d.engine.Release(id))
 	}
 }
 
@@ -109,7 +110,7 @@ func (d *drama) end(job int) {
 	looks.Say("oom 1 x")
 	looks.Hear("reported")
 	looks.Finish()
-	d.told(d.engine.JobExit(schedulers.JobID(job), 0), nil)
+	d.told(d.engine.JobExit(schedulers.JobID(job)), nil)
 }
 
 // Clients that decide for themselves grant, refuse and let wait what the engine does, in
@@ -117,7 +118,7 @@ func (d *drama) end(job int) {
 func TestClientsDecideAsTheEngineDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for at, policy := range policies {
+	for at, policy := range orders {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, uint64(at)))

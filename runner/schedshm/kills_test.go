@@ -77,7 +77,7 @@ func TestKills(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for name, architecture := range architectures {
-		for at, policy := range policies {
+		for at, policy := range orders {
 			t.Run(name+"/"+policy, func(t *testing.T) {
 				t.Parallel()
 				random := rand.New(rand.NewPCG(seed, uint64(at)))
@@ -87,7 +87,7 @@ func TestKills(t *testing.T) {
 				var one sync.WaitGroup
 				defer one.Wait()                // also where the test fails
 				slots := make(chan struct{}, 4) // so many at once
-				for range kills(t) / len(policies) {
+				for range kills(t) / len(orders) {
 					var args []string
 					after := time.Duration(random.IntN(int(8 * time.Millisecond)))
 					if name == "shared" && random.IntN(2) == 0 {

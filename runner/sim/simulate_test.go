@@ -10,7 +10,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // tape is everything a run records, in order.
@@ -41,7 +41,7 @@ type trial struct {
 }
 
 func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error) {
-	s, err := schedulers.Parse(r.scheduler, r.node.Count)
+	s, err := policies.Parse(r.scheduler, r.node.Count)
 	if err != nil {
 		return nil, nil, nil, err
 	}

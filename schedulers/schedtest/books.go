@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 )
 
 type state int
@@ -42,10 +43,10 @@ type books struct {
 	nodes    []schedulers.Device
 	rules    Rules
 	memory   memory
-	config   schedulers.Config
+	config   engine.Config
 }
 
-func newBooks(devices []schedulers.Device, rules Rules, memory memory, config schedulers.Config) books {
+func newBooks(devices []schedulers.Device, rules Rules, memory memory, config engine.Config) books {
 	b := books{entries: map[schedulers.TaskID]*entry{}, living: map[schedulers.JobID]bool{}, nodes: devices, rules: rules, memory: memory, config: config}
 	for range devices {
 		b.contexts = append(b.contexts, map[schedulers.Process]bool{})
@@ -152,7 +153,7 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 		if config.AgeLimit > 0 && d.Passed > config.AgeLimit || d.Passed > e.passed || d.Passed < e.passed && !b.rules.TracksSMs {
 			return fmt.Errorf("passed %d times by its own account and %d times by ours, limit %d", d.Passed, e.passed, config.AgeLimit)
 		}
-		if stuck := b.stuck(); !stuck {
+		if !b.deadlock() {
 			stalled := map[schedulers.TaskID]bool{}
 			if !b.rules.TracksSMs && len(b.in(waiting, asking)) > 1 { // else the books do not know, or it does not matter
 				stalled = b.stalled()
@@ -251,9 +252,9 @@ func (b *books) idle(device int) (schedulers.JobID, bool) {
 	return 0, false
 }
 
-// stuck reports whether every task that is held waits to grow, and every job with
+// deadlock reports whether every task that is held waits to grow, and every job with
 // a context waits too.
-func (b *books) stuck() bool {
+func (b *books) deadlock() bool {
 	if len(b.in(held)) > 0 {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
 )
 
 // memory says where a task's memory fits, by the rules of a scheduler that looks at
@@ -166,9 +167,9 @@ func (b *books) goesBefore(x, y *entry) bool {
 		return aged(x)
 	}
 	switch b.config.Queue {
-	case schedulers.FIFO:
+	case engine.FIFO:
 		return first
-	case schedulers.PriorityFIFO, schedulers.PriorityFirstFit:
+	case engine.PriorityFIFO, engine.PriorityFirstFit:
 		return x.task.Priority > y.task.Priority
 	}
 	return false
@@ -193,13 +194,13 @@ func (m *machine) settleTurns(rt *rapid.T) {
 		}
 	}
 	for _, id := range m.books.in(waiting) {
-		if at, ok := m.scheduler.Policy.Place(m.books.entries[id].task, m.engine.State()); ok {
+		if at, ok := m.scheduler.Policy.Place(m.books.entries[id].task, m.engine.View()); ok {
 			rt.Fatalf("every job waits, and task %d does although it fits device %d", id, at.Device)
 		}
 	}
 	for _, id := range m.books.in(growing) {
 		e := m.books.entries[id]
-		if m.scheduler.Policy.CanGrow(e.request, m.engine.State().Device(e.device)) {
+		if m.scheduler.Policy.CanGrow(e.request, m.engine.View().Device(e.device)) {
 			rt.Fatalf("every job waits, and task %d does although it can grow", id)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
-	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Repetitions of each arm.
@@ -33,7 +33,7 @@ func Node(name string, mode results.Mode, system string, devices int, mixes, sch
 }
 
 func run(id int64, rep, m, k int, mix, text string, n paper.Node) results.Run {
-	s, err := schedulers.Parse(text, n.Devices)
+	s, err := policies.Parse(text, n.Devices)
 	if err != nil {
 		panic(err)
 	}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Order is the rule by which waiting tasks are considered.
+type Order string
+
+const (
+	// FIFO: by arrival; the head blocks those behind it.
+	FIFO Order = "fifo"
+	// FirstFit: by arrival; later tasks may pass one that does not fit. It is
+	// schedGPU's "maximum memory utilisation" (mmu).
+	FirstFit Order = "mmu"
+	// LargestFirst: by memory; later tasks may pass one that does not fit.
+	LargestFirst Order = "largest-first"
+	// PriorityFIFO: by priority, then arrival; a task that does not fit lets those of its
+	// own priority pass, and lower ones wait (schedGPU, policy 3: "if there is insufficient
+	// memory to serve this request [...] then a following client with the same priority is
+	// served").
+	PriorityFIFO Order = "priority-fifo"
+	// PriorityFirstFit: as FirstFit among the waiting tasks of the highest priority; lower
+	// ones wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
+	// grants: a task that was passed fits no better after a grant.
+	PriorityFirstFit Order = "priority-mmu"
+)
+
+// blocks reports whether a task that does not fit holds back the next one.
+func (o Order) blocks(misfit, next *waiting) bool {
+	switch o {
+	case FIFO:
+		return true
+	case PriorityFIFO, PriorityFirstFit:
+		return next.task.Priority < misfit.task.Priority
+	}
+	return false
+}
+
+// byPriority compares two tasks where the order looks at their priority.
+func (o Order) byPriority(a, b schedulers.Task) int {
+	if o == PriorityFIFO || o == PriorityFirstFit {
+		return -cmp.Compare(a.Priority, b.Priority)
+	}
+	return 0
+}
+
+// before orders two waiting tasks; ties break by arrival.
+func (o Order) before(a, b *waiting) int {
+	by := o.byPriority(a.task, b.task)
+	if o == LargestFirst {
+		by = -cmp.Compare(a.task.Bytes, b.task.Bytes)
+	}
+	return cmp.Or(by, cmp.Compare(a.arrival, b.arrival))
+}
+
+// ParseOrder reads the name of an order.
+func ParseOrder(s string) (Order, error) {
+	orders := []Order{FIFO, FirstFit, LargestFirst, PriorityFIFO, PriorityFirstFit}
+	if slices.Contains(orders, Order(s)) {
+		return Order(s), nil
+	}
+	return "", fmt.Errorf("unknown queue order %q: use one of %v", s, orders)
+}
+
+// waiting is a task in the queue.
+type waiting struct {
+	task    schedulers.Task
+	arrival uint64
+	limit   limit
+	passed  int
+	stalled bool
+}
+
+// limit is how long a request may wait, and when that is over; Never in both: for ever.
+type limit struct{ longest, expires time.Duration }
+
+func (l limit) why() string {
+	if l.longest == 0 {
+		return "no room at once, and the request does not wait"
+	}
+	return fmt.Sprintf("no device within the wait limit of %v", l.longest)
+}
+
+// queue holds waiting tasks in the order in which they are considered: those
+// that have been passed as often as ageLimit allows first, by arrival, then
+// the rest by order.
+type queue struct {
+	order    Order
+	ageLimit int // 0: a task never ages
+	arrivals uint64
+	tasks    []*waiting
+}
+
+func (q *queue) push(t schedulers.Task, l limit) *waiting {
+	q.arrivals++
+	w := &waiting{task: t, arrival: q.arrivals, limit: l}
+	at, _ := slices.BinarySearchFunc(q.tasks, w, q.compare)
+	q.tasks = slices.Insert(q.tasks, at, w)
+	return w
+}
+
+func (q *queue) aged(w *waiting) bool { return q.ageLimit > 0 && w.passed >= q.ageLimit }
+
+func (q *queue) compare(a, b *waiting) int {
+	switch agedA, agedB := q.aged(a), q.aged(b); {
+	case agedA && agedB:
+		return cmp.Compare(a.arrival, b.arrival)
+	case agedA:
+		return -1
+	case agedB:
+		return 1
+	}
+	return q.order.before(a, b)
+}
+
+// grant removes the task at position i, which goes ahead of every earlier one
+// still waiting. Each earlier task has been passed once more, unless it is stalled.
+func (q *queue) grant(i int) *waiting {
+	w := q.tasks[i]
+	q.tasks = slices.Delete(q.tasks, i, i+1)
+	resort := false
+	for _, other := range q.tasks {
+		if other.arrival < w.arrival && !other.stalled {
+			other.passed++
+			resort = resort || other.passed == q.ageLimit
+		}
+	}
+	if resort {
+		slices.SortFunc(q.tasks, q.compare)
+	}
+	return w
+}
+
+// take removes w without a word to the others.
+func (q *queue) take(w *waiting) *waiting {
+	q.tasks = slices.DeleteFunc(q.tasks, func(o *waiting) bool { return o == w })
+	return w
+}
+
+// remove takes out the tasks that drop selects and returns them by arrival.
+func (q *queue) remove(drop func(*waiting) bool) []*waiting {
+	var out []*waiting
+	q.tasks = slices.DeleteFunc(q.tasks, func(w *waiting) bool {
+		if drop(w) {
+			out = append(out, w)
+			return true
+		}
+		return false
+	})
+	slices.SortFunc(out, func(a, b *waiting) int { return cmp.Compare(a.arrival, b.arrival) })
+	return out
+}

@@ -1,0 +1,109 @@
+package policies
+
+import "github.com/caserun/caserun/schedulers"
+
+// caseAlg2 is CASE's Algorithm 2 (Alg. 2): memory and compute are both hard constraints. It
+// places a task's blocks round robin over a device's SMs, as the hardware
+// does, against the free blocks and warps of each, and takes the first device
+// on which all of them fit.
+//
+// Alg. 2 as printed never admits a grid larger than an empty device. Here such
+// a task, or one whose grid is not known yet, gets a device that has no task and
+// saturates it: nobody joins until it is released.
+//
+// A kernel larger than those before it cannot be put off, so Reshape never says
+// no. Its blocks replace the task's earlier ones if they fit beside the
+// neighbours. If they do not fit, the task saturates the device like one that was
+// oversized from the start, except that the neighbours stay.
+type caseAlg2 struct{ MemoryHard }
+
+var alg2 = entry{
+	Info: Info{Name: "case-alg2", Binds: BindsTask, Shares: true,
+		Rule:   "memory hard, compute hard: every block must find a free slot on an SM; a larger or unknown grid gets an idle device alone",
+		Source: casePaper + ", section 4, Alg. 2",
+		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		memory, err := s.memory()
+		return caseAlg2{memory}, err
+	},
+}
+
+// Place implements schedulers.Policy.
+func (p caseAlg2) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	for i := range v.Len() {
+		d := v.Device(i)
+		at, ok := p.Admits(t, d)
+		if !ok || !d.Open(t) {
+			continue
+		}
+		at.Device = i
+		if at.Exclusive || oversized(t, d.Limits()) {
+			at.Exclusive = true
+			if d.Tasks() == 0 {
+				return at, true
+			}
+		} else if placeBlocks(t, d, &at) {
+			return at, true
+		}
+	}
+	return schedulers.Placement{}, false
+}
+
+// Reshape implements schedulers.Policy.
+func (caseAlg2) Reshape(t schedulers.Task, at schedulers.Placement, d schedulers.DeviceView) schedulers.Placement {
+	now := schedulers.Placement{Device: at.Device, WholeMemory: at.WholeMemory}
+	now.Exclusive = at.WholeMemory || oversized(t, d.Limits()) || !placeBlocks(t, d, &now)
+	return now
+}
+
+// warpSlots is how many of an SM's slots one block of t takes: those of its own
+// warps, or its share of the SM where registers or shared memory leave room for
+// fewer blocks than warps do.
+func warpSlots(t schedulers.Task, d schedulers.Device) int {
+	own := int(t.WarpsPerBlock()) * schedulers.SlotsPerWarp
+	if t.BlocksPerSM == 0 {
+		return own
+	}
+	return max(own, d.WarpsPerSM*schedulers.SlotsPerWarp/int(t.BlocksPerSM))
+}
+
+// oversized reports whether t's grid may be larger than an empty device.
+func oversized(t schedulers.Task, d schedulers.Device) bool {
+	perSM := room(schedulers.SM{FreeBlocks: d.BlocksPerSM, FreeSlots: d.WarpsPerSM * schedulers.SlotsPerWarp}, warpSlots(t, d))
+	return t.GridUnknown || t.Blocks > uint64(d.SMs)*uint64(perSM)
+}
+
+// room is how many blocks of so many slots each the SM still takes.
+func room(m schedulers.SM, warpSlots int) int {
+	if warpSlots == 0 {
+		return m.FreeBlocks
+	}
+	return min(m.FreeBlocks, m.FreeSlots/warpSlots)
+}
+
+// placeBlocks distributes t's blocks one by one over the SMs from the device's
+// cursor, skipping full ones, and enters them in at. It works on its own copy of
+// the rooms, so that each block sees the ones placed before it and a misfit
+// changes nothing.
+func placeBlocks(t schedulers.Task, d schedulers.DeviceView, at *schedulers.Placement) bool {
+	limits := d.Limits()
+	slots := warpSlots(t, limits)
+	rooms := make([]int, limits.SMs)
+	total := uint64(0)
+	for i := range rooms {
+		rooms[i] = room(d.SM(i), slots)
+		total += uint64(rooms[i])
+	}
+	if t.Blocks > total {
+		return false
+	}
+	blocks, next := make([]int, len(rooms)), d.NextSM()
+	for left := t.Blocks; left > 0; next = (next + 1) % len(rooms) {
+		if rooms[next] > blocks[next] {
+			blocks[next]++
+			left--
+		}
+	}
+	at.Blocks, at.WarpSlots, at.NextSM = blocks, slots, next
+	return true
+}

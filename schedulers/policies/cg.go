@@ -1,0 +1,36 @@
+package policies
+
+import "github.com/caserun/caserun/schedulers"
+
+// coreToGPU runs a fixed number of jobs on the node at once and spreads them
+// round robin, each device taking its share of the workers (CASE, section
+// 5.1). It knows nothing of memory, so it can crash jobs.
+type coreToGPU struct {
+	MemoryBlind
+	IgnoresSMs
+	workers int
+}
+
+var cg = entry{
+	Info: Info{Name: "cg", Binds: BindsJob, Shares: true,
+		Rule:   "a fixed number of jobs at once, spread round robin; blind to memory, so it can crash jobs",
+		Source: casePaper + ", section 5.1, core-to-GPU",
+		Params: []Param{paramWorkers, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		n, err := s.number("workers", 0)
+		return coreToGPU{workers: n}, err
+	},
+}
+
+// Place implements schedulers.Policy.
+func (p coreToGPU) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	running := 0
+	for i := range v.Len() {
+		running += v.Device(i).Jobs()
+	}
+	if running >= p.workers {
+		return schedulers.Placement{}, false
+	}
+	share := (p.workers + v.Len() - 1) / v.Len()
+	return RoundRobin(v, func(d schedulers.DeviceView) bool { return d.Jobs() < share && d.Open(t) })
+}

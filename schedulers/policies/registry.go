@@ -1,0 +1,271 @@
+// Package policies has the schedulers that users choose from: one file for each policy,
+// their registry, and the parts that a new policy may use too (docs/policies.md).
+package policies
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+)
+
+// Binding says what a scheduler binds to a device.
+type Binding string
+
+const (
+	BindsJob  Binding = "job"  // the process, before exec
+	BindsTask Binding = "task" // each GPU task, when its process asks
+)
+
+// Param is one parameter of a scheduler, as users see it.
+type Param struct {
+	Name    string
+	Default string
+	Help    string
+	// Late keeps the parameter out of Parameters while it has its default: stored runs
+	// are older than it, and new ones remain repetitions of the same arm.
+	Late bool
+}
+
+// Info describes a registered scheduler.
+type Info struct {
+	Name   string
+	Binds  Binding
+	Shares bool // several processes may use one device at once, so a live run needs MPS
+	Rule   string
+	Source string
+	Params []Param
+}
+
+// Scheduler is a registered scheduler with its parameters settled.
+type Scheduler struct {
+	Info
+	Policy schedulers.Policy
+	Config engine.Config
+	// IsolateKnown: a job that is known to fault shares its device with nobody.
+	IsolateKnown bool
+	// ClientsDecide: the processes themselves settle who gets what of SharedDevice, over
+	// shared memory. The engine is not asked.
+	ClientsDecide bool
+	SharedDevice  int
+	values        map[string]string
+}
+
+// Parameters is the canonical k=v,k=v text of every parameter, defaults
+// included but for late ones, sorted by name.
+func (s Scheduler) Parameters() string {
+	var b []string
+	for _, p := range s.Params {
+		if v := s.values[p.Name]; !p.Late || v != p.Default {
+			b = append(b, p.Name+"="+v)
+		}
+	}
+	slices.Sort(b)
+	return strings.Join(b, ",")
+}
+
+type entry struct {
+	Info
+	policy func(settings) (schedulers.Policy, error)
+}
+
+var (
+	paramQueue   = Param{Name: "queue", Default: string(engine.LargestFirst), Help: "order of waiting tasks: fifo, mmu, largest-first, priority-fifo, priority-mmu"}
+	paramAge     = Param{Name: "age-limit", Default: "64", Help: "a waiting task is passed at most this often before it blocks later ones, unless jobs that wait hold what it needs; 0: however often"}
+	paramWait    = Param{Name: "wait-limit", Default: "0s", Help: "a request that waits longer is refused with an error, unless it says itself how long it waits; 0s: never"}
+	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
+	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
+	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", Late: true}
+	// By default no room is left: growth waits without harm, and memory kept free
+	// is lost to the jobs that do not grow.
+	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
+	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", Late: true}
+	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
+)
+
+const (
+	managedFit    = "fit"
+	managedExceed = "exceed"
+
+	archServer = "server"
+	archShared = "shared"
+
+	isolateNone  = "none"
+	isolateKnown = "known"
+)
+
+func withDefault(p Param, value string) Param { p.Default = value; return p }
+
+const casePaper = "CASE (PPoPP 2022)"
+
+// registry is every scheduler there is. A new policy is a file of its own beside this
+// one, and a line here (docs/policies.md).
+var registry = map[string]entry{
+	sa.Name:       sa,
+	cg.Name:       cg,
+	schedgpu.Name: schedgpu,
+	alg2.Name:     alg2,
+	alg3.Name:     alg3,
+	zero.Name:     zero,
+}
+
+// All describes every registered scheduler, by name.
+func All() []Info {
+	var out []Info
+	for _, name := range slices.Sorted(maps.Keys(registry)) {
+		out = append(out, registry[name].Info)
+	}
+	return out
+}
+
+// Parse settles a scheduler from its text, name or name:key=value,key=value.
+// nodeDevices settles defaults that depend on the node.
+func Parse(text string, nodeDevices int) (Scheduler, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	en, ok := registry[name]
+	if !ok {
+		return Scheduler{}, fmt.Errorf("unknown scheduler %q: use one of %s", name,
+			strings.Join(slices.Sorted(maps.Keys(registry)), ", "))
+	}
+	s := settings{}
+	for _, p := range en.Params {
+		s[p.Name] = p.Default
+	}
+	given := map[string]bool{}
+	for item := range strings.SplitSeq(rest, ",") {
+		if item == "" {
+			continue
+		}
+		key, value, found := strings.Cut(item, "=")
+		if _, known := s[key]; !known || !found {
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s", name, item, en.paramNames())
+		}
+		if given[key] {
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
+		}
+		s[key], given[key] = value, true
+	}
+	s.canonical()
+	if s["workers"] == "0" {
+		s["workers"] = strconv.Itoa(2 * nodeDevices)
+	}
+	config, err := s.config()
+	if err != nil {
+		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	policy, err := en.policy(s)
+	if err != nil {
+		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	device, err := s.number("device", 0)
+	if err == nil && s["device"] != "" && device >= nodeDevices {
+		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
+	}
+	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
+		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
+	}
+	if v, ok := s["arch"]; ok && v != archServer && v != archShared {
+		return Scheduler{}, fmt.Errorf("scheduler %s: arch=%s: use %s or %s", name, v, archServer, archShared)
+	}
+	shared := s["arch"] == archShared
+	if key, is := s.ofServer(); shared && key != "" {
+		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
+	}
+	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
+		ClientsDecide: shared, SharedDevice: device, values: s}, nil
+}
+
+// ofServer is a parameter that asks for what the run's engine alone does, and the remedy;
+// "" where there is none.
+func (s settings) ofServer() (key, remedy string) {
+	if q := engine.Order(s["queue"]); q == engine.LargestFirst {
+		return "queue", "choose one of the paper's four policies"
+	}
+	for _, p := range []Param{withDefault(paramAge, "0"), paramRoom, paramManaged, paramIsolate} {
+		if s[p.Name] != p.Default {
+			return p.Name, "leave it out"
+		}
+	}
+	return "", ""
+}
+
+func (en entry) paramNames() string {
+	if len(en.Params) == 0 {
+		return "none (it has no parameters)"
+	}
+	var names []string
+	for _, p := range en.Params {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// settings are a scheduler's parameters as text.
+type settings map[string]string
+
+// canonical gives equal values equal text: 08 is 8, 90s is 1m30s. What is
+// malformed stays as it is and fails where it is read.
+func (s settings) canonical() {
+	for key, text := range s {
+		if key == paramWait.Name {
+			if d, err := time.ParseDuration(text); err == nil {
+				s[key] = d.String()
+			}
+		} else if key == paramRoom.Name {
+			if f, err := strconv.ParseFloat(text, 64); err == nil {
+				s[key] = strconv.FormatFloat(f, 'g', -1, 64)
+			}
+		} else if n, err := strconv.Atoi(text); err == nil {
+			s[key] = strconv.Itoa(n)
+		}
+	}
+}
+
+func (s settings) number(key string, least int) (int, error) {
+	text, ok := s[key]
+	if !ok {
+		return least, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("%s=%s: want a whole number of %d or more", key, text, least)
+	}
+	return n, nil
+}
+
+// memory is what the parameters say of schedulers that know of memory.
+func (s settings) memory() (MemoryHard, error) {
+	room, err := strconv.ParseFloat(s["room"], 64)
+	if err != nil || !(room >= 0 && room < 1) {
+		return MemoryHard{}, fmt.Errorf("room=%s: want a share of a device from 0 to below 1, such as 0.1", s["room"])
+	}
+	switch s["managed"] {
+	case managedFit, managedExceed:
+		return MemoryHard{Room: room, Exceed: s["managed"] == managedExceed}, nil
+	}
+	return MemoryHard{}, fmt.Errorf("managed=%s: use %s or %s", s["managed"], managedFit, managedExceed)
+}
+
+func (s settings) config() (engine.Config, error) {
+	c := engine.Config{Queue: engine.FIFO}
+	var err error
+	if text, ok := s["queue"]; ok {
+		if c.Queue, err = engine.ParseOrder(text); err != nil {
+			return c, err
+		}
+	}
+	if c.AgeLimit, err = s.number("age-limit", 0); err != nil {
+		return c, err
+	}
+	if text, ok := s["wait-limit"]; ok {
+		if c.WaitLimit, err = time.ParseDuration(text); err != nil || c.WaitLimit < 0 {
+			return c, fmt.Errorf("wait-limit=%s: want a duration such as 90s, or 0s for none", text)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,122 @@
+package policies_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+func TestParametersAreCanonical(t *testing.T) {
+	const caseDefaults = "age-limit=64,managed=fit,queue=largest-first,room=0,wait-limit=0s"
+	for _, c := range []struct{ text, want string }{
+		{"sa", ""},
+		{"zero", ""},
+		{"cg", "workers=8"},
+		{"cg:workers=0", "workers=8"},
+		{"cg:workers=06", "workers=6"},
+		{"case-alg2", caseDefaults},
+		{"case-alg3", caseDefaults},
+		{"case-alg3:", caseDefaults},
+		{"case-alg3:queue=fifo,age-limit=007", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
+		{"case-alg3:room=1e-1,managed=exceed", "age-limit=64,managed=exceed,queue=largest-first,room=0.1,wait-limit=0s"},
+		{"case-alg3:age-limit=7,queue=fifo,wait-limit=0", "age-limit=7,managed=fit,queue=fifo,room=0,wait-limit=0s"},
+		{"schedgpu", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:wait-limit=90s,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
+		{"case-alg3:isolate=none", caseDefaults},
+		{"case-alg3:isolate=known", "age-limit=64,isolate=known,managed=fit,queue=largest-first,room=0,wait-limit=0s"},
+		{"cg:isolate=known", "isolate=known,workers=8"},
+		{"schedgpu:arch=server", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
+	} {
+		s, err := policies.Parse(c.text, 4)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		got := s.Parameters()
+		if got != c.want {
+			t.Errorf("%s: parameters %q, want %q", c.text, got, c.want)
+		}
+		again, err := policies.Parse(s.Name+":"+got, 4)
+		if err != nil || again.Parameters() != got {
+			t.Errorf("%s: canonical text %q reads back as %q, %v", c.text, got, again.Parameters(), err)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", `unknown scheduler "": use one of case-alg2, case-alg3, cg, sa, schedgpu, zero`},
+		{"CASE", `unknown scheduler "CASE"`},
+		{"sa:queue=fifo", `scheduler sa: parameter "queue=fifo": want key=value with a key of none (it has no parameters)`},
+		{"case-alg3:ages=3", "with a key of queue, age-limit, wait-limit, room, managed, isolate"},
+		{"case-alg3:queue", `parameter "queue"`},
+		{"case-alg3:queue=lifo", `unknown queue order "lifo": use one of [fifo mmu largest-first priority-fifo priority-mmu]`},
+		{"case-alg3:age-limit=-1", "age-limit=-1: want a whole number of 0 or more"},
+		{"schedgpu:arch=peer", "scheduler schedgpu: arch=peer: use server or shared"},
+		{"case-alg3:arch=shared", `parameter "arch=shared": want key=value`},
+		{"case-alg3:age-limit=3,age-limit=4", "age-limit is given twice"},
+		{"case-alg3:wait-limit=-1s", "wait-limit=-1s: want a duration"},
+		{"case-alg3:wait-limit=90", "wait-limit=90: want a duration"},
+		{"case-alg3:room=1", "room=1: want a share of a device from 0 to below 1"},
+		{"case-alg2:room=-0.1", "room=-0.1: want a share"},
+		{"schedgpu:room=NaN", "room=NaN: want a share"},
+		{"schedgpu:room=10%", "room=10%: want a share"},
+		{"case-alg2:managed=yes", "managed=yes: use fit or exceed"},
+		{"case-alg3:isolate=all", "scheduler case-alg3: isolate=all: use none or known"},
+		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
+		{"cg:workers=many", "workers=many: want a whole number"},
+		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},
+	} {
+		_, err := policies.Parse(c.text, 4)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestClientsDecideUnderTheSharedArchitectureAlone(t *testing.T) {
+	for text, want := range map[string]bool{"schedgpu:arch=shared": true, "schedgpu:arch=server": false, "schedgpu": false, "case-alg3": false, "sa": false} {
+		if s, err := policies.Parse(text, 1); err != nil || s.ClientsDecide != want {
+			t.Errorf("%s: clients decide: %v, %v; want %v", text, s.ClientsDecide, err, want)
+		}
+	}
+}
+
+// Clients that decide know only what schedGPU's paper has.
+func TestSharedArchitectureHasOnlyWhatIsPublished(t *testing.T) {
+	for _, parameter := range []string{"queue=largest-first", "age-limit=3", "room=0.1", "managed=exceed", "isolate=known"} {
+		if _, err := policies.Parse("schedgpu:arch=shared,"+parameter, 1); err == nil || !strings.Contains(err.Error(), parameter) {
+			t.Errorf("%s: error %v", parameter, err)
+		}
+	}
+	s, err := policies.Parse("schedgpu:arch=shared,device=2,queue=priority-mmu,wait-limit=3s", 4)
+	if err != nil || s.SharedDevice != 2 {
+		t.Errorf("device %d, %v", s.SharedDevice, err)
+	}
+}
+
+func TestAllDescribesEverySchedulerInOrder(t *testing.T) {
+	var names []string
+	for _, info := range policies.All() {
+		names = append(names, info.Name)
+		if info.Rule == "" || info.Source == "" {
+			t.Errorf("%s: rule %q, source %q", info.Name, info.Rule, info.Source)
+		}
+		want := policies.BindsTask
+		if info.Name == "sa" || info.Name == "cg" {
+			want = policies.BindsJob
+		}
+		if info.Binds != want {
+			t.Errorf("%s binds each %s, want %s", info.Name, info.Binds, want)
+		}
+		if info.Shares != (info.Name != "sa") {
+			t.Errorf("%s: shares devices: %v", info.Name, info.Shares)
+		}
+	}
+	if got := strings.Join(names, " "); got != "case-alg2 case-alg3 cg sa schedgpu zero" {
+		t.Errorf("registered: %s", got)
+	}
+}

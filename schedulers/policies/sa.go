@@ -1,0 +1,27 @@
+package policies
+
+import "github.com/caserun/caserun/schedulers"
+
+// singleAssignment gives each job a device of its own for its lifetime, the
+// first that is free (CASE, section 5.1; the rule of Slurm and Kubernetes).
+type singleAssignment struct {
+	MemoryBlind
+	IgnoresSMs
+}
+
+var sa = entry{
+	Info: Info{Name: "sa", Binds: BindsJob,
+		Rule:   "first free device; one job per device for its lifetime; arrival order",
+		Source: casePaper + ", section 5.1, single assignment"},
+	policy: func(settings) (schedulers.Policy, error) { return singleAssignment{}, nil },
+}
+
+// Place implements schedulers.Policy.
+func (singleAssignment) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	for i := range v.Len() {
+		if d := v.Device(i); d.Jobs() == 0 && d.Open(t) {
+			return schedulers.Placement{Device: i}, true
+		}
+	}
+	return schedulers.Placement{}, false
+}

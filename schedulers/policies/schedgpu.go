@@ -1,0 +1,40 @@
+package policies
+
+import (
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+)
+
+// schedGPU admits a task to its one device when the memory fits (Reaño et al.,
+// TPDS 2018, section 4). Which waiting client goes next is the queue's order.
+type schedGPU struct {
+	MemoryHard
+	IgnoresSMs
+	device int
+}
+
+var schedgpu = entry{
+	Info: Info{Name: "schedgpu", Binds: BindsTask, Shares: true,
+		Rule:   "one device; admitted when the memory fits; the queue order is schedGPU's notification policy",
+		Source: "Reaño et al., Intra-Node Memory Safe GPU Co-Scheduling (TPDS 2018), sections 4 and 5",
+		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramDevice, paramArch, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		n, err := s.number("device", 0)
+		if err != nil {
+			return nil, err
+		}
+		memory, err := s.memory()
+		return schedGPU{MemoryHard: memory, device: n}, err
+	},
+}
+
+// Place implements schedulers.Policy.
+func (p schedGPU) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	if p.device >= v.Len() {
+		return schedulers.Placement{}, false
+	}
+	d := v.Device(p.device)
+	at, ok := p.Admits(t, d)
+	at.Device = p.device
+	return at, ok && d.Open(t)
+}

@@ -1,0 +1,76 @@
+package schedulers
+
+// View is a node's devices as they stand now. A policy reads a View and cannot
+// change it. What a View returns holds until the engine's next decision.
+type View interface {
+	Len() int                // devices of the node
+	Device(i int) DeviceView // in node order
+	Latest() int             // device of the latest grant, -1 before the first
+}
+
+// DeviceView is what is in use on one device.
+type DeviceView interface {
+	// Limits are those of the device when nothing uses it.
+	Limits() Device
+	// UsedBytes is the memory of tasks and contexts here.
+	UsedBytes() int64
+	// FreeBytes is the memory that can still be granted. It is negative under
+	// oversubscription, which policies without knowledge of memory cause.
+	FreeBytes() int64
+	// ContextBytes is what the context of t's process takes here beside t: 0 where the
+	// process has a context here already.
+	ContextBytes(t Task) int64
+	// UsedWarps is the sum of the whole grids of the tasks here.
+	UsedWarps() uint64
+	// Tasks is the number of tasks here.
+	Tasks() int
+	// TasksOf is the number of the job's tasks here.
+	TasksOf(job JobID) int
+	// Jobs is the number of jobs with a context here.
+	Jobs() int
+	// Open reports whether t may join the device, whatever its size. This is the
+	// admission rule that all policies share. A device is closed to t if
+	//   - t must have another device (Task.OnDevice);
+	//   - t or a job here is isolated, and they are not the same job;
+	//   - a task here has the device to itself (Placement.Exclusive);
+	//   - a task here waits to grow, and t could take the memory that it waits for.
+	Open(t Task) bool
+	// Saturated reports whether a task here has the device to itself.
+	Saturated() bool
+	// SM is what is free on streaming multiprocessor i.
+	SM(i int) SM
+	// NextSM is the SM at which the next placement's first block goes.
+	NextSM() int
+}
+
+// SM is what is free on one streaming multiprocessor. Only placements that name SMs
+// (Placement.Blocks) take something of it.
+type SM struct{ FreeBlocks, FreeSlots int }
+
+// SlotsPerWarp is into how many slots a warp's place on an SM is divided. Where an SM
+// holds n blocks of a kernel, each takes 1/n of its slots in whole slots. The number is
+// large enough that n such blocks fit and n+1 do not, for every n that a device allows.
+const SlotsPerWarp = 1 << 10
+
+// Placement is where a policy puts a task.
+type Placement struct {
+	Device      int
+	Blocks      []int // blocks added to each SM, or nil: SM slots are not tracked
+	WarpSlots   int   // of its SM that each of these blocks takes
+	NextSM      int   // the device's cursor afterwards; read with Blocks
+	Exclusive   bool  // nobody joins the device until the task is released
+	WholeMemory bool  // the task is charged all the memory that was free
+}
+
+// Policy answers where a task may go. It keeps no state of its own: the same View and
+// task give the same answer. Ties break by device order.
+type Policy interface {
+	// Place says where t may go now, or false: t must wait. A task that the policy
+	// cannot place on an empty node is refused at once.
+	Place(t Task, v View) (Placement, bool)
+	// CanGrow says whether a task on device d may have bytes more now.
+	CanGrow(bytes int64, d DeviceView) bool
+	// Reshape says how t stands on d, where t already is at a placement, now that a
+	// larger kernel of t is known. d is without t's SM slots.
+	Reshape(t Task, at Placement, d DeviceView) Placement
+}
