@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -134,7 +135,7 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 	}
 	if rejects := d.Kind == schedulers.Refused || d.Kind == schedulers.GrowRefused; rejects != (d.Reason != nil) {
 		return fmt.Errorf("reason %v", d.Reason)
-	} else if rejects && (d.Reason.Why == "" || d.Reason.CapacityBytes <= 0 || d.Reason.NeedBytes < e.task.Bytes) {
+	} else if rejects && (d.Reason.Why == "" || d.Reason.CapacityBytes <= 0 || d.Reason.NeedBytes < e.needs()) {
 		return fmt.Errorf("reason %+v does not state need and capacity", *d.Reason)
 	} else if rejects && d.Reason.Cause == schedulers.TimedOut && now < e.expires {
 		return fmt.Errorf("its wait is over at %v, and it is %v", e.expires, now)
@@ -188,6 +189,17 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 		e.state = held
 	}
 	return nil
+}
+
+// needs is the memory that the task's request comes to, without its context.
+func (e *entry) needs() int64 {
+	if e.state != growing {
+		return e.task.Bytes
+	}
+	if e.request > math.MaxInt64-e.bytes {
+		return math.MaxInt64
+	}
+	return e.bytes + e.request
 }
 
 // place puts a granted task on its device.
