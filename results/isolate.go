@@ -21,14 +21,14 @@ func Isolate(jobs, alone []Job, run int64) []Event {
 		j := &jobs[i]
 		suspect := *j.Outcome == FaultSuspect
 		found := slices.ContainsFunc(j.Suspects, func(index int) bool { return faulted[index] })
-		kind, what := "verdict", ""
+		kind, what := EventVerdict, ""
 		switch {
 		case faulted[j.Index]:
 			j.Outcome, what = new(Fault), fmt.Sprintf("it faulted alone too, in run %d", run)
 		case suspect && found:
 			j.Outcome, what = new(Collateral), fmt.Sprintf("it did not fault alone, in run %d", run)
 		case suspect:
-			kind, what = "no-verdict", fmt.Sprintf("no suspect faulted alone, in run %d", run)
+			kind, what = EventNoVerdict, fmt.Sprintf("no suspect faulted alone, in run %d", run)
 		default:
 			continue
 		}

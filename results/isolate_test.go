@@ -39,7 +39,7 @@ func TestIsolate(t *testing.T) {
 			}
 			var events []string
 			for _, e := range Isolate(jobs, alone, 7) {
-				events = append(events, e.Kind+" "+string('0'+rune(*e.Job/10)))
+				events = append(events, string(e.Kind)+" "+string('0'+rune(*e.Job/10)))
 			}
 			for i, want := range c.want {
 				if *jobs[i].Outcome != want {

@@ -244,13 +244,3 @@ type Segment struct {
 	Samples int64
 	Value   *float64
 }
-
-// Event is something that happened in a run: an OOM report, a fault, a
-// collateral, an interruption, a lost device.
-type Event struct {
-	AtS    float64
-	Kind   string
-	Job    *int
-	Device *int
-	Detail string
-}

@@ -58,10 +58,10 @@ type job struct {
 	protocol string    // why the executor stopped it
 	deaths   []trouble // of processes that had a device and did not say goodbye
 	faults   []trouble
-	reports  map[string]*reports // by kind of event
-	stays    []stay              // one of each process on each device
-	work     map[int]work        // of its processes, where their probes tell
-	uses     map[int]int64       // bytes that its processes had in use at most, likewise
+	reports  map[results.EventKind]*reports
+	stays    []stay        // one of each process on each device
+	work     map[int]work  // of its processes, where their probes tell
+	uses     map[int]int64 // bytes that its processes had in use at most, likewise
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
@@ -102,7 +102,7 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
 		}
 		spec.Isolate = spec.Isolate || spec.KnownFault && c.Scheduler.IsolateKnown
-		j := &job{spec: spec, deadline: schedulers.Never, reports: map[string]*reports{}, record: results.Job{
+		j := &job{spec: spec, deadline: schedulers.Never, reports: map[results.EventKind]*reports{}, record: results.Job{
 			Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
 		if spec.Footprint.Bytes > 0 {
 			j.record.FootprintBytes = &spec.Footprint.Bytes
@@ -185,7 +185,7 @@ func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
 	j.record.Outcome, j.record.Detail = &outcome, detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == 0 && !b.boundBeforeStart(j) {
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: "unscheduled", Job: &index,
+		b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &index,
 			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
 	}
 	b.recorder.Job(j.record)
@@ -220,7 +220,7 @@ const (
 )
 
 // keeps reports whether another report of the kind, of this process, is one to keep.
-func (j *job) keeps(kind string, serial int) bool {
+func (j *job) keeps(kind results.EventKind, serial int) bool {
 	r := j.reports[kind]
 	if r == nil {
 		r = &reports{of: map[int]int{}}
@@ -255,10 +255,10 @@ func (b *Batch) ReportOOM(index, serial int, bytes uint64, where string, now tim
 	if j.oom == "" {
 		j.oom = detail
 	}
-	if !j.keeps("oom", serial) {
+	if !j.keeps(results.EventOOM, serial) {
 		return
 	}
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "oom", Job: &index, Device: j.record.Device, Detail: detail})
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
 }
 
 // ReportFault says that a CUDA call of a process of a job showed a lasting error at time at.
@@ -267,11 +267,11 @@ func (b *Batch) ReportFault(index, serial, code int, where string, at time.Durat
 	defer b.mu.Unlock()
 	j := b.jobs[index]
 	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
-	if !j.keeps("fault", serial) {
+	if !j.keeps(results.EventFault, serial) {
 		return
 	}
 	j.faults = append(j.faults, trouble{job: index, process: serial, at: at, code: code, detail: detail, work: j.work[serial]})
-	b.recorder.Event(results.Event{AtS: seconds(at), Kind: "fault", Job: &index, Device: j.record.Device, Detail: detail})
+	b.recorder.Event(results.Event{AtS: seconds(at), Kind: results.EventFault, Job: &index, Device: j.record.Device, Detail: detail})
 	if !private(code) {
 		b.unwell(j.staysOf(serial), at)
 	}
@@ -286,7 +286,7 @@ func (b *Batch) Limited(index int, why string, now time.Duration) {
 	if j.refused == "" {
 		j.refused = why
 	}
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "refused", Job: &index, Device: j.record.Device, Detail: why})
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &index, Device: j.record.Device, Detail: why})
 }
 
 // Misbehaved says that a process of a job broke the protocol of its probe, and stops the
@@ -299,7 +299,7 @@ func (b *Batch) Misbehaved(index int, why string, now time.Duration) {
 		return
 	}
 	j.protocol = why
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "protocol", Job: &index, Device: j.record.Device, Detail: why})
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventProtocol, Job: &index, Device: j.record.Device, Detail: why})
 	b.executor.Stop(index)
 }
 
@@ -313,7 +313,7 @@ func (b *Batch) Tick(now time.Duration) {
 	for i, j := range b.jobs {
 		if j.deadline <= now && !j.timedOut {
 			j.timedOut = true
-			b.recorder.Event(results.Event{AtS: seconds(now), Kind: "timeout", Job: &i, Device: j.record.Device})
+			b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventTimeout, Job: &i, Device: j.record.Device})
 			b.executor.Stop(i)
 		}
 	}
@@ -335,7 +335,7 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 		return
 	}
 	b.cancelled = true
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: "cancelled", Detail: why})
+	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
 	for i, j := range b.jobs {
 		switch {
 		case j.record.Outcome != nil || j.exited != nil:

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -207,7 +208,7 @@ func TestTimeout(t *testing.T) {
 	})
 	wantOutcomes(t, jobs, results.OK, results.Timeout, results.OK)
 	// Jobs 0 and 2 never asked for a device.
-	if got := strings.Join(rec.kinds(), " "); got != "timeout unscheduled unscheduled" {
+	if got := fmt.Sprint(rec.kinds()); got != "[timeout unscheduled unscheduled]" {
 		t.Errorf("events %q, want one timeout and two unscheduled", got)
 	}
 }

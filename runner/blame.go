@@ -347,10 +347,10 @@ func (b *Batch) recordEpisode(e *episode) {
 	if len(e.faults) == 0 || b.alone(e) {
 		return
 	}
-	event := results.Event{AtS: seconds(e.broke), Kind: "suspects", Device: &e.ailments[0].device,
+	event := results.Event{AtS: seconds(e.broke), Kind: results.EventSuspects, Device: &e.ailments[0].device,
 		Detail: b.either(e.suspects) + " broke the MPS server"}
 	if len(e.suspects) == 1 {
-		event.Kind, event.Job, event.Detail = "culprit", &e.suspects[0].job, event.Detail+": "+e.because
+		event.Kind, event.Job, event.Detail = results.EventCulprit, &e.suspects[0].job, event.Detail+": "+e.because
 	}
 	b.recorder.Event(event)
 }

@@ -115,7 +115,7 @@ func TestCancelInEveryState(t *testing.T) {
 			f.want()
 		})
 		wantOutcomes(t, jobs, results.Cancelled, results.Cancelled, results.Cancelled, results.Cancelled)
-		if got := rec.kinds(); len(got) != 1 || got[0] != "cancelled" {
+		if got := rec.kinds(); len(got) != 1 || got[0] != results.EventCancelled {
 			t.Errorf("events %q, want one cancelled", got)
 		}
 	})

@@ -72,7 +72,7 @@ func TestClientsThatDecideAreRecorded(t *testing.T) {
 	if got := rec.task(2, 0); *got.ReleaseS != 6 {
 		t.Errorf("task of job 2: %+v", got)
 	}
-	if kinds := rec.kinds(); !slices.Contains(kinds, "refused") {
+	if kinds := rec.kinds(); !slices.Contains(kinds, results.EventRefused) {
 		t.Errorf("events %v", kinds)
 	}
 }

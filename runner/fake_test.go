@@ -122,8 +122,8 @@ func (*tape) Segment(results.Segment)          {}
 func (r *tape) task(job, seq int) results.Task { return r.tasks[[2]int{job, seq}] }
 
 // kinds is the kinds of the events so far.
-func (r *tape) kinds() []string {
-	var out []string
+func (r *tape) kinds() []results.EventKind {
+	var out []results.EventKind
 	for _, e := range r.events {
 		out = append(out, e.Kind)
 	}

@@ -163,7 +163,7 @@ func TestAFaultSpreadsThroughAClientOfTwoDevices(t *testing.T) {
 		wantOutcomes(t, jobs, want...)
 		n := 0
 		for _, kind := range rec.kinds() {
-			if kind == "culprit" {
+			if kind == results.EventCulprit {
 				n++
 			}
 		}
@@ -241,7 +241,7 @@ func TestTheServersOwnSign(t *testing.T) {
 		f.ended(2)
 	})
 	wantOutcomes(t, jobs, results.Collateral, results.Fault, results.OK)
-	if e := rec.events[slices.Index(rec.kinds(), "culprit")]; e.AtS != 2 || *e.Job != 1 {
+	if e := rec.events[slices.Index(rec.kinds(), results.EventCulprit)]; e.AtS != 2 || *e.Job != 1 {
 		t.Errorf("event %+v, want the culprit, job 1, when the server's log told, at 2 s", e)
 	}
 }

@@ -93,7 +93,7 @@ func (b *Batch) ServerBroken(why error, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seenBroken(now)
-	b.serverEvent("mps-broken", why, now)
+	b.serverEvent(results.EventMPSBroken, why, now)
 }
 
 // ServerFaulted says that the MPS server's own log shows a fault on a device, which it
@@ -134,13 +134,13 @@ func (b *Batch) Healed(err error, now time.Duration) {
 	b.healing = false
 	if err != nil {
 		b.seenBroken(now)
-		b.serverEvent("mps-not-recovered", err, now)
+		b.serverEvent(results.EventMPSNotRecovered, err, now)
 	} else {
 		for i := range b.ailments {
 			b.ailments[i].to = min(b.ailments[i].to, now)
 		}
 		if b.sick {
-			b.serverEvent("mps-recovered", nil, now)
+			b.serverEvent(results.EventMPSRecovered, nil, now)
 		}
 	}
 	b.sick = false
@@ -152,7 +152,7 @@ func (b *Batch) Healed(err error, now time.Duration) {
 	b.admit(now)
 }
 
-func (b *Batch) serverEvent(kind string, why error, now time.Duration) {
+func (b *Batch) serverEvent(kind results.EventKind, why error, now time.Duration) {
 	e := results.Event{AtS: seconds(now), Kind: kind}
 	if why != nil {
 		b.sick = true

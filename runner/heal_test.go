@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,11 +64,11 @@ func TestAJobAfterAFault(t *testing.T) {
 			if got := ended[1].Detail; !strings.Contains(got, c.detail) {
 				t.Errorf("detail %q, want %q in it", got, c.detail)
 			}
-			if got := strings.Join(rec.kinds(), " "); got != c.kinds {
+			if got := fmt.Sprint(rec.kinds()); got != "["+c.kinds+"]" {
 				t.Errorf("events %q, want %q", got, c.kinds)
 			}
 			for _, e := range rec.events {
-				if e.Kind == "mps-broken" && e.Detail != "MPS server 7 is in state FAULT" {
+				if e.Kind == results.EventMPSBroken && e.Detail != "MPS server 7 is in state FAULT" {
 					t.Errorf("detail %q, want the state without the log", e.Detail)
 				}
 			}

@@ -30,7 +30,7 @@ func TestNotesAreRecordedBehindTheirJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := ordered{newTape(), t}
-	note := results.Event{Kind: "declared", Job: new(1), Detail: "why"}
+	note := results.Event{Kind: results.EventDeclared, Job: new(1), Detail: "why"}
 	_, err = runner.Run(context.Background(), runner.Config{Jobs: probed(2), Scheduler: s, Notes: []results.Event{note},
 		Devices: []schedulers.Device{{CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}}},
 		&fake{t: t, script: func(f *fake) {

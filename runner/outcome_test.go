@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -67,7 +68,7 @@ func TestReportsAreEvents(t *testing.T) {
 		f.begin(0, 17)
 		f.ended(0)
 	})
-	if got := strings.Join(rec.kinds(), " "); got != "oom fault refused" {
+	if got := fmt.Sprint(rec.kinds()); got != "[oom fault refused]" {
 		t.Fatalf("events %q, want oom fault refused", got)
 	}
 	if e := rec.events[1]; e.AtS != 1 || e.Job == nil || *e.Job != 0 {

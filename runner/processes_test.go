@@ -150,7 +150,7 @@ func TestMisbehaviourIsTold(t *testing.T) {
 		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 	})
 	wantOutcomes(t, jobs, results.Crash)
-	if jobs[0].Detail != "unknown frame" || !slices.Equal(rec.kinds(), []string{"protocol"}) {
+	if jobs[0].Detail != "unknown frame" || !slices.Equal(rec.kinds(), []results.EventKind{results.EventProtocol}) {
 		t.Errorf("detail %q, events %q", jobs[0].Detail, rec.kinds())
 	}
 }

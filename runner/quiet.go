@@ -62,7 +62,7 @@ func (b *Batch) tellQuiet(now time.Duration) {
 	}
 	if lasts := now - b.quiet.since; !b.healing && lasts >= max(limit, 2*b.quiet.said) {
 		b.quiet.said = lasts
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: "no-progress", Detail: b.standstill(lasts, waiting, running)})
+		b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventNoProgress, Detail: b.standstill(lasts, waiting, running)})
 	}
 }
 

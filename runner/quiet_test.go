@@ -14,7 +14,7 @@ import (
 func (r *tape) told() map[float64]string {
 	out := map[float64]string{}
 	for _, e := range r.events {
-		if e.Kind == "no-progress" {
+		if e.Kind == results.EventNoProgress {
 			out[e.AtS] = e.Detail
 		}
 	}

@@ -28,12 +28,12 @@ func TestReportsAreLimited(t *testing.T) {
 			f.ended(0)
 		})
 		wantOutcomes(t, jobs, results.OOM)
-		rows, last := map[string]int{}, map[string]string{}
+		rows, last := map[results.EventKind]int{}, map[results.EventKind]string{}
 		for _, e := range rec.events {
 			rows[e.Kind]++
 			last[e.Kind] = e.Detail
 		}
-		for _, kind := range []string{"oom", "fault"} {
+		for _, kind := range []results.EventKind{results.EventOOM, results.EventFault} {
 			more := c.processes*c.each - c.kept
 			want := c.kept
 			if more > 0 {
@@ -57,7 +57,7 @@ func TestLimitedJobIsRefused(t *testing.T) {
 		f.ended(0)
 	})
 	wantOutcomes(t, jobs, results.Refused)
-	if rec.events[0].Kind != "refused" || rec.events[0].Detail != jobs[0].Detail {
+	if rec.events[0].Kind != results.EventRefused || rec.events[0].Detail != jobs[0].Detail {
 		t.Errorf("events %+v, detail %q", rec.events, jobs[0].Detail)
 	}
 }

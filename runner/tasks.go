@@ -232,7 +232,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		if j.refused == "" {
 			j.refused = why
 		}
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: "refused", Job: &t.job, Detail: why})
+		b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &t.job, Detail: why})
 	}
 	if d.Kind == schedulers.Refused {
 		delete(b.tasks, d.Task.ID)

@@ -50,7 +50,7 @@ func (*notebook) Job(results.Job) {}
 
 // Event passes on what the tracer has to say; the job's outcome says the rest.
 func (n *notebook) Event(e results.Event) {
-	if e.Kind == "trace" {
+	if e.Kind == results.EventTrace {
 		n.warn("%s", e.Detail)
 	}
 }

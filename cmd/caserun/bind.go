@@ -22,12 +22,6 @@ func (c config) knownProfiles(ctx context.Context) (profiles.Set, error) {
 	return known.With(more), usageError(err)
 }
 
-// Kinds of events that say how a job's device is chosen (docs/store.md).
-const (
-	eventDeclared = "declared"
-	eventPinless  = "pin_ignored"
-)
-
 // bind settles how the jobs of a live run get their devices, and returns what
 // the run's record must say about it.
 func (r *request) bind(s policies.Scheduler, programs []string, warn func(string, ...any)) ([]results.Event, error) {
@@ -39,12 +33,12 @@ func (r *request) bind(s policies.Scheduler, programs []string, warn func(string
 		}
 		r.mix.Jobs = jobs
 		for _, d := range declared {
-			notes = append(notes, results.Event{Kind: eventDeclared, Job: &d.Job, Detail: d.Why})
+			notes = append(notes, results.Event{Kind: results.EventDeclared, Job: &d.Job, Detail: d.Why})
 		}
 	}
 	for i, j := range r.mix.Jobs {
 		if j.Pin && (s.Binds == policies.BindsJob || j.Binding == mixes.BindDeclared) {
-			notes = append(notes, results.Event{Kind: eventPinless, Job: &i,
+			notes = append(notes, results.Event{Kind: results.EventPinIgnored, Job: &i,
 				Detail: "pin: true has no effect: the whole job is bound, and it sees that device only"})
 		}
 	}

@@ -131,7 +131,7 @@ func closeRun(s *store.Store, run results.Run, why string) error {
 	if err != nil {
 		return err
 	}
-	w.Event(results.Event{Kind: "killed", Detail: why})
+	w.Event(results.Event{Kind: results.EventKilled, Detail: why})
 	if err := w.Finish(ctx, run); err != nil {
 		return fmt.Errorf("close run %d, which its process did not finish: %w", run.ID, err)
 	}

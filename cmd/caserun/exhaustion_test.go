@@ -88,7 +88,7 @@ int main(void)
 					t.Errorf("job %d is %s: %s", j.Index, o, j.Detail)
 				}
 			}
-			if !has(events, eventFailed, c.says) || !has(events, "cancelled", "") {
+			if !has(events, results.EventFailed, c.says) || !has(events, results.EventCancelled, "") {
 				t.Errorf("events %+v, want why the run failed, and that it was stopped", events)
 			}
 		})

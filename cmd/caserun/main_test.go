@@ -271,7 +271,7 @@ func TestDeadRunsAreClosed(t *testing.T) {
 	}
 	dead, alive := begin(gone, "local", results.Live, &now), begin(there, "local", results.Live, &now)
 	own, simulated := begin(os.Getpid(), "local", results.Live, &now), begin(gone, "sim:4xV100", results.Simulated, nil)
-	s.Writer(dead).Event(results.Event{Kind: "unscheduled"})
+	s.Writer(dead).Event(results.Event{Kind: results.EventUnscheduled})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -288,8 +288,8 @@ func TestDeadRunsAreClosed(t *testing.T) {
 		}
 	}
 	events, err := s.Events(t.Context(), dead)
-	if err != nil || len(events) != 2 || events[0].Kind != "unscheduled" ||
-		events[1].Kind != "killed" || !strings.HasSuffix(events[1].Detail, "ended without finishing the run") {
+	if err != nil || len(events) != 2 || events[0].Kind != results.EventUnscheduled ||
+		events[1].Kind != results.EventKilled || !strings.HasSuffix(events[1].Detail, "ended without finishing the run") {
 		t.Errorf("events %v, %v: want what the run had said, and then its end", events, err)
 	}
 }

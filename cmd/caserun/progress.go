@@ -134,7 +134,7 @@ func (p *progress) job(j results.Job) {
 
 // event says at once what makes a measurement doubtful, or may keep it from its end.
 func (p *progress) event(e results.Event) {
-	if e.Kind != "unscheduled" && e.Kind != "no-progress" {
+	if e.Kind != results.EventUnscheduled && e.Kind != results.EventNoProgress {
 		return
 	}
 	p.mu.Lock()

@@ -72,9 +72,9 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	}
 	var out strings.Builder
 	p := newProgress(&out, mix, results.Live, profiles.Catalog())
-	p.event(results.Event{Kind: "refused", Job: new(0), Detail: "said in the job's outcome"})
-	p.event(results.Event{Kind: "unscheduled", Job: new(1), Detail: "it never asked"})
-	p.event(results.Event{Kind: "no-progress", Detail: "every job waits"})
+	p.event(results.Event{Kind: results.EventRefused, Job: new(0), Detail: "said in the job's outcome"})
+	p.event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
+	p.event(results.Event{Kind: results.EventNoProgress, Detail: "every job waits"})
 	if want := "caserun: job 1 (): it never asked\ncaserun: every job waits\n"; out.String() != want {
 		t.Errorf("said %q, want %q", out.String(), want)
 	}

@@ -112,10 +112,6 @@ func (t *tracker) drive(ctx context.Context, c runner.Config, x runner.Executor)
 	return t.settle(runCtx, jobs, err)
 }
 
-// eventFailed is the kind of event that tells of an error of the harness or of the
-// node, which makes a run no measurement (docs/store.md).
-const eventFailed = "failed"
-
 // settle gives the node back and stores the run's final state. A run that failed,
 // or whose node is not as it was, is interrupted whatever its jobs did. Events say
 // why; what ended ctx has one already.
@@ -129,7 +125,7 @@ func (t *tracker) settle(ctx context.Context, jobs []results.Job, err error) (ou
 	err = errors.Join(problems...)
 	for _, p := range problems {
 		if p = beside(p, context.Cause(ctx)); p != nil {
-			t.Event(results.Event{AtS: t.elapsed(), Kind: eventFailed, Detail: oneLine(p)})
+			t.Event(results.Event{AtS: t.elapsed(), Kind: results.EventFailed, Detail: oneLine(p)})
 		}
 	}
 	t.mu.Lock()

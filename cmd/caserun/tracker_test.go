@@ -70,7 +70,7 @@ func stored(t *testing.T, id int64) (results.Run, []results.Job, []results.Event
 	return run, jobs, events
 }
 
-func has(events []results.Event, kind, detail string) bool {
+func has(events []results.Event, kind results.EventKind, detail string) bool {
 	return slices.ContainsFunc(events, func(e results.Event) bool { return e.Kind == kind && strings.Contains(e.Detail, detail) })
 }
 
@@ -100,7 +100,7 @@ func TestLostHelpersStopTheRun(t *testing.T) {
 			if run.Status != results.Interrupted || len(jobs) != 1 || *jobs[0].Outcome != results.Cancelled {
 				t.Errorf("the run is %s, its jobs %+v; want it interrupted and its job stopped", run.Status, jobs)
 			}
-			if !has(events, "cancelled", c.lost) || !has(events, eventFailed, c.why) {
+			if !has(events, results.EventCancelled, c.lost) || !has(events, results.EventFailed, c.why) {
 				t.Errorf("events %+v, want that %s, and %q", events, c.lost, c.why)
 			}
 
@@ -129,7 +129,7 @@ func TestNodeThatIsNotGivenBack(t *testing.T) {
 	if run.Status != results.Interrupted || run.Metrics.OK != 1 || *jobs[0].Outcome != results.OK {
 		t.Errorf("the run is %s, its jobs %+v; want it interrupted with a job that ended ok", run.Status, jobs)
 	}
-	if !has(events, eventFailed, "exit status 7") {
+	if !has(events, results.EventFailed, "exit status 7") {
 		t.Errorf("events %+v, want why", events)
 	}
 }
@@ -145,7 +145,7 @@ func TestRunThatDoesNotStart(t *testing.T) {
 		}
 	}
 	run, _, events := stored(t, 1)
-	if run.Status != results.Interrupted || len(events) != 1 || !has(events, eventFailed, "not a directory") {
+	if run.Status != results.Interrupted || len(events) != 1 || !has(events, results.EventFailed, "not a directory") {
 		t.Errorf("the run is %s, with events %+v; want it interrupted, and why", run.Status, events)
 	}
 	// With its jobs told, and none of them ended: the socket's path is too long.

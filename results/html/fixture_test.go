@@ -111,7 +111,7 @@ func liveRun() records {
 				results.Segment{Device: d, Series: results.SeriesMemory, FirstS: at, LastS: at + 1.9, Samples: 1900, Value: new(v * (8 << 30))})
 		}
 	}
-	r.events = []results.Event{{AtS: 5.5, Kind: "fault", Job: new(1), Device: new(1), Detail: hostile}}
+	r.events = []results.Event{{AtS: 5.5, Kind: results.EventFault, Job: new(1), Device: new(1), Detail: hostile}}
 	return r
 }
 

@@ -193,7 +193,7 @@ func newDeviceLine(d results.Device) deviceLine {
 }
 
 func newEventLine(e results.Event) eventLine {
-	l := eventLine{At: number(&e.AtS, report.Seconds), Kind: line(e.Kind), Text: line(e.Detail)}
+	l := eventLine{At: number(&e.AtS, report.Seconds), Kind: line(string(e.Kind)), Text: line(e.Detail)}
 	if e.Job != nil {
 		l.Of = fmt.Sprintf("job %d", *e.Job)
 	}

@@ -37,7 +37,7 @@ func stored(t *testing.T) *store.Store {
 		for _, j := range someJobs() {
 			w.Job(j)
 		}
-		w.Event(results.Event{AtS: 1.0 / 3, Kind: "oom", Job: ptr(1)})
+		w.Event(results.Event{AtS: 1.0 / 3, Kind: results.EventOOM, Job: ptr(1)})
 		if err := w.Finish(ctx, run); err != nil {
 			t.Fatal(err)
 		}

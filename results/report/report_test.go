@@ -83,7 +83,7 @@ func views() map[string]*Table {
 		{Job: 1, Bytes: 99 << 30, Blocks: 1, ThreadsPerBlock: 32, SubmitS: 0.5, Refusal: ptr("needs 99 GiB, devices have 15 GiB")},
 	}
 	events := []results.Event{
-		{AtS: 2.4, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "cudaMalloc of 9 GiB"}, {AtS: 3, Kind: "interrupted"},
+		{AtS: 2.4, Kind: results.EventOOM, Job: ptr(1), Device: ptr(0), Detail: "cudaMalloc of 9 GiB"}, {AtS: 3, Kind: results.EventCancelled},
 	}
 	return map[string]*Table{
 		"summary":     RunSummary(live, someJobs(), someDevices("Tesla V100", 2), "/tmp/caserun.db"),

@@ -84,6 +84,41 @@ func TestDocumentDefinesTheWords(t *testing.T) {
 	}
 }
 
+var eventConstant = regexp.MustCompile(`(?m)^\tEvent\w+ EventKind = "(.+)"$`)
+
+// eventKinds are the constants of results.EventKind, from their source, so that none is left out.
+func eventKinds(t *testing.T) []string {
+	t.Helper()
+	source, err := os.ReadFile("../event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range eventConstant.FindAllStringSubmatch(string(source), -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+var codeWord = regexp.MustCompile("`([a-z][a-z_-]*)`")
+
+func TestDocumentHasTheEventKinds(t *testing.T) {
+	text := section(document(t), "event")
+	columns := words(text)
+	var documented []string
+	for _, m := range codeWord.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(columns, m[1]) {
+			documented = append(documented, m[1])
+		}
+	}
+	kinds := eventKinds(t)
+	slices.Sort(kinds)
+	slices.Sort(documented)
+	if len(kinds) == 0 || !slices.Equal(documented, kinds) {
+		t.Errorf("docs/store.md has the event kinds\n%q\nand results/event.go\n%q", documented, kinds)
+	}
+}
+
 func TestDocumentedQueriesFindRows(t *testing.T) {
 	s := openTemp(t)
 	run, found := fullRun()

@@ -105,8 +105,8 @@ func fullRows(found []results.Device) rows {
 			{Device: 1, Series: results.SeriesGPU, FirstS: 0, LastS: 4, Samples: 4000},
 		},
 		Events: []results.Event{
-			{AtS: 9, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
-			{AtS: 9, Kind: "oom", Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
+			{AtS: 9, Kind: results.EventOOM, Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
+			{AtS: 9, Kind: results.EventOOM, Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
 		},
 	}
 }

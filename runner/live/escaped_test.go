@@ -69,7 +69,7 @@ func TestProcessesThatLeftTheGroupEndWithTheJob(t *testing.T) {
 			if r.x.escaped.Load() == 0 {
 				t.Error("nobody left the group: the test tested nothing")
 			}
-			if i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == "escaped" }); i < 0 || *rec.events[i].Job != 0 {
+			if i := slices.IndexFunc(rec.events, func(e results.Event) bool { return e.Kind == results.EventEscaped }); i < 0 || *rec.events[i].Job != 0 {
 				t.Errorf("the events %+v do not say what left job 0's group", rec.events)
 			}
 			mustBeGone(t)

@@ -337,7 +337,7 @@ func TestProgramWithoutProbeIsReported(t *testing.T) {
 		_, rec := newRig(t, sched).job("exit:0").job("begin:1000").mustRun()
 		got := 0
 		for _, e := range rec.events {
-			if e.Kind == "unscheduled" && *e.Job == 0 {
+			if e.Kind == results.EventUnscheduled && *e.Job == 0 {
 				got++
 			}
 		}
@@ -393,7 +393,7 @@ func TestClosedSocketKeepsTheCharge(t *testing.T) {
 		}
 		var told []results.Event
 		for _, e := range rec.events {
-			if e.Kind == "socket-closed" {
+			if e.Kind == results.EventSocketClosed {
 				told = append(told, e)
 			}
 		}
@@ -594,17 +594,17 @@ func TestJobsWaitForTheServer(t *testing.T) {
 	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Fault, results.Fault}) {
 		t.Errorf("outcomes %v, want two faults: the server was well in between", got)
 	}
-	at := map[string]float64{}
+	at := map[results.EventKind]float64{}
 	for _, e := range rec.events {
 		if _, seen := at[e.Kind]; !seen {
 			at[e.Kind] = e.AtS
 		}
 	}
-	if at["mps-recovered"]-at["mps-broken"] < pause.Seconds() {
+	if at[results.EventMPSRecovered]-at[results.EventMPSBroken] < pause.Seconds() {
 		t.Errorf("events %v, want the server broken for %v", at, pause)
 	}
 	last := max(*rec.tasks[[2]int{0, 0}].GrantS, *rec.tasks[[2]int{1, 0}].GrantS)
-	if last < at["mps-recovered"] {
+	if last < at[results.EventMPSRecovered] {
 		t.Errorf("the second task was granted at %.3f, before the server was well: %v", last, at)
 	}
 }

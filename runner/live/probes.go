@@ -156,7 +156,7 @@ func (x *Executor) Silent(c *probe.Client) {
 	if told {
 		return
 	}
-	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: "socket-closed", Job: &k.job, Detail: fmt.Sprintf(
+	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: results.EventSocketClosed, Job: &k.job, Detail: fmt.Sprintf(
 		"process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits; have it leave descriptors alone that it did not open", c.PID())})
 	if !warned {
 		x.config.Warn("job %d: process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits", k.job, c.PID())

@@ -81,15 +81,11 @@ func figures(st nvml.Stats) results.Sampler {
 	return out
 }
 
-// eventSampler is the kind of event that tells of samples that were taken and are
-// not in the store.
-const eventSampler = "sampler"
-
 // lost is the event of samples that nobody took in time; nil where there are none.
 func lost(st nvml.Stats) *results.Event {
 	if st.LostSamples == 0 {
 		return nil
 	}
-	return &results.Event{Kind: eventSampler, Detail: fmt.Sprintf(
+	return &results.Event{Kind: results.EventSampler, Detail: fmt.Sprintf(
 		"%d samples, in %d segments of all series, were taken and are lost: the store could not take them as fast", st.LostSamples, st.LostSegments)}
 }

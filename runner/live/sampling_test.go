@@ -20,7 +20,7 @@ func TestSamplerFigures(t *testing.T) {
 			*got.Samples, *got.MissedDeadlines, *got.Errors, got.FirstError)
 	}
 	e := lost(st)
-	if e == nil || e.Kind != eventSampler || !strings.Contains(e.Detail, "70 samples, in 2 segments") {
+	if e == nil || e.Kind != results.EventSampler || !strings.Contains(e.Detail, "70 samples, in 2 segments") {
 		t.Errorf("the event of lost samples is %+v", e)
 	}
 	st.LostSegments, st.LostSamples = 0, 0

@@ -799,7 +799,7 @@ func (m *sessions) checkRecords(rt *rapid.T) {
 		if e.AtS < 0 || e.AtS > now {
 			rt.Fatalf("event %+v is not within the run, which is %v s old", e, now)
 		}
-		if e.Kind == "oom" || e.Kind == "fault" {
+		if e.Kind == results.EventOOM || e.Kind == results.EventFault {
 			rows[[2]any{*e.Job, e.Kind}]++
 		}
 	}

@@ -42,7 +42,7 @@ func (r *traceTape) Copy(c results.Copy) {
 }
 
 func (r *traceTape) Event(e results.Event) {
-	if e.Kind != "trace" {
+	if e.Kind != results.EventTrace {
 		return
 	}
 	r.mu.Lock()

@@ -1,0 +1,72 @@
+package results
+
+// EventKind says what happened. Users query these words: docs/store.md documents each.
+type EventKind string
+
+const (
+	// A job's probe reported that an allocation failed. The batch records it.
+	EventOOM EventKind = "oom"
+	// A job's probe reported another CUDA error that stays. The batch records it.
+	EventFault EventKind = "fault"
+	// A task, or its growth, was refused. The batch records it.
+	EventRefused EventKind = "refused"
+	// A job ran longer than its limit and was stopped. The batch records it.
+	EventTimeout EventKind = "timeout"
+	// A job under a task-bound scheduler ended ok without asking for a device. The batch records it.
+	EventUnscheduled EventKind = "unscheduled"
+	// A job under a task-bound scheduler is bound as a whole, because its CUDA calls do not pass
+	// through libcase. The command records it before the batch starts.
+	EventDeclared EventKind = "declared"
+	// A job with pin: true is bound as a whole, so that its pin has no effect. The command
+	// records it before the batch starts.
+	EventPinIgnored EventKind = "pin_ignored"
+	// The run was stopped; the detail says why. The batch records it.
+	EventCancelled EventKind = "cancelled"
+	// A process broke the protocol of its probe, and its job was stopped. The batch records it.
+	EventProtocol EventKind = "protocol"
+	// A process closed its connection to the scheduler and lived on, and kept its charge. The
+	// live executor records it.
+	EventSocketClosed EventKind = "socket-closed"
+	// Processes left their job's group, outlived the job and were killed. The live executor
+	// records it.
+	EventEscaped EventKind = "escaped"
+	// The process that kills the jobs if the harness is killed was itself killed. The live
+	// executor records it.
+	EventGuard EventKind = "guard"
+	// An error of the harness or of the node makes the run invalid as a measurement. The command
+	// records it when the run ends.
+	EventFailed EventKind = "failed"
+	// The harness ended without finishing the run. A later command that finds the run records it.
+	EventKilled EventKind = "killed"
+	// For some time no job asked for, got or gave back anything while some waited. The batch
+	// records it.
+	EventNoProgress EventKind = "no-progress"
+	// The MPS server was seen broken. The batch records it.
+	EventMPSBroken EventKind = "mps-broken"
+	// The MPS server serves clients again. The batch records it.
+	EventMPSRecovered EventKind = "mps-recovered"
+	// The batch stopped waiting for the MPS server to recover. The batch records it.
+	EventMPSNotRecovered EventKind = "mps-not-recovered"
+	// One job broke the MPS server; the detail has the evidence. The batch records it when the
+	// run ends.
+	EventCulprit EventKind = "culprit"
+	// One of several jobs broke the MPS server. The batch records it when the run ends.
+	EventSuspects EventKind = "suspects"
+	// Running the jobs again alone settled whether a job caused a fault. Isolate returns it.
+	EventVerdict EventKind = "verdict"
+	// Running the jobs again alone did not settle whether a job caused a fault. Isolate returns it.
+	EventNoVerdict EventKind = "no-verdict"
+	// Utilization was sampled and some samples were lost. The live session records it.
+	EventSampler EventKind = "sampler"
+	// Records of the kernel tracer are missing. The live executor records it.
+	EventTrace EventKind = "trace"
+)
+
+// Event is something that happened in a run, in the order in which it became known.
+type Event struct {
+	AtS    float64
+	Kind   EventKind
+	Job    *int // the job concerned; nil: none in particular
+	Device *int // the device concerned; nil: none in particular
+	Detail string
+}
