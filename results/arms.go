@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Arm is what repetitions repeat. Traced runs are arms of their own, because
-// tracing costs time; so are runs of a part of a mix, such as those of
-// --retry-collateral, which Jobs tells apart.
+// Arm is what repetitions repeat. Traced runs are an arm of their own, because tracing costs
+// time. So are runs of a part of a mix (as --isolate-faults makes them): their Jobs differs.
 type Arm struct {
 	Mix, Scheduler, Parameters, Node string
 	Mode                             Mode
@@ -17,27 +16,27 @@ type Arm struct {
 	Traced                           bool
 }
 
-// ArmOf is the arm that a run is a repetition of.
+// ArmOf returns the arm of which a run is a repetition.
 func ArmOf(r Run) Arm {
 	return Arm{r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Jobs, r.Traced}
 }
 
-// Batch is the arm without its scheduler: arms of one batch differ in the
-// scheduler alone.
+// Batch returns the arm without its scheduler. Arms with equal batches differ only in the
+// scheduler.
 func (a Arm) Batch() Arm {
 	a.Scheduler, a.Parameters = "", ""
 	return a
 }
 
-// String is the name of an arm that stands alone.
+// String names an arm that is not listed with others.
 func (a Arm) String() string { return Names{}.Of(a) }
 
-// Names are the arms that are named together. No two of them have one name: it has
-// the number of jobs where another arm has the mix with another number, and the
-// parameters that another arm of the scheduler does not have.
+// Names are arms that are listed together. No two of them get the same name: a name has the
+// number of jobs if another arm runs the same mix with a different number, and the parameters
+// that another arm of the same scheduler lacks.
 type Names []Arm
 
-// Of is "W7 under case-alg3 on local, traced".
+// Of returns a name such as "W7 under case-alg3 on local, traced".
 func (n Names) Of(a Arm) string {
 	s := fmt.Sprintf("%s under %s on %s", n.Mix(a), n.Scheduler(a), a.Node)
 	if a.Mode == Simulated {
@@ -49,7 +48,7 @@ func (n Names) Of(a Arm) string {
 	return s
 }
 
-// Mix is the arm's mix as "W7", or "W7 (4 jobs)".
+// Mix returns the arm's mix, as "W7" or "W7 (4 jobs)".
 func (n Names) Mix(a Arm) string {
 	if slices.ContainsFunc(n, func(o Arm) bool { return o.Mix == a.Mix && o.Jobs != a.Jobs }) {
 		return fmt.Sprintf("%s (%d jobs)", a.Mix, a.Jobs)
@@ -57,7 +56,7 @@ func (n Names) Mix(a Arm) string {
 	return a.Mix
 }
 
-// Scheduler is the arm's scheduler as "cg", or "cg:workers=2".
+// Scheduler returns the arm's scheduler, as "cg" or "cg:workers=2".
 func (n Names) Scheduler(a Arm) string {
 	var own []string
 	for p := range strings.SplitSeq(a.Parameters, ",") {

@@ -1,16 +1,17 @@
 package results
 
-// Misdeclared is a command of which a mix declares less than a third, or more than three
-// times, of the device memory that its jobs used.
+// Misdeclared is a command whose mix declares less than a third or more than three times the
+// device memory that its jobs used.
 type Misdeclared struct {
 	Name          string // of its first job
-	Jobs          int    // that tell what they used
+	Jobs          int    // jobs whose use is known
 	DeclaredBytes int64
-	UsedBytes     int64 // the most of one of them
+	UsedBytes     int64 // the most that one job used
 }
 
-// Misdeclarations are those of a run's commands, in the order of its jobs. That a job used
-// little counts only if it ended ok: another may not have come to what it needs.
+// Misdeclarations returns the misdeclared commands of a run, in the order of its jobs. A
+// command declares too much only if a job of it ended ok, because a job that failed may not
+// have reached its peak.
 func Misdeclarations(jobs []Job) []Misdeclared {
 	type declaration struct {
 		command string

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// ownSettings say which run it is or where its records go; they are compared
-// elsewhere or do not matter. What is left says how it ran. The number of workers
-// is the run's: the setting's default is another on each host, and not all
-// schedulers have it.
+// ownSettings say which run it is or where its records go. They are compared elsewhere or do
+// not matter; all other settings say how the run ran. The number of workers comes from
+// Run.Workers, because the setting's default depends on the host and not every scheduler uses
+// the setting.
 var ownSettings = []string{"db", "format", "node", "devices", "sched", "seed", "runs", "trace", "tag", "data", "workers"}
 
-// SettingsOf are the settings that can change a run's figures, as they were in
-// effect.
+// SettingsOf returns the settings that can change a run's figures, with the values in effect.
 func SettingsOf(r Run) map[string]string {
 	out := map[string]string{}
 	if r.Workers > 0 {
@@ -38,12 +37,12 @@ func SettingsOf(r Run) map[string]string {
 }
 
 // Guarded reports whether nothing was mapped beside the allocations of the run's jobs
-// (--guard), so that one which leaves its own faulted.
+// (--guard), so that a kernel that left its allocation faulted.
 func Guarded(r Run) bool { return SettingsOf(r)["guard"] == "true" }
 
-// SeveralSettings says in which settings runs differ ("workers: 3 and 64"); it is
-// empty where they do not. A setting that a run lacks tells nothing: its version
-// did not have it.
+// SeveralSettings says in which settings runs differ, as `workers: "3" and "64"`. It is empty
+// if they do not differ. A setting that a run lacks is not compared, because the run's version
+// of caserun did not have it.
 func SeveralSettings(runs []Run) string {
 	var each []map[string]string
 	for _, r := range runs {
@@ -52,7 +51,7 @@ func SeveralSettings(runs []Run) string {
 	return DifferentSettings(each)
 }
 
-// DifferentSettings is SeveralSettings of runs with these settings.
+// DifferentSettings is SeveralSettings for the settings of each run.
 func DifferentSettings(each []map[string]string) string {
 	found := map[string]map[string]bool{}
 	for _, settings := range each {
@@ -72,9 +71,9 @@ func DifferentSettings(each []map[string]string) string {
 	return strings.Join(differs, ", ")
 }
 
-// SeveralMachines says on how many hosts and sets of GPUs the complete measured
-// runs were done ("hosts: 2, sets of GPUs: 3"), devices being those that each run
-// found. It is empty where that is one machine. GPUs are told by their UUIDs.
+// SeveralMachines says on how many hosts and sets of GPUs the complete live runs ran, as
+// "hosts: 2, sets of GPUs: 3". It is empty if they ran on one machine. devices are the GPUs of
+// each run by its id; GPUs are identified by their UUIDs.
 func SeveralMachines(runs []Run, devices map[int64][]Device) string {
 	hosts, sets := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
@@ -95,10 +94,9 @@ func SeveralMachines(runs []Run, devices map[int64][]Device) string {
 	return fmt.Sprintf("hosts: %d, sets of GPUs: %d", len(hosts), len(sets))
 }
 
-// SeveralMixes says what differs in the mixes of runs that have one name and as
-// many jobs ("sources: catalog and my.yaml, lists of commands: 2"); it is empty
-// where nothing does. Commands are those of each run's jobs, as CommandList gives
-// them; a run without any is not compared.
+// SeveralMixes says how the mixes of runs differ that have equal names and equally many jobs,
+// as "sources: catalog and my.yaml, lists of commands: 2". It is empty if they do not differ.
+// commands has the CommandList of each run by its id; a run without commands is not compared.
 func SeveralMixes(runs []Run, commands map[int64]string) string {
 	sources, lists := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
@@ -117,7 +115,7 @@ func SeveralMixes(runs []Run, commands map[int64]string) string {
 	return strings.Join(differs, ", ")
 }
 
-// CommandList is the jobs' commands in the order of the mix, one a line.
+// CommandList returns the jobs' commands in the order of the mix, one on each line.
 func CommandList(jobs []Job) string {
 	commands := make([]string, len(jobs))
 	for i, j := range jobs {

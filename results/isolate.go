@@ -6,11 +6,11 @@ import (
 )
 
 // Isolate corrects the outcomes of jobs that a fault under MPS took down (Collateral or
-// FaultSuspect) by what the same jobs did alone, in the same order, in the run with the
-// given id. Who faults alone caused the fault. A suspect is cleared where another
-// suspect of the same fault faulted alone, and stays one where none did: the fault may
-// need its neighbours, or luck. It returns an event for each job whose part is settled,
-// and for each suspect that stays one.
+// FaultSuspect). alone has the same jobs in the same order, each run alone, in the run with the
+// given id. A job that faulted alone caused the fault. A suspect is cleared if another suspect
+// of the same fault faulted alone. It stays a suspect if none did, because the fault may depend
+// on neighbours or on chance. Isolate returns an event for each job that it settles, and for
+// each job that stays a suspect.
 func Isolate(jobs, alone []Job, run int64) []Event {
 	faulted := map[int]bool{} // by index in the first run
 	for i, j := range jobs {

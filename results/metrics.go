@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Metrics are a run's figures; docs/store.md defines each. Nil means that
-// nothing was there to compute it from.
+// Metrics are a run's figures; docs/store.md defines each. Nil means that the run has no
+// records from which to compute the figure.
 type Metrics struct {
 	OK         int
 	OOM        int
@@ -25,12 +25,11 @@ type Metrics struct {
 	KernelUtilizationMean *float64 // from kernel intervals
 }
 
-// Compute derives a run's metrics from its records alone, so that a stored run
-// gives the same figures again. The order of the records does not matter.
+// Compute derives a run's metrics from its records alone, so that a stored run gives the same
+// figures again. The order of the records does not matter.
 //
-// Utilization comes from the primary series: SeriesGPU of a live run,
-// SeriesSimulated of a simulated one. A run with jobs that were
-// cancelled, or not started, still has metrics; FinalStatus says that they are not a measurement.
+// Utilization comes from the series that Primary returns. A run with cancelled or unstarted
+// jobs has metrics too, but is not a measurement: see FinalStatus.
 func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels []Kernel) Metrics {
 	var m Metrics
 	var turnarounds, waits []float64
@@ -76,9 +75,8 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	return m
 }
 
-// WithFigures returns the devices with the figures that the run's records give
-// them: utilization mean and peak, kernel residency and peak memory. A figure
-// with no records behind it keeps the value it had.
+// WithFigures returns the devices with figures computed from the run's records: utilization
+// mean and peak, kernel residency and peak memory. A figure without records keeps its value.
 func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kernels []Kernel) []Device {
 	out := slices.Clone(devices)
 	end := makespan(jobs)
@@ -102,9 +100,10 @@ func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kern
 	return out
 }
 
-// FinalStatus is the status that the jobs' outcomes give a run: running while
-// one of its jobs is missing or has none, interrupted if one was cancelled or could
-// not be started.
+// FinalStatus returns a run's status from the outcomes of its jobs:
+//   - running if a job is missing or has no outcome;
+//   - interrupted if a job was cancelled or could not be started;
+//   - else complete.
 func FinalStatus(run Run, jobs []Job) Status {
 	status := Complete
 	for _, j := range jobs {
@@ -121,9 +120,9 @@ func FinalStatus(run Run, jobs []Job) Status {
 	return status
 }
 
-// makespan is the last job end, the batch's arrival being 0. It is unknown
-// while a job is under way and where a job that started has no end; a job that
-// never started, such as a refused one, may have none.
+// makespan returns the last job end, in seconds since the batch arrived. It is nil while a job
+// has no outcome, and if a job that started has no end. A job that never started, such as a
+// refused one, needs no end.
 func makespan(jobs []Job) *float64 {
 	var last *float64
 	for _, j := range jobs {
@@ -140,7 +139,7 @@ func makespan(jobs []Job) *float64 {
 	return known(*last)
 }
 
-// Primary is the series that a run's utilization figures come from.
+// Primary returns the series from which a run's utilization figures come.
 func Primary(mode Mode) Series {
 	if mode == Simulated {
 		return SeriesSimulated
@@ -150,8 +149,7 @@ func Primary(mode Mode) Series {
 
 func known[T any](v T) *T { return &v }
 
-// mean sums in ascending order, so that the order of the records does not show
-// in the last bits.
+// mean sums in ascending order, so that the order of the records does not change the last bits.
 func mean(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
@@ -163,10 +161,9 @@ func mean(values []float64) *float64 {
 	return known(sum / float64(len(values)))
 }
 
-// Quantile of sorted values, of which there must be one, interpolates linearly
-// between order statistics: with h = (n-1)p it is
-// x[floor h] + (h - floor h)(x[floor h + 1] - x[floor h]), counted from 0. This is
-// Hyndman and Fan's type 7, the default of R and NumPy.
+// Quantile interpolates linearly between order statistics: with h = (n-1)p the result is
+// x[floor h] + (h - floor h)(x[floor h + 1] - x[floor h]), counted from 0. This is Hyndman and
+// Fan's type 7, the default of R and NumPy. x must be sorted and not empty.
 func Quantile(x []float64, p float64) float64 {
 	h := float64(len(x)-1) * p
 	low := int(math.Floor(h))

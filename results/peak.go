@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// HeldUntil is when a granted task was given back, or end where it was not.
+// HeldUntil returns the time at which a granted task was released, or end if it was not.
 func (t Task) HeldUntil(end float64) float64 {
 	if t.ReleaseS != nil {
 		return *t.ReleaseS
@@ -13,14 +13,14 @@ func (t Task) HeldUntil(end float64) float64 {
 	return end
 }
 
-// Warps of the task's largest kernel, in floating point: a task of 2^62 blocks is valid, its
-// warps are more.
+// Warps returns the warps of the task's largest kernel. It is a float64, because a task of
+// 2^62 blocks is valid and its warps overflow a uint64.
 func (t Task) Warps() float64 {
 	return float64(t.Blocks) * float64((uint64(t.ThreadsPerBlock)+31)/32)
 }
 
-// PeakBytes is the most that granted tasks held at one time, with their heap and all
-// they grew by. Those that were not given back were held until end.
+// PeakBytes returns the most that granted tasks held at one time, heap and growth included. A
+// task that was not released was held until end.
 func PeakBytes(tasks []Task, end float64) int64 {
 	var held, peak int64
 	for _, c := range changes(tasks, end) {
@@ -33,24 +33,23 @@ func PeakBytes(tasks []Task, end float64) int64 {
 	return peak
 }
 
-// change is one of what tasks hold.
+// change is a change in the bytes that tasks hold.
 type change struct {
 	atS   float64
 	kind  changeKind
 	bytes int64
 }
 
-// changeKind is in the order of what happens at one time: who releases holds
-// nothing beside who is granted then.
+// changeKind orders changes at the same time: releases take effect before grants.
 type changeKind int
 
 const (
 	release changeKind = iota
 	grant
-	instant // given back within one reading of the clock: held beside the others, and not after
+	instant // granted and released at the same time: held beside the others, but not afterwards
 )
 
-// changes are in the order of time.
+// changes returns all changes in the order of time.
 func changes(tasks []Task, end float64) []change {
 	var out []change
 	for _, t := range tasks {

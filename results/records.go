@@ -1,9 +1,8 @@
-// Package results holds what a run leaves behind: the records, the metrics
-// computed from them and their statistics. It does no I/O.
+// Package results holds the records of a run and computes the metrics from them. It does no I/O.
 //
-// Times are seconds since the batch's arrival, which is that of its first jobs (virtual seconds in a simulated
-// run), sizes are bytes, ratios are fractions. A nil pointer means unknown or
-// unsupported, never zero.
+// Times are seconds since the batch arrived, which is when its first jobs arrived. In a
+// simulated run they are virtual. Sizes are bytes, ratios are fractions. A nil pointer means
+// unknown or unsupported, never zero.
 package results
 
 import "time"
@@ -31,8 +30,8 @@ type Outcome string
 const (
 	OK           Outcome = "ok"
 	OOM          Outcome = "oom"           // an allocation failed, whatever the exit status
-	Fault        Outcome = "fault"         // another CUDA error that stays, whatever the exit status
-	FaultSuspect Outcome = "fault-suspect" // a fault that it or one of several MPS neighbours caused
+	Fault        Outcome = "fault"         // another lasting CUDA error, whatever the exit status
+	FaultSuspect Outcome = "fault-suspect" // a fault that this job or one of several MPS neighbours caused
 	Collateral   Outcome = "collateral"    // a fault that an MPS neighbour caused
 	Refused      Outcome = "refused"       // the scheduler refused one of its tasks
 	Crash        Outcome = "crash"         // signal or non-zero exit without any of the above
@@ -42,12 +41,12 @@ const (
 	NotStarted   Outcome = "not-started" // the harness could not start it
 )
 
-// Crashed reports whether the outcome counts as a crash. That of a job which the
-// harness stopped or could not start does not: it makes the run invalid instead.
+// Crashed reports whether the outcome counts as a crash. Cancelled and NotStarted do not
+// count: they make the run invalid.
 func (o Outcome) Crashed() bool { return o != OK && !o.invalid() }
 
-// invalid reports whether the outcome says of the harness what it does not say of
-// the job: a run with one is not a measurement.
+// invalid reports whether the harness, not the job, caused the outcome. A run with such an
+// outcome is not a measurement.
 func (o Outcome) invalid() bool { return o == Cancelled || o == NotStarted }
 
 // Run is one mix under one scheduler, one repetition, on one node.
@@ -62,14 +61,14 @@ type Run struct {
 	Suite      string
 	Repetition int    // from 1
 	Sweep      *int64 // nil outside of sweeps
-	Warmup     bool   // it ran for its effect on the node, and is no measurement
-	Tag        string // a word of the user's to find it by; may be empty
+	Warmup     bool   // it ran to warm up the node and is not a measurement
+	Tag        string // the user's word for finding the run; may be empty
 	Seed       uint64
-	Workers    int        // jobs allowed at once; 0 where the scheduler says so itself, in Parameters
-	StartedAt  *time.Time // nil in a simulated run: it is a function of its inputs
+	Workers    int        // jobs allowed at once; 0 if the scheduler has the number in Parameters
+	StartedAt  *time.Time // nil in a simulated run, which depends on its inputs only
 	Status     Status
 	Jobs       int
-	Traced     bool // its kernels were traced, which costs time: see Tracer
+	Traced     bool // its kernels were traced, which costs time (see Tracer)
 
 	Metrics    Metrics
 	Sampler    Sampler
@@ -77,8 +76,8 @@ type Run struct {
 	Provenance Provenance
 }
 
-// Sampler is what the NVML sampler says about itself, so that a reader can
-// judge the utilization it delivered. Nil where nothing was sampled.
+// Sampler describes how the NVML sampler worked, so that a reader can judge its utilization
+// figures. Fields are nil if nothing was sampled.
 type Sampler struct {
 	PeriodS         *float64
 	Samples         *int64
@@ -89,24 +88,24 @@ type Sampler struct {
 	FirstError      *string
 }
 
-// Tracer is what the kernel tracer says about itself, so that a reader can judge
-// the kernels it delivered. Nil where nothing was traced.
+// Tracer describes how the kernel tracer worked, so that a reader can judge its records.
+// Fields are nil if nothing was traced.
 type Tracer struct {
-	Processes *int64 // that left a trace
+	Processes *int64 // processes that left a trace
 	Kernels   *int64
 	Copies    *int64
-	Lost      *int64 // kernels and copies that are known to have run and have no record
-	Cut       *int64 // processes that did not exit in order: what they did last may be missing
+	Lost      *int64 // kernels and copies that ran but have no record
+	Cut       *int64 // processes that did not exit in order: their last records may be missing
 	Untraced  *int64 // jobs that ran and left no trace
 }
 
-// Provenance is what is needed to repeat a run or to distrust it.
+// Provenance is what a reader needs to repeat a run or to doubt it.
 type Provenance struct {
 	Version       string // of caserun
-	Revision      string // git revision of the build, "+dirty" where it was
+	Revision      string // git revision of the build, with "+dirty" after uncommitted changes
 	Configuration string // the full configuration as JSON
 	Host          string
-	PID           *int // of the harness; nil in a complete simulated run
+	PID           *int // the harness's; nil in a complete simulated run
 	Kernel        string
 	CPU           string
 	Cores         int
@@ -130,7 +129,7 @@ type Device struct {
 	BlocksPerSM      int
 	SMClockStartHz   *int64
 	SMClockEndHz     *int64
-	ThrottleStart    *string // NVML's clocks event reasons with + between them; see Throttling
+	ThrottleStart    *string // NVML's clocks event reasons, joined by + (see Throttling)
 	ThrottleEnd      *string
 	RefreshS         *float64 // effective refresh interval of the utilization value
 	PeakUsedBytes    *int64
@@ -146,12 +145,12 @@ type Job struct {
 	Command        string
 	Class          string
 	FootprintBytes *int64   // as its mix declares it
-	UsedBytes      *int64   // that its tasks had in use at most, device heap included
-	Device         *int     // the device it, or its first task, ran on
-	ArrivalS       *float64 // nil while the group before its own has not ended, and in records of earlier versions
+	UsedBytes      *int64   // the most that its tasks used at one time, device heap included
+	Device         *int     // the device that the job or its first task ran on
+	ArrivalS       *float64 // nil until the preceding group has ended, and in records of earlier versions
 	StartS         *float64 // process start
 	EndS           *float64
-	WaitS          *float64 // blocked since it arrived: for a device before exec, or in its probe
+	WaitS          *float64 // time blocked since arrival: waiting for a device before exec, or in its probe
 	UserS          *float64
 	SysS           *float64
 	MaxRSSBytes    *int64
@@ -160,10 +159,10 @@ type Job struct {
 	Signal         *string
 	Detail         string // why it did not end ok, in one line
 	StderrTail     string
-	Suspects       []int // of a FaultSuspect: the jobs one of which caused its fault, itself among them; not stored
+	Suspects       []int // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
 }
 
-// TurnaroundS is the job's end since it arrived.
+// TurnaroundS is the time from the job's arrival to its end.
 func (j Job) TurnaroundS() *float64 {
 	if j.EndS == nil || j.ArrivalS == nil {
 		return j.EndS
@@ -177,12 +176,12 @@ type Task struct {
 	Seq             int // within the job, from 0
 	Bytes           int64
 	HeapBytes       int64
-	GrownBytes      int64  // the most beyond these two that it held at one time
-	Blocks          uint64 // of its largest kernel so far, as the next two; 0: unknown
-	ThreadsPerBlock uint32
-	BlocksPerSM     *uint32 // that one SM holds at once
+	GrownBytes      int64   // the most beyond Bytes and HeapBytes that it held at one time
+	Blocks          uint64  // blocks of its largest kernel so far; 0: unknown
+	ThreadsPerBlock uint32  // of that kernel
+	BlocksPerSM     *uint32 // blocks of that kernel that one SM holds at once
 	Managed         *bool   // some of Bytes is unified memory; nil in records of earlier versions
-	PinnedDevice    *int    // the one device that would do
+	PinnedDevice    *int    // the only device that the task accepts; nil: it accepts any
 	Device          *int
 	SubmitS         float64
 	GrantS          *float64
@@ -191,11 +190,11 @@ type Task struct {
 	Passed          int // times a later task was granted first
 }
 
-// Kernel is one kernel interval, or in a simulated run one task's kernels
-// together. Of such an aggregate the fields from Grid to Stream are unknown.
+// Kernel is one kernel interval. In a simulated run it is an aggregate of all kernels of a
+// task, whose fields from Grid to Stream are unknown.
 type Kernel struct {
 	Job    int
-	Task   *int // nil where the tracer does not tell
+	Task   *int // nil if unknown: the tracer does not record it
 	Device int
 	Name   string
 	StartS float64
@@ -211,7 +210,7 @@ type Kernel struct {
 	Stream             int // unique within the process
 }
 
-// Copy is one copy, or one setting of device memory, of a traced run.
+// Copy is one copy or one setting of device memory in a traced run.
 type Copy struct {
 	Job    int
 	PID    int
@@ -229,7 +228,7 @@ type Series string
 const (
 	SeriesGPU            Series = "gpu"             // NVML utilization.gpu, fraction
 	SeriesMemory         Series = "memory"          // NVML memory used, bytes
-	SeriesMemoryActivity Series = "memory_activity" // NVML utilization.memory: fraction of time in which device memory was read or written
+	SeriesMemoryActivity Series = "memory_activity" // NVML utilization.memory, the fraction of time in which device memory was read or written
 	SeriesGPUDriver      Series = "gpu_driver"      // the driver's own sample buffer, fraction
 	SeriesGPM            Series = "sm_gpm"          // GPM SM activity, fraction
 	SeriesSimulated      Series = "sm_sim"          // modelled share of busy SMs, fraction

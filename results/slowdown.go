@@ -5,37 +5,35 @@ import (
 	"slices"
 )
 
-// Traced is a traced run as Slowdown takes it, kernels in the order of their
-// launches within each job.
+// Traced is a traced run, with the kernels of each job in the order of their launches.
 type Traced struct {
 	Jobs    []Job
 	Kernels []Kernel
 }
 
-// Slowdown is how much longer kernels take in one traced run than in another,
-// as DESIGN section 1 defines it.
+// Slowdown says how much longer kernels take in one traced run than in another
+// (docs/tracing.md).
 type Slowdown struct {
-	Jobs []JobSlowdown // of the candidate, in its order
+	Jobs []JobSlowdown // the candidate's jobs in their order
 	Mean *float64      // over the jobs that have a figure; nil if none has
 }
 
-// JobSlowdown compares the kernels of one job with those of the baseline's jobs
-// of the same command. Launches pair by kernel, grid, block and ordinal, which
-// counts the launches of the job that are alike in the former. Where several
-// jobs of the baseline ran the command, a launch's time there is the mean over
-// those that have it.
+// JobSlowdown compares the kernels of one job with the kernels of the baseline's jobs that ran
+// the same command. Launches pair by kernel, grid, block and ordinal; the ordinal counts the
+// job's launches with equal kernel, grid and block. If several jobs of the baseline ran the
+// command, a launch's baseline time is the mean over the jobs that have the launch.
 type JobSlowdown struct {
 	Job      int
 	Name     string
 	Command  string
 	Pairs    int
 	Unpaired int // launches of the job that no job of the baseline has
-	Missing  int // launches of the baseline that the job does not have
+	Missing  int // launches of the baseline that the job lacks
 	// Sums over the pairs.
 	KernelS, BaselineS float64
 	Slowdown           *float64 // KernelS / BaselineS - 1; nil without pairs
-	// Why says why a job has no pairs: it or its baseline did not end ok, or
-	// left no kernels.
+	// Why says why a job has no pairs: the job or its baseline did not end ok, or left no
+	// kernels.
 	Why string
 }
 
@@ -45,9 +43,8 @@ type launchKey struct {
 	ordinal           int
 }
 
-// KernelSlowdown compares a candidate with a baseline, which is a run under sa
-// in the metric's definition. Only jobs that ended ok count, because others may
-// have ended early.
+// KernelSlowdown compares a candidate with a baseline; the metric's definition takes a run
+// under sa as the baseline. Only jobs that ended ok count, because others may have ended early.
 func KernelSlowdown(candidate, baseline Traced) Slowdown {
 	alone := map[string]map[launchKey]float64{}
 	baselineKernels := byJob(baseline.Kernels)
@@ -117,7 +114,7 @@ func byJob(kernels []Kernel) map[int][]Kernel {
 	return out
 }
 
-// times are the lengths of one job's launches. Aggregates are none.
+// times returns the lengths of one job's launches. Aggregates are not launches.
 func times(kernels []Kernel) map[launchKey]float64 {
 	out := map[launchKey]float64{}
 	alike := map[launchKey]int{}
@@ -134,7 +131,7 @@ func times(kernels []Kernel) map[launchKey]float64 {
 	return out
 }
 
-// meanTimes are the mean lengths of the launches of several jobs.
+// meanTimes returns the mean length of each launch over several jobs.
 func meanTimes(jobs []int, kernels map[int][]Kernel) map[launchKey]float64 {
 	found := map[launchKey][]float64{}
 	for _, job := range jobs {
@@ -149,7 +146,7 @@ func meanTimes(jobs []int, kernels map[int][]Kernel) map[launchKey]float64 {
 	return out
 }
 
-// sortedKeys make sums independent of a map's order.
+// sortedKeys makes sums independent of the map's order.
 func sortedKeys(m map[launchKey]float64) []launchKey {
 	keys := make([]launchKey, 0, len(m))
 	for key := range m {

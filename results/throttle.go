@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// harmless are NVML's clock event reasons that slow no work down, or that the
-// user set: an idle GPU lowers its clocks, which is no throttling.
+// harmless are NVML's clock event reasons that do not slow work down or that the user set. An
+// idle GPU lowers its clocks, which is not throttling.
 var harmless = []string{"none", "gpu-idle", "applications-clocks", "sync-boost", "display-clocks"}
 
-// Throttling are the reasons, each once, for which the device's clocks were held
-// down at either end of the run while there was work.
+// Throttling returns the reasons, each once, for which the device's clocks were lowered under
+// load at the start or the end of the run.
 func (d Device) Throttling() []string {
 	var out []string
 	for _, reasons := range []*string{d.ThrottleStart, d.ThrottleEnd} {

@@ -6,23 +6,20 @@ import (
 	"slices"
 )
 
-// span is a stretch in which a device's series has one value; to is exclusive
-// except in the last span of a device.
+// span is an interval in which a device's series has one value. It excludes to, except in the
+// last span of a device.
 type span struct {
 	from, to float64
 	value    *float64
 }
 
-// longestHoldS is how long a sample can speak for the time after it: NVML's
-// utilization covers "between 1 second and 1/6 second", by product
-// (nvmlUtilization_t).
+// longestHoldS is the longest time for which a sample is valid. NVML's utilization covers
+// "between 1 second and 1/6 second", depending on the product (nvmlUtilization_t).
 const longestHoldS = 1.0
 
-// spans turns segments of one device into a step function on [0, end]. A value
-// holds until the next segment of the same device begins, because the next
-// sample is what ends it. The last one, and one followed by a gap that is too
-// long, hold to their last sample. A nil value is a stretch in which nothing is
-// known.
+// spans turns the segments of one series of one device into a step function on [0, end]. A
+// value holds until the next segment begins. It holds only to its last sample if no segment
+// follows or the gap exceeds longestHoldS. A nil value means unknown.
 func spans(segments []Segment, end float64) []span {
 	sorted := slices.Clone(segments)
 	slices.SortFunc(sorted, func(a, b Segment) int {
@@ -50,10 +47,9 @@ func orNaN(v *float64) float64 {
 	return *v
 }
 
-// meanAndPeak takes the mean over devices at each instant and gives that
-// figure's time-weighted mean and its peak over [0, end]. Instants count at
-// which every device that was measured at all has a value, so that a device
-// whose sampling starts late or stops early cannot lift or sink the figure.
+// meanAndPeak takes the mean over devices at each instant and returns its time-weighted mean
+// and its peak over [0, end]. An instant counts only if every measured device has a value, so
+// that a device whose sampling starts late or stops early cannot change the figure.
 func meanAndPeak(segments []Segment, series Series, end float64) (avg, peak *float64) {
 	var devices [][]span
 	var instants []float64
@@ -104,16 +100,15 @@ func meanAndPeak(segments []Segment, series Series, end float64) (avg, peak *flo
 		}
 	}
 	if covered > 0 {
-		avg = known(min(area/covered, *peak)) // rounding must not lift the mean over the peak
+		avg = known(min(area/covered, *peak)) // rounding must not raise the mean above the peak
 	}
 	return avg, peak
 }
 
-// residentFractions is, for each device in order, the fraction of [0, end] in
-// which a kernel was resident: the union of the run's kernel intervals, where a
-// device without any was idle. It is nil if one device's fraction is unknown: with
-// no kernels at all, or where an aggregate row does not say when within its
-// interval it was busy.
+// residentFractions returns for each device the fraction of [0, end] in which a kernel was
+// resident: the union of its kernel intervals. A device without kernels was idle. The result
+// is nil if a fraction is unknown: the run has no kernels, or an aggregate does not say when
+// within its interval it was busy.
 func residentFractions(devices []Device, kernels []Kernel, end float64) []float64 {
 	if len(kernels) == 0 {
 		return nil
@@ -135,7 +130,7 @@ func residentFractions(devices []Device, kernels []Kernel, end float64) []float6
 	return out
 }
 
-// covered is the length of the union of the intervals within [0, end].
+// covered returns the length of the union of the intervals within [0, end].
 func covered(kernels []Kernel, end float64) float64 {
 	sorted := slices.SortedFunc(slices.Values(kernels), func(a, b Kernel) int {
 		return cmp.Or(cmp.Compare(a.StartS, b.StartS), cmp.Compare(a.EndS, b.EndS))
@@ -172,17 +167,16 @@ func deviceIndexes(segments []Segment, series Series) []int {
 	return slices.Compact(out)
 }
 
-// Step is a stretch [FromS, ToS] in which a device's series had one value; nil
-// means that nothing is known of it.
+// Step is an interval [FromS, ToS] in which a device's series had one value; nil means unknown.
 type Step struct {
 	FromS float64
 	ToS   float64
 	Value *float64
 }
 
-// Steps gives one series of one device as a step function on [0, end], in the
-// order of time and by the rule that the metrics follow (docs/store.md,
-// utilization). Stretches without a step are unknown.
+// Steps returns one series of one device as a step function on [0, end], in the order of time
+// and by the rule that the metrics follow (docs/store.md, utilization). Between steps the value
+// is unknown.
 func Steps(segments []Segment, device int, series Series, end float64) []Step {
 	var own []Segment
 	for _, s := range segments {
@@ -197,10 +191,10 @@ func Steps(segments []Segment, device int, series Series, end float64) []Step {
 	return out
 }
 
-// UtilizationWindows is the course of one series of a run: for each window of
-// the given length that follow each other from 0 to end, the mean over devices
-// of each device's time-weighted mean. It is NaN in a window in which a device
-// that has a value in another has none. The last window may be shorter.
+// UtilizationWindows divides [0, end] into windows of the given length, of which the last may
+// be shorter. It returns for each window the mean over devices of each device's time-weighted
+// mean of one series. The mean is NaN if a device has no value in the window but has one in
+// another window.
 func UtilizationWindows(segments []Segment, series Series, end, window float64) []float64 {
 	levels := make([]float64, int(math.Ceil(end/window-1e-9)))
 	devices := 0
@@ -229,7 +223,7 @@ func UtilizationWindows(segments []Segment, series Series, end, window float64) 
 			}
 		}
 		for i := range levels {
-			levels[i] += area[i] / known[i] // 0 / 0 is NaN, which stays
+			levels[i] += area[i] / known[i] // 0 / 0 is NaN, and the sum stays NaN
 		}
 	}
 	for i := range levels {

@@ -1,9 +1,9 @@
-// Package bundle writes and opens archives of runs: one .tar.gz with a store,
-// configuration, provenance and figures, and a manifest that has the length and the
-// SHA-256 of every member.
+// Package bundle writes and opens archives of runs. A bundle is one .tar.gz with a store,
+// configuration, provenance, figures and a manifest. The manifest is the first member and has
+// the length and the SHA-256 of every other member.
 //
-// The manifest is the first member. Equal content gives equal bytes: members are
-// in a fixed order and carry no time and no owner.
+// Equal content gives equal bytes, because members have a fixed order and neither time nor
+// owner.
 package bundle
 
 import (
@@ -28,7 +28,7 @@ type Manifest struct {
 	Format    int      `json:"format"`
 	Writer    string   `json:"writer"` // the caserun that wrote it
 	Runs      []int64  `json:"runs"`
-	Simulated []int64  `json:"simulated_runs"` // those of the runs that are no measurements
+	Simulated []int64  `json:"simulated_runs"` // the simulated runs among Runs
 	Members   []Member `json:"members"`
 }
 
@@ -39,15 +39,13 @@ type Member struct {
 	SHA256 string `json:"sha256"`
 }
 
-// A bundle has at most so much in it, unpacked. A member of the archive's form has no
-// more than 8 GiB either.
+// Limits of a bundle's unpacked content. The archive format limits a member to 8 GiB too.
 const (
 	maxBytes   = 8 << 30
 	maxMembers = 1000
 )
 
-// size is what the members have together, or an error where that is more than a bundle
-// may have.
+// size returns the total size of the members, or an error if it exceeds the limits.
 func (m Manifest) size() (int64, error) {
 	if len(m.Members) > maxMembers {
 		return 0, fmt.Errorf("it has %d members, and a bundle has %d at most", len(m.Members), maxMembers)
@@ -62,8 +60,8 @@ func (m Manifest) size() (int64, error) {
 	return all, nil
 }
 
-// Is reports whether the file at path is a bundle, by its first bytes. A file
-// that cannot be read is none: whoever opens it says why.
+// Is reports whether the first bytes of the file at path are those of a bundle. It returns
+// false for a file that cannot be read; opening that file then gives the error.
 func Is(path string) bool {
 	f, err := userfile.Open(path, 0)
 	if err != nil {
@@ -75,7 +73,7 @@ func Is(path string) bool {
 	return err == nil && bytes.Equal(magic[:], []byte{0x1f, 0x8b, 8}) // gzip, deflate
 }
 
-// CheckName refuses a name that promises another kind of archive.
+// CheckName refuses a name that does not end in .tar.gz or .tgz.
 func CheckName(path string) error {
 	if strings.HasSuffix(path, ".tar.gz") || strings.HasSuffix(path, ".tgz") {
 		return nil
@@ -83,7 +81,7 @@ func CheckName(path string) error {
 	return fmt.Errorf("bundle %s: want a name that ends in .tar.gz", path)
 }
 
-// damaged is an error of a member that is not what was written.
+// damaged is the error of a member that differs from what was written.
 func damaged(path, member string, err error) error {
 	return fmt.Errorf("bundle %s: member %s: %w: the file is damaged, get another copy", path, member, err)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// stored holds a sweep with a warm-up and two runs, and a run outside of it.
+// stored is a store with a sweep (a warm-up and two runs) and a run outside the sweep.
 func stored(t *testing.T) *store.Store {
 	t.Helper()
 	s, err := store.Open(filepath.Join(t.TempDir(), "runs.db"))
@@ -57,7 +57,7 @@ func stored(t *testing.T) *store.Store {
 		w.Job(results.Job{Name: "needle", EndS: &end, Outcome: &ok})
 		segments := 10
 		if id == 3 {
-			segments = 2000 // of which some are packed
+			segments = 2000 // enough that some are packed
 		}
 		for i := range segments {
 			w.Segment(results.Segment{Series: results.SeriesSimulated, FirstS: float64(i), LastS: float64(i), Samples: 1, Value: &value})
@@ -92,7 +92,7 @@ func write(t *testing.T, s *store.Store, o Options) string {
 	return path
 }
 
-// contents are a bundle's members by name, and their names in order.
+// contents returns a bundle's members by name, and their names in order.
 func contents(t *testing.T, path string) (map[string][]byte, []string) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -161,7 +161,7 @@ func TestBundleOpensWithTheSameRows(t *testing.T) {
 	}
 }
 
-// rows are all rows of all tables as text.
+// rows returns all rows of all tables as text.
 func rows(t *testing.T, s *store.Store) []string {
 	t.Helper()
 	ctx := context.Background()
@@ -266,7 +266,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// repack writes a bundle whose members are changed after the manifest was made.
+// repack writes a copy of a bundle, with members changed but the manifest unchanged.
 func repack(t *testing.T, path string, change func(name string, text []byte) []byte) string {
 	t.Helper()
 	members, names := contents(t, path)
@@ -361,7 +361,7 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-// What a bundle unpacks to is known, and bounded, before it is unpacked.
+// The size of a bundle's content is known and bounded before the bundle is unpacked.
 func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
@@ -383,7 +383,7 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 			return text
 		})
 	}
-	// padded has zeros behind the archive's end, where they are padding.
+	// padded has zeros after the archive's end, where they count as padding.
 	padded := func(zeros int) string {
 		raw, err := os.Open(whole)
 		if err != nil {
@@ -405,7 +405,7 @@ func TestBundlesUnpackToWhatTheySay(t *testing.T) {
 		}
 		return path
 	}
-	var begun bytes.Buffer // of a manifest that goes on and on
+	var begun bytes.Buffer // an endless manifest
 	compressed := gzip.NewWriter(&begun)
 	endless := filepath.Join(t.TempDir(), "endless.tar.gz")
 	if err := errors.Join(tar.NewWriter(compressed).WriteHeader(&tar.Header{Name: manifestName, Size: largestManifest + 1, Mode: 0o644}),

@@ -61,7 +61,7 @@ type sweepConfiguration struct {
 	Spec  json.RawMessage `json:"spec"`
 }
 
-// origin is what is needed to repeat a run or to distrust it.
+// origin is what a reader needs to repeat a run or to doubt it.
 type origin struct {
 	Run         int64           `json:"run_id"`
 	Mode        results.Mode    `json:"mode"`
@@ -100,7 +100,7 @@ func originOf(r results.Run, devices []results.Device) origin {
 	return o
 }
 
-// asJSON keeps text that is JSON as it is, and quotes what is not.
+// asJSON returns JSON text unchanged, and other text as a JSON string.
 func asJSON(text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// largestManifest bounds what is read before anything is known of a file.
+	// largestManifest bounds what is read before the manifest says how much the bundle holds.
 	largestManifest = 64 << 20
-	// largestHeader bounds what the archive's form adds to a member, and to its end.
+	// largestHeader bounds what the archive format adds to each member and at the end.
 	largestHeader = 64 << 10
 )
 
-// Opened is a bundle's store, for reading.
+// Opened is a bundle's store, opened for reading.
 type Opened struct {
 	*store.Store
 	dir string
 }
 
-// Open checks every member of a bundle and opens its store, unpacked to a
-// directory of its own that Close removes. The store's Path is the bundle's. The end of
-// ctx, whose cause is the error then, ends it.
+// Open checks every member of a bundle, unpacks its store to a temporary directory and opens
+// the store. Close removes the directory. The store's Path is the bundle's path. If ctx ends,
+// Open stops and returns its cause.
 func Open(ctx context.Context, path string) (_ *Opened, err error) {
 	name, err := filepath.Abs(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func (o *Opened) Close() error {
 	return errors.Join(o.Store.Close(), os.RemoveAll(o.dir))
 }
 
-// free is how much can be written to a directory's file system.
+// free returns the bytes that can be written to a directory's file system.
 func free(dir string) (bytes int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -82,7 +82,7 @@ func free(dir string) (bytes int64, err error) {
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// bounded fails where more comes than was promised, and when ctx ends.
+// bounded is a reader that fails after left bytes and when ctx ends.
 type bounded struct {
 	ctx  context.Context
 	r    io.Reader
@@ -101,15 +101,15 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpack checks the archive against its manifest and writes its store to target, which
-// may take so many bytes as there is room for.
+// unpack checks the archive against its manifest and writes its store to target, which may
+// take at most room bytes.
 func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	file, err := userfile.Open(path, 0)
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
 	defer file.Close()
-	buffered := bufio.NewReader(file) // of which gzip reads no byte too many
+	buffered := bufio.NewReader(file) // an io.ByteReader: gzip does not read beyond its own end
 	compressed, err := gzip.NewReader(buffered)
 	if err != nil {
 		return damaged(path, manifestName, short(err))
@@ -149,7 +149,7 @@ func unpack(ctx context.Context, path, target string, room int64) (err error) {
 	if !stored {
 		return damaged(path, storeName, errors.New("it is not in the archive"))
 	}
-	// What follows the last member is padding, and the checksum of the whole.
+	// Padding and the checksum of the whole follow the last member.
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
 		return damaged(path, "after the last", errors.Join(errors.New("the manifest does not have it"), err))
 	}
@@ -190,10 +190,10 @@ func readManifest(path string, archive *tar.Reader) (m Manifest, err error) {
 	return m, nil
 }
 
-// errHere marks errors of the machine that reads, not of the bundle.
+// errHere marks errors of the reading machine, not of the bundle.
 var errHere = errors.New("write a temporary file")
 
-// readMember checks a member, and writes the store to target.
+// readMember checks a member, and writes it to target if it is the store.
 func readMember(r io.Reader, m Member, target string) (err error) {
 	sum := sha256.New()
 	var out io.Writer = sum
@@ -219,7 +219,7 @@ func readMember(r io.Reader, m Member, target string) (err error) {
 	return nil
 }
 
-// here marks the errors of a writer.
+// here wraps the errors of a writer in errHere.
 type here struct{ w io.Writer }
 
 func (h here) Write(p []byte) (int, error) {
@@ -230,7 +230,7 @@ func (h here) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// short says in words what the readers call an unexpected end.
+// short replaces an unexpected end of file by errShort, which says it in words.
 func short(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errShort

@@ -27,12 +27,12 @@ type Options struct {
 	Filter    store.Filter // warm-up runs are always included
 	Overwrite bool
 	Writer    string // name and version of the program
-	// Figures fills a directory with figures and their data; nil: there are none.
+	// Figures fills a directory with figures and their data; nil: the bundle has no figures.
 	Figures func(ctx context.Context, s *store.Store, dir string) error
 }
 
-// Write writes the selected runs to a new bundle at path and returns how many
-// they are. The file gets its name when it is complete.
+// Write writes the selected runs to a new bundle at path and returns their number. The file
+// gets its name when it is complete.
 func Write(ctx context.Context, s *store.Store, path string, o Options) (count int, err error) {
 	if err := CheckName(path); err != nil {
 		return 0, err
@@ -42,7 +42,7 @@ func Write(ctx context.Context, s *store.Store, path string, o Options) (count i
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Discard()) }()
-	// Beside the target, because that is where there must be room.
+	// Beside the target, because its file system must have room anyway.
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".bundle-*")
 	if err != nil {
 		return 0, fmt.Errorf("bundle %s: %w", path, err)
@@ -59,7 +59,7 @@ func Write(ctx context.Context, s *store.Store, path string, o Options) (count i
 	return len(m.Runs), file.Commit()
 }
 
-// fill writes all members but the manifest to dir.
+// fill writes all members except the manifest to dir.
 func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifest, err error) {
 	m = Manifest{Format: format, Writer: o.Writer, Runs: []int64{}, Simulated: []int64{}}
 	if err := s.CopyRuns(ctx, filepath.Join(dir, storeName), o.Filter); err != nil {
@@ -104,7 +104,7 @@ func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifes
 	return m, nil
 }
 
-// members lists the files below dir: what a reader opens first comes first.
+// members lists the files below dir in the order in which a reader opens them.
 func members(dir string) ([]Member, error) {
 	var out []Member
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/caserun/caserun/results/store/disktest"
 )
 
-// addJobs stores a run with some hundred kilobytes of jobs.
+// addJobs stores a run with several hundred kilobytes of jobs.
 func addJobs(t *testing.T, s *Store) int64 {
 	t.Helper()
 	run, found := fullRun()
@@ -33,8 +33,8 @@ func addJobs(t *testing.T, s *Store) int64 {
 	return id
 }
 
-// A file that cannot grow takes rows into its journal and not into itself: the
-// journal is part of the store then, and its user must know.
+// A store whose file cannot grow keeps rows in its journal only. The journal is then part of
+// the store, and the user must know that.
 func TestCloseSaysThatTheJournalStays(t *testing.T) {
 	if !disktest.InItsOwnProcess(t) {
 		return
@@ -78,7 +78,7 @@ func TestCloseSaysThatTheJournalStays(t *testing.T) {
 	}
 }
 
-// Whoever reads meanwhile keeps the journal, and does not keep Close.
+// Another program that reads the store keeps its journal, and does not block Close.
 func TestCloseWhileAnotherReads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s, err := Open(path)

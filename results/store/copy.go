@@ -12,11 +12,10 @@ import (
 	"strings"
 )
 
-// CopyRuns writes a new store at path that holds the selected runs with all
-// their rows, under the ids that they have, and the plans of their sweeps. A cell
-// whose run is not among them has none in the copy, and its sweep is not complete
-// there and has a note of how many such there are. Equal runs give equal bytes.
-// The copy's integrity is checked; where anything fails, no file stays.
+// CopyRuns writes a new store at path with the selected runs, all their rows and the plans of
+// their sweeps. Runs keep their ids. A cell whose run is not selected has no run in the copy;
+// its sweep is then not complete, and the sweep's note says how many runs are missing. Equal
+// runs give equal bytes. CopyRuns checks the copy's integrity and leaves no file after an error.
 func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("copy of store %s: %s exists", s.path, path), err)
@@ -33,7 +32,7 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 	}
 	defer func() {
 		if err = errors.Join(err, target.Close()); err != nil {
-			_ = os.Remove(path) // the error says more
+			_ = os.Remove(path) // err says what matters
 		}
 	}()
 	c := copier{source: s.file(), runs: slices.Sorted(maps.Keys(modes)), plans: whole == everything}
@@ -46,7 +45,7 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 type copier struct {
 	source string
 	runs   []int64
-	plans  bool // copy all sweeps, also those without runs
+	plans  bool // copy all sweeps, including sweeps without runs
 }
 
 func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
@@ -56,7 +55,7 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, statement := range []string{
-		"PRAGMA foreign_keys = OFF", // tables come in no particular order; checked below
+		"PRAGMA foreign_keys = OFF", // the order of tables ignores foreign keys; check verifies them
 		"ATTACH " + quote(fileURL(c.source, readingQuery(c.source))) + " AS source",
 		"CREATE TEMP TABLE chosen (id INTEGER PRIMARY KEY)",
 	} {
@@ -78,7 +77,8 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 		strings.ReplaceAll(fmt.Sprint(c.runs), " ", ",")); err != nil {
 		return err
 	}
-	// In this order blocks come before segments: they replace those that are there.
+	// In this order blocks come before segments, because inserting a block deletes the segments
+	// that it replaces.
 	for _, table := range tables {
 		if err := c.table(ctx, tx, table); err != nil {
 			return fmt.Errorf("table %s: %w", table, err)
@@ -90,7 +90,7 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 			FROM (SELECT sweep_id, count(*) AS cells, count(*) FILTER (WHERE run_id NOT IN chosen) AS missing FROM main.cell GROUP BY sweep_id) AS part
 			WHERE part.sweep_id = sweep.id AND part.missing > 0`,
 		"UPDATE main.cell SET run_id = NULL WHERE run_id NOT IN chosen",
-		"UPDATE main." + versionTable + " SET tstamp = '1970-01-01 00:00:00'", // when it was copied is no content
+		"UPDATE main." + versionTable + " SET tstamp = '1970-01-01 00:00:00'", // equal runs must give equal bytes
 	} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
@@ -125,8 +125,8 @@ func (c copier) table(ctx context.Context, tx *sql.Tx, table string) error {
 	return err
 }
 
-// check fails if a copied row refers to a missing one or a page is damaged, and
-// makes the file one that can be read where nothing may be written beside it.
+// check fails if a copied row refers to a missing row or a page is damaged. It also turns off
+// the WAL, so that the file can be read where no journal may be written beside it.
 func check(ctx context.Context, conn *sql.Conn) error {
 	for _, statement := range []string{"DETACH source", "PRAGMA journal_mode = DELETE"} {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
@@ -147,7 +147,7 @@ func check(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// texts reads the rows of a query of one column.
+// texts reads the rows of a query that has one column.
 func texts(ctx context.Context, db interface {
 	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
 }, query string, args ...any) (out []string, err error) {

@@ -9,21 +9,20 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// ErrFull is wrapped by every error that means that the store's file could not
-// grow. Rows committed before it are safe.
+// ErrFull is wrapped if the store's file could not grow. Rows committed before are safe.
 var ErrFull = errors.New("no space left for the store")
 
-// ErrNoRun is wrapped when a run that was asked for is not in the store.
+// ErrNoRun is wrapped if the requested run is not in the store.
 var ErrNoRun = errors.New("no such run")
 
-// ErrNoSweep is wrapped when a sweep that was asked for is not in the store.
+// ErrNoSweep is wrapped if the requested sweep is not in the store.
 var ErrNoSweep = errors.New("no such sweep")
 
-// ErrOlder is wrapped when a store that is opened for reading has the schema of
-// an earlier version: Open brings it up to date.
+// ErrOlder is wrapped if a store opened for reading has the schema of an earlier version. Open
+// and OpenUpdated migrate such a store.
 var ErrOlder = errors.New("its schema is older than this program's")
 
-// ErrBusy is wrapped when another process works on a sweep, or on a cell of it.
+// ErrBusy is wrapped if another process works on a sweep or on one of its cells.
 var ErrBusy = errors.New("another process works on it")
 
 // HeldError is an ErrBusy that says which process works on the sweep.
@@ -39,7 +38,7 @@ func (e HeldError) Error() string {
 
 func (e HeldError) Unwrap() error { return ErrBusy }
 
-// explain names the file and, where SQLite's code tells it, the remedy.
+// explain adds the file's name and, for the SQLite errors that have one, the remedy.
 func explain(path, operation string, err error) error {
 	if err == nil {
 		return nil
@@ -60,8 +59,8 @@ func explain(path, operation string, err error) error {
 		case s.Code == sqlite3.ErrBusy:
 			return fmt.Errorf("store %s: %s: another program has held the file's write lock for over %v: %w",
 				path, operation, lockPatience, err)
-		case s.Code == sqlite3.ErrCantOpen && exists(path+"-wal"): // also to read, unless a program has it open
-			return fmt.Errorf("store %[1]s: %[2]s: %[1]s-wal is not in the file yet, and the directory cannot be written: copy both to where it can, or open the store once as somebody who may: %[3]w",
+		case s.Code == sqlite3.ErrCantOpen && exists(path+"-wal"): // reading fails too, unless a program has it open
+			return fmt.Errorf("store %[1]s: %[2]s: %[1]s-wal is not in the file yet, and the directory cannot be written: copy both files to a writable directory, or open the store once as a user who may write it: %[3]w",
 				path, operation, err)
 		case s.Code == sqlite3.ErrReadonly, s.Code == sqlite3.ErrPerm, s.Code == sqlite3.ErrCantOpen:
 			return fmt.Errorf("store %s: %s: the file or its directory cannot be written: choose another with --db: %w",
@@ -76,8 +75,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ofRow reports whether an error concerns one row and leaves the transaction
-// that it occurred in usable.
+// ofRow reports whether an error concerns one row only, so that its transaction can continue.
 func ofRow(err error) bool {
 	var s sqlite3.Error
 	if !errors.As(err, &s) {

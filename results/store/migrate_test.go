@@ -12,8 +12,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// storeOf makes a store as schema version `version` had it, with run 1 of the mix
-// "old" and whatever else sql puts in.
+// storeOf makes a store of schema version `version` that holds run 1 of the mix "old" and what
+// sql inserts.
 func storeOf(t *testing.T, version int64, sql string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "old.db")
@@ -66,8 +66,8 @@ func TestMigrationKeepsKernels(t *testing.T) {
 	}
 }
 
-// Utilization that an earlier version stored is still there, and is read together
-// with what is added now.
+// Utilization that an earlier version stored is still there, and is read together with new
+// utilization.
 func TestMigrationKeepsUtilization(t *testing.T) {
 	ctx := context.Background()
 	path := storeOf(t, 4, `INSERT INTO device VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
@@ -129,7 +129,7 @@ func TestMigrationKeepsTurnarounds(t *testing.T) {
 	}
 }
 
-// Whoever reads a store of an earlier version need not write to it first.
+// A reader need not open a store of an earlier version for writing first.
 func TestOpenUpdated(t *testing.T) {
 	ctx := context.Background()
 	path := storeOf(t, 1, "")
@@ -146,7 +146,7 @@ func TestOpenUpdated(t *testing.T) {
 	}
 }
 
-// Outcomes that an earlier version stored are still there, beside those of this one.
+// Outcomes that an earlier version stored are still there, beside this version's.
 func TestMigrationKeepsOutcomes(t *testing.T) {
 	ctx := context.Background()
 	path := storeOf(t, 5, `UPDATE run SET jobs_cancelled = 1, jobs = 3;

@@ -39,8 +39,8 @@ const (
 	readers       = 4
 )
 
-// connector opens connections that all have the settings that a store needs;
-// SQLite keeps foreign_keys and busy_timeout per connection.
+// connector opens connections and applies the same settings to each, because SQLite keeps
+// foreign_keys and busy_timeout per connection.
 type connector struct {
 	dsn     string
 	pragmas []string
@@ -75,13 +75,11 @@ func fileURL(path, query string) string {
 	return file.String()
 }
 
-// Open opens the store at path for writing and reading. It creates the file
-// where there is none and brings an older schema up to date. The caller must
-// Close it.
+// Open opens the store at path for writing and reading. It creates a missing file and migrates
+// an older schema. The caller must Close the store.
 func Open(path string) (*Store, error) { return open(path) }
 
-// open takes further pragmas for the writing connection, which tests use to
-// make a disk small.
+// open takes more pragmas for the writing connection. Tests use them to simulate a small disk.
 func open(path string, pragmas ...string) (_ *Store, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -90,8 +88,8 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	if err := writable(path); err != nil {
 		return nil, err
 	}
-	// NORMAL: a killed program loses nothing that was committed; a power cut
-	// may lose the last commits, and damages nothing.
+	// NORMAL: a killed program loses nothing that it committed. A power cut may lose the last
+	// commits, but does not damage the file.
 	write := connect(path, "_txlock=immediate", 1, append(pragmas, "synchronous = NORMAL")...)
 	defer func() {
 		if err != nil {
@@ -111,9 +109,9 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	return newStore(path, write, connect(path, "mode=ro", readers)), nil
 }
 
-// regular reports whether a file exists at path; it is an error if what exists
-// is not a file. The file itself must not be opened here: closing any
-// descriptor of it would drop the locks that SQLite holds in this process.
+// regular reports whether path exists, and returns an error if it is not a regular file. It
+// must not open the file, because closing any descriptor of the file would drop the locks that
+// SQLite holds in this process.
 func regular(path string) (exists bool, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -125,7 +123,7 @@ func regular(path string) (exists bool, err error) {
 	return true, nil
 }
 
-// writable checks what SQLite would report as "unable to open database file".
+// writable checks for the conditions that SQLite reports as "unable to open database file".
 func writable(path string) error {
 	dir := filepath.Dir(path)
 	exists, err := regular(path)
@@ -153,9 +151,8 @@ func writable(path string) error {
 	return nil
 }
 
-// identify refuses a database that another program made. It looks for tables
-// before it looks for the mark: another process may be creating the store, and
-// commits both at once.
+// identify refuses a database that another program made. It looks for tables before it looks
+// for the application id, because another process that creates the store commits both at once.
 func identify(ctx context.Context, path string, db *sql.DB) error {
 	var tables, id int
 	err := db.QueryRowContext(ctx,
@@ -173,8 +170,8 @@ func identify(ctx context.Context, path string, db *sql.DB) error {
 	return nil
 }
 
-// useWAL sets the journal mode, which the file keeps. SQLite does not wait for
-// others while it changes the mode, so this does.
+// useWAL sets the journal mode, which the file keeps. SQLite returns ErrBusy at once while it
+// changes the mode, so useWAL retries until lockPatience is over.
 func useWAL(ctx context.Context, path string, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
@@ -194,8 +191,8 @@ func useWAL(ctx context.Context, path string, db *sql.DB) error {
 	}
 }
 
-// versions gives the schema version of the file and that of this program, and
-// refuses a file that is newer.
+// versions returns the schema versions of the file and of this program, and refuses a newer
+// file.
 func versions(ctx context.Context, path string, db *sql.DB) (have, want int64, err error) {
 	files, err := fs.Glob(migrations(), "*.sql")
 	if err != nil {
@@ -223,8 +220,8 @@ func versions(ctx context.Context, path string, db *sql.DB) (have, want int64, e
 	return have, want, nil
 }
 
-// migrate brings the schema up to date. Another process may do the same at the
-// same time: whoever loses the race finds the work done when it looks again.
+// migrate brings the schema up to date. Another process may migrate at the same time, so
+// migrate looks at the version again after an error.
 func migrate(ctx context.Context, path string, db *sql.DB) error {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {

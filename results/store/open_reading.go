@@ -11,10 +11,9 @@ import (
 	"syscall"
 )
 
-// OpenReadOnly opens an existing store for reading. It changes no row, and does
-// not migrate: a store with an older schema is an error that says how to bring it
-// up to date. Close leaves nothing beside the file that was not there before. Of a
-// store that this user may not write, it reads a copy: see snapshot.
+// OpenReadOnly opens an existing store for reading. It neither changes rows nor migrates: for
+// a store with an older schema the error wraps ErrOlder. Close leaves no new files beside the
+// store. If this user may not write the store, OpenReadOnly reads a copy: see snapshot.
 func OpenReadOnly(path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -23,7 +22,7 @@ func OpenReadOnly(path string) (*Store, error) {
 	if _, err := regular(path); err != nil {
 		return nil, err
 	}
-	// What is beside a link's target is what counts.
+	// SQLite keeps its journal beside the target of a link.
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", path, err)
@@ -34,11 +33,11 @@ func OpenReadOnly(path string) (*Store, error) {
 		s, err := openForReading(path, target)
 		if err == nil || !inPlace || inUse(target) || attempt == attempts {
 			return s, err
-		} // who had it open took its journal away: a copy will do now
+		} // the program that had it open removed its journal: a copy is possible now
 	}
 }
 
-// openForReading opens the store, which is at target, or a copy of it.
+// openForReading opens the store at target or a copy of it. path is the store's name in errors.
 func openForReading(path, target string) (_ *Store, err error) {
 	dir, file := "", target
 	if !mayWrite(target) {
@@ -72,9 +71,8 @@ func openForReading(path, target string) (_ *Store, err error) {
 	return s, nil
 }
 
-// OpenUpdated is OpenReadOnly for a store that an earlier version may have
-// written: it is brought up to date first, which changes the file and keeps what
-// is in it.
+// OpenUpdated is OpenReadOnly for a store that an earlier version may have written. It migrates
+// such a store first, which changes the file and keeps its content.
 func OpenUpdated(path string) (*Store, error) {
 	s, err := OpenReadOnly(path)
 	if !errors.Is(err, ErrOlder) {
@@ -89,8 +87,8 @@ func OpenUpdated(path string) (*Store, error) {
 	return OpenReadOnly(path)
 }
 
-// OpenUpdatedAs is OpenUpdated for a file that stands for another: name is the
-// store's Path, and what its errors say.
+// OpenUpdatedAs is OpenUpdated for a file that users know by another name: name is the store's
+// Path and appears in its errors.
 func OpenUpdatedAs(path, name string) (*Store, error) {
 	s, err := OpenUpdated(path)
 	if err != nil {
@@ -100,7 +98,7 @@ func OpenUpdatedAs(path, name string) (*Store, error) {
 	return s, nil
 }
 
-// file is the path of the file that is open.
+// file returns the path of the file that is open.
 func (s *Store) file() string {
 	if s.opened != "" {
 		return s.opened
@@ -108,9 +106,9 @@ func (s *Store) file() string {
 	return s.path
 }
 
-// readingQuery is how SQLite is to open an existing file for reading. It keeps
-// files beside a store in WAL mode also while that is only read, and removes them
-// at the last close only where it could have written the store.
+// readingQuery returns the mode in which SQLite opens an existing file for reading. SQLite
+// keeps files beside a store in WAL mode even while it only reads the store. It removes them at
+// the last close only if it may write the store.
 func readingQuery(path string) string {
 	if mayWrite(path) {
 		return "mode=rw"
@@ -118,7 +116,8 @@ func readingQuery(path string) string {
 	return "mode=ro"
 }
 
-// mayWrite reports whether this user may write a store, and what is beside it.
+// mayWrite reports whether this user may write a store, its directory and the journal beside
+// it.
 func mayWrite(path string) bool {
 	for _, part := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
 		if err := syscall.Access(part, 2); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -128,11 +127,13 @@ func mayWrite(path string) bool {
 	return true
 }
 
-// snapshot copies a store that nobody has open to a directory of its own, because
-// SQLite could not remove what it would keep beside one that it may not write, and
-// who may write it could not use that. A store that has its journal beside it must
-// be read with that, where it is: then there is no copy, and dir is empty. Somebody
-// may begin to write meanwhile: the journal is there then, or the file changed.
+// snapshot copies a store that nobody has open to a directory of its own. Without a copy SQLite
+// would leave files beside a store that it may not write, and the store's owner could not use
+// them.
+//
+// A store with a journal beside it must be read in place, together with the journal. snapshot
+// then makes no copy and dir is empty. If another program writes during the copy, a journal
+// appears or the file changes, and snapshot tries again.
 func snapshot(path string, duplicate func(from, to string) error) (dir string, err error) {
 	const attempts = 5
 	for range attempts {
@@ -144,7 +145,7 @@ func snapshot(path string, duplicate func(from, to string) error) (dir string, e
 			return "", err
 		}
 		err = duplicate(path, filepath.Join(dir, filepath.Base(path)))
-		used := inUse(path) // first: a program that ends now has changed the file
+		used := inUse(path) // before Stat: a program that ends in between has changed the file
 		after, gone := os.Stat(path)
 		if err = errors.Join(err, gone); err == nil && !used && unchanged(before, after) {
 			return dir, nil
@@ -156,15 +157,16 @@ func snapshot(path string, duplicate func(from, to string) error) (dir string, e
 	return "", fmt.Errorf("it changed during each of %d attempts", attempts)
 }
 
-// inUse reports whether a program has the store open, or left its journal.
+// inUse reports whether a program has the store open or left its journal.
 func inUse(path string) bool { return exists(path+"-wal") || exists(path+"-journal") }
 
 func unchanged(before, after fs.FileInfo) bool {
 	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
 }
 
-// duplicate copies a file. To close it drops the locks that this process has on
-// it, which are none: SQLite has open what has a journal, and that is not copied.
+// duplicate copies a file. Closing the file would drop the locks that this process holds on
+// it. The process holds none, because a store that SQLite has open has a journal and is not
+// copied.
 func duplicate(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

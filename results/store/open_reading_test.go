@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// names are those of the files in a directory.
+// names returns the names of the files in a directory.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := os.ReadDir(dir)
@@ -26,7 +26,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// mustHave checks that the store at path has so many runs, and reads it only.
+// mustHave checks that the store at path has the given number of runs. It only reads the store.
 func mustHave(t *testing.T, path string, runs int) {
 	t.Helper()
 	s, err := OpenReadOnly(path)
@@ -41,7 +41,7 @@ func mustHave(t *testing.T, path string, runs int) {
 	}
 }
 
-// killed has the files of a store as kill -9 leaves them, with a run in the journal.
+// killed makes the files that kill -9 leaves of a store, with a run in the journal.
 func killed(t *testing.T) (path string) {
 	t.Helper()
 	from := filepath.Join(t.TempDir(), "runs.db")
@@ -62,7 +62,7 @@ func killed(t *testing.T) (path string) {
 	return path
 }
 
-// Who reads leaves a file that is the whole store, as who writes does.
+// A reader, like a writer, leaves a file that is the whole store.
 func TestReadingLeavesTheStoreAlone(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "runs.db")
 	s, err := Open(closed)
@@ -109,8 +109,8 @@ func TestReaderThatEndsLast(t *testing.T) {
 // anotherEnv is the store that TestReadingAsAnotherUser reads as that user.
 const anotherEnv = "CASERUN_TEST_STORE_OF_ANOTHER"
 
-// What another user's reading left beside the store would be that user's, and keep
-// its owner from writing.
+// Files that another user's reading left beside the store would belong to that user, and would
+// keep the store's owner from writing.
 func TestReadingAsAnotherUser(t *testing.T) {
 	if path := os.Getenv(anotherEnv); path != "" {
 		readAsAnother(t, path)
@@ -120,7 +120,7 @@ func TestReadingAsAnotherUser(t *testing.T) {
 		t.Skip("becoming another user needs root")
 	}
 	for _, open := range []bool{false, true} {
-		dir, err := os.MkdirTemp("/tmp", "caserun-users-") // where another user can get to
+		dir, err := os.MkdirTemp("/tmp", "caserun-users-") // other users may enter /tmp
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,8 +196,8 @@ func readAsAnother(t *testing.T, path string) {
 	}
 }
 
-// A copy during which somebody wrote is none; with a journal beside it, a store is
-// read where it is.
+// A copy is discarded if another program wrote meanwhile. A store with a journal beside it is
+// read in place.
 func TestSnapshot(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -238,7 +238,7 @@ func TestArchivedStoreIsReadable(t *testing.T) {
 	}
 }
 
-// A journal that a killed program left takes somebody who may write.
+// Reading a journal that a killed program left needs permission to write.
 func TestJournalInALockedDirectory(t *testing.T) {
 	from, dir := filepath.Join(t.TempDir(), "runs.db"), t.TempDir()
 	path := filepath.Join(dir, "runs.db")

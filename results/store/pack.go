@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// packAfter is how many complete segments of a series wait in the table until
+	// packAfter is the number of complete segments of a series that wait in the table before
 	// some of them are packed.
 	packAfter = 1536
 	// blockBytes lets two blocks fill a page of 4096 bytes.
 	blockBytes = 1920
-	// rowBits is the most that fits into eight bytes at any offset in the first.
+	// rowBits is the largest width that fits into eight bytes at any bit offset in the first
+	// byte.
 	rowBits  = 56
 	blockMax = 4096
-	fewest   = 32 // below, a block takes more than its rows
+	fewest   = 32 // a smaller block takes more space than its rows
 )
 
-// block is a stretch of one series: many segments in few bytes, with times in
-// microseconds. Migration 5 describes it, whose view unpacks it in SQL.
+// block is a part of one series: many segments in few bytes, with times in microseconds.
+// Migration 5 describes the format and has a view that unpacks it in SQL.
 type block struct {
 	device                                     int
 	series                                     results.Series
@@ -47,9 +48,9 @@ var blocks = layout[block]{
 // packRow is a segment in integers.
 type packRow struct{ first, hold, samples, code int64 }
 
-// pack makes a block of as many of a series' first segments as fill one, which
-// are in the order of time. It returns false where too few can be packed without
-// loss: values other than whole numbers or hundredths, unknown ones, or numbers
+// pack makes a block of as many of a series' first segments as fill one. The segments must be
+// in the order of time. It returns false if too few segments can be packed without loss. A
+// segment cannot be packed if its value is unknown, is not a whole number or a hundredth, or is
 // too large.
 func pack(series []results.Segment) (block, bool) {
 	series = series[:min(len(series), blockMax)]
@@ -67,7 +68,7 @@ func pack(series []results.Segment) (block, bool) {
 			series = series[:fit]
 			continue
 		}
-		b.packed = make([]byte, (b.n*width+7)/8+8) // the last row is read as eight bytes, too
+		b.packed = make([]byte, (b.n*width+7)/8+8) // the last row is read as eight bytes too
 		for i, r := range rows {
 			b.put(i, r)
 		}
@@ -78,8 +79,8 @@ func pack(series []results.Segment) (block, bool) {
 
 func (b block) width() int { return b.firstBits + b.holdBits + b.samplesBits + b.codeBits }
 
-// frame finds what the rows of a block have in common, and how many bits the rest
-// takes.
+// frame finds what the rows of a block have in common, and how many bits their differences
+// take.
 func frame(series []results.Segment) (b block, rows []packRow, ok bool) {
 	head, tail := series[0], series[len(series)-1]
 	b = block{device: head.Device, series: head.Series, fromS: head.FirstS, toS: tail.FirstS, n: len(series)}
@@ -103,7 +104,7 @@ func frame(series []results.Segment) (b block, rows []packRow, ok bool) {
 	return b, rows, b.width() <= rowBits
 }
 
-// integers gives times in microseconds and values in whole numbers or hundredths.
+// integers converts times to microseconds and values to whole numbers or hundredths.
 func integers(series []results.Segment) (rows []packRow, scale int64, ok bool) {
 	const exact = 1 << 52
 	rows = make([]packRow, len(series))
@@ -131,8 +132,8 @@ func integers(series []results.Segment) (rows []packRow, scale int64, ok bool) {
 
 func microseconds(s float64) int64 { return int64(math.Round(s * 1e6)) }
 
-// fitFirst finds the straight line below the rows' beginnings that leaves least
-// to store: through the ends, or with a step of whole milliseconds.
+// fitFirst finds the straight line below the rows' start times that leaves the smallest
+// differences. Its slope is the slope between the ends, exact or rounded to whole milliseconds.
 func (b *block) fitFirst(rows []packRow) {
 	last := len(rows) - 1
 	b.firstUS = rows[0].first
@@ -155,7 +156,7 @@ func (b *block) fitFirst(rows []packRow) {
 
 func (b block) predicted(i int) int64 { return b.firstUS + int64(i)*b.stepNS/1000 }
 
-// put writes a row's bits, at most 56 after at most 7 of the row before.
+// put writes a row's bits: at most 56, after at most 7 bits of the previous row.
 func (b block) put(i int, r packRow) {
 	width := b.width()
 	row := uint64(r.first)<<(b.holdBits+b.samplesBits+b.codeBits) | uint64(r.hold)<<(b.samplesBits+b.codeBits) |
@@ -184,7 +185,7 @@ func (b block) unpack(out []results.Segment) ([]results.Segment, error) {
 		}
 		word <<= at & 7
 		next := func(n int) int64 {
-			v := word >> (64 - n) // 0 for no bits
+			v := word >> (64 - n) // 0 if n is 0
 			word <<= n
 			return int64(v)
 		}

@@ -14,7 +14,8 @@ const (
 	linger     = 20 * time.Millisecond
 )
 
-// entry is one row to write, or a mark to close when what precedes it is.
+// entry is one row to write. Without a writer it only marks a place: written is closed once
+// all earlier rows are committed.
 type entry struct {
 	writer  *Writer
 	table   string
@@ -41,8 +42,8 @@ func newQueue(limit int) *queue {
 	return q
 }
 
-// put appends an entry. It blocks while the queue is at its limit and returns
-// false if the queue is closed. A nil queue is closed.
+// put appends an entry. It blocks while the queue is full, and returns false if the queue is
+// closed. A nil queue counts as closed.
 func (q *queue) put(e entry) bool {
 	if q == nil {
 		return false
@@ -60,7 +61,7 @@ func (q *queue) put(e entry) bool {
 	return true
 }
 
-// hurry makes the next commit happen without lingering.
+// hurry makes the next commit start at once.
 func (q *queue) hurry() { token(q.urgent) }
 
 func (q *queue) close() {
@@ -72,8 +73,7 @@ func (q *queue) close() {
 	token(q.urgent)
 }
 
-// take removes up to limit entries; more is false when the queue is closed and
-// this was the last of it.
+// take removes up to limit entries. more is false if the queue is closed and now empty.
 func (q *queue) take(limit int) (batch []entry, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,9 +96,9 @@ func token(c chan struct{}) {
 	}
 }
 
-// drain is the writing goroutine: it commits what is queued at once when the
-// last commit is a while ago, else a moment later, so that a steady trickle
-// of samples costs a bounded number of commits.
+// drain is the writing goroutine. It commits queued entries at once if the last commit is
+// longer ago than linger. Else it waits until then or until hurry, so that a steady trickle of
+// samples costs a bounded number of commits.
 func (s *Store) drain() {
 	defer close(s.done)
 	var last time.Time
@@ -119,8 +119,8 @@ func (s *Store) drain() {
 	}
 }
 
-// commit writes a batch in one transaction. An error that concerns one row
-// costs that row; any other costs the batch, and every Writer in it is told.
+// commit writes a batch in one transaction. An error of one row loses that row. Any other error
+// loses the batch, and every Writer in the batch gets the error.
 func (s *Store) commit(batch []entry) {
 	rows := map[*Writer]int{}
 	for _, e := range batch {

@@ -10,7 +10,7 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Filter selects runs: a zero field selects all.
+// Filter selects runs. A zero field does not restrict the selection.
 type Filter struct {
 	IDs       []int64
 	Mix       string
@@ -20,11 +20,11 @@ type Filter struct {
 	Status    results.Status
 	Sweep     int64
 	Tag       string
-	Warmups   bool // also warm-up runs, which are no measurements
-	Last      int  // only the last so many of those selected
+	Warmups   bool // select warm-up runs too, which are not measurements
+	Last      int  // of the selected runs take only the last so many
 }
 
-// where gives a condition on the table run.
+// where returns a condition on the table run.
 func (f Filter) where() (condition string, args []any) {
 	terms := []string{"true"}
 	term := func(sql string, arg any) {
@@ -76,21 +76,21 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
 	})
 }
 
-// Run returns one run; the error wraps ErrNoRun where there is none.
+// Run returns one run; the error wraps ErrNoRun if the store lacks it.
 func (s *Store) Run(ctx context.Context, id int64) (results.Run, error) {
 	found, err := s.Runs(ctx, Filter{IDs: []int64{id}, Warmups: true})
 	return first(s, fmt.Sprintf("run %d", id), ErrNoRun, found, err)
 }
 
-// Latest returns the run that began last; the error wraps ErrNoRun where the
-// filter selects none.
+// Latest returns the selected run that began last; the error wraps ErrNoRun if the filter
+// selects none.
 func (s *Store) Latest(ctx context.Context, f Filter) (results.Run, error) {
 	f.Last = 1
 	found, err := s.Runs(ctx, f)
 	return first(s, "latest run", ErrNoRun, found, err)
 }
 
-// first is the first of what was found; none is wrapped where nothing was.
+// first returns the first element of found; the error wraps none if found is empty.
 func first[T any](s *Store, what string, none error, found []T, err error) (T, error) {
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("store %s: %s: %w", s.path, what, none)
@@ -130,7 +130,7 @@ func (s *Store) Segments(ctx context.Context, run int64) ([]results.Segment, err
 	return s.merge(run, packed, out)
 }
 
-// merge unpacks blocks and puts loose segments in their places; both are sorted.
+// merge unpacks blocks and inserts loose segments between them; both are sorted.
 func (s *Store) merge(run int64, packed []block, loose []results.Segment) (out []results.Segment, err error) {
 	total := len(loose)
 	for _, b := range packed {
@@ -147,7 +147,7 @@ func (s *Store) merge(run int64, packed []block, loose []results.Segment) (out [
 		}
 	}
 	out = append(out, loose...)
-	if !slices.IsSortedFunc(out, bySeries) { // segments that came out of order lie within blocks
+	if !slices.IsSortedFunc(out, bySeries) { // segments that came out of order lie inside blocks
 		slices.SortStableFunc(out, bySeries)
 	}
 	return out, nil
@@ -157,8 +157,7 @@ func bySeries(a, b results.Segment) int {
 	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Series, b.Series), cmp.Compare(a.FirstS, b.FirstS))
 }
 
-// Kernels returns a run's kernel intervals by job, in the order of their
-// arrival at the Writer.
+// Kernels returns a run's kernel intervals by job, in the order in which the Writer got them.
 func (s *Store) Kernels(ctx context.Context, run int64) ([]results.Kernel, error) {
 	found, err := list(ctx, s, kernels, run)
 	out := make([]results.Kernel, len(found))
@@ -168,8 +167,7 @@ func (s *Store) Kernels(ctx context.Context, run int64) ([]results.Kernel, error
 	return out, err
 }
 
-// Copies returns a traced run's copies by job, in the order of their arrival at
-// the Writer.
+// Copies returns a traced run's copies by job, in the order in which the Writer got them.
 func (s *Store) Copies(ctx context.Context, run int64) ([]results.Copy, error) {
 	found, err := list(ctx, s, copies, run)
 	out := make([]results.Copy, len(found))
@@ -179,7 +177,7 @@ func (s *Store) Copies(ctx context.Context, run int64) ([]results.Copy, error) {
 	return out, err
 }
 
-// Events returns a run's events in the order of their arrival at the Writer.
+// Events returns a run's events in the order in which the Writer got them.
 func (s *Store) Events(ctx context.Context, run int64) ([]results.Event, error) {
 	found, err := list(ctx, s, events, run)
 	out := make([]results.Event, len(found))
@@ -217,8 +215,7 @@ func collect[T any](ctx context.Context, s *Store, operation, query string, args
 	return out, explain(s.path, operation, rows.Err())
 }
 
-// Modes gives the ids of the selected runs and whether each was measured or
-// simulated.
+// Modes returns the mode of every selected run by the run's id.
 func (s *Store) Modes(ctx context.Context, f Filter) (map[int64]results.Mode, error) {
 	type line struct {
 		id   int64
@@ -234,7 +231,7 @@ func (s *Store) Modes(ctx context.Context, f Filter) (map[int64]results.Mode, er
 	return modes, err
 }
 
-// DevicesOf gives the devices of every selected run in bus order, by run.
+// DevicesOf returns the devices of every selected run in bus order, by the run's id.
 func (s *Store) DevicesOf(ctx context.Context, f Filter) (map[int64][]results.Device, error) {
 	type line struct {
 		run int64
@@ -254,8 +251,8 @@ func (s *Store) DevicesOf(ctx context.Context, f Filter) (map[int64][]results.De
 	return byRun, err
 }
 
-// CommandsOf gives the commands of every selected run, by run, as
-// results.CommandList does.
+// CommandsOf returns the commands of every selected run by the run's id, each as
+// results.CommandList gives them.
 func (s *Store) CommandsOf(ctx context.Context, f Filter) (map[int64]string, error) {
 	type line struct {
 		run      int64
@@ -271,7 +268,7 @@ func (s *Store) CommandsOf(ctx context.Context, f Filter) (map[int64]string, err
 	return byRun, err
 }
 
-// FaultsAlone is, by command, the latest live run of the suite in which a job of that
+// FaultsAlone returns by command the latest live run of the suite in which a job of that
 // command faulted with a device to itself (scheduler sa).
 func (s *Store) FaultsAlone(ctx context.Context, suite string) (map[string]int64, error) {
 	type line struct {

@@ -9,10 +9,9 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// layout binds a record type to its table. fields gives pointers to a record's
-// fields in the order of columns; database/sql takes them as arguments (it
-// follows pointers, and writes nil as NULL) and scans into them, so that
-// writing and reading cannot disagree.
+// layout binds a record type to its table. fields returns pointers to a record's fields in the
+// order of columns. database/sql takes these pointers as arguments (nil becomes NULL) and scans
+// into them, so that writing and reading cannot disagree.
 type layout[T any] struct {
 	table   string
 	keys    []string // of the row within its run
@@ -108,17 +107,17 @@ var tasks = layout[results.Task]{
 	},
 }
 
-// launch is a kernel with its place among its job's, which the Writer counts:
-// two launches may share every other field.
+// launch is a kernel with its ordinal among the kernels of its job. The Writer counts the
+// ordinal, because two launches may be equal in every other field.
 type launch struct {
 	results.Kernel
 	ordinal int
 	shape   int
 }
 
-// shape is what many launches of a run have in common, stored once.
+// shape is what many launches of a run have in common. It is stored once.
 type shape struct {
-	results.Kernel // of it the fields below
+	results.Kernel // only the fields that shapes has as columns
 	id             int
 }
 
@@ -149,7 +148,7 @@ var launches = layout[launch]{
 	},
 }
 
-// kernels reads the view that joins the two.
+// kernels reads the view that joins shapes and launches.
 var kernels = layout[launch]{
 	table: "kernel",
 	keys:  []string{"job_index", "ordinal"},
@@ -164,7 +163,7 @@ var kernels = layout[launch]{
 	},
 }
 
-// transfer is a copy with its place among its job's.
+// transfer is a copy with its ordinal among the copies of its job.
 type transfer struct {
 	results.Copy
 	ordinal int
@@ -188,7 +187,7 @@ var segments = layout[results.Segment]{
 	},
 }
 
-// occurrence is an event with its place among the run's.
+// occurrence is an event with its number within the run.
 type occurrence struct {
 	results.Event
 	seq int
@@ -257,7 +256,7 @@ func (t text) Scan(v any) error {
 	return nil
 }
 
-// count stores NULL while the number is not known.
+// count stores NULL while the number is unknown.
 type count struct {
 	n     *int
 	known bool

@@ -12,9 +12,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// tenMinutes are ten minutes of 1 kHz samples of eight devices: 4.8 million. A
-// device's value changes with every change-th sample. Stamps jitter as those of a
-// sampler on a busy host do.
+// tenMinutes makes ten minutes of 1 kHz samples of eight devices: 4.8 million. A device's value
+// changes with every change-th sample. Stamps jitter as on a busy host.
 func tenMinutes(change int, each func(results.Segment)) {
 	const ticks, devices = 600_000, 8
 	random := rand.New(rand.NewPCG(1, 2))
@@ -70,9 +69,9 @@ func megabytes(tb testing.TB, path string) float64 {
 	return float64(info.Size()) / 1e6
 }
 
-// BenchmarkTenMinutes is what 4.8 million samples take in the store, and how long
-// it takes to read all of them. The driver refreshes a value every 200 ms at best;
-// a change with every sample is the worst that could come.
+// BenchmarkTenMinutes measures the space that 4.8 million samples take in the store, and the
+// time to read them. The driver refreshes a value every 200 ms at best; a change with every
+// sample is the worst case.
 func BenchmarkTenMinutes(b *testing.B) {
 	for _, change := range []int{200, 1} {
 		b.Run(fmt.Sprintf("change=%dms", change), func(b *testing.B) {
@@ -107,7 +106,7 @@ func TestTenMinutesTakeUnderTenMegabytes(t *testing.T) {
 	}
 }
 
-// thousands stores complete runs of a few arms, as a year of nightly sweeps does.
+// thousands stores n complete runs of a few arms, as a year of nightly sweeps does.
 func thousands(tb testing.TB, path string, n int) {
 	tb.Helper()
 	ctx := context.Background()
@@ -150,7 +149,7 @@ func withID(r results.Run, id int64) results.Run {
 	return r
 }
 
-// BenchmarkTenThousandRuns is what lists and comparisons read from a large store.
+// BenchmarkTenThousandRuns measures what lists and comparisons read from a large store.
 func BenchmarkTenThousandRuns(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "runs.db")
 	thousands(b, path, 10_000)

@@ -1,9 +1,9 @@
 // Package store keeps runs in one SQLite file. docs/store.md describes the
 // schema, which users query themselves.
 //
-// A Store has one writing connection, which the goroutine that Open starts and
-// Close ends feeds from the Writers' queue, and a read-only handle of its own,
-// so that readers see a run while it is under way and never wait for it.
+// A Store has one writing connection and a separate read-only handle, so that readers see a
+// run while it is under way and never wait for it. One goroutine, which Open starts and Close
+// ends, writes what the Writers queue.
 package store
 
 import (
@@ -23,8 +23,8 @@ import (
 // Store is an open store file. Its methods may be called concurrently.
 type Store struct {
 	path    string
-	opened  string  // the file that is open, where path names what it stands for
-	private string  // directory of a copy that is open, for Close to remove
+	opened  string  // the file that is open, if it is not the one at path
+	private string  // directory of the copy that is open; Close removes it
 	write   *sql.DB // nil if opened read-only
 	read    *sql.DB
 
@@ -48,9 +48,9 @@ func newStore(path string, write, read *sql.DB) *Store {
 // Path is the absolute path of the store's file, or what OpenUpdatedAs called it.
 func (s *Store) Path() string { return s.path }
 
-// Close writes what is queued and closes the file, leaving nothing beside it
-// unless another program has it open; that it cannot is an error. It returns the
-// errors of Writers that nobody asked for theirs.
+// Close writes what is queued and closes the file. It leaves no journal beside the file unless
+// another program has the file open; if it cannot remove the journal it returns an error. It
+// also returns the error of each Writer whose error nobody has read.
 func (s *Store) Close() error {
 	var errs []error
 	if s.queue != nil {
@@ -65,7 +65,7 @@ func (s *Store) Close() error {
 		s.writers = nil
 		s.mu.Unlock()
 	}
-	// The writing handle is last: only it can fold the journal into the file.
+	// The writing handle closes last, because only it can move the journal into the file.
 	errs = append(errs, explain(s.path, "close", s.read.Close()))
 	if s.write != nil {
 		errs = append(errs, s.fold(), explain(s.path, "close", s.write.Close()))
@@ -76,15 +76,15 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// fold brings the journal into the file. Closing the last connection does so too
-// and keeps silent where it cannot, which leaves a file that is damaged without
-// its journal. Where another program has the file open, that is left to it.
+// fold moves the journal into the file. Closing the last connection does so too, but does not
+// report a failure, after which the file is incomplete without its journal. If another program
+// has the file open, fold leaves the journal to that program.
 func (s *Store) fold() error {
 	ctx := context.Background()
 	if _, err := s.write.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return explain(s.path, "close", err)
 	}
-	var busy, pages, folded int // busy says so where a transaction of another program is in the way
+	var busy, pages, folded int // busy: another program's transaction is in the way
 	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &folded)
 	var failed sqlite3.Error
 	if errors.As(err, &failed) && failed.Code == sqlite3.ErrBusy {
@@ -93,13 +93,13 @@ func (s *Store) fold() error {
 	return explain(s.path, fmt.Sprintf("bring the journal into the file (no row is lost: until it is done, %s-wal is a part of the store)", s.path), err)
 }
 
-// BeginRun stores a run that starts now, with status running, and the devices
-// that it found, and returns its id. run.ID is ignored.
+// BeginRun stores a run with status running and the devices that it found, and returns the
+// run's id. It ignores run.ID.
 func (s *Store) BeginRun(ctx context.Context, run results.Run, found []results.Device) (int64, error) {
 	return s.begin(ctx, run, found, nil)
 }
 
-// begin stores a run and, in the same transaction, what attach adds.
+// begin stores a run and calls attach, if there is one, in the same transaction.
 func (s *Store) begin(ctx context.Context, run results.Run, found []results.Device,
 	attach func(tx *sql.Tx, id int64) error) (int64, error) {
 	operation := fmt.Sprintf("begin run of %s under %s", run.Mix, run.Scheduler)
@@ -128,7 +128,7 @@ func (s *Store) begin(ctx context.Context, run results.Run, found []results.Devi
 	return id, err
 }
 
-// transaction commits what do did, or nothing of it where do returns an error.
+// transaction commits what do did, or rolls it back if do returns an error.
 func (s *Store) transaction(ctx context.Context, operation string, do func(tx *sql.Tx) error) error {
 	if s.write == nil {
 		return fmt.Errorf("store %s: %s: opened read-only", s.path, operation)
@@ -144,7 +144,7 @@ func (s *Store) transaction(ctx context.Context, operation string, do func(tx *s
 	return explain(s.path, operation, tx.Commit())
 }
 
-// forget drops the Writer of a run that is finished.
+// forget drops the Writer of a finished run.
 func (s *Store) forget(w *Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (s *Store) forget(w *Writer) {
 	}
 }
 
-// Writer returns the Writer of a run that BeginRun returned and that is not
-// finished: the same one however often it is called.
+// Writer returns the Writer of an unfinished run that BeginRun stored. Each call returns the
+// same Writer.
 func (s *Store) Writer(run int64) *Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,8 @@ func (s *Store) Writer(run int64) *Writer {
 	return w
 }
 
-// Resume returns the Writer of a run that another process began and left: its
-// events follow those that are there.
+// Resume returns the Writer of a run that another process began and did not finish. New events
+// are numbered after the stored ones.
 func (s *Store) Resume(ctx context.Context, run int64) (*Writer, error) {
 	events := 0
 	err := s.read.QueryRowContext(ctx, "SELECT ifnull(max(event_seq) + 1, 0) FROM event WHERE run_id = ?", run).Scan(&events)
@@ -185,10 +185,10 @@ func (s *Store) Resume(ctx context.Context, run int64) (*Writer, error) {
 	return w, nil
 }
 
-// finish stores a run's final state. In the same transaction it makes sure that a
-// run of a sweep is the one that its cell counts: where another process took the
-// sweep over, the run is stored as interrupted and the error wraps ErrBusy. A run
-// that is complete stays so: who closes it as one of a process that died was wrong.
+// finish stores a run's final state. In the same transaction it checks that a complete run of
+// a sweep still belongs to its cell. If another process took the sweep over, the run is stored
+// as interrupted and the error wraps ErrBusy. A run that is already complete stays complete: a
+// process that closes it as abandoned is wrong.
 func (s *Store) finish(ctx context.Context, run results.Run) error {
 	operation := fmt.Sprintf("finish run %d", run.ID)
 	var taken error
@@ -218,7 +218,7 @@ func (s *Store) finish(ctx context.Context, run results.Run) error {
 
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// upsertSQL inserts a row, or updates the one with the same natural key.
+// upsertSQL inserts a row or updates the row with the same natural key.
 func upsertSQL[T any](l layout[T]) string {
 	keys := append([]string{"run_id"}, l.keys...)
 	columns := append(keys, l.columns...)

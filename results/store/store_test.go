@@ -247,7 +247,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// dump is every row of every table but the migrations' own.
+// dump returns every row of every table except the migrations' table.
 func dump(t *testing.T, s *Store) string {
 	t.Helper()
 	ctx := context.Background()
@@ -356,7 +356,7 @@ func TestCommandsOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := s.Writer(id)
-		for _, i := range []int{10, 2, 0} { // by number, whatever came first
+		for _, i := range []int{10, 2, 0} { // read by number, not in this order
 			w.Job(results.Job{Index: i, Name: mix, Command: fmt.Sprint(mix, " ", i)})
 		}
 		run.ID = id
@@ -373,7 +373,7 @@ func TestCommandsOf(t *testing.T) {
 	}
 }
 
-// Only a fault of a live run of the suite in which the job had its device to itself counts.
+// A fault counts only in a live run of the suite in which the job had its device to itself.
 func TestFaultsAlone(t *testing.T) {
 	s := openTemp(t)
 	for _, c := range []struct {

@@ -29,8 +29,8 @@ var cells = layout[results.Cell]{
 	},
 }
 
-// CreateSweep stores a sweep's whole plan, with status planned, and returns its
-// id. What the sweep and its cells say of ids, status and runs is ignored.
+// CreateSweep stores a sweep with its whole plan, with status planned, and returns the sweep's
+// id. It ignores the ids, status, process and runs in its arguments.
 func (s *Store) CreateSweep(ctx context.Context, sweep results.Sweep, plan []results.Cell) (int64, error) {
 	sweep.Status, sweep.Host, sweep.PID = results.Planned, "", nil
 	var id int64
@@ -62,23 +62,22 @@ func (s *Store) CreateSweep(ctx context.Context, sweep results.Sweep, plan []res
 	return id, err
 }
 
-// ClaimSweep marks a sweep as running in a process of a host. Where it is running
-// already the error is a HeldError.
-// A note that is not empty is added to the sweep's.
+// ClaimSweep marks a sweep as running in a process of a host, and appends a non-empty note to
+// the sweep's note. If the sweep is already running, the error is a HeldError.
 func (s *Store) ClaimSweep(ctx context.Context, id int64, host string, pid int, note string) error {
 	operation := fmt.Sprintf("begin work on sweep %d", id)
 	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
 		err := changeOne(ctx, tx, ErrBusy, `UPDATE sweep SET status = 'running', host = ?, pid = ?,
 			note = nullif(concat_ws('; ', note, nullif(?, '')), '') WHERE id = ? AND status <> 'running'`, host, pid, note, id)
 		if errors.Is(err, ErrBusy) {
-			err = owns(ctx, tx, id, "", nil) // which says who has it
+			err = owns(ctx, tx, id, "", nil) // its error names the process
 		}
 		return err
 	})
 }
 
-// EndSweep ends what ClaimSweep began, for a process that died as well. The error
-// wraps ErrBusy where another process took the sweep over, which keeps it.
+// EndSweep ends a process's work on a sweep that it claimed. The process may have died. The
+// error wraps ErrBusy if another process took the sweep over; that process keeps the sweep.
 func (s *Store) EndSweep(ctx context.Context, id int64, host string, pid int, status results.Status) error {
 	operation := fmt.Sprintf("end work on sweep %d", id)
 	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
@@ -89,9 +88,9 @@ func (s *Store) EndSweep(ctx context.Context, id int64, host string, pid int, st
 	})
 }
 
-// BeginCell is BeginRun for a cell of a sweep: the run becomes the cell's. The
-// error wraps ErrBusy where the cell has got another run than the one it had
-// when it was read, or another process than the run's works on the sweep.
+// BeginCell is BeginRun for a cell of a sweep: the new run becomes the cell's run. The error
+// wraps ErrBusy if the cell's run has changed since the cell was read, or if another process
+// works on the sweep.
 func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Run, found []results.Device) (int64, error) {
 	run.Sweep, run.Warmup, run.Repetition, run.Seed = &cell.Sweep, cell.Warmup, cell.Repetition, cell.Seed
 	return s.begin(ctx, run, found, func(tx *sql.Tx, id int64) error {
@@ -107,8 +106,9 @@ func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Ru
 	})
 }
 
-// owns is an ErrBusy unless a sweep is a process's: a HeldError where it is
-// another's. One that nobody has begun is anybody's.
+// owns returns an error that wraps ErrBusy unless the process owns the sweep. If another
+// process owns the sweep, the error is a HeldError. Every process owns a sweep that is only
+// planned.
 func owns(ctx context.Context, tx *sql.Tx, sweep int64, host string, pid *int) error {
 	var w results.Sweep
 	err := tx.QueryRowContext(ctx, "SELECT status, ifnull(host, ''), pid FROM sweep WHERE id = ?", sweep).Scan(&w.Status, &w.Host, &w.PID)
@@ -125,8 +125,8 @@ func owns(ctx context.Context, tx *sql.Tx, sweep int64, host string, pid *int) e
 	return nil
 }
 
-// counts is an ErrBusy where a run of a sweep does not count, because the sweep is
-// another process's by now, which closed the run, or has done or will do its cell.
+// counts returns an error that wraps ErrBusy if a run of a sweep does not count, because
+// another process took the sweep over: it closed the run, or it ran or will run the cell itself.
 func counts(ctx context.Context, tx *sql.Tx, run int64) error {
 	var sweep sql.Null[int64]
 	var host string
@@ -143,8 +143,7 @@ func counts(ctx context.Context, tx *sql.Tx, run int64) error {
 	return fmt.Errorf("sweep %d: %w", sweep.V, ErrBusy)
 }
 
-// changeOne executes a statement that is to change one row; none is the error
-// where it changes none.
+// changeOne executes a statement that must change one row. It returns none if no row changed.
 func changeOne(ctx context.Context, tx *sql.Tx, none error, statement string, args ...any) error {
 	changed, err := tx.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -162,14 +161,14 @@ func (s *Store) Sweeps(ctx context.Context) ([]results.Sweep, error) {
 	return s.sweeps(ctx, "ORDER BY id")
 }
 
-// Sweep returns one sweep; the error wraps ErrNoSweep where there is none.
+// Sweep returns one sweep; the error wraps ErrNoSweep if the store lacks it.
 func (s *Store) Sweep(ctx context.Context, id int64) (results.Sweep, error) {
 	found, err := s.sweeps(ctx, "WHERE id = ?", id)
 	return first(s, fmt.Sprintf("sweep %d", id), ErrNoSweep, found, err)
 }
 
-// LatestSweep returns the sweep that was planned last; the error wraps
-// ErrNoSweep where there is none.
+// LatestSweep returns the sweep that was planned last; the error wraps ErrNoSweep if the store
+// has no sweep.
 func (s *Store) LatestSweep(ctx context.Context) (results.Sweep, error) {
 	found, err := s.sweeps(ctx, "ORDER BY id DESC LIMIT 1")
 	return first(s, "latest sweep", ErrNoSweep, found, err)

@@ -25,7 +25,7 @@ func somePlan() (results.Sweep, []results.Cell) {
 	return sweep, plan
 }
 
-// planned stores a sweep and its plan, and returns them as they are to be read.
+// planned stores a sweep and its plan, and returns them as a reader must see them.
 func planned(t testing.TB, s *Store) (results.Sweep, []results.Cell) {
 	t.Helper()
 	sweep, plan := somePlan()
@@ -40,7 +40,7 @@ func planned(t testing.TB, s *Store) (results.Sweep, []results.Cell) {
 	return sweep, plan
 }
 
-// beginCell begins a run for a cell and returns the run as it is to be read.
+// beginCell begins a run for a cell and returns the run as a reader must see it.
 func beginCell(t testing.TB, s *Store, cell results.Cell) results.Run {
 	t.Helper()
 	run, found := fullRun()
@@ -77,7 +77,7 @@ func TestPlanSurvivesTheStore(t *testing.T) {
 	}
 }
 
-// A plan that cannot be stored whole is not stored.
+// A plan that cannot be stored as a whole is not stored at all.
 func TestNoHalfPlan(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
@@ -142,7 +142,7 @@ func TestRunsOfCells(t *testing.T) {
 	}
 }
 
-// A cell takes a new run only from who has seen the one that it has.
+// A cell takes a new run only from a process that has read the cell's current run.
 func TestACellIsRunByOneProcess(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
@@ -213,8 +213,8 @@ func TestASweepIsRunByOneProcess(t *testing.T) {
 	}
 }
 
-// Of a sweep that another process took over, only what that does counts: one
-// complete run for each cell, whatever the first had under way.
+// After another process took a sweep over, only its runs count: one complete run for each
+// cell, whatever the first process had under way.
 func TestASweepThatIsTakenOver(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
@@ -272,11 +272,11 @@ func TestASweepThatIsTakenOver(t *testing.T) {
 	}
 	must(0, finish(second))
 	status(second, results.Complete)
-	must(0, s.Writer(second).Finish(ctx, run)) // as one of a process that ended meanwhile
+	must(0, s.Writer(second).Finish(ctx, run)) // as a run whose process ended meanwhile
 	status(second, results.Complete)
 }
 
-// A cell that has got another run counts that one.
+// A cell that got another run counts the new run.
 func TestARunThatLostItsCell(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
@@ -319,7 +319,7 @@ func TestDeletingASweepKeepsItsRuns(t *testing.T) {
 	}
 }
 
-// Rows of the tables sweep and cell follow the runs that are selected.
+// The selected runs decide which rows of the tables sweep and cell are read.
 func TestRowsOfSweeps(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
@@ -346,7 +346,7 @@ func TestRowsOfSweeps(t *testing.T) {
 	}
 }
 
-// A copy that lacks runs of a sweep says so, and that the sweep is not complete.
+// A copy that lacks runs of a sweep says so, and marks the sweep as not complete.
 func TestCopyOfAPartOfASweep(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()

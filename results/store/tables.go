@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// Table is a table, or a view that stands for one, of the schema as it is in
-// the file.
+// Table is a table of the file's schema, or a view that replaces a table.
 type Table struct {
 	Name    string
 	Columns []Column
 	keys    []string
 }
 
-// Column is one column; Type is INTEGER, REAL or TEXT. Its name carries its
-// unit: _s, _bytes, _hz, _per_s.
+// Column is one column. Its type is INTEGER, REAL or TEXT. Its name ends with its unit: _s,
+// _bytes, _hz, _per_s.
 type Column struct {
 	Name string
 	Type string
 }
 
-// Tables lists the store's tables by name, without SQLite's own, the migrations'
-// bookkeeping, and those behind views, whose names begin with an underscore.
+// Tables lists the store's tables and views by name. It leaves out SQLite's own tables, the
+// migrations' table, and tables behind views, whose names begin with an underscore.
 func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 	const query = `SELECT t.name, c.name, c.type, c.pk
 		FROM sqlite_schema t, pragma_table_xinfo(t.name) c
@@ -61,18 +60,19 @@ func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 	return tables, nil
 }
 
-// viewKeys are the keys of views, which SQLite does not know.
+// viewKeys are the keys of views, because SQLite has no keys for views.
 var viewKeys = map[string][]string{
 	kernels.table: append([]string{"run_id"}, kernels.keys...),
 	utilization:   append([]string{"run_id"}, segments.keys...),
 }
 
-// OfSweeps reports whether the table holds plans: sweep, or their cells.
+// OfSweeps reports whether the table holds sweeps or their cells.
 func (t Table) OfSweeps() bool { return t.Name == sweeps.table || t.Name == cells.table }
 
-// rowsOf gives a condition on a table: its rows that belong to a selected run,
-// and of plans those of a selected run's sweep, or all where all runs are
-// selected.
+// rowsOf returns a condition that selects a table's rows:
+//   - rows of runs: the rows of selected runs;
+//   - rows of sweeps and cells: the rows of the selected runs' sweeps, or all rows if all runs
+//     are selected.
 func (f Filter) rowsOf(t Table) (condition string, args []any) {
 	condition, args = f.where()
 	everything, _ := Filter{Warmups: f.Warmups}.where()
@@ -88,9 +88,9 @@ func (f Filter) rowsOf(t Table) (condition string, args []any) {
 	return id + " IN (SELECT sweep_id FROM run WHERE " + condition + ")", args
 }
 
-// Rows calls each with every row of the table that belongs to a selected run,
-// or to its sweep, in the order of the keys: cells are int64, float64, string or nil, in the
-// order of the columns. The slice is each's only during the call.
+// Rows calls each with every row of the table that belongs to a selected run or its sweep, in
+// the order of the keys. Cells are int64, float64, string or nil, in the order of the columns.
+// The slice is valid only during the call.
 func (s *Store) Rows(ctx context.Context, t Table, f Filter, each func(cells []any) error) error {
 	if t.Name == utilization {
 		return s.utilization(ctx, f, each)
@@ -126,7 +126,8 @@ func (s *Store) Rows(ctx context.Context, t Table, f Filter, each func(cells []a
 // utilization is the view of segments and blocks.
 const utilization = "utilization"
 
-// utilization is Rows of the view, many times as fast as SQL unpacks blocks.
+// utilization is Rows for the view utilization. It unpacks blocks in Go, which is many times as
+// fast as the view's SQL.
 func (s *Store) utilization(ctx context.Context, f Filter, each func(cells []any) error) error {
 	modes, err := s.Modes(ctx, f)
 	if err != nil {

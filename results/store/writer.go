@@ -9,15 +9,14 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Writer takes the rows of one run as they happen. Its record methods only
-// queue: they return at once, whatever the disk does, unless a million rows
-// are waiting already. Rows are written in the order of the calls, with one
-// row per natural key, the last one winning, except that each Kernel, Copy and
-// Event is a row of its own. A caller must not change what a record points to.
+// Writer takes the rows of one run as they happen. Its record methods only queue a row: they
+// return at once, whatever the disk does, unless a million rows are already waiting. Rows are
+// written in the order of the calls. A later row replaces an earlier row with the same natural
+// key; each Kernel, Copy and Event is a row of its own. A caller must not change what a record
+// points to.
 //
-// A row whose job or device has no row yet is an error. The first error
-// closes Failed and is kept for Err, Flush and Finish; rows that follow are
-// still tried, and those that were lost are counted in the error.
+// A row whose job or device has no row yet is an error. The first error closes Failed; Err,
+// Flush and Finish return it. Later rows are still tried, and the error counts the lost rows.
 type Writer struct {
 	store  *Store
 	run    int64
@@ -33,14 +32,14 @@ type Writer struct {
 	shapes   map[results.Kernel]int // by the fields that a shape has
 	launches map[int]int            // kernels so far, by job
 	copies   map[int]int
-	waiting  map[track][]results.Segment // in the table, and not yet in a block
+	waiting  map[track][]results.Segment // in the table, but not yet in a block
 	events   int
 }
 
-// Run is the id of the run that the Writer writes.
+// Run returns the id of the run that the Writer writes.
 func (w *Writer) Run() int64 { return w.run }
 
-// Device updates what BeginRun stored, for figures known only at the end.
+// Device updates a device that BeginRun stored, with figures that are known only at the end.
 func (w *Writer) Device(d results.Device) { w.put(row(devices, w.run, d)) }
 
 // Job stores a job's state; its outcome may be nil until it ends.
@@ -49,9 +48,9 @@ func (w *Writer) Job(j results.Job) { w.put(row(jobs, w.run, j)) }
 // Task stores a task's state.
 func (w *Writer) Task(t results.Task) { w.put(row(tasks, w.run, t)) }
 
-// Segment stores a segment, or extends the last one of its series, which begins
-// at the same time. Those of a series that come in the order of time are packed in
-// the end, which rounds their times to microseconds.
+// Segment stores a segment. A segment that begins when the last segment of its series began
+// replaces it. Segments of a series that come in the order of time are packed later, which
+// rounds their times to microseconds.
 func (w *Writer) Segment(s results.Segment) {
 	w.order.Lock()
 	defer w.order.Unlock()
@@ -60,7 +59,7 @@ func (w *Writer) Segment(s results.Segment) {
 	waiting, begun := w.waiting[at]
 	switch last := len(waiting) - 1; {
 	case begun && last < 0:
-		return // it came out of order once: a block could replace rows that it does not hold
+		return // the series was out of order once: a block could replace rows that it does not hold
 	case begun && s.FirstS < waiting[last].FirstS:
 		w.waiting[at] = nil
 		return
@@ -70,7 +69,7 @@ func (w *Writer) Segment(s results.Segment) {
 		waiting = append(waiting, s)
 	}
 	if complete := len(waiting) - 1; complete >= packAfter {
-		packed := complete // where they cannot be packed, they stay as they are
+		packed := complete // segments that cannot be packed stay as they are
 		if b, ok := pack(waiting[:complete]); ok {
 			w.put(row(blocks, w.run, b))
 			packed = b.n
@@ -144,7 +143,7 @@ func (w *Writer) fail(rows int, err error) {
 // Failed is closed at the first error, so that the run can stop.
 func (w *Writer) Failed() <-chan struct{} { return w.failed }
 
-// Err is the first error so far, with the number of rows lost; nil if none.
+// Err returns the first error so far with the number of rows lost; nil if there is none.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,9 +184,9 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.Err()
 }
 
-// Finish flushes and stores the run's final state. A run that lost rows is no
-// measurement: it is stored as interrupted where final says complete. The store
-// forgets the Writer with all that it keeps: a sweep has thousands.
+// Finish flushes the queue and stores the run's final state. A run that lost rows is not a
+// measurement: if final says complete, the run is stored as interrupted. The store then drops
+// the Writer and its memory, because a sweep has thousands of runs.
 func (w *Writer) Finish(ctx context.Context, final results.Run) error {
 	flushed := w.Flush(ctx)
 	if w.store.write == nil {

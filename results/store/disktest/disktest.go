@@ -12,8 +12,8 @@ import (
 // ownEnv marks the process that InItsOwnProcess starts.
 const ownEnv = "CASERUN_TEST_IN_ITS_OWN_PROCESS"
 
-// InItsOwnProcess runs the test once more in a process that ends with it, where a
-// limit on files meets none of go test's, and reports whether this is that process.
+// InItsOwnProcess runs the calling test again in a process of its own, so that a limit on file
+// sizes does not affect go test's files. It reports whether this process is that process.
 func InItsOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ownEnv) != "" {
@@ -27,7 +27,7 @@ func InItsOwnProcess(t *testing.T) bool {
 	return false
 }
 
-// WhileFull runs do on a disk that no file may grow on beyond so many bytes.
+// WhileFull runs do while no file may grow beyond the given number of bytes.
 func WhileFull(t *testing.T, bytes uint64, do func() error) error {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)

@@ -1,6 +1,6 @@
--- A traced run has up to millions of launches of few kernels: what launches have
--- in common is stored once. Users read the view kernel. Tables whose names begin
--- with an underscore are no part of the interface.
+-- A traced run has up to millions of launches of few kernels, so what launches have in common
+-- is stored once. Users read the view kernel. Tables whose names begin with an underscore are
+-- not part of the interface.
 -- +goose Up
 ALTER TABLE run ADD COLUMN traced INTEGER NOT NULL DEFAULT 0 CHECK (traced IN (0, 1));
 ALTER TABLE run ADD COLUMN tracer_processes INTEGER CHECK (tracer_processes >= 0);

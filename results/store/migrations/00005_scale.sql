@@ -1,14 +1,14 @@
--- A series that changes with every sample makes 42 bytes of each in a table. What
--- is complete of one is packed into blocks, at about two bytes (pack.go). Users
--- read the view utilization, which has the rows of both.
+-- A series that changes with every sample takes 42 bytes for each sample in a table. Its
+-- complete segments are packed into blocks, at about two bytes each (pack.go). Users read the
+-- view utilization, which has the rows of the table and of the blocks.
 -- +goose Up
 ALTER TABLE utilization RENAME TO _segment;
 
--- The i-th of n rows begins at first_us + i * step_ns / 1000 + the first of four
--- numbers, lasts hold_us + the second, has samples + the third, and the value
--- (code + the fourth) / scale. The numbers have so many bits each; row after row
--- they make up packed, most significant bit first. from_s and to_s are the first
--- and the last first_s as they were before rounding.
+-- Each of the n rows is packed as four numbers: a, b, c and d. Row i (from 0) begins at
+-- first_us + i * step_ns / 1000 + a, lasts hold_us + b, has samples + c samples and the value
+-- (code + d) / scale. The columns *_bits have the widths of a, b, c and d. packed has the rows
+-- in order, most significant bit first. from_s and to_s are the first and the last first_s
+-- before rounding.
 CREATE TABLE _segment_block (
     run_id       INTEGER NOT NULL,
     device_index INTEGER NOT NULL,
@@ -39,9 +39,9 @@ CREATE TRIGGER _segment_packed AFTER INSERT ON _segment_block BEGIN
 END;
 -- +goose StatementEnd
 
--- Each row's bits lie within eight bytes, read as one number here, of which those
--- behind the row's bits do not matter: instr tells the value of a byte, and
--- json_each keeps the number from being computed again for each column.
+-- Each row's bits lie within eight bytes, which the view reads as one number; bits after the
+-- row's own are ignored. instr gives the value of a byte. json_each keeps SQLite from computing
+-- the number again for each column.
 CREATE VIEW utilization AS
 WITH RECURSIVE
     place (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM place WHERE i < 4095),

@@ -1,5 +1,5 @@
--- Two outcomes more: fault-suspect, and not-started, which is not a crash. A CHECK of a column
--- goes with the column only.
+-- Adds two outcomes: fault-suspect, and not-started, which is not a crash. SQLite can remove a
+-- column's CHECK only together with the column.
 -- +goose Up
 ALTER TABLE job ADD COLUMN ended TEXT CHECK (ended IN ('ok', 'oom', 'fault', 'collateral', 'refused', 'crash',
                                                        'timeout', 'wrong', 'cancelled', 'not-started', 'fault-suspect'));

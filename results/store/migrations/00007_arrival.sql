@@ -1,5 +1,5 @@
--- Jobs of a mix arrive together, or group by group. NULL in rows from before: all
--- arrived with the batch.
+-- Jobs of a mix arrive together, or group by group. NULL in older rows, whose jobs all arrived
+-- with the batch.
 -- +goose Up
 ALTER TABLE job ADD COLUMN arrival_s REAL CHECK (arrival_s >= 0);
 ALTER TABLE job DROP COLUMN turnaround_s;

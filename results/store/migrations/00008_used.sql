@@ -1,3 +1,3 @@
--- What a job's tasks had in use, beside what its mix declares. NULL in rows from before.
+-- The memory that a job's tasks used, beside what its mix declares. NULL in older rows.
 -- +goose Up
 ALTER TABLE job ADD COLUMN used_bytes INTEGER CHECK (used_bytes >= 0);
