@@ -21,16 +21,31 @@ func SettingsOf(r Run) map[string]string {
 	if r.Workers > 0 {
 		out["workers"] = strconv.Itoa(r.Workers)
 	}
-	var values []struct {
+	for key, value := range Configuration(r) {
+		if !slices.Contains(ownSettings, key) {
+			out[key] = fmt.Sprint(value)
+		}
+	}
+	return out
+}
+
+// Configuration returns a run's configuration by key. It is empty if the run has none that can
+// be read. Stores of earlier versions have a list of pairs, [{"Key":"seed","Value":1}], in
+// place of an object.
+func Configuration(r Run) map[string]any {
+	out := map[string]any{}
+	text := []byte(r.Provenance.Configuration)
+	if json.Unmarshal(text, &out) == nil {
+		return out
+	}
+	var pairs []struct {
 		Key   string
 		Value any
 	}
-	if json.Unmarshal([]byte(r.Provenance.Configuration), &values) != nil {
-		return out // a run of an earlier version may have none
-	}
-	for _, v := range values {
-		if !slices.Contains(ownSettings, v.Key) {
-			out[v.Key] = fmt.Sprint(v.Value)
+	out = map[string]any{}
+	if json.Unmarshal(text, &pairs) == nil {
+		for _, p := range pairs {
+			out[p.Key] = p.Value
 		}
 	}
 	return out

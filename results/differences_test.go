@@ -5,7 +5,8 @@ import (
 )
 
 func TestGuarded(t *testing.T) {
-	for configuration, want := range map[string]bool{`[{"Key":"guard","Value":true}]`: true, `[{"Key":"guard","Value":false}]`: false, `[]`: false, ``: false} {
+	for configuration, want := range map[string]bool{`[{"Key":"guard","Value":true}]`: true, `[{"Key":"guard","Value":false}]`: false, `[]`: false, ``: false,
+		`{"guard":true}`: true, `{"guard":false}`: false, `{}`: false} {
 		if got := Guarded(Run{Provenance: Provenance{Configuration: configuration}}); got != want {
 			t.Errorf("%q: %v", configuration, got)
 		}
@@ -26,7 +27,8 @@ func TestSeveralSettings(t *testing.T) {
 		"the run's own": {[]Run{run(0, `[{"Key":"workers","Value":0},{"Key":"seed","Value":1}]`), run(0, `[{"Key":"workers","Value":3},{"Key":"seed","Value":2}]`)}, ""},
 		"two": {[]Run{run(0, `[{"Key":"mem-cap","Value":""},{"Key":"no-mps","Value":true}]`), run(0, `[{"Key":"mem-cap","Value":"8GiB"},{"Key":"no-mps","Value":false}]`)},
 			`mem-cap: "" and "8GiB", no-mps: "false" and "true"`},
-		"not known": {[]Run{run(0, `[{"Key":"mem-cap","Value":"8GiB"}]`), run(0, ``)}, ""},
+		"of an earlier version": {[]Run{run(0, `[{"Key":"mem-cap","Value":"8GiB"},{"Key":"sim-noise","Value":0.01}]`), run(0, `{"mem-cap":"8GiB","sim-noise":0.01}`)}, ""},
+		"not known":             {[]Run{run(0, `[{"Key":"mem-cap","Value":"8GiB"}]`), run(0, ``)}, ""},
 	} {
 		if got := SeveralSettings(c.runs); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -3,7 +3,6 @@ package report
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -121,7 +120,7 @@ func environment(r results.Run, devices []results.Device) [][2]string {
 		out = append(out, [2]string{"cpu", r.Provenance.CPU}, [2]string{"driver", value(r.Provenance.Driver)},
 			[2]string{"cuda", value(r.Provenance.CUDA)})
 	}
-	settings := configured(r.Provenance.Configuration)
+	settings := configured(r)
 	for _, key := range []string{"mem-cap", "sm-cap", "no-mps", "guard", "sim-noise", "workers", "profiles"} {
 		if v, set := settings[key]; set {
 			out = append(out, [2]string{key, v})
@@ -137,20 +136,12 @@ func value(s *string) string {
 	return *s
 }
 
-// configured are the settings of a run that differ from zero. A configuration of
-// another version that cannot be read gives none.
-func configured(configuration string) map[string]string {
-	var pairs []struct {
-		Key   string
-		Value any
-	}
+// configured are the settings of a run that differ from zero.
+func configured(r results.Run) map[string]string {
 	out := map[string]string{}
-	if json.Unmarshal([]byte(configuration), &pairs) != nil {
-		return out
-	}
-	for _, p := range pairs {
-		if p.Value != nil && p.Value != "" && p.Value != false && p.Value != 0.0 {
-			out[p.Key] = fmt.Sprint(p.Value)
+	for key, value := range results.Configuration(r) {
+		if value != nil && value != "" && value != false && value != 0.0 {
+			out[key] = fmt.Sprint(value)
 		}
 	}
 	return out
