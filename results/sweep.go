@@ -1,6 +1,12 @@
 package results
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Planned is the status of a sweep that has begun no run.
 const Planned Status = "planned"
@@ -35,4 +41,59 @@ type Cell struct {
 	Warmup     bool   // it runs to warm up the node and is not a measurement
 	Seed       uint64
 	Run        *int64 // the latest run that began for it
+}
+
+// Spec is what a sweep was planned from, as its row keeps it. It is enough to resume the sweep,
+// and to notice that something has changed on which the sweep depends.
+type Spec struct {
+	Name     string          `json:"name,omitempty"`
+	Mixes    []SpecMix       `json:"mixes"`
+	Scheds   []string        `json:"scheds"`
+	Reps     int             `json:"reps"`
+	Warmups  int             `json:"warmups"`
+	Settings json.RawMessage `json:"settings"` // what all runs share, by key
+	Program  Program         `json:"program"`
+}
+
+// SpecMix is a mix as it was when the sweep was planned.
+type SpecMix struct {
+	Arg    string `json:"arg"` // as the user named it
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"` // of its jobs and of their profiles
+	Jobs   string `json:"jobs_sha256,omitempty"`
+}
+
+// Program is the build that planned a sweep.
+type Program struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	SHA256   string `json:"sha256"`
+}
+
+// ReadSpec reads what a sweep was planned from.
+func ReadSpec(w Sweep) (Spec, error) {
+	var spec Spec
+	if err := json.NewDecoder(strings.NewReader(w.Spec)).Decode(&spec); err != nil {
+		return spec, fmt.Errorf("read what sweep %d was planned from: %w", w.ID, err)
+	}
+	return spec, nil
+}
+
+// Args are the mixes as the user named them.
+func (s Spec) Args() []string {
+	var args []string
+	for _, m := range s.Mixes {
+		args = append(args, m.Arg)
+	}
+	return args
+}
+
+// Sort puts cells into the order in which the user named mixes and schedulers.
+func (s Spec) Sort(cells []Cell) {
+	place := map[string]int{}
+	for i, m := range s.Mixes {
+		place[m.Name] = i * len(s.Scheds)
+	}
+	of := func(c Cell) int { return place[c.Mix] + slices.Index(s.Scheds, c.Scheduler) }
+	slices.SortStableFunc(cells, func(a, b Cell) int { return of(a) - of(b) })
 }

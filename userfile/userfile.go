@@ -25,6 +25,10 @@ const (
 	Devices
 )
 
+// Stdin is what a job can have as its standard input. To open a FIFO would wait for its
+// writer.
+const Stdin = Pipes | Devices
+
 // NotRegular is the error of a file of another kind than the wanted one.
 type NotRegular struct{ Type fs.FileMode }
 

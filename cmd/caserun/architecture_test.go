@@ -21,10 +21,15 @@ const module = "github.com/caserun/caserun/"
 // (docs/architecture.md).
 var layers = [][]string{
 	{"cmd/caserun"},
-	{"results/html", "results/bundle"},
+	{"cmd/caserun/config"},
+	{"runner/sweep", "runner/doctor"},
+	{"runner/harness/nodes"},
+	{"runner/harness/local", "runner/harness/simulated"},
+	{"runner/harness"},
+	{"results/html", "results/bundle", "results/sides", "results/publication"},
 	{"results/report", "results/figures", "runner/live", "runner/sim"},
 	{"results/paper", "results/regress"},
-	{"results/store", "runner"},
+	{"results/store", "runner", "mixes/suites"},
 	{"runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
@@ -43,9 +48,9 @@ var soleImporters = map[string]string{
 	"github.com/ianlancetaylor/demangle": "collectors/kernels",
 	"gonum.org/v1/plot":                  "results/figures",
 	"golang.org/x/perf":                  "results/stats",
-	"github.com/spf13/viper":             "cmd/caserun",
+	"github.com/spf13/viper":             "cmd/caserun/config",
 	"github.com/spf13/cobra":             "cmd/caserun",
-	"github.com/go-viper/mapstructure":   "cmd/caserun",
+	"github.com/go-viper/mapstructure":   "cmd/caserun/config",
 }
 
 // pure packages decide; they may not touch a clock, a log or the system.
@@ -132,6 +137,55 @@ func TestPurePackagesReadNoClock(t *testing.T) {
 				}
 				return true
 			})
+		}
+	}
+}
+
+// shared are the files of this package that verbs share: settings, flags with their completions,
+// and printing. Every other file is main's or one verb's.
+var shared = []string{"settings.go", "flags.go", "print.go", "progress.go"}
+
+// A verb's file uses its own declarations and those of shared files. What two verbs need is in a
+// shared file, if it is flags or printing, and in a package otherwise. So this package exports
+// nothing. main.go has the types of errors, and root.go adds the verbs.
+func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	declaredIn := map[string]string{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = file
+		for declared := range file.Scope.Objects {
+			declaredIn[declared] = name
+			if ast.IsExported(declared) {
+				t.Errorf("%s: %s is exported by a program", name, declared)
+			}
+		}
+	}
+	for _, name := range append(slices.Clone(shared), "main.go", "root.go") {
+		if files[name] == nil {
+			t.Errorf("%s is named here and does not exist", name)
+		}
+	}
+	for name, file := range files {
+		if name == "root.go" {
+			continue
+		}
+		for _, used := range file.Unresolved {
+			from := declaredIn[used.Name]
+			common := from == "main.go" || from == "root.go" || slices.Contains(shared, from)
+			if from != "" && from != name && !common {
+				t.Errorf("%s uses %s of %s: move it to a package, or to %s if it is flags or printing", name, used.Name, from, strings.Join(shared, ", "))
+			}
 		}
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/stats"
 )
 
@@ -18,6 +19,13 @@ import (
 type compareOptions struct {
 	metrics          []string
 	alpha, minEffect float64
+}
+
+// comparison is what compare is asked for.
+type comparison struct {
+	settings config.Settings
+	options  regress.Options
+	sides    [2]string
 }
 
 func newCompare() *cobra.Command {
@@ -28,7 +36,7 @@ func newCompare() *cobra.Command {
 		Long: `Compare B with A, metric by metric: better, worse, same, or inconclusive. A and
 B are each
 
-` + sideHelp + `
+` + sides.Help + `
 
 Runs are repetitions of one another where mix, number of jobs, scheduler with its
 parameters and node are the same; a note tells where their settings are not.
@@ -42,10 +50,17 @@ docs/statistics.md describes the tests.`,
   caserun compare nightly-2026-11-20 nightly-2026-11-21
   caserun compare 11 12 --metrics makespan`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeSides,
-		RunE:              func(c *cobra.Command, args []string) error { return runCompare(c, o, args[0], args[1]) },
+		ValidArgsFunction: fromStore(offerSides),
+		RunE: verb(func(c *cobra.Command, args []string) (comparison, error) {
+			settings, err := load(c)
+			if err != nil {
+				return comparison{}, err
+			}
+			options, err := o.settle()
+			return comparison{settings, options, [2]string(args)}, err
+		}, runCompare),
 	}
-	addStoreFlags(c.Flags())
+	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
@@ -54,23 +69,12 @@ docs/statistics.md describes the tests.`,
 	return c
 }
 
-func addAlphaFlag(f *pflag.FlagSet, alpha *float64) {
-	f.Float64Var(alpha, "alpha", stats.DefaultAlpha, "`PROBABILITY` of any false finding among all comparisons together")
-}
-
 func metricNames() []string {
 	var names []string
 	for _, m := range regress.Metrics() {
 		names = append(names, m.Name)
 	}
 	return names
-}
-
-func validateAlpha(alpha float64) error {
-	if !(alpha > 0 && alpha < 1) {
-		return fmt.Errorf("--alpha %g: want a probability above 0 and below 1", alpha)
-	}
-	return nil
 }
 
 // settle checks the options and gives them to the library.
@@ -95,50 +99,32 @@ func (o compareOptions) settle() (regress.Options, error) {
 	return out, nil
 }
 
-func runCompare(c *cobra.Command, o compareOptions, first, second string) (err error) {
-	settings, err := loadConfig(c)
-	if err != nil {
-		return err
-	}
-	options, err := o.settle()
-	if err != nil {
-		return usageError(err)
-	}
-	db, done, err := openForReading(c.Context(), settings)
+func runCompare(c *cobra.Command, o comparison) (err error) {
+	db, done, err := openForReading(c.Context(), o.settings.DB)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	var sides [2]regress.Side
-	for i, text := range []string{first, second} {
-		if sides[i], err = selectSide(c.Context(), db, text); err != nil {
+	var both [2]regress.Side
+	for i, text := range o.sides {
+		if both[i], err = sides.Select(c.Context(), db, text); err != nil {
 			return err
 		}
-		if len(sides[i].Runs) == 0 {
-			return withStatus(exitNothing, fmt.Errorf("compare: %s: %s in %s; caserun report%s lists what there is", sides[i].Label, nothingOf(text), settings.DB, settings.storeFlag()))
+		if len(both[i].Runs) == 0 {
+			return nothingError{fmt.Errorf("compare: %s: %s in %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(text), o.settings.DB, o.settings.StoreFlag())}
 		}
 	}
-	if sides[0], sides[1], err = regress.Apart(sides[0], sides[1]); err != nil {
-		return usageError(fmt.Errorf("compare: %w", err))
+	if both[0], both[1], err = regress.Apart(both[0], both[1]); err != nil {
+		return fmt.Errorf("compare: %w", err)
 	}
-	r, err := regress.Compare(sides[0], sides[1], options)
+	r, err := regress.Compare(both[0], both[1], o.options)
 	if err != nil {
-		return usageError(err)
+		return err
 	}
 	if len(r.Rows) == 0 {
-		return withStatus(exitNothing, errors.Join(fmt.Errorf("compare: %s and %s have nothing in common that was measured", first, second),
-			errors.New(strings.Join(r.Notes, "\n"))))
+		return nothingError{errors.Join(fmt.Errorf("compare: %s and %s have nothing in common that was measured", o.sides[0], o.sides[1]),
+			errors.New(strings.Join(r.Notes, "\n")))}
 	}
-	warnUnseen(c, settings.Format, r.Notes)
-	return render(c, settings.Format, report.CompareTable(r))
-}
-
-// warnUnseen says on stderr what the format has no notes for.
-func warnUnseen(c *cobra.Command, format string, notes []string) {
-	if f := report.Format(format); f != report.CSV && f != report.JSON {
-		return
-	}
-	for _, n := range notes {
-		fmt.Fprintln(c.ErrOrStderr(), "caserun:", n)
-	}
+	warnUnseen(c, o.settings.Format, r.Notes)
+	return render(c, o.settings.Format, report.CompareTable(r))
 }

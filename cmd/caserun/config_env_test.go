@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
 )
 
 // A misspelt variable is said, once, with the setting that may be meant.
@@ -14,7 +16,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 		"FAVORITE": "caserun mix --show-config prints all settings",
 	} {
 		t.Setenv("CASERUN_"+name, "x")
-		want := "caserun: CASERUN_" + name + " is no setting, and ignored: " + hint + "\n"
+		want := "caserun: unknown setting CASERUN_" + name + " (ignored): " + hint + "\n"
 		for _, args := range []string{"mixes list", "mix --show-config", "sweep --mixes W1 --scheds sa --node sim:1xV100"} {
 			if status, _, errs := caserun(t, strings.Fields(args)...); status != exitOK || strings.Count(errs, want) != 1 {
 				t.Errorf("caserun %s: exit %d, want %q once: %s", args, status, want, errs)
@@ -26,13 +28,10 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 // What is a setting, or the program's or its tests' own, is not warned of.
 func TestVariablesThatAreKnown(t *testing.T) {
 	var environment []string
-	for _, key := range settingKeys() {
-		environment = append(environment, variableOf(key)+"=x")
+	for _, name := range config.Variables() {
+		environment = append(environment, name+"=x")
 	}
 	environment = append(environment, "CASERUN_CONFIG=x", "CASERUN_LIBCASE=x", mainEnv+"=1", killsEnv+"=9",
 		"CASERUN_REQUIRE_GPU=1", "CASERUN_FIGURES=x", "CASERUN_SCREENSHOTS=x", "CASERUN_ACTIVE_HELP=0", "NODES=2", "XCASERUN_NODES=2")
-	var said strings.Builder
-	if warnOfVariables(environment, &said); said.String() != "" {
-		t.Error(said.String())
-	}
+	warnOfVariables(environment, t.Errorf)
 }

@@ -1,26 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/darknet/inputs"
 	"github.com/caserun/caserun/benchmarks/graph"
-	"github.com/caserun/caserun/mixes"
-)
-
-// The input files of Rodinia's jobs in the catalog.
-const (
-	graphFile   = "graph32M.txt"
-	graphNodes  = 32 << 20
-	pixelsFile  = "rgb.bmp"
-	pixelsBytes = 3 << 20 // dwt2d repeats a file that is shorter than its image
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/mixes/suites"
 )
 
 func newData() *cobra.Command {
@@ -34,17 +24,7 @@ of its images, which are made from seeds. Files that exist are kept.`,
 		Example: `  caserun data
   caserun data --mixes 'D-*'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			settings, err := loadConfig(c)
-			if err != nil {
-				return err
-			}
-			jobs, err := catalogJobs(only)
-			if err != nil {
-				return usageError(err)
-			}
-			return makeData(c, settings, programsOf(jobs))
-		},
+		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return makeData(c, settings, only) }),
 	}
 	c.Flags().String("data", "data", "`DIR` for the files")
 	c.Flags().Uint64("seed", 1, "seed of their contents")
@@ -53,36 +33,19 @@ of its images, which are made from seeds. Files that exist are kept.`,
 	return c
 }
 
-// programsOf is the programs of jobs.
-func programsOf(jobs []mixes.Job) map[string]bool {
-	programs := map[string]bool{}
-	for _, j := range jobs {
-		programs[j.Program] = true
+// makeData makes the input files of mixes' jobs.
+func makeData(c *cobra.Command, settings config.Settings, names []string) error {
+	jobs, err := suites.CatalogJobs(names)
+	if err != nil {
+		return err
 	}
-	return programs
-}
-
-// makeData makes the files of the programs that are needed.
-func makeData(c *cobra.Command, settings config, needed map[string]bool) error {
-	files := []struct {
-		program, path string
-		write         func(io.Writer) error
-	}{
-		{"dwt2d", pixelsFile, writePixels(settings.Seed)},
-		{"bfs", graphFile, writeGraph(c.ErrOrStderr(), graphNodes, settings.Seed)},
-	}
-	for _, f := range files {
-		if !needed[f.program] {
-			continue
-		}
-		if err := writeOnce(c, filepath.Join(settings.Data, f.path), f.write); err != nil {
+	for _, f := range suites.Files(jobs, settings.Seed) {
+		write := func(w io.Writer) error { return f.Write(w, progressOf(c.ErrOrStderr(), f.Path)) }
+		if err := writeOnce(c, filepath.Join(settings.Data, f.Path), write); err != nil {
 			return err
 		}
 	}
-	if !needed["darknet"] {
-		return nil
-	}
-	return makeDarknetData(c, settings)
+	return nil
 }
 
 func newGraph() *cobra.Command {
@@ -93,16 +56,16 @@ func newGraph() *cobra.Command {
 		Short:   "Write a random graph in the format of Rodinia's bfs",
 		Example: "  caserun data graph --nodes 65536 -o graph65536.txt",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			settings, err := loadConfig(c)
-			if err != nil {
-				return err
-			}
+		RunE: verb(func(c *cobra.Command, _ []string) (config.Settings, error) {
 			if nodes < 1 || nodes > graph.MaxNodes {
-				return usageError(fmt.Errorf("--nodes %d: want 1 to %d", nodes, graph.MaxNodes))
+				return config.Settings{}, fmt.Errorf("--nodes %d: want 1 to %d", nodes, graph.MaxNodes)
 			}
-			return writeOutput(c, out, writeGraph(c.ErrOrStderr(), nodes, settings.Seed))
-		},
+			return load(c)
+		}, func(c *cobra.Command, settings config.Settings) error {
+			return writeOutput(c, out, func(w io.Writer) error {
+				return graph.Writer{Progress: progressOf(c.ErrOrStderr(), "graph")}.Write(w, nodes, settings.Seed)
+			})
+		}),
 	}
 	c.Flags().IntVar(&nodes, "nodes", 1<<20, "number of nodes")
 	c.Flags().Uint64("seed", 1, "seed of the graph")
@@ -110,69 +73,39 @@ func newGraph() *cobra.Command {
 	return c
 }
 
-// writeOnce makes a file under a temporary name, so that one that exists is
-// whole, and keeps one that does.
+// writeOnce makes a file under a temporary name, so that a file that exists is whole. It keeps a
+// file that exists.
 func writeOnce(c *cobra.Command, path string, write func(io.Writer) error) error {
 	if _, err := os.Stat(path); err == nil {
-		fmt.Fprintln(c.ErrOrStderr(), "caserun: keeping", path)
+		sayTo(c)("keeping %s", path)
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return infrastructureError(err)
+		return err
 	}
 	partial := path + ".partial"
 	if err := os.RemoveAll(partial); err != nil {
-		return infrastructureError(err)
+		return err
 	}
 	if err := writeOutput(c, partial, write); err != nil {
 		return err
 	}
 	if err := os.Rename(partial, path); err != nil {
-		return infrastructureError(err)
+		return err
 	}
-	fmt.Fprintln(c.ErrOrStderr(), "caserun: made", path)
+	sayTo(c)("made %s", path)
 	return nil
 }
 
-func writeGraph(progress io.Writer, nodes int, seed uint64) func(io.Writer) error {
-	return func(w io.Writer) error {
-		gw := graph.Writer{}
-		if isTerminal(progress) {
-			gw.Progress = func(done, total int) {
-				redraw(progress, fmt.Sprintf("graph: %d %%", 100*int64(done)/int64(total)))
-				if done == total {
-					redraw(progress, "")
-				}
-			}
-		}
-		return gw.Write(w, nodes, seed)
+// progressOf shows on a terminal how much of something is done; nil elsewhere.
+func progressOf(w io.Writer, what string) func(done, total int) {
+	if !isTerminal(w) {
+		return nil
 	}
-}
-
-// makeDarknetData makes what the Darknet jobs read beside weights, which the builtin
-// program makes itself where there are none.
-func makeDarknetData(c *cobra.Command, settings config) error {
-	for _, f := range inputs.Files(settings.Seed) {
-		err := writeOnce(c, filepath.Join(settings.Data, filepath.FromSlash(f.Path)), func(w io.Writer) error {
-			_, err := w.Write(f.Content)
-			return err
-		})
-		if err != nil {
-			return err
+	return func(done, total int) {
+		redraw(w, fmt.Sprintf("%s: %d %%", what, 100*int64(done)/int64(total)))
+		if done == total {
+			redraw(w, "")
 		}
-	}
-	return nil
-}
-
-func writePixels(seed uint64) func(io.Writer) error {
-	return func(w io.Writer) error {
-		b := bufio.NewWriter(w)
-		random := rand.New(rand.NewPCG(seed, 0))
-		for range pixelsBytes {
-			if err := b.WriteByte(byte(random.Uint32())); err != nil {
-				return err
-			}
-		}
-		return b.Flush()
 	}
 }

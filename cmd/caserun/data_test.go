@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/mixes/suites"
 )
 
 // Every file that a Darknet job names is there but for the weights, which the builtin
@@ -25,10 +27,10 @@ func TestDataOfDarknet(t *testing.T) {
 	if kept, err := os.ReadFile("data/cfg/rnn.cfg"); err != nil || string(kept) != "mine" {
 		t.Errorf("the user's file is %q now: %v", kept, err)
 	}
-	if _, err := os.Stat("data/" + graphFile); err == nil {
+	if _, err := os.Stat("data/graph32M.txt"); err == nil {
 		t.Error("no Darknet job reads the graph of bfs")
 	}
-	jobs, err := catalogJobs([]string{"D-128"})
+	jobs, err := suites.CatalogJobs([]string{"D-128"})
 	if err != nil || len(jobs) != 4 {
 		t.Fatalf("%d different jobs, %v; want 4", len(jobs), err)
 	}
@@ -60,41 +62,6 @@ func TestMixesOfTheCatalogOnly(t *testing.T) {
 	}
 	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
 		t.Errorf("left behind: %v %v", files, err)
-	}
-}
-
-// What doctor says of the suite is about the mixes that it is asked for.
-func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
-	inTempDir(t)
-	suite := t.TempDir()
-	program, err := os.Executable() // any that loads
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(program, filepath.Join(suite, "darknet")); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, errs := caserun(t, "data", "--mixes", "D-*"); status != exitOK {
-		t.Fatal(errs)
-	}
-	check := func(names ...string) string {
-		jobs, err := catalogJobs(names)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var e examination
-		e.suite(config{Suite: suite, Data: "data"}, jobs)
-		var said strings.Builder
-		for _, f := range e.findings {
-			said.WriteString(f.check + " " + f.verdict + " " + f.detail + "\n")
-		}
-		return said.String()
-	}
-	if said := check("D-128"); !strings.Contains(said, "programs and data ok the 4 different jobs can start\nlibraries ok") {
-		t.Error(said)
-	}
-	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") {
-		t.Error(said)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -29,35 +28,6 @@ func TestDoctorTriesTheLibrary(t *testing.T) {
 		}
 		if says != "libcase.so,ok,"+good+" loads" && !strings.Contains(out, "make native") {
 			t.Errorf("doctor does not say what to do:\n%s", out)
-		}
-	}
-}
-
-// The disk that counts is the one that the runs' directory will be on.
-func TestDoctorLooksAtTheDiskOfTheRuns(t *testing.T) {
-	inTempDir(t)
-	elsewhere := t.TempDir()
-	file := filepath.Join(elsewhere, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for runs, want := range map[string]finding{
-		filepath.Join(elsewhere, "not", "yet"): {"disk", fine, "free for " + elsewhere},
-		elsewhere:                              {"disk", fine, "free for " + elsewhere},
-		"":                                     {"disk", fine, ""},
-		filepath.Join(file, "runs"):            {"disk", failed, file + " is not a directory"},
-	} {
-		var e examination
-		e.disk(runs)
-		if len(e.findings) != 1 {
-			t.Fatalf("%q: findings %+v", runs, e.findings)
-		}
-		got := e.findings[0]
-		if got.verdict == warning {
-			got.verdict = fine // this machine's disk is nearly full
-		}
-		if got.check != want.check || got.verdict != want.verdict || !strings.HasSuffix(got.detail, want.detail) {
-			t.Errorf("%q: %+v, want %+v", runs, got, want)
 		}
 	}
 }

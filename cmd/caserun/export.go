@@ -6,43 +6,46 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
+	"github.com/caserun/caserun/results/figures"
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/publication"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
 )
 
 // exportOptions are the flags of caserun export.
 type exportOptions struct {
+	settings                   config.Settings
+	runs                       []string
+	filter                     filterFlags
 	csv, jsonl                 string // directories
 	markdown, benchfmt, bundle string // files; the first two may be stdoutName
 	force                      bool
 }
 
-// stdoutName is standard output as a file's name.
-const stdoutName = "-"
-
-// isStdout reports whether a file that the user names is standard output, by
-// whatever name.
-func isStdout(path string) bool {
-	return path == stdoutName || path != os.DevNull && report.LeadsTo(path, os.Stdout)
-}
-
-// settle gives standard output its one name.
-func (o *exportOptions) settle() {
+// settle gives standard output its one name, and checks what needs no store.
+func (o *exportOptions) settle(c *cobra.Command) (err error) {
+	if o.settings, err = load(c); err != nil {
+		return err
+	}
 	for _, path := range []*string{&o.markdown, &o.benchfmt} {
 		if isStdout(*path) {
 			*path = stdoutName
 		}
 	}
+	return o.validate()
 }
 
-// Validate checks what can be checked before the store is opened.
-func (o exportOptions) Validate() error {
+func (o exportOptions) validate() error {
 	if o.csv == "" && o.jsonl == "" && o.markdown == "" && o.benchfmt == "" && o.bundle == "" {
 		return errors.New("export: name at least one of --csv, --jsonl, --markdown, --benchfmt and --bundle")
 	}
@@ -58,11 +61,11 @@ func (o exportOptions) Validate() error {
 	return nil
 }
 
-// checkTargets refuses, before the first file is written, what could not all be.
-func (o exportOptions) checkTargets(ctx context.Context, db *store.Store, settings config) error {
+// checkTargets refuses, before the first file is written, files that could not all be written.
+func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error {
 	tables, err := db.Tables(ctx)
 	if err != nil {
-		return infrastructureError(err)
+		return err
 	}
 	var paths []string
 	for _, t := range tables {
@@ -79,18 +82,20 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store, settin
 		}
 	}
 	for _, path := range paths {
-		if path == o.bundle && bundle.Is(settings.DB) {
+		if path == o.bundle && bundle.Is(o.settings.DB) {
 			continue // it was unpacked, and may be written again
 		}
-		if err := settings.spareStore(path); err != nil {
+		if err := spareStore(o.settings.DB, path); err != nil {
 			return err
 		}
 	}
-	return usageError(report.CheckTargets(paths, []string{o.csv, o.jsonl}, o.force))
+	if err := report.CheckTargets(paths, []string{o.csv, o.jsonl}, o.force); err != nil {
+		return refusal{err}
+	}
+	return nil
 }
 
 func newExport() *cobra.Command {
-	var f filterFlags
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export [RUN|latest]...",
@@ -105,10 +110,14 @@ caserun report --db opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
   caserun export --sweep latest --bundle sweep.tar.gz`,
-		RunE: func(c *cobra.Command, args []string) error { return runExport(c, args, f, o) },
+		RunE: verb(func(c *cobra.Command, args []string) (exportOptions, error) {
+			o.runs = args
+			err := o.settle(c)
+			return o, err
+		}, runExport),
 	}
-	f.addTo(c)
-	addStoreFlags(c.Flags())
+	o.filter.addTo(c)
+	config.AddStoreFlag(c.Flags())
 	c.Flags().StringVar(&o.csv, "csv", "", "write every table of the store to `DIR` as a CSV file with units in its header")
 	c.Flags().StringVar(&o.jsonl, "jsonl", "", "write every table of the store to `DIR` as JSON lines: exact numbers, null where unknown")
 	c.Flags().StringVar(&o.markdown, "markdown", "", "write the table of runs to `FILE` as Markdown; -: standard output")
@@ -118,48 +127,41 @@ caserun report --db opens again.`,
 	return c
 }
 
-func runExport(c *cobra.Command, args []string, f filterFlags, o exportOptions) (err error) {
-	settings, err := loadConfig(c)
-	if err != nil {
-		return err
-	}
-	o.settle()
-	if err := o.Validate(); err != nil {
-		return usageError(err)
-	}
-	db, done, err := openForReading(c.Context(), settings)
+func runExport(c *cobra.Command, o exportOptions) (err error) {
+	ctx := c.Context()
+	db, done, err := openForReading(ctx, o.settings.DB)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if err := f.settle(c.Context(), db); err != nil {
+	chosen, err := o.filter.Settle(ctx, db, o.runs)
+	if err != nil {
 		return err
 	}
-	chosen, err := f.chosen(c.Context(), db, args)
-	if err != nil {
+	if chosen, err = sides.Chosen(ctx, db, chosen, o.runs); err != nil {
 		return err
 	}
 	whole := chosen
-	whole.Warmups = whole.Warmups || o.bundle != "" // which has them always
-	runs, err := db.Modes(c.Context(), whole)
+	whole.Warmups = whole.Warmups || o.bundle != "" // which always has them
+	runs, err := db.Modes(ctx, whole)
 	if err != nil {
-		return infrastructureError(err)
-	}
-	if len(runs) == 0 {
-		return nothingMatches("export", settings)
-	}
-	if err := o.checkTargets(c.Context(), db, settings); err != nil {
 		return err
 	}
-	err = o.write(c.Context(), db, chosen, c.OutOrStdout(), c.ErrOrStderr())
-	if errors.Is(err, fs.ErrExist) {
-		return usageError(err)
+	if len(runs) == 0 {
+		return nothingMatches("export", o.settings)
 	}
-	return notFound(err)
+	if err := o.checkTargets(ctx, db); err != nil {
+		return err
+	}
+	err = o.write(ctx, db, chosen, c.OutOrStdout(), sayTo(c))
+	if errors.Is(err, fs.ErrExist) {
+		return refusal{err}
+	}
+	return err
 }
 
 // write does every export that was asked for.
-func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout, stderr io.Writer) error {
+func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout io.Writer, say harness.Say) error {
 	var paths []string
 	for _, tables := range []struct {
 		dir   string
@@ -196,15 +198,15 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 	if err := toFile(o.benchfmt, func(w io.Writer) error {
 		_, left, err := report.ExportBench(ctx, db, w, f)
 		if left > 0 {
-			fmt.Fprintf(stderr, "caserun: %d runs are not complete, or of unknown length, and are left out of the benchmarks\n", left)
+			say("%d runs are not complete, or of unknown length, and are left out of the benchmarks", left)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
 	if o.bundle != "" {
-		version, revision := buildVersion()
-		if _, err := bundle.Write(ctx, db, o.bundle, bundle.Options{Filter: f, Overwrite: o.force, Figures: bundleFigures(stderr),
+		version, revision := harness.Version()
+		if _, err := bundle.Write(ctx, db, o.bundle, bundle.Options{Filter: f, Overwrite: o.force, Figures: bundleFigures(say),
 			Writer: fmt.Sprintf("caserun %s (revision %s)", version, revision)}); err != nil {
 			return err
 		}
@@ -212,10 +214,36 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 	}
 	for _, p := range paths {
 		if o.markdown == stdoutName || o.benchfmt == stdoutName { // the paths would be mixed with the data
-			fmt.Fprintln(stderr, "caserun: wrote", p)
+			say("wrote %s", p)
 		} else {
 			fmt.Fprintln(stdout, p)
 		}
 	}
 	return nil
+}
+
+// bundleFigures writes what caserun paper makes of all runs of a bundle's store. Runs without a
+// counterpart in the paper make no figures, and a message says so. PDF files would hold fonts
+// of 200 kB each, and the time of day.
+func bundleFigures(say harness.Say) func(context.Context, *store.Store, string) error {
+	return func(ctx context.Context, db *store.Store, dir string) error {
+		runs, err := db.Runs(ctx, store.Filter{Status: results.Complete})
+		if err != nil {
+			return err
+		}
+		nodes, err := sides.Paper{}.Group(ctx, db, runs)
+		if err != nil {
+			say("the bundle has no figures of the paper: %v", err)
+			return nil
+		}
+		page, err := paper.Build(nodes)
+		if err != nil {
+			say("the bundle has no figures of the paper: %v", err)
+			return nil
+		}
+		if page.Measured() == 0 {
+			return nil
+		}
+		return publication.Write(ctx, page, dir, false, figures.SVG, figures.PNG)
+	}
 }

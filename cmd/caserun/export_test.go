@@ -194,7 +194,7 @@ func TestReportOfABundleIsThatOfTheStore(t *testing.T) {
 	if status != exitInfrastructure || !strings.Contains(errs, "short.tar.gz: member ") || !strings.Contains(errs, "the file is damaged") {
 		t.Errorf("a bundle that is cut short: exit %d: %s", status, errs)
 	}
-	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--db", "b.tar.gz"); status != exitUsage || !strings.Contains(errs, "b.tar.gz is a bundle, which nothing is added to") {
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--db", "b.tar.gz"); status != exitUsage || !strings.Contains(errs, "b.tar.gz is a bundle, which is read only") {
 		t.Errorf("a run into a bundle: exit %d: %s", status, errs)
 	}
 }

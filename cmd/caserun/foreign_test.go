@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner/live"
 )
 
@@ -111,7 +107,7 @@ func TestTheirWorkloadsAreProfiled(t *testing.T) {
 	if status != exitOK || !strings.Contains(text, "profiling 2 of 2: gaussian") {
 		t.Fatalf("profile: exit %d: %s", status, text)
 	}
-	for _, suite := range []string{"suite", live.BuiltinSuite} {
+	for _, suite := range []string{"suite", suites.Builtin} {
 		status, out, errs := caserun(t, "mix", "their.wl", "--suite", suite, "--profiles", "their.csv", "--node", "sim:1xH200", "--sched", "case-alg3:isolate=known")
 		if status != exitOK {
 			t.Fatalf("--suite %s: exit %d: %s%s", suite, status, errs, out)
@@ -128,30 +124,5 @@ func TestTheirWorkloadsAreProfiled(t *testing.T) {
 		if *jobs[0].ArrivalS != 0 || *jobs[1].ArrivalS != 0 || *jobs[2].ArrivalS != max(*jobs[0].EndS, *jobs[1].EndS) || *jobs[2].TurnaroundS() >= *jobs[2].EndS {
 			t.Errorf("arrivals %g, %g and %g s", *jobs[0].ArrivalS, *jobs[1].ArrivalS, *jobs[2].ArrivalS)
 		}
-	}
-}
-
-func TestErrorsSayHowToMeasure(t *testing.T) {
-	file := mixes.Mix{Name: "their", Source: "dir/their.wl", Jobs: []mixes.Job{{Program: "needle"}, {Program: "hotspot"}}}
-	own := mixes.Mix{Name: "own", Source: "own.yaml", Jobs: []mixes.Job{{Program: "./own"}, {Program: "needle"}}}
-	catalog := mixes.Mix{Name: "D-detect", Source: "catalog", Jobs: []mixes.Job{{Program: "darknet"}}}
-	for _, c := range []struct {
-		err   error
-		suite string
-		mix   mixes.Mix
-		says  string
-	}{
-		{live.ErrUnbindable, "builtin", file, "caserun profile --mix dir/their.wl --suite DIR --out FILE on a GPU"},
-		{profiles.ErrNone, "/r", file, "caserun profile --mix dir/their.wl --suite /r --out FILE on a GPU"},
-		{profiles.ErrNone, "builtin", own, "caserun profile --mix own.yaml --out FILE on a GPU"},
-		{profiles.ErrNone, "builtin", catalog, "caserun profile --mix D-detect --out FILE on a GPU"},
-	} {
-		err := toMeasure(fmt.Errorf("job 1: %w", c.err), config{Suite: c.suite}, c.mix)
-		if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("error %q, want one with %q", err, c.says)
-		}
-	}
-	if err := toMeasure(io.EOF, config{}, file); err != io.EOF {
-		t.Errorf("another error became %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/results/figures"
-	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/store/disktest"
 )
@@ -76,35 +73,5 @@ func TestFullDiskKeepsTheEarlierProfiles(t *testing.T) {
 		if _, err := set.Lookup(mixes.Job{Program: program}); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// Where the page is, the rest is: not so after a disk was full.
-func TestFullDiskLeavesNoPage(t *testing.T) {
-	if !disktest.InItsOwnProcess(t) {
-		return
-	}
-	dir := t.TempDir()
-	page, err := paper.Build(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writePaper(t.Context(), page, dir, false, figures.SVG); err != nil {
-		t.Fatal(err)
-	}
-	if err := disktest.WhileFull(t, few, func() error { return writePaper(t.Context(), page, dir, true, figures.SVG) }); !errors.Is(err, syscall.EFBIG) {
-		t.Errorf("error %v, want one of a full disk", err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, paperPage)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the earlier page stays beside new tables: %v", err)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
-		t.Errorf("half written: %v (%v)", left, err)
-	}
-	if err := writePaper(t.Context(), page, dir, true, figures.SVG); err != nil {
-		t.Error(err)
-	}
-	if err := writePaper(t.Context(), page, dir, false, figures.SVG); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("error %v, want one that a page is there", err)
 	}
 }

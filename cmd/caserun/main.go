@@ -12,8 +12,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
 // Exit statuses. They name a kind, never a count.
@@ -59,15 +67,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	fmt.Fprintln(stderr, "caserun:", err)
 	status := statusOf(err)
 	var stopped signalError
-	// Whatever failed for it, such as a program that was to start, or a file to be read.
+	// A signal also ends what fails because of it, such as the start of a program.
 	if errors.As(err, &stopped) || status == exitInfrastructure && errors.As(context.Cause(ctx), &stopped) {
 		return stopped.status()
 	}
 	return status
 }
 
-// messages is standard error: names of jobs and files, and what programs said, neither
-// move a terminal's cursor nor turn its text around.
+// messages is standard error. Names of jobs and files, and the words of programs, cannot move a
+// terminal's cursor in it, nor turn its text around.
 type messages struct{ w io.Writer }
 
 func (m messages) Write(text []byte) (int, error) {
@@ -77,44 +85,65 @@ func (m messages) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// nobodyReads reports whether a command failed for its reader's end, as in
-// caserun report | head -1, which is no error to talk about.
+// nobodyReads reports whether a command failed because nobody reads its output any more, as in
+// caserun report | head -1. That is not worth a message.
 func nobodyReads(err error) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && errors.Is(failed, syscall.EPIPE)
 }
 
-// statusOf is the exit status of a command's error.
+// statusOf is the exit status of a command's error. What a command refuses before its work is
+// wrong usage. An error of its work is the harness's or the machine's, unless its type says
+// otherwise.
 func statusOf(err error) int {
-	var known *statusError
-	if errors.As(err, &known) {
-		return known.status
+	var part *local.PartError
+	switch {
+	case !errors.As(err, new(workError)):
+		return exitUsage
+	case errors.As(err, new(regressionError)):
+		return exitRegression
+	case errors.As(err, new(jobsFailedError)):
+		return exitJobsFailed
+	case errors.As(err, new(nothingError)), errors.As(err, new(*sides.NothingError)), errors.As(err, new(sweep.LimitError)):
+		return exitNothing
+	case errors.As(err, &part) && part.Measured == 0:
+		return exitNothing
+	case part != nil:
+		return exitJobsFailed
+	case isWrongUsage(err):
+		return exitUsage
 	}
-	return exitUsage // cobra's own errors: unknown command, flag or argument
+	return exitInfrastructure
 }
 
-// statusError is an error that ends the program with a status.
-type statusError struct {
-	status int
-	err    error
+// isWrongUsage reports whether the user has to ask for something else.
+func isWrongUsage(err error) bool {
+	return errors.As(err, new(refusal)) ||
+		errors.As(err, new(mixes.InputErrors)) ||
+		errors.As(err, new(*suites.MixError)) ||
+		errors.As(err, new(*harness.RequestError)) ||
+		errors.As(err, new(*sweep.PlanError)) ||
+		errors.As(err, new(*sides.NameError)) ||
+		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) ||
+		errors.Is(err, regress.ErrNotApart) || errors.Is(err, regress.ErrAmbiguous)
 }
 
-func (e *statusError) Error() string { return e.err.Error() }
+// workError is an error of a command's work.
+type workError struct{ error }
 
-func (e *statusError) Unwrap() error { return e.err }
+func (e workError) Unwrap() error { return e.error }
 
-func usageError(err error) error { return withStatus(exitUsage, err) }
+// Ends of a command whose work was done.
+type (
+	nothingError    struct{ error } // nothing, or too little, was measured
+	jobsFailedError struct{ error } // jobs did not end ok
+	regressionError struct{ error }
+)
 
-func infrastructureError(err error) error { return withStatus(exitInfrastructure, err) }
+// refusal is wrong usage that a command's work finds out.
+type refusal struct{ error }
 
-// withStatus gives an error its exit status, unless it has one or is nil.
-func withStatus(status int, err error) error {
-	var has *statusError
-	if err == nil || errors.As(err, &has) {
-		return err
-	}
-	return &statusError{status, err}
-}
+func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ signal os.Signal }
@@ -131,12 +160,11 @@ func (e signalError) status() int {
 	return exitInterrupted
 }
 
-// withSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, so that a
-// run stops its jobs and keeps its records. The second ends the program: jobs die
-// with it by their parent-death signal and the guard. SIGHUP, of which a terminal
-// that closes sends two, is no second one, and stays ignored under nohup. Of SIGPIPE
-// the program does not die, as it would with jobs under way where tee, to which it
-// talks, is gone first: such writes fail.
+// withSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, so that a run stops its
+// jobs and keeps its records. The second signal ends the program. Jobs die with it by their
+// parent-death signal and the guard. A closing terminal sends SIGHUP twice; the second is
+// ignored. Under nohup every SIGHUP is ignored. SIGPIPE does not end the program: if tee, to
+// which it writes, ends first, jobs may still run. Such writes fail.
 func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)

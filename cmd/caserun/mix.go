@@ -1,25 +1,29 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
-	"github.com/caserun/caserun/runner/live"
-	"github.com/caserun/caserun/schedulers/policies"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
 )
 
+// mixOptions are what mix is asked for.
+type mixOptions struct {
+	settings config.Settings
+	mix      string
+	verbose  bool
+}
+
 func newMix() *cobra.Command {
+	var o mixOptions
 	c := &cobra.Command{
 		Use:   "mix MIX",
 		Short: "Run a mix under a scheduler and print what was measured",
@@ -33,167 +37,100 @@ stderr and in every output.`,
   caserun mix my.yaml --node sim:2xP100 --format json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeMixes,
-		RunE: func(c *cobra.Command, args []string) error {
-			verbose, err := c.Flags().GetBool("verbose")
-			if err != nil {
-				return err
-			}
-			return runMix(c, args[0], verbose)
-		},
+		RunE: verb(func(c *cobra.Command, args []string) (mixOptions, error) {
+			o.mix = args[0]
+			err := o.settle(c)
+			return o, err
+		}, runMix),
 	}
-	addRunFlags(c.Flags())
-	addStoreFlags(c.Flags())
+	config.AddRunFlags(c.Flags())
+	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
-	c.Flags().BoolP("verbose", "v", false, "also print a row for each job and each device")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print a row for each job and each device")
 	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	completeNode(c)
 	return c
 }
 
-func completeSchedulers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	for _, s := range policies.All() {
-		names = append(names, s.Name+"\t"+s.Rule)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func completeNode(c *cobra.Command) {
-	_ = c.RegisterFlagCompletionFunc("node", cobra.FixedCompletions(
-		[]string{"local", "sim:4xV100", "sim:2xP100", "sim:4xH200", "sim:8xA100"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	for _, m := range mixes.Catalog() {
-		names = append(names, m.Name+"\t"+m.Description)
-	}
-	return names, cobra.ShellCompDirectiveDefault
-}
-
-// loadMix reads a mix file or looks a name up in the catalog. Files may name programs
-// of the user's suite, and those that known has profiles of.
-func loadMix(arg string, c config, known profiles.Set, stderr io.Writer) (mixes.Mix, error) {
-	m, _, err := readMix(arg, c, known, stderr)
-	return m, err
-}
-
-// readMix is loadMix, with which programs beside SuitePrograms the file may name: nil is
-// none, because nobody has said where others come from.
-func readMix(arg string, c config, known profiles.Set, stderr io.Writer) (m mixes.Mix, has func(program string) bool, err error) {
-	suite, err := ownSuite(c)
-	if err != nil {
-		return m, nil, err
-	}
-	if isMixFile(arg) {
-		if suite.Name != "" || c.Profiles != "" {
-			has = func(program string) bool { return suite.Has(program) || known.HasProgram(program) }
-		}
-		m, err = mixes.Load(arg, has)
-	} else {
-		m, err = mixes.Lookup(arg)
-	}
-	if err != nil {
-		return m, nil, usageError(err)
-	}
-	for _, note := range m.Notes {
-		fmt.Fprintf(stderr, "caserun: %s\n", note)
-	}
-	m.Jobs = suite.Describe(m.Jobs)
-	return m, has, nil
-}
-
-// ownSuite is the suite that the user named, or one without programs.
-func ownSuite(c config) (live.Suite, error) {
-	if c.Suite == "" || c.Suite == live.BuiltinSuite {
-		return live.Suite{}, nil
-	}
-	suite, err := live.OpenSuite(c.Suite, c.Data)
-	var input mixes.InputErrors
-	if errors.As(err, &input) {
-		return suite, usageError(err)
-	}
-	return suite, infrastructureError(err)
-}
-
-// toMeasure adds to an error that a job has neither footprint nor profile how its
-// profile is measured.
-func toMeasure(err error, c config, mix mixes.Mix) error {
-	if !errors.Is(err, profiles.ErrNone) && !errors.Is(err, live.ErrUnbindable) {
+func (o *mixOptions) settle(c *cobra.Command) (err error) {
+	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	what := mix.Source
-	if !isMixFile(what) {
-		what = mix.Name
+	if len(nodes.Split(o.settings.Node)) > 1 {
+		return fmt.Errorf("--node %s: want one node: caserun paper takes several", o.settings.Node)
 	}
-	isForeign := func(j mixes.Job) bool { return j.OfSuite() && !slices.Contains(mixes.SuitePrograms(), j.Program) }
-	if c.Suite != live.BuiltinSuite {
-		what += " --suite " + c.Suite
-	} else if slices.ContainsFunc(mix.Jobs, isForeign) {
-		what += " --suite DIR"
+	if err := config.Check("node", o.settings.Node); err != nil {
+		return fmt.Errorf("--node: %w", err)
 	}
-	return fmt.Errorf("%w; to measure one, run caserun profile --mix %s --out FILE on a GPU, and add --profiles FILE", err, what)
+	if err := config.Check("sched", o.settings.Sched); err != nil {
+		return fmt.Errorf("--sched: %w", err)
+	}
+	return nil
 }
 
-// isMixFile tells a mix's file from a name of the catalog.
-func isMixFile(arg string) bool {
-	return strings.ContainsRune(arg, filepath.Separator) || slices.Contains([]string{".yaml", ".yml", ".wl"}, filepath.Ext(arg))
-}
-
-func runMix(c *cobra.Command, arg string, verbose bool) (err error) {
-	settings, err := loadConfig(c)
+func runMix(c *cobra.Command, o mixOptions) (err error) {
+	ctx, say := c.Context(), sayTo(c)
+	known, err := o.settings.KnownProfiles(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := report.ParseFormat(settings.Format); err != nil {
-		return usageError(err)
-	}
-	known, err := settings.knownProfiles(c.Context())
-	if err != nil {
-		return err
-	}
-	mix, err := loadMix(arg, settings, known, c.ErrOrStderr())
+	mix, _, err := o.settings.ReadMix(o.mix, known, say)
 	if err != nil {
 		return err
 	}
 	mix.Jobs = known.Declare(mix.Jobs)
-	if len(nodeNames(settings.Node)) > 1 {
-		return usageError(fmt.Errorf("--node %s: want one node: caserun paper takes several", settings.Node))
-	}
-	if err := checkSetting("node", settings.Node); err != nil { // all this before there is a store
-		return usageError(fmt.Errorf("--node: %w", err))
-	}
-	if err := checkSetting("sched", settings.Sched); err != nil {
-		return usageError(fmt.Errorf("--sched: %w", err))
-	}
-	db, err := openStore(settings)
+	db, err := harness.OpenStore(o.settings.DB) // not before the mix is known to be one
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
-	r := request{config: settings, mix: mix, profiles: known, store: db, stderr: c.ErrOrStderr()}
-	tables, failed, runErr := doRun(c.Context(), r, verbose)
-	if apart := toIsolate(failed); runErr == nil && len(apart) > 0 {
-		if settings.Isolate {
-			var more []*report.Table
-			more, failed, runErr = isolate(c.Context(), r, failed, apart, verbose)
-			tables = append(tables, more...)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Isolate: o.settings.Isolate, Mix: mix, Profiles: known,
+		Store: db, Say: say, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
+			return newProgress(c.ErrOrStderr(), m, mode, known)
+		}}
+	first, runErr := nodes.Run(ctx, r)
+	tables := o.tables(first, db.Path())
+	var failed []failure
+	if runErr == nil {
+		failed = failuresOf(first)
+	}
+	if apart := takenDown(failed); len(apart) > 0 {
+		if o.settings.Isolate {
+			var again harness.Outcome
+			again, runErr = harness.Isolate(ctx, r, first.Run.ID, apart, nodes.Run)
+			tables = append(tables, o.tables(again, db.Path())...)
+			if runErr == nil {
+				failed = slices.DeleteFunc(failed, func(f failure) bool { return harness.TookDown(f.job) })
+				failed = append(failed, failuresOf(again)...)
+			}
 		} else {
-			fmt.Fprintf(c.ErrOrStderr(), "caserun: a fault under MPS took %d jobs down: with --isolate-faults they run again after the batch, each alone on a GPU, which shows whose it was and what the others do without it\n", len(apart))
+			say("a fault under MPS took %d jobs down: with --isolate-faults they run again after the batch, each alone on a GPU, which shows whose it was and what the others do without it", len(apart))
 		}
 	}
 	if len(tables) > 0 {
-		runErr = errors.Join(runErr, render(c, settings.Format, tables...))
+		runErr = errors.Join(runErr, render(c, o.settings.Format, tables...))
 	}
 	if runErr != nil || len(failed) == 0 {
 		return runErr
 	}
 	if len(failed) == len(mix.Jobs) {
-		return withStatus(exitNothing, fmt.Errorf("nothing was measured: none of the %d jobs ended ok", len(mix.Jobs)))
+		return nothingError{fmt.Errorf("nothing was measured: none of the %d jobs ended ok", len(mix.Jobs))}
 	}
-	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d jobs did not end ok; caserun report%s -v%s shows them",
-		len(failed), len(mix.Jobs), runsOf(failed), settings.storeFlag()))
+	return jobsFailedError{fmt.Errorf("%d of %d jobs did not end ok; caserun report%s -v%s shows them",
+		len(failed), len(mix.Jobs), runsOf(failed), o.settings.StoreFlag())}
+}
+
+// tables show a run, if there is one.
+func (o mixOptions) tables(run harness.Outcome, store string) []*report.Table {
+	if run.Run.ID == 0 {
+		return nil
+	}
+	tables := []*report.Table{report.RunSummary(run.Run, run.Jobs, run.Devices, store)}
+	if o.verbose {
+		tables = append(tables, report.DeviceTable(run.Run, run.Devices), report.JobTable(run.Run, run.Jobs))
+	}
+	return tables
 }
 
 // failure is a job that did not end ok, and the run that has it.
@@ -202,8 +139,26 @@ type failure struct {
 	job results.Job
 }
 
-// runsOf names each run of failures once, as arguments: " 1 2". Failures of one run
-// are next to each other.
+// failuresOf are the failures of a run whose jobs all have ended.
+func failuresOf(o harness.Outcome) (failed []failure) {
+	for _, j := range o.Failed() {
+		failed = append(failed, failure{o.Run.ID, j})
+	}
+	return failed
+}
+
+// takenDown are the jobs that a fault took down that was, or may have been, another job's.
+func takenDown(failed []failure) (jobs []results.Job) {
+	for _, f := range failed {
+		if harness.TookDown(f.job) {
+			jobs = append(jobs, f.job)
+		}
+	}
+	return jobs
+}
+
+// runsOf names each run of failures once, as arguments: " 1 2". Failures of one run are next to
+// each other.
 func runsOf(failed []failure) (args string) {
 	for i, f := range failed {
 		if i == 0 || f.run != failed[i-1].run {
@@ -211,30 +166,4 @@ func runsOf(failed []failure) (args string) {
 		}
 	}
 	return args
-}
-
-// doRun does one run, and returns its tables and the jobs that did not end ok.
-func doRun(ctx context.Context, r request, verbose bool) ([]*report.Table, []failure, error) {
-	o, err := execute(ctx, r)
-	return summarize(o, r.store.Path(), verbose, err)
-}
-
-// summarize is doRun for a run that has been done, with its error.
-func summarize(o outcome, store string, verbose bool, err error) (tables []*report.Table, failed []failure, _ error) {
-	if o.run.ID == 0 {
-		return nil, nil, err
-	}
-	tables = append(tables, report.RunSummary(o.run, o.jobs, o.devices, store))
-	if verbose {
-		tables = append(tables, report.DeviceTable(o.run, o.devices), report.JobTable(o.run, o.jobs))
-	}
-	if err != nil { // jobs may have no outcome
-		return tables, nil, err
-	}
-	for _, j := range o.jobs {
-		if *j.Outcome != results.OK {
-			failed = append(failed, failure{o.run.ID, j})
-		}
-	}
-	return tables, failed, nil
 }

@@ -1,18 +1,22 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
 )
 
 func newMixes() *cobra.Command {
@@ -21,13 +25,9 @@ func newMixes() *cobra.Command {
 		Use:   "list",
 		Short: "List the mixes of the catalog",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			settings, err := loadConfig(c)
-			if err != nil {
-				return err
-			}
+		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, mixList())
-		},
+		}),
 	}
 	addFormatFlag(list)
 	show := &cobra.Command{
@@ -35,26 +35,31 @@ func newMixes() *cobra.Command {
 		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeMixes,
-		RunE: func(c *cobra.Command, args []string) error {
-			settings, err := loadConfig(c)
-			if err != nil {
-				return err
-			}
-			mix, err := loadMix(args[0], settings, profiles.Set{}, c.ErrOrStderr())
+		RunE: verb(func(c *cobra.Command, args []string) (shownMix, error) {
+			settings, err := load(c)
+			return shownMix{settings, args[0]}, err
+		}, func(c *cobra.Command, o shownMix) error {
+			mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, sayTo(c))
 			if err != nil {
 				return err
 			}
 			if asYAML, _ := c.Flags().GetBool("yaml"); asYAML {
-				return infrastructureError(mixes.WriteYAML(c.OutOrStdout(), mix))
+				return mixes.WriteYAML(c.OutOrStdout(), mix)
 			}
-			return render(c, settings.Format, jobList(mix))
-		},
+			return render(c, o.settings.Format, jobList(mix))
+		}),
 	}
 	addFormatFlag(show)
-	addSuiteFlag(show.Flags())
+	config.AddSuiteFlag(show.Flags())
 	show.Flags().Bool("yaml", false, "print the mix in the form that caserun mix reads")
 	c.AddCommand(list, show, newGen(), newLearn())
 	return c
+}
+
+// shownMix is what mixes show is asked for.
+type shownMix struct {
+	settings config.Settings
+	mix      string
 }
 
 func newGen() *cobra.Command {
@@ -68,99 +73,25 @@ from the large (over 4 GiB) and the small ones in the given ratio, in random
 order. The same arguments give the same mix.`,
 		Example: "  caserun mixes gen --jobs 32 --ratio 3:1 --seed 7 -o my.yaml",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			settings, err := loadConfig(c)
+		RunE: verb(func(c *cobra.Command, _ []string) (mixes.Mix, error) {
+			settings, err := load(c)
 			if err != nil {
-				return err
+				return mixes.Mix{}, err
 			}
 			r, err := mixes.ParseRatio(ratio)
 			if err != nil {
-				return usageError(err)
+				return mixes.Mix{}, err
 			}
-			mix, err := mixes.Generate(jobs, r, settings.Seed)
-			if err != nil {
-				return usageError(err)
-			}
+			return mixes.Generate(jobs, r, settings.Seed)
+		}, func(c *cobra.Command, mix mixes.Mix) error {
 			return writeOutput(c, out, func(w io.Writer) error { return mixes.WriteYAML(w, mix) })
-		},
+		}),
 	}
 	c.Flags().IntVar(&jobs, "jobs", 16, "number of jobs")
 	c.Flags().StringVar(&ratio, "ratio", "1:1", "large:small")
 	c.Flags().Uint64("seed", 1, "seed of the draw")
 	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	return c
-}
-
-// writeOutput writes to a new file, or to standard output where path is empty.
-// A file that could not be written whole is removed.
-func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
-	o, err := newOutput(c, path)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(untilStopped{c.Context(), o}), o.close())
-	if err != nil {
-		err = errors.Join(err, o.remove())
-	}
-	return infrastructureError(err)
-}
-
-// output is where a command writes to.
-type output struct {
-	io.Writer
-	file *os.File // nil: standard output
-}
-
-// newOutput makes a new file, or takes standard output where path is empty.
-func newOutput(c *cobra.Command, path string) (output, error) {
-	if path == "" {
-		return output{Writer: c.OutOrStdout()}, nil
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return output{}, usageError(fmt.Errorf("%s exists: name another file, or remove it first", path))
-	}
-	return output{f, f}, infrastructureError(err)
-}
-
-// Write writes all of b, or leaves the file as it was.
-func (o output) Write(b []byte) (int, error) {
-	n, err := o.Writer.Write(b)
-	if err == nil || o.file == nil {
-		return n, err
-	}
-	before, back := o.file.Seek(int64(-n), io.SeekCurrent)
-	if back == nil {
-		back = o.file.Truncate(before)
-	}
-	return 0, errors.Join(err, back)
-}
-
-func (o output) close() error {
-	if o.file == nil {
-		return nil
-	}
-	return o.file.Close()
-}
-
-func (o output) remove() error {
-	if o.file == nil {
-		return nil
-	}
-	return os.Remove(o.file.Name())
-}
-
-// untilStopped is a writer that fails once the program is to stop.
-type untilStopped struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (u untilStopped) Write(p []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
-	}
-	return u.w.Write(p)
 }
 
 func mixList() *report.Table {
@@ -207,4 +138,136 @@ func known(v int64) *int64 {
 		return nil
 	}
 	return &v
+}
+
+// learnOptions are what mixes learn has beyond the shared settings.
+type learnOptions struct {
+	settings      config.Settings
+	mix, run, out string
+	inPlace       bool
+	profiled      bool // the settings' profiles measured, and not a run
+}
+
+func newLearn() *cobra.Command {
+	var o learnOptions
+	c := &cobra.Command{
+		Use:   "learn MIX",
+		Short: "Write a mix with the footprints that a run or a profile measured",
+		Long: `Write a mix with what its jobs were measured to use in place of what it declares:
+memory, blocks and threads_per_block. By default the latest run of the mix on real
+GPUs says it, or with --profiles a file of caserun profile. What was not measured of
+a job stays, and is named on stderr. A YAML file keeps its comments and its layout.`,
+		Example: `  caserun mixes learn my.yaml --in-place
+  caserun mixes learn my.yaml --run 12 -o learned.yaml
+  caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeMixes,
+		RunE: verb(func(c *cobra.Command, args []string) (_ learnOptions, err error) {
+			o.mix, o.profiled = args[0], c.Flags().Changed("profiles")
+			if o.settings, err = load(c); err != nil {
+				return o, err
+			}
+			if o.inPlace && !mixes.IsYAML(o.mix) {
+				err = fmt.Errorf("--in-place: %s is not a YAML file: write one with -o FILE", o.mix)
+			}
+			return o, err
+		}, runLearn),
+	}
+	f := c.Flags()
+	f.StringVar(&o.run, "run", "latest", "the `RUN` that measured, a number of caserun report")
+	f.String("profiles", "", "`FILE` of caserun profile that measured, instead of a run")
+	f.StringVarP(&o.out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	f.BoolVar(&o.inPlace, "in-place", false, "replace the mix's own file")
+	config.AddStoreFlag(f)
+	config.AddSuiteFlag(f)
+	c.MarkFlagsMutuallyExclusive("run", "profiles")
+	c.MarkFlagsMutuallyExclusive("output", "in-place")
+	_ = c.RegisterFlagCompletionFunc("run", fromStore(offerRuns))
+	return c
+}
+
+func runLearn(c *cobra.Command, o learnOptions) error {
+	known, err := o.settings.KnownProfiles(c.Context())
+	if err != nil {
+		return err
+	}
+	mix, has, err := o.settings.ReadMix(o.mix, known, sayTo(c))
+	if err != nil {
+		return err
+	}
+	var measured map[string]mixes.Footprint
+	if o.profiled {
+		var set profiles.Set
+		if set, err = profiles.Load(c.Context(), o.settings.Profiles); err != nil {
+			return refusal{err}
+		}
+		measured = set.Footprints(mix.Jobs)
+	} else if measured, err = o.used(c, mix); err != nil {
+		return err
+	}
+	of := func(j mixes.Job) mixes.Footprint { return measured[j.Command()] }
+	if !slices.ContainsFunc(mix.Jobs, func(j mixes.Job) bool { return of(j) != (mixes.Footprint{}) }) {
+		return nothingError{fmt.Errorf("mixes learn: nothing is known of what the jobs of %s used: run it on a GPU under a scheduler that binds tasks, such as case-alg3, or measure it with caserun profile --mix %s --out FILE and name that with --profiles", o.mix, o.mix)}
+	}
+	sayUnmeasured(sayTo(c), mix, of)
+	if !suites.IsMixFile(o.mix) {
+		mix.Name += "-learned" // it is not the one of the catalog
+	}
+	text, err := mixes.Learn(mix, of, has)
+	if err != nil {
+		return refusal{err}
+	}
+	write := func(w io.Writer) error { _, err := w.Write(text); return err }
+	if o.inPlace {
+		return report.WriteFile(c.Context(), o.mix, true, write)
+	}
+	return writeOutput(c, o.out, write)
+}
+
+// used are the footprints that the jobs of a run had, by command.
+func (o learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixes.Footprint, err error) {
+	db, done, err := openForReading(c.Context(), o.settings.DB)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	selected := store.Filter{}
+	if o.run == sides.Latest {
+		selected = store.Filter{Mix: mix.Name, Mode: results.Live}
+	}
+	run, err := sides.Run(c.Context(), db, o.run, selected)
+	if err != nil {
+		return nil, err
+	}
+	if run.Mode != results.Live {
+		return nil, refuse("run %d is simulated, and measured nothing: name another", run.ID)
+	}
+	jobs, err := db.Jobs(c.Context(), run.ID)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := db.Tasks(c.Context(), run.ID)
+	sayTo(c)("footprints are those of run %d (%s)", run.ID, results.ArmOf(run))
+	return profiles.Used(jobs, tasks), err
+}
+
+// sayUnmeasured names each command of which something was not measured.
+func sayUnmeasured(say harness.Say, mix mixes.Mix, measured func(mixes.Job) mixes.Footprint) {
+	said := map[string]bool{}
+	for _, j := range mix.Jobs {
+		f := measured(j)
+		what := "its blocks and threads stay as they are: they were not measured"
+		switch {
+		case f == (mixes.Footprint{}):
+			what = "its footprint stays as it is: it was not measured"
+		case f.Bytes == 0:
+			what = "its memory stays as it is: it was not measured"
+		case f.Blocks > 0 && f.ThreadsPerBlock > 0:
+			continue
+		}
+		if !said[j.Command()] {
+			say("%s: %s", j.Command(), what)
+		}
+		said[j.Command()] = true
+	}
 }

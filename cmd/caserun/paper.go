@@ -5,30 +5,40 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/publication"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
 // paperOptions are the flags of caserun paper that no other command has.
 type paperOptions struct {
-	sweeps []string
-	system string
-	out    string
-	force  bool
-	run    bool
-	mixes  []string // of --run; none: all
-	reps   int
+	settings config.Settings
+	sweeps   []string
+	system   string
+	out      string
+	force    bool
+	run      bool
+	mixes    []string // of --run; none: all
+	reps     int
 }
 
 // validate finds what contradicts itself before anything runs.
-func (o paperOptions) validate(settings config) error {
-	switch {
+func (o paperOptions) validate() error {
+	switch settings := o.settings; {
 	case o.run && len(o.sweeps) > 0:
 		return errors.New("--run does a sweep of its own: leave --sweep out")
 	case len(o.sweeps) > 0 && settings.Tag != "":
@@ -48,15 +58,14 @@ func (o paperOptions) validate(settings config) error {
 	case o.run && settings.Trace:
 		return errors.New("--run measures times, which tracing changes: run caserun sweep --mixes W1..W8 --scheds sa,case-alg2,case-alg3 --trace, and give both sweeps with --sweep")
 	}
-	_, err := report.ParseFormat(settings.Format)
-	return err
+	return nil
 }
 
-// refuseForRuns refuses flags that only change runs where there are to be none.
-// The settings of environment and file are for other commands too.
+// refuseForRuns refuses flags that only change runs. Settings of the environment and of a file
+// are not refused, because they are for other commands too.
 func refuseForRuns(given *pflag.FlagSet) (err error) {
 	ofRuns := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addNodeFlags(ofRuns)
+	config.AddNodeFlags(ofRuns)
 	given.Visit(func(f *pflag.Flag) {
 		if f.Name != "node" && f.Name != "tag" && ofRuns.Lookup(f.Name) != nil {
 			err = fmt.Errorf("--%s is for --run: add that, or leave --%[1]s out", f.Name)
@@ -65,16 +74,10 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 	return err
 }
 
-// systemFor is the paper's system that a node is compared with.
-func (o paperOptions) systemFor(node string, devices int) (string, error) {
-	if o.system != "" {
-		return o.system, nil
-	}
-	system, err := paper.SystemFor(node, devices)
-	if err != nil {
-		return "", usageError(fmt.Errorf("%w, with --as", err))
-	}
-	return system, nil
+// selection says which runs the tables are made of.
+func (o paperOptions) selection(say harness.Say) sides.Paper {
+	return sides.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
+		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Say: say}
 }
 
 func newPaper() *cobra.Command {
@@ -95,10 +98,13 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
   caserun paper --sweep 3,4 --format markdown
   caserun paper --tag evaluation --out paper --force`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runPaper(c, o) },
+		RunE: verb(func(c *cobra.Command, _ []string) (paperOptions, error) {
+			err := o.settle(c)
+			return o, err
+		}, runPaper),
 	}
-	addNodeFlags(c.Flags())
-	addStoreFlags(c.Flags())
+	config.AddNodeFlags(c.Flags())
+	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	completeNode(c)
 	c.Flags().Lookup("node").Usage = "`NODES`, with commas between: those of --run; without it, only runs on these"
@@ -116,60 +122,62 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	return c
 }
 
-func runPaper(c *cobra.Command, o paperOptions) (err error) {
-	settings, err := loadConfig(c)
-	if err != nil {
+func (o *paperOptions) settle(c *cobra.Command) (err error) {
+	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	if !o.run { // the settings of environment and file are for runs to be made, and select nothing
-		for flag, setting := range map[string]*string{"node": &settings.Node, "tag": &settings.Tag} {
+	if !o.run { // settings of the environment and of a file are for new runs, and select none
+		for flag, setting := range map[string]*string{"node": &o.settings.Node, "tag": &o.settings.Tag} {
 			if !c.Flags().Changed(flag) {
 				*setting = ""
 			}
 		}
 	}
-	if err := o.validate(settings); err != nil {
-		return usageError(err)
+	if err := o.validate(); err != nil {
+		return err
 	}
 	if !o.run {
 		if err := refuseForRuns(c.Flags()); err != nil {
-			return usageError(err)
-		}
-	}
-	if err := refuseExisting(o); err != nil {
-		return usageError(err)
-	}
-	if o.run {
-		if o.sweeps, err = paperSweeps(c.Context(), settings, o, c.ErrOrStderr()); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "caserun: caserun paper --sweep %s%s makes these tables again\n", strings.Join(o.sweeps, ","), settings.storeFlag())
 	}
-	db, done, err := openForReading(c.Context(), settings)
+	if o.out == "" || o.force {
+		return nil
+	}
+	return publication.Free(o.out) // before a sweep whose tables could not be written
+}
+
+func runPaper(c *cobra.Command, o paperOptions) (err error) {
+	ctx, say := c.Context(), sayTo(c)
+	if o.run {
+		if o.sweeps, err = o.runSweeps(c); err != nil {
+			return err
+		}
+		o.settings.Node, o.settings.Tag = "", "" // the sweeps have the runs
+		say("caserun paper --sweep %s%s makes these tables again", strings.Join(o.sweeps, ","), o.settings.StoreFlag())
+	}
+	db, done, err := openForReading(ctx, o.settings.DB)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if o.run { // o.sweeps has its runs
-		settings.Node = ""
-	}
-	nodes, err := paperNodes(c.Context(), db, settings, o, c.ErrOrStderr())
+	found, err := o.selection(say).Select(ctx, db)
 	if err != nil {
 		return err
 	}
-	page, err := paper.Build(nodes)
+	page, err := paper.Build(found)
 	if err != nil {
-		return usageError(err)
+		return refusal{err}
 	}
 	measured := page.Measured() > 0
 	if o.out != "" && measured {
-		if err := writePaper(c.Context(), page, o.out, o.force, figures.Formats()...); err != nil {
-			return infrastructureError(err)
+		if err := publication.Write(ctx, page, o.out, o.force, figures.Formats()...); err != nil {
+			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "caserun: wrote %s, %d CSV files and %d figures as SVG, PNG and PDF%s\n",
-			filepath.Join(o.out, paperPage), len(page.Tables), len(page.Figures), simulatedPart(page))
+		say("wrote %s, %d CSV files and %d figures as SVG, PNG and PDF%s",
+			filepath.Join(o.out, publication.Page), len(page.Tables), len(page.Figures), simulatedPart(page))
 	}
-	if err := render(c, settings.Format, report.PaperTables(page)...); err != nil {
+	if err := render(c, o.settings.Format, report.PaperTables(page)...); err != nil {
 		return err
 	}
 	if !measured {
@@ -177,7 +185,57 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 		if o.out != "" {
 			err = fmt.Errorf("%w; nothing was written to %s", err, o.out)
 		}
-		return withStatus(exitNothing, err)
+		return nothingError{err}
 	}
 	return nil
+}
+
+func simulatedPart(page paper.Page) string {
+	for _, n := range page.Nodes {
+		if n.Mode == results.Simulated {
+			return "; those of sim: nodes are SIMULATED"
+		}
+	}
+	return ""
+}
+
+// runSweeps does the sweeps of --run and returns their numbers. It checks all nodes and the
+// directory of --out, and stores all plans, before the first run.
+func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
+	ctx, say, settings := c.Context(), sayTo(c), o.settings
+	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Mixes: o.mixes, Reps: o.reps,
+		System: o.selection(say).SystemFor, Say: say}.Plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.out != "" {
+		if err := publication.MakeWritable(o.out); err != nil {
+			return nil, err
+		}
+	}
+	db, err := harness.OpenStore(settings.DB)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var calls []*sweep.Call
+	for _, p := range planned {
+		id, err := p.Store(ctx, db, say)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, strconv.FormatInt(id, 10))
+		calls = append(calls, &sweep.Call{Plan: p, ID: id, Store: db, Jobs: 1, Now: time.Now, Say: say,
+			Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: settings.StoreFlag()})
+	}
+	for i, call := range calls {
+		if err := call.Run(ctx, ""); err != nil {
+			var later strings.Builder
+			for _, id := range ids[i+1:] {
+				fmt.Fprintf(&later, "; caserun sweep --resume %s%s begins the next", id, settings.StoreFlag())
+			}
+			return nil, fmt.Errorf("%w%s; caserun paper --sweep %s%s makes the tables", err, later.String(), strings.Join(ids, ","), settings.StoreFlag())
+		}
+	}
+	return ids, nil
 }

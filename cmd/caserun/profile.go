@@ -1,30 +1,28 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/local"
 )
 
 // profileOptions are what profile has beyond the shared settings.
 type profileOptions struct {
+	settings              config.Settings
 	mix, stdin, name, out string
 	untraced              bool
+	command               []string
 }
 
 func newProfile() *cobra.Command {
@@ -36,7 +34,7 @@ func newProfile() *cobra.Command {
 and write its profile: host time before, with and after device memory, copies,
 kernels by what they need of a device, memory, and the shape of the largest
 kernel. Where the tracer is built (make native says what it needs), each runs
-twice: kernels and copies are those of a traced run, the rest of one that is not
+twice: kernels and copies come from a traced run, all else from a run that is not
 slowed down by tracing. A simulated node replays it (caserun mix --node sim:4xV100
 --profiles FILE), and it is the footprint of a program that must be bound as a
 whole. docs/profile.md describes the file.`,
@@ -45,20 +43,23 @@ whole. docs/profile.md describes the file.`,
   caserun profile --mix their.wl --suite ~/rodinia --out their.csv
   caserun mix my.yaml --node sim:4xV100 --profiles mine.csv`,
 		Args: func(c *cobra.Command, args []string) error { return o.validate(args) },
-		RunE: func(c *cobra.Command, args []string) error { return runProfile(c, o, args) },
+		RunE: verb(func(c *cobra.Command, args []string) (_ profileOptions, err error) {
+			o.command = args
+			o.settings, err = load(c)
+			return o, err
+		}, runProfile),
 	}
 	f := c.Flags()
 	f.StringVar(&o.mix, "mix", "", "profile each command of `MIX`, a name or a file, once")
 	f.StringVar(&o.stdin, "stdin", "", "`FILE` as the program's standard input")
 	f.StringVar(&o.name, "name", "", "label of the program; default: its base name")
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
-	addDevicesFlag(f)
+	config.AddDevicesFlag(f)
 	f.BoolVar(&o.untraced, "untraced", false, "one run only, without kernels and copies")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
-	f.String("context-reserve", mixes.FormatBytes(runner.DefaultContextBytes), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
-	addSuiteFlag(f)
-	f.String("data", "data", "`DIR` with the programs' input files")
-	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
+	f.String("context-reserve", harness.DefaultContext(), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
+	config.AddSuiteFlag(f)
+	config.AddDirectories(f)
 	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
 	return c
 }
@@ -66,21 +67,21 @@ whole. docs/profile.md describes the file.`,
 func (o profileOptions) validate(args []string) error {
 	switch {
 	case (o.mix == "") == (len(args) == 0):
-		return usageError(errors.New("profile: name one program behind --, or a mix with --mix"))
+		return errors.New("profile: name one program behind --, or a mix with --mix")
 	case o.mix != "" && (o.stdin != "" || o.name != ""):
-		return usageError(errors.New("profile: --stdin and --name are for one program; a mix has its own"))
+		return errors.New("profile: --stdin and --name are for one program; a mix has its own")
 	}
 	return nil
 }
 
 // jobs are the distinct commands to profile, in the mix's order.
-func (o profileOptions) jobs(c config, args []string, stderr io.Writer) ([]mixes.Job, error) {
+func (o profileOptions) jobs(say harness.Say) ([]mixes.Job, error) {
 	if o.mix == "" {
-		program, err := findCommand(c, args[0])
+		program, err := o.program()
 		if err != nil {
 			return nil, err
 		}
-		j := mixes.FromCommand(append([]string{program}, args[1:]...))
+		j := mixes.FromCommand(append([]string{program}, o.command[1:]...))
 		if o.name != "" {
 			j.Name = o.name
 		}
@@ -89,7 +90,7 @@ func (o profileOptions) jobs(c config, args []string, stderr io.Writer) ([]mixes
 		}
 		return []mixes.Job{j}, nil
 	}
-	mix, err := loadMix(o.mix, c, profiles.Set{}, stderr)
+	mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, say)
 	if err != nil {
 		return nil, err
 	}
@@ -101,182 +102,36 @@ func (o profileOptions) jobs(c config, args []string, stderr io.Writer) ([]mixes
 	}), nil
 }
 
-// findCommand is the program of a command line as jobs have it: a name of the suite's
-// stays, any other is looked up as a shell does.
-func findCommand(c config, program string) (string, error) {
-	suite, err := ownSuite(c)
-	if err != nil || strings.Contains(program, "/") || slices.Contains(mixes.SuitePrograms(), program) || suite.Has(program) {
-		return program, err
+// program is the program of the command as jobs have it. A name of the suite's stays. Any other
+// name is looked up as a shell does.
+func (o profileOptions) program() (string, error) {
+	name := o.command[0]
+	suite, err := suites.Own(o.settings.Suite, o.settings.Data)
+	if err != nil || strings.Contains(name, "/") || slices.Contains(mixes.SuitePrograms(), name) || suite.Has(name) {
+		return name, err
 	}
-	path, err := exec.LookPath(program)
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", infrastructureError(fmt.Errorf("program %s: %w", program, err))
+		return "", fmt.Errorf("program %s: %w", name, err)
 	}
 	return path, nil
 }
 
-// runProfile keeps what was measured also where the rest failed or was stopped, by
-// whatever signal.
-func runProfile(c *cobra.Command, o profileOptions, args []string) error {
-	settings, err := loadConfig(c)
+// runProfile keeps what was measured also if the rest failed or was stopped, by whatever signal.
+func runProfile(c *cobra.Command, o profileOptions) error {
+	say := sayTo(c)
+	jobs, err := o.jobs(say)
 	if err != nil {
 		return err
 	}
-	jobs, err := o.jobs(settings, args, c.ErrOrStderr())
+	out, err := newOutput(c, o.out) // first, because measuring takes long
 	if err != nil {
 		return err
 	}
-	out, err := newOutput(c, o.out) // first: measuring takes long
-	if err != nil {
-		return err
-	}
-	found, err := o.profile(c, settings, jobs, profiles.NewWriter(out))
-	err = errors.Join(err, infrastructureError(out.close()))
-	if found == 0 {
-		err = errors.Join(err, infrastructureError(out.remove()))
+	kept, err := local.Profiling{Options: o.settings.Options, Jobs: jobs, Untraced: o.untraced, Say: say}.Run(c.Context(), profiles.NewWriter(out).Write)
+	err = errors.Join(err, out.close())
+	if kept == 0 {
+		err = errors.Join(err, out.remove())
 	}
 	return err
-}
-
-// profile measures jobs on the first GPU, and writes the profile of each as it ends. It
-// returns how many it wrote, also beside an error.
-func (o profileOptions) profile(c *cobra.Command, settings config, jobs []mixes.Job, out *profiles.Writer) (found int, err error) {
-	programs, dirs, err := resolve(settings, jobs)
-	if err != nil {
-		return 0, infrastructureError(err)
-	}
-	library, err := live.FindLibrary(c.Context())
-	if err != nil {
-		return 0, infrastructureError(err)
-	}
-	node, err := openGPUs(settings)
-	if err != nil {
-		return 0, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
-	}
-	defer func() { err = errors.Join(err, infrastructureError(node.Close())) }()
-	if err := node.Select("0"); err != nil {
-		return 0, infrastructureError(err)
-	}
-	p := profiling{jobs: jobs, programs: programs, dirs: dirs, library: library, stderr: c.ErrOrStderr()}
-	if !o.untraced {
-		p.tracer = findTracer(c.Context(), p.stderr)
-	}
-	return p.measure(c.Context(), node, settings, out)
-}
-
-// resolve finds the jobs' programs; the suite need not be there where none is
-// of it.
-func resolve(c config, jobs []mixes.Job) (programs, dirs []string, err error) {
-	var suite live.Suite
-	if slices.ContainsFunc(jobs, mixes.Job.OfSuite) {
-		if suite, err = live.OpenSuite(c.Suite, c.Data); err != nil {
-			return nil, nil, err
-		}
-	}
-	return suite.Resolve(jobs)
-}
-
-// profiling is the work of one caserun profile.
-type profiling struct {
-	jobs           []mixes.Job
-	programs, dirs []string
-	library        string // libcase.so
-	tracer         string // "": not traced
-	stderr         io.Writer
-}
-
-// findTracer is the tracer's path, or "" and a word on what that costs.
-func findTracer(ctx context.Context, stderr io.Writer) string {
-	path, err := live.FindTracer(ctx)
-	if err != nil {
-		fmt.Fprintf(stderr, "caserun: not traced, so times of kernels and copies stay unknown: %v\n", err)
-	}
-	return path
-}
-
-// measure prepares the node, which has one device, runs every job and writes the
-// profiles of those that ended ok; the error tells of the others.
-func (p profiling) measure(ctx context.Context, node *nvml.Node, c config, out *profiles.Writer) (found int, err error) {
-	warn := func(format string, args ...any) { fmt.Fprintf(p.stderr, "caserun: "+format+"\n", args...) }
-	reserve, err := mixes.ParseBytes(c.Context)
-	if err != nil {
-		return 0, usageError(fmt.Errorf("--context-reserve: %w", err))
-	}
-	session, err := live.Prepare(ctx, node, live.Options{ContextBytes: reserve, Warn: warn})
-	if err != nil {
-		return 0, infrastructureError(err)
-	}
-	defer func() { err = errors.Join(err, infrastructureError(session.Close())) }()
-	dir, err := filepath.Abs(c.Runs)
-	if err != nil {
-		return 0, infrastructureError(err)
-	}
-	now := time.Now()
-	d := session.Devices[0]
-	sm, err := smOf(node)
-	if err != nil {
-		return 0, infrastructureError(err)
-	}
-	a := &alone{device: session.Schedulable()[0], sm: sm, uuid: d.UUID, id: session.IDs()[0], idle: d.UsedAtStartBytes,
-		dir: filepath.Join(dir, "profile-"+now.UTC().Format(dirTime)), preload: p.library, tracer: p.tracer,
-		builtin: c.Suite == live.BuiltinSuite, timeout: c.Timeout, warn: warn, epoch: now}
-	a.watch = func(run func()) ([]results.Segment, error) {
-		seen := &notebook{}
-		if err := session.Sample(now, seen); err != nil {
-			return nil, err
-		}
-		run()
-		_, err := session.Unsample()
-		return seen.segments, err
-	}
-	found, err = p.runAll(ctx, a, func(q profiles.Profile) error {
-		q.GPU, q.Driver, q.MeasuredAt = d.Name, session.Versions.Driver, now.UTC().Truncate(time.Second)
-		return out.Write(q)
-	})
-	return found, p.verdict(found, err)
-}
-
-// smOf is what an SM of the node's device holds, which Prepare found to be known.
-func smOf(node *nvml.Node) (profiles.SM, error) {
-	found, err := node.Devices()
-	if err != nil {
-		return profiles.SM{}, err
-	}
-	d := found[0]
-	return profiles.SM{Warps: *d.MaxWarpsPerSM, Blocks: *d.MaxBlocksPerSM, SharedBytes: int64(*d.SharedPerSMBytes)}, nil
-}
-
-// runAll runs the jobs one after another and has the profile of each kept. One that
-// fails does not keep the others from being measured; the end of ctx does, and so does
-// a profile that cannot be kept.
-func (p profiling) runAll(ctx context.Context, a *alone, keep func(profiles.Profile) error) (kept int, err error) {
-	var problems []error
-	for i, j := range p.jobs {
-		fmt.Fprintf(p.stderr, "caserun: profiling %d of %d: %s\n", i+1, len(p.jobs), j.Command())
-		q, err := a.profile(ctx, i, j, p.programs[i], p.dirs[i])
-		var stopped signalError
-		if errors.As(err, &stopped) {
-			return kept, withStatus(stopped.status(), errors.Join(append(problems, stopped)...))
-		}
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		if err := keep(q); err != nil {
-			return kept, errors.Join(append(problems, infrastructureError(err))...)
-		}
-		kept++
-	}
-	return kept, errors.Join(problems...)
-}
-
-// verdict is the exit status of what was not measured.
-func (p profiling) verdict(found int, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case found == 0:
-		return withStatus(exitNothing, fmt.Errorf("nothing was measured: %w", err))
-	}
-	return withStatus(exitJobsFailed, fmt.Errorf("%d of %d commands were measured: %w", found, len(p.jobs), err))
 }

@@ -4,28 +4,26 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
-// progress shows a live run on stderr: one line that is redrawn on a terminal,
-// a line for each job that ends elsewhere. A simulated run is over before a
-// reader could follow it, and shows none.
+// progress shows a live run on stderr: on a terminal one line that is redrawn, elsewhere a line
+// for each job that ends. It shows nothing of a simulated run, which is over before a reader
+// could follow it. It is a harness.Display.
 type progress struct {
 	w        io.Writer
 	animated bool
 	silent   bool
-	shared   bool      // jobs share an MPS server, so that the outcome of a fault is not settled before the end
+	shared   bool      // jobs share an MPS server: the end settles whose fault a fault was
 	weights  []float64 // expected seconds of each job alone, 1 where unknown
 
 	mu     sync.Mutex
@@ -49,41 +47,9 @@ func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.S
 	return p
 }
 
-// isTerminal reports whether w is a terminal that may be redrawn.
-func isTerminal(w io.Writer) bool {
-	f, ok := behind(w).(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-}
-
-// behind is what messages are written to.
-func behind(w io.Writer) io.Writer {
-	if m, ok := w.(messages); ok {
-		return m.w
-	}
-	return w
-}
-
-// redraw replaces a terminal's line. One that wraps would leave its first rows
-// behind the next time.
-func redraw(w io.Writer, line string) {
-	width := 0
-	w = behind(w)
-	if f, ok := w.(*os.File); ok {
-		width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is unknown
-	}
-	fmt.Fprintf(w, "\r\033[K%s", fit(report.Printable(line, ""), width))
-}
-
-// fit is a line with fewer characters than a terminal has columns, so that the
-// cursor stays in its row. 0 columns are no limit.
-func fit(line string, columns int) string {
-	if runes := []rune(line); columns > 0 && len(runes) >= columns {
-		return string(runes[:columns-1])
-	}
-	return line
-}
-
-func (p *progress) start() {
+// Start implements harness.Display.
+func (p *progress) Start(shared bool) {
+	p.shared = shared
 	p.began = time.Now()
 	if p.silent || !p.animated {
 		return
@@ -103,7 +69,8 @@ func (p *progress) start() {
 	})
 }
 
-func (p *progress) stop() {
+// Stop implements harness.Display.
+func (p *progress) Stop() {
 	close(p.done)
 	p.ended.Wait()
 	if p.ticker != nil {
@@ -112,8 +79,8 @@ func (p *progress) stop() {
 	}
 }
 
-// job takes a job's new state.
-func (p *progress) job(j results.Job) {
+// Job takes a job's new state.
+func (p *progress) Job(j results.Job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.jobs[j.Index]
@@ -126,14 +93,14 @@ func (p *progress) job(j results.Job) {
 		where = fmt.Sprintf(" on GPU %d", *j.Device)
 	}
 	how := string(*j.Outcome)
-	if *j.Outcome == results.Fault && p.shared { // whose it was is settled when all is known
+	if *j.Outcome == results.Fault && p.shared {
 		how = "a CUDA error took it down"
 	}
 	fmt.Fprintf(p.w, "job %d (%s)%s: %s; %s\n", j.Index, j.Name, where, how, p.line())
 }
 
-// event says at once what makes a measurement doubtful, or may keep it from its end.
-func (p *progress) event(e results.Event) {
+// Event says at once what makes a measurement doubtful, or may keep it from its end.
+func (p *progress) Event(e results.Event) {
 	if e.Kind != results.EventUnscheduled && e.Kind != results.EventNoProgress {
 		return
 	}
@@ -149,8 +116,8 @@ func (p *progress) event(e results.Event) {
 	fmt.Fprintf(p.w, "caserun: %s%s\n", who, e.Detail)
 }
 
-// line is the state of the batch: who waits, runs where, has ended, and how
-// long the rest may take.
+// line is the state of the batch: how many jobs have ended, how long the others may take, how
+// many wait, and how many run on which device.
 func (p *progress) line() string {
 	var waiting, ended, failed int
 	running := map[int]int{} // by device, -1 where it has none yet
@@ -195,4 +162,76 @@ func (p *progress) line() string {
 		}
 	}
 	return b.String()
+}
+
+// sweepProgress shows on stderr how far a sweep is: a line for each live run. Of simulated runs,
+// which take milliseconds, it shows a line now and then. It is a sweep.Display.
+type sweepProgress struct {
+	w        io.Writer
+	every    time.Duration // least time between lines
+	animated bool          // lines replace each other
+	last     time.Time
+}
+
+const simulatedEvery = 2 * time.Second
+
+func newSweepProgress(w io.Writer, mode results.Mode, now time.Time) *sweepProgress {
+	p := &sweepProgress{w: w, last: now}
+	if mode == results.Simulated {
+		p.every, p.animated = simulatedEvery, isTerminal(w)
+	}
+	if p.animated {
+		p.every /= 10
+	}
+	return p
+}
+
+// Ended implements sweep.Display.
+func (p *sweepProgress) Ended(c results.Cell, run results.Run, at *sweep.Progress, now time.Time) {
+	if now.Sub(p.last) < p.every {
+		return
+	}
+	p.last = now
+	line := sweepLine(c, run, at.Done, at.Total, at.Left)
+	if p.animated {
+		redraw(p.w, line)
+		return
+	}
+	fmt.Fprintln(p.w, line)
+}
+
+// sweepLine says which run has ended and how far the sweep is. What a narrow terminal must not
+// cut off comes first.
+func sweepLine(c results.Cell, run results.Run, done, total int, left func() time.Duration) string {
+	line := fmt.Sprintf("[%d/%d] ", done, total)
+	if run.Mode == results.Simulated {
+		line += "SIMULATED; "
+	}
+	if done < total {
+		line += fmt.Sprintf("about %s left; ", left().Round(time.Second))
+	}
+	what := fmt.Sprintf("repetition %d", c.Repetition)
+	if c.Warmup {
+		what = fmt.Sprintf("warm-up %d", c.Repetition)
+	}
+	line += fmt.Sprintf("run %d: %s under %s, %s: %d of %d jobs ok", run.ID, c.Mix, c.Scheduler, what,
+		run.Metrics.OK, run.Jobs)
+	if run.Metrics.MakespanS != nil {
+		line += fmt.Sprintf(", makespan %.1f s", *run.Metrics.MakespanS)
+	}
+	return line
+}
+
+// Run implements sweep.Display. Off a terminal the line of the sweep's run is enough.
+func (p *sweepProgress) Run(m mixes.Mix, mode results.Mode, known profiles.Set) harness.Display {
+	run := newProgress(p.w, m, mode, known)
+	run.silent = run.silent || !run.animated
+	return run
+}
+
+// Stop implements sweep.Display.
+func (p *sweepProgress) Stop() {
+	if p.animated {
+		redraw(p.w, "")
+	}
 }

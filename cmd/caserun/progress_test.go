@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
 // What a terminal shows of a line never reaches the next row.
@@ -46,7 +47,7 @@ func TestProgressTellsWhoWaitsRunsAndEnded(t *testing.T) {
 	p.began = time.Now().Add(-10 * time.Second)
 	state := func(index int, device *int, outcome *results.Outcome) {
 		j := results.Job{Index: index, Name: mix.Jobs[index].Name, StartS: new(0.0), Device: device, Outcome: outcome}
-		p.job(j)
+		p.Job(j)
 	}
 	state(0, new(1), new(results.OK))
 	state(1, new(0), new(results.OOM))
@@ -72,9 +73,9 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	}
 	var out strings.Builder
 	p := newProgress(&out, mix, results.Live, profiles.Catalog())
-	p.event(results.Event{Kind: results.EventRefused, Job: new(0), Detail: "said in the job's outcome"})
-	p.event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
-	p.event(results.Event{Kind: results.EventNoProgress, Detail: "every job waits"})
+	p.Event(results.Event{Kind: results.EventRefused, Job: new(0), Detail: "said in the job's outcome"})
+	p.Event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
+	p.Event(results.Event{Kind: results.EventNoProgress, Detail: "every job waits"})
 	if want := "caserun: job 1 (): it never asked\ncaserun: every job waits\n"; out.String() != want {
 		t.Errorf("said %q, want %q", out.String(), want)
 	}
@@ -152,5 +153,40 @@ func TestMessagesShowHostileNames(t *testing.T) {
 		if at := strings.IndexFunc(errs, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); at >= 0 || strings.ContainsRune(errs, '\ufffd') {
 			t.Errorf("%q: byte %d of %q", args, at, errs)
 		}
+	}
+}
+
+// A line tells the run that has ended, how far the sweep is, and the time left.
+func TestSweepProgressTellsTheTimeLeft(t *testing.T) {
+	run := results.Run{ID: 12, Mode: results.Live, Jobs: 16, Metrics: results.Metrics{OK: 15, MakespanS: new(123.44)}}
+	left := func() time.Duration { return 3*time.Minute + 15300*time.Millisecond }
+	for want, c := range map[string]struct {
+		cell results.Cell
+		done int
+	}{
+		"[8/10] about 3m15s left; run 12: W1 under sa, warm-up 1: 15 of 16 jobs ok, makespan 123.4 s":    {results.Cell{Mix: "W1", Scheduler: "sa", Repetition: 1, Warmup: true}, 8},
+		"[9/10] about 3m15s left; run 12: W1 under sa, repetition 2: 15 of 16 jobs ok, makespan 123.4 s": {results.Cell{Mix: "W1", Scheduler: "sa", Repetition: 2}, 9},
+		"[10/10] run 12: W1 under cg, repetition 2: 15 of 16 jobs ok, makespan 123.4 s":                  {results.Cell{Mix: "W1", Scheduler: "cg", Repetition: 2}, 10},
+	} {
+		if got := sweepLine(c.cell, run, c.done, 10, left); got != want {
+			t.Errorf("line %q, want %q", got, want)
+		}
+	}
+}
+
+// Of a simulated sweep, a line now and then, and the word in each.
+func TestSimulatedSweepsAreQuiet(t *testing.T) {
+	var out strings.Builder
+	now := time.Time{}
+	p := newSweepProgress(&out, results.Simulated, now)
+	for done := range 99 {
+		p.Ended(results.Cell{}, results.Run{Mode: results.Simulated}, &sweep.Progress{Done: done + 1, Total: 100}, now.Add(simulatedEvery-1))
+	}
+	if out.Len() > 0 {
+		t.Errorf("within %v it said\n%s", simulatedEvery, out.String())
+	}
+	p.Ended(results.Cell{}, results.Run{Mode: results.Simulated}, &sweep.Progress{Done: 100, Total: 100}, now.Add(simulatedEvery))
+	if got := out.String(); !strings.HasPrefix(got, "[100/100] SIMULATED; run") {
+		t.Errorf("line %q", got)
 	}
 }

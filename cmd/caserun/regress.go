@@ -10,14 +10,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
 )
 
 // regressOptions are what regress has beyond the shared settings.
 type regressOptions struct {
 	baseline, candidate, limits, junit string
 	alpha                              float64
+}
+
+// gate is what regress is asked for.
+type gate struct {
+	regressOptions
+	settings config.Settings
+	bounds   []regress.Limit
 }
 
 func newRegress() *cobra.Command {
@@ -33,7 +42,7 @@ clocks, throttling, binary, host, settings), crash, noise, nothing measured.
 
 Baseline and candidate are each
 
-` + sideHelp + `
+` + sides.Help + `
 
 Limits: throughput, turnaround and makespan in percent (3%), slowdown in
 percentage points (1pp), crashes in jobs per run (0).
@@ -43,9 +52,9 @@ say; 2 wrong usage, such as a baseline without runs.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
   caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runRegress(c, o) },
+		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
 	}
-	addStoreFlags(c.Flags())
+	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
@@ -53,20 +62,41 @@ say; 2 wrong usage, such as a baseline without runs.`,
 	c.Flags().StringVar(&o.limits, "max-regression", "throughput=3%,turnaround=5%,crashes=0", "`LIMITS` by metric")
 	c.Flags().StringVar(&o.junit, "report-junit", "", "also write the result to `FILE` as JUnit XML")
 	_ = c.MarkFlagRequired("baseline")
-	_ = c.RegisterFlagCompletionFunc("baseline", completeSides)
-	_ = c.RegisterFlagCompletionFunc("candidate", completeSides)
+	_ = c.RegisterFlagCompletionFunc("baseline", fromStore(offerSides))
+	_ = c.RegisterFlagCompletionFunc("candidate", fromStore(offerSides))
 	return c
 }
 
 // settle checks the options.
-func (o regressOptions) settle() ([]regress.Limit, error) {
+func (o regressOptions) settle(c *cobra.Command) (gate, error) {
+	settings, err := load(c)
+	g := gate{regressOptions: o, settings: settings}
+	if err == nil {
+		g.bounds, err = o.check()
+	}
+	if err != nil {
+		return g, err
+	}
+	if err := spareStore(settings.DB, o.junit); err != nil {
+		return g, err
+	}
+	if o.junit != "" {
+		if err := report.CheckJUnit(o.junit); err != nil {
+			return g, fmt.Errorf("--report-junit: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// check refuses options that contradict themselves, and reads the limits.
+func (o regressOptions) check() ([]regress.Limit, error) {
 	if err := validateAlpha(o.alpha); err != nil {
 		return nil, err
 	}
 	if o.baseline == "" || o.candidate == "" {
 		return nil, errors.New("regress: --baseline and --candidate each need the runs that they are")
 	}
-	if o.junit == "-" {
+	if o.junit == stdoutName {
 		return nil, errors.New("--report-junit -: standard output has the table: name a file")
 	}
 	limits, err := regress.ParseLimits(o.limits)
@@ -81,65 +111,46 @@ func (o regressOptions) settle() ([]regress.Limit, error) {
 	return limits, nil
 }
 
-func runRegress(c *cobra.Command, o regressOptions) (err error) {
-	settings, err := loadConfig(c)
-	if err != nil {
-		return err
-	}
-	if _, err := report.ParseFormat(settings.Format); err != nil {
-		return usageError(err)
-	}
-	limits, err := o.settle()
-	if err != nil {
-		return usageError(err)
-	}
-	if err := settings.spareStore(o.junit); err != nil {
-		return err
-	}
-	if o.junit != "" {
-		if err := report.CheckJUnit(o.junit); err != nil {
-			return usageError(fmt.Errorf("--report-junit: %w", err))
-		}
-	}
-	db, done, err := openForReading(c.Context(), settings)
+func runRegress(c *cobra.Command, g gate) (err error) {
+	db, done, err := openForReading(c.Context(), g.settings.DB)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	baseline, err := selectSide(c.Context(), db, o.baseline)
+	baseline, err := sides.Select(c.Context(), db, g.baseline)
 	if err != nil {
 		return err
 	}
-	if len(baseline.Runs) == 0 { // a slip, where a candidate without runs is a night that failed
-		return usageError(fmt.Errorf("--baseline %s: %s", o.baseline, nothingOf(o.baseline)))
+	if len(baseline.Runs) == 0 { // a slip of the user; a candidate without runs is a night that failed
+		return refuse("--baseline %s: %s", g.baseline, sides.WhyEmpty(g.baseline))
 	}
-	candidate, err := selectSide(c.Context(), db, o.candidate)
+	candidate, err := sides.Select(c.Context(), db, g.candidate)
 	if err != nil {
 		return err
 	}
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
-		return usageError(fmt.Errorf("regress: %w", err))
+		return fmt.Errorf("regress: %w", err)
 	}
-	r := regress.Gate(baseline, candidate, limits, o.alpha)
-	warnUnseen(c, settings.Format, r.Notes)
-	if err := render(c, settings.Format, report.GateTable(r)); err != nil {
+	r := regress.Gate(baseline, candidate, g.bounds, g.alpha)
+	warnUnseen(c, g.settings.Format, r.Notes)
+	if err := render(c, g.settings.Format, report.GateTable(r)); err != nil {
 		return err
 	}
-	if o.junit != "" {
-		if err := writeJUnit(c.Context(), o.junit, r); err != nil {
-			return infrastructureError(fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err))
+	if g.junit != "" {
+		if err := writeJUnit(c.Context(), g.junit, r); err != nil {
+			return fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err)
 		}
 	}
 	return verdict(r)
 }
 
-// verdict is the error that ends the program with the gate's status.
+// verdict is the gate's answer as an error; nil if the candidate passes.
 func verdict(r regress.Report) error {
 	switch {
 	case r.Failed() > 0:
-		return withStatus(exitRegression, fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary()))
+		return regressionError{fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary())}
 	case r.Unsettled() > 0:
-		return withStatus(exitNothing, fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary()))
+		return nothingError{fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary())}
 	}
 	return nil
 }

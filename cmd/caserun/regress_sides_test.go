@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 )
@@ -167,7 +168,7 @@ func TestTagsThatAreNumbers(t *testing.T) {
 
 func TestTagsThatAreNoText(t *testing.T) {
 	for tag, ok := range map[string]bool{"": true, "nightly-2026-11-21": true, "Nächtlich 3": true, "a\xff": false, "a\nb": false, "\x1b[31m": false} {
-		if err := (config{Tag: tag}).check(); (err == nil) != ok {
+		if err := config.Check("tag", tag); (err == nil) != ok {
 			t.Errorf("tag %q: %v", tag, err)
 		}
 	}
@@ -214,16 +215,6 @@ func TestATagHasTheNotesOfItsSweeps(t *testing.T) {
 		}
 		if c.says == nil && (strings.Contains(out, "interrupted") || strings.Contains(out, "covers")) {
 			t.Errorf("regress of %s:\n%s", c.side, out)
-		}
-	}
-}
-
-// A tag is offered as what a side takes for it.
-func TestSideOfTag(t *testing.T) {
-	for tag, want := range map[string]string{"nightly": "nightly", "a/b": "a/b", "12": "tag:12", "latest": "tag:latest",
-		"latest/sa": "tag:latest/sa", "sweep:x": "tag:sweep:x", "tag:x": "tag:tag:x"} {
-		if got := sideOfTag(tag); got != want {
-			t.Errorf("tag %s: %s, want %s", tag, got, want)
 		}
 	}
 }

@@ -1,24 +1,38 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/html"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/userfile"
 )
 
+// reportOptions are what report is asked for.
+type reportOptions struct {
+	settings config.Settings
+	runs     []string
+	filter   filterFlags
+	verbose  bool
+	baseline string // run
+	page     string // file
+}
+
 func newReport() *cobra.Command {
-	var f filterFlags
-	var verbose bool
-	var baseline, page string
+	var o reportOptions
 	c := &cobra.Command{
 		Use:   "report [RUN|latest]...",
 		Short: "List the stored runs, or show some of them again",
@@ -27,123 +41,79 @@ func newReport() *cobra.Command {
   caserun report --mix W7 --format csv
   caserun report 12 --slowdown 11
   caserun report --sweep latest --html report.html`,
-		RunE: func(c *cobra.Command, args []string) error { return runReport(c, args, f, verbose, baseline, page) },
+		RunE: verb(func(c *cobra.Command, args []string) (reportOptions, error) {
+			o.runs = args
+			err := o.settle(c)
+			return o, err
+		}, runReport),
 	}
-	f.addTo(c)
-	addStoreFlags(c.Flags())
+	o.filter.addTo(c)
+	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
-	c.Flags().StringVar(&baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
-	c.Flags().StringVar(&page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers; -: standard output")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
+	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
+	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers; -: standard output")
 	return c
 }
 
-func runReport(c *cobra.Command, args []string, f filterFlags, verbose bool, baseline, page string) (err error) {
-	settings, err := loadConfig(c)
-	if err != nil {
+func (o *reportOptions) settle(c *cobra.Command) (err error) {
+	if o.settings, err = load(c); err != nil {
 		return err
 	}
 	for _, other := range []string{"slowdown", "verbose", "format"} {
-		if page != "" && c.Flags().Changed(other) {
-			return usageError(fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other))
+		if o.page != "" && c.Flags().Changed(other) {
+			return fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other)
 		}
 	}
-	db, done, err := openForReading(c.Context(), settings)
+	if len(o.runs) == 0 && o.page == "" && o.baseline != "" {
+		return errors.New("--slowdown: which run? name it, as in caserun report latest --slowdown " + o.baseline)
+	}
+	return nil
+}
+
+func runReport(c *cobra.Command, o reportOptions) (err error) {
+	ctx := c.Context()
+	db, done, err := openForReading(ctx, o.settings.DB)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	ctx := c.Context()
-	if err := f.settle(ctx, db); err != nil {
-		return err
-	}
-	selected, err := f.filter(ctx, db, args)
+	selected, err := o.filter.Settle(ctx, db, o.runs)
 	if err != nil {
 		return err
 	}
-	if page != "" {
-		return reportHTML(c, db, args, selected, page)
+	if o.page != "" {
+		return reportHTML(c, db, o.runs, selected, o.page)
 	}
-	if len(args) == 0 && baseline != "" {
-		return usageError(errors.New("--slowdown: which run? name it, as in caserun report latest --slowdown " + baseline))
-	}
-	if len(args) == 0 {
+	if len(o.runs) == 0 {
 		runs, err := db.Runs(ctx, selected)
-		if err != nil {
-			return infrastructureError(err)
-		}
-		if len(runs) == 0 && f.narrow() {
-			return nothingMatches("report", settings)
-		}
-		return render(c, settings.Format, report.RunList(runs))
-	}
-	var tables []*report.Table
-	for _, arg := range args {
-		run, err := findRun(ctx, db, arg, selected)
 		if err != nil {
 			return err
 		}
-		more, err := runTables(ctx, db, run, verbose)
+		if len(runs) == 0 && o.filter.Narrow() {
+			return nothingMatches("report", o.settings)
+		}
+		return render(c, o.settings.Format, report.RunList(runs))
+	}
+	var tables []*report.Table
+	for _, arg := range o.runs {
+		run, err := sides.Run(ctx, db, arg, selected)
 		if err != nil {
-			return infrastructureError(err)
+			return err
+		}
+		more, err := runTables(ctx, db, run, o.verbose)
+		if err != nil {
+			return err
 		}
 		tables = append(tables, more...)
-		if baseline != "" {
-			if more, err = slowdownTables(ctx, db, run, baseline); err != nil {
+		if o.baseline != "" {
+			if more, err = slowdownTables(ctx, db, run, o.baseline); err != nil {
 				return err
 			}
 			tables = append(tables, more...)
 		}
 	}
-	return render(c, settings.Format, tables...)
-}
-
-// addTo adds the flags, which are no settings even where they have a setting's name,
-// and their completions.
-func (f *filterFlags) addTo(c *cobra.Command) {
-	f.add(c)
-	for _, name := range []string{"sched", "node", "tag"} {
-		_ = c.Flags().SetAnnotation(name, noSetting, []string{})
-	}
-	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
-	_ = c.RegisterFlagCompletionFunc("sweep", fromStore(offerSweeps))
-	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
-}
-
-// settle makes a catalog mix's name in any case the one that the store has. A mix of
-// the user's own of that name goes first.
-func (f *filterFlags) settle(ctx context.Context, db *store.Store) error {
-	if name, _, more := strings.Cut(f.sched, ":"); more {
-		return usageError(fmt.Errorf("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.sched, name))
-	}
-	own, err := db.Modes(ctx, store.Filter{Mix: f.mix, Warmups: true})
-	if m, unknown := mixes.Lookup(f.mix); unknown == nil && len(own) == 0 {
-		f.mix = m.Name
-	}
-	return infrastructureError(err)
-}
-
-// findRun finds the run of a number, which the filter must select too (warm-ups or
-// not), or the latest of those that it selects.
-func findRun(ctx context.Context, db *store.Store, arg string, f store.Filter) (results.Run, error) {
-	if arg == "latest" {
-		run, err := db.Latest(ctx, f)
-		return run, notFound(err)
-	}
-	id, err := strconv.ParseInt(arg, 10, 64)
-	if err != nil {
-		return results.Run{}, usageError(fmt.Errorf("run %q: want a run's number from caserun report, or latest", arg))
-	}
-	run, err := db.Run(ctx, id)
-	if err != nil {
-		return run, notFound(err)
-	}
-	f.IDs, f.Warmups = []int64{id}, true
-	selected, err := db.Modes(ctx, f)
-	if err == nil && len(selected) == 0 {
-		return run, usageError(fmt.Errorf("run %d (%s) is not among those that the flags select", id, results.ArmOf(run)))
-	}
-	return run, infrastructureError(err)
+	return render(c, o.settings.Format, tables...)
 }
 
 func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bool) ([]*report.Table, error) {
@@ -175,27 +145,88 @@ func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 		report.TaskTable(run, tasks), report.KernelTable(run, kernels), report.EventTable(run, events)), nil
 }
 
-// slowdownTables compares a run's kernels with those of the baseline that arg
-// names.
+// slowdownTables compares a run's kernels with those of the baseline that arg names.
 func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg string) ([]*report.Table, error) {
-	base, err := findRun(ctx, db, arg, store.Filter{})
+	base, err := sides.Run(ctx, db, arg, store.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	var sides [2]results.Traced
+	var both [2]results.Traced
 	for i, r := range []results.Run{run, base} {
 		if !r.Traced {
-			return nil, usageError(fmt.Errorf("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID))
+			return nil, refuse("--slowdown: run %d was not traced: run the mix again with caserun mix --trace", r.ID)
 		}
-		jobs, err := db.Jobs(ctx, r.ID)
-		if err != nil {
-			return nil, infrastructureError(err)
+		if both[i], err = sides.Traced(ctx, db, r.ID); err != nil {
+			return nil, err
 		}
-		kernels, err := db.Kernels(ctx, r.ID)
-		if err != nil {
-			return nil, infrastructureError(err)
-		}
-		sides[i] = results.Traced{Jobs: jobs, Kernels: kernels}
 	}
-	return report.SlowdownTables(run, base, results.KernelSlowdown(sides[0], sides[1])), nil
+	return report.SlowdownTables(run, base, results.KernelSlowdown(both[0], both[1])), nil
+}
+
+// reportHTML writes the runs that args name, or all that the filter selects, as one page, and
+// prints the page's path. The path - is standard output.
+func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store.Filter, path string) error {
+	ctx := c.Context()
+	if !isStdout(path) {
+		if err := report.CheckTargets([]string{path}, nil, true); err != nil {
+			return refusal{err}
+		}
+	}
+	runs, err := sides.Named(ctx, db, args, selected)
+	if err == nil && len(args) == 0 {
+		runs, err = db.Runs(ctx, selected)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(runs) == 0:
+		return nothingError{fmt.Errorf("--html: no run of %s is selected", db.Path())}
+	case len(runs) > html.MaxRuns:
+		return refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns)
+	}
+	version, _ := harness.Version()
+	write := func(w io.Writer) error {
+		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version})
+	}
+	if isStdout(path) {
+		return write(c.OutOrStdout())
+	}
+	if err := writePage(ctx, path, write); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.OutOrStdout(), path)
+	return nil
+}
+
+// writePage puts a page in place as a whole. It replaces an earlier page, and refuses to replace
+// any other file.
+func writePage(ctx context.Context, path string, write func(io.Writer) error) error {
+	if err := mayReplace(path); err != nil {
+		return err
+	}
+	return report.WriteFile(ctx, path, true, write)
+}
+
+func mayReplace(path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return nil // it is written as it is, and holds no earlier page
+	}
+	f, err := userfile.Open(path, userfile.Devices)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer f.Close()
+	start := make([]byte, len(html.Mark))
+	n, err := io.ReadFull(f, start)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if n > 0 && !bytes.Equal(start, []byte(html.Mark)) {
+		return refuse("write %s: it exists and is not a page of caserun report: choose another name or remove it", path)
+	}
+	return nil
 }

@@ -53,8 +53,8 @@ func TestReportHTML(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"--html", "notes.txt"}, exitUsage, "notes.txt: it exists and is no page"},
-		{[]string{"--html", "caserun.db"}, exitUsage, "caserun.db: it exists and is no page"},
+		{[]string{"--html", "notes.txt"}, exitUsage, "notes.txt: it exists and is not a page"},
+		{[]string{"--html", "caserun.db"}, exitUsage, "caserun.db: it exists and is not a page"},
 		{[]string{"--html", "none/page.html"}, exitUsage, "write none/page.html: there is no directory none: make it, or name another"},
 		{[]string{"--html", ""}, exitUsage, "--html is empty: name a file, or leave it out"},
 		{[]string{"--html", "x.html", "--mix", "W2"}, exitNothing, "no run"},

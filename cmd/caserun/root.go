@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/runner/harness"
 )
 
 func newRoot() *cobra.Command {
-	version, revision := buildVersion()
+	version, revision := harness.Version()
 	root := &cobra.Command{
 		Use:   "caserun",
 		Short: "Run batches of GPU jobs under co-scheduling policies, measure them, report",
@@ -25,8 +26,8 @@ and reports.
 Settings come from flags, then CASERUN_* in the environment (CASERUN_MEM_CAP
 for --mem-cap), then caserun.yaml in the working directory or the file that
 --config or CASERUN_CONFIG names, then defaults. They are what caserun mix
---show-config prints; other flags are flags only. A CASERUN_* variable that is
-no setting is warned of.
+--show-config prints; other flags are flags only. An unknown CASERUN_* variable
+gives a warning.
 
 Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
 4 nothing or too little measured; 99 a regression; 129, 130 and 143 stopped
@@ -42,7 +43,7 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		warnOfVariables(os.Environ(), c.ErrOrStderr())
+		warnOfVariables(os.Environ(), sayTo(c))
 		return refuseEmptyNames(c)
 	}
 	root.SetFlagErrorFunc(sayWanted)
@@ -81,7 +82,7 @@ func refuseUnknown(root *cobra.Command) {
 // helpAlone is what a command does that only has subcommands.
 func helpAlone(c *cobra.Command, _ []string) error {
 	if show, _ := c.Flags().GetBool("show-config"); show {
-		return usageError(errors.New("--show-config: each command has settings of its own: name one, as in caserun mix --show-config"))
+		return errors.New("--show-config: each command has settings of its own: name one, as in caserun mix --show-config")
 	}
 	return c.Help()
 }
@@ -90,7 +91,7 @@ func helpAlone(c *cobra.Command, _ []string) error {
 func sayWanted(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
-		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), wanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap()))
+		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), config.Wanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap()))
 	}
 	return err
 }
@@ -100,22 +101,33 @@ func takeDecimals(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		takeDecimals(sub)
 	}
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if kind := f.Value.Type(); kind == "int" || kind == "uint64" {
-			f.Value = decimal{f.Value}
-		}
-	})
+	config.Decimal(c.Flags())
 }
 
-// refuseEmptyNames refuses a file or directory that is given without a name, such as
-// by a variable that is not set: leaving it out would go unnoticed. A setting that is
-// empty is one that is taken back.
+// warnOfVariables names the variables that look like settings and are not.
+func warnOfVariables(environment []string, say harness.Say) {
+	near := &cobra.Command{SuggestionsMinimumDistance: 2} // it knows how to find near names
+	for _, name := range config.Variables() {
+		near.AddCommand(&cobra.Command{Use: strings.TrimPrefix(name, config.VariablePrefix), Run: func(*cobra.Command, []string) {}})
+	}
+	for _, name := range config.UnknownVariables(environment) {
+		hint := "caserun mix --show-config prints all settings"
+		if similar := near.SuggestionsFor(strings.TrimPrefix(name, config.VariablePrefix)); len(similar) > 0 {
+			hint = "did you mean " + config.VariablePrefix + strings.Join(similar, " or "+config.VariablePrefix) + "?"
+		}
+		say("unknown setting %s (ignored): %s", name, hint)
+	}
+}
+
+// refuseEmptyNames refuses a file or a directory without a name, such as the value of an unset
+// variable, because its absence would go unnoticed. An empty setting is allowed: it undoes the
+// setting of a file or of the environment.
 func refuseEmptyNames(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		kind, _ := pflag.UnquoteUsage(f)
 		what := map[string]string{"FILE": "file", "DIR": "directory"}[kind]
-		if what != "" && f.Value.String() == "" && !slices.Contains(append(settingKeys(), "config"), f.Name) {
-			err = usageError(fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name, what))
+		if what != "" && f.Value.String() == "" && !config.IsKey(f.Name) && f.Name != "config" {
+			err = fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name, what)
 		}
 	})
 	return err
@@ -141,37 +153,27 @@ func showConfig(c *cobra.Command) {
 	}
 	c.RunE = func(c *cobra.Command, a []string) error {
 		if show, _ := c.Flags().GetBool("show-config"); show {
-			settings, err := loadConfig(c)
+			settings, err := load(c)
 			if err != nil {
 				return err
 			}
-			return settings.printOf(c)
+			return printSettings(c, settings)
 		}
 		return work(c, a)
 	}
 }
 
-// render prints tables in the configured format, with an empty line between; in
-// json several are one array.
-func render(c *cobra.Command, format string, tables ...*report.Table) error {
-	f, err := report.ParseFormat(format)
-	if err != nil {
-		return usageError(err)
-	}
-	begin, between, end := "", "\n", ""
-	if f == report.JSON && len(tables) > 1 {
-		begin, between, end = "[\n", ",\n", "]\n"
-	}
-	w := c.OutOrStdout()
-	fmt.Fprint(w, begin)
-	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprint(w, between)
+// verb is a command's RunE in two steps. settle reads arguments, flags and settings. What settle
+// refuses is wrong usage. work does what was asked.
+func verb[Options any](settle func(*cobra.Command, []string) (Options, error), work func(*cobra.Command, Options) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		o, err := settle(c, args)
+		if err != nil {
+			return err
 		}
-		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == ""}); err != nil {
-			return infrastructureError(fmt.Errorf("print table: %w", err))
+		if err := work(c, o); err != nil {
+			return workError{err}
 		}
+		return nil
 	}
-	fmt.Fprint(w, end)
-	return nil
 }

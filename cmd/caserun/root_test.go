@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
 )
 
 // A word that is no subcommand is an error, after every command.
@@ -127,7 +129,7 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "node: sim:2xP100\n") || strings.Contains(out, "sched:") || strings.Contains(out, "isolate-faults:") {
 		t.Errorf("sweep: exit %d: %s%s", status, errs, out)
 	}
-	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(settingKeys())-1 { // but the old name of isolate-faults
+	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(config.Variables())-1 { // but the old name of isolate-faults
 		t.Errorf("mix, which has all settings: exit %d:\n%s", status, out)
 	}
 }

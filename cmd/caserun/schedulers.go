@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -14,13 +15,9 @@ func newSchedulers() *cobra.Command {
 		Use:   "schedulers",
 		Short: "List the schedulers, their parameters and where each rule comes from",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			settings, err := loadConfig(c)
-			if err != nil {
-				return err
-			}
+		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, schedulerList(), parameterList())
-		},
+		}),
 	}
 	addFormatFlag(c)
 	return c

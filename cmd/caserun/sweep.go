@@ -12,24 +12,30 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
-// sweepCommand is one call of caserun sweep.
-type sweepCommand struct {
-	options sweepOptions
-	file    string
-	resume  string // number of a sweep or latest; empty: a new one
-	force   bool
-	dryRun  bool
-	show    bool // the configuration, and run nothing
-	limit   timeLimit
+// sweepOptions are what sweep is asked for.
+type sweepOptions struct {
+	settings config.Settings
+	sweep    sweep.Options
+	given    []string // the keys of settings and options that a flag or the file has
+	file     string
+	resume   string // number of a sweep or latest; empty: a new one
+	force    bool
+	dryRun   bool
+	show     bool // the configuration, and run nothing
+	limit    sweep.TimeLimit
 }
 
 func newSweep() *cobra.Command {
-	var s sweepCommand
+	var o sweepOptions
 	c := &cobra.Command{
 		Use:   "sweep [FILE]",
 		Short: "Run mixes under schedulers, many times, in an order that is fair to all",
@@ -50,17 +56,17 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
   caserun sweep --resume latest --time-limit 25m`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if s.resume != "" && len(args) == 0 {
+			if o.resume != "" && len(args) == 0 {
 				return fromStore(offerSweeps)(c, args, typed)
 			}
 			return nil, cobra.ShellCompDirectiveDefault
 		},
-		RunE:        func(c *cobra.Command, args []string) error { return s.start(c, args) },
+		RunE:        verb(func(c *cobra.Command, args []string) (*sweepOptions, error) { return &o, o.settle(c, args) }, runSweep),
 		Annotations: map[string]string{ownConfig: "with that of FILE"},
 	}
-	s.add(c.Flags())
-	addNodeFlags(c.Flags())
-	addStoreFlags(c.Flags())
+	o.add(c.Flags())
+	config.AddNodeFlags(c.Flags())
+	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	completeNode(c)
 	_ = c.RegisterFlagCompletionFunc("mixes", inList(completeMixes))
@@ -71,223 +77,329 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
 	return c
 }
 
-func (s *sweepCommand) add(f *pflag.FlagSet) {
-	s.options.addPlanned(f)
-	s.options.Jobs = 1
-	f.Var(atLeast{&s.options.Jobs, 1}, "jobs", "runs at once (simulated node)")
-	f.StringVar(&s.resume, "resume", "", "go on with the sweep of this `NUMBER`, or the latest")
-	f.Lookup("resume").NoOptDefVal = "latest"
-	f.BoolVar(&s.force, "force", false, "resume a sweep although a process seems to work on it, such as one on a host that is gone")
-	f.DurationVar(&s.limit.total, "time-limit", 0, "start no run that would, by its estimate, end later than `DURATION` after this call began; --resume goes on")
-	f.BoolVar(&s.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
+func (o *sweepOptions) add(f *pflag.FlagSet) {
+	config.AddSweepFlags(f, &o.sweep)
+	config.AddJobsFlag(f, &o.sweep.Jobs)
+	f.StringVar(&o.resume, "resume", "", "go on with the sweep of this `NUMBER`, or the latest")
+	f.Lookup("resume").NoOptDefVal = sides.Latest
+	f.BoolVar(&o.force, "force", false, "resume a sweep although a process seems to work on it, such as one on a host that is gone")
+	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would, by its estimate, end later than `DURATION` after this call began; --resume goes on")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 }
 
-func (s *sweepCommand) start(c *cobra.Command, args []string) (err error) {
-	s.limit.began = time.Now()
-	if c.Flags().Changed("time-limit") && s.limit.total <= 0 {
-		return usageError(fmt.Errorf("--time-limit %v: want more than 0", s.limit.total))
+// settle settles the configuration and the options, from the flags and the file.
+func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
+	o.limit.Began = time.Now()
+	if c.Flags().Changed("time-limit") && o.limit.Total <= 0 {
+		return fmt.Errorf("--time-limit %v: want more than 0", o.limit.Total)
 	}
 	if len(args) == 1 {
 		_, notNumber := strconv.Atoi(args[0])
-		if s.resume != "" && (notNumber == nil || args[0] == "latest") {
-			s.resume = args[0]
+		if o.resume != "" && (notNumber == nil || args[0] == sides.Latest) {
+			o.resume = args[0]
 		} else {
-			s.file = args[0]
+			o.file = args[0]
 		}
 	}
-	s.show, _ = c.Flags().GetBool("show-config")
-	settings, given, err := s.settings(c)
+	o.show, _ = c.Flags().GetBool("show-config")
+	over, err := o.read(c.Context())
 	if err != nil {
 		return err
-	}
-	if s.show && s.resume == "" {
-		return errors.Join(s.options.print(c.OutOrStdout()), settings.printOf(c))
-	}
-	if _, err := report.ParseFormat(settings.Format); err != nil {
-		return usageError(err)
-	}
-	if s.resume != "" {
-		return s.goOn(c, settings, given)
-	}
-	if s.force {
-		return usageError(errors.New("--force goes with --resume"))
-	}
-	m, err := newMatrix(c.Context(), settings, s.options, c.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	plan := m.plan()
-	if s.dryRun {
-		return showPlan(c, m, plan)
-	}
-	sweep, err := m.record()
-	if err != nil {
-		return err
-	}
-	db, err := openStore(settings)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, infrastructureError(db.Close())) }()
-	if sweep.ID, err = db.CreateSweep(context.WithoutCancel(c.Context()), sweep, plan); err != nil {
-		return infrastructureError(err)
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d: %s on %s\n", sweep.ID, runCount(len(plan)), sweep.Node)
-	return s.work(c, m, db, sweep.ID, "")
-}
-
-// settings settles the configuration and the options, from the flags and the
-// file; given are the keys that either has.
-func (s *sweepCommand) settings(c *cobra.Command) (settings config, given []string, err error) {
-	over := map[string]any{}
-	o := &s.options
-	if s.file != "" {
-		f, err := loadSweepFile(c.Context(), s.file)
-		switch missing := errors.Is(err, fs.ErrNotExist); {
-		case missing && s.resume != "":
-			return settings, nil, usageError(fmt.Errorf("--resume %s: no such sweep: want a number from caserun sweep list, or latest", s.file))
-		case missing:
-			return settings, nil, usageError(fmt.Errorf("no such sweep file %q; the commands of sweep are list and show", s.file))
-		case err != nil:
-			return settings, nil, err
-		}
-		over = f.settings
-		f.fill(o)
 	}
 	for key := range over {
-		given = append(given, key)
+		o.given = append(o.given, key)
 	}
-	c.Flags().Visit(func(f *pflag.Flag) { given = append(given, f.Name) })
-	if settings, err = loadConfigOver(c, over); err != nil {
-		return settings, nil, err
+	c.Flags().Visit(func(f *pflag.Flag) { o.given = append(o.given, f.Name) })
+	if o.settings, err = loadOver(c, over); err != nil {
+		return err
 	}
-	return settings, given, o.Validate(s.resume == "" && !s.show)
+	if o.force && o.resume == "" && !o.show {
+		return errors.New("--force goes with --resume")
+	}
+	return o.sweep.Validate(o.resume == "" && !o.show)
+}
+
+// read takes the options from the file, if there is one, and returns its settings.
+func (o *sweepOptions) read(ctx context.Context) (settings map[string]any, err error) {
+	if o.file == "" {
+		return nil, nil
+	}
+	f, err := config.LoadSweepFile(ctx, o.file)
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case missing && o.resume != "":
+		return nil, fmt.Errorf("--resume %s: no such sweep: want a number from caserun sweep list, or latest", o.file)
+	case missing:
+		return nil, fmt.Errorf("no such sweep file %q; the commands of sweep are list and show", o.file)
+	case err != nil:
+		return nil, err
+	}
+	f.Fill(&o.sweep)
+	return f.Settings, nil
+}
+
+func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
+	if o.resume != "" {
+		return o.goOn(c)
+	}
+	if o.show {
+		return o.print(c, o.sweep, o.settings)
+	}
+	say := sayTo(c)
+	p, err := sweep.New(c.Context(), o.settings.Options, o.sweep, say)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return o.showPlan(c, p, p.Cells())
+	}
+	db, err := harness.OpenStore(o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	id, err := p.Store(c.Context(), db, say)
+	if err != nil {
+		return err
+	}
+	return o.work(c, p, db, id, "")
+}
+
+// print prints options of a sweep and settings as a sweep's file has them.
+func (o *sweepOptions) print(c *cobra.Command, asked sweep.Options, settings config.Settings) error {
+	text, err := config.ShowSweep(asked)
+	if err != nil {
+		return err
+	}
+	if _, err := c.OutOrStdout().Write(text); err != nil {
+		return err
+	}
+	return printSettings(c, settings)
 }
 
 // open opens the store that has the sweep to resume.
-func (s *sweepCommand) open(ctx context.Context, c config) (db *store.Store, done func() error, err error) {
-	if s.dryRun || s.show {
-		return openForReading(ctx, c)
+func (o *sweepOptions) open(ctx context.Context) (db *store.Store, done func() error, err error) {
+	if o.dryRun || o.show {
+		return openForReading(ctx, o.settings.DB)
 	}
-	if _, err := os.Stat(c.DB); err != nil { // opening would create it
-		return nil, nil, infrastructureError(fmt.Errorf("resume a sweep: store: %w", err))
+	if _, err := os.Stat(o.settings.DB); err != nil { // opening would create it
+		return nil, nil, fmt.Errorf("resume a sweep: store: %w", err)
 	}
-	if db, err = openStore(c); err != nil {
+	if db, err = harness.OpenStore(o.settings.DB); err != nil {
 		return nil, nil, err
 	}
-	return db, func() error { return infrastructureError(db.Close()) }, nil
+	return db, db.Close, nil
 }
 
 // goOn resumes a sweep.
-func (s *sweepCommand) goOn(c *cobra.Command, settings config, given []string) (err error) {
-	db, done, err := s.open(c.Context(), settings)
+func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
+	ctx, say := c.Context(), sayTo(c)
+	db, done, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	sweep, err := findSweep(c.Context(), db, s.resume)
+	w, err := sides.Sweep(ctx, db, o.resume)
 	if err != nil {
 		return err
 	}
+	spec, planned, err := sweep.Recorded(w)
+	if err != nil {
+		return err
+	}
+	agree := func() error { return sweep.Agree(w.ID, spec, planned, o.sweep, o.settings.Options, o.given) }
 	switch {
-	case s.show:
-		return s.showRecorded(c, sweep, settings, given)
-	case sweep.Status == results.Complete:
-		return s.showComplete(c, db, sweep, settings, given)
+	case o.show:
+		if err := agree(); err != nil {
+			return err
+		}
+		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Reps: spec.Reps, Warmups: spec.Warmups}
+		return o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned})
+	case w.Status == results.Complete:
+		if err := agree(); err != nil {
+			return err
+		}
+		say("sweep %d is complete", w.ID)
+		return showSweep(c, o.settings.Format, db, w.ID)
 	}
-	taken := sweep.Status == results.Running && !s.dryRun
-	if taken && !s.force {
-		return busy(store.HeldError{Sweep: sweep.ID, Host: sweep.Host, PID: *sweep.PID})
+	taken := w.Status == results.Running && !o.dryRun
+	if taken && !o.force {
+		return sweep.Busy(store.HeldError{Sweep: w.ID, Host: w.Host, PID: *w.PID})
 	}
-	if err := s.options.fit(sweep.Mode, sweep.Node); err != nil {
+	if err := o.sweep.Fit(w.Mode, w.Node); err != nil {
 		return err
 	}
-	m, note, err := recordedMatrix(c.Context(), sweep, settings)
+	p, note, err := sweep.Resume(ctx, w)
 	if err != nil {
 		return err
 	}
-	if err := m.agree(sweep.ID, s.options, given, settings); err != nil {
+	if err := agree(); err != nil {
 		return err
 	}
-	if err := sameSize(c.Context(), db, sweep.ID, m.devices); err != nil {
+	if err := p.SameSize(ctx, db, w.ID); err != nil {
 		return err
 	}
 	if taken { // as late as this: a call that is refused takes nothing from anybody
-		if err := closeSweep(db, sweep); err != nil {
-			return infrastructureError(err)
+		if err := harness.CloseSweep(db, w); err != nil {
+			return err
 		}
 	}
-	left, finished, err := remaining(c.Context(), db, sweep.ID)
+	left, finished, err := sweep.Remaining(ctx, db, w.ID)
 	if err != nil {
-		return infrastructureError(err)
+		return err
 	}
-	if s.dryRun {
-		return showPlan(c, m, left)
+	if o.dryRun {
+		return o.showPlan(c, p, left)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d: %d of %d runs are left\n", sweep.ID, len(left), len(left)+finished)
+	say("sweep %d: %d of %d runs are left", w.ID, len(left), len(left)+finished)
 	if note != "" {
-		fmt.Fprintf(c.ErrOrStderr(), "caserun: sweep %d is resumed %s: the runs of the two may differ for that\n", sweep.ID, note)
+		say("sweep %d is resumed %s: the runs of the two may differ for that", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
 	}
-	return s.work(c, m, db, sweep.ID, note)
+	return o.work(c, p, db, w.ID, note)
 }
 
 // work runs what is left of a sweep and prints its arms.
-func (s *sweepCommand) work(c *cobra.Command, m *matrix, db *store.Store, id int64, note string) error {
-	r := sweepRun{matrix: m, id: id, store: db, jobs: s.options.Jobs, limit: s.limit, now: time.Now, stderr: c.ErrOrStderr()}
-	ended := r.run(c.Context(), note)
-	if ended != nil && !errors.As(ended, new(limitError)) {
+func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, id int64, note string) error {
+	call := sweep.Call{Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c),
+		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
+	ended := call.Run(c.Context(), note)
+	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
 		return ended
 	}
-	if err := errors.Join(showSweep(c, m.config.Format, db, id), ended); err != nil {
+	if err := errors.Join(showSweep(c, o.settings.Format, db, id), ended); err != nil {
 		return err
 	}
 	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id, Status: results.Complete})
 	if err != nil {
-		return infrastructureError(err)
+		return err
 	}
 	for _, r := range runs {
 		if r.Metrics.OK > 0 {
 			return nil
 		}
 	}
-	return withStatus(exitNothing, fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs)))
-}
-
-func runCount(n int) string {
-	if n == 1 {
-		return "1 run"
-	}
-	return fmt.Sprintf("%d runs", n)
+	return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
 }
 
 // showPlan prints runs that are to come.
-func showPlan(c *cobra.Command, m *matrix, plan []results.Cell) (err error) {
+func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results.Cell) (err error) {
 	var db *store.Store
-	if _, err := os.Stat(m.config.DB); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(o.settings.DB); !errors.Is(err, fs.ErrNotExist) {
 		var done func() error
-		if db, done, err = openForReading(c.Context(), m.config); err != nil {
+		if db, done, err = openForReading(c.Context(), o.settings.DB); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
 	}
-	times, err := m.estimates(c.Context(), db)
+	times, err := p.Estimates(c.Context(), db)
 	if err != nil {
 		return err
 	}
 	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"}, {Name: "scheduler"},
 		{Name: "repetition"}, {Name: "warmup"}, {Name: "seed"}, {Name: "node"}, {Name: "mode"},
 		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}}}
-	if m.mode == results.Simulated {
+	if p.Mode == results.Simulated {
 		t.Title = "SIMULATED plan"
 	}
 	total := 0.0
-	for _, cell := range plan {
-		e := times[armOf(cell)]
-		total += e.seconds
-		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), m.config.Node, m.mode, e.seconds, e.ground)
+	for _, cell := range cells {
+		e := times.Of(cell)
+		total += e.Seconds
+		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground)
 	}
 	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
-		runCount(len(plan)), report.Human(total, report.Seconds))})
-	return render(c, m.config.Format, t)
+		sweep.CountRuns(len(cells)), report.Human(total, report.Seconds))})
+	return render(c, o.settings.Format, t)
+}
+
+func newSweepList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the sweeps of the store",
+		Example: "  caserun sweep list",
+		Args:    cobra.NoArgs,
+		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) (err error) {
+			db, done, err := openForReading(c.Context(), settings.DB)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, done()) }()
+			sweeps, err := db.Sweeps(c.Context())
+			if err != nil {
+				return err
+			}
+			var progress []report.SweepProgress
+			for _, w := range sweeps {
+				left, finished, err := sweep.Remaining(c.Context(), db, w.ID)
+				if err != nil {
+					return err
+				}
+				progress = append(progress, report.SweepProgress{Sweep: w, Runs: len(left) + finished, Done: finished})
+			}
+			return render(c, settings.Format, report.SweepList(progress))
+		}),
+	}
+	config.AddStoreFlag(c.Flags())
+	addFormatFlag(c)
+	return c
+}
+
+func newSweepShow() *cobra.Command {
+	c := &cobra.Command{
+		Use:               "show [NUMBER|latest]",
+		Short:             "Show the arms of a sweep: medians, and how many runs they are of",
+		Example:           "  caserun sweep show latest",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: fromStore(offerSweeps),
+		RunE: verb(func(c *cobra.Command, args []string) (shownSweep, error) {
+			settings, err := load(c)
+			return shownSweep{settings, append(args, sides.Latest)[0]}, err
+		}, func(c *cobra.Command, o shownSweep) (err error) {
+			db, done, err := openForReading(c.Context(), o.settings.DB)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, done()) }()
+			w, err := sides.Sweep(c.Context(), db, o.sweep)
+			if err != nil {
+				return err
+			}
+			return showSweep(c, o.settings.Format, db, w.ID)
+		}),
+	}
+	config.AddStoreFlag(c.Flags())
+	addFormatFlag(c)
+	return c
+}
+
+// shownSweep is what sweep show is asked for.
+type shownSweep struct {
+	settings config.Settings
+	sweep    string // number or latest
+}
+
+// showSweep prints a sweep's arms.
+func showSweep(c *cobra.Command, format string, db *store.Store, id int64) error {
+	w, err := db.Sweep(c.Context(), id)
+	if err != nil {
+		return err
+	}
+	cells, err := db.Cells(c.Context(), id)
+	if err != nil {
+		return err
+	}
+	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id})
+	if err != nil {
+		return err
+	}
+	devices, err := db.DevicesOf(c.Context(), store.Filter{Sweep: id})
+	if err != nil {
+		return err
+	}
+	spec, err := results.ReadSpec(w)
+	if err != nil {
+		return err
+	}
+	spec.Sort(cells)
+	return render(c, format, report.SweepArms(w, cells, runs, devices, db.Path()))
 }

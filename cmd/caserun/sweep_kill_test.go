@@ -21,6 +21,8 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/sweep"
 )
 
 // killsEnv is how many sweeps TestKilledSweepsResume kills.
@@ -305,7 +307,7 @@ func TestSweepThatIsTakenOver(t *testing.T) {
 	if status := c.ProcessState.ExitCode(); status != exitUsage || !strings.Contains(string(said), "over: what this process had under way is interrupted") {
 		t.Errorf("the process that lost its sweep: exit %d: %s", status, said)
 	}
-	_, done, err := remaining(t.Context(), s, 1)
+	_, done, err := sweep.Remaining(t.Context(), s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +345,7 @@ func TestSweepThatEndsWhileItIsClosed(t *testing.T) {
 	if err := s.EndSweep(t.Context(), 1, "elsewhere", 7, results.Interrupted); err != nil {
 		t.Fatal(err)
 	}
-	if err := closeSweep(s, read); err != nil {
+	if err := harness.CloseSweep(s, read); err != nil {
 		t.Errorf("closed a sweep that its process had ended: %v", err)
 	}
 }

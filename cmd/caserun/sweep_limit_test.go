@@ -10,26 +10,8 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/sweep"
 )
-
-func TestRunsThatFit(t *testing.T) {
-	began := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	for _, c := range []struct {
-		limit, elapsed, run time.Duration
-		fits                bool
-	}{
-		{10 * time.Minute, 0, 10 * time.Minute, true},
-		{10 * time.Minute, 1, 10 * time.Minute, false},
-		{10 * time.Minute, 8 * time.Minute, 2 * time.Minute, true},
-		{10 * time.Minute, 11 * time.Minute, 0, false},
-		{0, 1000 * time.Hour, time.Hour, true}, // no limit
-	} {
-		l := timeLimit{began: began, total: c.limit}
-		if got := l.fits(began.Add(c.elapsed), estimate{seconds: c.run.Seconds()}); got != c.fits {
-			t.Errorf("%v of %v elapsed, a run of %v: fits %v, want %v", c.elapsed, c.limit, c.run, got, c.fits)
-		}
-	}
-}
 
 // completeRuns are how many runs of sweep 1 are complete.
 func completeRuns(t *testing.T, s *store.Store) int {
@@ -57,13 +39,14 @@ func doPart(t *testing.T, limit time.Duration) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, note, err := recordedMatrix(t.Context(), w, config{DB: "caserun.db", Format: "table"})
+	p, note, err := sweep.Resume(t.Context(), w)
 	if err != nil || note != "" {
 		t.Fatal(note, err)
 	}
 	clock := func() time.Time { return time.Time{}.Add(time.Duration(completeRuns(t, s)) * time.Second) }
-	r := sweepRun{matrix: m, id: w.ID, store: s, jobs: 1, limit: timeLimit{total: limit}, now: clock, stderr: io.Discard}
-	return r.run(t.Context(), "")
+	call := sweep.Call{Plan: p, ID: w.ID, Store: s, Jobs: 1, Limit: sweep.TimeLimit{Total: limit}, Now: clock,
+		Say: func(string, ...any) {}, Display: newSweepProgress(io.Discard, p.Mode, time.Now())}
+	return call.Run(t.Context(), "")
 }
 
 // whole is what smallSweep leaves when nothing stops it.

@@ -12,98 +12,8 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/sweep"
 )
-
-func TestSweepLists(t *testing.T) {
-	for _, c := range []struct {
-		split func(string) ([]string, error)
-		in    string
-		want  []string // nil: an error
-	}{
-		{splitMixes, "W1..W3,W8, a/b.yaml", []string{"W1", "W2", "W3", "W8", "a/b.yaml"}},
-		{splitMixes, "../my.wl", []string{"../my.wl"}},
-		{splitMixes, "D-predict", []string{"D-predict"}},
-		{splitMixes, "d-*,W?", []string{"D-predict", "D-detect", "D-generate", "D-train", "D-128", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"}},
-		{splitMixes, "X*", nil},
-		{splitMixes, "[W", nil},
-		{splitMixes, "mixes/*.yaml", []string{"mixes/*.yaml"}}, // the shell's part
-		{splitCatalogMixes, "W7,D-train", []string{"W7", "D-train"}},
-		{splitCatalogMixes, "W7,my.yaml", nil},
-		{splitMixes, "W3..W1", nil},
-		{splitMixes, "W1..W99", nil},
-		{splitMixes, "W1..X2", nil},
-		{splitMixes, "W1, ,W2", nil},
-		{splitScheds, "sa, cg ,zero", []string{"sa", "cg", "zero"}},
-		{splitScheds, "sa,case-alg3:queue=fifo, age-limit=8,cg:workers=6", []string{"sa", "case-alg3:queue=fifo,age-limit=8", "cg:workers=6"}},
-		{splitScheds, "cg,workers=6", []string{"cg:workers=6"}},
-		{splitScheds, "workers=6", nil},
-		{splitScheds, "sa,", nil},
-		{spreadMixes, "a, b.yaml", []string{"a, b.yaml"}},
-	} {
-		got, err := c.split(c.in)
-		if (err != nil) != (c.want == nil) || (c.want != nil && !slices.Equal(got, c.want)) {
-			t.Errorf("%q: got %q, %v; want %q", c.in, got, err, c.want)
-		}
-	}
-}
-
-// Every arm has its repetitions, each repetition all arms, warm-ups come first,
-// and what a run is given does not depend on what else is in the sweep.
-func TestPlanIsFair(t *testing.T) {
-	matrixOf := func(mixes []string, scheds ...string) *matrix {
-		o := sweepOptions{Mixes: mixes, Scheds: scheds, Reps: 5, Warmups: 2, Jobs: 1}
-		m, err := newMatrix(t.Context(), config{Node: "sim:2xV100", Seed: 3, Noise: 0.1}, o, t.Output())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	four := []string{"W1", "W2", "W3", "W4"}
-	m := matrixOf(four, "sa", "cg", "case-alg3")
-	plan := m.plan()
-	if len(plan) != 2*4+5*12 {
-		t.Fatalf("%d cells, want 68", len(plan))
-	}
-	type run struct {
-		mix, scheduler string
-		repetition     int
-		warmup         bool
-	}
-	seeds := map[uint64]bool{}
-	seedOf := map[run]uint64{}
-	var orders []string
-	for i, c := range plan {
-		if c.Position != i || c.Warmup != (i < 8) {
-			t.Errorf("cell %d: %+v", i, c)
-		}
-		if !c.Warmup {
-			if want := (i-8)/12 + 1; c.Repetition != want {
-				t.Errorf("cell %d is of repetition %d, want %d", i, c.Repetition, want)
-			}
-			if (i-8)%12 == 0 {
-				orders = append(orders, "")
-			}
-			orders[len(orders)-1] += c.Mix + c.Scheduler + " "
-		}
-		seeds[c.Seed] = true
-		seedOf[run{c.Mix, c.Scheduler, c.Repetition, c.Warmup}] = c.Seed
-	}
-	if len(seeds) != len(plan) || len(seedOf) != len(plan) {
-		t.Errorf("%d seeds and %d runs that differ among %d cells", len(seeds), len(seedOf), len(plan))
-	}
-	slices.Sort(orders)
-	if len(slices.Compact(orders)) != 5 {
-		t.Error("two repetitions run the arms in the same order")
-	}
-	if diff := cmp.Diff(plan, matrixOf(four, "sa", "cg", "case-alg3").plan()); diff != "" {
-		t.Errorf("the same seed gave another plan:\n%s", diff)
-	}
-	for _, c := range matrixOf([]string{"W3"}, "cg").plan() {
-		if !c.Warmup && c.Seed != seedOf[run{c.Mix, c.Scheduler, c.Repetition, c.Warmup}] {
-			t.Errorf("%+v has another seed than in the larger sweep", c)
-		}
-	}
-}
 
 func TestSweepRefusals(t *testing.T) {
 	inTempDir(t)
@@ -161,7 +71,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{write("trace.yaml", "trace: maybe\n")}, exitUsage, `trace "maybe": want true or false`},
 		{[]string{write("null.yaml", "tag:\n")}, exitUsage, "tag has no value"},
 		{[]string{write("map.yaml", "tag: {a: b}\n")}, exitUsage, "tag: want a single value"},
-		{[]string{write("mixes.yaml", "mixes: W1\n")}, exitUsage, "mixes.yaml:1:8: mixes is no list: write mixes: [W1..W8, my.yaml]"},
+		{[]string{write("mixes.yaml", "mixes: W1\n")}, exitUsage, "mixes.yaml:1:8: mixes is not a list: write mixes: [W1..W8, my.yaml]"},
 		{[]string{write("item.yaml", "scheds: [sa]\nmixes:\n- W1\n- W3..W1\n")}, exitUsage, "item.yaml:4:3: mixes: "},
 		{[]string{write("comma.yaml", "scheds: [sa]\nmixes: ['a, b.yaml']\n")}, exitUsage, "a, b.yaml: no such file"},
 		{[]string{write("text.yaml", "W1\n")}, exitUsage, "text.yaml:1:1: want keys and values"},
@@ -234,7 +144,7 @@ func TestSweepFile(t *testing.T) {
 }
 
 // oneSweep runs a sweep and returns what it was planned from.
-func oneSweep(t *testing.T, args ...string) sweepSpec {
+func oneSweep(t *testing.T, args ...string) results.Spec {
 	t.Helper()
 	if status, _, errs := caserun(t, append([]string{"sweep", "--node", "sim:1xV100"}, args...)...); status != exitOK {
 		t.Fatalf("exit %d: %s", status, errs)
@@ -248,7 +158,7 @@ func oneSweep(t *testing.T, args ...string) sweepSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := readSpec(w)
+	spec, err := results.ReadSpec(w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +166,7 @@ func oneSweep(t *testing.T, args ...string) sweepSpec {
 }
 
 // planAgain plans sweep 1 once more, from another spec, and runs nothing of it.
-func planAgain(t *testing.T, spec sweepSpec) (id int64) {
+func planAgain(t *testing.T, spec results.Spec) (id int64) {
 	t.Helper()
 	s, err := store.Open("caserun.db")
 	if err != nil {
@@ -449,9 +359,9 @@ func TestResumeOfABusySweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	// So it ends, too, where the other was faster by the time that it takes to start.
-	err = (&sweepRun{id: 2, store: s}).run(t.Context(), "")
-	if statusOf(err) != exitUsage || errs != fmt.Sprintf("caserun: %v\n", err) {
-		t.Errorf("a sweep that was claimed meanwhile: exit %d: %v; want 2, and %s", statusOf(err), err, errs)
+	err = (&sweep.Call{ID: 2, Store: s}).Run(t.Context(), "")
+	if statusOf(workError{err}) != exitUsage || errs != fmt.Sprintf("caserun: %v\n", err) {
+		t.Errorf("a sweep that was claimed meanwhile: exit %d: %v; want 2, and %s", statusOf(workError{err}), err, errs)
 	}
 	if run, err := s.Run(t.Context(), lost); err != nil || run.Status != results.Running {
 		t.Errorf("the run of the other is %s (%v) after all that was refused", run.Status, err)

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/caserun/caserun/results/store"
 )
 
 // A sweep that was stopped goes on from a bundle, on another host as well, to
@@ -83,25 +81,5 @@ func TestBundleOfAPartOfASweep(t *testing.T) {
 	}
 	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--db", "part.db"); status != exitOK || !strings.Contains(errs, "10 of 20 runs are left") {
 		t.Errorf("resume: exit %d: %s", status, errs)
-	}
-}
-
-func TestResumeNeedsAsManyGPUs(t *testing.T) {
-	inTempDir(t)
-	planAgain(t, oneSweep(t, "--mixes", "W1", "--scheds", "sa"))
-	s, err := store.OpenReadOnly("caserun.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, c := range []struct {
-		sweep   int64
-		devices int
-		says    string
-	}{{1, 1, ""}, {1, 4, "its runs so far had 1 GPUs, and here are 4"}, {2, 4, ""}} { // of 2 there is no run
-		err := sameSize(t.Context(), s, c.sweep, c.devices)
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("sweep %d on %d devices: %v, want %q", c.sweep, c.devices, err, c.says)
-		}
 	}
 }

@@ -28,14 +28,16 @@ type Config struct {
 	Dirs     []string   // the working directory of each job
 	UUIDs    []string   // devices in node order, as CUDA_VISIBLE_DEVICES takes them
 	IDs      [][16]byte // the same as bytes
-	Builtin  bool       // the jobs are the builtin suite's: exit status 4 is a failed check
-	Dir      string     // the run's directory, for output files and the probe's socket
-	Env      []string   // added to the parent's environment, such as the MPS server's
-	Preload  string     // libcase.so, absolute, for every job; "" = none
-	Guard    bool       // nothing is mapped beside the jobs' allocations (native/probe/lazy/memory.cc)
-	Tracer   string     // libcasetrace.so, absolute, for every job; "" = no tracing
-	Traces   Traces     // takes what the tracer recorded; nil without Tracer
-	Grace    time.Duration
+	// WrongStatus, where not 0, is the exit status with which a program says that its
+	// result is wrong.
+	WrongStatus int
+	Dir         string   // the run's directory, for output files and the probe's socket
+	Env         []string // added to the parent's environment, such as the MPS server's
+	Preload     string   // libcase.so, absolute, for every job; "" = none
+	Guard       bool     // nothing is mapped beside the jobs' allocations (native/probe/lazy/memory.cc)
+	Tracer      string   // libcasetrace.so, absolute, for every job; "" = no tracing
+	Traces      Traces   // takes what the tracer recorded; nil without Tracer
+	Grace       time.Duration
 	// Clients, where not nil: the jobs' processes settle who gets what, over a state file
 	// that says this, and tell how their requests end (policies.Scheduler).
 	Clients *schedshm.Config
@@ -277,15 +279,11 @@ func (x *Executor) await(job int, p *process) {
 	x.killRest(job, p)
 	x.awaitClients(job, p)
 	x.guard.forget(p)
-	if x.config.Builtin && e.Status != nil && *e.Status == statusMismatch {
+	if wrong := x.config.WrongStatus; wrong != 0 && e.Status != nil && *e.Status == wrong {
 		e.Wrong = true
 	}
 	x.batch.JobEnded(job, e, x.now())
 }
-
-// statusMismatch is the builtin suite's exit status for a result that differs
-// from the reference (benchmarks/rodinia/README.md).
-const statusMismatch = 4
 
 func (x *Executor) hasClient(job int) bool {
 	for _, c := range x.clients {

@@ -153,7 +153,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
 		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, Preload: r.preload, Builtin: true, Heal: r.heal, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, Preload: r.preload, WrongStatus: 4, Heal: r.heal, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

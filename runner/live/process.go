@@ -66,7 +66,7 @@ func (x *Executor) launch(job, device int) (*process, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(cmd.Dir, path)
 		}
-		in, err := userfile.Open(path, stdinKinds)
+		in, err := userfile.Open(path, userfile.Stdin)
 		if err != nil {
 			return nil, lack(fmt.Errorf("open standard input: %w", err))
 		}

@@ -1,0 +1,205 @@
+// Package config settles what a command is told: flag before environment before file before
+// default. It yields plain options, and is the only package that knows viper.
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner/harness"
+)
+
+// Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
+// flag's name, and in upper case with underscores the variable's.
+type Settings struct {
+	DB      string `json:"db"`
+	Format  string `json:"format"`
+	Sched   string `json:"sched"`
+	Isolate bool   `json:"isolate-faults"`
+	Retry   bool   `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
+	harness.Options
+}
+
+// keys are the names of all settings, in the order in which they are shown.
+var keys = []string{"db", "format", "node", "devices", "sched", "workers", "timeout", "mem-cap", "sm-cap", "no-mps", "guard",
+	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", "sim-noise", "profiles"}
+
+const oldIsolate = "retry-collateral"
+
+// The default file is read where it exists and neither --config nor CASERUN_CONFIG names
+// another.
+const (
+	defaultFile  = "caserun.yaml"
+	fileVariable = "CASERUN_CONFIG"
+	defaultStore = "caserun.db"
+)
+
+// Load settles the configuration for a command with these flags. Settings in over come before
+// those of the configuration file. warn takes lines for the user.
+func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn harness.Say) (Settings, error) {
+	v := viper.New()
+	for _, key := range keys {
+		if flag := flagOf(flags, key); flag != nil {
+			if err := v.BindPFlag(key, flag); err != nil {
+				return Settings{}, fmt.Errorf("bind --%s: %w", key, err)
+			}
+		}
+		if err := v.BindEnv(key, Variable(key)); err != nil {
+			return Settings{}, fmt.Errorf("bind environment of %s: %w", key, err)
+		}
+	}
+	file, err := flags.GetString("config")
+	if err != nil {
+		return Settings{}, err
+	}
+	if file == "" {
+		file = os.Getenv(fileVariable)
+	}
+	explicit := file != ""
+	if !explicit {
+		file = defaultFile
+	}
+	fromFile, err := readSettings(ctx, file)
+	if err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+		return Settings{}, fmt.Errorf("configuration file %w", err)
+	}
+	if err := checkEnvironment(); err != nil {
+		return Settings{}, err
+	}
+	if err := errors.Join(v.MergeConfigMap(fromFile), v.MergeConfigMap(over)); err != nil {
+		return Settings{}, fmt.Errorf("configuration: %w", err)
+	}
+	s, err := decode(v)
+	if err != nil {
+		return Settings{}, fmt.Errorf("configuration: %w", err)
+	}
+	if s.DB == "" && flagOf(flags, "db") != nil {
+		return Settings{}, errNoStore
+	}
+	if s.Retry {
+		warn("retry-collateral is now called isolate-faults: change the flag, the variable or the configuration file that says so")
+		s.Isolate, s.Retry = true, false
+	}
+	return s, s.check()
+}
+
+// IsKey reports whether a name is a setting's.
+func IsKey(name string) bool { return slices.Contains(keys, name) }
+
+// flagOf is the flag of a setting, if the command has that setting.
+func flagOf(flags *pflag.FlagSet, key string) *pflag.Flag {
+	flag := flags.Lookup(key)
+	if flag == nil || flag.Annotations[noSetting] != nil {
+		return nil
+	}
+	return flag
+}
+
+// noSetting annotates a flag that has a setting's name and another meaning.
+const noSetting = "no-setting"
+
+// NoSetting says that flags with settings' names have other meanings.
+func NoSetting(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, noSetting, []string{})
+	}
+}
+
+// readSettings reads a configuration file: the settings as they are written, by key.
+func readSettings(ctx context.Context, path string) (map[string]any, error) {
+	out := map[string]any{}
+	flags := allFlags()
+	err := readYAML(ctx, path, func(key string, at, value ast.Node) (err error) {
+		flag := flags.Lookup(key)
+		if flag == nil {
+			return failAt(at, "unknown key %q: caserun mix --show-config prints all that there are", key)
+		}
+		out[key], err = setFlag(flag, key, value)
+		return err
+	})
+	return out, err
+}
+
+// decode takes exactly what v has. Options are squashed into the settings.
+func decode(v *viper.Viper) (Settings, error) {
+	var s Settings
+	err := v.Unmarshal(&s, func(d *mapstructure.DecoderConfig) {
+		d.ErrorUnused, d.Squash, d.TagName = true, true, "json"
+		d.DecodeHook = mapstructure.TextUnmarshallerHookFunc()
+	})
+	return s, err
+}
+
+// StoreFlag is the flag with which a command in a hint finds the same store; "" for the default
+// store.
+func (s Settings) StoreFlag() string {
+	switch {
+	case s.DB == defaultStore:
+		return ""
+	case strings.ContainsFunc(s.DB, unicode.IsSpace):
+		return " --db " + strconv.Quote(s.DB)
+	}
+	return " --db " + s.DB
+}
+
+// escaped is text with escapes that YAML and Go both know.
+type escaped string
+
+// MarshalYAML implements yaml.BytesMarshaler.
+func (e escaped) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(e))), nil }
+
+// Show is the settings that a command with these flags has, as YAML.
+func (s Settings) Show(flags *pflag.FlagSet) ([]byte, error) {
+	values := s.byKey()
+	var shown yaml.MapSlice
+	for _, key := range keys {
+		if key == oldIsolate || flagOf(flags, key) == nil {
+			continue
+		}
+		value := values[key]
+		if text, ok := value.(string); ok && report.Printable(text, "") != text {
+			value = escaped(text)
+		}
+		shown = append(shown, yaml.MapItem{Key: key, Value: value})
+	}
+	text, err := yaml.Marshal(shown)
+	if err != nil {
+		return nil, fmt.Errorf("print configuration: %w", err)
+	}
+	return text, nil
+}
+
+// byKey are the settings' values by key.
+func (s Settings) byKey() map[string]any {
+	out := map[string]any{}
+	var add func(reflect.Value)
+	add = func(v reflect.Value) {
+		for field := range v.Type().Fields() {
+			value := v.FieldByIndex(field.Index)
+			if field.Anonymous {
+				add(value)
+				continue
+			}
+			out[field.Tag.Get("json")] = value.Interface()
+			if d, ok := value.Interface().(harness.Duration); ok {
+				out[field.Tag.Get("json")] = d.String()
+			}
+		}
+	}
+	add(reflect.ValueOf(s))
+	return out
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+)
+
+// appendTo appends what split makes of a list.
+func appendTo(all *[]string, split func(string) ([]string, error), list string) error {
+	items, err := split(list)
+	*all = append(*all, items...)
+	return err
+}
+
+// atLeast is a flag's whole number. Below min it stands for what is not given.
+type atLeast struct {
+	n   *int
+	min int
+}
+
+func (a atLeast) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < a.min {
+		return fmt.Errorf("want a whole number, %d or more", a.min)
+	}
+	*a.n = n
+	return nil
+}
+
+func (a atLeast) String() string {
+	if a.n == nil || *a.n < a.min {
+		return ""
+	}
+	return strconv.Itoa(*a.n)
+}
+
+func (atLeast) Type() string { return "number" }
+
+// splitMixes splits a list at commas and spreads ranges and patterns of the catalog.
+func splitMixes(list string) ([]string, error) {
+	var out []string
+	for item := range strings.SplitSeq(list, ",") {
+		names, err := spreadMixes(strings.TrimSpace(item))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, names...)
+	}
+	return out, nil
+}
+
+// splitCatalogMixes is splitMixes for a flag that takes no files.
+func splitCatalogMixes(list string) ([]string, error) {
+	names, err := splitMixes(list)
+	if i := slices.IndexFunc(names, suites.IsMixFile); i >= 0 {
+		return nil, fmt.Errorf("%s is a file: name mixes of the catalog", names[i])
+	}
+	return names, err
+}
+
+// spreadMixes is a mix, or those of a range such as W1..W8 or of a pattern such as D-*, in
+// the catalog's order.
+func spreadMixes(item string) ([]string, error) {
+	first, last, isRange := strings.Cut(item, "..")
+	switch {
+	case item == "":
+		return nil, errMissingName
+	case isRange && !suites.IsMixFile(item):
+		names, err := mixRange(first, last)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", item, err)
+		}
+		return names, nil
+	case !suites.IsMixFile(item) && strings.ContainsAny(item, "*?["):
+		return mixes.Match(item)
+	case !suites.IsMixFile(item):
+		if _, err := mixes.Lookup(item); err != nil {
+			return nil, err
+		}
+	}
+	return []string{item}, nil
+}
+
+var errMissingName = errors.New("a name is missing")
+
+// mixRange is the names from first to last, which differ in the number at their
+// end.
+func mixRange(first, last string) ([]string, error) {
+	prefix := strings.TrimRight(first, "0123456789")
+	from, errFrom := strconv.Atoi(first[len(prefix):])
+	rest, samePrefix := strings.CutPrefix(last, prefix)
+	to, errTo := strconv.Atoi(rest)
+	if errFrom != nil || errTo != nil || !samePrefix || from > to {
+		return nil, errors.New("want a range of mixes as W1..W8")
+	}
+	for _, end := range []string{first, last} { // also bounds the range by the catalog's
+		if _, err := mixes.Lookup(end); err != nil {
+			return nil, err
+		}
+	}
+	var names []string
+	for n := from; n <= to; n++ {
+		names = append(names, prefix+strconv.Itoa(n))
+	}
+	return names, nil
+}
+
+// splitScheds splits a list at the commas before a scheduler's name: key=value
+// after a comma is one more parameter of the scheduler before it.
+func splitScheds(list string) ([]string, error) {
+	var out []string
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		key, _, isParameter := strings.Cut(item, "=")
+		isParameter = isParameter && !strings.Contains(key, ":")
+		switch {
+		case item == "":
+			return nil, errMissingName
+		case isParameter && len(out) == 0:
+			return nil, fmt.Errorf("%s is a parameter without a scheduler: write sa,case-alg3:queue=fifo,age-limit=8", item)
+		case isParameter && strings.Contains(out[len(out)-1], ":"):
+			out[len(out)-1] += "," + item
+		case isParameter:
+			out[len(out)-1] += ":" + item
+		default:
+			out = append(out, item)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/runner/sweep"
+)
+
+// SweepFile is a sweep as a file describes it. The file's keys are names of flags, and its
+// values are what the flags take. A flag that the file leaves out has its default.
+type SweepFile struct {
+	Options  sweep.Options
+	Settings map[string]any // of AddNodeFlags, by key
+}
+
+// LoadSweepFile reads a sweep's file. An unknown key is an error, and errors name file, line and
+// column. Paths of mixes are relative to the file.
+func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
+	f := SweepFile{Settings: map[string]any{}}
+	planned, node := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddSweepFlags(planned, &f.Options)
+	AddNodeFlags(node)
+	empty := true
+	err := readYAML(ctx, path, func(key string, at, value ast.Node) (err error) {
+		empty = false
+		switch flag := node.Lookup(key); {
+		case key == "mixes":
+			return eachItem(key, value, "[W1..W8, my.yaml]", func(item string) error {
+				if suites.IsMixFile(item) && !filepath.IsAbs(item) {
+					item = filepath.Join(filepath.Dir(path), item)
+				}
+				return appendTo(&f.Options.Mixes, spreadMixes, item)
+			})
+		case key == "scheds":
+			return eachItem(key, value, "[sa, case-alg3]", func(item string) error {
+				f.Options.Scheds = append(f.Options.Scheds, item)
+				return Check("sched", item)
+			})
+		case flag != nil:
+			f.Settings[key], err = setFlag(flag, key, value)
+			return err
+		case planned.Lookup(key) != nil:
+			_, err = setFlag(planned.Lookup(key), key, value)
+			return err
+		}
+		var known []string
+		for _, flags := range []*pflag.FlagSet{planned, node} {
+			flags.VisitAll(func(flag *pflag.Flag) { known = append(known, flag.Name) })
+		}
+		return failAt(at, "unknown key %q: known are %s", key, strings.Join(known, ", "))
+	})
+	if err == nil && empty {
+		err = fmt.Errorf("%s: %w", path, errors.New("no sweep in the file: write mixes and scheds, each with a list"))
+	}
+	if err != nil {
+		return f, fmt.Errorf("sweep file %w", err)
+	}
+	return f, nil
+}
+
+// eachItem takes every item of a key's list.
+func eachItem(key string, value ast.Node, example string, take func(string) error) error {
+	list, ok := value.(*ast.SequenceNode)
+	if !ok {
+		return failAt(value, "%s is not a list: write %s: %s", key, key, example)
+	}
+	for _, item := range list.Values {
+		text, err := scalar(item, "an item of "+key)
+		if err != nil {
+			return err
+		}
+		if err := take(text); err != nil {
+			return failAt(item, "%s: %v", key, err)
+		}
+	}
+	return nil
+}
+
+// Fill gives the options that no flag gave the values of the file.
+func (f SweepFile) Fill(o *sweep.Options) {
+	if o.Name == "" {
+		o.Name = f.Options.Name
+	}
+	if len(o.Mixes) == 0 {
+		o.Mixes = f.Options.Mixes
+	}
+	if len(o.Scheds) == 0 {
+		o.Scheds = f.Options.Scheds
+	}
+	if o.Reps == 0 {
+		o.Reps = f.Options.Reps
+	}
+	if o.Warmups < 0 {
+		o.Warmups = f.Options.Warmups
+	}
+}
+
+// ShowSweep is what was asked of a sweep, as a sweep's file has it.
+func ShowSweep(o sweep.Options) ([]byte, error) {
+	var asked yaml.MapSlice
+	add := func(key string, value any, given bool) {
+		if given {
+			asked = append(asked, yaml.MapItem{Key: key, Value: value})
+		}
+	}
+	add("name", o.Name, o.Name != "")
+	add("mixes", o.Mixes, len(o.Mixes) > 0)
+	add("scheds", o.Scheds, len(o.Scheds) > 0)
+	add("reps", o.Reps, o.Reps > 0)
+	add("warmups", o.Warmups, o.Warmups >= 0)
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	text, err := yaml.Marshal(asked)
+	if err != nil {
+		return nil, fmt.Errorf("print configuration: %w", err)
+	}
+	return text, nil
+}

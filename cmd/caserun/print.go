@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/caserun/caserun/results/report"
+)
+
+// render prints tables in a format, with an empty line between. In json several tables are one
+// array.
+func render(c *cobra.Command, format string, tables ...*report.Table) error {
+	f, err := report.ParseFormat(format)
+	if err != nil {
+		return err
+	}
+	begin, between, end := "", "\n", ""
+	if f == report.JSON && len(tables) > 1 {
+		begin, between, end = "[\n", ",\n", "]\n"
+	}
+	w := c.OutOrStdout()
+	fmt.Fprint(w, begin)
+	for i, t := range tables {
+		if i > 0 {
+			fmt.Fprint(w, between)
+		}
+		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == ""}); err != nil {
+			return fmt.Errorf("print table: %w", err)
+		}
+	}
+	fmt.Fprint(w, end)
+	return nil
+}
+
+// warnUnseen says on stderr what the format has no notes for.
+func warnUnseen(c *cobra.Command, format string, notes []string) {
+	if f := report.Format(format); f != report.CSV && f != report.JSON {
+		return
+	}
+	for _, n := range notes {
+		sayTo(c)("%s", n)
+	}
+}
+
+// stdoutName is standard output as a file's name.
+const stdoutName = "-"
+
+// isStdout reports whether a file that the user names is standard output, by whatever name.
+func isStdout(path string) bool {
+	return path == stdoutName || path != os.DevNull && report.LeadsTo(path, os.Stdout)
+}
+
+// isTerminal reports whether w is a terminal that may be redrawn.
+func isTerminal(w io.Writer) bool {
+	f, ok := behind(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// behind is what messages are written to.
+func behind(w io.Writer) io.Writer {
+	if m, ok := w.(messages); ok {
+		return m.w
+	}
+	return w
+}
+
+// redraw replaces a terminal's line. One that wraps would leave its first rows
+// behind the next time.
+func redraw(w io.Writer, line string) {
+	width := 0
+	w = behind(w)
+	if f, ok := w.(*os.File); ok {
+		width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is unknown
+	}
+	fmt.Fprintf(w, "\r\033[K%s", fit(report.Printable(line, ""), width))
+}
+
+// fit is a line with fewer characters than a terminal has columns, so that the
+// cursor stays in its row. 0 columns are no limit.
+func fit(line string, columns int) string {
+	if runes := []rune(line); columns > 0 && len(runes) >= columns {
+		return string(runes[:columns-1])
+	}
+	return line
+}
+
+// writeOutput writes to a new file, or to standard output where path is empty.
+// A file that could not be written whole is removed.
+func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
+	o, err := newOutput(c, path)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(untilStopped{c.Context(), o}), o.close())
+	if err != nil {
+		err = errors.Join(err, o.remove())
+	}
+	return err
+}
+
+// output is where a command writes to.
+type output struct {
+	io.Writer
+	file *os.File // nil: standard output
+}
+
+// newOutput makes a new file, or takes standard output where path is empty.
+func newOutput(c *cobra.Command, path string) (output, error) {
+	if path == "" {
+		return output{Writer: c.OutOrStdout()}, nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return output{}, refuse("%s exists: name another file, or remove it first", path)
+	}
+	return output{f, f}, err
+}
+
+// Write writes all of b, or leaves the file as it was.
+func (o output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err == nil || o.file == nil {
+		return n, err
+	}
+	before, back := o.file.Seek(int64(-n), io.SeekCurrent)
+	if back == nil {
+		back = o.file.Truncate(before)
+	}
+	return 0, errors.Join(err, back)
+}
+
+func (o output) close() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Close()
+}
+
+func (o output) remove() error {
+	if o.file == nil {
+		return nil
+	}
+	return os.Remove(o.file.Name())
+}
+
+// untilStopped is a writer that fails once the program is to stop.
+type untilStopped struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u untilStopped) Write(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.w.Write(p)
+}

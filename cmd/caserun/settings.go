@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results/bundle"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+)
+
+// load settles a command's settings.
+func load(c *cobra.Command) (config.Settings, error) { return loadOver(c, nil) }
+
+// loadOver is load with settings that come before the configuration file's.
+func loadOver(c *cobra.Command, over map[string]any) (config.Settings, error) {
+	settings, err := config.Load(c.Context(), c.Flags(), over, sayTo(c))
+	if err != nil {
+		return settings, err
+	}
+	if c.Flags().Lookup("format") != nil {
+		_, err = report.ParseFormat(settings.Format)
+	}
+	return settings, err
+}
+
+// loadAlone is the settle step of a verb that has nothing but settings.
+func loadAlone(c *cobra.Command, _ []string) (config.Settings, error) { return load(c) }
+
+// sayTo writes lines to a command's standard error.
+func sayTo(c *cobra.Command) harness.Say {
+	return func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), "caserun: "+format+"\n", args...) }
+}
+
+// printSettings prints the settings that a command has.
+func printSettings(c *cobra.Command, settings config.Settings) error {
+	text, err := settings.Show(c.Flags())
+	if err != nil {
+		return err
+	}
+	_, err = c.OutOrStdout().Write(text)
+	return err
+}
+
+// spareStore refuses a file to write that is one of the store's.
+func spareStore(db, path string) error {
+	target, err := os.Stat(path)
+	for _, own := range []string{db, db + "-wal", db + "-shm"} {
+		if info, failed := os.Stat(own); err == nil && failed == nil && os.SameFile(target, info) {
+			return refuse("write %s: that is the store %s: name another file", path, db)
+		}
+	}
+	return nil
+}
+
+// openForReading opens a store's file, or a bundle of caserun export, for reading. The file's
+// first bytes tell which it is. The caller must call done, which also removes what a bundle was
+// unpacked to.
+func openForReading(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
+	if bundle.Is(path) {
+		b, err := bundle.Open(ctx, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return b.Store, b.Close, nil
+	}
+	if s, err = store.OpenUpdated(path); err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
+// nothingMatches is the error of a command whose flags select no run.
+func nothingMatches(command string, settings config.Settings) error {
+	return nothingError{fmt.Errorf("%s: no runs match in %s; caserun report%s lists what there is", command, settings.DB, settings.StoreFlag())}
+}
+
+// addAlphaFlag adds --alpha.
+func addAlphaFlag(f *pflag.FlagSet, alpha *float64) {
+	f.Float64Var(alpha, "alpha", stats.DefaultAlpha, "`PROBABILITY` of any false finding among all comparisons together")
+}
+
+func validateAlpha(alpha float64) error {
+	if !(alpha > 0 && alpha < 1) {
+		return fmt.Errorf("--alpha %g: want a probability above 0 and below 1", alpha)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package suites
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/benchmarks/darknet/inputs"
+	"github.com/caserun/caserun/benchmarks/graph"
+	"github.com/caserun/caserun/mixes"
+)
+
+// program is what is known of a suite's program.
+type program struct {
+	// readsFile says that the first argument names a file that the program reads, unless it
+	// begins with "gen:".
+	readsFile bool
+	// files are what the catalog's jobs of the program read, made from a seed.
+	files func(seed uint64) []File
+}
+
+// programs has the programs of which something is known.
+var programs = map[string]program{
+	"bfs":     {readsFile: true, files: graphFiles},
+	"dwt2d":   {readsFile: true, files: pixelFiles},
+	"darknet": {files: darknetFiles},
+}
+
+// wrongStatus is the exit status with which the builtin suite's programs say that a result
+// differs from the reference (benchmarks/rodinia/README.md).
+const wrongStatus = 4
+
+// WrongStatus is the exit status with which the programs of a suite say that a result is
+// wrong; 0 if they have none.
+func WrongStatus(suite string) int {
+	if suite == Builtin {
+		return wrongStatus
+	}
+	return 0
+}
+
+// inputsOf are the files without which a job cannot run. Its standard input is the first.
+func inputsOf(j mixes.Job) []string {
+	var files []string
+	if j.Stdin != "" {
+		files = append(files, j.Stdin)
+	}
+	if programs[j.Program].readsFile && len(j.Args) > 0 && !strings.HasPrefix(j.Args[0], "gen:") {
+		files = append(files, j.Args[0])
+	}
+	return files
+}
+
+// File is an input file that is made.
+type File struct {
+	Path string // below the suite's data directory
+	// Write writes the contents. It calls progress, where that is not nil, now and then with
+	// how much is done.
+	Write func(w io.Writer, progress func(done, total int)) error
+}
+
+// Files are the input files of the catalog's programs that jobs need. Equal seeds give equal
+// contents.
+func Files(jobs []mixes.Job, seed uint64) []File {
+	var out []File
+	for _, name := range []string{"dwt2d", "bfs", "darknet"} {
+		if slices.ContainsFunc(jobs, func(j mixes.Job) bool { return j.Program == name }) {
+			out = append(out, programs[name].files(seed)...)
+		}
+	}
+	return out
+}
+
+const (
+	graphNodes  = 32 << 20
+	pixelsBytes = 3 << 20 // dwt2d repeats a file that is shorter than its image
+)
+
+func graphFiles(seed uint64) []File {
+	return []File{{"graph32M.txt", func(w io.Writer, progress func(done, total int)) error {
+		return graph.Writer{Progress: progress}.Write(w, graphNodes, seed)
+	}}}
+}
+
+func pixelFiles(seed uint64) []File {
+	return []File{{"rgb.bmp", func(w io.Writer, _ func(done, total int)) error {
+		b := bufio.NewWriter(w)
+		random := rand.New(rand.NewPCG(seed, 0))
+		for range pixelsBytes {
+			if err := b.WriteByte(byte(random.Uint32())); err != nil {
+				return fmt.Errorf("write pixels: %w", err)
+			}
+		}
+		return b.Flush()
+	}}}
+}
+
+// darknetFiles are what Darknet's jobs read beside weights. The builtin program makes weights
+// itself where there are none.
+func darknetFiles(seed uint64) []File {
+	var out []File
+	for _, f := range inputs.Files(seed) {
+		out = append(out, File{filepath.FromSlash(f.Path), func(w io.Writer, _ func(done, total int)) error {
+			_, err := w.Write(f.Content)
+			return err
+		}})
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+// Package suites knows the suites of programs that mixes name: where the programs are, which
+// files they read, and what their exit statuses mean.
+package suites
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/userfile"
+)
+
+// Builtin is the name of the suite that this repository builds.
+const Builtin = "builtin"
+
+// ErrNotBuilt is wrapped when a suite's programs are not there.
+var ErrNotBuilt = errors.New("programs not found")
+
+// Suite finds the programs of jobs. The zero Suite has none.
+type Suite struct {
+	Name        string // Builtin or a directory
+	Data        string // directory with the programs' input files
+	root        string
+	executables []string // under root; the shortest path first
+	faulty      []string // programs that the suite's own file says fault
+}
+
+// Open finds the builtin suite beside the running executable or under ./bin, or takes the
+// user's directory. An error in the suite's own file (mixes.SuiteFile) is mixes.InputErrors.
+func Open(name, data string) (Suite, error) {
+	data, err := filepath.Abs(data)
+	if err != nil {
+		return Suite{}, fmt.Errorf("open suite: data directory: %w", err)
+	}
+	s := Suite{Name: name, Data: data}
+	if name != Builtin {
+		if s.root, err = filepath.Abs(name); err != nil {
+			return s, fmt.Errorf("open suite %s: %w", name, err)
+		}
+		if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
+			return s, fmt.Errorf("open suite: %s is not a directory; use --suite builtin or a directory of Rodinia or Darknet programs", name)
+		}
+		return s, s.read()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return s, fmt.Errorf("open suite: %w", err)
+	}
+	for _, root := range []string{filepath.Join(filepath.Dir(self), "suite"), filepath.Join("bin", "suite")} {
+		if info, err := os.Stat(root); err == nil && info.IsDir() {
+			if s.root, err = filepath.Abs(root); err != nil {
+				return s, fmt.Errorf("open suite: %w", err)
+			}
+			return s, s.read()
+		}
+	}
+	return s, fmt.Errorf("the builtin suite is not built (%w): run make cuda, or name a build of your own with --suite DIR", ErrNotBuilt)
+}
+
+// read finds the executables under the suite's directory, and reads the suite's own file if
+// there is one.
+func (s *Suite) read() error {
+	walk := func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			s.executables = append(s.executables, path)
+		}
+		return nil
+	}
+	if err := filepath.WalkDir(s.root, walk); err != nil {
+		return fmt.Errorf("find the programs of suite %s: %w", s.Name, err)
+	}
+	slices.SortStableFunc(s.executables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	var err error
+	s.faulty, err = mixes.LoadSuite(filepath.Join(s.root, mixes.SuiteFile), s.Has)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Own is the suite of the user that name names. It has no programs where name is the builtin
+// suite's or empty.
+func Own(name, data string) (Suite, error) {
+	if name == "" || name == Builtin {
+		return Suite{}, nil
+	}
+	return Open(name, data)
+}
+
+// Has reports whether the suite has a program of this name.
+func (s Suite) Has(program string) bool { return s.executable(program) != "" }
+
+// executable is the path of a program, or "". A program is known by its base name, and by its
+// parent directory where the name has one ("srad_v1/srad"). The shortest path wins, so that a
+// build is preferred to its backups in subdirectories.
+func (s Suite) executable(program string) string {
+	for _, path := range s.executables {
+		if strings.HasSuffix(filepath.ToSlash(path), "/"+program) {
+			return path
+		}
+	}
+	return ""
+}
+
+// Describe returns the jobs, with those marked that the suite's own file says fault.
+func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		if jobs[i].OfSuite() && slices.Contains(s.faulty, jobs[i].Program) {
+			jobs[i].KnownFault = true
+		}
+	}
+	return jobs
+}
+
+// Resolve opens the suite and resolves jobs in it. The suite need not exist where no job has
+// a program of a suite.
+func Resolve(name, data string, jobs []mixes.Job) (programs, dirs []string, err error) {
+	var s Suite
+	if slices.ContainsFunc(jobs, mixes.Job.OfSuite) {
+		if s, err = Open(name, data); err != nil {
+			return nil, nil, err
+		}
+	}
+	return s.Resolve(jobs)
+}
+
+// Resolve returns each job's executable and working directory, or every reason why a job
+// cannot run: a missing program, directory or input file. A job without a directory works in
+// the suite's data directory if its program is the suite's, and in the caller's otherwise.
+func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
+	found := map[string]string{}
+	var problems []error
+	missing := map[string]bool{}
+	for _, j := range jobs {
+		dir := j.Dir
+		if dir == "" && j.OfSuite() {
+			dir = s.Data
+		}
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, nil, fmt.Errorf("working directory of job %s: %w", j.Name, err)
+		}
+		if info, err := os.Stat(dir); !missing[dir] && (err != nil || !info.IsDir()) {
+			missing[dir] = true
+			remedy := "name one that exists with dir in the mix"
+			if j.Dir == "" {
+				remedy = "caserun data makes it, with the suite's input files; or name one with --data"
+			}
+			problems = append(problems, fmt.Errorf("working directory of %s: %s is not a directory: %s", j.Command(), dir, remedy))
+		}
+		path, seen := found[j.Program]
+		if !seen {
+			if path, err = s.find(j); err != nil {
+				problems = append(problems, err)
+			}
+			found[j.Program] = path
+		}
+		programs, dirs = append(programs, path), append(dirs, dir)
+		for i, input := range inputsOf(j) {
+			if !filepath.IsAbs(input) {
+				input = filepath.Join(dir, input)
+			}
+			_, err := os.Stat(input)
+			if err == nil && j.Stdin != "" && i == 0 {
+				err = userfile.Check(input, userfile.Stdin)
+			}
+			if err != nil && !missing[input] {
+				missing[input] = true
+				problems = append(problems, fmt.Errorf("input file of %s: %w; caserun data makes the suite's input files", j.Command(), err))
+			}
+		}
+	}
+	return programs, dirs, errors.Join(problems...)
+}
+
+// find is the executable of a job: of the suite, or the user's own by its path.
+func (s Suite) find(j mixes.Job) (string, error) {
+	if !j.OfSuite() {
+		path, err := exec.LookPath(j.Program)
+		if err == nil {
+			err = userfile.Check(path, 0)
+		}
+		if err != nil {
+			return "", fmt.Errorf("program %s: %w", j.Program, err)
+		}
+		return filepath.Abs(path)
+	}
+	if path := s.executable(j.Program); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("program %s of suite %s: %w under %s: run make cuda, or name a build of your own with --suite DIR",
+		j.Program, s.Name, ErrNotBuilt, s.root)
+}

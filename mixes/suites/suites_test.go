@@ -1,0 +1,109 @@
+package suites
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caserun/caserun/mixes"
+)
+
+// What a job runs and where is settled, or refused, before any job starts.
+func TestResolve(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	needle := filepath.Join(dir, "needle")
+	if err := os.WriteFile(needle, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	suite, err := Open(dir, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofSuite := mixes.Job{Program: "needle", Args: []string{"1024", "10"}}
+	own := mixes.Job{Program: "/bin/sh"}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, dirs, err := suite.Resolve([]mixes.Job{own}); err != nil || dirs[0] != here {
+		t.Errorf("a program of the user's own works in %v (%v), want %s", dirs, err, here)
+	}
+	_, _, err = suite.Resolve([]mixes.Job{ofSuite, ofSuite})
+	if err == nil || strings.Count(err.Error(), data+" is not a directory: caserun data makes it") != 1 {
+		t.Errorf("without the data directory: %v", err)
+	}
+	own.Dir = needle
+	if _, _, err = suite.Resolve([]mixes.Job{own}); err == nil || !strings.Contains(err.Error(), needle+" is not a directory: name one that exists with dir in the mix") {
+		t.Errorf("with a file as directory: %v", err)
+	}
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	queue := filepath.Join(dir, "queue")
+	if err := syscall.Mkfifo(queue, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = suite.Resolve([]mixes.Job{{Program: queue}, {Program: "/bin/sh", Stdin: queue}})
+	if err == nil || strings.Count(err.Error(), queue+": it is a pipe or FIFO") != 2 {
+		t.Errorf("with a FIFO as program and as standard input: %v", err)
+	}
+	programs, dirs, err := suite.Resolve([]mixes.Job{ofSuite})
+	if err != nil || programs[0] != needle || dirs[0] != data {
+		t.Errorf("%v in %v (%v), want %s in %s", programs, dirs, err, needle, data)
+	}
+}
+
+// A suite has every executable in its directory, and its own file says what is known of
+// them.
+func TestSuiteOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	hotspot := write("cuda/hotspot", "", 0o755)
+	write("backups/cuda/hotspot", "", 0o755)
+	srad := write("srad/srad_v2/srad", "", 0o755)
+	write("hotspot.cu", "", 0o644)
+	file := write(mixes.SuiteFile, "programs:\n  hotspot: {faults: known}\n  srad_v2: {faults: known}\n", 0o644)
+	suite, err := Open(dir, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, has := range map[string]bool{"hotspot": true, "srad_v2/srad": true, "srad_v1/srad": false, "hotspot.cu": false, "spot": false, "": false, "cuda": false} {
+		if suite.Has(program) != has {
+			t.Errorf("has %q: %v", program, !has)
+		}
+	}
+	jobs := []mixes.Job{{Program: "hotspot"}, {Program: "srad_v2/srad"}, {Program: "srad_v1/srad"}, {Program: "./hotspot"}}
+	for i, j := range suite.Describe(jobs) {
+		if j.KnownFault != (i < 2) {
+			t.Errorf("%s is known to fault: %v", j.Program, j.KnownFault)
+		}
+	}
+	if jobs[0].KnownFault {
+		t.Error("the caller's jobs were changed")
+	}
+	programs, dirs, err := suite.Resolve(jobs[:2])
+	if err != nil || programs[0] != hotspot || programs[1] != srad || dirs[0] != dir {
+		t.Errorf("%v in %v (%v)", programs, dirs, err)
+	}
+	if _, _, err := suite.Resolve([]mixes.Job{{Program: "gaussian"}}); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") {
+		t.Errorf("a program that it has not: %v", err)
+	}
+	write(mixes.SuiteFile, "programs: {lud: {faults: known}}\n", 0o644)
+	var input mixes.InputErrors
+	if _, err := Open(dir, dir); !errors.As(err, &input) || input[0].File != file {
+		t.Errorf("a bad file: %v", err)
+	}
+}

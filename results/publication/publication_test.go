@@ -1,0 +1,47 @@
+package publication
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/caserun/caserun/results/figures"
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/store/disktest"
+)
+
+// few is how many bytes of each file a full disk takes here.
+const few = 20
+
+// A directory with a page has all other files too. After a full disk there is no page.
+func TestFullDiskLeavesNoPage(t *testing.T) {
+	if !disktest.InItsOwnProcess(t) {
+		return
+	}
+	dir := t.TempDir()
+	page, err := paper.Build(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(t.Context(), page, dir, false, figures.SVG); err != nil {
+		t.Fatal(err)
+	}
+	if err := disktest.WhileFull(t, few, func() error { return Write(t.Context(), page, dir, true, figures.SVG) }); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("error %v, want one of a full disk", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, Page)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the earlier page stays beside new tables: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("half written: %v (%v)", left, err)
+	}
+	if err := Write(t.Context(), page, dir, true, figures.SVG); err != nil {
+		t.Error(err)
+	}
+	if err := Write(t.Context(), page, dir, false, figures.SVG); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v, want one that a page is there", err)
+	}
+}

@@ -1,0 +1,134 @@
+package sides
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// Latest is the name of the latest run or sweep.
+const Latest = "latest"
+
+// Filter narrows the runs of a store, as the flags of caserun report do.
+type Filter struct {
+	Mix, Sched, Node, Sweep, Tag string
+	Last                         int
+	Warmups                      bool
+}
+
+// Narrow reports whether the filter takes only some runs, however many there are.
+func (f Filter) Narrow() bool {
+	return f.Mix != "" || f.Sched != "" || f.Node != "" || f.Sweep != "" || f.Tag != ""
+}
+
+// Settle is the filter as the store takes it. args are the runs that are named beside it. The
+// name of a catalog's mix matches in any case, unless the store has a mix of the user's own
+// with exactly that name.
+func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
+	out := store.Filter{Mix: f.Mix, Scheduler: f.Sched, Node: f.Node, Tag: f.Tag, Last: f.Last, Warmups: f.Warmups}
+	if name, _, more := strings.Cut(f.Sched, ":"); more {
+		return out, refuse("--sched %s: want a scheduler's name alone, such as %s: only caserun compare and regress select by parameters", f.Sched, name)
+	}
+	own, err := db.Modes(ctx, store.Filter{Mix: f.Mix, Warmups: true})
+	if err != nil {
+		return out, err
+	}
+	if m, unknown := mixes.Lookup(f.Mix); unknown == nil && len(own) == 0 {
+		out.Mix = m.Name
+	}
+	if f.Last < 0 {
+		return out, refuse("--last %d: want 0 or more", f.Last)
+	}
+	if f.Last > 0 && len(args) > 0 {
+		return out, refuse("--last %d is for a list of runs: leave it out where runs are named", f.Last)
+	}
+	switch f.Sweep {
+	case "":
+	case Latest:
+		sweep, err := db.LatestSweep(ctx)
+		if err != nil {
+			return out, err
+		}
+		out.Sweep = sweep.ID
+	default:
+		id, err := strconv.ParseInt(f.Sweep, 10, 64)
+		if err != nil {
+			return out, refuse("--sweep %q: want a sweep's number, or latest", f.Sweep)
+		}
+		if _, err := db.Sweep(ctx, id); err != nil {
+			return out, err
+		}
+		out.Sweep = id
+	}
+	return out, nil
+}
+
+// Chosen narrows a filter to the runs that args name, if any, as Run does.
+func Chosen(ctx context.Context, db *store.Store, selected store.Filter, args []string) (store.Filter, error) {
+	runs, err := Named(ctx, db, args, selected)
+	if err != nil {
+		return selected, err
+	}
+	for _, run := range runs {
+		selected.IDs = append(selected.IDs, run.ID)
+		selected.Warmups = selected.Warmups || run.Warmup // the user named it
+	}
+	slices.Sort(selected.IDs)
+	return selected, nil
+}
+
+// Named are the runs that args name, each once, as Run finds them.
+func Named(ctx context.Context, db *store.Store, args []string, selected store.Filter) ([]results.Run, error) {
+	var runs []results.Run
+	seen := map[int64]bool{}
+	for _, arg := range args {
+		run, err := Run(ctx, db, arg, selected)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[run.ID] {
+			seen[run.ID] = true
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
+
+// Run finds the run with a number, or the latest run that the filter takes. The filter must
+// take the numbered run too, but for warm-ups.
+func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (results.Run, error) {
+	if arg == Latest {
+		return db.Latest(ctx, f)
+	}
+	id, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		return results.Run{}, refuse("run %q: want a run's number from caserun report, or latest", arg)
+	}
+	run, err := db.Run(ctx, id)
+	if err != nil {
+		return run, err
+	}
+	f.IDs, f.Warmups = []int64{id}, true
+	selected, err := db.Modes(ctx, f)
+	if err == nil && len(selected) == 0 {
+		return run, refuse("run %d (%s) is not among those that the flags select", id, results.ArmOf(run))
+	}
+	return run, err
+}
+
+// Sweep finds the sweep with a number, or the latest.
+func Sweep(ctx context.Context, db *store.Store, arg string) (results.Sweep, error) {
+	if arg == Latest {
+		return db.LatestSweep(ctx)
+	}
+	id, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		return results.Sweep{}, refuse("sweep %q: want a sweep's number from caserun sweep list, or latest", arg)
+	}
+	return db.Sweep(ctx, id)
+}

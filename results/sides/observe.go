@@ -1,0 +1,145 @@
+package sides
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/store"
+)
+
+// observe reads the selected runs with what their comparison needs. If scheduler is not empty,
+// it takes only the runs under that scheduler.
+func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Filter, scheduler string) (regress.Side, error) {
+	if f.Sweep == 0 && f.Tag == "" && len(f.IDs) == 0 {
+		return side, sideError(side.Label)
+	}
+	runs, err := db.Runs(ctx, f)
+	if err != nil {
+		return side, err
+	}
+	devices, err := db.DevicesOf(ctx, f)
+	if err != nil {
+		return side, err
+	}
+	commands, err := db.CommandsOf(ctx, f)
+	if err != nil {
+		return side, err
+	}
+	slowdowns, err := kernelSlowdowns(ctx, db, runs)
+	if err != nil {
+		return side, err
+	}
+	planned, err := plannedMixes(ctx, db)
+	if err != nil {
+		return side, err
+	}
+	for _, r := range runs {
+		if scheduler == "" || isUnder(r, scheduler) {
+			o := regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID], Slowdown: slowdowns[r.ID]}
+			if r.Sweep != nil {
+				o.Definition, o.PlannedBy = planned(*r.Sweep, r.Mix)
+			}
+			side.Runs = append(side.Runs, o)
+		}
+	}
+	return side, nil
+}
+
+// plannedMixes finds what a sweep's plan says of a mix beside its commands, and which build made
+// the plan. A plan that cannot be read says nothing.
+func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix string) (definition, plannedBy string), error) {
+	sweeps, err := db.Sweeps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	specs := map[int64]results.Spec{}
+	for _, w := range sweeps {
+		if spec, unreadable := results.ReadSpec(w); unreadable == nil {
+			specs[w.ID] = spec
+		}
+	}
+	return func(sweep int64, mix string) (string, string) {
+		spec := specs[sweep]
+		for _, m := range spec.Mixes {
+			if m.Name == mix && m.Jobs != "" {
+				return fmt.Sprintf("sha256 %.12s", m.Jobs), spec.Program.Revision
+			}
+		}
+		return "", ""
+	}, nil
+}
+
+// isUnder reports whether a run is under a scheduler with all the parameters that the user
+// named.
+func isUnder(r results.Run, scheduler string) bool {
+	name, parameters, _ := strings.Cut(scheduler, ":")
+	if r.Scheduler != name {
+		return false
+	}
+	has := strings.Split(r.Parameters, ",")
+	for p := range strings.SplitSeq(parameters, ",") {
+		if p != "" && !slices.Contains(has, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// kernelSlowdowns gives the kernel slowdown of each traced run against the pooled runs of the
+// same batch under sa.
+func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (map[int64]*float64, error) {
+	of := func(r results.Run) results.Arm { return results.ArmOf(r).Batch() }
+	usable := func(r results.Run) bool { return r.Traced && r.Status == results.Complete }
+	alone := map[results.Arm]results.Traced{}
+	for _, r := range runs {
+		if !usable(r) || r.Scheduler != "sa" {
+			continue
+		}
+		more, err := Traced(ctx, db, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		alone[of(r)] = pool(alone[of(r)], more)
+	}
+	out := map[int64]*float64{}
+	for _, r := range runs {
+		base, ok := alone[of(r)]
+		if !ok || !usable(r) || r.Scheduler == "sa" {
+			continue
+		}
+		own, err := Traced(ctx, db, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		out[r.ID] = results.KernelSlowdown(own, base).Mean
+	}
+	return out, nil
+}
+
+// Traced reads the jobs and kernels of a run.
+func Traced(ctx context.Context, db *store.Store, run int64) (results.Traced, error) {
+	jobs, err := db.Jobs(ctx, run)
+	if err != nil {
+		return results.Traced{}, err
+	}
+	kernels, err := db.Kernels(ctx, run)
+	return results.Traced{Jobs: jobs, Kernels: kernels}, err
+}
+
+// pool adds a run's jobs to the jobs of other runs, as different jobs.
+func pool(all, more results.Traced) results.Traced {
+	shift := len(all.Jobs)
+	for _, j := range more.Jobs {
+		j.Index += shift
+		all.Jobs = append(all.Jobs, j)
+	}
+	for _, k := range more.Kernels {
+		k.Job += shift
+		all.Kernels = append(all.Kernels, k)
+	}
+	return all
+}

@@ -1,0 +1,164 @@
+package sides
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
+)
+
+// Paper says which runs the paper's tables are made of.
+type Paper struct {
+	Sweeps []string // numbers or latest; none: the latest, unless Tag is given
+	Tag    string
+	Nodes  []string // none: all nodes of the runs
+	System string   // of the paper, with which all nodes are compared; "": by the node
+	DB     string   // the store as the user named it
+	// StoreFlag is the flag that the commands in hints need to find the store; "" for the
+	// default store.
+	StoreFlag string
+	Say       func(format string, args ...any)
+}
+
+// NothingError says that no run is selected.
+type NothingError struct{ why string }
+
+func (e *NothingError) Error() string { return e.why }
+
+// Select groups the selected runs by node, with what the paper's figures need of them.
+func (p Paper) Select(ctx context.Context, db *store.Store) ([]paper.Node, error) {
+	runs, err := p.runs(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if err := haveRuns(runs, p.Nodes); err != nil {
+		return nil, err
+	}
+	return p.Group(ctx, db, runs)
+}
+
+// haveRuns refuses a node on which none of the runs was made, unless there are no runs at all.
+func haveRuns(runs []results.Run, wanted []string) error {
+	var there []string
+	for _, r := range runs {
+		if !slices.Contains(there, r.Node) {
+			there = append(there, r.Node)
+		}
+	}
+	for _, node := range wanted {
+		if len(runs) > 0 && !slices.Contains(there, node) {
+			return refuse("--node %s: none of the selected runs is on it: they are on %s", node, strings.Join(there, " and "))
+		}
+	}
+	return nil
+}
+
+// Group groups runs by node.
+func (p Paper) Group(ctx context.Context, db *store.Store, runs []results.Run) ([]paper.Node, error) {
+	index := map[string]int{}
+	var nodes []paper.Node
+	for _, r := range runs {
+		if len(p.Nodes) > 0 && !slices.Contains(p.Nodes, r.Node) {
+			continue
+		}
+		i, known := index[r.Node]
+		if !known {
+			n, err := p.node(ctx, db, r)
+			if err != nil {
+				return nil, err
+			}
+			i, index[r.Node] = len(nodes), len(nodes)
+			nodes = append(nodes, n)
+		}
+		nodes[i].Runs = append(nodes[i].Runs, r)
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		var ids []int64
+		for _, r := range n.Runs {
+			ids = append(ids, r.ID)
+		}
+		devices, err := db.DevicesOf(ctx, store.Filter{IDs: ids})
+		if err != nil {
+			return nil, err
+		}
+		n.Machines = results.SeveralMachines(n.Runs, devices)
+	}
+	return nodes, nil
+}
+
+// runs are the selected runs that are complete.
+func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error) {
+	if len(p.Sweeps) == 0 && p.Tag != "" {
+		runs, err := db.Runs(ctx, store.Filter{Tag: p.Tag, Status: results.Complete})
+		if err == nil && len(runs) == 0 {
+			return nil, &NothingError{fmt.Sprintf("paper: no complete run in %s has the tag %s; caserun report%s lists what there is", p.DB, p.Tag, p.StoreFlag)}
+		}
+		return runs, err
+	}
+	sweeps := p.Sweeps
+	if len(sweeps) == 0 {
+		sweeps = []string{"latest"}
+	}
+	var runs []results.Run
+	taken := map[int64]bool{} // a sweep named twice counts once
+	for _, arg := range sweeps {
+		sweep, err := Sweep(ctx, db, arg)
+		if err != nil {
+			return nil, err
+		}
+		if taken[sweep.ID] {
+			continue
+		}
+		taken[sweep.ID] = true
+		switch store.Standing(sweep) {
+		case results.Complete:
+		case results.Running:
+			p.Say("sweep %d is under way: the runs that it has done count", sweep.ID)
+		default:
+			p.Say("sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others", sweep.ID, sweep.ID, p.StoreFlag)
+		}
+		more, err := db.Runs(ctx, store.Filter{Sweep: sweep.ID, Status: results.Complete})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, more...)
+	}
+	return runs, nil
+}
+
+// node is a run's node without its runs.
+func (p Paper) node(ctx context.Context, db *store.Store, r results.Run) (paper.Node, error) {
+	devices, err := db.Devices(ctx, r.ID)
+	if err != nil {
+		return paper.Node{}, err
+	}
+	system, err := p.SystemFor(r.Node, len(devices))
+	if err != nil {
+		return paper.Node{}, err
+	}
+	hardware := report.DeviceNames(devices)
+	if len(devices) > 0 {
+		hardware += fmt.Sprintf(", of each %s for jobs", report.Human(float64(devices[0].CapacityBytes), report.Bytes))
+	}
+	return paper.Node{Name: r.Node, Hardware: hardware, Mode: r.Mode, Devices: len(devices), System: system,
+		Segments: func(run int64) ([]results.Segment, error) { return db.Segments(ctx, run) },
+		Trace:    func(run int64) (results.Traced, error) { return Traced(ctx, db, run) }}, nil
+}
+
+// SystemFor is the paper's system with which a node is compared.
+func (p Paper) SystemFor(node string, devices int) (string, error) {
+	if p.System != "" {
+		return p.System, nil
+	}
+	system, err := paper.SystemFor(node, devices)
+	if err != nil {
+		return "", refuse("%v, with --as", err)
+	}
+	return system, nil
+}

@@ -1,0 +1,171 @@
+// Package sides finds the runs of a store that a user names: those that a comparison or a gate
+// takes, a table of the paper, a report or an export.
+package sides
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/store"
+)
+
+// Help says what a side of a comparison may be.
+const Help = `  12                  run 12, or if there is none, the runs with the tag 12
+  sweep:3             the runs of sweep 3; latest means the last sweep
+  nightly-2026-11-21  the runs with this tag; tag:latest, tag:12 and tag:sweep:x
+                      are the runs with the tags latest, 12 and sweep:x
+  sweep:3/case-alg3   those under one scheduler, of a sweep or a tag; parameters
+                      may follow, as in latest/case-alg3:queue=fifo`
+
+// NameError is a name of runs or of a sweep that cannot mean any: the user has to write another.
+type NameError struct{ why string }
+
+func (e *NameError) Error() string { return e.why }
+
+func refuse(format string, args ...any) error { return &NameError{fmt.Sprintf(format, args...)} }
+
+func sideError(text string) error {
+	return refuse("%q: want the number of a run, sweep:N, latest, or tag:TEXT for any tag", text)
+}
+
+// Select finds the runs that text names. A number names a run or, if there is no such run, a
+// tag. A tag without runs gives a side without runs. A sweep that does not exist is an error.
+func Select(ctx context.Context, db *store.Store, text string) (regress.Side, error) {
+	side := regress.Side{Label: text}
+	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+		run, err := db.Run(ctx, id)
+		if err != nil && !errors.Is(err, store.ErrNoRun) {
+			return side, err
+		}
+		tagged, tagErr := selectTag(ctx, db, side, text)
+		if err != nil || tagErr != nil {
+			return tagged, tagErr
+		}
+		if len(tagged.Runs) > 0 {
+			side.Notes = append(side.Notes, fmt.Sprintf("%s is run %[1]s here: tag:%[1]s means the runs with that tag", text))
+		}
+		side.Label = "run " + text
+		return observe(ctx, db, side, store.Filter{IDs: []int64{id}, Warmups: run.Warmup}, "")
+	}
+	if tag, explicit := strings.CutPrefix(text, "tag:"); explicit || isTag(text) {
+		return selectTag(ctx, db, side, tag)
+	}
+	name, scheduler, _ := strings.Cut(text, "/")
+	var sweep results.Sweep
+	var err error
+	if number := strings.TrimPrefix(name, "sweep:"); number == "latest" {
+		sweep, err = db.LatestSweep(ctx)
+		side.Label = fmt.Sprintf("sweep:%d", sweep.ID)
+		if scheduler != "" {
+			side.Label += "/" + scheduler
+		}
+	} else {
+		id, parseErr := strconv.ParseInt(number, 10, 64)
+		if parseErr != nil {
+			return side, sideError(text)
+		}
+		sweep, err = db.Sweep(ctx, id)
+	}
+	if err != nil {
+		return side, err
+	}
+	side.Notes = sweepNotes(sweep)
+	return observe(ctx, db, side, store.Filter{Sweep: sweep.ID}, scheduler)
+}
+
+// selectTag takes what follows the last slash as a scheduler if no run has the whole text as its
+// tag.
+func selectTag(ctx context.Context, db *store.Store, side regress.Side, tag string) (regress.Side, error) {
+	whole, err := observe(ctx, db, side, store.Filter{Tag: tag}, "")
+	if err != nil {
+		return whole, err
+	}
+	if at := strings.LastIndex(tag, "/"); len(whole.Runs) == 0 && at >= 0 {
+		whole, err = observe(ctx, db, side, store.Filter{Tag: tag[:at]}, tag[at+1:])
+		if tag = tag[:at]; err != nil {
+			return whole, err
+		}
+	}
+	whole.Notes, err = tagNotes(ctx, db, tag, whole.Runs)
+	return whole, err
+}
+
+// WhyEmpty says why a side has no runs.
+func WhyEmpty(text string) string {
+	tag, explicit := strings.CutPrefix(text, "tag:")
+	_, notNumber := strconv.ParseInt(text, 10, 64)
+	switch {
+	case notNumber == nil:
+		return fmt.Sprintf("there is no run %s, and no run has the tag %[1]s", text)
+	case explicit || isTag(text):
+		return "no run has the tag " + tag
+	default:
+		return "it has no runs"
+	}
+}
+
+// OfTag is how a side names a tag.
+func OfTag(tag string) string {
+	_, err := strconv.ParseInt(tag, 10, 64)
+	if err == nil || !isTag(tag) || strings.HasPrefix(tag, "tag:") {
+		return "tag:" + tag
+	}
+	return tag
+}
+
+// isTag reports whether a side that is not a number is a tag without the prefix tag:.
+func isTag(text string) bool {
+	return text != "latest" && !strings.HasPrefix(text, "sweep:") && !strings.HasPrefix(text, "latest/")
+}
+
+// sweepNotes are what a reader of a sweep's figures must know of the sweep.
+func sweepNotes(sweep results.Sweep) (notes []string) {
+	if sweep.Status != results.Complete {
+		notes = append(notes, fmt.Sprintf("sweep %d is %s: some of its runs are missing", sweep.ID, store.Standing(sweep)))
+	}
+	if sweep.Note != "" {
+		notes = append(notes, fmt.Sprintf("sweep %d: %s", sweep.ID, sweep.Note))
+	}
+	return notes
+}
+
+// tagNotes are the notes of the sweeps that a tag's runs belong to. If these are several sweeps,
+// a note says so.
+func tagNotes(ctx context.Context, db *store.Store, tag string, runs []regress.Observation) ([]string, error) {
+	sweeps, err := db.Sweeps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	has := map[int64]bool{}
+	alone := 0
+	for _, r := range runs {
+		if r.Sweep == nil {
+			alone++
+			continue
+		}
+		has[*r.Sweep] = true
+	}
+	var of, notes []string
+	for _, s := range sweeps {
+		if has[s.ID] {
+			of = append(of, strconv.FormatInt(s.ID, 10))
+		}
+		if has[s.ID] || s.Tag == tag { // also one that was stopped before its first run
+			notes = append(notes, sweepNotes(s)...)
+		}
+	}
+	switch {
+	case len(of) > 1 && alone > 0:
+		notes = append(notes, fmt.Sprintf("tag %s covers sweeps %s, and runs of no sweep: %d", tag, strings.Join(of, " and "), alone))
+	case len(of) > 1:
+		notes = append(notes, fmt.Sprintf("tag %s covers sweeps %s", tag, strings.Join(of, " and ")))
+	case len(of) == 1 && alone > 0:
+		notes = append(notes, fmt.Sprintf("tag %s covers sweep %s, and runs of no sweep: %d", tag, of[0], alone))
+	}
+	return notes, nil
+}

@@ -1,0 +1,235 @@
+// Package doctor checks whether this machine can run jobs on its GPUs.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/ballast"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/mps"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Check, Verdict, Detail string
+}
+
+// Verdicts.
+const (
+	Fine    = "ok"
+	Warning = "warning"
+	Failed  = "failed"
+)
+
+// examination collects findings.
+type examination struct{ findings []Finding }
+
+func (e *examination) add(check, verdict, format string, args ...any) {
+	e.findings = append(e.findings, Finding{check, verdict, fmt.Sprintf(format, args...)})
+}
+
+// try adds ok with a detail, or a failure with the error.
+func (e *examination) try(check string, err error, format string, args ...any) bool {
+	if err != nil {
+		e.add(check, Failed, "%v", err)
+		return false
+	}
+	e.add(check, Fine, format, args...)
+	return true
+}
+
+// Examine checks what runs with these options need, and what the jobs need of the suite. A
+// choice of GPUs that cannot be is an error; all else is a finding.
+func Examine(ctx context.Context, o harness.Options, jobs []mixes.Job) ([]Finding, error) {
+	e := &examination{}
+	node, err := local.OpenGPUs(o.Devices)
+	if errors.As(err, new(*harness.RequestError)) {
+		return nil, err
+	}
+	if e.try("driver", err, "NVML loaded") {
+		e.gpus(ctx, node, local.Given(o.Devices))
+		if err := node.Close(); err != nil {
+			e.add("driver", Failed, "%v", err)
+		}
+	}
+	e.library(ctx)
+	e.suite(o, jobs)
+	e.disk(o.Runs)
+	return e.findings, nil
+}
+
+// checkLimit bounds each check that starts something.
+const checkLimit = 20 * time.Second
+
+func (e *examination) gpus(parent context.Context, node *nvml.Node, given string) {
+	versions, err := node.Versions()
+	e.try("versions", err, "driver %s, CUDA %s, NVML %s", versions.Driver, versions.CUDA, versions.NVML)
+	devices, err := node.Devices()
+	if !e.try("GPUs", err, "%d%s", len(devices), given) {
+		return
+	}
+	for i, d := range devices {
+		name := fmt.Sprintf("GPU %d", d.Number)
+		e.add(name, Fine, "%s %s, %s free of %s", d.Name, d.UUID,
+			report.Human(float64(d.Memory.Free), report.Bytes), report.Human(float64(d.Memory.Total), report.Bytes))
+		if d.SMs == nil {
+			e.add(name, Failed, "the SM limits of compute capability %d.%d are unknown", d.ComputeMajor, d.ComputeMinor)
+		}
+		if d.MIG != nil && *d.MIG {
+			e.add(name, Failed, "MIG is on: caserun schedules whole GPUs")
+		}
+		if d.ComputeMode != nil && *d.ComputeMode != nvml.ModeDefault {
+			e.add(name, Failed, "compute mode is %s: runs need the default mode", *d.ComputeMode)
+		}
+		others, err := node.Processes(i)
+		switch {
+		case err != nil:
+			e.add(name, Warning, "other processes: %v", err)
+		case len(others) > 0:
+			e.add(name, Warning, "%d other processes use it: measurements will not be clean", len(others))
+		}
+	}
+	ctx, cancel := context.WithTimeout(parent, checkLimit)
+	defer cancel()
+	e.mps(ctx)
+	e.context(ctx, node, devices[0])
+	e.sampler(node)
+}
+
+func (e *examination) mps(ctx context.Context) {
+	d, err := mps.Start(ctx, mps.Config{})
+	if err == nil {
+		err = d.Quit(ctx)
+	}
+	e.try("MPS", err, "a private daemon starts and quits")
+}
+
+// probeHeadroom is left out of the ballast that measures a context.
+const probeHeadroom = 2 << 30
+
+// context measures a context's device memory: what a ballast process uses in addition to what it
+// holds.
+func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Device) {
+	bin, err := live.FindBallast()
+	if err != nil {
+		e.add("ballast", Failed, "%v", err)
+		return
+	}
+	if d.Memory.Free < 2*probeHeadroom {
+		e.add("ballast", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(2*probeHeadroom, report.Bytes))
+		return
+	}
+	b, err := ballast.Start(ctx, bin, d.UUID, d.Memory.Free-probeHeadroom)
+	if err != nil {
+		e.add("ballast", Failed, "%v", err)
+		return
+	}
+	after, err := node.Devices()
+	err = errors.Join(err, b.Close())
+	if !e.try("ballast", err, "holds and frees memory") {
+		return
+	}
+	cost := int64(after[0].Memory.Used) - int64(d.Memory.Used) - int64(b.Held().Bytes)
+	verdict := Fine
+	if cost > runner.DefaultContextBytes {
+		verdict = Warning
+	}
+	e.add("CUDA context", verdict, "%s of device memory each; runs reserve %s",
+		report.Human(float64(cost), report.Bytes), report.Human(float64(runner.DefaultContextBytes), report.Bytes))
+}
+
+// sampleFor is how long the sampler is tried.
+const sampleFor = time.Second
+
+func (e *examination) sampler(node *nvml.Node) {
+	s, err := node.StartSampler(nvml.Config{Consume: func(nvml.Segment) {}})
+	if err != nil {
+		e.add("sampler", Failed, "%v", err)
+		return
+	}
+	time.Sleep(sampleFor)
+	st, err := s.Stop(checkLimit)
+	e.try("sampler", err, "%d samples in %v, %d deadlines missed, %.1f %% of a core",
+		st.Ticks, st.Elapsed.Round(time.Millisecond), st.Missed, 100*st.CPU.Seconds()/st.Elapsed.Seconds())
+}
+
+func (e *examination) suite(o harness.Options, jobs []mixes.Job) {
+	suite, err := suites.Open(o.Suite, o.Data)
+	if !e.try("suite", err, "%s", o.Suite) {
+		return
+	}
+	programs, _, err := suite.Resolve(jobs)
+	if !e.try("programs and data", err, "the %d different jobs can start", len(jobs)) {
+		return
+	}
+	ldd, err := exec.LookPath("ldd")
+	if err != nil {
+		return
+	}
+	slices.Sort(programs)
+	for _, program := range slices.Compact(programs) {
+		out, err := exec.Command(ldd, program).CombinedOutput()
+		if strings.Contains(string(out), "not found") || err != nil {
+			e.add("libraries", Failed, "%s does not load: %s", program, strings.TrimSpace(string(out)))
+			return
+		}
+	}
+	e.add("libraries", Fine, "those of the suite's programs load")
+}
+
+// library tries what every job is started with.
+func (e *examination) library(parent context.Context) {
+	ctx, cancel := context.WithTimeout(parent, checkLimit)
+	defer cancel()
+	path, err := live.FindLibrary(ctx)
+	e.try("libcase.so", err, "%s loads", path)
+}
+
+// leastDisk is what a run's outputs and records may need, in bytes.
+const leastDisk = 1 << 30
+
+// disk looks at the disk that a directory is on, or will be once a run makes it.
+func (e *examination) disk(dir string) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		e.add("disk", Failed, "%v", err)
+		return
+	}
+	info, err := os.Stat(dir)
+	for err != nil && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		info, err = os.Stat(dir)
+	}
+	if err == nil && !info.IsDir() {
+		e.add("disk", Failed, "%s is not a directory", dir)
+		return
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		e.add("disk", Failed, "%s: %v", dir, err)
+		return
+	}
+	free := float64(s.Bavail) * float64(s.Bsize)
+	verdict := Fine
+	if free < leastDisk {
+		verdict = Warning
+	}
+	e.add("disk", verdict, "%s free for %s", report.Human(free, report.Bytes), dir)
+}

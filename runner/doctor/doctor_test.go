@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/runner/harness"
+)
+
+// The disk that counts is the one that the runs' directory will be on.
+func TestDoctorLooksAtTheDiskOfTheRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	elsewhere := t.TempDir()
+	file := filepath.Join(elsewhere, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for runs, want := range map[string]Finding{
+		filepath.Join(elsewhere, "not", "yet"): {"disk", Fine, "free for " + elsewhere},
+		elsewhere:                              {"disk", Fine, "free for " + elsewhere},
+		"":                                     {"disk", Fine, ""},
+		filepath.Join(file, "runs"):            {"disk", Failed, file + " is not a directory"},
+	} {
+		var e examination
+		e.disk(runs)
+		if len(e.findings) != 1 {
+			t.Fatalf("%q: findings %+v", runs, e.findings)
+		}
+		got := e.findings[0]
+		if got.Verdict == Warning {
+			got.Verdict = Fine // this machine's disk is nearly full
+		}
+		if got.Check != want.Check || got.Verdict != want.Verdict || !strings.HasSuffix(got.Detail, want.Detail) {
+			t.Errorf("%q: %+v, want %+v", runs, got, want)
+		}
+	}
+}
+
+// What doctor says of the suite is about the mixes that it is asked for.
+func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
+	t.Chdir(t.TempDir())
+	suite := t.TempDir()
+	program, err := os.Executable() // any that loads
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(suite, "darknet")); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := suites.CatalogJobs([]string{"D-128"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range suites.Files(jobs, 1) {
+		var content bytes.Buffer
+		path := filepath.Join("data", f.Path)
+		if err := errors.Join(f.Write(&content, nil), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(names ...string) string {
+		jobs, err := suites.CatalogJobs(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e examination
+		e.suite(harness.Options{Suite: suite, Data: "data"}, jobs)
+		var said strings.Builder
+		for _, f := range e.findings {
+			said.WriteString(f.Check + " " + f.Verdict + " " + f.Detail + "\n")
+		}
+		return said.String()
+	}
+	if said := check("D-128"); !strings.Contains(said, "programs and data ok the 4 different jobs can start\nlibraries ok") {
+		t.Error(said)
+	}
+	if said := check(); !strings.Contains(said, "programs and data failed") || !strings.Contains(said, "backprop") {
+		t.Error(said)
+	}
+}

@@ -1,0 +1,220 @@
+// Package harness makes runs: it takes a request to a node, has the node run the batch, and
+// records what happens, with where it comes from.
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Request is one run as the user asked for it.
+type Request struct {
+	Options
+	Sched    string // a scheduler with its parameters
+	Isolate  bool   // jobs that a fault took down run again, each alone
+	Mix      mixes.Mix
+	Profiles profiles.Set
+	Store    *store.Store
+	Cell     *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
+	Say      Say
+	// Display makes what shows the run to the user; nil: nothing does.
+	Display func(mixes.Mix, results.Mode) Display
+	// Begun, if not nil, is called once the store has the run.
+	Begun func()
+}
+
+// Display shows a run while it runs.
+type Display interface {
+	// Start begins. Jobs that share an MPS server learn only at the end whose fault a fault was.
+	Start(shared bool)
+	Job(results.Job)
+	Event(results.Event)
+	Stop()
+}
+
+// Outcome is what a run left.
+type Outcome struct {
+	Run     results.Run // its ID is 0 if it did not begin
+	Jobs    []results.Job
+	Devices []results.Device
+}
+
+// Backend carries out runs on one kind of node.
+type Backend interface {
+	Mode() results.Mode
+	// Options are those of the request as the node takes them.
+	Options() Options
+	// Ignored are the options that were given and that the node ignores, as flags.
+	Ignored() []string
+	// Size is the number of devices, and of the host's threads.
+	Size() (devices, threads int, err error)
+	// CheckMix refuses a mix that the node cannot run.
+	CheckMix(m mixes.Mix, known profiles.Set) error
+	// CheckScheduler refuses a scheduler that the node cannot run.
+	CheckScheduler(s policies.Scheduler) error
+	// Open prepares the node for one batch. Records go to the recorder while the node runs.
+	Open(ctx context.Context, b Batch, to Recorder) (Node, error)
+	Close() error
+}
+
+// Node is prepared for one batch. Close gives it back.
+type Node interface {
+	Devices() []results.Device
+	// Describe completes a run's row with what is known of the node before the run begins.
+	Describe(run *results.Run)
+	// Helpers are the processes that keep the node prepared, each with a channel that is
+	// closed when the process ends.
+	Helpers() map[string]<-chan struct{}
+	// Execute runs the batch. The run's number is for names of files. Live batches arrive at
+	// the given time; simulated ones in virtual time.
+	Execute(ctx context.Context, run int64, arrival time.Time) ([]results.Job, error)
+	// Close completes a run's row with what was measured beside the jobs. Its errors are
+	// reasons why the run's measurements do not count.
+	Close(run *results.Run) []error
+}
+
+// Recorder takes a run's records.
+type Recorder interface {
+	runner.Recorder
+	Copy(results.Copy)
+}
+
+// Batch is a request that is settled for its node.
+type Batch struct {
+	Request
+	Scheduler policies.Scheduler
+	Workers   int // jobs that run at once; 0: the scheduler decides
+	// FaultsAlone says of jobs, by index, where they faulted without neighbours before.
+	FaultsAlone map[int]string
+}
+
+// MPS reports whether the jobs share devices through MPS.
+func (b Batch) MPS() bool { return UsesMPS(b.Options, b.Scheduler) }
+
+// UsesMPS reports whether jobs share devices through MPS under a scheduler.
+func UsesMPS(o Options, s policies.Scheduler) bool { return s.Shares && !o.NoMPS }
+
+// SayIgnored says which options the node ignores.
+func SayIgnored(b Backend, say Say) {
+	switch ignored := b.Ignored(); len(ignored) {
+	case 0:
+	case 1:
+		say("%s is ignored on simulated nodes", ignored[0])
+	default:
+		say("%s are ignored on simulated nodes", strings.Join(ignored, ", "))
+	}
+}
+
+// Execute makes one run. The outcome counts beside an error if its run has a number.
+func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
+	if r.Cell == nil { // a sweep says so once for all its runs
+		SayIgnored(backend, r.Say)
+	}
+	r.Options = backend.Options()
+	devices, threads, err := backend.Size()
+	if err != nil {
+		return Outcome{}, err
+	}
+	b := Batch{Request: r}
+	if b.Scheduler, b.Workers, err = r.Scheduler(devices, threads); err != nil {
+		return Outcome{}, err
+	}
+	if err := backend.CheckScheduler(b.Scheduler); err != nil {
+		return Outcome{}, err
+	}
+	if backend.Mode() == results.Live {
+		if b.FaultsAlone, err = r.faultsAlone(ctx); err != nil {
+			return Outcome{}, err
+		}
+	}
+	t := new(tracker)
+	node, err := backend.Open(ctx, b, t)
+	if err != nil {
+		return Outcome{}, err
+	}
+	run, err := b.record()
+	if err == nil {
+		node.Describe(&run)
+		err = t.begin(ctx, r, run, node.Devices())
+	}
+	if err != nil {
+		return Outcome{}, errors.Join(append([]error{err}, node.Close(&run)...)...)
+	}
+	return t.drive(ctx, node, b.MPS())
+}
+
+// Scheduler settles the scheduler and the number of workers for a node. Under a scheduler with
+// a workers parameter, Workers is that parameter.
+func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, error) {
+	text, workers := r.Sched, r.Workers
+	if workers < 0 {
+		return policies.Scheduler{}, 0, Refuse(fmt.Errorf("--workers %d: want 0 or more", workers))
+	}
+	name, rest, _ := strings.Cut(text, ":")
+	if name == "cg" && workers > 0 && !strings.Contains(rest, "workers=") {
+		text = fmt.Sprintf("%s:%s,workers=%d", name, rest, workers)
+	}
+	s, err := policies.Parse(text, devices)
+	if err != nil {
+		return s, 0, Refuse(err)
+	}
+	if s.Binds == policies.BindsJob {
+		return s, 0, nil
+	}
+	if workers == 0 {
+		workers = hostThreads
+	}
+	return s, min(workers, len(r.Mix.Jobs)), nil
+}
+
+// configuration is what a run's row keeps of its request.
+type configuration struct {
+	Options
+	Sched   string `json:"sched"`
+	Isolate bool   `json:"isolate-faults"`
+}
+
+// record is the run's row before the run starts.
+func (b Batch) record() (results.Run, error) {
+	settings, err := json.Marshal(configuration{b.Options, b.Sched, b.Isolate})
+	if err != nil {
+		return results.Run{}, fmt.Errorf("record configuration: %w", err)
+	}
+	run := results.Run{Mix: b.Mix.Name, MixSource: b.Mix.Source, Scheduler: b.Scheduler.Name, Parameters: b.Scheduler.Parameters(),
+		Suite: b.Suite, Repetition: 1, Tag: b.Tag, Seed: b.Seed, Workers: b.Workers, Status: results.Running,
+		Jobs: len(b.Mix.Jobs), Provenance: provenance()}
+	run.Provenance.Configuration = string(settings)
+	return run, nil
+}
+
+// ToMeasure adds to an error how to measure the jobs' profiles, if the error wraps the reason,
+// which is that a job has no profile, or no footprint.
+func ToMeasure(err, reason error, suite string, mix mixes.Mix) error {
+	if !errors.Is(err, reason) {
+		return err
+	}
+	what := mix.Source
+	if !suites.IsMixFile(what) {
+		what = mix.Name
+	}
+	isForeign := func(j mixes.Job) bool { return j.OfSuite() && !slices.Contains(mixes.SuitePrograms(), j.Program) }
+	if suite != suites.Builtin {
+		what += " --suite " + suite
+	} else if slices.ContainsFunc(mix.Jobs, isForeign) {
+		what += " --suite DIR"
+	}
+	return fmt.Errorf("%w; to measure one, run caserun profile --mix %s --out FILE on a GPU, and add --profiles FILE", err, what)
+}

@@ -1,0 +1,38 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/live"
+)
+
+func TestErrorsSayHowToMeasure(t *testing.T) {
+	file := mixes.Mix{Name: "their", Source: "dir/their.wl", Jobs: []mixes.Job{{Program: "needle"}, {Program: "hotspot"}}}
+	own := mixes.Mix{Name: "own", Source: "own.yaml", Jobs: []mixes.Job{{Program: "./own"}, {Program: "needle"}}}
+	catalog := mixes.Mix{Name: "D-detect", Source: "catalog", Jobs: []mixes.Job{{Program: "darknet"}}}
+	for _, c := range []struct {
+		err   error
+		suite string
+		mix   mixes.Mix
+		says  string
+	}{
+		{live.ErrUnbindable, "builtin", file, "caserun profile --mix dir/their.wl --suite DIR --out FILE on a GPU"},
+		{profiles.ErrNone, "/r", file, "caserun profile --mix dir/their.wl --suite /r --out FILE on a GPU"},
+		{profiles.ErrNone, "builtin", own, "caserun profile --mix own.yaml --out FILE on a GPU"},
+		{profiles.ErrNone, "builtin", catalog, "caserun profile --mix D-detect --out FILE on a GPU"},
+	} {
+		err := ToMeasure(fmt.Errorf("job 1: %w", c.err), c.err, c.suite, c.mix)
+		if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error %q, want one with %q", err, c.says)
+		}
+	}
+	if err := ToMeasure(io.EOF, profiles.ErrNone, "", file); err != io.EOF {
+		t.Errorf("another error became %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Failed are a run's jobs that did not end ok.
+func (o Outcome) Failed() []results.Job {
+	return slices.DeleteFunc(slices.Clone(o.Jobs), func(j results.Job) bool { return *j.Outcome == results.OK })
+}
+
+// TookDown reports whether a fault took a job down that was, or may have been, another job's.
+func TookDown(j results.Job) bool {
+	return *j.Outcome == results.Collateral || *j.Outcome == results.FaultSuspect
+}
+
+// Isolate runs jobs of an earlier run again as a run of their own, each alone on a device and
+// without MPS. A job that faults alone is the culprit. Isolate corrects the outcomes of the
+// earlier run in the store by that. run is what makes the run.
+func Isolate(ctx context.Context, r Request, first int64, jobs []results.Job, run func(context.Context, Request) (Outcome, error)) (Outcome, error) {
+	batch := r.Mix
+	r.Mix.Source = fmt.Sprintf("jobs of run %d, of %s, each alone", first, batch.Source)
+	r.Mix.Name += "-isolated" // it is not a repetition of the mix under sa, even with as many jobs
+	r.Mix.Jobs = nil
+	for _, j := range jobs {
+		again := batch.Jobs[j.Index]
+		again.Group = 0 // no other group runs before
+		r.Mix.Jobs = append(r.Mix.Jobs, again)
+	}
+	r.Sched, r.Workers, r.SMCap = "sa", 0, 0
+	r.Say("running %d jobs that a fault took down again, each alone on a GPU", len(jobs))
+	o, err := run(ctx, r)
+	if err != nil {
+		return o, err
+	}
+	jobs = slices.Clone(jobs)
+	events := results.Isolate(jobs, o.Jobs, o.Run.ID)
+	w, err := r.Store.Resume(ctx, first)
+	if err != nil {
+		return o, err
+	}
+	for _, j := range jobs {
+		w.Job(j)
+	}
+	for _, e := range events {
+		w.Event(e)
+		r.Say("run %d: %s", first, e.Detail)
+	}
+	return o, w.Flush(ctx)
+}
+
+// faultsAlone says of jobs, by index, in which run of the store they faulted without
+// neighbours.
+func (r Request) faultsAlone(ctx context.Context) (map[int]string, error) {
+	known, err := r.Store.FaultsAlone(ctx, r.Suite)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]string{}
+	for i, j := range r.Mix.Jobs {
+		if run, found := known[j.Command()]; found {
+			out[i] = fmt.Sprintf("it faulted without neighbours in run %d", run)
+		}
+	}
+	return out, nil
+}

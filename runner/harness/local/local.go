@@ -1,0 +1,242 @@
+// Package local makes runs on the GPUs of this machine, and measures jobs alone on one of them.
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/schedshm"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Backend is this machine. It implements harness.Backend.
+type Backend struct {
+	options harness.Options
+	gpus    *nvml.Node
+}
+
+// Open opens NVML for the GPUs that the options choose. Close must follow a success.
+func Open(o harness.Options) (*Backend, error) {
+	gpus, err := OpenGPUs(o.Devices)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{o, gpus}, nil
+}
+
+// Mode implements harness.Backend.
+func (*Backend) Mode() results.Mode { return results.Live }
+
+// Options implements harness.Backend.
+func (b *Backend) Options() harness.Options { return b.options }
+
+// Ignored implements harness.Backend.
+func (*Backend) Ignored() []string { return nil }
+
+// Size implements harness.Backend.
+func (b *Backend) Size() (devices, threads int, err error) {
+	found, err := b.gpus.Devices()
+	return len(found), runtime.NumCPU(), err
+}
+
+// CheckMix implements harness.Backend.
+func (b *Backend) CheckMix(m mixes.Mix, _ profiles.Set) error {
+	_, _, err := suites.Resolve(b.options.Suite, b.options.Data, m.Jobs)
+	return err
+}
+
+// CheckScheduler implements harness.Backend.
+func (b *Backend) CheckScheduler(s policies.Scheduler) error {
+	_, err := b.nodeOptions(s, nil)
+	return err
+}
+
+// Close implements harness.Backend.
+func (b *Backend) Close() error { return b.gpus.Close() }
+
+// node is this machine's GPUs while they are prepared for one batch.
+type node struct {
+	harness.Batch
+	session  *live.Session
+	to       harness.Recorder
+	executor *live.Executor // nil before Execute
+
+	programs, dirs []string        // by job
+	library        string          // libcase.so
+	tracer         string          // "": no tracing
+	binaries       string          // their hashes, JSON
+	runs           string          // directory of the runs' directories, absolute
+	notes          []results.Event // of how jobs get their devices
+}
+
+// Open implements harness.Backend.
+func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
+	n := &node{Batch: batch, to: to}
+	var err error
+	if n.programs, n.dirs, err = suites.Resolve(n.Suite, n.Data, n.Mix.Jobs); err != nil {
+		return nil, err
+	}
+	if n.library, err = live.FindLibrary(ctx); err != nil {
+		return nil, err
+	}
+	if n.Trace {
+		if n.tracer, err = live.FindTracer(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := n.bind(); err != nil {
+		return nil, err
+	}
+	live.CheckDescriptors(n.Workers, n.Say)
+	options, err := b.nodeOptions(n.Scheduler, n.Say)
+	if err != nil {
+		return nil, err
+	}
+	files := append(slices.Clone(n.programs), n.library)
+	if n.tracer != "" {
+		files = append(files, n.tracer)
+	}
+	if n.binaries, err = hashes(files); err != nil {
+		return nil, err
+	}
+	if n.runs, err = filepath.Abs(n.Runs); err != nil {
+		return nil, fmt.Errorf("output directory: %w", err)
+	}
+	found, err := b.gpus.Devices()
+	if err != nil {
+		return nil, err
+	}
+	n.Say("preparing %d GPUs%s", len(found), Given(n.Options.Devices))
+	if n.session, err = live.Prepare(ctx, b.gpus, options); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// nodeOptions are what the options and a scheduler ask of the node.
+func (b *Backend) nodeOptions(s policies.Scheduler, warn func(string, ...any)) (live.Options, error) {
+	c := b.options
+	o := live.Options{MPS: harness.UsesMPS(c, s), SMCap: c.SMCap, Warn: warn}
+	var err error
+	if o.ContextBytes, err = mixes.ParseBytes(c.Context); err != nil {
+		return o, harness.Refuse(fmt.Errorf("--context-reserve: %w", err))
+	}
+	if c.SMCap < 0 || c.SMCap > 0 && !o.MPS {
+		return o, harness.Refuse(fmt.Errorf("--sm-cap %d: want 0 or more, and a run under MPS; this one, %s, is not", c.SMCap, s.Name))
+	}
+	if c.MemCap != "" {
+		if o.MemCap, err = mixes.ParseBytes(c.MemCap); err != nil {
+			return o, harness.Refuse(fmt.Errorf("--mem-cap: %w", err))
+		}
+		if o.Ballast, err = live.FindBallast(); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// Devices implements harness.Node.
+func (n *node) Devices() []results.Device { return n.session.Devices }
+
+// Describe implements harness.Node.
+func (n *node) Describe(run *results.Run) {
+	run.Node, run.Mode, run.Traced = "local", results.Live, n.Trace
+	run.StartedAt = new(time.Now())
+	p := &run.Provenance
+	p.PID, p.Binaries = new(os.Getpid()), n.binaries
+	p.Driver, p.CUDA = &n.session.Versions.Driver, &n.session.Versions.CUDA
+}
+
+// Helpers implements harness.Node.
+func (n *node) Helpers() map[string]<-chan struct{} { return n.session.Helpers() }
+
+// noHealVariable, if set, makes nobody wait for a broken MPS server, so that
+// benchmarks/lazy.sh can measure what the wait is worth.
+const noHealVariable = "CASERUN_BENCH_NO_HEAL"
+
+// dirTime is the time in the name of a directory for output files. Its microseconds tell the
+// first runs of two stores apart that begin at once on different GPUs.
+const dirTime = "20060102T150405.000000"
+
+// quietAfter is how long a live batch may make no progress before a line says so.
+const quietAfter = time.Minute
+
+// stopGrace is how long a job has between SIGTERM and SIGKILL.
+const stopGrace = 2 * time.Second
+
+// Execute implements harness.Node.
+func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]results.Job, error) {
+	s := n.session
+	if err := s.Sample(arrival, n.to); err != nil {
+		return nil, err
+	}
+	heal := s.Heal()
+	if os.Getenv(noHealVariable) != "" {
+		heal = nil
+	}
+	var err error
+	n.executor, err = live.NewExecutor(live.Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
+		IDs: s.IDs(), WrongStatus: suites.WrongStatus(n.Suite),
+		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
+		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
+		Heal: heal, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
+	if err != nil {
+		return nil, err
+	}
+	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: s.Schedulable(), Scheduler: n.Scheduler, Workers: n.Workers,
+		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), QuietAfter: quietAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone}, n.executor, n.to)
+}
+
+// Close implements harness.Node.
+func (n *node) Close(run *results.Run) []error {
+	if n.executor != nil && run.Traced {
+		run.Tracer = n.executor.Traced()
+	}
+	var sampleErr error
+	run.Sampler, sampleErr = n.session.Unsample()
+	return []error{sampleErr, n.session.Close()}
+}
+
+// clientsOf is what clients that decide for themselves are told; nil where the run decides.
+func clientsOf(s policies.Scheduler, session *live.Session) *schedshm.Config {
+	if !s.ClientsDecide {
+		return nil
+	}
+	d := session.Schedulable()[s.SharedDevice]
+	return &schedshm.Config{Policy: string(s.Config.Queue), WaitLimit: s.Config.WaitLimit, Devices: []schedshm.Device{{
+		UUID: session.IDs()[s.SharedDevice], Ordinal: s.SharedDevice, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes}}}
+}
+
+// hashes is a JSON object of the sha256 of each file.
+func hashes(files []string) (string, error) {
+	out := map[string]string{}
+	for _, path := range files {
+		if _, done := out[path]; done {
+			continue
+		}
+		sum, err := harness.Hash(path)
+		if err != nil {
+			return "", err
+		}
+		out[path] = sum
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("record binaries: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,90 @@
+// Package nodes opens the node that a request names.
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/caserun/caserun/collectors/nvml"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/harness/simulated"
+	"github.com/caserun/caserun/runner/sim"
+)
+
+const (
+	// Local is this machine's GPUs.
+	Local = "local"
+	// fallback is the node of runs that name none, where there is no GPU.
+	fallback = "sim:4xV100"
+
+	simulatedPrefix = "sim:"
+)
+
+// Split splits a list of nodes at its commas.
+func Split(list string) []string {
+	var out []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Check refuses a name that is not a node's.
+func Check(name string) error {
+	switch {
+	case name == Local:
+		return nil
+	case !strings.HasPrefix(name, simulatedPrefix):
+		return harness.Refuse(fmt.Errorf("node %q: use local, or sim:COUNTxMODEL such as %s", name, fallback))
+	}
+	_, err := sim.ParseNode(name)
+	return harness.Refuse(err)
+}
+
+// Settle is the node that the options name. Where they name none, it is this machine, or a
+// simulated node if this machine has no GPU.
+func Settle(o harness.Options, say harness.Say) (string, error) {
+	switch {
+	case strings.HasPrefix(o.Node, simulatedPrefix) && o.Devices != "":
+		return "", harness.Refuse(fmt.Errorf("--devices %s: %s has none of this machine's GPUs: name --node local, or no devices (--devices= where a file or the environment does)", o.Devices, o.Node))
+	case strings.HasPrefix(o.Node, simulatedPrefix), o.Node == Local:
+		return o.Node, nil
+	case o.Node != "":
+		return "", Check(o.Node)
+	}
+	gpus, err := local.OpenGPUs(o.Devices)
+	if errors.Is(err, nvml.ErrNoGPU) && !o.Trace && o.Devices == "" {
+		say("%v; running SIMULATED on %s", err, fallback)
+		return fallback, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return Local, gpus.Close()
+}
+
+// Open settles the node and opens it. Close must follow a success.
+func Open(o harness.Options, say harness.Say) (_ harness.Backend, err error) {
+	if o.Node, err = Settle(o, say); err != nil {
+		return nil, err
+	}
+	if o.Node != Local {
+		return simulated.Open(o)
+	}
+	return local.Open(o)
+}
+
+// Run opens the request's node, makes the run on it and closes it.
+func Run(ctx context.Context, r harness.Request) (harness.Outcome, error) {
+	backend, err := Open(r.Options, r.Say)
+	if err != nil {
+		return harness.Outcome{}, err
+	}
+	o, err := harness.Execute(ctx, backend, r)
+	return o, errors.Join(err, backend.Close())
+}

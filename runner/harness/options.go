@@ -1,0 +1,131 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/runner"
+)
+
+// Options say how and where runs are made. All runs of a sweep share them. Their JSON has the
+// names of the command's flags, and is what the store keeps.
+type Options struct {
+	Node    string   `json:"node"`    // nodes.Local or sim:COUNTxMODEL; "": to be settled
+	Devices string   `json:"devices"` // GPUs of this machine; "": see local.Open
+	Workers int      `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
+	Timeout Duration `json:"timeout"` // of each job; 0: none
+	MemCap  string   `json:"mem-cap"` // memory that each GPU seems to have, as 16GiB; "": all
+	SMCap   int      `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
+	NoMPS   bool     `json:"no-mps"`
+	Guard   bool     `json:"guard"`           // nothing is mapped beside allocations
+	Context string   `json:"context-reserve"` // memory reserved for each process's context, as 576MiB
+	Trace   bool     `json:"trace"`           // record kernels and copies
+	Tag     string   `json:"tag"`
+	Suite   string   `json:"suite"` // suites.Builtin or a directory
+	Data    string   `json:"data"`  // directory of the suite's input files
+	Runs    string   `json:"runs"`  // directory of the jobs' output files
+	Seed    uint64   `json:"seed"`
+	Noise   float64  `json:"sim-noise"` // σ of the logarithm of a phase's simulated length
+	// Profiles is a file that says what jobs do alone, beside the catalog; "": none.
+	Profiles string `json:"profiles"`
+}
+
+// DefaultContext is the memory that is reserved for a process's CUDA context, as the options
+// have it.
+func DefaultContext() string { return mixes.FormatBytes(runner.DefaultContextBytes) }
+
+// Duration is a time.Duration that reads and writes its text, such as 1m30s.
+type Duration time.Duration
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// ByKey returns the options by their JSON names. Numbers are json.Number.
+func (o Options) ByKey() (map[string]any, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("record options: %w", err)
+	}
+	var out map[string]any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return out, d.Decode(&out)
+}
+
+// ParseOptions reads options as JSON. An unknown name is an error, because a run without that
+// option would be another run.
+func ParseOptions(text []byte) (Options, error) {
+	var o Options
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return o, d.Decode(&o)
+}
+
+// KnownProfiles are the profiles of the catalog and of the file that the options name.
+func (o Options) KnownProfiles(ctx context.Context) (profiles.Set, error) {
+	known := profiles.Catalog()
+	if o.Profiles == "" {
+		return known, nil
+	}
+	more, err := profiles.Load(ctx, o.Profiles)
+	return known.With(more), Refuse(err)
+}
+
+// ReadMix reads a mix file, or looks a name up in the catalog. A file may name programs of the
+// user's suite and those that known has profiles of. has tells which programs these are; it is
+// nil where the options name neither a suite nor profiles.
+func (o Options) ReadMix(arg string, known profiles.Set, say Say) (m mixes.Mix, has func(program string) bool, err error) {
+	suite, err := suites.Own(o.Suite, o.Data)
+	if err != nil {
+		return m, nil, err
+	}
+	if suite.Name != "" || o.Profiles != "" {
+		has = func(program string) bool { return suite.Has(program) || known.HasProgram(program) }
+	}
+	if m, err = suite.Mix(arg, has); err != nil {
+		return m, nil, err
+	}
+	for _, note := range m.Notes {
+		say("%s", note)
+	}
+	if !suites.IsMixFile(arg) {
+		has = nil
+	}
+	return m, has, nil
+}
+
+// Say takes one line for the user.
+type Say func(format string, args ...any)
+
+// RequestError is a request that cannot be met as it is: the user has to ask for something
+// else.
+type RequestError struct{ err error }
+
+func (e *RequestError) Error() string { return e.err.Error() }
+
+func (e *RequestError) Unwrap() error { return e.err }
+
+// Refuse makes an error a RequestError; nil stays nil.
+func Refuse(err error) error {
+	var already *RequestError
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return &RequestError{err}
+}

@@ -1,0 +1,136 @@
+// Package simulated makes runs on a model of a node, in virtual time.
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Backend is a simulated node. It implements harness.Backend.
+type Backend struct {
+	model   sim.Node
+	options harness.Options
+}
+
+// Open parses the node's name, such as sim:4xV100.
+func Open(o harness.Options) (*Backend, error) {
+	model, err := sim.ParseNode(o.Node)
+	if err != nil {
+		return nil, harness.Refuse(err)
+	}
+	if o.Trace {
+		return nil, harness.Refuse(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", o.Node))
+	}
+	return &Backend{model, o}, nil
+}
+
+// Mode implements harness.Backend.
+func (*Backend) Mode() results.Mode { return results.Simulated }
+
+// Options implements harness.Backend.
+func (b *Backend) Options() harness.Options {
+	o := b.options
+	o.MemCap, o.SMCap, o.Guard, o.Context = "", 0, false, harness.DefaultContext()
+	return o
+}
+
+// Ignored implements harness.Backend.
+func (b *Backend) Ignored() (flags []string) {
+	o := b.options
+	for _, s := range []struct {
+		flag  string
+		given bool
+	}{{"--mem-cap", o.MemCap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
+		{"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
+		if s.given {
+			flags = append(flags, s.flag)
+		}
+	}
+	return flags
+}
+
+// Size implements harness.Backend.
+func (b *Backend) Size() (devices, threads int, err error) {
+	return b.model.Count, b.model.Threads(), nil
+}
+
+// CheckMix implements harness.Backend.
+func (b *Backend) CheckMix(m mixes.Mix, known profiles.Set) error {
+	if b.options.Noise < 0 {
+		return harness.Refuse(fmt.Errorf("--sim-noise %v: want 0 or more", b.options.Noise))
+	}
+	_, err := sim.NewExecutor(sim.Config{Node: b.model, Jobs: m.Jobs, Profiles: known, Noise: b.options.Noise}, nil)
+	if err != nil {
+		err = harness.ToMeasure(fmt.Errorf("mix %s: %w", m.Name, err), profiles.ErrNone, b.options.Suite, m)
+	}
+	return harness.Refuse(err)
+}
+
+// CheckScheduler implements harness.Backend.
+func (b *Backend) CheckScheduler(s policies.Scheduler) error {
+	if s.ClientsDecide {
+		return harness.Refuse(fmt.Errorf("--sched %s:arch=shared: not available on %s: a simulated node has no processes that could decide for themselves; arch=server has the same policies", s.Name, b.options.Node))
+	}
+	return nil
+}
+
+// Close implements harness.Backend.
+func (*Backend) Close() error { return nil }
+
+// node is the model with one batch on it.
+type node struct {
+	harness.Batch
+	name        string
+	schedulable []schedulers.Device
+	devices     []results.Device
+	executor    *sim.Executor
+	to          harness.Recorder
+}
+
+// Open implements harness.Backend.
+func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
+	n := &node{Batch: batch, name: b.model.Name, schedulable: b.model.Devices(batch.MPS()), to: to}
+	for i, d := range n.schedulable {
+		n.devices = append(n.devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.name, i), Name: d.Name + " (simulated)",
+			MemoryBytes: b.model.Model.MemoryBytes, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+	}
+	var err error
+	n.executor, err = sim.NewExecutor(sim.Config{Node: b.model, Jobs: n.Mix.Jobs, MPS: n.MPS(), Profiles: n.Profiles, Seed: n.Seed, Noise: n.Noise}, to)
+	if err != nil {
+		return nil, harness.Refuse(harness.ToMeasure(err, profiles.ErrNone, n.Suite, n.Mix))
+	}
+	return n, nil
+}
+
+// Devices implements harness.Node.
+func (n *node) Devices() []results.Device { return n.devices }
+
+// Describe implements harness.Node.
+func (n *node) Describe(run *results.Run) {
+	run.Node, run.Mode, run.Suite = n.name, results.Simulated, "profiles"
+	run.Provenance.PID = new(os.Getpid()) // until the run is complete
+}
+
+// Helpers implements harness.Node.
+func (*node) Helpers() map[string]<-chan struct{} { return nil }
+
+// Execute implements harness.Node.
+func (n *node) Execute(ctx context.Context, _ int64, _ time.Time) ([]results.Job, error) {
+	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: n.schedulable, Scheduler: n.Scheduler, Workers: n.Workers,
+		Timeout: time.Duration(n.Timeout), MPS: n.MPS()}, n.executor, n.to)
+}
+
+// Close implements harness.Node.
+func (*node) Close(*results.Run) []error { return nil }

@@ -1,0 +1,179 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// tracker keeps a run's records as they come: in the store, in memory for the metrics at the
+// end, and for the display. It is a Recorder.
+type tracker struct {
+	*store.Writer
+	arrival time.Time // of a live batch
+	run     results.Run
+	devices []results.Device
+	display Display
+
+	mu       sync.Mutex
+	segments []results.Segment
+	kernels  []results.Kernel
+}
+
+// begin stores the run's row. Records may come from then on. After a success, settle must
+// follow.
+func (t *tracker) begin(ctx context.Context, r Request, run results.Run, devices []results.Device) error {
+	var err error
+	if c := r.Cell; c != nil {
+		run.Sweep, run.Warmup, run.Repetition = &c.Sweep, c.Warmup, c.Repetition
+		run.ID, err = r.Store.BeginCell(ctx, *c, run, devices)
+	} else {
+		run.ID, err = r.Store.BeginRun(ctx, run, devices)
+	}
+	if err != nil {
+		return err
+	}
+	if r.Begun != nil {
+		r.Begun()
+	}
+	t.Writer, t.run, t.devices = r.Store.Writer(run.ID), run, devices
+	t.display = hidden{}
+	if r.Display != nil {
+		t.display = r.Display(r.Mix, run.Mode)
+	}
+	return nil
+}
+
+// hidden is the display of a run that nobody watches.
+type hidden struct{}
+
+func (hidden) Start(bool)          {}
+func (hidden) Job(results.Job)     {}
+func (hidden) Event(results.Event) {}
+func (hidden) Stop()               {}
+
+func (t *tracker) Job(j results.Job) {
+	t.Writer.Job(j)
+	t.display.Job(j)
+}
+
+func (t *tracker) Event(e results.Event) {
+	t.Writer.Event(e)
+	t.display.Event(e)
+}
+
+func (t *tracker) Segment(s results.Segment) {
+	t.Writer.Segment(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.segments = append(t.segments, s)
+}
+
+func (t *tracker) Kernel(k results.Kernel) {
+	t.Writer.Kernel(k)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kernels = append(t.kernels, k)
+}
+
+// drive runs the batch and settles its record. The run stops if the store cannot take rows, or
+// if a process ends that keeps the node prepared, because no measurement would count then.
+func (t *tracker) drive(ctx context.Context, node Node, shared bool) (Outcome, error) {
+	runCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	over := make(chan struct{})
+	var watched sync.WaitGroup
+	watch := func(closed <-chan struct{}, why string) {
+		watched.Go(func() {
+			select {
+			case <-closed:
+				stop(errors.New(why)) // settle has the details
+			case <-over:
+			}
+		})
+	}
+	watch(t.Failed(), "the store did not take all rows")
+	for name, ended := range node.Helpers() {
+		watch(ended, name+" ended during the run")
+	}
+	if t.run.Mode == results.Live {
+		t.arrival = time.Now()
+	}
+	t.display.Start(shared)
+	jobs, err := node.Execute(runCtx, t.run.ID, t.arrival)
+	t.display.Stop()
+	close(over)
+	watched.Wait()
+	return t.settle(runCtx, node, jobs, err)
+}
+
+// settle gives the node back and stores the run's final state. A run that failed, or whose
+// node is not as it was, is interrupted whatever its jobs did. An event gives each reason,
+// except the cause of ctx's end, which has an event already.
+func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err error) (Outcome, error) {
+	problems := append([]error{err}, node.Close(&t.run)...)
+	err = errors.Join(problems...)
+	for _, p := range problems {
+		if p = beside(p, context.Cause(ctx)); p != nil {
+			t.Event(results.Event{AtS: t.elapsed(), Kind: results.EventFailed, Detail: oneLine(p)})
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
+	for _, d := range t.devices {
+		t.Device(d)
+	}
+	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
+	t.run.Status = results.FinalStatus(t.run, jobs)
+	if err != nil {
+		t.run.Status = results.Interrupted
+	}
+	if t.run.Mode == results.Simulated && t.run.Status == results.Complete {
+		t.run.Provenance.PID = nil // the run is a function of its inputs
+	}
+	finishErr := t.Finish(context.WithoutCancel(ctx), t.run)
+	o := Outcome{t.run, jobs, t.devices}
+	if finishErr != nil {
+		return o, errors.Join(finishErr, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("run %d is interrupted: %w", t.run.ID, err)
+	}
+	return o, err
+}
+
+// elapsed is the time since the batch arrived, in seconds. It is 0 before that and in a
+// simulated run, whose records hold no time of day.
+func (t *tracker) elapsed() float64 {
+	if t.arrival.IsZero() {
+		return 0
+	}
+	return time.Since(t.arrival).Seconds()
+}
+
+// beside is what err says in addition to cause, with which it may be joined; nil if nothing.
+func beside(err, cause error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		if errors.Is(err, cause) {
+			return nil
+		}
+		return err
+	}
+	var others []error
+	for _, e := range joined.Unwrap() {
+		others = append(others, beside(e, cause))
+	}
+	return errors.Join(others...)
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), "; ")
+}

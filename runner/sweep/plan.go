@@ -1,0 +1,319 @@
+// Package sweep plans, runs and resumes sweeps: matrices of runs on one node.
+package sweep
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Repetitions by default. Seven is the least number with which two arms that do not overlap
+// differ at p < 0.001. A simulated node without noise gives the same figures every time.
+const (
+	DefaultReps    = 7
+	DefaultSimReps = 1
+)
+
+// maxRuns bounds a plan, which is in memory and in the store before the first run.
+const maxRuns = 100_000
+
+// Options are what a sweep has beside the options of its runs.
+type Options struct {
+	Name    string
+	Mixes   []string // one each
+	Scheds  []string
+	Reps    int // 0: by default
+	Warmups int // -1: by default
+	Jobs    int // runs at once
+}
+
+// PlanError is a sweep that cannot be as it was asked for: the user has to ask for another.
+type PlanError struct{ err error }
+
+func (e *PlanError) Error() string { return e.err.Error() }
+
+func (e *PlanError) Unwrap() error { return e.err }
+
+func refuse(format string, args ...any) error { return &PlanError{fmt.Errorf(format, args...)} }
+
+// Validate checks what needs no node. A new sweep takes mixes and schedulers.
+func (o Options) Validate(isNew bool) error {
+	if isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0) {
+		return refuse("a sweep takes mixes and schedulers: give --mixes W1..W8 --scheds sa,case-alg3, or a FILE with both")
+	}
+	for _, list := range []struct {
+		key   string
+		items []string
+	}{{"mixes", o.Mixes}, {"scheds", o.Scheds}} {
+		for i, item := range list.items {
+			if slices.Contains(list.items[:i], item) {
+				return refuse("--%s: %s is named twice, which would be one arm: leave one out", list.key, item)
+			}
+		}
+	}
+	if !utf8.ValidString(o.Name) || strings.ContainsFunc(o.Name, unicode.IsControl) {
+		return refuse("name %q: want one line of UTF-8 text", o.Name)
+	}
+	return nil
+}
+
+// Fit refuses options that a node cannot have.
+func (o Options) Fit(mode results.Mode, node string) error {
+	if mode == results.Live && o.Jobs > 1 {
+		return refuse("--jobs %d: runs on %s have its GPUs to themselves, one at a time: leave --jobs out, or name a simulated node", o.Jobs, node)
+	}
+	return nil
+}
+
+// Plan is a sweep that can run: its node, mixes and schedulers are known to fit each other.
+type Plan struct {
+	Spec    results.Spec
+	Options harness.Options // with the node settled; the seed is the sweep's
+	Mode    results.Mode
+
+	devices  int
+	mixes    []mixes.Mix // as Spec.Mixes
+	scheds   []policies.Scheduler
+	profiles profiles.Set
+}
+
+// New plans a sweep on its node.
+func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) (_ *Plan, err error) {
+	if runs.Node, err = nodes.Settle(runs, say); err != nil {
+		return nil, err
+	}
+	p := &Plan{Mode: results.Simulated}
+	if runs.Node == nodes.Local {
+		p.Mode = results.Live
+	}
+	if err := o.Fit(p.Mode, runs.Node); err != nil {
+		return nil, err
+	}
+	backend, err := nodes.Open(runs, say)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	harness.SayIgnored(backend, say)
+	p.Spec = results.Spec{Name: o.Name, Scheds: o.Scheds, Reps: o.Reps, Warmups: o.Warmups}
+	still := p.Mode == results.Simulated && runs.Noise == 0
+	switch {
+	case o.Reps == 0 && still:
+		p.Spec.Reps = DefaultSimReps
+	case o.Reps == 0:
+		p.Spec.Reps = DefaultReps
+	case o.Reps > 1 && still:
+		say("SIMULATED without noise, the %d repetitions of an arm are equal: give --sim-noise 0.01, or --reps 1", o.Reps)
+	}
+	if o.Warmups < 0 {
+		p.Spec.Warmups = 0
+		if p.Mode == results.Live {
+			p.Spec.Warmups = 1
+		}
+	}
+	// As floats, which do not overflow.
+	if n := float64(p.Spec.Reps)*float64(len(o.Mixes)*len(o.Scheds)) + float64(p.Spec.Warmups)*float64(len(o.Mixes)); n > maxRuns {
+		return nil, refuse("a plan of %.0f runs: want %d at most: fewer repetitions or arms, or several sweeps", n, maxRuns)
+	}
+	if p.Spec.Program, err = thisProgram(); err != nil {
+		return nil, err
+	}
+	return p, p.settle(ctx, backend, runs, o.Mixes, say)
+}
+
+func thisProgram() (results.Program, error) {
+	var p results.Program
+	p.Version, p.Revision = harness.Version()
+	path, err := os.Executable()
+	if err == nil {
+		p.SHA256, err = harness.Hash(path)
+	}
+	if err != nil {
+		return p, fmt.Errorf("record the program: %w", err)
+	}
+	return p, nil
+}
+
+// settle loads the mixes, says what there is to say of them, and checks every arm on the node.
+func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness.Options, args []string, say harness.Say) error {
+	p.Options = runs
+	byKey, err := runs.ByKey()
+	if err != nil {
+		return err
+	}
+	if p.Spec.Settings, err = json.Marshal(byKey); err != nil {
+		return fmt.Errorf("record the sweep's settings: %w", err)
+	}
+	if p.profiles, err = runs.KnownProfiles(ctx); err != nil {
+		return err
+	}
+	names := map[string]string{}
+	p.Spec.Mixes = nil
+	for _, arg := range args {
+		mix, _, err := runs.ReadMix(arg, p.profiles, say)
+		if err != nil {
+			return err
+		}
+		if other, taken := names[mix.Name]; taken {
+			return refuse("mixes %s and %s are both called %s, which would make them one arm: leave one out, or give it another name",
+				other, arg, mix.Name)
+		}
+		names[mix.Name] = arg
+		jobs, err := digest(mix.Jobs)
+		if err != nil {
+			return fmt.Errorf("mix %s: %w", mix.Name, err)
+		}
+		mix.Jobs = p.profiles.Declare(mix.Jobs)
+		sum, err := p.digest(mix)
+		if err != nil {
+			return err
+		}
+		p.mixes = append(p.mixes, mix)
+		p.Spec.Mixes = append(p.Spec.Mixes, results.SpecMix{Arg: arg, Name: mix.Name, SHA256: sum, Jobs: jobs})
+	}
+	var threads int
+	if p.devices, threads, err = backend.Size(); err != nil {
+		return err
+	}
+	arms := map[string]string{}
+	for _, text := range p.Spec.Scheds {
+		s, _, err := harness.Request{Options: runs, Sched: text, Mix: p.mixes[0]}.Scheduler(p.devices, threads)
+		if err != nil {
+			return err
+		}
+		key := s.Name + ":" + s.Parameters()
+		if other, taken := arms[key]; taken {
+			return refuse("schedulers %s and %s are both %s, which would make them one arm: leave one out", other, text, key)
+		}
+		arms[key] = text
+		p.scheds = append(p.scheds, s)
+	}
+	return p.check(backend)
+}
+
+// check finds what would stop a run of the sweep before it starts.
+func (p *Plan) check(backend harness.Backend) error {
+	for _, mix := range p.mixes {
+		if err := backend.CheckMix(mix, p.profiles); err != nil {
+			return err
+		}
+	}
+	for _, s := range p.scheds {
+		if err := backend.CheckScheduler(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digest is the sha256 of what a mix's jobs are and what is known of them.
+func (p *Plan) digest(mix mixes.Mix) (string, error) {
+	type known struct {
+		Job     mixes.Job
+		Profile *profiles.Profile
+	}
+	var all []known
+	for _, j := range mix.Jobs {
+		k := known{Job: j}
+		if profile, err := p.profiles.Lookup(j); err == nil {
+			k.Profile = &profile
+		}
+		all = append(all, k)
+	}
+	sum, err := digest(all)
+	if err != nil {
+		return "", fmt.Errorf("mix %s: %w", mix.Name, err)
+	}
+	return sum, nil
+}
+
+func digest(v any) (string, error) {
+	text, err := json.Marshal(v)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// Cells are all runs of the sweep in the order of execution. First each mix runs under the
+// first scheduler to warm the node up: its programs and data come into memory, and clocks
+// rise. Then come the repetitions. Each runs all arms in an order drawn anew from the seed, so
+// that a drift of the node falls on all arms alike.
+func (p *Plan) Cells() []results.Cell {
+	var cells []results.Cell
+	add := func(mix, sched, repetition int, warmup bool) {
+		c := results.Cell{Position: len(cells), Mix: p.mixes[mix].Name, MixSource: p.mixes[mix].Source,
+			Scheduler: p.Spec.Scheds[sched], Repetition: repetition, Warmup: warmup}
+		c.Seed = cellSeed(p.Options.Seed, c)
+		cells = append(cells, c)
+	}
+	for repetition := range p.Spec.Warmups {
+		for mix := range p.mixes {
+			add(mix, 0, repetition+1, true)
+		}
+	}
+	arms := len(p.mixes) * len(p.scheds)
+	for repetition := range p.Spec.Reps {
+		for _, arm := range rand.New(rand.NewPCG(p.Options.Seed, uint64(repetition))).Perm(arms) {
+			add(arm/len(p.scheds), arm%len(p.scheds), repetition+1, false)
+		}
+	}
+	return cells
+}
+
+// cellSeed is the seed of a run. It depends on the sweep's seed and on what the run is, so that
+// it is the same whatever else the sweep has, and differs between repetitions and between
+// arms. It has 53 bits, which every reader of JSON keeps.
+func cellSeed(seed uint64, c results.Cell) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%d\n%t", seed, c.Mix, c.Scheduler, c.Repetition, c.Warmup))
+	return binary.BigEndian.Uint64(sum[:8]) >> 11
+}
+
+// Store stores the plan, and returns the sweep's number. It heeds no end of ctx.
+func (p *Plan) Store(ctx context.Context, db *store.Store, say harness.Say) (id int64, err error) {
+	text, err := json.Marshal(p.Spec)
+	if err != nil {
+		return 0, fmt.Errorf("record the sweep: %w", err)
+	}
+	w := results.Sweep{Name: p.Spec.Name, Tag: p.Options.Tag, Spec: string(text), Node: p.Options.Node, Mode: p.Mode,
+		Seed: p.Options.Seed, Repetitions: p.Spec.Reps}
+	if p.Mode == results.Live {
+		w.CreatedAt = new(time.Now())
+	}
+	cells := p.Cells()
+	if id, err = db.CreateSweep(context.WithoutCancel(ctx), w, cells); err != nil {
+		return 0, err
+	}
+	say("sweep %d: %s on %s", id, CountRuns(len(cells)), w.Node)
+	return id, nil
+}
+
+// CountRuns is a number of runs in words.
+func CountRuns(n int) string {
+	if n == 1 {
+		return "1 run"
+	}
+	return fmt.Sprintf("%d runs", n)
+}
+
+// mixOf is the mix of a cell.
+func (p *Plan) mixOf(c results.Cell) mixes.Mix {
+	return p.mixes[slices.IndexFunc(p.Spec.Mixes, func(s results.SpecMix) bool { return s.Name == c.Mix })]
+}

@@ -1,0 +1,153 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
+)
+
+// Recorded is what a sweep was planned from, and the options of its runs. It needs neither the
+// node nor the mixes' files.
+func Recorded(w results.Sweep) (results.Spec, harness.Options, error) {
+	spec, err := results.ReadSpec(w)
+	if err != nil {
+		return spec, harness.Options{}, err
+	}
+	options, err := harness.ParseOptions(spec.Settings)
+	if err != nil {
+		err = fmt.Errorf("read the settings of sweep %d: %w", w.ID, err)
+	}
+	return spec, options, err
+}
+
+// Resume plans a sweep again as it was planned. The note is empty unless this program is not
+// the one that planned the sweep: then it names both.
+func Resume(ctx context.Context, w results.Sweep) (p *Plan, note string, err error) {
+	recorded, options, err := Recorded(w)
+	if err != nil {
+		return nil, "", err
+	}
+	silent := func(string, ...any) {}
+	backend, err := nodes.Open(options, silent)
+	if err != nil {
+		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	p = &Plan{Spec: recorded, Mode: w.Mode}
+	if err := p.settle(ctx, backend, options, recorded.Args(), silent); err != nil {
+		return nil, "", fmt.Errorf("resume sweep %d: %w", w.ID, err)
+	}
+	for i, mix := range recorded.Mixes {
+		if now := p.Spec.Mixes[i]; now.Name != mix.Name || now.SHA256 != mix.SHA256 {
+			return nil, "", refuse("resume sweep %d: mix %s, or a profile of its jobs, is not what it was when the sweep was planned: bring it back, or start a new sweep",
+				w.ID, mix.Arg)
+		}
+	}
+	program, err := thisProgram()
+	if err != nil {
+		return nil, "", err
+	}
+	if program != recorded.Program {
+		note = fmt.Sprintf("by caserun %s (revision %s, sha256 %.12s), planned by %s (revision %s, sha256 %.12s)",
+			program.Version, program.Revision, program.SHA256,
+			recorded.Program.Version, recorded.Program.Revision, recorded.Program.SHA256)
+	}
+	return p, note, nil
+}
+
+// Agree refuses to resume a sweep with other options than it was planned with. given are the
+// options, by key, that the user gave. An option that was not given is as planned.
+func Agree(id int64, spec results.Spec, planned harness.Options, o Options, runs harness.Options, given []string) error {
+	differ := func(key string, asked, planned any) error {
+		return refuse("sweep %d was planned with %s, not %s: leave --%s out to resume it, or start a new sweep",
+			id, asFlag(key, planned), asFlag(key, asked), key)
+	}
+	switch args := spec.Args(); {
+	case len(o.Mixes) > 0 && !slices.Equal(o.Mixes, args):
+		return differ("mixes", o.Mixes, args)
+	case len(o.Scheds) > 0 && !slices.Equal(o.Scheds, spec.Scheds):
+		return differ("scheds", o.Scheds, spec.Scheds)
+	case o.Reps > 0 && o.Reps != spec.Reps:
+		return differ("reps", o.Reps, spec.Reps)
+	case o.Warmups >= 0 && o.Warmups != spec.Warmups:
+		return differ("warmups", o.Warmups, spec.Warmups)
+	case o.Name != "" && o.Name != spec.Name:
+		return differ("name", o.Name, spec.Name)
+	}
+	asked, err := runs.ByKey()
+	if err != nil {
+		return err
+	}
+	were, err := planned.ByKey()
+	if err != nil {
+		return err
+	}
+	for _, key := range given {
+		if _, shared := were[key]; shared && !reflect.DeepEqual(asked[key], were[key]) {
+			return differ(key, asked[key], were[key])
+		}
+	}
+	return nil
+}
+
+// asFlag is an option as the user would write it.
+func asFlag(key string, value any) string {
+	switch v := value.(type) {
+	case []string:
+		value = strings.Join(v, ",")
+	case bool:
+		return fmt.Sprintf("--%s=%t", key, v)
+	}
+	if value == "" {
+		return "no --" + key
+	}
+	return fmt.Sprintf("--%s %v", key, value)
+}
+
+// SameSize refuses a node with another number of devices than the sweep's runs had, because an
+// arm's repetitions would not repeat the same thing.
+func (p *Plan) SameSize(ctx context.Context, db *store.Store, id int64) error {
+	run, err := db.Latest(ctx, store.Filter{Sweep: id, Status: results.Complete, Warmups: true})
+	if errors.Is(err, store.ErrNoRun) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	had, err := db.Devices(ctx, run.ID)
+	if err == nil && len(had) != p.devices {
+		return refuse("resume sweep %d: its runs so far had %d GPUs, and here are %d: resume it where there are as many, or start a new sweep", id, len(had), p.devices)
+	}
+	return err
+}
+
+// Remaining are the cells of a sweep without a complete run, in the order of execution, and the
+// number of the cells with one.
+func Remaining(ctx context.Context, db *store.Store, id int64) (left []results.Cell, done int, err error) {
+	cells, err := db.Cells(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	runs, err := db.Runs(ctx, store.Filter{Sweep: id, Status: results.Complete, Warmups: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	complete := map[int64]bool{}
+	for _, r := range runs {
+		complete[r.ID] = true
+	}
+	for _, c := range cells {
+		if c.Run == nil || !complete[*c.Run] {
+			left = append(left, c)
+		}
+	}
+	return left, len(cells) - len(left), nil
+}
