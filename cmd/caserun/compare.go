@@ -38,13 +38,15 @@ B are each
 
 ` + sides.Help + `
 
-Runs are repetitions of one another where mix, number of jobs, scheduler with its
-parameters and node are the same; a note tells where their settings are not.
-Repetitions of the same on both sides are compared; where there are none, those
-that differ in the scheduler alone; where each side has but one such set, these
-two, with a warning of what differs: traced and untraced, simulated and measured
-runs are never compared otherwise. Runs that are on both sides are taken from the
-side that has others.
+Runs of the same mix, number of jobs, scheduler with parameters, and node are
+repetitions of one arm. A note says where their settings differ. Compared are
+
+  1. the arms that both sides have
+  2. if there are none, arms that differ in the scheduler alone
+  3. if each side has only one arm, these two, with a warning of what differs
+
+Traced and untraced runs, and simulated and measured runs, are only compared in
+case 3. A run on both sides is left to the side that has no others.
 docs/statistics.md describes the tests.`,
 		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21

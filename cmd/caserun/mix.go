@@ -30,8 +30,8 @@ func newMix() *cobra.Command {
 		Long: `Run all jobs of a mix as one batch under a scheduler. MIX is a name from
 caserun mixes list, or a file: .yaml, or .wl with one command line per job.
 
-Without an NVIDIA GPU the batch runs SIMULATED on sim:4xV100, which is said on
-stderr and in every output.`,
+Without an NVIDIA GPU the batch runs SIMULATED on sim:4xV100. A line on stderr and
+every output say so.`,
 		Example: `  caserun mix W7 --sched case-alg3
   caserun mix W7 --sched cg --workers 8 --mem-cap 16GiB
   caserun mix my.yaml --node sim:2xP100 --format json`,
@@ -105,7 +105,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 				failed = append(failed, failuresOf(again)...)
 			}
 		} else {
-			say("a fault under MPS took %d jobs down: with --isolate-faults they run again after the batch, each alone on a GPU, which shows whose it was and what the others do without it", len(apart))
+			say("a fault under MPS took %d jobs down: with --isolate-faults each of them runs again after the batch, alone on a GPU, which shows the culprit", len(apart))
 		}
 	}
 	if len(tables) > 0 {

@@ -30,7 +30,7 @@ func TestMixIsolatesFaults(t *testing.T) {
 			[]string{"1 of 3 jobs did not end ok; caserun report 2 -v shows them", "retry-collateral is now called isolate-faults"},
 			[]results.Outcome{results.FaultSuspect, results.FaultSuspect, results.OK}},
 		{"without the flag", "exit 0", "exit 0", "", "--verbose",
-			[]string{"nothing was measured: none of the 2 jobs ended ok", "caserun: a fault under MPS took 2 jobs down: with --isolate-faults they run again",
+			[]string{"nothing was measured: none of the 2 jobs ended ok", "caserun: a fault under MPS took 2 jobs down: with --isolate-faults each of them runs again",
 				"a CUDA error took it down; 1/2 ended"},
 			[]results.Outcome{results.FaultSuspect, results.FaultSuspect}},
 	} {

@@ -153,10 +153,10 @@ func newLearn() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "learn MIX",
 		Short: "Write a mix with the footprints that a run or a profile measured",
-		Long: `Write a mix with what its jobs were measured to use in place of what it declares:
-memory, blocks and threads_per_block. By default the latest run of the mix on real
-GPUs says it, or with --profiles a file of caserun profile. What was not measured of
-a job stays, and is named on stderr. A YAML file keeps its comments and its layout.`,
+		Long: `Write a mix with measured footprints in place of declared ones: memory, blocks and
+threads_per_block. They come from the latest run of the mix on real GPUs or, with
+--profiles, from a file of caserun profile. A value that was not measured stays, and
+stderr names it. A YAML file keeps its comments and its layout.`,
 		Example: `  caserun mixes learn my.yaml --in-place
   caserun mixes learn my.yaml --run 12 -o learned.yaml
   caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,
@@ -247,7 +247,7 @@ func (o learnOptions) used(c *cobra.Command, mix mixes.Mix) (out map[string]mixe
 		return nil, err
 	}
 	tasks, err := db.Tasks(c.Context(), run.ID)
-	sayTo(c)("footprints are those of run %d (%s)", run.ID, results.ArmOf(run))
+	sayTo(c)("footprints come from run %d (%s)", run.ID, results.ArmOf(run))
 	return profiles.Used(jobs, tasks), err
 }
 

@@ -92,7 +92,7 @@ func TestMixesLearnFromARun(t *testing.T) {
 	if diff := cmp.Diff(learned, out); status != exitOK || diff != "" {
 		t.Errorf("exit %d: %s\n%s", status, errs, diff)
 	}
-	want := "caserun: footprints are those of run 1 (mine under case-alg3 on local)\n" +
+	want := "caserun: footprints come from run 1 (mine under case-alg3 on local)\n" +
 		"caserun: ./other: its footprint stays as it is: it was not measured\n" +
 		"caserun: ./fails: its footprint stays as it is: it was not measured\n"
 	if diff := cmp.Diff(want, errs); diff != "" {

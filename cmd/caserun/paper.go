@@ -87,9 +87,9 @@ func newPaper() *cobra.Command {
 		Short: "Make the CASE paper's tables and figures, published beside measured",
 		Long: `Make Tables 3, 4, 6, 7 and 8 and Figures 5 to 9 of the CASE paper (PPoPP 2022)
 from stored runs, with the published value beside each number. Runs come from
-sweeps (the latest, or --sweep), from a tag, or with --run from a sweep that is
-done now. A number that no run gives is missing, and the output says which
-command would measure it.
+sweeps (the latest, or --sweep), from a tag, or with --run from a new sweep. A
+number without a run is missing, and the output says which command would measure
+it.
 
 A node is compared with the paper's system of as many GPUs, 4xV100 or 2xP100;
 --as chooses another. With --out the tables also go to a Markdown page, the data
@@ -107,7 +107,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	completeNode(c)
-	c.Flags().Lookup("node").Usage = "`NODES`, with commas between: those of --run; without it, only runs on these"
+	c.Flags().Lookup("node").Usage = "`NODES`, with commas between: with --run, the nodes to run on; without it, only runs on these nodes"
 	c.Flags().Lookup("tag").Usage = "`TEXT` that runs are found by; with --run, what its runs get"
 	c.Flags().StringSliceVar(&o.sweeps, "sweep", nil, "runs of these `SWEEPS`: numbers, or latest (the default)")
 	c.Flags().StringVar(&o.system, "as", "", "compare with the paper's `SYSTEM` 4xV100 or 2xP100, whatever the node")
@@ -193,7 +193,7 @@ func runPaper(c *cobra.Command, o paperOptions) (err error) {
 func simulatedPart(page paper.Page) string {
 	for _, n := range page.Nodes {
 		if n.Mode == results.Simulated {
-			return "; those of sim: nodes are SIMULATED"
+			return "; figures of sim: nodes are SIMULATED"
 		}
 	}
 	return ""

@@ -82,7 +82,7 @@ func redraw(w io.Writer, line string) {
 }
 
 // fit is a line with fewer characters than a terminal has columns, so that the
-// cursor stays in its row. 0 columns are no limit.
+// cursor stays in its row. 0 columns mean no limit.
 func fit(line string, columns int) string {
 	if runes := []rune(line); columns > 0 && len(runes) >= columns {
 		return string(runes[:columns-1])

@@ -34,9 +34,10 @@ func newRegress() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "regress --baseline TAG --candidate TAG --max-regression METRIC=LIMIT,...",
 		Short: "Fail if a candidate is worse than a baseline by more than its limits",
-		Long: `Hold the runs of a candidate to limits against those of a baseline, mix by mix
-and scheduler by scheduler. A check fails where the metric is significantly worse
-and the change is beyond its limit, or more jobs crashed than the limit allows.
+		Long: `Compare a candidate's runs with a baseline's, mix by mix and scheduler by
+scheduler, and hold the changes to limits. A check fails if the metric is
+significantly worse and the change is beyond its limit, or if more jobs crashed
+than the limit allows.
 Each finding names its cause: regression, environment changed (driver, GPU,
 clocks, throttling, binary, host, settings), crash, noise, nothing measured.
 

@@ -51,8 +51,8 @@ func newReport() *cobra.Command {
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print devices, jobs, tasks, kernels and events of each run")
-	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with those of the traced `RUN`, which is to be one under sa")
-	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` instead, as one page with timelines and a comparison of the schedulers; -: standard output")
+	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
+	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` as one page with timelines and a comparison of the schedulers; -: standard output")
 	return c
 }
 

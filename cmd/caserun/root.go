@@ -39,7 +39,7 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 		RunE:          helpAlone,
 	}
 	root.SetVersionTemplate("caserun {{.Version}}\n")
-	root.PersistentFlags().String("config", "", "configuration `FILE` (default: that of CASERUN_CONFIG, or caserun.yaml where it exists)")
+	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
@@ -79,7 +79,7 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
-// helpAlone is what a command does that only has subcommands.
+// helpAlone is the work of a command that only has subcommands.
 func helpAlone(c *cobra.Command, _ []string) error {
 	if show, _ := c.Flags().GetBool("show-config"); show {
 		return errors.New("--show-config: each command has settings of its own: name one, as in caserun mix --show-config")
@@ -87,7 +87,7 @@ func helpAlone(c *cobra.Command, _ []string) error {
 	return c.Help()
 }
 
-// sayWanted makes of a library's error about a flag's value what is wanted.
+// sayWanted replaces a library's error about a flag's value by what the flag wants.
 func sayWanted(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {

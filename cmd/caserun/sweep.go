@@ -41,8 +41,8 @@ func newSweep() *cobra.Command {
 		Short: "Run mixes under schedulers, many times, in an order that is fair to all",
 		Long: `Run every mix under every scheduler, --reps times. The whole plan is in the
 store before the first run. Each repetition runs all arms, a mix under a
-scheduler each, in an order drawn from the seed. A sweep that was stopped, with
-kill -9 too, goes on with --resume, which repeats nothing but what was under way.
+scheduler each, in an order drawn from the seed. --resume continues a sweep that
+was stopped, even by kill -9, and repeats only the runs that were under way.
 On a machine that is lent for a time, --time-limit stops between two runs.
 
 FILE is YAML with the flags' names as keys, and lists for mixes and scheds.
@@ -80,10 +80,10 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
 func (o *sweepOptions) add(f *pflag.FlagSet) {
 	config.AddSweepFlags(f, &o.sweep)
 	config.AddJobsFlag(f, &o.sweep.Jobs)
-	f.StringVar(&o.resume, "resume", "", "go on with the sweep of this `NUMBER`, or the latest")
+	f.StringVar(&o.resume, "resume", "", "continue the sweep of this `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = sides.Latest
-	f.BoolVar(&o.force, "force", false, "resume a sweep although a process seems to work on it, such as one on a host that is gone")
-	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would, by its estimate, end later than `DURATION` after this call began; --resume goes on")
+	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it, such as a process of a host that is gone")
+	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 }
 
@@ -252,7 +252,7 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 	}
 	say("sweep %d: %d of %d runs are left", w.ID, len(left), len(left)+finished)
 	if note != "" {
-		say("sweep %d is resumed %s: the runs of the two may differ for that", w.ID, note)
+		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
 	}
 	return o.work(c, p, db, w.ID, note)

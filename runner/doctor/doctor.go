@@ -191,7 +191,7 @@ func (e *examination) suite(o harness.Options, jobs []mixes.Job) {
 			return
 		}
 	}
-	e.add("libraries", Fine, "those of the suite's programs load")
+	e.add("libraries", Fine, "the libraries of the suite's programs load")
 }
 
 // library tries what every job is started with.

@@ -25,7 +25,7 @@ func AddFormatFlag(f *pflag.FlagSet) {
 func AddRunFlags(f *pflag.FlagSet) {
 	AddNodeFlags(f)
 	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
-	f.Bool("isolate-faults", false, "run jobs that a fault under MPS took down again after the batch, each alone on a GPU, to find out whose it was")
+	f.Bool("isolate-faults", false, "after the batch, run each job that a fault under MPS took down again, alone on a GPU, to find the culprit")
 	f.Bool(oldIsolate, false, "the old name of --isolate-faults")
 	_ = f.MarkHidden(oldIsolate)
 }
@@ -37,7 +37,7 @@ func AddSuiteFlag(f *pflag.FlagSet) {
 
 // AddDevicesFlag adds --devices.
 func AddDevicesFlag(f *pflag.FlagSet) {
-	f.String("devices", "", "`LIST` of this machine's GPUs to use, with commas: numbers in PCI bus order, UUIDs or their beginnings; by default those of CUDA_VISIBLE_DEVICES, or all (local node)")
+	f.String("devices", "", "`LIST` of this machine's GPUs to use, with commas: numbers in PCI bus order, UUIDs or their beginnings; default: CUDA_VISIBLE_DEVICES, or all (local node)")
 }
 
 // AddDirectories adds --data and --runs.
@@ -48,21 +48,21 @@ func AddDirectories(f *pflag.FlagSet) {
 
 // AddNodeFlags adds what is the same for every run of a sweep.
 func AddNodeFlags(f *pflag.FlagSet) {
-	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; by default local where there is a GPU, else sim:4xV100")
+	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
 	AddDevicesFlag(f)
 	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
 	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
-	f.Bool("guard", false, "map nothing beside allocations, so that a kernel that reads or writes outside its own faults; the run is marked as guarded (local node)")
-	f.Int("sm-cap", 0, "let jobs use at most so many SMs of each GPU, through MPS (local node); 0: all")
+	f.Bool("guard", false, "map nothing beside allocations, so that a kernel that reads or writes outside them faults; the run is marked as guarded (local node)")
+	f.Int("sm-cap", 0, "let jobs use at most this many SMs of each GPU, through MPS (local node); 0: all")
 	f.String("context-reserve", harness.DefaultContext(), "`SIZE` of device memory set aside for each process's CUDA context; caserun doctor measures it (local node)")
 	f.Bool("trace", false, "record every kernel and copy of the jobs; this costs time, and the run is marked as traced (local node)")
 	f.String("tag", "", "`TEXT` to find the run by, such as nightly-2026-11-21")
 	AddSuiteFlag(f)
 	AddDirectories(f)
 	f.Uint64("seed", 1, "seed of everything random in a run")
-	f.String("profiles", "", "`FILE` of caserun profile: what jobs do alone, for simulated nodes and as footprints, beside the catalog's")
+	f.String("profiles", "", "`FILE` of caserun profile: profiles in addition to the catalog, for simulated nodes and as footprints")
 	f.Float64("sim-noise", 0, "simulated node: σ of the logarithm of each phase's length")
 }
 
@@ -83,8 +83,8 @@ func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again", func(list string) error {
 		return appendTo(&o.Scheds, splitScheds, list)
 	})
-	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; by default %d, or %d on a simulated node without noise", sweep.DefaultReps, sweep.DefaultSimReps))
-	f.Var(atLeast{&o.Warmups, 0}, "warmups", "runs of each mix, under the first scheduler, that come first and are not counted; by default 1, or 0 on a simulated node")
+	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; default: %d, or %d on a simulated node without noise", sweep.DefaultReps, sweep.DefaultSimReps))
+	f.Var(atLeast{&o.Warmups, 0}, "warmups", "uncounted runs of each mix under the first scheduler, before all others; default: 1, or 0 on a simulated node")
 	f.StringVar(&o.Name, "name", "", "`TEXT` to call the sweep by")
 }
 

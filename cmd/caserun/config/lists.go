@@ -64,7 +64,7 @@ func splitCatalogMixes(list string) ([]string, error) {
 	return names, err
 }
 
-// spreadMixes is a mix, or those of a range such as W1..W8 or of a pattern such as D-*, in
+// spreadMixes is a mix, or the mixes of a range such as W1..W8 or of a pattern such as D-*, in
 // the catalog's order.
 func spreadMixes(item string) ([]string, error) {
 	first, last, isRange := strings.Cut(item, "..")
@@ -89,8 +89,7 @@ func spreadMixes(item string) ([]string, error) {
 
 var errMissingName = errors.New("a name is missing")
 
-// mixRange is the names from first to last, which differ in the number at their
-// end.
+// mixRange is the names from first to last, which differ in the number at their end.
 func mixRange(first, last string) ([]string, error) {
 	prefix := strings.TrimRight(first, "0123456789")
 	from, errFrom := strconv.Atoi(first[len(prefix):])
