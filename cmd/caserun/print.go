@@ -70,8 +70,8 @@ func behind(w io.Writer) io.Writer {
 	return w
 }
 
-// redraw replaces a terminal's line. One that wraps would leave its first rows
-// behind the next time.
+// redraw replaces a terminal's line. A line that wraps would leave its first rows behind the next
+// time.
 func redraw(w io.Writer, line string) {
 	width := 0
 	w = behind(w)
@@ -81,8 +81,8 @@ func redraw(w io.Writer, line string) {
 	fmt.Fprintf(w, "\r\033[K%s", fit(report.Printable(line, ""), width))
 }
 
-// fit is a line with fewer characters than a terminal has columns, so that the
-// cursor stays in its row. 0 columns mean no limit.
+// fit is a line with fewer characters than a terminal has columns, so that the cursor stays in
+// its row. 0 columns mean no limit.
 func fit(line string, columns int) string {
 	if runes := []rune(line); columns > 0 && len(runes) >= columns {
 		return string(runes[:columns-1])
@@ -90,8 +90,8 @@ func fit(line string, columns int) string {
 	return line
 }
 
-// writeOutput writes to a new file, or to standard output where path is empty.
-// A file that could not be written whole is removed.
+// writeOutput writes to a new file, or to standard output if path is empty. A file that could
+// not be written whole is removed.
 func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
 	o, err := newOutput(c, path)
 	if err != nil {
@@ -110,7 +110,7 @@ type output struct {
 	file *os.File // nil: standard output
 }
 
-// newOutput makes a new file, or takes standard output where path is empty.
+// newOutput makes a new file, or takes standard output if path is empty.
 func newOutput(c *cobra.Command, path string) (output, error) {
 	if path == "" {
 		return output{Writer: c.OutOrStdout()}, nil

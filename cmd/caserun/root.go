@@ -55,8 +55,8 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	return root
 }
 
-// refuseUnknown makes unknown words after commands that only have subcommands, and
-// after help, errors.
+// refuseUnknown makes an unknown word an error after help, and after a command that only has
+// subcommands.
 func refuseUnknown(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch {

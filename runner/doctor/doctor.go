@@ -194,7 +194,7 @@ func (e *examination) suite(o harness.Options, jobs []mixes.Job) {
 	e.add("libraries", Fine, "the libraries of the suite's programs load")
 }
 
-// library tries what every job is started with.
+// library tries the library with which every job starts.
 func (e *examination) library(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, checkLimit)
 	defer cancel()
@@ -205,7 +205,7 @@ func (e *examination) library(parent context.Context) {
 // leastDisk is what a run's outputs and records may need, in bytes.
 const leastDisk = 1 << 30
 
-// disk looks at the disk that a directory is on, or will be once a run makes it.
+// disk looks at the disk of a directory, which a run may still have to make.
 func (e *examination) disk(dir string) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -55,7 +55,7 @@ type Outcome struct {
 // Backend carries out runs on one kind of node.
 type Backend interface {
 	Mode() results.Mode
-	// Options are those of the request as the node takes them.
+	// Options are the request's options as the node takes them.
 	Options() Options
 	// Ignored are the options that were given and that the node ignores, as flags.
 	Ignored() []string

@@ -25,7 +25,7 @@ type arm struct{ mix, scheduler string }
 
 func armOf(c results.Cell) arm { return arm{c.Mix, c.Scheduler} }
 
-// Estimates are those of a sweep's arms.
+// Estimates are how long runs of a sweep's arms may take.
 type Estimates map[arm]Estimate
 
 // Of is the estimate of a cell's run.

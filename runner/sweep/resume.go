@@ -28,8 +28,8 @@ func Recorded(w results.Sweep) (results.Spec, harness.Options, error) {
 	return spec, options, err
 }
 
-// Resume plans a sweep again as it was planned. The note is empty unless this program is not
-// the one that planned the sweep: then it names both.
+// Resume plans a sweep again as it was planned. If another build of this program planned the
+// sweep, the note names both builds.
 func Resume(ctx context.Context, w results.Sweep) (p *Plan, note string, err error) {
 	recorded, options, err := Recorded(w)
 	if err != nil {

@@ -49,7 +49,7 @@ const (
 )
 
 // Load settles the configuration for a command with these flags. Settings in over come before
-// those of the configuration file. warn takes lines for the user.
+// settings of the configuration file. warn takes lines for the user.
 func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn harness.Say) (Settings, error) {
 	v := viper.New()
 	for _, key := range keys {

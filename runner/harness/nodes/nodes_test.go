@@ -1,0 +1,70 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/harness"
+)
+
+func TestSplit(t *testing.T) {
+	for list, want := range map[string][]string{"": nil, " , ": nil, "local": {"local"}, "sim:4xV100, sim:2xP100,": {"sim:4xV100", "sim:2xP100"}} {
+		if got := Split(list); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", list, got, want)
+		}
+	}
+}
+
+// A wrong name is the user's to mend, wherever it is found.
+func TestNamesOfNodes(t *testing.T) {
+	silent := func(string, ...any) {}
+	for name, says := range map[string]string{
+		"local": "", "sim:4xV100": "", "sim:1xH200": "",
+		"cloud": `node "cloud": use local, or sim:COUNTxMODEL`, "sim:4xK80": "K80", "sim:0xV100": "0", "sim:": "sim:", "Local": `node "Local"`,
+	} {
+		err := Check(name)
+		if says == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if !errors.As(err, new(*harness.RequestError)) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", name, err, says)
+		}
+		if backend, opened := Open(harness.Options{Node: name}, silent); opened == nil || opened.Error() != err.Error() {
+			t.Errorf("%s opens as %v, %v; want %v", name, backend, opened, err)
+		}
+	}
+}
+
+func TestSimulatedNodes(t *testing.T) {
+	asked := harness.Options{Node: "sim:2xP100", MemCap: "8GiB", Guard: true, Seed: 3}
+	backend, err := Open(asked, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	devices, threads, err := backend.Size()
+	if err != nil || devices != 2 || threads != 48 || backend.Mode() != results.Simulated {
+		t.Errorf("%d devices and %d threads, %s (%v); want 2 and 48 of a simulated node", devices, threads, backend.Mode(), err)
+	}
+	want := harness.Options{Node: "sim:2xP100", Seed: 3, Context: harness.DefaultContext()}
+	if got := backend.Options(); got != want {
+		t.Errorf("it takes %+v, want %+v", got, want)
+	}
+	var said []string
+	harness.SayIgnored(backend, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	if want := []string{"--mem-cap, --guard are ignored on simulated nodes"}; !slices.Equal(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	for name, o := range map[string]harness.Options{"GPUs": {Node: asked.Node, Devices: "0"}, "tracing": {Node: asked.Node, Trace: true}} {
+		if _, err := Open(o, t.Logf); !errors.As(err, new(*harness.RequestError)) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+}
