@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// elision is a line of a document's output that stands for any number of lines.
+const elision = "..."
+
+// The line before a block can say what the test does with it.
+var (
+	notRunComment = regexp.MustCompile(`^<!-- not run: \S.* -->$`)
+	fileComment   = regexp.MustCompile(`^<!-- file: (\S+) -->$`)
+)
+
+// TestDocuments runs the console blocks of README.md and docs/*.md, and compares the
+// output with the one that the document shows. -update rewrites the documents.
+//
+// Each document has a directory of its own, so that a command sees what the commands
+// before it have stored. A command is run by sh and shows stdout and stderr, as on a
+// terminal. Its exit status is 0, unless the next command reads $?. A comment before a
+// block changes that:
+//
+//	<!-- not run: needs a GPU -->   the block is not run; TestDocumentedCommands parses its flags
+//	<!-- file: nightly.yaml -->     the block is a file for the commands
+func TestDocuments(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, path := range append(paths, "../../README.md") {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shell := newShell(t)
+			got, err := runDocument(string(text), shell.run, shell.write)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(got, shell.dir) {
+				t.Fatalf("its output names the test's directory: show %q in the place of that line:\n%s", elision, got)
+			}
+			if *update && got != string(text) {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(text), got); diff != "" {
+				t.Errorf("its commands print something else now (-update rewrites it):\n%s", diff)
+			}
+		})
+	}
+}
+
+// runDocument returns the document with the output that its commands have now. Output that
+// matches what the document shows, elisions included, stays as it is.
+func runDocument(text string, run func(command string, last int) (output string, status int), write func(name, content string) error) (string, error) {
+	lines := strings.Split(text, "\n")
+	var out []string
+	last := 0
+	for i := 0; i < len(lines); i++ {
+		out = append(out, lines[i])
+		if !strings.HasPrefix(lines[i], "```") {
+			continue
+		}
+		n := slices.Index(lines[i+1:], "```")
+		if n < 0 {
+			return "", fmt.Errorf("line %d: the block does not end", i+1)
+		}
+		comment := ""
+		if i > 0 {
+			comment = lines[i-1]
+		}
+		block := lines[i+1 : i+1+n]
+		switch file := fileComment.FindStringSubmatch(comment); {
+		case file != nil:
+			if err := write(file[1], strings.Join(block, "\n")+"\n"); err != nil {
+				return "", err
+			}
+		case lines[i] == "```console" && !notRunComment.MatchString(comment):
+			shown, status, err := runBlock(block, last, run)
+			if err != nil {
+				return "", fmt.Errorf("block at line %d: %w", i+1, err)
+			}
+			block, last = shown, status
+		}
+		out = append(append(out, block...), "```")
+		i += n + 1
+	}
+	return strings.Join(out, "\n"), nil
+}
+
+func runBlock(block []string, last int, run func(string, int) (string, int)) ([]string, int, error) {
+	var out []string
+	for i := 0; i < len(block); {
+		if !strings.HasPrefix(block[i], "$ ") {
+			return nil, 0, fmt.Errorf("begins with output, %q: a command begins with \"$ \"", block[i])
+		}
+		command := []string{block[i]}
+		for i++; strings.HasSuffix(command[len(command)-1], `\`) && i < len(block); i++ {
+			command = append(command, block[i])
+		}
+		end := i
+		for end < len(block) && !strings.HasPrefix(block[end], "$ ") {
+			end++
+		}
+		output, status := run(strings.TrimPrefix(strings.Join(command, "\n"), "$ "), last)
+		if asks := end < len(block) && strings.Contains(block[end], "$?"); status != 0 && !asks {
+			return nil, 0, fmt.Errorf("%s: exit status %d:\n%s", strings.Join(command, "\n"), status, output)
+		}
+		last = status
+		out = append(append(out, command...), merge(block[i:end], outputLines(output))...)
+		i = end
+	}
+	return out, last, nil
+}
+
+func outputLines(output string) []string {
+	if output == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(output, "\n"), "\n")
+}
+
+// merge gives the output as the document should show it: as shown, if it matches, and else
+// with as many lines before the first elision and behind the last as there are now.
+func merge(shown, output []string) []string {
+	if matches(shown, output) {
+		return shown
+	}
+	first := slices.Index(shown, elision)
+	if first < 0 {
+		return output
+	}
+	behind := 0
+	for shown[len(shown)-1-behind] != elision {
+		behind++
+	}
+	if first+behind >= len(output) {
+		return output
+	}
+	return slices.Concat(output[:first], []string{elision}, output[len(output)-behind:])
+}
+
+// matches reports whether output is what is shown, where an elision is any number of lines.
+func matches(shown, output []string) bool {
+	for i, line := range shown {
+		if line == elision {
+			for skip := range len(output) - i + 1 {
+				if matches(shown[i+1:], output[i+skip:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if i >= len(output) || output[i] != line {
+			return false
+		}
+	}
+	return len(output) == len(shown)
+}
+
+// shell runs the commands of one document, with this test binary as caserun.
+type shell struct {
+	dir string
+	env []string
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := filepath.Abs("../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{dir: t.TempDir()}
+	bin := filepath.Join(s.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", mainEnv, program)
+	if err := os.WriteFile(filepath.Join(bin, "caserun"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Commands name the bundle of docs/evaluation as from the repository's root.
+	if err := os.Symlink(docs, filepath.Join(s.dir, "docs")); err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range os.Environ() {
+		if !strings.HasPrefix(setting, "CASERUN_") && !strings.HasPrefix(setting, "CUDA_VISIBLE_DEVICES=") {
+			s.env = append(s.env, setting)
+		}
+	}
+	// No GPU, so that the documents' output is the same on every machine.
+	s.env = append(s.env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=", "NO_COLOR=1", "LC_ALL=C")
+	return s
+}
+
+// run gives stdout and stderr, in the order in which they were written. last is the exit
+// status of the command before, which $? has.
+func (s *shell) run(command string, last int) (output string, status int) {
+	c := exec.Command("sh", "-c", fmt.Sprintf("(exit %d)\n%s", last, command))
+	var out bytes.Buffer
+	c.Dir, c.Env, c.Stdout, c.Stderr = s.dir, s.env, &out, &out
+	if err := c.Run(); c.ProcessState == nil {
+		return err.Error(), -1
+	}
+	return out.String(), c.ProcessState.ExitCode()
+}
+
+func (s *shell) write(name, content string) error {
+	return os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o644)
+}
+
+// What a document shows is held to what its commands print.
+func TestRunDocument(t *testing.T) {
+	doc := func(lines ...string) string { return strings.Join(lines, "\n") }
+	output := map[string]string{"count": "one\ntwo\nthree\nfour\n", "quiet": "", "fail": "no\n", `long \` + "\n  --flag": "ok\n"}
+	run := func(command string, last int) (string, int) {
+		if command == "echo $?" {
+			return fmt.Sprintln(last), 0
+		}
+		if command == "fail" {
+			return output[command], 7
+		}
+		return output[command], 0
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"output that differs is replaced": {
+			doc("```console", "$ count", "one", "$ quiet", "noise", "```", "text"),
+			doc("```console", "$ count", "one", "two", "three", "four", "$ quiet", "```", "text")},
+		"an elision that matches stays": {
+			doc("```console", "$ count", "one", "...", "four", "```"),
+			doc("```console", "$ count", "one", "...", "four", "```")},
+		"an elision may be nothing": {
+			doc("```console", "$ count", "one", "two", "three", "four", "...", "```"),
+			doc("```console", "$ count", "one", "two", "three", "four", "...", "```")},
+		"an elision keeps its place": {
+			doc("```console", "$ count", "1", "...", "4", "```"),
+			doc("```console", "$ count", "one", "...", "four", "```")},
+		"a block that is not run stays": {
+			doc("<!-- not run: needs a GPU -->", "```console", "$ count", "```", "```sh", "count", "```"),
+			doc("<!-- not run: needs a GPU -->", "```console", "$ count", "```", "```sh", "count", "```")},
+		"a command may have several lines": {
+			doc("```console", `$ long \`, "  --flag", "```"),
+			doc("```console", `$ long \`, "  --flag", "ok", "```")},
+		"an exit status that is read may be any": {
+			doc("```console", "$ fail", "$ echo $?", "```"),
+			doc("```console", "$ fail", "no", "$ echo $?", "7", "```")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := runDocument(test.text, run, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for name, text := range map[string]string{
+		"a command that fails":           doc("```console", "$ fail", "no", "```"),
+		"output without a command":       doc("```console", "one", "```"),
+		"a block without an end":         doc("```console", "$ count"),
+		"a comment that gives no reason": doc("<!-- not run: -->", "```console", "$ fail", "```"),
+	} {
+		if _, err := runDocument(text, run, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	files := map[string]string{}
+	write := func(name, content string) error { files[name] = content; return nil }
+	if _, err := runDocument(doc("<!-- file: a.yaml -->", "```yaml", "x: 1", "```"), run, write); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a.yaml": "x: 1\n"}, files); diff != "" {
+		t.Errorf("files: %s", diff)
+	}
+}
