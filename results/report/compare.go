@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -12,22 +13,33 @@ import (
 
 // CompareTable has a row for each metric of each pair of arms.
 func CompareTable(r regress.Result) *Table {
+	// What is the same in all rows is the first to go.
+	dropNode, dropReason := 0, 0
+	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool {
+		return row.Pair.A.Node != r.Rows[0].Pair.A.Node || row.Pair.B.Node != r.Rows[0].Pair.A.Node
+	}) {
+		dropNode = 6
+	}
+	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Comparison.Reason != "" }) {
+		dropReason = 7
+	}
 	t := &Table{Title: marked(r.Simulated(), fmt.Sprintf("%s against %s", r.B, r.A)), Columns: []Column{
-		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "node_text", Heading: "node", Place: TextOnly},
+		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "node_text", Heading: "node", Place: TextOnly, Drop: dropNode},
 		{Name: "mix", Place: DataOnly}, {Name: "jobs_a", Place: DataOnly}, {Name: "jobs_b", Place: DataOnly},
 		{Name: "scheduler_a", Place: DataOnly}, {Name: "parameters_a", Place: DataOnly}, {Name: "node_a", Place: DataOnly},
 		{Name: "mode_a", Place: DataOnly}, {Name: "traced_a", Place: DataOnly},
 		{Name: "scheduler_b", Place: DataOnly}, {Name: "parameters_b", Place: DataOnly}, {Name: "node_b", Place: DataOnly},
 		{Name: "mode_b", Place: DataOnly}, {Name: "traced_b", Place: DataOnly},
 		{Name: "metric"}, {Name: "unit", Place: DataOnly},
-		{Name: "n_text", Heading: "N", Place: TextOnly},
-		{Name: "a_text", Heading: r.A, Place: TextOnly}, {Name: "b_text", Heading: r.B, Place: TextOnly},
+		{Name: "n_text", Heading: "N", Place: TextOnly, Drop: 2},
+		{Name: "a_text", Heading: r.A, Place: TextOnly}, {Name: "a_interval", Heading: "interval", Place: TextOnly, Drop: 5},
+		{Name: "b_text", Heading: r.B, Place: TextOnly}, {Name: "b_interval", Heading: "interval", Place: TextOnly, Drop: 4},
 		{Name: "n_a", Place: DataOnly}, {Name: "median_a", Place: DataOnly}, {Name: "low_a", Place: DataOnly}, {Name: "high_a", Place: DataOnly},
 		{Name: "n_b", Place: DataOnly}, {Name: "median_b", Place: DataOnly}, {Name: "low_b", Place: DataOnly}, {Name: "high_b", Place: DataOnly},
-		{Name: "change_text", Heading: "change", Place: TextOnly}, {Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
+		{Name: "change_text", Heading: "change", Place: TextOnly}, {Name: "change_interval", Heading: "interval", Place: TextOnly, Drop: 1}, {Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
-		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly},
-		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "because"},
+		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
+		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "because", Drop: dropReason},
 		{Name: "warnings", Place: DataOnly},
 	}}
 	tests := 0
@@ -45,9 +57,9 @@ func CompareTable(r regress.Result) *Table {
 		}
 		t.Add(arrow(r.Names.Mix(a), r.Names.Mix(b)), arrow(schedulerOf(a, r.Names), schedulerOf(b, r.Names)), arrow(a.Node, b.Node),
 			arrow(a.Mix, b.Mix), a.Jobs, b.Jobs, a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
-			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), summaryText(c.A, row.Metric), summaryText(c.B, row.Metric),
+			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), medianText(c.A, row.Metric), intervalText(c.A, row.Metric), medianText(c.B, row.Metric), intervalText(c.B, row.Metric),
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
-			changeText(c, row.Metric), finite(c.Change), finite(c.Low), finite(c.High), change,
+			changeText(c, row.Metric), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
 			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair))
 	}
 	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians with %g %% confidence intervals; change of all pairs of repetitions with its interval; p of two-sided "+
@@ -64,17 +76,21 @@ func CompareTable(r regress.Result) *Table {
 
 // GateTable has a row for each check of a gate.
 func GateTable(r regress.Report) *Table {
+	dropNode := 3
+	if slices.ContainsFunc(r.Checks, func(c regress.Check) bool { return c.Arm.Node != r.Checks[0].Arm.Node }) {
+		dropNode = 0
+	}
 	title := fmt.Sprintf("regression gate, %s against %s: %s", r.Candidate, r.Baseline, r.Summary())
 	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
 		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
-		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
+		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
 		{Name: "metric"}, {Name: "limit"}, {Name: "result"}, {Name: "finding"},
-		{Name: "n_text", Heading: "N", Place: TextOnly},
+		{Name: "n_text", Heading: "N", Place: TextOnly, Drop: 1},
 		{Name: "baseline_text", Heading: "baseline", Place: TextOnly}, {Name: "candidate_text", Heading: "candidate", Place: TextOnly},
 		{Name: "baseline_runs", Place: DataOnly}, {Name: "candidate_runs", Place: DataOnly},
 		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Place: DataOnly}, {Name: "candidate_median", Place: DataOnly},
 		{Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
-		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly},
+		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 2},
 		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly},
 	}}
 	warnings := map[results.Arm]any{}
@@ -154,22 +170,18 @@ func metricUnit(m regress.Metric) Unit {
 	return Ratio
 }
 
-// summaryText is "12.30 s (12.10 to 12.50)".
-func summaryText(s stats.Summary, m regress.Metric) any {
-	if s.N == 0 {
+// intervalText is "12.10 to 12.50", in the unit of the median if that is all they need.
+func intervalText(s stats.Summary, m regress.Metric) any {
+	if s.N == 0 || !s.Bounded() {
 		return nil
 	}
 	u := metricUnit(m)
-	median := Human(s.Median, u)
-	if !s.Bounded() {
-		return median
-	}
-	low, high := Human(s.Low, u), Human(s.High, u)
+	median, low, high := Human(s.Median, u), Human(s.Low, u), Human(s.High, u)
 	unit := median[strings.LastIndex(median, " "):]
 	if strings.HasSuffix(low, unit) && strings.HasSuffix(high, unit) {
 		low, high = strings.TrimSuffix(low, unit), strings.TrimSuffix(high, unit)
 	}
-	return fmt.Sprintf("%s (%s to %s)", median, low, high)
+	return low + " to " + high
 }
 
 func medianText(s stats.Summary, m regress.Metric) any {
@@ -187,11 +199,14 @@ func changeText(c stats.Comparison, m regress.Metric) any {
 	if m.Absolute {
 		unit = "pp"
 	}
-	text := fmt.Sprintf("%+.1f %s", 100*c.Change, unit)
-	if c.Bounded() {
-		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*c.Low, 100*c.High)
+	return fmt.Sprintf("%+.1f %s", 100*c.Change, unit)
+}
+
+func changeInterval(c stats.Comparison) any {
+	if math.IsNaN(c.Change) || math.IsInf(c.Change, 0) || !c.Bounded() {
+		return nil
 	}
-	return text
+	return fmt.Sprintf("%+.1f to %+.1f", 100*c.Low, 100*c.High)
 }
 
 func pText(p float64) any {

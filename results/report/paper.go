@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -27,13 +28,18 @@ func PaperTable(p paper.Table) *Table {
 	if unit != Ratio {
 		inPoints, inFactors = DataOnly, Everywhere
 	}
+	// The title names the metric where there is only one.
+	dropMetric := 3
+	if slices.ContainsFunc(p.Rows, func(r paper.Row) bool { return r.Metric != p.Rows[0].Metric }) {
+		dropMetric = 0
+	}
 	t := &Table{Title: p.Title(), Columns: []Column{
 		{Name: "source", Place: DataOnly}, {Name: "system", Heading: "paper's system"}, {Name: "workload"}, {Name: "scheduler"}, {Name: "metric", Place: DataOnly},
-		{Name: "metric_text", Heading: "metric", Place: TextOnly},
+		{Name: "metric_text", Heading: "metric", Place: TextOnly, Drop: dropMetric},
 		{Name: "published", Unit: unit}, {Name: "measured", Heading: p.How(), Unit: unit},
-		{Name: "measured_low", Heading: "low", Unit: unit}, {Name: "measured_high", Heading: "high", Unit: unit}, {Name: "n", Heading: "N"},
+		{Name: "measured_low", Heading: "low", Unit: unit}, {Name: "measured_high", Heading: "high", Unit: unit}, {Name: "n", Heading: "N", Drop: 2},
 		{Name: "ratio", Unit: Factor, Place: inFactors}, {Name: "difference", Heading: "difference, points", Unit: Points, Place: inPoints},
-		{Name: "node", Heading: "on"}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly},
+		{Name: "node", Heading: "on", Drop: 1}, {Name: "mode", Place: DataOnly}, {Name: "run_ids", Place: DataOnly}, {Name: "missing", Place: DataOnly},
 	}}
 	for _, r := range p.Rows {
 		var median, low, high, n any

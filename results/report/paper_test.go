@@ -68,8 +68,8 @@ func TestPaperTablesSaySimulated(t *testing.T) {
 			continue
 		}
 		for _, f := range []Format{Text, Markdown} {
-			if text := render(t, PaperTable(table), f, Options{}); !strings.Contains(strings.SplitN(text, "\n", 2)[0], "SIMULATED") {
-				t.Errorf("%s as %s does not begin with the word:\n%s", table.Source, f, text)
+			if text := render(t, PaperTable(table), f, Options{}); !strings.Contains(strings.SplitN(text, "\n\n", 2)[0], "SIMULATED") {
+				t.Errorf("%s as %s does not say so in its title:\n%s", table.Source, f, text)
 			}
 		}
 		if text := render(t, PaperTable(table), CSV, Options{}); strings.Count(text, ",sim,") != table.Measured() {

@@ -44,6 +44,9 @@ type Options struct {
 	// Color makes the format table use colours. The caller decides, from
 	// NO_COLOR and from whether the output is a terminal.
 	Color bool
+	// Wide makes the format table as wide as its cells. Without it lines have at most
+	// Width characters.
+	Wide bool
 }
 
 // Render writes the table. csv and json hold full-precision numbers in base
@@ -92,18 +95,26 @@ func (t *Table) text(o Options) []byte {
 		return red + s + reset
 	}
 	var out bytes.Buffer
-	title := oneLine(t.Title)
+	g, prose := t.grid(), oneLine
+	if t.Sheet {
+		g = g.sheet()
+	}
+	if !o.Wide {
+		g = g.fit(Width)
+		prose = func(s string) string { return wrap(pieces(oneLine(s), together), Width) }
+	}
+	title := prose(t.Title)
 	if o.Color {
 		title = bold + title + reset
 	}
 	fmt.Fprintln(&out, title)
 	fmt.Fprintln(&out)
-	fmt.Fprintln(&out, t.writer(!t.Sheet, paint).Render())
+	fmt.Fprintln(&out, g.writer(!t.Sheet, paint).Render())
 	for i, n := range t.Notes {
 		if i == 0 {
 			fmt.Fprintln(&out)
 		}
-		fmt.Fprintln(&out, oneLine(n.Text))
+		fmt.Fprintln(&out, prose(n.Text))
 		for _, line := range lines(n.Block) {
 			fmt.Fprintln(&out, strings.TrimRight("  | "+line, " "))
 		}
@@ -116,7 +127,11 @@ func (t *Table) text(o Options) []byte {
 var literal = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", "&lt;", "[", `\[`).Replace
 
 func (t *Table) markdown() []byte {
-	table := t.writer(true, func(_ Column, s string) string { return literal(s) })
+	g := t.grid()
+	if t.Sheet {
+		g = g.sheet()
+	}
+	table := g.writer(true, func(_ Column, s string) string { return literal(s) })
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "### %s\n\n%s\n", literal(oneLine(t.Title)), table.RenderMarkdown())
 	for _, n := range t.Notes {
@@ -142,37 +157,21 @@ func lines(block string) []string {
 	return out
 }
 
-// writer fills a go-pretty table with the rounded cells, each through paint.
-func (t *Table) writer(header bool, paint func(Column, string) string) table.Writer {
-	columns, rows := t.in(TextOnly)
+// writer fills a go-pretty table with the cells, each through paint.
+func (g grid) writer(header bool, paint func(Column, string) string) table.Writer {
 	w := table.NewWriter()
 	style := table.StyleDefault
 	style.Format.Header = text.FormatDefault
 	style.Options = table.Options{SeparateHeader: true}
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", strings.Repeat(" ", gap)
 	w.SetStyle(style)
 	w.SuppressTrailingSpaces()
-	show := func(row, column int) string {
-		c := columns[column]
-		return paint(c, humanCell(rows[row][column], c.Unit))
-	}
-	if t.Sheet {
-		if header {
-			w.AppendHeader(table.Row{"field", "value"})
-		}
-		for r := range rows {
-			for c := range columns {
-				w.AppendRow(table.Row{columns[c].heading(), show(r, c)})
-			}
-		}
-		return w
-	}
-	headings := make(table.Row, len(columns))
-	configs := make([]table.ColumnConfig, len(columns))
-	for c := range columns {
-		headings[c] = columns[c].heading()
-		configs[c] = table.ColumnConfig{Number: c + 1}
-		if columns[c].Unit != None || numeric(rows, c) {
+	headings := make(table.Row, len(g.columns))
+	configs := make([]table.ColumnConfig, len(g.columns))
+	for c := range g.columns {
+		headings[c] = g.columns[c].heading()
+		configs[c] = table.ColumnConfig{Number: c + 1, VAlignHeader: text.VAlignBottom}
+		if g.numbers[c] {
 			configs[c].Align, configs[c].AlignHeader = text.AlignRight, text.AlignRight
 		}
 	}
@@ -180,10 +179,10 @@ func (t *Table) writer(header bool, paint func(Column, string) string) table.Wri
 		w.AppendHeader(headings)
 	}
 	w.SetColumnConfigs(configs)
-	for r := range rows {
-		row := make(table.Row, len(columns))
-		for c := range columns {
-			row[c] = show(r, c)
+	for _, cells := range g.cells {
+		row := make(table.Row, len(g.columns))
+		for c := range g.columns {
+			row[c] = paint(g.columns[c], cells[c])
 		}
 		w.AppendRow(row)
 	}

@@ -22,8 +22,8 @@ type SweepProgress struct {
 // SweepList has a row for each sweep.
 func SweepList(sweeps []SweepProgress) *Table {
 	t := &Table{Title: "sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "tag"},
-		{Name: "created_at", Heading: "created"}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
-		{Name: "runs"}, {Name: "repetitions"}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
+		{Name: "created_at", Heading: "created", Drop: 3}, {Name: "node"}, {Name: "mode"}, {Name: "status"}, {Name: "runs_done", Heading: "done"},
+		{Name: "runs"}, {Name: "repetitions", Drop: 2}, {Name: "seed", Place: DataOnly}, {Name: "note"}}}
 	for _, p := range sweeps {
 		w := p.Sweep
 		if w.Mode == results.Simulated {
@@ -48,17 +48,17 @@ func given(text string) any {
 func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath string) *Table {
 	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler"},
-		{Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of"},
+		{Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
 		{Name: "jobs"}, {Name: "jobs_crashed", Heading: "crashed"},
 		{Name: "throughput", Unit: JobsPerSecond}, {Name: "throughput_low", Heading: "low", Unit: JobsPerSecond},
 		{Name: "throughput_high", Heading: "high", Unit: JobsPerSecond},
 		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds},
 		{Name: "turnaround_mean_low", Heading: "low", Unit: Seconds, Place: DataOnly},
 		{Name: "turnaround_mean_high", Heading: "high", Unit: Seconds, Place: DataOnly},
-		{Name: "makespan", Unit: Seconds},
+		{Name: "makespan", Unit: Seconds, Drop: 2},
 		{Name: "makespan_low", Heading: "low", Unit: Seconds, Place: DataOnly},
 		{Name: "makespan_high", Heading: "high", Unit: Seconds, Place: DataOnly},
-		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio}, {Name: "traced", Place: DataOnly},
+		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3}, {Name: "traced", Place: DataOnly},
 	}}
 	if w.Mode == results.Simulated {
 		t.Title = "SIMULATED " + t.Title

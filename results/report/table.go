@@ -43,6 +43,9 @@ type Column struct {
 	Heading string
 	Unit    Unit
 	Place   Place
+	// Drop orders the columns that a table leaves out where it would be wider than
+	// Width: the highest goes first, and 0 never.
+	Drop int
 }
 
 // Header is the column's name in csv and json, unit included.

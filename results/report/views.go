@@ -205,16 +205,16 @@ func failures(jobs []results.Job, tails bool) []Note {
 // RunList has a row for each run.
 func RunList(runs []results.Run) *Table {
 	t := &Table{Title: "runs", Columns: []Column{
-		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started"}, {Name: "mix"},
+		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started", Drop: 6}, {Name: "mix"},
 		{Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly},
-		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep"}, {Name: "status"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
+		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep", Drop: 5}, {Name: "status"}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
 		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
 		{Name: "jobs_not_started", Place: DataOnly},
-		{Name: "makespan", Unit: Seconds}, {Name: "throughput", Unit: JobsPerSecond},
+		{Name: "makespan", Unit: Seconds, Drop: 2}, {Name: "throughput", Unit: JobsPerSecond},
 		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds},
-		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds},
-		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio},
+		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds, Drop: 7}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds, Drop: 4},
+		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3},
 		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
 		{Name: "traced", Place: DataOnly},
 	}}

@@ -1,0 +1,245 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Width is how many characters a line of the format table has at most, unless
+// Options.Wide. A word that is longer, such as a path, is never broken.
+const Width = 100
+
+// readable is the width below which prose becomes a column of single words. Columns with a
+// Drop, whose own cells are never wrapped, go before that.
+const readable = 30
+
+// gap is the number of spaces between two columns.
+const gap = 2
+
+// grid is what the formats table and markdown show of a table: rounded cells.
+type grid struct {
+	columns []Column
+	cells   [][]string // rows, each with a cell for each column
+	numbers []bool     // columns that are aligned to the right, and whose cells stay on one line
+}
+
+func (t *Table) grid() grid {
+	columns, rows := t.in(TextOnly)
+	g := grid{columns: columns, cells: make([][]string, len(rows)), numbers: make([]bool, len(columns))}
+	for c := range columns {
+		g.numbers[c] = columns[c].Unit != None || numeric(rows, c)
+	}
+	for r, row := range rows {
+		for c, v := range row {
+			g.cells[r] = append(g.cells[r], humanCell(v, columns[c].Unit))
+		}
+	}
+	return g
+}
+
+// sheet is the grid of a Sheet: a row for each field.
+func (g grid) sheet() grid {
+	s := grid{columns: []Column{{Name: "field"}, {Name: "value"}}, numbers: make([]bool, 2)}
+	for _, row := range g.cells {
+		for c, v := range row {
+			s.cells = append(s.cells, []string{g.columns[c].heading(), v})
+		}
+	}
+	return s
+}
+
+// fit makes the grid at most width wide, as far as words allow. It leaves out the columns
+// with the highest Drop, until the others fit with their text wrapped. Where even those
+// without a Drop do not fit, text breaks at any space.
+func (g grid) fit(width int) grid {
+	g = g.clone()
+	keep := together
+	widths, least := g.widths(keep)
+	for c := range g.columns {
+		for _, row := range g.cells {
+			w := text.StringWidth(row[c])
+			if g.columns[c].Drop == 0 {
+				w = min(w, readable)
+			}
+			least[c] = max(least[c], w)
+		}
+	}
+	for sum(least) > width {
+		c := g.mostDroppable()
+		if g.columns[c].Drop == 0 {
+			break
+		}
+		g.remove(c)
+		widths, least = slices.Delete(widths, c, c+1), slices.Delete(least, c, c+1)
+	}
+	if sum(least) > width {
+		_, least = g.widths(keep)
+	}
+	if sum(least) > width {
+		keep = 0
+		_, least = g.widths(keep)
+	}
+	for sum(widths) > width {
+		widest := -1
+		for c := range widths {
+			if widths[c] > least[c] && (widest < 0 || widths[c] > widths[widest]) {
+				widest = c
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	for c, w := range widths {
+		g.columns[c].Heading = wrap(headingPieces(g.columns[c].heading(), keep), w)
+		for _, row := range g.cells {
+			if !g.numbers[c] {
+				row[c] = wrap(pieces(row[c], keep), w)
+			}
+		}
+	}
+	return g
+}
+
+func (g grid) clone() grid {
+	g.columns, g.numbers, g.cells = slices.Clone(g.columns), slices.Clone(g.numbers), slices.Clone(g.cells)
+	for r := range g.cells {
+		g.cells[r] = slices.Clone(g.cells[r])
+	}
+	return g
+}
+
+// widths gives the width that each column has if nothing is wrapped, and the least that it
+// can have.
+func (g grid) widths(keep int) (natural, least []int) {
+	natural, least = make([]int, len(g.columns)), make([]int, len(g.columns))
+	need := func(c int, parts ...string) {
+		natural[c] = max(natural[c], text.StringWidth(strings.Join(parts, "")))
+		for _, part := range parts {
+			least[c] = max(least[c], text.StringWidth(strings.TrimRight(part, " ")))
+		}
+	}
+	for c := range g.columns {
+		need(c, headingPieces(g.columns[c].heading(), keep)...)
+		for _, row := range g.cells {
+			if g.numbers[c] {
+				need(c, row[c])
+			} else {
+				need(c, pieces(row[c], keep)...)
+			}
+		}
+	}
+	return natural, least
+}
+
+// sum is the width of a table with such columns.
+func sum(widths []int) int {
+	total := gap * len(widths)
+	for _, w := range widths {
+		total += w
+	}
+	return total
+}
+
+func (g grid) mostDroppable() int {
+	most := 0
+	for c := range g.columns {
+		if g.columns[c].Drop > g.columns[most].Drop {
+			most = c
+		}
+	}
+	return most
+}
+
+func (g *grid) remove(c int) {
+	g.columns, g.numbers = slices.Delete(g.columns, c, c+1), slices.Delete(g.numbers, c, c+1)
+	for r := range g.cells {
+		g.cells[r] = slices.Delete(g.cells[r], c, c+1)
+	}
+}
+
+// wrap joins the pieces of a text into lines of at most width, where they allow.
+func wrap(parts []string, width int) string {
+	if s := strings.Join(parts, ""); text.StringWidth(s) <= width {
+		return s
+	}
+	var lines []string
+	line := ""
+	for _, piece := range parts {
+		if line != "" && text.StringWidth(line)+text.StringWidth(strings.TrimRight(piece, " ")) > width {
+			lines, line = append(lines, strings.TrimRight(line, " ")), ""
+		}
+		line += piece
+	}
+	return strings.Join(append(lines, strings.TrimRight(line, " ")), "\n")
+}
+
+// together is the usual length up to which words are kept on one line.
+const together = 24
+
+// pieces are the parts of a text between which a line may break, spaces behind them
+// included. Up to the length keep, a number stays with the word behind it, and text in
+// parentheses stays on one line. A longer word breaks behind its commas.
+func pieces(s string, keep int) []string {
+	var out []string
+	for _, piece := range split(s, func(before, _ rune, depth int) bool {
+		return before == ' ' && depth == 0
+	}) {
+		n := len(out)
+		if n > 0 && endsWithNumber(out[n-1]) && text.StringWidth(out[n-1]+piece) <= keep {
+			out[n-1] += piece
+			continue
+		}
+		if text.StringWidth(piece) <= keep {
+			out = append(out, piece)
+			continue
+		}
+		for _, word := range split(piece, func(before, _ rune, _ int) bool { return before == ' ' }) {
+			if text.StringWidth(word) > together {
+				out = append(out, split(word, func(before, _ rune, _ int) bool { return before == ',' })...)
+			} else {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}
+
+// headingPieces also breaks headings such as sweep:1/case-alg3 behind the slash.
+func headingPieces(s string, keep int) []string {
+	var out []string
+	for _, piece := range pieces(s, keep) {
+		out = append(out, split(piece, func(before, _ rune, _ int) bool { return before == '/' })...)
+	}
+	return out
+}
+
+// split cuts a text where cut says so of the characters before and behind, and of the
+// number of parentheses that are open there.
+func split(s string, cut func(before, after rune, depth int) bool) []string {
+	var out []string
+	depth, from := 0, 0
+	before := rune(0)
+	for i, r := range s {
+		if i > from && r != ' ' && cut(before, r, depth) {
+			out, from = append(out, s[from:i]), i
+		}
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth = max(0, depth-1)
+		}
+		before = r
+	}
+	return append(out, s[from:])
+}
+
+func endsWithNumber(piece string) bool {
+	word := strings.TrimRight(piece, " ,")
+	return word != "" && strings.IndexFunc(word, func(r rune) bool { return !unicode.IsDigit(r) && !strings.ContainsRune("+-.", r) }) < 0
+}
