@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results/report"
 )
 
 // elision is a line of a document's output that stands for any number of lines.
@@ -296,5 +299,41 @@ func TestRunDocument(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a.yaml": "x: 1\n"}, files); diff != "" {
 		t.Errorf("files: %s", diff)
+	}
+}
+
+// Without -v no table is wider than report.Width, but for a word that is; with -v it is as
+// wide as its cells.
+func TestTablesFit(t *testing.T) {
+	inTempDir(t)
+	sim := []string{"--node", "sim:4xV100", "--sim-noise", "0.01"}
+	tables := [][]string{
+		{"schedulers"}, {"mixes", "list"}, {"mixes", "show", "W7"}, {"mixes", "show", "D-train"},
+		append([]string{"mix", "W7", "--sched", "cg"}, sim...),
+		append([]string{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=8,case-alg3", "--reps", "7", "--dry-run"}, sim...),
+		append([]string{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=8,case-alg3", "--reps", "7", "--tag", "first"}, sim...),
+		append([]string{"sweep", "--mixes", "W1,W7", "--scheds", "sa,case-alg3", "--reps", "2", "--tag", "second"}, sim...),
+		{"sweep", "list"}, {"sweep", "show", "1"}, {"report"}, {"report", "latest"}, {"report", "1"}, {"doctor"}, {"paper", "--sweep", "1"},
+		{"compare", "first/sa", "first/case-alg3"}, {"compare", "first", "second"},
+		{"regress", "--baseline", "first", "--candidate", "second", "--max-regression", "throughput=3%,turnaround=5%,crashes=0"},
+	}
+	for _, args := range tables {
+		_, out, errs := caserun(t, args...)
+		if out == "" {
+			t.Errorf("caserun %s prints nothing: %s", strings.Join(args, " "), errs)
+		}
+		for line := range strings.Lines(out) {
+			line = strings.TrimRight(line, "\n")
+			if utf8.RuneCountInString(line) > report.Width && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("caserun %s: a line of %d characters:\n%s", strings.Join(args, " "), utf8.RuneCountInString(line), line)
+			}
+		}
+	}
+	for _, args := range [][]string{{"report", "1"}, {"schedulers"}, {"sweep", "show", "1"}} {
+		_, narrow, _ := caserun(t, args...)
+		_, wide, errs := caserun(t, append(args, "-v")...)
+		if narrow == "" || wide == "" || wide == narrow {
+			t.Errorf("caserun %s -v prints nothing more: %s", strings.Join(args, " "), errs)
+		}
 	}
 }

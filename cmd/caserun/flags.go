@@ -141,9 +141,13 @@ func completeNode(c *cobra.Command) {
 		[]string{"local", "sim:4xV100", "sim:2xP100", "sim:4xH200", "sim:8xA100"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addFormatFlag adds --format with its completion.
+// addFormatFlag adds --format with its completion, and -v for wide tables unless the command
+// has a -v of its own.
 func addFormatFlag(c *cobra.Command) {
 	config.AddFormatFlag(c.Flags())
+	if c.Flags().Lookup("verbose") == nil {
+		c.Flags().BoolP("verbose", "v", false, "print every column of tables, on lines of any length")
+	}
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(config.Formats, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -45,8 +45,8 @@ every output say so.`,
 	}
 	config.AddRunFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print a row for each job and each device, on lines of any length")
 	addFormatFlag(c)
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print a row for each job and each device")
 	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	completeNode(c)

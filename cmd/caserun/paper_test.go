@@ -17,7 +17,7 @@ import (
 
 func TestPaperFromASweepOfItsOwn(t *testing.T) {
 	inTempDir(t)
-	status, tables, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--out", "page")
+	status, tables, errs := caserun(t, "paper", "--run", "--node", "sim:4xV100", "--out", "page", "-v")
 	if status != exitOK {
 		t.Fatalf("exit status %d: %s", status, errs)
 	}
@@ -39,7 +39,7 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 		t.Error("a figure of which nothing was measured is drawn")
 	}
 
-	status, again, errs := caserun(t, "paper", "--sweep", "1,latest")
+	status, again, errs := caserun(t, "paper", "--sweep", "1,latest", "-v")
 	if status != exitOK || again != tables {
 		t.Errorf("the same sweeps again: exit %d %s\n%s", status, errs, cmp.Diff(tables, again))
 	}
@@ -47,7 +47,7 @@ func TestPaperFromASweepOfItsOwn(t *testing.T) {
 		t.Errorf("a page that exists: exit %d: %s", status, errs)
 	}
 	t.Setenv("CASERUN_NODE", "sim:2xP100")
-	if status, again, errs := caserun(t, "paper", "--sweep", "1,latest"); status != exitOK || again != tables {
+	if status, again, errs := caserun(t, "paper", "--sweep", "1,latest", "-v"); status != exitOK || again != tables {
 		t.Errorf("the node of the settings selects runs: exit %d %s\n%s", status, errs, cmp.Diff(tables, again))
 	}
 	t.Setenv("CASERUN_NODE", "")

@@ -25,12 +25,13 @@ func render(c *cobra.Command, format string, tables ...*report.Table) error {
 		begin, between, end = "[\n", ",\n", "]\n"
 	}
 	w := c.OutOrStdout()
+	wide, _ := c.Flags().GetBool("verbose")
 	fmt.Fprint(w, begin)
 	for i, t := range tables {
 		if i > 0 {
 			fmt.Fprint(w, between)
 		}
-		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == ""}); err != nil {
+		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide}); err != nil {
 			return fmt.Errorf("print table: %w", err)
 		}
 	}

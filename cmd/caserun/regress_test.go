@@ -92,7 +92,7 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "./caserun.db"}, exitUsage, []string{"write ./caserun.db: that is the store"}},
 		{[]string{"--candidate", "again"}, exitUsage, []string{"baseline"}},
 	} {
-		status, out, errs := caserun(t, append([]string{"regress"}, c.args...)...)
+		status, out, errs := caserun(t, append([]string{"regress", "-v"}, c.args...)...)
 		if status != c.status {
 			t.Errorf("regress %v: exit %d, want %d: %s", c.args, status, c.status, errs)
 		}

@@ -24,7 +24,7 @@ func newSchedulers() *cobra.Command {
 }
 
 func schedulerList() *report.Table {
-	t := &report.Table{Title: "schedulers", Columns: []report.Column{{Name: "scheduler"}, {Name: "binds"}, {Name: "parameters"},
+	t := &report.Table{Title: "schedulers", Columns: []report.Column{{Name: "scheduler"}, {Name: "binds"}, {Name: "parameters", Drop: 1},
 		{Name: "rule"}, {Name: "source"}}}
 	for _, s := range policies.All() {
 		var names []string

@@ -101,8 +101,8 @@ func TestArmsOfDifferentSettings(t *testing.T) {
 	simulate(t, "--scheds", "sa,case-alg3", "--reps", "4", "--tag", "w")
 	simulate(t, "--scheds", "sa,case-alg3", "--reps", "4", "--tag", "w", "--workers", "3", "--seed", "2")
 	const differ = `have different settings (workers: "16" and "3")`
-	for _, args := range [][]string{{"compare", "w/sa", "w/case-alg3"}, {"regress", "--baseline", "w/sa", "--candidate", "w/case-alg3"},
-		{"paper", "--tag", "w"}, {"report", "--html", "-"}} {
+	for _, args := range [][]string{{"compare", "w/sa", "w/case-alg3", "-v"}, {"regress", "--baseline", "w/sa", "--candidate", "w/case-alg3", "-v"},
+		{"paper", "--tag", "w", "-v"}, {"report", "--html", "-"}} {
 		_, out, errs := caserun(t, args...)
 		if text := html.UnescapeString(out + errs); !strings.Contains(text, differ) {
 			t.Errorf("%v lacks %q:\n%s", args, differ, text)
@@ -112,7 +112,7 @@ func TestArmsOfDifferentSettings(t *testing.T) {
 		t.Errorf("the Go benchmark format has not the workers of one sweep: %s\n%s", errs, out)
 	}
 	simulate(t, "--scheds", "case-alg3,case-alg3:queue=fifo", "--reps", "4")
-	status, out, errs := caserun(t, "compare", "latest/case-alg3", "latest/case-alg3:queue=fifo")
+	status, out, errs := caserun(t, "compare", "latest/case-alg3", "latest/case-alg3:queue=fifo", "-v")
 	if status != exitOK || !strings.Contains(out, "case-alg3:queue=largest-first → case-alg3:queue=fifo") {
 		t.Errorf("the default arm with the other: exit %d: %s\n%s", status, errs, out)
 	}
@@ -131,7 +131,7 @@ func TestMixThatIsSaidOtherwise(t *testing.T) {
 			t.Fatalf("exit %d: %s", status, errs)
 		}
 	}
-	status, out, _ := caserun(t, "regress", "--baseline", "n0", "--candidate", "n1")
+	status, out, _ := caserun(t, "regress", "--baseline", "n0", "--candidate", "n1", "-v")
 	if status != exitRegression || !strings.Contains(out, "environment changed") || !strings.Contains(out, "with the same commands") {
 		t.Errorf("exit %d:\n%s", status, out)
 	}

@@ -296,7 +296,7 @@ func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results
 		return err
 	}
 	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"}, {Name: "scheduler"},
-		{Name: "repetition"}, {Name: "warmup"}, {Name: "seed"}, {Name: "node"}, {Name: "mode"},
+		{Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node"}, {Name: "mode"},
 		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}}}
 	if p.Mode == results.Simulated {
 		t.Title = "SIMULATED plan"
