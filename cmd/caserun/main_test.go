@@ -441,7 +441,8 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 		for _, m := range commands.FindAllStringSubmatch(string(text), -1) {
 			found++
-			args := strings.Fields(strings.ReplaceAll(strings.SplitN(m[1], "#", 2)[0], "'", ""))
+			command, _, _ := strings.Cut(strings.SplitN(m[1], "#", 2)[0], " | ")
+			args := strings.Fields(strings.ReplaceAll(strings.TrimSuffix(command, "\\"), "'", ""))
 			root := newRoot()
 			c, rest, err := root.Find(args)
 			if err == nil {
