@@ -26,8 +26,8 @@ var (
 	fileComment   = regexp.MustCompile(`^<!-- file: (\S+) -->$`)
 )
 
-// TestDocuments runs the console blocks of README.md and docs/*.md, and compares the
-// output with the one that the document shows. -update rewrites the documents.
+// TestDocuments runs the console blocks of the documents, and compares their output with the
+// output that the document shows. -update rewrites the documents.
 //
 // Each document has a directory of its own, so that a command sees what the commands
 // before it have stored. A command is run by sh and shows its stdout; stderr has progress,
@@ -41,12 +41,12 @@ func TestDocuments(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no documents: %v", err)
 	}
-	for _, path := range append(paths, "../../README.md") {
+	for _, path := range append(paths, "../../README.md", "../../docs/evaluation/README.md") {
 		path, err := filepath.Abs(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(path), func(t *testing.T) {
+		t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(path)
 			if err != nil {
