@@ -11,9 +11,11 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
+const simulatedNote = "SIMULATED: figures of simulated nodes come from a model, not from devices."
+
 // CompareTable has a row for each metric of each pair of arms.
 func CompareTable(r regress.Result) *Table {
-	// What is the same in all rows is the first to go.
+	// A column with the same value in all rows is the first to go.
 	dropNode, dropReason := 0, 0
 	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool {
 		return row.Pair.A.Node != r.Rows[0].Pair.A.Node || row.Pair.B.Node != r.Rows[0].Pair.A.Node
@@ -39,7 +41,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "change_text", Heading: "change", Place: TextOnly}, {Name: "change_interval", Heading: "interval", Place: TextOnly, Drop: 1}, {Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
-		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "because", Drop: dropReason},
+		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Drop: dropReason},
 		{Name: "warnings", Place: DataOnly},
 	}}
 	tests := 0
@@ -62,11 +64,11 @@ func CompareTable(r regress.Result) *Table {
 			changeText(c, row.Metric), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
 			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair))
 	}
-	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians with %g %% confidence intervals; change of all pairs of repetitions with its interval; p of two-sided "+
-		"Mann-Whitney tests, adjusted (Holm) for %d comparisons; alpha %g; a change of %g %% or more matters (any for crashes).",
+	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals. p: two-sided "+
+		"Mann-Whitney test, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
 	if r.Simulated() {
-		t.Notes = append(t.Notes, Note{Text: "SIMULATED: figures of simulated nodes come from a model, not from devices."})
+		t.Notes = append(t.Notes, Note{Text: simulatedNote})
 	}
 	for _, n := range r.Notes {
 		t.Notes = append(t.Notes, Note{Text: n})
@@ -123,11 +125,11 @@ func GateTable(r regress.Report) *Table {
 	return t
 }
 
-// gateNotes is what a reader of a gate's answer must know beside the checks.
+// gateNotes says how a gate decides, and what is doubtful about its sides.
 func gateNotes(r regress.Report) []string {
-	notes := []string{fmt.Sprintf("A check fails where the change is significant (Mann-Whitney, Holm, alpha %g for all checks together) and beyond its limit, or jobs crashed that did not before.", r.Alpha)}
+	notes := []string{fmt.Sprintf("A check fails if the change is significant (Mann-Whitney, Holm, alpha %g for all checks together) and beyond its limit, or if more jobs crashed than the limit allows.", r.Alpha)}
 	if r.Simulated() {
-		notes = append(notes, "SIMULATED: figures of simulated nodes come from a model, not from devices.")
+		notes = append(notes, simulatedNote)
 	}
 	return append(notes, r.Notes...)
 }
@@ -225,7 +227,7 @@ func summaryCells(s stats.Summary) summaryData {
 	return summaryData{s.N, finite(s.Median), finite(s.Low), finite(s.High)}
 }
 
-// finite is unknown for what is no number, or bounds nothing.
+// finite is unknown for NaN and for infinities, which are bounds of nothing.
 func finite(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -233,7 +235,7 @@ func finite(v float64) any {
 	return v
 }
 
-// modeOf is the mode of a gate's figures, for formats that have no title.
+// modeOf is the mode of a gate's figures, for formats without a title.
 func modeOf(r regress.Report) results.Mode {
 	if r.Simulated() {
 		return results.Simulated

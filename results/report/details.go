@@ -6,8 +6,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// JobTable has a row for each job, and below it why jobs failed and the end of
-// their stderr. Text has the arrivals where they differ, and what jobs used where one tells.
+// JobTable has a row for each job. Notes below it say why jobs failed, with the end of
+// their stderr. Text has the arrivals if they differ, and the used memory if a job's is known.
 func JobTable(r results.Run, jobs []results.Job) *Table {
 	arrival := Column{Name: "arrival", Unit: Seconds, Place: DataOnly}
 	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 }) {
@@ -83,7 +83,7 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 	return t
 }
 
-// EventTable has a row for each event, in the order of their arrival.
+// EventTable has a row for each event, in the order in which they were recorded.
 func EventTable(r results.Run, events []results.Event) *Table {
 	t := &Table{Title: about("events of run", r), Columns: ofRun(
 		Column{Name: "at", Unit: Seconds}, Column{Name: "kind"}, Column{Name: "job_index", Heading: "job"},

@@ -54,7 +54,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 	if err != nil {
 		return nil, err
 	}
-	// A run that begins meanwhile stays out of all files.
+	// A run that begins during the export is in none of the files.
 	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("export: %w", err)

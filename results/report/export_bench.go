@@ -23,8 +23,8 @@ type measure struct {
 	of     func(results.Run) *float64
 }
 
-// measures are in the order of a line. Go's units are base units, divided by
-// what they are of.
+// measures are in the order of a line. A unit is a base unit, with the name of the
+// quantity behind a slash.
 var measures = []measure{
 	{"jobs/s", "higher", func(r results.Run) *float64 { return r.Metrics.ThroughputJobsPerS }},
 	{"s/turnaround-mean", "lower", func(r results.Run) *float64 { return r.Metrics.TurnaroundMeanS }},
@@ -35,12 +35,12 @@ var measures = []measure{
 	{"utilization/mean", "higher", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }},
 }
 
-// ExportBench writes the complete ones of the selected runs in the Go benchmark
-// format (https://go.dev/design/14313-benchmark-format), a line for each, and
-// returns how many it wrote and how many it left out because they are no
-// measurement. What identifies an arm is in the name, as /key=value, so that
-// benchstat compares by it (-col /sched); what must be alike for numbers to
-// compare is configuration, by which benchstat separates tables.
+// ExportBench writes the selected runs that are complete in the Go benchmark format
+// (https://go.dev/design/14313-benchmark-format), a line for each run. It returns how
+// many it wrote, and how many it left out because they are not measurements. What
+// identifies an arm is in the name, as /key=value, so that benchstat compares by it
+// (-col /sched). What must be alike for numbers to compare is configuration, by which
+// benchstat separates tables.
 func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filter) (written, left int, err error) {
 	runs, err := s.Runs(ctx, f)
 	if err != nil {
@@ -76,9 +76,9 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 	return written, left, nil
 }
 
-// benchName is the same for the repetitions of an arm and for no other run. The
-// node is last: Go reads a number after a last dash as one of processors, and no
-// node's name has one.
+// benchName is the same for the repetitions of an arm, and differs between arms. The
+// node is last, because Go reads a number after the last dash as the number of
+// processors, and no node's name ends so.
 func benchName(r results.Run) string {
 	name := fmt.Sprintf("BenchmarkMix/mix=%s/jobs=%d/sched=%s", benchWord(r.Mix), r.Jobs, benchWord(r.Scheduler))
 	if r.Parameters != "" {
@@ -87,8 +87,8 @@ func benchName(r results.Run) string {
 	return name + "/node=" + benchWord(r.Node)
 }
 
-// benchWord makes text one word of a name, which ends at a slash or a space: these
-// are %2F and %20, as in a URL.
+// benchWord makes text one word of a name. A word ends at a slash or a space, so these
+// become %2F and %20, as in a URL.
 func benchWord(s string) string {
 	var out strings.Builder
 	for len(s) > 0 {
@@ -105,8 +105,8 @@ func benchWord(s string) string {
 	return out.String()
 }
 
-// environment is what must be alike for two runs' numbers to compare, as keys and
-// values in the order in which they are written.
+// environment is what must be alike for the numbers of two runs to compare: keys and
+// values, in the order in which they are written.
 func environment(r results.Run, devices []results.Device) [][2]string {
 	out := [][2]string{
 		{"simulated", strconv.FormatBool(r.Mode == results.Simulated)},
@@ -136,7 +136,7 @@ func value(s *string) string {
 	return *s
 }
 
-// configured are the settings of a run that differ from zero.
+// configured gives the settings of a run that differ from zero.
 func configured(r results.Run) map[string]string {
 	out := map[string]string{}
 	for key, value := range results.Configuration(r) {
@@ -147,8 +147,8 @@ func configured(r results.Run) map[string]string {
 	return out
 }
 
-// benchConfiguration writes the lines that change the configuration from old to
-// the one wanted, and returns the latter.
+// benchConfiguration writes the lines that change the configuration from old to wanted,
+// and returns wanted.
 func benchConfiguration(w io.Writer, old map[string]string, wanted [][2]string) map[string]string {
 	now := map[string]string{}
 	var changes []string

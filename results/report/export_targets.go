@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// CheckTargets refuses, before any of them is written, files that exports could not
-// all write: one that is taken, unless overwrite is set, one whose directory is
-// missing, and the same one twice. made are directories that the exports make.
+// CheckTargets refuses a set of files that exports could not all write, before any of them
+// is written: a file that exists, unless overwrite is set; a file whose directory is
+// missing; the same file twice. made are directories that the exports make.
 func CheckTargets(paths, made []string, overwrite bool) error {
 	willBe := func(dir string) bool {
 		return slices.ContainsFunc(made, func(m string) bool { return m != "" && strings.HasPrefix(absolute(m)+"/", absolute(dir)+"/") })
@@ -45,7 +45,7 @@ func CheckTargets(paths, made []string, overwrite bool) error {
 	return nil
 }
 
-// absolute is a path from the root, or as it is where the working directory is gone.
+// absolute is a path from the root, or the path itself if the working directory is gone.
 func absolute(path string) string {
 	if full, err := filepath.Abs(path); err == nil {
 		return full
@@ -53,8 +53,8 @@ func absolute(path string) string {
 	return path
 }
 
-// writtenAsItIs reports whether WriteFile writes to what is at path, and does not
-// replace it.
+// writtenAsItIs reports whether WriteFile writes into what is at path, instead of
+// replacing it.
 func writtenAsItIs(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// NewFile is a file that has no name until Commit: a reader finds all of it or
+// NewFile is a file that has no name until Commit. So a reader finds all of it or
 // nothing, and a full disk leaves what was there.
 type NewFile struct {
 	*os.File
@@ -23,10 +23,10 @@ type NewFile struct {
 	done      bool // nothing is left to discard
 }
 
-// CreateFile begins a file at path, whose directory must exist. It refuses a
-// path that is taken, unless overwrite is set: then it replaces the file, whose
-// permissions stay, and of a link what the link leads to, or makes that where there
-// is nothing yet. The caller must Discard it, which after Commit does nothing.
+// CreateFile begins a file at path, whose directory must exist. It refuses a path that
+// exists, unless overwrite is set. Then it replaces the file and keeps its permissions. Of a
+// link it replaces the target, or makes the target if it is missing. The caller must
+// Discard the file, which does nothing after Commit.
 func CreateFile(path string, overwrite bool) (*NewFile, error) {
 	if err := vacant(path, overwrite); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func behindLinks(path string) (string, error) {
 	return "", fmt.Errorf("write %s: %w", path, syscall.ELOOP)
 }
 
-// vacant refuses a path that is taken, so that a caller can do it before work.
+// vacant refuses a path that exists, so that a caller can check it before it works.
 func vacant(path string, overwrite bool) error {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -81,8 +81,7 @@ func taken(path string) error {
 	return fmt.Errorf("write %s: %w: name another, or replace it with --force", path, fs.ErrExist)
 }
 
-// Flush brings the content to the disk, so that Commit cannot fail for want of
-// space.
+// Flush writes the content to the disk, so that Commit cannot fail for lack of space.
 func (f *NewFile) Flush() error {
 	if f.flushed {
 		return nil
@@ -100,7 +99,7 @@ func (f *NewFile) Commit() error {
 		return err
 	}
 	if !f.overwrite {
-		// Unlike a rename, a link does not replace what came to be meanwhile.
+		// Unlike a rename, a link does not replace a file that was made meanwhile.
 		switch err := os.Link(f.Name(), f.path); {
 		case err == nil:
 			return nil // Discard removes the other name
@@ -127,10 +126,10 @@ func (f *NewFile) Discard() error {
 	return os.Remove(f.Name())
 }
 
-// WriteFile writes a whole file, or leaves what was there. What stdout or stderr
-// leads to, a file too, is written behind what it has; what is no file otherwise,
-// such as a pipe, is written as it is. The end of ctx, whose cause is the error then,
-// ends the wait for a pipe's reader.
+// WriteFile writes a whole file, or leaves what was there. A file that stdout or stderr
+// leads to is appended to. A path that is not a file otherwise, such as a pipe, is written
+// as it is. The end of ctx ends the wait for a pipe's reader, and its cause is then the
+// error.
 func WriteFile(ctx context.Context, path string, overwrite bool, write func(io.Writer) error) (err error) {
 	for _, open := range []*os.File{os.Stdout, os.Stderr} {
 		if LeadsTo(path, open) {
@@ -165,8 +164,8 @@ func writeInto(ctx context.Context, path string, write func(io.Writer) error) er
 	return writing(path, err)
 }
 
-// openToWrite opens what is there. A FIFO that nobody reads is waited for, as programs
-// do: open(2) answers ENXIO, because it is not to block.
+// openToWrite opens what is at path. If it is a FIFO without a reader, openToWrite waits for
+// one. open(2) answers ENXIO then, because it must not block.
 func openToWrite(ctx context.Context, path string) (*os.File, error) {
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
@@ -183,7 +182,7 @@ func openToWrite(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// writing says of an error, where there is one, what was being written.
+// writing adds to an error, if there is one, what was being written.
 func writing(path string, err error) error {
 	if err == nil {
 		return nil

@@ -83,10 +83,9 @@ func humanCell(v any, u Unit) string {
 	return fmt.Sprint(v)
 }
 
-// Printable makes text of programs, files and users safe to show: what a terminal would
-// act on, and what changes the order in which text beside it is shown, becomes an escape
-// as in Go, such as \x1b or \u202e. The characters of keep stay. What is printable
-// already is not changed.
+// Printable makes text of programs, files and users safe to show. Characters that a terminal
+// would act on, or that change the order of the text beside them, become escapes as in Go,
+// such as \x1b or \u202e. The characters of keep stay, and so do printable ones.
 func Printable(s, keep string) string {
 	var out strings.Builder
 	for len(s) > 0 {
@@ -104,7 +103,7 @@ func Printable(s, keep string) string {
 	return out.String()
 }
 
-// oneLine is printable text in which new lines, tabs and carriage returns are spaces.
+// oneLine is printable text in which newlines, tabs and carriage returns are spaces.
 func oneLine(s string) string {
 	return Printable(strings.NewReplacer("\n", " ", "\t", " ", "\r", " ").Replace(s), "")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/caserun/caserun/results/regress"
 )
 
-// The elements of JUnit XML as the schemas of Ant (windyroad/JUnit-Schema) and of
-// Jenkins (xunit-plugin, junit-10.xsd) both accept them, in their order.
+// The elements of JUnit XML, in an order that both schemas accept: Ant's
+// (windyroad/JUnit-Schema) and Jenkins' (xunit-plugin, junit-10.xsd).
 type (
 	junitSuites struct {
 		XMLName xml.Name     `xml:"testsuites"`
@@ -55,8 +55,8 @@ type (
 	}
 )
 
-// CheckJUnit refuses a file that JUnit could not be written to, or that is there
-// and is no earlier report: a nightly names the same file each time.
+// CheckJUnit refuses a file that JUnit could not write. It accepts an earlier report, because
+// a nightly names the same file each time, and refuses any other file that exists.
 func CheckJUnit(path string) error {
 	if err := CheckTargets([]string{path}, nil, true); err != nil || writtenAsItIs(path) {
 		return err
@@ -72,7 +72,7 @@ func CheckJUnit(path string) error {
 	head := make([]byte, 1024)
 	n, err := io.ReadFull(f, head)
 	if n > 0 && !bytes.Contains(head[:n], []byte("<testsuites")) {
-		return fmt.Errorf("%s exists and is no JUnit report: name another file", path)
+		return fmt.Errorf("%s exists and is not a JUnit report: name another file", path)
 	}
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("read %s: %w", path, err)
@@ -80,9 +80,9 @@ func CheckJUnit(path string) error {
 	return nil
 }
 
-// JUnit writes a gate's answer as JUnit XML: a suite for each arm, a case for
-// each check. Checks that fail are failures, those that measured too little to
-// say are errors; the type is the cause.
+// JUnit writes a gate's answer as JUnit XML: a suite for each arm, a case for each check. A
+// check that fails is a failure. A check that measured too little is an error. The type is
+// the cause.
 func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 	if host == "" {
 		host = "localhost" // as the schema asks for

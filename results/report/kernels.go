@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// tracerLine tells how complete the kernels of a traced run are.
+// tracerLine says how complete the kernels of a traced run are.
 func tracerLine(x results.Tracer) any {
 	if x.Kernels == nil {
 		return nil
@@ -25,8 +25,7 @@ func tracerLine(x results.Tracer) any {
 	return strings.Join(parts, ", ")
 }
 
-// KernelTable sums up the kernels of each job by name, those that took longest
-// first.
+// KernelTable sums up the kernels of each job by name, in descending order of their time.
 func KernelTable(r results.Run, kernels []results.Kernel) *Table {
 	t := &Table{Title: about("kernels of run", r), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name", Heading: "kernel"}, Column{Name: "launches"},
@@ -76,8 +75,8 @@ func KernelTable(r results.Run, kernels []results.Kernel) *Table {
 	return t
 }
 
-// SlowdownTables are the kernel slowdown of a traced run against another: the
-// mix's figure, and a row for each job.
+// SlowdownTables are the kernel slowdown of a traced run against another run: the mix's
+// figure, and a row for each job.
 func SlowdownTables(candidate, baseline results.Run, s results.Slowdown) []*Table {
 	versus := fmt.Sprintf(" against run %d under %s", baseline.ID, baseline.Scheduler)
 	compared, pairs, unpaired, missing := 0, 0, 0, 0
@@ -85,7 +84,7 @@ func SlowdownTables(candidate, baseline results.Run, s results.Slowdown) []*Tabl
 		Column{Name: "baseline_run_id", Place: DataOnly}, Column{Name: "job_index", Heading: "job"}, Column{Name: "name"},
 		Column{Name: "command", Place: DataOnly}, Column{Name: "kernel", Heading: "kernel time", Unit: Seconds},
 		Column{Name: "baseline_kernel", Heading: "baseline", Unit: Seconds}, Column{Name: "slowdown", Unit: Ratio},
-		Column{Name: "pairs"}, Column{Name: "unpaired"}, Column{Name: "missing"}, Column{Name: "why", Heading: "without a figure because"},
+		Column{Name: "pairs"}, Column{Name: "unpaired"}, Column{Name: "missing"}, Column{Name: "why", Heading: "why without a figure"},
 	)}
 	for _, j := range s.Jobs {
 		var kernel, base, why any

@@ -39,7 +39,7 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("format %q: want table, csv, json or markdown", s)
 }
 
-// Options are what the caller knows of where the output goes.
+// Options say how to print the format table.
 type Options struct {
 	// Color makes the format table use colours. The caller decides, from
 	// NO_COLOR and from whether the output is a terminal.
@@ -49,10 +49,9 @@ type Options struct {
 	Wide bool
 }
 
-// Render writes the table. csv and json hold full-precision numbers in base
-// units, which their headers name; table and markdown round them and name the
-// unit in the cell. An unknown value is "-" in table and markdown, empty in
-// csv and null in json.
+// Render writes the table. csv and json have full-precision numbers in base units, which
+// their headers name. table and markdown round them, and name the unit in the cell. An
+// unknown value is "-" in table and markdown, empty in csv and null in json.
 func (t *Table) Render(w io.Writer, f Format, o Options) error {
 	var out []byte
 	var err error
@@ -122,8 +121,8 @@ func (t *Table) text(o Options) []byte {
 	return out.Bytes()
 }
 
-// literal is text that Markdown shows as it is. go-pretty escapes the bars, but not what
-// could undo its escapes.
+// literal escapes text so that Markdown shows it as it is. go-pretty escapes the bars, but
+// not what could undo its escapes.
 var literal = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", "&lt;", "[", `\[`).Replace
 
 func (t *Table) markdown() []byte {
@@ -189,7 +188,7 @@ func (g grid) writer(header bool, paint func(Column, string) string) table.Write
 	return w
 }
 
-// numeric reports whether a column has numbers and nothing else.
+// numeric reports whether a column has numbers only.
 func numeric(rows [][]any, column int) bool {
 	numbers := false
 	for _, row := range rows {
@@ -241,11 +240,11 @@ func dataText(v any) string {
 	return ""
 }
 
-// formulaStarts are what a cell begins with that spreadsheets calculate, or execute
-// (OWASP, CSV Injection). A carriage return is one too, and is not printable.
+// formulaStarts are the first characters of cells that spreadsheets calculate, or execute
+// (OWASP, CSV Injection). A carriage return is one too; it is escaped as not printable.
 const formulaStarts = "=+-@\t\n＝＋－＠"
 
-// csvText is text in csv. Behind an apostrophe, spreadsheets take it for text.
+// csvText is text in csv. An apostrophe before it makes spreadsheets take it for text.
 func csvText(s string) string {
 	s = Printable(s, "\n\t")
 	if first, size := utf8.DecodeRuneInString(s); size > 0 && strings.ContainsRune(formulaStarts, first) {
@@ -254,8 +253,8 @@ func csvText(s string) string {
 	return s
 }
 
-// dataJSON is a cell in json; numbers that JSON does not know are null. What is not
-// printable is escaped, which json.Encoder does with a part of it.
+// dataJSON is a cell in json. Numbers that JSON does not know are null. All characters that
+// are not printable are escaped; json.Encoder escapes only some of them.
 func dataJSON(v any) []byte {
 	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return []byte("null")
@@ -275,7 +274,7 @@ func dataJSON(v any) []byte {
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
-// escapeJSON escapes what is not printable, which is within strings only.
+// escapeJSON escapes characters that are not printable, which occur only within strings.
 func escapeJSON(text []byte) []byte {
 	var out []byte
 	for _, r := range string(text) {
@@ -290,8 +289,8 @@ func escapeJSON(text []byte) []byte {
 	return out
 }
 
-// json is an object with a title and rows, each an object whose keys are in
-// the order of the columns.
+// json is an object with a title and rows. Each row is an object whose keys are in the order
+// of the columns.
 func (t *Table) json() []byte {
 	columns, rows := t.in(DataOnly)
 	var out bytes.Buffer

@@ -7,12 +7,12 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-const tracedNote = "The times of traced runs include the kernel tracer's cost: compare them with each other only."
+const tracedNote = "The times of traced runs include the kernel tracer's cost: compare them only with each other."
 
-// sweepConfidence is that of the intervals beside a sweep's medians.
+// sweepConfidence is the confidence of the intervals beside a sweep's medians.
 const sweepConfidence = 0.95
 
-// SweepProgress is how far a sweep is.
+// SweepProgress is a sweep, and how many of its runs are done.
 type SweepProgress struct {
 	Sweep results.Sweep
 	Runs  int // of the plan, warm-ups included
@@ -34,7 +34,7 @@ func SweepList(sweeps []SweepProgress) *Table {
 	return t
 }
 
-// given is nil for what the user did not give.
+// given is nil for text that the user did not give.
 func given(text string) any {
 	if text == "" {
 		return nil
@@ -42,9 +42,9 @@ func given(text string) any {
 	return text
 }
 
-// SweepArms has a row for each mix under each scheduler of a sweep, in the order
-// of the cells, with medians over the complete runs. Warm-ups do not count.
-// Devices are those of the runs.
+// SweepArms has a row for each mix under each scheduler of a sweep, in the order of the
+// cells, with medians over the complete runs. Warm-ups do not count. devices has the devices
+// of each run.
 func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath string) *Table {
 	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler"},
@@ -86,16 +86,16 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 			throughput.middle, throughput.low, throughput.high, turnaround.middle, turnaround.low, turnaround.high,
 			makespan.middle, makespan.low, makespan.high, utilization.middle, traced)
 	}
-	t.Notes = append(t.Notes, Note{Text: "n: complete runs; low and high: confidence interval of the median throughput at 95 % or more, which takes 6"})
+	t.Notes = append(t.Notes, Note{Text: "n: complete runs, of those planned. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
 	if traced {
 		t.Title += ", traced"
 		t.Notes = append(t.Notes, Note{Text: tracedNote})
 	}
 	if machines := results.SeveralMachines(runs, devices); machines != "" {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("The runs are of several machines (%s): what differs between those is in the medians, and between arms, too.", machines)})
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("The runs are of several machines (%s). The medians, and the differences between arms, have the differences between machines in them.", machines)})
 	}
 	if w.Status != results.Complete {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: caserun sweep --resume %d does what is left", w.Status, w.ID)})
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: caserun sweep --resume %d continues it", w.Status, w.ID)})
 	}
 	if w.Note != "" {
 		t.Notes = append(t.Notes, Note{Text: w.Note})
@@ -133,7 +133,7 @@ func armsOf(cells []results.Cell, runs map[int64]results.Run) []*sweepArm {
 	return arms
 }
 
-// interval is a median with the bounds of its confidence interval; nil where
+// interval is a median with the bounds of its confidence interval. The bounds are nil if
 // there are too few values.
 type interval struct{ middle, low, high *float64 }
 

@@ -1,6 +1,6 @@
-// Package report turns runs into tables, and tables into text, CSV, JSON and
-// Markdown. Everything that shows simulated numbers says so: text and Markdown
-// in the title, CSV and JSON in a column mode.
+// Package report turns runs into tables, and tables into text, CSV, JSON and Markdown.
+// Every output with simulated numbers says so: text and Markdown in the title, CSV and JSON
+// in a column mode.
 package report
 
 import (
@@ -35,9 +35,9 @@ const (
 	TextOnly         // table and markdown
 )
 
-// Column describes one column. Name with its unit's suffix is the header in
-// csv and json, which is the store's column name where it has one; Heading is
-// the one in table and markdown, by default Name with spaces.
+// Column describes one column. Name with its unit's suffix is the header in csv and json; it
+// is the store's column name if the store has the column. Heading is the header in table
+// and markdown, by default Name with spaces.
 type Column struct {
 	Name    string
 	Heading string
@@ -58,16 +58,15 @@ func (c Column) heading() string {
 	return strings.ReplaceAll(c.Name, "_", " ")
 }
 
-// Note is a remark below a table in table and markdown; csv and json carry in
-// columns whatever notes say. Block is text to be shown as it is, such as the
-// end of a job's stderr.
+// Note is a remark below a table in table and markdown; csv and json have in columns what
+// notes say. Block is text that is shown as it is, such as the end of a job's stderr.
 type Note struct {
 	Text  string
 	Block string
 }
 
-// Table is what the renderers know of a table. Cells are nil, string, bool,
-// int64, float64; Add makes them so.
+// Table is what the renderers know of a table. Cells are nil, string, bool, int64 or
+// float64; Add converts them.
 type Table struct {
 	Title   string
 	Columns []Column
@@ -77,8 +76,8 @@ type Table struct {
 	Sheet bool
 }
 
-// Add appends a row with one value per column. It follows pointers, nil being
-// unknown. A value that is no cell is a fault of the caller, and panics.
+// Add appends a row with one value per column. It follows pointers; nil is unknown. A value
+// that cannot be a cell is a fault of the caller, and panics.
 func (t *Table) Add(values ...any) {
 	if len(values) != len(t.Columns) {
 		panic(fmt.Sprintf("report: table %q: %d values for %d columns", t.Title, len(values), len(t.Columns)))
@@ -117,11 +116,10 @@ func cell(value any) any {
 	case reflect.Float32, reflect.Float64:
 		return v.Float()
 	}
-	panic(fmt.Sprintf("report: %T is no cell", value))
+	panic(fmt.Sprintf("report: a cell cannot be a %T", value))
 }
 
-// in gives the columns, and the cells of each row, that one kind of format
-// shows.
+// in gives the columns that one kind of format shows, and their cells in each row.
 func (t *Table) in(place Place) (columns []Column, rows [][]any) {
 	rows = make([][]any, len(t.Rows))
 	for i, c := range t.Columns {

@@ -8,8 +8,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// about is "run 3: W7 under sa", marked where the numbers are modelled or
-// include the tracer's cost, and where a job may have faulted that would run otherwise.
+// about is a title such as "run 3: W7 under sa". It says if the run is simulated, traced or
+// guarded, because the numbers of such a run do not compare with others.
 func about(what string, r results.Run) string {
 	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, r.Scheduler)
 	if r.Mode == results.Simulated {
@@ -24,12 +24,12 @@ func about(what string, r results.Run) string {
 	return title
 }
 
-// ofRun are the columns that say in csv and json which run a row is of.
+// ofRun adds the columns that name a row's run in csv and json.
 func ofRun(columns ...Column) []Column {
 	return append([]Column{{Name: "run_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}}, columns...)
 }
 
-// RunSummary is what a run ends with.
+// RunSummary is what caserun prints at the end of a run.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
 	m, s := r.Metrics, r.Sampler
 	ok, oom, crashed, others, cancelled, unstarted := counts(r)
@@ -99,10 +99,10 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 		t.Notes = append(t.Notes, Note{Text: "SIMULATED: these figures come from a model of the node, not from devices."})
 	}
 	if r.Traced {
-		t.Notes = append(t.Notes, Note{Text: "traced: its times include the kernel tracer's cost and do not compare with those of runs without it."})
+		t.Notes = append(t.Notes, Note{Text: "traced: its times include the kernel tracer's cost, and compare only with those of traced runs."})
 	}
 	if results.Guarded(r) {
-		t.Notes = append(t.Notes, Note{Text: "guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted, and may run without --guard."})
+		t.Notes = append(t.Notes, Note{Text: "guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted; without --guard it may run."})
 	}
 	if r.Status == results.Interrupted {
 		t.Notes = append(t.Notes, Note{Text: "interrupted: these figures are not a measurement."})
@@ -112,7 +112,8 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	return t
 }
 
-// misdeclared has a note for each command whose mix is far from what its jobs used.
+// misdeclared has a note for each command that used far more or less memory than its mix
+// declares.
 func misdeclared(jobs []results.Job) []Note {
 	const shown = 8
 	all := results.Misdeclarations(jobs)
@@ -122,12 +123,12 @@ func misdeclared(jobs []results.Job) []Note {
 			m.Name, Human(float64(m.DeclaredBytes), Bytes), Human(float64(m.UsedBytes), Bytes))})
 	}
 	if more := len(all) - len(notes); more > 0 {
-		notes = append(notes, Note{Text: fmt.Sprintf("%d more commands are declared with less than a third, or more than three times, of what they used.", more)})
+		notes = append(notes, Note{Text: fmt.Sprintf("%d more commands declare less than a third of the memory that they used, or more than three times as much.", more)})
 	}
 	return notes
 }
 
-// counts are unknown while the run is under way.
+// counts are the numbers of jobs by outcome, unknown while the run is under way.
 func counts(r results.Run) (ok, oom, crashed, others, cancelled, unstarted any) {
 	if r.Status == results.Running {
 		return nil, nil, nil, nil, nil, nil
@@ -155,7 +156,7 @@ func deviceNames(devices []results.Device) any {
 	return strings.Join(kinds, ", ")
 }
 
-// samplerLine tells how far to trust the utilization beside it.
+// samplerLine says how far to trust the utilization beside it.
 func samplerLine(s results.Sampler, makespan *float64) any {
 	if s.Samples == nil {
 		return nil
@@ -183,7 +184,7 @@ func samplerLine(s results.Sampler, makespan *float64) any {
 	return strings.Join(parts, ", ")
 }
 
-// failures has a note for each job that ended otherwise than ok.
+// failures has a note for each job whose outcome is not ok.
 func failures(jobs []results.Job, tails bool) []Note {
 	var notes []Note
 	for _, j := range jobs {
