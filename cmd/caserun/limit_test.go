@@ -103,7 +103,7 @@ func TestTimeLimitThatNothingFits(t *testing.T) {
 	inTempDir(t)
 	for _, args := range [][]string{smallSweep(1), {"sweep", "--resume"}} {
 		status, out, errs := caserun(t, append(args, "--time-limit", "1ns")...)
-		if status != exitNothing || !strings.Contains(out, "the sweep is interrupted: caserun sweep --resume 1 does what is left") ||
+		if status != exitNothing || !strings.Contains(out, "the sweep is interrupted: caserun sweep --resume 1 continues it") ||
 			!strings.Contains(errs, "0 of 20 runs done; caserun sweep --resume 1 goes on: no run began, because W1 under sa would take about 16.0 ms (estimate: simulated)") {
 			t.Errorf("%v: exit %d: %s\n%s", args, status, errs, out)
 		}

@@ -85,7 +85,7 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again", "--format", "xml"}, exitUsage, []string{"markdown"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "no/where.xml"}, exitUsage, []string{"no/where.xml: there is no directory no"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "/dev/full"}, exitInfrastructure, []string{"/dev/full"}},
-		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv exists and is no JUnit report"}},
+		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "mine.csv"}, exitUsage, []string{"mine.csv exists and is not a JUnit report"}},
 		{[]string{"--baseline", "sa", "--candidate", "gone", "--report-junit", "/dev/full"}, exitInfrastructure,
 			[]string{"SIMULATED", "nothing measured", "gone against sa: 3 of 3 checks measured too little to say; but write JUnit report", "/dev/full"}},
 		{[]string{"--baseline", "sa", "--candidate", "again", "--report-junit", "-"}, exitUsage, []string{"name a file"}},
