@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -341,4 +342,60 @@ func TestTablesFit(t *testing.T) {
 			t.Errorf("caserun %s -v prints nothing more: %s", strings.Join(args, " "), errs)
 		}
 	}
+}
+
+// Links between the documents lead to files and headings that are there.
+func TestDocumentLinks(t *testing.T) {
+	links := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, path := range append(paths, "../../README.md", "../../CONTRIBUTING.md", "../../docs/evaluation/README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range links.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			found++
+			file, heading, _ := strings.Cut(m[1], "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			content, err := os.ReadFile(target)
+			if info, statErr := os.Stat(target); statErr == nil && info.IsDir() {
+				err = nil
+			}
+			if err != nil {
+				t.Errorf("%s: link to %s: %v", path, m[1], err)
+			} else if heading != "" && !slices.Contains(anchors(string(content)), heading) {
+				t.Errorf("%s: link to %s: no such heading", path, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no links found in the documents")
+	}
+}
+
+// anchors are the names by which links reach the headings of a page.
+func anchors(page string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		out = append(out, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1]))
+	}
+	return out
 }
