@@ -22,7 +22,7 @@ func CompareTable(r regress.Result) *Table {
 	}) {
 		dropNode = 6
 	}
-	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Comparison.Reason != "" }) {
+	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Reason != "" }) {
 		dropReason = 7
 	}
 	t := &Table{Title: marked(r.Simulated(), fmt.Sprintf("%s against %s", r.B, r.A)), Columns: []Column{

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -60,7 +61,7 @@ func (g grid) fit(width int) grid {
 	widths, least := g.widths(keep)
 	for c := range g.columns {
 		for _, row := range g.cells {
-			w := text.StringWidth(row[c])
+			w := displayWidth(row[c])
 			if g.columns[c].Drop == 0 {
 				w = min(w, readable)
 			}
@@ -97,7 +98,7 @@ func (g grid) fit(width int) grid {
 	for c, w := range widths {
 		g.columns[c].Heading = wrap(headingPieces(g.columns[c].heading(), keep), w)
 		for _, row := range g.cells {
-			if !g.numbers[c] {
+			if !g.numbers[c] && displayWidth(row[c]) > w {
 				row[c] = wrap(pieces(row[c], keep), w)
 			}
 		}
@@ -118,9 +119,9 @@ func (g grid) clone() grid {
 func (g grid) widths(keep int) (natural, least []int) {
 	natural, least = make([]int, len(g.columns)), make([]int, len(g.columns))
 	need := func(c int, parts ...string) {
-		natural[c] = max(natural[c], text.StringWidth(strings.Join(parts, "")))
+		natural[c] = max(natural[c], displayWidth(strings.Join(parts, "")))
 		for _, part := range parts {
-			least[c] = max(least[c], text.StringWidth(strings.TrimRight(part, " ")))
+			least[c] = max(least[c], displayWidth(strings.TrimRight(part, " ")))
 		}
 	}
 	for c := range g.columns {
@@ -162,15 +163,25 @@ func (g *grid) remove(c int) {
 	}
 }
 
+// displayWidth is the number of columns of a terminal that a printable text takes.
+func displayWidth(s string) int {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return text.StringWidth(s)
+		}
+	}
+	return len(s)
+}
+
 // wrap joins the pieces of a text into lines of at most width, where they allow.
 func wrap(parts []string, width int) string {
-	if s := strings.Join(parts, ""); text.StringWidth(s) <= width {
+	if s := strings.Join(parts, ""); displayWidth(s) <= width {
 		return s
 	}
 	var lines []string
 	line := ""
 	for _, piece := range parts {
-		if line != "" && text.StringWidth(line)+text.StringWidth(strings.TrimRight(piece, " ")) > width {
+		if line != "" && displayWidth(line)+displayWidth(strings.TrimRight(piece, " ")) > width {
 			lines, line = append(lines, strings.TrimRight(line, " ")), ""
 		}
 		line += piece
@@ -185,21 +196,24 @@ const together = 24
 // included. Up to the length keep, a number stays with the word behind it, and text in
 // parentheses stays on one line. A longer word breaks behind its commas.
 func pieces(s string, keep int) []string {
+	if len(s) <= together && !strings.Contains(s, " ") {
+		return []string{s}
+	}
 	var out []string
 	for _, piece := range split(s, func(before, _ rune, depth int) bool {
 		return before == ' ' && depth == 0
 	}) {
 		n := len(out)
-		if n > 0 && endsWithNumber(out[n-1]) && text.StringWidth(out[n-1]+piece) <= keep {
+		if n > 0 && endsWithNumber(out[n-1]) && displayWidth(out[n-1]+piece) <= keep {
 			out[n-1] += piece
 			continue
 		}
-		if text.StringWidth(piece) <= keep {
+		if displayWidth(piece) <= keep {
 			out = append(out, piece)
 			continue
 		}
 		for _, word := range split(piece, func(before, _ rune, _ int) bool { return before == ' ' }) {
-			if text.StringWidth(word) > together {
+			if displayWidth(word) > together {
 				out = append(out, split(word, func(before, _ rune, _ int) bool { return before == ',' })...)
 			} else {
 				out = append(out, word)
