@@ -53,7 +53,7 @@ func (g grid) sheet() grid {
 }
 
 // fit makes the grid at most width wide, as far as words allow. It leaves out the columns
-// with the highest Drop, until the others fit with their text wrapped. Where even those
+// with the highest Drop, until the others fit with their text wrapped. If even the columns
 // without a Drop do not fit, text breaks at any space.
 func (g grid) fit(width int) grid {
 	g = g.clone()
@@ -83,18 +83,7 @@ func (g grid) fit(width int) grid {
 		keep = 0
 		_, least = g.widths(keep)
 	}
-	for sum(widths) > width {
-		widest := -1
-		for c := range widths {
-			if widths[c] > least[c] && (widest < 0 || widths[c] > widths[widest]) {
-				widest = c
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-	}
+	shrink(widths, least, width)
 	for c, w := range widths {
 		g.columns[c].Heading = wrap(headingPieces(g.columns[c].heading(), keep), w)
 		for _, row := range g.cells {
@@ -104,6 +93,23 @@ func (g grid) fit(width int) grid {
 		}
 	}
 	return g
+}
+
+// shrink takes from the widest columns until the table is at most width wide, or all columns
+// have their least width.
+func shrink(widths, least []int, width int) {
+	for sum(widths) > width {
+		widest := -1
+		for c := range widths {
+			if widths[c] > least[c] && (widest < 0 || widths[c] > widths[widest]) {
+				widest = c
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
 }
 
 func (g grid) clone() grid {
@@ -137,7 +143,7 @@ func (g grid) widths(keep int) (natural, least []int) {
 	return natural, least
 }
 
-// sum is the width of a table with such columns.
+// sum is the width of a table whose columns have these widths.
 func sum(widths []int) int {
 	total := gap * len(widths)
 	for _, w := range widths {
@@ -200,7 +206,7 @@ func pieces(s string, keep int) []string {
 		return []string{s}
 	}
 	var out []string
-	for _, piece := range split(s, func(before, _ rune, depth int) bool {
+	for _, piece := range split(s, func(before rune, depth int) bool {
 		return before == ' ' && depth == 0
 	}) {
 		n := len(out)
@@ -212,9 +218,9 @@ func pieces(s string, keep int) []string {
 			out = append(out, piece)
 			continue
 		}
-		for _, word := range split(piece, func(before, _ rune, _ int) bool { return before == ' ' }) {
+		for _, word := range split(piece, func(before rune, _ int) bool { return before == ' ' }) {
 			if displayWidth(word) > together {
-				out = append(out, split(word, func(before, _ rune, _ int) bool { return before == ',' })...)
+				out = append(out, split(word, func(before rune, _ int) bool { return before == ',' })...)
 			} else {
 				out = append(out, word)
 			}
@@ -227,19 +233,19 @@ func pieces(s string, keep int) []string {
 func headingPieces(s string, keep int) []string {
 	var out []string
 	for _, piece := range pieces(s, keep) {
-		out = append(out, split(piece, func(before, _ rune, _ int) bool { return before == '/' })...)
+		out = append(out, split(piece, func(before rune, _ int) bool { return before == '/' })...)
 	}
 	return out
 }
 
-// split cuts a text where cut says so of the characters before and behind, and of the
-// number of parentheses that are open there.
-func split(s string, cut func(before, after rune, depth int) bool) []string {
+// split cuts a text where cut says so of the character before, and of the number of
+// parentheses that are open there. Spaces stay with the part before them.
+func split(s string, cut func(before rune, depth int) bool) []string {
 	var out []string
 	depth, from := 0, 0
 	before := rune(0)
 	for i, r := range s {
-		if i > from && r != ' ' && cut(before, r, depth) {
+		if i > from && r != ' ' && cut(before, depth) {
 			out, from = append(out, s[from:i]), i
 		}
 		switch r {
