@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// gateSides are a baseline and a candidate in which each class occurs.
+// gateSides are a baseline and a candidate whose comparison has each class of finding.
 func gateSides() (baseline, candidate regress.Side) {
 	add := func(s *regress.Side, mix string, makespan float64, n int, change func(*regress.Observation)) {
 		for i := range n {
@@ -82,7 +82,7 @@ func TestGoldenComparisons(t *testing.T) {
 	}
 }
 
-// One table of each class occurs in the golden file, else it shows little.
+// The golden file has a check of each class.
 func TestGateReportHasEveryClass(t *testing.T) {
 	seen := map[regress.Class]bool{}
 	for _, c := range gateReport(t).Checks {
@@ -165,7 +165,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// The check of the structure must itself find faults.
+// The check of the structure finds faults.
 func TestJUnitProblems(t *testing.T) {
 	var out bytes.Buffer
 	if err := JUnit(&out, gateReport(t), "ci-1", time.Unix(0, 0)); err != nil {

@@ -66,7 +66,7 @@ func TestExportJSONL(t *testing.T) {
 	}
 }
 
-// Runs of a part of a mix are no repetitions of the mix.
+// Runs of a part of a mix are not repetitions of the mix.
 func TestPartsOfAMixHaveBenchmarksOfTheirOwn(t *testing.T) {
 	run := simRun()
 	whole := benchName(run)
@@ -122,7 +122,7 @@ func TestExportBenchGolden(t *testing.T) {
 	}
 }
 
-// A link stays, and what it leads to is replaced; a pipe is none of both.
+// A link stays, and its target is replaced. A pipe is written as it is.
 func TestWriteFileFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
 	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
@@ -155,7 +155,7 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 	}
 }
 
-// The end of the context ends the wait for a pipe's reader, and for one that does not
+// The end of the context ends the wait for a pipe's reader, and for a reader that does not
 // go on.
 func TestWriteFileWaitsForAPipeUntilItsContextEnds(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -187,8 +187,8 @@ func TestWriteFileWaitsForAPipeUntilItsContextEnds(t *testing.T) {
 	}
 }
 
-// What a link leads to is made where it is not there yet, through further links too;
-// of links that lead to each other nothing is.
+// A missing target of a link is made, through further links too. Links that lead to each
+// other are an error, and nothing is made.
 func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -213,7 +213,7 @@ func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
 	}
 }
 
-// What its owner hid stays hidden.
+// A replaced file keeps its permissions.
 func TestWriteFileKeepsPermissions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	content := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
@@ -232,7 +232,7 @@ func TestWriteFileKeepsPermissions(t *testing.T) {
 	}
 }
 
-// The reader and the projections are benchstat's own.
+// The test reads the file with benchstat's own reader and projections.
 func TestBenchstatReadsTheExport(t *testing.T) {
 	var out bytes.Buffer
 	if _, _, err := ExportBench(context.Background(), repeated(t), &out, store.Filter{}); err != nil {

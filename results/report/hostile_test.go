@@ -16,14 +16,14 @@ import (
 	"github.com/caserun/caserun/results/regress"
 )
 
-// hostile are names that jobs, users and devices may have.
+// hostile are names that jobs, users and devices may have, with characters that terminals act on.
 var hostile = []string{
 	"=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", "\n=1", "\r=1", "＝1", "'=1", "-", "",
 	"\x1b[2J\x1b]0;title\a", "\u009b31m", "\x7f", "a\rb", "a\x00b", "\u202egnp.exe", "\u2066x\u2069", "\u200f", "\ufeff", "\U000e0001",
 	"a\xffb", "\xc0\xaf", "a|b\\|c", "`x` *y* [z](http://z) ![i](http://i) <b>", "]]>", "日本語のジョブ", "é́", `\x1b`,
 }
 
-// printableBut fails where text has what a terminal would act on, but for some characters.
+// printableBut fails if text has characters that a terminal would act on, except those allowed.
 func printableBut(t *testing.T, what, text, but string) {
 	t.Helper()
 	for i, r := range text {
@@ -37,7 +37,7 @@ func printableBut(t *testing.T, what, text, but string) {
 	}
 }
 
-// checkHostile holds for every text in every place of a table, in every format.
+// checkHostile checks every text in every place of a table, in every format.
 func checkHostile(t *testing.T, text string) {
 	t.Helper()
 	table := &Table{Title: text, Columns: []Column{{Name: "text"}, {Name: "number"}, {Name: "share", Unit: Ratio}},
@@ -117,7 +117,7 @@ func TestHostileTextIsShown(t *testing.T) {
 	}
 }
 
-// What an escape or a wide character takes is what the column is wide.
+// A column is as wide as its escapes and wide characters need.
 func TestHostileTextKeepsColumnsAligned(t *testing.T) {
 	table := &Table{Title: "t", Columns: []Column{{Name: "text"}, {Name: "next"}}}
 	for _, text := range []string{"\x1b[31mred", "plain", "\u202eturned"} {

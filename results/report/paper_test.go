@@ -14,8 +14,8 @@ import (
 	"github.com/caserun/caserun/results/paper/papertest"
 )
 
-// evaluation has runs for the V100's tables and nothing for the P100's, for
-// Darknet or for kernels.
+// evaluation has runs for the V100's tables, and no runs for the P100's, for Darknet or for
+// kernels.
 func evaluation(t *testing.T) paper.Page {
 	t.Helper()
 	page, err := paper.Build([]paper.Node{papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(),

@@ -68,7 +68,7 @@ func someJobs() []results.Job {
 	}
 }
 
-// simJobs tell nothing of what they used.
+// simJobs do not say how much memory they used.
 func simJobs() []results.Job {
 	jobs := someJobs()[:1]
 	jobs[0].UsedBytes = nil

@@ -9,8 +9,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// someSweep has three arms: one with enough runs for an interval, one with too
-// few, one with none, and a warm-up that counts nowhere.
+// someSweep has a warm-up, which does not count, and three arms: with enough runs for an
+// interval, with too few, and without runs.
 func someSweep() (results.Sweep, []results.Cell, []results.Run) {
 	w := results.Sweep{ID: 2, Name: "main", Node: "local", Mode: results.Live, Seed: 1<<64 - 1, Repetitions: 7,
 		CreatedAt: ptr(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), Status: results.Interrupted,
@@ -59,7 +59,7 @@ func TestSweepTables(t *testing.T) {
 	}
 }
 
-// Medians over runs of several machines say so.
+// A table with runs of several machines says so.
 func TestSweepOfSeveralMachines(t *testing.T) {
 	w, cells, runs := someSweep()
 	const say = "The runs are of several machines (hosts: 1, sets of GPUs: 2)"
