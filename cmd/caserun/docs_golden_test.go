@@ -399,3 +399,28 @@ func anchors(page string) []string {
 	}
 	return out
 }
+
+// Files of the repository that the documents name are there, except libraries, which are built.
+func TestDocumentedFiles(t *testing.T) {
+	files := regexp.MustCompile("`((?:benchmarks|cmd|collectors|docs|mixes|native|results|runner|schedulers|userfile)/[\\w./-]+)`")
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, path := range append(paths, "../../README.md", "../../CONTRIBUTING.md", "../../docs/evaluation/README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range files.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil && filepath.Ext(m[1]) != ".so" {
+				t.Errorf("%s: %s: no such file", path, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("the documents name no files")
+	}
+}
