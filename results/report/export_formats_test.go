@@ -150,7 +150,7 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 	}
 	for path, want := range map[string]os.FileMode{link: os.ModeSymlink, pipe: os.ModeNamedPipe} {
 		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != want {
-			t.Errorf("%s is no more what it was: %v %v", path, info.Mode(), err)
+			t.Errorf("%s is not what it was: %v %v", path, info.Mode(), err)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestWriteFileMakesWhatALinkLeadsTo(t *testing.T) {
 	}
 	for _, link := range []string{"far/first", "far/link", "a"} {
 		if info, err := os.Lstat(at(link)); err != nil || info.Mode().Type() != os.ModeSymlink {
-			t.Errorf("%s is no link any more (%v)", link, err)
+			t.Errorf("%s is not a link any more (%v)", link, err)
 		}
 	}
 }
