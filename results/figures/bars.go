@@ -11,10 +11,10 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// groupWidth is the part of a group's width that its bars take.
+// groupWidth is the fraction of a group's width that its bars take.
 const groupWidth = 0.8
 
-// stated marks what the paper states of a bar.
+// stated marks the value that the paper states for a bar.
 var stated = draw.GlyphStyle{Color: color.Black, Radius: 2.2, Shape: diamond{}}
 
 func drawBars(c draw.Canvas, b paper.Bars) {
@@ -77,8 +77,8 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// errorBar draws a confidence interval, where there is one. A white line under
-// it keeps it visible on dark bars.
+// errorBar draws a confidence interval if it is bounded. A white line under it keeps it visible
+// on dark bars.
 func errorBar(c *draw.Canvas, at vg.Length, y func(float64) vg.Length, e stats.Summary) {
 	if !e.Bounded() || e.Low == e.High {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/caserun/caserun/results/paper"
 )
 
-// drawCurves draws one panel for each curve, one above the other with equal
-// axes: curves that cross many times cannot be told apart in grey.
+// drawCurves draws one panel for each curve, stacked with equal axes, because curves that cross
+// many times cannot be distinguished in grey.
 func drawCurves(c draw.Canvas, curves []paper.Curve) {
 	end, top := 0.0, 0.0
 	for _, curve := range curves {

@@ -1,6 +1,5 @@
-// Package figures draws the figures of results/paper in a form that a paper can
-// use: one column wide, readable in grey, with units, as SVG, PNG and PDF. It is
-// the only importer of gonum.org/v1/plot.
+// Package figures draws the figures of results/paper as SVG, PNG and PDF, ready for a paper:
+// one column wide, readable in grey, with units. It is the only importer of gonum.org/v1/plot.
 package figures
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/caserun/caserun/results/paper"
 )
 
-// Format is a file format, which is also the files' extension.
+// Format is a file format and the extension of its files.
 type Format string
 
 const (
@@ -42,7 +41,7 @@ type canvas interface {
 	io.WriterTo
 }
 
-// Draw draws a figure. The same figure gives the same bytes as SVG and PNG;
+// Draw draws a figure. Equal figures give equal bytes as SVG and PNG, but not as PDF, because
 // PDF files hold the time of day.
 func Draw(f paper.Figure, format Format) ([]byte, error) {
 	draws, height := drawing(f)
@@ -73,11 +72,11 @@ func Draw(f paper.Figure, format Format) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// svgFonts are for readers without the font that text was measured with: Arial
-// and Helvetica have its widths.
+// svgFonts lists fallbacks for readers that lack Liberation Sans, with which text was measured.
+// Arial and Helvetica have the same widths.
 const svgFonts = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
 
-// drawing chooses how a figure is drawn, and how high it is.
+// drawing returns how a figure is drawn, and its height.
 func drawing(f paper.Figure) (func(draw.Canvas), vg.Length) {
 	switch {
 	case f.Bars != nil && len(f.Bars.Groups) > 0:

@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// drawn are all kinds of figures, from runs that nobody measured.
+// drawn returns all kinds of figures, from made-up runs.
 func drawn(t *testing.T) []paper.Figure {
 	t.Helper()
 	page, err := paper.Build([]paper.Node{
@@ -140,8 +140,7 @@ func TestNothingToDrawIsAnError(t *testing.T) {
 	}
 }
 
-// Unknown values leave gaps; they are not drawn as 0, and bounds that are not
-// there are no error bars.
+// Unknown values leave gaps and are not drawn as 0. Without bounds there are no error bars.
 func TestUnknownValues(t *testing.T) {
 	f := paper.Figure{ID: "x", Bars: &paper.Bars{Groups: []string{"W1", "W2"}, Series: []paper.Series{
 		{Name: "sa", Bars: []*stats.Summary{nil, {N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)}}}}}}
@@ -172,7 +171,8 @@ func TestTicksHaveTheDecimalsThatTheyNeed(t *testing.T) {
 	}
 }
 
-// keep leaves a drawing to look at where CASERUN_FIGURES names a directory.
+// keep writes a drawing to the directory in CASERUN_FIGURES, if it is set, for a human to look
+// at.
 func keep(t *testing.T, name string, content []byte) {
 	dir := os.Getenv("CASERUN_FIGURES")
 	if dir == "" {

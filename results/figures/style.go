@@ -26,7 +26,7 @@ func label(x draw.XAlignment, y draw.YAlignment) text.Style {
 	return text.Style{Color: color.Black, Font: font.From(sans, points), XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
 }
 
-// newPlot is an empty plot in the style of all figures.
+// newPlot returns an empty plot in the style of all figures.
 func newPlot() *plot.Plot {
 	p := plot.New()
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
@@ -41,8 +41,8 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// ticks is a plot.Ticker: gonum's choice, with the decimals that it takes to tell
-// them apart (0.0, 0.5, 1.0 and 0, 25, 50) and no more.
+// ticks is a plot.Ticker: gonum's ticks, with as many decimals as their values need (0.0, 0.5,
+// 1.0 and 0, 25, 50).
 type ticks struct{}
 
 func (ticks) Ticks(low, high float64) []plot.Tick {
@@ -62,16 +62,15 @@ func (ticks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// fill is how an area is filled: a grey, with lines over it where hatch is not
-// 0 (their distance). Areas that differ do so in print without colour too.
+// fill is how an area is filled, so that areas can be distinguished in print without colour.
 type fill struct {
 	grey   uint8
-	hatch  vg.Length
-	mirror bool // the lines fall instead of rise
+	hatch  vg.Length // distance of the lines over the grey; 0: no lines
+	mirror bool      // the lines fall instead of rise
 }
 
-// fillOf tells series apart: the first, a baseline, is white, and the last dark,
-// in every figure.
+// fillOf returns a different fill for each of up to five series. In every figure the first
+// series, the baseline, is white and the last is dark.
 func fillOf(i, n int) fill {
 	between := []fill{{grey: 255, hatch: 3}, {grey: 200}, {grey: 200, hatch: 3, mirror: true}}
 	switch i {
@@ -101,7 +100,7 @@ func (f fill) paint(c *draw.Canvas, r vg.Rectangle) {
 	c.StrokeLines(line, append(corners(r), r.Min))
 }
 
-// entry is one sample with its name in a legend.
+// entry is a legend's entry: a name and a drawn sample.
 type entry struct {
 	name   string
 	sample func(*draw.Canvas, vg.Rectangle)
@@ -129,7 +128,7 @@ func legend(c draw.Canvas, entries []entry) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, y-rowHeight/2-gap-c.Max.Y)
 }
 
-// niceTop is a round number at or above v.
+// niceTop returns a round number at or above v.
 func niceTop(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -11,8 +11,8 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// armName is a scheduler with parameters as the reader sees it. One checkbox
-// hides it in all mixes and nodes.
+// armName is the name of a scheduler with parameters. One checkbox hides the arm in all mixes
+// and nodes.
 type armName struct {
 	Index int
 	Text  string
@@ -24,7 +24,7 @@ type arms struct {
 	index map[string]int // by full name
 }
 
-// newArms names the arms of the runs, in the order of their names: a sweep
+// newArms names the arms of the runs. Arms are in the order of their names, because a sweep
 // shuffles its runs.
 func newArms(runs []results.Run) *arms {
 	short, variants := map[string]string{}, map[string]int{}
@@ -65,8 +65,8 @@ func fullName(r results.Run) string {
 	return name
 }
 
-// group is what can be compared: the arms of one batch on one node, traced alike.
-// A part of a mix is another batch than the mix.
+// group has arms that can be compared: arms of one batch on one node, all traced or all not. A
+// part of a mix and the whole mix are different batches.
 type group struct {
 	ID        string
 	Title     string
@@ -74,7 +74,7 @@ type group struct {
 	Jobs      int
 	Rows      []armRow
 	Charts    []chart
-	Interval  string // what the brackets of the rows are; empty without any
+	Interval  string // what the brackets in the rows mean; empty if there are none
 	Notes     []string
 }
 
@@ -94,8 +94,8 @@ type member struct {
 	jobs [][]results.Job
 }
 
-// groups compares the arms. Only complete runs count: the others are no
-// measurements, and neither are warm-up runs.
+// groups compares the arms. Only complete runs that are not warm-ups count, because other runs
+// are not measurements.
 func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms) []group {
 	var order []results.Arm
 	members := map[results.Arm][]*member{}
@@ -139,7 +139,7 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 		}
 		g := newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k])
 		if slices.ContainsFunc(order, func(o results.Arm) bool { return o.Jobs != k.Jobs && o.Mix == k.Mix && o.Node == k.Node }) {
-			g.Title += ", " + plural(k.Jobs, "job") // runs of the mix and of a part of it
+			g.Title += ", " + plural(k.Jobs, "job") // there are runs of the mix and of a part of it
 		}
 		var all []results.Run
 		commands := map[int64]string{}
@@ -149,7 +149,7 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 			}
 		}
 		if found := results.SeveralMixes(all, commands); found != "" {
-			g.Notes = append(g.Notes, "The runs are of different mixes of this name ("+line(found)+"): what differs between those is in the medians, and between arms, too.")
+			g.Notes = append(g.Notes, "The runs are of different mixes of this name ("+line(found)+"), so medians and comparisons include the differences between the mixes.")
 		}
 		for _, m := range own {
 			if found := results.SeveralSettings(m.runs); found != "" {
@@ -157,7 +157,7 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 			}
 		}
 		if machines := results.SeveralMachines(all, devices); machines != "" {
-			g.Notes = append(g.Notes, "The runs are of several machines ("+machines+"): what differs between those is in the medians, and between arms, too.")
+			g.Notes = append(g.Notes, "The runs are of several machines ("+machines+"), so medians and comparisons include the differences between the machines.")
 		}
 		out = append(out, g)
 	}
@@ -170,7 +170,7 @@ func newGroup(id string, k results.Arm, own []*member, left int) group {
 		g.Title += ", traced"
 	}
 	if left > 0 {
-		g.Notes = append(g.Notes, plural(left, "run")+" left out: warm-up, interrupted or not finished, so no measurement.")
+		g.Notes = append(g.Notes, plural(left, "run")+" left out: a warm-up, interrupted or unfinished run is not a measurement.")
 	}
 	against, reasons := verdicts(own)
 	for i, m := range own {
@@ -235,7 +235,7 @@ func (m *member) values(of metric) []float64 {
 	return out
 }
 
-// jobValues are one figure of the jobs of all runs.
+// jobValues returns one figure of the jobs of all runs.
 func (m *member) jobValues(of func(results.Job) *float64) []float64 {
 	var out []float64
 	for _, jobs := range m.jobs {

@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// browser is a tab of a headless Chromium that notes what no page of ours may
-// do: complain, or ask the network.
+// browser is a tab of a headless Chromium. It records what a page must not do: log errors or use
+// the network.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -32,8 +32,7 @@ type browser struct {
 	wrongs []string
 }
 
-// findBrowser skips the test where there is no Chromium, unless
-// CASERUN_REQUIRE_BROWSER says that there must be one.
+// findBrowser skips the test if there is no Chromium, unless CASERUN_REQUIRE_BROWSER is set.
 func findBrowser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -114,7 +113,7 @@ func (b *browser) click(selector string) {
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// eval gives what a JavaScript expression is on the page.
+// eval returns the value of a JavaScript expression on the page.
 func eval[T any](b *browser, expression string) T {
 	b.t.Helper()
 	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
@@ -124,7 +123,7 @@ func eval[T any](b *browser, expression string) T {
 	return out
 }
 
-// texts are what the selected elements that are visible say.
+// texts returns the texts of the selected elements that are visible.
 func (b *browser) texts(selector string) []string {
 	b.t.Helper()
 	quoted, err := json.Marshal(selector)
@@ -141,8 +140,8 @@ func (b *browser) open(path string, width int64, scheme string) {
 	b.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate("file://"+path))
 }
 
-// shoot keeps a picture of the page where CASERUN_SCREENSHOTS names a directory,
-// for people to look at.
+// shoot writes a picture of the page to the directory in CASERUN_SCREENSHOTS, if it is set, for
+// a human to look at.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	dir := os.Getenv("CASERUN_SCREENSHOTS")

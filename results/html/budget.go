@@ -9,18 +9,17 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// A page holds at most so many sections, jobs in them, curve points and bytes of
-// stderr, which together stay below some 2 MB.
+// Limits of a page, which keep it below about 2 MB.
 const (
 	maxSections    = 40
-	maxJobs        = 800 // but for the first section
+	maxJobs        = 800 // in all sections; the first section may have more
 	maxPoints      = 80_000
 	maxStderrBytes = 200_000
 	maxTailBytes   = 4_000 // of one job
 )
 
-// budget is what is left of those limits. Points are shared out evenly, because
-// a run must not look coarser for coming last.
+// budget is what remains of the limits. Every run gets equally many points, so that the last
+// run does not look coarser.
 type budget struct {
 	points int // for each run
 	stderr int // for the page
@@ -30,15 +29,14 @@ func newBudget(sections int) *budget {
 	return &budget{points: maxPoints / max(sections, 1), stderr: maxStderrBytes}
 }
 
-// buckets is the number of time buckets of each curve of a run: a curve takes
-// up to four points in each.
+// buckets returns the number of time buckets for each curve of a run. A curve takes up to four
+// points in each bucket.
 func (b *budget) buckets(curves int) int {
 	return min(max(b.points/(4*max(curves, 1)), 30), 500)
 }
 
-// choose picks the runs that get a section: all if they are few, else round
-// after round one of each arm, beginning with the one whose makespan is the
-// arm's median.
+// choose picks the runs that get a section: all runs if they are few, else one run of each arm
+// in turn. It begins with the run that has the arm's median makespan.
 func choose(runs []results.Run) map[int64]bool {
 	arms := map[results.Arm][]results.Run{}
 	var order []results.Arm
@@ -86,14 +84,14 @@ func orInf(v *float64) float64 {
 	return *v
 }
 
-// tail is the end of a job's stderr, as far as the page has room.
+// tail returns the end of a job's stderr, as far as the page has room.
 func (b *budget) tail(text string) string {
 	limit := min(maxTailBytes, b.stderr)
 	if limit == 0 && text != "" {
 		return "(left out to keep the page small; the store has it)"
 	}
 	if len(text) > limit {
-		text = "… " + strings.ToValidUTF8(text[len(text)-limit:], "") // the cut may be within a character
+		text = "… " + strings.ToValidUTF8(text[len(text)-limit:], "") // the cut may split a character
 	}
 	b.stderr -= min(len(text), b.stderr)
 	return printable(text)

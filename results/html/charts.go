@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-// chart has a row for each arm, with one scale from 0.
+// chart has a row for each arm. All rows share one scale, which begins at 0.
 type chart struct {
 	Title  string
 	Legend string
@@ -22,10 +22,10 @@ type chartRow struct {
 	Arm     armName
 	Text    string // the row in words
 	Dots    []dot
-	Low     string // of the box (quartiles) or the interval
+	Low     string // lower end of the box (quartiles) or the interval
 	Width   string
 	Median  string
-	Whisker [2]string // smallest and largest, of a box
+	Whisker [2]string // of a box: smallest and largest value
 	Box     bool
 	Empty   bool
 }
@@ -35,8 +35,8 @@ type dot struct {
 	Y int
 }
 
-// maxDots bounds the dots of a row; more are thinned to quantiles, which keeps
-// the row's shape.
+// maxDots is the largest number of dots in a row. More values are reduced to quantiles, which
+// keeps the row's shape.
 const maxDots = 100
 
 func charts(own []*member) []chart {
@@ -55,7 +55,7 @@ func charts(own []*member) []chart {
 	return slices.DeleteFunc(out, func(c chart) bool { return len(c.Ticks) == 0 })
 }
 
-// runChart shows repetitions: a dot each, median and interval.
+// runChart shows each repetition as a dot, and their median and interval.
 func runChart(title string, u report.Unit, own []*member, of metric) chart {
 	c := chart{Title: title, Legend: "A dot for each run; line: median; bar, from 6 runs on: " + intervalWords + "."}
 	end := 0.0
@@ -80,7 +80,7 @@ func runChart(title string, u report.Unit, own []*member, of metric) chart {
 	return c
 }
 
-// jobChart shows the jobs of all repetitions: a dot each, quartiles and range.
+// jobChart shows each job of all repetitions as a dot, and their quartiles and range.
 func jobChart(title string, own []*member, of func(results.Job) *float64) chart {
 	c := chart{Title: title, Legend: "A dot for each job of all runs; box: middle half; line: median; whiskers: smallest and largest."}
 	end := 0.0
@@ -104,8 +104,8 @@ func jobChart(title string, own []*member, of func(results.Job) *float64) chart 
 	return c
 }
 
-// dots puts values side by side; where they fall together their height tells
-// them apart.
+// dots places values along the scale. Neighbouring dots differ in height, so that equal values
+// remain visible.
 func dots(values []float64, end float64) []dot {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) > maxDots {
@@ -126,7 +126,7 @@ func dots(values []float64, end float64) []dot {
 	return out
 }
 
-// largest is the end of a scale that holds all values.
+// largest returns the end of a scale that holds all values.
 func largest(values []float64) float64 {
 	end := 0.0
 	for _, v := range values {
@@ -137,5 +137,5 @@ func largest(values []float64) float64 {
 	return end * headroom
 }
 
-// headroom keeps the largest dot within the drawing.
+// headroom keeps the largest dot inside the drawing.
 const headroom = 1.02

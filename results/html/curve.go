@@ -11,21 +11,21 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-// seriesView is one series over time, a curve for each device, on one scale.
+// seriesView is one series over time, with a curve for each device. All curves share one scale.
 type seriesView struct {
 	Title   string
 	Primary bool
 	Ticks   []tick
-	Top     string // value at the upper edge
+	Top     string // the value at the upper edge
 	Curves  []curve
 }
 
 // curve is drawn in a box of curveWidth × curveHeight units.
 type curve struct {
 	Name string
-	Area string // SVG path data, as the next
-	Line string
-	Text string // in words
+	Area string // SVG path data
+	Line string // SVG path data
+	Text string // the curve in words
 }
 
 const (
@@ -33,8 +33,8 @@ const (
 	curveHeight = 40
 )
 
-// shown are the series of a page in its order; fraction is on a scale from 0
-// to 1, the others from 0 to the largest capacity or value.
+// shown are the series in their order on a page. A fraction's scale goes from 0 to 1, any other
+// scale from 0 to the largest capacity or value.
 var shown = []struct {
 	series   results.Series
 	title    string
@@ -95,10 +95,10 @@ func memoryTop(r records, series results.Series) float64 {
 	return top
 }
 
-// point is a corner of a curve; a gap before it where nothing is known.
+// point is a corner of a curve.
 type point struct {
 	x, y float64
-	gap  bool
+	gap  bool // the value before the point is unknown
 }
 
 func newCurve(name string, steps []results.Step, end, top float64, unit report.Unit, buckets int) curve {
@@ -123,8 +123,8 @@ func newCurve(name string, steps []results.Step, end, top float64, unit report.U
 	return c
 }
 
-// thin keeps of each bucket of time its first, smallest, largest and last
-// point, which draws the same picture if a bucket is at most a pixel wide.
+// thin keeps the first, smallest, largest and last point of each time bucket. The picture stays
+// the same if a bucket is at most a pixel wide.
 func thin(points []point, end float64, buckets int) []point {
 	if len(points) <= 4*buckets {
 		return points
@@ -154,8 +154,7 @@ func thin(points []point, end float64, buckets int) []point {
 	return out
 }
 
-// paths draws the points in whole units, relative to each other, which takes
-// the fewest bytes.
+// paths draws the points in whole units and relative coordinates, which takes the fewest bytes.
 func paths(points []point, end, top float64) (stroke, area string) {
 	var lines, areas strings.Builder
 	x, y, started := 0, 0, 0

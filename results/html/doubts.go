@@ -8,11 +8,11 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-// missedShare is the share of missed sampling deadlines above which a reader
-// should know; missed ones are rare on an idle machine.
+// missedShare is the share of missed sampling deadlines above which the page warns. Missed
+// deadlines are rare on an idle machine.
 const missedShare = 0.01
 
-// warnings are the reasons to read a run's figures with care.
+// warnings returns the reasons to read a run's figures with care.
 func warnings(r records) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -30,10 +30,10 @@ func warnings(r records) []string {
 		say("Warm-up run: it is left out of every comparison.")
 	}
 	if run.Traced {
-		say("Traced: its times include the kernel tracer's cost and compare with those of traced runs only.")
+		say("Traced: its times include the kernel tracer's cost and compare only with traced runs.")
 	}
 	if results.Guarded(run) {
-		say("Guarded: nothing was mapped beside allocations. A job that read or wrote outside its own faulted, and may run without --guard.")
+		say("Guarded: nothing was mapped beside allocations. A job that read or wrote outside its allocations faulted; it may run without --guard.")
 	}
 	out = append(out, tracerWarnings(run.Tracer)...)
 	out = append(out, samplerWarnings(run)...)
@@ -46,12 +46,12 @@ func warnings(r records) []string {
 	return out
 }
 
-// doubtful reports whether a run's row needs a sign; that it is simulated, traced or
-// guarded its mode says.
+// doubtful reports whether a run's row needs a warning sign. Simulated, traced and guarded do
+// not count, because the row's mode says them.
 func doubtful(run results.Run) bool {
 	run.Mode, run.Traced, run.Provenance.Configuration = results.Live, false, ""
 	if run.Sampler.Samples == nil {
-		run.Sampler.Samples = new(int64(1)) // nobody samples a simulated run
+		run.Sampler.Samples = new(int64(1)) // a simulated run is never sampled
 	}
 	return len(warnings(records{run: run})) > 0
 }
@@ -62,8 +62,8 @@ func tracerWarnings(t results.Tracer) []string {
 		count *int64
 		text  string
 	}{
-		{t.Lost, "%d kernels and copies ran and have no record."},
-		{t.Cut, "%d traced processes did not exit in order: what they did last may be missing."},
+		{t.Lost, "%d kernels and copies ran but have no record."},
+		{t.Cut, "%d traced processes did not exit in order: their last records may be missing."},
 		{t.Untraced, "%d jobs ran and left no trace."},
 	} {
 		if c.count != nil && *c.count > 0 {

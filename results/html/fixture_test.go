@@ -52,8 +52,8 @@ func devices(n int, name string) []results.Device {
 	return out
 }
 
-// simulatedRun has four jobs on two devices, each of which takes length seconds;
-// under sharing schedulers two are on a device at once.
+// simulatedRun has four jobs on two devices, which take length seconds each. Under sharing
+// schedulers two jobs are on a device at once.
 func simulatedRun(scheduler string, repetition int, length float64) records {
 	r := records{devices: devices(2, "V100 (simulated)"), run: results.Run{Mix: "W1", MixSource: "catalog", Scheduler: scheduler, Parameters: "queue=fifo", Node: "sim:2xV100",
 		Mode: results.Simulated, Suite: "profiles", Repetition: repetition, Seed: uint64(repetition),
@@ -83,7 +83,7 @@ func simulatedRun(scheduler string, repetition int, length float64) records {
 
 const hostile = `<script>alert(1)</script>"'&</title></style><!--`
 
-// liveRun has what a live run can have, hostile text included.
+// liveRun has everything that a live run can have, hostile text included.
 func liveRun() records {
 	r := records{devices: devices(2, "NVIDIA H200"), run: results.Run{Mix: "own " + hostile, MixSource: "own.yaml", Scheduler: "cg", Parameters: "workers=4", Node: "local", Mode: results.Live,
 		Suite: "builtin", Repetition: 1, Seed: 1<<64 - 1, Workers: 4, StartedAt: new(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), Traced: true,

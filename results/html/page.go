@@ -1,6 +1,6 @@
-// Package html writes runs as one page that needs nothing beside it: no network,
-// no other file. It reads without JavaScript; a little inline JavaScript chooses
-// runs, sorts tables, hides arms and shows a job's details.
+// Package html writes runs as one self-contained page, which needs neither network nor other
+// files. The page is readable without JavaScript; a little inline JavaScript chooses runs, sorts
+// tables, hides arms and shows a job's details.
 //
 // Every title and table with simulated numbers says SIMULATED.
 package html
@@ -27,18 +27,17 @@ type Source interface {
 	Events(ctx context.Context, run int64) ([]results.Event, error)
 }
 
-// Options say what a page is of.
+// Options describe a page.
 type Options struct {
 	Title     string // by default "caserun report"
 	Store     string // path of the store, for the reader
-	Generator string // version of caserun that writes the page
+	Generator string // version of the caserun that writes the page
 }
 
-// Mark is how a page begins: a file that begins otherwise is none of ours.
+// Mark is the beginning of every page. A file that begins otherwise was not written by caserun.
 const Mark = "<!DOCTYPE html>\n<!-- caserun report -->\n"
 
-// MaxRuns is the largest number of runs of one page, so that it stays readable
-// and small.
+// MaxRuns is the largest number of runs on one page. It keeps the page readable and small.
 const MaxRuns = 1000
 
 //go:embed assets
@@ -75,7 +74,7 @@ const (
 func (s simulation) Any() bool { return s != none }
 func (s simulation) All() bool { return s == all }
 
-// Prefix goes before a title.
+// Prefix returns the words before a title.
 func (s simulation) Prefix() string {
 	switch s {
 	case all:
@@ -158,7 +157,7 @@ type records struct {
 	events   []results.Event
 }
 
-// load adds the rest to what is known of a run.
+// load reads the records of a run that a section needs beside its jobs and devices.
 func load(ctx context.Context, source Source, one records) (records, error) {
 	var err error
 	if one.tasks, err = source.Tasks(ctx, one.run.ID); err != nil {
@@ -187,8 +186,8 @@ func simulated(runs []results.Run) simulation {
 	return some
 }
 
-// asset is an embedded file as it stands between its tags; it may not hold what
-// would end the element.
+// asset returns an embedded file for use as an element's content. It panics if the file contains
+// text that would end the element.
 func asset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {

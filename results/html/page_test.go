@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// embedded is what has files of its own.
+// embedded matches content that has files of its own, which the golden file leaves out.
 var embedded = regexp.MustCompile(`(?s)<(style|script)>.*?</(style|script)>|sha256-[A-Za-z0-9+/=&#;]+`)
 
 func TestGolden(t *testing.T) {
@@ -45,8 +45,7 @@ func TestGolden(t *testing.T) {
 // void elements have no end tag.
 var void = []string{"meta", "input", "br", "img", "hr", "link"}
 
-// elements tokenizes the page, fails on what is not well formed, and gives every
-// start tag.
+// elements returns every start tag of the page. It fails if the page is not well formed.
 func elements(t *testing.T, text string) []html.Token {
 	t.Helper()
 	var out []html.Token
@@ -122,8 +121,7 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 }
 
-// TestPolicyAllowsOurOwn holds the policy against the very text between the
-// tags.
+// TestPolicyAllowsOurOwn compares the policy's digests with the text between the tags.
 func TestPolicyAllowsOurOwn(t *testing.T) {
 	m := memory{}
 	m.add(simulatedRun("sa", 1, 10))
@@ -207,7 +205,7 @@ func TestDoubtsAreSaid(t *testing.T) {
 	m := memory{}
 	m.add(liveRun())
 	text := write(t, m, m.runs()...)
-	for _, say := range []string{"Traced:", "3 kernels and copies ran and have no record", "missed 1000 of 10000 deadlines (10.0 %), its longest gap being 250 ms",
+	for _, say := range []string{"Traced:", "3 kernels and copies ran but have no record", "missed 1000 of 10000 deadlines (10.0 %), its longest gap being 250 ms",
 		"2 NVML calls failed, the first with: GPU is lost", "GPU 1: others used 1 GiB", "GPU 0: its clocks were held down (sw-power-cap).", "+dirty"} {
 		if !strings.Contains(html.UnescapeString(text), say) {
 			t.Errorf("the page does not say %q", say)
@@ -243,8 +241,8 @@ func TestSeveralMachinesAreSaid(t *testing.T) {
 	}
 }
 
-// TestLargePage holds the bound on size: ten minutes of changing samples of eight
-// devices, and then many runs.
+// TestLargePage tests the bound on size with ten minutes of changing samples of eight devices,
+// and with many runs.
 func TestLargePage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	r := liveRun()

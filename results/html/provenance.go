@@ -12,15 +12,14 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-// environment is where and with what some of the runs ran.
+// environment is the environment that some of the runs share.
 type environment struct {
 	Runs     string
 	Facts    []fact
 	Binaries []fact // program -> sha256
 }
 
-// environments groups the runs by what they ran with, so that a difference
-// shows.
+// environments groups the runs by their environments, so that differences are visible.
 func environments(runs []results.Run) []environment {
 	var order []string
 	members := map[string][]results.Run{}
@@ -74,7 +73,7 @@ func orDash(s string) string {
 	return line(s)
 }
 
-// ranges is "1 to 3, 7" for the sorted numbers.
+// ranges returns the numbers in order, as "1 to 3, 7".
 func ranges(ids []int64) string {
 	ids = slices.Sorted(slices.Values(ids))
 	var parts []string

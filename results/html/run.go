@@ -59,7 +59,7 @@ func modeOf(r results.Run) string {
 type runView struct {
 	ID        int64
 	Title     string
-	Option    string // its line in the chooser
+	Option    string // the run's line in the chooser
 	Arm       armName
 	Simulated bool
 	Warnings  []string
@@ -73,7 +73,7 @@ type runView struct {
 	Config    string
 }
 
-// fact is a name and what it is.
+// fact is a name with a value.
 type fact struct{ Name, Value string }
 
 type jobLine struct {
@@ -99,7 +99,7 @@ type eventLine struct {
 	Text string
 }
 
-// maxEvents is how many events a section shows.
+// maxEvents is the largest number of events that a section shows.
 const maxEvents = 200
 
 func newRunView(r records, arm armName, b *budget) runView {

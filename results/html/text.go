@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 )
 
-// cell is one table cell: what is shown, and the number to sort by.
+// cell is one table cell: the text to show, and the number by which to sort.
 type cell struct {
 	Text  string
 	Value string // empty: sort by Text
@@ -28,8 +28,8 @@ func integer[T int | int64](v T) cell {
 	return cell{Text: text, Value: text}
 }
 
-// percent is v/end as an SVG length, so that drawings stretch with the page
-// while their text does not.
+// percent returns v/end as an SVG length, so that drawings stretch with the page but their text
+// does not.
 func percent(v, end float64) string {
 	if end <= 0 || math.IsNaN(v) {
 		return "0%"
@@ -38,12 +38,12 @@ func percent(v, end float64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
 }
 
-// printable makes text of jobs and files safe to show; newlines and tabs stay.
+// printable makes text from jobs and files safe to show. It keeps newlines and tabs.
 func printable(s string) string {
 	return report.Printable(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
 }
 
-// line is printable text on one line.
+// line returns printable text on one line.
 func line(s string) string {
 	return strings.Join(strings.Fields(printable(s)), " ")
 }
@@ -61,10 +61,10 @@ func plural(n int, what string) string {
 type tick struct {
 	X      string
 	Text   string
-	Anchor string // of the text: start, middle or end
+	Anchor string // the text's anchor: start, middle or end
 }
 
-// ticks are round values from 0 to end, at most six.
+// ticks returns at most six round values from 0 to end.
 func ticks(end float64, u report.Unit) []tick {
 	if end <= 0 || math.IsInf(end, 0) || math.IsNaN(end) {
 		return nil
@@ -91,8 +91,8 @@ func ticks(end float64, u report.Unit) []tick {
 	return out
 }
 
-// tickText gives all ticks of an axis one unit; other units than seconds are in
-// the axis's title.
+// tickText returns a tick's text, with the same unit for all ticks of an axis. Units other than
+// seconds are in the axis's title.
 func tickText(v, step float64, u report.Unit) string {
 	scale, unit := 1.0, ""
 	switch {

@@ -12,54 +12,53 @@ import (
 
 // Classes of bars. style.css gives each a pattern besides its colour.
 const (
-	classWait = "wait" // arrived, and waits for a device
-	classHost = "host" // the process runs, and holds no device
+	classWait = "wait" // the job has arrived and waits for a device
+	classHost = "host" // the process runs and holds no device
 	classOK   = "ok"
 	classBad  = "bad"
 	classOpen = "open" // no outcome yet, cancelled or not started
 )
 
-// bar is a stretch of time in a row of a timeline.
+// bar is an interval in a row of a timeline.
 type bar struct {
 	Class string
 	X     string
 	Width string
 	Job   int
-	Text  string // what it is, in words
-	Label string // to be drawn on it, where it fits
+	Text  string // the bar in words
+	Label string // drawn on the bar; empty if it would not fit
 }
 
-// timeline is what happened to every job, twice: a row for each job, and rows
-// for each device.
+// timeline shows every job twice: in its own row, and in the rows of its devices.
 type timeline struct {
 	Ticks   []tick
 	Jobs    []jobRow
 	Devices []deviceRows
-	Height  int // of all lanes, in rows
+	Height  int // number of lanes of all devices
 }
 
 type jobRow struct {
 	Index   int
 	Name    string
-	Outcome string // unless ok
+	Outcome string // empty if ok
 	Text    string
 	Bars    []bar
 }
 
-// deviceRows are the lanes of one device: what overlaps is in different lanes.
+// deviceRows are the lanes of one device. Overlapping bars are in different lanes.
 type deviceRows struct {
 	Name  string
 	Lanes [][]bar
 }
 
-// hold is a stretch in which a job held a device.
+// hold is an interval in which a job held a device.
 type hold struct {
 	job      int
 	device   int
 	from, to float64
 }
 
-// resolution is the share of the timeline below which gaps within a job vanish.
+// resolution is the share of the timeline below which gaps inside a job are not shown.
 const resolution = 1.0 / 2000
 
 func newTimeline(r records, end float64) timeline {
@@ -104,8 +103,8 @@ func newTimeline(r records, end float64) timeline {
 	return t
 }
 
-// holdsOf are the stretches in which a job held a device: those of its tasks,
-// or its whole life where it has none and was bound as a process.
+// holdsOf returns the intervals in which a job held a device: the times of its tasks, or its
+// whole life if it has no tasks and was bound as a process.
 func holdsOf(j results.Job, tasks []results.Task, end float64) []hold {
 	var out []hold
 	for _, k := range tasks {
@@ -189,7 +188,7 @@ func classOf(j results.Job) string {
 	return classOpen
 }
 
-// lanes packs what overlaps into different lanes, the first free one each.
+// lanes packs holds into lanes, each into the first lane that is free.
 func lanes(holds []hold) [][]hold {
 	sorted := slices.Clone(holds)
 	slices.SortStableFunc(sorted, func(a, b hold) int { return cmp.Or(cmp.Compare(a.from, b.from), a.job-b.job) })
@@ -211,8 +210,8 @@ func orElse(v *float64, other float64) float64 {
 	return *v
 }
 
-// horizon is the end of a run's time axis: its makespan, or while that is
-// unknown the last thing seen.
+// horizon returns the end of a run's time axis: its makespan, or the latest recorded time if the
+// makespan is unknown.
 func horizon(r records) float64 {
 	if m := r.run.Metrics.MakespanS; m != nil && *m > 0 {
 		return *m

@@ -121,7 +121,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestChoose takes of each arm its median first.
+// choose takes the median run of each arm first.
 func TestChoose(t *testing.T) {
 	var runs []results.Run
 	for i := range 60 {
@@ -182,8 +182,8 @@ func TestVerdictsAreShown(t *testing.T) {
 	}
 }
 
-// A run of some jobs of a mix, such as a retry of those that ended as collateral,
-// is compared with runs of as many.
+// A run of a part of a mix, such as a retry of collateral jobs, is compared only with runs of
+// equally many jobs.
 func TestPartsOfAMixAreApart(t *testing.T) {
 	m := memory{}
 	m.add(simulatedRun("cg", 1, 10))
@@ -208,7 +208,7 @@ func TestPartsOfAMixAreApart(t *testing.T) {
 	}
 }
 
-// Only an outcome that is the job's own is shown as a failure.
+// Only an outcome that the job itself caused is shown as a failure.
 func TestClassOfOutcomes(t *testing.T) {
 	for outcome, want := range map[results.Outcome]string{results.OK: classOK, results.Crash: classBad, results.OOM: classBad,
 		results.Cancelled: classOpen, results.NotStarted: classOpen} {

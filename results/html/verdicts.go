@@ -11,12 +11,12 @@ import (
 
 const confidence = 1 - stats.DefaultAlpha
 
-// intervalWords says in legends what an interval is.
+// intervalWords explains intervals in legends.
 var intervalWords = fmt.Sprintf("%.0f %% confidence interval of the median", confidence*100)
 
 func summarize(values []float64) stats.Summary { return stats.Summarize(values, confidence) }
 
-// summaryCell is a median, with its interval where there are enough values.
+// summaryCell shows a median, with its interval if there are enough values.
 func summaryCell(s stats.Summary, u report.Unit) cell {
 	if s.N == 0 {
 		return cell{Text: "–"}
@@ -28,14 +28,14 @@ func summaryCell(s stats.Summary, u report.Unit) cell {
 	return c
 }
 
-// compared are the figures whose arms are judged against the base.
+// compared are the figures by which arms are judged against the base.
 var compared = []struct {
 	of     metric
 	higher bool
 }{{throughputOf, true}, {turnaroundOf, false}}
 
-// verdicts judges every arm against the first, all together, in the order of
-// compared. The base has none.
+// verdicts judges every arm against the first arm, the base, with one correction for all
+// comparisons. Each arm's comparisons are in the order of compared; the base has none.
 func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	var pairs []stats.Pair
 	for _, m := range own[1:] {
@@ -56,7 +56,7 @@ func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	return out, reasons
 }
 
-// factor says how many times the base's median an arm's is, and the verdict.
+// factor shows the arm's median over the base's median, and the verdict.
 func factor(c stats.Comparison) cell {
 	v := c.B.Median / c.A.Median
 	if math.IsNaN(v) || math.IsInf(v, 0) {

@@ -8,8 +8,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// agreement says in words how far the rows with both numbers agree, system by
-// system. It counts; it does not judge. apart is why they cannot be compared, or "".
+// agreement says in words, for each system, how far the rows agree that have both numbers. It
+// counts and does not judge. apart says why the numbers cannot be compared; empty if they can.
 func agreement(t Table, systems []string, apart string) string {
 	var sentences []string
 	for _, system := range systems {
@@ -51,7 +51,7 @@ func agreement(t Table, systems []string, apart string) string {
 	return strings.Join(sentences, " ")
 }
 
-// inPercent is for numbers of which the ratio means something.
+// inPercent is agreement for numbers whose ratio is meaningful.
 func inPercent(rows []Row) string {
 	var parts []string
 	var all []float64
@@ -75,7 +75,7 @@ func inPercent(rows []Row) string {
 		summarize(all).Median, worst.label(), *worst.Ratio())
 }
 
-// inPoints is for fractions, some of which are 0.
+// inPoints is agreement for fractions, which may be 0.
 func inPoints(rows []Row) string {
 	var parts []string
 	sum, worst := 0.0, rows[0]

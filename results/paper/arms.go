@@ -8,12 +8,12 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// arms finds the runs of one node by mix and scheduler. Runs of one arm are in
-// the order of their repetitions.
+// arms finds the runs of one node by mix and scheduler. The runs of an arm are in the order of
+// their repetitions.
 type arms struct {
 	node *Node
 	runs map[results.Arm][]results.Run
-	slow map[[2]int64]*float64 // slowdown of a run against one under sa, once computed
+	slow map[[2]int64]*float64 // slowdowns computed so far, by run and its baseline under sa
 }
 
 func newArms(n *Node) *arms {
@@ -29,10 +29,9 @@ func newArms(n *Node) *arms {
 	return a
 }
 
-// find returns the runs of a mix under a scheduler as the paper names it: traced
-// ones, or those that are not, because tracing costs time. Where the paper names
-// no parameters and the node has no runs with the defaults, the one other set that
-// it does have stands for them.
+// find returns the traced or the untraced runs of a mix under a scheduler, which is named as in
+// the paper. If the paper names no parameters and the node has no runs with the defaults, find
+// returns the runs with the only other set of parameters.
 func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	if a == nil {
 		return nil, errNoNode
@@ -63,7 +62,7 @@ func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	return nil, fmt.Errorf("%s under %s has runs with %d sets of parameters, none of them the default", mix, scheduler, len(found))
 }
 
-// noRuns says that a mix was not run under a scheduler.
+// noRuns is the error that a mix was not run under a scheduler.
 type noRuns struct{ mix, scheduler string }
 
 func (e noRuns) Error() string {
@@ -83,7 +82,7 @@ func (s *samples) add(v float64, runs ...int64) {
 	s.runs = append(s.runs, runs...)
 }
 
-// of takes one figure of each repetition of an arm.
+// of returns one figure for each repetition of an arm.
 func (a *arms) of(mix, scheduler string, figure metric) (samples, error) {
 	runs, err := a.find(mix, scheduler, false)
 	if err != nil {
@@ -100,7 +99,7 @@ func (a *arms) of(mix, scheduler string, figure metric) (samples, error) {
 	return out, nil
 }
 
-// in is the figure of a run that must have it.
+// in returns the figure of a run; a run without the figure is an error.
 func (m metric) in(r results.Run) (float64, error) {
 	v := m.of(r)
 	if v == nil {
@@ -129,9 +128,9 @@ var (
 	}}
 )
 
-// matched pairs the runs of two arms: repetitions of one sweep, which interleaves
-// them, so that what drifts meets both; then, of runs that have no partner in their
-// sweep, the first with the first. A run without a partner is left out.
+// matched pairs the runs of two arms. Equal repetitions of one sweep are a pair first: a sweep
+// interleaves its arms, so drift affects both runs. Then runs of different sweeps, or outside
+// sweeps, are paired in their order. A run without a partner is left out.
 func matched(x, y []results.Run) [][2]results.Run {
 	var out [][2]results.Run
 	take := func(same func(a, b results.Run) bool) {
@@ -152,8 +151,7 @@ func matched(x, y []results.Run) [][2]results.Run {
 	return out
 }
 
-// combine takes one figure of several samples for each repetition that all of
-// them have.
+// combine combines the values of several samples, for each repetition that all samples have.
 func combine(all []samples, with func([]float64) float64) samples {
 	n := len(all[0].values)
 	for _, s := range all {

@@ -12,8 +12,8 @@ import (
 
 // Figure is one figure as data: either bars or curves.
 type Figure struct {
-	ID      string // of its files: "figure-6b"
-	Title   string // one line within the figure; says SIMULATED
+	ID      string // its name in file names, such as "figure-6b"
+	Title   string // one line inside the figure; says SIMULATED if it is
 	Caption string
 	Bars    *Bars
 	Curves  []Curve
@@ -23,18 +23,18 @@ type Figure struct {
 type Bars struct {
 	XLabel, YLabel string
 	Groups         []string
-	Series         []Series // the baseline first, what the paper proposes last
+	Series         []Series // the baseline first, the paper's scheduler last
 }
 
 // Series is one bar of each group.
 type Series struct {
 	Name   string
 	Bars   []*stats.Summary // nil: not measured
-	Stated []*float64       // what the paper states of the same; may be nil altogether
+	Stated []*float64       // the values that the paper states for the bars; may be nil as a whole
 }
 
-// Curve is a step function: the levels of windows of equal length that follow
-// each other from 0 s. NaN is unknown.
+// Curve is a step function: a level for each of the windows of equal length that divide the
+// time from 0 s. NaN means unknown.
 type Curve struct {
 	Name       string
 	Run        int64
@@ -46,7 +46,7 @@ type Curve struct {
 
 const meanGroup = "mean"
 
-// group is where a row's bar stands; empty: nowhere.
+// group returns the group of a row's bar; empty if the row has no bar.
 func (r Row) group() string {
 	switch r.Workload {
 	case "mean W1-W8":
@@ -57,7 +57,7 @@ func (r Row) group() string {
 	return r.Workload
 }
 
-// normalized draws throughputs over those under a baseline, which are 1.
+// normalized draws throughputs divided by the throughput under a baseline, whose bars are 1.
 func normalized(baseline string, schedulers ...string) func(Table, map[string]*arms) (Figure, error) {
 	return func(t Table, all map[string]*arms) (Figure, error) {
 		metric := "throughput_over_" + baseline
@@ -81,7 +81,7 @@ func normalized(baseline string, schedulers ...string) func(Table, map[string]*a
 			for _, r := range t.Rows {
 				if i, ok := index[r.group()]; ok && r.Metric == metric && r.Scheduler == scheduler {
 					s.Bars[i], s.Stated[i] = r.Measured, r.Published
-					if r.Measured != nil { // so the baseline was too
+					if r.Measured != nil { // then the baseline was measured too
 						one.Bars[i] = &stats.Summary{N: 1, Median: 1, Low: math.Inf(-1), High: math.Inf(1)}
 					}
 				}
@@ -92,8 +92,7 @@ func normalized(baseline string, schedulers ...string) func(Table, map[string]*a
 	}
 }
 
-// utilization draws the course of utilization, one curve for each scheduler
-// that has a run.
+// utilization draws utilization over time, one curve for each scheduler that has a run.
 func utilization(schedulers ...string) func(Table, map[string]*arms) (Figure, error) {
 	return func(t Table, all map[string]*arms) (Figure, error) {
 		a := all[t.Rows[0].System]
@@ -117,8 +116,8 @@ func utilization(schedulers ...string) func(Table, map[string]*arms) (Figure, er
 	}
 }
 
-// windowS is the length of a curve's windows: at most 200 fit a long run, and
-// NVML's value changes no more often than every 1/6 s.
+// windowS returns the length of a curve's windows, so that a curve has at most 200 windows. The
+// shortest window is above 1/6 s, because NVML's value does not change more often.
 func windowS(makespan float64) float64 {
 	for _, w := range []float64{0.2, 0.5, 1, 2, 5, 10, 30, 60} {
 		if makespan/w <= 200 {
@@ -133,7 +132,7 @@ func (a *arms) curve(name string, r results.Run) (Curve, error) {
 	if err != nil {
 		return Curve{}, err
 	}
-	// The longest makespan is sa's: windows of one figure are to be equal.
+	// All curves of a figure get windows of one length, which the longest makespan (sa's) decides.
 	longest := *r.Metrics.MakespanS
 	for key, runs := range a.runs {
 		if key.Batch() == results.ArmOf(r).Batch() {
@@ -157,7 +156,7 @@ func seriesNote(a *arms) string {
 	return " Utilization is NVML's, the fraction of time in which a kernel was on the device."
 }
 
-// drawnOn is the line within a figure.
+// drawnOn returns the line inside a figure.
 func drawnOn(t Table) string {
 	for _, r := range t.Rows {
 		if r.Node == "" {

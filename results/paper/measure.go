@@ -16,21 +16,20 @@ func Mixes() []string { return []string{"W1", "W2", "W3", "W4", "W5", "W6", "W7"
 // Darknet are the paper's four mixes of eight equal Darknet jobs (Table 5).
 func Darknet() []string { return []string{"D-predict", "D-detect", "D-generate", "D-train"} }
 
-// LargeDarknet is the mix of section 5.3 of 128 jobs.
+// LargeDarknet is the mix of 128 jobs in section 5.3.
 const LargeDarknet = "D-128"
 
-// ratios are the mixes of 16 and of 32 jobs with one ratio of large to small
-// jobs (Table 2).
+// ratios has for each ratio of large to small jobs the mixes of 16 and of 32 jobs (Table 2).
 var ratios = map[string][]string{"1:1": {"W1", "W5"}, "2:1": {"W2", "W6"}, "3:1": {"W3", "W7"}, "5:1": {"W4", "W8"}}
 
-// DarknetSystem is the one system that the paper has Darknet results of.
+// DarknetSystem is the only system for which the paper has Darknet results.
 const DarknetSystem = "4xV100"
 
-// eightJobs are the Darknet mixes in the order in which they stand for Figure
-// 9's "8 Darknet jobs", which the paper does not name.
+// eightJobs are the candidates for Figure 9's "8 Darknet jobs", which the paper does not name:
+// the first mix with runs is used.
 var eightJobs = []string{"D-train", "D-predict", "D-generate", "D-detect"}
 
-// measure puts a value of the paper beside the same from an arm's runs.
+// measure puts a value of the paper beside the same value computed from runs.
 func measure(v published.Value, stated *float64, a *arms) (Row, error) {
 	row := Row{System: v.System, Workload: v.Workload, Scheduler: v.Scheduler, Metric: v.Metric, Unit: v.Unit, Published: stated}
 	found, err := a.value(v)
@@ -49,7 +48,7 @@ func measure(v published.Value, stated *float64, a *arms) (Row, error) {
 	return row, nil
 }
 
-// fatal is an error of reading, which no table may hide as "not measured".
+// fatal is a read error, which a table must not hide as "not measured".
 type fatal struct{ error }
 
 // value computes a published metric from runs.
@@ -84,8 +83,8 @@ func (a *arms) value(v published.Value) (samples, error) {
 	return samples{}, fmt.Errorf("metric %q of the paper has no definition here", v.Metric)
 }
 
-// over divides a figure under one scheduler by that under another, for one mix
-// or over the eight.
+// over divides a figure under one scheduler by the figure under another scheduler, for one mix
+// or over the eight mixes.
 func (a *arms) over(workload, above, below string, figure metric) (samples, error) {
 	one := func(mix string) (samples, error) {
 		x, err := a.find(mix, above, false)
@@ -127,7 +126,7 @@ func (a *arms) over(workload, above, below string, figure metric) (samples, erro
 	return one(workload)
 }
 
-// across combines a figure over mixes, all of which must have it.
+// across combines a figure over mixes. All mixes must have the figure.
 func (a *arms) across(mixes []string, with func([]float64) float64, one func(string) (samples, error)) (samples, error) {
 	if len(mixes) == 0 {
 		return samples{}, fmt.Errorf("the workload is none of the paper's")
@@ -143,7 +142,7 @@ func (a *arms) across(mixes []string, with func([]float64) float64, one func(str
 	return combine(all, with), nil
 }
 
-// named resolves cg, for which Figures 6 and 7 give no number of workers.
+// named adds the number of workers to cg, because Figures 6 and 7 do not give it.
 func (a *arms) named(scheduler string) string {
 	if scheduler == "cg" {
 		return a.cg()
@@ -151,11 +150,11 @@ func (a *arms) named(scheduler string) string {
 	return scheduler
 }
 
-// cg is the cg that stands for the paper's where it gives no number of workers:
-// two jobs for each device, this program's default.
+// cg is the scheduler used where the paper gives no number of workers for cg. It has this
+// program's default: two jobs for each device.
 func (a *arms) cg() string { return fmt.Sprintf("cg:workers=%d", 2*a.node.Devices) }
 
-// utilizationMix is the mix behind a workload of Figures 7 and 9.
+// utilizationMix returns the mix for a workload of Figures 7 and 9.
 func (a *arms) utilizationMix(workload string) string {
 	if workload != "Darknet 8 jobs" {
 		return workload
@@ -170,8 +169,8 @@ func (a *arms) utilizationMix(workload string) string {
 	return eightJobs[0]
 }
 
-// slowdown compares the kernels of traced runs with those of traced runs under
-// sa, repetition by repetition.
+// slowdown compares the kernels of traced runs with the kernels of traced runs under sa,
+// repetition by repetition.
 func (a *arms) slowdown(workload, scheduler string) (samples, error) {
 	one := func(mix string) (samples, error) {
 		runs, err := a.find(mix, scheduler, true)
@@ -204,9 +203,9 @@ func (a *arms) slowdown(workload, scheduler string) (samples, error) {
 	return one(workload)
 }
 
-// slower is the mean slowdown of one traced run against another; nil if they
-// have nothing to compare. Traces are large: it reads each pair once and keeps
-// neither.
+// slower returns the mean slowdown of one traced run against another; nil if they have no
+// kernels in common. It reads the traces of each pair once and does not keep them, because
+// traces are large.
 func (a *arms) slower(run, base int64) (*float64, error) {
 	if known, ok := a.slow[[2]int64{run, base}]; ok {
 		return known, nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// missing has a note for each system and reason for which rows have no number,
-// with the command that would give it.
+// missing returns a note for each system whose rows lack numbers, with the reasons and the
+// command that measures them.
 func missing(name string, rows []Row) []string {
 	type gap struct{ system, why string }
 	var order []gap
@@ -44,7 +44,7 @@ func missing(name string, rows []Row) []string {
 	return notes
 }
 
-// remedy is how to measure what a table lacks.
+// remedy says how to measure what a table lacks.
 func remedy(name, system string) string {
 	if name == "Table 6" {
 		return "A simulated node runs no kernels of its own; on a machine with NVIDIA GPUs: caserun sweep --mixes W1..W8 --scheds sa,case-alg2,case-alg3 --trace, then give that sweep to caserun paper beside the one of the times, as in --sweep 3,4."

@@ -1,7 +1,6 @@
-// Package paper knows the evaluation of the CASE paper (Chen et al., PPoPP
-// 2022, section 5): which runs make which of its tables and figures. It puts
-// what was measured beside what was published and says in words, computed from
-// the numbers, how far the two agree. It does no I/O.
+// Package paper knows the evaluation of the CASE paper (Chen et al., PPoPP 2022, section 5):
+// which runs make which of its tables and figures. It puts measured numbers beside published
+// numbers and says in words, computed from the numbers, how far they agree. It does no I/O.
 package paper
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Node is one node with its complete runs, to be compared with one of the
-// paper's systems.
+// Node is one node with its complete runs, which are compared with one of the paper's systems.
 type Node struct {
 	Name     string // "local", "sim:4xV100"
 	Hardware string // "4 x NVIDIA H200 (16.0 GiB)"
@@ -25,25 +23,25 @@ type Node struct {
 	Devices  int
 	System   string // "4xV100" or "2xP100"
 	Runs     []results.Run
-	Parts    []results.Run // those that Build set apart: they are not of the catalog's mix
-	Machines string        // how many, as results.SeveralMachines says; empty: one
+	Parts    []results.Run // runs that Build excluded, because they are not of the catalog's mix
+	Machines string        // as results.SeveralMachines says; empty: one machine
 
-	// Segments and Trace read what only some figures need of a run.
+	// Segments and Trace read data of a run that only some figures need.
 	Segments func(run int64) ([]results.Segment, error)
 	Trace    func(run int64) (results.Traced, error)
 }
 
-// Row is one number of the paper beside the same number from runs.
+// Row is one number of the paper beside the same number computed from runs.
 type Row struct {
 	System, Workload, Scheduler, Metric string
-	Unit                                string   // as published.Value
-	Published                           *float64 // nil: drawn in the paper, and not stated
-	Apart                               bool     // the two numbers are not of the same work: neither Ratio nor Difference
-	Node                                string   // empty where nothing was measured, as Mode
-	Mode                                results.Mode
+	Unit                                string       // as published.Value
+	Published                           *float64     // nil: the paper draws the number, but does not state it
+	Apart                               bool         // the numbers are of different work, so there is neither Ratio nor Difference
+	Node                                string       // empty if nothing was measured
+	Mode                                results.Mode // empty if nothing was measured
 	Measured                            *stats.Summary
-	Runs                                []int64 // that Measured comes from
-	Missing                             string  // why there is no Measured
+	Runs                                []int64 // the runs from which Measured comes
+	Missing                             string  // why Measured is nil
 }
 
 // Ratio is measured over published.
@@ -54,7 +52,7 @@ func (r Row) Ratio() *float64 {
 	return new(r.Measured.Median / *r.Published)
 }
 
-// Difference is measured minus published, of fractions only.
+// Difference is measured minus published, for fractions only.
 func (r Row) Difference() *float64 {
 	if r.Measured == nil || r.Published == nil || r.Unit != fraction || r.Apart {
 		return nil
@@ -67,11 +65,11 @@ type Table struct {
 	Source    string // "Table 7", "Figure 6a", "section 5.3"
 	What      string // "throughput of the baselines"
 	Rows      []Row
-	Agreement string   // what the numbers say of the agreement
-	Notes     []string // choices that were made, and what is missing with the command that measures it
+	Agreement string   // how far the numbers agree, in words
+	Notes     []string // choices that were made; missing numbers with the command that measures them
 }
 
-// ID names the table in files: "table-7".
+// ID is the table's name in file names, such as "table-7".
 func (t Table) ID() string { return strings.ReplaceAll(strings.ToLower(t.Source), " ", "-") }
 
 // Measured counts the rows with a number from runs.
@@ -100,7 +98,7 @@ func (t Table) How() string {
 	return "not measured"
 }
 
-// Title says what the table shows, and that it is simulated where it is.
+// Title says what the table shows and, if it is simulated, says so.
 func (t Table) Title() string {
 	if t.Measured() == 0 {
 		return fmt.Sprintf("%s: %s, published; %s", t.Source, t.What, t.How())
@@ -124,7 +122,7 @@ func (p Page) Measured() int {
 	return n
 }
 
-// Confidence is that of all intervals.
+// Confidence is the confidence of all intervals.
 const Confidence = 0.95
 
 func summarize(values []float64) stats.Summary { return stats.Summarize(values, Confidence) }
@@ -172,8 +170,8 @@ func Build(nodes []Node) (Page, error) {
 // Systems are the paper's two nodes.
 func Systems() []string { return []string{"4xV100", "2xP100"} }
 
-// SystemFor is the paper's system that a node is compared with unless the user
-// says otherwise: the one with as many devices.
+// SystemFor returns the paper's system with which a node is compared by default: the system
+// with equally many devices.
 func SystemFor(node string, devices int) (string, error) {
 	name := strings.TrimPrefix(node, "sim:")
 	switch {
@@ -192,9 +190,9 @@ type source struct {
 	name    string
 	what    string
 	systems []string
-	// unstated are the values that a figure draws and the text does not give.
+	// unstated returns the values that a figure draws but the text does not state.
 	unstated func(system string) []published.Value
-	apart    string                                        // why the numbers cannot be compared; "": they can
+	apart    string                                        // why the numbers cannot be compared; empty if they can
 	draw     func(Table, map[string]*arms) (Figure, error) // nil: the paper draws nothing
 	notes    func(map[string]*arms) []string
 }
@@ -236,7 +234,7 @@ func (s source) table(all map[string]*arms) (Table, error) {
 	return t, nil
 }
 
-// mixed has a note for each node of several machines that gave numbers.
+// mixed returns a note for each node whose numbers come from several machines.
 func mixed(systems []string, rows []Row, all map[string]*arms) []string {
 	var notes []string
 	for _, system := range systems {
@@ -248,7 +246,7 @@ func mixed(systems []string, rows []Row, all map[string]*arms) []string {
 	return notes
 }
 
-// unlike has a note for each arm whose runs gave numbers and had different settings.
+// unlike returns a note for each arm whose numbers come from runs with different settings.
 func unlike(systems []string, rows []Row, all map[string]*arms) []string {
 	used := map[int64]bool{}
 	for _, r := range rows {
@@ -273,7 +271,7 @@ func unlike(systems []string, rows []Row, all map[string]*arms) []string {
 	return notes
 }
 
-// parse settles a scheduler as the paper's tables write it.
+// parse reads a scheduler as the paper's tables write it.
 func parse(text string, devices int) (policies.Scheduler, error) {
 	return policies.Parse(text, devices)
 }

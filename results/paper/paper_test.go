@@ -49,7 +49,7 @@ func row(t *testing.T, found paper.Table, system, workload, scheduler string) pa
 	return paper.Row{}
 }
 
-// A quotient is of one repetition, also where others of it are missing.
+// A quotient divides figures of one repetition, even if other repetitions are missing.
 func TestQuotientsAreOfOneRepetition(t *testing.T) {
 	run := func(id, sweep int64, scheduler string, rep int, throughput float64) results.Run {
 		r := results.Run{ID: id, Mix: "W1", MixSource: "catalog", Scheduler: scheduler, Node: "sim:4xV100", Mode: results.Simulated, Repetition: rep,
@@ -66,7 +66,7 @@ func TestQuotientsAreOfOneRepetition(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		runs []results.Run
-		want []int64 // that the quotients are of
+		want []int64 // the runs of the quotients
 		n    int
 	}{
 		"one is missing": {[]results.Run{run(1, 1, "sa", 2, 2), run(2, 1, "sa", 3, 3),
@@ -84,7 +84,7 @@ func TestQuotientsAreOfOneRepetition(t *testing.T) {
 	}
 }
 
-// Nothing is no measurement.
+// A mean over no repetitions is not a measurement.
 func TestSlowdownOfNoRepetition(t *testing.T) {
 	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, []string{"W1"}, []string{"sa", "case-alg3"}))
 	n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return (r.Scheduler == "sa") == (r.Repetition > 1) })
@@ -204,7 +204,7 @@ func TestSimulatedSaysSo(t *testing.T) {
 	}
 }
 
-// Of several machines, each table with numbers from them says so.
+// Each table with numbers from several machines says so.
 func TestSeveralMachinesAreNoted(t *testing.T) {
 	n := papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), v100)
 	n.Machines = "hosts: 2, sets of GPUs: 2"
@@ -216,8 +216,8 @@ func TestSeveralMachinesAreNoted(t *testing.T) {
 	}
 }
 
-// A retry of some of a mix's jobs, or a batch of the user's with its name, is no
-// repetition of the mix, and is said to be left out.
+// A retry of some of a mix's jobs, or a user's mix of the same name, is not a repetition of the
+// mix. A note says that it is left out.
 func TestPartsOfAMixDoNotCount(t *testing.T) {
 	n := simulated()
 	want := row(t, table(t, build(t, n), "Table 7"), "4xV100", "W7", "case-alg2")
@@ -226,7 +226,7 @@ func TestPartsOfAMixDoNotCount(t *testing.T) {
 		r.ID, r.Jobs, r.Repetition, r.Metrics.ThroughputJobsPerS = int64(900+i), 2, 1, new(0.01)
 		n.Runs = append(n.Runs, r)
 	}
-	for i := range 7 { // as many jobs, of the user's
+	for i := range 7 { // a user's mix with equally many jobs
 		r := n.Runs[slices.IndexFunc(n.Runs, func(r results.Run) bool { return r.Mix == "W7" && r.Scheduler == "case-alg2" })]
 		r.ID, r.MixSource, r.Repetition, r.Metrics.ThroughputJobsPerS = int64(907+i), "my.yaml", 1, new(0.01)
 		n.Runs = append(n.Runs, r)
@@ -262,7 +262,7 @@ func TestIncompleteAndTracedRunsAreNoTimes(t *testing.T) {
 	}
 }
 
-// Where the baseline was not measured, no bar of it says that it was.
+// A baseline that was not measured has no bar.
 func TestBaselineIsDrawnWhereItWasMeasured(t *testing.T) {
 	n := simulated()
 	n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return r.Mix == "W6" && r.Scheduler == "sa" })

@@ -8,9 +8,8 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// split sets the runs apart that have the name of a mix of the catalog and are not
-// of it: a retry of some of its jobs, or a batch of the user's, edited or not. They
-// are no repetitions of it.
+// split moves runs to Parts that have the name of a catalog mix but are not runs of that mix: a
+// retry of some of its jobs, or a mix of the user's. Such runs are not repetitions of the mix.
 func split(n Node) Node {
 	catalog := map[string]mixes.Mix{}
 	for _, m := range mixes.Catalog() {
@@ -28,10 +27,10 @@ func split(n Node) Node {
 	return n
 }
 
-// named is how many runs that are left out a note names.
+// named is the largest number of excluded runs that a note names.
 const named = 10
 
-// parts has a note for each node that has such runs of a table's mixes.
+// parts returns a note for each node that has excluded runs of a table's mixes.
 func parts(systems []string, rows []Row, all map[string]*arms) []string {
 	var notes []string
 	for _, system := range systems {
@@ -55,7 +54,7 @@ func parts(systems []string, rows []Row, all map[string]*arms) []string {
 	return notes
 }
 
-// mixesOf are the mixes behind a row's workload.
+// mixesOf returns the mixes of a row's workload.
 func mixesOf(workload string) []string {
 	switch {
 	case ratios[workload] != nil:

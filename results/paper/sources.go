@@ -8,7 +8,7 @@ import (
 	"github.com/caserun/caserun/benchmarks/published"
 )
 
-// sources are the paper's results in its order, tables first.
+// sources are the paper's results in the paper's order, tables first.
 var sources = []source{
 	{name: "Table 3", what: "share of crashed jobs under cg, by workers and ratio of large to small jobs", systems: []string{"2xP100", "4xV100"},
 		notes: constant("A cell is the mean of the shares of the ratio's two mixes, of 16 and of 32 jobs (Table 2).")},
@@ -43,8 +43,8 @@ func constant(note string) func(map[string]*arms) []string {
 	return func(map[string]*arms) []string { return []string{note} }
 }
 
-// perMix are the bars of a figure, mix by mix, and others: the text states none
-// of them.
+// perMix returns the values of a figure's bars, for each mix and for others. The paper's text
+// does not state them.
 func perMix(scheduler, metric string, others ...string) func(string) []published.Value {
 	return func(system string) []published.Value {
 		var out []published.Value
@@ -65,7 +65,7 @@ func join(all ...func(string) []published.Value) func(string) []published.Value 
 	}
 }
 
-// cgNote says which cg stands for the paper's, and what the others would give.
+// cgNote says which number of workers cg has here, and what other numbers would give.
 func cgNote(system string) func(map[string]*arms) []string {
 	return func(all map[string]*arms) []string {
 		a := all[system]
@@ -87,7 +87,7 @@ func cgNote(system string) func(map[string]*arms) []string {
 	}
 }
 
-// Workers are the numbers of workers of Table 3's rows.
+// Workers returns the numbers of workers in Table 3's rows.
 func Workers(system string) []int {
 	if system == "2xP100" {
 		return []int{3, 4, 5, 6}
@@ -95,18 +95,18 @@ func Workers(system string) []int {
 	return []int{6, 8, 10, 12}
 }
 
-// Schedulers are what a sweep must run W1 to W8 under for a system's tables and
-// figures.
+// Schedulers returns the schedulers under which a sweep must run W1 to W8 for a system's tables
+// and figures.
 func Schedulers(system string, devices int) []string {
 	workers := Workers(system)
-	if !slices.Contains(workers, 2*devices) { // of the cg that stands for Figure 6's
+	if !slices.Contains(workers, 2*devices) { // Figure 6 uses this number (arms.cg)
 		workers = append(workers, 2*devices)
 	}
 	out := []string{"sa"}
 	for _, n := range workers {
 		out = append(out, fmt.Sprintf("cg:workers=%d", n))
 	}
-	if system == "4xV100" { // the only one with Alg. 2
+	if system == "4xV100" { // the paper's only system with Alg. 2
 		out = append(out, "case-alg2")
 	}
 	return append(out, "case-alg3")

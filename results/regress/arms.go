@@ -10,15 +10,15 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Side is one side of a comparison: runs and what the user called them.
+// Side is one side of a comparison: runs and the user's name for them.
 type Side struct {
 	Label string
 	Runs  []Observation
 	Notes []string // what a reader must know of how the runs were found
 }
 
-// arms groups the side's measurements, with their settings. A run that is not complete
-// is none.
+// arms groups the side's complete runs by arm and adds their settings. Incomplete runs are not
+// measurements.
 func (s Side) arms() map[results.Arm][]Observation {
 	arms := map[results.Arm][]Observation{}
 	for _, o := range s.Runs {
@@ -36,7 +36,7 @@ func namesOf(a, b map[results.Arm][]Observation) results.Names {
 	return slices.Concat(sorted(a), sorted(b))
 }
 
-// notes are what a reader must know of the side, whose arms these are.
+// notes returns what a reader must know of the side.
 func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []string {
 	notes := slices.Clone(s.Notes)
 	incomplete := len(s.Runs)
@@ -49,13 +49,13 @@ func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []s
 	notes = append(notes, sizes(s.Label, arms)...)
 	notes = append(notes, contents(s.Label, arms, names)...)
 	if found := machines(s.Runs); found != "" {
-		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s): what differs between those is in its figures", s.Label, found))
+		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s), so its figures include the differences between the machines", s.Label, found))
 	}
 	return notes
 }
 
-// sizes tells of mixes with runs of several numbers of jobs, such as retries of
-// jobs that ended as collateral.
+// sizes returns a note for each mix whose runs have different numbers of jobs, as after
+// --isolate-faults.
 func sizes(label string, arms map[results.Arm][]Observation) []string {
 	found := map[string][]int{}
 	for arm := range arms {
@@ -72,8 +72,8 @@ func sizes(label string, arms map[results.Arm][]Observation) []string {
 	return notes
 }
 
-// contents tells of arms whose runs are of mixes that have the name alone in
-// common, or ran with different settings.
+// contents returns a note for each arm whose runs are of different mixes of the same name, or
+// ran with different settings.
 func contents(label string, arms map[results.Arm][]Observation, names results.Names) []string {
 	var notes []string
 	for _, arm := range sorted(arms) {
@@ -87,12 +87,13 @@ func contents(label string, arms map[results.Arm][]Observation, names results.Na
 	return notes
 }
 
-// ErrNotApart: both sides have runs in common, and neither could do without them.
+// ErrNotApart means that both sides have runs in common and both have further runs, or that
+// they are the same runs.
 var ErrNotApart = errors.New("each side needs runs of its own")
 
-// Apart gives runs that are on both sides to the side that has no others, so that
-// nothing is compared with itself: of a tag and one of its sweeps, the tag's other
-// runs are the other side.
+// Apart gives runs that are on both sides to the side that has no other runs, so that no run is
+// compared with itself. For example, a tag is compared with one of its sweeps: the tag's side
+// keeps only the runs outside the sweep.
 func Apart(a, b Side) (Side, Side, error) {
 	ofA, ofB := a.without(b), b.without(a)
 	n := len(a.Runs) - len(ofA)
@@ -111,8 +112,8 @@ func Apart(a, b Side) (Side, Side, error) {
 	return a, b, nil
 }
 
-// withoutSlowdowns are runs with no slowdown where it was against runs that are the
-// other side's now.
+// withoutSlowdowns removes the slowdowns that were computed against runs that belong to the
+// other side now.
 func withoutSlowdowns(runs []Observation, other Side) []Observation {
 	gone := map[results.Arm]bool{}
 	for _, o := range other.Runs {
@@ -129,10 +130,10 @@ func withoutSlowdowns(runs []Observation, other Side) []Observation {
 }
 
 func leftToOther(s, other Side, n int) string {
-	return fmt.Sprintf("runs of %s that are %s are left out of the former: %d", s.Label, other.Label, n)
+	return fmt.Sprintf("runs that are in both %s and %s are left out of %s: %d", s.Label, other.Label, s.Label, n)
 }
 
-// without are the side's runs that another does not have.
+// without returns the side's runs that the other side lacks.
 func (s Side) without(other Side) []Observation {
 	ids := map[int64]bool{}
 	for _, o := range other.Runs {
@@ -141,21 +142,20 @@ func (s Side) without(other Side) []Observation {
 	return slices.DeleteFunc(slices.Clone(s.Runs), func(o Observation) bool { return ids[o.ID] })
 }
 
-// Pair is an arm of each side, to be compared.
+// Pair is an arm of each side to compare.
 type Pair struct {
 	A, B         results.Arm
 	ARuns, BRuns []Observation
-	// Warnings say in what the arms or their environments differ.
+	// Warnings say how the arms or their environments differ.
 	Warnings []string
-	// Environment is the part of them that can change a figure by itself.
+	// Environment has the differences that can change a figure without a change of caserun.
 	Environment []Difference
 }
 
-// ErrAmbiguous: the sides do not say which of their arms to compare.
+// ErrAmbiguous means that it is not clear which of the sides' arms to compare.
 var ErrAmbiguous = errors.New("which arms to compare is not clear")
 
-// exactPairs pairs arms that are the same on both sides, and returns those that
-// only one side has.
+// exactPairs pairs equal arms of both sides, and returns the arms that only one side has.
 func exactPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm) {
 	for _, arm := range sorted(a) {
 		if _, both := b[arm]; both {
@@ -172,8 +172,10 @@ func exactPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs 
 	return pairs, onlyA, onlyB
 }
 
-// pairsOf pairs the same arms; where there are none, arms that differ in the
-// scheduler alone; where each side has but one, these.
+// pairsOf uses the first of these rules that gives pairs:
+//   - equal arms are a pair;
+//   - if each side has one arm, the two arms are a pair;
+//   - arms that differ only in the scheduler are a pair.
 func pairsOf(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm, err error) {
 	if pairs, onlyA, onlyB = exactPairs(a, b, names); len(pairs) > 0 {
 		return pairs, onlyA, onlyB, nil
@@ -255,8 +257,8 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	return p
 }
 
-// repeatsItself reports whether repetitions are copies of one simulated run. With
-// noise they are not, however equal their figures: all jobs may end at a limit.
+// repeatsItself reports whether repetitions are copies of one simulated run. With noise they
+// are not copies even if their figures are equal, because all jobs may end at a limit.
 func repeatsItself(runs []Observation) bool {
 	if noise := settings(runs)["sim-noise"]; noise != "" && noise != "0" {
 		return false
@@ -278,7 +280,7 @@ func lost(runs []Observation) int {
 	return n
 }
 
-// title names the arm, or both where they differ.
+// title names the arm, or both arms if they differ.
 func (p Pair) title(names results.Names) string {
 	if p.A == p.B {
 		return names.Of(p.A)
@@ -286,8 +288,8 @@ func (p Pair) title(names results.Names) string {
 	return names.Of(p.A) + " and " + names.Of(p.B)
 }
 
-// remarks are the warnings of pairs, each once, with the pairs that it is about
-// unless it is about all.
+// remarks returns each warning of the pairs once. A warning that does not apply to all pairs
+// names the pairs.
 func remarks(pairs []Pair, names results.Names) []string {
 	var order []string
 	about := map[string][]string{}

@@ -33,8 +33,8 @@ type Result struct {
 	MinEffect float64
 }
 
-// Compare compares every metric that both arms of a pair have, of all pairs at
-// once: the p values are adjusted for their number.
+// Compare compares every metric of every pair of arms. It adjusts the p values for the number
+// of comparisons.
 func Compare(a, b Side, o Options) (Result, error) {
 	if o.Alpha == 0 {
 		o.Alpha = stats.DefaultAlpha
@@ -91,7 +91,7 @@ func leftOut(arm results.Arm, other Side, arms map[results.Arm][]Observation, na
 	return fmt.Sprintf("%s is left out: %s has no run to compare it with", names.Of(arm), other.Label)
 }
 
-// together are the notes of both sides, once each: the sides may be of one sweep.
+// together returns the notes of both sides, each note once: both sides may come from one sweep.
 func together(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, note := range b {

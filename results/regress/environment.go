@@ -12,7 +12,7 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// Difference is something of the environment in which two sides differ.
+// Difference is a property of the environment in which two sides differ.
 type Difference struct {
 	Kind string // driver, GPU, memory for jobs, clocks, throttling, binary, host, jobs, settings, version
 	A, B string
@@ -20,16 +20,16 @@ type Difference struct {
 
 func (d Difference) String() string { return fmt.Sprintf("different %s: %s and %s", d.Kind, d.A, d.B) }
 
-// Clocks that differ by less are the same: NVML is read once at each end of a
-// run, while the clock moves with the load.
+// clockTolerance is the relative difference below which clocks count as equal. NVML is read
+// once at each end of a run, but the clock changes with the load.
 const clockTolerance = 0.03
 
-// Memory for jobs that differs by less is the same: the MPS server, where there
-// is one, and other processes take a little of it.
+// memoryTolerance is the relative difference below which the memory for jobs counts as equal,
+// because the MPS server and other processes take a little of it.
 const memoryTolerance = 0.05
 
-// environment compares what can change a figure by itself. A simulated run
-// depends on its jobs and its settings alone.
+// environment compares what can change a figure without a change of caserun. A simulated run
+// depends only on its jobs and its settings.
 func environment(a, b []Observation) []Difference {
 	var out []Difference
 	add := func(kind string, text func(Observation) []string) {
@@ -66,8 +66,8 @@ func environment(a, b []Observation) []Difference {
 	return out
 }
 
-// versions tells which caserun ran. It is what a nightly of caserun itself
-// changes, and so no change of the environment.
+// versions compares the versions of caserun. A nightly run of caserun's own changes varies the
+// version on purpose, so it is not part of the environment.
 func versions(a, b []Observation) []Difference {
 	text := func(o Observation) []string { return []string{o.Provenance.Version + " " + o.Provenance.Revision} }
 	if x, y := distinct(a, text), distinct(b, text); x != y {
@@ -95,8 +95,8 @@ func known(s *string) string {
 	return *s
 }
 
-// jobs compares what ran, where both sides have as many jobs of one name: a mix
-// is known by its name, and a file can have the name of another.
+// jobs compares the jobs of two mixes of the same name and size, because two files can have
+// mixes of the same name.
 func jobs(a, b []Observation) (Difference, bool) {
 	if len(a) == 0 || len(b) == 0 || a[0].Mix != b[0].Mix || a[0].Jobs != b[0].Jobs {
 		return Difference{}, false // said as another batch
@@ -116,7 +116,8 @@ func jobs(a, b []Observation) (Difference, bool) {
 	return d, true
 }
 
-// definitions compares what is said of jobs that have the same commands.
+// definitions compares how jobs with the same commands were defined. It compares only
+// definitions from one build.
 func definitions(a, b []Observation) (Difference, bool) {
 	planner := func(o Observation) []string { return []string{o.PlannedBy} }
 	said := func(o Observation) []string { return []string{o.Definition} }
@@ -127,8 +128,7 @@ func definitions(a, b []Observation) (Difference, bool) {
 	return Difference{"jobs", fmt.Sprintf("%s (%s)", distinct(a, source), x), fmt.Sprintf("%s (%s), with the same commands", distinct(b, source), y)}, true
 }
 
-// foreign names the place that the runs' mix is from, and the first command that
-// others do not have.
+// foreign names the source of the runs' mix and the first command that others lack.
 func foreign(runs, others []Observation) string {
 	from := distinct(runs, source)
 	known := map[string]bool{}
@@ -189,8 +189,8 @@ func gpus(o Observation) []string {
 	return out
 }
 
-// memory is the median over runs and devices of the bytes that jobs may use;
-// NaN if unknown.
+// memory returns the median over runs and devices of the bytes that jobs may use; NaN if
+// unknown.
 func memory(runs []Observation) float64 {
 	var found []float64
 	for _, o := range runs {
@@ -203,8 +203,8 @@ func memory(runs []Observation) float64 {
 
 func gib(bytes float64) string { return fmt.Sprintf("%.1f GiB", bytes/(1<<30)) }
 
-// clock is the median over runs and devices of the higher of the SM clocks at
-// start and end; NaN if unknown.
+// clock returns the median over runs and devices of the higher SM clock of start and end; NaN
+// if unknown.
 func clock(runs []Observation) float64 {
 	var found []float64
 	for _, o := range runs {
@@ -233,8 +233,8 @@ func throttling(o Observation) []string {
 	return out
 }
 
-// binaries name each program with the beginning of its hash; where it lies does
-// not matter.
+// binaries returns each program's name with the beginning of its hash, but without its
+// directory, which does not matter.
 func binaries(o Observation) []string {
 	var hashes map[string]string
 	if json.Unmarshal([]byte(o.Provenance.Binaries), &hashes) != nil {
@@ -247,7 +247,7 @@ func binaries(o Observation) []string {
 	return out
 }
 
-// settings are the values of each setting over all runs.
+// settings returns the distinct values of each setting over all runs.
 func settings(runs []Observation) map[string]string {
 	found := map[string][]string{}
 	for _, o := range runs {
@@ -263,8 +263,8 @@ func settings(runs []Observation) map[string]string {
 	return out
 }
 
-// differing are the keys, known to both sides, whose values differ. A key that
-// one version of caserun lacks tells nothing.
+// differing returns the keys whose values differ. A key that one side lacks is not compared,
+// because that side's version of caserun did not have it.
 func differing(a, b map[string]string) []string {
 	var out []string
 	for key, v := range a {

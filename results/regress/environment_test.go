@@ -70,7 +70,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Nothing of the host touches a simulated run, but its settings do.
+// The host does not affect a simulated run, but its settings do.
 func TestEnvironmentOfSimulatedRuns(t *testing.T) {
 	simulated := func(o *Observation) { o.Mode = results.Simulated }
 	got := environment(observed(simulated), observed(func(o *Observation) {

@@ -10,34 +10,33 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// Class is what a check found, by cause.
+// Class is the result of a check, by cause.
 type Class string
 
 const (
 	Passed             Class = "ok"
 	Regression         Class = "regression"
-	EnvironmentChanged Class = "environment changed" // a regression, and what may have caused it
+	EnvironmentChanged Class = "environment changed" // a regression that the changed environment may have caused
 	Crash              Class = "crash"
-	Noise              Class = "noise" // too few repetitions, or they scatter too much, to tell
+	Noise              Class = "noise" // too few repetitions or too much scatter to decide
 	NothingMeasured    Class = "nothing measured"
 )
 
 // Fails reports whether the candidate is shown to be worse than its limit.
 func (c Class) Fails() bool { return c == Regression || c == EnvironmentChanged || c == Crash }
 
-// Unsettled reports whether too little was measured to say.
+// Unsettled reports whether too little was measured to decide.
 func (c Class) Unsettled() bool { return c == Noise || c == NothingMeasured }
 
-// Check is one limit held against one arm.
+// Check is one limit applied to one arm.
 type Check struct {
 	Arm   results.Arm
 	Limit Limit
 	Class Class
 	Text  string // what was found, in one sentence
-	// Comparison is nil for crashes, which are counted, and where neither side
-	// measured anything.
+	// Comparison is nil for crashes, which are counted, and if neither side measured anything.
 	Comparison *stats.Comparison
-	// Crashed jobs, and runs that they are counted in.
+	// Crashed is the number of crashed jobs in the number of Runs, of baseline and candidate.
 	Crashed [2]int
 	Runs    [2]int
 }
@@ -56,10 +55,9 @@ type Report struct {
 	Notes               []string
 }
 
-// Gate holds the candidate's arms to limits against the baseline's. A metric
-// fails where it is significantly worse and the estimated change is beyond its
-// limit; docs/statistics.md says why. The p values of all checks are adjusted
-// together.
+// Gate checks the candidate's arms against limits relative to the baseline's arms. A metric
+// fails if it is significantly worse and the estimated change exceeds its limit;
+// docs/statistics.md says why. The p values of all checks are adjusted together.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}
 	aArms, bArms := baseline.arms(), candidate.arms()
@@ -105,8 +103,8 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	return r
 }
 
-// applies reports whether a limit is for an arm. Times of traced runs count only
-// where there are no others; a slowdown needs a trace, and is defined against sa.
+// applies reports whether a limit applies to an arm. Times of traced runs count only if the arm
+// has no untraced runs. A slowdown needs a trace and is defined against sa.
 func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool {
 	switch {
 	case l.Metric.Name == "slowdown":
@@ -119,7 +117,7 @@ func (l Limit) applies(arm results.Arm, arms map[results.Arm][]Observation) bool
 	return !other
 }
 
-// missing adds what the candidate should have measured and did not; all are the
+// missing adds checks for arms that the candidate should have measured but did not. all has the
 // baseline's arms.
 func (r *Report) missing(arms []results.Arm, all, candidate map[results.Arm][]Observation) {
 	for _, arm := range arms {
@@ -149,8 +147,8 @@ func (r *Report) missing(arms []results.Arm, all, candidate map[results.Arm][]Ob
 	}
 }
 
-// otherSizes are the numbers of jobs ("4 jobs") of those arms that differ from this
-// one in that alone; empty where there are none.
+// otherSizes returns the numbers of jobs, as "4 jobs or 8 jobs", of the arms that differ from
+// arm only in the number of jobs.
 func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 	var found []string
 	for _, other := range sorted(arms) {
@@ -162,8 +160,8 @@ func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 	return strings.Join(found, " or ")
 }
 
-// count compares crashed jobs: a count, not a sample. Where the numbers of runs
-// differ, it compares crashes per run.
+// count compares the numbers of crashed jobs per run. They are counts, not samples, so no test
+// applies.
 func (c *Check) count(p Pair) {
 	c.Crashed = [2]int{lost(p.ARuns), lost(p.BRuns)}
 	perRun := func(side int) float64 { return float64(c.Crashed[side]) / float64(c.Runs[side]) }
@@ -210,7 +208,7 @@ func (c *Check) judge(found stats.Comparison, environment []Difference) {
 		c.Class = Noise
 		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)
 	case beyond:
-		c.Class, c.Text = Noise, change+": beyond the limit, but not to be told from noise; measure more repetitions"
+		c.Class, c.Text = Noise, change+": beyond the limit, but not significant; measure more repetitions"
 	case found.Significant && worse <= 0:
 		c.Class, c.Text = Passed, "better: "+change
 	case found.Resolution() > c.Limit.Bound:
@@ -237,7 +235,7 @@ func describe(c stats.Comparison, l Limit) string {
 	return fmt.Sprintf("%s, limit %s", text, l.Bounds())
 }
 
-// Failed counts the checks that fail, Unsettled those that say nothing.
+// Failed counts the checks that fail, Unsettled the checks that measured too little to decide.
 func (r Report) Failed() int { return r.countClass(Class.Fails) }
 
 func (r Report) Unsettled() int { return r.countClass(Class.Unsettled) }
@@ -257,7 +255,7 @@ func (r Report) Simulated() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Arm.Mode == results.Simulated })
 }
 
-// Summary is the answer in one line.
+// Summary returns the result in one line.
 func (r Report) Summary() string {
 	switch failed, unsettled := r.Failed(), r.Unsettled(); {
 	case failed > 0:

@@ -12,25 +12,25 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Observation is a run with what its comparison needs beside its own row.
+// Observation is a run with the data that its comparison needs beside its own row.
 type Observation struct {
 	results.Run
 	Devices []results.Device
-	// Commands are those of its jobs, as results.CommandList gives them; empty
-	// where they are unknown.
+	// Commands are the commands of the run's jobs, as results.CommandList gives them; empty if
+	// unknown.
 	Commands string
-	// Definition tells what else its jobs were said to be, such as isolated, as the
-	// build that planned the run tells it; empty where that is unknown. Builds may
-	// tell the same in other words.
+	// Definition describes the jobs beyond their commands, such as isolated; empty if unknown.
+	// PlannedBy is the build that planned the run and wrote Definition: other builds may
+	// describe the same jobs in other words.
 	Definition, PlannedBy string
-	// Slowdown is the run's kernel slowdown against the traced runs under sa of
-	// its own side; nil where that is unknown.
+	// Slowdown is the run's kernel slowdown against the traced runs under sa of its own side;
+	// nil if unknown.
 	Slowdown *float64
 
-	settings map[string]string // of the run, in an arm
+	settings map[string]string // the run's; set by Side.arms
 }
 
-// Metric is something that runs are compared by.
+// Metric is a figure by which runs are compared.
 type Metric struct {
 	Name           string
 	Unit           string // s, jobs/s, or empty for a ratio
@@ -75,7 +75,7 @@ func LookupMetric(name string) (Metric, error) {
 	return Metric{}, fmt.Errorf("metric %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// values are the metric's values of those runs that have one.
+// values returns the metric's values of the runs that have one.
 func (m Metric) values(runs []Observation) []float64 {
 	var out []float64
 	for _, o := range runs {
@@ -86,7 +86,7 @@ func (m Metric) values(runs []Observation) []float64 {
 	return out
 }
 
-// needs says what a run must have been for a value, where that is not any run.
+// needs says which runs have a value; it is empty if every run has one.
 func (m Metric) needs() string {
 	if m.Name == "slowdown" {
 		return ": it needs traced runs, under sa on each side too"
@@ -97,13 +97,13 @@ func (m Metric) needs() string {
 // Limit is how much worse than the baseline a candidate may be.
 type Limit struct {
 	Metric Metric
-	Bound  float64 // a ratio, a difference where the metric is absolute, jobs per run for crashes
+	Bound  float64 // a ratio; a difference if the metric is absolute; jobs per run for crashes
 }
 
-// String is the limit as ParseLimits takes it.
+// String returns the limit in the form that ParseLimits reads.
 func (l Limit) String() string { return l.Metric.Name + "=" + l.Bounds() }
 
-// Bounds is the limit without its metric's name, such as 3%.
+// Bounds returns the limit without its metric's name, such as 3%.
 func (l Limit) Bounds() string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	switch {
@@ -115,7 +115,7 @@ func (l Limit) Bounds() string {
 	return number(round(l.Bound*100)) + "%"
 }
 
-// round takes the noise off a percentage that was divided by 100.
+// round removes the rounding error of a percentage that was divided by 100.
 func round(v float64) float64 { return math.Round(v*1e9) / 1e9 }
 
 // ParseLimits reads "throughput=3%,turnaround=5%,crashes=0,slowdown=1pp".

@@ -11,7 +11,7 @@ import (
 
 var lastID int64
 
-// of are runs of a mix from a place, with these commands and as many jobs.
+// of changes a run to one of a mix from source with these commands.
 func of(source string, commands ...string) func(*Observation) {
 	return func(o *Observation) {
 		lastID++
@@ -19,7 +19,7 @@ func of(source string, commands ...string) func(*Observation) {
 	}
 }
 
-// said are runs of one mix, of which a build said this.
+// said changes a run to one whose jobs a build defined in these words.
 func said(definition, build string) func(*Observation) {
 	return func(o *Observation) {
 		of("my.yaml", "lud", "bfs")(o)
@@ -58,8 +58,8 @@ func TestMixesOfOneName(t *testing.T) {
 	}
 }
 
-// Where the mix has another number of jobs on the other side, that is what is said,
-// and not that it was not run.
+// If the mix has a different number of jobs on the other side, the note says so, and not that
+// the other side did not run it.
 func TestMixesOfAnotherSize(t *testing.T) {
 	sized := func(label string, jobs int) Side {
 		return Side{Label: label, Runs: runs("W1", "sa", 60, 7, func(o *Observation) { o.Jobs = jobs })}
@@ -85,7 +85,7 @@ func TestMixesOfAnotherSize(t *testing.T) {
 	}
 }
 
-// Equal repetitions are copies of one run only where they had no noise.
+// Equal repetitions are copies of one run only if they had no noise.
 func TestRepetitionsOfOneSimulatedRun(t *testing.T) {
 	const says = "repeats itself"
 	for noise, want := range map[string]bool{`[{"Key":"sim-noise","Value":0}]`: true, `[]`: true, `[{"Key":"sim-noise","Value":0.01}]`: false} {

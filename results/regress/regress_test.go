@@ -14,11 +14,11 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// scatter is what seven repetitions make of a figure.
+// scatter has the factors by which seven repetitions vary a figure.
 var scatter = []float64{1, 1.004, 0.996, 1.008, 0.992, 1.002, 0.998}
 
-// runs are repetitions of a batch of 32 jobs that takes so long on a local node;
-// change alters each.
+// runs returns n repetitions of a batch of 32 jobs with the given makespan on the local node.
+// change alters each run.
 func runs(mix, scheduler string, makespan float64, n int, change func(*Observation)) []Observation {
 	var out []Observation
 	for i := range n {
@@ -62,7 +62,7 @@ func TestParseLimits(t *testing.T) {
 	}
 }
 
-// Each class, from what causes it.
+// Each class follows from its cause.
 func TestGateClasses(t *testing.T) {
 	driver := func(v string) func(*Observation) {
 		return func(o *Observation) { o.Provenance.Driver = &v }
@@ -73,7 +73,7 @@ func TestGateClasses(t *testing.T) {
 	share := func(v float64) func(*Observation) {
 		return func(o *Observation) { o.Traced, o.Slowdown = true, &v }
 	}
-	// Nine tenths of the throughput, among values that scatter as much.
+	// lower scales the throughput, whose values scatter as before.
 	lower := func(version string, factor float64) func(*Observation) {
 		i := 0
 		return func(o *Observation) {
@@ -104,8 +104,8 @@ func TestGateClasses(t *testing.T) {
 		"three repetitions":    {runs("W1", "sa", 60, 3, nil), runs("W1", "sa", 90, 3, nil), "throughput=3%", Noise, "measure 4 of each"},
 		"one repetition":       {runs("W1", "sa", 60, 1, nil), runs("W1", "sa", 60, 1, nil), "throughput=3%", Noise, "too few repetitions"},
 		"scatter":              {runs("W1", "sa", 60, 7, wide(0)), runs("W1", "sa", 60, 7, wide(1)), "throughput=3%", Noise, "would not stand out"},
-		"lower in the noise":   {runs("W1", "sa", 60, 7, lower("550", 1)), runs("W1", "sa", 60, 7, lower("550", 0.9)), "throughput=3%", Noise, "beyond the limit, but not to be told from noise"},
-		"lower, new driver":    {runs("W1", "sa", 60, 7, lower("550", 1)), runs("W1", "sa", 60, 7, lower("580", 0.9)), "throughput=3%", Noise, "beyond the limit, but not to be told from noise"},
+		"lower in the noise":   {runs("W1", "sa", 60, 7, lower("550", 1)), runs("W1", "sa", 60, 7, lower("550", 0.9)), "throughput=3%", Noise, "beyond the limit, but not significant"},
+		"lower, new driver":    {runs("W1", "sa", 60, 7, lower("550", 1)), runs("W1", "sa", 60, 7, lower("580", 0.9)), "throughput=3%", Noise, "beyond the limit, but not significant"},
 		"new driver":           {runs("W1", "sa", 60, 7, driver("550")), runs("W1", "sa", 66, 7, driver("580")), "throughput=3%", EnvironmentChanged, "(driver)"},
 		"new driver, as fast":  {runs("W1", "sa", 60, 7, driver("550")), runs("W1", "sa", 60, 7, driver("580")), "throughput=3%", Passed, ""},
 		"crashes":              {runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 60, 7, crashed(1)), "crashes=0", Crash, "7 jobs crashed in 7 runs, 0 in 7 before"},
@@ -139,12 +139,11 @@ func TestGateClasses(t *testing.T) {
 	}
 }
 
-// Times of traced runs do not count beside those of untraced ones, and are not
-// compared with them.
+// Times of traced runs do not count if there are untraced runs, and are not compared with them.
 func TestTracedRunsAreArmsOfTheirOwn(t *testing.T) {
 	traced := func(o *Observation) { v := 0.01; o.Traced, o.Slowdown = true, &v }
 	side := func(label string, tracedMakespan float64) Side {
-		alone := func(o *Observation) { o.Traced = true } // it has no slowdown: others are measured against it
+		alone := func(o *Observation) { o.Traced = true } // the baseline of slowdowns has no slowdown itself
 		return Side{Label: label, Runs: slices.Concat(runs("W1", "cg", 60, 7, nil), runs("W1", "cg", tracedMakespan, 7, traced),
 			runs("W1", "sa", 60, 7, nil), runs("W1", "sa", tracedMakespan, 7, alone))}
 	}
@@ -160,8 +159,8 @@ func TestTracedRunsAreArmsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A night's checks share alpha: with as many as 86, seven repetitions no longer
-// suffice, and the gate says how many do.
+// A night's checks share alpha. With 86 checks seven repetitions do not suffice, and the gate
+// says how many do.
 func TestGateOfManyChecks(t *testing.T) {
 	var a, b Side
 	for i := range 43 {
@@ -170,7 +169,7 @@ func TestGateOfManyChecks(t *testing.T) {
 	}
 	copy(b.Runs, runs("W0", "sa", 90, 7, nil))
 	r := Gate(a, b, limits(t, "throughput=3%,makespan=3%"), stats.DefaultAlpha)
-	// Two of the 86 differ: the smaller p times 86 is too much.
+	// Two of the 86 differ, but the smaller p times 86 is above alpha.
 	if c := r.Checks[0]; c.Class != Noise || !strings.Contains(c.Text, "measure 8 of each") {
 		t.Errorf("%s: %s", c.Class, c.Text)
 	}
@@ -260,7 +259,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A retry of some of a mix's jobs is no repetition of the mix.
+// A retry of some of a mix's jobs is not a repetition of the mix.
 func TestPartsOfAMixAreArmsOfTheirOwn(t *testing.T) {
 	a := Side{Label: "old", Runs: runs("W1", "sa", 60, 7, nil)}
 	b := Side{Label: "new", Runs: append(runs("W1", "sa", 60, 7, nil), runs("W1", "sa", 3, 7, func(o *Observation) { o.Jobs = 2 })...)}
@@ -276,7 +275,7 @@ func TestPartsOfAMixAreArmsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Nothing is compared with itself.
+// No run is compared with itself.
 func TestSidesAreApart(t *testing.T) {
 	side := func(label string, ids ...int64) Side {
 		s := Side{Label: label}
@@ -292,8 +291,8 @@ func TestSidesAreApart(t *testing.T) {
 		fails bool
 	}{
 		"apart":           {[]int64{1, 2}, []int64{3}, [2][]int64{{1, 2}, {3}}, "", false},
-		"part of the old": {[]int64{1, 2, 3}, []int64{3}, [2][]int64{{1, 2}, {3}}, "runs of old that are new are left out of the former: 1", false},
-		"part of the new": {[]int64{2}, []int64{1, 2, 3}, [2][]int64{{2}, {1, 3}}, "runs of new that are old are left out of the former: 1", false},
+		"part of the old": {[]int64{1, 2, 3}, []int64{3}, [2][]int64{{1, 2}, {3}}, "runs that are in both old and new are left out of old: 1", false},
+		"part of the new": {[]int64{2}, []int64{1, 2, 3}, [2][]int64{{2}, {1, 3}}, "runs that are in both new and old are left out of new: 1", false},
 		"overlapping":     {[]int64{1, 2}, []int64{2, 3}, [2][]int64{}, "have runs in common (1)", true},
 		"the same":        {[]int64{1, 2}, []int64{1, 2}, [2][]int64{}, "old and new are the same runs", true},
 		"nothing new":     {[]int64{1}, nil, [2][]int64{{1}, nil}, "", false},
@@ -320,7 +319,7 @@ func TestSidesAreApart(t *testing.T) {
 	}
 }
 
-// A slowdown against runs that are the other side's is none of this one's.
+// A side has no slowdown against runs that belong to the other side.
 func TestSlowdownsStayWithTheirBaseline(t *testing.T) {
 	of := func(id int64, scheduler string, slowdown *float64) Observation {
 		return Observation{Run: results.Run{ID: id, Mix: "W1", Scheduler: scheduler, Node: "local", Mode: results.Live, Jobs: 32, Traced: true, Status: results.Complete}, Slowdown: slowdown}
@@ -332,7 +331,8 @@ func TestSlowdownsStayWithTheirBaseline(t *testing.T) {
 	}
 }
 
-// A side may be a sweep that went on elsewhere: as a whole it differs from nothing.
+// A side may be a sweep that was resumed on another machine. As a whole its environment equals
+// the other side's, so a note must say so.
 func TestSidesOfSeveralMachinesAreNoted(t *testing.T) {
 	side := func(label string, id int64) Side {
 		s := Side{Label: label, Runs: runs("W1", "sa", 60, 7, nil)}
@@ -343,14 +343,14 @@ func TestSidesOfSeveralMachinesAreNoted(t *testing.T) {
 		return s
 	}
 	r := Gate(side("old", 1), side("new", 11), limits(t, "throughput=3%"), stats.DefaultAlpha)
-	want := []string{"runs of old are of several machines (hosts: 1, sets of GPUs: 2): what differs between those is in its figures",
-		"runs of new are of several machines (hosts: 1, sets of GPUs: 2): what differs between those is in its figures"}
+	want := []string{"runs of old are of several machines (hosts: 1, sets of GPUs: 2), so its figures include the differences between the machines",
+		"runs of new are of several machines (hosts: 1, sets of GPUs: 2), so its figures include the differences between the machines"}
 	if diff := cmp.Diff(want, r.Notes); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// What is true of all arms is said once, what is true of one says of which.
+// A warning about all arms is given once. A warning about one arm names it.
 func TestWarningsAreGathered(t *testing.T) {
 	as := func(driver, revision string) func(*Observation) {
 		return func(o *Observation) { o.Provenance.Driver, o.Provenance.Revision = &driver, revision }
@@ -365,7 +365,7 @@ func TestWarningsAreGathered(t *testing.T) {
 	}
 }
 
-// One crash in a hundred jobs matters, although one percent does not otherwise.
+// One crash in a hundred jobs matters, although one percent of another metric does not.
 func TestAnyCrashMatters(t *testing.T) {
 	side := func(label string, crashed int) Side {
 		return Side{Label: label, Runs: runs("W1", "sa", 60, 7, func(o *Observation) { o.Jobs, o.Metrics.Crashed = 100, crashed })}
@@ -379,7 +379,7 @@ func TestAnyCrashMatters(t *testing.T) {
 	}
 }
 
-// Copies of a simulated run look like seven values and are one.
+// Seven copies of a simulated run count as one value.
 func TestCopiesAreNotRepetitions(t *testing.T) {
 	side := func(label string, makespan func(i int) float64) Side {
 		i := 0

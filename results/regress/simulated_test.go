@@ -10,9 +10,9 @@ import (
 	"github.com/caserun/caserun/results/stats"
 )
 
-// night is a side with so many repetitions of each mix. Phases take
-// slower times as long, with log-normal noise of sigma; one draw moves all
-// metrics of a run together, as a slow run does, and each has noise of its own.
+// night makes a side with the given number of mixes and repetitions. Phases take slower times
+// as long, with log-normal noise of sigma. One draw moves all metrics of a run together, as in
+// a slow run; each metric also has noise of its own.
 func night(rng *rand.Rand, label string, mixes, repetitions int, slower, sigma float64) Side {
 	side := Side{Label: label}
 	for m := range mixes {
@@ -42,14 +42,14 @@ func limits(t testing.TB, text string) []Limit {
 	return out
 }
 
-// most is the largest count to be seen of n trials with this probability, three
-// standard deviations up.
+// most is the largest plausible count of n trials with probability p: three standard deviations
+// above the mean.
 func most(n int, p float64) int {
 	return int(float64(n)*p + 3*math.Sqrt(float64(n)*p*(1-p)))
 }
 
-// Nights that do not differ raise no more alarms than alpha allows: none to speak
-// of with limits, and alpha/2 where any significant loss is an alarm.
+// Nights that do not differ raise no more alarms than alpha allows: almost none with limits,
+// and alpha/2 if any significant loss is an alarm.
 func TestNoAlarmWithoutEffect(t *testing.T) {
 	const nights = 200
 	for _, c := range []struct {
@@ -84,9 +84,8 @@ func TestNoAlarmWithoutEffect(t *testing.T) {
 	}
 }
 
-// A true loss of 5 % is found at 7 repetitions with 1 % noise in at least 95 % of
-// nights, in the right metric, by every gate of a night, and also among the
-// 64 checks of a full one.
+// With 7 repetitions and 1 % noise, a true loss of 5 % is found in at least 95 % of nights, in
+// the right metric. This holds for every gate of a night and for the 64 checks of a full night.
 func TestEffectIsFound(t *testing.T) {
 	for _, c := range []struct{ mixes, nights int }{{1, 200}, {32, 40}} {
 		mixes, nights := c.mixes, c.nights
@@ -96,7 +95,7 @@ func TestEffectIsFound(t *testing.T) {
 			baseline := night(rng, "baseline", mixes, 7, 1, 0.01)
 			candidate := night(rng, "candidate", mixes, 7, 1, 0.01)
 			slow := night(rng, "candidate", 1, 7, 1/0.95, 0.01)
-			copy(candidate.Runs, slow.Runs) // the first mix alone
+			copy(candidate.Runs, slow.Runs) // only the first mix
 			r := Gate(baseline, candidate, limits(t, "throughput=3%,turnaround=5%,crashes=0"), stats.DefaultAlpha)
 			hit := false
 			for _, c := range r.Checks {

@@ -18,14 +18,14 @@ type Verdict string
 const (
 	Better       Verdict = "better"
 	Worse        Verdict = "worse"
-	Same         Verdict = "same"         // a change of the minimum effect or more is excluded
-	Inconclusive Verdict = "inconclusive" // neither shown to differ nor to be the same
+	Same         Verdict = "same"         // the interval excludes a change of the minimum effect or more
+	Inconclusive Verdict = "inconclusive" // neither a change nor sameness is shown
 )
 
-// Options say what a comparison is to decide.
+// Options say what a comparison decides.
 type Options struct {
-	Alpha          float64 // of all comparisons of one CompareAll together; 0: DefaultAlpha
-	MinEffect      float64 // the smallest change that matters, as a ratio, or in the unit where Absolute
+	Alpha          float64 // for all comparisons of one CompareAll together; 0: DefaultAlpha
+	MinEffect      float64 // the smallest change that matters: a ratio, or a difference if Absolute
 	HigherIsBetter bool
 	Absolute       bool // changes are differences instead of ratios
 }
@@ -46,28 +46,28 @@ type Pair struct {
 // Comparison is the result for one pair.
 type Comparison struct {
 	A, B Summary
-	// Change of B against A: the median over all pairs of values, a ratio - 1 or
-	// a difference; NaN where a side is empty. Low and High bound it with
-	// confidence 1 - alpha, for this comparison alone; infinite where there are
-	// too few values.
+	// Change of B against A is the median over all pairs of values: a ratio - 1, or a
+	// difference if Absolute. It is NaN if a side is empty. Low and High bound the change with
+	// confidence 1 - alpha for this comparison alone. They are infinite if there are too few
+	// values.
 	Change, Low, High float64
-	P                 float64 // two-sided Mann-Whitney; NaN where a side is empty
-	Adjusted          float64 // P after Holm's correction for so many Tests
+	P                 float64 // two-sided Mann-Whitney; NaN if a side is empty
+	Adjusted          float64 // P after Holm's correction for Tests comparisons
 	Tests             int
 	Significant       bool // Adjusted < alpha
-	// Needed is how many values each side needs for a difference to become
-	// significant at all among so many comparisons; 0 where they were enough.
+	// Needed is the number of values that each side needs before any difference can be
+	// significant among Tests comparisons; 0 if there are enough values.
 	Needed    int
 	MinEffect float64
 	Verdict   Verdict
-	Reason    string // of the verdict inconclusive
+	Reason    string // why the verdict is Inconclusive
 }
 
 // Bounded reports whether there were enough values for the change's interval.
 func (c Comparison) Bounded() bool { return bounded(c.Low, c.High) }
 
-// Resolution is half the width of the change's interval: a true change smaller
-// than about this does not stand out. Infinite where it is not bounded.
+// Resolution is half the width of the change's interval; infinite if the interval is unbounded.
+// A smaller true change does not stand out.
 func (c Comparison) Resolution() float64 {
 	if !c.Bounded() {
 		return math.Inf(1)
@@ -75,9 +75,9 @@ func (c Comparison) Resolution() float64 {
 	return (c.High - c.Low) / 2
 }
 
-// CompareAll judges pairs together: their p values are adjusted so that alpha
-// holds for all of them. A pair that cannot be found to differ, because a side is
-// empty or all its values are one value, does not count among them (Tarone 1990).
+// CompareAll judges pairs together: it adjusts their p values so that alpha holds for all pairs
+// together. A pair that cannot show a difference, because a side is empty or all values are
+// equal, does not count as a test (Tarone 1990).
 func CompareAll(pairs []Pair) []Comparison {
 	out := make([]Comparison, len(pairs))
 	p := make([]float64, len(pairs))
@@ -102,7 +102,7 @@ func CompareAll(pairs []Pair) []Comparison {
 	return out
 }
 
-// constant reports whether all values of both sides are one value.
+// constant reports whether all values of both sides are equal.
 func constant(pair Pair) bool {
 	for _, v := range slices.Concat(pair.A, pair.B) {
 		if len(pair.A) == 0 || v != pair.A[0] {
@@ -150,8 +150,8 @@ func (c *Comparison) judge(o Options, tests int) {
 	}
 }
 
-// excludesEffect reports whether the interval lies within the minimum effect;
-// without one, only values that do not differ at all are the same.
+// excludesEffect reports whether the interval lies within the minimum effect. If the minimum
+// effect is 0, both bounds must be 0.
 func (c *Comparison) excludesEffect(effect float64) bool {
 	if effect == 0 {
 		return c.Low == 0 && c.High == 0

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// change is how far b lies from a: the median over all pairs of one value of
-// each (Hodges and Lehmann 1963), and the interval that belongs to the
-// Mann-Whitney test: it contains 0 exactly where the test at the same level finds
-// no difference, ties aside. Relative changes are b/a - 1, others b - a.
+// change returns the shift of b against a: the median over all pairs of one value of each
+// (Hodges and Lehmann 1963), with its interval. The interval belongs to the Mann-Whitney test:
+// ties aside, it contains 0 exactly if the test at the same level finds no difference. A
+// relative change is b/a - 1, an absolute one b - a.
 func change(a, b []float64, absolute bool, confidence float64) (median, low, high float64) {
 	if len(a) == 0 || len(b) == 0 {
 		return math.NaN(), math.Inf(-1), math.Inf(1)
@@ -26,8 +26,7 @@ func change(a, b []float64, absolute bool, confidence float64) (median, low, hig
 	return median, p.nth(outside), p.nth(n - 1 - outside)
 }
 
-// pairs are the changes of all pairs of two samples, too many to list: there
-// are n1 * n2 of them.
+// pairs are the n1 * n2 changes between two samples, which are too many to list.
 type pairs struct {
 	a, b     []float64 // ascending; a is not negative unless absolute
 	absolute bool
@@ -43,7 +42,7 @@ func (p pairs) change(x, y float64) float64 {
 	case p.absolute:
 		return y - x
 	case x == y:
-		return 0 // 0/0 too
+		return 0 // also for 0/0
 	}
 	return y/x - 1
 }
@@ -60,8 +59,8 @@ func (p pairs) upTo(v float64) int {
 	return n
 }
 
-// nth is the nth smallest change, from 0: the least number that so many pairs
-// reach, found by halving the range until no number lies within.
+// nth returns the nth smallest change, counted from 0. It bisects the range of changes until no
+// floating-point number lies inside.
 func (p pairs) nth(n int) float64 {
 	low := math.Nextafter(p.change(p.a[len(p.a)-1], p.b[0]), math.Inf(-1))
 	high := p.change(p.a[0], p.b[len(p.b)-1])
@@ -84,10 +83,10 @@ func (p pairs) nth(n int) float64 {
 	}
 }
 
-// outsidePairs is how many of the ordered pairs lie beyond each bound of the
-// interval; negative where even all of them would promise too much.
+// outsidePairs returns how many of the ordered changes lie beyond each bound of the interval.
+// It is negative if even the interval over all changes has less confidence than 1 - alpha.
 func outsidePairs(n1, n2 int, alpha float64) int {
-	const exact = 50 // as far as MannWhitneyUTest is exact
+	const exact = 50 // the largest size for which MannWhitneyUTest is exact
 	if n1 > exact || n2 > exact {
 		// Normal approximation with continuity correction.
 		mean := float64(n1) * float64(n2) / 2
@@ -98,7 +97,7 @@ func outsidePairs(n1, n2 int, alpha float64) int {
 	return outsideOf(rankings(n1, n2), alpha)
 }
 
-// outsideOf is that many of the orders counted in ways.
+// outsideOf is outsidePairs for the orders counted in ways.
 func outsideOf(ways []float64, alpha float64) int {
 	total := 0.0
 	for _, w := range ways {
@@ -114,9 +113,9 @@ func outsideOf(ways []float64, alpha float64) int {
 	return outside
 }
 
-// rankings counts, for each value of Mann and Whitney's U, the orders of two
-// samples without ties that give it: the coefficients of a Gaussian binomial,
-// the product of (1 - q^(n2+i)) / (1 - q^i) over i from 1 to n1.
+// rankings counts for each value of Mann and Whitney's U the orders of two samples without ties
+// that give this value. The counts are the coefficients of a Gaussian binomial, the product of
+// (1 - q^(n2+i)) / (1 - q^i) over i from 1 to n1.
 func rankings(n1, n2 int) []float64 {
 	ways := make([]float64, n1*n2+1)
 	ways[0] = 1
@@ -131,8 +130,8 @@ func rankings(n1, n2 int) []float64 {
 	return ways
 }
 
-// LeastP is the smallest p value that a two-sided Mann-Whitney test of samples
-// of these sizes can give: 2 over the number of ways to choose n1 of them all.
+// LeastP is the smallest p value that a two-sided Mann-Whitney test of samples of these sizes
+// can give: 2 over the number of ways to choose n1 of the n1 + n2 values.
 func LeastP(n1, n2 int) float64 {
 	if n1 == 0 || n2 == 0 {
 		return 1
@@ -141,8 +140,8 @@ func LeastP(n1, n2 int) float64 {
 	return min(1, 2*math.Exp(lg(n1)+lg(n2)-lg(n1+n2)))
 }
 
-// Repetitions is how many values each side needs so that the smallest p value of
-// one among so many tests can be significant at alpha.
+// Repetitions is the number of values that each side needs so that the smallest possible p
+// value of one among the given number of tests is significant at alpha.
 func Repetitions(alpha float64, tests int) int {
 	const most = 1000
 	n := 1

@@ -1,7 +1,6 @@
-// Package stats summarizes and compares repeated measurements without assuming
-// how they are distributed: medians with confidence intervals, the Mann-Whitney U
-// test, Holm's correction, and a verdict with a minimum effect. It does no I/O.
-// docs/statistics.md says why it is this way, with sources.
+// Package stats summarizes and compares repeated measurements without assuming a distribution:
+// medians with confidence intervals, the Mann-Whitney U test, Holm's correction, and a verdict
+// with a minimum effect. It does no I/O. docs/statistics.md has the reasons and sources.
 package stats
 
 import (
@@ -14,21 +13,21 @@ import (
 // Summary is a sample's median with its confidence interval.
 type Summary struct {
 	N          int
-	Median     float64 // NaN where N is 0
-	Low, High  float64 // order statistics; infinite where Bounded says no
-	Confidence float64 // of the interval: at least what was asked for
+	Median     float64 // NaN if N is 0
+	Low, High  float64 // order statistics; infinite if not Bounded
+	Confidence float64 // of the interval; at least the requested one
 }
 
-// Summarize gives the median of values, in any order, and its interval, whose
-// bounds are order statistics (binomial distribution; no assumption). It takes
-// 6 values for an interval at 0.95.
+// Summarize returns the median of values, which may be in any order, and its interval. The
+// bounds are order statistics (by the binomial distribution, without further assumptions). An
+// interval at 0.95 takes 6 values.
 func Summarize(values []float64, confidence float64) Summary {
 	if len(values) == 0 {
 		return Summary{Median: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), Confidence: 1}
 	}
 	s := benchmath.AssumeNothing.Summary(sample(values, 1-confidence), confidence)
 	out := Summary{N: len(values), Median: s.Center, Low: s.Lo, High: s.Hi, Confidence: s.Confidence}
-	if !out.Bounded() { // benchmath bounds one side where that is enough
+	if !out.Bounded() { // benchmath bounds only one side if that is enough
 		out.Low, out.High, out.Confidence = math.Inf(-1), math.Inf(1), 1
 	}
 	return out
@@ -39,14 +38,14 @@ func (s Summary) Bounded() bool { return bounded(s.Low, s.High) }
 
 func bounded(low, high float64) bool { return !math.IsInf(low, 0) && !math.IsInf(high, 0) }
 
-// sample keeps the caller's order: benchmath sorts what it is given.
+// sample copies the values, because benchmath sorts its argument.
 func sample(values []float64, alpha float64) *benchmath.Sample {
 	return benchmath.NewSample(slices.Clone(values), &benchmath.Thresholds{CompareAlpha: alpha})
 }
 
-// Holm adjusts the p values of several tests so that the probability of any
-// false rejection among them is at most the level that they are compared with
-// (Holm 1979, step-down). A NaN is no test: it stays and does not count.
+// Holm adjusts the p values of several tests (Holm 1979, step-down). The probability of any
+// false rejection is then at most the level with which the adjusted values are compared. A NaN
+// is not a test: it stays NaN and does not count.
 func Holm(p []float64) []float64 {
 	out := slices.Clone(p)
 	var order []int
@@ -72,8 +71,8 @@ func Holm(p []float64) []float64 {
 	return out
 }
 
-// pValue is benchmath's test. Samples whose values are all one value are no
-// failure of it here: they do not differ.
+// pValue is the p value of benchmath's test. For samples with equal values only, which benchmath
+// warns about, it means that they do not differ.
 func pValue(a, b []float64, alpha float64) float64 {
 	return benchmath.AssumeNothing.Compare(sample(a, alpha), sample(b, alpha)).P
 }

@@ -21,7 +21,7 @@ func TestSummarize(t *testing.T) {
 		"five":  {[]float64{5, 1, 4, 2, 3}, Summary{N: 5, Median: 3, Low: -inf, High: inf, Confidence: 1}},
 		// Both tails beyond the extremes: 2 * 0.5^6 = 0.03125.
 		"six": {[]float64{6, 1, 5, 2, 4, 3}, Summary{N: 6, Median: 3.5, Low: 1, High: 6, Confidence: 0.96875}},
-		// 2 * (1+10+45) / 1024 = 0.109 is too much, 2 * 11 / 1024 is not.
+		// 2 * (1+10+45) / 1024 = 0.109 is above 0.05, 2 * 11 / 1024 is not.
 		"ten": {[]float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, Summary{N: 10, Median: 5.5, Low: 2, High: 9, Confidence: 1 - 22.0/1024}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// By hand: the ordered p times 4, 3, 2, 1, never less than the one before, never
-// more than 1.
+// Computed by hand: the ordered p times 4, 3, 2, 1, at least the previous value and at most 1.
 func TestHolm(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct{ p, want []float64 }{
@@ -74,7 +73,7 @@ func TestLeastP(t *testing.T) {
 	}
 }
 
-// The smallest p value that benchmath gives is LeastP.
+// LeastP is the smallest p value that benchmath gives.
 func TestLeastPIsTheTests(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		var a, b []float64
@@ -130,8 +129,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Seven of each can be significant among 85 comparisons and not among 86, and
-// then the comparison says how many it takes.
+// Seven values on each side can be significant among 85 comparisons, but not among 86. Then the
+// comparison says how many values are needed.
 func TestManyComparisons(t *testing.T) {
 	a := []float64{1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06}
 	b := []float64{2, 2.01, 2.02, 2.03, 2.04, 2.05, 2.06}
@@ -151,7 +150,7 @@ func TestManyComparisons(t *testing.T) {
 	}
 }
 
-// Values that are all equal take nothing from the others.
+// A pair whose values are all equal does not weaken the other comparisons.
 func TestConstantsDoNotCount(t *testing.T) {
 	zero := []float64{0, 0, 0, 0}
 	low, high := []float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}
@@ -167,8 +166,8 @@ func TestConstantsDoNotCount(t *testing.T) {
 	}
 }
 
-// The interval and the test agree: 0 lies outside the interval exactly where the
-// test is significant.
+// The interval and the test agree: 0 lies outside the interval exactly if the test is
+// significant.
 func TestIntervalBelongsToTheTest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	draw := func(n int, shift float64) []float64 {
@@ -194,7 +193,7 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 	}
 }
 
-// The nth change is what sorting all of them gives, ties and zeros included.
+// nth agrees with sorting all changes, ties and zeros included.
 func TestNthChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	for range 200 {
@@ -221,7 +220,7 @@ func TestNthChange(t *testing.T) {
 	}
 }
 
-// Intervals of the median and of the change cover the truth as often as they say.
+// Intervals of the median and of the change cover the true value as often as they promise.
 func TestCoverage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	draw := func(n int) []float64 {
@@ -250,7 +249,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Of samples of 3 and 2: U is 0 to 6 in 1, 1, 2, 2, 2, 1, 1 of the 10 orders.
+// For samples of 3 and 2 values, U is 0 to 6 in 1, 1, 2, 2, 2, 1, 1 of the 10 orders.
 func TestRankings(t *testing.T) {
 	if diff := cmp.Diff([]float64{1, 1, 2, 2, 2, 1, 1}, rankings(3, 2)); diff != "" {
 		t.Error(diff)
@@ -264,8 +263,8 @@ func TestRankings(t *testing.T) {
 	}
 }
 
-// Large samples use the normal approximation, which is within a pair of the exact
-// interval.
+// Large samples use the normal approximation, whose bounds are within one pair of the exact
+// bounds.
 func TestApproximation(t *testing.T) {
 	for _, n := range [][2]int{{51, 50}, {60, 60}, {80, 55}} {
 		exact, near := outsideOf(rankings(n[0], n[1]), 0.05), outsidePairs(n[0], n[1], 0.05)

@@ -27,7 +27,7 @@
     }
   }
 
-  // Arms that are not wanted.
+  // Hide arms whose checkbox is off.
   if (arms) {
     arms.hidden = false;
     arms.addEventListener("change", () => {
@@ -36,7 +36,7 @@
     });
   }
 
-  // Sorting by a column; what has no value stays last.
+  // Sort by a column. Rows without a value stay last.
   const key = cell => {
     if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
     const text = cell.textContent.trim();
@@ -62,7 +62,7 @@
     });
   }
 
-  // Details of the job that is pointed at or focused; its other bars light up.
+  // Show details of the job under the pointer or the focus, and highlight its other bars.
   for (const run of runs) {
     const panel = run.querySelector(".details");
     if (!panel) continue;

@@ -1,5 +1,5 @@
-// Package papertest makes runs for tests of the paper's tables and figures:
-// made up by formula, the same every time, measured by nobody.
+// Package papertest makes up runs for tests of the paper's tables and figures. A formula gives
+// their figures, so they are the same every time.
 package papertest
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Repetitions of each arm.
+// Repetitions is the number of repetitions of each arm.
 const Repetitions = 7
 
-// Node has runs of the mixes under the schedulers, as if on one of the paper's
-// systems. Throughput and turnaround spread by a few percent over repetitions.
+// Node returns a node with runs of the mixes under the schedulers, as if on one of the paper's
+// systems. Throughput and turnaround vary by a few percent between repetitions.
 func Node(name string, mode results.Mode, system string, devices int, mixes, scheds []string) paper.Node {
 	n := paper.Node{Name: name, Hardware: fmt.Sprintf("%d x Test GPU", devices), Mode: mode, Devices: devices, System: system,
 		Segments: segments(mode), Trace: trace}
@@ -55,8 +55,8 @@ func run(id int64, rep, m, k int, mix, text string, n paper.Node) results.Run {
 			UtilizationMean: new(0.05 * speed), UtilizationPeak: new(0.5)}}
 }
 
-// Traced turns a node's runs into traced ones, whose kernels take 2 % longer
-// under case-alg2 and case-alg3 than under the others.
+// Traced turns a node's runs into traced runs. Their kernels take 2 % longer under case-alg2
+// and case-alg3 than under other schedulers.
 func Traced(n paper.Node) paper.Node {
 	slow := map[int64]float64{}
 	for i, r := range n.Runs {
@@ -85,7 +85,7 @@ func trace(int64) (results.Traced, error) {
 	return t, nil
 }
 
-// segments are a square wave on one device, idle on another.
+// segments returns a square wave on device 0 and an idle device 1.
 func segments(mode results.Mode) func(int64) ([]results.Segment, error) {
 	series := results.SeriesGPU
 	if mode == results.Simulated {
