@@ -1,5 +1,5 @@
-// Package userfile opens the files that a user names, for reading. Opening never
-// waits: what could keep a reader waiting without end, such as a FIFO, is an error.
+// Package userfile opens files that a user names, for reading. Opening never blocks: a file that
+// could block a reader forever, such as a FIFO, is an error.
 package userfile
 
 import (
@@ -14,22 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Also says what is taken beside regular files and /dev/null, which is an empty file.
+// Also says which kinds of file are allowed beside regular files and /dev/null, which counts as
+// an empty file.
 type Also uint8
 
 const (
-	// Pipes are those that a program has open already, such as <(command) of a shell
-	// or what /dev/stdin leads to. A FIFO, which has a name, is not one of them.
+	// Pipes are pipes that a program has already opened, such as a shell's <(command) or the
+	// target of /dev/stdin. They do not include FIFOs, which have a name in a directory.
 	Pipes Also = 1 << iota
 	// Devices are character devices.
 	Devices
 )
 
-// Stdin is what a job can have as its standard input. To open a FIFO would wait for its
-// writer.
+// Stdin has the kinds that a job may have as its standard input. FIFOs are not allowed, because
+// to open a FIFO would wait for its writer.
 const Stdin = Pipes | Devices
 
-// NotRegular is the error of a file of another kind than the wanted one.
+// NotRegular is the error of a file whose kind is not allowed.
 type NotRegular struct{ Type fs.FileMode }
 
 func (e NotRegular) Error() string {
@@ -47,13 +48,13 @@ func (e NotRegular) Error() string {
 	return "it is " + kind + ", and not a regular file: name a regular file"
 }
 
-// Check refuses a file that Open would refuse for its kind, without opening it.
+// Check refuses a file whose kind Open would refuse. It does not open the file.
 func Check(path string, also Also) error {
 	info, err := os.Stat(path)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		return &fs.PathError{Op: "open", Path: path, Err: failed.Err}
 	}
-	null, _ := os.Stat(os.DevNull) // nil is not the same file as any
+	null, _ := os.Stat(os.DevNull) // a nil FileInfo matches no file
 	switch mode := info.Mode(); {
 	case mode.IsRegular(), os.SameFile(info, null):
 		return nil
@@ -66,8 +67,8 @@ func Check(path string, also Also) error {
 	}
 }
 
-// isOpenPipe tells a pipe, which has a name in /proc only, from a FIFO. To open the
-// pipe does not wait for a writer (fifo_open of Linux's fs/pipe.c).
+// isOpenPipe distinguishes a pipe, which has a name only in /proc, from a FIFO. Opening a pipe
+// does not wait for a writer (fifo_open in Linux's fs/pipe.c).
 func isOpenPipe(path string) bool {
 	var s unix.Statfs_t
 	return unix.Statfs(path, &s) == nil && s.Type == unix.PIPEFS_MAGIC
@@ -79,12 +80,13 @@ func Open(path string, also Also) (*os.File, error) {
 	if err := Check(path, also); err != nil {
 		return nil, err
 	}
-	// The file may be another one by now. Reads of a pipe end at a deadline.
+	// O_NONBLOCK, because the file may have been replaced by a FIFO since Check. It also lets
+	// reads of a pipe end at a deadline.
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 }
 
-// Read reads a whole file of at most limit bytes, or what comes through a pipe that
-// is open already. The end of ctx, whose cause is the error then, ends the wait for it.
+// Read reads a whole file of at most limit bytes, or everything that comes through an open pipe.
+// If ctx ends, Read stops waiting and returns the cause of ctx.
 func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	f, err := Open(path, Pipes)
 	if err != nil {

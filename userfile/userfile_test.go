@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// fifo has a reader waiting for ever: nobody writes to it.
+// fifo makes a FIFO that blocks a reader forever, because it has no writer.
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -24,7 +24,7 @@ func fifo(t *testing.T) string {
 	return path
 }
 
-// pipe is the path of a pipe's reading end, and its writing end.
+// pipe returns the path of a pipe's reading end, and its writing end.
 func pipe(t *testing.T) (string, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// heldBack is more than the records of a buffer of 32 KiB, which one unfinished
-// kernel keeps from the file.
+// heldBack exceeds the number of records in a buffer of 32 KiB, which one unfinished kernel
+// keeps from being written.
 const heldBack = 160
 
-// noGPU tells a machine without a GPU from one whose GPU does not work: there is
-// no nvidia-smi, or it found no device (6) or no driver (9), as its manual says.
+// noGPU reports whether the machine has no GPU, rather than a GPU that does not work: it has no
+// nvidia-smi, or nvidia-smi found no device (exit status 6) or no driver (9).
 func noGPU(err error) bool {
 	var exit *exec.ExitError
 	return errors.Is(err, exec.ErrNotFound) || errors.As(err, &exit) && (exit.ExitCode() == 6 || exit.ExitCode() == 9)
 }
 
-// TestGPU traces native/probe/tracer/tests/launches.cu. It skips only where
-// there is no GPU; with CASERUN_REQUIRE_GPU=1 that is a failure too.
+// TestGPU traces native/probe/tracer/tests/launches.cu. It skips only if there is no GPU; with
+// CASERUN_REQUIRE_GPU=1 it fails instead.
 func TestGPU(t *testing.T) {
 	if err := exec.Command("nvidia-smi", "-L").Run(); noGPU(err) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {
 		t.Skipf("no NVIDIA GPU: nvidia-smi: %v", err)
@@ -76,8 +76,8 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// checkLaunches holds the records to what the program did between the times
-// that it printed, if it did.
+// checkLaunches compares the records with the program's launches. The launches must lie between
+// the times that the program printed, if it printed them.
 func checkLaunches(t *testing.T, got Trace, printed string, overlap bool) {
 	t.Helper()
 	var from, to, last int64

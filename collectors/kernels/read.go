@@ -18,8 +18,7 @@ import (
 	"github.com/caserun/caserun/userfile"
 )
 
-// Trace is what one file holds. Times are nanoseconds of the host's
-// CLOCK_MONOTONIC.
+// Trace is the content of one file. Times are nanoseconds of the host's CLOCK_MONOTONIC.
 type Trace struct {
 	PID       uint32
 	CUPTI     uint32 // CUPTI_API_VERSION of the tracer
@@ -27,12 +26,12 @@ type Trace struct {
 	Kernels   []Kernel // in the order of their launches
 	Copies    []Copy
 	Lost      uint64   // records that did not reach the file
-	Torn      bool     // the process died while it wrote the last record, which is lost too
-	Ended     bool     // the process exited in order; else what ran last may be missing
+	Torn      bool     // the process died while it wrote the last record, which is lost
+	Ended     bool     // the process exited in order; else its last records may be missing
 	Notes     []string // what went wrong in the tracer
 }
 
-// Device is a GPU's UUID, or zeros where the tracer could not learn it.
+// Device is a GPU's UUID; zeros if the tracer could not read it.
 type Device [16]byte
 
 // Kernel is one launch.
@@ -60,7 +59,7 @@ type Copy struct {
 	launch  uint32
 }
 
-// Kind says from where to where a copy goes.
+// Kind is the source and the destination of a copy.
 type Kind uint32
 
 // Kinds of native/probe/tracer/trace.h.
@@ -89,7 +88,7 @@ func (k Kind) String() string {
 	return "other"
 }
 
-// ReadFile reads the trace at path, as Read.
+// ReadFile reads the trace at path as Read does.
 func ReadFile(path string) (Trace, error) {
 	f, err := userfile.Open(path, 0)
 	if err != nil {
@@ -99,9 +98,9 @@ func ReadFile(path string) (Trace, error) {
 	return Read(f, path)
 }
 
-// Read reads a trace; name is for errors. A file may end within a record, which
-// sets Torn. Anything else that the tracer does not write is an error with the
-// offset of the record; what came before it is returned beside the error.
+// Read reads a trace; name is used in errors. A file that ends inside a record sets Torn. Any
+// other content that the tracer does not write is an error with the offset of the record. Read
+// returns the preceding records beside the error.
 func Read(r io.Reader, name string) (Trace, error) {
 	d := decoder{in: bufio.NewReaderSize(r, 1<<16), devices: map[uint32]Device{}}
 	err := d.read()
@@ -147,8 +146,7 @@ type decoder struct {
 
 var errTorn = errors.New("the file ends within a record")
 
-// fill reads a whole piece: errTorn if the file ends before its end, io.EOF if
-// that is before its beginning.
+// fill fills b. It returns io.EOF if the file has no more bytes, and errTorn if it has too few.
 func (d *decoder) fill(b []byte) error {
 	_, err := io.ReadFull(d.in, b)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -308,12 +306,12 @@ func nanoseconds(b []byte) (int64, error) {
 	return int64(ns), nil
 }
 
-// text is the rest of a record without its padding.
+// text returns the text of a record, which follows its header, without padding.
 func text(b []byte) string {
 	return string(bytes.ToValidUTF8(bytes.TrimRight(b[8:], "\x00"), []byte("\uFFFD")))
 }
 
-// plain demangles a kernel's name, and leaves one that is not mangled.
+// plain demangles a kernel's name. It returns other names unchanged.
 func plain(name string) string {
 	return demangle.Filter(name, demangle.MaxLength(16))
 }

@@ -53,7 +53,7 @@ func TestReadsWhatTheTracerWrites(t *testing.T) {
 	}
 }
 
-// boundaries are the offsets at which records begin, and the end of the file.
+// boundaries returns the offsets at which records begin, and the end of the file.
 func boundaries(content []byte) map[int]bool {
 	at := map[int]bool{}
 	for i := headerSize; i < len(content); i += int(binary.LittleEndian.Uint16(content[i+2:])) {
@@ -63,7 +63,7 @@ func boundaries(content []byte) map[int]bool {
 	return at
 }
 
-// A file that kill -9 cut off anywhere reads as far as it goes.
+// A file that kill -9 truncated anywhere is readable up to its end.
 func TestReadsATornFile(t *testing.T) {
 	content := sample(t)
 	whole := boundaries(content)
@@ -127,7 +127,7 @@ func TestRefusesWhatTheTracerDoesNotWrite(t *testing.T) {
 	if _, err := ReadFile(filepath.Join(t.TempDir(), "none.trace")); err == nil {
 		t.Error("a file that is not there was read")
 	}
-	fifo := filepath.Join(t.TempDir(), "1.trace") // which a job may make there
+	fifo := filepath.Join(t.TempDir(), "1.trace") // a job may create a FIFO there
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,9 @@ type smLimits struct {
 	shared int // KiB of shared memory
 }
 
-// limitsByCapability comes from the CUDA C++ Programming Guide, appendix
-// "Compute Capabilities", table "Technical Specifications per Compute
-// Capability", and its per-architecture sections for the FP32 lanes. A
-// capability that is not listed is unknown, not guessed.
+// limitsByCapability comes from the CUDA C++ Programming Guide, appendix "Compute Capabilities":
+// the table "Technical Specifications per Compute Capability", and the architectures' sections
+// with the FP32 lanes. The limits of other capabilities are unknown, not guessed.
 var limitsByCapability = map[[2]int]smLimits{
 	{5, 0}:  {128, 64, 32, 64},
 	{5, 2}:  {128, 64, 32, 96},
@@ -29,10 +28,9 @@ var limitsByCapability = map[[2]int]smLimits{
 	{12, 1}: {128, 48, 24, 100},
 }
 
-// smCount derives the number of SMs from the number of FP32 lanes, since NVML
-// has no query for it on a whole GPU (nvmlDeviceGetAttributes answers on MIG
-// instances only). A count that does not divide evenly means that the table is
-// wrong for this chip, and the answer is unknown.
+// smCount derives the number of SMs from the number of FP32 lanes, because NVML has no query
+// for the SMs of a whole GPU (nvmlDeviceGetAttributes answers only for MIG instances). If the
+// number does not divide evenly, the table is wrong for this chip and the answer is unknown.
 func smCount(cores int, limits smLimits) *int {
 	if cores <= 0 || limits.cores == 0 || cores%limits.cores != 0 {
 		return nil

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock counts from an epoch on CLOCK_MONOTONIC, the clock of absolute
-// deadlines. now is Go's own monotonic reading, which is the same clock and
-// needs no system call.
+// clock counts from an epoch on CLOCK_MONOTONIC, the clock of absolute deadlines. now uses Go's
+// monotonic reading, which is the same clock and needs no system call.
 type clock struct {
 	epoch    time.Time
 	absolute time.Duration // CLOCK_MONOTONIC at the epoch
@@ -26,15 +25,15 @@ func newClock(epoch time.Time) (clock, error) {
 
 func (c clock) now() time.Duration { return time.Since(c.epoch) }
 
-// stamp places a wall clock time. It compares with the wall clock of now, not
-// with that of the epoch, so that a clock adjustment in between does no harm.
+// stamp converts a wall clock time. It compares with the current wall clock, not with the wall
+// clock at the epoch, so that an adjustment in between does no harm.
 func (c clock) stamp(wall time.Time) time.Duration {
 	now := time.Now()
 	return now.Sub(c.epoch) - now.Round(0).Sub(wall.Round(0))
 }
 
-// sleepUntil returns when the clock reads at, or at once if it is past that. A
-// signal, such as the runtime's preemption signal, only interrupts the wait.
+// sleepUntil returns when the clock reaches at, or at once if at has passed. A signal, such as
+// the runtime's preemption signal, does not end the wait.
 func (c clock) sleepUntil(at time.Duration) error {
 	ts := unix.NsecToTimespec(int64(c.absolute + at))
 	for {
@@ -45,7 +44,8 @@ func (c clock) sleepUntil(at time.Duration) error {
 	}
 }
 
-// threadCPU is the processor time of the calling thread, which must be locked.
+// threadCPU returns the processor time of the calling thread. The goroutine must be locked to
+// the thread.
 func threadCPU() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

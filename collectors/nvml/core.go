@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// Source reads one device. A nil function is a series that the device does not
-// offer; so is one whose first call fails with ErrNotSupported.
+// Source reads one device. The device does not offer a series if its function is nil or if the
+// function's first call fails with ErrNotSupported.
 type Source struct {
-	// Utilization returns percent of the GPU and of the memory.
+	// Utilization returns the percentages of the GPU and of its memory.
 	Utilization func() (gpu, memory int, err error)
 	// MemoryUsed returns bytes.
 	MemoryUsed func() (uint64, error)
 	// Buffered returns the driver's own samples that are newer than after, oldest
 	// first. The stamps are the driver's.
 	Buffered func(after time.Time) ([]BufferedSample, error)
-	// SMActivity returns the ratio over the time since its last call that
-	// returned one; ok is false when it has no window yet.
+	// SMActivity returns the ratio over the time since the last call that returned a ratio; ok
+	// is false if it has no window yet.
 	SMActivity func() (ratio float64, ok bool, err error)
 }
 
 // BufferedSample is one entry of the driver's sample buffer.
 type BufferedSample struct {
-	At      time.Time // by the wall clock, to a microsecond
+	At      time.Time // wall clock, with a resolution of 1 us
 	Percent int
 }
 
-// maxRest bounds how rarely a failing call is tried. A lost GPU answers slowly,
-// and must not cost the others their samples.
+// maxRest is the longest time between two attempts of a failing call. Attempts must be rare,
+// because a lost GPU answers slowly and would delay the samples of the other GPUs.
 const maxRest = time.Second
 
-// retry decides whether a call that failed is due again: after failure n in a
-// row it rests for 2^(n-1) turns of its loop, most at the longest.
+// retry decides when a failed call is due again. After the n-th failure in a row the call rests
+// for 2^(n-1) turns of its loop, but at most for most turns.
 type retry struct {
 	most       int
 	wait, left int
-	off        bool // not supported, or not asked for
+	off        bool // not supported or not requested
 }
 
-// newRetries is one for each of n devices in a loop of the given period.
+// newRetries returns a retry for each of n devices in a loop of the given period.
 func newRetries(n int, period time.Duration) []retry {
 	out := make([]retry, n)
 	for i := range out {
@@ -70,8 +70,8 @@ func (r *retry) failed() {
 
 func (r *retry) worked() { r.wait = 0 }
 
-// running names the driver call that a loop is in, for the report on one that
-// never returns; 0 is none.
+// running names the driver call that a loop is executing, so that Stop can report a call that
+// does not return. 0 means none.
 type running struct{ v atomic.Int64 }
 
 func (r *running) enter(device int, kind Kind) { r.v.Store(int64(device)<<8 | int64(kind) + 1) }
@@ -82,10 +82,9 @@ func (r *running) call() (device int, kind Kind, ok bool) {
 	return int(v >> 8), Kind(v&0xff - 1), v != 0
 }
 
-// core takes samples and keeps the counts. Its clocks, its sources and where
-// the segments go are given to it, so that it runs without a GPU and without
-// time. tick may run at the same time as one of the other readings and as
-// devices; no lock is held during a source's call.
+// core takes samples and counts them. It gets its clocks, sources and consumer from outside, so
+// that tests need neither a GPU nor real time. tick may run concurrently with one of the other
+// readings and with devices. No lock is held during a call of a source.
 type core struct {
 	now     func() time.Duration          // since the epoch
 	stamp   func(time.Time) time.Duration // of a wall clock time, since the epoch
@@ -103,8 +102,8 @@ type core struct {
 	first    []error
 }
 
-// bufferGap is longer than the driver's slowest refresh, 1 s
-// (nvmlUtilization_t), so that its buffer's entries run together.
+// bufferGap is longer than the driver's slowest refresh of 1 s (nvmlUtilization_t), so that
+// equal consecutive entries of its buffer form one segment.
 const bufferGap = 2500 * time.Millisecond
 
 func newCore(sources []Source, cfg Config, emit func(Segment)) *core {
@@ -200,8 +199,8 @@ func (c *core) readActivity() {
 	}
 }
 
-// buffered adds the entries that are new. Those from before the epoch belong to
-// whatever ran before.
+// buffered adds new entries. It skips entries from before the epoch, because they belong to
+// earlier work on the device.
 func (c *core) buffered(device int, got []BufferedSample) {
 	for _, b := range got {
 		if !b.At.After(c.newest[device]) {
@@ -214,9 +213,8 @@ func (c *core) buffered(device int, got []BufferedSample) {
 	}
 }
 
-// ok books the outcome of a call, with mu held, and reports whether there are
-// values to add. A failure ends the segments of the call's series: what the
-// device did meanwhile is not known.
+// ok records the result of a call and reports whether there are values to add. A failure ends
+// the segments of the call's series, because the values in between are unknown. mu must be held.
 func (c *core) ok(r *retry, device int, err error, kinds ...Kind) bool {
 	if err == nil {
 		r.worked()

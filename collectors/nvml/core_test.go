@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bench drives a core on a clock that moves one period per tick.
+// bench drives a core with a clock that advances by one period in each tick.
 type bench struct {
 	*core
 	at       time.Duration
@@ -160,7 +160,7 @@ func TestBufferedSamplesAreTakenOnce(t *testing.T) {
 	visible := 3
 	b := newBench(t, Source{Buffered: func(after time.Time) ([]BufferedSample, error) {
 		asked = append(asked, after)
-		return history[:visible], nil // a driver that repeats what it has given
+		return history[:visible], nil // a driver that returns earlier samples again
 	}})
 	b.readBuffers()
 	visible = 5

@@ -9,11 +9,11 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Device is one GPU as it was when Devices was called. Nil means that the
-// device or driver does not offer the value.
+// Device is the state of one GPU when Devices was called. Nil means that the device or driver
+// does not offer the value.
 type Device struct {
 	Index     int    // position among the node's devices, in PCI bus order
-	Number    int    // position among all GPUs of the machine, as Select and CUDA_DEVICE_ORDER=PCI_BUS_ID count
+	Number    int    // position among all GPUs of the machine, in the order of Select and CUDA_DEVICE_ORDER=PCI_BUS_ID
 	UUID      string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
 	UUIDBytes [16]byte
 	Name      string
@@ -21,7 +21,7 @@ type Device struct {
 	Memory    Memory
 
 	ComputeMajor, ComputeMinor int
-	SMs                        *int // nil for chips that the table in arch.go does not know
+	SMs                        *int // nil for chips that the table in arch.go lacks
 	MaxWarpsPerSM              *int
 	MaxBlocksPerSM             *int
 	SharedPerSMBytes           *int
@@ -33,9 +33,8 @@ type Device struct {
 	EventReasons *EventReasons
 }
 
-// Memory is in bytes. Free is the same number that cuMemGetInfo starts from. Used
-// is without what driver and firmware keep for themselves, except of drivers before
-// 510.
+// Memory is in bytes. Free is the number from which cuMemGetInfo starts. Used does not include
+// what driver and firmware reserve for themselves, except with drivers before 510.
 type Memory struct{ Total, Used, Free uint64 }
 
 // ComputeMode says which processes may create contexts on a device.
@@ -49,7 +48,7 @@ const (
 	ModeExclusiveProcess ComputeMode = "exclusive-process"
 )
 
-// EventReasons is NVML's bit set of why clocks are below their maximum
+// EventReasons is NVML's bit set of the reasons why clocks are below their maximum
 // (nvmlClocksEventReasons, formerly throttle reasons). 0 means none.
 type EventReasons uint64
 

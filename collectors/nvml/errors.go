@@ -7,21 +7,20 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// ErrNoGPU is wrapped by Open when the node has no usable NVIDIA GPU: the
-// library is missing, the driver is not loaded, or there are no devices. Any
-// other failure of Open (no permission, library and kernel module of different
-// versions) means a GPU that should work and does not, and is not ErrNoGPU.
+// ErrNoGPU is wrapped by Open if the node has no NVIDIA GPU: the library is missing, the driver
+// is not loaded, or there are no devices. Any other failure of Open (no permission, library and
+// kernel module of different versions) means that a GPU should work but does not.
 var ErrNoGPU = errors.New("no NVIDIA GPU")
 
-// ErrNotSupported is wrapped by errors of calls that the device or the
-// installed driver does not offer. It stays so for the life of the process.
+// ErrNotSupported is wrapped if the device or the installed driver does not offer a call. The
+// call then fails for the life of the process.
 var ErrNotSupported = errors.New("not supported")
 
-// CallError is a failed NVML call. The text is taken when the call fails,
-// because nvmlErrorString is gone once the library is unloaded.
+// CallError is a failed NVML call. It keeps the text, because nvmlErrorString is not available
+// once the library is unloaded.
 type CallError struct {
 	Call   string // NVML's name, such as nvmlDeviceGetUtilizationRates
-	Device string // UUID, or position when the UUID is not known; empty for the node
+	Device string // UUID, or the position if the UUID is unknown; empty for the node
 	Text   string // NVML's description of the code
 	code   nvml.Return
 }
@@ -44,8 +43,8 @@ func (e *CallError) Is(target error) bool {
 	return false
 }
 
-// check turns a return code into an error. A Return is itself an error whose
-// SUCCESS is not nil, so no Return may leave this package unconverted.
+// check turns a return code into an error. Every Return must pass through check, because a
+// Return is itself an error and SUCCESS is not nil.
 func check(ret nvml.Return, call, device string) error {
 	if ret == nvml.SUCCESS {
 		return nil
@@ -53,8 +52,8 @@ func check(ret nvml.Return, call, device string) error {
 	return &CallError{Call: call, Device: device, Text: ret.Error(), code: ret}
 }
 
-// optional drops err when it says that the metric does not exist here, so that
-// the caller leaves the metric absent; other errors pass.
+// optional returns nil if err says that the device or driver does not offer the metric; the
+// caller then leaves the metric absent. It returns other errors unchanged.
 func optional(err error) error {
 	if errors.Is(err, ErrNotSupported) {
 		return nil

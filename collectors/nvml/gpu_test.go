@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// openGPU skips only when the node has no GPU, and says why; with
-// CASERUN_REQUIRE_GPU=1 that is a failure too.
+// openGPU skips the test, with the reason, only if the node has no GPU. With
+// CASERUN_REQUIRE_GPU=1 it fails the test instead.
 func openGPU(t *testing.T) *Node {
 	t.Helper()
 	n, err := Open()
@@ -115,8 +115,8 @@ func sampleGPU(t *testing.T, cfg Config) {
 	}
 }
 
-// openSources opens the node's GPUs for a benchmark, which skips only where there
-// is none.
+// openSources opens the node's GPUs for a benchmark. It skips the benchmark only if the node has
+// no GPU.
 func openSources(b *testing.B) []Source {
 	b.Helper()
 	n, err := Open()

@@ -13,7 +13,7 @@ import (
 // several goroutines at once: NVML is thread safe.
 type Node struct {
 	lib     nvml.Interface
-	handles []handle // in PCI bus order; those that Select kept
+	handles []handle // in PCI bus order; after Select only the kept devices
 
 	mu       sync.Mutex
 	closed   bool
@@ -21,7 +21,7 @@ type Node struct {
 	samplers int
 }
 
-// handle is one device with the parts of its identity that never change.
+// handle is one device with the constant parts of its identity.
 type handle struct {
 	dev    nvml.Device
 	index  int // in Node.handles
@@ -30,9 +30,9 @@ type handle struct {
 	busID  string
 }
 
-// Open loads the library (libnvidia-ml.so.1) and lists the devices. Its error
-// matches ErrNoGPU when the node has none to use, and says why. CUDA's
-// environment variables, CUDA_VISIBLE_DEVICES included, do not affect it.
+// Open loads the library (libnvidia-ml.so.1) and lists the devices. Its error wraps ErrNoGPU if
+// the node has no GPU, and says why. CUDA's environment variables, such as CUDA_VISIBLE_DEVICES,
+// have no effect.
 func Open() (*Node, error) {
 	lib := nvml.New()
 	if err := check(lib.Init(), "nvmlInit", ""); err != nil {
@@ -117,7 +117,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// Versions are those of the installed driver.
+// Versions are the versions of the installed driver.
 type Versions struct {
 	Driver string // such as 580.159.04
 	CUDA   string // newest CUDA that the driver supports, such as 13.0
@@ -145,8 +145,8 @@ func (n *Node) Versions() (Versions, error) {
 	}, nil
 }
 
-// has reports whether the installed library exports symbol. go-nvml binds
-// lazily, so that a call of a missing symbol ends the process.
+// has reports whether the installed library exports symbol. Because go-nvml binds lazily, a call
+// of a missing symbol ends the process.
 func (n *Node) has(symbol string) bool {
 	return n.lib.Extensions().LookupSymbol(symbol) == nil
 }

@@ -11,16 +11,15 @@ import (
 // Process holds a compute context on a device.
 type Process struct {
 	PID int
-	// UsedBytes is nil where the driver cannot tell, as in some containers and
-	// under WSL.
+	// UsedBytes is nil if the driver does not know, as in some containers and under WSL.
 	UsedBytes *uint64
 	// MPS marks a client of an MPS server.
 	MPS bool
 }
 
-// Processes lists the processes with compute contexts on the device at
-// position index, MPS clients included, by PID. The PIDs are those of the
-// driver's PID namespace: inside a container they may name no process there.
+// Processes lists by PID the processes with compute contexts on the device at position index,
+// MPS clients included. PIDs are of the driver's PID namespace and may be unknown inside a
+// container.
 func (n *Node) Processes(index int) ([]Process, error) {
 	if index < 0 || index >= len(n.handles) {
 		return nil, fmt.Errorf("list processes of GPU %d: the node has %d", index, len(n.handles))

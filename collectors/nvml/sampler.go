@@ -13,30 +13,30 @@ import (
 
 // Config says how to sample. Zero fields take the defaults.
 type Config struct {
-	// Epoch is the instant that stamps count from; default: the start.
+	// Epoch is the instant from which stamps count; default: the start.
 	Epoch time.Time
 	// Period is the time between two readings of utilization; default 1 ms.
 	Period time.Duration
-	// MemoryPeriod is that of the memory in use; default 100 ms. One query costs 5
-	// to 30 us (H200, driver 580), and one of utilization 0.25 us.
+	// MemoryPeriod is the time between two readings of the memory in use; default 100 ms. A
+	// reading costs 5 to 30 us, a reading of utilization 0.25 us (H200, driver 580).
 	MemoryPeriod time.Duration
-	// BufferPeriod is that of fetching the driver's own samples; default 4 s, after
-	// which one fetch still returned all of them (H200, driver 580: 20 of 200 ms).
-	// A fetch costs 1.4 to 2.5 ms.
+	// BufferPeriod is the time between two fetches of the driver's own samples; default 4 s.
+	// After 4 s a fetch still returned all samples (H200, driver 580: 20 samples of 200 ms). A
+	// fetch costs 1.4 to 2.5 ms.
 	BufferPeriod time.Duration
-	// ActivityPeriod is the window of GPM's SM activity, at least 100 ms, below
-	// which windows read 0; default: no GPM. One reading costs 0.24 ms.
+	// ActivityPeriod is the window of GPM's SM activity, at least 100 ms, because shorter
+	// windows read 0; default: no GPM. A reading costs 0.24 ms.
 	ActivityPeriod time.Duration
-	// MaxGap ends a segment when no sample came for longer; default 50 ms, well
-	// below the driver's fastest refresh of 1/6 s.
+	// MaxGap is the longest time without a sample inside a segment; default 50 ms, well below
+	// the driver's fastest refresh of 1/6 s.
 	MaxGap time.Duration
-	// MaxSpan ends a segment that has lasted so long; default 5 s.
+	// MaxSpan is the longest duration of a segment; default 5 s.
 	MaxSpan time.Duration
-	// Queue is how many segments may wait for Consume; default 8192.
+	// Queue is the number of segments that may wait for Consume; default 8192.
 	Queue int
-	// Consume receives each segment from a goroutine of the sampler's, in order
-	// of completion. It may block: the sampling goes on, and segments that no
-	// longer fit the queue are counted as lost.
+	// Consume receives each segment in the order of completion, from one of the sampler's
+	// goroutines. It may block: sampling goes on, and segments that do not fit into the queue
+	// are counted as lost.
 	Consume func(Segment)
 }
 
@@ -76,16 +76,18 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrStuck is wrapped by Stop when a driver call or the consumer has not
-// returned within Stop's limit. The goroutine that it holds ends when it does.
+// ErrStuck is wrapped by Stop if a driver call or the consumer has not returned within Stop's
+// limit. The blocked goroutine ends when the call returns.
 var ErrStuck = errors.New("has not returned")
 
-// Sampler reads devices periodically from two threads of its own: a fast one for
-// utilization, which the driver answers in a microsecond or two, and a slow one
-// for the rest, whose calls take longer and wait for the driver's locks. With
-// memory on the fast thread and the buffer fetched every 100 ms, gaps of 110 ms
-// and a tenth of the deadlines missed were seen while other processes created
-// contexts; so arranged, 2 ms and one in 4000 (H200, driver 580).
+// Sampler reads devices periodically from two threads of its own. The fast thread reads
+// utilization, which the driver answers in a microsecond or two. The slow thread makes all other
+// calls, which take longer and wait for the driver's locks.
+//
+// Two threads were measured to be necessary while other processes created contexts (H200, driver
+// 580). With memory on the fast thread and the buffer fetched every 100 ms, gaps reached 110 ms
+// and a tenth of the deadlines were missed. With two threads gaps reached 2 ms and one deadline
+// in 4000 was missed.
 type Sampler struct {
 	cfg   Config
 	core  *core
@@ -158,24 +160,24 @@ func (s *Sampler) emit(seg Segment) {
 	}
 }
 
-// cpuEvery is how many turns of the fast loop pass between two readings of its
-// processor time, a system call.
+// cpuEvery is the number of turns of the fast loop between two readings of its processor time,
+// each of which is a system call.
 const cpuEvery = 64
 
-// yieldEvery is how many turns of the fast loop pass between two calls of
-// runtime.Gosched. To a goroutine that has not been scheduled anew for 10 ms the
-// runtime's monitor (sysmon) does what it does to one that blocks in a system
-// call: it takes its P at every look, and looks every 20 us as long as there is
-// one to take (Go 1.26, runtime/proc.go, retake). That cost the
-// process 20 to 25 us a period on an H200's host, and 11 to 15 us with yields.
+// yieldEvery is the number of turns of the fast loop between two calls of runtime.Gosched.
+//
+// The runtime's monitor (sysmon) retakes the P of a goroutine that was not rescheduled for
+// 10 ms, as if the goroutine blocked in a system call. sysmon looks every 20 us while it finds
+// such a goroutine (Go 1.26, runtime/proc.go, retake). This cost the process 20 to 25 us in each
+// period on an H200's host, and 11 to 15 us with yields.
 const yieldEvery = 8
 
 func (s *Sampler) fastLoop() {
-	// Never unlocked: the thread's timer slack must not reach another goroutine,
-	// and the runtime ends a thread whose goroutine ends while locked.
+	// Never unlocked, so that no other goroutine gets the thread with its timer slack: the
+	// runtime ends a thread whose goroutine ends while locked.
 	runtime.LockOSThread()
-	// The default slack lets the kernel wake a thread 50 us late. Without
-	// permission the sampler is that much less even, and Stats shows it.
+	// The default slack lets the kernel wake a thread 50 us late. If the call fails, wakeups
+	// are less even, and Stats shows it.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 	for deadline := s.start; ; {
@@ -232,7 +234,7 @@ func (s *Sampler) slowLoop() {
 		case <-activity:
 			s.core.readActivity()
 		case <-s.stopping:
-			// What changed since the last turn.
+			// Read what changed since the last turn.
 			s.core.readMemory()
 			s.core.readBuffers()
 			return
@@ -265,10 +267,10 @@ func (s *Sampler) Stats() Stats {
 	return out
 }
 
-// Stop ends the sampling, waits up to limit until the consumer has had every
-// segment, and returns the final counts. When a driver call or the consumer
-// does not come back in time, it returns what is known and an error that wraps
-// ErrStuck and names it. A second Stop waits and answers alike.
+// Stop ends the sampling, waits up to limit until the consumer has taken every segment, and
+// returns the final counts. If a driver call or the consumer does not return in time, Stop
+// returns the counts so far and an error that wraps ErrStuck and names the call. A second Stop
+// behaves like the first.
 func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	timer := time.NewTimer(limit)

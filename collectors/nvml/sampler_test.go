@@ -205,7 +205,7 @@ func TestClockPlacesWallTimes(t *testing.T) {
 	before := clk.now()
 	got := clk.stamp(time.Now().Round(0).Add(-10 * time.Second))
 	after := clk.now()
-	// The two readings of the wall clock inside are not the one outside.
+	// stamp reads the wall clock itself, so the result is not exact.
 	if got < before-10*time.Second-time.Second || got > after-10*time.Second+time.Second {
 		t.Errorf("10 s ago is at %v, now is %v", got, after)
 	}
@@ -227,8 +227,7 @@ func eightFakes() []Source {
 	return out
 }
 
-// BenchmarkTick is the sampler's own work on one wakeup, without the wakeup and
-// the driver.
+// BenchmarkTick measures the sampler's own work in one wakeup, without the wakeup and the driver.
 func BenchmarkTick(b *testing.B) {
 	c := newBench(b, eightFakes()...)
 	c.emit = func(Segment) {}
@@ -245,8 +244,8 @@ func BenchmarkTick(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)*1000, "cpu-s/s@1kHz")
 }
 
-// BenchmarkSampler is the whole loop with fakes for devices, in real time: one
-// operation is one period of 1 ms.
+// BenchmarkSampler measures the whole loop with fake devices in real time. One operation is one
+// period of 1 ms.
 func BenchmarkSampler(b *testing.B) {
 	target, reached := int64(b.N), make(chan struct{})
 	var turn int64

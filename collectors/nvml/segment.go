@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Kind names a series. A device has at most one series of each kind; a series
-// that the device does not offer has no segments, so that no value stands for
-// "unknown".
+// Kind names a series. A device has at most one series of each kind. A series that the device
+// does not offer has no segments.
 type Kind uint8
 
 const (
@@ -25,7 +24,7 @@ const (
 	BufferedGPUUtilization
 	// SMActivity is GPM's SM utilization, a ratio: the mean over all SMs of the
 	// fraction of the window in which the SM had a warp assigned. A stamp is the
-	// end of its window. Hopper and later.
+	// end of its window. It exists on Hopper and later.
 	SMActivity
 
 	numKinds = iota
@@ -43,23 +42,23 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Segment is a run of consecutive samples of one series with one value. Nothing
-// is known of the time between the Last of a segment and the First of the next.
+// Segment is a sequence of consecutive samples of one series with equal values. The value
+// between the Last of a segment and the First of the next is unknown.
 type Segment struct {
 	Device      int // position in PCI bus order
 	Kind        Kind
-	First, Last time.Duration // stamps of the run's first and last sample, since the sampler's epoch
+	First, Last time.Duration // stamps of the first and the last sample, since the sampler's epoch
 	Samples     int           // at least 1
 	Value       float64       // a ratio, or bytes for MemoryUsed
 }
 
-// encoder turns the samples of one series into segments. A segment ends when
-// the value changes, when samples fail to come for longer than maxGap, and when
-// it is maxSpan long: the last so that an idle device's record reaches the
-// store while the run goes on.
+// encoder turns the samples of one series into segments. A segment ends
+//   - when the value changes;
+//   - when no sample comes for longer than maxGap;
+//   - when it is maxSpan long, so that an idle device's record reaches the store during the run.
 type encoder struct {
 	maxGap, maxSpan time.Duration
-	open            Segment // Samples is 0 when there is none
+	open            Segment // Samples is 0 if no segment is open
 }
 
 // add takes a sample and returns the segment that it ends, if any.

@@ -66,8 +66,7 @@ func TestDecodeReturnsEvenSamplesExactly(t *testing.T) {
 	})
 }
 
-// With gaps and missed deadlines the stamps inside a run are not kept, and
-// everything else is.
+// With gaps and missed deadlines, everything except the stamps inside a segment is kept.
 func TestSegmentsOfUnevenSamples(t *testing.T) {
 	const maxGap, maxSpan = 8 * time.Millisecond, 60 * time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
@@ -121,7 +120,7 @@ func TestSegmentsTable(t *testing.T) {
 	}
 }
 
-// A value that stays is told of in time.
+// A value that does not change is delivered every MaxSpan.
 func TestSegmentsEnd(t *testing.T) {
 	const ms = time.Millisecond
 	in := []sample{{0, 1}, {1 * ms, 1}, {2 * ms, 1}, {3 * ms, 1}, {4 * ms, 1}}

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Select keeps the devices that list names and numbers them from 0 in PCI bus
-// order, as if the node had no others. It comes before any other use of the
-// node; after an error the node is as it was.
+// Select keeps the devices that list names and numbers them from 0 in PCI bus order, as if the
+// node had no others. It must come before any other use of the node. After an error the node is
+// unchanged.
 //
-// The list has commas between its items: numbers in PCI bus order, and UUIDs, of
-// which the beginning is enough where it is that of one device only. What CUDA
-// takes for the end of CUDA_VISIBLE_DEVICES, an item that names no device, is an
-// error here: a run on fewer devices than were meant is another measurement.
+// The items of list are separated by commas. An item is a number in PCI bus order, a UUID, or
+// the beginning of a UUID that matches one device only. An item that matches no device is an
+// error. CUDA would end CUDA_VISIBLE_DEVICES there, but a run on fewer devices than the user
+// meant is a different measurement.
 func (n *Node) Select(list string) error {
 	var uuids []string
 	for _, h := range n.handles {
@@ -34,7 +34,7 @@ func (n *Node) Select(list string) error {
 	return nil
 }
 
-// selected are the positions in uuids of the devices that list names, ascending.
+// selected returns the positions in uuids of the devices that list names, ascending.
 func selected(list string, uuids []string) ([]int, error) {
 	named := map[int]string{} // the item for each position
 	for item := range strings.SplitSeq(list, ",") {
@@ -51,7 +51,7 @@ func selected(list string, uuids []string) ([]int, error) {
 	return slices.Sorted(maps.Keys(named)), nil
 }
 
-// find is the position in uuids of the device that item names.
+// find returns the position in uuids of the device that item names.
 func find(item string, uuids []string) (int, error) {
 	var all, found []int
 	number, notNumber := strconv.ParseUint(item, 10, 31)

@@ -52,7 +52,7 @@ func TestSelected(t *testing.T) {
 		"5c6a":   "no GPU 5c6a" + want,
 		"GPU-f":  "no GPU GPU-f" + want,
 		"1,9999": "no GPU 9999" + want,
-		// One more than fits an int of 32 bits, and of 64.
+		// Too large for integers of 32 and of 64 bits.
 		"4294967296":           "no GPU 4294967296" + want,
 		"18446744073709551616": "no GPU 18446744073709551616" + want,
 		"GPU-0e000000-0000-0000-0000-0000000000010":        "no GPU GPU-0e000000-0000-0000-0000-0000000000010" + want,
@@ -73,8 +73,8 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// listed is a node as Open lists it whose devices are fourUUIDs in PCI bus order,
-// which is not the driver's. Device i has i processes, and its utilization is i %.
+// listed returns a node as Open lists it, whose devices in PCI bus order are fourUUIDs. The
+// driver's order differs. Device i has i processes and a utilization of i %.
 func listed(t *testing.T) *Node {
 	t.Helper()
 	lib := &mock.Interface{
@@ -112,7 +112,7 @@ func listed(t *testing.T) *Node {
 	return n
 }
 
-// Everything that asks a node about its devices sees the chosen ones, from 0.
+// Every query about a node's devices returns the selected devices, numbered from 0.
 func TestSelectRenumbers(t *testing.T) {
 	for _, c := range []struct {
 		list string // empty: no selection

@@ -33,8 +33,8 @@ func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
 	return &NodeSampler{Sampler: s, node: n, free: free}, nil
 }
 
-// Stop is Sampler.Stop. After an error that wraps ErrStuck the node cannot be
-// closed and its memory in the driver is left to the end of the process.
+// Stop is Sampler.Stop. After an error that wraps ErrStuck the node cannot be closed, and its
+// memory in the driver stays allocated until the process ends.
 func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
 	stats, err := s.Sampler.Stop(limit)
 	s.node.mu.Lock()
@@ -82,7 +82,7 @@ func (n *Node) sources() (sources []Source, free func() error) {
 	}
 }
 
-// memoryUsed reads what Memory.Used says.
+// memoryUsed returns a function that reads the same value as Memory.Used.
 func (n *Node) memoryUsed(h handle) func() (uint64, error) {
 	if n.has("nvmlDeviceGetMemoryInfo_v2") {
 		if _, ret := h.dev.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
@@ -126,8 +126,8 @@ func buffered(h handle, after time.Time) ([]BufferedSample, error) {
 	return out, nil
 }
 
-// gpmWindow reads GPM's SM utilization between two of its samples, taken at
-// least gpmMinimum apart.
+// gpmWindow reads GPM's SM utilization between two GPM samples that are at least gpmMinimum
+// apart.
 type gpmWindow struct {
 	lib        nvml.Interface
 	h          handle
@@ -135,11 +135,11 @@ type gpmWindow struct {
 	taken      time.Time // of prev; zero before the first
 }
 
-// gpmMinimum is minActivityPeriod less the jitter of a wakeup.
+// gpmMinimum is minActivityPeriod minus the jitter of a wakeup.
 const gpmMinimum = minActivityPeriod * 95 / 100
 
-// newGPM returns nil where GPM is not offered: before Hopper, in older drivers,
-// and under MIG on the whole device.
+// newGPM returns nil if GPM is not available: before Hopper, with older drivers, and on a whole
+// device in MIG mode.
 func (n *Node) newGPM(h handle) *gpmWindow {
 	if !n.has("nvmlGpmQueryDeviceSupport") {
 		return nil
@@ -154,7 +154,7 @@ func (n *Node) newGPM(h handle) *gpmWindow {
 	}
 	next, ret := n.lib.GpmSampleAlloc()
 	if ret != nvml.SUCCESS {
-		_ = prev.Free() // GPM is not offered either way
+		_ = prev.Free() // GPM is unavailable anyway
 		return nil
 	}
 	return &gpmWindow{lib: n.lib, h: h, prev: prev, next: next}

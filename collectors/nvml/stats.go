@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Stats says how well the sampling went. It is doubt as data: it belongs beside
-// every number that is computed from the segments.
+// Stats says how well the sampling worked. Readers need it beside every number that is computed
+// from the segments.
 type Stats struct {
 	Period  time.Duration
 	Elapsed time.Duration // from the first deadline to the last wakeup
@@ -14,25 +14,24 @@ type Stats struct {
 	Missed     int64         // deadlines that passed without a wakeup of their own
 	LongestGap time.Duration // longest time between two wakeups
 
-	// CPU is the processor time of the two sampling threads, driver calls
-	// included. SlowCPU is the slow one's part, all but utilization. What the Go
-	// runtime spends elsewhere because a thread sleeps and wakes so often is not
-	// in it; BenchmarkSampler measures both.
+	// CPU is the processor time of both sampling threads, driver calls included. SlowCPU is the
+	// part of the slow thread, which reads everything except utilization. CPU does not include
+	// what the Go runtime spends on other threads because a thread sleeps and wakes so often;
+	// BenchmarkSampler measures both.
 	CPU, SlowCPU time.Duration
 
-	// LostSegments were dropped because the consumer fell behind, with the
-	// samples they stood for.
+	// LostSegments and their LostSamples were dropped because the consumer fell behind.
 	LostSegments, LostSamples int64
 
 	Devices []DeviceStats // by position in PCI bus order
 }
 
-// DeviceStats counts one device's samples. The sum of Samples over the
-// delivered segments of a kind plus the lost ones is Series[kind].Samples.
+// DeviceStats counts one device's samples. Series[kind].Samples is the sum of Samples over the
+// delivered and the lost segments of the kind.
 type DeviceStats struct {
 	Series   [numKinds]SeriesStats // indexed by Kind
 	Failures int64                 // driver calls that failed since the start
-	// FirstError is the first of them; nil when there was none.
+	// FirstError is the error of the first failure; nil if no call failed.
 	FirstError error
 }
 
@@ -41,15 +40,14 @@ type SeriesStats struct {
 	Supported bool
 	Samples   int64
 	Segments  int64 // ended so far
-	Changes   int64 // samples whose value differs from the one before
-	// Refresh is the median time between changes of value, an upper bound of the
-	// interval at which the source refreshes, to one sampling period. Nil before
-	// the second change.
+	Changes   int64 // samples whose value differs from the previous value
+	// Refresh is the median time between changes of value, with the resolution of one sampling
+	// period. It is an upper bound of the source's refresh interval. Nil before the second change.
 	Refresh *time.Duration
 }
 
-// refreshBins bounds the memory of a series: intervals of refreshBins periods
-// and more share the last bin.
+// refreshBins bounds the memory of a series: intervals of refreshBins periods or more share the
+// last bin.
 const refreshBins = 4096
 
 // series is the encoder of one kind on one device with its counts.
@@ -132,9 +130,9 @@ type schedule struct {
 	longest      time.Duration
 }
 
-// wake records a wakeup at now for the deadline next and moves next to the
-// first deadline after now. A deadline that is a whole period in the past by
-// then is missed: reading twice at once would not bring its sample back.
+// wake records a wakeup at now for the deadline next and moves next to the first deadline after
+// now. A deadline that is at least a period in the past is missed, because reading twice at once
+// would not recover its sample.
 func (s *schedule) wake(now time.Duration) {
 	if s.ticks > 0 {
 		s.longest = max(s.longest, now-s.woke)

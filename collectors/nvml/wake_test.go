@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkGPUWake divides the cost of one wakeup, in real time, one operation
-// for each period of 1 ms: the sleep alone, with bare readings of GPU 0, and the
-// whole sampler on GPU 0 as if it were so many devices. What one reading adds to
-// another's is the driver's; the rest is the kernel's and Go's for a thread that
-// sleeps.
+// BenchmarkGPUWake splits the cost of one wakeup, in real time. One operation is one period of
+// 1 ms. It measures the sleep alone, the sleep with bare readings of GPU 0, and the whole sampler
+// with GPU 0 as several devices. Each additional reading adds the driver's cost. The remaining
+// cost is the kernel's and Go's cost of a sleeping thread.
 func BenchmarkGPUWake(b *testing.B) {
 	sources := openSources(b)
 	for _, readings := range []int{0, 1, 8} {
