@@ -17,10 +17,9 @@ var byteUnits = []struct {
 
 const byteUnitsHelp = "write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB"
 
-// ParseBytes reads an amount of memory: plain bytes ("1073741824") or a number
-// with KiB, MiB, GiB or TiB right after it ("16GiB", "1.2GiB"), of which a part of
-// a byte is rounded up. Decimal units and bare letters are refused,
-// because 16GB and 16G mean different amounts to different tools.
+// ParseBytes reads an amount of memory: plain bytes ("1073741824"), or a number followed by KiB,
+// MiB, GiB or TiB without a space ("16GiB", "1.2GiB"). It rounds up to whole bytes. It refuses
+// decimal units and bare letters, because 16GB and 16G mean different amounts to different tools.
 func ParseBytes(s string) (int64, error) {
 	number, unit := s, int64(1)
 	for _, u := range byteUnits {
@@ -49,8 +48,8 @@ func ParseBytes(s string) (int64, error) {
 	return bytes.Int64(), nil
 }
 
-// FormatBytes is exact: ParseBytes gives n back. It uses the largest unit that
-// divides n, so 17179869184 is "16GiB" and 8590458888 stays as it is.
+// FormatBytes is the exact inverse of ParseBytes. It uses the largest unit that divides n, so
+// 17179869184 is "16GiB" and 8590458888 is "8590458888".
 func FormatBytes(n int64) string {
 	for _, u := range byteUnits {
 		if n > 0 && n%u.bytes == 0 {

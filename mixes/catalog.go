@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// The catalog is a set of mix files in the form that users write, read by the
-// same parser. rodinia.yaml and darknet.yaml define the jobs that the mixes,
-// and the users' files, refer to by name.
+// The catalog is a set of mix files in the users' format, read by the same parser. rodinia.yaml
+// and darknet.yaml define the jobs to which mixes, and users' files, refer by name.
 //
 //go:embed catalog/*.yaml
 var catalogFiles embed.FS
@@ -26,7 +25,7 @@ type catalog struct {
 	jobs             jobIndex
 }
 
-// jobIndex finds the jobs that a mix may refer to by name.
+// jobIndex has the jobs to which a mix may refer by name.
 type jobIndex struct {
 	names  []string
 	byName map[string]Job
@@ -42,8 +41,8 @@ func (x *jobIndex) add(jobs []Job) {
 	}
 }
 
-// builtin panics on a bad embedded file: that is a fault of the build, as a bad
-// pattern is for regexp.MustCompile, and every test of the package meets it.
+// builtin panics on a bad embedded file. Such a file is an error in the program, like a bad
+// pattern for regexp.MustCompile, and fails every test of the package.
 var builtin = sync.OnceValue(func() *catalog {
 	var c catalog
 	read := func(name string) Mix {
@@ -79,8 +78,7 @@ func Catalog() []Mix {
 	return mixes
 }
 
-// Jobs returns the 17 Rodinia jobs of Table 1 in its order, which is by
-// increasing memory.
+// Jobs returns the 17 Rodinia jobs of Table 1 in the table's order, by increasing memory.
 func Jobs() []Job {
 	jobs := make([]Job, 0, len(builtin().rodinia))
 	for _, j := range builtin().rodinia {
@@ -99,8 +97,8 @@ func Lookup(name string) (Mix, error) {
 	return Mix{}, fmt.Errorf("no mix %q in the catalog; %s", name, didYouMean(name, catalogMixNames))
 }
 
-// Match is the names of the catalog's mixes that fit a pattern of path.Match such as D-*,
-// in any case.
+// Match returns the names of the catalog's mixes that match a pattern of path.Match, such as
+// D-*, in any case.
 func Match(pattern string) ([]string, error) {
 	var names []string
 	for _, name := range catalogMixNames {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// table1 is CASE Table 1 with the authors' footprints and the main kernel's
-// grid and block.
+// table1 is CASE Table 1 with the authors' footprints, and the grid and block of the main kernel.
 var table1 = []struct {
 	name, command string
 	footprint     Footprint
@@ -97,8 +96,8 @@ func TestRodiniaMixesAreTable2(t *testing.T) {
 	}
 }
 
-// The paper names the first six footprints of the 16-job, 5:1 mix in section
-// 5.2.2; W7 is the mix of Figure 7 and checked in full.
+// Section 5.2.2 of the paper names the first six footprints of the 5:1 mix of 16 jobs. W7 is the
+// mix of Figure 7 and is checked in full.
 func TestOrderIsTheAuthors(t *testing.T) {
 	for name, want := range map[string]string{
 		"w4": "lavaMD-100 lavaMD-110 lavaMD-100 dwt2d-16384 dwt2d-8192 backprop-33554432",
@@ -126,7 +125,7 @@ func TestOrderIsTheAuthors(t *testing.T) {
 }
 
 func TestDarknetMixes(t *testing.T) {
-	// The footprints are those of benchmarks/darknet/check.sh, which holds the program to them.
+	// The footprints equal those in benchmarks/darknet/check.sh, which checks the program.
 	for name, want := range map[string]struct {
 		command string
 		need    Footprint
@@ -151,8 +150,8 @@ func TestDarknetMixes(t *testing.T) {
 	}
 }
 
-// Sweeps keep a digest of their jobs as JSON: what came later does not show in jobs
-// without it.
+// Sweeps keep a digest of their jobs' JSON, so a new field must not appear in the JSON of jobs
+// that do not set it.
 func TestJSONOfJobsLasts(t *testing.T) {
 	text, err := json.Marshal(catalogJob(t, "bfs-32M"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The example in the documents is read, and shows every key that there is.
+// The example in the documents is valid and has every key.
 func TestDocumentedMixIsRead(t *testing.T) {
 	doc, err := os.ReadFile("../docs/mixes.md")
 	if err != nil {

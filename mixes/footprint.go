@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// footprintOf derives a Rodinia command's footprint from its arguments, with
-// the size that its name carries ("32768" in needle-32768). It answers false
-// for any command whose need is not known exactly: other flags, sizes that the
-// program itself refuses, sizes at which its int arithmetic overflows, and
-// bfs, whose need depends on the graph file.
+// footprintOf derives a Rodinia command's footprint from its arguments. It also returns the size
+// for the job's name ("32768" in needle-32768). It returns false if the need is not known
+// exactly:
+//   - the command has other flags;
+//   - the program refuses the size, or its int arithmetic overflows;
+//   - the program is bfs, whose need depends on the graph file.
 //
-// The byte counts are the sums of the programs' cudaMalloc calls in Rodinia
-// 3.1 as CASE's authors built it, and equal their footprint list. The grids
-// are those of the main kernel; needle launches grids from 1 to n/16 blocks,
-// and its largest is given.
+// The bytes are the sums of the programs' cudaMalloc calls in Rodinia 3.1 as CASE's authors built
+// it, and equal the authors' footprint list. The grid is the main kernel's. needle launches grids
+// from 1 to n/16 blocks; its footprint has the largest.
 func footprintOf(program string, args []string) (Footprint, string, bool) {
 	formula, found := formulas[program]
 	if !found {
@@ -33,9 +33,9 @@ var formulas = map[string]func([]string) (Footprint, string, bool){
 	"dwt2d":        dwt2dFootprint,
 }
 
-// backprop N: inputs 4(N+1), two weight matrices of 4·17(N+1), partial sums of
-// 16 floats per grid row, and twice 17 floats for the hidden layer: 140N + 276
-// + 64·rows. Grids of 65,536 rows and more are folded to 32,768.
+// backprop N: inputs of 4(N+1) bytes, two weight matrices of 4·17(N+1), partial sums of 16 floats
+// for each grid row, and twice 17 floats for the hidden layer. The sum is 140N + 276 + 64·rows.
+// Grids of 65,536 rows and more are folded to 32,768 rows.
 func backpropFootprint(args []string) (Footprint, string, bool) {
 	size, ok := sizes(args, 1, 0)
 	if !ok || size[0]%16 != 0 || (size[0]+1)*17 > math.MaxInt32 {
@@ -59,8 +59,8 @@ func needleFootprint(args []string) (Footprint, string, bool) {
 	return Footprint{8 * (n + 1) * (n + 1), uint64(n / 16), 16}, args[0], true
 }
 
-// srad_v1 ITERATIONS LAMBDA ROWS COLUMNS: eight float images, and two int
-// vectors for the neighbours along each side.
+// srad_v1 ITERATIONS LAMBDA ROWS COLUMNS: eight float images, and for each side two int vectors
+// of neighbours.
 func sradV1Footprint(args []string) (Footprint, string, bool) {
 	size, ok := sizes(args, 4, 2, 3)
 	if !ok || 4*size[0]*size[1] > math.MaxInt32 {
@@ -80,11 +80,11 @@ func sradV2Footprint(args []string) (Footprint, string, bool) {
 	return Footprint{24 * r * c, uint64(r / 16 * (c / 16)), 256}, sides(r, c), true
 }
 
-// maxBoxes1D is the largest cube whose particles, 100 to a box, an int counts.
+// maxBoxes1D is the largest side of a cube whose particles, 100 in each box, fit an int.
 const maxBoxes1D = 277
 
-// lavaMD -boxes1d N: for each of N³ boxes a record of 656 bytes, and for its
-// 100 particles 32 bytes of position, 32 of force and 8 of charge.
+// lavaMD -boxes1d N: each of N³ boxes has a record of 656 bytes and 100 particles. A particle has
+// 32 bytes of position, 32 of force and 8 of charge.
 func lavaMDFootprint(args []string) (Footprint, string, bool) {
 	if len(args) != 2 || args[0] != "-boxes1d" {
 		return Footprint{}, "", false
@@ -97,10 +97,10 @@ func lavaMDFootprint(args []string) (Footprint, string, bool) {
 	return Footprint{7856 * boxes, uint64(boxes), 128}, args[1], true
 }
 
-// dwt2d IMAGE -d WxH -f -5 -l LEVELS: per pixel 3 bytes of image and seven
-// ints (three components in, three out, one backup). The image buffer is
-// rounded up to 256 pixels, so only multiples are exact. Images from 960
-// columns use windows of 192 columns by 8 rows, up to 15 of them in a block.
+// dwt2d IMAGE -d WxH -f -5 -l LEVELS: each pixel has 3 bytes of image and seven ints (three
+// components in, three out, one backup). The image buffer is rounded up to 256 pixels, so only
+// multiples of 256 are exact. Images of 960 or more columns use windows of 192 columns by 8 rows;
+// a block has up to 15 windows.
 func dwt2dFootprint(args []string) (Footprint, string, bool) {
 	if len(args) != 7 || args[1] != "-d" || args[3] != "-f" || args[4] != "-5" || args[5] != "-l" {
 		return Footprint{}, "", false
@@ -123,9 +123,8 @@ func dwt2dFootprint(args []string) (Footprint, string, bool) {
 	return need, sides(w, h), true
 }
 
-// sizes reads the arguments at the given positions as positive decimal numbers
-// up to 2^20 for each of two sides, or below 2^31 for a single size, which keeps
-// the product of two in int64.
+// sizes reads the arguments at the given positions as positive decimal numbers. A single size is
+// below 2^31. Two sides are up to 2^20 each, so that their product fits an int64.
 func sizes(args []string, count int, positions ...int) ([]int64, bool) {
 	if len(args) != count {
 		return nil, false

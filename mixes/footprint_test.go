@@ -2,7 +2,7 @@ package mixes
 
 import "testing"
 
-// The formulas must give the authors' list to the byte, and the measured grids.
+// The formulas must give the exact bytes of the authors' list, and the measured grids.
 func TestFormulasGiveTable1(t *testing.T) {
 	for _, j := range Jobs() {
 		got, size, exact := footprintOf(j.Program, j.Args)
@@ -14,7 +14,7 @@ func TestFormulasGiveTable1(t *testing.T) {
 		}
 		want := j.Footprint
 		if j.Program == "needle" {
-			// Table 1 has one of its many launches; the formula has the largest.
+			// needle has many launches: Table 1 has one of them, the formula the largest.
 			if got.Blocks < want.Blocks {
 				t.Errorf("%s: largest grid %d, but one of %d was seen", j.Name, got.Blocks, want.Blocks)
 			}

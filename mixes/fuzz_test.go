@@ -53,8 +53,8 @@ func addFiles(f *testing.F, patterns ...string) {
 	}
 }
 
-// checkParse holds for every input: either errors that each name a line of the
-// file, or a mix that can be written and read again.
+// checkParse must hold for every input: the result is either errors that name lines of the file,
+// or a mix that can be written and read again.
 func checkParse(t *testing.T, parse func(string, []byte, jobIndex, func(string) bool) (Mix, error), data []byte) {
 	m, err := parse("f", data, builtin().jobs, suiteOf("hotspot", "gaussian"))
 	if err != nil {
@@ -66,7 +66,7 @@ func checkParse(t *testing.T, parse func(string, []byte, jobIndex, func(string) 
 	}
 	for i, j := range m.Jobs {
 		if i > 0 && j.Group < m.Jobs[i-1].Group {
-			t.Fatalf("job %d of group %d is behind one of group %d", i, j.Group, m.Jobs[i-1].Group)
+			t.Fatalf("job %d of group %d follows a job of group %d", i, j.Group, m.Jobs[i-1].Group)
 		}
 	}
 	if err := WriteYAML(&bytes.Buffer{}, m); err != nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxJobs bounds a mix, so that a slip in count cannot fill the memory.
+// maxJobs bounds a mix, so that a typing error in count cannot exhaust memory.
 const maxJobs = 10000
 
-// maxTextBytes bounds the names and commands of a mix, which the store keeps for each
-// job of each run.
+// maxTextBytes bounds the names and commands of a mix, because the store keeps them for each job
+// of each run.
 const maxTextBytes = 16 << 20
 
 const maxRatioSide = 1000
@@ -42,19 +42,17 @@ func (r Ratio) check() error {
 	return nil
 }
 
-// split divides jobs as the authors' mixes do: the small side is rounded down
-// and the large side gets the rest. 16 jobs at 3:1 are 12 and 4 (W3), at 2:1
-// 11 and 5 (W2), at 5:1 14 and 2 (W4); 32 jobs at 2:1 are 22 and 10 (W6), at
-// 5:1 27 and 5 (W8).
+// split divides jobs as the authors' mixes do: it rounds the number of small jobs down, and all
+// other jobs are large. 16 jobs at 3:1 are 12 and 4 (W3), at 2:1 11 and 5 (W2), at 5:1 14 and 2
+// (W4). 32 jobs at 2:1 are 22 and 10 (W6), at 5:1 27 and 5 (W8).
 func (r Ratio) split(jobs int) (large, small int) {
 	small = jobs * r.Small / (r.Large + r.Small)
 	return jobs - small, small
 }
 
-// Generate makes a random mix by the rule of CASE section 5.2: large and small
-// jobs are drawn uniformly, with replacement, from the large and the small jobs
-// of Table 1, in the given ratio, and their order is shuffled. The same
-// arguments give the same mix on every machine and Go release.
+// Generate makes a random mix by the rule of CASE section 5.2. It draws large and small jobs in
+// the given ratio, uniformly and with replacement, from the large and the small jobs of Table 1,
+// and shuffles their order. Equal arguments give equal mixes on every machine and Go release.
 func Generate(jobs int, ratio Ratio, seed uint64) (Mix, error) {
 	if jobs < 1 || jobs > maxJobs {
 		return Mix{}, fmt.Errorf("generate mix: %d jobs, want 1 to %d", jobs, maxJobs)
@@ -83,8 +81,8 @@ func Generate(jobs int, ratio Ratio, seed uint64) (Mix, error) {
 	}, nil
 }
 
-// newRand is the one generator of this package; its second word is fixed so
-// that a seed is a single number.
+// newRand returns this package's only random generator. Its second word is fixed, so that a seed
+// is a single number.
 func newRand(seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0x63617365))
 }

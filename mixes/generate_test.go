@@ -52,8 +52,8 @@ func TestGenerateKeepsTheRatio(t *testing.T) {
 	})
 }
 
-// Uniform: over many draws each job comes up about equally often, within five
-// standard deviations of the binomial.
+// Over many draws each job is drawn about equally often, within five standard deviations of the
+// binomial distribution.
 func TestGenerateIsUniform(t *testing.T) {
 	m, err := Generate(maxJobs, Ratio{1, 1}, 1)
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxShownErrors bounds what one bad file prints; the rest is counted.
+// maxShownErrors is the number of errors that one bad file prints. Further errors are counted.
 const maxShownErrors = 20
 
-// InputError is one thing wrong with a mix file.
+// InputError is one error in a mix file.
 type InputError struct {
 	File string
-	// Line and Column count from 1; 0 means that the whole file or line is meant.
+	// Line and Column count from 1; 0 means the whole file or line.
 	Line, Column int
 	Msg          string
-	// Remedy says what to write instead; "" when Msg says it all.
+	// Remedy says what to write instead; "" if Msg is enough.
 	Remedy string
 }
 
@@ -34,8 +34,8 @@ func (e *InputError) Error() string {
 	return b.String()
 }
 
-// InputErrors are all the errors found in one file, in the order of its lines.
-// errors.As finds the first *InputError in it.
+// InputErrors are all errors of one file, in the order of its lines. errors.As finds the first
+// *InputError.
 type InputErrors []*InputError
 
 func (es InputErrors) Error() string {
@@ -58,7 +58,7 @@ func (es InputErrors) Unwrap() []error {
 	return errs
 }
 
-// asError is nil for no errors, so that callers compare with nil safely.
+// asError returns nil if there are no errors, so that callers may compare with nil.
 func (es InputErrors) asError() error {
 	if len(es) == 0 {
 		return nil

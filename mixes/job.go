@@ -1,8 +1,6 @@
-// Package mixes holds what a run starts: jobs, the mixes they come in, the
-// catalog of the CASE paper's mixes, the parsers of the user's own mixes and
-// the generator of random ones. CASE, here and in the comments, is Chen et al.,
-// "CASE: A Compiler-Assisted SchEduling Framework for Multi-GPU Systems",
-// PPoPP 2022.
+// Package mixes has jobs and mixes, the catalog of the CASE paper's mixes, the parsers of users'
+// mixes, and the generator of random mixes. In comments, CASE is Chen et al., "CASE: A
+// Compiler-Assisted SchEduling Framework for Multi-GPU Systems", PPoPP 2022.
 package mixes
 
 import (
@@ -15,59 +13,58 @@ import (
 
 // Job is one entry of a mix: one OS process with its children.
 type Job struct {
-	// Name labels the job in tables. It is not unique within a mix.
+	// Name labels the job in tables. It need not be unique in a mix.
 	Name string
-	// Program is a suite's program or the path of the user's own executable, which
-	// always contains a slash. A suite's is one of SuitePrograms, or the base name of
-	// any other executable of the suite. A relative path is relative to the directory
-	// that caserun was started in.
+	// Program is a program of the suite, or the path of the user's own executable. A path
+	// contains a slash and is relative to the directory in which caserun was started. A program
+	// of the suite is one of SuitePrograms, or the base name of another executable of the suite.
 	Program string
 	// Args are the arguments without the program.
 	Args []string
-	// Stdin is the file given as standard input, relative to the job's working
-	// directory; "" is /dev/null.
+	// Stdin is the file used as standard input, relative to the job's working directory; "" is
+	// /dev/null.
 	Stdin string
 	// Dir is the working directory; "" is the suite's data directory.
 	Dir string
 	// Env holds KEY=VALUE entries added to the parent's environment.
 	Env []string
-	// Footprint is what is known of the job's device needs before it runs.
+	// Footprint is what is known before the run about the job's need for device resources.
 	Footprint Footprint
-	// Class follows from Footprint.Bytes: ClassLarge, ClassSmall, or "" when
-	// the bytes are unknown.
+	// Class follows from Footprint.Bytes: ClassLarge, ClassSmall, or "" if the bytes are
+	// unknown.
 	Class string
-	// Isolate gives the job a device that it shares with nobody.
+	// Isolate gives the job exclusive use of its device.
 	Isolate bool
-	// KnownFault says that the program is known to fault, such as to read out of
-	// bounds. A run may keep it away from the others (policies.Scheduler).
+	// KnownFault says that the program is known to fault, for example to read out of bounds. A
+	// run may keep it away from other jobs (policies.Scheduler).
 	KnownFault bool `json:",omitempty"`
-	// Group is when the job arrives: a job of group 0 with the batch, others together
-	// with their group when the last job of the group before has ended. A mix lists its
-	// jobs by group.
+	// Group says when the job arrives. Group 0 arrives with the batch. Every other group arrives
+	// when the last job of the preceding group has ended. A mix lists its jobs by group.
 	Group int `json:",omitempty"`
-	// Priority orders waiting tasks under the priority queue orders; larger goes
-	// first, 0 last.
+	// Priority orders waiting tasks under the priority queue orders; the largest goes first, 0
+	// last.
 	Priority int
-	// Pin keeps the device that the job chooses itself, under a scheduler that
-	// binds tasks. Where the whole job is bound it sees that device only.
+	// Pin keeps the device that the job chooses itself, if the scheduler binds tasks. If the
+	// whole job is bound, it sees only the device to which it is bound.
 	Pin bool
 	// Binding says when the job's device is chosen.
 	Binding Binding
-	// Timeout ends the job after this long; 0 is the run's own limit.
+	// Timeout is the longest run time of the job; 0: the run's own limit.
 	Timeout time.Duration
-	// Wait is the longest that a request of the job waits for a device or for memory, in whole
-	// milliseconds; nil: as long as the scheduler allows; 0: it does not wait.
+	// Wait is the longest time that a request of the job waits for a device or for memory, in
+	// whole milliseconds; nil: as long as the scheduler allows; 0: it does not wait.
 	Wait *time.Duration `json:",omitempty"`
 }
 
 // Footprint is a job's largest need for one device. A zero field is unknown.
 type Footprint struct {
-	// Bytes is the largest device memory that one kernel of the job needs,
-	// without the CUDA context.
+	// Bytes is the largest device memory that one kernel of the job needs, without the CUDA
+	// context.
 	Bytes int64
-	// Blocks is the grid of the job's main kernel, all dimensions multiplied.
+	// Blocks is the number of blocks of the job's main kernel: the product of the grid's
+	// dimensions.
 	Blocks uint64
-	// ThreadsPerBlock is the block of the same kernel, multiplied likewise.
+	// ThreadsPerBlock is the number of threads in a block of that kernel.
 	ThreadsPerBlock uint32
 }
 
@@ -75,14 +72,14 @@ type Footprint struct {
 type Binding uint8
 
 const (
-	// BindProbe waits for the job's probe to ask, task by task.
+	// BindProbe places each task when the job's probe asks for it.
 	BindProbe Binding = iota
-	// BindDeclared places the whole job by its declared footprint before exec,
-	// for programs that the probe cannot serve.
+	// BindDeclared places the whole job before exec, by its declared footprint. It is for
+	// programs that the probe cannot serve.
 	BindDeclared
 )
 
-// String is the spelling that the YAML key binding takes.
+// String returns the spelling for the YAML key binding.
 func (b Binding) String() string {
 	switch b {
 	case BindProbe:
@@ -93,8 +90,8 @@ func (b Binding) String() string {
 	return "Binding(" + strconv.Itoa(int(b)) + ")"
 }
 
-// The two classes of CASE section 5.2: a job is large if a kernel of it needs
-// more than LargeThreshold bytes of device memory.
+// The two classes of CASE section 5.2. A job is large if one of its kernels needs more than
+// LargeThreshold bytes of device memory.
 const (
 	ClassLarge = "large"
 	ClassSmall = "small"
@@ -102,18 +99,17 @@ const (
 	LargeThreshold int64 = 4 << 30
 )
 
-// SuitePrograms are the program names that a suite provides, spelled as in
-// Table 1 and Table 5 of CASE.
+// SuitePrograms returns the names of the programs that every suite has, spelled as in Tables 1
+// and 5 of CASE.
 func SuitePrograms() []string { return slices.Clone(suitePrograms) }
 
 var suitePrograms = []string{
 	"backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD", "darknet",
 }
 
-// Command is the identity that pairs runs of the same command: program and
-// arguments, then "< file" if the job reads one. Words that a reader could
-// split or take for something else are quoted, so different commands have
-// different identities.
+// Command returns the program and its arguments, then "< file" if the job reads a file. It
+// identifies jobs that run the same command. Ambiguous words are quoted, so different commands
+// have different identities.
 func (j Job) Command() string {
 	words := make([]string, 0, len(j.Args)+3)
 	words = append(words, quoteWord(j.Program))
@@ -134,15 +130,15 @@ func quoteWord(w string) string {
 	return w
 }
 
-// OfSuite reports whether the job's program is one of the suite's, whichever the
-// suite is.
+// OfSuite reports whether the job's program is a program of the suite.
 func (j Job) OfSuite() bool {
 	return slices.Contains(suitePrograms, j.Program) || !strings.Contains(j.Program, "/")
 }
 
-// FromCommand is the job of a command line: a suite's program where the first word
-// is exactly one's name, with what the catalog knows of the command, else the
-// user's own program, which runs in the directory that caserun was started in.
+// FromCommand returns the job of a command line. A first word without a slash, or equal to one
+// of SuitePrograms, is a program of the suite; the job then has what the catalog knows of the
+// command. Any other program is the user's own and runs in the directory in which caserun was
+// started.
 func FromCommand(words []string) Job {
 	program := words[0]
 	j := Job{Name: labelOf(program), Program: program, Args: slices.Clone(words[1:])}
@@ -153,13 +149,13 @@ func FromCommand(words []string) Job {
 	return j
 }
 
-// WithFootprint is the job with another footprint and the class that follows.
+// WithFootprint returns the job with another footprint and the class that follows from it.
 func (j Job) WithFootprint(f Footprint) Job {
 	j.Footprint, j.Class = f, classOf(f.Bytes)
 	return j
 }
 
-// clone copies the slices too, so that callers cannot change the catalog.
+// clone also copies the slices, so that callers cannot change the catalog.
 func (j Job) clone() Job {
 	j.Args, j.Env = slices.Clone(j.Args), slices.Clone(j.Env)
 	return j
@@ -178,12 +174,13 @@ func (j Job) equal(k Job) bool {
 type Mix struct {
 	Name        string
 	Description string
-	// Ratio is large:small, such as "3:1", or "" when the mix has none.
+	// Ratio is large:small, such as "3:1", or "" if the mix has none.
 	Ratio string
 	// Source is "catalog", the path of the file, or "generated: ...".
 	Source string
 	Jobs   []Job
-	// Notes say what the file has that the jobs do not, one line each, with its place.
+	// Notes say what of the file the jobs leave out, one line for each note, with the place in
+	// the file.
 	Notes []string
 }
 
@@ -206,8 +203,8 @@ func classOf(bytes int64) string {
 	return ClassSmall
 }
 
-// labelOf is a job's name when none is given: the program's base name, or for
-// srad its directory, which tells the two versions apart.
+// labelOf returns the default name of a job: the program's base name. For srad it is the
+// directory, which distinguishes the two versions.
 func labelOf(program string) string {
 	base := path.Base(program)
 	if dir := path.Base(path.Dir(program)); base == "srad" && (dir == "srad_v1" || dir == "srad_v2") {

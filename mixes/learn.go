@@ -15,9 +15,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Learn is the text of a mix in YAML with other footprints: those that measured gives for
-// each job, as far as they are not zero, and else the job's own. A YAML file keeps its
-// comments and its layout; a mix of the catalog or a .wl file is written anew.
+// Learn returns the text of a mix in YAML with measured footprints. A field that measured leaves
+// zero keeps the job's own value. A YAML file keeps its comments and layout; a mix of the catalog
+// or of a .wl file is written anew.
 func Learn(m Mix, measured func(Job) Footprint, has func(program string) bool) ([]byte, error) {
 	if !IsYAML(m.Source) {
 		learned := m.clone()
@@ -35,10 +35,10 @@ func Learn(m Mix, measured func(Job) Footprint, has func(program string) bool) (
 	return learnYAML(m.Source, text, measured, has)
 }
 
-// IsYAML tells a mix in YAML by its file's name.
+// IsYAML reports by a file's name whether it is a mix in YAML.
 func IsYAML(path string) bool { return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) }
 
-// or is f with what is known of g.
+// or returns f with the non-zero fields of g.
 func (f Footprint) or(g Footprint) Footprint {
 	return Footprint{cmp.Or(g.Bytes, f.Bytes), cmp.Or(g.Blocks, f.Blocks), cmp.Or(g.ThreadsPerBlock, f.ThreadsPerBlock)}
 }
@@ -49,7 +49,7 @@ type edit struct {
 	text     string
 }
 
-// errLayout: the file is right, and its text is laid out in a way that is not edited.
+// errLayout means that the file is valid, but that its layout is not one that Learn can edit.
 var errLayout = errors.New("its footprint is not written key by key, each on a line of its own or within braces: edit it by hand")
 
 func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(string) bool) ([]byte, error) {
@@ -67,7 +67,7 @@ func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(
 		want.Jobs[i] = j.WithFootprint(j.Footprint.or(measured(j)))
 	}
 	r := &yamlReader{file: file, jobs: builtin().jobs, has: has}
-	list, _ := r.fields(r.document(data), "the mix", mixKeys)["jobs"].value.(*ast.SequenceNode) // as it was just read
+	list, _ := r.fields(r.document(data), "the mix", mixKeys)["jobs"].value.(*ast.SequenceNode) // parseYAML has just checked it
 	source := newSource(data)
 	var edits []edit
 	for _, n := range list.Values {
@@ -92,10 +92,10 @@ func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(
 	return out, nil
 }
 
-// source is a file's text with the places of its lines.
+// source is a file's text with the offsets of its lines.
 type source struct {
 	text  []byte
-	lines []int // where each begins
+	lines []int // the offset at which each begins
 }
 
 func newSource(text []byte) source {
@@ -108,7 +108,7 @@ func newSource(text []byte) source {
 	return s
 }
 
-// at is where a token begins.
+// at returns the offset at which a token begins.
 func (s source) at(t *token.Token) (int, bool) {
 	if t.Position.Line < 1 || t.Position.Line > len(s.lines) {
 		return 0, false
@@ -121,7 +121,7 @@ func (s source) at(t *token.Token) (int, bool) {
 	return at, at < len(s.text)
 }
 
-// scalar is where a value on one line begins and ends.
+// scalar returns the offsets at which a value on one line begins and ends.
 func (s source) scalar(n ast.Node) (from, to int, err error) {
 	t := n.GetToken()
 	from, ok := s.at(t)
@@ -135,7 +135,7 @@ func (s source) scalar(n ast.Node) (from, to int, err error) {
 	return 0, 0, errLayout
 }
 
-// jobEdits are those that give a job of the list its measured footprint.
+// jobEdits returns the edits that give a job of the list its measured footprint.
 func (s source) jobEdits(r *yamlReader, n ast.Node, was, measured Footprint, inFlow bool) ([]edit, error) {
 	var keys, values []string
 	add := func(key string, was, now uint64, text string) {
@@ -162,8 +162,8 @@ func (s source) jobEdits(r *yamlReader, n ast.Node, was, measured Footprint, inF
 	return []edit{{from, from, "job: "}, s.newLines(from, keys, values)}, nil
 }
 
-// mappingEdits change the keys that a job has, and add the others: within braces as the first
-// ones, and else on lines of their own behind the program.
+// mappingEdits returns edits that change the keys that a job has, and add the missing keys. Inside
+// braces the added keys come first. Otherwise they are on lines of their own after the program.
 func (s source) mappingEdits(fields map[string]field, m *ast.MappingNode, keys, values []string) (edits []edit, err error) {
 	var newKeys, newValues []string
 	for i, key := range keys {
@@ -199,7 +199,7 @@ func (s source) mappingEdits(fields map[string]field, m *ast.MappingNode, keys, 
 	return append(edits, s.newLines(key, newKeys, newValues)), nil
 }
 
-// newLines adds keys below the line of a place, in its column.
+// newLines adds keys below the line of an offset, in the offset's column.
 func (s source) newLines(under int, keys, values []string) edit {
 	start := bytes.LastIndexByte(s.text[:under], '\n') + 1
 	indent := strings.Repeat(" ", utf8.RuneCount(s.text[start:under]))

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// measuredAll gives each job this footprint, but for those of programs named unknown.
+// measuredAll returns f for every job whose program is not called unknown.
 func measuredAll(f Footprint) func(Job) Footprint {
 	return func(j Job) Footprint {
 		if strings.HasSuffix(j.Program, "unknown") {
@@ -111,7 +111,7 @@ jobs:
 	}
 }
 
-// What is not measured of a footprint stays.
+// Fields of a footprint that were not measured are kept.
 func TestLearnOnlyWhatIsMeasured(t *testing.T) {
 	const before = "jobs:\n- program: ./x\n  memory: 1GiB\n  blocks: 7\n  threads_per_block: 96\n"
 	got, err := learnYAML("m.yaml", []byte(before), measuredAll(Footprint{Blocks: 8}), nil)
@@ -120,7 +120,7 @@ func TestLearnOnlyWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// A file that is not edited is an error, and what is wrong with it has its line.
+// A file that cannot be edited is an error, which names the line.
 func TestLearnRefusesWhatItCannotEdit(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"jobs:\n- program: ./x\n  memory: \"\\x35MiB\"\n", "m.yaml:2: ./x: its footprint is not written"},
@@ -135,7 +135,7 @@ func TestLearnRefusesWhatItCannotEdit(t *testing.T) {
 	}
 }
 
-// A mix of the catalog, and a .wl file, become YAML.
+// A mix of the catalog or of a .wl file becomes YAML.
 func TestLearnOfAMixWithoutYAML(t *testing.T) {
 	m, err := Lookup("W1")
 	if err != nil {
@@ -160,7 +160,7 @@ func TestLearnOfAMixWithoutYAML(t *testing.T) {
 	}
 }
 
-// Any mix that WriteYAML writes is learned, whatever was known of it.
+// Learn works for any mix that WriteYAML writes, whatever its footprints.
 func TestLearnAnyMix(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := anyMix(rt)

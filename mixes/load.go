@@ -11,13 +11,12 @@ import (
 	"github.com/caserun/caserun/userfile"
 )
 
-// maxFileBytes bounds a mix file; maxJobs command lines of 100 bytes fit.
+// maxFileBytes bounds a mix file. It has room for maxJobs command lines of 100 bytes.
 const maxFileBytes = 1 << 20
 
-// Load reads a mix file: YAML (.yaml, .yml) or a list of command lines (.wl).
-// Programs are SuitePrograms and those that has says the suite has; has is asked
-// for names without a slash, and may be nil. What is wrong with the file's contents
-// comes back as InputErrors.
+// Load reads a mix file: YAML (.yaml, .yml) or a list of command lines (.wl). has reports whether
+// the suite has a program beside SuitePrograms; it is called with names without a slash, and may
+// be nil. Errors in the file's content are InputErrors.
 func Load(path string, has func(program string) bool) (Mix, error) {
 	parse, found := map[string]func(string, []byte, jobIndex, func(string) bool) (Mix, error){
 		".yaml": parseYAML, ".yml": parseYAML, ".wl": parseWL,
@@ -45,8 +44,8 @@ func readLimited(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
-// checkText finds the first line that is no text: bytes that are not UTF-8, or
-// control characters, which no mix needs and which would garble tables.
+// checkText finds the first line that is not text: it is not UTF-8, or has control characters.
+// Mixes do not need control characters, which would garble tables.
 func checkText(file string, data []byte) error {
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		column := 1
@@ -66,7 +65,7 @@ func checkText(file string, data []byte) error {
 	return nil
 }
 
-// baseName is the mix's name when the file gives none.
+// baseName returns the default name of a file's mix.
 func baseName(file string) string {
 	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }

@@ -175,7 +175,7 @@ func TestLoadMissingFile(t *testing.T) {
 	}
 }
 
-// suiteOf is a suite that has these programs beside the builtin ones.
+// suiteOf returns a suite that has these programs beside SuitePrograms.
 func suiteOf(programs ...string) func(string) bool {
 	return func(program string) bool { return slices.Contains(programs, program) }
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// didYouMean is "did you mean X or Y?" for the candidates that are a few typing
-// errors away from name, or the whole list if none is.
+// didYouMean returns "did you mean X or Y?" with the candidates that are a few typing errors away
+// from name. If there are none it lists all candidates.
 func didYouMean(name string, candidates []string) string {
 	type scored struct {
 		name string
@@ -32,8 +32,8 @@ func didYouMean(name string, candidates []string) string {
 	return fmt.Sprintf("did you mean %s?", strings.Join(names, " or "))
 }
 
-// editDistance is Levenshtein's distance in bytes. It gives up on long names,
-// which resemble no name of ours.
+// editDistance is the Levenshtein distance in bytes. For long names, which cannot resemble a
+// candidate, it returns the longer length.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))

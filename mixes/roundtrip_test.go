@@ -107,7 +107,7 @@ func anyJob(t *rapid.T) Job {
 	return j
 }
 
-// text is any text but NUL, which no argument vector can carry.
+// text generates any text without NUL, which an argument vector cannot contain.
 func text() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{"", "null", "~", "-", "---", "- a", "a: b", "#", "a #b", "true", "0x10", "*a", "&a", "!t", "<<",

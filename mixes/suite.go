@@ -7,15 +7,14 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// SuiteFile is the file in a suite's directory that says what is known of its
-// programs.
+// SuiteFile is the file in a suite's directory that describes its programs.
 const SuiteFile = "suite.yaml"
 
-// LoadSuite reads a suite's file and returns the programs that it says fault. has
-// tells what the suite has beside SuitePrograms.
+// LoadSuite reads a suite's file and returns the programs that are known to fault. has reports
+// whether the suite has a program beside SuitePrograms.
 //
 //	programs:
-//	  srad_v2: {faults: known}  a program as jobs have it, or as jobs are named
+//	  srad_v2: {faults: known}  Job.Program, or the default Job.Name
 func LoadSuite(path string, has func(program string) bool) (faulty []string, err error) {
 	data, err := readLimited(path)
 	if err != nil {
@@ -47,7 +46,7 @@ func (r *yamlReader) suite(body ast.Node) (faulty []string) {
 	return faulty
 }
 
-// ofSuite is the suite's program of this name, which may be the label of its jobs.
+// ofSuite returns the suite's program with this name, which may also be its jobs' default name.
 func (r *yamlReader) ofSuite(name string) (program string, known bool) {
 	for _, p := range suitePrograms {
 		if name == p || name == labelOf(p) {

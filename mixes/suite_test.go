@@ -27,7 +27,7 @@ func TestLoadSuite(t *testing.T) {
 		{"programs:\n  needel: {faults: known}", nil, `:2:3: unknown program "needel" in programs; did you mean needle? (and the executables of the suite)`},
 		{"programs:\n  bfs: {fault: known}", nil, `:2:9: unknown key "fault" in bfs; did you mean faults?`},
 		{"programs:\n  bfs: {faults: often}", nil, `:2:17: bad faults "often"; write known, or remove the key`},
-		{"programs:\n  bfs: {}\n  bfs: {}", nil, `:3:3: key "bfs" again (first in line 2); remove one`},
+		{"programs:\n  bfs: {}\n  bfs: {}", nil, `:3:3: duplicate key "bfs" (first in line 2); remove one`},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)

@@ -10,26 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// shellCharacters have a meaning for a shell, which never sees these lines.
+// shellCharacters have a meaning for a shell. They are refused, because jobs start without a
+// shell.
 const shellCharacters = ";&><$`\"'\\(){}[]*?|#~"
 
-// parseWL reads a list of command lines, the form of the CASE authors' workload
-// files: one job per line, words separated by spaces or tabs, "cat FILE |"
-// before a program that reads FILE. Blank lines, and lines whose first
-// character is #, are no jobs.
+// parseWL reads a list of command lines, the format of the CASE authors' workload files. Each
+// line is a job; words are separated by spaces or tabs. "cat FILE |" precedes a program that reads
+// FILE. Blank lines and lines that begin with # are ignored.
 //
-// A program is recognised by its base name, srad by its directory too, and
-// stands for the suite's program whatever path the file gives; has tells what
-// the suite has beside SuitePrograms. An argument or input file with the same base
-// name as an input file of a catalog job of that program becomes that file, so
-// /data/graph32M.txt is graph32M.txt in the suite's data directory; other paths stay
-// as they are. A command of the catalog gets its name and footprint; any other gets a
-// footprint where its arguments determine it exactly, and otherwise none.
+// A program is recognised by its base name, srad also by its directory, and stands for the
+// suite's program whatever its path. has reports whether the suite has a program beside
+// SuitePrograms. A file with the base name of an input file of the program's catalog jobs becomes
+// that input file: /data/graph32M.txt is graph32M.txt in the suite's data directory. Other paths
+// are kept. A command of the catalog gets the catalog's name and footprint. Any other command gets
+// a footprint only if its arguments determine it exactly.
 //
-// A profiler before the program is left out, and a note says so. All jobs arrive
-// at once, unless a line ends with & or is wait: the file is then a script, in
-// which a wait, or a line without &, ends a group of jobs that arrive together
-// (Job.Group).
+// A profiler before the program is left out, and a note says so. All jobs arrive at once, unless
+// a line ends with & or is wait. The file is then a script, in which a wait, or a line without &,
+// ends a group of jobs that arrive together (Job.Group).
 func parseWL(file string, data []byte, jobs jobIndex, has func(string) bool) (Mix, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if err := checkText(file, data); err != nil {
@@ -71,24 +69,24 @@ type wlReader struct {
 	tools  []droppedTool
 }
 
-// wlLine is a job with what its line says of arrivals.
+// wlLine is a job and what its line says about arrivals.
 type wlLine struct {
 	job        Job
 	background bool // the line ends with &
 	waited     bool // a wait follows
 }
 
-// droppedTool is a profiler that was left out: the first line with it, and how
-// many more there are.
+// droppedTool is a profiler that was left out.
 type droppedTool struct {
 	name, text string
-	line, more int
+	line       int // the first line with the tool
+	more       int // number of further lines with it
 }
 
 func (r *wlReader) line(number int, words []word) *InputError {
 	if words[0].text == "wait" {
 		if len(words) > 1 {
-			return &InputError{Column: words[1].column, Msg: "wait for something", Remedy: "write wait alone: it is for all commands before it"}
+			return &InputError{Column: words[1].column, Msg: "wait with arguments", Remedy: "write only wait: it waits for all commands before it"}
 		}
 		r.script = true
 		if n := len(r.lines); n > 0 {
@@ -118,7 +116,7 @@ func (r *wlReader) line(number int, words []word) *InputError {
 	return nil
 }
 
-// arrivals are the jobs with their groups.
+// arrivals returns the jobs with their groups.
 func (r *wlReader) arrivals() []Job {
 	jobs := make([]Job, 0, len(r.lines))
 	group := 0
@@ -159,11 +157,10 @@ func (r *wlReader) notes() []string {
 	return notes
 }
 
-// word is a word of a line with the column, counted in characters from 1, at
-// which it starts.
+// word is a word of a line.
 type word struct {
 	text   string
-	column int
+	column int // of its first character, from 1
 }
 
 func splitLine(line string) []word {
@@ -185,8 +182,7 @@ func splitLine(line string) []word {
 	return words
 }
 
-// command is the job of a command line, and the words of the tools before its
-// program.
+// command returns the job of a command line, and the words of the tools before its program.
 func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) {
 	var stdin string
 	if path.Base(words[0].text) == "cat" {
@@ -215,7 +211,7 @@ func (r *wlReader) command(words []word) (j Job, tools []word, err *InputError) 
 	return identify(j, r.jobs), tools, nil
 }
 
-// remedy is what to do about a program that is not known.
+// remedy says what to do about an unknown program.
 func (r *wlReader) remedy(program string) string {
 	switch {
 	case path.Base(program) == "srad":
@@ -249,15 +245,14 @@ func refuseShell(words []word) *InputError {
 
 func (r *wlReader) recognise(program string) (string, bool) {
 	base := path.Base(program)
-	if base == "srad" { // two programs, which only the directory tells apart
+	if base == "srad" { // two programs have this base name and differ in the directory
 		base = path.Join(path.Base(path.Dir(program)), base)
 		return base, slices.Contains(suitePrograms, base)
 	}
 	return base, slices.Contains(suitePrograms, base) || r.has != nil && r.has(base)
 }
 
-// identify maps the job's files onto the suite's and finds its name and
-// footprint.
+// identify replaces the job's files by the suite's files and finds the job's name and footprint.
 func identify(j Job, jobs jobIndex) Job {
 	files := map[string]string{}
 	for _, name := range jobs.names {
@@ -291,8 +286,8 @@ func identify(j Job, jobs jobIndex) Job {
 	return j
 }
 
-// namesFile tells input files of the catalog from numbers and words: they have
-// an extension, and 0.5 is a number.
+// namesFile reports whether an argument of the catalog is an input file: it has an extension and
+// is not a number such as 0.5.
 func namesFile(arg string) bool {
 	_, err := strconv.ParseFloat(arg, 64)
 	return err != nil && path.Ext(arg) != ""

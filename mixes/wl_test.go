@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file with & or wait says which jobs arrive together. A tool before a program
-// is left out and noted; programs beside the builtin ones are the suite's.
+// A file with & or wait says which jobs arrive together. A tool before a program is left out and
+// noted. Programs beside SuitePrograms come from the suite.
 func TestLoadScript(t *testing.T) {
 	m, err := Load("testdata/script.wl", suiteOf("hotspot", "gaussian"))
 	if err != nil {
@@ -88,8 +88,8 @@ func TestToolsBeforePrograms(t *testing.T) {
 	}
 }
 
-// An option is in one of the lists of its tool, or it would be taken for the
-// program's end in one order and not in the other.
+// Each option is in only one of its tool's lists. In both lists its meaning would depend on their
+// order.
 func TestToolsHaveEachOptionOnce(t *testing.T) {
 	for name, w := range wrappers {
 		seen := map[string]bool{}

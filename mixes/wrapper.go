@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// wrapper is a tool that runs the program behind it on a line, and is not part of
-// the job: it measures or checks, and the batch is measured without it.
+// wrapper is a tool, such as a profiler, that runs the program after it on a line. It is not part
+// of the job, because the batch is measured without it.
 type wrapper struct {
 	command string // the word that must follow the tool's name; "" = none
-	valued  string // options that take the next word, separated by spaces
-	flags   string // options that take nothing
+	valued  string // options whose value is the next word, separated by spaces
+	flags   string // options without a value
 }
 
-// wrappers are found by base name. They have the options that workload files are
-// likely to have, as the tools' manuals give them.
+// wrappers has the tools by base name. Their options are from the tools' manuals, as far as
+// workload files are likely to have them.
 var wrappers = map[string]wrapper{
 	"nvprof": {
 		valued: "--aggregate-mode --annotate-mpi --concurrent-kernels --context-name --continuous-sampling-interval" +
@@ -63,8 +63,8 @@ var wrappers = map[string]wrapper{
 	},
 }
 
-// unwrap splits a line into the tools before the program and the command itself,
-// in which at least the program is left.
+// unwrap splits a line into the tools before the program and the command itself, which has at
+// least the program.
 func unwrap(words []word) (tools, command []word, err *InputError) {
 	command = words
 	for {
@@ -78,9 +78,9 @@ func unwrap(words []word) (tools, command []word, err *InputError) {
 	}
 }
 
-// behind is what follows the tool, which is the first word, and its options. An
-// option that is not known may take the next word or not, so that nobody can
-// tell where the program begins; one with its value behind = cannot.
+// behind returns the words after the tool, which is the first word, and its options. An unknown
+// option is an error, because it may or may not take the next word, so that the program's place
+// is unknown. An unknown option whose value follows = is allowed.
 func (w wrapper) behind(words []word) ([]word, *InputError) {
 	tool := words[0]
 	name := path.Base(tool.text)

@@ -13,10 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// WriteYAML writes a mix in the form that Load reads. Load gives the same mix
-// back, save for Source; a mix for which that cannot be so (no jobs, a class
-// that contradicts its bytes, text that is not UTF-8) is an error, and nothing
-// is written.
+// WriteYAML writes a mix in the form that Load reads. Load returns the same mix except for
+// Source. A mix that has no such form (no jobs, a class that contradicts its bytes, text that is
+// not UTF-8) is an error, and nothing is written.
 func WriteYAML(w io.Writer, m Mix) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "name: %s\n", scalar(m.Name))
@@ -35,7 +34,7 @@ func WriteYAML(w io.Writer, m Mix) error {
 		writeJob(&b, m.Jobs[i], same)
 		i += same
 	}
-	ofSuite := func(string) bool { return true } // who reads it back names the suite
+	ofSuite := func(string) bool { return true } // the user's suite may have any program
 	back, err := parseYAML(m.Name, b.Bytes(), builtin().jobs, ofSuite)
 	if err != nil {
 		return fmt.Errorf("write mix %q: it has no YAML form: %w", m.Name, err)
@@ -143,8 +142,8 @@ func list(items []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// plain text needs no quotes anywhere in YAML, whatever it resolves to: the
-// reader takes values as they are written.
+// plain text needs no quotes anywhere in YAML. Its YAML type does not matter, because the reader
+// takes values as they are written.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./+-][A-Za-z0-9_./+=-]*$`)
 
 func scalar(s string) string {

@@ -16,21 +16,20 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxNesting bounds the YAML parser's recursion, which takes memory without bounds; a mix
-// nests three deep.
+// MaxNesting bounds the YAML parser's recursion, which otherwise takes unbounded memory. A mix
+// nests three levels.
 const MaxNesting = 32
 
-// parseYAML reads a mix in YAML. Keys are case sensitive, and an unknown or
-// repeated key is an error. Values are taken as they are written, so the
-// argument 0.50 stays "0.50".
+// parseYAML reads a mix in YAML. Keys are case sensitive, and an unknown or repeated key is an
+// error. Values are taken as they are written, so the argument 0.50 stays "0.50".
 //
 //	name: nightly            the file's base name if absent
 //	description: text
-//	ratio: 3:1               large:small, for tables only
+//	ratio: 3:1               large:small, only for tables
 //	jobs:
 //	  - needle-32768         a catalog job
-//	  - job: srad_v2-16384   the same with keys: any below but program, args
-//	    isolate: true        and stdin
+//	  - job: srad_v2-16384   a catalog job with keys: all below except program,
+//	    isolate: true        args and stdin
 //	    count: 2
 //	  - program: ./my/solver a suite program, or a path with a slash
 //	    args: -n 512 -v      split at spaces and tabs; a list keeps spaces
@@ -40,24 +39,23 @@ const MaxNesting = 32
 //	    memory: 1.5GiB       device memory; see ParseBytes
 //	    blocks: 4096         grid of the main kernel, multiplied
 //	    threads_per_block: 256
-//	    isolate: true        shares a device with nobody
-//	    faults: known        it is known to fault; see Job.KnownFault
-//	    group: 1             arrives when all of group 0, the default, have ended
+//	    isolate: true        exclusive use of its device
+//	    faults: known        the program is known to fault; see Job.KnownFault
+//	    group: 1             arrives when all jobs of group 0 (the default) have ended
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
 //	    timeout: 10m
 //	    count: 4
 //	    name: solver-512     the program's base name if absent
 //
-// A program gets the footprint that the file states and no other: refer to a
-// catalog job to get the catalog's.
+// A program gets only the footprint that the file states. To get the catalog's footprint, refer
+// to a catalog job.
 func parseYAML(file string, data []byte, jobs jobIndex, has func(string) bool) (Mix, error) {
 	r := &yamlReader{file: file, jobs: jobs, has: has, wants: "jobs: and a list of jobs"}
 	return readYAML(r, data, r.mix)
 }
 
-// readYAML gives the body of r's file to read, and what that makes of it back unless
-// there was an error.
+// readYAML calls read with the body of r's file and returns its result, unless there was an error.
 func readYAML[T any](r *yamlReader, data []byte, read func(ast.Node) T) (out T, err error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if err := checkText(r.file, data); err != nil {
@@ -77,8 +75,8 @@ func readYAML[T any](r *yamlReader, data []byte, read func(ast.Node) T) (out T, 
 type yamlReader struct {
 	file  string
 	jobs  jobIndex
-	has   func(program string) bool // of a suite beside SuitePrograms; may be nil
-	wants string                    // what the file is to have
+	has   func(program string) bool // whether the suite has a program beside SuitePrograms; may be nil
+	wants string                    // what the file should have, for the error if it is empty
 	errs  InputErrors
 }
 
@@ -90,7 +88,7 @@ func (r *yamlReader) fail(at *token.Token, remedy, format string, args ...any) {
 	r.errs = append(r.errs, e)
 }
 
-// document returns the one document's body, or nil after an error.
+// document returns the body of the file's only document, or nil after an error.
 func (r *yamlReader) document(data []byte) ast.Node {
 	tokens := lexer.Tokenize(string(data))
 	if deep := TooDeep(tokens); deep != nil {
@@ -127,8 +125,8 @@ func (r *yamlReader) document(data []byte) ast.Node {
 	return body
 }
 
-// TooDeep returns the token that opens one level too many: brackets that are
-// open at once, or list dashes and explicit keys on one line.
+// TooDeep returns the token that opens one level too many; nil if there is none. Levels are open
+// brackets, and list dashes and explicit keys on one line.
 func TooDeep(tokens token.Tokens) *token.Token {
 	open, line, dashes := 0, 0, 0
 	for _, t := range tokens {
@@ -173,8 +171,8 @@ func (r *yamlReader) fields(n ast.Node, what string, keys []string) map[string]f
 	})
 }
 
-// mapping reads a mapping. Of a name that is not a key of it, check says what is
-// unknown and what to write instead.
+// mapping reads a mapping. For a name that is not a valid key, check returns what is unknown and
+// what to write instead.
 func (r *yamlReader) mapping(n ast.Node, what, keys string, check func(name string) (unknown, remedy string)) map[string]field {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
@@ -200,7 +198,7 @@ func (r *yamlReader) mapping(n ast.Node, what, keys string, check func(name stri
 		case unknown != "":
 			r.fail(key.GetToken(), remedy, "unknown %s %q in %s", unknown, key.Value, what)
 		case fields[key.Value].key != nil:
-			r.fail(key.GetToken(), "remove one", "key %q again (first in line %d)", key.Value, fields[key.Value].key.Position.Line)
+			r.fail(key.GetToken(), "remove one", "duplicate key %q (first in line %d)", key.Value, fields[key.Value].key.Position.Line)
 		default:
 			fields[key.Value] = field{key.GetToken(), v.Value}
 		}
@@ -208,7 +206,7 @@ func (r *yamlReader) mapping(n ast.Node, what, keys string, check func(name stri
 	return fields
 }
 
-// text reads a single value as it is written. It fails on an empty one.
+// text reads a single value as it is written. It fails on an empty value.
 func (r *yamlReader) text(n ast.Node, what string) (string, bool) {
 	switch s := n.(type) {
 	case *ast.StringNode:
@@ -273,7 +271,7 @@ func (r *yamlReader) mix(body ast.Node) Mix {
 	}
 	list, ok := f.value.(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
-		r.fail(f.key, "give it a list of catalog jobs or programs", "jobs is empty or no list")
+		r.fail(f.key, "give it a list of catalog jobs or programs", "jobs is empty or not a list")
 		return m
 	}
 	text := 0
@@ -285,7 +283,7 @@ func (r *yamlReader) mix(body ast.Node) Mix {
 			break
 		}
 		if before := len(m.Jobs) - 1; before >= 0 && count > 0 && j.Group < m.Jobs[before].Group {
-			r.fail(firstToken(n), "list the jobs by group", "a job of group %d behind one of group %d", j.Group, m.Jobs[before].Group)
+			r.fail(firstToken(n), "list the jobs by group", "a job of group %d after a job of group %d", j.Group, m.Jobs[before].Group)
 		}
 		if text > maxTextBytes {
 			r.fail(firstToken(n), "use a smaller count, or shorter names and arguments", "more than %s of names and commands in the mix", FormatBytes(maxTextBytes))
@@ -315,13 +313,13 @@ const maxThreadsPerBlock = 1024
 // knownFault is the value of the key faults.
 const knownFault = "known"
 
-// noWait is the value of the key wait for a job whose requests do not wait.
+// noWait is the value of the key wait that means: requests do not wait.
 const noWait = "none"
 
-// maxWait is what libcase can say, which counts milliseconds in 32 bits, or less.
+// maxWait is below the limit of libcase, which counts milliseconds in 32 bits.
 const maxWait = 1000 * time.Hour
 
-// maxPriority keeps a typo from being one.
+// maxPriority catches typing errors.
 const maxPriority = 1000
 
 // job reads one entry of jobs and how often it is repeated.
@@ -391,7 +389,7 @@ func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 	return j
 }
 
-// settings reads the keys that a catalog job may carry too.
+// settings reads the keys that a catalog job may have too.
 func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["name"]; found {
 		j.Name = r.label(f.value, "name")
@@ -448,8 +446,8 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	}
 }
 
-// args is a list of arguments, or one string that is split at spaces and tabs.
-// The string knows no quotes and no escapes, so it may not contain any.
+// args reads a list of arguments, or one string that it splits at spaces and tabs. Quotes and
+// escapes are not interpreted in the string, so they are errors.
 func (r *yamlReader) args(n ast.Node) []string {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -496,7 +494,7 @@ func (r *yamlReader) env(n ast.Node) []string {
 	return env
 }
 
-// label is a name that fits on one line of a table.
+// label reads a name that fits on one line of a table.
 func (r *yamlReader) label(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
 	if ok && (s == "" || strings.TrimSpace(s) != s || strings.ContainsFunc(s, isControl)) {
@@ -530,7 +528,7 @@ func (r *yamlReader) memory(n ast.Node) int64 {
 	return b
 }
 
-// number is a whole number from 1 to limit; it is 0 after an error.
+// number reads a whole number from 1 to limit. It returns 0 after an error.
 func (r *yamlReader) number(n ast.Node, what string, limit uint64) uint64 {
 	s, ok := r.text(n, what)
 	if !ok {
@@ -573,7 +571,7 @@ func (r *yamlReader) timeout(n ast.Node) time.Duration {
 	return d
 }
 
-// wait is nil after an error.
+// wait returns nil after an error.
 func (r *yamlReader) wait(n ast.Node) *time.Duration {
 	s, ok := r.text(n, "wait")
 	if !ok {
