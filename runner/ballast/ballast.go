@@ -1,5 +1,5 @@
-// Package ballast runs native/ballast/ballast, which holds the memory of a GPU
-// so that a given number of bytes stay free on it.
+// Package ballast runs native/ballast/ballast, which allocates the memory of a GPU except for a
+// given number of bytes.
 package ballast
 
 import (
@@ -21,12 +21,11 @@ import (
 	"github.com/caserun/caserun/runner/child"
 )
 
-// ErrNoRoom is wrapped by Start when less is free on the device than is to
-// stay free. The message has the numbers.
+// ErrNoRoom is wrapped by Start if the device has less free memory than must stay free. The
+// message has the numbers.
 var ErrNoRoom = errors.New("not enough free device memory")
 
-// ErrNoDevice is wrapped by Start when there is no CUDA driver, or no such
-// device.
+// ErrNoDevice is wrapped by Start if there is no CUDA driver or no such device.
 var ErrNoDevice = errors.New("no such device")
 
 // ballast.c's EXIT_NO_ROOM and EXIT_NO_DEVICE.
@@ -35,17 +34,17 @@ const (
 	exitNoDevice = 5
 )
 
-// closeLimit is how long Close lets the program free its memory. Freeing
-// 140 GiB takes well under a second.
+// closeLimit is the longest time that Close gives the program to free its memory. Freeing 140 GiB
+// takes well under a second.
 const closeLimit = 10 * time.Second
 
-// Held is what the program reported once it was ready, in bytes.
+// Held is what the program reported when it was ready. Sizes are in bytes.
 type Held struct {
 	Device    string `json:"device"` // UUID
 	Total     uint64 `json:"total"`
-	Free      uint64 `json:"free"` // at least LeaveFree, by less than 2 MiB
+	Free      uint64 `json:"free"` // at least LeaveFree, and less than 2 MiB more
 	LeaveFree uint64 `json:"leave_free"`
-	Bytes     uint64 `json:"held"` // the program's CUDA context comes on top
+	Bytes     uint64 `json:"held"` // without the program's CUDA context
 	Pieces    int    `json:"pieces"`
 }
 
@@ -61,11 +60,10 @@ type Ballast struct {
 	closed  error
 }
 
-// Start runs bin for the device (a UUID, or an ordinal in PCI bus order) and
-// returns when leaveFree bytes are left free on it. Contexts that are created
-// later, an MPS server's included, come out of leaveFree. The program ends with
-// this process, however that ends. A cancelled ctx ends the start, not a ballast
-// that has started.
+// Start runs bin for the device (a UUID, or an ordinal in PCI bus order) and returns when
+// leaveFree bytes are free on it. Contexts that are created later, including an MPS server's,
+// take their memory from leaveFree. The program ends when this process ends, even by SIGKILL. ctx
+// limits only the start.
 func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
 	fail := func(err error) (*Ballast, error) {
 		return nil, fmt.Errorf("start ballast on %s leaving %d bytes free: %w", device, leaveFree, err)
@@ -102,7 +100,7 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 	}()
 	select {
 	case s, ok := <-line:
-		if !ok { // it has ended, or is about to
+		if !ok { // the program has ended or is about to end
 			if err := b.close(); err != nil {
 				return fail(err)
 			}
@@ -135,15 +133,15 @@ func (b *Ballast) exitError() error {
 	return fmt.Errorf("%w: %s", err, said)
 }
 
-// Held returns what the program holds.
+// Held returns what the program reported.
 func (b *Ballast) Held() Held { return b.held }
 
-// Done is closed when the program has ended, asked or not. A ballast that ends
-// by itself invalidates what is measured beside it; Close says why it did.
+// Done is closed when the program has ended, whether or not it was told to. If it was not told to,
+// measurements beside it are invalid, and Close returns the reason.
 func (b *Ballast) Done() <-chan struct{} { return b.proc.Done() }
 
-// Close frees the memory and waits until the program is gone. It returns an
-// error when the program had ended before, had to be killed, or failed.
+// Close frees the memory and waits until the program has ended. It returns an error if the program
+// had ended before, had to be killed, or failed.
 func (b *Ballast) Close() error {
 	b.closing.Do(func() {
 		if err := b.close(); err != nil {

@@ -21,8 +21,8 @@ const (
 	fakeUUID = "GPU-abababab-abab-abab-abab-ababababab01" // ordinal 1 of fake_cuda.c
 )
 
-// build compiles the program and the fake driver, and puts the driver where the
-// program finds it. It returns the program and the driver's log.
+// build compiles the program and the fake driver, and installs the driver where the program finds
+// it. It returns the paths of the program and of the driver's log.
 func build(t *testing.T, settings map[string]uint64) (bin, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func build(t *testing.T, settings map[string]uint64) (bin, log string) {
 	compile(t, "fake_cuda.c", "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"))
 	t.Setenv("LD_LIBRARY_PATH", dir)
 	t.Setenv("FAKE_CUDA_LOG", log)
-	// What a run's environment holds, and ballast must not follow.
+	// A run's environment has these variables, which ballast must ignore.
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/run/pipe")
 	t.Setenv("CUDA_VISIBLE_DEVICES", "0")
 	for k, v := range settings {
@@ -59,8 +59,8 @@ func start(t *testing.T, bin, device string, leave uint64) *Ballast {
 	return b
 }
 
-// freed reads the driver's log and returns the bytes allocated and freed and
-// whether the context was released.
+// freed returns from the driver's log the bytes allocated and freed, and whether the context was
+// released.
 func freed(t *testing.T, log string) (allocated, freed uint64, released bool) {
 	t.Helper()
 	text, err := os.ReadFile(log)
@@ -196,7 +196,7 @@ func TestCancelledStartLeavesNoProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	// A program that never gets ready, and ends with its input.
+	// A program that never becomes ready and ends at the end of its input.
 	bin := filepath.Join(t.TempDir(), "slow")
 	script := "#!/bin/sh\necho $$ >" + pidFile + "\ncat >/dev/null\n"
 	if err := os.WriteFile(bin, []byte(script), 0o755); err != nil {

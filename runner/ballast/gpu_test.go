@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGPU holds a real GPU's memory. It skips only when there is none, and says
-// why; with CASERUN_REQUIRE_GPU=1 that is a failure too.
+// TestGPU holds a real GPU's memory. It skips only if there is no GPU; with CASERUN_REQUIRE_GPU=1
+// it fails instead.
 func TestGPU(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "ballast")
 	compile(t, "ballast.c", "-o", bin, "-ldl")
@@ -26,7 +26,7 @@ func TestGPU(t *testing.T) {
 	if held.Free < leave || held.Free >= leave+2*mib {
 		t.Errorf("%d bytes are free, want %d and less than 2 MiB more", held.Free, leave)
 	}
-	// A second one on the same device has no room, and says so.
+	// A second ballast on the same device has no room, and says so.
 	if second, err := Start(context.Background(), bin, held.Device, 4*gib); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("a second ballast: %v, want ErrNoRoom", err)
 		if err == nil {

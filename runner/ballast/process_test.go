@@ -34,8 +34,7 @@ func childOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// pidfdOpen refers to a process that is not our child, so that its end can be
-// waited for.
+// pidfdOpen opens a process that is not our child, so that the test can wait for its end.
 func pidfdOpen(pid int) (*os.File, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

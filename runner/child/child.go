@@ -1,4 +1,4 @@
-// Package child runs programs that end with this process, however it ends.
+// Package child runs programs that end when this process ends, even by SIGKILL.
 package child
 
 import (
@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// Process is a program that was started, the leader of a process group of its own.
+// Process is a started program, which leads its own process group.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // of Wait; read only after done
 }
 
-// Start starts cmd, which gets the signal death when this process ends before it.
-// It owns cmd from then on, and sets its SysProcAttr.
+// Start starts cmd. The program gets the signal death if this process ends first. Start sets
+// cmd.SysProcAttr, and the caller must not use cmd afterwards.
 func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -26,9 +26,8 @@ func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
 	return p, <-started
 }
 
-// run owns the program from start to exit. The parent-death signal fires when
-// the thread that started the program ends (prctl(2)), so that thread is this
-// goroutine's until the program has ended.
+// run starts the program and waits for its end. It keeps its thread locked until then, because the
+// parent-death signal is sent when the thread that started the program ends (prctl(2)).
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -40,17 +39,16 @@ func (p *Process) run(started chan<- error) {
 	}
 }
 
-// PID is the program's process, and its group.
+// PID returns the id of the program's process and of its group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the program ended, as exec.Cmd's Wait tells it. It may be called once
-// Done is closed.
+// Err returns the error of exec.Cmd.Wait. It may be called once Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill ends what there is of the program's group and waits for the program.
+// Kill kills the program's process group and waits for the program.
 func (p *Process) Kill() error {
 	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.PID(), err)

@@ -41,7 +41,7 @@ func TestTellsHowItEnded(t *testing.T) {
 	}
 }
 
-// A program's own children end with it.
+// Kill ends a program's children too.
 func TestKillEndsTheGroup(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
 	out, err := cmd.StdoutPipe()
@@ -62,7 +62,7 @@ func TestKillEndsTheGroup(t *testing.T) {
 	}
 }
 
-// The thread that asks for a program may end before it.
+// The thread that calls Start may end before the program.
 func TestOutlivesTheThreadThatStartedIt(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
@@ -88,7 +88,7 @@ func TestOutlivesTheThreadThatStartedIt(t *testing.T) {
 	defer func(p *Process) { _ = p.Kill() }(<-started)
 	defer thread.Close()
 	for err := error(nil); err == nil; _, err = thread.ReadAt(make([]byte, 1), 0) {
-		runtime.Gosched() // until the thread is gone: ESRCH
+		runtime.Gosched() // until ESRCH: the thread has ended
 	}
 	if _, err := io.WriteString(in, "still here\n"); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestOutlivesTheThreadThatStartedIt(t *testing.T) {
 	}
 }
 
-// onThread runs f on a thread that ends behind it; the process's first does not.
+// onThread runs f on a thread that ends after it. The process's first thread never ends.
 func onThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -170,8 +170,8 @@ func mustEnd(t *testing.T, pid int) {
 	}
 }
 
-// The end of a child is seen, by whom has a descriptor to spare and by whom has none,
-// and the child is still there to collect.
+// AwaitEnd sees the end of a child with and without a free descriptor, and leaves the child to
+// collect.
 func TestAwaitEnd(t *testing.T) {
 	for name, limit := range map[string]bool{"pidfd": false, "no descriptors": true} {
 		t.Run(name, func(t *testing.T) {

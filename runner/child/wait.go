@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AwaitEnd returns when a child has ended. The child keeps its number until somebody
-// collects it. The wait takes a descriptor, a pidfd in the runtime's poller, and no
-// thread. Without a free descriptor it takes a thread instead.
+// AwaitEnd returns when a child has ended. It does not collect the child, which keeps its PID. The
+// wait takes a descriptor (a pidfd in the runtime's poller), or a thread if no descriptor is free.
 func AwaitEnd(pid int) {
 	if fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err == nil {
 		end := os.NewFile(uintptr(fd), "pidfd")
@@ -21,14 +20,14 @@ func AwaitEnd(pid int) {
 	ended(pid, 0)
 }
 
-// ended reports whether a child has ended, after waiting for it unless options has
-// WNOHANG. One that somebody else has collected has ended too.
+// ended waits for a child unless options has WNOHANG, and reports whether it has ended. A child
+// that was already collected has ended.
 func ended(pid, options int) bool {
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, pid, &info, options|unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
-			return err != nil || info.Signo != 0 // waitid(2): 0 where no child has ended
+			return err != nil || info.Signo != 0 // waitid(2): 0 if no child has ended
 		}
 	}
 }

@@ -1,6 +1,5 @@
-// Package cudaelf tells, before a program starts, how it reaches the CUDA
-// runtime: through libcudart, which a preloaded library can take the place of,
-// or past it. It reads ELF files and runs nothing.
+// Package cudaelf finds out, before a program starts, how the program reaches the CUDA runtime:
+// through libcudart, which a preloaded library can replace, or directly. It only reads ELF files.
 package cudaelf
 
 import (
@@ -16,51 +15,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Runtime is how a program calls CUDA, as far as its files show.
+// Runtime says how a program calls CUDA, as far as its files show.
 type Runtime uint8
 
 const (
-	// NoneVisible is a script, a program without CUDA, or one that loads it at
-	// run time (python).
+	// NoneVisible is a script, a program without CUDA, or a program that loads CUDA at run time
+	// (python).
 	NoneVisible Runtime = iota
-	// Shared is linked with libcudart.so, directly or through a library.
+	// Shared is a program that is linked with libcudart.so, directly or through a library.
 	Shared
-	// Static has the runtime linked into it: nvcc's default, -cudart static.
+	// Static is a program with the runtime linked into it: nvcc's default, -cudart static.
 	Static
-	// Driver is linked with libcuda.so alone and calls the driver directly.
+	// Driver is a program that is linked only with libcuda.so and calls the driver directly.
 	Driver
 )
 
-// Program is what is known of a program before it runs.
+// Program is what is known about a program before it runs.
 type Program struct {
 	Runtime Runtime
-	// Object is the file that decided Runtime: the program or a library of it.
+	// Object is the file that decided Runtime: the program or one of its libraries.
 	Object string
-	// TaskAPI: the program talks to the scheduler itself (native/probe/case.h).
+	// TaskAPI says that the program calls the task API itself (native/probe/case.h).
 	TaskAPI bool
-	// Unpreloadable says why LD_PRELOAD does not reach the program's own calls;
-	// "" where it does.
+	// Unpreloadable says why LD_PRELOAD does not intercept the program's own calls; "" if it
+	// does.
 	Unpreloadable string
 }
 
-// registerFatBinary is the call by which code from nvcc announces its kernels
-// to the runtime when it is loaded. An object with kernels that does not import
-// it has a runtime of its own.
+// registerFatBinary is the function with which code from nvcc registers its kernels when it is
+// loaded. An object with kernels that does not import the function has a runtime of its own.
 const registerFatBinary = "__cudaRegisterFatBinary"
 
 // fatBinary is the section with an object's device code.
 const fatBinary = ".nv_fatbin"
 
-// Strings that the static runtime brings along whatever the linker dropped: the
+// staticMarkers are strings of the static runtime that remain whatever the linker drops: the
 // driver that it loads, and an error's name (checked with CUDA 11.8).
 var staticMarkers = []string{"libcuda.so.1\x00", "cudaErrorMemoryAllocation\x00"}
 
-// taskMarker is the variable by which libcase.a finds the scheduler.
+// taskMarker is the environment variable by which libcase.a finds the scheduler.
 const taskMarker = "CASE_SOCKET\x00"
 
-// Inspect reads a program and the libraries it names. libraryPath are the
-// directories of the LD_LIBRARY_PATH that it will have. A library that is not
-// found is passed over: the loader will say so better.
+// Inspect reads a program and its libraries. libraryPath has the directories of the program's
+// LD_LIBRARY_PATH. It skips a library that it does not find, because the loader reports missing
+// libraries better.
 func Inspect(path string, libraryPath []string) (Program, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -96,9 +94,8 @@ func Inspect(path string, libraryPath []string) (Program, error) {
 	return p, nil
 }
 
-// closure decides from the program and all its libraries. The shared runtime
-// goes before a library with a runtime of its own, which NVIDIA's are (cuBLAS):
-// the program's own calls decide.
+// closure decides from the program and all its libraries. The shared runtime takes precedence over
+// a library with its own runtime, such as NVIDIA's cuBLAS, because the program's own calls matter.
 func closure(path string, f *elf.File, main object, libraryPath []string) (Runtime, string) {
 	runtime, decided := NoneVisible, ""
 	for at, o := range libraries(path, f, main, libraryPath) {
@@ -125,7 +122,7 @@ type object struct {
 
 func (o object) ownRuntime() bool { return o.kernels && !o.callsRuntime && !o.needs("libcudart.so") }
 
-// needs reports whether a library of that name, of any version, is asked for.
+// needs reports whether the object needs a library of that name, in any version.
 func (o object) needs(name string) bool {
 	return slices.ContainsFunc(o.needed, func(n string) bool {
 		base := filepath.Base(n)
@@ -168,9 +165,10 @@ func paths(f *elf.File, tag elf.DynTag) ([]string, error) {
 	return out, nil
 }
 
-// unpreloadable names what keeps the loader from LD_PRELOAD: there is no
-// loader, or it is musl's, or the program gains rights when it starts (ld.so(8), secure-execution
-// mode), or the preloaded library is for another kind of machine.
+// unpreloadable returns the reason why LD_PRELOAD has no effect; empty if it has one:
+//   - there is no loader, or the loader is musl's;
+//   - the program gains privileges when it starts (ld.so(8), secure-execution mode);
+//   - the preloaded library is for another kind of machine.
 func unpreloadable(path string, f *elf.File) (string, error) {
 	if f.Class != elf.ELFCLASS64 {
 		return "it is a 32-bit program", nil
@@ -202,7 +200,7 @@ func unpreloadable(path string, f *elf.File) (string, error) {
 	return "", nil
 }
 
-// findStrings looks for strings in the program's constants.
+// findStrings searches the program's constants for strings.
 func findStrings(f *elf.File, want []string) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, s := range f.Sections {
@@ -218,7 +216,7 @@ func findStrings(f *elf.File, want []string) (map[string]bool, error) {
 
 const scanBytes = 1 << 20
 
-// scan reads in pieces that overlap by the longest string.
+// scan reads in pieces that overlap by the length of the longest string.
 func scan(r io.Reader, want []string, found map[string]bool) error {
 	overlap := 0
 	for _, w := range want {

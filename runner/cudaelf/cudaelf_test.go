@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sources that have what nvcc's output has, without CUDA.
+// Sources whose objects look like nvcc's output, without CUDA.
 const (
-	// runtimeSource is a libcudart with the two entries that matter here.
+	// runtimeSource is a libcudart with the two functions that matter here.
 	runtimeSource = `void __cudaRegisterFatBinary(void) {} int cudaMalloc(void) { return 0; }`
 	kernels       = `__attribute__((section(".nv_fatbin"), used)) static const char fat[16] = "device code";`
 	registers     = kernels + ` void __cudaRegisterFatBinary(void); void kernel(void) { __cudaRegisterFatBinary(); }`
@@ -32,7 +32,7 @@ type workshop struct {
 
 func (w workshop) path(name string) string { return filepath.Join(w.dir, name) }
 
-// build compiles source to name; the flags name what it is linked with.
+// build compiles source to the file name; flags say with what it is linked.
 func (w workshop) build(name, source string, flags ...string) string {
 	w.t.Helper()
 	out, file := w.path(name), w.path(name+".c")
@@ -63,7 +63,7 @@ func TestInspect(t *testing.T) {
 	w.library("lib/libownruntime.so", ownRuntime)
 	w.library("lib/libcuda.so.1", `int cuInit(void) { return 0; }`)
 	w.library("lib/libcase.so", `int case_task_begin(void) { return 0; }`)
-	// With the two strings that the static runtime keeps when no kernel is there.
+	// The two strings that the static runtime has even without kernels.
 	static := `__attribute__((used)) static const char *const names[] = {"libcuda.so.1", "cudaErrorMemoryAllocation"};` +
 		` const char *name(int i) { return names[i]; } int main(int n, char **v) { return name(n - 1)[0] == 0; }`
 	lib := "-Wl,-rpath,$ORIGIN/lib,--no-as-needed,-rpath-link," + w.path("lib")
@@ -75,7 +75,7 @@ func TestInspect(t *testing.T) {
 		{"plain", emptyMain, nil, Program{}},
 		{"shared", registers + kernelMain, []string{lib, cudart}, Program{Runtime: Shared, Object: "shared"}},
 		{"through-a-library", emptyMain, []string{lib, "-Llib", "-lshared"}, Program{Runtime: Shared, Object: "lib/libshared.so"}},
-		// Kernels here, the runtime of a library that is linked shared.
+		// The program has kernels; a shared library has the runtime.
 		{"kernels-here", registers + kernelMain, []string{lib, "-Llib", "-lshared", "-Wl,--unresolved-symbols=ignore-all"},
 			Program{Runtime: Shared, Object: "lib/libshared.so"}},
 		{"static", ownRuntime + kernelMain, nil, Program{Runtime: Static, Object: "static"}},
@@ -104,7 +104,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// The loader's ways to a library: each must lead to it, and none to a wrong one.
+// Every rule of the loader must find the library, and no rule may find a wrong one.
 func TestLibrariesAreFoundAsTheLoaderFindsThem(t *testing.T) {
 	w := newWorkshop(t)
 	cudart := w.library("cuda/libcudart.so.11.0", runtimeSource)
@@ -120,7 +120,7 @@ func TestLibrariesAreFoundAsTheLoaderFindsThem(t *testing.T) {
 	}{
 		{"nowhere", flags, nil, NoneVisible},
 		{"environment", flags, []string{w.path("empty"), w.path("near")}, Shared},
-		// DT_RPATH serves libraries of libraries, DT_RUNPATH the object itself only.
+		// DT_RPATH applies to libraries of libraries too, DT_RUNPATH only to the object itself.
 		{"rpath", with("-Wl,--disable-new-dtags,-rpath,$ORIGIN/near"), nil, Shared},
 		{"runpath", with("-Wl,--enable-new-dtags,-rpath,${ORIGIN}/near"), nil, NoneVisible},
 	} {
@@ -129,7 +129,7 @@ func TestLibrariesAreFoundAsTheLoaderFindsThem(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want runtime %d", c.name, got, err, c.want)
 		}
 	}
-	// DT_RUNPATH of a library switches off what its loader's DT_RPATH says.
+	// DT_RUNPATH of a library overrides the DT_RPATH of the object that loaded it.
 	w.library("astray/libouter.so", `int outer;`, "-Wl,--no-as-needed,--enable-new-dtags,-rpath,$ORIGIN/none,-rpath-link,cuda", "-Lnear", "-linner")
 	path := w.build("astray-main", emptyMain, "-Wl,--no-as-needed,--disable-new-dtags,-rpath,$ORIGIN/near,-rpath-link,near:cuda", "-Lastray", "-louter")
 	if got, err := Inspect(path, []string{w.path("astray")}); err != nil || got.Runtime != Shared {
@@ -144,7 +144,7 @@ func TestLibrariesAreFoundAsTheLoaderFindsThem(t *testing.T) {
 	if err := os.Rename(w.path("near/elsewhere.so"), w.path("near/libouter.so")); err != nil {
 		t.Fatal(err)
 	}
-	// A file of that name which no loader would take.
+	// A file with the library's name that the loader would skip.
 	if err := os.MkdirAll(w.path("wrong"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestWhatIsNoELFProgram(t *testing.T) {
 	}
 }
 
-// A program that gains rights when it starts is not preloaded; one that belongs
+// A program that gains privileges when it starts is not preloaded. A setuid program that belongs
 // to the user gains none.
 func TestSetuidProgram(t *testing.T) {
 	w := newWorkshop(t)
@@ -205,7 +205,7 @@ func TestSetuidProgram(t *testing.T) {
 	}
 }
 
-// Strings are found across the pieces in which a section is read.
+// Strings that cross the boundary between two pieces are found.
 func TestScanAcrossPieces(t *testing.T) {
 	for _, at := range []int{0, scanBytes - 6, scanBytes - 1, scanBytes + 3, 2*scanBytes - 3, 3 * scanBytes} {
 		text := strings.Repeat("x", at) + taskMarker + strings.Repeat("y", scanBytes/2)
@@ -230,7 +230,7 @@ func TestSystemCache(t *testing.T) {
 	if got := parseCache(cache(1)); fmt.Sprint(got) != "map[libx.so.1:[/opt/x/libx.so.1]]" {
 		t.Errorf("cache %v", got)
 	}
-	whole := cache(200) // says more entries than there are
+	whole := cache(200) // claims more entries than it has
 	for n := range whole {
 		parseCache(whole[:n]) // must not panic
 	}

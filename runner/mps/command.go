@@ -20,10 +20,9 @@ type Client struct {
 	Server, PID int
 }
 
-// command passes one line to the daemon and returns what it answers. It takes
-// commandLimit at most.
+// command passes one line to the daemon and returns the answer. It takes at most commandLimit.
 func (d *Daemon) command(ctx context.Context, line string) (string, error) {
-	d.commands.Lock() // the daemon turns away a second one: "Cannot send command"
+	d.commands.Lock() // the daemon refuses a second command at the same time: "Cannot send command"
 	defer d.commands.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit,
 		fmt.Errorf("no answer within %v", commandLimit))
@@ -48,10 +47,10 @@ func (d *Daemon) command(ctx context.Context, line string) (string, error) {
 	return stdout.String(), nil
 }
 
-// errNoServer is the answer "Server PID not found", which comes with status 0.
+// errNoServer stands for the answer "Server PID not found", whose exit status is 0.
 var errNoServer = errors.New("no such server")
 
-// pids parses an answer that is one PID a line.
+// pids gives a command and parses its answer, which has one PID on each line.
 func (d *Daemon) pids(ctx context.Context, line string) ([]int, error) {
 	out, err := d.command(ctx, line)
 	if err != nil {
@@ -72,7 +71,7 @@ func (d *Daemon) pids(ctx context.Context, line string) ([]int, error) {
 	return list, nil
 }
 
-// Servers lists the servers. There is none before the first client.
+// Servers lists the servers. There is no server before the first client.
 func (d *Daemon) Servers(ctx context.Context) ([]int, error) {
 	list, err := d.pids(ctx, "get_server_list")
 	if err != nil {
@@ -108,10 +107,9 @@ func (d *Daemon) Clients(ctx context.Context) ([]Client, error) {
 	return out, nil
 }
 
-// TerminateClients ends the work on the GPUs of those of the processes that are
-// clients, after which they can be killed without harm to the others: kill -9 in
-// mid-kernel gives them error 700 (seen on H200). The processes themselves go on,
-// and their CUDA calls fail with error 810.
+// TerminateClients ends the GPU work of the processes that are clients. The clients can then be
+// killed without harm to other clients: kill -9 during a kernel gives error 700 to all clients
+// (seen on H200). The processes themselves continue, and their CUDA calls fail with error 810.
 func (d *Daemon) TerminateClients(ctx context.Context, pids ...int) error {
 	clients, err := d.Clients(ctx)
 	if err != nil {
@@ -126,8 +124,8 @@ func (d *Daemon) TerminateClients(ctx context.Context, pids ...int) error {
 	return errors.Join(errs...)
 }
 
-// terminate gives the command, which answers with its own status on the last
-// line and exits with 0 either way.
+// terminate gives the command terminate_client. Its status is the last line of the answer; its
+// exit status is always 0.
 func (d *Daemon) terminate(ctx context.Context, c Client) error {
 	out, err := d.command(ctx, fmt.Sprintf("terminate_client %d %d", c.Server, c.PID))
 	if err != nil {
@@ -140,8 +138,8 @@ func (d *Daemon) terminate(ctx context.Context, c Client) error {
 	return nil
 }
 
-// Drain waits until there are no clients. It returns ctx's cause, with the
-// clients that remain, when ctx ends first.
+// Drain waits until there are no clients. If ctx ends first, Drain returns ctx's cause with the
+// remaining clients.
 func (d *Daemon) Drain(ctx context.Context) error {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// The test binary plays nvidia-cuda-mps-control and -server when it is started
-// under their names. Its answers are those of driver 580's, byte for byte. The
-// tests steer it by commands that start with "fake_", and by words in FAKE_MPS.
+// The test binary acts as nvidia-cuda-mps-control and -server when it is started under their
+// names. Its answers equal driver 580's byte for byte. Tests control it by commands that start
+// with "fake_", and by words in FAKE_MPS.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case control:
@@ -167,7 +167,7 @@ func (s *fakeState) answer(w io.Writer, argv []string) (quit bool) {
 		}
 		s.clients = append(s.clients, argv[1:]...)
 	case "fake_unlisted_client":
-		s.clients[0] = "1" // the server no longer knows the one it listed
+		s.clients[0] = "1" // the server no longer knows the client that it listed
 	case "fake_fault":
 		s.status = "FAULT"
 	case "fake_recover":
@@ -200,8 +200,8 @@ func (s *fakeState) startServer() {
 	}
 }
 
-// harness is a run that gets killed: it starts a daemon with a server, says who
-// they are, and waits.
+// harness acts as a run that is killed: it starts a daemon with a server, prints their PIDs, and
+// waits.
 func harness() int {
 	d, err := start(context.Background(), Config{}, os.Getenv("MPS_TEST_HARNESS"))
 	if err != nil {
@@ -237,6 +237,6 @@ func install(t *testing.T, words string) {
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("FAKE_MPS", words)
-	// Under -race a process sleeps for 1 s when it exits, each of our commands too.
+	// Under -race every process, including each command, sleeps for 1 s when it exits.
 	t.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestGPU runs NVIDIA's own daemon and server. It skips only when they are not
-// installed, and says so; with CASERUN_REQUIRE_GPU=1 that is a failure too.
+// TestGPU runs NVIDIA's own daemon and server. It skips only if they are not installed; with
+// CASERUN_REQUIRE_GPU=1 it fails instead.
 func TestGPU(t *testing.T) {
 	d, err := Start(background, Config{ActiveThreadPercentage: 50})
 	if errors.Is(err, ErrNotInstalled) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {

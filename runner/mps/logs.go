@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// tailLines is how much of each log goes into an error.
+// tailLines is the number of lines of each log in an error.
 const tailLines = 15
 
-// noise marks the control daemon's lines about our own commands.
+// noise marks the control daemon's lines about this package's own commands.
 var noise = []string{"] Accepting connection...", "] NEW UI", "] UI closed", "] Cmd:"}
 
-// logFile names a log. In the foreground the daemon and its servers write
-// everything to stdout and stderr (seen with driver 580), which are "output".
+// logFile returns the path of a log. In the foreground the daemon and its servers write everything
+// to stdout and stderr (seen with driver 580), which go to "output".
 func (d *Daemon) logFile(name string) string { return filepath.Join(d.root, "log", name) }
 
-// logTail is the end of the logs for an error, nil when they are empty.
+// logTail returns the end of the logs as an error; nil if they are empty.
 func (d *Daemon) logTail() error {
 	var parts []string
 	for _, name := range []string{"output", "control.log", "server.log"} {

@@ -1,11 +1,9 @@
-// Package mps runs one CUDA Multi-Process Service for the length of a run: a
-// control daemon of its own in private pipe and log directories, which starts
-// the server when the first client comes.
+// Package mps runs one CUDA Multi-Process Service during a run: a private control daemon with its
+// own pipe and log directories. The daemon starts the server when the first client connects.
 //
-// The package never changes a compute mode. Under EXCLUSIVE_PROCESS the MPS
-// server is the one process that may hold contexts on a device, so that a
-// ballast, or another daemon's server, excludes this one, and the other way
-// round; under DEFAULT they live side by side.
+// The package never changes a compute mode. Under EXCLUSIVE_PROCESS only one process may hold
+// contexts on a device, so the MPS server, a ballast and another daemon's server exclude each
+// other. Under DEFAULT they can share a device.
 package mps
 
 import (
@@ -24,50 +22,49 @@ import (
 	"github.com/caserun/caserun/runner/scratch"
 )
 
-// control is NVIDIA's program, both the daemon (-f) and, without arguments, the
-// front end that passes commands from stdin to it.
+// control is NVIDIA's program. With -f it is the daemon; without arguments it is the front end
+// that passes commands from stdin to the daemon.
 const control = "nvidia-cuda-mps-control"
 
 const (
-	// maxPipeDir keeps the daemon's longest socket path within sun_path, 108
-	// bytes with its final 0 (unix(7)): /control_privileged takes 19, and some
-	// room is left for names of later drivers.
+	// maxPipeDir keeps the daemon's longest socket path within sun_path, which has 108 bytes
+	// including the final 0 (unix(7)). /control_privileged takes 19 bytes; later drivers may
+	// have longer names.
 	maxPipeDir = 80
 
-	// defaultPipeDir is where clients and daemons meet without
-	// CUDA_MPS_PIPE_DIRECTORY.
+	// defaultPipeDir is the pipe directory if CUDA_MPS_PIPE_DIRECTORY is not set.
 	defaultPipeDir = "/tmp/nvidia-mps"
 
 	pollInterval = 20 * time.Millisecond
-	// commandLimit bounds one command. They take 3 ms, and terminate_client as
-	// long as the client's kernel needs to be stopped, 0.2 s (H200, driver 580).
+	// commandLimit is the longest time for one command. Commands take 3 ms, except
+	// terminate_client, which waits until the client's kernel is stopped: 0.2 s (H200, driver
+	// 580).
 	commandLimit = 5 * time.Second
-	// serverLimit is how long servers may take to end.
+	// serverLimit is the longest time that servers may take to end.
 	serverLimit = 2 * time.Second
 )
 
-// quitLimit is how long Quit takes at most after its clients are gone.
+// quitLimit is the longest time that Quit takes once the clients are gone.
 var quitLimit = 10 * time.Second
 
 var (
-	// ErrNotInstalled is wrapped by Start when there is no
-	// nvidia-cuda-mps-control on PATH.
+	// ErrNotInstalled is wrapped by Start if nvidia-cuda-mps-control is not on PATH.
 	ErrNotInstalled = errors.New(control + " is not installed")
-	// ErrForeignDaemon is wrapped by Start when somebody else's daemon serves the
-	// default pipe directory: its clients would share the GPUs with the run.
+	// ErrForeignDaemon is wrapped by Start if another daemon serves the default pipe directory,
+	// because its clients would share the GPUs with the run.
 	ErrForeignDaemon = errors.New("another MPS daemon is running")
-	// ErrDied is wrapped when the daemon or one of its servers has ended by
-	// itself. The message has the end of its log.
+	// ErrDied is wrapped if the daemon or one of its servers ended without being told to. The
+	// message has the end of its log.
 	ErrDied = errors.New("MPS died")
 )
 
-// Config says what the daemon serves.
+// Config configures the daemon.
 type Config struct {
-	// Devices are the UUIDs of the GPUs that clients may use; default: all.
-	// Clients then name devices by UUID too, since MPS renumbers ordinals.
+	// Devices are the UUIDs of the GPUs that clients may use; default: all. Clients must then
+	// name devices by UUID too, because MPS renumbers ordinals.
 	Devices []string
-	// ActiveThreadPercentage limits the share of the SMs that each client may
-	// use, above 0 and up to 100; 0 sets no limit.
+	// ActiveThreadPercentage is the percentage of the SMs that each client may use, above 0 and
+	// up to 100; 0: no limit.
 	ActiveThreadPercentage float64
 }
 
@@ -76,22 +73,21 @@ type Config struct {
 type Daemon struct {
 	program string
 	dir     *scratch.Dir // removed by Quit
-	root    string       // its path; holds pipe and log
+	root    string       // the path of dir, which has pipe and log
 	env     []string
 	proc    *child.Process
 
-	commands sync.Mutex // held while one of them waits for its answer
+	commands sync.Mutex // held while a command waits for its answer
 
 	mu      sync.Mutex
-	servers map[int]bool // every server that has been seen and not reported as died
+	servers map[int]bool // every server that was seen and not reported as died
 
 	quitting sync.Once
 	quitErr  error
 }
 
-// Start runs a daemon and returns once it answers. The daemon ends with this
-// process, however that ends. A cancelled ctx ends the start, not a daemon that
-// has started.
+// Start runs a daemon and returns once the daemon answers. The daemon ends when this process
+// ends, even by SIGKILL. ctx limits only the start.
 func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	return start(ctx, cfg, defaultPipeDir)
 }
@@ -130,8 +126,8 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 	return d, nil
 }
 
-// makeDirs makes the private directories in the system's temporary directory,
-// whose path must leave room for a socket's.
+// makeDirs makes the private directories in the system's temporary directory. Its path must be
+// short enough for the paths of sockets.
 func makeDirs() (*scratch.Dir, error) {
 	dir, err := scratch.Make("mps")
 	if err != nil {
@@ -139,7 +135,7 @@ func makeDirs() (*scratch.Dir, error) {
 	}
 	pipe := filepath.Join(dir.Path(), "pipe")
 	if len(pipe) > maxPipeDir {
-		return nil, errors.Join(fmt.Errorf("pipe directory %s has %d bytes, and sockets in it need it to have at most %d: set TMPDIR to a shorter directory",
+		return nil, errors.Join(fmt.Errorf("pipe directory %s has %d bytes, but its sockets allow at most %d: set TMPDIR to a shorter directory",
 			pipe, len(pipe), maxPipeDir), dir.Remove())
 	}
 	for _, d := range []string{pipe, filepath.Join(dir.Path(), "log")} {
@@ -150,8 +146,8 @@ func makeDirs() (*scratch.Dir, error) {
 	return dir, nil
 }
 
-// environment is this process's without what would redirect or limit the
-// daemon, and with what the run asks for.
+// environment returns this process's environment without variables that would redirect or limit
+// the daemon, and with the run's configuration.
 func (d *Daemon) environment(cfg Config) []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -172,7 +168,7 @@ func (d *Daemon) environment(cfg Config) []string {
 	return env
 }
 
-// Env is what a process needs in its environment to become a client.
+// Env returns the variables that a process needs to become a client.
 func (d *Daemon) Env() []string {
 	return []string{
 		"CUDA_MPS_PIPE_DIRECTORY=" + filepath.Join(d.root, "pipe"),
@@ -198,13 +194,12 @@ func (d *Daemon) waitReady(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the control daemon has ended, asked or not.
+// Done is closed when the control daemon has ended, whether or not it was told to.
 func (d *Daemon) Done() <-chan struct{} { return d.proc.Done() }
 
-// Health returns an error that wraps ErrDied when the daemon or a server has
-// ended by itself, and another when a server reports a fault or does not answer.
-// After it has returned an error of a server that ended, that server is
-// forgotten: the daemon starts a new one for the next client.
+// Health returns an error that wraps ErrDied if the daemon or a server ended without being told
+// to, and a different error if a server reports a fault or does not answer. It reports the end of
+// a server once, because the daemon starts a new server for the next client.
 func (d *Daemon) Health(ctx context.Context) error {
 	select {
 	case <-d.proc.Done():
@@ -243,17 +238,17 @@ func (d *Daemon) Health(ctx context.Context) error {
 	return nil
 }
 
-// settleTime is how long after a client's death its server may still look well:
-// it was in state FAULT 0.15 s after a kill -9 in mid-kernel, and at once after
-// a fault (H200, driver 580).
+// settleTime is the time after a client's death in which its server may still appear healthy. The
+// server was in state FAULT 0.15 s after a kill -9 during a kernel, and at once after a fault
+// (H200, driver 580).
 const settleTime = 250 * time.Millisecond
 
-// healthInterval is the time between two looks at a server that is not well.
+// healthInterval is the time between two checks of an unhealthy server.
 const healthInterval = 100 * time.Millisecond
 
-// AwaitHealthy returns nil when the servers take new clients, which after a
-// client's fault is when all that it took down are gone. When they do not, it
-// says why once through broken, and looks again until ctx ends.
+// AwaitHealthy returns nil when the servers accept new clients. After a client's fault they do so
+// once all clients that the fault took down are gone. If the servers do not accept clients,
+// AwaitHealthy calls broken once with the reason and checks again until ctx ends.
 func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 	var ill error
 	for wait := settleTime; ; wait = healthInterval {
@@ -266,7 +261,7 @@ func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 		timer.Stop()
 		err := d.Health(ctx)
 		select {
-		case <-d.proc.Done(): // it will not come back
+		case <-d.proc.Done(): // nothing restarts the daemon
 			return fmt.Errorf("wait for MPS: %w", d.died("the control daemon", d.proc.Err()))
 		default:
 		}

@@ -19,10 +19,10 @@ import (
 
 var background = context.Background()
 
-// noDaemon is a default pipe directory that nobody serves.
+// noDaemon is a default pipe directory without a daemon.
 func noDaemon(t *testing.T) string { return filepath.Join(t.TempDir(), "none") }
 
-// startFake starts a daemon in a directory whose path is short enough.
+// startFake starts a fake daemon in a directory whose path is short enough.
 func startFake(t *testing.T, cfg Config, words string) *Daemon {
 	t.Helper()
 	install(t, words)
@@ -133,7 +133,7 @@ func TestClients(t *testing.T) {
 		t.Error(diff)
 	}
 
-	if err := d.TerminateClients(background, 1, 4002, 4003); err != nil { // those that are none do not matter
+	if err := d.TerminateClients(background, 1, 4002, 4003); err != nil { // processes that are not clients do not matter
 		t.Fatal(err)
 	}
 	if got, err = d.Clients(background); err != nil || !slices.Equal(got, want[:1]) {
@@ -315,7 +315,7 @@ func TestForeignDaemon(t *testing.T) {
 	if !errors.Is(err, ErrForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.PID())) {
 		t.Errorf("error %v, want ErrForeignDaemon with its PID", err)
 	}
-	// The file that a dead daemon leaves behind may name a process since then.
+	// The PID in the file of a dead daemon may belong to another process by now.
 	stale := t.TempDir()
 	if err := os.WriteFile(filepath.Join(stale, control+".pid"), fmt.Append(nil, os.Getpid()), 0o666); err != nil {
 		t.Fatal(err)
@@ -341,8 +341,8 @@ func TestCommandDoesNotHang(t *testing.T) {
 	}
 }
 
-// A run that is killed with SIGKILL leaves no daemon and no server, and the next one
-// removes its directory.
+// A run that is killed with SIGKILL leaves neither daemon nor server, and the next run removes its
+// directory.
 func TestNothingOutlivesAKilledRun(t *testing.T) {
 	install(t, "")
 	tmp := shortDir(t)
@@ -392,7 +392,7 @@ func TestNothingOutlivesAKilledRun(t *testing.T) {
 	}
 }
 
-// shortDir is like t.TempDir with a path that has room for a socket's.
+// shortDir is like t.TempDir, but its path is short enough for a socket's path.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "m")

@@ -13,9 +13,8 @@ import (
 	"github.com/caserun/caserun/runner/child"
 )
 
-// launch starts the daemon in the foreground (-f), because one that puts itself
-// into the background (-d) leaves our process tree and outlives a killed run. It
-// closes out.
+// launch starts the daemon in the foreground (-f), because a daemon in the background (-d) leaves
+// our process tree and survives a killed run. launch closes out.
 func launch(program string, env []string, out *os.File) (*child.Process, error) {
 	cmd := exec.Command(program, "-f")
 	cmd.Env = env
@@ -27,9 +26,8 @@ func launch(program string, env []string, out *os.File) (*child.Process, error) 
 	return p, err
 }
 
-// daemonIn returns the daemon that serves a pipe directory, if it runs. The
-// daemon writes its PID there; a file that a dead one left behind names no
-// process, or one with another name.
+// daemonIn returns the daemon that serves a pipe directory, if it runs. The daemon writes its PID
+// to a file there. The PID in a file of a dead daemon belongs to no process or to another program.
 func daemonIn(pipeDir string) (pid int, ok bool) {
 	text, err := os.ReadFile(filepath.Join(pipeDir, control+".pid"))
 	if err != nil {
@@ -42,9 +40,8 @@ func daemonIn(pipeDir string) (pid int, ok bool) {
 	return pid, runs(pid, control)
 }
 
-// runs reports whether process pid is the named program. A process's comm has
-// 15 bytes at most (proc(5)), so the program's name is compared in full from
-// its command line.
+// runs reports whether process pid runs the named program. It compares the command line, because
+// a process's comm has at most 15 bytes (proc(5)).
 func runs(pid int, name string) bool {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

@@ -10,12 +10,14 @@ import (
 
 const serverProgram = "nvidia-cuda-mps-server"
 
-// Quit stops the daemon and its servers and removes the private directories. It
-// waits for the clients until ctx ends, then terminates those that remain, then
-// tells the daemon to quit, and kills it and the servers when they do not. When
-// it returns, no process of this MPS is left, unless the error says so. The
-// error says what had to be forced, with the end of the logs. A second Quit
-// answers alike.
+// Quit stops the daemon and its servers and removes the private directories:
+//  1. it waits for the clients until ctx ends;
+//  2. it terminates the remaining clients;
+//  3. it tells the daemon to quit;
+//  4. it kills the daemon and the servers if they do not end.
+//
+// When Quit returns, no process of this MPS is left, unless the error says so. The error says what
+// Quit had to force, with the end of the logs. A second Quit returns the same error.
 func (d *Daemon) Quit(ctx context.Context) error {
 	d.quitting.Do(func() {
 		if err := d.stop(ctx); err != nil {
@@ -32,7 +34,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 		errs = append(errs, d.died("the control daemon", d.proc.Err()))
 	default:
 		errs = append(errs, d.Drain(ctx))
-		// What remains to be done must be done although ctx has ended.
+		// The next steps must be done even if ctx has ended.
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), quitLimit,
 			fmt.Errorf("the control daemon did not end within %v", quitLimit))
 		defer cancel()
@@ -43,7 +45,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	}
 	errs = append(errs, d.killServers())
 	err := errors.Join(errs...)
-	if err != nil && !errors.Is(err, ErrDied) { // which has it
+	if err != nil && !errors.Is(err, ErrDied) { // ErrDied already has the logs
 		err = errors.Join(err, d.logTail())
 	}
 	return errors.Join(err, d.dir.Remove())
@@ -61,7 +63,7 @@ func (d *Daemon) terminateAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// quitControl asks, waits until ctx ends, and kills.
+// quitControl tells the daemon to quit, waits until ctx ends, and then kills it.
 func (d *Daemon) quitControl(ctx context.Context) error {
 	_, err := d.command(ctx, fmt.Sprintf("quit -t %d", int(serverLimit/time.Second)))
 	if err == nil {
@@ -80,9 +82,8 @@ func (d *Daemon) quitControl(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("killed the control daemon: %w", err), d.proc.Kill())
 }
 
-// killServers ends every server that was seen and still runs. A server ends by
-// itself when its control daemon does, killed or not (seen with driver 580);
-// one that hangs in the driver does not.
+// killServers kills every known server that still runs. A server ends by itself when its control
+// daemon ends, even by SIGKILL (seen with driver 580), unless it hangs in the driver.
 func (d *Daemon) killServers() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +97,7 @@ func (d *Daemon) killServers() error {
 			continue
 		}
 		if !d.gone(pid, serverLimit) {
-			errs = append(errs, fmt.Errorf("MPS server %d is left: it survives SIGKILL, so the driver holds it", pid))
+			errs = append(errs, fmt.Errorf("MPS server %d still runs after SIGKILL: it is blocked in the driver", pid))
 			continue
 		}
 		errs = append(errs, fmt.Errorf("killed MPS server %d, which outlived its control daemon", pid))
@@ -104,7 +105,7 @@ func (d *Daemon) killServers() error {
 	return errors.Join(errs...)
 }
 
-// gone waits up to limit for a server that is not our child to end.
+// gone waits up to limit for the end of a server, which is not our child.
 func (d *Daemon) gone(pid int, limit time.Duration) bool {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// tornDown is the server's line for each client that a fault takes down. The server
-// writes it within 3 ms of the fault, and before any client is told (H200, driver
-// 580). The processes that it names are not those that did the harm.
+// tornDown matches the server's line for each client that a fault takes down. The server writes
+// the line within 3 ms of the fault, before any client gets an error (H200, driver 580). The
+// processes that it names did not cause the fault.
 var tornDown = regexp.MustCompile(`^\[(\S+ \S+) .*\} on device (\d+) to be torn down`)
 
-// logTime is how the servers write a line's time, in the machine's time zone.
+// logTime is the servers' format of a line's time, which is in the machine's time zone.
 const logTime = "2006-01-02 15:04:05.000"
 
-// WatchFaults calls seen with the number, in the order of Config.Devices, of each
-// device on which the server handles a fatal fault, and when it wrote so, once for each
-// fault and device, until done is closed.
+// WatchFaults calls seen once for each fatal fault and each of its devices, until done is closed.
+// device is the number in the order of Config.Devices, at the time at which the server logged the
+// fault.
 func (d *Daemon) WatchFaults(done <-chan struct{}, seen func(device int, at time.Time)) error {
 	log, err := os.Open(d.logFile("output"))
 	if err != nil {
@@ -29,9 +29,9 @@ func (d *Daemon) WatchFaults(done <-chan struct{}, seen func(device int, at time
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	lines := bufio.NewReader(log)
-	part := "" // of a line that is being written
+	part := "" // the beginning of a line that is still being written
 	for {
-		told := map[int]bool{} // the lines of one fault come together
+		told := map[int]bool{} // by device: the lines of one fault come together
 		for {
 			text, err := lines.ReadString('\n')
 			part += text
@@ -57,7 +57,8 @@ func (d *Daemon) WatchFaults(done <-chan struct{}, seen func(device int, at time
 	}
 }
 
-// wroteAt is the time of a line that has just been read; now where it cannot be that.
+// wroteAt returns the time of a line that was just read; the current time if the line's time is
+// implausible.
 func wroteAt(text string) time.Time {
 	const longest = time.Second // from writing to reading
 	now := time.Now()

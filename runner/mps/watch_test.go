@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The server's lines of two faults, as a driver 580 wrote them, in pieces.
+// The server's lines of two faults, as driver 580 wrote them, arrive in pieces.
 func TestWatchFaults(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "log"), 0o700); err != nil {

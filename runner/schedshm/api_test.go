@@ -27,13 +27,13 @@ func api(t *testing.T, env []string) apiClient {
 // apiClient is a process that native/probe/tests/api.c describes.
 type apiClient struct{ *client }
 
-// gets says a line, and wants this result.
+// gets sends a line and expects the result want.
 func (c apiClient) gets(want, format string, args ...any) {
 	c.Say(format, args...)
 	c.Hear(want)
 }
 
-// The client API does the same with both architectures.
+// The client API behaves the same with both architectures.
 func TestClientAPI(t *testing.T) {
 	play(t, node{capacity: 1000 * mib}, "fifo", func(s scene) {
 		c := api(s.TB.(*testing.T), s.env(0))
@@ -44,9 +44,9 @@ func TestClientAPI(t *testing.T) {
 		s.uses(700 * mib)
 		c.gets("1", "post %d 0", 701*mib)
 		c.gets("1", "post %d 1", mib)
-		c.gets("0", "post %d 0", 50*mib) // part of the second
+		c.gets("0", "post %d 0", 50*mib) // part of the second task
 		s.uses(650 * mib)
-		c.gets("0", "post %d 0", 300*mib) // what is left of it, and part of the first
+		c.gets("0", "post %d 0", 300*mib) // the remainder of the second task and part of the first
 		s.uses(350 * mib)
 		c.gets("1 0 0", "child %d 0", 200*mib)
 		c.gets("600", "pre %d 0 none", 700*mib)
@@ -67,7 +67,7 @@ func TestClientAPI(t *testing.T) {
 	})
 }
 
-// Without anybody who schedules, the API says so.
+// Without a scheduler the API returns an error.
 func TestClientAPIAlone(t *testing.T) {
 	c := api(t, []string{"CASE_SOCKET=/nonexistent/socket", "CASE_TOKEN=" + strings.Repeat("0", 32)})
 	c.gets("3", "init")
@@ -77,7 +77,7 @@ func TestClientAPIAlone(t *testing.T) {
 	}
 }
 
-// Without a run the clients of a user share a file that the first one makes.
+// Without a run the clients of a user share a file that the first client makes.
 func TestClientAPIWithoutARun(t *testing.T) {
 	env := alone(t, filepath.Join(memory(t), "state"))
 	a, b := api(t, env), api(t, env)

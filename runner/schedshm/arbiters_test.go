@@ -15,15 +15,15 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// node is what the tests share: one device, number 0.
+// node describes the tests' only device, number 0.
 type node struct{ capacity, context int64 }
 
-// arbiter is one of schedGPU's two architectures: who decides which client gets which memory.
+// arbiter is one of schedGPU's two architectures, which decides which client gets which memory.
 type arbiter interface {
-	// env is what a client with this priority is started with.
+	// env returns the environment of a client with this priority.
 	env(priority int) []string
-	// used is the memory that clients have, contexts included; waiting is how many requests
-	// have no answer.
+	// used returns the memory that clients hold, contexts included; waiting returns the number
+	// of requests without an answer.
 	used() int64
 	waiting() int
 	// settled is called when every client has ended and has been collected.
@@ -89,7 +89,8 @@ func (s *shared) waiting() int {
 	return n
 }
 
-// settled: at its end a client gives back what those had that have died before it.
+// settled starts a last client. When a client ends, it frees the memory of clients that died before
+// it, so that only its own holding remains.
 func (s *shared) settled() {
 	d := start(s.tb, s.env(0)...)
 	d.Say("begin last 1")
@@ -100,11 +101,11 @@ func (s *shared) settled() {
 	}
 }
 
-// server is a run's: the real one, with the real engine behind it.
+// server is the real server of a run with the real engine.
 type server struct {
 	tb      testing.TB
 	server  *probe.Server
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // guards the fields below
 	engine  *engine.Engine
 	started time.Time
 	last    schedulers.TaskID
@@ -114,7 +115,7 @@ type server struct {
 	expiry  *time.Timer
 }
 
-// asker is a task as its client knows it.
+// asker is a client's task, identified as its client knows it.
 type asker struct {
 	client *probe.Client
 	task   uint64
@@ -144,7 +145,7 @@ func newServer(tb testing.TB, n node, policy string) arbiter {
 	return s
 }
 
-// env: a job's number is its priority here.
+// env uses a job's number as its priority.
 func (s *server) env(priority int) []string {
 	return []string{"CASE_SOCKET=" + s.server.Path(), "CASE_TOKEN=" + s.server.Register(priority), "CASE_REQUIRED=1"}
 }
@@ -250,7 +251,7 @@ func (s *server) Free(c *probe.Client, task uint64) {
 	s.carryOut(s.engine.Release(id))
 }
 
-// Closed is one of a process that has died, with what it waited for.
+// Closed releases what a dead process held, and drops its requests.
 func (s *server) Closed(c *probe.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

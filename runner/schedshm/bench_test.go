@@ -11,8 +11,8 @@ import (
 	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
-// BenchmarkFigure9 is what schedGPU costs its clients, stage by stage and in total, with both
-// architectures, and with a mutex in the place of the file lock: the p50 and p99 of 500
+// BenchmarkFigure9 measures what schedGPU costs its clients, in stages and in total, with both
+// architectures and with a mutex instead of the file lock. It reports the p50 and p99 of 500
 // clients that are new processes, in microseconds, beside the paper's totals (Figure 9, without
 // the server's start and stop).
 func BenchmarkFigure9(b *testing.B) {
@@ -50,7 +50,7 @@ func BenchmarkFigure9(b *testing.B) {
 				b.ReportMetric(p99, stage+"-p99-us")
 			}
 			b.ReportMetric(bench.paperUS, "paper-total-us")
-			b.ReportMetric(0, "ns/op") // which says nothing: the rounds are fixed
+			b.ReportMetric(0, "ns/op") // meaningless, because the number of rounds is fixed
 		})
 	}
 }

@@ -57,13 +57,13 @@ func until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
-// scene is clients of one arbiter.
+// scene starts clients of one arbiter.
 type scene struct {
 	testing.TB
 	arbiter
 }
 
-// begin starts a client with a priority, which asks for a task of so many MiB.
+// begin starts a client with a priority, which requests a task of size MiB.
 func (s scene) begin(priority, size int) *client {
 	s.Helper()
 	c := start(s, s.env(priority)...)
@@ -71,7 +71,7 @@ func (s scene) begin(priority, size int) *client {
 	return c
 }
 
-// holds is a client that has a task of so many MiB.
+// holds returns a client that holds a task of size MiB.
 func (s scene) holds(priority, size int) *client {
 	s.Helper()
 	c := s.begin(priority, size)
@@ -79,7 +79,7 @@ func (s scene) holds(priority, size int) *client {
 	return c
 }
 
-// waits is a client that waits behind `others`.
+// waits returns a client that waits behind the given number of other clients.
 func (s scene) waits(priority, size, others int) *client {
 	s.Helper()
 	c := s.begin(priority, size)
@@ -110,7 +110,7 @@ const (
 	noDevice = "t 4 -1 0"
 )
 
-// plain has room for tasks of a whole GiB together. Each has a heap of 1 KiB too.
+// plain has room for tasks of 1 GiB in total, each with a heap of 1 KiB.
 var plain = node{capacity: 1024*mib + 8*1024}
 
 // play runs a scene with both architectures.
@@ -125,8 +125,8 @@ func play(t *testing.T, n node, policy string, scenario func(s scene)) {
 
 var orders = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
 
-// Policy 1: the first waiting client blocks those behind it. Policy 2: the first that fits is
-// served. The others look at priorities first, and here all are equal.
+// Under fifo the first waiting client blocks the clients behind it. Under mmu the first client that
+// fits is served. The priority policies look at priorities first, which are equal here.
 func TestEqualPriorities(t *testing.T) {
 	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
@@ -147,8 +147,8 @@ func TestEqualPriorities(t *testing.T) {
 	}
 }
 
-// A lower priority is never served while a higher one waits, also where only the lower one
-// fits, and equals may follow.
+// A client of lower priority is never served while a client of higher priority waits, even if only
+// the lower one fits. Clients of equal priority may be served.
 func TestPriorities(t *testing.T) {
 	for _, policy := range []string{"priority-fifo", "priority-mmu"} {
 		play(t, plain, policy, func(s scene) {
@@ -158,7 +158,7 @@ func TestPriorities(t *testing.T) {
 			equal := s.begin(2, 200)
 			equal.Hear(granted)
 			s.wait(2)
-			s.free(equal) // which would make room for the low one again
+			s.free(equal) // makes room for the client of low priority again
 			s.wait(2)
 			s.free(first)
 			high.Hear(granted)
@@ -167,7 +167,7 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// The longest wait of a request ends in an error, and frees who waited behind it.
+// A request that reaches its wait limit gets an error, and clients behind it can go on.
 func TestWaitEnds(t *testing.T) {
 	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
@@ -182,7 +182,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// What does not wait is answered at once, and disturbs nobody who waits.
+// A request that does not wait is answered at once and does not affect waiting requests.
 func TestNoWait(t *testing.T) {
 	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
@@ -242,7 +242,7 @@ func TestGrowAndShrink(t *testing.T) {
 		grower, other := s.holds(0, 400), s.holds(0, 400)
 		grower.Say("grow t %d", 300*mib)
 		s.wait(1)
-		joiner := s.waits(0, 100, 1) // a device where a task waits to grow admits nobody
+		joiner := s.waits(0, 100, 1) // a device where a task waits to grow admits no new task
 		other.Say("shrink t %d", 100*mib)
 		other.Hear("t 0")
 		grower.Hear(granted)
@@ -254,7 +254,8 @@ func TestGrowAndShrink(t *testing.T) {
 	})
 }
 
-// Of two that wait to grow, the higher priority goes first where the policy looks at it.
+// Of two tasks that wait to grow, the task of higher priority goes first under the priority
+// policies.
 func TestGrowthByPriority(t *testing.T) {
 	for _, policy := range orders {
 		play(t, plain, policy, func(s scene) {
@@ -274,7 +275,7 @@ func TestGrowthByPriority(t *testing.T) {
 	}
 }
 
-// Where all clients wait for each other to give back, the last request is refused.
+// Deadlock: if all clients wait for each other to release memory, the last request is refused.
 func TestAllWaitToGrow(t *testing.T) {
 	play(t, plain, "fifo", func(s scene) {
 		a, b := s.holds(0, 400), s.holds(0, 400)
@@ -287,8 +288,8 @@ func TestAllWaitToGrow(t *testing.T) {
 	})
 }
 
-// The same where the other one waits for a task that would fit, but may not join: its
-// context alone keeps nobody from growing.
+// Deadlock too: the other client holds only a context and waits for a task that would fit, but a
+// device where a task waits to grow admits no new task. The growth is refused.
 func TestAllWaitAndOneToGrow(t *testing.T) {
 	play(t, node{capacity: 1000 * mib, context: 10 * mib}, "fifo", func(s scene) {
 		grower, other := s.holds(0, 700), s.holds(0, 100)
@@ -302,11 +303,11 @@ func TestAllWaitAndOneToGrow(t *testing.T) {
 	})
 }
 
-// What belongs to a client that waits itself holds back nobody.
+// A request that waits for memory of a client that itself waits does not block other requests.
 func TestStalled(t *testing.T) {
 	play(t, plain, "fifo", func(s scene) {
 		holder := s.holds(0, 600)
-		holder.Say("begin u %d", 600*mib) // in a program that holds a task already
+		holder.Say("begin u %d", 600*mib) // the program already holds a task
 		s.wait(1)
 		s.begin(0, 300).Hear(granted)
 		holder.Say("free t")
@@ -314,7 +315,7 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// However a client ends, what it holds and waits for is given back.
+// However a client ends, its memory is freed and its requests are dropped.
 func TestEnds(t *testing.T) {
 	for how, end := range map[string]func(*client){
 		"kill": (*client).Kill,
@@ -358,7 +359,7 @@ func TestFork(t *testing.T) {
 	})
 }
 
-// A program that closes all descriptors goes on, and keeps what it has.
+// A program that closes all descriptors goes on and keeps its memory.
 func TestClosesDescriptors(t *testing.T) {
 	for _, verb := range []string{"close", "reuse"} {
 		play(t, plain, "fifo", func(s scene) {

@@ -32,7 +32,7 @@ const (
 	booksAt    = 1776 // both copies
 )
 
-// What happens to a state file, and clients go on.
+// damages are changes to a state file after which clients go on.
 var damages = map[string]func(t *testing.T, path string){
 	"books":  func(t *testing.T, path string) { rewrite(t, path, booksAt, nonsense[:30000]) },
 	"copies": func(t *testing.T, path string) { damageCopies(t, path) },
@@ -60,7 +60,7 @@ func truncate(t *testing.T, path string, size int64) {
 	}
 }
 
-// Clients that live enter what they hold, and ask again, in a file that was damaged.
+// Living clients re-enter their holdings and requests in a file that was damaged.
 func TestDamagedFile(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestDamagedFile(t *testing.T) {
 			s := scene{t, a}
 			ended := s.holds(0, 100)
 			holder, waiter := s.holds(0, 600), s.waits(0, 700, 0)
-			ended.Finish() // which writes a backup, and frees nothing that the waiter needs
+			ended.Finish() // writes a backup, and frees nothing that the waiter needs
 			damage(t, a.path)
 			holder.Say("grow t %d", mib)
 			holder.Hear(granted)
@@ -83,7 +83,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// A client that finds a damaged file when it starts has the backup's configuration.
+// A client that finds a damaged file when it starts uses the backup's configuration.
 func TestStartsOnDamagedFile(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestStartsOnDamagedFile(t *testing.T) {
 	}
 }
 
-// Another version's file is left alone, and so is what belongs to somebody else.
+// Files of another version or of another user are left alone.
 func TestForeignFile(t *testing.T) {
 	for want, change := range map[string]func(t *testing.T, path string){
 		"is of version 9": func(t *testing.T, path string) { rewrite(t, path, 8, binary.LittleEndian.AppendUint32(nil, 9)) },
@@ -123,7 +123,7 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// fakeNVML is a directory with the stand-in for libnvidia-ml.
+// fakeNVML returns a directory with the stand-in for libnvidia-ml.
 var fakeNVML = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(programs, "libnvidia-ml.so.1"), "../../native/nvml/fake_nvml.c").CombinedOutput()
 	if err != nil {
@@ -141,7 +141,7 @@ func alone(t *testing.T, path string, env ...string) []string {
 	return append([]string{"CASE_SHARED=" + path, "CASE_REQUIRED=1", "LD_LIBRARY_PATH=" + dir}, env...)
 }
 
-// Without a run the first client makes the file, from what NVML says, whoever that is.
+// Without a run any client that is the first makes the file, with the devices that NVML reports.
 func TestMadeByTheFirstClient(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	var clients []*client
@@ -150,7 +150,7 @@ func TestMadeByTheFirstClient(t *testing.T) {
 		clients[len(clients)-1].Say("on t 1 %d", 1<<30)
 	}
 	for _, c := range clients {
-		c.Hear("t 0 1 16") // the stand-in's device 1 in PCI bus order, which has the UUID 10...
+		c.Hear("t 0 1 16") // device 1 of the stand-in in PCI bus order, whose UUID is 10...
 	}
 	state, err := schedshm.Read(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestMadeByTheFirstClient(t *testing.T) {
 	}
 }
 
-// What keeps a client from making the file, it says.
+// A client that cannot make the file says why.
 func TestCannotMakeTheFile(t *testing.T) {
 	full := filepath.Join(programs, "full.so")
 	build := exec.Command("cc", "-shared", "-fPIC", "-xc", "-o", full, "-")
@@ -194,7 +194,7 @@ func TestCannotMakeTheFile(t *testing.T) {
 	}
 }
 
-// A client of a run makes no file: where the run's is gone, nobody schedules.
+// A client of a run does not make a file: if the run's file is gone, nothing schedules.
 func TestRemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	holder := start(t, alone(t, path)...)
@@ -203,10 +203,10 @@ func TestRemovedFile(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	other := start(t, alone(t, path)...) // makes another one
+	other := start(t, alone(t, path)...) // makes another file
 	other.Say("begin t %d", mib)
 	other.Hear("t 0 0 0")
-	holder.Say("grow t %d", mib) // and enters what it holds there
+	holder.Say("grow t %d", mib) // enters its holdings there
 	holder.Hear("t 0 0 0")
 	other.Say("wait none")
 	other.Say("grow t %d", 10<<30)

@@ -10,18 +10,18 @@ import (
 	"github.com/caserun/caserun/schedulers/engine"
 )
 
-// actor is a client in a random play, with one task at a time.
+// actor is a client in a random sequence of steps, with one task at a time.
 type actor struct {
 	*client
 	priority int
 	id       schedulers.TaskID // of its task; 0: none
 	holds    int64             // MiB
-	asks     int64             // MiB that wait for an answer; 0: nothing does
+	asks     int64             // MiB whose request waits; 0: no request waits
 	grows    bool
 }
 
-// drama does the same with clients that decide for themselves and with the engine, which
-// says what each of them must be told.
+// drama does the same steps with clients that decide for themselves and with the engine, whose
+// decisions say what each client must be told.
 type drama struct {
 	scene
 	engine *engine.Engine
@@ -31,7 +31,7 @@ type drama struct {
 
 func (d *drama) of(job schedulers.JobID) *actor { return d.actors[job] }
 
-// told hears the answers that the engine has decided on, and nothing else.
+// told expects from the clients the engine's decisions, and nothing else.
 func (d *drama) told(decisions []schedulers.Decision, err error) {
 	d.Helper()
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *drama) told(decisions []schedulers.Decision, err error) {
 	d.uses(d.engine.View().Device(0).UsedBytes())
 }
 
-// step lets an actor who waits for nothing do something.
+// step lets an actor without a waiting request do something.
 func (d *drama) step(random *rand.Rand, job int) {
 	d.Helper()
 	a := d.actors[job]
@@ -100,21 +100,21 @@ func (d *drama) step(random *rand.Rand, job int) {
 	}
 }
 
-// end kills an actor, whatever it does, and puts another in its place.
+// end kills an actor, whatever it does, and replaces it by a new one.
 func (d *drama) end(job int) {
 	d.Helper()
 	a := d.actors[job]
 	a.Kill()
 	*a = actor{client: start(d, d.env(a.priority)...), priority: a.priority}
-	looks := start(d, d.env(0)...) // at its end, whether others have died
+	looks := start(d, d.env(0)...) // a client that ends looks for dead clients
 	looks.Say("oom 1 x")
 	looks.Hear("reported")
 	looks.Finish()
 	d.told(d.engine.JobExit(schedulers.JobID(job)), nil)
 }
 
-// Clients that decide for themselves grant, refuse and let wait what the engine does, in
-// random plays.
+// In random sequences of steps, clients that decide for themselves grant, refuse and delay the same
+// requests as the engine.
 func TestClientsDecideAsTheEngineDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

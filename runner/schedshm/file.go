@@ -1,6 +1,6 @@
-// Package schedshm makes and reads the state file of schedGPU's shared-memory architecture,
-// in which clients decide for themselves who gets which memory
-// (native/probe/shared/state.h, which is the specification).
+// Package schedshm makes and reads the state file of schedGPU's shared-memory architecture, in
+// which clients decide for themselves who gets which memory. native/probe/shared/state.h specifies
+// the file.
 package schedshm
 
 import (
@@ -15,46 +15,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Policies are the names of schedGPU's four, in the order of enum case_shared_policy.
+// Policies are the names of schedGPU's four policies, in the order of enum case_shared_policy.
 var Policies = []string{"fifo", "mmu", "priority-fifo", "priority-mmu"}
 
-// Config is what a state file says that does not change.
+// Config is the constant part of a state file.
 type Config struct {
 	Policy    string        // one of Policies
-	WaitLimit time.Duration // of a request that names none; 0: it may wait for ever
-	Devices   []Device      // the first one is for requests that name none
+	WaitLimit time.Duration // default limit of a request's wait; 0: no limit
+	Devices   []Device      // the first is the default device of requests
 }
 
 // Device is a GPU that clients share.
 type Device struct {
 	UUID          [16]byte
-	Ordinal       int   // as cudaSetDevice takes it
+	Ordinal       int   // for cudaSetDevice
 	CapacityBytes int64 // for all clients together
-	ContextBytes  int64 // of each client, from its first grant to its end
+	ContextBytes  int64 // for each client, from its first grant to its end
 }
 
-// State is what a file says at one moment.
+// State is the content of a file at one moment.
 type State struct {
 	Config
 	Holdings []Holding
 	Requests []Request // by arrival
 }
 
-// Process is a client, as /proc/PID/stat tells it from others.
+// Process identifies a client by values from /proc/PID/stat.
 type Process struct {
 	PID, Instance        uint32
 	Started, Code, Stack uint64
 }
 
-// Holding is what a client has on a device, without its context.
+// Holding is the memory that a client holds on a device, without its context.
 type Holding struct {
 	Process Process
 	Bytes   uint64
-	Device  uint32 // its place in Config.Devices
+	Device  uint32 // index in Config.Devices
 	Tasks   uint32
 }
 
-// Request is what a client asks for.
+// Request is a client's request for memory.
 type Request struct {
 	Process   Process
 	ID        uint64
@@ -62,11 +62,11 @@ type Request struct {
 	ExpiresNS uint64 // CLOCK_MONOTONIC; 0: never
 	Priority  int32
 	Device    uint32
-	Grows     uint32 // 1: more for a task that has its device
-	Answer    uint32 // 0: it waits
+	Grows     uint32 // 1: more memory for a task that already has its device
+	Answer    uint32 // 0: the request waits
 }
 
-// Used is the memory that clients have on a device, contexts included.
+// Used returns the memory that clients hold on a device, contexts included.
 func (s State) Used(device int) int64 {
 	var used int64
 	for _, h := range s.Holdings {
@@ -77,7 +77,7 @@ func (s State) Used(device int) int64 {
 	return used
 }
 
-// The structs of state.h, whose sizes a test checks.
+// The structs of state.h. A test checks their sizes.
 type (
 	rawDevice struct {
 		UUID                   [16]byte
@@ -126,7 +126,7 @@ const (
 
 var le = binary.LittleEndian
 
-// encode is a struct's bytes. None here has a size that is not fixed.
+// encode returns a struct's bytes. It panics on a struct whose size is not fixed.
 func encode(v any) []byte {
 	b, err := binary.Append(nil, le, v)
 	if err != nil {
@@ -174,14 +174,14 @@ func (c Config) raw() (rawConfig, error) {
 	return r, nil
 }
 
-// emptyBooks are the same in the file and in its backup.
+// emptyBooks returns books without holdings and requests, for the file and its backup.
 func emptyBooks() []byte {
 	counts := rawCounts{Epoch: 1}
 	return encode(rawBooks{sum(encode(counts)) ^ sum(nil) ^ sum(nil)*3, counts})
 }
 
-// Create makes the file, which only this user can open, and its backup, path.backup. The
-// caller removes both.
+// Create makes the file and its backup, path.backup. Only this user can open them. The caller must
+// remove both.
 func Create(path string, c Config) error {
 	r, err := c.raw()
 	if err != nil {
@@ -190,7 +190,7 @@ func Create(path string, c Config) error {
 	file := make([]byte, fileSize)
 	copy(file, encode(r))
 	copy(file[booksAt:], emptyBooks())
-	// Written, so that no page of it is missing where memory for it runs out later.
+	// The whole file is written, so that no page is missing if memory runs out later.
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		return fmt.Errorf("make state file: %w", errors.Join(err, os.Remove(path)))
 	}

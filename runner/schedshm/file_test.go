@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fixture is bytes that native/probe/tests/wire_test.c checks too.
+// fixture reads bytes that native/probe/tests/wire_test.c checks too.
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../native/probe/testdata", name+".hex"))
@@ -40,7 +40,7 @@ var (
 	request = Request{Process: client, ID: 123456789012345, Bytes: 1 << 30, ExpiresNS: 123456789999999, Priority: -5, Device: 0, Grows: 1, Answer: 0}
 )
 
-// TestLayout compares what is written with bytes that the C side writes too.
+// TestLayout compares the written file with fixtures that the C side writes too.
 func TestLayout(t *testing.T) {
 	c, err := sample().raw()
 	if err != nil {
@@ -74,7 +74,7 @@ func TestCreateAndRead(t *testing.T) {
 	}
 }
 
-// TestReadBooks reads the copy of the books that counts.
+// TestReadBooks checks that Read uses the active copy of the books.
 func TestReadBooks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	if err := Create(path, sample()); err != nil {

@@ -24,7 +24,8 @@ var points = []string{"locked", "opened", "edited", "committed", "unlocked", "ba
 
 const defaultKills = 1000
 
-// kills is how many clients a test kills with each architecture. CASERUN_KILLS sets it.
+// kills returns the number of clients that a test kills with each architecture. CASERUN_KILLS sets
+// it.
 func kills(t *testing.T) int {
 	n, err := strconv.Atoi(os.Getenv("CASERUN_KILLS"))
 	if os.Getenv("CASERUN_KILLS") == "" {
@@ -36,7 +37,7 @@ func kills(t *testing.T) int {
 	return n
 }
 
-// victim is one whose end is near.
+// victim is a client that will be killed.
 type victim struct {
 	cmd *exec.Cmd
 	in  *os.File
@@ -85,8 +86,8 @@ func TestKills(t *testing.T) {
 				s := scene{t, architecture(t, n, policy)}
 				stays := churn(t, s, random)
 				var one sync.WaitGroup
-				defer one.Wait()                // also where the test fails
-				slots := make(chan struct{}, 4) // so many at once
+				defer one.Wait()                // even if the test fails
+				slots := make(chan struct{}, 4) // at most 4 clients at once
 				for range kills(t) / len(orders) {
 					var args []string
 					after := time.Duration(random.IntN(int(8 * time.Millisecond)))
@@ -105,18 +106,18 @@ func TestKills(t *testing.T) {
 					}
 				}
 				one.Wait()
-				stays.in.Close() // which has gone on all the time, and can end
+				stays.in.Close() // this client was never disturbed and can end
 				if err := stays.cmd.Wait(); err != nil {
 					t.Errorf("the client that nobody killed: %v", err)
 				}
-				s.holds(0, 980).Finish() // all that there is
+				s.holds(0, 980).Finish() // the whole memory is free again
 				s.settled()
 			})
 		}
 	}
 }
 
-// A client that is killed at a point of its section has done all of its change or nothing of it.
+// A client that is killed inside its critical section has made its change as a whole or not at all.
 func TestKilledAtEachPoint(t *testing.T) {
 	for _, point := range points[:5] {
 		for visit := 1; visit <= 6; visit++ {

@@ -12,7 +12,7 @@ import (
 	"github.com/caserun/caserun/runner/probe"
 )
 
-// witness is a run whose clients decide for themselves: it hears what they do.
+// witness is a run whose clients decide for themselves. It records what they report.
 type witness struct {
 	tb    testing.TB
 	heard chan string
@@ -45,7 +45,7 @@ func (w witness) Limited(_ *probe.Client, why string)                      { w.t
 func (w witness) Silent(*probe.Client)                                     {}
 func (w witness) Closed(c *probe.Client)                                   { w.say("closed, bye %v, %v", c.SaidBye(), c.Err()) }
 
-// A run hears what clients decide, with the waits between, and no client waits for the run.
+// A run learns what clients decide and how long they waited. No client waits for the run.
 func TestReports(t *testing.T) {
 	w := witness{t, make(chan string, 100)}
 	server, err := probe.Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)
@@ -109,7 +109,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// What is given back while the file cannot be used is free when the client next comes to it.
+// Memory that a client releases while the file is unusable is free after the client's next access.
 func TestGivesBackLater(t *testing.T) {
 	w := witness{t, make(chan string, 100)}
 	server, err := probe.Listen(filepath.Join(t.TempDir(), "s"), w, t.Logf)

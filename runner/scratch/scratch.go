@@ -1,5 +1,5 @@
-// Package scratch makes private temporary directories that go with this process: if it
-// is killed, the next one removes them.
+// Package scratch makes private temporary directories for this process. If the process is killed,
+// the next process that uses the package removes them.
 package scratch
 
 import (
@@ -15,27 +15,26 @@ import (
 const (
 	// prefix begins the name of every directory.
 	prefix = "caserun-"
-	// marker is a file in a directory of this package, made once the directory is
-	// locked: other directories may have such a name too.
+	// marker is a file in every directory of this package, because other directories may have
+	// the prefix too. It is made once the directory is locked.
 	marker = ".caserun-scratch"
 )
 
-// Dir is a directory that only this user can enter. Where the file system has locks, one
-// on it lasts as long as this process.
+// Dir is a directory that only this user can enter. On a file system with locks, this process
+// holds a lock on the directory until it ends.
 type Dir struct {
 	path string
 	lock *os.File
 }
 
-// memory is the directory whose files are in memory.
+// memory is a directory whose files stay in memory.
 const memory = "/dev/shm"
 
-// Make removes what processes that have died left, and makes a directory whose name
-// says what it is for.
+// Make removes directories of dead processes, and makes a directory whose name contains purpose.
 func Make(purpose string) (*Dir, error) { return makeIn(os.TempDir(), purpose) }
 
-// MakeInMemory is Make for files that processes share: they never go to a disk, where the
-// system has such a place.
+// MakeInMemory is Make for files that processes share. If the system has a file system in memory,
+// the files are never written to a disk.
 func MakeInMemory(purpose string) (*Dir, error) {
 	if unix.Access(memory, unix.W_OK|unix.X_OK) != nil {
 		return Make(purpose)
@@ -53,7 +52,7 @@ func makeIn(parent, purpose string) (*Dir, error) {
 		return nil, fmt.Errorf("make temporary directory: %w", err)
 	}
 	d := &Dir{path: path}
-	if held, err := lock(path); err == nil { // without locks, as on NFS, Remove alone removes it
+	if held, err := lock(path); err == nil { // without locks, as on NFS, only Remove removes the directory
 		d.lock = held
 		if err := os.WriteFile(filepath.Join(path, marker), nil, 0o600); err != nil {
 			return nil, errors.Join(fmt.Errorf("mark temporary directory: %w", err), d.Remove())
@@ -62,19 +61,19 @@ func makeIn(parent, purpose string) (*Dir, error) {
 	return d, nil
 }
 
-// Path is absolute.
+// Path returns the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Remove removes the directory with all that is in it.
+// Remove removes the directory and its content.
 func (d *Dir) Remove() error {
 	err := os.RemoveAll(d.path)
 	if d.lock != nil {
-		_ = d.lock.Close() // which unlocks what is not there any more
+		_ = d.lock.Close() // the directory no longer exists
 	}
 	return err
 }
 
-// lock takes the lock of a directory, or fails at once with EWOULDBLOCK.
+// lock locks a directory. If another process holds the lock, it fails at once with EWOULDBLOCK.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -86,8 +85,8 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// removeDead removes the directories of processes of this user that have died. What
-// cannot be removed stays for the next one: it is in nobody's way.
+// removeDead removes the directories of this user's dead processes. It ignores errors, because a
+// leftover directory does no harm and the next process tries again.
 func removeDead(parent string) {
 	found, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
 	if err != nil {
@@ -104,7 +103,7 @@ func removeDead(parent string) {
 	}
 }
 
-// ours reports whether the directory was made by Make, for this user.
+// ours reports whether this user made the directory with Make.
 func ours(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {

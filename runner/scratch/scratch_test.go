@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// harnessEnv makes the test binary a process that makes a directory, says so, and waits.
+// harnessEnv makes the test binary a process that makes a directory, prints its path, and waits.
 const harnessEnv = "SCRATCH_TEST_HARNESS"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// harness starts another process with a directory, and returns what kills it.
+// harness starts another process with a directory, and returns a function that kills the process.
 func harness(t *testing.T) (dir string, kill func()) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -58,7 +58,8 @@ func harness(t *testing.T) (dir string, kill func()) {
 	return strings.TrimSpace(string(said[:n])), kill
 }
 
-// What a killed process has left is removed. What others use, and what others made, stays.
+// Make removes directories of killed processes. It keeps directories that are in use, and
+// directories that this package did not make.
 func TestTheDeadLeaveNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
