@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
-# The sweep of docs/evaluation: W1 to W8 under sa, cg, case-alg2 and case-alg3 on
-# all GPUs of this machine, each behaving as one of 16 GiB.
+# Runs the sweep of docs/evaluation: W1 to W8 under sa, cg, case-alg2 and case-alg3 on all
+# GPUs of this machine, each limited to 16 GiB.
 #
 #   benchmarks/evaluate.sh DIR [SECONDS]
 #
-# DIR gets the store, its bundle, and the paper's tables and figures beside the
-# published ones. A call goes on where an earlier one stopped; where DIR has the
-# bundle alone, as docs/evaluation does, it goes on from that. With SECONDS, no run
-# starts that would end later.
+# DIR gets the store, its bundle, and the paper's tables and figures beside the published
+# ones. A call continues where an earlier call stopped. If DIR has only the bundle, as
+# docs/evaluation does, the call continues from the bundle. With SECONDS, no run starts that
+# would end later.
 #
-# Environment: MIXES (W1..W8; on machines that are lent for a time, as many as one
-# holds, so that no quotient is of two machines), NEW (not empty: another sweep in
-# the same store, such as of the other mixes), REPS (1), SEED (17), WARMUPS (0:
-# something else has warmed the machine), NODE (local). Needs bin/caserun, make
-# native, make cuda and caserun data. Exit status: that of caserun sweep.
+# Environment:
+#   MIXES     W1..W8; on machines that are lent for a time choose mixes that finish on one
+#             machine, so that no quotient mixes two machines
+#   NEW       not empty: start another sweep in the same store, such as of other mixes
+#   REPS      1
+#   SEED      17
+#   WARMUPS   0: the machine is already warm
+#   NODE      local
+#
+# Needs bin/caserun, make native, make cuda and caserun data. Exit status: caserun sweep's.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# = 1 ] || [ $# = 2 ] || { sed -n '5p' "$0" | cut -c3- >&2; exit 2; }

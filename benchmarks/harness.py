@@ -1,5 +1,5 @@
-"""Runs programs natively and under `caserun mix`, and reads what the store has
-on them. Used by the scripts of benchmarks/lazy and benchmarks/schedgpu, whose shell
+"""Runs programs natively and under `caserun mix`, and reads the runs' records from
+the store. The scripts of benchmarks/lazy and benchmarks/schedgpu use it; their shell
 scripts put this folder into PYTHONPATH."""
 
 import csv
@@ -10,8 +10,8 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-# BENCH_BIN names another folder of programs and caserun: for trying these
-# scripts where there is no GPU.
+# BENCH_BIN names another folder with programs and caserun, to try these scripts without a
+# GPU.
 BIN = os.path.realpath(os.environ.get("BENCH_BIN", os.path.join(ROOT, "bin")))
 CASERUN = os.path.join(BIN, "caserun")
 STARTED = time.monotonic()
@@ -32,7 +32,7 @@ def die(text):
 
 
 def native_environment(gpu):
-    """The environment of a run without caserun, on one device."""
+    """Returns the environment of a run without caserun on one device."""
     hidden = ("CASE_", "CASERUN_", "LD_PRELOAD")
     env = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
     env.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(gpu))
@@ -51,8 +51,8 @@ def run_native(argv, cwd, limit_s=120, gpu=0):
 
 
 def write_mix(path, name, jobs):
-    """Writes a mix file. A job is a dict with the keys of docs' mix format;
-    JSON's strings and lists are YAML."""
+    """Writes a mix file. A job is a dict with the keys of docs/mixes.md. Values are
+    written as JSON, which is valid YAML."""
     lines = [f"name: {name}", "jobs:"]
     for job in jobs:
         for i, (key, value) in enumerate(job.items()):
@@ -62,8 +62,8 @@ def write_mix(path, name, jobs):
 
 
 def processes():
-    """{pid: (parent, executable)} of this user's processes, zombies left out:
-    they have no executable."""
+    """Returns {pid: (parent, executable)} of this user's processes. Zombies are left
+    out, because they have no executable."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -82,7 +82,7 @@ def of_a_job(path):
 
 
 def jobs_of(caserun):
-    """The processes that a running `caserun mix` has started for its jobs."""
+    """Returns the processes that a running `caserun mix` has started for its jobs."""
     return [pid for pid, (parent, path) in processes().items() if parent == caserun.pid and of_a_job(path)]
 
 
@@ -111,7 +111,7 @@ class Store:
         if status not in (0, 1, 4) or not new:
             with open(os.path.join(self.dir, "caserun.log"), "rb") as log:
                 die(f"caserun mix exited {status}: {last_line(log.read())}; see {self.dir}/caserun.log")
-        # The latter of two is of --isolate-faults, and corrects the former.
+        # With --isolate-faults a second run follows, and corrects the first.
         return Run(self, status, os.path.join(self.runs, new[0]), isolated=len(new) > 1)
 
     def run(self, mix, sched, flags=()):
@@ -134,7 +134,8 @@ class Run:
                 die("the run was simulated: this needs an NVIDIA GPU")
 
     def rows(self, table):
-        """A table of this run; of the latest run alone, which replaces the files."""
+        """Returns a table of this run. It is valid until the next run, whose export
+        replaces the files."""
         with open(os.path.join(self.csv, table + ".csv"), newline="") as f:
             return list(csv.DictReader(f))
 
@@ -144,7 +145,7 @@ class Run:
 
 
 def load_rows(path):
-    """The rows of a file of results; none where it does not exist yet."""
+    """Returns the rows of a file of results; [] if it does not exist yet."""
     if not os.path.exists(path):
         return []
     with open(path, newline="") as f:
@@ -161,7 +162,7 @@ def append_row(path, fields, row):
 
 
 def print_table(header, rows):
-    """Columns are as wide as their widest cell; the first is left-aligned."""
+    """Prints columns as wide as their widest cell. The first is left-aligned."""
     rows = [[str(c) for c in r] for r in [header, *rows]]
     widths = [max(len(r[i]) for r in rows) for i in range(len(header))]
     for r in rows:
@@ -169,7 +170,7 @@ def print_table(header, rows):
 
 
 def verdict(good, finished):
-    """The exit status: 0 all good, 1 a check failed, 3 not all was done."""
+    """Returns the exit status: 0 all checks passed, 1 a check failed, 3 unfinished."""
     return 1 if not good else 0 if finished else 3
 
 

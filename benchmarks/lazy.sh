@@ -3,26 +3,33 @@
 #
 #   benchmarks/lazy.sh identity|overhead|kill|faults|all DIR
 #
-#   identity   every program of benchmarks/lazy and of the builtin suite, and
-#              PyTorch, CuPy and JAX where python3 has them: output and result
-#              files, byte for byte, natively and under case-alg3, alone and eight
-#              at once
-#   overhead   wall time of the 17 jobs alone, natively and under zero, one after the
-#              other; long jobs, with two GPUs or more, at the same time
+#   identity   every program of benchmarks/lazy and of the builtin suite, and PyTorch, CuPy
+#              and JAX if python3 has them: compares output and result files byte for byte,
+#              natively and under case-alg3, alone and eight at once
+#   overhead   wall time of each of the 17 jobs alone, natively and under zero, one after the
+#              other; with two or more GPUs both runs of a long job at the same time
 #   kill       200 times kill -9 of a random process of a running batch
-#   faults     30 batches under MPS, in each of which one program faults: who is
-#              blamed, who is harmed, and whether the jobs that come later run
+#   faults     30 batches under MPS, in each of which one program faults: which job is
+#              blamed, which jobs are harmed, and whether later jobs run
 #
 # DIR gets the store, the jobs' outputs and the tables as CSV. overhead, kill and faults
-# stop after LIMIT seconds (480 by default) and go on in the next call with the
-# same DIR. A relative DIR is relative to the repository's root.
+# stop after LIMIT seconds (480 by default). The next call with the same DIR continues. A
+# relative DIR is relative to the repository's root.
 #
-# Environment, beside LIMIT: NVCC, ARCH (make); PROGRAMS (identity: names);
-# JOBS and SHORT (overhead: regular expressions), REPS (4); KILLS (200), BATCH
-# (jobs in a batch, 80); BATCHES (30), ISOLATE (every n-th batch, 3) and WAIT=no
-# (faults: without waiting for the MPS server); DATA (the suite's input files, data). Needs
-# bin/caserun, make native, nvcc and python3. Exit status: 0 all is as it should
-# be; 1 a check failed; 2 usage, or not built; 3 time was up, call again.
+# Environment:
+#   LIMIT           seconds (480)
+#   NVCC, ARCH      passed to make
+#   DATA            the suite's input files (data)
+#   PROGRAMS        identity: names
+#   JOBS, SHORT     overhead: regular expressions
+#   REPS            overhead: repetitions (4)
+#   KILLS, BATCH    kill: kills (200), jobs in a batch (80)
+#   BATCHES         faults: batches (30)
+#   ISOLATE         faults: isolate in every n-th batch (3)
+#   WAIT=no         faults: do not wait for the MPS server
+#
+# Needs bin/caserun, make native, nvcc and python3. Exit status: 0 all checks passed; 1 a
+# check failed; 2 usage, or not built; 3 time is up, call again.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -43,7 +50,7 @@ if ! { make -j"$(nproc)" -C benchmarks/rodinia && make -j"$(nproc)" -C benchmark
 	echo "lazy.sh: the programs do not build; see $log" >&2
 	exit 2
 fi
-# The graph alone takes 2.6 GB: make the input files only where they are used.
+# The graph alone takes 2.6 GB, so make the input files only if they are used.
 if [ "$mode" != identity ] && [ "$mode" != faults ] && [ -z "${DATA:-}" ]; then
 	bin/caserun data || exit 2
 fi

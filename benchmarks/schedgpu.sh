@@ -4,13 +4,15 @@
 #
 #   benchmarks/schedgpu.sh DIR
 #
-# DIR gets the store, the jobs' outputs and runs.csv. It stops after LIMIT seconds (480
-# by default) and goes on in the next call with the same DIR.
+# DIR gets the store, the jobs' outputs and runs.csv. The script stops after LIMIT seconds
+# (480 by default). The next call with the same DIR continues.
 #
-# Environment, beside LIMIT: INSTANCES ("1 2 4 6 8 10 12"), REPS (1), CAP_MIB (10240, the
-# memory that jobs may use). Needs bin/caserun, make native, make cuda, data/ from
-# caserun data, and python3. Exit status: 0 all jobs ended ok; 1 some did not; 2 usage, or
-# not built; 3 time was up, call again.
+# Environment: LIMIT (480), INSTANCES ("1 2 4 6 8 10 12"), REPS (1), CAP_MIB (10240, the
+# memory that jobs may use).
+#
+# Needs bin/caserun, make native, make cuda, data/ from caserun data, and python3. Exit
+# status: 0 all jobs ended ok; 1 some did not; 2 usage, or not built; 3 time is up, call
+# again.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 [ $# = 1 ] || { echo "usage: benchmarks/schedgpu.sh DIR" >&2; exit 2; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs small jobs live under every scheduler on a machine with an NVIDIA GPU,
-# then kills jobs and the harness itself and looks at what is left.
+# Runs small jobs live under every scheduler on a machine with an NVIDIA GPU. Then it kills
+# jobs and the harness itself, and checks that nothing is left.
 #
-#   benchmarks/smoke.sh [DIR]     DIR: where the store and logs go (smoke-results)
+#   benchmarks/smoke.sh [DIR]     DIR: for the store and logs (smoke-results)
 #
 # Needs bin/caserun, make native and make cuda, and data/ from caserun data.
-# Exit status 1 if anything is not as it should be.
+# Exit status 1 if a check fails.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 out=${1:-smoke-results}

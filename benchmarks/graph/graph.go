@@ -1,16 +1,16 @@
-// Package graph writes random graphs in the text format that Rodinia's bfs
-// reads.
+// Package graph writes random graphs in the text format that Rodinia's bfs reads.
 //
-// A graph is defined by its node count and a seed, and by nothing else:
-// benchmarks/rodinia/bfs_graph.cpp implements the same definition in C++ and
-// writes the same bytes. A SplitMix64 sequence that starts at the seed is
-// consumed node by node: each node draws its degree, 2 + scale(3), and then
-// that many neighbours, scale(nodes), where scale(n) is the high half of the
-// next number times n, divided by 2^32. Every drawn edge is stored in both
-// directions, so a node has six edges on average; self-loops count twice and
-// parallel edges stay. The edges of a node are in the order in which they were
-// drawn. The weight of an edge between low and high is 1 to 10: 1 plus the high
-// half of finish(seed ^ (high<<32 | low)) times 10, divided by 2^32.
+// The number of nodes and a seed define a graph. benchmarks/rodinia/bfs_graph.cpp implements the
+// same definition in C++ and writes the same bytes.
+//
+// The random numbers are a SplitMix64 sequence that starts at the seed. scale(n) is the high half
+// of the next number times n, divided by 2^32. Each node in turn draws its degree, 2 + scale(3),
+// and then as many neighbours, each scale(nodes).
+//
+// Every drawn edge is stored in both directions, so a node has six edges on average. Self-loops
+// count twice, and parallel edges are kept. A node's edges are in the order in which they were
+// drawn. The weight of an edge between low and high is 1 to 10: 1 plus the high half of
+// finish(seed ^ (high<<32 | low)) times 10, divided by 2^32.
 package graph
 
 import (
@@ -21,19 +21,19 @@ import (
 	"strconv"
 )
 
-// MaxNodes keeps every count within the 32-bit integers that bfs reads: a node
-// has at most eight edges on average.
+// MaxNodes keeps every count within the 32-bit integers that bfs reads. A node has at most eight
+// edges on average.
 const MaxNodes = math.MaxInt32 / 8
 
-// A Writer writes graphs and reports how far it is.
+// A Writer writes graphs and reports its progress.
 type Writer struct {
-	// Progress, if set, is called now and then with the number of nodes and
-	// edges written so far and in all.
+	// Progress, if set, is called from time to time with the number of nodes and edges written
+	// so far and in total.
 	Progress func(done, total int)
 }
 
-// Write writes the graph of the given size and seed to w. The graph itself
-// takes 12 bytes of memory per node and 4 per edge; the text is streamed.
+// Write writes the graph of the given size and seed to w. The graph takes 12 bytes of memory per
+// node and 4 per edge; the text is streamed.
 func (gw Writer) Write(w io.Writer, nodes int, seed uint64) error {
 	if nodes < 1 || nodes > MaxNodes {
 		return fmt.Errorf("write graph of %d nodes: want 1 to %d nodes", nodes, MaxNodes)
@@ -89,8 +89,7 @@ func (gw Writer) write(w io.Writer, g rows, seed uint64) error {
 	nodes, edges := len(g.first)-1, len(g.edge)
 	var line []byte
 	done := 0
-	// pair writes "a b\n"; bufio keeps the first error for Flush, and a
-	// failed write here stops the loop early.
+	// pair writes "a b\n". An error ends the loop early; bufio also returns it from Flush.
 	pair := func(a, b int32) error {
 		line = strconv.AppendInt(line[:0], int64(a), 10)
 		line = append(line, ' ')
@@ -127,7 +126,7 @@ func (gw Writer) write(w io.Writer, g rows, seed uint64) error {
 	return nil
 }
 
-// source is the node that the search starts from.
+// source is the node from which the search starts.
 const source = 0
 
 // draws is the sequence of random numbers that defines a graph.

@@ -35,8 +35,8 @@ func TestWriteGolden(t *testing.T) {
 	}
 }
 
-// The digest is of the file that bfs --write-graph wrote for the same
-// arguments (benchmarks/rodinia), which ties the two implementations together.
+// The digest is of the file that bfs --write-graph (benchmarks/rodinia) wrote for the same
+// arguments, so both implementations must agree.
 func TestWriteMatchesBFS(t *testing.T) {
 	const want = "2049397de7c7d6405fe62ed0f2230165645e40afce82ce843cd767b85e14f1de"
 	sum := sha256.New()
@@ -48,7 +48,7 @@ func TestWriteMatchesBFS(t *testing.T) {
 	}
 }
 
-// parsed is a graph as bfs reads it.
+// parsed is a graph in the form in which bfs reads it.
 type parsed struct {
 	first, degree []int
 	source        int
@@ -188,5 +188,5 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// write writes a graph and tells nobody how far it is.
+// write writes a graph without reporting progress.
 func write(w io.Writer, nodes int, seed uint64) error { return Writer{}.Write(w, nodes, seed) }

@@ -1,12 +1,13 @@
-"""Batches of eight programs under MPS, one of which faults at a random moment, and
-four more that come later. After each: the culprit is named, or is one of the suspects,
-all of whom had kernels running; nobody else is named; the jobs that come later run;
-nobody waits for long. With ISOLATE, a share of the batches runs what the fault took down
-again, each job alone, which names the culprit.
+"""Runs batches of eight programs under MPS, of which one faults at a random moment, and
+four programs that start later. It checks after each batch:
+- the culprit is named, or is one of the suspects, all of which had kernels running;
+- no other job is named;
+- the later jobs run, and no job waits for long.
 
-WAIT=no switches the waiting for the server off, in the run and in libcase, to show what
-it is worth. One row for each batch goes to DIR/faults.csv, or faults-no-wait.csv; a
-later call goes on where this one stopped."""
+In every ISOLATE-th batch, the jobs that the fault took down run again, each alone, which
+names the culprit. WAIT=no turns off waiting for the MPS server, in the run and in libcase,
+to show what the waiting achieves. DIR/faults.csv (or faults-no-wait.csv) gets one row for
+each batch, and the next call continues after the last row."""
 
 import os
 import random
@@ -20,14 +21,14 @@ ISOLATE = int(os.environ.get("ISOLATE", "3"))  # every n-th batch; 0: none
 WAITS = os.environ.get("WAIT", "yes") != "no"
 KINDS = ["read", "write", "trap", "kill", "assert", "exit", "misaligned"]
 WAYS = ["busy", "long", "copies", "host", "idle"]
-GRACE_S = 10  # of libcase, for a server that recovers
+GRACE_S = 10  # the time that libcase gives a server to recover
 FIELDS = ["batch", "kind", "way", "verdict", "suspects", "in", "harmed", "later", "later_ok", "turned_away", "longest_wait_s",
           "isolated", "seconds"]
 
 
 def jobs_of(number):
-    """The batch's jobs, where the culprit is, and what it does. Which jobs come later
-    does not depend on it."""
+    """Returns the batch's jobs, the culprit's index, and what the culprit does. The later
+    jobs do not depend on the culprit."""
     rng = random.Random(number)
     kind, way = KINDS[number % len(KINDS)], rng.choice(WAYS)
     program = os.path.join(BIN, "lazy", "bystander")
@@ -40,7 +41,7 @@ def jobs_of(number):
 
 
 def judge(run, culprit, kind):
-    """What was found, who is suspected, and who was harmed."""
+    """Returns the finding, the suspects, and the harmed jobs."""
     outcomes = [j["outcome"] for j in run.jobs]
     named = [int(e["job_index"]) for e in run.events if e["kind"] == "culprit"]
     suspects = [i for i, o in enumerate(outcomes) if o == "fault-suspect"]
@@ -53,7 +54,7 @@ def judge(run, culprit, kind):
     if culprit in suspects:
         return "suspect", suspects, harmed
     if not harmed and kind in ("misaligned", "kill", "exit"):
-        return "harmless", suspects, harmed  # a misaligned address is shown to nobody under MPS
+        return "harmless", suspects, harmed  # under MPS no process gets an error for a misaligned address
     if suspects and kind in ("kill", "exit"):
         said = [e["detail"] for e in run.events if e["kind"] == "suspects"]
         return ("suspect" if any(f"job {culprit} (" in d for d in said) else "MISSED"), suspects, harmed

@@ -1,6 +1,5 @@
-"""Compares every program's output without caserun with its output under
-case-alg3, byte for byte: one at a time and eight at once, with MPS and
-without."""
+"""Compares every program's output without caserun with its output under case-alg3,
+byte for byte. Programs run one at a time and eight at once, with and without MPS."""
 
 import os
 import random
@@ -13,26 +12,26 @@ LAZY = ["streams", "managed", "managed_variable", "nested", "late", "symbols", "
         "snapshot", "reset", "queries", "forked", "before", "behind", "beyond", "margins", "driver_shared", "mixed",
         "cublas", "curand", "plugin"]
 
-# Programs whose calls cannot be preloaded (a static runtime, none at all) are
-# recognised, and placed by the footprint that the mix states.
+# Programs whose calls cannot be intercepted (they have a static runtime or none) are
+# recognised and placed by the footprint that the mix states.
 UNSERVED = {"tasks_static": {"memory": "64MiB", "blocks": 16384, "threads_per_block": 256},
             "driver": {"memory": "2MiB", "blocks": 391, "threads_per_block": 256}}
 
-# Programs that fail on purpose and exit 0: the outcomes that are right, and
-# keys that keep the harm from others.
+# Programs that fail on purpose and exit 0: the correct outcomes, and keys that protect other
+# jobs.
 FAILING = {"oom": ({"oom", "refused"}, {}),
            "oom_first": ({"oom", "refused"}, {}),
            "fault": ({"fault"}, {"isolate": True}),
            "oom_static": ({"oom"}, {"memory": "16MiB"}),
            "fault_static": ({"fault"}, {"memory": "16MiB", "isolate": True})}
 
-# The builtin suite, at sizes that take less than about a second.
+# The builtin suite, at sizes that take about a second or less.
 BUILTIN = {"backprop": ["65536"], "bfs": ["gen:100000:7"], "srad_v1/srad": "10 0.5 502 458".split(),
            "srad_v2/srad": "1024 512 0 127 0 127 0.5 2".split(),
            "dwt2d": "pixels.bin -d 1024x1024 -f -5 -l 3".split(), "needle": ["1024", "10"], "lavaMD": ["-boxes1d", "6"]}
 
 
-# Frameworks, where this Python has them.
+# Frameworks. They are left out if this Python lacks their modules.
 PYTHON = ["with_torch", "with_cupy", "with_jax"]
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
 
@@ -73,8 +72,8 @@ def read(path):
 
 
 def run_natively(all_programs, work):
-    """Fills in what each program does alone; False if one does not end as it
-    should even so. Leaves out those whose Python modules are not there."""
+    """Records what each program does alone. Returns False if a program fails. Removes
+    programs whose Python modules are missing."""
     good = True
     result_file = os.path.join(work, "result-native")
     for p in list(all_programs):
@@ -108,7 +107,7 @@ def first_difference(got, want):
 
 
 def judge(p, run, job, work, number):
-    """Says what is wrong with a job of a run, or returns ""."""
+    """Returns what is wrong with a job of a run; "" if nothing is."""
     if job["outcome"] not in p.outcomes:
         why = job["detail"] or last_line(run.output(job, "err"))
         return f"outcome {job['outcome'] or 'none'}, want {' or '.join(sorted(p.outcomes))}: {why}"

@@ -1,8 +1,12 @@
-"""kill -9 of random processes of running batches at random moments, with MPS
-and without. After each batch: device memory in use is back to what it was, no
-process is left, the store says that every granted task was released, and the
-jobs that were not killed ended ok, or as collateral under MPS. One row for each
-batch goes to DIR/kill.csv; a later call goes on where this one stopped."""
+"""Kills random processes of running batches with kill -9 at random moments, with and
+without MPS. It checks after each batch:
+- the device memory in use is what it was before;
+- no process is left;
+- the store says that every granted task was released;
+- the jobs that were not killed ended ok, or as collateral under MPS.
+
+DIR/kill.csv gets one row for each batch, and the next call continues after the last
+row."""
 
 import os
 import random
@@ -15,15 +19,15 @@ from harness import (BIN, ROOT, Store, append_row, elapsed, jobs_of, load_rows, 
                      verdict, write_mix)
 
 KILLS = int(os.environ.get("KILLS", "200"))
-LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no batch starts when one as long as the last would end later
+LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no batch starts that would end later if it took as long as the longest
 JOBS_PER_BATCH = int(os.environ.get("BATCH", "80"))
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
 TOLERANCE_MIB = 16
 FIELDS = ["batch", "mps", "jobs", "kills", "killed", "ok", "collateral", "harmed", "unreleased", "leaked_mib",
           "processes_left", "seconds"]
 
-# Small to middling jobs of the catalog, and programs that allocate, free and
-# launch all the time.
+# Small and medium jobs of the catalog, and programs that allocate, free and launch all the
+# time.
 CATALOG = ["needle-16384", "dwt2d-8192", "srad_v2-8192", "backprop-8388608", "dwt2d-16384"]
 LAZY = ["late", "threads", "tasks", "snapshot", "symbols", "streams"]
 
@@ -35,13 +39,13 @@ def memory_used_mib():
 
 
 def left_over(before):
-    """What runs now and did not before, and is a job's or MPS's."""
+    """Returns processes of jobs and of MPS that were not there before."""
     return [pid for pid, (_, path) in processes().items()
             if pid not in before and (of_a_job(path) or "nvidia-cuda-mps" in path)]
 
 
 def settle(value, good, limit_s=15):
-    """Polls value() until good() likes it; returns the last one."""
+    """Polls value() until good() accepts it or time is up. Returns the last value."""
     end = time.monotonic() + limit_s
     while True:
         now = value()
@@ -62,7 +66,7 @@ def kill_some(harness, rng, most):
             os.kill(rng.choice(victims), signal.SIGKILL)
             kills += 1
         except ProcessLookupError:
-            pass  # it ended by itself just now
+            pass  # the process has just ended by itself
     return kills
 
 
@@ -98,8 +102,8 @@ def batch(store, number, mps, most):
 
 
 def passes(row):
-    """A kill may find a process that has just ended by itself, so fewer jobs
-    may have died of it than were shot at; never more."""
+    """Fewer jobs than kills may have died, because a process may have just ended by
+    itself. Never more."""
     return (int(row["killed"]) <= int(row["kills"]) and int(row["harmed"]) == 0 and int(row["unreleased"]) == 0 and
             int(row["leaked_mib"]) <= TOLERANCE_MIB and int(row["processes_left"]) == 0)
 

@@ -1,10 +1,12 @@
-"""Wall time of the 17 jobs of the catalog, each alone on one GPU: without
-caserun, and under zero, the lazy runtime at work. Short jobs, and all of them on a
-machine with one GPU, run one after the other with nothing beside them, taking turns
-to be first: processes that start together make each other's start slower. The two of
-a long job run at the same time on a GPU each, so that what disturbs the machine meets
-both, and swap GPUs from repetition to repetition. Results are kept in
-DIR/overhead.csv, and a later call goes on where this one stopped."""
+"""Measures the wall time of the 17 jobs of the catalog, each alone on one GPU: without
+caserun, and under zero with the lazy runtime.
+
+The two runs of a short job follow each other with nothing beside them, and take turns to
+be first, because processes that start together slow each other's start. On a machine with
+one GPU all jobs run so. The two runs of a long job run at the same time on one GPU each,
+so that disturbances of the machine affect both. They swap GPUs in each repetition.
+
+DIR/overhead.csv gets the results, and the next call continues after the last row."""
 
 import os
 import queue
@@ -20,18 +22,18 @@ from harness import (BIN, ROOT, Store, append_row, die, elapsed, jobs_of, last_l
 
 REPS = int(os.environ.get("REPS", "4"))
 JOBS = os.environ.get("JOBS", "")
-SHORT = os.environ.get("SHORT", "^(backprop-8388608|srad_v2|dwt2d|needle)")  # of some 10 s at most
-LIMIT_S = float(os.environ.get("LIMIT", "480"))  # nothing starts that would end later
+SHORT = os.environ.get("SHORT", "^(backprop-8388608|srad_v2|dwt2d|needle)")  # jobs of at most about 10 s
+LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no job starts that would end later
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
 FIELDS = ["rep", "job", "native_gpu", "lazy_gpu", "native_s", "lazy_s"]
 
-# Within which a difference passes: the larger of the two.
+# A difference passes up to the larger of these two.
 SHARE, FLOOR_S = 0.02, 0.050
 
 
 def catalog():
-    """The names and commands of mixes/catalog/rodinia.yaml, largest memory and,
-    with it, mostly the longest first, so that no lane ends much after the
+    """Returns the names and commands of mixes/catalog/rodinia.yaml, largest memory
+    first. These jobs are mostly the longest, so that no lane ends much later than the
     others."""
     jobs, name, program = [], None, None
     with open(os.path.join(ROOT, "mixes", "catalog", "rodinia.yaml")) as f:
@@ -59,7 +61,7 @@ def native(name, command, gpu):
 
 
 def begin_lazy(store, name, gpu):
-    """Returns once the job's process is there, or the run has ended."""
+    """Starts a run, and returns once the job's process exists or the run has ended."""
     mix = os.path.join(store.dir, name + ".yaml")
     write_mix(mix, name, [{"job": name}])
     caserun, runs = store.start(mix, "zero", ["--data", DATA, "--no-mps", "--devices", str(gpu)])
@@ -76,13 +78,13 @@ def end_lazy(store, name, begun):
 
 
 def in_parallel(*calls):
-    """An error of one is raised after all have ended."""
+    """Makes the calls at the same time. Raises the first error after all have ended."""
     errors = []
 
     def guarded(call):
         try:
             call()
-        except BaseException as e:  # SystemExit too: die in a thread ends only that
+        except BaseException as e:  # SystemExit too, because die ends only its thread
             errors.append(e)
 
     threads = [threading.Thread(target=guarded, args=(call,)) for call in calls]
@@ -110,8 +112,8 @@ def pair(store, lane, rep, name, command):
 
 
 def measure(directory, path, left, expected):
-    """Does the pairs that are left: short jobs on one GPU, then the others on as many
-    lanes as there are GPUs for. Returns how many it did."""
+    """Measures the remaining pairs: short jobs on one GPU, then all others on as many
+    lanes as there are GPUs. Returns how many it measured."""
     found = gpus()
     short = [step for step in left if re.search(SHORT, step[1])]
     done = share(directory, path, short, expected, [found[:1]])
@@ -120,7 +122,7 @@ def measure(directory, path, left, expected):
 
 
 def share(directory, path, pairs, expected, lanes):
-    """Does the pairs on the lanes, each of which is one GPU or two."""
+    """Measures the pairs on the lanes. A lane is one GPU or two."""
     steps, writing, done = queue.SimpleQueue(), threading.Lock(), []
     for step in pairs:
         steps.put(step)
@@ -135,7 +137,7 @@ def share(directory, path, pairs, expected, lanes):
                 return
             guess = 10 if re.search(SHORT, name) else 45
             if elapsed() + turns * expected.get(name, guess) + 5 > LIMIT_S:
-                continue  # a shorter one may still fit
+                continue  # a shorter job may still fit
             row = pair(store, lane, rep, name, command)
             with writing:
                 append_row(path, FIELDS, row)

@@ -16,15 +16,15 @@ import (
 	"github.com/caserun/caserun/userfile"
 )
 
-// column is one column of a profile file: how it is written and read.
+// column is one column of a profile file, with the functions that write and read it.
 type column struct {
 	name  string
 	write func(Profile) string
 	read  func(*Profile, string) error
 }
 
-// columns are the form of a profile file. An empty field is unknown; durations
-// may not be.
+// columns define the format of a profile file. An empty field means unknown; durations must not be
+// empty.
 var columns = []column{
 	text("job", func(p *Profile) *string { return &p.Job }, true),
 	text("command", func(p *Profile) *string { return &p.Command }, true),
@@ -72,7 +72,7 @@ var columns = []column{
 	rounds(number("rounds", func(p *Profile) *int { return &p.Rounds })),
 }
 
-// earlierColumns is how many columns files had before kernels were told apart.
+// earlierColumns is the number of columns in files from before kernel phases.
 const earlierColumns = 17
 
 func readPhases(p *Profile, s string) error {
@@ -96,7 +96,7 @@ func readPhases(p *Profile, s string) error {
 	return nil
 }
 
-// rounds bounds the number that a simulated node goes through one by one.
+// rounds limits the number of rounds, because a simulated node plays them one by one.
 func rounds(c column) column {
 	const most = 100
 	read := c.read
@@ -128,7 +128,7 @@ func duration(name string, field func(*Profile) *float64) column {
 	}}
 }
 
-// plain is v without an exponent; notNegative reads it the same.
+// plain formats v without an exponent. notNegative reads the same value.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func notNegative(s string) (float64, error) {
@@ -139,7 +139,7 @@ func notNegative(s string) (float64, error) {
 	return v, nil
 }
 
-// number is a count; 0 is written as nothing, which is unknown.
+// number is a column of counts. 0 means unknown and is written as an empty field.
 func number[T int | int64 | uint64 | uint32](name string, field func(*Profile) *T) column {
 	return column{name, func(p Profile) string {
 		if v := *field(&p); v != 0 {
@@ -175,7 +175,7 @@ type Writer struct {
 
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write adds a profile in one call of the underlying Write, the first with the header.
+// Write adds a profile in one call of the underlying Write. The first call also writes the header.
 func (w *Writer) Write(p Profile) error {
 	var row []string
 	for _, c := range columns {
@@ -196,7 +196,7 @@ func (w *Writer) Write(p Profile) error {
 	return nil
 }
 
-// maxFileBytes bounds a profile file, a line of which has some 120 bytes.
+// maxFileBytes bounds a profile file. A line has about 120 bytes.
 const maxFileBytes = 16 << 20
 
 // Load reads a profile file.
@@ -208,7 +208,7 @@ func Load(ctx context.Context, path string) (Set, error) {
 	return Read(path, bytes.NewReader(text))
 }
 
-// Read reads a profile file; file names it in errors, which carry the line.
+// Read reads a profile file. Errors name file and the line.
 func Read(file string, r io.Reader) (Set, error) {
 	in := csv.NewReader(r)
 	in.FieldsPerRecord = -1
@@ -250,7 +250,7 @@ func Read(file string, r io.Reader) (Set, error) {
 			}
 		}
 		if before, twice := lines[p.Command]; twice {
-			return fail(line, "command %q again (first in line %d): remove one", p.Command, before)
+			return fail(line, "duplicate command %q (first in line %d): remove one", p.Command, before)
 		}
 		lines[p.Command], set.byCommand[p.Command] = line, p
 	}

@@ -9,29 +9,28 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Measurement is what runs of one job alone left: the records of one that was not traced,
-// and the kernels and copies of one that was. Times are from one epoch.
+// Measurement has the records of two runs of one job alone: an untraced run, and the kernels and
+// copies of a traced run. All times count from one epoch.
 type Measurement struct {
 	Job    mixes.Job
 	Record results.Job
 	Tasks  []results.Task
-	// PeakBytes is the most device memory that the process was seen to use,
-	// without its context; 0 is unknown. It counts where it had no task.
+	// PeakBytes is the most device memory that the process was seen to use, without its context;
+	// 0: unknown. It is used if the job had no task.
 	PeakBytes int64
-	// Trace is of another run of the same job, which began at TracedFromS; nil: none, or
-	// nothing was traced.
+	// Trace is of the traced run, which began at TracedFromS; nil: there was no such run, or it
+	// traced nothing.
 	Trace       *Trace
 	TracedFromS float64
 }
 
-// ErrNoDevice: the job had no task and no device memory.
+// ErrNoDevice means that the job had neither a task nor device memory.
 var ErrNoDevice = errors.New("it used no GPU: there is nothing to profile")
 
-// New makes a profile of a measurement; where and when it was measured is left
-// to the caller. The device counts as held from the first task's grant to the
-// last one's release. A process without tasks, which its probe could not serve,
-// holds it from its first kernel or copy, or where that is unknown from its
-// start, until its end.
+// New makes a profile from a measurement. The caller fills in where and when it was measured. The
+// device counts as held from the first grant of a task to the last release. A process without
+// tasks (its probe could not serve it) holds the device until its end: from its first kernel or
+// copy, or from its start if these are unknown.
 func New(m Measurement) (Profile, error) {
 	if m.Record.StartS == nil || m.Record.EndS == nil {
 		return Profile{}, errors.New("it has not run to its end")
@@ -73,6 +72,6 @@ func New(m Measurement) (Profile, error) {
 		}
 	}
 	p.HostBeforeS, p.HostAfterS = max(from-start, 0), max(end-to, 0)
-	p.HostHeldS = max(to-from-p.KernelS-p.CopyInS-p.CopyOutS, 0) // less than nothing where streams overlap them
+	p.HostHeldS = max(to-from-p.KernelS-p.CopyInS-p.CopyOutS, 0) // negative if kernels and copies overlap
 	return p, nil
 }

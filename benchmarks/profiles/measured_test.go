@@ -10,8 +10,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// A job from 10 s to 20 s of the epoch, with two tasks that overlap and one
-// that comes alone, later. All times are exact in binary.
+// measurement is a job from 10 s to 20 s of the epoch with two overlapping tasks and a later task.
+// All times are exact in binary.
 func measurement() Measurement {
 	task := func(seq int, grant, release float64, bytes int64, blocks uint64, threads uint32) results.Task {
 		return results.Task{Seq: seq, SubmitS: grant, GrantS: &grant, ReleaseS: &release, Bytes: bytes, Blocks: blocks, ThreadsPerBlock: threads}
@@ -53,7 +53,7 @@ func TestProfileOfTasks(t *testing.T) {
 	}
 }
 
-// A task that was given back within one reading of the clock counts.
+// A task that was granted and released at the same time counts.
 func TestProfileOfAnInstantTask(t *testing.T) {
 	m := measurement()
 	m.Tasks = m.Tasks[:1]
@@ -63,7 +63,7 @@ func TestProfileOfAnInstantTask(t *testing.T) {
 	}
 }
 
-// A process that its probe could not serve is known by what it was seen to use.
+// The profile of a process that its probe could not serve has the memory that it was seen to use.
 func TestProfileWithoutTasks(t *testing.T) {
 	m := measurement()
 	m.Tasks = nil
@@ -75,7 +75,7 @@ func TestProfileWithoutTasks(t *testing.T) {
 	if err != nil || got.HostBeforeS != 0 || got.HostHeldS != 10 || got.Footprint.Bytes != 1<<30 {
 		t.Errorf("with memory only: %+v, %v", got, err)
 	}
-	// The traced run is another one, which began 40 s later.
+	// The traced run is a separate run, which began 40 s later.
 	m.TracedFromS = *m.Record.StartS + 40
 	m.Trace = traceOf(nil, results.Kernel{StartS: *m.Record.StartS + 43, EndS: *m.Record.StartS + 47, Grid: "3,1,1", Block: "32,1,1"})
 	got, err = New(m)
@@ -84,8 +84,8 @@ func TestProfileWithoutTasks(t *testing.T) {
 	}
 }
 
-// Streams overlap kernels and copies: no phase is negative, and a task that was
-// never released is held to the end.
+// Even if kernels and copies overlap, no phase is negative. A task that was never released is held
+// to the end.
 func TestProfilePhasesAreNeverNegative(t *testing.T) {
 	m := measurement()
 	m.Tasks = m.Tasks[:1]

@@ -1,19 +1,17 @@
-// Package profiles holds what jobs do when they run alone: the phases that the
-// simulated node replays, and the footprint of programs that cannot say theirs.
+// Package profiles says what jobs do when they run alone: the phases that the simulated node
+// replays, and the footprints of programs that cannot tell theirs.
 //
-// rodinia31_h200.csv was derived from one run each of the Rodinia 3.1 CUDA
-// programs with the command lines of CASE's Table 1, alone on one NVIDIA H200
-// (driver 580, 16 cores). host_before is wall time until the process first
-// touched CUDA, host_held what remains after copies and kernels until it
-// exits: the device memory is held for that long. The kernel times of srad_v2
-// were lost at exit and are estimated from srad_v1's time per pixel and
-// iteration; its copy back is taken to last as long as its copy in. Footprints
-// are left to the catalog (package mixes).
+// rodinia31_h200.csv comes from one run of each Rodinia 3.1 CUDA program with the command lines of
+// CASE's Table 1, alone on one NVIDIA H200 (driver 580, 16 cores). host_before is the wall time
+// until the process first used CUDA. host_held is the remaining time without copies and kernels
+// until the process exits; the device memory is held meanwhile. The kernel times of srad_v2 were
+// lost at exit and are estimated from srad_v1's time per pixel and iteration. Its copy back is
+// assumed to take as long as its copy in. Footprints come from the catalog (package mixes).
 //
-// darknet_h200.csv is what caserun profile measured of the builtin Darknet program on an
-// H200: one traced run of each job of the catalog, and of the command that Table 5 prints
-// where the catalog's is shorter. Tracing made the host's part of them up to a third longer.
-// docs/profile.md describes the form.
+// darknet_h200.csv is what caserun profile measured of the builtin Darknet program on an H200. It
+// has one traced run of each job of the catalog, and of Table 5's command if the catalog's is
+// shorter. Tracing made the host's phases up to a third longer. docs/profile.md describes the
+// format.
 package profiles
 
 import (
@@ -29,21 +27,20 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// Profile is one job alone on the device it was measured on. Durations are
-// seconds.
+// Profile describes one job alone on the device on which it was measured. Durations are seconds.
 type Profile struct {
 	Job         string // a label; Command identifies the job
 	Command     string // as mixes.Job.Command
 	HostBeforeS float64
-	HostHeldS   float64 // on the host with device memory held
+	HostHeldS   float64 // on the host while device memory is held
 	HostAfterS  float64
 	CopyInBytes int64
 	CopyInS     float64
-	KernelS     float64 // all kernels together, and copies and sets within the device
-	// KernelPhases divide KernelS; none: all kernels have Footprint's grid.
+	KernelS     float64 // all kernels together, and copies and sets inside the device
+	// KernelPhases divide KernelS; empty: all kernels have Footprint's grid.
 	KernelPhases []KernelPhase
-	// Rounds is how often the job goes from copies in to kernels, copies out and the
-	// host. Each round has an equal share of each. 0 is 1.
+	// Rounds is how often the job repeats copies in, kernels, copies out and host work. All
+	// rounds have equal shares. 0 means 1.
 	Rounds       int
 	CopyOutBytes int64
 	CopyOutS     float64
@@ -54,28 +51,27 @@ type Profile struct {
 	MeasuredAt   time.Time // zero: unknown
 }
 
-// KernelPhase is the time in kernels whose grids fill about as many SMs, alone on the
-// device.
+// KernelPhase is the time in kernels whose grids fill about equally many SMs when they run alone.
 type KernelPhase struct {
-	SMs float64 // blocks over what one SM holds of them; may be more than a device has
-	S   float64 // seconds in all
+	SMs float64 // blocks over the blocks that one SM holds; may exceed the device's SMs
+	S   float64 // seconds in total
 }
 
-// Source says where the times of kernels and copies come from.
+// Source says from where the times of kernels and copies come.
 type Source string
 
 const (
 	Traced    Source = "traced"
-	Estimated Source = "estimated" // no measurement, or one with records missing
-	Untraced  Source = "untraced"  // both are unknown, and part of HostHeldS
+	Estimated Source = "estimated" // not measured, or records are missing
+	Untraced  Source = "untraced"  // unknown, and part of HostHeldS
 )
 
-// WallS is the job's duration alone.
+// WallS returns the job's duration alone.
 func (p Profile) WallS() float64 {
 	return p.HostBeforeS + p.HostHeldS + p.HostAfterS + p.CopyInS + p.KernelS + p.CopyOutS
 }
 
-// Set finds profiles by the command of a job: names are not unique.
+// Set finds profiles by a job's command, because names are not unique.
 type Set struct{ byCommand map[string]Profile }
 
 //go:embed rodinia31_h200.csv darknet_h200.csv
@@ -86,7 +82,7 @@ var catalog = sync.OnceValue(func() Set {
 	for _, name := range []string{"rodinia31_h200.csv", "darknet_h200.csv"} {
 		text, err := files.ReadFile(name)
 		if err != nil {
-			panic(err) // a fault of the build, which every test of the package meets
+			panic(err) // the file is embedded above
 		}
 		s, err := Read(name, bytes.NewReader(text))
 		if err != nil {
@@ -97,10 +93,10 @@ var catalog = sync.OnceValue(func() Set {
 	return all
 })
 
-// Catalog are the profiles of the catalog's jobs.
+// Catalog returns the profiles of the catalog's jobs.
 func Catalog() Set { return Set{maps.Clone(catalog().byCommand)} }
 
-// With is s with the profiles of t, which go before those of s.
+// With returns the profiles of s and t. A profile of t takes precedence.
 func (s Set) With(t Set) Set {
 	all := maps.Clone(s.byCommand)
 	if all == nil {
@@ -110,7 +106,7 @@ func (s Set) With(t Set) Set {
 	return Set{all}
 }
 
-// ErrNone is wrapped where a job has no profile.
+// ErrNone is wrapped if a job has no profile.
 var ErrNone = errors.New("no profile")
 
 // Lookup returns the profile of a job's command.
@@ -122,7 +118,7 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 	return p, nil
 }
 
-// HasProgram reports whether there is a profile of a command of this program.
+// HasProgram reports whether s has a profile of a command of this program.
 func (s Set) HasProgram(program string) bool {
 	for command := range s.byCommand {
 		if of, _, _ := strings.Cut(command, " "); of == program {
@@ -132,8 +128,8 @@ func (s Set) HasProgram(program string) bool {
 	return false
 }
 
-// Declare gives the jobs that state no footprint that of their profiles, where
-// there is one.
+// Declare returns the jobs with the footprints of their profiles, for jobs that state no footprint
+// and have a profile.
 func (s Set) Declare(jobs []mixes.Job) []mixes.Job {
 	out := make([]mixes.Job, len(jobs))
 	for i, j := range jobs {

@@ -12,8 +12,8 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// measuredWallS is the wall time of each job alone on the H200, in seconds, as
-// it was measured. The phases were derived from it and must add up to it.
+// measuredWallS is the measured wall time of each job alone on the H200, in seconds. The phases were
+// derived from it and must add up to it.
 var measuredWallS = map[string]float64{
 	"backprop-8388608":  6.50,
 	"bfs-32M":           28.61,
@@ -44,7 +44,7 @@ func TestPhasesAddUpToTheMeasuredWallTime(t *testing.T) {
 		want, measured := measuredWallS[job.Name]
 		tolerance := 0.001
 		if p.Kernels == Estimated {
-			tolerance = 0.01 // the measured rest does not include the estimate
+			tolerance = 0.01 // the measured phases do not include the estimate
 		}
 		if got := p.WallS(); !measured || math.Abs(got-want) > tolerance {
 			t.Errorf("%s: phases add up to %.3f s, measured %.3f s", job.Name, got, want)
@@ -94,7 +94,7 @@ func TestWrittenProfilesReadBackTheSame(t *testing.T) {
 	}
 }
 
-// A file of the user's goes before the catalog, which stays as it is.
+// A user's file takes precedence over the catalog, which does not change.
 func TestFilesGoBeforeTheCatalog(t *testing.T) {
 	needle := mixes.Job{Program: "needle", Args: []string{"16384", "10"}}
 	row := "mine,needle 16384 10,1,0,0,,0,0,,0,traced,1024,,,,,,,\n"
@@ -115,7 +115,7 @@ func TestFilesGoBeforeTheCatalog(t *testing.T) {
 	}
 }
 
-// Files of before kernel phases are still read.
+// Files from before kernel phases are still read.
 func TestReadsAnEarlierFile(t *testing.T) {
 	text := "job,command,host_before_s,host_held_s,host_after_s,copy_in_bytes,copy_in_s,kernel_s,copy_out_bytes,copy_out_s," +
 		"kernels,memory_bytes,blocks,threads_per_block,gpu,driver,measured_at\nown,./own,1,2,4,,0,8,,0,traced,7,,,,,\n"
@@ -146,7 +146,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{head + "a,a,1,1,1,,1,1,,1,guessed,,,,,,,,\n", "want traced, estimated or untraced"},
 		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,yesterday,,\n", `measured_at is "yesterday"`},
 		{head + "a,,1,1,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:2: command is ""`},
-		{head + good + "b,a,1,1,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:3: command "a" again (first in line 2)`},
+		{head + good + "b,a,1,1,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:3: duplicate command "a" (first in line 2)`},
 		{head + "a,1\n", "f.csv:2: 2 fields, want 19"},
 		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:0.5,2\n", `f.csv:2: kernel_phases is "5:0.5": its seconds add up to 0.5, want kernel_s, which is 1`},
 		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:0.5 3,2\n", `want SMS:SECONDS for each phase`},

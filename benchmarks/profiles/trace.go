@@ -11,15 +11,15 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// SM is what one multiprocessor of the profiled device holds at once.
+// SM has the limits of one multiprocessor of the profiled device.
 type SM struct {
 	Warps, Blocks int
 	SharedBytes   int64 // shared memory
 }
 
-// Trace sums up the kernels and copies of a job as they are read, in any order.
+// Trace sums up the kernels and copies of a job, which may be added in any order.
 type Trace struct {
-	Incomplete bool // some may be missing
+	Incomplete bool // records may be missing
 
 	sm           SM
 	copyInBytes  int64
@@ -31,27 +31,27 @@ type Trace struct {
 	threadsPerBlock uint32
 	most            float64 // its warps
 
-	phases [classes]phaseSum // of kernels, and of copies and sets within the device
+	phases [classes]phaseSum // of kernels, and of copies and sets inside the device
 	spans  []span
 }
 
-// span is when a kernel or a copy ran.
+// span is the time in which a kernel or a copy ran.
 type span struct {
 	fromS, toS float64
 	moves      bool // between host and device
 }
 
-// NewTrace begins a sum for a device with such SMs.
+// NewTrace returns an empty trace for a device with such SMs.
 func NewTrace(sm SM) *Trace { return &Trace{sm: sm} }
 
-// Empty: the job did nothing on the device, or was not traced.
+// Empty reports whether the job did nothing on the device or was not traced.
 func (t *Trace) Empty() bool { return len(t.spans) == 0 }
 
 // Kernel adds a kernel.
 func (t *Trace) Kernel(k results.Kernel) {
 	t.spans = append(t.spans, span{k.StartS, k.EndS, false})
 	blocks, threads := product(k.Grid), product(k.Block)
-	// In floating point: a grid of 2^63 blocks is valid, its warps are more.
+	// Floating point, because a grid of 2^63 blocks is valid and its warps overflow a uint64.
 	if warps := float64(blocks) * float64(warpsOf(threads)); warps > t.most || t.blocks == 0 {
 		t.most, t.blocks, t.threadsPerBlock = warps, blocks, uint32(threads)
 	}
@@ -59,7 +59,7 @@ func (t *Trace) Kernel(k results.Kernel) {
 	t.inKernel(float64(blocks)/float64(held), k.EndS-k.StartS)
 }
 
-// Copy adds a copy, or a set of device memory.
+// Copy adds a copy or a set of device memory.
 func (t *Trace) Copy(c results.Copy) {
 	lasted := c.EndS - c.StartS
 	moves := true
@@ -70,7 +70,7 @@ func (t *Trace) Copy(c results.Copy) {
 	case "dtoh", "atoh":
 		t.copyOutS += lasted
 		t.copyOutBytes += c.Bytes
-	default: // within the device
+	default: // inside the device
 		moves = false
 		t.inKernel(0, lasted)
 	}
@@ -83,15 +83,15 @@ func (t *Trace) inKernel(sms, lastedS float64) {
 	s.smSeconds += sms * lastedS
 }
 
-// firstS is the start of what ran first.
+// firstS returns the start of the first kernel or copy.
 func (t *Trace) firstS() float64 {
 	return slices.MinFunc(t.spans, func(a, b span) int { return cmp.Compare(a.fromS, b.fromS) }).fromS
 }
 
-// classes of grids: up to 2 SMs, up to 4, and so on, and more than 128.
+// classes is the number of classes of grids: up to 2 SMs, up to 4, and so on, and more than 128.
 const classes = 8
 
-// phaseSum is what the kernels of one class add up to.
+// phaseSum is the sum over the kernels of one class.
 type phaseSum struct{ seconds, smSeconds float64 }
 
 func classOf(sms float64) int {
@@ -99,7 +99,8 @@ func classOf(sms float64) int {
 	return min(max(bits.Len64(whole-1)-1, 0), classes-1)
 }
 
-// kernelPhases has the classes that ran, each with the mean of its grids, by time.
+// kernelPhases returns a phase for each class with kernels. Its SMs are the mean over the class,
+// weighted by time.
 func (t *Trace) kernelPhases() []KernelPhase {
 	var out []KernelPhase
 	for _, s := range t.phases {
@@ -111,13 +112,14 @@ func (t *Trace) kernelPhases() []KernelPhase {
 }
 
 const (
-	// leastGapS without a kernel begins a round. A launch into an idle device takes less.
+	// leastGapS is the shortest time without a kernel that ends a round. A launch into an idle
+	// device takes less.
 	leastGapS = 20e-6
 	maxRounds = 32
 )
 
-// rounds is how often kernels began to run after a copy between host and device, or
-// after a gap, from 1 to maxRounds.
+// rounds returns how often kernels began to run after a copy between host and device or after a
+// gap, from 1 to maxRounds.
 func (t *Trace) rounds() int {
 	slices.SortFunc(t.spans, func(a, b span) int { return cmp.Compare(a.fromS, b.fromS) })
 	n, reachedS, between := 0, math.Inf(-1), true
@@ -134,12 +136,12 @@ func (t *Trace) rounds() int {
 	return min(max(n, 1), maxRounds)
 }
 
-// registersPerSM is that of every GPU since compute capability 5.0. A warp takes them
-// by 256.
+// registersPerSM holds for every GPU since compute capability 5.0. A warp takes registers in units
+// of 256.
 const registersPerSM = 1 << 16
 
-// blocksPerSM is how many blocks of a kernel an SM holds at once, at least 1: its warps,
-// registers and shared memory may limit it. Registers are those of each thread.
+// blocksPerSM returns how many blocks of a kernel an SM holds at once, at least 1. Warps, registers
+// and shared memory limit the number. registers is the number of each thread.
 func blocksPerSM(sm SM, threads, registers uint64, sharedBytes int) uint64 {
 	held := uint64(sm.Blocks)
 	warps := max(warpsOf(threads), 1)
@@ -155,7 +157,7 @@ func blocksPerSM(sm SM, threads, registers uint64, sharedBytes int) uint64 {
 
 func warpsOf(threads uint64) uint64 { return (threads + 31) / 32 }
 
-// product of "x,y,z"; 0 where a record has none.
+// product returns the product of "x,y,z"; 0 if the record is an aggregate.
 func product(dims string) uint64 {
 	n := uint64(1)
 	for d := range strings.SplitSeq(dims, ",") {

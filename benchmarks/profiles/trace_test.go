@@ -51,7 +51,7 @@ func TestTracesOfAJobAddUp(t *testing.T) {
 	}
 }
 
-// The expected numbers are those of NVIDIA's occupancy calculator for compute capability 9.0.
+// The expected numbers come from NVIDIA's occupancy calculator for compute capability 9.0.
 func TestBlocksPerSM(t *testing.T) {
 	for _, c := range []struct {
 		threads, registers uint64
@@ -73,7 +73,8 @@ func TestBlocksPerSM(t *testing.T) {
 	}
 }
 
-// A class has grids that fill up to twice as many SMs as its smallest, and their mean by time.
+// A class has grids that fill at most twice as many SMs as its smallest grid. Its SMs are the mean,
+// weighted by time.
 func TestKernelPhases(t *testing.T) {
 	var kernels []results.Kernel
 	add := func(sms int, lasts float64) { // 4 blocks of 512 threads fill an SM
@@ -118,7 +119,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// As many kernels as a long training has: one pass over them, and 24 bytes for each.
+// A long training has this many kernels. They take one pass and 24 bytes each.
 func TestTraceOfManyKernels(t *testing.T) {
 	const n = 500_000
 	trace := NewTrace(h200SM)

@@ -1,11 +1,9 @@
-// Package published holds the numbers of the CASE paper (Chen et al., "CASE: A
-// Compiler-Assisted SchEduling Framework for Multi-GPU Systems", PPoPP 2022),
-// to compare runs against.
+// Package published has the numbers of the CASE paper (Chen et al., "CASE: A Compiler-Assisted
+// SchEduling Framework for Multi-GPU Systems", PPoPP 2022), with which runs are compared.
 //
-// case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and of Figures
-// 5 to 9 what the text states of them. Percentages are fractions, schedulers
-// are written as policies.Parse reads them. Where the paper gives no worker
-// count for cg there is none here.
+// case_ppopp22.csv has every value of Tables 3, 4, 6, 7 and 8, and the values of Figures 5 to 9
+// that the text states. Percentages are fractions. Schedulers are written as policies.Parse reads
+// them; cg has no number of workers if the paper gives none.
 package published
 
 import (
@@ -33,9 +31,8 @@ var paper string
 
 var load = sync.OnceValues(func() ([]Value, error) { return parse("case_ppopp22.csv", paper) })
 
-// Find returns the values of one source and system, such as "Table 7" and
-// "4xV100", in the paper's order. None is an error: callers name what the
-// paper has.
+// Find returns the values of one source and system, such as "Table 7" and "4xV100", in the paper's
+// order. It returns an error if the paper has no such values.
 func Find(source, system string) ([]Value, error) {
 	all, err := load()
 	if err != nil {
@@ -69,7 +66,7 @@ func parse(file, text string) ([]Value, error) {
 	for i, row := range rows[1:] {
 		v, err := strconv.ParseFloat(row[5], 64)
 		if err != nil {
-			return nil, fmt.Errorf("read published values %s: line %d: value %q is no number", file, i+2, row[5])
+			return nil, fmt.Errorf("read published values %s: line %d: value %q is not a number", file, i+2, row[5])
 		}
 		out = append(out, Value{row[0], row[1], row[2], row[3], row[4], v, row[6]})
 	}

@@ -1,11 +1,11 @@
-"""Measures what schedGPU's paper (Reano et al., TPDS 2018) shows in Tables 1 to 3 and
-Figure 11, on one GPU: 1 to 12 instances of an application one after the other, packed by
-hand to the memory, and under schedGPU; and four instances each of three applications
-without schedGPU and under its four policies.
+"""Measures Tables 1 to 3 and Figure 11 of schedGPU's paper (Reano et al., TPDS 2018) on
+one GPU. It runs 1 to 12 instances of an application in three ways: one after the other,
+packed by hand into the memory, and under schedGPU. It also runs four instances each of
+three applications without schedGPU and under its four policies.
 
-The paper's applications (ARA, MUMmerGPU, GPU-BLAST) stand for low, moderate and high use
-of the GPU; ours are three of the builtin suite's. One row for each run goes to DIR/runs.csv,
-and a later call goes on where this one stopped."""
+The paper's applications (ARA, MUMmerGPU, GPU-BLAST) have low, moderate and high use of
+the GPU. Here three programs of the builtin suite replace them. DIR/runs.csv gets one row
+for each run, and the next call continues after the last row."""
 
 import os
 import sys
@@ -19,13 +19,13 @@ INSTANCES = [int(n) for n in os.environ.get("INSTANCES", "1 2 4 6 8 10 12").spli
 CONTEXT_MIB = 544  # of each process, as runs reserve it
 MOST = 12
 
-# What stands for the paper's application, and the device memory that one of it needs.
+# The job that replaces each of the paper's applications.
 APPS = {
     "low": {"job": "backprop-8388608"},
     "moderate": {"job": "darknet-detect"},
     "high": {"job": "darknet-predict"},
 }
-LONGEST = "low"  # gets the high priority in Table 3
+LONGEST = "low"  # has the high priority in Table 3
 POLICIES = ["fifo", "mmu", "priority-fifo", "priority-mmu"]
 FIELDS = ["what", "scenario", "instances", "rep", "makespan_s", "mean_run_s", "gpu", "memory", "ok"]
 
@@ -36,7 +36,7 @@ def jobs_of(apps, count):
 
 
 def fit(app, store):
-    """How many instances a person would pack into the capped memory."""
+    """Returns how many instances a person would pack into the capped memory."""
     footprint = max(int(j["footprint_bytes"]) for j in store.run(mix_of(store, [app], 1), "sa", flags()).jobs) / 2**20
     return max(1, min(MOST, int(CAP_MIB // (footprint + CONTEXT_MIB))))
 
@@ -52,7 +52,8 @@ def mix_of(store, apps, count):
 
 
 def mean_over(rows, series, end, base=0.0):
-    """Time-weighted mean of a series over [0, end]: a value holds until the next."""
+    """Returns the time-weighted mean of a series over [0, end]. A value holds until the
+    next value."""
     steps = sorted((float(r["first_s"]), float(r["value"])) for r in rows if r["series"] == series)
     total = 0.0
     for i, (at, value) in enumerate(steps):

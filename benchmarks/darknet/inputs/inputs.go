@@ -1,6 +1,6 @@
-// Package inputs holds what the Darknet jobs of CASE's Table 5 read: the networks'
-// descriptions, and lists of images. The networks' weights are not here: the builtin
-// program makes seeded ones where a file is missing.
+// Package inputs has the input files of the Darknet jobs in CASE's Table 5: the networks'
+// descriptions, and lists of images. It has no weights: if a file of weights is missing, the builtin
+// program makes weights from a seed.
 package inputs
 
 import (
@@ -15,8 +15,9 @@ import (
 //go:embed cfg
 var cfg embed.FS
 
-// Images in the two lists, and their size. The paper publishes no counts: with these, and
-// the -len and max_batches of the other two jobs, a task lasts about 5 s alone on an H200.
+// The numbers and sizes of the images in the two lists. The paper does not publish the numbers.
+// With these numbers, and the -len and max_batches of the other two jobs, a task takes about 5 s
+// alone on an H200.
 const (
 	LargeImages  = 1200 // images-large.txt, for predict
 	MediumImages = 3300 // images-medium.txt, for detect
@@ -27,29 +28,29 @@ const (
 
 // File is an input file.
 type File struct {
-	Path    string // relative to the data directory, with slashes, as the jobs name it
+	Path    string // relative to the data directory, with slashes, as in the jobs' commands
 	Content []byte
 }
 
-// Files are all input files; seed is of the images.
+// Files returns all input files. seed is the images' seed.
 func Files(seed uint64) []File {
 	files := []File{
 		{"images-large.txt", images(LargeImages, largeWidth, largeHeight, seed)},
 		{"images-medium.txt", images(MediumImages, mediumWidth, mediumHeight, seed)},
 	}
-	for _, at := range []string{ // where Table 5 has them
+	for _, at := range []string{ // the paths of Table 5's commands
 		"imagenet1k.data", "darknet53_448.cfg", "cfg/yolov3-tiny.cfg", "cfg/rnn.cfg", "cfg/cifar.data", "cfg/cifar_small.cfg",
 	} {
 		content, err := cfg.ReadFile("cfg/" + strings.TrimPrefix(at, "cfg/"))
 		if err != nil {
-			panic(err) // a fault of the build, which every test of the package meets
+			panic(err) // the file is embedded above
 		}
 		files = append(files, File{at, content})
 	}
 	return files
 }
 
-// images is a list of n images that the builtin program makes from seeds.
+// images returns a list of n images that the builtin program makes from seeds.
 func images(n, width, height int, seed uint64) []byte {
 	var list strings.Builder
 	for i := range n {
