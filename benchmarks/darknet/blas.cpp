@@ -8,7 +8,7 @@ static void check(cublasStatus_t status, const char *call)
 		return;
 	if (status == CUBLAS_STATUS_ALLOC_FAILED)
 		die(EXIT_OOM, "out of device memory in %s", call);
-	/* What the runtime found is closer to the cause. */
+	/* An error of the runtime is closer to the cause. */
 	GPU(cudaGetLastError());
 	die(EXIT_FAULT, "cuBLAS status %d in %s", int(status), call);
 }

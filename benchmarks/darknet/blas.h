@@ -7,9 +7,9 @@
 #include <curand.h>
 #include <stdint.h>
 
-/* Products of row-major float32 matrices on the default stream. All of cuBLAS's
- * scratch memory is the caller's workspace, and atomics stay off (cuBLAS's
- * default): the same product gives the same bits on GPUs of one kind. */
+/* Products of row-major float32 matrices on the default stream. The same product gives
+ * the same bits on GPUs of one kind, because cuBLAS uses only the caller's workspace as
+ * scratch memory, and atomics are off (cuBLAS's default). */
 class blas {
 public:
 	blas(void *workspace, size_t bytes);
@@ -26,7 +26,7 @@ private:
 	cublasHandle_t handle_;
 };
 
-/* Uniform numbers on the device, cuRAND's default generator. */
+/* Uniform numbers on the device, from cuRAND's default generator. */
 class device_random {
 public:
 	explicit device_random(uint64_t seed);

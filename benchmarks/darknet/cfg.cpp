@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The keys that Darknet's published files use. Keys that only its training of
- * detectors or its display reads are known, and have no effect here. */
+/* The keys of Darknet's published files. Keys that only its training of detectors or its
+ * display reads are accepted and have no effect here. */
 static const struct {
 	const char *section, *keys;
 } known_keys[] = {
@@ -52,7 +52,7 @@ static bool is_word_of(const std::string &word, const char *words)
 	       (std::string(" ") + words + " ").find(" " + word + " ") != std::string::npos;
 }
 
-/* open_text returns nullptr only where the file does not exist. */
+/* open_text returns nullptr only if the file does not exist. */
 static FILE *open_text(const std::string &path)
 {
 	struct stat info;
@@ -70,7 +70,7 @@ static FILE *open_text(const std::string &path)
 	return file;
 }
 
-/* each_line calls visit(line number, text) for the lines that have text. */
+/* each_line calls visit(line number, text) for each line that has text. */
 template <typename F> static bool each_line(const std::string &path, F visit)
 {
 	FILE *file = open_text(path);

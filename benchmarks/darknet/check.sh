@@ -13,14 +13,14 @@ cd "$(dirname "$0")" || exit 1
 darknet=$PWD/../../bin/suite/darknet
 failures=0
 
-# name|images on standard input|arguments: small, through every kind of layer.
+# name|images on standard input|arguments: small networks with every kind of layer.
 small='predict|gen:29x21:1 gen:40x21:2 gen:3x9:3 gen:29x21:4|classifier predict test/predict.data test/predict.cfg
 detect|gen:64x32:1 gen:40x21:2 gen:3x9:3|detect test/detect.cfg none.weights -thresh 0.1
 generate||rnn generate test/rnn.cfg none.weights -len 20 -seed ab
 train||classifier train test/train.data test/train.cfg
 cost||classifier train test/train.data test/cost.cfg'
 
-# The published networks, with their footprints in bytes: one pass.
+# One pass of each published network, with its footprint in bytes.
 networks='darknet53|gen:448x448:1|701118368|classifier predict imagenet1k.data darknet53_448.cfg
 yolov3-tiny|gen:416x416:1|128773456|detect yolov3-tiny.cfg none.weights
 rnn||69406720|rnn generate rnn.cfg none.weights -len 20
@@ -31,7 +31,7 @@ fail() {
 	failures=$((failures + 1))
 }
 
-# run IMAGES COMMAND...: the images' names, one a line, on standard input.
+# run IMAGES COMMAND...: standard input has the images' names, one on each line.
 run() {
 	local images=$1
 	shift
@@ -49,7 +49,7 @@ build() {
 	make -j"$(nproc)" || exit 2
 }
 
-# refused MESSAGE ARGUMENTS...: exit status 1, and the message on stderr.
+# refused MESSAGE ARGUMENTS...: expects exit status 1 and the message on stderr.
 refused() {
 	local message=$1
 	shift
@@ -99,7 +99,7 @@ footprint() {
 	done <<<"$networks"
 }
 
-# verified NAME: what run printed agrees with the host reference.
+# verified NAME: checks that run's output agrees with the host reference.
 verified() {
 	echo "ok   verify $1: $(sed -n 's/^verify .* max_error \([^ ]*\) .*/\1/p' "$logs/output" | sort -g | tail -n 1) at most"
 }

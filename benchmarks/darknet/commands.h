@@ -1,5 +1,5 @@
-/* commands.h: the program's subcommands. Each reads all its input files but
- * images before it touches the device. */
+/* commands.h: the program's subcommands. Each reads all its input files except images
+ * before it uses the device. */
 #ifndef DARKNET_COMMANDS_H
 #define DARKNET_COMMANDS_H
 
@@ -21,7 +21,7 @@ struct settings {
 	double temperature;
 };
 
-/* Arguments that are absent are empty. */
+/* Missing arguments are empty. */
 int classifier_predict(const std::string &data, const std::string &cfg, const std::string &weights,
                        const std::string &image, const settings &s);
 int classifier_train(const std::string &data, const std::string &cfg, const std::string &weights,
@@ -29,8 +29,8 @@ int classifier_train(const std::string &data, const std::string &cfg, const std:
 int detect(const std::string &cfg, const std::string &weights, const std::string &image, const settings &s);
 int rnn_generate(const std::string &cfg, const std::string &weights, const settings &s);
 
-/* share_clock adds up the seconds of a part of a phase that comes again and
- * again, and prints them beside the phases. */
+/* share_clock adds up the seconds of a repeated part of a phase, and prints them beside
+ * the phases. */
 class share_clock {
 public:
 	void start() { since_ = now_s(); }

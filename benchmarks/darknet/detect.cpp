@@ -4,7 +4,7 @@
 #include "device_arrays.h"
 #include "predict.h"
 
-/* Boxes of one class that overlap by more are one object. */
+/* Boxes of one class that overlap by more than this are one object. */
 static const float NMS = .45f;
 
 static std::vector<size_t> heads_of(const network &net)

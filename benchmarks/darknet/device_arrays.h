@@ -1,5 +1,5 @@
-/* device_arrays.h: which arrays a network has on the device, and how large they
- * are. One list serves to allocate them and to know the footprint before. */
+/* device_arrays.h: the arrays of a network on the device, and their sizes. Allocation and
+ * footprint use the same list. */
 #ifndef DARKNET_DEVICE_ARRAYS_H
 #define DARKNET_DEVICE_ARRAYS_H
 
@@ -9,7 +9,7 @@
 
 struct bank_arrays {
 	float *weights, *biases, *scales, *means, *variances;
-	float *output; /* rnn: of the banks before its last */
+	float *output; /* rnn: of all banks except the last */
 	/* Training only. sums are the bank's sums before normalization. */
 	float *weight_updates, *bias_updates, *scale_updates;
 	float *sums, *normalized;
@@ -32,33 +32,32 @@ struct device_arrays {
 	float *input, *truth, *columns, *blas_workspace;
 };
 
-/* for_each_array calls visit(purpose, pointer, bytes) for each array that the
- * network needs to predict or to train; pointer is its place in *arrays. */
+/* for_each_array calls visit(purpose, pointer, bytes) for each array that the network
+ * needs to predict or to train. pointer points to the array's member of *arrays. */
 void for_each_array(const network &net, bool training, device_arrays *arrays,
                     const std::function<void(const char *purpose, void **pointer, size_t bytes)> &visit);
 
-/* cuBLAS gets one workspace of a fixed size, what NVIDIA recommends for the
- * GPUs of compute capability 9.0, so that its choice of algorithms does not
- * depend on what other memory it finds. */
+/* cuBLAS gets one workspace of a fixed size, so that its choice of algorithms does not
+ * depend on other free memory. NVIDIA recommends this size for compute capability 9.0. */
 enum : size_t { BLAS_WORKSPACE_BYTES = size_t(32) << 20 };
 
-/* The blocks of every kernel, and the grid for n threads: folded to two
- * dimensions above 65535 blocks, as Darknet's is. */
+/* The block of every kernel, and the grid for n threads. Above 65535 blocks the grid is
+ * folded to two dimensions, as in Darknet. */
 enum { BLOCK = 512 };
 struct grid_size {
 	unsigned x, y;
 };
 grid_size grid_of(size_t n);
 
-/* The kernel of ours that has most threads. */
+/* Our kernel with the most threads. */
 struct largest_kernel {
 	const char *name;
 	size_t threads;
 };
 largest_kernel largest_kernel_of(const network &net, bool training);
 
-/* print_network_footprint writes the line that all programs of the suites write,
- * and one line for each purpose, "  BYTES PURPOSE". */
+/* print_network_footprint writes the line that every program of the suites writes, and a
+ * line "  BYTES PURPOSE" for each purpose. */
 void print_network_footprint(const network &net, bool training);
 
 uint64_t footprint_bytes(const network &net, bool training);

@@ -3,7 +3,7 @@
 #include "common/suite.h"
 #include "kernels.h"
 
-/* Pairs each array of a bank on the device with the one in a model. */
+/* Pairs each array of a bank on the device with its array in a model. */
 template <typename P, typename F> static void each_parameter(const bank_arrays &a, P &p, F visit)
 {
 	visit(a.weights, p.weights);
@@ -22,8 +22,8 @@ device_network::device_network(const network &net, const model &start, bool trai
 		*pointer = device_alloc_bytes(bytes, purpose);
 	});
 	check_footprint(need);
-	/* Only updates and the state of recurrent layers are read before the passes
-	 * write them. */
+	/* Only updates and the states of recurrent layers are read before the passes write
+	 * them, so only these are cleared. */
 	for (size_t i = 0; i < net.layers.size(); i++) {
 		const layer &l = net.layers[i];
 		const layer_arrays &a = arrays_.layers[i];
@@ -241,7 +241,7 @@ void device_network::backward()
 		const layer_arrays &a = arrays_.layers[i];
 		const size_t n = batch * l.outputs();
 		float *before = i ? arrays_.layers[i - 1].delta : nullptr;
-		/* The first layer has only updates to make. */
+		/* The first layer only makes updates. */
 		if (!before && l.banks.empty())
 			continue;
 		switch (l.kind) {

@@ -3,7 +3,7 @@
 #include "random.h"
 #include "verify.h"
 
-/* A chance below is taken for 0. */
+/* A smaller chance counts as 0. */
 static const float LEAST_CHANCE = .0001f;
 
 static size_t drawn_from(const std::vector<float> &chances, double uniform)
@@ -24,8 +24,8 @@ static size_t drawn_from(const std::vector<float> &chances, double uniform)
 	return last;
 }
 
-/* What is not printable ASCII is printed as \xNN, since made-up weights write
- * any bytes. */
+/* Bytes that are not printable ASCII are printed as \xNN, because a network with seeded
+ * weights writes any bytes. */
 static void print_symbol(unsigned char symbol)
 {
 	if ((symbol >= ' ' && symbol < 127) || symbol == '\n' || symbol == '\t')
@@ -67,8 +67,8 @@ int rnn_generate(const std::string &cfg, const std::string &weights, const setti
 	uint64_t sum = 0;
 	for (unsigned char symbol : s.text)
 		print_symbol(symbol);
-	/* Each symbol of the seed and of the text goes in; what the last of the
-	 * seed gives is the first to be drawn. */
+	/* Each symbol of the seed and of the text is an input. The first symbol is drawn from
+	 * the output of the seed's last symbol. */
 	for (size_t at = 0; at + 1 < s.text.size() + s.length; at++) {
 		const unsigned char symbol = written[at];
 		one_hot[symbol] = 1;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-/* What is added to a variance before its root is taken. */
+/* Added to a variance before its root is taken. */
 static const double EPSILON = .00001;
 
 static double activated(activation act, double x)
@@ -19,7 +19,7 @@ static double activated(activation act, double x)
 	return x;
 }
 
-/* slope of the activation where its value is y. */
+/* slope returns the slope of the activation at the point where its value is y. */
 static double slope(activation act, double y)
 {
 	switch (act) {
@@ -69,7 +69,7 @@ template <typename F> static void each_of_filter(int batch, int filters, size_t 
 			visit((size_t(b) * filters + f) * spatial + i);
 }
 
-/* finish_bank makes outputs of sums, in place. */
+/* finish_bank turns sums into outputs, in place. */
 static void finish_bank(const bank &b, host_network::bank_values *v, int batch, size_t spatial, bool train,
                         reals *values)
 {
@@ -109,9 +109,9 @@ static void finish_bank(const bank &b, host_network::bank_values *v, int batch, 
 	}
 }
 
-/* unfinish_bank turns the delta of outputs into that of sums, and adds to the
- * updates of biases and scales. The gradient of batch normalization is that of
- * Ioffe and Szegedy (arXiv 1502.03167). */
+/* unfinish_bank turns the delta of the outputs into the delta of the sums, and adds to
+ * the updates of biases and scales. The gradient of batch normalization is from Ioffe
+ * and Szegedy (arXiv 1502.03167). */
 static void unfinish_bank(const bank &b, host_network::bank_values *v, int batch, size_t spatial,
                           const reals &output, reals *delta)
 {
@@ -136,9 +136,9 @@ static void unfinish_bank(const bank &b, host_network::bank_values *v, int batch
 	}
 }
 
-/* each_tap calls visit(output, input, length, weight) for the pieces of rows that
- * a weight of a convolution ties together: values output + i and
- * input + i * stride, i < length. */
+/* each_tap calls visit(output, input, length, weight) for the pieces of rows that a
+ * weight of a convolution connects: values output + i and input + i * stride for
+ * i < length. */
 template <typename F> static void each_tap(const layer &l, int batch, F visit)
 {
 	const int in_channels = l.c / l.groups, out_channels = l.out_c / l.groups;
@@ -191,7 +191,7 @@ static void unmultiply(const layer &l, host_network::bank_values *v, int batch, 
 	});
 }
 
-/* A bank whose filters see the whole input is a convolution of one pixel. */
+/* flat returns a bank whose filters see the whole input as a convolution of one pixel. */
 static layer flat(const bank &b)
 {
 	layer l = {};
@@ -256,8 +256,7 @@ static void forward_softmax(const layer &l, int batch, const reals &input, reals
 	}
 }
 
-/* Position, objectness and classes of a yolo head's boxes are logistic; sizes
- * are not. */
+/* Position, objectness and classes of a yolo head's boxes are logistic. Sizes are not. */
 static void forward_yolo(const layer &l, reals *output)
 {
 	const size_t plane = l.spatial();
@@ -365,7 +364,7 @@ void host_network::backward()
 		const layer &l = net_.layers[i];
 		layer_values &v = layers[i];
 		reals *before = i ? &layers[i - 1].delta : nullptr;
-		/* A bank has updates to make even where no layer is before it. */
+		/* A bank makes updates even if no layer precedes it. */
 		if (!before && l.banks.empty())
 			continue;
 		switch (l.kind) {

@@ -1,6 +1,6 @@
-/* host_reference.h: the same network on the host, in double precision and plain
- * loops, written from the layers' definitions and not from the kernels. What
- * --verify compares with. */
+/* host_reference.h: the same network on the host, in double precision and plain loops.
+ * It is written from the layers' definitions, not from the kernels. --verify compares
+ * with it. */
 #ifndef DARKNET_HOST_REFERENCE_H
 #define DARKNET_HOST_REFERENCE_H
 
@@ -18,9 +18,9 @@ public:
 	};
 	struct layer_values {
 		reals output;
-		/* delta is minus the gradient of the loss. backward() turns that of the
-		 * outputs into that of the sums which biases and batch normalization
-		 * take as input. */
+		/* delta is minus the gradient of the loss. backward() turns the delta of the
+		 * outputs into the delta of the sums, which are the input of biases and batch
+		 * normalization. */
 		reals delta;
 		reals state; /* rnn */
 		std::vector<float> random; /* dropout in training: from the caller, 0 to 1 */
@@ -31,13 +31,13 @@ public:
 
 	host_network(const network &net, const model &start);
 
-	/* forward computes all outputs of one batch. With a truth it trains: the
-	 * batch's own statistics normalize, the last layer makes loss and delta. */
+	/* forward computes all outputs of one batch. With a truth it trains: it normalizes
+	 * with the batch's own statistics, and the last layer makes loss and delta. */
 	void forward(const float *input, const float *truth);
-	/* adopt replaces the outputs before backward() by those of another forward
-	 * pass, by layer, which agree but for rounding. Gradients jump where a leaky
-	 * sum passes 0 and where two inputs of a maximum are equal; both passes are
-	 * then on the same side. */
+	/* adopt replaces each layer's outputs before backward() by the outputs of another
+	 * forward pass, which agree except for rounding. Gradients jump where a leaky sum
+	 * passes 0 and where two inputs of a maximum are equal. After adopt both passes are on
+	 * the same side of such a jump. */
 	void adopt(const std::vector<std::vector<float>> &outputs);
 	void backward();
 	void update(double rate);

@@ -34,7 +34,7 @@ static void fail(const char *format, ...)
 	throw std::runtime_error(message);
 }
 
-/* parse_gen returns whether `name` is a gen: name, and its numbers. */
+/* parse_gen returns whether `name` is a gen: name, and sets its numbers. */
 static bool parse_gen(const std::string &name, int *w, int *h, uint64_t *seed)
 {
 	unsigned long long number;
@@ -95,8 +95,8 @@ void load_image(const std::string &name, int channels, image *to)
 
 namespace {
 
-/* Dots of noise from 0 to 0.25. A row of an image takes a piece of them, so that
- * it costs one addition for each value. */
+/* Dots of noise from 0 to 0.25. Each row of an image uses a piece of them, so that noise
+ * costs one addition for each value. */
 struct noise_dots {
 	enum { COUNT = 1 << 12 };
 	float value[COUNT + TILE];
@@ -170,8 +170,8 @@ void letterbox(const image &from, int w, int h, float *to)
 	}
 }
 
-/* sample interpolates between the four pixels around (x, y), of all channels;
- * outside the image its border continues. Channels of `to` are `plane` apart. */
+/* sample interpolates between the four pixels around (x, y) in all channels. Outside the
+ * image it repeats the border. Channels of `to` are `plane` apart. */
 static void sample(const image &from, float x, float y, size_t plane, float *to)
 {
 	x = std::min(std::max(x, 0.f), float(from.w - 1));
@@ -204,7 +204,7 @@ static void change_colours(size_t plane, float hue, float saturation, float expo
 		sector += sector < 0 ? 6 : 0;
 		const float value = std::min(high * exposure, 1.f);
 		const float s = high > 0 ? std::min(spread / high * saturation, 1.f) : 0;
-		/* How far a colour is from its own sectors, as Smith's hexagon has it. */
+		/* The distance of a colour from its own sectors in Smith's hexagon. */
 		const auto channel = [&](float n) {
 			const float k = n + sector < 6 ? n + sector : n + sector - 6;
 			return value - value * s * std::max(0.f, std::min(std::min(k, 4 - k), 1.f));
@@ -253,7 +253,7 @@ void augment(const image &from, const network &net, uint64_t seed, float *to)
 		change_colours(plane, float(hue), float(saturation), float(exposure), to);
 }
 
-/* Images in the made-up index. */
+/* The number of images in the made-up index. */
 enum { SYNTHETIC_IMAGES = 50000 };
 
 training_set::training_set(const cfg_section &data, const network &net, uint64_t seed) : net_(net), seed_(seed)

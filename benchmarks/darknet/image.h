@@ -1,7 +1,7 @@
-/* image.h: images in and out of files and seeds, and how they are made to fit a
- * network. Values are from 0 to 1, by channel (red, green, blue), row and
- * column. An image that cannot be made is a std::runtime_error, since images are
- * made in threads beside the one that uses the device. */
+/* image.h: reads images from files, makes them from seeds, and fits them to a network.
+ * Values are from 0 to 1, by channel (red, green, blue), row and column. An image that
+ * cannot be made throws std::runtime_error, because images are made in other threads than
+ * the thread that uses the device. */
 #ifndef DARKNET_IMAGE_H
 #define DARKNET_IMAGE_H
 
@@ -11,7 +11,7 @@ struct image {
 	int w = 0, h = 0, c = 0;
 	std::vector<float> values;
 
-	/* reshape leaves the values undefined, and allocates only to grow. */
+	/* reshape leaves the values undefined, and allocates only if the image grows. */
 	void reshape(int width, int height, int channels);
 	float *row(int channel, int y) { return &values[(size_t(channel) * h + y) * w]; }
 	const float *row(int channel, int y) const { return &values[(size_t(channel) * h + y) * w]; }
@@ -21,26 +21,28 @@ struct image {
  * "gen:WIDTHxHEIGHT:SEED" names. channels is 1 or 3. */
 void load_image(const std::string &name, int channels, image *to);
 
-/* check_image_name throws where `name` is a bad gen: name or names no file; it
- * reads no file. */
+/* check_image_name throws if `name` is a bad gen: name or names no file. It does not read
+ * the file. */
 void check_image_name(const std::string &name);
 
-/* synthesize makes tiles of one colour, drawn from `pattern`, under noise that
- * is drawn from `noise`. Images of one pattern are alike. */
+/* synthesize makes tiles of one colour from the seed `pattern`, with noise from the seed
+ * `noise`. Images of one pattern are alike. */
 void synthesize(int w, int h, int c, uint64_t pattern, uint64_t noise, image *to);
 
-/* letterbox scales the image into the middle of w x h, keeping its aspect; the
- * borders are 0.5. */
+/* letterbox scales the image into the middle of w x h and keeps its aspect. The borders
+ * are 0.5. */
 void letterbox(const image &from, int w, int h, float *to);
 
-/* augment makes a random crop of net's size of an image, as Darknet does to
- * train a classifier: scaled so that its shorter side has from min_crop to
- * max_crop pixels, turned by up to `angle` degrees, stretched by up to
- * `aspect`, mirrored or not, with hue, saturation and exposure changed. */
+/* augment makes a random crop of an image with the net's size, as Darknet does to train a
+ * classifier. It
+ * - scales the shorter side to min_crop to max_crop pixels;
+ * - turns by up to `angle` degrees and stretches by up to `aspect`;
+ * - may mirror;
+ * - changes hue, saturation and exposure. */
 void augment(const image &from, const network &net, uint64_t seed, float *to);
 
-/* An index file of training images: their labels are the lines of `labels`
- * that their paths contain. Without files, both are made up. */
+/* An index file of training images. An image's labels are the lines of `labels` that its
+ * path contains. Without files both are made up. */
 class training_set {
 public:
 	training_set(const cfg_section &data, const network &net, uint64_t seed);

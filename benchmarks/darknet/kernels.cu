@@ -3,7 +3,7 @@
 #include "common/suite.h"
 #include "device_arrays.h"
 
-/* What is added to a variance before its root is taken. */
+/* Added to a variance before its root is taken. */
 static const float EPSILON = .00001f;
 
 static dim3 grid(size_t n)
@@ -13,8 +13,8 @@ static dim3 grid(size_t n)
 	return dim3(size.x, size.y);
 }
 
-/* Indices of values are 32 bits wide: read_network sees to it that no array has
- * more than 2^31. */
+/* Indices of values are 32 bits wide, because read_network refuses networks with arrays of
+ * more than 2^31 values. */
 static __device__ unsigned thread_index()
 {
 	return (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;

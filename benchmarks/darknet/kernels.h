@@ -1,9 +1,8 @@
-/* kernels.h: the network's operations on the device other than matrix products.
- * Each launches one kernel of ours on the default stream, with blocks of 512
- * threads: one thread for each value or window, or one block for each filter
- * where it adds up. No result depends on the order in
- * which threads run: every sum is made by one thread, or by one block in a
- * fixed tree. Arrays are [batch][filter][spatial]. */
+/* kernels.h: the network's operations on the device except matrix products. Each launches
+ * one of our kernels on the default stream, with blocks of 512 threads: one thread for
+ * each value or window, or one block for each filter if it computes sums. No result
+ * depends on the order in which threads run, because one thread computes each sum, or one
+ * block in a fixed tree. Arrays are [batch][filter][spatial]. */
 #ifndef DARKNET_KERNELS_H
 #define DARKNET_KERNELS_H
 
@@ -14,8 +13,8 @@ void copy(size_t n, const float *from, float *to);
 void axpy(size_t n, float by, const float *x, float *y); /* y += by x */
 void scale(size_t n, float by, float *x);
 
-/* The images of one layer within those of a wider one: to[b][offset + i] =
- * from[b][i], and from[b][i] += to[b][offset + i]. */
+/* Copies the images of a layer into the images of a wider layer and back:
+ * to[b][offset + i] = from[b][i], and from[b][i] += to[b][offset + i]. */
 void insert(int batch, size_t size, const float *from, size_t offset, size_t stride, float *to);
 void extract_add(int batch, size_t size, float *to, size_t offset, size_t stride, const float *from);
 
@@ -51,10 +50,10 @@ void upsample_back(const layer &l, int batch, const float *delta, float *input_d
 void softmax(const layer &l, int batch, const float *input, float *output);
 void dropout(const layer &l, int batch, const float *random, const float *input, float *output);
 void dropout_back(const layer &l, int batch, const float *random, const float *delta, float *input_delta);
-/* logistic of all entries of a yolo head but the sizes of boxes. */
+/* Applies the logistic function to all entries of a yolo head except the sizes of boxes. */
 void yolo_logistic(const layer &l, int batch, float *output);
 
-/* losses and delta of the last layer. */
+/* Compute losses and delta of the last layer. */
 void cross_entropy(size_t n, const float *truth, const float *output, float *losses, float *delta);
 void squared_error(size_t n, float scale, const float *truth, const float *output, float *losses, float *delta);
 

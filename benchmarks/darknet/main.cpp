@@ -22,8 +22,8 @@ static const char usage[] =
 	"  -temp T       temperature of the choice of symbols (0.7)\n"
 	"  --seed N      seed of weights and training images (7)\n";
 
-/* take_setting returns whether argv[i] is an option of ours that has a value,
- * which it then keeps. */
+/* take_setting returns whether argv[i] is one of our options with a value, and keeps the
+ * value. */
 static bool take_setting(const char *name, const char *value, settings *s)
 {
 	if (!strcmp(name, "-thresh"))

@@ -35,11 +35,11 @@ static activation activation_of(const cfg_section &section, const char *missing)
 	section.fail("activation", "\"" + name + "\" is unknown; known are linear, leaky, logistic, relu, tanh");
 }
 
-/* The largest side, number of channels or of filters, and batch. */
+/* The largest side, the largest number of channels or filters, and the largest batch. */
 enum { MAX_SIDE = 1 << 14, MAX_FILTERS = 1 << 16, MAX_BATCH = 1 << 12 };
 
-/* earlier returns the layer that `value` names: from 0, or before `at` where it
- * is negative. */
+/* earlier returns the layer that `value` names: counted from 0, or back from `at` if
+ * `value` is negative. */
 static int earlier(const cfg_section &section, const char *key, long value, int at)
 {
 	const long index = value < 0 ? at + value : value;
@@ -98,7 +98,7 @@ static void shape_maxpool(const cfg_section &s, layer *l)
 {
 	l->stride = s.integer("stride", 1, 1, MAX_SIDE);
 	l->size = s.integer("size", l->stride, 1, MAX_SIDE);
-	/* Of both sides together, as in Darknet: half of it, rounded down, is
+	/* The padding of both sides together, as in Darknet. Half of it, rounded down, comes
 	 * before the first column and row. */
 	l->pad = s.integer("padding", l->size - 1, 0, l->size - 1);
 	if (l->w + l->pad < l->size || l->h + l->pad < l->size)

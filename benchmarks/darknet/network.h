@@ -1,5 +1,5 @@
-/* network.h: the shape of a network, made from its .cfg file before anything is
- * allocated. Values of a layer are float32, by image, channel, row and column. */
+/* network.h: the shape of a network, read from its .cfg file before anything is allocated.
+ * Values of a layer are float32, by image, channel, row and column. */
 #ifndef DARKNET_NETWORK_H
 #define DARKNET_NETWORK_H
 
@@ -15,9 +15,9 @@ const char *kind_name(layer_kind kind);
 
 enum class activation { linear, leaky, logistic, relu, tanh };
 
-/* What convolutional, connected and recurrent layers multiply by: `filters`
- * rows of `inputs` weights, one bias for each, and the batch normalization of
- * each filter's sums. */
+/* The parameters' shape of convolutional, connected and recurrent layers: `filters` rows
+ * of `inputs` weights, a bias for each filter, and the batch normalization of each
+ * filter's sums. */
 struct bank {
 	int filters, inputs;
 	bool normalize;
@@ -27,7 +27,7 @@ struct bank {
 
 struct layer {
 	layer_kind kind;
-	int line;                /* of its section, for messages */
+	int line;                /* the section's line, for messages */
 	int w, h, c;             /* of its input */
 	int out_w, out_h, out_c; /* of its output */
 	int size, stride, pad, groups;
@@ -37,7 +37,7 @@ struct layer {
 	std::vector<float> anchors; /* yolo: width and height of all, in pixels of the network */
 	int classes;
 	float temperature, probability, scale;
-	std::vector<bank> banks; /* rnn: of input, state and output; else at most 1 */
+	std::vector<bank> banks; /* rnn: input, state and output; else at most 1 */
 
 	size_t inputs() const { return size_t(w) * h * c; }
 	size_t outputs() const { return size_t(out_w) * out_h * out_c; }
@@ -71,8 +71,8 @@ struct network {
 
 network read_network(const std::string &path);
 
-/* require_trainable ends the program where the network has a layer that only
- * predicts, or no loss. */
+/* require_trainable ends the program if the network has a layer that only predicts, or
+ * has no loss. */
 void require_trainable(const network &net);
 
 /* rate_at: Darknet's learning rate of update number `update`, from 1. */

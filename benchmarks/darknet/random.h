@@ -13,7 +13,7 @@ inline uint64_t hash64(uint64_t value)
 	return value ^ value >> 31;
 }
 
-/* A sequence of its own for each (seed, stream). */
+/* A different sequence for each (seed, stream). */
 class random_sequence {
 public:
 	random_sequence(uint64_t seed, uint64_t stream) : state_(hash64(seed) ^ hash64(~stream)) {}

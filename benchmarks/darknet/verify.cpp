@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-/* float32 sums of up to 10,000 products, through 78 layers, err by up to 1e-5. A
- * wrong index or a missing term errs by far more. */
+/* float32 sums of up to 10,000 products, through 78 layers, have errors of up to 1e-5. A
+ * wrong index or a missing term gives a much larger error. */
 static const double LIMIT = 1e-4;
 
 void verification::compare(size_t layer, const char *what, const std::vector<float> &got, const reals &want)
@@ -40,8 +40,7 @@ void verification::trained(const device_network &device, const float *images, co
 		outputs.push_back(device.output(i));
 		compare(i, "output", outputs[i], host_.layers[i].output);
 	}
-	/* Outputs that agree may still lie on the two sides of a jump of the
-	 * gradient. */
+	/* Outputs that agree may still lie on different sides of a jump of the gradient. */
 	host_.adopt(outputs);
 	host_.backward();
 	for (size_t i = 0; i < net_.layers.size(); i++) {

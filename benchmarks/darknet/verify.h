@@ -1,4 +1,4 @@
-/* verify.h: --verify: the host reference follows the device pass by pass, and
+/* verify.h: implements --verify. The host reference repeats each pass of the device, and
  * the largest difference of each layer is kept. */
 #ifndef DARKNET_VERIFY_H
 #define DARKNET_VERIFY_H
@@ -12,15 +12,15 @@ class verification {
 public:
 	verification(const network &net, const model &start) : net_(net), host_(net, start) {}
 
-	/* After device.predict(images). */
+	/* Call after device.predict(images). */
 	void predicted(const device_network &device, const float *images);
-	/* After device.train(images, truths) and after device.update(rate). */
+	/* Call after device.train(images, truths) and after device.update(rate). */
 	void trained(const device_network &device, const float *images, const float *truths, double loss);
 	void updated(const device_network &device, double rate);
 
-	/* report prints one line for each layer and what was compared; ends the
-	 * program with EXIT_MISMATCH at the first that differs by more than its
-	 * limit. An error is relative to the largest value of the array. */
+	/* report prints one line for each layer and compared array. It ends the program with
+	 * EXIT_MISMATCH at the first error above the limit. Errors are relative to the largest
+	 * value of the array. */
 	void report() const;
 
 private:

@@ -53,7 +53,7 @@ static bool next_is(const network &net, size_t i, layer_kind kind)
 	return i + 1 < net.layers.size() && net.layers[i + 1].kind == kind;
 }
 
-/* A detector has thousands of boxes, few of which show anything. */
+/* A detector has thousands of boxes, and few of them show an object. */
 static void expect_no_object(const layer &yolo, std::vector<float> *biases)
 {
 	for (size_t n = 0; n < yolo.mask.size(); n++)
@@ -70,7 +70,7 @@ model seeded_model(const network &net, uint64_t seed)
 			parameters &p = made.layers[i][j];
 			const uint64_t base = hash64(hash64(seed) + 8 * i + j) & ~uint64_t(0) << 32;
 			const double limit = sqrt(6.0 / l.banks[j].inputs);
-			/* A sum of many layers' outputs grows unless each adds little. */
+			/* A sum of many layers' outputs grows unless each layer adds little. */
 			const double variance = next_is(net, i, layer_kind::shortcut) ? 16 : 1;
 			fill_uniform(&p.weights, -limit, limit, base);
 			fill_uniform(&p.biases, -.1, .1, base + 0x90000000u);
@@ -84,8 +84,7 @@ model seeded_model(const network &net, uint64_t seed)
 	return made;
 }
 
-/* each_array calls use(array) for those that are not empty, in the order of the
- * file. */
+/* each_array calls use(array) for each array that is not empty, in the order of the file. */
 template <typename F> static void each_array(const network &net, model *m, F use)
 {
 	const auto visit = [&](std::vector<float> &array) {
@@ -124,8 +123,8 @@ static void read_exactly(FILE *file, const std::string &path, void *to, size_t b
 		die(EXIT_INPUT, "read %s: %s", path.c_str(), ferror(file) ? strerror(errno) : "file ends too early");
 }
 
-/* Three 32-bit integers (major, minor and revision), then the images seen: 64
- * bits from version 0.2 on, 32 bits before. */
+/* Three 32-bit integers (major, minor and revision), then the number of images seen: 64
+ * bits since version 0.2, 32 bits before. */
 enum { VERSION_BYTES = 12 };
 
 static bool long_seen(const int32_t version[3])

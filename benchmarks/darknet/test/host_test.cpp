@@ -1,6 +1,6 @@
-/* host_test: what needs no CUDA: the readers, the shapes and footprints, images,
- * boxes, and the host reference against values worked out by hand and against
- * numeric gradients. */
+/* host_test: tests everything that does not need CUDA: the readers, shapes and footprints,
+ * images and boxes. It also compares the host reference with values computed by hand and
+ * with numeric gradients. */
 #include "boxes.h"
 #include "common/host.h"
 #include "device_arrays.h"
@@ -47,8 +47,8 @@ static std::string file(const std::string &name, const std::string &content)
 	return path;
 }
 
-/* message_of runs `act` in a child and returns what it wrote to stderr; "" where
- * its exit status was not EXIT_INPUT. */
+/* message_of runs `act` in a child and returns what the child wrote to stderr; "" if its
+ * exit status was not EXIT_INPUT. */
 template <typename F> static std::string message_of(F act)
 {
 	int ends[2], status;
@@ -145,8 +145,8 @@ static size_t count_of(const network &net, layer_kind kind)
 	return std::count_if(net.layers.begin(), net.layers.end(), [=](const layer &l) { return l.kind == kind; });
 }
 
-/* The shapes are those of the papers; a .weights file of darknet53_448 and of
- * yolov3-tiny has the size of the published one. */
+/* The shapes equal the papers'. A .weights file of darknet53_448 and of yolov3-tiny has
+ * the size of the published file. */
 static void test_networks()
 {
 	const network darknet53 = read_network("inputs/cfg/darknet53_448.cfg");
@@ -167,9 +167,9 @@ static void test_networks()
 	CHECK(cifar.batch == 128 && cifar.w == 28 && cifar.outputs() == 10 && cifar.layers[8].out_w == 7);
 	require_trainable(cifar);
 
-	/* Output 10x12x12, weights 10x27, biases; columns 27x144, input 3x12x12,
-	 * cuBLAS. Training: the delta and updates of all, batch normalization's
-	 * sums and normalized values, 4 statistics, the truth and the losses. */
+	/* Prediction: output 10x12x12, weights 10x27, biases, columns 27x144, input 3x12x12 and
+	 * cuBLAS. Training: also delta and updates of each, batch normalization's sums and
+	 * normalized values, 4 statistics, the truth and the losses. */
 	const std::string text = "[net]\nwidth=12\nheight=12\nchannels=3\nbatch=6\nsubdivisions=3\n"
 	                         "[convolutional]\nbatch_normalize=1\nfilters=10\nsize=3\npad=1\n";
 	const network small = net_of(text);
@@ -335,7 +335,7 @@ static void test_images()
 	for (float value : grey.values)
 		NEAR(value, 204 / 255., 1e-6);
 
-	/* 8x6 becomes the middle 5x3 of 5x5; what is linear stays so. */
+	/* 8x6 becomes the middle 5x3 of 5x5. A linear gradient stays linear. */
 	image wide = blank(8, 6, 1);
 	for (int i = 0; i < 48; i++)
 		wide.values[i] = i % 8 + 10.f * (i / 8);
@@ -348,7 +348,7 @@ static void test_images()
 	CHECK(boxed_in(wide, 8, 6).values == wide.values);
 }
 
-/* Without turning, stretching and colours, a crop is a part of the image. */
+/* Without turning, stretching and changes of colour, a crop is a part of the image. */
 static void test_augmentation()
 {
 	network net = net_of("[net]\nwidth=4\nheight=4\nchannels=1\nmin_crop=6\nmax_crop=6\n[softmax]\n");
@@ -408,7 +408,7 @@ static void test_training_set()
 	        file("labels.txt", "a\nb\n"); training_set(read_data(data), net, 3));
 }
 
-/* Batches of a list come in order and end with what is left. */
+/* The batches of a list come in order. The last batch has the remaining images. */
 static void test_input()
 {
 	const network net = net_of("[net]\nbatch=2\nwidth=8\nheight=4\nchannels=3\n[softmax]\n");
@@ -428,7 +428,7 @@ static void test_input()
 	CHECK(std::equal(&batch.values[0], &batch.values[96], loaded("gen:8x4:3").values.begin()));
 	CHECK(!three.next(&batch) && !three.next(&batch));
 
-	/* One image of the command line leaves standard input alone. */
+	/* With an image on the command line, standard input is not read. */
 	list("gen:8x4:1\n");
 	image_batches one(net, "gen:8x4:9");
 	CHECK(one.next(&batch) && batch.names == std::vector<std::string>{"gen:8x4:9"} && !one.next(&batch));
@@ -561,9 +561,9 @@ static void test_forward()
 	}
 }
 
-/* The gradient that backward() makes of each parameter, against the change of
- * the loss when the parameter changes a little. Smooth activations only: the
- * others are not differentiable everywhere. */
+/* Compares the gradient of each parameter from backward() with the change of the loss when
+ * the parameter changes a little. Only for smooth activations, because the others are not
+ * differentiable everywhere. */
 static void check_gradients(const char *name, const std::string &text, int line)
 {
 	const network net = net_of(text);
@@ -601,7 +601,7 @@ static void check_gradients(const char *name, const std::string &text, int line)
 					losses[side] = moved.loss();
 				}
 				double numeric = -(losses[1] - losses[0]) / (2 * step);
-				/* Darknet's squared error is the square, its delta the half. */
+				/* Darknet's squared error is the square, but its delta is half the gradient. */
 				if (net.layers.back().kind == layer_kind::cost)
 					numeric /= 2;
 				check_near((exact.layers[i].banks[0].*updates)[k], numeric, 1e-6 + 1e-5 * fabs(numeric), name, line);
@@ -638,7 +638,7 @@ static void test_gradients()
 	check_gradients("dropout", net + conv + "tanh\n[dropout]\nprobability=.4\n" + end, __LINE__);
 }
 
-/* Two updates by hand: one weight w, a batch of two inputs 1, truth 1, loss
+/* Two updates computed by hand: one weight w, a batch of two inputs 1, truth 1, loss
  * (1 - w)^2. */
 static void test_update()
 {
@@ -664,7 +664,7 @@ static void test_update()
 		NEAR(h.layers[0].banks[0].biases[0], bias, 1e-12);
 	}
 
-	/* Averages move by a hundredth. */
+	/* Averages move by a hundredth of the difference. */
 	const network normalized = net_of("[net]\ninputs=1\nbatch=2\n[connected]\nbatch_normalize=1\noutput=1\n"
 	                                  "activation=linear\n[cost]\n");
 	m = seeded_model(normalized, 1);
@@ -677,8 +677,8 @@ static void test_update()
 	NEAR(averages.layers[0].output[0], -2 / sqrt(4.00001), 1e-9);
 }
 
-/* The gradient is taken where the adopted outputs are: on the other side of a
- * leaky sum's 0, and at the other of two equal inputs of a maximum. */
+/* The gradient follows the adopted outputs: on the other side of a leaky sum's 0, and at
+ * the other of two equal inputs of a maximum. */
 static void test_adopted_outputs()
 {
 	const network net = net_of("[net]\nwidth=2\nheight=1\nchannels=1\n[convolutional]\nactivation=leaky\n"
