@@ -1,7 +1,7 @@
-/* Reads and writes before its first allocation. As Rodinia's srad_v2 does, the
- * kernel reads 1,536 bytes before the first of six images for the neighbours of
- * its first rows, which it then does not use. The write, 4 bytes before, leaves
- * what is there as it is. Natively both find memory of the driver's. */
+/* Reads and writes before its first allocation. Like Rodinia's srad_v2, the kernel
+ * reads 1,536 bytes before the first of six images, as neighbours of its first rows,
+ * and does not use them. The write, 4 bytes before the allocation, does not change
+ * the memory there. Natively both hit the driver's memory. */
 #include "common.h"
 
 enum { COLUMNS = 512, ROWS = 512, ABOVE = 384 };
@@ -9,7 +9,7 @@ enum { COLUMNS = 512, ROWS = 512, ABOVE = 384 };
 static __global__ void differences(const uint32_t *image, uint32_t *out)
 {
 	const long at = (long)blockIdx.x * blockDim.x + threadIdx.x;
-	const uint32_t above = *(volatile const uint32_t *)(image + at - ABOVE); /* of the first rows: anything */
+	const uint32_t above = *(volatile const uint32_t *)(image + at - ABOVE); /* any value for the first rows */
 
 	out[at] = image[at] - (at < ABOVE ? image[at] : above);
 }

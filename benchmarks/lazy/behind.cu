@@ -1,6 +1,6 @@
-/* Writes behind its last allocation, up to 1 MiB, and reads it again. The
- * allocations are small: cudaMalloc puts them into one block of 2 MiB, so that
- * natively there is memory behind them too. */
+/* Writes up to 1 MiB after its last allocation and reads it again. The allocations
+ * are small, so cudaMalloc puts them into one block of 2 MiB. Natively there is
+ * therefore memory after them. */
 #include "common.h"
 
 static __global__ void write_behind(uint32_t *end, size_t n)

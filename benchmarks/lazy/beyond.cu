@@ -1,7 +1,7 @@
-/* Copies and sets that leave their allocation, before the first launch and after:
- * prints what CUDA answers to each, and a checksum of what they should not have
- * changed. They leave it by one byte, by the rest of what is aligned to 512 bytes
- * and to 2 MiB, and by more; and begin before it. */
+/* Copies and sets that exceed their allocation, before and after the first launch.
+ * Prints CUDA's error for each, and a checksum of the memory that they must not
+ * change. They exceed it by one byte, up to the next multiple of 512 bytes and of
+ * 2 MiB, and by more. Some begin before the allocation. */
 #include "common.h"
 
 static const size_t MIB = 1 << 20;

@@ -1,11 +1,11 @@
-/* A job for batches in which somebody faults (faults.py): it works in one of
- * several ways for some time, checks what it computes, and may fault itself.
+/* A job for batches in which a job faults (faults.py). It works in one of several
+ * ways for some time, checks its results, and may fault itself.
  *
  *   bystander WAY SECONDS [KIND MOMENT]
  *
  * WAY: busy (short kernels, one after the other), long (kernels of 100 ms), copies
- * (kernels whose results are copied back), host (a kernel now and then), idle
- * (device memory, and no kernels). KIND, MOMENT seconds after the first kernel:
+ * (kernels whose results are copied back), host (occasional kernels), idle (device
+ * memory, but no kernels). KIND, MOMENT seconds after the first kernel:
  * read, write (an illegal address), misaligned, trap, assert, kill (kill -9 with a
  * kernel running), exit (_exit with a kernel running). */
 #include <signal.h>
@@ -78,7 +78,7 @@ int main(int count, char **arguments)
 	const std::vector<uint32_t> given = numbers(n, 7);
 	uint32_t *x = device_alloc<uint32_t>(n);
 	std::vector<uint32_t> got(n);
-	uint32_t times = 0, factor = 1, sum = 0; /* x after that many kernels is x * factor + sum */
+	uint32_t times = 0, factor = 1, sum = 0; /* after `times` kernels x is x * factor + sum */
 	bool faulted = count == 3;
 
 	to_device(x, given);

@@ -1,9 +1,9 @@
-/* common.h: what the programs of this directory share. Every program checks
- * every CUDA call, works with integers only (or with a library that gives the
- * same bits each time) and prints one checksum of all its results, so that two
- * runs can be compared byte for byte. Exit statuses: 0 done or not possible on
- * this hardware, 2 out of device memory, 3 another CUDA error, 4 a wrong
- * result. */
+/* common.h: functions that the programs of this directory share.
+ *
+ * Every program checks every CUDA call and prints one checksum of all its results.
+ * Programs use only integers, or a library that gives the same bits each time, so that
+ * two runs can be compared byte for byte. Exit statuses: 0 done or not possible on this
+ * hardware, 2 out of device memory, 3 another CUDA error, 4 a wrong result. */
 #ifndef LAZY_COMMON_H
 #define LAZY_COMMON_H
 
@@ -52,7 +52,7 @@ __host__ __device__ inline uint64_t mix(uint64_t z)
 	return z ^ z >> 31;
 }
 
-/* numbers makes n pseudo-random values that follow from the seed. */
+/* numbers returns n pseudo-random values for the seed. */
 inline std::vector<uint32_t> numbers(size_t n, uint64_t seed)
 {
 	std::vector<uint32_t> values(n);

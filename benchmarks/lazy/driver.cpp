@@ -1,4 +1,4 @@
-/* A user of the driver API alone, with a context of its own. */
+/* Uses only the driver API, with a context of its own. */
 #include "driver.h"
 
 static void create_context(CUcontext *context, CUdevice device)
@@ -31,8 +31,8 @@ int main()
 	DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	DRIVER(cuMemAlloc(&x, n * sizeof(uint32_t)));
 	DRIVER(cuMemcpyHtoD(x, host.data(), n * sizeof(uint32_t)));
-	/* From pageable memory it may return before the copy has arrived, and the stream
-	 * below does not wait for that (CUDA Driver API, "API synchronization behavior"). */
+	/* A copy from pageable memory may return before the data has arrived, and the stream
+	 * below does not wait for the data (CUDA Driver API, "API synchronization behavior"). */
 	DRIVER(cuCtxSynchronize());
 	void *arguments[] = {&x, &n};
 	DRIVER(cuLaunchKernel(triple, blocks_for(n), 1, 1, BLOCK, 1, 1, 0, stream, arguments, nullptr));

@@ -1,5 +1,5 @@
-/* driver.h: what the two users of the driver API share: checks, and a kernel
- * as PTX, x[i] = x[i] * 3 + i for i < n, which the driver compiles. */
+/* driver.h: checks for the two users of the driver API, and a kernel as PTX that the
+ * driver compiles: x[i] = x[i] * 3 + i for i < n. */
 #ifndef LAZY_DRIVER_H
 #define LAZY_DRIVER_H
 

@@ -1,9 +1,9 @@
-/* Says itself what it needs, through schedGPU's client API (native/probe/schedgpu.h):
+/* Requests its memory itself, through schedGPU's client API (native/probe/schedgpu.h):
  *
  *   explicit MIB [DEVICE [WAIT_MS]]
  *
- * WAIT_MS of -1 does not wait. Exit status as the others', and 5 where memory was not free
- * in time. */
+ * A WAIT_MS of -1 does not wait. Exit statuses are those of common.h, and 5 if memory was
+ * not free in time. */
 #include "../../native/probe/schedgpu.h"
 #include "common.h"
 

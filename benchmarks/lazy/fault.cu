@@ -1,6 +1,6 @@
-/* An illegal address on purpose, as programs that check nothing: the launch
- * succeeds, only a later copy shows the error, and the exit status is 0. The
- * run must report it all the same. */
+/* An illegal address on purpose, in a program that ignores errors. The launch
+ * succeeds, only a later copy shows the error, and the exit status is 0. The run
+ * must report the fault all the same. */
 #include "common.h"
 
 static __global__ void stray(uint32_t *x, size_t far)

@@ -1,4 +1,4 @@
-/* Graphs: one captured from streams, launched as the first work of the
+/* Two graphs: one captured from streams and launched as the first work of the
  * process, and one built node by node. */
 #include "common.h"
 

@@ -1,5 +1,5 @@
-/* Copies and sets before the first launch, with interior addresses, between
- * device allocations, overlapping in time, of every kind; the last write wins.
+/* Copies and sets of every kind before the first launch: with interior addresses,
+ * between device allocations, and to the same addresses, where the last write wins.
  * A second part never launches a kernel. */
 #include "common.h"
 

@@ -1,8 +1,8 @@
-/* Managed memory: written by the host before the first kernel, read by it
- * between kernels, with advice, prefetches and copies to and from it. */
+/* Managed memory: the host writes it before the first kernel and reads it between
+ * kernels, with advice, prefetches and copies to and from it. */
 #include "common.h"
 
-/* CUDA 13 names the place with a struct. */
+/* CUDA 13 names the location with a struct. */
 static void prefetch(const void *memory, size_t bytes, int device)
 {
 #if CUDART_VERSION >= 13000

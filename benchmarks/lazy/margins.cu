@@ -1,6 +1,6 @@
-/* 200 allocations, each with 2 MiB before it and behind it that kernels may read and
- * write: only under the lazy runtime, as CASE_BINDING tells. Natively the program
- * stays inside them. All keep what is in them. Stderr says what binding took. */
+/* 200 allocations. Under the lazy runtime (CASE_BINDING is "task") kernels may read and
+ * write 2 MiB before and after each. Natively the program stays inside them. All
+ * allocations keep their content. Stderr says how long binding took. */
 #include "common.h"
 
 #include <chrono>
@@ -27,7 +27,7 @@ int main()
 {
 	const int count = 200;
 	const char *binding = getenv("CASE_BINDING");
-	const bool ours = binding != nullptr && std::string(binding) == "task"; /* the memory is the library's */
+	const bool ours = binding != nullptr && std::string(binding) == "task"; /* the library allocates the memory */
 	std::vector<char *> all(count);
 	std::vector<size_t> bytes(count);
 	digest sum;
@@ -60,7 +60,7 @@ int main()
 		sum.add_device(all[i], bytes[i]);
 	}
 	cudaGetLastError();
-	/* Natively one of the 400 succeeded: what lies behind was another's. */
+	/* Natively one of the 400 succeeded, because it hit another allocation. */
 	expect(!ours || refused == 2 * count, "copies and sets beyond an allocation are refused");
 	fprintf(stderr, "%d of %d copies and sets beyond the allocations refused; the first launch took %.2f ms; then %.2f MiB of the device were in use\n", refused, 2 * count, took.count(),
 	        (total - free_bytes) / 1048576.0);

@@ -1,5 +1,5 @@
-/* Runtime and driver API in one program: memory of the runtime, a kernel that
- * the driver loads and launches into the runtime's context. */
+/* Runtime and driver API in one program: the runtime allocates memory, and the driver
+ * loads a kernel and launches it in the runtime's context. */
 #include "driver.h"
 
 int main()
@@ -18,7 +18,7 @@ int main()
 	to_device(x, host);
 	DRIVER(cuInit(0));
 	DRIVER(cuCtxGetCurrent(&current));
-	if (!current) { /* the runtime has no context yet: this gives it one */
+	if (!current) { /* the runtime has no context yet: this creates one */
 		CUDA(cudaFree(nullptr));
 		DRIVER(cuCtxGetCurrent(&current));
 	}

@@ -1,6 +1,6 @@
-/* Out of memory on purpose, as programs that check nothing: asks for far more
- * than any device has, ignores the error, computes with what it got and exits
- * 0. The run must report it all the same. */
+/* Out of memory on purpose, in a program that ignores errors. It requests far more
+ * than any device has, computes with its other allocation and exits 0. The run must
+ * report the failed allocation all the same. */
 #include "common.h"
 
 int main()

@@ -1,6 +1,6 @@
-/* As oom, but the first allocation of all is too large, and nothing before the
- * launch has said so: where allocations are recorded only, it is the launch
- * that finds no memory. Ignores every error and exits 0. */
+/* Like oom, but the first allocation is too large, and no call before the launch
+ * returns an error: if allocations are only recorded, the launch finds no memory.
+ * Ignores every error and exits 0. */
 #include "common.h"
 
 int main()

@@ -1,5 +1,5 @@
-/* For a build with --default-stream per-thread: four threads use only their
- * own default stream, and the legacy stream waits for all of them. */
+/* Built with --default-stream per-thread: four threads use only their own default
+ * streams, and the legacy stream waits for all four. */
 #include "common.h"
 
 #include <thread>

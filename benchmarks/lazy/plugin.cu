@@ -1,6 +1,6 @@
-/* plugin.cu is built twice: with LIBRARY as a shared object that has a kernel,
- * a device variable and allocations of its own, and as the program that opens
- * it when work of its own is already done. */
+/* plugin.cu is built twice. With LIBRARY it is a shared object with a kernel, a device
+ * variable and allocations. Without LIBRARY it is the program that opens the object
+ * after work of its own. */
 #include "common.h"
 
 #ifdef LIBRARY

@@ -1,6 +1,6 @@
-/* What programs ask before they allocate, and what they ask about memory. The
- * answers' consistency is checked; the number of devices, which a scheduler may
- * hide, is not printed. */
+/* The queries that programs make before they allocate, and queries about memory.
+ * Checks that the answers are consistent. Does not print the number of devices,
+ * because a scheduler may hide devices. */
 #include "common.h"
 
 #include <string.h>

@@ -1,12 +1,11 @@
-/* The host buffer is overwritten, or given back to the system, as soon as
- * cudaMemcpy returns and long before the first launch: 4 KB, 10 MB, 200 MB,
- * each in a task of its own and then all in one. */
+/* Overwrites or unmaps the host buffer as soon as cudaMemcpy returns, long before the
+ * first launch: 4 KB, 10 MB and 200 MB, each in its own task and then all in one. */
 #include "common.h"
 
 #include <string.h>
 
-/* copied allocates n values and fills them from a buffer that no longer holds
- * them when it returns. */
+/* copied allocates n values and fills them from a buffer that no longer holds the
+ * values when copied returns. */
 static uint32_t *copied(size_t n, uint64_t seed, bool unmap)
 {
 	const size_t bytes = n * sizeof(uint32_t);

@@ -1,6 +1,6 @@
-/* Constants and device variables: set before the first launch, read back, a
- * symbol that holds a device address, and state that outlives the moment when
- * no allocation is left. */
+/* Constants and device variables: set before the first launch and read back, a symbol
+ * that holds a device address, and values that remain after the last allocation is
+ * freed. */
 #include "common.h"
 
 __constant__ uint32_t table[256];

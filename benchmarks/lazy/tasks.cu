@@ -1,5 +1,5 @@
-/* Several tasks in one process: allocate, compute, free everything, and again
- * with another size and another grid. Also built with a static CUDA runtime. */
+/* Several tasks in one process: allocate, compute, free everything, and repeat with
+ * another size and grid. Also built with a static CUDA runtime. */
 #include "common.h"
 
 int main()

@@ -1,5 +1,5 @@
-/* Eight host threads, each with its own memory and stream, the first with the
- * default stream; built a second time with a default stream for each thread. */
+/* Eight host threads, each with its own memory and stream; the first uses the default
+ * stream. Built a second time with a default stream for each thread. */
 #include "common.h"
 
 #include <thread>
