@@ -183,8 +183,8 @@ static float train_output(network *net)
 	return delta;
 }
 
-/* verify recomputes the step in double precision from the host's own rows,
- * which the device never touched. */
+/* verify recomputes the step in double precision from the host's own rows, which the device
+ * does not change. */
 static void verify(const network &net, const float *updated, const float *start_output_weights)
 {
 	double hidden[ROW] = {1}, delta[ROW], sum = start_output_weights[0];
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 	copy_to_device(d_input, net.input, nodes * sizeof(float));
 	copy_to_device(d_weights, weights, weight_count * sizeof(float));
 	GPU(cudaMemset(d_sums, 0, (size_t)grid_y * HIDDEN * sizeof(int)));
-	/* A tile's sum is at most TILE / sqrt(n); twice that is kept in hand. */
+	/* A tile's sum is at most TILE / sqrt(n); the scale allows twice as much. */
 	const float scale = ldexpf(1, 30) / (TILE * need.grid.x) * sqrtf(inputs);
 	forward_tiles<<<need.grid, need.block>>>(d_input, d_weights, d_sums, scale);
 	GPU_LAUNCHED("forward_tiles");

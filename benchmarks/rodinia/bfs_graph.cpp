@@ -15,8 +15,8 @@ static uint64_t splitmix_finish(uint64_t z)
 	return z ^ z >> 31;
 }
 
-/* draws is the sequence of numbers that defines a graph: each node draws its
- * degree, 2 to 4, and then that many neighbours. */
+/* draws is the sequence of numbers that defines a graph. Each node draws its degree, 2 to 4,
+ * and then as many neighbours. */
 class draws {
 public:
 	draws(int nodes, uint64_t seed) : state_(seed), nodes_(nodes) {}
@@ -163,8 +163,8 @@ graph read_graph(const char *path)
 	return g;
 }
 
-/* text_writer formats integers into a large buffer: a file of half a billion
- * numbers is bound by the disk, not by printf. */
+/* text_writer formats integers into a large buffer, so that writing half a billion numbers is
+ * limited by the disk and not by printf. */
 class text_writer {
 public:
 	explicit text_writer(const char *path)

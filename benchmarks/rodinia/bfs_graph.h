@@ -21,8 +21,8 @@ struct graph {
 	uint64_t seed;
 };
 
-/* generate_graph is the same definition as package benchmarks/graph's
- * (README.md, "Graphs"); both write the same bytes for the same arguments. */
+/* generate_graph implements the definition of package benchmarks/graph (README.md, "Graphs").
+ * Both write the same bytes for the same arguments. */
 graph generate_graph(int nodes, uint64_t seed);
 
 /* generated_edges returns the edge count of generate_graph(nodes, seed). */

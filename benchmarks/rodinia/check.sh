@@ -10,9 +10,9 @@
 #   LOGS   folder for each program's output (DATA)
 #   NVCC, ARCH   passed to make
 #
-# The profile column of the table of commands is the wall time of Rodinia 3.1's
-# own programs on one H200; a job passes within 0.5 to 2 times of it. srad_v2's
-# profile is of a run that a memory fault cut short after its first iteration.
+# The column wall_s of the table below is the wall time of Rodinia 3.1's own programs on one
+# H200. A job passes with 0.5 to 2 times this time. srad_v2's time is of a run that a memory
+# fault ended after its first iteration.
 # Exit status: 0 all passed, 1 a check failed, 2 the suite does not build.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -38,7 +38,7 @@ lavaMD-110|18.44|10456336000|1331000x1x1|128x1x1|lavaMD -boxes1d 110
 srad_v1-20000|39.54|12800320000|781250x1x1|512x1x1|srad_v1/srad 100 0.5 20000 20000
 lavaMD-120|23.33|13575168000|1728000x1x1|128x1x1|lavaMD -boxes1d 120'
 
-# Small commands that touch every path: several grids, odd sizes, edges.
+# Small commands that reach every path: several grids, odd sizes, edges.
 small='backprop 16
 backprop 4096
 bfs gen:1:3
@@ -85,7 +85,7 @@ footprint() {
 	done <<<"$table"
 }
 
-# once COMMAND...: run in the data folder, output to the log.
+# once COMMAND...: runs in the data folder; the output goes to the log.
 once() {
 	(cd "$data" && "$@") >"$logs/output" 2>&1
 	local status=$?
@@ -161,7 +161,7 @@ else
 fi
 logs=${LOGS:-$data}
 mkdir -p "$logs" || exit 1
-# dwt2d takes any bytes for pixels; these are the same everywhere.
+# dwt2d uses any bytes as pixels; these bytes are the same everywhere.
 [ -f "$data/rgb.bmp" ] || seq 1 500000 | head -c 3145782 >"$data/rgb.bmp"
 
 [ $# -gt 0 ] || set -- build footprint verify sanitize jobs

@@ -17,14 +17,14 @@ static const char usage[] =
 enum {
 	COMPONENTS = 3,
 	STRIP = 8,        /* rows that a block transforms at a time */
-	MARGIN = 2,       /* rows and columns needed before a strip; one is needed after it */
+	MARGIN = 2,       /* rows and columns needed before a strip; after it one is needed */
 	ROWS = STRIP + MARGIN + 1,
 	STRIPS_Y = 15,    /* blocks over the height of a level */
 	WIDE = 192, NARROW = 64, WIDE_FROM = 960
 };
 
-/* mirror reflects an index into [0, size) at the first and the last value.
- * Indices that no output depends on may be further out; they are clamped. */
+/* mirror reflects an index into [0, size) at the first and the last value. It clamps indices
+ * that are further out; no output depends on them. */
 __device__ int mirror(int i, int size)
 {
 	i = i < 0 ? -i : i;
@@ -42,8 +42,8 @@ lift_5_3(const int *in, int *out, int width, int height, int strips)
 	const int t = threadIdx.x, columns = WINDOW + MARGIN + 1, pairs = WINDOW / 2;
 	const int x0 = blockIdx.x * WINDOW, x = x0 + t;
 	const int low_width = (width + 1) / 2, low_height = (height + 1) / 2;
-	/* Where this thread's column goes: its band's width, and the offset of that
-	 * band for even rows (LL or HL) and for odd rows (LH or HH). */
+	/* The destination of this thread's column: its band's width, and the band's offset for
+	 * even rows (LL or HL) and for odd rows (LH or HH). */
 	const int band_width = x % 2 ? width / 2 : low_width;
 	const size_t even_rows = x % 2 ? (size_t)low_width * low_height : 0;
 	const size_t odd_rows = (size_t)width * low_height +
@@ -99,7 +99,7 @@ __global__ void unpack(const unsigned char *rgb, int *r, int *g, int *b, size_t 
 	}
 }
 
-/* digest adds a mix of each value with its place to *sum: the image never goes
+/* digest adds to *sum a mix of each value with its position, because the image is not copied
  * back to the host, as in the original program. */
 __global__ void digest(const int *values, size_t count, uint64_t salt, unsigned long long *sum)
 {
@@ -285,7 +285,7 @@ int main(int argc, char **argv)
 	FILE *file = fopen(path, "rb");
 	if (!file)
 		die(EXIT_INPUT, "open %s: %s", path, strerror(errno));
-	GPU(cudaFree(nullptr)); /* the context: from here, only the host lacks memory */
+	GPU(cudaFree(nullptr)); /* creates the context, so that cudaMallocHost needs only host memory */
 	unsigned char *rgb;
 	if (cudaMallocHost((void **)&rgb, rgb_bytes) != cudaSuccess)
 		die(EXIT_INPUT, "out of pinned host memory: pixels (%zu bytes)", rgb_bytes);

@@ -32,7 +32,7 @@ struct box {
 
 static_assert(sizeof(box) == 656, "the footprint counts 656 bytes per box");
 
-/* interact adds to `force` what a particle at `a` feels from one at `b`. */
+/* interact adds to `force` the force of a particle at `b` on a particle at `a`. */
 __device__ inline void interact(vector4 *force, const vector4 &a, const vector4 &b, double charge,
                                 double a2)
 {

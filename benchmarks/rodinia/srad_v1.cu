@@ -48,8 +48,8 @@ __global__ void load_moments(const float *image, float *sum, float *squares, int
 	}
 }
 
-/* Each block adds up its 512 of the `count` values that lie `stride` apart and
- * leaves the sum at its first one. The order of additions is fixed. */
+/* Each block adds up 512 of the `count` values, which are `stride` apart, and writes the sum
+ * to its first value. The order of additions is fixed. */
 __global__ void reduce_moments(float *sum, float *squares, int count, long stride)
 {
 	__shared__ float part[BLOCK], square_part[BLOCK];

@@ -1,6 +1,6 @@
-/* host.h: what the programs of the suites share and needs no CUDA: options, exit
- * statuses, phases, checksums, comparisons and output files. Exit statuses are
- * part of the interface (README.md). */
+/* host.h: what the programs of the suites share without CUDA: options, exit statuses,
+ * phases, checksums, comparisons and output files. Exit statuses are part of the interface
+ * (README.md). */
 #ifndef SUITE_HOST_H
 #define SUITE_HOST_H
 
@@ -35,8 +35,8 @@ options take_options(int *argc, char **argv, const char *usage);
 /* usage_error prints usage on stderr and exits with EXIT_INPUT. */
 [[noreturn]] void usage_error(const char *usage);
 
-/* parse_int and parse_real accept the whole text or die; name is for the
- * message. parse_int dies outside [low, high]. */
+/* parse_int and parse_real parse the whole text or die; name is for the message. parse_int
+ * also dies if the number is outside [low, high]. */
 long parse_int(const char *text, const char *name, long low, long high);
 double parse_real(const char *text, const char *name);
 
@@ -48,8 +48,8 @@ template <typename T> T *host_alloc(size_t count, const char *name)
 	return static_cast<T *>(host_alloc_bytes(count * sizeof(T), name));
 }
 
-/* phase_clock prints "phase NAME SECONDS" on stderr when the next phase
- * starts and at finish(), if it was asked to. */
+/* phase_clock, if enabled, prints "phase NAME SECONDS" on stderr when the next phase starts
+ * and at finish(). */
 class phase_clock {
 public:
 	explicit phase_clock(bool print);
@@ -67,9 +67,9 @@ private:
 uint64_t checksum(const void *data, size_t bytes, uint64_t seed = 0);
 void print_checksum(uint64_t value); /* "checksum 0x%016x" on stdout */
 
-/* open_output opens the result file, or /dev/null when no --out was given, so
- * that copies of a program in one directory never share a file and the cost of
- * formatting is paid all the same. close_output dies if a write failed. */
+/* open_output opens the result file, or /dev/null without --out. Copies of a program in one
+ * directory therefore never share a file, and still pay the cost of formatting. close_output
+ * dies if a write failed. */
 FILE *open_output(const char *path);
 void close_output(FILE *file, const char *path);
 

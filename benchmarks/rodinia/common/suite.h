@@ -1,5 +1,5 @@
-/* suite.h: what the programs of the suites share: host.h, checked CUDA calls,
- * device memory and the footprint it adds up to, and random numbers. */
+/* suite.h: what the programs of the suites share: host.h, checked CUDA calls, device memory,
+ * footprints and random numbers. */
 #ifndef SUITE_H
 #define SUITE_H
 
@@ -7,8 +7,8 @@
 
 #include <cuda_runtime.h>
 
-/* What a program needs: the sum of its device allocations, all of which are
- * alive at once, and the shape of its largest kernel. */
+/* The need of a program: the sum of its device allocations, which all exist at the same time,
+ * and the shape of its largest kernel. */
 struct footprint {
 	uint64_t bytes;
 	const char *kernel;
@@ -19,8 +19,8 @@ struct footprint {
  * "bytes=N kernel=NAME grid=XxYxZ block=XxYxZ" to stdout. */
 void print_footprint(const footprint &need);
 
-/* gpu_check ends the program unless `error` is success: with EXIT_OOM when
- * the call found no device memory, else with EXIT_FAULT. */
+/* gpu_check ends the program unless `error` is success: with EXIT_OOM if the call found no
+ * device memory, else with EXIT_FAULT. */
 void gpu_check(cudaError_t error, const char *call, const char *file, int line);
 #define GPU(call) gpu_check((call), #call, __FILE__, __LINE__)
 #define GPU_LAUNCHED(kernel) gpu_check(cudaGetLastError(), kernel, __FILE__, __LINE__)
@@ -39,9 +39,8 @@ void check_footprint(const footprint &need);
 void copy_to_device(void *device, const void *host, size_t bytes);
 void copy_to_host(void *host, const void *device, size_t bytes);
 
-/* c_random is the C library's rand(), which is what Rodinia's programs spend
- * much of their set-up in. One C library gives the same numbers for the same
- * seed; a process has one such sequence. */
+/* c_random is the C library's rand(), in which Rodinia's programs spend much of their set-up.
+ * A C library gives the same numbers for the same seed. A process has only one sequence. */
 class c_random {
 public:
 	explicit c_random(unsigned seed) { srand(seed); }
