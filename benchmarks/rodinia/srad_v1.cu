@@ -4,6 +4,7 @@
  * the device.
  *
  * Images are stored by columns: pixel (row, column) is at column * rows + row. */
+#include "srad.h"
 #include "common/suite.h"
 
 #include <math.h>
@@ -76,10 +77,6 @@ struct neighbours {
 	const int *west, *east;   /* by column */
 };
 
-struct derivatives {
-	float *north, *south, *west, *east;
-};
-
 /* The diffusion coefficient (equations 31 and 33), with q0sqr the squared
  * coefficient of variation of the image. */
 __global__ void diffusion_coefficient(const float *image, neighbours near, derivatives d,
@@ -95,17 +92,8 @@ __global__ void diffusion_coefficient(const float *image, neighbours near, deriv
 	const float south = image[near.south[row] + rows * column] - here;
 	const float west = image[row + rows * near.west[column]] - here;
 	const float east = image[row + rows * near.east[column]] - here;
-	const float gradient = (north * north + south * south + west * west + east * east) / (here * here);
-	const float laplacian = (north + south + west + east) / here;
-	const float slope = 1 + 0.25f * laplacian;
-	const float qsqr = (0.5f * gradient - laplacian * laplacian / 16) / (slope * slope);
-	const float c = 1 / (1 + (qsqr - q0sqr) / (q0sqr * (1 + q0sqr)));
 
-	d.north[p] = north;
-	d.south[p] = south;
-	d.west[p] = west;
-	d.east[p] = east;
-	coefficient[p] = fminf(fmaxf(c, 0), 1);
+	set_coefficient(d, coefficient, p, here, north, south, west, east, q0sqr);
 }
 
 /* One step of the diffusion (equations 58 and 61). */
@@ -120,9 +108,8 @@ __global__ void diffuse(float *image, neighbours near, derivatives d, const floa
 	const float here = coefficient[p];
 	const float south = coefficient[near.south[row] + rows * column];
 	const float east = coefficient[row + rows * near.east[column]];
-	const float divergence = here * d.north[p] + south * d.south[p] + here * d.west[p] + east * d.east[p];
 
-	image[p] += 0.25f * lambda * divergence;
+	diffuse_pixel(image, d, p, here, south, east, lambda);
 }
 
 static footprint footprint_of(uint64_t rows, uint64_t columns)
@@ -204,9 +191,7 @@ static void verify(const float *source, const float *got, int iterations, double
 				double n = (y > 0 ? image[p - 1] : I) - I, s = (y < rows - 1 ? image[p + 1] : I) - I;
 				double w = (x > 0 ? image[p - rows] : I) - I;
 				double e = (x < columns - 1 ? image[p + rows] : I) - I;
-				double L = (n + s + w + e) / I, G = (n * n + s * s + w * w + e * e) / (I * I);
-				double q = (G / 2 - L * L / 16) / ((1 + L / 4) * (1 + L / 4));
-				c[p] = fmin(fmax(1 / (1 + (q - q0) / (q0 * (1 + q0))), 0), 1);
+				c[p] = reference_coefficient(I, n, s, w, e, q0);
 			}
 		for (int x = 0; x < columns; x++)
 			for (int y = 0; y < rows; y++) {

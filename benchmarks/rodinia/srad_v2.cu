@@ -4,6 +4,7 @@
  * whose statistics the host computes, so the image crosses to the device and
  * back in every step. Images are stored by rows; the border repeats the edge
  * pixels. */
+#include "srad.h"
 #include "common/suite.h"
 
 #include <math.h>
@@ -14,10 +15,6 @@ static const char usage[] =
 	"rows Y1 to Y2 and columns X1 to X2 are the homogeneous region.\n";
 
 enum { TILE = 16 };
-
-struct derivatives {
-	float *north, *south, *west, *east;
-};
 
 /* The diffusion coefficient (equations 31 and 33). */
 __global__ void diffusion_coefficient(const float *image, derivatives d, float *coefficient,
@@ -42,17 +39,8 @@ __global__ void diffusion_coefficient(const float *image, derivatives d, float *
 
 	const float north = tile[ty][tx + 1] - here, south = tile[ty + 2][tx + 1] - here;
 	const float west = tile[ty + 1][tx] - here, east = tile[ty + 1][tx + 2] - here;
-	const float gradient = (north * north + south * south + west * west + east * east) / (here * here);
-	const float laplacian = (north + south + west + east) / here;
-	const float slope = 1 + 0.25f * laplacian;
-	const float qsqr = (0.5f * gradient - laplacian * laplacian / 16) / (slope * slope);
-	const float c = 1 / (1 + (qsqr - q0sqr) / (q0sqr * (1 + q0sqr)));
 
-	d.north[p] = north;
-	d.south[p] = south;
-	d.west[p] = west;
-	d.east[p] = east;
-	coefficient[p] = fminf(fmaxf(c, 0), 1);
+	set_coefficient(d, coefficient, p, here, north, south, west, east, q0sqr);
 }
 
 /* One step of the diffusion (equations 58 and 61). */
@@ -73,9 +61,8 @@ __global__ void diffuse(float *image, derivatives d, const float *coefficient, i
 	__syncthreads();
 
 	const float south = tile[ty + 1][tx], east = tile[ty][tx + 1];
-	const float divergence = here * d.north[p] + south * d.south[p] + here * d.west[p] + east * d.east[p];
 
-	image[p] += 0.25f * lambda * divergence;
+	diffuse_pixel(image, d, p, here, south, east, lambda);
 }
 
 static footprint footprint_of(uint64_t rows, uint64_t columns)
@@ -137,9 +124,7 @@ static void verify(const float *start, const float *got, int rows, int columns, 
 				double n = y > 0 ? image[p - columns] - I : 0, w = x > 0 ? image[p - 1] - I : 0;
 				double s = y < rows - 1 ? image[p + columns] - I : 0;
 				double e = x < columns - 1 ? image[p + 1] - I : 0;
-				double L = (n + s + w + e) / I, G = (n * n + s * s + w * w + e * e) / (I * I);
-				double q = (G / 2 - L * L / 16) / ((1 + L / 4) * (1 + L / 4));
-				c[p] = fmin(fmax(1 / (1 + (q - q0) / (q0 * (1 + q0))), 0), 1);
+				c[p] = reference_coefficient(I, n, s, w, e, q0);
 			}
 		for (int y = 0; y < rows; y++)
 			for (int x = 0; x < columns; x++) {
