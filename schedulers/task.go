@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// TaskID identifies a task within a batch. The caller chooses it; it is never
-// reused, so that overlapping tasks of one process stay apart.
+// TaskID identifies a task within a batch. The caller chooses it and never reuses it, so
+// that overlapping tasks of one process stay apart.
 type TaskID uint64
 
 // JobID is a job's position in its mix.
 type JobID int
 
-// Process is a process of a job. It has a context of its own on each device that it uses.
+// Process is a process of a job. It has its own context on each device that it uses.
 type Process struct {
 	Job    JobID
-	Serial int // tells them apart; 0 where the job is one process
+	Serial int // tells the job's processes apart; 0 if the job is one process
 }
 
-// Task is what must share one device: CASE's GPU task under a task-bound
-// scheduler, a whole job under a process-bound one.
+// Task is the unit that is placed on one device: CASE's GPU task if the scheduler binds
+// tasks, a whole job if the scheduler binds processes.
 type Task struct {
 	ID              TaskID
 	Job             JobID
@@ -35,17 +35,17 @@ type Task struct {
 	Blocks          uint64
 	ThreadsPerBlock uint32
 	BlocksPerSM     uint32 // how many of its blocks one SM holds at once; 0 = unknown
-	GridUnknown     bool   // Blocks says nothing yet: a kernel of any size may follow (engine.Engine.Shape)
+	GridUnknown     bool   // Blocks is not known yet: a kernel of any size may follow (engine.Engine.Shape)
 	Managed         bool   // some of Bytes is unified memory
-	OnDevice        *int   // the one device that will do; nil = any
-	Priority        int    // larger goes first where the queue order looks at it
+	OnDevice        *int   // the only device that the task may have; nil = any
+	Priority        int    // under a queue order by priority the larger goes first
 	Isolate         bool   // shares its device with no other job
-	// Wait is the longest that it waits for its device; nil: engine.Config.WaitLimit; 0: it is refused
-	// at once where it cannot be granted now.
+	// Wait is the longest time that the task waits for its device. nil: engine.Config.WaitLimit.
+	// 0: the task is refused if it cannot be granted now.
 	Wait *time.Duration
 }
 
-// Process is the process whose context the task uses.
+// Process returns the process whose context the task uses.
 func (t Task) Process() Process { return Process{t.Job, t.Serial} }
 
 const warpSize = 32
@@ -56,13 +56,12 @@ func (t Task) WarpsPerBlock() uint64 {
 	return (uint64(t.ThreadsPerBlock) + warpSize - 1) / warpSize
 }
 
-// maxWarps is where one task's warps saturate, so that the sum over a device
-// cannot wrap around. CUDA's largest grid of whole blocks is beyond it; it
-// would run for years.
+// maxWarps limits the warps of one task, so that the sum over a device cannot wrap around.
+// CUDA's largest grid has more warps, but would run for years.
 const maxWarps = 1 << 48
 
-// Warps is the whole grid's warps, not capped at what a device holds at once
-// (CASE, Alg. 3).
+// Warps is the number of warps of the whole grid, not capped at the warps that a device
+// holds at once (CASE, Alg. 3).
 func (t Task) Warps() uint64 {
 	if w := t.WarpsPerBlock(); w > 0 && t.Blocks > maxWarps/w {
 		return maxWarps
@@ -70,9 +69,9 @@ func (t Task) Warps() uint64 {
 	return t.Blocks * t.WarpsPerBlock()
 }
 
-// WithKernel is t with the kernel as its largest, or false where it is not
-// larger than the one that t has. The larger of two has more warps in its whole
-// grid; of two alike, it is the one of which an SM holds fewer blocks.
+// WithKernel returns t with the kernel as its largest kernel, or false if the kernel is not
+// larger than t's. The larger of two kernels has more warps in its whole grid. If the warps are equal,
+// the larger kernel is the kernel of which an SM holds fewer blocks.
 func (t Task) WithKernel(blocks uint64, threadsPerBlock, blocksPerSM uint32) (Task, bool) {
 	k := t
 	k.Blocks, k.ThreadsPerBlock, k.BlocksPerSM, k.GridUnknown = blocks, threadsPerBlock, blocksPerSM, false
@@ -87,8 +86,8 @@ func (t Task) WithKernel(blocks uint64, threadsPerBlock, blocksPerSM uint32) (Ta
 // Device is one GPU as the schedulers see it.
 type Device struct {
 	Name          string
-	CapacityBytes int64 // what tasks and process contexts may use together
-	ContextBytes  int64 // charged once for each job that has had a task here, until the job exits
+	CapacityBytes int64 // the memory that tasks and process contexts may use together
+	ContextBytes  int64 // charged once for each process that has had a task here, until it exits
 	SMs           int
 	WarpsPerSM    int
 	BlocksPerSM   int
@@ -99,17 +98,16 @@ type DecisionKind int
 
 const (
 	Granted     DecisionKind = iota // the task has the device
-	Refused                         // the task will never get one
-	Grown                           // the task has the bytes it asked for on top
-	GrowRefused                     // it will not get them; it keeps what it has
+	Refused                         // the task will never get a device
+	Grown                           // the task has the additional bytes
+	GrowRefused                     // the task will not get the additional bytes; it keeps its device
 )
 
 func (k DecisionKind) String() string {
 	return [...]string{"granted", "refused", "grown", "grow refused"}[k]
 }
 
-// Decision answers one Submit or Grow. Reason is set on refusals and says need
-// and capacity.
+// Decision answers one Submit or Grow. Refusals have a Reason.
 type Decision struct {
 	Kind   DecisionKind
 	Task   Task
@@ -123,12 +121,12 @@ type Cause int
 
 const (
 	TooLarge   Cause = iota // not even the empty node has room where it may go
-	DeviceFull              // no room beside what nobody will give back
-	TimedOut                // it waited as long as it, or the wait limit, allows
+	DeviceFull              // no room, and no release will make room
+	TimedOut                // the request waited as long as its own or the scheduler's wait limit allows
 )
 
-// Refusal is why a task gets no device, or no more memory. It is an error so
-// that callers can wrap it.
+// Refusal says why a task does not get a device or more memory. It is an error so that
+// callers can wrap it.
 type Refusal struct {
 	Cause         Cause
 	Why           string

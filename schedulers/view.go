@@ -10,15 +10,15 @@ type View interface {
 
 // DeviceView is what is in use on one device.
 type DeviceView interface {
-	// Limits are those of the device when nothing uses it.
+	// Limits describes the device when nothing uses it.
 	Limits() Device
 	// UsedBytes is the memory of tasks and contexts here.
 	UsedBytes() int64
 	// FreeBytes is the memory that can still be granted. It is negative under
 	// oversubscription, which policies without knowledge of memory cause.
 	FreeBytes() int64
-	// ContextBytes is what the context of t's process takes here beside t: 0 where the
-	// process has a context here already.
+	// ContextBytes is the memory that the context of t's process would take here in
+	// addition to t. It is 0 if the process has a context here already.
 	ContextBytes(t Task) int64
 	// UsedWarps is the sum of the whole grids of the tasks here.
 	UsedWarps() uint64
@@ -43,12 +43,12 @@ type DeviceView interface {
 	NextSM() int
 }
 
-// SM is what is free on one streaming multiprocessor. Only placements that name SMs
-// (Placement.Blocks) take something of it.
+// SM is the free room on one streaming multiprocessor. Only placements with SMs
+// (Placement.Blocks) use it.
 type SM struct{ FreeBlocks, FreeSlots int }
 
-// SlotsPerWarp is into how many slots a warp's place on an SM is divided. Where an SM
-// holds n blocks of a kernel, each takes 1/n of its slots in whole slots. The number is
+// SlotsPerWarp is the number of slots into which a warp's place on an SM is divided. If an SM
+// holds n blocks of a kernel, each block takes 1/n of the SM's slots, in whole slots. The number is
 // large enough that n such blocks fit and n+1 do not, for every n that a device allows.
 const SlotsPerWarp = 1 << 10
 
@@ -56,10 +56,10 @@ const SlotsPerWarp = 1 << 10
 type Placement struct {
 	Device      int
 	Blocks      []int // blocks added to each SM, or nil: SM slots are not tracked
-	WarpSlots   int   // of its SM that each of these blocks takes
+	WarpSlots   int   // the slots that each of these blocks takes on its SM
 	NextSM      int   // the device's cursor afterwards; read with Blocks
-	Exclusive   bool  // nobody joins the device until the task is released
-	WholeMemory bool  // the task is charged all the memory that was free
+	Exclusive   bool  // no other task joins the device until the task is released
+	WholeMemory bool  // the task is charged all free memory
 }
 
 // Policy answers where a task may go. It keeps no state of its own: the same View and

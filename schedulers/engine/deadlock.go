@@ -5,18 +5,18 @@ import "github.com/caserun/caserun/schedulers"
 // Deadlock: requests that wait for each other for ever. The engine looks for two kinds.
 //
 //   - On one device: each task there waits to grow, and each job with a context there
-//     waits for that device alone (deviceDeadlock). The latest such growth is refused.
+//     waits only for that device (deviceDeadlock). The latest such growth is refused.
 //   - On the node: each task waits to grow, and each job with a context waits, to grow
 //     or for its next task (nodeDeadlock). A program whose next task needs the memory of
 //     another program's context brings this about.
 //
 // Memory of a device comes back when one of its tasks ends, or when a job with a context
-// there exits. In both kinds neither can happen by itself.
+// there exits. In both kinds of deadlock neither can happen by itself.
 //
 // A job that holds one task and waits for another may have a thread or a process that
 // releases the first. The engine cannot know. Such jobs may wait for each other until the
 // wait limit or the job's timeout, and other requests need not wait for them
-// (findStalled). Where one process of a job waits and another process has only a context,
+// (findStalled). If one process of a job waits and another process has only a context,
 // the second may be about to exit, or may wait for the first for ever. Its job counts as
 // waiting.
 
@@ -44,8 +44,7 @@ func (e *Engine) nodeDeadlock() bool {
 
 // resolveNodeDeadlock grants the first waiting task that fits, whatever the queue's order.
 // The other tasks do not count as passed, because none of them could have gone. If no
-// task fits, the growth that came last is refused, so that its task goes on. Where nothing
-// waits to grow, the latest task whose job has a context is refused, so that a job exits.
+// task fits, the latest growth is refused, so that its task goes on. If nothing waits to grow, the latest task whose job has a context is refused, so that a job exits.
 func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 	for _, w := range e.queue.tasks {
 		if p, ok := e.policy.Place(w.task, e.state); ok {
@@ -67,8 +66,8 @@ func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 	return schedulers.Decision{Kind: schedulers.Refused, Task: last.task, Device: -1, Passed: last.passed, Reason: r}
 }
 
-// deviceDeadlock is the latest growth on a device that is in deadlock, or nil. A job that
-// may go on elsewhere comes to its end, so it is not part of a device's deadlock.
+// deviceDeadlock returns the latest growth on a device that is in deadlock, or nil. A job
+// that may go on elsewhere will end, so it is not part of a device's deadlock.
 func (e *Engine) deviceDeadlock() *growth {
 	for i := len(e.growing) - 1; i >= 0; i-- {
 		g := e.growing[i]
@@ -79,9 +78,9 @@ func (e *Engine) deviceDeadlock() *growth {
 	return nil
 }
 
-// jobsWaitingAt is the jobs with a context on the device and a request that no other
-// device can serve. It is empty where a task of the device does not wait, which is quick
-// to tell.
+// jobsWaitingAt returns the jobs with a context on the device and a request that no other
+// device can serve. It returns none if a task of the device does not wait, because the
+// device is then not in deadlock.
 func (e *Engine) jobsWaitingAt(index int) map[schedulers.JobID]bool {
 	d, jobs := &e.state.devices[index], map[schedulers.JobID]bool{}
 	if !d.allGrow() {
@@ -120,7 +119,7 @@ func (e *Engine) fitsElsewhere(t schedulers.Task, index int) bool {
 func (d *device) allGrow() bool { return d.growing == d.tasks }
 
 // allWait reports whether each task on the device waits to grow, and each job with a
-// context there is one of those given.
+// context there is in jobs.
 func (d *device) allWait(jobs map[schedulers.JobID]bool) bool {
 	if !d.allGrow() {
 		return false
@@ -133,7 +132,7 @@ func (d *device) allWait(jobs map[schedulers.JobID]bool) bool {
 	return true
 }
 
-// waitingJobs is the jobs that wait, to grow or in the queue.
+// waitingJobs returns the jobs that wait, to grow or in the queue.
 func (e *Engine) waitingJobs() map[schedulers.JobID]bool {
 	jobs := map[schedulers.JobID]bool{}
 	for _, g := range e.growing {

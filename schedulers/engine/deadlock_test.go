@@ -7,11 +7,11 @@ import (
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
-// memoryHard is the schedulers that admit a task only where its memory is free.
+// memoryHard has the schedulers that admit a task only if its memory is free.
 var memoryHard = []string{"case-alg2", "case-alg3", "schedgpu"}
 
-// contextual is small with contexts of 2 bytes, on which jobs 1 and 2 have had
-// a task each and live on.
+// contextual is schedtest.Small with contexts of 2 bytes. Jobs 1 and 2 have each had a task
+// there and still run.
 func contextual(t *testing.T, scheduler string) schedtest.Node {
 	d := schedtest.Small
 	d.ContextBytes = 2
@@ -30,7 +30,7 @@ func TestProcessesThatNeedEachOthersContexts(t *testing.T) {
 		n.Release(9, "")
 		n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 13}, "") // 10 are free, and 12 without job 9
 		n.Submit(schedulers.Task{ID: 4, Job: 2, Bytes: 14}, "")
-		n.Submit(schedulers.Task{ID: 5, Job: 5, Bytes: 13}, "") // has no context that it could give up
+		n.Submit(schedulers.Task{ID: 5, Job: 5, Bytes: 13}, "") // has no context to give back
 		ds := n.Engine.JobExit(9)
 		n.Want("exit of job 9", "!4", ds, nil)
 		if r := ds[0].Reason; r.Cause != schedulers.DeviceFull || r.NeedBytes != 16 || r.CapacityBytes != 16 || len(r.Why) > 119 {
@@ -51,7 +51,7 @@ func TestTheLastRequestMayBeTheOneRefused(t *testing.T) {
 func TestATaskPassesOneThatWaitsForItsContext(t *testing.T) {
 	n := contextual(t, "case-alg3:queue=fifo")
 	n.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 13}, "") // the head
-	n.Submit(schedulers.Task{ID: 4, Job: 1, Bytes: 2}, "")  // job 2 may exit yet
+	n.Submit(schedulers.Task{ID: 4, Job: 1, Bytes: 2}, "")  // job 2 may still exit
 	n.Submit(schedulers.Task{ID: 5, Job: 2, Bytes: 3}, "4@0")
 	n.Release(4, "")
 	n.Exit(1, "5@0") // the head still does not fit

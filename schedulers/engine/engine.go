@@ -1,15 +1,15 @@
 // Package engine queues requests for devices and accounts what tasks hold.
 //
-// The rules beside the policy's are here, by the field's words:
+// The rules beside the policy's are here:
 //
 //   - admission: a task is granted where the policy places it on a device that is open
 //     to it (schedulers.DeviceView); a request that no empty node can serve is refused at
 //     once;
 //   - backpressure: every other request waits in the queue, as long as its wait limit
 //     allows;
-//   - head-of-line blocking: the queue's order says which later tasks may pass one that
-//     does not fit, and the age limit how often (queue.go); a stalled request holds back
-//     nobody (stalled.go);
+//   - head-of-line blocking: the queue's order says which later tasks may pass a task that
+//     does not fit, and the age limit says how often (queue.go). A stalled request does
+//     not hold back other requests (stalled.go);
 //   - deadlock: requests that wait for each other for ever are found, and one of them is
 //     refused (deadlock.go);
 //   - oversubscription of memory is the policy's choice: managed memory that exceeds its
@@ -25,11 +25,11 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Config is what the engine itself, not the policy, is told.
+// Config has the settings of the engine itself, not of the policy.
 type Config struct {
 	Queue     Order
-	AgeLimit  int           // a task is passed at most this often before it blocks those behind it; 0: however often
-	WaitLimit time.Duration // a request that waits longer is refused, unless it has a wait of its own; 0: it may wait for ever
+	AgeLimit  int           // a task is passed at most this often before it blocks later tasks; 0: any number of times
+	WaitLimit time.Duration // a request without its own limit that waits longer is refused; 0: it may wait for ever
 }
 
 // Engine owns the accounting of the devices and the queue of waiting tasks, and asks its
@@ -112,8 +112,8 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	return nil, nil
 }
 
-// nowOrNever grants w, which came last, where it is w's turn, and else refuses it. w never
-// waits, so that a refusal leaves no trace.
+// nowOrNever grants w, the latest request, if it is w's turn, and otherwise refuses w. w
+// never waits, so that a refusal leaves no trace.
 func (e *Engine) nowOrNever(w *waiting) []schedulers.Decision {
 	i, p, ok := e.next()
 	if !ok || e.queue.tasks[i] != w {
@@ -165,13 +165,13 @@ func (e *Engine) JobExit(job schedulers.JobID) []schedulers.Decision {
 	return e.exit(job, func(p schedulers.Process) bool { return p.Job == job })
 }
 
-// ProcessExit gives back the same of one process, whose job may go on.
+// ProcessExit gives back everything that one process holds and waits for. Its job may go on.
 func (e *Engine) ProcessExit(process schedulers.Process) []schedulers.Decision {
 	return e.exit(process.Job, func(p schedulers.Process) bool { return p == process })
 }
 
-// exit is for processes of a job that end together: none of their tasks is granted what
-// another one held.
+// exit removes processes of a job that end together, so that no task of theirs is granted
+// memory that another of their tasks held.
 func (e *Engine) exit(job schedulers.JobID, gone func(schedulers.Process) bool) []schedulers.Decision {
 	e.touch(job) // while it has its contexts
 	e.queue.remove(func(w *waiting) bool { return gone(w.task.Process()) })
@@ -241,8 +241,8 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 	return schedulers.Decision{Kind: schedulers.Granted, Task: w.task, Device: p.Device, Passed: w.passed}
 }
 
-// next is the first waiting task that may go now, and where. A stalled task holds back
-// nobody.
+// next returns the first waiting task that may go now, and its placement. A stalled task does
+// not hold back other tasks.
 func (e *Engine) next() (int, schedulers.Placement, bool) {
 	var misfit *waiting
 	for i, w := range e.queue.tasks {

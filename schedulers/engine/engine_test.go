@@ -36,7 +36,7 @@ func TestGrowthDeadlockRefusesTheLater(t *testing.T) {
 	if r := ds[0].Reason; r.NeedBytes != 11 || r.CapacityBytes != 16 || !strings.Contains(r.Why, "came last") {
 		t.Fatalf("refusal %v, want need 11 of 16 and why", r)
 	}
-	n.Finish(2, "+1@0") // the refused one kept what it had, and the first still waits
+	n.Finish(2, "+1@0") // task 2 kept its memory after the refusal, so task 1 still waited
 }
 
 func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
@@ -44,7 +44,7 @@ func TestGrowthThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
 	d.ContextBytes = 2
 	n := schedtest.NewNode(t, "case-alg3", d)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
-	n.Submit(schedulers.Task{ID: 2}, "2@0") // whose end would not help
+	n.Submit(schedulers.Task{ID: 2}, "2@0") // the end of this task would not help
 	ds, err := n.Engine.Grow(1, 5, nil, 0)
 	n.Want("grow task 1", "-1@0", ds, err)
 	if r := ds[0].Reason; r.NeedBytes != 17 || r.CapacityBytes != 16 {
@@ -63,19 +63,19 @@ func TestGrowthWaitsForAContext(t *testing.T) {
 	n.Exit(2, "+3@0")
 }
 
-// It never will where it waits itself, for the device that nobody gives back.
+// Job 2 does not exit if it waits too, for a device that no job gives back.
 func TestGrowthIsRefusedWhereEveryContextWaits(t *testing.T) {
 	n := contextual(t, "case-alg3")
 	n.Submit(schedulers.Task{ID: 3, Job: 1, Bytes: 4}, "3@0")
 	n.Grow(3, 9, "")
-	ds, err := n.Engine.Submit(schedulers.Task{ID: 4, Job: 2, Bytes: 1}, 0) // the device lets nobody in while a task waits to grow
+	ds, err := n.Engine.Submit(schedulers.Task{ID: 4, Job: 2, Bytes: 1}, 0) // the device is closed while a task waits to grow
 	n.Want("submit task 4", "-3@0 4@0", ds, err)
 	if r := ds[0].Reason; r.Cause != schedulers.DeviceFull || r.NeedBytes != 15 || r.CapacityBytes != 16 || len(r.Why) > 119 {
 		t.Errorf("refusal %+v, want 15 (4 + 9 and a context of 2) of 16", r)
 	}
 }
 
-// A job that waits for another device comes to its end once it has that.
+// A job that waits for another device ends once it has that device.
 func TestGrowthWaitsForAContextThatWaitsElsewhere(t *testing.T) {
 	d, less := schedtest.Small, schedtest.Small
 	d.ContextBytes, less.ContextBytes, less.CapacityBytes = 2, 2, 12
@@ -99,8 +99,8 @@ func TestGrowthWaitsForAContextThatWaitsElsewhere(t *testing.T) {
 	ask(schedulers.Task{Bytes: 11}, "-1@0 4@0")                   // too large for device 1
 }
 
-// Where everybody waits, but one of them only for its place in the queue, that one
-// goes before growth is refused.
+// If every job waits, but a task only for its turn in the queue, the task is granted before
+// growth is refused.
 func TestGrowthWaitsForATaskThatTheQueueHoldsBack(t *testing.T) {
 	d := schedtest.Small
 	d.ContextBytes = 2
@@ -108,20 +108,20 @@ func TestGrowthWaitsForATaskThatTheQueueHoldsBack(t *testing.T) {
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, OnDevice: new(0)}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Job: 2, Bytes: 1, OnDevice: new(0)}, "2@0")
 	n.Release(2, "")
-	n.Grow(1, 12, "") // it fits beside no context of job 2
+	n.Grow(1, 12, "") // does not fit beside the context of job 2
 	n.Submit(schedulers.Task{ID: 3, Job: 3, Bytes: 1, OnDevice: new(0)}, "")
 	n.Submit(schedulers.Task{ID: 4, Job: 2, Bytes: 10}, "4@1")
 	n.Finish(4, "")
 	n.Exit(2, "+1@0")
 }
 
-// Each process of a job has a context of its own, until it is gone.
+// Each process of a job has its own context until it exits.
 func TestEachProcessHasAContext(t *testing.T) {
 	d := schedtest.Small
 	d.ContextBytes = 4
 	n := schedtest.NewNode(t, "case-alg3", d)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Serial: 10, Bytes: 2}, "1@0")
-	n.Submit(schedulers.Task{ID: 2, Job: 1, Serial: 10, Bytes: 1}, "2@0") // its process's second
+	n.Submit(schedulers.Task{ID: 2, Job: 1, Serial: 10, Bytes: 1}, "2@0") // the second task of its process
 	n.Submit(schedulers.Task{ID: 3, Job: 1, Serial: 11, Bytes: 2}, "3@0")
 	if got := n.Engine.View().Device(0).UsedBytes(); got != 2+1+2+2*4 {
 		t.Errorf("%d bytes in use, want those of three tasks and two contexts", got)
@@ -129,7 +129,7 @@ func TestEachProcessHasAContext(t *testing.T) {
 	n.Submit(schedulers.Task{ID: 4, Job: 2, Bytes: 2}, "") // its context would not fit
 	n.Release(3, "")
 	n.Want("exit of process 11", "4@0", n.Engine.ProcessExit(schedulers.Process{Job: 1, Serial: 11}), nil)
-	n.Submit(schedulers.Task{ID: 5, Job: 1, Serial: 10, Bytes: 1}, "5@0") // the first has its own still
+	n.Submit(schedulers.Task{ID: 5, Job: 1, Serial: 10, Bytes: 1}, "5@0") // process 10 still has its context
 	n.Want("exit of process 11 again", "", n.Engine.ProcessExit(schedulers.Process{Job: 1, Serial: 11}), nil)
 	n.Exit(1, "")
 	n.Exit(2, "")

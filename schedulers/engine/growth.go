@@ -19,7 +19,7 @@ type growth struct {
 
 // Grow asks for bytes more on the device that task id has. Growth goes before waiting
 // tasks. A device on which a task waits to grow admits no other task, unless the growth
-// is stalled. wait is as Task.Wait.
+// is stalled. wait is like Task.Wait.
 func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) ([]schedulers.Decision, error) {
 	h, ok := e.held[id]
 	switch {
@@ -49,8 +49,8 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	return e.pump(), nil
 }
 
-// Shrink says that task id, which has its device, gave back bytes of what it has there.
-// To give back more than that is an error and changes nothing.
+// Shrink says that task id, which has its device, gave back bytes of its memory there. More
+// bytes than the task has are an error and change nothing.
 func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decision, error) {
 	h, ok := e.held[id]
 	switch {
@@ -70,9 +70,9 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 }
 
 // pumpGrowth grants growth in order of arrival. Under an order by priority, growth of a
-// higher priority goes first. Growth that does not fit holds back no other growth,
-// because the other task may hold what the first waits for, and gives it back only after
-// it has gone on.
+// higher priority goes first. Growth that does not fit does not hold back
+// other growth, because the other task may hold the memory that the first waits for, and
+// releases it only after it has grown.
 func (e *Engine) pumpGrowth() []schedulers.Decision {
 	var decisions []schedulers.Decision
 	inTurn := slices.Clone(e.growing)
@@ -110,7 +110,7 @@ func (e *Engine) isGrowing(h *holding) bool {
 	return slices.ContainsFunc(e.growing, func(g *growth) bool { return g.holding == h })
 }
 
-// growRefused states what h would hold if it grew, its context included.
+// growRefused states the memory that h would hold if it grew, its context included.
 func (e *Engine) growRefused(h *holding, bytes int64, cause schedulers.Cause, why string) schedulers.Decision {
 	limits := e.devices[h.at.Device]
 	return schedulers.Decision{Kind: schedulers.GrowRefused, Task: h.task, Device: h.at.Device, Reason: &schedulers.Refusal{

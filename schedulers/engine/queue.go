@@ -13,20 +13,20 @@ import (
 type Order string
 
 const (
-	// FIFO: by arrival; the head blocks those behind it.
+	// FIFO: by arrival; the head blocks later tasks.
 	FIFO Order = "fifo"
-	// FirstFit: by arrival; later tasks may pass one that does not fit. It is
+	// FirstFit: by arrival; later tasks may pass a task that does not fit. It is
 	// schedGPU's "maximum memory utilisation" (mmu).
 	FirstFit Order = "mmu"
-	// LargestFirst: by memory; later tasks may pass one that does not fit.
+	// LargestFirst: by memory; later tasks may pass a task that does not fit.
 	LargestFirst Order = "largest-first"
-	// PriorityFIFO: by priority, then arrival; a task that does not fit lets those of its
-	// own priority pass, and lower ones wait (schedGPU, policy 3: "if there is insufficient
+	// PriorityFIFO: by priority, then arrival; a task that does not fit lets tasks of its
+	// own priority pass, and tasks of lower priority wait (schedGPU, policy 3: "if there is insufficient
 	// memory to serve this request [...] then a following client with the same priority is
 	// served").
 	PriorityFIFO Order = "priority-fifo"
-	// PriorityFirstFit: as FirstFit among the waiting tasks of the highest priority; lower
-	// ones wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
+	// PriorityFirstFit: like FirstFit among the waiting tasks of the highest priority; tasks
+	// of lower priority wait (schedGPU, policy 4). By the letter of the paper it grants what PriorityFIFO
 	// grants: a task that was passed fits no better after a grant.
 	PriorityFirstFit Order = "priority-mmu"
 )
@@ -42,7 +42,7 @@ func (o Order) blocks(misfit, next *waiting) bool {
 	return false
 }
 
-// byPriority compares two tasks where the order looks at their priority.
+// byPriority compares the priorities of two tasks. It returns 0 under orders without priority.
 func (o Order) byPriority(a, b schedulers.Task) int {
 	if o == PriorityFIFO || o == PriorityFirstFit {
 		return -cmp.Compare(a.Priority, b.Priority)
@@ -77,7 +77,7 @@ type waiting struct {
 	stalled bool
 }
 
-// limit is how long a request may wait, and when that is over; Never in both: for ever.
+// limit is how long a request may wait, and when the wait ends. Never in both: for ever.
 type limit struct{ longest, expires time.Duration }
 
 func (l limit) why() string {
@@ -87,9 +87,8 @@ func (l limit) why() string {
 	return fmt.Sprintf("no device within the wait limit of %v", l.longest)
 }
 
-// queue holds waiting tasks in the order in which they are considered: those
-// that have been passed as often as ageLimit allows first, by arrival, then
-// the rest by order.
+// queue holds waiting tasks in the order in which they are considered: first, by arrival, the
+// tasks that have been passed as often as ageLimit allows; then all other tasks by order.
 type queue struct {
 	order    Order
 	ageLimit int // 0: a task never ages
@@ -119,8 +118,8 @@ func (q *queue) compare(a, b *waiting) int {
 	return q.order.before(a, b)
 }
 
-// grant removes the task at position i, which goes ahead of every earlier one
-// still waiting. Each earlier task has been passed once more, unless it is stalled.
+// grant removes the task at position i, which goes ahead of every earlier waiting task. Each
+// earlier task counts as passed once more, unless it is stalled.
 func (q *queue) grant(i int) *waiting {
 	w := q.tasks[i]
 	q.tasks = slices.Delete(q.tasks, i, i+1)
@@ -137,7 +136,7 @@ func (q *queue) grant(i int) *waiting {
 	return w
 }
 
-// take removes w without a word to the others.
+// take removes w; earlier tasks do not count as passed.
 func (q *queue) take(w *waiting) *waiting {
 	q.tasks = slices.DeleteFunc(q.tasks, func(o *waiting) bool { return o == w })
 	return w

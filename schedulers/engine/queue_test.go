@@ -35,11 +35,11 @@ func TestQueueOrders(t *testing.T) {
 	}
 }
 
-// Policies 3 and 4 of schedGPU let those of the same priority pass one that does not fit, and
-// nobody of a lower one.
+// Policies 3 and 4 of schedGPU let tasks of the same priority pass a task that does not fit, but
+// no task of a lower priority.
 func TestAMisfitLetsItsEqualsPassAndNoLowerPriority(t *testing.T) {
-	// Task 1 holds 10 of 16. Task 2 (priority 2, 8 bytes) does not fit; 3
-	// (priority 2) and 4 (priority 1) would.
+	// Task 1 holds 10 of 16. Task 2 (priority 2, 8 bytes) does not fit. Tasks 3 (priority 2)
+	// and 4 (priority 1) would fit.
 	for _, c := range []struct{ order, third, fourth string }{
 		{"priority-fifo", "3@0", ""},
 		{"priority-mmu", "3@0", ""},
@@ -54,7 +54,7 @@ func TestAMisfitLetsItsEqualsPassAndNoLowerPriority(t *testing.T) {
 	}
 }
 
-// Under schedGPU's priorities no number of equals that pass makes a lower priority's turn come.
+// Under schedGPU's priorities a lower priority waits, however many tasks of a higher priority come.
 func TestSchedGPUDoesNotAge(t *testing.T) {
 	for _, order := range []string{"priority-fifo", "priority-mmu"} {
 		n := schedtest.NewNode(t, "schedgpu:queue="+order, schedtest.Small)
@@ -69,7 +69,9 @@ func TestSchedGPUDoesNotAge(t *testing.T) {
 	}
 }
 
-// A task that has its device gives memory back only when it has gone on, whatever its priority.
+// Growth goes before waiting tasks, whatever their priority, because a task releases its memory
+// only after it has grown. Under the priority orders the growth of the higher
+// priority goes first.
 func TestGrowthGoesByPriority(t *testing.T) {
 	for order, want := range map[string]string{"priority-fifo": "+2@0", "priority-mmu": "+2@0", "fifo": "+1@0", "mmu": "+1@0"} {
 		n := schedtest.NewNode(t, "schedgpu:queue="+order, schedtest.Small)
@@ -152,7 +154,7 @@ func TestAnExpiredHeadLetsTheNextOneIn(t *testing.T) {
 	n.Expire(10*time.Second, "!2 3@0")
 }
 
-// A request has the wait that it says, and the scheduler's where it says none.
+// A request waits as long as it says, or else as long as the scheduler's wait limit.
 func TestRequestsWaitAsLongAsTheySay(t *testing.T) {
 	n := schedtest.NewNode(t, "schedgpu:wait-limit=10s", schedtest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 16}, "1@0")
@@ -194,8 +196,8 @@ func TestARequestOfItsOwnWaitNeedsNoLimit(t *testing.T) {
 	}
 }
 
-// A request that does not wait is granted where it is its turn, and else refused, as if it had
-// not come.
+// A request that does not wait is granted if it is its turn, and otherwise refused, as if it had
+// not been made.
 func TestARequestThatDoesNotWait(t *testing.T) {
 	now := new(time.Duration(0))
 	for _, c := range []struct{ order, passes string }{{"fifo", "!3"}, {"mmu", "3@0"}, {"priority-fifo", "!3"}, {"priority-mmu", "!3"}} {
@@ -239,7 +241,7 @@ func TestGrowthThatDoesNotWait(t *testing.T) {
 	n.Expire(4*time.Second, "-2@0")
 }
 
-// What a task gives back goes to those that wait.
+// Memory that a task gives back goes to waiting requests.
 func TestShrink(t *testing.T) {
 	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")

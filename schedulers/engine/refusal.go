@@ -9,8 +9,8 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// tooLarge states t's need, its context included, beside the capacity of the
-// largest device that the policy would use for it, were it smaller.
+// tooLarge states t's need, its context included, and the capacity of the largest device that
+// the policy would use for a smaller t.
 func (e *Engine) tooLarge(t schedulers.Task) *schedulers.Refusal {
 	bySize := make([]int, len(e.devices))
 	for i := range bySize {

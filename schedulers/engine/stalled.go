@@ -6,25 +6,25 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// Head-of-line blocking by waiting jobs. A request is stalled where the end of every job
-// that does not wait would make no room for it. What is in its way belongs to jobs that
-// wait, its own job among them. One of these jobs may have a thread that gives something
-// back, or none may (deadlock.go).
+// Head-of-line blocking by waiting jobs. A request is stalled if it would not fit
+// even after the end of every job that does not wait. Jobs that wait, its own job among
+// them, hold what the request needs. One of these jobs may have a thread that releases
+// something, or none may (deadlock.go).
 //
-// So a stalled request waits like any other and is served once it fits, but nobody waits
+// A stalled request therefore waits and is served once it fits, but no other request waits
 // for it:
 //   - it does not count as passed;
-//   - it holds back nobody in the queue;
+//   - it does not hold back other requests in the queue;
 //   - the device on which it would grow stays open.
 //
 // Every other request is served in its turn, because what it waits for comes back by
 // itself.
 //
-// Where the waiting jobs have only contexts, and tasks that wait to grow, no request is
-// stalled: these are the deadlocks that the engine resolves.
+// If the waiting jobs have only contexts, and tasks that wait to grow, no request is
+// stalled, because the engine resolves these deadlocks.
 
-// touch notes that what a job with a context has or waits for has changed, where that may
-// change which requests are stalled.
+// touch notes a change of what a job holds or waits for, if the change may affect which
+// requests are stalled.
 func (e *Engine) touch(job schedulers.JobID) {
 	e.stale = e.stale || e.withheld != nil && e.state.hasContext(job) || e.waits(job) && e.state.hasTask(job)
 }
@@ -60,7 +60,7 @@ func (e *Engine) findStalled() {
 	}
 }
 
-// isStalled reports whether t has no room beside what waiting jobs have.
+// isStalled reports whether t does not fit beside what waiting jobs hold.
 func (e *Engine) isStalled(t schedulers.Task) bool {
 	if e.withheld == nil {
 		return false
@@ -69,9 +69,9 @@ func (e *Engine) isStalled(t schedulers.Task) bool {
 	return !fits
 }
 
-// heldByWaiting is the node with what waiting jobs have there, and nothing else. It is nil
-// where each task of the waiting jobs waits to grow. Whether another task fits there does
-// not depend on the order in which the node was put together.
+// heldByWaiting returns the node with only what waiting jobs hold. It is nil if each task of
+// the waiting jobs waits to grow. The order in which tasks are put on the node does not
+// affect which other tasks fit.
 func (e *Engine) heldByWaiting() *state {
 	waits, node, holds := e.waitingJobs(), (*state)(nil), false
 	for _, h := range e.held {

@@ -18,7 +18,7 @@ func hog(t *testing.T, parameters string) schedtest.Node {
 	return n
 }
 
-// A request that only its own job is in the way of holds back nobody.
+// A request that only its own job blocks does not hold back other requests.
 func TestARequestThatItsOwnJobBlocksStopsNobody(t *testing.T) {
 	for _, queue := range []string{"fifo", "mmu", "largest-first", "priority-fifo", "priority-mmu"} {
 		t.Run(queue, func(t *testing.T) {
@@ -38,18 +38,18 @@ func TestARequestThatItsOwnJobBlocksStopsNobody(t *testing.T) {
 	}
 }
 
-// Nor does one of another job, as long as it waits for such a job; and one that waits for
-// that.
+// A request of another job does not hold back others either, as long as it waits for a job
+// that waits, directly or through another request.
 func TestWhatWaitsForAWaitingJobStopsNobody(t *testing.T) {
 	n := hog(t, "age-limit=1,queue=fifo")
-	n.Submit(schedulers.Task{ID: 3, Bytes: 10}, "")           // fits, once job 1 has ended
+	n.Submit(schedulers.Task{ID: 3, Bytes: 10}, "")           // fits once job 1 has ended
 	n.Submit(schedulers.Task{ID: 4, Job: 4, Bytes: 3}, "4@0") // 4 are left
 	n.Submit(schedulers.Task{ID: 5, Job: 4, Bytes: 5}, "")    // its own job has 3 of 7
 	n.Submit(schedulers.Task{ID: 6, Bytes: 6}, "")            // would fit beside job 1
 	n.Submit(schedulers.Task{ID: 7, Bytes: 4}, "7@0")
 	n.Finish(7, "")
 	n.Submit(schedulers.Task{ID: 8, Bytes: 4}, "8@0")
-	n.Finish(1, "") // nobody waits for it any more: job 3 is the head
+	n.Finish(1, "") // no request waits for job 1 any more: task 3 is the head
 	n.Submit(schedulers.Task{ID: 9, Bytes: 1}, "")
 	n.Finish(8, "3@0")
 	n.Finish(3, "5@0 6@0 9@0")
@@ -68,7 +68,7 @@ func TestJobsThatWaitForEachOtherStopNobody(t *testing.T) {
 	n.Expire(10*time.Second, "!3 !4 !5")
 }
 
-// A second task of a job does not wait behind one that waits for the job's first.
+// A second task of a job does not wait behind a task that waits for the job's first task.
 func TestAJobsNextTaskPassesWhatWaitsForTheJob(t *testing.T) {
 	for _, queue := range []string{"fifo", "largest-first"} {
 		n := schedtest.NewNode(t, "case-alg3:age-limit=1,queue="+queue, schedtest.Small)
@@ -78,7 +78,7 @@ func TestAJobsNextTaskPassesWhatWaitsForTheJob(t *testing.T) {
 		n.Submit(schedulers.Task{ID: 4, Job: 1, Bytes: 3}, "4@0")
 		n.Finish(1, "2@0")
 	}
-	// It does where the head waits for others.
+	// The second task waits if the head waits for another job.
 	n := schedtest.NewNode(t, "case-alg3:queue=fifo", schedtest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 6}, "2@0")
@@ -87,7 +87,7 @@ func TestAJobsNextTaskPassesWhatWaitsForTheJob(t *testing.T) {
 	n.Finish(2, "3@0 4@0")
 }
 
-// Growth that only the job's own other task is in the way of leaves its device open.
+// Growth that only another task of the same job blocks leaves the device open.
 func TestGrowthThatItsOwnJobBlocksLeavesTheDeviceOpen(t *testing.T) {
 	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 6}, "1@0")
@@ -95,10 +95,10 @@ func TestGrowthThatItsOwnJobBlocksLeavesTheDeviceOpen(t *testing.T) {
 	n.Grow(1, 7, "")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 2}, "3@0")
 	n.Submit(schedulers.Task{ID: 4, Job: 4, Bytes: 1}, "4@0")
-	n.Grow(4, 4, "") // 2 are left; it waits for job 3, and for that alone
+	n.Grow(4, 4, "") // 2 are left; task 4 waits only for job 3
 	n.Submit(schedulers.Task{ID: 5, Bytes: 2}, "")
 	n.Finish(3, "+4@0")
-	n.Release(2, "") // 5 bytes are free, and nobody may take them now
+	n.Release(2, "") // 5 bytes are free, but no task may take them now
 	n.Submit(schedulers.Task{ID: 6, Bytes: 1}, "")
 	n.Finish(4, "+1@0 5@0 6@0")
 }
@@ -111,7 +111,7 @@ func TestGrowthThatWaitsForAWaitingJobLeavesTheDeviceOpen(t *testing.T) {
 	n.Finish(1, "+3@0")
 }
 
-// Where all of a job's tasks on the device wait to grow, the engine decides as before.
+// If all of a job's tasks on the device wait to grow, the engine refuses the latest growth.
 func TestGrowthOfAllTasksOfAJob(t *testing.T) {
 	n := schedtest.NewNode(t, "case-alg3", schedtest.Small)
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 6}, "1@0")
@@ -121,7 +121,7 @@ func TestGrowthOfAllTasksOfAJob(t *testing.T) {
 	n.Release(2, "+1@0")
 }
 
-// What is in the way may be the SMs, or a task that the device is too small for.
+// The job may block itself by SMs, or by a task that is larger than the device.
 func TestARequestThatItsOwnBlocksAreInTheWayOf(t *testing.T) {
 	n := schedtest.NewNode(t, "case-alg2:queue=fifo", schedtest.Small) // 8 blocks of a warp
 	n.Submit(schedulers.Task{ID: 1, Job: 1, Blocks: 5, ThreadsPerBlock: 32}, "1@0")

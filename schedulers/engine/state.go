@@ -24,10 +24,10 @@ type device struct {
 
 	contexts map[schedulers.Process]bool
 	jobs     map[schedulers.JobID]int // jobs with a context here -> their tasks here now
-	isolated bool                     // the one job here shares with nobody
+	isolated bool                     // the only job here shares the device with no other job
 	growing  int                      // tasks here that wait for more memory
 	claimed  int                      // tasks here that wait for more memory and are not stalled
-	closers  int                      // tasks here that let nobody join (Placement.Exclusive)
+	closers  int                      // tasks here that let no other task join (Placement.Exclusive)
 }
 
 func newState(limits []schedulers.Device) *state {
@@ -80,7 +80,7 @@ func (d *device) ContextBytes(t schedulers.Task) int64 {
 	return d.limits.ContextBytes
 }
 
-// add puts t at p and returns the memory that t is charged.
+// add puts t at p and returns the bytes that t is charged.
 func (s *state) add(t schedulers.Task, p schedulers.Placement) (bytes int64) {
 	d := &s.devices[p.Device]
 	bytes = t.Bytes
@@ -92,7 +92,7 @@ func (s *state) add(t schedulers.Task, p schedulers.Placement) (bytes int64) {
 	return bytes
 }
 
-// put puts t, which is charged so many bytes, at p.
+// put puts t at p and charges it bytes.
 func (s *state) put(t schedulers.Task, bytes int64, p schedulers.Placement) {
 	d := &s.devices[p.Device]
 	d.enter(t.Process())
@@ -104,7 +104,7 @@ func (s *state) put(t schedulers.Task, bytes int64, p schedulers.Placement) {
 	d.occupy(p)
 }
 
-// enter gives a process a context where it has none.
+// enter gives a process a context if it lacks one.
 func (d *device) enter(p schedulers.Process) {
 	if !d.contexts[p] {
 		d.contexts[p] = true
@@ -113,8 +113,8 @@ func (d *device) enter(p schedulers.Process) {
 	}
 }
 
-// remove gives back what task t, which is charged so many bytes, holds at p. The
-// process's context stays until leave.
+// remove gives back what t holds at p, of which t is charged bytes. The process's context
+// stays until leave.
 func (s *state) remove(t schedulers.Task, bytes int64, p schedulers.Placement) {
 	d := &s.devices[p.Device]
 	d.usedBytes -= bytes
@@ -144,7 +144,7 @@ func (s *state) hasContext(job schedulers.JobID) bool {
 	return false
 }
 
-// leave gives back the contexts of processes that are gone; they have no tasks.
+// leave gives back the contexts of processes that are gone. These processes have no tasks.
 func (s *state) leave(gone func(schedulers.Process) bool) {
 	for i := range s.devices {
 		s.devices[i].leave(gone)
@@ -152,16 +152,16 @@ func (s *state) leave(gone func(schedulers.Process) bool) {
 }
 
 func (d *device) leave(gone func(schedulers.Process) bool) {
-	stay := map[schedulers.JobID]bool{}
+	remaining := map[schedulers.JobID]bool{}
 	for p := range d.contexts {
 		if gone(p) {
 			delete(d.contexts, p)
 			d.usedBytes -= d.limits.ContextBytes
 		} else {
-			stay[p.Job] = true
+			remaining[p.Job] = true
 		}
 	}
-	maps.DeleteFunc(d.jobs, func(job schedulers.JobID, _ int) bool { return !stay[job] })
+	maps.DeleteFunc(d.jobs, func(job schedulers.JobID, _ int) bool { return !remaining[job] })
 	if len(d.jobs) == 0 {
 		d.isolated = false
 	}

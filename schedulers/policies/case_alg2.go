@@ -3,18 +3,18 @@ package policies
 import "github.com/caserun/caserun/schedulers"
 
 // caseAlg2 is CASE's Algorithm 2 (Alg. 2): memory and compute are both hard constraints. It
-// places a task's blocks round robin over a device's SMs, as the hardware
-// does, against the free blocks and warps of each, and takes the first device
-// on which all of them fit.
+// places a task's blocks round robin over a device's SMs, as the hardware does. Each block
+// needs a free block slot and free warps on its SM. The task gets the first device on which
+// all its blocks fit.
 //
 // Alg. 2 as printed never admits a grid larger than an empty device. Here such
-// a task, or one whose grid is not known yet, gets a device that has no task and
-// saturates it: nobody joins until it is released.
+// a task, or a task whose grid is not known yet, gets a device without tasks and
+// saturates it: no other task joins until the release.
 //
-// A kernel larger than those before it cannot be put off, so Reshape never says
-// no. Its blocks replace the task's earlier ones if they fit beside the
-// neighbours. If they do not fit, the task saturates the device like one that was
-// oversized from the start, except that the neighbours stay.
+// A kernel that is larger than the task's earlier kernels cannot wait, so Reshape never
+// refuses it. Its blocks replace the task's earlier blocks if they fit beside the
+// neighbours. If they do not fit, the task saturates the device like a task that was
+// oversized from the start, but the neighbours stay.
 type caseAlg2 struct{ MemoryHard }
 
 var alg2 = entry{
@@ -56,9 +56,9 @@ func (caseAlg2) Reshape(t schedulers.Task, at schedulers.Placement, d schedulers
 	return now
 }
 
-// warpSlots is how many of an SM's slots one block of t takes: those of its own
-// warps, or its share of the SM where registers or shared memory leave room for
-// fewer blocks than warps do.
+// warpSlots returns how many of an SM's slots one block of t takes: the slots of its own
+// warps, or its share of the SM if registers or shared memory allow fewer blocks than warps
+// do.
 func warpSlots(t schedulers.Task, d schedulers.Device) int {
 	own := int(t.WarpsPerBlock()) * schedulers.SlotsPerWarp
 	if t.BlocksPerSM == 0 {
@@ -73,7 +73,7 @@ func oversized(t schedulers.Task, d schedulers.Device) bool {
 	return t.GridUnknown || t.Blocks > uint64(d.SMs)*uint64(perSM)
 }
 
-// room is how many blocks of so many slots each the SM still takes.
+// room returns how many more blocks of warpSlots slots the SM takes.
 func room(m schedulers.SM, warpSlots int) int {
 	if warpSlots == 0 {
 		return m.FreeBlocks
@@ -81,10 +81,9 @@ func room(m schedulers.SM, warpSlots int) int {
 	return min(m.FreeBlocks, m.FreeSlots/warpSlots)
 }
 
-// placeBlocks distributes t's blocks one by one over the SMs from the device's
-// cursor, skipping full ones, and enters them in at. It works on its own copy of
-// the rooms, so that each block sees the ones placed before it and a misfit
-// changes nothing.
+// placeBlocks distributes t's blocks one by one over the SMs from the device's cursor, skips
+// full SMs, and enters the blocks in at. It counts the blocks that it has placed on each SM,
+// and changes nothing if t does not fit.
 func placeBlocks(t schedulers.Task, d schedulers.DeviceView, at *schedulers.Placement) bool {
 	limits := d.Limits()
 	slots := warpSlots(t, limits)

@@ -5,9 +5,9 @@ import "github.com/caserun/caserun/schedulers"
 // caseAlg3 is CASE's Algorithm 3 (Alg. 3): memory is a hard constraint, compute a soft one.
 // Among the devices where the memory fits it takes the one with the fewest warps in use.
 //
-// The paper prints MemReq < FreeMem here and MemReq > FreeMem, as what does not fit, in
-// Alg. 2. Both are ≤ in this package: a task that needs exactly what is free fits, and
-// with < no task could ever have all of a device.
+// The paper prints MemReq < FreeMem here. In Alg. 2 it prints MemReq > FreeMem for a task that
+// does not fit. Both are ≤ in this package: a task that needs exactly the free memory fits.
+// With < no task could ever have all of a device.
 type caseAlg3 struct {
 	MemoryHard
 	IgnoresSMs

@@ -3,8 +3,8 @@ package policies
 import "github.com/caserun/caserun/schedulers"
 
 // coreToGPU runs a fixed number of jobs on the node at once and spreads them
-// round robin, each device taking its share of the workers (CASE, section
-// 5.1). It knows nothing of memory, so it can crash jobs.
+// round robin. Each device takes its share of the workers (CASE, section 5.1). It has no
+// knowledge of memory, so it can crash jobs.
 type coreToGPU struct {
 	MemoryBlind
 	IgnoresSMs

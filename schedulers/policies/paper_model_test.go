@@ -14,17 +14,17 @@ import (
 )
 
 // Algorithms 2 and 3 of CASE (PPoPP 2022, section 4), written down a second time from the
-// paper's text. It shares no code with the package: every sum is made anew from the tasks
-// that are placed. A form says where it departs from the engine.
+// paper's text. The model does not share code with the package: it computes every sum from the
+// placed tasks. A form says how the model differs from the engine.
 type form struct {
-	lessThan    bool // Alg. 3 as printed: MemReq < FreeMem, so that what is free exactly does not fit
+	lessThan    bool // Alg. 3 as printed: MemReq < FreeMem, so that a task of exactly the free memory does not fit
 	noContexts  bool // as printed: a process's context takes no memory
 	neverLarger bool // Alg. 2 as printed: a grid larger than an empty GPU is never placed
 	roundDown   bool // the prototype: a block of 16 threads has no warp
 	fromFirstSM bool // another reading of GetNextSM: each task begins at the first SM
 }
 
-// printed is what the paper says; our form is form{}.
+// printed is the form that the paper prints; the engine's form is form{}.
 var printed = form{lessThan: true, noContexts: true, neverLarger: true}
 
 // paperGPU is a GPU of the model.
@@ -37,8 +37,8 @@ type paperGPU struct {
 
 type paperTask struct {
 	schedulers.Task
-	blocks []int // on each SM; nil under Alg. 3, and where the GPU is the task's alone
-	next   int   // the SM behind its last block
+	blocks []int // on each SM; nil under Alg. 3, or if the task has the GPU alone
+	next   int   // the SM after its last block
 	alone  bool
 }
 
@@ -156,8 +156,8 @@ func (f form) place(scheduler string, t schedulers.Task, gpus []*paperGPU) (int,
 	return f.alg3(t, gpus)
 }
 
-// workload is random calls of an engine and of the model beside it. Nobody waits: a task
-// without a place is withdrawn at once.
+// workload makes random calls of an engine and of the model beside it. No task waits, because
+// a task without a place is withdrawn at once.
 type workload struct {
 	t         *testing.T
 	name      string
@@ -195,7 +195,7 @@ func (w *workload) draw() schedulers.Task {
 		GridUnknown: w.random.IntN(20) == 0}
 }
 
-// submit has both place the task, and compares them.
+// submit lets both place the task, and compares the placements.
 func (w *workload) submit(task schedulers.Task) {
 	want, how := form{}.place(w.scheduler, task, w.gpus)
 	ds, err := w.engine.Submit(task, 0)
@@ -238,14 +238,14 @@ func (w *workload) leave() {
 	w.compare()
 }
 
-// call is of what decides nothing, as nobody waits.
+// call checks a call that decides nothing, because no task waits.
 func (w *workload) call(ds []schedulers.Decision, err error) {
 	if err != nil || len(ds) > 0 {
 		w.t.Fatalf("%s: decided %q, %v", w.name, schedtest.Text(ds), err)
 	}
 }
 
-// compare wants the same accounts: memory, warps, and under Alg. 2 each SM and the cursor.
+// compare checks that the accounts are equal: memory, warps, and under Alg. 2 each SM and the cursor.
 func (w *workload) compare() {
 	for i, g := range w.gpus {
 		d := w.engine.View().Device(i)
@@ -272,9 +272,10 @@ func (w *workload) compare() {
 	}
 }
 
-// listed reports whether the printed form may differ from ours for this task: what is
-// free on some GPU is exactly what it needs; contexts take memory; or some GPU is too schedtest.Small
-// for its grid, or for one that is there.
+// listed reports whether the printed form may differ from the engine's for this task, because
+//   - the free memory of a GPU is exactly what the task needs;
+//   - contexts take memory; or
+//   - the task's grid is unknown, or larger than a GPU.
 func (w *workload) listed(task schedulers.Task) bool {
 	for _, g := range w.gpus {
 		if g.ContextBytes > 0 || w.scheduler == "case-alg3" && task.Bytes == printed.freeMem(g, task) {
@@ -288,9 +289,9 @@ func (w *workload) listed(task schedulers.Task) bool {
 	return false
 }
 
-// Each scheduler decides as the model in 10,000 workloads. The form that the paper prints
-// decides otherwise on the same nodes only where docs/paper.md says so, and each of the
-// differences that it lists occurs.
+// Each scheduler decides like the model in 10,000 workloads. The printed form decides differently
+// on the same nodes only if docs/paper.md says so, and each difference that docs/paper.md lists
+// occurs.
 func TestPaperModel(t *testing.T) {
 	alone := map[string]form{ // differences one by one
 		"memory less than free":     {lessThan: true},

@@ -5,17 +5,17 @@ import "github.com/caserun/caserun/schedulers"
 // The parts that policies share. A policy embeds one of MemoryHard and MemoryBlind, and
 // IgnoresSMs unless it places blocks on SMs.
 
-// MemoryHard admits tasks and growth only where the memory is free.
+// MemoryHard admits tasks and growth only if the memory is free.
 type MemoryHard struct {
 	// Room is the share of a device, from 0 to below 1, that a task beside other jobs'
 	// tasks leaves free for their growth.
 	Room float64
 	// Exceed allows oversubscription by managed memory: a managed task may be larger than
-	// a device that it has alone.
+	// its device, which it then has alone.
 	Exceed bool
 }
 
-// Admits says whether t's memory may join d, and with which placement. A managed task that
+// Admits returns whether t's memory may join d, and the placement. A managed task that
 // exceeds the device is charged all of its memory and has the device alone. The driver
 // moves the pages of such a task to and from the host, at its neighbours' expense.
 func (m MemoryHard) Admits(t schedulers.Task, d schedulers.DeviceView) (schedulers.Placement, bool) {
@@ -33,13 +33,13 @@ func (m MemoryHard) Admits(t schedulers.Task, d schedulers.DeviceView) (schedule
 // CanGrow implements schedulers.Policy.
 func (MemoryHard) CanGrow(bytes int64, d schedulers.DeviceView) bool { return bytes <= d.FreeBytes() }
 
-// MemoryBlind has no knowledge of memory: the driver is left to say no.
+// MemoryBlind has no knowledge of memory, so that only the driver refuses allocations.
 type MemoryBlind struct{}
 
 // CanGrow implements schedulers.Policy.
 func (MemoryBlind) CanGrow(int64, schedulers.DeviceView) bool { return true }
 
-// IgnoresSMs places no blocks on SMs: a larger kernel changes only the warps in use.
+// IgnoresSMs does not place blocks on SMs: a larger kernel changes only the warps in use.
 type IgnoresSMs struct{}
 
 // Reshape implements schedulers.Policy.
@@ -47,7 +47,7 @@ func (IgnoresSMs) Reshape(_ schedulers.Task, at schedulers.Placement, _ schedule
 	return at
 }
 
-// RoundRobin is the first device after the latest grant that ok accepts.
+// RoundRobin returns the first device after the latest grant that ok accepts.
 func RoundRobin(v schedulers.View, ok func(schedulers.DeviceView) bool) (schedulers.Placement, bool) {
 	for i := range v.Len() {
 		d := (v.Latest() + 1 + i) % v.Len()

@@ -27,8 +27,8 @@ type Param struct {
 	Name    string
 	Default string
 	Help    string
-	// Late keeps the parameter out of Parameters while it has its default: stored runs
-	// are older than it, and new ones remain repetitions of the same arm.
+	// Late keeps the parameter out of Parameters while it has its default. Older stored runs
+	// lack the parameter, and new runs must remain repetitions of the same arm.
 	Late bool
 }
 
@@ -47,17 +47,17 @@ type Scheduler struct {
 	Info
 	Policy schedulers.Policy
 	Config engine.Config
-	// IsolateKnown: a job that is known to fault shares its device with nobody.
+	// IsolateKnown: a job that is known to fault does not share its device.
 	IsolateKnown bool
-	// ClientsDecide: the processes themselves settle who gets what of SharedDevice, over
-	// shared memory. The engine is not asked.
+	// ClientsDecide: the processes themselves decide who gets memory of SharedDevice, over
+	// host memory that they share. The engine is not asked.
 	ClientsDecide bool
 	SharedDevice  int
 	values        map[string]string
 }
 
-// Parameters is the canonical k=v,k=v text of every parameter, defaults
-// included but for late ones, sorted by name.
+// Parameters returns the canonical k=v,k=v text of every parameter, sorted by name. It
+// includes defaults, except of late parameters.
 func (s Scheduler) Parameters() string {
 	var b []string
 	for _, p := range s.Params {
@@ -81,8 +81,8 @@ var (
 	paramWorkers = Param{Name: "workers", Default: "0", Help: "jobs on the node at once; 0: two for each device"}
 	paramDevice  = Param{Name: "device", Default: "0", Help: "the device that is shared"}
 	paramIsolate = Param{Name: "isolate", Default: isolateNone, Help: "known: a job with faults: known in its mix or suite shares its device with nobody; none: it is a job like others", Late: true}
-	// By default no room is left: growth waits without harm, and memory kept free
-	// is lost to the jobs that do not grow.
+	// By default no room is left, because growth waits without harm, and jobs that do not
+	// grow cannot use memory that is kept free.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
 	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", Late: true}
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
@@ -103,8 +103,8 @@ func withDefault(p Param, value string) Param { p.Default = value; return p }
 
 const casePaper = "CASE (PPoPP 2022)"
 
-// registry is every scheduler there is. A new policy is a file of its own beside this
-// one, and a line here (docs/policies.md).
+// registry has every scheduler. A new policy is its own file in this directory, and a line
+// here (docs/policies.md).
 var registry = map[string]entry{
 	sa.Name:       sa,
 	cg.Name:       cg,
@@ -180,8 +180,8 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		ClientsDecide: shared, SharedDevice: device, values: s}, nil
 }
 
-// ofServer is a parameter that asks for what the run's engine alone does, and the remedy;
-// "" where there is none.
+// ofServer returns a parameter that only the run's engine implements, and the remedy; "" if
+// no such parameter is set.
 func (s settings) ofServer() (key, remedy string) {
 	if q := engine.Order(s["queue"]); q == engine.LargestFirst {
 		return "queue", "choose one of the paper's four policies"
@@ -208,8 +208,8 @@ func (en entry) paramNames() string {
 // settings are a scheduler's parameters as text.
 type settings map[string]string
 
-// canonical gives equal values equal text: 08 is 8, 90s is 1m30s. What is
-// malformed stays as it is and fails where it is read.
+// canonical gives equal values equal text: 08 is 8, 90s is 1m30s. A malformed value does not
+// change, and fails when it is read.
 func (s settings) canonical() {
 	for key, text := range s {
 		if key == paramWait.Name {
@@ -238,7 +238,7 @@ func (s settings) number(key string, least int) (int, error) {
 	return n, nil
 }
 
-// memory is what the parameters say of schedulers that know of memory.
+// memory returns the memory rule that the parameters give.
 func (s settings) memory() (MemoryHard, error) {
 	room, err := strconv.ParseFloat(s["room"], 64)
 	if err != nil || !(room >= 0 && room < 1) {

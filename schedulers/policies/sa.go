@@ -2,8 +2,8 @@ package policies
 
 import "github.com/caserun/caserun/schedulers"
 
-// singleAssignment gives each job a device of its own for its lifetime, the
-// first that is free (CASE, section 5.1; the rule of Slurm and Kubernetes).
+// singleAssignment gives each job the first free device, alone, for the job's lifetime (CASE,
+// section 5.1; the rule of Slurm and Kubernetes).
 type singleAssignment struct {
 	MemoryBlind
 	IgnoresSMs

@@ -5,8 +5,8 @@ import (
 	"github.com/caserun/caserun/schedulers/engine"
 )
 
-// schedGPU admits a task to its one device when the memory fits (Reaño et al.,
-// TPDS 2018, section 4). Which waiting client goes next is the queue's order.
+// schedGPU admits a task to its only device if the memory fits (Reaño et al., TPDS 2018,
+// section 4). Which waiting client goes next is the queue's order.
 type schedGPU struct {
 	MemoryHard
 	IgnoresSMs

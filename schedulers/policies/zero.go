@@ -2,7 +2,7 @@ package policies
 
 import "github.com/caserun/caserun/schedulers"
 
-// grantAlways grants at once, round robin: what is left is the overhead of asking.
+// grantAlways grants at once, round robin, so that a run measures only the overhead of asking.
 type grantAlways struct {
 	MemoryBlind
 	IgnoresSMs

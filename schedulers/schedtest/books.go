@@ -28,9 +28,9 @@ type entry struct {
 	task    schedulers.Task
 	state   state
 	device  int
-	bytes   int64         // that it counts as
+	bytes   int64         // the charged memory
 	request int64         // bytes that it waits to grow by
-	expires time.Duration // when the wait for either is over
+	expires time.Duration // when the wait of the task or of the growth ends
 	passed  int
 	alone   bool // larger than its device, or unknown, as granted or shaped since
 	whole   bool // managed memory larger than its device
@@ -85,7 +85,7 @@ func (b *books) shrink(id schedulers.TaskID, bytes int64) {
 	}
 }
 
-// shape takes up a kernel where it is the largest so far.
+// shape enters a kernel if it is the task's largest so far.
 func (b *books) shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32) {
 	e := b.entries[id]
 	t, larger := e.task.WithKernel(blocks, threadsPerBlock, blocksPerSM)
@@ -106,13 +106,13 @@ func (b *books) exit(gone func(schedulers.Process) bool) {
 		maps.DeleteFunc(c, func(p schedulers.Process, _ bool) bool { return gone(p) })
 	}
 	for _, e := range b.entries {
-		if e.device >= 0 && !b.jobsOn(e.device)[e.task.Job] { // it isolates nobody any more
+		if e.device >= 0 && !b.jobsOn(e.device)[e.task.Job] { // the job has left the device, so that its tasks no longer isolate it
 			e.device = -1
 		}
 	}
 }
 
-// jobsOn is the jobs with a context on the device.
+// jobsOn returns the jobs with a context on the device.
 func (b *books) jobsOn(device int) map[schedulers.JobID]bool {
 	jobs := map[schedulers.JobID]bool{}
 	for p := range b.contexts[device] {
@@ -121,7 +121,7 @@ func (b *books) jobsOn(device int) map[schedulers.JobID]bool {
 	return jobs
 }
 
-// enter takes up a decision, or says why it cannot be one.
+// enter enters a decision. It returns an error that says why the decision is wrong.
 func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 	config := b.config
 	e, known := b.entries[d.Task.ID]
@@ -156,7 +156,7 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 		}
 		if !b.deadlock() {
 			stalled := map[schedulers.TaskID]bool{}
-			if !b.rules.TracksSMs && len(b.in(waiting, asking)) > 1 { // else the books do not know, or it does not matter
+			if !b.rules.TracksSMs && len(b.in(waiting, asking)) > 1 { // otherwise the books cannot tell, or no other task waits
 				stalled = b.stalled()
 			}
 			for _, other := range b.entries {
@@ -191,7 +191,7 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 	return nil
 }
 
-// needs is the memory that the task's request comes to, without its context.
+// needs returns the memory of the task with its request, without its context.
 func (e *entry) needs() int64 {
 	if e.state != growing {
 		return e.task.Bytes
@@ -233,7 +233,7 @@ func larger(t schedulers.Task, d schedulers.Device) bool {
 	return t.GridUnknown || t.Blocks > perSM*uint64(d.SMs)
 }
 
-// on is the tasks that have the device, by arrival.
+// on returns the tasks that have the device, by arrival.
 func (b *books) on(device int) []*entry {
 	var out []*entry
 	for _, id := range b.in(held, growing) {
@@ -244,7 +244,7 @@ func (b *books) on(device int) []*entry {
 	return out
 }
 
-// waits is the jobs with a task in any of the states.
+// waits returns the jobs with a task in any of the states.
 func (b *books) waits(states ...state) map[schedulers.JobID]bool {
 	jobs := map[schedulers.JobID]bool{}
 	for _, id := range b.in(states...) {
@@ -253,7 +253,7 @@ func (b *books) waits(states ...state) map[schedulers.JobID]bool {
 	return jobs
 }
 
-// idle is a job with a context on the device that waits for nothing.
+// idle returns a job with a context on the device that does not wait.
 func (b *books) idle(device int) (schedulers.JobID, bool) {
 	waits := b.waits(waiting, growing)
 	for job := range b.jobsOn(device) {
@@ -280,7 +280,7 @@ func (b *books) deadlock() bool {
 	return some
 }
 
-// in is the tasks in any of the states, by arrival.
+// in returns the tasks in any of the states, by arrival.
 func (b *books) in(states ...state) []schedulers.TaskID {
 	var ids []schedulers.TaskID
 	for id, e := range b.entries {
@@ -294,8 +294,8 @@ func (b *books) in(states ...state) []schedulers.TaskID {
 
 func (b *books) jobs() []schedulers.JobID { return slices.Sorted(maps.Keys(b.living)) }
 
-// holders is the living jobs with something on a device, or with nothing left
-// to do: those that can exit without anybody's help.
+// holders returns the living jobs that have a context or do not wait, and can therefore exit
+// by themselves.
 func (b *books) holders() []schedulers.JobID {
 	blocked := map[schedulers.JobID]bool{}
 	for _, id := range b.in(waiting) {

@@ -56,7 +56,7 @@ func (m *machine) checkDevice(rt *rapid.T, i int) {
 	}
 }
 
-// checkSMs wants every block of every task on exactly one SM, except of those
+// checkSMs checks that every block of every task is on exactly one SM, except blocks of tasks
 // that saturate the device.
 func (m *machine) checkSMs(rt *rapid.T, i int) {
 	d, limits := m.engine.View().Device(i), m.devices[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
-// drawNode is one to four devices, small enough that random tasks collide, and
-// not all alike.
+// drawNode draws one to four devices, which differ, and are small enough that random tasks
+// collide.
 func drawNode(rt *rapid.T) []schedulers.Device {
 	device := rapid.Custom(func(rt *rapid.T) schedulers.Device {
 		return schedulers.Device{
@@ -44,7 +44,7 @@ func drawTask(rt *rapid.T, id schedulers.TaskID, job schedulers.JobID, devices i
 	return t
 }
 
-// drawWait is mostly nothing, which leaves it to the scheduler, at times no wait or one of seconds.
+// drawWait mostly draws nil, which is the scheduler's wait limit; sometimes no wait, or a wait of seconds.
 func drawWait(rt *rapid.T) *time.Duration {
 	seconds := rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 15}).Draw(rt, "wait")
 	if seconds < 0 {
@@ -66,8 +66,8 @@ func drawBlocksPerSM(rt *rapid.T) uint32 {
 	return rapid.SampledFrom([]uint32{0, 0, 1, 2, 5, 32, math.MaxUint32}).Draw(rt, "blocks per SM")
 }
 
-// drawBytes is mostly a size that fits some devices, at times none or one that
-// no arithmetic may wrap.
+// drawBytes mostly draws a size that fits some devices; sometimes 0, or a size that sums must not
+// wrap.
 func drawBytes(rt *rapid.T, label string) int64 {
 	return rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(0, 50), rapid.Int64Range(0, 110),
 		rapid.SampledFrom([]int64{0, math.MaxInt64})).Draw(rt, label)

@@ -38,7 +38,7 @@ func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node 
 	return Node{t, e}
 }
 
-// Text is decisions as Node reads them.
+// Text returns decisions as Node writes them.
 func Text(ds []schedulers.Decision) string {
 	var out []string
 	for _, d := range ds {
@@ -62,7 +62,7 @@ func (n Node) Want(call, want string, ds []schedulers.Decision, err error) {
 	}
 }
 
-// Submit's job is the task's id unless the task names one.
+// Submit submits the task. Its job is the task's id unless the task names a job.
 func (n Node) Submit(task schedulers.Task, want string) {
 	n.t.Helper()
 	if task.Job == 0 {
@@ -108,7 +108,7 @@ func (n Node) Expire(now time.Duration, want string) {
 
 func (n Node) Device(i int) schedulers.DeviceView { return n.Engine.View().Device(i) }
 
-// FreeBlocks is the free block slots of each SM of device i.
+// FreeBlocks returns the free block slots of each SM of device i.
 func (n Node) FreeBlocks(i int) []int {
 	var free []int
 	for sm := range n.Device(i).Limits().SMs {

@@ -1,5 +1,5 @@
-// Package schedtest runs a registered scheduler through the rules that every
-// one of them must keep, on random nodes and random workloads.
+// Package schedtest checks that a registered scheduler keeps the rules of all schedulers, on
+// random nodes and random workloads.
 package schedtest
 
 import (
@@ -24,8 +24,8 @@ type Rules struct {
 	TracksSMs       bool // free slots per SM are kept, and an oversized task is alone
 }
 
-// Check runs the scheduler against random workloads. queue is one of its queue
-// orders, or "" where it has no such parameter.
+// Check runs the scheduler against random workloads. queue is one of its queue orders, or "" if
+// the scheduler does not have the parameter.
 func Check(t *testing.T, info policies.Info, queue engine.Order, rules Rules) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -88,8 +88,8 @@ func newMachine(rt *rapid.T, info policies.Info, queue engine.Order, rules Rules
 	return m
 }
 
-// both makes the same call on the engine and on its twin, which must agree,
-// and enters the decisions.
+// both makes the same call on the engine and on its twin, checks that they agree, and enters
+// the decisions.
 func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) {
 	rt.Helper()
 	got, err := call(m.engine)
@@ -122,8 +122,8 @@ func (m *machine) submit(rt *rapid.T) {
 	m.enter(rt, task)
 }
 
-// overlap has a process that holds a task ask for another, most often for more than it
-// leaves others.
+// overlap lets a process that holds a task request a second task, which is often too large to
+// fit beside the first.
 func (m *machine) overlap(rt *rapid.T) {
 	if m.scheduler.Binds != policies.BindsTask {
 		rt.Skip("a job is one task")
@@ -133,7 +133,7 @@ func (m *machine) overlap(rt *rapid.T) {
 		Bytes: rapid.Int64Range(0, m.devices[e.device].CapacityBytes).Draw(rt, "bytes")})
 }
 
-// join is of a new job with a small task.
+// join submits a small task of a new job.
 func (m *machine) join(rt *rapid.T) {
 	m.enter(rt, schedulers.Task{ID: m.lastTask + 1, Job: m.lastJob + 1, Bytes: rapid.Int64Range(0, 4).Draw(rt, "bytes")})
 }
@@ -143,7 +143,7 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
 	m.books.wait(task, m.now)
 	couldGo := m.couldGo(task.ID)
-	deadlock := m.books.deadlock() // then it is not for its size that it is refused
+	deadlock := m.books.deadlock() // a refusal then does not depend on the task's size
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
 	if pin := task.OnDevice; pin != nil && *pin >= len(m.devices) && m.books.entries[task.ID].state != refused {
 		rt.Fatalf("task for device %d was not refused at once", *pin)
@@ -173,14 +173,14 @@ func (m *machine) release(rt *rapid.T) {
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(id) })
 }
 
-// vanish ends a process that has asked for something, while its job lives on.
+// vanish ends a process that has made a request, while its job lives on.
 func (m *machine) vanish(rt *rapid.T) {
 	process := m.books.entries[m.pick(rt, waiting, held, growing, ended)].task.Process()
 	m.books.exit(func(p schedulers.Process) bool { return p == process })
 	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
 }
 
-// settle ends every task there is while all the processes live on.
+// settle ends every task, while all processes live on.
 func (m *machine) settle(rt *rapid.T) {
 	for _, id := range m.books.in(held, growing) {
 		m.books.end(id)
@@ -249,8 +249,8 @@ func (m *machine) pick(rt *rapid.T, states ...state) schedulers.TaskID {
 	return rapid.SampledFrom(ids).Draw(rt, "task")
 }
 
-// drain lets the jobs exit one by one. A task may wait only while another job
-// has something; at the end the node is as it was.
+// drain lets the jobs exit one by one. A task may wait only while another job holds something.
+// At the end the node must be as it was at the start.
 func (m *machine) drain(rt *rapid.T) {
 	m.settleTurns(rt)
 	for {
@@ -280,7 +280,7 @@ func (m *machine) drain(rt *rapid.T) {
 	}
 }
 
-// use is all that tasks and jobs have of a device.
+// use is what tasks and jobs hold of a device.
 type use struct {
 	Bytes       int64
 	Warps       uint64
@@ -297,7 +297,7 @@ func useOf(d schedulers.DeviceView) use {
 	return u
 }
 
-// drawParameters is the scheduler's text with random limits where it has them.
+// drawParameters returns the scheduler's text with random values of its parameters.
 func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string {
 	var values []string
 	for _, p := range info.Params {

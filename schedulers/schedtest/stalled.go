@@ -7,16 +7,15 @@ import (
 	"github.com/caserun/caserun/schedulers/engine"
 )
 
-// memory says where a task's memory fits, by the rules of a scheduler that looks at
-// nothing else.
+// memory says where a task's memory fits, by the rules of a scheduler that considers only
+// memory.
 type memory struct {
-	only   int     // the one device that it uses; -1: all
-	room   float64 // its parameters
+	only   int     // the only device that the scheduler uses; -1: all
+	room   float64 // the scheduler's parameters
 	exceed bool
 }
 
-// fits reports whether the task has room beside what such jobs have, on one of the open
-// devices.
+// fits reports whether the task fits on an open device, beside what the jobs in beside hold.
 func (b *books) fits(t schedulers.Task, beside func(schedulers.JobID) bool, open func(device int) bool) bool {
 	for i, d := range b.nodes {
 		if t.OnDevice != nil && *t.OnDevice != i || b.memory.only >= 0 && b.memory.only != i || !open(i) {
@@ -59,8 +58,8 @@ func (b *books) fits(t schedulers.Task, beside func(schedulers.JobID) bool, open
 	return false
 }
 
-// isolates reports whether the job lets no other on the device, because a task that it
-// has had there asked for that.
+// isolates reports whether a task of the job on the device has asked to be isolated. The job
+// then shares the device with no other job.
 func (b *books) isolates(job schedulers.JobID, device int) bool {
 	for _, e := range b.entries {
 		if e.task.Job == job && e.task.Isolate && e.device == device {
@@ -73,7 +72,7 @@ func (b *books) isolates(job schedulers.JobID, device int) bool {
 func anyJob(schedulers.JobID) bool { return true }
 func anyDevice(int) bool           { return true }
 
-// stalled is the requests for which the jobs that do not wait can make no room.
+// stalled returns the requests that do not fit even if every job that does not wait ends.
 func (b *books) stalled() map[schedulers.TaskID]bool {
 	waits, holds := b.waits(waiting, growing), false
 	for _, id := range b.in(held) {
@@ -109,8 +108,8 @@ func (b *books) canGrow(e *entry, beside func(schedulers.JobID) bool) bool {
 	return e.request <= left
 }
 
-// checkTurns wants a task that fits to wait only behind one whose turn is before it and
-// for which room will be made.
+// checkTurns checks that a task that fits waits only behind a task whose turn comes first and
+// that is not stalled.
 func (m *machine) checkTurns(rt *rapid.T) {
 	if !m.rules.MemoryHard || m.rules.TracksSMs || len(m.books.in(waiting)) == 0 {
 		return
@@ -123,8 +122,8 @@ func (m *machine) checkTurns(rt *rapid.T) {
 	}
 }
 
-// couldGo reports whether a task that does not wait is to be granted; nil of one that waits,
-// or where the books do not know.
+// couldGo reports whether a task that does not wait must be granted. It returns nil if the task
+// waits, or if the books cannot tell.
 func (m *machine) couldGo(id schedulers.TaskID) *bool {
 	e := m.books.entries[id]
 	if e.state != asking || !m.rules.MemoryHard || m.rules.TracksSMs {
@@ -175,8 +174,8 @@ func (b *books) goesBefore(x, y *entry) bool {
 	return false
 }
 
-// settleTurns lets the jobs that wait for nothing exit, until there is none. Whoever waits
-// then waits for a job that waits and holds something.
+// settleTurns lets the jobs that do not wait exit, until every job waits. Each request then waits
+// for a job that waits and holds something.
 func (m *machine) settleTurns(rt *rapid.T) {
 	for {
 		waits := m.books.waits(waiting, growing)
