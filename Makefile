@@ -9,27 +9,27 @@ all: build native
 build:
 	$(GO) build -buildvcs=auto -o bin/caserun ./cmd/caserun
 
-# libcase, the program that holds device memory, and the kernel tracer where CUPTI
-# is.
+# libcase, the program that holds device memory, and the kernel tracer if CUPTI is
+# installed.
 native:
 	$(MAKE) -C native/probe
 	$(MAKE) -C native/probe/tracer
 	$(MAKE) -C native/ballast
 
-# The builtin CUDA suites, into bin/suite. NVCC and ARCH (default sm_90) choose
-# the compiler and the architecture.
+# Builds the CUDA suites into bin/suite. NVCC is the compiler, ARCH the architecture
+# (default sm_90).
 cuda:
 	$(MAKE) -C benchmarks/rodinia
 	$(MAKE) -C benchmarks/darknet
 
-# Needs Go, a C and a C++ compiler; no GPU, no CUDA.
+# Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA.
 test:
 	$(MAKE) -C native/probe test
 	$(MAKE) -C native/probe/tracer test
 	$(MAKE) -C benchmarks/darknet test
 	$(GO) test -race ./...
 
-# On a machine with NVIDIA GPUs, where a test that is skipped is a failure.
+# Needs NVIDIA GPUs. A skipped test is a failure.
 test-gpu: build native
 	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./collectors/kernels ./runner/mps ./runner/ballast
 

@@ -16,9 +16,8 @@ import (
 
 const module = "github.com/caserun/caserun/"
 
-// layers are the packages from the top down: a package imports only from
-// layers below its own, and neighbours only where allowed names them
-// (docs/architecture.md).
+// layers lists the packages from the top down. A package imports only packages of layers below
+// its own (docs/architecture.md).
 var layers = [][]string{
 	{"cmd/caserun"},
 	{"cmd/caserun/config"},
@@ -36,10 +35,10 @@ var layers = [][]string{
 	{"userfile"},
 }
 
-// testOnly packages serve tests and documents; no package may import them.
+// testOnly packages serve tests and documents. Only tests may import them.
 var testOnly = []string{"schedulers/schedtest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest"}
 
-// soleImporters are the packages that may import a heavy dependency.
+// soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{
 	"github.com/NVIDIA/go-nvml":          "collectors/nvml",
 	"github.com/mattn/go-sqlite3":        "results/store",
@@ -53,7 +52,8 @@ var soleImporters = map[string]string{
 	"github.com/go-viper/mapstructure":   "cmd/caserun/config",
 }
 
-// pure packages decide; they may not touch a clock, a log or the system.
+// pure packages compute only: they do not use a clock, a log or the system. Each maps to the
+// imports that it must not have.
 var pure = map[string][]string{
 	"schedulers":          {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/engine":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
@@ -64,7 +64,7 @@ var pure = map[string][]string{
 	"results":             {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 }
 
-// clock is what package time has that is not arithmetic.
+// clock has the functions of package time that read a clock or wait.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 func TestDependenciesPointOneWay(t *testing.T) {
@@ -100,14 +100,14 @@ func TestDependenciesPointOneWay(t *testing.T) {
 			}
 			for dependency, sole := range soleImporters {
 				if strings.HasPrefix(imported, dependency) && from != sole {
-					t.Errorf("%s imports %s, which is for %s alone", from, imported, sole)
+					t.Errorf("%s imports %s, which only %s may import", from, imported, sole)
 				}
 			}
 		}
 	}
 	for p := range level {
 		if !seen[p] {
-			t.Errorf("package %s is in the table and not in the module", p)
+			t.Errorf("package %s is in layers but not in the module", p)
 		}
 	}
 }
@@ -141,13 +141,14 @@ func TestPurePackagesReadNoClock(t *testing.T) {
 	}
 }
 
-// shared are the files of this package that verbs share: settings, flags with their completions,
-// and printing. Every other file is main's or one verb's.
+// shared names the files of this package that verbs share: settings, flags with their completions,
+// and printing. Every other file belongs to main or to one verb.
 var shared = []string{"settings.go", "flags.go", "print.go", "progress.go"}
 
-// A verb's file uses its own declarations and those of shared files. What two verbs need is in a
-// shared file, if it is flags or printing, and in a package otherwise. So this package exports
-// nothing. main.go has the types of errors, and root.go adds the verbs.
+// A verb's file uses only its own declarations and declarations of shared files, main.go and
+// root.go. Flags and printing of several verbs are in a shared file, and other code of several
+// verbs is in a package. This package therefore exports nothing. main.go has the types of errors,
+// and root.go adds the verbs.
 func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -173,7 +174,7 @@ func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 	}
 	for _, name := range append(slices.Clone(shared), "main.go", "root.go") {
 		if files[name] == nil {
-			t.Errorf("%s is named here and does not exist", name)
+			t.Errorf("%s is named here but does not exist", name)
 		}
 	}
 	for name, file := range files {
@@ -190,7 +191,7 @@ func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 	}
 }
 
-// The table in docs/architecture.md has every package with all that it imports.
+// The table in docs/architecture.md must have every package with all its imports.
 func TestTheArchitecturePageIsTrue(t *testing.T) {
 	page, err := os.ReadFile("../../docs/architecture.md")
 	if err != nil {
