@@ -14,16 +14,16 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// program is what is known of a suite's program.
+// program has what caserun knows about a program of a suite.
 type program struct {
 	// readsFile says that the first argument names a file that the program reads, unless it
 	// begins with "gen:".
 	readsFile bool
-	// files are what the catalog's jobs of the program read, made from a seed.
+	// files makes the files that the catalog's jobs of the program read, from a seed.
 	files func(seed uint64) []File
 }
 
-// programs has the programs of which something is known.
+// programs has the programs that read files.
 var programs = map[string]program{
 	"bfs":     {readsFile: true, files: graphFiles},
 	"dwt2d":   {readsFile: true, files: pixelFiles},
@@ -58,8 +58,8 @@ func inputsOf(j mixes.Job) []string {
 // File is an input file that is made.
 type File struct {
 	Path string // below the suite's data directory
-	// Write writes the contents. It calls progress, where that is not nil, now and then with
-	// how much is done.
+	// Write writes the contents. It calls progress, if it is not nil, now and then with the
+	// amount that is done.
 	Write func(w io.Writer, progress func(done, total int)) error
 }
 
@@ -99,8 +99,8 @@ func pixelFiles(seed uint64) []File {
 	}}}
 }
 
-// darknetFiles are what Darknet's jobs read beside weights. The builtin program makes weights
-// itself where there are none.
+// darknetFiles are the files that Darknet's jobs read, except weights. The builtin program makes
+// missing weights itself.
 func darknetFiles(seed uint64) []File {
 	var out []File
 	for _, f := range inputs.Files(seed) {

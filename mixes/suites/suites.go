@@ -20,7 +20,7 @@ import (
 // Builtin is the name of the suite that this repository builds.
 const Builtin = "builtin"
 
-// ErrNotBuilt is wrapped when a suite's programs are not there.
+// ErrNotBuilt is wrapped if a suite's programs do not exist.
 var ErrNotBuilt = errors.New("programs not found")
 
 // Suite finds the programs of jobs. The zero Suite has none.
@@ -88,8 +88,8 @@ func (s *Suite) read() error {
 	return err
 }
 
-// Own is the suite of the user that name names. It has no programs where name is the builtin
-// suite's or empty.
+// Own returns the user's suite in the directory name. It has no programs if name is empty or names
+// the builtin suite.
 func Own(name, data string) (Suite, error) {
 	if name == "" || name == Builtin {
 		return Suite{}, nil
@@ -100,8 +100,8 @@ func Own(name, data string) (Suite, error) {
 // Has reports whether the suite has a program of this name.
 func (s Suite) Has(program string) bool { return s.executable(program) != "" }
 
-// executable is the path of a program, or "". A program is known by its base name, and by its
-// parent directory where the name has one ("srad_v1/srad"). The shortest path wins, so that a
+// executable returns the path of a program, or "". A program is known by its base name, and by
+// its parent directory if the name has one ("srad_v1/srad"). The shortest path wins, so that a
 // build is preferred to its backups in subdirectories.
 func (s Suite) executable(program string) string {
 	for _, path := range s.executables {
@@ -112,7 +112,7 @@ func (s Suite) executable(program string) string {
 	return ""
 }
 
-// Describe returns the jobs, with those marked that the suite's own file says fault.
+// Describe returns the jobs. It marks jobs whose programs fault according to the suite's own file.
 func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -123,8 +123,8 @@ func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
 	return jobs
 }
 
-// Resolve opens the suite and resolves jobs in it. The suite need not exist where no job has
-// a program of a suite.
+// Resolve opens the suite and resolves jobs in it. The suite need not exist if no job has a
+// program of a suite.
 func Resolve(name, data string, jobs []mixes.Job) (programs, dirs []string, err error) {
 	var s Suite
 	if slices.ContainsFunc(jobs, mixes.Job.OfSuite) {
@@ -183,7 +183,7 @@ func (s Suite) Resolve(jobs []mixes.Job) (programs, dirs []string, err error) {
 	return programs, dirs, errors.Join(problems...)
 }
 
-// find is the executable of a job: of the suite, or the user's own by its path.
+// find returns the executable of a job: the suite's program, or the user's own program by its path.
 func (s Suite) find(j mixes.Job) (string, error) {
 	if !j.OfSuite() {
 		path, err := exec.LookPath(j.Program)

@@ -26,7 +26,7 @@ func (f Filter) Narrow() bool {
 	return f.Mix != "" || f.Sched != "" || f.Node != "" || f.Sweep != "" || f.Tag != ""
 }
 
-// Settle is the filter as the store takes it. args are the runs that are named beside it. The
+// Settle returns the filter for the store. args are the runs that are named in addition. The
 // name of a catalog's mix matches in any case, unless the store has a mix of the user's own
 // with exactly that name.
 func (f Filter) Settle(ctx context.Context, db *store.Store, args []string) (store.Filter, error) {
@@ -82,7 +82,7 @@ func Chosen(ctx context.Context, db *store.Store, selected store.Filter, args []
 	return selected, nil
 }
 
-// Named are the runs that args name, each once, as Run finds them.
+// Named returns the runs that args name, each once, as Run finds them.
 func Named(ctx context.Context, db *store.Store, args []string, selected store.Filter) ([]results.Run, error) {
 	var runs []results.Run
 	seen := map[int64]bool{}
@@ -100,7 +100,7 @@ func Named(ctx context.Context, db *store.Store, args []string, selected store.F
 }
 
 // Run finds the run with a number, or the latest run that the filter takes. The filter must
-// take the numbered run too, but for warm-ups.
+// also take the numbered run, unless it is a warm-up.
 func Run(ctx context.Context, db *store.Store, arg string, f store.Filter) (results.Run, error) {
 	if arg == Latest {
 		return db.Latest(ctx, f)

@@ -49,8 +49,8 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	return side, nil
 }
 
-// plannedMixes finds what a sweep's plan says of a mix beside its commands, and which build made
-// the plan. A plan that cannot be read says nothing.
+// plannedMixes returns a function that says how a sweep's plan defines a mix's jobs, as a digest,
+// and which build made the plan. Both are empty if the plan cannot be read or lacks the mix.
 func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix string) (definition, plannedBy string), error) {
 	sweeps, err := db.Sweeps(ctx)
 	if err != nil {

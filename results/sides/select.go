@@ -1,5 +1,5 @@
-// Package sides finds the runs of a store that a user names: those that a comparison or a gate
-// takes, a table of the paper, a report or an export.
+// Package sides finds the runs of a store that a user names for a comparison, a gate, a table of
+// the paper, a report or an export.
 package sides
 
 import (
@@ -22,7 +22,7 @@ const Help = `  12                  run 12, or if there is none, the runs with t
   sweep:3/case-alg3   those under one scheduler, of a sweep or a tag; parameters
                       may follow, as in latest/case-alg3:queue=fifo`
 
-// NameError is a name of runs or of a sweep that cannot mean any: the user has to write another.
+// NameError is a name that cannot mean runs or a sweep: the user must write another name.
 type NameError struct{ why string }
 
 func (e *NameError) Error() string { return e.why }
