@@ -72,7 +72,7 @@ func has(events []results.Event, kind results.EventKind, detail string) bool {
 	return slices.ContainsFunc(events, func(e results.Event) bool { return e.Kind == kind && strings.Contains(e.Detail, detail) })
 }
 
-// A run whose ballast or MPS daemon ends under it stops, and is no measurement.
+// A run whose ballast or MPS daemon ends under it stops, and is not a measurement.
 func TestLostHelpersStopTheRun(t *testing.T) {
 	library := fakeNVML(t)
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestLostHelpersStopTheRun(t *testing.T) {
 	}
 }
 
-// A run that could not give the node back as it was is no measurement, although its
+// A run that could not give the node back as it was is not a measurement, although its
 // jobs all ended well.
 func TestNodeThatIsNotGivenBack(t *testing.T) {
 	library := fakeNVML(t)

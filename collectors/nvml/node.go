@@ -17,7 +17,7 @@ type Node struct {
 
 	mu       sync.Mutex
 	closed   bool
-	stuck    bool // a sampler's driver call never came back
+	hung     bool // a sampler's driver call never came back
 	samplers int
 }
 
@@ -98,14 +98,14 @@ func (n *Node) list() error {
 }
 
 // Close ends the session. It refuses while a sampler of this node runs or is
-// stuck in the driver: nvmlShutdown under a running call is undefined.
+// hung in the driver: nvmlShutdown under a running call is undefined.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case n.closed:
 		return nil
-	case n.stuck:
+	case n.hung:
 		return errors.New("close NVML: a sampler's driver call has not returned; leaving the library loaded")
 	case n.samplers > 0:
 		return fmt.Errorf("close NVML: %d samplers still run", n.samplers)

@@ -76,9 +76,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrStuck is wrapped by Stop if a driver call or the consumer has not returned within Stop's
+// ErrHung is wrapped by Stop if a driver call or the consumer has not returned within Stop's
 // limit. The blocked goroutine ends when the call returns.
-var ErrStuck = errors.New("has not returned")
+var ErrHung = errors.New("has not returned")
 
 // Sampler reads devices periodically from two threads of its own. The fast thread reads
 // utilization, which the driver answers in a microsecond or two. The slow thread makes all other
@@ -269,7 +269,7 @@ func (s *Sampler) Stats() Stats {
 
 // Stop ends the sampling, waits up to limit until the consumer has taken every segment, and
 // returns the final counts. If a driver call or the consumer does not return in time, Stop
-// returns the counts so far and an error that wraps ErrStuck and names the call. A second Stop
+// returns the counts so far and an error that wraps ErrHung and names the call. A second Stop
 // behaves like the first.
 func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
 	s.stopOnce.Do(func() { close(s.stopping) })
@@ -278,12 +278,12 @@ func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
 	select {
 	case <-s.sampled:
 	case <-timer.C:
-		return s.Stats(), fmt.Errorf("stop sampler: %s %w within %v", s.stuckIn(), ErrStuck, limit)
+		return s.Stats(), fmt.Errorf("stop sampler: %s %w within %v", s.hungIn(), ErrHung, limit)
 	}
 	select {
 	case <-s.consumed:
 	case <-timer.C:
-		return s.Stats(), fmt.Errorf("stop sampler: the consumer of segments %w within %v", ErrStuck, limit)
+		return s.Stats(), fmt.Errorf("stop sampler: the consumer of segments %w within %v", ErrHung, limit)
 	}
 	s.mu.Lock()
 	err := s.sleeper
@@ -291,7 +291,7 @@ func (s *Sampler) Stop(limit time.Duration) (Stats, error) {
 	return s.Stats(), err
 }
 
-func (s *Sampler) stuckIn() string {
+func (s *Sampler) hungIn() string {
 	for _, r := range []*running{&s.core.inFast, &s.core.inSlow} {
 		if device, kind, ok := r.call(); ok {
 			return fmt.Sprintf("the driver call for %v of GPU %d", kind, device)

@@ -127,8 +127,8 @@ func TestSlowConsumerLosesSegmentsNotSamples(t *testing.T) {
 	}
 	<-enough // the sampler went on while the consumer was blocked
 	stats, err := s.Stop(time.Millisecond)
-	if !errors.Is(err, ErrStuck) {
-		t.Errorf("stop under a blocked consumer: %v, want ErrStuck", err)
+	if !errors.Is(err, ErrHung) {
+		t.Errorf("stop under a blocked consumer: %v, want ErrHung", err)
 	}
 	if stats.LostSegments == 0 || stats.LostSamples < stats.LostSegments {
 		t.Errorf("lost %d segments and %d samples, want some", stats.LostSegments, stats.LostSamples)
@@ -162,11 +162,11 @@ func TestStopDoesNotHangOnADeadDriverCall(t *testing.T) {
 	}
 	<-entered
 	stats, err := s.Stop(time.Millisecond)
-	if !errors.Is(err, ErrStuck) || !strings.Contains(err.Error(), "memory_used of GPU 1") {
-		t.Errorf("stop: %v, want ErrStuck that names the call and the device", err)
+	if !errors.Is(err, ErrHung) || !strings.Contains(err.Error(), "memory_used of GPU 1") {
+		t.Errorf("stop: %v, want ErrHung that names the call and the device", err)
 	}
 	if stats.Devices[0].Series[MemoryUsed].Samples != 1 {
-		t.Errorf("statistics under a stuck call: %+v, want the one sample before it", stats.Devices[0].Series[MemoryUsed])
+		t.Errorf("statistics under a hung call: %+v, want the one sample before it", stats.Devices[0].Series[MemoryUsed])
 	}
 	close(release)
 	stats, err = s.Stop(10 * time.Second)

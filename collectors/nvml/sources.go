@@ -33,7 +33,7 @@ func (n *Node) StartSampler(cfg Config) (*NodeSampler, error) {
 	return &NodeSampler{Sampler: s, node: n, free: free}, nil
 }
 
-// Stop is Sampler.Stop. After an error that wraps ErrStuck the node cannot be closed, and its
+// Stop is Sampler.Stop. After an error that wraps ErrHung the node cannot be closed, and its
 // memory in the driver stays allocated until the process ends.
 func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
 	stats, err := s.Sampler.Stop(limit)
@@ -42,7 +42,7 @@ func (s *NodeSampler) Stop(limit time.Duration) (Stats, error) {
 	select {
 	case <-s.sampled:
 	default:
-		s.node.stuck = true
+		s.node.hung = true
 		return stats, err
 	}
 	if s.free == nil {

@@ -240,7 +240,7 @@ func mixed(systems []string, rows []Row, all map[string]*arms) []string {
 	for _, system := range systems {
 		a := all[system]
 		if a != nil && a.node.Machines != "" && slices.ContainsFunc(rows, func(r Row) bool { return r.Node == a.node.Name }) {
-			notes = append(notes, fmt.Sprintf("The runs on %s are of several machines (%s): what differs between those is in these numbers.", a.node.Name, a.node.Machines))
+			notes = append(notes, fmt.Sprintf("The runs on %s are of several machines (%s): differences between the machines are part of these numbers.", a.node.Name, a.node.Machines))
 		}
 	}
 	return notes
