@@ -5,48 +5,42 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/blame"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Batch is the state of one batch under way. Executors report events to it,
-// from any goroutine; it answers through the Executor and the Recorder.
+// Batch is the state of one batch under way. It is pure: it reads no clock, and the same
+// events with the same times give the same commands. It is not safe for concurrent use.
 type Batch struct {
 	config   Config
-	executor Executor
-	recorder Recorder
-	done     chan struct{}
+	engine   *engine.Engine
+	commands []Command // that answer the event being applied
 
-	mu        sync.Mutex
-	engine    *engine.Engine
 	jobs      []*job
-	tasks     map[schedulers.TaskID]*task
-	lastTask  schedulers.TaskID
-	arrived   int // jobs that have arrived: the first ones of the mix
-	next      int // first job that has not been admitted
-	active    int // admitted and not ended
+	tasks     map[schedulers.TaskID]*task // the ledger: those that wait or have a device
+	arrived   int                         // jobs that have arrived: the first ones of the mix
+	next      int                         // first job that has not been admitted
+	active    int                         // admitted and not ended
 	ended     int
 	cancelled bool
-	broken    error // an accounting error of our own: the run cannot be trusted
+	broken    error // of our own accounting: the run cannot be trusted
 
-	quiet    quiet
-	ailments []ailment
-	healing  bool                  // Heal has been asked for and not answered
-	relapsed bool                  // there was trouble since
-	sick     bool                  // the server was seen broken since
-	held     []schedulers.Decision // grants that wait for the answer
+	progress progress
+	server   blame.Server
+	held     []schedulers.Decision // grants that wait for the server's recovery
 }
 
 type job struct {
 	spec     mixes.Job
 	record   results.Job
-	binding  schedulers.TaskID // the engine's task for the whole job, or 0
 	arrived  time.Duration
+	bound    bool // the whole job has asked the engine for its device
 	tasks    int
 	started  bool
 	exited   *time.Duration // end of its process and group
@@ -55,33 +49,26 @@ type job struct {
 	stopped  bool
 	oom      string // first report of each kind, as a line for the reader
 	refused  string
-	protocol string    // why the executor stopped it
-	deaths   []trouble // of processes that had a device and did not say goodbye
-	faults   []trouble
+	protocol string // why a process of it was stopped
 	reports  map[results.EventKind]*reports
-	stays    []stay        // one of each process on each device
-	work     map[int]work  // of its processes, where their probes tell
-	uses     map[int]int64 // bytes that its processes had in use at most, likewise
+
+	residencies blame.Residencies
+	faults      []blame.Incident
+	deaths      []blame.Incident   // of processes that had a device and did not say goodbye
+	end         time.Duration      // Never: it has not ended
+	work        map[int]blame.Work // of its processes, where their probes tell
+	uses        map[int]int64      // bytes that its processes had in use at most, likewise
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
 	blockedSince time.Duration // when the first of them asked
 }
 
-// Exit is how a job's process ended.
-type Exit struct {
-	Status      *int    // nil when a signal ended it or it never ran
-	Signal      *string // such as "SIGKILL"
-	Wrong       bool    // its own output check failed
-	Err         error   // it could not be started or watched
-	NotStarted  bool    // Err says nothing about the job
-	UserS       *float64
-	SysS        *float64
-	MaxRSSBytes *int64
-	StderrTail  string
-}
+// runs reports whether the job's process runs or is about to.
+func (j *job) runs() bool { return j.started && j.exited == nil && j.record.Outcome == nil }
 
-func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
+// NewBatch returns a batch in which nothing has happened yet.
+func NewBatch(c Config) (*Batch, error) {
 	engine, err := engine.New(c.Devices, c.Scheduler.Policy, c.Scheduler.Config)
 	if err != nil {
 		return nil, err
@@ -89,8 +76,7 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 	if len(c.Jobs) == 0 {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
-	b := &Batch{config: c, executor: x, recorder: rec, engine: engine,
-		done: make(chan struct{}), tasks: map[schedulers.TaskID]*task{}}
+	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{}}
 	for i, spec := range c.Jobs {
 		if i > 0 && spec.Group < c.Jobs[i-1].Group {
 			return nil, fmt.Errorf("run batch: job %d of group %d is listed behind group %d", i, spec.Group, c.Jobs[i-1].Group)
@@ -102,8 +88,9 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
 		}
 		spec.Isolate = spec.Isolate || spec.KnownFault && c.Scheduler.IsolateKnown
-		j := &job{spec: spec, deadline: schedulers.Never, reports: map[results.EventKind]*reports{}, record: results.Job{
-			Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
+		j := &job{spec: spec, deadline: schedulers.Never, end: schedulers.Never, reports: map[results.EventKind]*reports{},
+			work: map[int]blame.Work{}, uses: map[int]int64{}, record: results.Job{
+				Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
 		if spec.Footprint.Bytes > 0 {
 			j.record.FootprintBytes = &spec.Footprint.Bytes
 		}
@@ -112,31 +99,180 @@ func newBatch(c Config, x Executor, rec Recorder) (*Batch, error) {
 	return b, nil
 }
 
-// Done is closed when every job has ended.
-func (b *Batch) Done() <-chan struct{} { return b.done }
+// Apply takes in an event that happened at a time since the batch's arrival, and returns
+// the commands that answer it. An error says that the event cannot be; then nothing changes.
+func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
+	err := e.apply(b, now)
+	return b.take(), err
+}
 
-// Arrive starts the batch: the jobs of its first group arrive.
-func (b *Batch) Arrive(now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// take returns the commands that have gathered.
+func (b *Batch) take() []Command {
+	commands := b.commands
+	b.commands = nil
+	return commands
+}
+
+func (b *Batch) command(c Command) { b.commands = append(b.commands, c) }
+
+func (b *Batch) recordJob(j *job) { b.command(RecordJob{j.record}) }
+
+func (b *Batch) recordEvent(e results.Event) { b.command(RecordEvent{e}) }
+
+// Ended reports whether every job has its outcome.
+func (b *Batch) Ended() bool { return b.ended == len(b.jobs) }
+
+// Err is the first error of the batch's own accounting, after which it cannot be trusted.
+func (b *Batch) Err() error {
+	if b.broken != nil {
+		return fmt.Errorf("scheduler: %w", b.broken)
+	}
+	return nil
+}
+
+// check keeps the first error of our own accounting.
+func (b *Batch) check(err error) {
+	if err != nil && b.broken == nil {
+		b.broken = err
+	}
+}
+
+// Jobs are the jobs as recorded.
+func (b *Batch) Jobs() []results.Job {
+	jobs := make([]results.Job, len(b.jobs))
+	for i, j := range b.jobs {
+		jobs[i] = j.record
+	}
+	return jobs
+}
+
+func (Arrive) apply(b *Batch, now time.Duration) error {
 	b.arrive(now)
 	for _, j := range b.jobs[b.arrived:] {
-		b.recorder.Job(j.record)
+		b.recordJob(j)
 	}
 	for _, e := range b.config.Notes {
-		b.recorder.Event(e)
+		b.recordEvent(e)
 	}
+	b.admit(now)
+	return nil
+}
+
+// arrive lets the next group of jobs arrive once all jobs before it have ended.
+func (b *Batch) arrive(now time.Duration) {
+	if b.arrived > b.ended || b.arrived == len(b.jobs) {
+		return
+	}
+	group := b.jobs[b.arrived].spec.Group
+	for b.arrived < len(b.jobs) && b.jobs[b.arrived].spec.Group == group {
+		j := b.jobs[b.arrived]
+		j.arrived = now
+		j.record.ArrivalS = new(seconds(now))
+		b.recordJob(j)
+		b.arrived++
+	}
+}
+
+// admit is the admission of jobs: those that have arrived are let in, in the mix's order. A
+// process-bound scheduler sees all of them at once; a task-bound one as many as there are
+// workers, which is the backpressure of the batch.
+func (b *Batch) admit(now time.Duration) {
+	if b.cancelled {
+		return
+	}
+	limit := b.config.Workers
+	if limit <= 0 || b.config.Scheduler.Binds == policies.BindsJob {
+		limit = len(b.jobs)
+	}
+	b.arrive(now)
+	for b.next < b.arrived && b.active < limit {
+		j := b.jobs[b.next]
+		if b.server.Recovering() && !b.boundBeforeStart(j) {
+			return // a new client would be turned away; ServerRecovered goes on
+		}
+		b.next++
+		b.active++
+		if b.boundBeforeStart(j) {
+			b.bind(j, now)
+		} else {
+			b.start(j, Unbound)
+		}
+	}
+}
+
+// boundBeforeStart reports whether the job's device is settled before its
+// process exists: under a process-bound scheduler, or because it has no probe.
+func (b *Batch) boundBeforeStart(j *job) bool {
+	return b.config.Scheduler.Binds == policies.BindsJob || j.spec.Binding == mixes.BindDeclared
+}
+
+// wholeJob is the range of the tasks that stand for a whole job. Executors choose the ids
+// of all others, below it.
+const wholeJob = schedulers.TaskID(1) << 63
+
+func (j *job) binding() schedulers.TaskID { return wholeJob | schedulers.TaskID(j.record.Index) }
+
+// bind asks for a device for the whole job.
+func (b *Batch) bind(j *job, now time.Duration) {
+	j.bound = true
+	f, wait := j.spec.Footprint, j.spec.Wait
+	if b.config.Scheduler.Binds == policies.BindsJob {
+		wait = nil // the job has not asked for it: jobs take turns
+	}
+	ds, err := b.engine.Submit(schedulers.Task{ID: j.binding(), Job: schedulers.JobID(j.record.Index), Bytes: f.Bytes,
+		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
+		Priority: j.spec.Priority, Isolate: j.spec.Isolate, Wait: wait}, now)
+	b.check(err)
+	b.carryOut(ds, now)
+}
+
+func (b *Batch) start(j *job, device int) {
+	j.started = true
+	if device != Unbound {
+		j.record.Device = &device
+	}
+	b.command(Start{Job: j.record.Index, Device: device})
+}
+
+// carryOut acts on the engine's decisions.
+func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
+	for _, d := range ds {
+		j := b.jobs[d.Task.Job]
+		switch {
+		case j.record.Outcome != nil: // cancelled while it waited for its device
+		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
+			b.held = append(b.held, d)
+		case d.Task.ID != j.binding():
+			b.settle(d, now)
+			b.command(Answer{d})
+		case d.Kind == schedulers.Granted:
+			b.start(j, d.Device)
+			j.residencies = j.residencies.Enter(0, d.Device, now)
+		default:
+			b.refuse(j, d.Reason, now)
+		}
+	}
+	if t := b.engine.NextExpiry(); t != schedulers.Never {
+		b.command(WakeAt{t})
+	}
+}
+
+// refuse ends a job that gets no device and therefore never starts.
+func (b *Batch) refuse(j *job, why error, now time.Duration) {
+	j.refused = why.Error()
+	j.record.EndS, j.record.WaitS = new(seconds(now)), new(seconds(now-j.arrived))
+	j.record.Outcome, j.record.Detail = new(results.Refused), j.refused
+	b.recordJob(j)
+	b.active--
+	b.ended++
 	b.admit(now)
 }
 
-// JobStarted says that the job's process runs.
-func (b *Batch) JobStarted(index int, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stir(now)
-	j := b.jobs[index]
+func (e JobStarted) apply(b *Batch, now time.Duration) error {
+	j := b.jobs[e.Job]
+	b.progress.made(now)
 	j.record.StartS = new(seconds(now))
-	j.waited += now - j.arrived // a task of it may have asked already: its process was there before this call
+	j.waited += now - j.arrived // a task of it may have asked already: its process was there before this event
 	j.record.WaitS = new(seconds(j.waited))
 	limit := b.config.Timeout
 	if j.spec.Timeout > 0 {
@@ -144,67 +280,155 @@ func (b *Batch) JobStarted(index int, now time.Duration) {
 	}
 	if limit > 0 {
 		j.deadline = now + limit
-		b.executor.WakeAt(j.deadline)
+		b.command(WakeAt{j.deadline})
 	}
-	b.recorder.Job(j.record)
+	b.recordJob(j)
+	return nil
 }
 
-// JobExited says that the job's process and its group have ended, which is the job's
-// end: nothing stops it any more. JobEnded follows, once everything is given back; an
-// executor for which that is the same moment need not call JobExited.
-func (b *Batch) JobExited(index int, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
+func (e JobExited) apply(b *Batch, now time.Duration) error {
+	j := b.jobs[e.Job]
 	j.exited = &now
 	j.deadline = schedulers.Never
+	return nil
 }
 
-// JobEnded says that the job's process and all its children are gone, and what they
-// held with them.
-func (b *Batch) JobEnded(index int, e Exit, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
-	end := now
+func (e JobEnded) apply(b *Batch, now time.Duration) error {
+	j := b.jobs[e.Job]
+	j.end = now
 	if j.exited != nil {
-		end = *j.exited
+		j.end = *j.exited
 	}
-	died := e.Signal != nil && len(j.work) == 0 && slices.ContainsFunc(j.stays, stay.open) // ProcessGone has seen to the others
+	died := e.Exit.Signal != nil && len(j.work) == 0 && slices.ContainsFunc(j.residencies, blame.Residency.Open) // ProcessGone has seen to other deaths
 	if died {
-		j.deaths = append(j.deaths, trouble{job: index, at: end})
+		j.deaths = append(j.deaths, blame.Incident{Process: schedulers.Process{Job: schedulers.JobID(e.Job)}, At: j.end})
 	}
-	b.endTasksOf(index, now)
-	b.countReports(index, now)
+	// The engine hears of the tasks through JobExit alone, so that none of the job's waiting
+	// tasks gets what its others give back.
+	b.endTasks(func(t *task) bool { return t.record.Job == e.Job }, now)
+	j.residencies.LeaveAll(now)
+	b.countReports(j, now)
 	j.record.UsedBytes = j.used()
-	j.record.EndS = new(seconds(end))
-	j.record.ExitStatus, j.record.Signal = e.Status, e.Signal
-	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.UserS, e.SysS, e.MaxRSSBytes
-	j.record.StderrTail = e.StderrTail
-	outcome, detail := j.outcome(e)
+	j.record.EndS = new(seconds(j.end))
+	j.record.ExitStatus, j.record.Signal = e.Exit.Status, e.Exit.Signal
+	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
+	j.record.StderrTail = e.Exit.StderrTail
+	outcome, detail := j.outcome(e.Exit)
 	j.record.Outcome, j.record.Detail = &outcome, detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == 0 && !b.boundBeforeStart(j) {
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &index,
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &e.Job,
 			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
 	}
-	b.recorder.Job(j.record)
+	b.recordJob(j)
 	b.active--
-	b.countEnd()
-	b.stir(now)
+	b.ended++
+	b.progress.made(now)
 	if died {
-		b.unwell(j.stays, end)
+		b.suspectOutage(j.residencies, j.end)
 	}
-	b.carryOut(b.engine.JobExit(schedulers.JobID(index)), now)
+	b.carryOut(b.engine.JobExit(schedulers.JobID(e.Job)), now)
 	b.admit(now)
+	return nil
 }
 
-// countEnd is called once for each job, when it has its outcome.
-func (b *Batch) countEnd() {
-	b.ended++
-	if b.ended == len(b.jobs) {
-		close(b.done)
+// outcome says how a job ended. What the probe reported goes before the exit
+// status: programs that do not check CUDA calls exit 0 after an error.
+func (j *job) outcome(e Exit) (results.Outcome, string) {
+	switch {
+	case e.NotStarted:
+		return results.NotStarted, e.Err.Error()
+	case j.stopped:
+		return results.Cancelled, "stopped with the run"
+	case j.timedOut:
+		return results.Timeout, "it ran longer than its limit"
+	case e.Err != nil:
+		return results.Crash, e.Err.Error()
+	case j.oom != "":
+		return results.OOM, j.oom
+	case len(j.faults) > 0:
+		return results.Fault, blame.OwnFault(j.faults).Detail
+	case j.refused != "":
+		return results.Refused, j.refused
+	case j.protocol != "":
+		return results.Crash, j.protocol
+	case e.Signal != nil:
+		return results.Crash, "ended by " + *e.Signal
+	case e.Wrong:
+		return results.Wrong, "its output check failed"
+	case e.Status != nil && *e.Status != 0:
+		return results.Crash, fmt.Sprintf("exit status %d", *e.Status)
 	}
+	return results.OK, ""
+}
+
+func (Tick) apply(b *Batch, now time.Duration) error {
+	for i, j := range b.jobs {
+		if j.deadline <= now && !j.timedOut {
+			j.timedOut = true
+			b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventTimeout, Job: &i, Device: j.record.Device})
+			b.command(Stop{i})
+		}
+	}
+	b.carryOut(b.engine.Expire(now), now)
+	b.watchProgress(now)
+	return nil
+}
+
+func (e Cancel) apply(b *Batch, now time.Duration) error {
+	b.withdraw(results.Cancelled, e.Why, now)
+	return nil
+}
+
+func (e Fail) apply(b *Batch, now time.Duration) error {
+	b.withdraw(results.NotStarted, e.Err.Error(), now)
+	return nil
+}
+
+// withdraw stops the jobs that run, and gives the others their outcome.
+func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration) {
+	if b.cancelled || b.Ended() {
+		return
+	}
+	b.cancelled = true
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
+	for i, j := range b.jobs {
+		switch {
+		case j.record.Outcome != nil || j.exited != nil:
+		case j.started:
+			j.stopped = true
+			b.command(Stop{i})
+		default:
+			j.record.Outcome, j.record.Detail = &outcome, why
+			b.recordJob(j)
+			b.ended++
+		}
+	}
+}
+
+func (e Limited) apply(b *Batch, now time.Duration) error {
+	j := b.jobs[e.Job]
+	if j.refused == "" {
+		j.refused = e.Why
+	}
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
+	return nil
+}
+
+func (e Misbehaved) apply(b *Batch, now time.Duration) error {
+	j := b.jobs[e.Job]
+	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
+		return nil
+	}
+	j.protocol = e.Why
+	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventProtocol, Job: &e.Job, Device: j.record.Device, Detail: e.Why})
+	b.command(Stop{e.Job})
+	return nil
+}
+
+func (e Note) apply(b *Batch, _ time.Duration) error {
+	b.recordEvent(e.Event)
+	return nil
 }
 
 // reports are those of one kind that a job's processes made. A process can make them
@@ -236,157 +460,12 @@ func (j *job) keeps(kind results.EventKind, serial int) bool {
 }
 
 // countReports records how many reports of the job were not kept.
-func (b *Batch) countReports(index int, now time.Duration) {
-	j := b.jobs[index]
+func (b *Batch) countReports(j *job, now time.Duration) {
 	for _, kind := range slices.Sorted(maps.Keys(j.reports)) {
 		if more := j.reports[kind].more; more > 0 {
-			b.recorder.Event(results.Event{AtS: seconds(now), Kind: kind, Job: &index, Device: j.record.Device,
+			b.recordEvent(results.Event{AtS: seconds(now), Kind: kind, Job: &j.record.Index, Device: j.record.Device,
 				Detail: fmt.Sprintf("%d more of these reports, which are not recorded", more)})
 		}
-	}
-}
-
-// ReportOOM says that an allocation of a process of a job failed.
-func (b *Batch) ReportOOM(index, serial int, bytes uint64, where string, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
-	detail := fmt.Sprintf("out of memory: %d bytes in %s", bytes, where)
-	if j.oom == "" {
-		j.oom = detail
-	}
-	if !j.keeps(results.EventOOM, serial) {
-		return
-	}
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
-}
-
-// ReportFault says that a CUDA call of a process of a job showed a lasting error at time at.
-func (b *Batch) ReportFault(index, serial, code int, where string, at time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
-	detail := fmt.Sprintf("CUDA error %d in %s", code, where)
-	if !j.keeps(results.EventFault, serial) {
-		return
-	}
-	j.faults = append(j.faults, trouble{job: index, process: serial, at: at, code: code, detail: detail, work: j.work[serial]})
-	b.recorder.Event(results.Event{AtS: seconds(at), Kind: results.EventFault, Job: &index, Device: j.record.Device, Detail: detail})
-	if !private(code) {
-		b.unwell(j.staysOf(serial), at)
-	}
-}
-
-// Limited says that requests of a job are refused without a word to the engine, because it
-// has too many open.
-func (b *Batch) Limited(index int, why string, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
-	if j.refused == "" {
-		j.refused = why
-	}
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &index, Device: j.record.Device, Detail: why})
-}
-
-// Misbehaved says that a process of a job broke the protocol of its probe, and stops the
-// job.
-func (b *Batch) Misbehaved(index int, why string, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
-	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
-		return
-	}
-	j.protocol = why
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventProtocol, Job: &index, Device: j.record.Device, Detail: why})
-	b.executor.Stop(index)
-}
-
-// Note records something that the executor saw.
-func (b *Batch) Note(e results.Event) { b.recorder.Event(e) }
-
-// Tick ends what has waited or run too long, and tells where nothing happens.
-func (b *Batch) Tick(now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, j := range b.jobs {
-		if j.deadline <= now && !j.timedOut {
-			j.timedOut = true
-			b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventTimeout, Job: &i, Device: j.record.Device})
-			b.executor.Stop(i)
-		}
-	}
-	b.carryOut(b.engine.Expire(now), now)
-	b.tellQuiet(now)
-}
-
-// Cancel stops the jobs that run and withdraws the others.
-func (b *Batch) Cancel(why string, now time.Duration) { b.withdraw(results.Cancelled, why, now) }
-
-// Fail is Cancel for an executor that cannot go on: it could not start the others.
-func (b *Batch) Fail(why error, now time.Duration) { b.withdraw(results.NotStarted, why.Error(), now) }
-
-// withdraw stops the jobs that run, and gives the others their outcome.
-func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cancelled || b.ended == len(b.jobs) {
-		return
-	}
-	b.cancelled = true
-	b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
-	for i, j := range b.jobs {
-		switch {
-		case j.record.Outcome != nil || j.exited != nil:
-		case j.started:
-			j.stopped = true
-			b.executor.Stop(i)
-		default:
-			j.record.Outcome, j.record.Detail = &outcome, why
-			b.recorder.Job(j.record)
-			b.countEnd()
-		}
-	}
-}
-
-// carryOut acts on the engine's decisions.
-func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
-	for _, d := range ds {
-		index := int(d.Task.Job)
-		j := b.jobs[index]
-		if j.record.Outcome != nil {
-			continue // cancelled while it waited for its device
-		}
-		if d.Kind == schedulers.Granted && b.hold(d) {
-			continue
-		}
-		if j.binding != d.Task.ID {
-			b.answer(d, now)
-			continue
-		}
-		if d.Kind == schedulers.Granted {
-			b.start(index, d.Device)
-			j.stay(0, d.Device, now)
-			continue
-		}
-		j.refused = d.Reason.Error()
-		j.record.EndS, j.record.WaitS = new(seconds(now)), new(seconds(now-j.arrived))
-		j.record.Outcome, j.record.Detail = new(results.Refused), j.refused
-		b.recorder.Job(j.record)
-		b.active--
-		b.countEnd()
-		b.admit(now)
-	}
-	if t := b.engine.NextExpiry(); t != schedulers.Never {
-		b.executor.WakeAt(t)
-	}
-}
-
-// check keeps the first error of our own accounting.
-func (b *Batch) check(err error) {
-	if err != nil && b.broken == nil {
-		b.broken = err
 	}
 }
 

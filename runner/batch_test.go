@@ -18,9 +18,9 @@ func TestJobBoundJobsHaveTheirDeviceBeforeTheyStart(t *testing.T) {
 		f.started(0, 1)
 		f.at(2)
 		id := f.begin(1, 99) // its own business: answered at once, whatever its size
-		f.want("answer 4@1")
+		f.want("answer 1@1")
 		f.batch.TaskGrow(id, 1000, nil, f.now)
-		f.want("grown 4")
+		f.want("grown 1")
 		f.at(3)
 		f.batch.TaskFree(id, f.now)
 		f.ended(1) // the process, not the task, has the device
@@ -78,15 +78,15 @@ func TestTasksAskForADeviceAndTellTheirKernels(t *testing.T) {
 	jobs, rec := setup{scheduler: "case-alg2", devices: 2, jobs: append(probed(2), declared(1))}.run(t, func(f *fake) {
 		f.want("start 0", "start 1", "start 2@0")
 		f.started(0, 1, 2)
-		f.batch.TaskBegin(0, runner.TaskRequest{Bytes: 1, Managed: true, OnDevice: new(1)}, f.now, func(schedulers.TaskID) {})
-		f.batch.TaskBegin(1, runner.TaskRequest{Bytes: 1, Blocks: 2, ThreadsPerBlock: 32, BlocksPerSM: 4, OnDevice: new(1)}, f.now, func(schedulers.TaskID) {})
-		f.batch.TaskBegin(2, runner.TaskRequest{OnDevice: new(1)}, f.now, func(schedulers.TaskID) {})
-		f.want("answer 2@1", "answer 4@0") // without its grid, task 2 has device 1 alone; a bound job has its own
-		f.batch.TaskShape(2, 4, 64, 0, f.now)
-		f.want("answer 3@1")
-		f.batch.TaskShape(2, 4, 32, 0, f.now) // smaller
-		f.batch.TaskShape(3, 2, 32, 2, f.now) // as large, with fewer to an SM
-		f.batch.TaskShape(4, 9, 32, 0, f.now)
+		f.batch.TaskBegin(0, schedulers.Task{Bytes: 1, Managed: true, OnDevice: new(1)}, f.now)
+		f.batch.TaskBegin(1, schedulers.Task{Bytes: 1, Blocks: 2, ThreadsPerBlock: 32, BlocksPerSM: 4, OnDevice: new(1)}, f.now)
+		f.batch.TaskBegin(2, schedulers.Task{OnDevice: new(1)}, f.now)
+		f.want("answer 1@1", "answer 3@0") // without its grid, task 1 has device 1 alone; a bound job has its own
+		f.batch.TaskShape(1, 4, 64, 0, f.now)
+		f.want("answer 2@1")
+		f.batch.TaskShape(1, 4, 32, 0, f.now) // smaller
+		f.batch.TaskShape(2, 2, 32, 2, f.now) // as large, with fewer to an SM
+		f.batch.TaskShape(3, 9, 32, 0, f.now)
 		f.batch.TaskShape(99, 9, 32, 0, f.now) // ended meanwhile
 		f.ended(0, 1, 2)
 	})
@@ -135,13 +135,16 @@ func TestDeclaredJobsWithoutAGrid(t *testing.T) {
 }
 
 func TestHeapCountsAsMemoryOfTheTask(t *testing.T) {
-	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
+	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(1)}.run(t, func(f *fake) {
 		f.started(0)
-		f.batch.TaskBegin(0, runner.TaskRequest{Bytes: 10, HeapBytes: 7}, f.now, func(schedulers.TaskID) {})
+		f.batch.Post(f.now, runner.TaskBegin{Task: schedulers.Task{ID: 1, Bytes: 17}, HeapBytes: 7})
 		f.want("start 0", "refuse 1")
 		f.ended(0)
 	})
 	wantOutcomes(t, jobs, results.Refused)
+	if got := rec.task(0, 0); got.Bytes != 10 || got.HeapBytes != 7 {
+		t.Errorf("task %+v, want 10 bytes and 7 of heap", got)
+	}
 }
 
 func TestDeclaredJobsArePlacedAsAWholeByTheirFootprint(t *testing.T) {
@@ -151,13 +154,13 @@ func TestDeclaredJobsArePlacedAsAWholeByTheirFootprint(t *testing.T) {
 		f.begin(2, 7)
 		f.want()
 		f.begin(0, 99) // one that has a probe after all gets what it was declared for
-		f.want("answer 4@0")
+		f.want("answer 2@0")
 		f.at(2)
 		f.ended(0)
 		f.want("start 1@0")
 		f.started(1)
 		f.ended(1)
-		f.want("answer 3@0")
+		f.want("answer 1@0")
 		f.ended(2)
 	})
 	wantOutcomes(t, jobs, results.OK, results.OK, results.OK)
@@ -225,7 +228,7 @@ func TestWaitLimitRefusesJobsAndTasks(t *testing.T) {
 		f.want("wake 6s")
 		f.at(6)
 		f.batch.Tick(f.now)
-		f.want("refuse 3")
+		f.want("refuse 1")
 		f.ended(0, 2)
 	})
 	wantOutcomes(t, jobs, results.OK, results.Refused, results.Refused)

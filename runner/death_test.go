@@ -49,7 +49,7 @@ func TestDeathCountsFromTheEndOfTheProcess(t *testing.T) {
 		f.batch.ReportFault(1, 0, 700, "kernel", f.now+1e8)
 		f.at(5)
 		f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.ended(1)
 	})
 	wantOutcomes(t, jobs, results.Crash, results.Collateral)
@@ -110,7 +110,7 @@ func TestCancelInEveryState(t *testing.T) {
 			f.batch.Cancel("interrupt", f.now)
 			f.want("stop 0", "stop 1", "stop 2")
 			f.batch.JobEnded(2, runner.Exit{Signal: new("SIGTERM")}, f.now)
-			f.want("answer 3@0", "answer 2@0") // they are still there to be stopped
+			f.want("answer 2@0", "answer 1@0") // they are still there to be stopped
 			f.ended(0, 1)
 			f.want()
 		})

@@ -186,7 +186,7 @@ func TestRequestsHaveTheirOwnWait(t *testing.T) {
 		f.want("wake 3s")
 		f.batch.TaskGrow(second, 1, new(time.Duration(0)), f.now)
 		f.want("no growth 2", "wake 3s")
-		f.batch.TaskBegin(2, runner.TaskRequest{Bytes: 3, Wait: new(2 * time.Second)}, f.now, func(schedulers.TaskID) {})
+		f.batch.TaskBegin(2, schedulers.Task{Bytes: 3, Wait: new(2 * time.Second)}, f.now)
 		f.want("wake 2s")
 		f.at(2)
 		f.batch.Tick(f.now)

@@ -20,14 +20,14 @@ import (
 type fake struct {
 	t      *testing.T
 	script func(*fake)
-	batch  *runner.Batch
+	batch  batch
 	now    time.Duration
 	calls  []string
 }
 
-func (f *fake) Run(ctx context.Context, b *runner.Batch) error {
-	f.batch = b
-	b.Arrive(0)
+func (f *fake) Run(ctx context.Context, l *runner.Loop) error {
+	f.batch.Loop = l
+	l.Post(0, runner.Arrive{})
 	f.script(f)
 	if !f.done() {
 		f.t.Error("the script is over and the batch is not done")
@@ -61,7 +61,7 @@ func (f *fake) Answer(d schedulers.Decision) {
 }
 
 func (f *fake) Stop(job int)           { f.note("stop %d", job) }
-func (f *fake) Heal()                  { f.note("heal") }
+func (f *fake) AwaitServer()           { f.note("await server") }
 func (f *fake) WakeAt(t time.Duration) { f.note("wake %v", t) }
 
 // want compares what was asked since the last want.
@@ -98,9 +98,7 @@ func (f *fake) ended(jobs ...int) {
 }
 
 func (f *fake) begin(job int, bytes int64) schedulers.TaskID {
-	id := schedulers.TaskID(0)
-	f.batch.TaskBegin(job, runner.TaskRequest{Bytes: bytes}, f.now, func(got schedulers.TaskID) { id = got })
-	return id
+	return f.batch.TaskBegin(job, schedulers.Task{Bytes: bytes}, f.now)
 }
 
 // tape keeps the latest record of each key.
@@ -138,7 +136,7 @@ type setup struct {
 	workers   int
 	timeout   time.Duration
 	mps       bool
-	quiet     time.Duration
+	patience  time.Duration
 
 	faultsAlone map[int]string
 }
@@ -153,7 +151,7 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
-		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, QuietAfter: s.quiet, FaultsAlone: s.faultsAlone}, &fake{t: t, script: script}, rec)
+		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, NoProgressAfter: s.patience, FaultsAlone: s.faultsAlone}, &fake{t: t, script: script}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

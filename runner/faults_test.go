@@ -175,7 +175,7 @@ func TestAFaultSpreadsThroughAClientOfTwoDevices(t *testing.T) {
 
 // beginOn begins a task of a process on a device of its own choice.
 func (f *fake) beginOn(job, process, device int) {
-	f.batch.TaskBegin(job, runner.TaskRequest{Serial: process, Bytes: 2, OnDevice: &device}, f.now, func(schedulers.TaskID) {})
+	f.batch.TaskBegin(job, schedulers.Task{Serial: process, Bytes: 2, OnDevice: &device}, f.now)
 }
 
 // tellWork is what the job's probe tells of its kernels.
@@ -228,7 +228,7 @@ func TestTheServersOwnSign(t *testing.T) {
 		f.calls = nil
 		f.at(2)
 		f.batch.ServerFaulted(0, f.now)
-		f.want("heal")
+		f.want("await server")
 		f.begin(2, 1) // waits
 		f.want()
 		f.at(3)
@@ -237,7 +237,7 @@ func TestTheServersOwnSign(t *testing.T) {
 		f.batch.Working(1, 0, new(1500*time.Millisecond))
 		f.batch.ReportFault(1, 0, 700, "kernel", f.now)
 		f.ended(0, 1)
-		f.healed()
+		f.recovered()
 		f.ended(2)
 	})
 	wantOutcomes(t, jobs, results.Collateral, results.Fault, results.OK)

@@ -24,24 +24,24 @@ func TestAJobAfterAFault(t *testing.T) {
 		kinds  string
 	}{
 		{"the server was well", faultAndExit, func(f *fake) {
-			f.batch.Healed(nil, f.now)
+			f.batch.Recovered(nil, f.now)
 		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 700", "fault fault"},
 		{"the server recovered", faultAndExit, func(f *fake) {
 			f.batch.ServerBroken(broken, f.now)
 			f.at(5)
-			f.batch.Healed(nil, f.now)
+			f.batch.Recovered(nil, f.now)
 		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 700", "fault mps-broken mps-recovered fault"},
 		{"the server stayed broken", faultAndExit, func(f *fake) {
 			f.batch.ServerBroken(broken, f.now)
 			f.at(5)
-			f.batch.Healed(errors.New("not within 1 s"), f.now)
+			f.batch.Recovered(errors.New("not within 1 s"), f.now)
 		}, []results.Outcome{results.Fault, results.Collateral}, "CUDA error 700 in cudaMalloc, job 0 (first) broke the MPS server",
 			"fault mps-broken mps-not-recovered fault culprit"},
 		{"it stayed broken after a death", func(f *fake) {
 			f.at(4)
 			f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 		}, func(f *fake) {
-			f.batch.Healed(errors.New("not within 1 s"), f.now)
+			f.batch.Recovered(errors.New("not within 1 s"), f.now)
 		}, []results.Outcome{results.Crash, results.Collateral}, "CUDA error 700 in cudaMalloc, job 0 (first) broke the MPS server",
 			"mps-not-recovered fault culprit"},
 	} {
@@ -52,7 +52,7 @@ func TestAJobAfterAFault(t *testing.T) {
 				f.want("start 0@0")
 				f.started(0)
 				c.harm(f)
-				f.want("heal") // and job 1 waits
+				f.want("await server") // and job 1 waits
 				c.healed(f)
 				f.want("start 1@0")
 				f.started(1)
@@ -103,7 +103,7 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 		f.calls = nil
 		f.at(1)
 		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
-		f.want("heal")
+		f.want("await server")
 		f.begin(0, 1)
 		f.want("answer 3@0")
 		f.begin(2, 1)
@@ -116,10 +116,10 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 		f.want()
 		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.at(3)
-		f.batch.Healed(nil, f.now)
-		f.want("heal") // again: there was trouble meanwhile
+		f.batch.Recovered(nil, f.now)
+		f.want("await server") // again: there was trouble meanwhile
 		f.at(4)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.want("answer 4@0", "answer 6@1", "start 5")
 		f.started(5)
 		f.ended(0, 2, 3, 4, 5)
@@ -136,12 +136,12 @@ func TestClientsOfAnotherDeviceGoOn(t *testing.T) {
 		f.calls = nil
 		f.at(1)
 		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
-		f.want("heal")
+		f.want("await server")
 		f.begin(1, 4)
 		f.want("answer 3@1")
 		f.begin(2, 2)
 		f.want()
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.want("answer 4@1")
 		f.ended(0, 1, 2)
 	})
@@ -180,13 +180,13 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 				for second := 2; second <= 5; second++ {
 					f.at(second)
 					if c.fault == 5 && second == 4 {
-						f.batch.Healed(nil, f.now) // or no grant would come
+						f.batch.Recovered(nil, f.now) // or no grant would come
 						f.begin(0, 10)
 					}
 					if second == c.fault {
 						f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 						if c.healed {
-							f.batch.Healed(nil, f.now)
+							f.batch.Recovered(nil, f.now)
 						}
 					}
 					if second == 3 {
@@ -208,15 +208,15 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 }
 
 // A process of a job that was placed as a whole has its device whatever state the server is in.
-func TestSettledJobsAreAnsweredWhileTheServerHeals(t *testing.T) {
+func TestSettledJobsAreAnsweredWhileTheServerRecovers(t *testing.T) {
 	setup{scheduler: "case-alg3", jobs: []mixes.Job{declared(4), declared(4)}, mps: true}.run(t, func(f *fake) {
 		f.want("start 0@0", "start 1@0")
 		f.started(0, 1)
 		f.batch.ReportFault(0, 0, 700, "cudaMalloc", f.now)
-		f.want("heal")
-		f.batch.TaskBegin(1, runner.TaskRequest{Serial: 1, Bytes: 4}, f.now, func(schedulers.TaskID) {})
-		f.want("answer 3@0")
-		f.batch.Healed(nil, f.now)
+		f.want("await server")
+		f.batch.TaskBegin(1, schedulers.Task{Serial: 1, Bytes: 4}, f.now)
+		f.want("answer 1@0")
+		f.batch.Recovered(nil, f.now)
 		f.ended(0, 1)
 	})
 }

@@ -81,9 +81,9 @@ func (w *world) plan(after time.Duration, do func()) {
 // work is a random time.
 func (w *world) work() time.Duration { return time.Duration(w.random.IntN(5000)) * time.Millisecond }
 
-func (w *world) Run(_ context.Context, b *runner.Batch) error {
-	w.batch = b
-	b.Arrive(0)
+func (w *world) Run(_ context.Context, l *runner.Loop) error {
+	w.batch.Loop = l
+	l.Post(0, runner.Arrive{})
 	for !w.done() {
 		if !slices.ContainsFunc(w.events, func(h due) bool { return !h.timer }) {
 			w.standstill()
@@ -129,7 +129,7 @@ func (w *world) WakeAt(t time.Duration) {
 	w.events = append(w.events, due{at: t, order: w.planned, timer: true, do: func() { w.batch.Tick(w.now) }})
 }
 
-func (w *world) Heal() { w.plan(w.work(), func() { w.batch.Healed(nil, w.now) }) }
+func (w *world) AwaitServer() { w.plan(w.work(), func() { w.batch.Recovered(nil, w.now) }) }
 
 func (w *world) Start(job, _ int) {
 	w.plan(time.Millisecond, func() {
@@ -214,20 +214,20 @@ func (w *world) step(th *thread) {
 }
 
 func (w *world) begin(th *thread) {
-	r := runner.TaskRequest{Serial: th.process.serial, Bytes: w.random.Int64N(16), ThreadsPerBlock: 32,
+	t := schedulers.Task{Serial: th.process.serial, Bytes: w.random.Int64N(16), ThreadsPerBlock: 32,
 		Blocks: w.random.Uint64N(12), Managed: w.random.IntN(8) == 0}
 	if w.random.IntN(20) == 0 {
-		r.Bytes = 17 // fits nowhere
+		t.Bytes = 17 // fits nowhere
 	}
 	if w.random.IntN(8) == 0 {
-		r.OnDevice = new(w.random.IntN(w.batch.View().Len()))
+		t.OnDevice = new(w.random.IntN(w.batch.View().Len()))
 	}
-	j := th.process.job
-	w.batch.TaskBegin(j.index, r, w.now, func(id schedulers.TaskID) {
-		th.asks = schedulers.Task{ID: id, Job: schedulers.JobID(j.index), Serial: r.Serial, Bytes: r.Bytes, Blocks: r.Blocks,
-			ThreadsPerBlock: r.ThreadsPerBlock, GridUnknown: r.Blocks == 0, Managed: r.Managed, OnDevice: r.OnDevice}
-		w.asked[id] = th
-	})
+	w.batch.lastTask++
+	t.ID, t.Job = w.batch.lastTask, schedulers.JobID(th.process.job.index)
+	th.asks = t
+	th.asks.GridUnknown = t.Blocks == 0
+	w.asked[t.ID] = th
+	w.batch.Post(w.now, runner.TaskBegin{Task: t})
 }
 
 // leave is the end of a process, and that of its job if it is the last.
@@ -261,7 +261,7 @@ func newWorld(t *testing.T, seed uint64) (*world, runner.Config) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, ContextBytes: int64(random.IntN(3) / 2), SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	c := runner.Config{Devices: slices.Repeat([]schedulers.Device{device}, 1+random.IntN(2)), MPS: random.IntN(2) == 0,
-		Timeout: time.Hour, QuietAfter: time.Minute}
+		Timeout: time.Hour, NoProgressAfter: time.Minute}
 	name := []string{"case-alg2", "case-alg3", "case-alg3", "schedgpu", "zero", "cg", "sa"}[random.IntN(7)]
 	if name != "zero" && name != "cg" && name != "sa" {
 		name += fmt.Sprintf(":queue=%s,age-limit=%d,wait-limit=%s,managed=%s",

@@ -13,9 +13,8 @@ import (
 // Jobs of several processes: what one of them did is no other's.
 
 // beginAs begins a task of a process of the job.
-func (f *fake) beginAs(job, process int, bytes int64) (id schedulers.TaskID) {
-	f.batch.TaskBegin(job, runner.TaskRequest{Serial: process, Bytes: bytes}, f.now, func(got schedulers.TaskID) { id = got })
-	return id
+func (f *fake) beginAs(job, process int, bytes int64) schedulers.TaskID {
+	return f.batch.TaskBegin(job, schedulers.Task{Serial: process, Bytes: bytes}, f.now)
 }
 
 // ends is the end of a job with its last process.
@@ -36,9 +35,9 @@ func TestHealingHoldsTheNextProcessOfAJob(t *testing.T) {
 		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
 		f.at(2)
 		f.beginAs(0, 3, 4)
-		f.want("heal")
+		f.want("await server")
 		f.ended(1)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		if !slices.Contains(f.calls, "answer 3@0") {
 			t.Errorf("healed: %q", f.calls)
 		}
@@ -57,7 +56,7 @@ func TestFaultsAreOfTheProcessThatHasTheDevice(t *testing.T) {
 		f.beginAs(0, 3, 16) // device 1
 		f.at(5)
 		f.batch.ReportFault(0, 3, 700, "kernel", f.now)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.at(60)
 		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
 		f.ended(0, 1)
@@ -80,7 +79,7 @@ func TestDeathInsideAScriptIsTheJobs(t *testing.T) {
 			f.at(1)
 			f.calls = nil
 			f.batch.ProcessGone(0, 1, false, f.now)
-			f.want("heal")
+			f.want("await server")
 			f.ends(0, runner.Exit{Status: &status})
 			f.batch.ReportFault(1, 2, 700, "kernel", f.now+30*time.Millisecond)
 			f.batch.Working(2, 3, nil)
@@ -104,8 +103,8 @@ func TestAJobsOwnFaultGoesBeforeBeingTurnedAway(t *testing.T) {
 		f.batch.ProcessGone(1, 2, true, f.now)
 		f.at(2)
 		f.ended(0)
-		f.batch.Healed(nil, f.now)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.at(5)
 		f.beginAs(1, 4, 4)
 		f.beginAs(2, 3, 4)
@@ -113,7 +112,7 @@ func TestAJobsOwnFaultGoesBeforeBeingTurnedAway(t *testing.T) {
 		f.batch.ReportFault(1, 4, 700, "kernel", f.now)
 		f.batch.Working(2, 3, nil)
 		f.batch.ReportFault(2, 3, 700, "kernel", f.now)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.ended(1, 2)
 	})
 	wantOutcomes(t, jobs, results.Fault, results.Fault, results.Collateral)
@@ -156,9 +155,9 @@ func TestMisbehaviourIsTold(t *testing.T) {
 }
 
 // healed is the answer to whatever was asked so far.
-func (f *fake) healed() {
+func (f *fake) recovered() {
 	for range 4 {
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 	}
 }
 
@@ -202,7 +201,7 @@ func TestAnEarlierDeathHidesNothing(t *testing.T) {
 				f.beginAs(0, 1, 4)
 				f.at(1)
 				f.batch.ProcessGone(0, 1, false, f.now)
-				f.healed()
+				f.recovered()
 				f.at(10)
 				f.beginAs(0, 3, 4)
 				f.at(50)
@@ -227,11 +226,11 @@ func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
 		f.beginAs(1, 2, 4)
 		f.at(1)
 		f.batch.ProcessGone(0, 1, false, f.now)
-		f.healed()
+		f.recovered()
 		f.at(50)
 		f.batch.ReportFault(1, 2, 700, "kernel", f.now)
 		f.ended(1)
-		f.healed()
+		f.recovered()
 		f.at(100)
 		f.ends(0, runner.Exit{Signal: new("SIGKILL")})
 	})
@@ -270,8 +269,8 @@ func TestADeathHoldsWhatItGivesBack(t *testing.T) {
 		f.calls = nil
 		f.batch.ProcessGone(0, 1, false, f.now)
 		f.ends(0, runner.Exit{Signal: new("SIGKILL")})
-		f.want("heal")
-		f.batch.Healed(nil, f.now)
+		f.want("await server")
+		f.batch.Recovered(nil, f.now)
 		if !slices.Contains(f.calls, "answer 3@0") {
 			t.Errorf("healed: %q", f.calls)
 		}

@@ -35,7 +35,7 @@ func (f *fake) looks(until int) {
 // A batch in which everybody waits says who waits for what, who holds what, and what
 // helps, again when that has lasted twice as long.
 func TestABatchThatMakesNoProgressSaysSo(t *testing.T) {
-	_, rec := setup{scheduler: "case-alg3", jobs: probed(3), quiet: time.Minute}.run(t, func(f *fake) {
+	_, rec := setup{scheduler: "case-alg3", jobs: probed(3), patience: time.Minute}.run(t, func(f *fake) {
 		f.started(0, 1, 2)
 		first := f.begin(0, 9)
 		f.at(10)
@@ -65,7 +65,7 @@ func TestABatchThatMakesNoProgressSaysSo(t *testing.T) {
 // A job that does not wait may be at work.
 func TestABatchWithAJobAtWorkIsGivenTime(t *testing.T) {
 	mix := []mixes.Job{declared(15), probed(1)[0]}
-	_, rec := setup{scheduler: "case-alg3:wait-limit=20m", jobs: mix, quiet: time.Minute}.run(t, func(f *fake) {
+	_, rec := setup{scheduler: "case-alg3:wait-limit=20m", jobs: mix, patience: time.Minute}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.begin(0, 99) // of a job that has its device
 		f.begin(1, 2)
@@ -80,7 +80,7 @@ func TestABatchWithAJobAtWorkIsGivenTime(t *testing.T) {
 }
 
 func TestWhatHappensIsProgress(t *testing.T) {
-	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(2), quiet: time.Minute, timeout: time.Hour}.run(t, func(f *fake) {
+	jobs, rec := setup{scheduler: "case-alg3", jobs: probed(2), patience: time.Minute, timeout: time.Hour}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.begin(0, 16)
 		f.begin(0, 1)
@@ -98,15 +98,15 @@ func TestWhatHappensIsProgress(t *testing.T) {
 
 // While the MPS server is healed, everybody waits for it.
 func TestHealingIsNotAStandstill(t *testing.T) {
-	_, rec := setup{scheduler: "case-alg3", jobs: probed(2), quiet: time.Minute, mps: true}.run(t, func(f *fake) {
+	_, rec := setup{scheduler: "case-alg3", jobs: probed(2), patience: time.Minute, mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.begin(0, 4)
 		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.ended(0)
 		f.begin(1, 4)
 		f.looks(200)
-		f.batch.Healed(nil, f.now)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.ended(1)
 	})
 	if told := rec.told(); len(told) > 0 {

@@ -1,11 +1,12 @@
-// Package runner drives a batch: it starts jobs, passes their tasks to the
-// scheduler's engine, and records what happens. The same loop drives real
-// processes and the simulated node; only the Executor differs.
+// Package runner drives a batch. A Batch is a state machine: it is handed events with their
+// times and answers with commands, such as to start a job or to grant a task its device. An
+// Executor makes the events and carries the commands out, with real processes or on the
+// simulated node. The loop between them is the same for both.
 package runner
 
 import (
 	"context"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/caserun/caserun/mixes"
@@ -14,32 +15,20 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Unbound is the device of a job that is bound task by task.
-const Unbound = -1
-
-// Executor runs the jobs of one batch, on real devices or on modelled ones.
-// Its methods are called with the batch locked: they must not block and must
-// not call the batch back before they return.
+// Executor runs the jobs of one batch, on real devices or on modelled ones. The methods but
+// Run carry out the command of the same name. They come one at a time, in the order of the
+// commands, and without a lock held. They must not block, because whoever posts an event
+// carries out the commands that are due.
 type Executor interface {
-	// Run calls b.Arrive and then delivers everything that happens to b until
-	// b.Done is closed. When ctx ends first it calls b.Cancel, waits until
-	// every job has ended, and returns the cause, with what went wrong beside it
-	// (errors.Join).
-	Run(ctx context.Context, b *Batch) error
-	// Start begins a job; b.JobStarted or b.JobEnded follows. The job is
-	// pinned to device unless that is Unbound.
+	// Run posts Arrive and then everything that happens, until l.Done is closed. When ctx
+	// ends first it posts Cancel, waits until every job has ended, and returns the cause,
+	// with what went wrong beside it (errors.Join).
+	Run(ctx context.Context, l *Loop) error
 	Start(job, device int)
-	// Answer tells the process that waits in task id's begin or grow.
 	Answer(d schedulers.Decision)
-	// Stop ends a job that runs, or does nothing if it has ended just now; b.JobEnded
-	// follows.
 	Stop(job int)
-	// Heal waits, for a limited time, until the MPS server is healthy after a
-	// client's fault or death; b.Healed follows, and b.ServerBroken before it
-	// where the server was not healthy.
-	Heal()
-	// WakeAt asks for a call of b.Tick at time t or soon after.
 	WakeAt(t time.Duration)
+	AwaitServer()
 }
 
 // Recorder keeps records as they complete. Records with the same key replace
@@ -61,31 +50,128 @@ type Config struct {
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
 	MPS       bool            // processes share a server: a fault can spread to neighbours
 	Notes     []results.Event // what is known of the jobs beforehand; recorded behind their rows
-	// QuietAfter is how long nothing may happen, while all jobs that run wait, before an
-	// event says so; 0: it is never said.
-	QuietAfter time.Duration
+	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
+	// an event says so; 0: no event says so.
+	NoProgressAfter time.Duration
 	// FaultsAlone says of jobs, by index, that they have faulted without neighbours
 	// before, and where: "it faulted without neighbours in run 12".
 	FaultsAlone map[int]string
+	// Observe gets each event that was applied, in order, with the commands that answer it
+	// (package replay). It must not block or post events. nil: nobody observes.
+	Observe func(Step)
+}
+
+// Step is an event with its time and the commands that answered it.
+type Step struct {
+	At       time.Duration
+	Event    Event
+	Commands []Command
 }
 
 // Run drives one batch to its end and returns its jobs as recorded. The error
 // is the executor's; the jobs are valid beside it.
 func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job, error) {
-	b, err := newBatch(c, x, rec)
+	b, err := NewBatch(c)
 	if err != nil {
 		return nil, err
 	}
-	err = x.Run(ctx, b)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.attributeFaults()
-	jobs := make([]results.Job, len(b.jobs))
-	for i, j := range b.jobs {
-		jobs[i] = j.record
-	}
-	if b.broken != nil {
-		return jobs, fmt.Errorf("scheduler: %w", b.broken)
+	l := &Loop{batch: b, observe: c.Observe, executor: x, recorder: rec, done: make(chan struct{})}
+	err = x.Run(ctx, l)
+	jobs, broken := l.finish()
+	if broken != nil {
+		return jobs, broken
 	}
 	return jobs, err
+}
+
+// Loop hands the events of a batch to its state machine and carries out the commands. Its
+// methods may be called from any goroutine.
+type Loop struct {
+	executor Executor
+	recorder Recorder
+	observe  func(Step)
+	done     chan struct{}
+
+	mu       sync.Mutex
+	batch    *Batch
+	outbox   []Command
+	carrying bool // somebody carries out what is in the outbox
+	finished bool // done is closed
+}
+
+// Done is closed when every job has ended and all that followed was carried out.
+func (l *Loop) Done() <-chan struct{} { return l.done }
+
+// Post applies an event that happened at time at, which may be earlier than the time of an
+// event before it. The commands are carried out before Post returns, unless another
+// goroutine carries commands out: then that goroutine does it, behind those of earlier
+// events. An event that cannot be is ignored.
+func (l *Loop) Post(at time.Duration, e Event) { _ = l.TryPost(at, e) }
+
+// TryPost is Post for an event that a job's process can get wrong. An error says that the
+// event cannot be.
+func (l *Loop) TryPost(at time.Duration, e Event) error {
+	l.mu.Lock()
+	commands, err := l.batch.Apply(at, e)
+	if l.observe != nil && err == nil {
+		l.observe(Step{at, e, commands})
+	}
+	l.outbox = append(l.outbox, commands...)
+	l.carryOut()
+	l.mu.Unlock()
+	return err
+}
+
+// carryOut empties the outbox, unless somebody does so already. It is called with mu held,
+// which it releases meanwhile.
+func (l *Loop) carryOut() {
+	if l.carrying {
+		return
+	}
+	l.carrying = true
+	for len(l.outbox) > 0 {
+		commands := l.outbox
+		l.outbox = nil
+		l.mu.Unlock()
+		for _, c := range commands {
+			l.do(c)
+		}
+		l.mu.Lock()
+	}
+	l.carrying = false
+	if l.batch.Ended() && !l.finished {
+		l.finished = true
+		close(l.done)
+	}
+}
+
+func (l *Loop) do(c Command) {
+	switch c := c.(type) {
+	case Start:
+		l.executor.Start(c.Job, c.Device)
+	case Answer:
+		l.executor.Answer(c.Decision)
+	case Stop:
+		l.executor.Stop(c.Job)
+	case WakeAt:
+		l.executor.WakeAt(c.At)
+	case AwaitServer:
+		l.executor.AwaitServer()
+	case RecordJob:
+		l.recorder.Job(c.Job)
+	case RecordTask:
+		l.recorder.Task(c.Task)
+	case RecordEvent:
+		l.recorder.Event(c.Event)
+	}
+}
+
+// finish attributes the faults and returns the jobs as recorded, and an error of the
+// batch's own accounting.
+func (l *Loop) finish() ([]results.Job, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outbox = append(l.outbox, l.batch.AttributeFaults()...)
+	l.carryOut()
+	return l.batch.Jobs(), l.batch.Err()
 }

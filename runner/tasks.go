@@ -11,9 +11,9 @@ import (
 	"github.com/caserun/caserun/schedulers"
 )
 
+// task is an entry of the ledger.
 type task struct {
 	process schedulers.Process
-	job     int
 	record  results.Task
 	granted bool
 	asks    bool  // a begin or grow without an answer
@@ -21,106 +21,113 @@ type task struct {
 	holds   int64 // bytes granted and not given back
 }
 
-// TaskRequest is what a process asks for when a task begins.
-type TaskRequest struct {
-	Serial          int // of the process, as in schedulers.Process
-	Bytes           int64
-	HeapBytes       int64
-	Blocks          uint64 // 0: its grid is not known yet, see TaskShape
-	ThreadsPerBlock uint32
-	BlocksPerSM     uint32 // 0: unknown
-	Managed         bool
-	OnDevice        *int           // the one device that will do; nil: any
-	Wait            *time.Duration // as in schedulers.Task
-}
+// Who decides about a job's tasks is the engine, but for two kinds of jobs. A job whose
+// device was settled before it started has all its tasks there: they are part of what the
+// job has, whatever they ask for. And clients may decide for themselves: then nothing
+// follows until a client says so (TaskDecided).
 
-// TaskBegin passes a task of a running job to who decides about it and tells its id
-// through known, which is called with the batch locked and before the
-// executor's Answer. What a job asks after its end is ignored: the frame of a killed
-// process can arrive late.
-func (b *Batch) TaskBegin(index int, r TaskRequest, now time.Duration, known func(schedulers.TaskID)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	j := b.jobs[index]
+func (b *Batch) engineDecides(j *job) bool { return !j.bound && !b.config.Scheduler.ClientsDecide }
+
+func (e TaskBegin) apply(b *Batch, now time.Duration) error {
+	t := e.Task
+	j := b.jobs[t.Job]
 	if j.record.Outcome != nil {
-		return
-	}
-	b.lastTask++
-	id := b.lastTask
-	t := &task{process: schedulers.Process{Job: schedulers.JobID(index), Serial: r.Serial}, job: index, asked: r.Bytes + r.HeapBytes, record: results.Task{Job: index, Seq: j.tasks, Bytes: r.Bytes, HeapBytes: r.HeapBytes,
-		Managed: &r.Managed, PinnedDevice: r.OnDevice, SubmitS: seconds(now)}}
-	t.setKernel(r.Blocks, r.ThreadsPerBlock, r.BlocksPerSM)
-	j.tasks++
-	b.tasks[id] = t
-	b.ask(t, now)
-	b.recorder.Task(t.record)
-	known(id)
-	st := schedulers.Task{ID: id, Job: schedulers.JobID(index), Serial: r.Serial, Bytes: r.Bytes + r.HeapBytes, Blocks: r.Blocks,
-		ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM, GridUnknown: r.Blocks == 0,
-		Managed: r.Managed, OnDevice: r.OnDevice, Priority: j.spec.Priority, Isolate: j.spec.Isolate, Wait: r.Wait}
-	ds, err := b.decider(j).Submit(st, now)
-	b.check(err)
-	b.carryOut(ds, now)
-}
-
-// TaskGrow asks for bytes more for a task that has its device. wait is as in
-// schedulers.Task.
-func (b *Batch) TaskGrow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tasks[id]
-	if t == nil {
-		return
-	}
-	t.asked = bytes
-	b.ask(t, now)
-	ds, err := b.decider(b.jobs[t.job]).Grow(id, bytes, wait, now)
-	b.check(err)
-	b.carryOut(ds, now)
-}
-
-// TaskShrink says that a task that has its device gave back bytes of what it holds. More than
-// that is an error, and changes nothing.
-func (b *Batch) TaskShrink(id schedulers.TaskID, bytes int64, now time.Duration) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tasks[id]
-	switch {
-	case t == nil:
 		return nil
-	case bytes > t.holds:
-		return fmt.Errorf("it gives back %d bytes of a task that holds %d", bytes, t.holds)
 	}
-	t.holds -= bytes
-	b.stir(now)
-	ds, err := b.decider(b.jobs[t.job]).Shrink(id, bytes)
-	b.check(err)
-	b.carryOut(ds, now)
+	if _, live := b.tasks[t.ID]; live || t.ID >= wholeJob {
+		b.check(fmt.Errorf("begin of task %d of job %d: the id is not free", t.ID, t.Job))
+		return nil
+	}
+	t.GridUnknown, t.Priority, t.Isolate = t.Blocks == 0, j.spec.Priority, j.spec.Isolate
+	entry := &task{process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
+		Managed: &t.Managed, PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
+	entry.setKernel(t)
+	j.tasks++
+	b.tasks[t.ID] = entry
+	b.ask(entry, now)
+	b.recordTask(entry)
+	switch {
+	case j.bound:
+		b.carryOut([]schedulers.Decision{{Kind: schedulers.Granted, Task: t, Device: *j.record.Device}}, now)
+	case b.engineDecides(j):
+		ds, err := b.engine.Submit(t, now)
+		b.check(err)
+		b.carryOut(ds, now)
+	}
 	return nil
 }
 
-// TaskDecided says how a task's outstanding request ended, which its process decided by itself:
-// granted on the device, or refused. A grant that the device has no room for, or that moves the
-// task, is an error, and changes nothing.
-func (b *Batch) TaskDecided(id schedulers.TaskID, device int, refusal *schedulers.Refusal, now time.Duration) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tasks[id]
+func (e TaskGrow) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
 	if t == nil {
 		return nil
 	}
-	d := schedulers.Decision{Kind: schedulers.Granted, Task: schedulers.Task{ID: id, Job: t.process.Job}, Device: device, Reason: refusal}
+	t.asked = e.Bytes
+	b.ask(t, now)
+	j := b.jobs[t.record.Job]
 	switch {
-	case refusal != nil && t.granted:
+	case j.bound:
+		b.carryOut([]schedulers.Decision{{Kind: schedulers.Grown, Task: schedulers.Task{ID: e.ID, Job: t.process.Job}, Device: *j.record.Device}}, now)
+	case b.engineDecides(j):
+		ds, err := b.engine.Grow(e.ID, e.Bytes, e.Wait, now)
+		b.check(err)
+		b.carryOut(ds, now)
+	}
+	return nil
+}
+
+func (e TaskShrink) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
+	switch {
+	case t == nil:
+		return nil
+	case e.Bytes > t.holds:
+		return fmt.Errorf("it gives back %d bytes of a task that holds %d", e.Bytes, t.holds)
+	}
+	t.holds -= e.Bytes
+	b.progress.made(now)
+	if b.engineDecides(b.jobs[t.record.Job]) {
+		ds, err := b.engine.Shrink(e.ID, e.Bytes)
+		b.check(err)
+		b.carryOut(ds, now)
+	}
+	return nil
+}
+
+func (e TaskShape) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
+	if t == nil {
+		return nil
+	}
+	if k, larger := t.kernel().WithKernel(e.Blocks, e.ThreadsPerBlock, e.BlocksPerSM); larger {
+		t.setKernel(k)
+		b.recordTask(t)
+	}
+	if b.engineDecides(b.jobs[t.record.Job]) {
+		ds, err := b.engine.Shape(e.ID, e.Blocks, e.ThreadsPerBlock, e.BlocksPerSM)
+		b.check(err)
+		b.carryOut(ds, now)
+	}
+	return nil
+}
+
+func (e TaskDecided) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
+	if t == nil {
+		return nil
+	}
+	d := schedulers.Decision{Kind: schedulers.Granted, Task: schedulers.Task{ID: e.ID, Job: t.process.Job}, Device: e.Device, Reason: e.Refusal}
+	switch {
+	case e.Refusal != nil && t.granted:
 		d.Kind = schedulers.GrowRefused
-	case refusal != nil:
+	case e.Refusal != nil:
 		d.Kind = schedulers.Refused
-	case device >= len(b.config.Devices):
-		return fmt.Errorf("device %d of a run with devices 0 to %d", device, len(b.config.Devices)-1)
-	case t.asked > b.config.Devices[device].CapacityBytes-t.holds:
-		return fmt.Errorf("%d bytes beside %d of its own on device %d, which has %d", t.asked, t.holds, device, b.config.Devices[device].CapacityBytes)
-	case t.granted && device != *t.record.Device:
-		return fmt.Errorf("growth on device %d of a task on device %d", device, *t.record.Device)
+	case e.Device >= len(b.config.Devices):
+		return fmt.Errorf("device %d of a run with devices 0 to %d", e.Device, len(b.config.Devices)-1)
+	case t.asked > b.config.Devices[e.Device].CapacityBytes-t.holds:
+		return fmt.Errorf("%d bytes beside %d of its own on device %d, which has %d", t.asked, t.holds, e.Device, b.config.Devices[e.Device].CapacityBytes)
+	case t.granted && e.Device != *t.record.Device:
+		return fmt.Errorf("growth on device %d of a task on device %d", e.Device, *t.record.Device)
 	case t.granted:
 		d.Kind = schedulers.Grown
 	}
@@ -128,60 +135,35 @@ func (b *Batch) TaskDecided(id schedulers.TaskID, device int, refusal *scheduler
 	return nil
 }
 
-// TaskFree gives a task back, also one that still waits.
-func (b *Batch) TaskFree(id schedulers.TaskID, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tasks[id]
+func (e TaskFree) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
 	if t == nil {
-		return // refused meanwhile, or its job ended
+		return nil
 	}
-	b.endTask(id, now)
-	ds, err := b.decider(b.jobs[t.job]).Release(id)
-	b.check(err)
-	b.carryOut(ds, now)
+	b.endTask(e.ID, now)
+	if b.engineDecides(b.jobs[t.record.Job]) {
+		ds, err := b.engine.Release(e.ID)
+		b.check(err)
+		b.carryOut(ds, now)
+	}
+	return nil
 }
 
-// ProcessGone gives back all that a process of a job had, its contexts included, in
-// one go: none of its tasks that waits gets what the others held. saidBye: it ended by
-// itself, and not by a signal.
-func (b *Batch) ProcessGone(index, serial int, saidBye bool, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	process := schedulers.Process{Job: schedulers.JobID(index), Serial: serial}
-	b.endTasks(func(t *task) bool { return t.process == process }, now)
-	j := b.jobs[index]
-	work := j.work[serial]
-	if own := j.staysOf(serial); !saidBye && len(own) > 0 && !work.none() && (j.binding == 0 || work.known) {
-		j.deaths = append(j.deaths, trouble{job: index, process: serial, at: now, work: work})
-		b.unwell(own, now) // before others are granted what it had
+func (e ProcessGone) apply(b *Batch, now time.Duration) error {
+	b.endTasks(func(t *task) bool { return t.process == e.Process }, now)
+	j := b.jobs[e.Process.Job]
+	b.suspectDeath(j, e, now) // before others are granted what it had
+	if j.bound {
+		return nil
 	}
-	if j.binding != 0 {
-		return
-	}
-	j.leave(func(s stay) bool { return s.process == serial }, now)
+	j.residencies.Leave(e.Process.Serial, now)
 	if j.record.Outcome == nil {
-		b.carryOut(b.engine.ProcessExit(process), now)
+		b.carryOut(b.engine.ProcessExit(e.Process), now)
 	}
+	return nil
 }
 
-// TaskShape says that a task that has its device has a kernel of this size. The
-// task's record keeps its largest (schedulers.Task.WithKernel).
-func (b *Batch) TaskShape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blocksPerSM uint32, now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tasks[id]
-	if t == nil {
-		return
-	}
-	if _, larger := t.kernel().WithKernel(blocks, threadsPerBlock, blocksPerSM); larger {
-		t.setKernel(blocks, threadsPerBlock, blocksPerSM)
-		b.recorder.Task(t.record)
-	}
-	ds, err := b.decider(b.jobs[t.job]).Shape(id, blocks, threadsPerBlock, blocksPerSM)
-	b.check(err)
-	b.carryOut(ds, now)
-}
+func (b *Batch) recordTask(t *task) { b.command(RecordTask{t.record}) }
 
 // kernel is the task's largest so far, as the schedulers compare them.
 func (t *task) kernel() schedulers.Task {
@@ -192,23 +174,17 @@ func (t *task) kernel() schedulers.Task {
 	return k
 }
 
-func (t *task) setKernel(blocks uint64, threadsPerBlock, blocksPerSM uint32) {
-	t.record.Blocks, t.record.ThreadsPerBlock, t.record.BlocksPerSM = blocks, threadsPerBlock, nil
-	if blocksPerSM > 0 {
-		t.record.BlocksPerSM = &blocksPerSM
+func (t *task) setKernel(k schedulers.Task) {
+	t.record.Blocks, t.record.ThreadsPerBlock, t.record.BlocksPerSM = k.Blocks, k.ThreadsPerBlock, nil
+	if k.BlocksPerSM > 0 {
+		t.record.BlocksPerSM = &k.BlocksPerSM
 	}
-}
-
-// answer records a decision on a process's own task and passes it on.
-func (b *Batch) answer(d schedulers.Decision, now time.Duration) {
-	b.settle(d, now)
-	b.executor.Answer(d)
 }
 
 // settle records a decision on a process's own task.
 func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	t := b.tasks[d.Task.ID]
-	j := b.jobs[t.job]
+	j := b.jobs[t.record.Job]
 	b.answered(t, now)
 	switch d.Kind {
 	case schedulers.Granted:
@@ -218,10 +194,10 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		t.record.Passed = d.Passed
 		if j.record.Device == nil {
 			j.record.Device = &d.Device
-			b.recorder.Job(j.record)
+			b.recordJob(j)
 		}
-		if j.binding == 0 {
-			j.stay(t.process.Serial, d.Device, now)
+		if !j.bound {
+			j.residencies = j.residencies.Enter(t.process.Serial, d.Device, now)
 		}
 	case schedulers.Grown:
 		t.holds = sum(t.holds, t.asked)
@@ -232,12 +208,12 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		if j.refused == "" {
 			j.refused = why
 		}
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &t.job, Detail: why})
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &t.record.Job, Detail: why})
 	}
 	if d.Kind == schedulers.Refused {
 		delete(b.tasks, d.Task.ID)
 	}
-	b.recorder.Task(t.record)
+	b.recordTask(t)
 }
 
 // sum of sizes that are not negative; it stops at the largest integer.
@@ -249,9 +225,9 @@ func (b *Batch) ask(t *task, now time.Duration) {
 		return
 	}
 	t.asks = true
-	b.stir(now)
-	b.watch(now)
-	j := b.jobs[t.job]
+	b.progress.made(now)
+	b.lookForProgress(now)
+	j := b.jobs[t.record.Job]
 	if j.blocked == 0 {
 		j.blockedSince = now
 	}
@@ -265,8 +241,8 @@ func (b *Batch) answered(t *task, now time.Duration) {
 		return
 	}
 	t.asks = false
-	b.stir(now)
-	j := b.jobs[t.job]
+	b.progress.made(now)
+	j := b.jobs[t.record.Job]
 	j.blocked--
 	if j.blocked > 0 {
 		return
@@ -281,27 +257,19 @@ func (b *Batch) answered(t *task, now time.Duration) {
 func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
 	t := b.tasks[id]
 	delete(b.tasks, id)
-	b.stir(now)
+	b.progress.made(now)
 	b.answered(t, now)
 	if t.granted {
 		t.record.ReleaseS = new(seconds(now))
 	}
-	b.recorder.Task(t.record)
+	b.recordTask(t)
 }
 
-// endTasks settles those that processes which are gone left behind, oldest first.
+// endTasks settles those that processes which are gone left behind, by their ids.
 func (b *Batch) endTasks(of func(*task) bool, now time.Duration) {
 	for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
 		if of(b.tasks[id]) {
 			b.endTask(id, now)
 		}
 	}
-}
-
-// endTasksOf settles what a dead process left behind, oldest first. The engine
-// hears of it through JobExit alone, so that none of the job's waiting tasks
-// gets what its others give back.
-func (b *Batch) endTasksOf(index int, now time.Duration) {
-	b.endTasks(func(t *task) bool { return t.job == index }, now)
-	b.jobs[index].leave(func(stay) bool { return true }, now)
 }

@@ -136,7 +136,7 @@ func TestWaitForTheServerCounts(t *testing.T) {
 		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.begin(1, 4)
 		f.at(6)
-		f.batch.Healed(nil, f.now)
+		f.batch.Recovered(nil, f.now)
 		f.at(9)
 		f.ended(0, 1)
 	})

@@ -123,14 +123,14 @@ func (x *Executor) noteEscaped(job *int, killed int) {
 		return
 	}
 	x.escaped.Add(int64(killed))
-	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: results.EventEscaped, Job: job,
+	x.note(results.Event{Kind: results.EventEscaped, Job: job,
 		Detail: fmt.Sprintf("processes that had left their job's group and outlived it, and were killed: %d", killed)})
 }
 
 // noteGuard says that a guard has ended, which makes no difference to what is measured.
 func (x *Executor) noteGuard(err error) {
 	x.config.Warn("%v", err)
-	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: results.EventGuard, Detail: err.Error()})
+	x.note(results.Event{Kind: results.EventGuard, Detail: err.Error()})
 }
 
 // collect kills children and waits for them; more says that there was one, whose own

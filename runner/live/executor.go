@@ -44,9 +44,9 @@ type Config struct {
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error
-	// Heal, where not nil, waits until the MPS server is healthy or ctx ends, and
+	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends, and
 	// says once what is wrong with it before that.
-	Heal func(ctx context.Context, broken func(error)) error
+	AwaitServer func(ctx context.Context, broken func(error)) error
 	// WatchServer, where not nil, tells of the devices, in node order, on which the MPS
 	// server handles a fault, until done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
@@ -58,7 +58,7 @@ type Config struct {
 // probe.Handler.
 type Executor struct {
 	config  Config
-	batch   *runner.Batch
+	loop    *runner.Loop
 	server  *probe.Server
 	preload string // what jobs find config.Preload by
 	state   string // the state file of clients that decide; "": they do not
@@ -84,6 +84,7 @@ type Executor struct {
 	clients   map[*probe.Client]*client
 	connected int // clients so far
 	waiting   map[schedulers.TaskID]asked
+	lastTask  schedulers.TaskID             // of those that began
 	changed   *sync.Cond                    // clients lost one
 	timers    map[time.Duration]*time.Timer // that have not fired
 }
@@ -95,6 +96,10 @@ type client struct {
 	tasks       map[uint64]schedulers.TaskID
 	silent      bool // it has closed its connection, and may have made another
 	dropped     bool // the server hung up on it
+}
+
+func (k *client) process() schedulers.Process {
+	return schedulers.Process{Job: schedulers.JobID(k.job), Serial: k.serial}
 }
 
 // asked is a begin or grow that waits for its answer.
@@ -152,9 +157,19 @@ func (x *Executor) makeState() (remove func() error, err error) {
 
 func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
 
+// note tells the batch what the executor sees now, for the record.
+func (x *Executor) note(e results.Event) {
+	now := x.now()
+	e.AtS = now.Seconds()
+	x.loop.Post(now, runner.Note{Event: e})
+}
+
+// post tells the batch of what happens now.
+func (x *Executor) post(e runner.Event) { x.loop.Post(x.now(), e) }
+
 // Run implements runner.Executor.
-func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
-	x.batch = b
+func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
+	x.loop = l
 	makeThreads()
 	closes, err := x.listen()
 	if err != nil {
@@ -174,13 +189,13 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	x.spawn = startSpawner()
 	defer x.spawn.close()
 	x.watchServer()
-	b.Arrive(x.now())
+	x.post(runner.Arrive{})
 	select {
-	case <-b.Done():
+	case <-l.Done():
 	case <-ctx.Done():
 		x.cancelled.Store(true)
-		b.Cancel(context.Cause(ctx).Error(), x.now())
-		<-b.Done()
+		x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
+		<-l.Done()
 	}
 	x.clean.Wait()
 	x.killEscaped()
@@ -195,7 +210,7 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) (err error) {
 	return errors.Join(append(x.outlived, x.whyFailed(), context.Cause(ctx))...)
 }
 
-// Start implements runner.Executor.
+// Start carries out runner.Start.
 func (x *Executor) Start(job, device int) {
 	x.bound[job] = device
 	x.clean.Add(1)
@@ -209,7 +224,7 @@ func (x *Executor) Start(job, device int) {
 				if ours {
 					x.fail(err)
 				}
-				x.batch.JobEnded(job, runner.Exit{Err: err, NotStarted: ours}, x.now())
+				x.post(runner.JobEnded{Job: job, Exit: runner.Exit{Err: err, NotStarted: ours}})
 			}()
 			return
 		}
@@ -218,35 +233,35 @@ func (x *Executor) Start(job, device int) {
 		x.mu.Unlock()
 		go func() {
 			defer x.clean.Done()
-			x.batch.JobStarted(job, p.started)
+			x.loop.Post(p.started, runner.JobStarted{Job: job})
 			x.await(job, p)
 			x.readTraces(job)
 		}()
 	})
 }
 
-// healLimit bounds how long jobs wait for a broken MPS server. It recovers when
-// the clients that the fault took down are gone, and those of programs that do
-// not check for errors first go on with their work on the host.
-const healLimit = time.Minute
+// recoveryLimit bounds how long jobs wait for a broken MPS server. It recovers when
+// the clients that the fault took down are gone. A client whose program does not
+// check for errors goes on with its work on the host first.
+const recoveryLimit = time.Minute
 
-// Heal implements runner.Executor.
-func (x *Executor) Heal() {
+// AwaitServer carries out runner.AwaitServer.
+func (x *Executor) AwaitServer() {
 	x.clean.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), healLimit, fmt.Errorf("not within %v", healLimit))
+		ctx, cancel := context.WithTimeoutCause(context.Background(), recoveryLimit, fmt.Errorf("not within %v", recoveryLimit))
 		defer cancel()
 		x.clean.Go(func() {
 			select {
-			case <-x.batch.Done(): // nobody waits
+			case <-x.loop.Done(): // nobody waits
 				cancel()
 			case <-ctx.Done():
 			}
 		})
 		var err error
-		if x.config.Heal != nil {
-			err = x.config.Heal(ctx, func(why error) { x.batch.ServerBroken(why, x.now()) })
+		if x.config.AwaitServer != nil {
+			err = x.config.AwaitServer(ctx, func(why error) { x.post(runner.ServerBroken{Why: why}) })
 		}
-		x.batch.Healed(err, x.now())
+		x.post(runner.ServerRecovered{Err: err})
 	})
 }
 
@@ -255,9 +270,9 @@ func (x *Executor) watchServer() {
 		return
 	}
 	x.clean.Go(func() {
-		err := x.config.WatchServer(x.batch.Done(), func(device int, at time.Time) {
+		err := x.config.WatchServer(x.loop.Done(), func(device int, at time.Time) {
 			if device < len(x.config.UUIDs) {
-				x.batch.ServerFaulted(device, at.Sub(x.config.Start))
+				x.loop.Post(at.Sub(x.config.Start), runner.ServerFaulted{Device: device})
 			}
 		})
 		if err != nil {
@@ -274,7 +289,7 @@ func (x *Executor) await(job int, p *process) {
 	if p.left {
 		x.noteOutlived(job, "a process of it that runs as another user")
 	}
-	x.batch.JobExited(job, x.now())
+	x.post(runner.JobExited{Job: job})
 	close(p.ended)
 	x.killRest(job, p)
 	x.awaitClients(job, p)
@@ -282,7 +297,7 @@ func (x *Executor) await(job int, p *process) {
 	if wrong := x.config.WrongStatus; wrong != 0 && e.Status != nil && *e.Status == wrong {
 		e.Wrong = true
 	}
-	x.batch.JobEnded(job, e, x.now())
+	x.post(runner.JobEnded{Job: job, Exit: e})
 }
 
 func (x *Executor) hasClient(job int) bool {
@@ -294,7 +309,7 @@ func (x *Executor) hasClient(job int) bool {
 	return false
 }
 
-// WakeAt implements runner.Executor.
+// WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -303,7 +318,7 @@ func (x *Executor) WakeAt(t time.Duration) {
 			x.mu.Lock()
 			delete(x.timers, t)
 			x.mu.Unlock()
-			x.batch.Tick(x.now())
+			x.post(runner.Tick{})
 		})
 	}
 }

@@ -103,7 +103,7 @@ type rig struct {
 	limit time.Duration
 
 	preload   string
-	heal      func(context.Context, func(error)) error
+	await     func(context.Context, func(error)) error
 	terminate func(pids ...int) error
 	patience  time.Duration // with clients that do not go; 0: as ever
 
@@ -153,7 +153,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
 		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
-		Clients: clients, Preload: r.preload, WrongStatus: 4, Heal: r.heal, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
+		Clients: clients, Preload: r.preload, WrongStatus: 4, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -571,7 +571,7 @@ func TestCollateral(t *testing.T) {
 				r.job(steps...)
 			}
 			r.mps = true
-			r.heal = func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil } // when all have ended
+			r.await = func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil } // when all have ended
 			jobs, _ := r.mustRun()
 			if got := outcomes(jobs); !slices.Equal(got, c.want) {
 				t.Errorf("outcomes %v, want %v: %q, %q", got, c.want, jobs[0].Detail, jobs[1].Detail)
@@ -585,7 +585,7 @@ func TestJobsWaitForTheServer(t *testing.T) {
 	r := newRig(t, "schedgpu").job("begin:12000000000", "fault:700", "exit:1").job("begin:12000000000", "fault:46", "exit:1")
 	r.mps = true
 	const pause = 300 * time.Millisecond // so long the server takes; a grant that does not wait comes well before
-	r.heal = func(ctx context.Context, broken func(error)) error {
+	r.await = func(ctx context.Context, broken func(error)) error {
 		broken(errors.New("it is in state FAULT"))
 		time.Sleep(pause)
 		return nil

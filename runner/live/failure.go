@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
 )
 
@@ -68,7 +69,7 @@ func (x *Executor) fail(err error) {
 		return
 	}
 	x.cancelled.Store(true)
-	x.batch.Fail(err, x.now())
+	x.post(runner.Fail{Err: err})
 }
 
 // whyFailed is what fail was told first; nil: nothing.

@@ -196,8 +196,8 @@ func (s *Session) Terminate() func(pids ...int) error {
 	return func(pids ...int) error { return s.daemon.TerminateClients(context.Background(), pids...) }
 }
 
-// Heal returns what waits until the MPS server is healthy, or nil without MPS.
-func (s *Session) Heal() func(ctx context.Context, broken func(error)) error {
+// AwaitServer returns what waits until the MPS server is healthy, or nil without MPS.
+func (s *Session) AwaitServer() func(ctx context.Context, broken func(error)) error {
 	if s.daemon == nil {
 		return nil
 	}

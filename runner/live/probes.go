@@ -26,18 +26,19 @@ func (x *Executor) of(c *probe.Client) *client {
 // Begin implements probe.Handler.
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
-	x.batch.TaskBegin(k.job, runner.TaskRequest{Serial: k.serial, Bytes: int64(r.Bytes), HeapBytes: int64(r.HeapBytes),
-		Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
-		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, x.now(), func(id schedulers.TaskID) {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		k.tasks[task] = id
-		x.waiting[id] = asked{c, task}
-	})
+	x.mu.Lock()
+	x.lastTask++
+	id := x.lastTask
+	k.tasks[task] = id
+	x.waiting[id] = asked{c, task}
+	x.mu.Unlock()
+	x.post(runner.TaskBegin{Task: schedulers.Task{ID: id, Job: schedulers.JobID(k.job), Serial: k.serial,
+		Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
+		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, HeapBytes: int64(r.HeapBytes)})
 }
 
 // pinned is the device that the request must have. A process that the run bound
-// to a device numbers that one 0 and has no other.
+// to a device sees that device alone, as number 0.
 func (x *Executor) pinned(job int, r probe.Request) *int {
 	if r.Flags&probe.FlagDevice == 0 || x.bound[job] != runner.Unbound {
 		return nil
@@ -51,7 +52,7 @@ func (x *Executor) Shape(c *probe.Client, task uint64, s probe.Shape) {
 	x.mu.Lock()
 	id := k.tasks[task]
 	x.mu.Unlock()
-	x.batch.TaskShape(id, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM, x.now())
+	x.post(runner.TaskShape{ID: id, Blocks: s.Blocks, ThreadsPerBlock: s.ThreadsPerBlock, BlocksPerSM: s.BlocksPerSM})
 }
 
 // Grow implements probe.Handler.
@@ -61,7 +62,7 @@ func (x *Executor) Grow(c *probe.Client, task uint64, bytes uint64, wait probe.W
 	id := k.tasks[task]
 	x.waiting[id] = asked{c, task}
 	x.mu.Unlock()
-	x.batch.TaskGrow(id, int64(bytes), wait.Longest(), x.now())
+	x.post(runner.TaskGrow{ID: id, Bytes: int64(bytes), Wait: wait.Longest()})
 }
 
 // Shrink implements probe.Handler.
@@ -70,7 +71,7 @@ func (x *Executor) Shrink(c *probe.Client, task uint64, bytes uint64) error {
 	x.mu.Lock()
 	id := k.tasks[task]
 	x.mu.Unlock()
-	return x.batch.TaskShrink(id, int64(bytes), x.now())
+	return x.loop.TryPost(x.now(), runner.TaskShrink{ID: id, Bytes: int64(bytes)})
 }
 
 // Decided implements probe.Handler: nobody waits for an answer here.
@@ -84,7 +85,7 @@ func (x *Executor) Decided(c *probe.Client, task uint64, o probe.Outcome) error 
 	if o.Reason != probe.Granted {
 		refusal = &schedulers.Refusal{Cause: causes[o.Reason], Why: "the process itself: " + o.Reason.String(), NeedBytes: int64(o.Need), CapacityBytes: int64(o.Capacity)}
 	}
-	return x.batch.TaskDecided(id, int(o.Ordinal), refusal, x.now())
+	return x.loop.TryPost(x.now(), runner.TaskDecided{ID: id, Device: int(o.Ordinal), Refusal: refusal})
 }
 
 // Free implements probe.Handler.
@@ -95,13 +96,12 @@ func (x *Executor) Free(c *probe.Client, task uint64) {
 	delete(k.tasks, task)
 	delete(x.waiting, id) // it waits where its process is silent
 	x.mu.Unlock()
-	x.batch.TaskFree(id, x.now())
+	x.post(runner.TaskFree{ID: id})
 }
 
 // OOM implements probe.Handler.
 func (x *Executor) OOM(c *probe.Client, bytes uint64, where string) {
-	k := x.of(c)
-	x.batch.ReportOOM(k.job, k.serial, bytes, where, x.now())
+	x.post(runner.OutOfMemory{Process: x.of(c).process(), Bytes: bytes, Where: where})
 }
 
 // Fault implements probe.Handler. The time is the process's word: it counts as far as it is
@@ -115,31 +115,32 @@ func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string
 	}
 	x.mu.Unlock()
 	x.tellWork(c, k)
-	x.batch.ReportFault(k.job, k.serial, int(code), where, min(max(at.Sub(x.config.Start), began), x.now()))
+	x.loop.Post(min(max(at.Sub(x.config.Start), began), x.now()), runner.Fault{Process: k.process(), Code: int(code), Where: where})
 }
 
 // tellWork tells the batch what the process has running, where its probe shows that.
 func (x *Executor) tellWork(c *probe.Client, k *client) {
 	since, known := c.Busy()
-	switch {
-	case !known:
-	case since.IsZero():
-		x.batch.Working(k.job, k.serial, nil)
-	default:
-		x.batch.Working(k.job, k.serial, new(since.Sub(x.config.Start)))
+	if !known {
+		return
 	}
+	w := runner.ProcessWork{Process: k.process()}
+	if !since.IsZero() {
+		w.Since = new(since.Sub(x.config.Start))
+	}
+	x.post(w)
 }
 
 // tellUse tells the batch how much memory the process had in use, where its probe shows that.
 func (x *Executor) tellUse(c *probe.Client, k *client) {
 	if bytes, known := c.PeakBytes(); known {
-		x.batch.Used(k.job, k.serial, bytes)
+		x.post(runner.ProcessUse{Process: k.process(), Bytes: bytes})
 	}
 }
 
 // Limited implements probe.Handler.
 func (x *Executor) Limited(c *probe.Client, why string) {
-	x.batch.Limited(x.of(c).job, why, x.now())
+	x.post(runner.Limited{Job: x.of(c).job, Why: why})
 }
 
 // Silent implements probe.Handler: what the process holds stays its own.
@@ -156,7 +157,7 @@ func (x *Executor) Silent(c *probe.Client) {
 	if told {
 		return
 	}
-	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: results.EventSocketClosed, Job: &k.job, Detail: fmt.Sprintf(
+	x.note(results.Event{Kind: results.EventSocketClosed, Job: &k.job, Detail: fmt.Sprintf(
 		"process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits; have it leave descriptors alone that it did not open", c.PID())})
 	if !warned {
 		x.config.Warn("job %d: process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits", k.job, c.PID())
@@ -175,7 +176,7 @@ func (x *Executor) dropped(c *probe.Client, k *client) {
 		return
 	}
 	x.config.Warn("job %d: the probe server hung up on process %d: %v; the job is stopped", k.job, c.PID(), err)
-	x.batch.Misbehaved(k.job, fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err), x.now())
+	x.post(runner.Misbehaved{Job: k.job, Why: fmt.Sprintf("the probe server hung up on process %d: %v", c.PID(), err)})
 }
 
 // Closed implements probe.Handler: the process's end is the release.
@@ -183,7 +184,7 @@ func (x *Executor) Closed(c *probe.Client) {
 	k := x.of(c)
 	x.tellWork(c, k)
 	x.tellUse(c, k)
-	x.batch.ProcessGone(k.job, k.serial, c.SaidBye(), x.now())
+	x.post(runner.ProcessGone{Process: k.process(), SaidBye: c.SaidBye()})
 	x.mu.Lock()
 	for _, id := range k.tasks {
 		delete(x.waiting, id)
@@ -211,7 +212,7 @@ var causes = map[probe.Reason]schedulers.Cause{
 	probe.ReasonTimeout:    schedulers.TimedOut,
 }
 
-// Answer implements runner.Executor. A client that is gone needs no answer:
+// Answer carries out runner.Answer. A client that is gone needs no answer:
 // Closed releases what it was granted.
 func (x *Executor) Answer(d schedulers.Decision) {
 	x.mu.Lock()

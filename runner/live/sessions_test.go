@@ -99,22 +99,22 @@ type stage struct {
 	stopped map[int]bool // jobs that the batch wants stopped
 }
 
-func (s *stage) Run(_ context.Context, b *runner.Batch) error {
-	s.batch = b
+func (s *stage) Run(_ context.Context, l *runner.Loop) error {
+	s.loop = l
 	closes, err := s.listen()
 	if err != nil {
 		return err
 	}
-	b.Arrive(s.now())
+	s.post(runner.Arrive{})
 	s.started.Wait()
 	close(s.ready)
-	<-b.Done()
+	<-l.Done()
 	return closes()
 }
 
 func (s *stage) Start(job, device int) {
 	s.bound[job] = device
-	s.started.Go(func() { s.batch.JobStarted(job, s.now()) })
+	s.started.Go(func() { s.post(runner.JobStarted{Job: job}) })
 }
 
 func (s *stage) Stop(job int) {
@@ -707,7 +707,7 @@ func (m *sessions) over(job int) {
 		m.rt.Fatalf("job %d has clients after the end of its processes", job)
 	}
 	m.jobs = slices.DeleteFunc(m.jobs, func(o int) bool { return o == job })
-	m.stage.batch.JobEnded(job, runner.Exit{Signal: new("SIGKILL")}, m.stage.now())
+	m.stage.post(runner.JobEnded{Job: job, Exit: runner.Exit{Signal: new("SIGKILL")}})
 }
 
 func (s *stage) hasClientNow(job int) bool {
@@ -875,7 +875,7 @@ func (m *sessions) abandon() {
 		m.end(p, true)
 	}
 	for _, job := range append(slices.Clone(m.jobs), sessionJobs-1) {
-		m.stage.batch.JobEnded(job, runner.Exit{}, m.stage.now())
+		m.stage.post(runner.JobEnded{Job: job})
 	}
 	if err := <-m.run; err != nil {
 		m.rt.Log(err)

@@ -2,7 +2,7 @@ package live
 
 import "slices"
 
-// Stop implements runner.Executor.
+// Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	x.clean.Add(1)
 	x.spawn.do(func() { // behind the job's start

@@ -163,5 +163,5 @@ func (x *Executor) seconds(monotonicNS int64) float64 {
 }
 
 func (x *Executor) traceEvent(job int, detail string) {
-	x.batch.Note(results.Event{AtS: x.now().Seconds(), Kind: results.EventTrace, Job: &job, Detail: detail})
+	x.note(results.Event{Kind: results.EventTrace, Job: &job, Detail: detail})
 }

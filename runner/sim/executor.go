@@ -31,12 +31,11 @@ type Config struct {
 type Executor struct {
 	calendar
 	config  Config
-	batch   *runner.Batch
+	loop    *runner.Loop
 	rec     runner.Recorder
 	cores   *pool
 	devices []*device
 	procs   []*process
-	byTask  map[schedulers.TaskID]*process
 }
 
 type device struct {
@@ -51,8 +50,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, cores: &pool{capacity: float64(c.Node.Cores())},
-		byTask: map[schedulers.TaskID]*process{}}
+	x := &Executor{config: c, rec: rec, cores: &pool{capacity: float64(c.Node.Cores())}}
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
 		if c.MPS {
@@ -73,14 +71,14 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 }
 
 // Run implements runner.Executor.
-func (x *Executor) Run(ctx context.Context, b *runner.Batch) error {
-	x.batch = b
-	b.Arrive(x.now)
-	for !closed(b.Done()) {
+func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
+	x.loop = l
+	x.post(runner.Arrive{})
+	for !closed(l.Done()) {
 		if ctx.Err() != nil {
-			b.Cancel(context.Cause(ctx).Error(), x.now)
+			x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
 		}
-		if !x.step() && !closed(b.Done()) {
+		if !x.step() && !closed(l.Done()) {
 			return errors.New("simulate: nothing is due and jobs are left: they wait for each other")
 		}
 	}
@@ -89,6 +87,8 @@ func (x *Executor) Run(ctx context.Context, b *runner.Batch) error {
 	}
 	return context.Cause(ctx)
 }
+
+func (x *Executor) post(e runner.Event) { x.loop.Post(x.now, e) }
 
 func closed(c <-chan struct{}) bool {
 	select {
@@ -99,29 +99,31 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Start implements runner.Executor.
+// Start carries out runner.Start.
 func (x *Executor) Start(job, device int) {
 	p := x.procs[job]
 	p.device = device
 	x.at(x.now, p.start)
 }
 
-// Answer implements runner.Executor.
+// Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
-	p := x.byTask[d.Task.ID]
+	p := x.procs[d.Task.Job]
 	x.at(x.now, func() { p.answered(d) })
 }
 
-// Stop implements runner.Executor.
+// Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	x.at(x.now, func() { x.procs[job].exit(runner.Exit{Signal: new("SIGKILL")}) })
 }
 
-// Heal implements runner.Executor: a modelled server never breaks.
-func (x *Executor) Heal() { x.at(x.now, func() { x.batch.Healed(nil, x.now) }) }
+// WakeAt carries out runner.WakeAt.
+func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.post(runner.Tick{}) }) }
 
-// WakeAt implements runner.Executor.
-func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.batch.Tick(x.now) }) }
+// AwaitServer carries out runner.AwaitServer: a modelled server is healthy at once.
+func (x *Executor) AwaitServer() {
+	x.at(x.now, func() { x.post(runner.ServerRecovered{}) })
+}
 
 // share puts work of solo seconds into a pool; done follows when it is through.
 func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {

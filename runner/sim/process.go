@@ -22,7 +22,6 @@ type process struct {
 	stretch func() float64 // noise for the next phase
 
 	device int
-	task   schedulers.TaskID
 	held   int64
 	gone   bool
 
@@ -47,7 +46,7 @@ func (p *process) start() {
 	if p.gone {
 		return
 	}
-	p.x.batch.JobStarted(p.index, p.x.now)
+	p.x.post(runner.JobStarted{Job: p.index})
 	p.do(p.host(p.profile.HostBeforeS), p.begin)
 }
 
@@ -89,13 +88,13 @@ func (p *process) copy(bytes int64, seconds float64) step {
 	return p.lasts(p.x.devices[p.device].link, least/solo, solo)
 }
 
+// task is the one task of the job.
+func (p *process) task() schedulers.TaskID { return schedulers.TaskID(p.index + 1) }
+
 func (p *process) begin() {
 	f := p.job.Footprint
-	p.x.batch.TaskBegin(p.index, runner.TaskRequest{Bytes: f.Bytes, Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, Wait: p.job.Wait},
-		p.x.now, func(id schedulers.TaskID) {
-			p.task = id
-			p.x.byTask[id] = p
-		})
+	p.x.post(runner.TaskBegin{Task: schedulers.Task{ID: p.task(), Job: schedulers.JobID(p.index), Bytes: f.Bytes,
+		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, Wait: p.job.Wait}})
 }
 
 func (p *process) answered(d schedulers.Decision) {
@@ -108,7 +107,7 @@ func (p *process) answered(d schedulers.Decision) {
 	}
 	p.device = d.Device
 	if !p.allocate() {
-		p.x.batch.ReportOOM(p.index, 0, uint64(p.job.Footprint.Bytes), "cudaMalloc (simulated)", p.x.now)
+		p.x.post(runner.OutOfMemory{Process: schedulers.Process{Job: schedulers.JobID(p.index)}, Bytes: uint64(p.job.Footprint.Bytes), Where: "cudaMalloc (simulated)"})
 		p.exit(runner.Exit{Status: new(statusOOM), StderrTail: "out of memory (simulated)"})
 		return
 	}
@@ -225,7 +224,7 @@ func (p *process) occupancy() float64 {
 func (p *process) end() {
 	p.x.devices[p.device].free += p.held - runner.DefaultContextBytes
 	p.held = runner.DefaultContextBytes
-	p.x.batch.TaskFree(p.task, p.x.now)
+	p.x.post(runner.TaskFree{ID: p.task()})
 	p.do(p.host(p.profile.HostAfterS), func() { p.exit(runner.Exit{Status: new(0)}) })
 }
 
@@ -244,7 +243,7 @@ func (p *process) exit(e runner.Exit) {
 		d.free += p.held
 		p.x.note(d)
 	}
-	p.x.at(p.x.now, func() { p.x.batch.JobEnded(p.index, e, p.x.now) })
+	p.x.at(p.x.now, func() { p.x.post(runner.JobEnded{Job: p.index, Exit: e}) })
 }
 
 var _ runner.Executor = (*Executor)(nil)

@@ -172,8 +172,8 @@ const noHealVariable = "CASERUN_BENCH_NO_HEAL"
 // first runs of two stores apart that begin at once on different GPUs.
 const dirTime = "20060102T150405.000000"
 
-// quietAfter is how long a live batch may make no progress before a line says so.
-const quietAfter = time.Minute
+// noProgressAfter is how long a live batch may make no progress before a line says so.
+const noProgressAfter = time.Minute
 
 // stopGrace is how long a job has between SIGTERM and SIGKILL.
 const stopGrace = 2 * time.Second
@@ -184,21 +184,21 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	if err := s.Sample(arrival, n.to); err != nil {
 		return nil, err
 	}
-	heal := s.Heal()
+	await := s.AwaitServer()
 	if os.Getenv(noHealVariable) != "" {
-		heal = nil
+		await = nil
 	}
 	var err error
 	n.executor, err = live.NewExecutor(live.Config{Jobs: n.Mix.Jobs, Programs: n.programs, Dirs: n.dirs, UUIDs: s.UUIDs(),
 		IDs: s.IDs(), WrongStatus: suites.WrongStatus(n.Suite),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
-		Heal: heal, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
+		AwaitServer: await, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
 	if err != nil {
 		return nil, err
 	}
 	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: s.Schedulable(), Scheduler: n.Scheduler, Workers: n.Workers,
-		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), QuietAfter: quietAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone}, n.executor, n.to)
+		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone}, n.executor, n.to)
 }
 
 // Close implements harness.Node.

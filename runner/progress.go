@@ -12,40 +12,39 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// quiet is a time in which nothing happens that the scheduler hears of: no request, no
-// answer, no release, no start or end of a job.
-type quiet struct {
-	since time.Duration
-	said  time.Duration // how long it had lasted when it was last told; 0: not yet
-	look  time.Duration // when Tick looks next; 0: nobody has waited since it last did
+// progress is when something last happened that the scheduler hears of: a request, an
+// answer, a release, the start or end of a job.
+type progress struct {
+	last  time.Duration
+	said  time.Duration // how long the lack of progress had lasted when it was last told; 0: not yet
+	check time.Duration // when Tick checks next; 0: nobody has waited since it last did
 }
+
+func (p *progress) made(now time.Duration) { p.last, p.said = now, 0 }
 
 // patience is how many times longer nothing may happen where a job runs that does not
 // wait: it may be at work.
 const patience = 10
 
-// stir notes that something has happened.
-func (b *Batch) stir(now time.Duration) { b.quiet.since, b.quiet.said = now, 0 }
-
-// watch has Tick look whether the batch makes progress, as somebody waits.
-func (b *Batch) watch(now time.Duration) {
-	if b.config.QuietAfter > 0 && b.quiet.look == 0 {
-		b.quiet.look = now + b.config.QuietAfter
-		b.executor.WakeAt(b.quiet.look)
+// lookForProgress has Tick check whether the batch makes progress, because somebody waits.
+func (b *Batch) lookForProgress(now time.Duration) {
+	if b.config.NoProgressAfter > 0 && b.progress.check == 0 {
+		b.progress.check = now + b.config.NoProgressAfter
+		b.command(WakeAt{b.progress.check})
 	}
 }
 
-// tellQuiet records that the batch makes no progress, where that is so: after QuietAfter
-// if all jobs that run wait, and later if one does not; then each time it has lasted
-// twice as long.
-func (b *Batch) tellQuiet(now time.Duration) {
-	if b.quiet.look == 0 || now < b.quiet.look {
+// watchProgress records that the batch makes no progress, where that is so: after
+// NoProgressAfter if all jobs that run wait, and later if one does not. It says so again
+// each time the lack of progress has lasted twice as long.
+func (b *Batch) watchProgress(now time.Duration) {
+	if b.progress.check == 0 || now < b.progress.check {
 		return
 	}
-	b.quiet.look = 0
+	b.progress.check = 0
 	running, waiting := 0, 0
 	for _, j := range b.jobs {
-		if j.started && j.exited == nil && j.record.Outcome == nil {
+		if j.runs() {
 			running++
 			if j.blocked > 0 {
 				waiting++
@@ -55,34 +54,35 @@ func (b *Batch) tellQuiet(now time.Duration) {
 	if waiting == 0 {
 		return
 	}
-	b.watch(now)
-	limit := b.config.QuietAfter
+	b.lookForProgress(now)
+	limit := b.config.NoProgressAfter
 	if waiting < running {
 		limit *= patience
 	}
-	if lasts := now - b.quiet.since; !b.healing && lasts >= max(limit, 2*b.quiet.said) {
-		b.quiet.said = lasts
-		b.recorder.Event(results.Event{AtS: seconds(now), Kind: results.EventNoProgress, Detail: b.standstill(lasts, waiting, running)})
+	if lasts := now - b.progress.last; !b.server.Recovering() && lasts >= max(limit, 2*b.progress.said) {
+		b.progress.said = lasts
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventNoProgress, Detail: b.whoWaits(lasts, waiting, running)})
 	}
 }
 
-// standstill says who waits for what, who holds what, and what helps.
-func (b *Batch) standstill(lasts time.Duration, waiting, running int) string {
+// whoWaits says who waits for what, who holds what, and what helps.
+func (b *Batch) whoWaits(lasts time.Duration, waiting, running int) string {
 	asked, held := map[int]int64{}, map[place]int64{} // by job, in bytes
 	for index, j := range b.jobs {
-		if j.binding != 0 && j.started && j.record.Outcome == nil {
+		if j.bound && j.started && j.record.Outcome == nil {
 			held[place{index, *j.record.Device}] = j.spec.Footprint.Bytes
 		}
 	}
 	for _, t := range b.tasks {
-		if b.jobs[t.job].binding != 0 {
+		job := t.record.Job
+		if b.jobs[job].bound {
 			continue // part of what its job holds
 		}
 		if t.granted {
-			held[place{t.job, *t.record.Device}] += t.holds
+			held[place{job, *t.record.Device}] += t.holds
 		}
 		if t.asks {
-			asked[t.job] += t.asked
+			asked[job] += t.asked
 		}
 	}
 	var waits, holds []string

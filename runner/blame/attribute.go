@@ -1,0 +1,329 @@
+package blame
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Job is the evidence of one job.
+type Job struct {
+	Name        string
+	FaultsAlone string // where it has faulted without neighbours before; "": nowhere
+	Residencies Residencies
+	Faults      []Incident // in the order of the reports
+	Deaths      []Incident
+	Failed      bool          // it ended by a signal or with a non-zero exit status
+	End         time.Duration // Never: it did not run to its end
+}
+
+// Attribution is whose the faults of a batch were.
+type Attribution struct {
+	jobs     []Job
+	episodes []episode
+}
+
+// Attribute settles whose the faults were, from the evidence of all jobs, in the order of
+// the mix, and the outages of the server that they shared.
+func Attribute(jobs []Job, outages []Outage) *Attribution {
+	a := &Attribution{jobs: jobs}
+	a.episodes = a.findEpisodes(outages)
+	for i := range a.episodes {
+		a.suspect(&a.episodes[i])
+	}
+	return a
+}
+
+// Verdict is what its faults make of a job.
+type Verdict struct {
+	Outcome  results.Outcome // Fault, FaultSuspect or Collateral
+	Detail   string
+	Suspects []int // of a FaultSuspect: the jobs one of which is to blame, itself among them
+}
+
+// Verdict judges a job that has reported a fault. The job's own fault goes before that of
+// another job.
+func (a *Attribution) Verdict(job int) Verdict {
+	var worst Verdict
+	for i, f := range a.jobs[job].Faults {
+		if v := a.judge(f); i == 0 || weight(v.Outcome) > weight(worst.Outcome) {
+			worst = v
+		}
+	}
+	return worst
+}
+
+func weight(o results.Outcome) int {
+	return slices.Index([]results.Outcome{results.Collateral, results.FaultSuspect, results.Fault}, o)
+}
+
+// Finding is what was found of an episode in which several jobs came to harm.
+type Finding struct {
+	At      time.Duration // when the first sign of it was seen
+	Device  int
+	Culprit *int // the job that is named; nil: there are several suspects
+	Detail  string
+}
+
+// Findings are in the order of time.
+func (a *Attribution) Findings() []Finding {
+	var out []Finding
+	for i := range a.episodes {
+		e := &a.episodes[i]
+		if len(e.faults) == 0 || e.harmedOneJob() {
+			continue
+		}
+		f := Finding{At: e.broke, Device: e.outages[0].Device, Detail: a.oneOf(e.suspects) + " broke the MPS server"}
+		if len(e.suspects) == 1 {
+			f.Culprit, f.Detail = new(jobOf(e.suspects[0])), f.Detail+": "+e.because
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// episode is a time in which the MPS server of some devices broke, and what came with it.
+type episode struct {
+	outages  []Outage
+	faults   []Incident    // shown to processes that had those devices
+	deaths   []Incident    // of such processes
+	broke    time.Duration // when the first sign of it was seen
+	suspects []Incident    // in the order of their jobs, one for each job
+	because  string        // what names a single suspect, where there were others
+}
+
+func jobOf(i Incident) int { return int(i.Process.Job) }
+
+// lastWords is the longest time between the end of a process without a goodbye and the
+// failure of its job in which the process may have died of itself, where its work is not
+// known. A process that ended earlier, or whose job succeeds, left on purpose (_exit).
+const lastWords = 10 * time.Second
+
+// harmful are the deaths in a job that can have harmed its neighbours. A process that had
+// shown an error before died of that error.
+func (j *Job) harmful() []Incident {
+	return slices.DeleteFunc(slices.Clone(j.Deaths), func(d Incident) bool {
+		showed := slices.ContainsFunc(j.Faults, func(f Incident) bool {
+			return (f.Process == d.Process || d.Process.Serial == 0) && f.At <= d.At
+		})
+		onPurpose := !d.Work.Known && (!j.Failed || j.End == schedulers.Never || j.End-d.At > lastWords)
+		return showed || onPurpose
+	})
+}
+
+// findEpisodes groups the incidents by the outages that they fall into. What happened to a
+// process on two devices joins the outages of both: MPS contains a fault within the devices
+// that its clients share (NVIDIA, "Multi-Process Service").
+func (a *Attribution) findEpisodes(outages []Outage) []episode {
+	group := make([]int, len(outages)) // of each outage, named by its first outage
+	for i := range group {
+		group[i] = i
+	}
+	type placed struct {
+		Incident
+		outage int
+	}
+	var all []placed
+	faulted := make([]bool, len(outages))
+	place := func(incident Incident) {
+		in := a.outagesOf(incident, outages, faulted)
+		for _, i := range in {
+			faulted[i] = faulted[i] || !incident.isDeath()
+			from, to := group[i], group[in[0]]
+			for k := range group {
+				if group[k] == from {
+					group[k] = to
+				}
+			}
+		}
+		if len(in) > 0 {
+			all = append(all, placed{incident, in[0]})
+		}
+	}
+	var faults []Incident
+	for i := range a.jobs {
+		j := &a.jobs[i]
+		faults = append(faults, slices.DeleteFunc(slices.Clone(j.Faults), func(f Incident) bool { return f.turnedAway() || f.Contained() })...)
+		for _, d := range j.harmful() {
+			place(d)
+		}
+	}
+	slices.SortStableFunc(faults, func(x, y Incident) int { return cmp.Compare(x.At, y.At) })
+	for _, f := range faults {
+		place(f)
+	}
+	groups := map[int]*episode{}
+	for _, p := range all {
+		e := groups[group[p.outage]]
+		if e == nil {
+			e = &episode{broke: schedulers.Never}
+			groups[group[p.outage]] = e
+			for i, o := range outages {
+				if group[i] == group[p.outage] {
+					e.outages = append(e.outages, o)
+					e.broke = min(e.broke, o.Seen)
+				}
+			}
+		}
+		if p.isDeath() {
+			e.deaths = append(e.deaths, p.Incident)
+		} else {
+			e.faults = append(e.faults, p.Incident)
+			e.broke = min(e.broke, p.At)
+		}
+	}
+	var out []episode
+	for _, e := range groups {
+		out = append(out, *e)
+	}
+	slices.SortFunc(out, func(x, y episode) int {
+		return cmp.Or(cmp.Compare(x.broke, y.broke), cmp.Compare(x.outages[0].From, y.outages[0].From), cmp.Compare(x.outages[0].Device, y.outages[0].Device))
+	})
+	return out
+}
+
+// outagesOf are the outages that an incident falls into: those that lasted then, on its
+// process's devices. But a process that was a client there when an earlier fault was shown
+// has lost its context with that fault, whenever it next asks.
+func (a *Attribution) outagesOf(incident Incident, outages []Outage, faulted []bool) (in []int) {
+	for _, r := range a.residenciesOf(incident) {
+		lost := func(i int) bool {
+			return !incident.isDeath() && faulted[i] && r.From < outages[i].To && outages[i].From < r.To
+		}
+		found := -1
+		for i, o := range outages {
+			if o.Device == r.Device && r.at(incident.At) && (lost(i) || o.at(incident.At)) {
+				found = i
+				if lost(i) {
+					break
+				}
+			}
+		}
+		if found >= 0 {
+			in = append(in, found)
+		}
+	}
+	return in
+}
+
+func (a *Attribution) residenciesOf(i Incident) Residencies {
+	return a.jobs[jobOf(i)].Residencies.Of(i.Process.Serial)
+}
+
+// dying is how long after the server broke the process may still be there whose death
+// broke it: 64 to 230 ms in ten of ten (kill -9 and _exit in mid-kernel; H200, driver 580).
+const dying = time.Second
+
+// suspect settles who may have caused the episode, and who is named.
+func (a *Attribution) suspect(e *episode) {
+	var died, able []Incident
+	for _, i := range slices.Concat(e.deaths, e.faults) {
+		if !a.cameBefore(e, i) || !i.Work.running(e.broke) {
+			continue
+		}
+		able = append(able, i)
+		if i.isDeath() && i.Work.Known && i.At <= e.broke+dying {
+			died = append(died, i)
+		}
+	}
+	switch {
+	case len(died) > 0:
+		e.suspects, e.because = died, "it died with kernels running"
+	case len(able) > 0:
+		e.suspects, e.because = able, "only it can have had kernels running when the MPS server broke"
+	default:
+		e.suspects, e.because = e.faults, "nobody else showed an error"
+	}
+	slices.SortStableFunc(e.suspects, func(x, y Incident) int {
+		return cmp.Or(cmp.Compare(jobOf(x), jobOf(y)), cmp.Compare(x.At, y.At))
+	})
+	e.suspects = slices.CompactFunc(e.suspects, func(x, y Incident) bool { return jobOf(x) == jobOf(y) })
+	known := slices.DeleteFunc(slices.Clone(e.suspects), func(i Incident) bool { return a.jobs[jobOf(i)].FaultsAlone == "" })
+	if len(known) == 1 && len(e.suspects) > 1 {
+		e.suspects, e.because = known, a.jobs[jobOf(known[0])].FaultsAlone
+	}
+}
+
+// cameBefore reports whether the process had one of the devices before the server broke.
+func (a *Attribution) cameBefore(e *episode, i Incident) bool {
+	return slices.ContainsFunc(a.residenciesOf(i), func(r Residency) bool {
+		return r.From < e.broke && slices.ContainsFunc(e.outages, func(o Outage) bool { return o.Device == r.Device })
+	})
+}
+
+// judge is what one fault makes of its job, as far as that fault goes.
+func (a *Attribution) judge(f Incident) Verdict {
+	e := a.episodeOf(f)
+	if e == nil {
+		return Verdict{Outcome: results.Fault, Detail: f.Detail}
+	}
+	suspected := slices.ContainsFunc(e.suspects, func(s Incident) bool { return s.Process.Job == f.Process.Job })
+	did := "broke the MPS server"
+	if f.turnedAway() {
+		did = "had broken the MPS server"
+	}
+	switch {
+	case suspected && len(e.suspects) > 1:
+		var suspects []int
+		for _, s := range e.suspects {
+			suspects = append(suspects, jobOf(s))
+		}
+		return Verdict{results.FaultSuspect, fmt.Sprintf("%s, and %s %s", f.Detail, a.oneOf(e.suspects), did), suspects}
+	case suspected && e.harmedOneJob():
+		return Verdict{Outcome: results.Fault, Detail: f.Detail}
+	case suspected:
+		return Verdict{Outcome: results.Fault, Detail: fmt.Sprintf("%s: %s", f.Detail, e.because)}
+	}
+	return Verdict{Outcome: results.Collateral, Detail: fmt.Sprintf("%s, %s %s", f.Detail, a.oneOf(e.suspects), did)}
+}
+
+// harmedOneJob reports whether only the job of the first fault came to harm.
+func (e *episode) harmedOneJob() bool {
+	return len(e.deaths) == 0 && !slices.ContainsFunc(e.faults, func(f Incident) bool { return f.Process.Job != e.faults[0].Process.Job })
+}
+
+// episodeOf is the episode that a fault belongs to, or nil. A fault of a process that the
+// server turned away belongs to the first episode that lasted then. If none did, it belongs
+// to the next episode of a job that had a device by then, because an error shows in a job
+// only when the job next asks.
+func (a *Attribution) episodeOf(f Incident) *episode {
+	for i, e := range a.episodes {
+		if slices.ContainsFunc(e.faults, func(o Incident) bool {
+			return o.Process == f.Process && o.At == f.At && o.Code == f.Code
+		}) {
+			return &a.episodes[i]
+		}
+		if f.turnedAway() && slices.ContainsFunc(e.outages, func(o Outage) bool { return o.From < f.At && f.At < o.To }) {
+			return &a.episodes[i]
+		}
+	}
+	if !f.turnedAway() {
+		return nil
+	}
+	for i, e := range a.episodes {
+		had := func(s Incident) bool {
+			return slices.ContainsFunc(a.jobs[jobOf(s)].Residencies, func(r Residency) bool { return r.From <= f.At })
+		}
+		if e.broke > f.At && slices.ContainsFunc(e.suspects, had) {
+			return &a.episodes[i]
+		}
+	}
+	return nil
+}
+
+// oneOf names jobs: "job 1 (needle)", or "one of job 1 (needle), job 3 (bfs)".
+func (a *Attribution) oneOf(incidents []Incident) string {
+	var names []string
+	for _, i := range incidents {
+		names = append(names, fmt.Sprintf("job %d (%s)", jobOf(i), a.jobs[jobOf(i)].Name))
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "one of " + strings.Join(names, ", ")
+}

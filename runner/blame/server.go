@@ -1,0 +1,136 @@
+package blame
+
+import (
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Outage is a time in which the MPS server may not have served a device: from a client's
+// fault or death there until the server was seen healthy. Seen on an H200 (driver 580): the
+// server's state is FAULT within 30 ms of a fault and 150 ms of a kill -9 in mid-kernel. It
+// turns new clients away with error 807 while an old client is left, and is ACTIVE again
+// 60 ms after the last of them has gone.
+type Outage struct {
+	Device   int
+	From, To time.Duration // Never: it lasts
+	Seen     time.Duration // when the server itself was first seen broken; Never: it was not
+}
+
+func (o Outage) open() bool { return o.To == schedulers.Never }
+
+func (o Outage) at(t time.Duration) bool { return o.From <= t && t <= o.To }
+
+// Server is what is known of the MPS server that the processes of a batch share: its
+// outages, and whether its recovery is awaited. The zero value is a healthy server.
+type Server struct {
+	outages  []Outage
+	recovery recovery
+	broken   bool // it was seen broken while its recovery was awaited
+}
+
+type recovery int
+
+const (
+	healthy      recovery = iota
+	awaited               // somebody waits until the server is healthy
+	awaitedAgain          // likewise, and something happened since that may show only later
+)
+
+// Suspect notes that an incident at a time may have broken the server on the devices of the
+// residencies that lasted then. The answer is whether the caller must await its recovery.
+func (s *Server) Suspect(rs Residencies, at time.Duration) (await bool) {
+	found := false
+	for _, r := range rs {
+		if !r.at(at) {
+			continue
+		}
+		found = true
+		if o := s.outage(r.Device); o != nil {
+			o.From = min(o.From, at)
+			continue
+		}
+		s.outages = append(s.outages, Outage{Device: r.Device, From: at, To: schedulers.Never, Seen: schedulers.Never})
+	}
+	switch {
+	case !found:
+		return false
+	case s.recovery == healthy:
+		s.recovery = awaited
+		return true
+	}
+	s.recovery = awaitedAgain
+	return false
+}
+
+// FaultLogged notes that the server's own log shows a fault on the device, in an outage.
+func (s *Server) FaultLogged(device int, at time.Duration) {
+	if o := s.outage(device); o != nil {
+		o.Seen = min(o.Seen, at)
+	}
+}
+
+// Broken notes that the server was seen broken, by whoever awaits its recovery.
+func (s *Server) Broken(at time.Duration) {
+	s.broken = true
+	for i, o := range s.outages {
+		if o.open() {
+			s.outages[i].Seen = min(o.Seen, at)
+		}
+	}
+}
+
+// Healthy notes that the server was seen healthy. Where something happened since its
+// recovery was first awaited, the answer is to await it once more. Otherwise the outages are
+// over; wasBroken says whether the server had been seen broken in them.
+func (s *Server) Healthy(at time.Duration) (awaitAgain, wasBroken bool) {
+	if s.recovery == awaitedAgain {
+		s.recovery = awaited
+		return true, false
+	}
+	for i := range s.outages {
+		s.outages[i].To = min(s.outages[i].To, at)
+	}
+	wasBroken = s.broken
+	s.recovery, s.broken = healthy, false
+	return false, wasBroken
+}
+
+// GivenUp notes that nobody awaits the server's recovery any longer: its outages last.
+func (s *Server) GivenUp(at time.Duration) {
+	s.Broken(at)
+	s.recovery, s.broken = healthy, false
+}
+
+// Recovering reports whether the server's recovery is awaited.
+func (s *Server) Recovering() bool { return s.recovery != healthy }
+
+// Admits reports whether a process with these residencies can be granted the device now.
+// While its recovery is awaited the server turns new clients away, whatever their device
+// (seen on two H200s, 1 ms after a fault on the other device). A client goes on where it
+// was, because the server waits for it to end.
+func (s *Server) Admits(rs Residencies, device int) bool {
+	if !s.Recovering() {
+		return true
+	}
+	client, here := false, false
+	for _, r := range rs {
+		if r.Open() {
+			client, here = true, here || r.Device == device
+		}
+	}
+	return client && (here || s.outage(device) == nil)
+}
+
+// Outages are those so far, in the order in which they began to be suspected.
+func (s *Server) Outages() []Outage { return s.outages }
+
+// outage is the device's outage that lasts, or nil.
+func (s *Server) outage(device int) *Outage {
+	for i, o := range s.outages {
+		if o.Device == device && o.open() {
+			return &s.outages[i]
+		}
+	}
+	return nil
+}

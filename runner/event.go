@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Event is something that happened to a batch. Jobs are named by their index in the mix,
+// processes and tasks by the numbers that the executor gave them.
+type Event interface {
+	// apply changes the batch. An error says that the event cannot be; then nothing changes.
+	apply(b *Batch, now time.Duration) error
+}
+
+// Events of the batch as a whole.
+type (
+	// Arrive starts the batch: the jobs of its first group arrive. It comes once, first.
+	Arrive struct{}
+	// Tick ends what has waited or run too long. It comes at or soon after each WakeAt.
+	Tick struct{}
+	// Cancel stops the jobs that run and withdraws the others.
+	Cancel struct{ Why string }
+	// Fail is Cancel for an executor that cannot go on, because it could not start the
+	// other jobs.
+	Fail struct{ Err error }
+	// Note is something that the executor saw, for the record.
+	Note struct{ Event results.Event }
+)
+
+// Events of a job.
+type (
+	// JobStarted says that the job's process runs.
+	JobStarted struct{ Job int }
+	// JobExited says that the job's process and its group have ended, which is the job's
+	// end: nothing stops it any more. JobEnded follows, once everything is given back. An
+	// executor for which that is the same moment need not send JobExited.
+	JobExited struct{ Job int }
+	// JobEnded says that the job's process and all its children are gone, and what they
+	// held with them.
+	JobEnded struct {
+		Job  int
+		Exit Exit
+	}
+	// Limited says that requests of the job are refused without asking the scheduler,
+	// because the job has too many open.
+	Limited struct {
+		Job int
+		Why string
+	}
+	// Misbehaved says that a process of the job broke the protocol of its probe. It stops
+	// the job.
+	Misbehaved struct {
+		Job int
+		Why string
+	}
+)
+
+// Events of a task. An event of a task that has ended or was refused, or whose job has
+// ended, is ignored: the frame of a killed process can arrive late.
+type (
+	// TaskBegin asks for a device for a task of a running job.
+	TaskBegin struct {
+		// Task is what the process asks for. Its ID is below 2^63 and no other task's, its
+		// Job and Serial name the process, and Bytes include the device heap. The batch adds
+		// what the mix says of the job: Priority and Isolate.
+		Task      schedulers.Task
+		HeapBytes int64 // part of Task.Bytes
+	}
+	// TaskGrow asks for bytes more for a task that has its device. Wait is as in
+	// schedulers.Task.
+	TaskGrow struct {
+		ID    schedulers.TaskID
+		Bytes int64
+		Wait  *time.Duration
+	}
+	// TaskShrink says that a task that has its device gave back bytes of what it holds.
+	// More than that is an error.
+	TaskShrink struct {
+		ID    schedulers.TaskID
+		Bytes int64
+	}
+	// TaskShape says that a task that has its device has a kernel of this size. The task's
+	// record keeps its largest (schedulers.Task.WithKernel).
+	TaskShape struct {
+		ID              schedulers.TaskID
+		Blocks          uint64
+		ThreadsPerBlock uint32
+		BlocksPerSM     uint32
+	}
+	// TaskDecided says how a task's outstanding request ended that its process decided by
+	// itself: granted on the device, or refused. A grant that the device has no room for,
+	// or that moves the task, is an error.
+	TaskDecided struct {
+		ID      schedulers.TaskID
+		Device  int
+		Refusal *schedulers.Refusal // nil: granted
+	}
+	// TaskFree gives a task back, also one that still waits.
+	TaskFree struct{ ID schedulers.TaskID }
+)
+
+// Events of a process. Serial 0 stands for all processes of a job where they are not told
+// apart.
+type (
+	// ProcessWork says what a process has on its device: kernels since a time whose end it
+	// has not seen, or none (nil). It comes before Fault and ProcessGone where the
+	// process's probe tells.
+	ProcessWork struct {
+		Process schedulers.Process
+		Since   *time.Duration
+	}
+	// ProcessUse says how much memory a process had in use at most, where its probe tells.
+	// It comes before ProcessGone.
+	ProcessUse struct {
+		Process schedulers.Process
+		Bytes   int64
+	}
+	// ProcessGone gives back all that a process had, its contexts included, in one go: none
+	// of its waiting tasks gets what the others held.
+	ProcessGone struct {
+		Process schedulers.Process
+		SaidBye bool // it ended by itself, and not by a signal
+	}
+	// OutOfMemory says that an allocation of a process failed.
+	OutOfMemory struct {
+		Process schedulers.Process
+		Bytes   uint64
+		Where   string
+	}
+	// Fault says that a CUDA call of a process showed a lasting error. Its time is when the
+	// process saw the error.
+	Fault struct {
+		Process schedulers.Process
+		Code    int
+		Where   string
+	}
+)
+
+// Events of the MPS server.
+type (
+	// ServerFaulted says that the MPS server's own log shows a fault on a device. The log
+	// does so some 25 ms before a client can be told (H200, driver 580).
+	ServerFaulted struct{ Device int }
+	// ServerBroken says what is wrong with the MPS server whose recovery is awaited.
+	ServerBroken struct{ Why error }
+	// ServerRecovered answers AwaitServer: the MPS server is healthy, or nobody waits for
+	// it any longer because of Err. Then jobs go on to start, and their faults on the
+	// devices concerned are collateral.
+	ServerRecovered struct{ Err error }
+)
+
+// Exit is how a job's process ended.
+type Exit struct {
+	Status      *int    // nil when a signal ended it or it never ran
+	Signal      *string // such as "SIGKILL"
+	Wrong       bool    // its own output check failed
+	Err         error   // it could not be started or watched
+	NotStarted  bool    // Err says nothing about the job
+	UserS       *float64
+	SysS        *float64
+	MaxRSSBytes *int64
+	StderrTail  string
+}
+
+// Command is what a batch asks for when an event was applied.
+type Command interface{ command() }
+
+// Unbound is the device of a job that is bound task by task.
+const Unbound = -1
+
+type (
+	// Start begins a job: JobStarted or JobEnded follows. The job is pinned to the device
+	// unless that is Unbound.
+	Start struct{ Job, Device int }
+	// Answer tells the process that waits in a task's begin or grow.
+	Answer struct{ Decision schedulers.Decision }
+	// Stop ends a job that runs: JobEnded follows. It does nothing if the job has just ended.
+	Stop struct{ Job int }
+	// WakeAt asks for a Tick at a time or soon after.
+	WakeAt struct{ At time.Duration }
+	// AwaitServer asks to wait, for a limited time, until the MPS server is healthy after a
+	// client's fault or death. ServerRecovered follows, and ServerBroken before it where
+	// the server was not healthy.
+	AwaitServer struct{}
+	// RecordJob, RecordTask and RecordEvent are records for the Recorder.
+	RecordJob   struct{ Job results.Job }
+	RecordTask  struct{ Task results.Task }
+	RecordEvent struct{ Event results.Event }
+)
+
+func (Start) command()       {}
+func (Answer) command()      {}
+func (Stop) command()        {}
+func (WakeAt) command()      {}
+func (AwaitServer) command() {}
+func (RecordJob) command()   {}
+func (RecordTask) command()  {}
+func (RecordEvent) command() {}

@@ -1,0 +1,191 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner/blame"
+	"github.com/caserun/caserun/schedulers"
+)
+
+func (e ProcessWork) apply(b *Batch, _ time.Duration) error {
+	w := blame.Work{Known: true, Since: schedulers.Never}
+	if e.Since != nil {
+		w.Since = *e.Since
+	}
+	b.jobs[e.Process.Job].work[e.Process.Serial] = w
+	return nil
+}
+
+func (e ProcessUse) apply(b *Batch, _ time.Duration) error {
+	b.jobs[e.Process.Job].uses[e.Process.Serial] = e.Bytes
+	return nil
+}
+
+// used is the most that the job had in use, when all its residencies have ended. What
+// processes used that had a device at one time is added up. It is unknown if one of them
+// did not tell.
+func (j *job) used() *int64 {
+	held := map[int]*results.Task{}
+	for _, r := range j.residencies {
+		bytes, known := j.uses[r.Serial]
+		if !known {
+			return nil
+		}
+		t := held[r.Serial]
+		if t == nil {
+			t = &results.Task{GrantS: new(seconds(r.From)), ReleaseS: new(seconds(r.To)), Bytes: bytes}
+			held[r.Serial] = t
+		}
+		*t.ReleaseS = max(*t.ReleaseS, seconds(r.To))
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	var all []results.Task
+	for _, t := range held {
+		all = append(all, *t)
+	}
+	return new(results.PeakBytes(all, 0))
+}
+
+func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
+	index := int(e.Process.Job)
+	j := b.jobs[index]
+	detail := fmt.Sprintf("out of memory: %d bytes in %s", e.Bytes, e.Where)
+	if j.oom == "" {
+		j.oom = detail
+	}
+	if j.keeps(results.EventOOM, e.Process.Serial) {
+		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventOOM, Job: &index, Device: j.record.Device, Detail: detail})
+	}
+	return nil
+}
+
+func (e Fault) apply(b *Batch, at time.Duration) error {
+	index := int(e.Process.Job)
+	j := b.jobs[index]
+	if !j.keeps(results.EventFault, e.Process.Serial) {
+		return nil
+	}
+	f := blame.Incident{Process: e.Process, At: at, Code: e.Code, Work: j.work[e.Process.Serial],
+		Detail: fmt.Sprintf("CUDA error %d in %s", e.Code, e.Where)}
+	j.faults = append(j.faults, f)
+	b.recordEvent(results.Event{AtS: seconds(at), Kind: results.EventFault, Job: &index, Device: j.record.Device, Detail: f.Detail})
+	if !f.Contained() {
+		b.suspectOutage(j.residencies.Of(e.Process.Serial), at)
+	}
+	return nil
+}
+
+// suspectDeath notes the death of a process that can have harmed its neighbours.
+func (b *Batch) suspectDeath(j *job, e ProcessGone, now time.Duration) {
+	work := j.work[e.Process.Serial]
+	own := j.residencies.Of(e.Process.Serial)
+	if e.SaidBye || len(own) == 0 || work.None() || j.bound && !work.Known {
+		return
+	}
+	j.deaths = append(j.deaths, blame.Incident{Process: e.Process, At: now, Work: work})
+	b.suspectOutage(own, now)
+}
+
+// suspectOutage notes that an incident at a time may have broken the MPS server on the
+// devices of these residencies, and has the executor await its recovery.
+func (b *Batch) suspectOutage(rs blame.Residencies, at time.Duration) {
+	if !b.config.MPS || b.cancelled || b.Ended() {
+		return
+	}
+	if b.server.Suspect(rs, at) {
+		b.command(AwaitServer{})
+	}
+}
+
+// mustWaitForServer reports whether a grant must wait for the MPS server's recovery. A
+// process whose device was settled before it started has its device.
+func (b *Batch) mustWaitForServer(d schedulers.Decision) bool {
+	j := b.jobs[d.Task.Job]
+	if j.bound && d.Task.ID != j.binding() {
+		return false
+	}
+	return !b.server.Admits(j.residencies.Of(d.Task.Serial), d.Device)
+}
+
+func (e ServerFaulted) apply(b *Batch, now time.Duration) error {
+	b.suspectOutage(blame.Residencies{{Device: e.Device, From: now, To: now}}, now)
+	b.server.FaultLogged(e.Device, now)
+	return nil
+}
+
+func (e ServerBroken) apply(b *Batch, now time.Duration) error {
+	b.server.Broken(now)
+	b.recordServer(results.EventMPSBroken, e.Why, now)
+	return nil
+}
+
+func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
+	if b.Ended() {
+		return nil // nobody waits
+	}
+	if e.Err != nil {
+		b.server.GivenUp(now)
+		b.recordServer(results.EventMPSNotRecovered, e.Err, now)
+	} else {
+		again, wasBroken := b.server.Healthy(now)
+		if again {
+			b.command(AwaitServer{})
+			return nil
+		}
+		if wasBroken {
+			b.recordServer(results.EventMPSRecovered, nil, now)
+		}
+	}
+	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool {
+		return b.jobs[d.Task.Job].binding() != d.Task.ID && b.tasks[d.Task.ID] == nil // freed meanwhile
+	})
+	b.held = nil
+	b.carryOut(held, now)
+	b.admit(now)
+	return nil
+}
+
+func (b *Batch) recordServer(kind results.EventKind, why error, now time.Duration) {
+	e := results.Event{AtS: seconds(now), Kind: kind}
+	if why != nil {
+		e.Detail, _, _ = strings.Cut(why.Error(), "\n") // without the server's log
+	}
+	b.recordEvent(e)
+}
+
+// AttributeFaults settles whose the faults were, once all is known, and returns the records
+// that this changes.
+func (b *Batch) AttributeFaults() []Command {
+	if !b.config.MPS {
+		return nil
+	}
+	jobs := make([]blame.Job, len(b.jobs))
+	for i, j := range b.jobs {
+		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.config.FaultsAlone[i], Residencies: j.residencies,
+			Faults: j.faults, Deaths: j.deaths, End: j.end,
+			Failed: j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0}
+	}
+	found := blame.Attribute(jobs, b.server.Outages())
+	for _, f := range found.Findings() {
+		e := results.Event{AtS: seconds(f.At), Kind: results.EventSuspects, Device: &f.Device, Job: f.Culprit, Detail: f.Detail}
+		if f.Culprit != nil {
+			e.Kind = results.EventCulprit
+		}
+		b.recordEvent(e)
+	}
+	for i, j := range b.jobs {
+		if j.record.Outcome == nil || *j.record.Outcome != results.Fault {
+			continue
+		}
+		v := found.Verdict(i)
+		j.record.Outcome, j.record.Detail, j.record.Suspects = &v.Outcome, v.Detail, v.Suspects
+		b.recordJob(j)
+	}
+	return b.take()
+}
