@@ -82,18 +82,15 @@ type Executor struct {
 	hungUp    []bool       // whether the server hung up on a process of the job
 	silenced  map[int]bool // jobs of which a process has closed its connection
 	clients   map[*probe.Client]*client
-	connected int // clients so far
-	waiting   map[schedulers.TaskID]asked
-	lastTask  schedulers.TaskID             // of those that began
+	connected int                           // clients so far
 	changed   *sync.Cond                    // clients lost one
 	timers    map[time.Duration]*time.Timer // that have not fired
 }
 
-// client is one process that talks to the server, with its tasks. Its number is no
-// other's: a process id is also that of what the process becomes by exec.
+// client is one process that talks to the server. No other process of the run has its
+// serial: a process id is also that of what the process becomes by exec.
 type client struct {
 	job, serial int
-	tasks       map[uint64]schedulers.TaskID
 	silent      bool // it has closed its connection, and may have made another
 	dropped     bool // the server hung up on it
 }
@@ -102,18 +99,12 @@ func (k *client) process() schedulers.Process {
 	return schedulers.Process{Job: schedulers.JobID(k.job), Serial: k.serial}
 }
 
-// asked is a begin or grow that waits for its answer.
-type asked struct {
-	client *probe.Client
-	task   uint64
-}
-
 // NewExecutor makes the run's directory.
 func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, silenced: map[int]bool{}, waiting: map[schedulers.TaskID]asked{},
+	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
 		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil

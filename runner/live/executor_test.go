@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -105,6 +104,7 @@ type rig struct {
 	preload   string
 	await     func(context.Context, func(error)) error
 	terminate func(pids ...int) error
+	observe   func(runner.Step)
 	patience  time.Duration // with clients that do not go; 0: as ever
 
 	x     *Executor      // of the latest run
@@ -167,7 +167,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}, began: r.began}
 	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s,
-		MPS: r.mps, Timeout: r.limit}, x, rec)
+		MPS: r.mps, Timeout: r.limit, Observe: r.observe}, x, rec)
 	return jobs, rec, err
 }
 
@@ -372,13 +372,20 @@ func TestClosedSocketKeepsTheCharge(t *testing.T) {
 		if err := unix.Mkfifo(filepath.Join(r.dir, "go"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		asked := make(chan struct{})
+		r.observe = func(s runner.Step) {
+			if e, ok := s.Event.(runner.TaskBegin); ok && e.Task.Job == 1 {
+				close(asked)
+			}
+		}
 		var jobs []results.Job
 		var rec *tape
 		var run sync.WaitGroup
 		run.Go(func() { jobs, rec, _ = r.run(context.Background()) })
-		x := <-r.made
-		for deadline := time.Now().Add(ample / 2); !x.asks(1) && time.Now().Before(deadline); {
-			runtime.Gosched()
+		select {
+		case <-asked:
+		case <-time.After(ample / 2):
+			t.Error("the second job has not asked for a device")
 		}
 		if end, err := os.OpenFile(filepath.Join(r.dir, "go"), os.O_WRONLY, 0); err != nil || end.Close() != nil {
 			t.Fatal(err)
@@ -401,18 +408,6 @@ func TestClosedSocketKeepsTheCharge(t *testing.T) {
 			t.Errorf("events of the closed socket: %+v", told)
 		}
 	}
-}
-
-// asks reports whether a process of the job waits for an answer.
-func (x *Executor) asks(job int) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, a := range x.waiting {
-		if a.client.Job() == job {
-			return true
-		}
-	}
-	return false
 }
 
 // A process that dies in any state gives everything back: the tasks behind it

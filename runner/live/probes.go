@@ -17,22 +17,17 @@ func (x *Executor) of(c *probe.Client) *client {
 	k := x.clients[c]
 	if k == nil {
 		x.connected++
-		k = &client{job: c.Job(), serial: x.connected, tasks: map[uint64]schedulers.TaskID{}}
+		k = &client{job: c.Job(), serial: x.connected}
 		x.clients[c] = k
 	}
 	return k
 }
 
-// Begin implements probe.Handler.
+// Begin implements probe.Handler. The batch knows a task by the number that the server gave
+// it.
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
-	x.mu.Lock()
-	x.lastTask++
-	id := x.lastTask
-	k.tasks[task] = id
-	x.waiting[id] = asked{c, task}
-	x.mu.Unlock()
-	x.post(runner.TaskBegin{Task: schedulers.Task{ID: id, Job: schedulers.JobID(k.job), Serial: k.serial,
+	x.post(runner.TaskBegin{Task: schedulers.Task{ID: schedulers.TaskID(task), Job: schedulers.JobID(k.job), Serial: k.serial,
 		Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
 		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, HeapBytes: int64(r.HeapBytes)})
 }
@@ -47,56 +42,32 @@ func (x *Executor) pinned(job int, r probe.Request) *int {
 }
 
 // Shape implements probe.Handler.
-func (x *Executor) Shape(c *probe.Client, task uint64, s probe.Shape) {
-	k := x.of(c)
-	x.mu.Lock()
-	id := k.tasks[task]
-	x.mu.Unlock()
-	x.post(runner.TaskShape{ID: id, Blocks: s.Blocks, ThreadsPerBlock: s.ThreadsPerBlock, BlocksPerSM: s.BlocksPerSM})
+func (x *Executor) Shape(_ *probe.Client, task uint64, s probe.Shape) {
+	x.post(runner.TaskShape{ID: schedulers.TaskID(task), Blocks: s.Blocks, ThreadsPerBlock: s.ThreadsPerBlock, BlocksPerSM: s.BlocksPerSM})
 }
 
 // Grow implements probe.Handler.
-func (x *Executor) Grow(c *probe.Client, task uint64, bytes uint64, wait probe.Wait) {
-	k := x.of(c)
-	x.mu.Lock()
-	id := k.tasks[task]
-	x.waiting[id] = asked{c, task}
-	x.mu.Unlock()
-	x.post(runner.TaskGrow{ID: id, Bytes: int64(bytes), Wait: wait.Longest()})
+func (x *Executor) Grow(_ *probe.Client, task uint64, bytes uint64, wait probe.Wait) {
+	x.post(runner.TaskGrow{ID: schedulers.TaskID(task), Bytes: int64(bytes), Wait: wait.Longest()})
 }
 
 // Shrink implements probe.Handler.
-func (x *Executor) Shrink(c *probe.Client, task uint64, bytes uint64) error {
-	k := x.of(c)
-	x.mu.Lock()
-	id := k.tasks[task]
-	x.mu.Unlock()
-	return x.loop.TryPost(x.now(), runner.TaskShrink{ID: id, Bytes: int64(bytes)})
+func (x *Executor) Shrink(_ *probe.Client, task uint64, bytes uint64) error {
+	return x.loop.TryPost(x.now(), runner.TaskShrink{ID: schedulers.TaskID(task), Bytes: int64(bytes)})
 }
 
 // Decided implements probe.Handler: nobody waits for an answer here.
-func (x *Executor) Decided(c *probe.Client, task uint64, o probe.Outcome) error {
-	k := x.of(c)
-	x.mu.Lock()
-	id := k.tasks[task]
-	delete(x.waiting, id)
-	x.mu.Unlock()
+func (x *Executor) Decided(_ *probe.Client, task uint64, o probe.Outcome) error {
 	var refusal *schedulers.Refusal
 	if o.Reason != probe.Granted {
 		refusal = &schedulers.Refusal{Cause: causes[o.Reason], Why: "the process itself: " + o.Reason.String(), NeedBytes: int64(o.Need), CapacityBytes: int64(o.Capacity)}
 	}
-	return x.loop.TryPost(x.now(), runner.TaskDecided{ID: id, Device: int(o.Ordinal), Refusal: refusal})
+	return x.loop.TryPost(x.now(), runner.TaskDecided{ID: schedulers.TaskID(task), Device: int(o.Ordinal), Refusal: refusal})
 }
 
 // Free implements probe.Handler.
-func (x *Executor) Free(c *probe.Client, task uint64) {
-	k := x.of(c)
-	x.mu.Lock()
-	id := k.tasks[task]
-	delete(k.tasks, task)
-	delete(x.waiting, id) // it waits where its process is silent
-	x.mu.Unlock()
-	x.post(runner.TaskFree{ID: id})
+func (x *Executor) Free(_ *probe.Client, task uint64) {
+	x.post(runner.TaskFree{ID: schedulers.TaskID(task)})
 }
 
 // OOM implements probe.Handler.
@@ -186,9 +157,6 @@ func (x *Executor) Closed(c *probe.Client) {
 	x.tellUse(c, k)
 	x.post(runner.ProcessGone{Process: k.process(), SaidBye: c.SaidBye()})
 	x.mu.Lock()
-	for _, id := range k.tasks {
-		delete(x.waiting, id)
-	}
 	delete(x.clients, c)
 	x.changed.Broadcast()
 	x.mu.Unlock()
@@ -215,19 +183,13 @@ var causes = map[probe.Reason]schedulers.Cause{
 // Answer carries out runner.Answer. A client that is gone needs no answer:
 // Closed releases what it was granted.
 func (x *Executor) Answer(d schedulers.Decision) {
-	x.mu.Lock()
-	a, ok := x.waiting[d.Task.ID]
-	delete(x.waiting, d.Task.ID)
-	x.mu.Unlock()
-	if !ok {
-		return
-	}
+	task := uint64(d.Task.ID)
 	switch d.Kind {
 	case schedulers.Granted, schedulers.Grown:
-		_ = a.client.Grant(a.task, x.ordinal(int(d.Task.Job), d.Device), x.config.IDs[d.Device])
+		_ = x.server.Grant(task, x.ordinal(int(d.Task.Job), d.Device), x.config.IDs[d.Device])
 	default:
 		r := d.Reason
-		_ = a.client.Refuse(a.task, wireReasons[r.Cause], uint64(max(r.NeedBytes, 0)), uint64(r.CapacityBytes), r.Why)
+		_ = x.server.Refuse(task, wireReasons[r.Cause], uint64(max(r.NeedBytes, 0)), uint64(r.CapacityBytes), r.Why)
 	}
 }
 

@@ -3,18 +3,25 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is returned by Grant and Refuse when the client's connection has
-// ended. Handler.Closed has been called or is about to be.
-var ErrGone = errors.New("client is gone")
+// errGone: the client's connection has ended. Handler.Closed has been called or is about to
+// be.
+var errGone = errors.New("client is gone")
 
 // errSlow: the client's receive queue is full. It has hundreds of replies to
 // read and reads none.
 var errSlow = errors.New("does not read its replies")
+
+// task is what the connection knows of a live task.
+type task struct {
+	id       uint64 // the server's, which no other task has
+	standing standing
+}
 
 type standing uint8
 
@@ -45,9 +52,9 @@ type Client struct {
 	err     error // why the server ended the connection
 	ended   bool  // nothing more is taken from the client
 	bye     bool
-	charged bool // it has had a device, or may have
-	tasks   map[uint64]standing
-	out     [maxFrame]byte // the frame being sent
+	charged bool            // it has had a device, or may have
+	tasks   map[uint64]task // by the number that the process gave it
+	out     [maxFrame]byte  // the frame being sent
 }
 
 // Job returns the job whose token the process showed.
@@ -73,106 +80,114 @@ func (c *Client) SaidBye() bool {
 	return c.bye
 }
 
-// Grant answers the task's outstanding begin or grow with yes: it runs on the
-// device with this ordinal (PCI bus order) and UUID.
-func (c *Client) Grant(task uint64, ordinal int, uuid [16]byte) error {
+// grant answers the outstanding begin or grow of a task with yes. The process calls the task
+// wire.
+func (c *Client) grant(id, wire uint64, ordinal int, uuid [16]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.answerable(task); err != nil {
-		return c.failed("grant", task, err)
+	if err := c.answerable(id, wire); err != nil {
+		return c.failed("grant", wire, err)
 	}
-	c.conclude(task, true)
+	c.conclude(wire, true)
 	if c.ended {
-		return c.failed("grant", task, ErrGone)
+		return c.failed("grant", wire, errGone)
 	}
 	c.charged = true
-	f := grantFrame{task: task, uuid: uuid, ordinal: int32(ordinal)}
-	if err := c.send(f.encode(c.clearOut())); err != nil {
-		return c.failed("grant", task, err)
+	if err := c.send(&grantFrame{task: wire, uuid: uuid, ordinal: int32(ordinal)}); err != nil {
+		return c.failed("grant", wire, err)
 	}
 	return nil
 }
 
-// Refuse answers the task's outstanding begin or grow with no. A refused begin
-// ends the task; a refused grow leaves it as it was. need and capacity, in
-// bytes, and the first 119 bytes of text reach the user's stderr.
-func (c *Client) Refuse(task uint64, reason Reason, need, capacity uint64, text string) error {
+// refuse is grant with no.
+func (c *Client) refuse(id, wire uint64, reason Reason, need, capacity uint64, text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.answerable(task); err != nil {
-		return c.failed("refuse", task, err)
+	if err := c.answerable(id, wire); err != nil {
+		return c.failed("refuse", wire, err)
 	}
-	c.conclude(task, false)
+	c.conclude(wire, false)
 	if c.ended {
-		return c.failed("refuse", task, ErrGone)
+		return c.failed("refuse", wire, errGone)
 	}
-	f := refuseFrame{task: task, need: need, capacity: capacity, reason: reason}
+	f := refuseFrame{task: wire, need: need, capacity: capacity, reason: reason}
 	fill(f.text[:], text)
-	if err := c.send(f.encode(c.clearOut())); err != nil {
-		return c.failed("refuse", task, err)
+	if err := c.send(&f); err != nil {
+		return c.failed("refuse", wire, err)
 	}
 	return nil
 }
 
-func (c *Client) answerable(task uint64) error {
-	switch {
-	case c.tasks[task].asks():
+func (c *Client) answerable(id, wire uint64) error {
+	switch t := c.tasks[wire]; {
+	case t.id == id && t.standing.asks():
 		return nil
 	case c.ended:
-		return ErrGone
+		return errGone
 	}
-	return errors.New("no request is outstanding")
+	return errNotAsked
 }
+
+var errNotAsked = errors.New("no request is outstanding")
 
 func (c *Client) failed(what string, task uint64, err error) error {
 	return fmt.Errorf("%s task %d of job %d (pid %d): %w", what, task, c.Job(), c.PID(), err)
 }
 
 // conclude, with mu held, ends the task's outstanding request.
-func (c *Client) conclude(task uint64, granted bool) {
-	if granted || c.tasks[task] == growing {
-		c.set(task, held)
+func (c *Client) conclude(wire uint64, granted bool) {
+	if granted || c.tasks[wire].standing == growing {
+		c.set(wire, held)
 	} else {
-		c.set(task, 0)
+		c.set(wire, 0)
 	}
 }
 
-// set, with mu held, is the one place where a task's standing changes.
-func (c *Client) set(task uint64, to standing) {
-	from := c.tasks[task]
-	if from.asks() {
-		c.job.open.Add(-1)
-	}
-	if to.asks() {
-		c.job.open.Add(1)
-	}
+// set, with mu held, is the one place where a task's standing changes. It returns the task
+// as it was or, if it is new, as it is.
+func (c *Client) set(wire uint64, to standing) task {
+	t := c.tasks[wire]
+	from := t.standing
 	if from == 0 && to != 0 {
+		t.id = c.server.lastTask.Add(1)
 		c.job.live.Add(1)
 		c.charged = c.charged || c.job.decides // it may have its device before it says so
 	}
-	c.tasks[task] = to
+	if from.asks() {
+		c.job.open.Add(-1)
+		c.server.noteAnswer(t.id)
+	}
+	if to.asks() {
+		c.job.open.Add(1)
+		c.server.noteRequest(t.id, request{c, wire})
+	}
+	t.standing = to
 	if to == 0 {
 		c.job.live.Add(-1)
-		delete(c.tasks, task)
+		delete(c.tasks, wire)
+	} else {
+		c.tasks[wire] = t
 	}
+	return t
 }
 
-func (c *Client) clearOut() []byte {
+// encode, with mu held, returns the frame's bytes, which are valid until the next call.
+func (c *Client) encode(f wireFrame) []byte {
 	clear(c.out[:])
-	return c.out[:]
+	return encode(f, c.out[:])
 }
 
 // send is called with mu held. A send that would block means errSlow: replies
 // are answers to requests, so a client that reads cannot have a full queue.
-func (c *Client) send(frame []byte) error {
-	switch err := sendNow(c.fd, frame); err {
+func (c *Client) send(f wireFrame) error {
+	switch err := sendNow(c.fd, c.encode(f)); err {
 	case nil:
 		return nil
 	case unix.EAGAIN, unix.ENOBUFS:
 		c.hangUp(errSlow)
 		return errSlow
 	default: // EPIPE or ECONNRESET; the reader sees the end by itself
-		return ErrGone
+		return errGone
 	}
 }
 
@@ -198,43 +213,356 @@ func (c *Client) reject(err error) {
 	}
 	f := refuseFrame{reason: reasonProtocol}
 	fill(f.text[:], err.Error())
-	_ = sendNow(c.fd, f.encode(c.clearOut())) // a courtesy; it is dropped whatever comes of it
+	_ = sendNow(c.fd, c.encode(&f)) // a courtesy; it is dropped whatever comes of it
 	c.hangUp(err)
 }
 
 // stand moves a task to a new standing if it has the expected one, 0 being
-// "not live" on both sides.
-func (c *Client) stand(task uint64, from, to standing) error {
+// "not live" on both sides, and returns its id.
+func (c *Client) stand(wire uint64, from, to standing) (id uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
-		return ErrGone
+		return 0, errGone
 	}
-	switch now := c.tasks[task]; {
+	switch now := c.tasks[wire].standing; {
 	case now == from:
 	case from == 0:
-		return fmt.Errorf("begin of task %d, which is live", task)
+		return 0, fmt.Errorf("begin of task %d, which is live", wire)
 	case now == 0:
-		return fmt.Errorf("task %d is not live", task)
+		return 0, fmt.Errorf("task %d is not live", wire)
 	default:
-		return fmt.Errorf("task %d has a request outstanding", task)
+		return 0, fmt.Errorf("task %d has a request outstanding", wire)
 	}
-	c.set(task, to)
-	return nil
+	return c.set(wire, to).id, nil
 }
 
 // decide ends the task's outstanding request as the process itself has decided.
-func (c *Client) decide(task uint64, granted bool) error {
+func (c *Client) decide(wire uint64, granted bool) (id uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	t := c.tasks[wire]
 	switch {
 	case c.ended:
-		return ErrGone
+		return 0, errGone
 	case !c.job.decides:
-		return errWhoDecides
-	case !c.tasks[task].asks():
-		return fmt.Errorf("task %d has no request outstanding", task)
+		return 0, errWhoDecides
+	case !t.standing.asks():
+		return 0, fmt.Errorf("task %d has no request outstanding", wire)
 	}
-	c.conclude(task, granted)
+	c.conclude(wire, granted)
+	return t.id, nil
+}
+
+// step takes one frame from a client that is ready.
+func (c *Client) step() {
+	in := c.server.in[:]
+	var n int
+	var err error
+	if c.job != nil {
+		n, err = receive(c.fd, in)
+	} else {
+		n, c.page, err = receiveFirst(c.fd, in)
+	}
+	switch {
+	case err == unix.EAGAIN:
+		return
+	case err != nil:
+		err = fmt.Errorf("receive: %w", err)
+	case n == 0:
+		if err = c.endOrEmpty(); err == nil {
+			c.disconnect()
+			return
+		}
+	case n > len(in):
+		err = fmt.Errorf("oversized frame of %d bytes", n)
+	case c.job != nil:
+		err = c.take(in[:n])
+	default:
+		err = c.greet(in[:n])
+	}
+	if err != nil {
+		c.reject(err)
+		c.disconnect()
+	}
+}
+
+// endOrEmpty tells the end of the connection (nil) from a packet of no bytes,
+// which reads the same.
+func (c *Client) endOrEmpty() error {
+	if !hungUp(c.fd) {
+		return errors.New("empty frame")
+	}
 	return nil
+}
+
+// disconnect ends the connection. A process that has had a device and lives on keeps what
+// it holds: it is silent until it is gone or connects again.
+func (c *Client) disconnect() {
+	withdrawn, charged := c.detach()
+	if err := c.Err(); err != nil && c.job == nil {
+		c.server.turnAway(fmt.Errorf("pid %d: %w", c.PID(), err))
+	} else if err != nil {
+		c.server.logf("probe: dropped job %d (pid %d): %v", c.Job(), c.PID(), err)
+	}
+	switch {
+	case c.process.ending:
+		return // processEnded closes it
+	case !charged || c.process.handle < 0:
+		c.close()
+		return
+	case !c.process.lives():
+		c.server.processEnded(c.process)
+		return
+	}
+	exits, now := look(c.process.pid)
+	if now.differs(c.image) { // exec closed the socket, and the device's memory is gone with the program
+		c.close()
+		return
+	}
+	for _, task := range withdrawn {
+		c.server.handler.Free(c, task)
+	}
+	if !exits { // else Closed follows by itself
+		c.server.handler.Silent(c)
+	}
+}
+
+// detach closes the socket and returns the tasks that wait for a device, which nobody can
+// be told of any more, and which it forgets. Of a client that decides by itself there are none.
+func (c *Client) detach() (withdrawn []uint64, charged bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fd >= 0 {
+		delete(c.server.clients, int32(c.fd))
+		_ = unix.Close(c.fd) // which takes it out of the epoll set
+	}
+	c.fd, c.ended = -1, true
+	for wire, t := range c.tasks {
+		if t.standing == waiting && !c.job.decides {
+			withdrawn = append(withdrawn, t.id)
+			c.set(wire, 0)
+		}
+	}
+	slices.Sort(withdrawn)
+	return withdrawn, c.charged
+}
+
+// close reports that the client is gone, with all that it had.
+func (c *Client) close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.detach()
+	c.mu.Lock()
+	for wire := range c.tasks { // which the job's counts are rid of
+		c.set(wire, 0)
+	}
+	c.mu.Unlock()
+	c.process.leave(c)
+	if c.job != nil {
+		c.job.clients--
+		c.server.handler.Closed(c)
+	}
+	c.forget()
+}
+
+// greet takes the first frame, which must be HELLO with a token of this run.
+func (c *Client) greet(b []byte) error {
+	k, err := check(b)
+	if err != nil {
+		return err
+	}
+	if k != kindHello {
+		return fmt.Errorf("%v before HELLO", k)
+	}
+	var f helloFrame
+	if err := decode(&f, b); err != nil {
+		return err
+	}
+	job := c.server.jobOf(f.token)
+	if job == nil {
+		return errors.New("HELLO with a token of no job of this run")
+	}
+	_, c.image = look(c.process.pid)
+	if old := c.process.before(c, job, f.instance); old != nil {
+		return old.resume(c)
+	}
+	if job.clients == jobClients {
+		return fmt.Errorf("HELLO: job %d has %d processes connected already", job.index, jobClients)
+	}
+	job.clients++
+	c.job, c.instance = job, f.instance
+	return nil
+}
+
+// before is the client that the same copy of the library was until it lost its descriptor,
+// or nil. Whatever else the process was before it ran another program is closed.
+func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
+	for _, o := range slices.Clone(p.clients) {
+		same := o.job == job && o.instance == instance && instance != 0
+		switch {
+		case o == c || o.job == nil:
+		case c.image.differs(o.image):
+			o.close()
+		case same:
+			o.hearOut() // somebody else may have the descriptor yet
+			if !o.closed {
+				old = o
+			}
+		}
+	}
+	return old
+}
+
+// resume goes on with the connection of the new client, who is the same one.
+func (c *Client) resume(as *Client) error {
+	if err := c.Err(); err != nil {
+		return fmt.Errorf("HELLO again of a process that broke the protocol: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fd, c.ended = as.fd, false
+	c.server.clients[int32(c.fd)] = c
+	as.fd = -1
+	c.forget()
+	c.page, as.page = as.page, nil
+	c.process.leave(as)
+	return nil
+}
+
+// take handles any frame after HELLO. An error costs the client its connection.
+func (c *Client) take(b []byte) error {
+	k, err := check(b)
+	if err != nil {
+		return err
+	}
+	if c.SaidBye() {
+		return fmt.Errorf("%v after BYE", k)
+	}
+	if err := c.dispatch(k, b); err != nil && err != errGone {
+		return fmt.Errorf("%v: %w", k, err)
+	}
+	return nil
+}
+
+func (c *Client) dispatch(k kind, b []byte) error {
+	h := c.server.handler
+	switch k {
+	case kindBegin:
+		var f beginFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		if decided := f.Flags&FlagDecided != 0; decided != c.job.decides {
+			return errWhoDecides
+		}
+		id, err := c.stand(f.task, 0, waiting)
+		if err != nil {
+			return err
+		}
+		if refused, err := c.limited(id, f.task); refused {
+			return err
+		}
+		h.Begin(c, id, f.Request)
+	case kindGrow:
+		var f growFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		id, err := c.stand(f.task, held, growing)
+		if err != nil {
+			return err
+		}
+		if refused, err := c.limited(id, f.task); refused {
+			return err
+		}
+		h.Grow(c, id, f.bytes, f.wait)
+	case kindShrink:
+		var f shrinkFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		id, err := c.stand(f.task, held, held)
+		if err != nil {
+			return err
+		}
+		return h.Shrink(c, id, f.bytes)
+	case kindDecided:
+		var f decidedFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		id, err := c.decide(f.task, f.Reason == Granted)
+		if err != nil {
+			return err
+		}
+		return h.Decided(c, id, f.Outcome)
+	case kindShape:
+		var f shapeFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		id, err := c.stand(f.task, held, held)
+		if err != nil {
+			return err
+		}
+		h.Shape(c, id, f.Shape)
+	case kindFree:
+		var f freeFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		id, err := c.stand(f.task, held, 0)
+		if err != nil {
+			return err
+		}
+		h.Free(c, id)
+	case kindOOM:
+		var f oomFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		h.OOM(c, f.bytes, text(f.where[:]))
+	case kindFault:
+		var f faultFrame
+		if err := decode(&f, b); err != nil {
+			return err
+		}
+		at := c.server.At(int64(f.monotonicNS))
+		h.Fault(c, f.code, at, text(f.where[:]))
+	case kindBye:
+		c.mu.Lock()
+		c.bye = true
+		c.mu.Unlock()
+	default:
+		return errors.New("not for a client to send, or not now")
+	}
+	return nil
+}
+
+var errWhoDecides = errors.New("the run and the process do not agree about who decides")
+
+// limited refuses the request of a job that has too much open already. One that decides for
+// itself cannot be refused: it breaks the protocol.
+func (c *Client) limited(id, wire uint64) (bool, error) {
+	why := ""
+	switch {
+	case c.job.open.Load() > jobRequests:
+		why = fmt.Sprintf("its job has %d requests open already", jobRequests)
+	case c.job.live.Load() > jobTasks:
+		why = fmt.Sprintf("its job has %d tasks already", jobTasks)
+	default:
+		return false, nil
+	}
+	if c.job.decides {
+		return true, errors.New(why)
+	}
+	if !c.job.limited {
+		c.job.limited = true
+		c.server.handler.Limited(c, why)
+	}
+	_ = c.refuse(id, wire, ReasonTooMany, 0, 0, why) // its error ends the connection
+	return true, nil
 }

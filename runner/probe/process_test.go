@@ -168,7 +168,7 @@ func TestClosedSocketOfAProcessWithoutADevice(t *testing.T) {
 
 // What a client that is gone waited for is granted to nobody.
 func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
-	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	r, l := newRecorder(), &logbook{}
 	s := serveOwn(t, r, l)
 	c := greeted(t, s, 1)
 	c.send(beginOf(1, 10))
@@ -202,7 +202,7 @@ func TestRequestsOfAClosedSocketAreWithdrawn(t *testing.T) {
 // What a process decides by itself goes on while it has no connection, and it tells the outcome
 // over the next one, even where it never had a device before.
 func TestClosedSocketOfAProcessThatDecides(t *testing.T) {
-	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	r, l := newRecorder(), &logbook{}
 	s := serveOwn(t, r, l)
 	token := s.RegisterDeciding(1)
 	hello := edit(t, kindHello, func(b []byte) { copy(b[16:], helloOf(t, token)[16:]) })
@@ -234,7 +234,7 @@ func serveOwn(t *testing.T, h Handler, l *logbook) *Server {
 
 // A protocol error of a process with a device leaves what it holds with it too.
 func TestRejectedProcessKeepsItsTasks(t *testing.T) {
-	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	r, l := newRecorder(), &logbook{}
 	s := serveOwn(t, r, l)
 	c := greeted(t, s, 1)
 	c.send(beginOf(1, 10))
@@ -253,7 +253,7 @@ func TestRejectedProcessKeepsItsTasks(t *testing.T) {
 
 // One process may not take the server's descriptors, nor a job all its time.
 func TestConnectionsOfAProcessAreLimited(t *testing.T) {
-	r, l := recorder{make(chan event, 1<<10)}, &logbook{}
+	r, l := newRecorder(), &logbook{}
 	s := serveOwn(t, r, l)
 	var open []*raw
 	for range processConnections {
@@ -306,7 +306,7 @@ func TestOpenRequestsOfAJobAreLimited(t *testing.T) {
 				}
 			}
 			var f refuseFrame
-			if err := f.decode(c.expect(kindRefuse)); err != nil || f.task != task || f.reason != ReasonTooMany {
+			if err := decode(&f, c.expect(kindRefuse)); err != nil || f.task != task || f.reason != ReasonTooMany {
 				t.Fatalf("refuse %+v: %v", f, err)
 			}
 			continue
@@ -340,7 +340,7 @@ func TestLiveTasksOfAJobAreLimited(t *testing.T) {
 	c.send(beginOf(jobTasks+1, 1))
 	r.next(t, "limited")
 	c.expect(kindRefuse)
-	c.send(frame(&freeWire{freeFrame{1}}))
+	c.send(frame(&freeFrame{1}))
 	r.next(t, "free")
 	c.send(beginOf(jobTasks+1, 1))
 	r.next(t, "begin")

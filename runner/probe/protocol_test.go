@@ -20,7 +20,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		mustGrant(t, r.next(t, "begin"))
 		bystander.expect(kindGrant)
 	}
-	bye := put(make([]byte, maxFrame), kindBye)
+	bye := frame(&byeFrame{})
 	live := func(c *raw, _ *testing.T) {
 		c.send(beginOf(1, 1))
 		mustGrant(c.t, r.next(c.t, "begin"))
@@ -36,7 +36,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		frame     []byte
 	}{
 		{"before HELLO", "before HELLO", nil, beginOf(1, 1)},
-		{"unknown token", "token", nil, frame(&helloWire{helloFrame{token: [16]byte{1}}})},
+		{"unknown token", "token", nil, frame(&helloFrame{token: [16]byte{1}})},
 		{"garbage first", "truncated", nil, []byte("hi")},
 		{"wrong version", "version 1", nil, edit(t, kindHello, func(b []byte) { b[2] = 1 })},
 		{"empty", "empty", fresh, nil},
@@ -51,16 +51,16 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		{"server's frame", "GRANT", fresh, fixture(t, kindGrant)},
 		{"task 0", "task id 0", fresh, beginOf(0, 1)},
 		{"2^63 bytes", "2^63", fresh, beginOf(1, 1<<63)},
-		{"free of unknown", "not live", fresh, frame(&freeWire{freeFrame{1}})},
+		{"free of unknown", "not live", fresh, frame(&freeFrame{1})},
 		{"grow of unknown", "not live", fresh, frame(&growFrame{1, 1, 0})},
 		{"shape of unknown", "not live", fresh, frame(&shapeFrame{1, Shape{Blocks: 1}})},
 		{"shape of waiting", "outstanding", pending, frame(&shapeFrame{1, Shape{Blocks: 1}})},
 		{"device -1", "device -1", fresh, frame(&beginFrame{1, Request{Flags: FlagDevice, Device: -1}})},
 		{"begin of waiting", "is live", pending, beginOf(1, 1)},
 		{"begin of held", "is live", live, beginOf(1, 1)},
-		{"free of waiting", "outstanding", pending, frame(&freeWire{freeFrame{1}})},
+		{"free of waiting", "outstanding", pending, frame(&freeFrame{1})},
 		{"grow of waiting", "outstanding", pending, frame(&growFrame{1, 1, 0})},
-		{"free while growing", "outstanding", growing, frame(&freeWire{freeFrame{1}})},
+		{"free while growing", "outstanding", growing, frame(&freeFrame{1})},
 		{"shape while growing", "outstanding", growing, frame(&shapeFrame{1, Shape{Blocks: 1}})},
 		{"shrink of unknown", "not live", fresh, frame(&shrinkFrame{1, 1})},
 		{"shrink of waiting", "outstanding", pending, frame(&shrinkFrame{1, 1})},
@@ -135,7 +135,7 @@ func TestClientsDecide(t *testing.T) {
 	if e := r.next(t, "shrink"); e.task != 1 || e.bytes != 3 {
 		t.Fatalf("shrink %v", e)
 	}
-	c.send(frame(&freeWire{freeFrame{1}}))
+	c.send(frame(&freeFrame{1}))
 	r.next(t, "free")
 	c.send(decidingBegin(1, 20))
 	r.next(t, "begin")
@@ -163,7 +163,7 @@ func TestProtocolErrorsOfClientsThatDecide(t *testing.T) {
 		"a request for the server": {"who decides", [][]byte{beginOf(1, 1)}},
 		"decided unasked":          {"no request outstanding", [][]byte{granted(1, 0)}},
 		"decided twice":            {"no request outstanding", append(holds, granted(1, 0))},
-		"free of waiting":          {"outstanding", append(waits, frame(&freeWire{freeFrame{1}}))},
+		"free of waiting":          {"outstanding", append(waits, frame(&freeFrame{1}))},
 		"shrink of waiting":        {"outstanding", append(waits, frame(&shrinkFrame{1, 1}))},
 		"no device of the run":     {"no such device", append(waits, granted(1, 4))},
 		"more than it holds":       {"more than it holds", append(holds, frame(&shrinkFrame{1, 1<<40 + 1}))},

@@ -45,10 +45,10 @@ func helloOf(t *testing.T, token string) []byte {
 	if n, err := hex.Decode(f.token[:], []byte(token)); err != nil || n != tokenSize {
 		t.Fatalf("token %q: %v", token, err)
 	}
-	return f.encode(make([]byte, maxFrame))
+	return frame(&f)
 }
 
-func frame(f wireFrame) []byte { return f.encode(make([]byte, maxFrame)) }
+func frame(f wireFrame) []byte { return encode(f, make([]byte, maxFrame)) }
 
 func beginOf(task, bytes uint64) []byte {
 	return frame(&beginFrame{task, Request{Bytes: bytes, Blocks: 1, ThreadsPerBlock: 32}})
@@ -104,7 +104,7 @@ func (c *raw) expect(want kind) []byte {
 func (c *raw) expectHangUp() string {
 	c.t.Helper()
 	var f refuseFrame
-	if err := f.decode(c.expect(kindRefuse)); err != nil || f.task != 0 || f.reason != reasonProtocol {
+	if err := decode(&f, c.expect(kindRefuse)); err != nil || f.task != 0 || f.reason != reasonProtocol {
 		c.t.Fatalf("last words %+v: %v", f, err)
 	}
 	c.expect(0)

@@ -29,19 +29,44 @@ func (e event) String() string {
 	return fmt.Sprintf("%s(job %d, pid %d, task %d, bytes %d, %q)", e.kind, e.c.Job(), e.c.PID(), e.task, e.bytes, e.where)
 }
 
-// recorder is a Handler that hands every event to the test, which answers.
-type recorder struct{ events chan event }
+// recorder is a Handler that hands every event to the test, which answers. Its tasks are
+// called what their process calls them.
+type recorder struct {
+	events chan event
+	wire   map[uint64]uint64 // by id; the server's goroutine's own
+}
+
+func newRecorder() recorder {
+	return recorder{events: make(chan event, 1<<16), wire: map[uint64]uint64{}}
+}
+
+// Grant and Refuse are those of the server for a task by the number that the process gave it.
+func (c *Client) Grant(wire uint64, ordinal int, uuid [16]byte) error {
+	return c.grant(c.idOf(wire), wire, ordinal, uuid)
+}
+
+func (c *Client) Refuse(wire uint64, reason Reason, need, capacity uint64, text string) error {
+	return c.refuse(c.idOf(wire), wire, reason, need, capacity, text)
+}
+
+func (c *Client) idOf(wire uint64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tasks[wire].id
+}
 
 func (r recorder) Begin(c *Client, task uint64, q Request) {
-	r.events <- event{kind: "begin", c: c, task: task, bytes: q.Bytes, r: q}
+	asked, _ := c.server.request(task)
+	r.wire[task] = asked.wire
+	r.events <- event{kind: "begin", c: c, task: r.wire[task], bytes: q.Bytes, r: q}
 }
 func (r recorder) Grow(c *Client, task, bytes uint64, wait Wait) {
-	r.events <- event{kind: "grow", c: c, task: task, bytes: bytes, wait: wait}
+	r.events <- event{kind: "grow", c: c, task: r.wire[task], bytes: bytes, wait: wait}
 }
 
 // Shrink calls more than 1 TiB more than the task holds.
 func (r recorder) Shrink(c *Client, task, bytes uint64) error {
-	r.events <- event{kind: "shrink", c: c, task: task, bytes: bytes}
+	r.events <- event{kind: "shrink", c: c, task: r.wire[task], bytes: bytes}
 	if bytes > 1<<40 {
 		return errors.New("more than it holds")
 	}
@@ -50,16 +75,18 @@ func (r recorder) Shrink(c *Client, task, bytes uint64) error {
 
 // Decided knows the devices 0 to 3.
 func (r recorder) Decided(c *Client, task uint64, o Outcome) error {
-	r.events <- event{kind: "decided", c: c, task: task, ended: o}
+	r.events <- event{kind: "decided", c: c, task: r.wire[task], ended: o}
 	if o.Ordinal > 3 {
 		return errors.New("no such device")
 	}
 	return nil
 }
 func (r recorder) Shape(c *Client, task uint64, s Shape) {
-	r.events <- event{kind: "shape", c: c, task: task, shape: s}
+	r.events <- event{kind: "shape", c: c, task: r.wire[task], shape: s}
 }
-func (r recorder) Free(c *Client, task uint64) { r.events <- event{kind: "free", c: c, task: task} }
+func (r recorder) Free(c *Client, task uint64) {
+	r.events <- event{kind: "free", c: c, task: r.wire[task]}
+}
 func (r recorder) OOM(c *Client, bytes uint64, where string) {
 	r.events <- event{kind: "oom", c: c, bytes: bytes, where: where}
 }
@@ -132,10 +159,11 @@ func ownUnseen(fd, pid int) int {
 	return openProcess(fd, pid)
 }
 
-// start serves until the end of the test and checks that the close succeeds.
+// start serves until the end of the test, and checks that the close succeeds and leaves
+// nothing.
 func start(t *testing.T) (*Server, recorder, *logbook) {
 	t.Helper()
-	r, l := recorder{make(chan event, 1<<16)}, &logbook{}
+	r, l := newRecorder(), &logbook{}
 	s, err := listen(filepath.Join(t.TempDir(), "s"), r, l.logf, ownUnseen)
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +171,9 @@ func start(t *testing.T) (*Server, recorder, *logbook) {
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
+		}
+		if n := len(s.asked); n > 0 {
+			t.Errorf("%d requests are left when all clients are gone", n)
 		}
 	})
 	return s, r, l

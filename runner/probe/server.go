@@ -50,9 +50,10 @@ type Shape struct {
 // Handler gets the clients' events, one at a time, those of one client in order,
 // on the server's goroutine. All clients wait while it runs, so it must not
 // block (writing to a disk or a store belongs on another goroutine), nor call
-// Server.Close. It answers each Begin and Grow with Client.Grant or
-// Client.Refuse, during the call or later and from any goroutine, unless the job decides for
-// itself (RegisterDeciding). An error of a method that returns one says that the client broke
+// Server.Close. The server numbers the tasks of all clients: a number is never used again.
+// The handler answers each Begin and Grow with Server.Grant or Server.Refuse, during the
+// call or later and from any goroutine, unless the job decides for itself
+// (RegisterDeciding). An error of a method that returns one says that the client broke
 // the protocol, and ends the connection.
 type Handler interface {
 	Begin(c *Client, task uint64, r Request)
@@ -117,6 +118,9 @@ type Server struct {
 	closed   bool
 	jobs     map[[tokenSize]byte]*job
 	settling []chan struct{}
+	asked    map[uint64]request // by the task's id: requests without an answer
+
+	lastTask atomic.Uint64 // id of the task that began last
 
 	loop      sync.WaitGroup     // the goroutine that owns what follows
 	clients   map[int32]*Client  // connected ones, by descriptor
@@ -125,6 +129,12 @@ type Server struct {
 	turned    int                // connections turned away that the log has heard of
 	in        [maxFrame]byte
 	events    [64]unix.EpollEvent
+}
+
+// request is a begin or grow of a client's task, by the number that the process gave it.
+type request struct {
+	client *Client
+	wire   uint64
 }
 
 // job is what the clients of a job share.
@@ -161,7 +171,7 @@ func listen(dir string, h Handler, logf func(format string, args ...any), open f
 	s := &Server{
 		handler: h, logf: logf, dir: dir, path: filepath.Join(dir, socketName),
 		uid:  uint32(os.Geteuid()),
-		open: open, jobs: map[[tokenSize]byte]*job{},
+		open: open, jobs: map[[tokenSize]byte]*job{}, asked: map[uint64]request{},
 		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{},
 	}
 	var files unix.Rlimit
@@ -309,6 +319,46 @@ func (s *Server) Close() error {
 		return fmt.Errorf("close probe socket %s: %w", s.path, err)
 	}
 	return nil
+}
+
+// Grant answers the task's outstanding begin or grow with yes: it runs on the
+// device with this ordinal (PCI bus order) and UUID.
+func (s *Server) Grant(task uint64, ordinal int, uuid [16]byte) error {
+	r, ok := s.request(task)
+	if !ok {
+		return fmt.Errorf("grant task %d: %w", task, errNotAsked)
+	}
+	return r.client.grant(task, r.wire, ordinal, uuid)
+}
+
+// Refuse answers the task's outstanding begin or grow with no. A refused begin
+// ends the task; a refused grow leaves it as it was. need and capacity, in
+// bytes, and the first 119 bytes of text reach the user's stderr.
+func (s *Server) Refuse(task uint64, reason Reason, need, capacity uint64, text string) error {
+	r, ok := s.request(task)
+	if !ok {
+		return fmt.Errorf("refuse task %d: %w", task, errNotAsked)
+	}
+	return r.client.refuse(task, r.wire, reason, need, capacity, text)
+}
+
+func (s *Server) request(task uint64) (request, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.asked[task]
+	return r, ok
+}
+
+func (s *Server) noteRequest(task uint64, r request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[task] = r
+}
+
+func (s *Server) noteAnswer(task uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, task)
 }
 
 func (s *Server) jobOf(token [tokenSize]byte) *job {

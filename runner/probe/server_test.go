@@ -30,10 +30,10 @@ func TestTaskLife(t *testing.T) {
 	}
 	mustGrant(t, e)
 	var g grantFrame
-	if err := g.decode(c.expect(kindGrant)); err != nil || g != (grantFrame{5, [16]byte{0xab}, 3}) {
+	if err := decode(&g, c.expect(kindGrant)); err != nil || g != (grantFrame{5, [16]byte{0xab}, 3}) {
 		t.Fatalf("grant %+v: %v", g, err)
 	}
-	if err := e.c.Grant(5, 3, g.uuid); err == nil || errors.Is(err, ErrGone) {
+	if err := e.c.Grant(5, 3, g.uuid); err == nil || errors.Is(err, errGone) {
 		t.Errorf("second grant of one request: %v", err)
 	}
 
@@ -45,7 +45,7 @@ func TestTaskLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	var f refuseFrame
-	if err := f.decode(c.expect(kindRefuse)); err != nil || f.reason != ReasonDeviceFull || f.need != 2 || f.capacity != 1 {
+	if err := decode(&f, c.expect(kindRefuse)); err != nil || f.reason != ReasonDeviceFull || f.need != 2 || f.capacity != 1 {
 		t.Fatalf("refuse %+v: %v", f, err)
 	}
 	c.send(frame(&growFrame{5, 1, 0})) // the refused grow left the task as it was
@@ -60,7 +60,7 @@ func TestTaskLife(t *testing.T) {
 	if e := r.next(t, "shrink"); e.task != 5 || e.bytes != 100 {
 		t.Fatalf("shrink %v", e)
 	}
-	c.send(frame(&freeWire{freeFrame{5}})) // a shape or a shrink has no answer, so nothing is outstanding
+	c.send(frame(&freeFrame{5})) // a shape or a shrink has no answer, so nothing is outstanding
 	if e := r.next(t, "free"); e.task != 5 {
 		t.Fatalf("free %v", e)
 	}
@@ -72,12 +72,12 @@ func TestTaskLife(t *testing.T) {
 	c.expect(kindRefuse)
 	c.send(beginOf(5, 0)) // so may a refused one; nothing is wrong with 0 bytes
 	mustGrant(t, r.next(t, "begin"))
-	c.send(put(make([]byte, maxFrame), kindBye))
+	c.send(frame(&byeFrame{}))
 	c.close()
 	if closed := r.next(t, "closed"); closed.c != e.c || closed.c.Err() != nil || !closed.c.SaidBye() {
 		t.Errorf("closed %v, err %v, bye %v", closed, closed.c.Err(), closed.c.SaidBye())
 	}
-	if err := e.c.Grant(5, 0, g.uuid); !errors.Is(err, ErrGone) {
+	if err := e.c.Grant(5, 0, g.uuid); !errors.Is(err, errGone) {
 		t.Errorf("grant to a closed client: %v", err)
 	}
 	if lines := log.all(); len(lines) != 0 {
@@ -101,7 +101,7 @@ func TestTaskIDsArePerConnection(t *testing.T) {
 	if e := r.next(t, "closed"); e.c != eb.c {
 		t.Fatalf("closed %v", e)
 	}
-	a.send(frame(&freeWire{freeFrame{1}}))
+	a.send(frame(&freeFrame{1}))
 	if e := r.next(t, "free"); e.c != ea.c {
 		t.Fatalf("free %v", e)
 	}
@@ -235,7 +235,7 @@ func TestRunsOutOfDescriptors(t *testing.T) {
 			t.Fatal("nothing logged")
 		}
 	}
-	c.send(frame(&freeWire{freeFrame{1}}))
+	c.send(frame(&freeFrame{1}))
 	r.next(t, "free")
 	restore()
 	late.send(helloOf(t, s.Register(2)))
@@ -276,7 +276,7 @@ func TestAnswersFromOtherGoroutines(t *testing.T) {
 	var answers sync.WaitGroup
 	answer := func(e event) {
 		answers.Go(func() {
-			if err := e.c.Grant(e.task, 0, [16]byte{}); err != nil && !errors.Is(err, ErrGone) {
+			if err := e.c.Grant(e.task, 0, [16]byte{}); err != nil && !errors.Is(err, errGone) {
 				t.Error(err)
 			}
 		})

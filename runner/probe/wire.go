@@ -1,10 +1,15 @@
 package probe
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // The frames of native/probe/wire.h, which is the specification: one packet is
@@ -127,73 +132,10 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint32(r))
 }
 
-type helloFrame struct {
-	pid      uint32
-	instance uint32
-	token    [tokenSize]byte
-}
-
-type beginFrame struct {
-	task uint64
-	Request
-}
-
-type grantFrame struct {
-	task    uint64
-	uuid    [16]byte
-	ordinal int32
-}
-
-type refuseFrame struct {
-	task, need, capacity uint64
-	reason               Reason
-	text                 [textSize]byte
-}
-
-type shapeFrame struct {
-	task uint64
-	Shape
-}
-
-type growFrame struct {
-	task, bytes uint64
-	wait        Wait
-}
-
-type shrinkFrame struct{ task, bytes uint64 }
-
-type decidedFrame struct {
-	task uint64
-	Outcome
-}
-
-type freeFrame struct{ task uint64 }
-
-type oomFrame struct {
-	bytes uint64
-	where [whereSize]byte
-}
-
-type faultFrame struct {
-	monotonicNS uint64
-	code        int32
-	where       [whereSize]byte
-}
-
 var le = binary.LittleEndian
 
-// put writes the header of a k and returns the frame, b cut to its size. b must
-// be zero and hold maxFrame bytes.
-func put(b []byte, k kind) []byte {
-	b = b[:frames[k].size]
-	le.PutUint16(b[0:], uint16(k))
-	le.PutUint16(b[2:], version)
-	le.PutUint32(b[4:], uint32(len(b)))
-	return b
-}
-
-// check returns the kind of a frame whose header and size are right; the
-// decoders below take nothing else.
+// check returns the kind of a frame whose header and size are right; decode takes nothing
+// else.
 func check(b []byte) (kind, error) {
 	if len(b) < headerSize {
 		return 0, fmt.Errorf("truncated frame of %d bytes", len(b))
@@ -208,4 +150,311 @@ func check(b []byte) (kind, error) {
 		return 0, fmt.Errorf("%v of %d bytes that claims %d; it has %d", k, len(b), size, frames[k].size)
 	}
 	return k, nil
+}
+
+// wireFrame is a frame that lists the fields behind its header, in their order on the wire,
+// once for writing and reading.
+type wireFrame interface {
+	kind() kind
+	fields(c *cursor)
+}
+
+type helloFrame struct {
+	pid      uint32
+	instance uint32
+	token    [tokenSize]byte
+}
+
+func (*helloFrame) kind() kind { return kindHello }
+
+func (f *helloFrame) fields(c *cursor) {
+	c.u32(&f.pid)
+	c.u32(&f.instance)
+	c.raw(f.token[:])
+}
+
+type beginFrame struct {
+	task uint64
+	Request
+}
+
+func (*beginFrame) kind() kind { return kindBegin }
+
+func (f *beginFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.Bytes)
+	c.size(&f.Blocks)
+	c.size(&f.HeapBytes)
+	c.u32(&f.ThreadsPerBlock)
+	c.u32(&f.Flags)
+	c.u32(&f.BlocksPerSM)
+	c.i32(&f.Device)
+	c.u32((*uint32)(&f.Wait))
+	c.unused(4)
+}
+
+func (f *beginFrame) valid() error {
+	switch {
+	case f.task == 0:
+		return errTaskZero
+	case f.HeapBytes > math.MaxInt64-f.Bytes:
+		return errRange
+	case f.Flags&^knownFlags != 0:
+		return fmt.Errorf("unknown flags %#x", f.Flags)
+	case f.Flags&FlagDevice == 0 && f.Device != 0:
+		return errUnusedBytes
+	case f.Device < 0:
+		return fmt.Errorf("device %d", f.Device)
+	}
+	return nil
+}
+
+type grantFrame struct {
+	task    uint64
+	uuid    [16]byte
+	ordinal int32
+}
+
+func (*grantFrame) kind() kind { return kindGrant }
+
+func (f *grantFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.raw(f.uuid[:])
+	c.i32(&f.ordinal)
+	c.unused(4)
+}
+
+type refuseFrame struct {
+	task, need, capacity uint64
+	reason               Reason
+	text                 [textSize]byte
+}
+
+func (*refuseFrame) kind() kind { return kindRefuse }
+
+func (f *refuseFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.u64(&f.need)
+	c.u64(&f.capacity)
+	c.u32((*uint32)(&f.reason))
+	c.unused(4)
+	c.text(f.text[:])
+}
+
+type shapeFrame struct {
+	task uint64
+	Shape
+}
+
+func (*shapeFrame) kind() kind { return kindShape }
+
+func (f *shapeFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.Blocks)
+	c.u32(&f.ThreadsPerBlock)
+	c.u32(&f.BlocksPerSM)
+}
+
+type growFrame struct {
+	task, bytes uint64
+	wait        Wait
+}
+
+func (*growFrame) kind() kind { return kindGrow }
+
+func (f *growFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.bytes)
+	c.u32((*uint32)(&f.wait))
+	c.unused(4)
+}
+
+type shrinkFrame struct{ task, bytes uint64 }
+
+func (*shrinkFrame) kind() kind { return kindShrink }
+
+func (f *shrinkFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.bytes)
+}
+
+type decidedFrame struct {
+	task uint64
+	Outcome
+}
+
+func (*decidedFrame) kind() kind { return kindDecided }
+
+func (f *decidedFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.Need)
+	c.size(&f.Capacity)
+	c.u32((*uint32)(&f.Reason))
+	c.i32(&f.Ordinal)
+}
+
+func (f *decidedFrame) valid() error {
+	switch {
+	case f.Reason > ReasonTimeout:
+		return fmt.Errorf("%v", f.Reason)
+	case f.Ordinal < 0:
+		return fmt.Errorf("device %d", f.Ordinal)
+	case f.Reason == Granted && (f.Need != 0 || f.Capacity != 0), f.Reason != Granted && f.Ordinal != 0:
+		return errUnusedBytes
+	}
+	return nil
+}
+
+type freeFrame struct{ task uint64 }
+
+func (*freeFrame) kind() kind { return kindFree }
+
+func (f *freeFrame) fields(c *cursor) { c.u64(&f.task) }
+
+type oomFrame struct {
+	bytes uint64
+	where [whereSize]byte
+}
+
+func (*oomFrame) kind() kind { return kindOOM }
+
+func (f *oomFrame) fields(c *cursor) {
+	c.u64(&f.bytes)
+	c.text(f.where[:])
+}
+
+type faultFrame struct {
+	monotonicNS uint64
+	code        int32
+	where       [whereSize]byte
+}
+
+func (*faultFrame) kind() kind { return kindFault }
+
+func (f *faultFrame) fields(c *cursor) {
+	c.size(&f.monotonicNS)
+	c.i32(&f.code)
+	c.unused(4)
+	c.text(f.where[:])
+}
+
+type byeFrame struct{}
+
+func (*byeFrame) kind() kind { return kindBye }
+
+func (*byeFrame) fields(*cursor) {}
+
+// encode writes the frame to b, which must be zero and hold maxFrame bytes, and returns b
+// cut to the frame's size.
+func encode(f wireFrame, b []byte) []byte {
+	k := f.kind()
+	b = b[:frames[k].size]
+	le.PutUint16(b[0:], uint16(k))
+	le.PutUint16(b[2:], version)
+	le.PutUint32(b[4:], uint32(len(b)))
+	f.fields(&cursor{rest: b[headerSize:], writes: true})
+	return b
+}
+
+// decode reads the frame from b, whose header check has seen to.
+func decode(f wireFrame, b []byte) error {
+	c := cursor{rest: b[headerSize:]}
+	f.fields(&c)
+	if v, ok := f.(interface{ valid() error }); ok && c.err == nil {
+		return v.valid()
+	}
+	return c.err
+}
+
+// cursor goes through the fields of a frame, and writes or reads them. What it reads is
+// checked as far as a field alone can be wrong.
+type cursor struct {
+	rest   []byte
+	writes bool
+	err    error // the first one
+}
+
+func (c *cursor) next(n int) []byte {
+	field := c.rest[:n]
+	c.rest = c.rest[n:]
+	return field
+}
+
+func (c *cursor) require(ok bool, err error) {
+	if !ok && c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *cursor) u32(v *uint32) {
+	if b := c.next(4); c.writes {
+		le.PutUint32(b, *v)
+	} else {
+		*v = le.Uint32(b)
+	}
+}
+
+func (c *cursor) i32(v *int32) {
+	u := uint32(*v)
+	c.u32(&u)
+	*v = int32(u)
+}
+
+func (c *cursor) u64(v *uint64) {
+	if b := c.next(8); c.writes {
+		le.PutUint64(b, *v)
+	} else {
+		*v = le.Uint64(b)
+	}
+}
+
+// size is a number below 2^63.
+func (c *cursor) size(v *uint64) {
+	c.u64(v)
+	c.require(*v <= math.MaxInt64, errRange)
+}
+
+func (c *cursor) raw(v []byte) {
+	if b := c.next(len(v)); c.writes {
+		copy(b, v)
+	} else {
+		copy(v, b)
+	}
+}
+
+// text is a text field: at least one NUL, and only NUL after the first.
+func (c *cursor) text(v []byte) {
+	c.raw(v)
+	end := bytes.IndexByte(v, 0)
+	c.require(end >= 0 && zero(v[end:]), errText)
+}
+
+func (c *cursor) unused(n int) { c.require(zero(c.next(n)), errUnusedBytes) }
+
+func zero(b []byte) bool {
+	return !slices.ContainsFunc(b, func(x byte) bool { return x != 0 })
+}
+
+var (
+	errUnusedBytes = errors.New("unused bytes are not zero")
+	errText        = errors.New("text is not filled up with NUL")
+	errTaskZero    = errors.New("task id 0")
+	errRange       = errors.New("a number is 2^63 or more")
+)
+
+// text returns a text field as printable UTF-8. It comes from a job and goes to
+// terminals and tables, so control characters become question marks.
+func text(field []byte) string {
+	s, _, _ := strings.Cut(string(field), "\x00")
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+// fill copies s into a text field, cut so that the last byte stays NUL.
+func fill(field []byte, s string) {
+	copy(field[:len(field)-1], strings.ReplaceAll(s, "\x00", "?"))
 }

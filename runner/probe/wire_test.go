@@ -13,30 +13,11 @@ import (
 	"testing"
 )
 
-// wireFrame is what every frame type has, for tests that treat them alike.
-type wireFrame interface {
-	encode(b []byte) []byte
-	decode(b []byte) error
-}
-
-type freeWire struct{ freeFrame }
-
-type helloWire struct{ helloFrame }
-
-func (f *helloWire) decode(b []byte) error { f.helloFrame.decode(b); return nil }
-
-func (f *freeWire) decode(b []byte) error { f.freeFrame.decode(b); return nil }
-
-type byeWire struct{}
-
-func (byeWire) encode(b []byte) []byte { return put(b, kindBye) }
-func (byeWire) decode([]byte) error    { return nil }
-
 func blank(k kind) wireFrame {
 	return [...]wireFrame{
-		kindHello: &helloWire{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
-		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeWire{},
-		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeWire{},
+		kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},
+		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
+		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{},
 		kindShape: &shapeFrame{}, kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
 	}[k]
 }
@@ -44,7 +25,7 @@ func blank(k kind) wireFrame {
 // samples holds the values of native/probe/testdata, which tests/wire_test.c
 // has too.
 func samples() map[kind]wireFrame {
-	hello, grant := &helloWire{helloFrame{pid: 4242, instance: 17}}, &grantFrame{task: 7, ordinal: 3}
+	hello, grant := &helloFrame{pid: 4242, instance: 17}, &grantFrame{task: 7, ordinal: 3}
 	for i := range 16 {
 		hello.token[i], grant.uuid[i] = byte(i), byte(0xa0+i)
 	}
@@ -59,8 +40,8 @@ func samples() map[kind]wireFrame {
 		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20,
 			Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2, Wait: 30000}},
 		kindGrant: grant, kindRefuse: refuse,
-		kindGrow: &growFrame{7, 1 << 20, WaitNone}, kindFree: &freeWire{freeFrame{7}},
-		kindOOM: oom, kindFault: fault, kindBye: &byeWire{},
+		kindGrow: &growFrame{7, 1 << 20, WaitNone}, kindFree: &freeFrame{7},
+		kindOOM: oom, kindFault: fault, kindBye: &byeFrame{},
 		kindShape:   &shapeFrame{7, Shape{Blocks: 2097152, ThreadsPerBlock: 256, BlocksPerSM: 8}},
 		kindShrink:  &shrinkFrame{7, 3 << 20},
 		kindDecided: &decidedFrame{7, Outcome{Reason: ReasonTimeout, Need: 20 << 30, Capacity: 16 << 30}},
@@ -89,15 +70,25 @@ func fixture(tb testing.TB, k kind) []byte {
 func TestFramesMatchFixtures(t *testing.T) {
 	for k, frame := range samples() {
 		want := fixture(t, k)
-		if got := frame.encode(make([]byte, maxFrame)); !bytes.Equal(got, want) {
+		if got := encode(frame, make([]byte, maxFrame)); !bytes.Equal(got, want) {
 			t.Errorf("%v encodes as\n% x, the fixture is\n% x", k, got, want)
 		}
 		if got, err := check(want); err != nil || got != k {
 			t.Errorf("check(%v) = %v, %v", k, got, err)
 		}
 		got := blank(k)
-		if err := got.decode(want); err != nil || !reflect.DeepEqual(got, frame) {
+		if err := decode(got, want); err != nil || !reflect.DeepEqual(got, frame) {
 			t.Errorf("%v decodes as %+v (%v), want %+v", k, got, err, frame)
+		}
+	}
+}
+
+// The fields of a frame take all of its bytes.
+func TestFieldsFillTheirFrame(t *testing.T) {
+	for k := kindHello; k.known(); k++ {
+		c := cursor{rest: make([]byte, frames[k].size-headerSize)}
+		if blank(k).fields(&c); len(c.rest) > 0 {
+			t.Errorf("%v: %d bytes are no field", k, len(c.rest))
 		}
 	}
 }
@@ -178,7 +169,7 @@ func TestDecodeRejects(t *testing.T) {
 		k, err := check(b)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
-		} else if err := blank(k).decode(b); err == nil {
+		} else if err := decode(blank(k), b); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -196,10 +187,10 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		frame := blank(k)
-		if frame.decode(b) != nil {
+		if decode(frame, b) != nil {
 			return
 		}
-		if again := frame.encode(make([]byte, maxFrame)); !bytes.Equal(again, b) {
+		if again := encode(frame, make([]byte, maxFrame)); !bytes.Equal(again, b) {
 			t.Errorf("%v % x encodes as % x", k, b, again)
 		}
 	})

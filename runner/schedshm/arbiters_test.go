@@ -2,6 +2,7 @@ package schedshm_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -108,17 +109,9 @@ type server struct {
 	mu      sync.Mutex // guards the fields below
 	engine  *engine.Engine
 	started time.Time
-	last    schedulers.TaskID
-	ids     map[asker]schedulers.TaskID
-	askers  map[schedulers.TaskID]asker
+	tasks   map[schedulers.TaskID]*probe.Client // tasks that wait or have a device
 	pending int
 	expiry  *time.Timer
-}
-
-// asker is a client's task, identified as its client knows it.
-type asker struct {
-	client *probe.Client
-	task   uint64
 }
 
 func newServer(tb testing.TB, n node, policy string) arbiter {
@@ -131,7 +124,7 @@ func newServer(tb testing.TB, n node, policy string) arbiter {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &server{tb: tb, engine: engine, started: time.Now(), ids: map[asker]schedulers.TaskID{}, askers: map[schedulers.TaskID]asker{}}
+	s := &server{tb: tb, engine: engine, started: time.Now(), tasks: map[schedulers.TaskID]*probe.Client{}}
 	s.expiry = time.AfterFunc(time.Hour, s.expire)
 	if s.server, err = probe.Listen(filepath.Join(tb.TempDir(), "s"), s, tb.Logf); err != nil {
 		tb.Fatal(err)
@@ -181,15 +174,14 @@ func (s *server) carryOut(decisions []schedulers.Decision, err error) {
 	}
 	for _, d := range decisions {
 		s.pending--
-		a := s.askers[d.Task.ID]
 		if d.Reason == nil {
-			_ = a.client.Grant(a.task, d.Device, uuid) // it may have ended
+			_ = s.server.Grant(uint64(d.Task.ID), d.Device, uuid) // its client may have ended
 			continue
 		}
 		reason := map[schedulers.Cause]probe.Reason{schedulers.TooLarge: probe.ReasonTooLarge, schedulers.DeviceFull: probe.ReasonDeviceFull, schedulers.TimedOut: probe.ReasonTimeout}[d.Reason.Cause]
-		_ = a.client.Refuse(a.task, reason, uint64(d.Reason.NeedBytes), uint64(d.Reason.CapacityBytes), d.Reason.Why) // the same
+		_ = s.server.Refuse(uint64(d.Task.ID), reason, uint64(d.Reason.NeedBytes), uint64(d.Reason.CapacityBytes), d.Reason.Why) // likewise
 		if d.Kind == schedulers.Refused {
-			s.forget(a)
+			delete(s.tasks, d.Task.ID)
 		}
 	}
 	if next := s.engine.NextExpiry(); next != schedulers.Never {
@@ -197,57 +189,41 @@ func (s *server) carryOut(decisions []schedulers.Decision, err error) {
 	}
 }
 
-func (s *server) forget(a asker) {
-	delete(s.askers, s.ids[a])
-	delete(s.ids, a)
-}
-
-func wait(w probe.Wait) *time.Duration {
-	switch w {
-	case probe.WaitDefault:
-		return nil
-	case probe.WaitNone:
-		return new(time.Duration(0))
-	}
-	return new(time.Duration(w) * time.Millisecond)
-}
-
 func (s *server) Begin(c *probe.Client, task uint64, r probe.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last++
 	s.pending++
-	s.ids[asker{c, task}], s.askers[s.last] = s.last, asker{c, task}
-	t := schedulers.Task{ID: s.last, Job: schedulers.JobID(c.PID()), Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks,
-		ThreadsPerBlock: r.ThreadsPerBlock, Priority: c.Job(), Wait: wait(r.Wait)}
+	s.tasks[schedulers.TaskID(task)] = c
+	t := schedulers.Task{ID: schedulers.TaskID(task), Job: schedulers.JobID(c.PID()), Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks,
+		ThreadsPerBlock: r.ThreadsPerBlock, Priority: c.Job(), Wait: r.Wait.Longest()}
 	if r.Flags&probe.FlagDevice != 0 {
 		t.OnDevice = new(int(r.Device))
 	}
 	s.carryOut(s.engine.Submit(t, time.Since(s.started)))
 }
 
-func (s *server) Grow(c *probe.Client, task, bytes uint64, w probe.Wait) {
+func (s *server) Grow(_ *probe.Client, task, bytes uint64, w probe.Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending++
-	s.carryOut(s.engine.Grow(s.ids[asker{c, task}], int64(bytes), wait(w), time.Since(s.started)))
+	s.carryOut(s.engine.Grow(schedulers.TaskID(task), int64(bytes), w.Longest(), time.Since(s.started)))
 }
 
-func (s *server) Shrink(c *probe.Client, task, bytes uint64) error {
+func (s *server) Shrink(_ *probe.Client, task, bytes uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.carryOut(s.engine.Shrink(s.ids[asker{c, task}], int64(bytes)))
+	s.carryOut(s.engine.Shrink(schedulers.TaskID(task), int64(bytes)))
 	return nil
 }
 
-func (s *server) Free(c *probe.Client, task uint64) {
+func (s *server) Free(_ *probe.Client, task uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, there := s.ids[asker{c, task}]
-	if !there {
+	id := schedulers.TaskID(task)
+	if s.tasks[id] == nil {
 		return // refused meanwhile
 	}
-	s.forget(asker{c, task})
+	delete(s.tasks, id)
 	s.carryOut(s.engine.Release(id))
 }
 
@@ -255,11 +231,7 @@ func (s *server) Free(c *probe.Client, task uint64) {
 func (s *server) Closed(c *probe.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a := range s.ids {
-		if a.client == c {
-			s.forget(a)
-		}
-	}
+	maps.DeleteFunc(s.tasks, func(_ schedulers.TaskID, of *probe.Client) bool { return of == c })
 	s.carryOut(s.engine.JobExit(schedulers.JobID(c.PID())), nil)
 	s.pending = s.engine.Waiting()
 }
