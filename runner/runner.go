@@ -28,6 +28,13 @@ type Executor interface {
 	Answer(d schedulers.Decision)
 	Stop(job int)
 	WakeAt(t time.Duration)
+}
+
+// Recoverer is an Executor whose MPS server can break: the fault or death of one of its
+// clients can harm the others. Other executors need no recovery, and Config.MPS says nothing
+// there.
+type Recoverer interface {
+	Executor
 	AwaitServer()
 }
 
@@ -48,7 +55,7 @@ type Config struct {
 	Scheduler policies.Scheduler
 	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
-	MPS       bool            // processes share a server: a fault can spread to neighbours
+	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
 	Notes     []results.Event // what is known of the jobs beforehand; recorded behind their rows
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
 	// an event says so; 0: no event says so.
@@ -71,11 +78,13 @@ type Step struct {
 // Run drives one batch to its end and returns its jobs as recorded. The error
 // is the executor's; the jobs are valid beside it.
 func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job, error) {
+	recoverer, canBreak := x.(Recoverer)
+	c.MPS = c.MPS && canBreak
 	b, err := NewBatch(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop{batch: b, observe: c.Observe, executor: x, recorder: rec, done: make(chan struct{})}
+	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, recorder: rec, done: make(chan struct{})}
 	err = x.Run(ctx, l)
 	jobs, broken := l.finish()
 	if broken != nil {
@@ -87,10 +96,11 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 // Loop hands the events of a batch to its state machine and carries out the commands. Its
 // methods may be called from any goroutine.
 type Loop struct {
-	executor Executor
-	recorder Recorder
-	observe  func(Step)
-	done     chan struct{}
+	executor  Executor
+	recoverer Recoverer // the executor, where it is one
+	recorder  Recorder
+	observe   func(Step)
+	done      chan struct{}
 
 	mu       sync.Mutex
 	batch    *Batch
@@ -156,7 +166,7 @@ func (l *Loop) do(c Command) {
 	case WakeAt:
 		l.executor.WakeAt(c.At)
 	case AwaitServer:
-		l.executor.AwaitServer()
+		l.recoverer.AwaitServer()
 	case RecordJob:
 		l.recorder.Job(c.Job)
 	case RecordTask:

@@ -54,7 +54,7 @@ type Config struct {
 	Start       time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
-// Executor runs real processes. It implements runner.Executor and
+// Executor runs real processes. It implements runner.Recoverer and
 // probe.Handler.
 type Executor struct {
 	config  Config
@@ -315,6 +315,6 @@ func (x *Executor) WakeAt(t time.Duration) {
 }
 
 var (
-	_ runner.Executor = (*Executor)(nil)
-	_ probe.Handler   = (*Executor)(nil)
+	_ runner.Recoverer = (*Executor)(nil)
+	_ probe.Handler    = (*Executor)(nil)
 )

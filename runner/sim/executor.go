@@ -120,11 +120,6 @@ func (x *Executor) Stop(job int) {
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.post(runner.Tick{}) }) }
 
-// AwaitServer carries out runner.AwaitServer: a modelled server is healthy at once.
-func (x *Executor) AwaitServer() {
-	x.at(x.now, func() { x.post(runner.ServerRecovered{}) })
-}
-
 // share puts work of solo seconds into a pool; done follows when it is through.
 func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {
 	a := &activity{demand: demand, left: solo, done: done}
