@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"runner/harness/local", "runner/harness/simulated"},
 	{"runner/harness"},
 	{"results/html", "results/bundle", "results/sides", "results/publication"},
-	{"results/report", "results/figures", "runner/live", "runner/sim"},
+	{"results/report", "results/figures", "runner/live", "runner/sim", "runner/replay"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner", "mixes/suites"},
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},

@@ -135,21 +135,28 @@ func (r *rig) sh(script string) *rig {
 	return r
 }
 
-func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
+// config is the batch of the rig's jobs under a scheduler.
+func (r *rig) config(sched string) runner.Config {
 	r.t.Helper()
 	device := schedulers.Device{Name: "paper", CapacityBytes: 16 * gib, ContextBytes: gib / 2, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
-	s, err := policies.Parse(r.sched, 2)
+	s, err := policies.Parse(sched, 2)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe}
+}
+
+func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
+	r.t.Helper()
+	c := r.config(r.sched)
 	var programs, dirs []string
 	for _, j := range r.jobs {
 		programs, dirs = append(programs, j.Program), append(dirs, r.dir)
 	}
 	var clients *schedshm.Config
-	if s.ClientsDecide {
+	if s := c.Scheduler; s.ClientsDecide {
 		clients = &schedshm.Config{Policy: string(s.Config.Queue), Devices: []schedshm.Device{{UUID: [16]byte{2}, Ordinal: s.SharedDevice,
-			CapacityBytes: device.CapacityBytes, ContextBytes: device.ContextBytes}}}
+			CapacityBytes: c.Devices[0].CapacityBytes, ContextBytes: c.Devices[0].ContextBytes}}}
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
 		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
@@ -166,8 +173,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	default: // nobody asked for the one of the run before
 	}
 	rec := &tape{jobs: map[int]results.Job{}, tasks: map[[2]int]results.Task{}, began: r.began}
-	jobs, err := runner.Run(ctx, runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s,
-		MPS: r.mps, Timeout: r.limit, Observe: r.observe}, x, rec)
+	jobs, err := runner.Run(ctx, c, x, rec)
 	return jobs, rec, err
 }
 
