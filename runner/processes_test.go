@@ -23,8 +23,8 @@ func (f *fake) ends(job int, e runner.Exit) {
 	f.batch.JobEnded(job, e, f.now)
 }
 
-// The next process of a job that was a client of the MPS server is none of it.
-func TestHealingHoldsTheNextProcessOfAJob(t *testing.T) {
+// A job had a client of the MPS server, which has ended. The next process of the job is a new client.
+func TestRecoveryHoldsTheNextProcessOfAJob(t *testing.T) {
 	setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.beginAs(0, 1, 4)
@@ -39,7 +39,7 @@ func TestHealingHoldsTheNextProcessOfAJob(t *testing.T) {
 		f.ended(1)
 		f.batch.Recovered(nil, f.now)
 		if !slices.Contains(f.calls, "answer 3@0") {
-			t.Errorf("healed: %q", f.calls)
+			t.Errorf("after recovery: %q", f.calls)
 		}
 		f.ended(0)
 	})
@@ -154,7 +154,7 @@ func TestMisbehaviourIsTold(t *testing.T) {
 	}
 }
 
-// healed is the answer to whatever was asked so far.
+// recovered answers each AwaitServer so far: the server is healthy.
 func (f *fake) recovered() {
 	for range 4 {
 		f.batch.Recovered(nil, f.now)
@@ -217,8 +217,8 @@ func TestAnEarlierDeathHidesNothing(t *testing.T) {
 	}
 }
 
-// Job 0's worker leaves with _exit at 1 s, job 1 faults at 50 s, and job 0 is killed at 100 s: its
-// worker's end was none of job 1's trouble.
+// Job 0's worker leaves with _exit at 1 s, job 1 faults at 50 s, and job 0 is killed at 100 s.
+// The end of the worker did not cause the fault of job 1.
 func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
@@ -237,7 +237,8 @@ func TestLeavingOnPurposeHarmsNobody(t *testing.T) {
 	wantOutcomes(t, jobs, results.Crash, results.Fault)
 }
 
-// A job's own dead process broke the server that turns its other one away.
+// A process of a job dies and breaks the server, which then turns another process of the same
+// job away.
 func TestBeingTurnedAwayHidesNoDeath(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
@@ -272,14 +273,14 @@ func TestADeathHoldsWhatItGivesBack(t *testing.T) {
 		f.want("await server")
 		f.batch.Recovered(nil, f.now)
 		if !slices.Contains(f.calls, "answer 3@0") {
-			t.Errorf("healed: %q", f.calls)
+			t.Errorf("after recovery: %q", f.calls)
 		}
 		f.ended(1, 2)
 	})
 }
 
 // A process that aborts because it was turned away has harmed nobody.
-func TestAnAbortAfterBeingTurnedAwayIsNoTrouble(t *testing.T) {
+func TestAnAbortAfterBeingTurnedAwayHarmsNobody(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", jobs: probed(2), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.beginAs(1, 2, 4)

@@ -96,8 +96,8 @@ func TestWhatHappensIsProgress(t *testing.T) {
 	}
 }
 
-// While the MPS server is healed, everybody waits for it.
-func TestHealingIsNotAStandstill(t *testing.T) {
+// While the recovery of the MPS server is awaited, everybody waits for it.
+func TestRecoveryIsNotLackOfProgress(t *testing.T) {
 	_, rec := setup{scheduler: "case-alg3", jobs: probed(2), patience: time.Minute, mps: true}.run(t, func(f *fake) {
 		f.started(0, 1)
 		f.begin(0, 4)

@@ -16,14 +16,14 @@ import (
 func TestAJobAfterAFault(t *testing.T) {
 	broken := errors.New("MPS server 7 is in state FAULT\nend of its log")
 	for _, c := range []struct {
-		name   string
-		harm   func(*fake) // job 0 ends at 4
-		healed func(*fake)
-		want   []results.Outcome
-		detail string
-		kinds  string
+		name     string
+		harm     func(*fake) // job 0 ends at 4
+		recovery func(*fake)
+		want     []results.Outcome
+		detail   string
+		kinds    string
 	}{
-		{"the server was well", faultAndExit, func(f *fake) {
+		{"the server was healthy", faultAndExit, func(f *fake) {
 			f.batch.Recovered(nil, f.now)
 		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 700", "fault fault"},
 		{"the server recovered", faultAndExit, func(f *fake) {
@@ -31,13 +31,13 @@ func TestAJobAfterAFault(t *testing.T) {
 			f.at(5)
 			f.batch.Recovered(nil, f.now)
 		}, []results.Outcome{results.Fault, results.Fault}, "CUDA error 700", "fault mps-broken mps-recovered fault"},
-		{"the server stayed broken", faultAndExit, func(f *fake) {
+		{"the server did not recover", faultAndExit, func(f *fake) {
 			f.batch.ServerBroken(broken, f.now)
 			f.at(5)
 			f.batch.Recovered(errors.New("not within 1 s"), f.now)
 		}, []results.Outcome{results.Fault, results.Collateral}, "CUDA error 700 in cudaMalloc, job 0 (first) broke the MPS server",
 			"fault mps-broken mps-not-recovered fault culprit"},
-		{"it stayed broken after a death", func(f *fake) {
+		{"it did not recover after a death", func(f *fake) {
 			f.at(4)
 			f.batch.JobEnded(0, runner.Exit{Signal: new("SIGKILL")}, f.now)
 		}, func(f *fake) {
@@ -53,7 +53,7 @@ func TestAJobAfterAFault(t *testing.T) {
 				f.started(0)
 				c.harm(f)
 				f.want("await server") // and job 1 waits
-				c.healed(f)
+				c.recovery(f)
 				f.want("start 1@0")
 				f.started(1)
 				f.at(7)
@@ -93,8 +93,7 @@ func TestWithoutMPSNobodyWaits(t *testing.T) {
 	})
 }
 
-// The job that the server waits for goes on; whoever is no client yet would be
-// turned away.
+// The job that the server waits for goes on. The server would turn new clients away.
 func TestGrantsWaitForTheServer(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(6), workers: 5, mps: true}.run(t, func(f *fake) {
 		f.started(0, 1, 2, 3, 4)
@@ -117,7 +116,7 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 		f.batch.ReportFault(0, 0, 700, "kernel", f.now)
 		f.at(3)
 		f.batch.Recovered(nil, f.now)
-		f.want("await server") // again: there was trouble meanwhile
+		f.want("await server") // again: there was another fault meanwhile
 		f.at(4)
 		f.batch.Recovered(nil, f.now)
 		f.want("answer 4@0", "answer 6@1", "start 5")
@@ -127,7 +126,7 @@ func TestGrantsWaitForTheServer(t *testing.T) {
 	wantOutcomes(t, jobs, results.Fault, results.OK, results.OK, results.OK, results.OK, results.OK)
 }
 
-// Clients of another device go on there; new ones wait for it too.
+// Clients of another device go on there. New clients of that device wait too.
 func TestClientsOfAnotherDeviceGoOn(t *testing.T) {
 	jobs, _ := setup{scheduler: "case-alg3", devices: 2, jobs: probed(3), mps: true}.run(t, func(f *fake) {
 		f.started(0, 1, 2)
@@ -150,14 +149,14 @@ func TestClientsOfAnotherDeviceGoOn(t *testing.T) {
 
 // A client that the server turns away is collateral, whatever its device, and
 // whether or not the culprit's error has shown by then.
-func TestTurnedAwayIsCollateral(t *testing.T) {
+func TestBeingTurnedAwayIsCollateral(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		fault  int // when that of job 0 shows; job 1 is turned away at 3
-		healed bool
-		code   int
-		want   results.Outcome
-		detail string
+		name    string
+		fault   int  // when that of job 0 shows; job 1 is turned away at 3
+		healthy bool // in between
+		code    int
+		want    results.Outcome
+		detail  string
 	}{
 		{"the fault showed before", 2, false, 807, results.Collateral, "CUDA error 807 in cudaSetDevice, job 0 (first) had broken the MPS server"},
 		{"the fault shows later", 4, false, 805, results.Collateral, "CUDA error 805 in cudaSetDevice, job 0 (first) had broken the MPS server"},
@@ -185,7 +184,7 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 					}
 					if second == c.fault {
 						f.batch.ReportFault(0, 0, 700, "kernel", f.now)
-						if c.healed {
+						if c.healthy {
 							f.batch.Recovered(nil, f.now)
 						}
 					}
@@ -208,7 +207,7 @@ func TestTurnedAwayIsCollateral(t *testing.T) {
 }
 
 // A process of a job that was placed as a whole has its device whatever state the server is in.
-func TestSettledJobsAreAnsweredWhileTheServerRecovers(t *testing.T) {
+func TestJobsBoundAsAWholeAreAnsweredDuringRecovery(t *testing.T) {
 	setup{scheduler: "case-alg3", jobs: []mixes.Job{declared(4), declared(4)}, mps: true}.run(t, func(f *fake) {
 		f.want("start 0@0", "start 1@0")
 		f.started(0, 1)

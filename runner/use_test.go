@@ -6,9 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Processes of a job that have a device at one time add up, and those that come after each
-// other do not. A process that had none counts for nothing, and one that does not tell makes
-// it unknown.
+// What processes of a job used is added up where they had a device at the same time. Processes
+// without a device do not count. If a process does not tell, the sum is unknown.
 func TestUsedOfAJobOfProcesses(t *testing.T) {
 	jobs, rec := setup{scheduler: "zero", jobs: probed(4)}.run(t, func(f *fake) {
 		f.started(0, 1, 2, 3)
