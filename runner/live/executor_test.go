@@ -94,7 +94,7 @@ const ample = time.Minute
 // rig runs jobs made of steps on two devices of 16 GiB that exist on paper
 // only: processes, sockets, signals and the scheduler are real.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	sched string
 	mps   bool
 	jobs  []mixes.Job
@@ -112,7 +112,7 @@ type rig struct {
 	began chan int       // gets each job that the executor knows the process of; nil: nobody asks
 }
 
-func newRig(t *testing.T, sched string) *rig {
+func newRig(t testing.TB, sched string) *rig {
 	return &rig{t: t, sched: sched, dir: t.TempDir(), made: make(chan *Executor, 1)}
 }
 
