@@ -49,7 +49,7 @@ type job struct {
 	stopped  bool
 	oom      string // first report of each kind, as a line for the reader
 	refused  string
-	protocol string // why a process of it was stopped
+	protocol string // which breach of the protocol it was stopped for
 	reports  map[results.EventKind]*reports
 
 	residencies blame.Residencies
@@ -57,7 +57,7 @@ type job struct {
 	deaths      []blame.Incident   // of processes that had a device and did not say goodbye
 	end         time.Duration      // Never: it has not ended
 	work        map[int]blame.Work // of its processes, where their probes tell
-	uses        map[int]int64      // bytes that its processes had in use at most, likewise
+	uses        map[int]int64      // the most bytes that each of its processes had in use, where their probes tell
 
 	waited       time.Duration // before its start, and in its probe
 	blocked      int           // its tasks that wait for an answer
@@ -272,7 +272,7 @@ func (e JobStarted) apply(b *Batch, now time.Duration) error {
 	j := b.jobs[e.Job]
 	b.progress.made(now)
 	j.record.StartS = new(seconds(now))
-	j.waited += now - j.arrived // a task of it may have asked already: its process was there before this event
+	j.waited += now - j.arrived // += because a task of the job may have waited before this event came
 	j.record.WaitS = new(seconds(j.waited))
 	limit := b.config.Timeout
 	if j.spec.Timeout > 0 {
@@ -299,12 +299,12 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	if j.exited != nil {
 		j.end = *j.exited
 	}
-	died := e.Exit.Signal != nil && len(j.work) == 0 && slices.ContainsFunc(j.residencies, blame.Residency.Open) // ProcessGone has seen to other deaths
+	died := e.Exit.Signal != nil && len(j.work) == 0 && slices.ContainsFunc(j.residencies, blame.Residency.Open) // ProcessGone has noted other deaths
 	if died {
 		j.deaths = append(j.deaths, blame.Incident{Process: schedulers.Process{Job: schedulers.JobID(e.Job)}, At: j.end})
 	}
-	// The engine hears of the tasks through JobExit alone, so that none of the job's waiting
-	// tasks gets what its others give back.
+	// The engine hears of the tasks through JobExit alone. Otherwise a waiting task of the job
+	// could get what another task of the job gives back.
 	b.endTasks(func(t *task) bool { return t.record.Job == e.Job }, now)
 	j.residencies.LeaveAll(now)
 	b.countReports(j, now)

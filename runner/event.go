@@ -35,7 +35,7 @@ type (
 	JobStarted struct{ Job int }
 	// JobExited says that the job's process and its group have ended, which is the job's
 	// end: nothing stops it any more. JobEnded follows, once everything is given back. An
-	// executor for which that is the same moment need not send JobExited.
+	// executor in which JobEnded comes at the same time need not send JobExited.
 	JobExited struct{ Job int }
 	// JobEnded says that the job's process and all its children are gone, and what they
 	// held with them.
@@ -146,8 +146,8 @@ type (
 	// ServerBroken says what is wrong with the MPS server whose recovery is awaited.
 	ServerBroken struct{ Why error }
 	// ServerRecovered answers AwaitServer: the MPS server is healthy, or nobody waits for
-	// it any longer because of Err. Then jobs go on to start, and their faults on the
-	// devices concerned are collateral.
+	// it any longer because of Err. After an Err jobs start all the same, and their faults on
+	// the devices of the outage are collateral.
 	ServerRecovered struct{ Err error }
 )
 

@@ -25,9 +25,9 @@ func (e ProcessUse) apply(b *Batch, _ time.Duration) error {
 	return nil
 }
 
-// used is the most that the job had in use, when all its residencies have ended. What
-// processes used that had a device at one time is added up. It is unknown if one of them
-// did not tell.
+// used is the most memory that the job had in use, once all its residencies have ended. The
+// memory of processes that had a device at the same time is added up. The sum is unknown (nil)
+// if a process did not tell.
 func (j *job) used() *int64 {
 	held := map[int]*results.Task{}
 	for _, r := range j.residencies {
@@ -143,7 +143,7 @@ func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
 		}
 	}
 	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool {
-		return b.jobs[d.Task.Job].binding() != d.Task.ID && b.tasks[d.Task.ID] == nil // freed meanwhile
+		return b.jobs[d.Task.Job].binding() != d.Task.ID && b.tasks[d.Task.ID] == nil // the task was freed meanwhile
 	})
 	b.held = nil
 	b.carryOut(held, now)

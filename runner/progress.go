@@ -17,16 +17,16 @@ import (
 type progress struct {
 	last  time.Duration
 	said  time.Duration // how long the lack of progress had lasted when it was last told; 0: not yet
-	check time.Duration // when Tick checks next; 0: nobody has waited since it last did
+	check time.Duration // when Tick checks next; 0: no task has waited since the last check
 }
 
 func (p *progress) made(now time.Duration) { p.last, p.said = now, 0 }
 
-// patience is how many times longer nothing may happen where a job runs that does not
-// wait: it may be at work.
+// patience is how many times longer nothing may happen while a job runs that does not wait,
+// because that job may be at work.
 const patience = 10
 
-// lookForProgress has Tick check whether the batch makes progress, because somebody waits.
+// lookForProgress has Tick check whether the batch makes progress, because a task waits.
 func (b *Batch) lookForProgress(now time.Duration) {
 	if b.config.NoProgressAfter > 0 && b.progress.check == 0 {
 		b.progress.check = now + b.config.NoProgressAfter
@@ -34,9 +34,9 @@ func (b *Batch) lookForProgress(now time.Duration) {
 	}
 }
 
-// watchProgress records that the batch makes no progress, where that is so: after
-// NoProgressAfter if all jobs that run wait, and later if one does not. It says so again
-// each time the lack of progress has lasted twice as long.
+// watchProgress records that the batch makes no progress. It does so after NoProgressAfter if
+// all jobs that run wait, and after a longer time if a job does not wait. It records that
+// again each time the lack of progress has lasted twice as long.
 func (b *Batch) watchProgress(now time.Duration) {
 	if b.progress.check == 0 || now < b.progress.check {
 		return

@@ -15,10 +15,10 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// Executor runs the jobs of one batch, on real devices or on modelled ones. The methods but
-// Run carry out the command of the same name. They come one at a time, in the order of the
-// commands, and without a lock held. They must not block, because whoever posts an event
-// carries out the commands that are due.
+// Executor runs the jobs of one batch, on real devices or on modelled ones. Each method except
+// Run carries out the command of its name. The loop calls these methods one at a time, in the
+// order of the commands, and without a lock held. They must not block, because the goroutine
+// that posts an event carries out the commands that are due.
 type Executor interface {
 	// Run posts Arrive and then everything that happens, until l.Done is closed. When ctx
 	// ends first it posts Cancel, waits until every job has ended, and returns the cause,
@@ -56,7 +56,7 @@ type Config struct {
 	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
 	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
-	Notes     []results.Event // what is known of the jobs beforehand; recorded behind their rows
+	Notes     []results.Event // what is known of the jobs before the run; recorded after their rows
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
 	// an event says so; 0: no event says so.
 	NoProgressAfter time.Duration
@@ -105,7 +105,7 @@ type Loop struct {
 	mu       sync.Mutex
 	batch    *Batch
 	outbox   []Command
-	carrying bool // somebody carries out what is in the outbox
+	carrying bool // a goroutine carries out what is in the outbox
 	finished bool // done is closed
 }
 
@@ -132,8 +132,8 @@ func (l *Loop) TryPost(at time.Duration, e Event) error {
 	return err
 }
 
-// carryOut empties the outbox, unless somebody does so already. It is called with mu held,
-// which it releases meanwhile.
+// carryOut empties the outbox, unless another goroutine does so already. The caller holds mu,
+// which carryOut releases while it carries out commands.
 func (l *Loop) carryOut() {
 	if l.carrying {
 		return

@@ -21,10 +21,10 @@ type task struct {
 	holds   int64 // bytes granted and not given back
 }
 
-// Who decides about a job's tasks is the engine, but for two kinds of jobs. A job whose
-// device was settled before it started has all its tasks there: they are part of what the
-// job has, whatever they ask for. And clients may decide for themselves: then nothing
-// follows until a client says so (TaskDecided).
+// The engine decides about the tasks of a job, with two exceptions. The tasks of a job whose
+// device was settled before it started are granted that device at once, because the job has
+// it as a whole. Where clients decide for themselves, nothing follows until a client says how
+// the request ended (TaskDecided).
 
 func (b *Batch) engineDecides(j *job) bool { return !j.bound && !b.config.Scheduler.ClientsDecide }
 
@@ -219,7 +219,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 // sum of sizes that are not negative; it stops at the largest integer.
 func sum(a, b int64) int64 { return min(a, math.MaxInt64-b) + b }
 
-// ask notes that the task waits for an answer, and so does a thread of its job.
+// ask notes that the task, and with it a thread of its job, waits for an answer.
 func (b *Batch) ask(t *task, now time.Duration) {
 	if t.asks {
 		return
@@ -234,8 +234,8 @@ func (b *Batch) ask(t *task, now time.Duration) {
 	j.blocked++
 }
 
-// answered notes that the task waits no longer, however that came. What several
-// threads and processes of a job wait at the same time counts once.
+// answered notes that the task waits no longer, whether or not it was answered. Time in which
+// several threads or processes of a job wait counts once.
 func (b *Batch) answered(t *task, now time.Duration) {
 	if !t.asks {
 		return
@@ -253,7 +253,7 @@ func (b *Batch) answered(t *task, now time.Duration) {
 	}
 }
 
-// endTask settles the task's record. The engine is to hear of it.
+// endTask settles the task's record. The caller tells the engine.
 func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
 	t := b.tasks[id]
 	delete(b.tasks, id)
@@ -265,7 +265,7 @@ func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
 	b.recordTask(t)
 }
 
-// endTasks settles those that processes which are gone left behind, by their ids.
+// endTasks settles the tasks that processes left behind when they ended, in the order of the ids.
 func (b *Batch) endTasks(of func(*task) bool, now time.Duration) {
 	for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
 		if of(b.tasks[id]) {

@@ -100,7 +100,7 @@ type episode struct {
 func jobOf(i Incident) int { return int(i.Process.Job) }
 
 // lastWords is the longest time between the end of a process without a goodbye and the
-// failure of its job in which the process may have died of itself, where its work is not
+// failure of its job for which the end counts as a death, where the process's work is not
 // known. A process that ended earlier, or whose job succeeds, left on purpose (_exit).
 const lastWords = 10 * time.Second
 

@@ -33,8 +33,8 @@ type recovery int
 
 const (
 	healthy      recovery = iota
-	awaited               // somebody waits until the server is healthy
-	awaitedAgain          // likewise, and something happened since that may show only later
+	awaited               // the executor waits until the server is healthy
+	awaitedAgain          // awaited, and an incident since then may show only later
 )
 
 // Suspect notes that an incident at a time may have broken the server on the devices of the
@@ -70,7 +70,7 @@ func (s *Server) FaultLogged(device int, at time.Duration) {
 	}
 }
 
-// Broken notes that the server was seen broken, by whoever awaits its recovery.
+// Broken notes that the server was seen broken while its recovery was awaited.
 func (s *Server) Broken(at time.Duration) {
 	s.broken = true
 	for i, o := range s.outages {

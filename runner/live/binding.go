@@ -11,8 +11,8 @@ import (
 	"github.com/caserun/caserun/runner/cudaelf"
 )
 
-// ErrUnbindable is wrapped when a program cannot be scheduled task by task and
-// nothing is declared of it.
+// ErrUnbindable is wrapped when a program cannot be scheduled task by task and the mix
+// declares no footprint for it.
 var ErrUnbindable = errors.New("it cannot be bound task by task")
 
 // Declared is a job that a task-bound scheduler binds as a whole, because its
@@ -23,9 +23,9 @@ type Declared struct {
 }
 
 // BindPrograms settles how jobs are bound under a task-bound scheduler. A job
-// whose program libcase cannot serve is bound by its footprint before it
-// starts; without one it is an error that says what to do, because it would
-// take a device that nobody gave it.
+// whose program libcase cannot serve is bound by its footprint before it starts. A job
+// without a footprint is an error that says what to do, because the job would take a device
+// that it was not granted.
 func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared, error) {
 	jobs = slices.Clone(jobs)
 	type key struct{ program, libraryPath string }
@@ -61,9 +61,9 @@ func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared,
 	return jobs, declared, errors.Join(problems...)
 }
 
-// unserved says why libcase cannot serve a program, "" where it can, and what
-// to change in the program. One that shows no CUDA, such as a script, may load
-// the shared runtime later; one that calls the task API serves itself.
+// unserved says why libcase cannot serve a program ("": it can), and what to change in the
+// program. A program that shows no CUDA, such as a script, may load the shared runtime later.
+// A program that calls the task API needs no lazy runtime.
 func unserved(p cudaelf.Program) (why, remedy string) {
 	switch {
 	case p.TaskAPI:

@@ -16,17 +16,18 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// A job is a session of its own, and this process inherits those of the job's
-// descendants whose parents are gone (becomeSubreaper). Once the leader and its
-// group have ended, the nearest of the rest are this process's children, and
-// those of each become that when it is killed: none can hide. They are the job's
-// by the session, or by the token in their environment. A child keeps its PID
-// until this process has collected it, so nobody else can be meant.
+// Each job is a session of its own. This process is a subreaper (becomeSubreaper): it inherits
+// descendants of a job whose parents are gone. Once the job's leader and group have ended,
+// every other process of the job is a child of this process, or descends from such a child.
+// When a child is killed, its own children become children of this process, so no process of
+// the job stays hidden. A child is the job's if it has the job's session, or the job's token
+// in its environment. A child keeps its PID until this process has collected it, so a signal
+// cannot reach another process.
 
 // stat is what proc(5) says of a process in its file stat.
 type stat struct {
 	pid, parent, group, session int
-	ended                       bool // nobody has collected it yet
+	ended                       bool // its parent has not collected it yet
 }
 
 func statOf(pid int) (stat, bool) {
@@ -46,7 +47,7 @@ func statOf(pid int) (stat, bool) {
 	return s, true
 }
 
-// all lists the processes of the machine. It costs a file for each.
+// all lists the processes of the machine. It reads a file for each process.
 func all() []stat {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -62,10 +63,10 @@ func all() []stat {
 	return out
 }
 
-// inherited lists the children of this process's first thread, which is the one
-// that orphans go to; jobs belong to the spawner's. It costs one file, because
-// it is asked whenever a job ends. A kernel without CONFIG_PROC_CHILDREN, or one
-// that passes over a child while another ends, leaves some to killEscaped.
+// inherited lists the children of this process's first thread, because that thread inherits
+// orphans. Jobs are children of the spawner's thread. It is called whenever a job ends, so it
+// reads only one file. It may miss children, which killEscaped finds: some kernels have no
+// CONFIG_PROC_CHILDREN, and a kernel may pass over a child while another child ends.
 func inherited() []int {
 	self := os.Getpid()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", self, self))
@@ -83,14 +84,14 @@ func inherited() []int {
 // tokenOf is how a job's token shows in the environment of its processes.
 func tokenOf(env []string) string { return "CASE_TOKEN=" + lookup(env, "CASE_TOKEN") }
 
-// bears reports whether the process was started with the token in its
-// environment. That of another user's process cannot be read.
+// bears reports whether the process was started with the token in its environment. The
+// environment of another user's process cannot be read.
 func bears(pid int, token string) bool {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return err == nil && strings.Contains("\x00"+string(env), "\x00"+token+"\x00")
 }
 
-// killRest kills and collects what is left of a job whose leader and group have
+// killRest kills and collects the remaining processes of a job whose leader and group have
 // ended.
 func (x *Executor) killRest(job int, p *process) {
 	killed := 0
@@ -116,8 +117,8 @@ func (x *Executor) killRest(job int, p *process) {
 	x.noteEscaped(&job, killed)
 }
 
-// noteEscaped records that so many processes had left the group of a job, or of one
-// that nothing tells, and were killed.
+// noteEscaped records how many processes had left their job's group and were killed. job is
+// nil where the job is not known.
 func (x *Executor) noteEscaped(job *int, killed int) {
 	if killed == 0 {
 		return
@@ -127,15 +128,15 @@ func (x *Executor) noteEscaped(job *int, killed int) {
 		Detail: fmt.Sprintf("processes that had left their job's group and outlived it, and were killed: %d", killed)})
 }
 
-// noteGuard says that a guard has ended, which makes no difference to what is measured.
+// noteGuard records that a guard has ended. That does not change what is measured.
 func (x *Executor) noteGuard(err error) {
 	x.config.Warn("%v", err)
 	x.note(results.Event{Kind: results.EventGuard, Detail: err.Error()})
 }
 
-// collect kills children and waits for them; more says that there was one, whose own
-// children are this process's now. It leaves those that may not be killed: programs
-// that run as another user.
+// collect kills children and waits for them. more reports whether it collected any, because
+// their own children are children of this process now. It leaves programs that run as another
+// user, because this process may not kill them.
 func collect(children []stat) (killed int, more bool) {
 	for _, s := range children {
 		if unix.Kill(s.pid, unix.SIGKILL) != nil {
@@ -159,10 +160,10 @@ func children() []stat {
 	return slices.DeleteFunc(all(), func(s stat) bool { return s.parent != self })
 }
 
-// killEscaped collects, when every job has ended, the children that killRest did
-// not know for a job's: those that were not there before the run (own), and are in
-// another session, which what this process starts itself is not. The first process
-// of a container gets everybody's orphans, and spares them all.
+// killEscaped collects, when every job has ended, children that killRest could not assign to
+// a job. It spares children from before the run (own), and children in this process's own
+// session, because this process started those itself. Process 1 of a container inherits
+// orphans of all other processes, so there killEscaped does nothing.
 func (x *Executor) killEscaped() {
 	session, err := unix.Getsid(0)
 	if err != nil || os.Getpid() == 1 {
@@ -178,19 +179,18 @@ func (x *Executor) killEscaped() {
 	x.noteEscaped(nil, killed)
 }
 
-// clientLimit bounds how long a job that has ended waits for the connections of
-// its processes to close: a killed one may have gigabytes to give back first.
+// clientLimit bounds how long a job that has ended waits until the connections of its
+// processes close. A killed process may have to give back gigabytes first.
 const clientLimit = 10 * time.Second
 
-// awaitClients returns when the server has heard the last of the job's
-// processes. Those that are connected yet are no descendants of the job, which
-// had somebody else start them; they end with it all the same, but for one that
-// cannot be told for the job's. The job's memory counts as given back, and that one
-// may hold some: the run is no measurement.
+// awaitClients returns when the server has read everything that the job's processes sent. A
+// process that is still connected does not descend from the job: the job had another program
+// start it. It is killed if it has the job's token. Otherwise it may live on with memory that
+// counts as given back, so the run is not a measurement.
 func (x *Executor) awaitClients(job int, p *process) {
 	x.server.Settle()
 	for _, pid := range x.clientsOf(job) {
-		if found, err := os.FindProcess(pid); err == nil { // that one, whoever has the PID when it is killed
+		if found, err := os.FindProcess(pid); err == nil { // a pidfd, because the PID may be reused before the kill
 			if bears(pid, p.token) {
 				x.terminate(job, pid)
 				_ = found.Kill()
@@ -203,7 +203,7 @@ func (x *Executor) awaitClients(job int, p *process) {
 	}
 }
 
-// clientsGo waits until the job has no clients any more; false: not within the limit.
+// clientsGo waits until the job has no clients. false: it still has some at the limit.
 func (x *Executor) clientsGo(job int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -224,9 +224,9 @@ func (x *Executor) clientsGo(job int) bool {
 	return !x.hasClient(job)
 }
 
-// noteOutlived has the run say that it is no measurement.
+// noteOutlived has Run return an error that says why the run is not a measurement.
 func (x *Executor) noteOutlived(job int, who string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that others are given", job, who))
+	x.outlived = append(x.outlived, fmt.Errorf("job %d: %s outlives it, and may hold memory that other jobs are given", job, who))
 }

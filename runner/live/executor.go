@@ -38,17 +38,17 @@ type Config struct {
 	Tracer      string   // libcasetrace.so, absolute, for every job; "" = no tracing
 	Traces      Traces   // takes what the tracer recorded; nil without Tracer
 	Grace       time.Duration
-	// Clients, where not nil: the jobs' processes settle who gets what, over a state file
-	// that says this, and tell how their requests end (policies.Scheduler).
+	// Clients, where not nil, is written to a state file, over which the jobs' processes decide
+	// by themselves. They report how their requests end (policies.Scheduler).
 	Clients *schedshm.Config
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error
-	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends, and
-	// says once what is wrong with it before that.
+	// AwaitServer, where not nil, waits until the MPS server is healthy or ctx ends. If the
+	// server is broken it says once, through broken, what is wrong.
 	AwaitServer func(ctx context.Context, broken func(error)) error
-	// WatchServer, where not nil, tells of the devices, in node order, on which the MPS
-	// server handles a fault, until done is closed.
+	// WatchServer, where not nil, calls seen for each device, by its place in node order, on
+	// which the MPS server handles a fault. It returns when done is closed.
 	WatchServer func(done <-chan struct{}, seen func(device int, at time.Time)) error
 	Warn        func(format string, args ...any)
 	Start       time.Time // time zero of the batch; it must carry a monotonic reading
@@ -64,11 +64,11 @@ type Executor struct {
 	state   string // the state file of clients that decide; "": they do not
 	spawn   *spawner
 	guard   *guard
-	own     []int          // children from before the run, which keep their numbers until this process collects them
-	limit   time.Duration  // clientLimit, but in tests
-	clean   sync.WaitGroup // goroutines that wait for, or stop, a job
+	own     []int          // PIDs of children from before the run; they stay theirs until this process collects them
+	limit   time.Duration  // clientLimit; tests set a shorter one
+	clean   sync.WaitGroup // goroutines that wait for a job or stop it
 
-	cancelled atomic.Bool  // every job is being stopped: there is no neighbour to spare
+	cancelled atomic.Bool  // every job is being stopped: no neighbour needs to be spared
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
 
 	traced   results.Tracer // totals of the traces read so far; under mu
@@ -91,7 +91,7 @@ type Executor struct {
 // serial: a process id is also that of what the process becomes by exec.
 type client struct {
 	job, serial int
-	silent      bool // it has closed its connection, and may have made another
+	silent      bool // it has closed a connection, and may have made another
 	dropped     bool // the server hung up on it
 }
 
@@ -110,8 +110,8 @@ func NewExecutor(c Config) (*Executor, error) {
 	return x, nil
 }
 
-// listen opens the probe's socket and the state file, settles what jobs preload, and returns
-// what gives all of it back.
+// listen opens the probe's socket and the state file, and settles what jobs preload. closes
+// gives all that back.
 func (x *Executor) listen() (closes func() error, err error) {
 	dir, err := scratch.Make("run")
 	if err != nil {
@@ -130,7 +130,7 @@ func (x *Executor) listen() (closes func() error, err error) {
 	return func() error { return errors.Join(x.server.Close(), dir.Remove(), removeState()) }, nil
 }
 
-// makeState makes the state file where clients decide, and returns what removes it.
+// makeState makes the state file where clients decide, and returns a function that removes it.
 func (x *Executor) makeState() (remove func() error, err error) {
 	if x.config.Clients == nil {
 		return func() error { return nil }, nil
@@ -148,14 +148,14 @@ func (x *Executor) makeState() (remove func() error, err error) {
 
 func (x *Executor) now() time.Duration { return time.Since(x.config.Start) }
 
-// note tells the batch what the executor sees now, for the record.
+// note has the batch record an event of now.
 func (x *Executor) note(e results.Event) {
 	now := x.now()
 	e.AtS = now.Seconds()
 	x.loop.Post(now, runner.Note{Event: e})
 }
 
-// post tells the batch of what happens now.
+// post posts an event that happens now.
 func (x *Executor) post(e runner.Event) { x.loop.Post(x.now(), e) }
 
 // Run implements runner.Executor.
@@ -231,9 +231,9 @@ func (x *Executor) Start(job, device int) {
 	})
 }
 
-// recoveryLimit bounds how long jobs wait for a broken MPS server. It recovers when
-// the clients that the fault took down are gone. A client whose program does not
-// check for errors goes on with its work on the host first.
+// recoveryLimit bounds how long jobs wait for a broken MPS server. The server recovers when
+// the clients that the fault took down have ended. A program that does not check for errors
+// goes on with its work on the host first.
 const recoveryLimit = time.Minute
 
 // AwaitServer carries out runner.AwaitServer.
@@ -243,7 +243,7 @@ func (x *Executor) AwaitServer() {
 		defer cancel()
 		x.clean.Go(func() {
 			select {
-			case <-x.loop.Done(): // nobody waits
+			case <-x.loop.Done(): // no job waits
 				cancel()
 			case <-ctx.Done():
 			}
@@ -272,9 +272,8 @@ func (x *Executor) watchServer() {
 	})
 }
 
-// await waits for the job's process and its children, and for the server to
-// have read everything they said: an out-of-memory report counts even when the
-// exit is seen first.
+// await waits until the job's process and its children have ended and the server has read
+// everything that they sent. An out-of-memory report counts even if the exit is seen first.
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
 	if p.left {

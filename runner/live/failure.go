@@ -9,8 +9,8 @@ import (
 	"github.com/caserun/caserun/runner/probe"
 )
 
-// failure is an error that says nothing about a job: the harness, or its machine, lacks
-// something.
+// failure is an error that says nothing about a job, because the harness or its machine lacks
+// a resource.
 type failure struct {
 	err    error
 	remedy string
@@ -26,8 +26,8 @@ func notTheJobs(err error) bool {
 	return errors.As(err, &f)
 }
 
-// lacks are what a system call says where the process or the machine has run out of
-// something, with what to do.
+// lacks says what to do about the errors of system calls that mean that the process or the
+// machine has run out of a resource.
 var lacks = map[unix.Errno]string{
 	unix.EMFILE: "raise the limit of open files (ulimit -n), or run fewer jobs at once (--workers)",
 	unix.ENFILE: "the machine has no open files left: raise fs.file-max (sysctl), or run fewer jobs at once (--workers)",
@@ -38,8 +38,7 @@ var lacks = map[unix.Errno]string{
 	unix.EIO:    "the disk does not work: see dmesg, or name another directory with --runs",
 }
 
-// lack is the failure that err is where something has run out; anything else it
-// returns as it is.
+// lack returns err as a failure if a resource has run out, and unchanged otherwise.
 func lack(err error) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) && lacks[errno] != "" {
@@ -48,7 +47,7 @@ func lack(err error) error {
 	return err
 }
 
-// unwritable is the failure that err is, of a file in the run's directory.
+// unwritable returns err, of a file in the run's directory, as a failure.
 func unwritable(err error) error {
 	if err = lack(err); notTheJobs(err) {
 		return err
@@ -56,8 +55,8 @@ func unwritable(err error) error {
 	return &failure{err, "jobs must leave the run's directory alone; name another one with --runs"}
 }
 
-// fail ends the run, which is not a measurement any more: what went wrong is not a job's
-// doing. Jobs that run are stopped, and no other starts.
+// fail ends the run, which is not a measurement, because no job caused err. Jobs that run are
+// stopped, and no other job starts.
 func (x *Executor) fail(err error) {
 	x.mu.Lock()
 	first := x.failed == nil
@@ -72,33 +71,33 @@ func (x *Executor) fail(err error) {
 	x.post(runner.Fail{Err: err})
 }
 
-// whyFailed is what fail was told first; nil: nothing.
+// whyFailed is the first error that fail was given, or nil.
 func (x *Executor) whyFailed() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.failed
 }
 
-// descriptorsPerJob is how many descriptors a job of one process takes: one each for
-// waiting for it and for its end, and two for its connection.
+// descriptorsPerJob is how many descriptors a job of one process takes: one to wait for the
+// process, one to see its end, and two for its connection.
 const descriptorsPerJob = 4
 
-// CheckDescriptors warns where the limit of open files may not do for so many jobs at
-// once. Go's runtime has raised the soft limit to all but the hard one; jobs
-// start with the soft limit that caserun was started with.
+// CheckDescriptors warns if the limit of open files may be too low for so many jobs at once.
+// Go's runtime has raised the soft limit to the hard limit. Jobs start with the soft limit
+// that caserun was started with.
 func CheckDescriptors(jobs int, warn func(format string, args ...any)) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return
 	}
-	const others = 2 * probe.Reserved // the store, the helpers, and what is left alone
+	const others = 2 * probe.Reserved // the store, the helpers, and what connections leave free
 	if need := uint64(jobs*descriptorsPerJob + others); need > limit.Cur {
 		warn("%d jobs at once may take %d file descriptors and the limit is %d: raise it (ulimit -n), or run fewer at once (--workers)", jobs, need, limit.Cur)
 	}
 }
 
-// spent is EMFILE where fd is one of the last descriptors, which the harness keeps to clean
-// up with.
+// spent returns EMFILE if fd is one of the last descriptors, which the harness keeps so that
+// it can clean up.
 func spent(fd uintptr) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(fd)+probe.Reserved >= limit.Cur {

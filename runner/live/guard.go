@@ -21,13 +21,12 @@ import (
 // another caserun.
 const GuardCommand = "guard-jobs"
 
-// guard is a process that outlives this one by a moment. A parent-death signal
-// reaches a job but not the job's children, so that kill -9 of the harness
-// would leave those behind; the guard knows the jobs' sessions and tokens, and
-// kills what has them when its standard input ends. Another one takes the place of a
-// guard that is killed.
+// guard is a process that outlives this process by a moment. A parent-death signal reaches a
+// job but not the job's children, so kill -9 of the harness would leave them behind. The guard
+// knows the sessions and tokens of the jobs. When its standard input ends it kills the
+// processes that have them. A guard that is killed is replaced.
 type guard struct {
-	lost    func(error) // hears of the end of each guard that was not to end, and why it has no successor
+	lost    func(error) // is called when a guard was killed, and says if it is not replaced and why
 	watched sync.WaitGroup
 
 	mu      sync.Mutex
@@ -38,8 +37,8 @@ type guard struct {
 	closing bool
 }
 
-// maxDeaths is how many killed guards a run replaces. After that it goes on without one:
-// whoever kills them does not stop.
+// maxDeaths is how many killed guards a run replaces. Then the run goes on without a guard,
+// because something kills every guard.
 const maxDeaths = 10
 
 // startGuard starts a guard. lost must not block.
@@ -53,8 +52,8 @@ func startGuard(lost func(error)) (*guard, error) {
 	return g, nil
 }
 
-// start starts the process, with the lock held, tells it of the jobs, and sees to its
-// successor.
+// start starts a guard process, tells it the jobs, and has replace wait for its end. The
+// caller holds the lock.
 func (g *guard) start() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -81,7 +80,7 @@ func (g *guard) start() error {
 	return nil
 }
 
-// replace collects a guard that has ended, and starts the next one unless it was to end.
+// replace collects a guard that has ended, and starts another one unless the run has ended.
 func (g *guard) replace() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,8 +112,8 @@ func (g *guard) forget(p *process) {
 	g.say("-%d\n", p.pid)
 }
 
-// say tells the guard, with the lock held. One that is gone cannot be told; its
-// successor is, of all jobs.
+// say sends the guard a line. The caller holds the lock. A guard that has been killed does not
+// hear it, but start tells the next guard all jobs.
 func (g *guard) say(format string, args ...any) { _, _ = fmt.Fprintf(g.in, format, args...) }
 
 func (g *guard) close() {
@@ -146,7 +145,7 @@ func Guard(r io.Reader) error {
 		}
 	}
 	killed := map[int]bool{}
-	for more := true; more; { // until none of them is there to start another
+	for more := true; more; { // until no process is left that could start another
 		more = false
 		for _, s := range all() {
 			if !s.ended && !killed[s.pid] && isOf(s, jobs) && unix.Kill(s.pid, unix.SIGKILL) == nil {
@@ -157,8 +156,7 @@ func Guard(r io.Reader) error {
 	return lines.Err()
 }
 
-// isOf reports whether the process is of one of the jobs, as their sessions and
-// tokens tell.
+// isOf reports whether the process belongs to one of the jobs, by its session or its token.
 func isOf(s stat, jobs map[int]string) bool {
 	if _, own := jobs[s.session]; own {
 		return true

@@ -14,8 +14,8 @@ import (
 // FindLibrary would find.
 const LibraryVariable = "CASERUN_LIBCASE"
 
-// FindLibrary finds the library that jobs are started with, as FindBallast its
-// program, and has the loader try it.
+// FindLibrary finds libcase.so, which jobs preload, in the places where FindBallast looks for
+// its program, and has the loader try it.
 func FindLibrary(ctx context.Context) (string, error) {
 	path := os.Getenv(LibraryVariable)
 	if path == "" {
@@ -38,14 +38,14 @@ func FindLibrary(ctx context.Context) (string, error) {
 	return path, tryPreload(ctx, path)
 }
 
-// libraryDirs are what glibc's loader takes $LIB for in LD_PRELOAD (ld.so(8)): on
-// Debian, on Fedora and SUSE, on Arch; and where a shell has taken it for a variable.
+// libraryDirs are the values of $LIB in LD_PRELOAD for glibc's loader (ld.so(8)): on Debian, on
+// Fedora and SUSE, and on Arch. The last is for a shell that expanded $LIB as a variable.
 var libraryDirs = []string{"lib/x86_64-linux-gnu", "lib64", "lib", ""}
 
 // preloadable returns a path of the library for LD_PRELOAD that glibc's loader finds and
-// musl's does not, by links in the directory dir, which it makes. musl's loader passes
-// over what it does not find, but ends each program for which it finds a library that
-// needs glibc, as libcase.so does. Beside an error the path is the library's own.
+// musl's does not, by links in the directory dir, which it makes. musl's loader ignores a
+// library that it does not find. It ends a program for which it finds a library that needs
+// glibc, as libcase.so does. With an error, the path is the library's own.
 func preloadable(library, dir string) (string, error) {
 	if library == "" {
 		return "", nil
@@ -66,8 +66,8 @@ func preloadable(library, dir string) (string, error) {
 	return path, nil
 }
 
-// tryPreload starts a program that does nothing with the library: the loader
-// goes on without one that it cannot load, and only says so on standard error.
+// tryPreload starts a program that does nothing, with the library preloaded. The loader starts
+// a program without a library that it cannot load, and says so only on standard error.
 func tryPreload(ctx context.Context, path string) error {
 	program, err := exec.LookPath("true")
 	if err != nil {

@@ -41,8 +41,8 @@ type Session struct {
 	Versions nvml.Versions
 }
 
-// Prepare takes the node for a run. What it found wrong is an error that says
-// what to do; Close must follow every success.
+// Prepare takes the node for a run. An error says what is wrong and what to do. Close must
+// follow every success.
 func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err error) {
 	s := &Session{node: node, options: o}
 	defer func() {
@@ -77,8 +77,8 @@ func Prepare(ctx context.Context, node *nvml.Node, o Options) (_ *Session, err e
 	return s, nil
 }
 
-// take checks one device, loads it with ballast and settles its capacity:
-// what is free, less what the MPS server takes.
+// take checks one device, loads it with ballast and settles its capacity: the free memory less
+// what the MPS server takes.
 func (s *Session) take(ctx context.Context, d nvml.Device) error {
 	if d.SMs == nil || d.MaxWarpsPerSM == nil || d.MaxBlocksPerSM == nil {
 		return fmt.Errorf("GPU %d (%s): its SM limits are unknown to this version", d.Number, d.Name)
@@ -172,10 +172,9 @@ func (s *Session) Env() []string {
 	return s.daemon.Env()
 }
 
-// Helpers are the processes that must outlive the batch, by a name for messages:
-// each channel is closed when its process has ended, and Close then says why it
-// did. Without ballast jobs find more memory than the run is about; without MPS
-// they fail.
+// Helpers are the processes that must outlive the batch, by a name for messages. Each channel
+// is closed when its process has ended; Close then says why. Without ballast jobs find more
+// memory than the run allows, and without MPS they fail.
 func (s *Session) Helpers() map[string]<-chan struct{} {
 	out := map[string]<-chan struct{}{}
 	for i, b := range s.ballasts {
@@ -187,8 +186,8 @@ func (s *Session) Helpers() map[string]<-chan struct{} {
 	return out
 }
 
-// Terminate returns what ends the work on the GPUs of processes before they are
-// killed, or nil without MPS. Each command to the daemon has a limit of its own.
+// Terminate returns a function that ends the work of processes on the GPUs before they are
+// killed. Each command to the daemon has a limit of its own. It returns nil without MPS.
 func (s *Session) Terminate() func(pids ...int) error {
 	if s.daemon == nil {
 		return nil
@@ -196,7 +195,7 @@ func (s *Session) Terminate() func(pids ...int) error {
 	return func(pids ...int) error { return s.daemon.TerminateClients(context.Background(), pids...) }
 }
 
-// AwaitServer returns what waits until the MPS server is healthy, or nil without MPS.
+// AwaitServer returns Config.AwaitServer for the session's MPS server, or nil without MPS.
 func (s *Session) AwaitServer() func(ctx context.Context, broken func(error)) error {
 	if s.daemon == nil {
 		return nil
@@ -204,8 +203,8 @@ func (s *Session) AwaitServer() func(ctx context.Context, broken func(error)) er
 	return s.daemon.AwaitHealthy
 }
 
-// WatchServer returns what tells of the faults that the MPS server's log shows, until
-// done is closed, or nil without MPS.
+// WatchServer returns Config.WatchServer, which reads the log of the session's MPS server, or
+// nil without MPS.
 func (s *Session) WatchServer() func(done <-chan struct{}, seen func(device int, at time.Time)) error {
 	if s.daemon == nil {
 		return nil
@@ -216,8 +215,8 @@ func (s *Session) WatchServer() func(done <-chan struct{}, seen func(device int,
 // quitLimit bounds how long MPS may take to see its clients go.
 const quitLimit = 10 * time.Second
 
-// Close gives the node back: MPS ended, ballast gone, and no memory or process
-// of the run left on a device. What is left is an error.
+// Close gives the node back: it ends MPS and the ballast, and checks that no memory or process
+// of the run is left on a device. What is left is an error.
 func (s *Session) Close() error {
 	var errs []error
 	if s.daemon != nil {
@@ -231,8 +230,7 @@ func (s *Session) Close() error {
 	return errors.Join(append(errs, s.leftovers())...)
 }
 
-// leftoverBytes is more than the driver's own use varies by, and less than a
-// context.
+// leftoverBytes is more than the driver's own use varies, and less than a context takes.
 const leftoverBytes = 64 * mib
 
 // settleLimit is how long the driver may take to give memory back after the

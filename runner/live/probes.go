@@ -23,8 +23,7 @@ func (x *Executor) of(c *probe.Client) *client {
 	return k
 }
 
-// Begin implements probe.Handler. The batch knows a task by the number that the server gave
-// it.
+// Begin implements probe.Handler. The server's number of a task is its id in the batch.
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
 	x.post(runner.TaskBegin{Task: schedulers.Task{ID: schedulers.TaskID(task), Job: schedulers.JobID(k.job), Serial: k.serial,
@@ -32,8 +31,8 @@ func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, HeapBytes: int64(r.HeapBytes)})
 }
 
-// pinned is the device that the request must have. A process that the run bound
-// to a device sees that device alone, as number 0.
+// pinned is the device that the request must have, or nil. A process that the run bound to a
+// device sees only that device, as number 0.
 func (x *Executor) pinned(job int, r probe.Request) *int {
 	if r.Flags&probe.FlagDevice == 0 || x.bound[job] != runner.Unbound {
 		return nil
@@ -56,7 +55,7 @@ func (x *Executor) Shrink(_ *probe.Client, task uint64, bytes uint64) error {
 	return x.loop.TryPost(x.now(), runner.TaskShrink{ID: schedulers.TaskID(task), Bytes: int64(bytes)})
 }
 
-// Decided implements probe.Handler: nobody waits for an answer here.
+// Decided implements probe.Handler. The process does not wait for an answer.
 func (x *Executor) Decided(_ *probe.Client, task uint64, o probe.Outcome) error {
 	var refusal *schedulers.Refusal
 	if o.Reason != probe.Granted {
@@ -75,8 +74,8 @@ func (x *Executor) OOM(c *probe.Client, bytes uint64, where string) {
 	x.post(runner.OutOfMemory{Process: x.of(c).process(), Bytes: bytes, Where: where})
 }
 
-// Fault implements probe.Handler. The time is the process's word: it counts as far as it is
-// one at which the job can have seen something.
+// Fault implements probe.Handler. The process says the time of the fault. A time before the
+// job's start counts as the start, and a time to come counts as now.
 func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string) {
 	k := x.of(c)
 	began := time.Duration(0)
@@ -89,7 +88,7 @@ func (x *Executor) Fault(c *probe.Client, code int32, at time.Time, where string
 	x.loop.Post(min(max(at.Sub(x.config.Start), began), x.now()), runner.Fault{Process: k.process(), Code: int(code), Where: where})
 }
 
-// tellWork tells the batch what the process has running, where its probe shows that.
+// tellWork tells the batch since when kernels of the process run, where its probe shows that.
 func (x *Executor) tellWork(c *probe.Client, k *client) {
 	since, known := c.Busy()
 	if !known {
@@ -129,13 +128,13 @@ func (x *Executor) Silent(c *probe.Client) {
 		return
 	}
 	x.note(results.Event{Kind: results.EventSocketClosed, Job: &k.job, Detail: fmt.Sprintf(
-		"process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits; have it leave descriptors alone that it did not open", c.PID())})
+		"process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits; have it leave alone the descriptors that it did not open", c.PID())})
 	if !warned {
 		x.config.Warn("job %d: process %d closed its connection to the scheduler and lives on: what it was granted stays charged until it exits", k.job, c.PID())
 	}
 }
 
-// dropped stops the job of a process, once, if the server hung up on it.
+// dropped stops the job of a process if the server hung up on the process. It does so once.
 func (x *Executor) dropped(c *probe.Client, k *client) {
 	err := c.Err()
 	x.mu.Lock()
@@ -163,7 +162,8 @@ func (x *Executor) Closed(c *probe.Client) {
 	x.dropped(c, k)
 }
 
-// Starved implements probe.Handler: a job that is not heard is not measured.
+// Starved implements probe.Handler. It ends the run, because a job whose connection cannot be
+// taken is not measured.
 func (x *Executor) Starved(err error) {
 	x.fail(lack(fmt.Errorf("take a connection of a job: %w", err)))
 }
@@ -180,8 +180,8 @@ var causes = map[probe.Reason]schedulers.Cause{
 	probe.ReasonTimeout:    schedulers.TimedOut,
 }
 
-// Answer carries out runner.Answer. A client that is gone needs no answer:
-// Closed releases what it was granted.
+// Answer carries out runner.Answer. Errors are ignored, because Closed releases what a client
+// was granted that is gone.
 func (x *Executor) Answer(d schedulers.Decision) {
 	task := uint64(d.Task.ID)
 	switch d.Kind {
@@ -193,8 +193,8 @@ func (x *Executor) Answer(d schedulers.Decision) {
 	}
 }
 
-// ordinal is the device's number as the job's process sees it: a pinned
-// process sees its one device only.
+// ordinal is the device's number as the job's process sees it. A process that the run bound to
+// a device sees only that device.
 func (x *Executor) ordinal(job, device int) int {
 	if x.bound[job] != runner.Unbound {
 		return 0

@@ -19,23 +19,23 @@ import (
 	"github.com/caserun/caserun/userfile"
 )
 
-// process is a job's process group, with which its session begins.
+// process is a job's process group, which is the first group of the job's session.
 type process struct {
 	cmd     *exec.Cmd
 	pid     int    // of the leader, the group, and the session
-	token   string // as tokenOf shows it
+	token   string // of tokenOf
 	stderr  string
 	started time.Duration
 	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
 
 	mu   sync.Mutex
-	gone bool // the leader's number may be another process's
+	gone bool // the leader's PID may be another process's
 
-	left bool // some of the group may not be killed; known when the leader has ended
+	left bool // the group has processes that may not be killed; known when the leader has ended
 }
 
-// launch starts a job's process. It must run on the spawner's thread: the
-// parent-death signal is tied to the thread that forks.
+// launch starts a job's process. It must run on the spawner's thread, because the parent-death
+// signal is tied to the thread that forks.
 func (x *Executor) launch(job, device int) (*process, error) {
 	if err := x.whyFailed(); err != nil {
 		return nil, &failure{errors.New("the run had failed"), "see the run's event of kind failed"}
@@ -135,8 +135,8 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// signal sends a signal to the group, unless it is gone: the number may be another
-// one's then.
+// signal sends a signal to the group, unless the group is gone. Its number may be another
+// group's then.
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,14 +145,14 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// How long reapGroup waits for what it may not kill to end by itself, and for anything.
+// How long reapGroup waits for processes that it may not kill, and for all processes.
 const (
 	forbiddenLimit = time.Second
 	reapLimit      = time.Minute
 )
 
-// reapGroup kills and collects what is left of a group after its leader: as a
-// subreaper this process inherits a job's orphans. It reports whether it left some:
+// reapGroup kills and collects the remaining processes of a group after its leader has ended.
+// This process inherits them, because it is a subreaper. It reports whether it left processes:
 // programs that run as another user, which it may not kill, or their children.
 func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error) (left bool) {
 	const longest = 10 * time.Millisecond
@@ -185,7 +185,7 @@ const tailBytes = 2048
 
 // tail is the end of a file, cut at a line where there is one.
 func tail(path string) string {
-	f, err := userfile.Open(path, 0) // which the job may have made something else
+	f, err := userfile.Open(path, 0) // not os.Open: the job may have put a FIFO in its place
 	if err != nil {
 		return ""
 	}
@@ -206,7 +206,7 @@ func tail(path string) string {
 	return strings.ToValidUTF8(strings.TrimRight(text, "\n"), "\uFFFD")
 }
 
-// spawner runs functions in order on one thread that lives as long as it.
+// spawner runs functions in order on one thread, which lives as long as the spawner.
 type spawner struct {
 	mu    sync.Mutex
 	ready *sync.Cond
@@ -222,12 +222,13 @@ func startSpawner() *spawner {
 	return s
 }
 
-// run takes a thread, which ends with the goroutine, after every job. It is not the
-// first one: that gets the orphans, among which jobs are not to be (inherited).
+// run takes a thread that ends with the goroutine, after every job. The thread is never the
+// process's first thread, because that thread inherits orphans, and jobs must not be among
+// them (inherited).
 func (s *spawner) run() {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		go s.run() // on another thread, as long as this one is taken
+		go s.run() // on another thread, because this goroutine keeps the first one
 		<-s.done
 		runtime.UnlockOSThread()
 		return

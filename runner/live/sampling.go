@@ -40,8 +40,8 @@ func (s *Session) Sample(epoch time.Time, rec runner.Recorder) error {
 // stopLimit bounds how long a driver call may keep the sampler from stopping.
 const stopLimit = 5 * time.Second
 
-// Unsample stops the sampler, where one runs, and returns its figures; the devices
-// get their refresh interval, and their clocks as they are now.
+// Unsample stops the sampler, if one runs, and returns its figures. The devices get their
+// refresh interval and their clocks of now.
 func (s *Session) Unsample() (results.Sampler, error) {
 	if s.sampler == nil {
 		return results.Sampler{}, nil
@@ -68,7 +68,7 @@ func (s *Session) Unsample() (results.Sampler, error) {
 	return figures(st), err
 }
 
-// figures are a sampler's as the store has them.
+// figures are what the store keeps of a sampler.
 func figures(st nvml.Stats) results.Sampler {
 	out := results.Sampler{PeriodS: new(st.Period.Seconds()), Samples: new(st.Ticks), MissedDeadlines: new(st.Missed),
 		LongestGapS: new(st.LongestGap.Seconds()), CPUS: new(st.CPU.Seconds()), Errors: new(int64(0))}
@@ -81,7 +81,7 @@ func figures(st nvml.Stats) results.Sampler {
 	return out
 }
 
-// lost is the event of samples that nobody took in time; nil where there are none.
+// lost is the event that says how many samples were not taken in time, or nil.
 func lost(st nvml.Stats) *results.Event {
 	if st.LostSamples == 0 {
 		return nil

@@ -5,17 +5,17 @@ import "slices"
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	x.clean.Add(1)
-	x.spawn.do(func() { // behind the job's start
+	x.spawn.do(func() { // after the job's start
 		x.mu.Lock()
 		p, grace := x.procs[job], x.config.Grace
 		if x.hungUp[job] {
-			grace = 0 // its process is served no more, and may hold what others are granted
+			grace = 0 // the server does not serve its process, which may hold what others are granted
 		}
 		x.mu.Unlock()
 		go func() {
 			defer x.clean.Done()
 			if p == nil || p.over() {
-				return // it never started, or await is about what it left
+				return // it never started, or await takes care of what it left
 			}
 			if x.spares() {
 				x.terminate(job, x.processesOf(job, p)...)
@@ -29,9 +29,9 @@ func (x *Executor) Stop(job int) {
 // it is killed.
 func (x *Executor) spares() bool { return x.config.Terminate != nil && !x.cancelled.Load() }
 
-// terminate ends the work of processes of the job, where there are neighbours to
-// spare. The server need not know them: a job without a probe may be its client,
-// and one with a probe need not be.
+// terminate ends the work of processes of the job through the MPS server, if neighbours must
+// be spared. It does not matter whether the processes have a probe: a job without a probe may
+// be a client of MPS, and a job with a probe need not be.
 func (x *Executor) terminate(job int, pids ...int) {
 	if !x.spares() || len(pids) == 0 {
 		return
@@ -41,8 +41,8 @@ func (x *Executor) terminate(job int, pids ...int) {
 	}
 }
 
-// processesOf is the PIDs of the job's session and of those that talk to the
-// server.
+// processesOf is the PIDs of the processes in the job's session, and of its processes that are
+// connected to the probe's server.
 func (x *Executor) processesOf(job int, p *process) []int {
 	pids := x.clientsOf(job)
 	for _, s := range all() {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// spareThreads is how many threads a run makes sure that it has, besides one for each
-// processor: for the system calls that jobs make when they start and end together.
+// spareThreads is how many threads a run makes besides one for each processor. Jobs that start
+// or end together cause system calls that take a thread each.
 const spareThreads = 16
 
-// makeThreads sees to the threads that a run needs before its jobs start. A job may
-// leave the user none to add, and Go's runtime, which makes one whenever a system call
-// takes long, ends the program then. The process keeps them.
+// makeThreads makes the threads that a run needs before its jobs start. Go's runtime makes a
+// thread whenever a system call takes long, and ends the program if it cannot. A job may use
+// up the user's processes and threads. The process keeps the threads.
 func makeThreads() {
 	n := runtime.GOMAXPROCS(0) + spareThreads
 	var all, ready sync.WaitGroup
@@ -21,7 +21,7 @@ func makeThreads() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			ready.Done()
-			ready.Wait() // on a thread of its own, as each of the others
+			ready.Wait() // on a thread of its own, like each of the goroutines
 		})
 	}
 	all.Wait()

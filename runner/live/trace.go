@@ -11,15 +11,15 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// Traces takes what the kernel tracer recorded of the jobs that have ended, from
-// several goroutines. Its methods do not block.
+// Traces takes what the kernel tracer recorded of jobs that have ended. Several goroutines call
+// its methods, which do not block.
 type Traces interface {
 	Kernel(results.Kernel)
 	Copy(results.Copy)
 }
 
-// FindTracer finds the kernel tracer, as FindBallast its program, and has the
-// loader try it: it needs the CUPTI that it was built with.
+// FindTracer finds the kernel tracer in the places where FindBallast looks for its program, and
+// has the loader try it, because the tracer needs the CUPTI that it was built with.
 func FindTracer(ctx context.Context) (string, error) {
 	path, err := findNative("kernel tracer libcasetrace.so", filepath.Join("probe", "tracer"), "libcasetrace.so")
 	if err != nil {
@@ -59,7 +59,7 @@ func (x *Executor) Traced() results.Tracer {
 	return x.traced
 }
 
-// readTraces passes on what the processes of a job left that has ended.
+// readTraces passes on the traces that the processes of an ended job left.
 func (x *Executor) readTraces(job int) {
 	if x.config.Tracer == "" {
 		return
@@ -108,14 +108,14 @@ func (s tracerSum) addTo(t *results.Tracer) {
 	}
 }
 
-// deliver passes one process's records on, in the run's time and with the node's
-// devices.
+// deliver passes on the records of one process. Their times are the run's and their devices are
+// the node's.
 func (x *Executor) deliver(job int, t kernels.Trace, sum *tracerSum) {
 	lost := int64(t.Lost)
 	if t.Torn {
 		lost++
 	}
-	texts := map[[3]uint32]string{} // launches share few
+	texts := map[[3]uint32]string{} // few texts, which many launches share
 	text := func(v [3]uint32) string {
 		if _, ok := texts[v]; !ok {
 			texts[v] = fmt.Sprintf("%d,%d,%d", v[0], v[1], v[2])

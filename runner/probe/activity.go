@@ -13,7 +13,7 @@ import (
 const activitySize = 16
 
 // receiveFirst is receive for a connection's first frame, with which a process passes its
-// activity page. It is nil where the process passes none, or one that could shrink under
+// activity page. page is nil if the process passes none, or if the page could shrink under
 // the mapping.
 func receiveFirst(fd int, b []byte) (n int, page []byte, err error) {
 	control := make([]byte, unix.CmsgSpace(4))
@@ -53,9 +53,9 @@ func mapActivity(file int) []byte {
 	return page
 }
 
-// Busy returns since when the process may have kernels running, the zero time if it has
-// none; known is false where it does not tell. It may be called until the Handler's Closed
-// has returned.
+// Busy returns since when the process may have kernels running, or the zero time if it has
+// none. known is false if the process does not tell. Busy may be called until the Handler's
+// Closed has returned.
 func (c *Client) Busy() (since time.Time, known bool) {
 	if c.page == nil {
 		return time.Time{}, false
@@ -68,7 +68,7 @@ func (c *Client) Busy() (since time.Time, known bool) {
 }
 
 // PeakBytes returns the most device memory that the process's tasks had in use at one time;
-// known is false where it does not tell. It may be called as Busy.
+// known is false if the process does not tell. It may be called as long as Busy.
 func (c *Client) PeakBytes() (bytes int64, known bool) {
 	if c.page == nil {
 		return 0, false

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errGone: the client's connection has ended. Handler.Closed has been called or is about to
-// be.
+// errGone means that the client's connection has ended. Handler.Closed has been called or will
+// be called soon.
 var errGone = errors.New("client is gone")
 
-// errSlow: the client's receive queue is full. It has hundreds of replies to
-// read and reads none.
+// errSlow means that the client's receive queue is full: the client does not read hundreds of
+// replies.
 var errSlow = errors.New("does not read its replies")
 
 // task is what the connection knows of a live task.
@@ -31,11 +31,11 @@ const (
 	growing          // held, grow without an answer
 )
 
-// asks: an answer is due.
+// asks reports whether an answer is due.
 func (s standing) asks() bool { return s == waiting || s == growing }
 
-// Client is one process of a job; several, where it has several copies of the library. Its
-// methods may be called from any goroutine and never block on the process.
+// Client is a copy of the library in a process of a job; a process usually has one. Its methods
+// may be called from any goroutine and never block on the process.
 type Client struct {
 	server  *Server
 	process *process
@@ -50,7 +50,7 @@ type Client struct {
 	mu      sync.Mutex
 	fd      int   // -1 once the connection has ended
 	err     error // why the server ended the connection
-	ended   bool  // nothing more is taken from the client
+	ended   bool  // the server takes no more frames from the client
 	bye     bool
 	charged bool            // it has had a device, or may have
 	tasks   map[uint64]task // by the number that the process gave it
@@ -63,9 +63,9 @@ func (c *Client) Job() int { return c.job.index }
 // PID returns the process ID that the kernel recorded at connect (SO_PEERCRED).
 func (c *Client) PID() int { return c.process.pid }
 
-// Err returns why the server hung up on the client: a protocol error, or that
-// it did not read. It is nil when the client went by itself. After an error the
-// process may be alive and is served no more, so the run should end the job.
+// Err returns why the server hung up on the client: a protocol error, or replies that the
+// client did not read. It is nil if the client closed its connection. After an error the
+// process may live on and is not served, so the run should end the job.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *Client) encode(f wireFrame) []byte {
 	return encode(f, c.out[:])
 }
 
-// send is called with mu held. A send that would block means errSlow: replies
-// are answers to requests, so a client that reads cannot have a full queue.
+// send is called with mu held. A send that would block means errSlow. Replies are answers to
+// requests, so the queue of a client that reads is never full.
 func (c *Client) send(f wireFrame) error {
 	switch err := sendNow(c.fd, c.encode(f)); err {
 	case nil:
@@ -191,8 +191,8 @@ func (c *Client) send(f wireFrame) error {
 	}
 }
 
-// hangUp, with mu held, ends the connection; the reader then wakes, closes the
-// descriptor and reports. The first error stays.
+// hangUp, with mu held, ends the connection. The loop then wakes, closes the descriptor and
+// reports. Err keeps the first error.
 func (c *Client) hangUp(err error) {
 	if c.ended {
 		return
@@ -203,8 +203,8 @@ func (c *Client) hangUp(err error) {
 	}
 }
 
-// reject ends the connection of a client that broke the protocol, and tells it
-// why where it still listens.
+// reject ends the connection of a client that broke the protocol, and tells the client why if
+// it still reads.
 func (c *Client) reject(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *Client) reject(err error) {
 	}
 	f := refuseFrame{reason: reasonProtocol}
 	fill(f.text[:], err.Error())
-	_ = sendNow(c.fd, c.encode(&f)) // a courtesy; it is dropped whatever comes of it
+	_ = sendNow(c.fd, c.encode(&f)) // the connection ends even if this fails
 	c.hangUp(err)
 }
 
@@ -287,8 +287,8 @@ func (c *Client) step() {
 	}
 }
 
-// endOrEmpty tells the end of the connection (nil) from a packet of no bytes,
-// which reads the same.
+// endOrEmpty distinguishes the end of the connection (nil) from a packet of no bytes. A read
+// returns 0 for both.
 func (c *Client) endOrEmpty() error {
 	if !hungUp(c.fd) {
 		return errors.New("empty frame")
@@ -296,8 +296,8 @@ func (c *Client) endOrEmpty() error {
 	return nil
 }
 
-// disconnect ends the connection. A process that has had a device and lives on keeps what
-// it holds: it is silent until it is gone or connects again.
+// disconnect ends the connection. A process that has had a device and lives on keeps what it
+// holds. Its client is silent until the process ends or connects again.
 func (c *Client) disconnect() {
 	withdrawn, charged := c.detach()
 	if err := c.Err(); err != nil && c.job == nil {
@@ -328,8 +328,8 @@ func (c *Client) disconnect() {
 	}
 }
 
-// detach closes the socket and returns the tasks that wait for a device, which nobody can
-// be told of any more, and which it forgets. Of a client that decides by itself there are none.
+// detach closes the socket. It forgets and returns the tasks that wait for a device, because
+// their process cannot be answered. A client that decides by itself has no such tasks.
 func (c *Client) detach() (withdrawn []uint64, charged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -356,7 +356,7 @@ func (c *Client) close() {
 	c.closed = true
 	c.detach()
 	c.mu.Lock()
-	for wire := range c.tasks { // which the job's counts are rid of
+	for wire := range c.tasks { // set also takes them out of the job's counts
 		c.set(wire, 0)
 	}
 	c.mu.Unlock()
@@ -397,8 +397,8 @@ func (c *Client) greet(b []byte) error {
 	return nil
 }
 
-// before is the client that the same copy of the library was until it lost its descriptor,
-// or nil. Whatever else the process was before it ran another program is closed.
+// before is the client of the same copy of the library on an earlier connection, or nil. It
+// closes clients of programs that the process ran before exec.
 func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
 	for _, o := range slices.Clone(p.clients) {
 		same := o.job == job && o.instance == instance && instance != 0
@@ -407,7 +407,7 @@ func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
 		case c.image.differs(o.image):
 			o.close()
 		case same:
-			o.hearOut() // somebody else may have the descriptor yet
+			o.hearOut() // another process may still have the descriptor
 			if !o.closed {
 				old = o
 			}
@@ -416,7 +416,7 @@ func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
 	return old
 }
 
-// resume goes on with the connection of the new client, who is the same one.
+// resume has c go on with the connection of as, which is the same copy of the library.
 func (c *Client) resume(as *Client) error {
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("HELLO again of a process that broke the protocol: %w", err)
@@ -544,8 +544,8 @@ func (c *Client) dispatch(k kind, b []byte) error {
 
 var errWhoDecides = errors.New("the run and the process do not agree about who decides")
 
-// limited refuses the request of a job that has too much open already. One that decides for
-// itself cannot be refused: it breaks the protocol.
+// limited refuses a request of a job that has too much open already. For a job that decides for
+// itself the request is a breach of the protocol, because the server does not answer it.
 func (c *Client) limited(id, wire uint64) (bool, error) {
 	why := ""
 	switch {

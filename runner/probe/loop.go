@@ -162,8 +162,8 @@ func (s *Server) accept() error {
 	return nil
 }
 
-// turnAway logs why a connection of nobody's was ended. After the first of them it
-// is silent: somebody may be trying without end.
+// turnAway logs why a connection that showed no token was ended. It logs only the first such
+// connections, because a program may try again without end.
 func (s *Server) turnAway(why error) {
 	const heard = 20
 	s.turned++

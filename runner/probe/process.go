@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one that has connections. Its end is the release: a socket can be closed by a
-// process that lives on, and goes on using device memory.
+// process is a process that has connections. Its end is the release on death. The end of a
+// connection is not, because a process can close its socket, live on and use device memory.
 type process struct {
 	pid     int
-	handle  int       // a pidfd; -1: it cannot be seen from here, and the end of a socket counts as its own
+	handle  int       // a pidfd; -1: the process cannot be seen from here, and the end of its socket counts as its end
 	clients []*Client // connected, or silent
 	ending  bool      // it is being heard out
 }
@@ -31,7 +31,7 @@ func (s *Server) processOf(fd, pid int) *process {
 		next.release()
 		return p
 	}
-	if p != nil { // its number is another's now, who may have come already meanwhile
+	if p != nil { // another process has the PID now, and may have connected meanwhile
 		s.processEnded(p)
 		if p = s.processes[pid]; p != nil {
 			next.release()
@@ -41,7 +41,7 @@ func (s *Server) processOf(fd, pid int) *process {
 	p = next
 	if p.handle >= 0 {
 		if err := s.watch(p.handle); err != nil {
-			s.logf("probe: watch process %d: %v; the end of its connection counts as its own", pid, err)
+			s.logf("probe: watch process %d: %v; the end of its connection counts as its end", pid, err)
 			p.release()
 			return p
 		}
@@ -105,8 +105,8 @@ func (s *Server) processEnded(p *process) {
 	}
 }
 
-// hearOut takes what the client has sent. Whoever has the other end yet adds nothing any
-// more.
+// hearOut takes what the client has sent. A process that still has the other end can send
+// nothing more.
 func (c *Client) hearOut() {
 	if c.fd >= 0 {
 		_ = unix.Shutdown(c.fd, unix.SHUT_RD)
@@ -116,7 +116,7 @@ func (c *Client) hearOut() {
 	}
 }
 
-// leave takes a client that is closed from its process. The last one takes the handle along.
+// leave takes a closed client out of its process. After the last client the handle is closed.
 func (p *process) leave(c *Client) {
 	p.clients = slices.DeleteFunc(p.clients, func(o *Client) bool { return o == c })
 	if s := c.server; len(p.clients) == 0 && p.handle >= 0 {
@@ -128,11 +128,11 @@ func (p *process) leave(c *Client) {
 	}
 }
 
-// image tells one program of a process from the next, which exec put in its place: where
-// the kernel placed its code and its stack, which is 0 while exec is under way.
+// image distinguishes programs that a process ran one after another (exec). It is where the
+// kernel placed the program's code and stack; stack is 0 while exec is under way.
 type image struct{ code, stack uint64 }
 
-// untold is the image of a process that does not let others look.
+// untold is the image of a process that other processes may not inspect.
 var untold = image{code: 1}
 
 func (i image) differs(from image) bool { return i != from && i != untold && from != untold }

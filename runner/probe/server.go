@@ -75,19 +75,18 @@ type Handler interface {
 	// Limited says that the server refuses what the client asks for, because its job has
 	// too many requests or tasks open. It comes once for a job.
 	Limited(c *Client, why string)
-	// Silent says that the connection has ended and the process, which has had a device,
-	// lives on: what it holds stays its own. What it waited for has been freed (Free), but
-	// growth, which is to be answered as ever, and what the process itself decides. It may
-	// connect again and go on.
+	// Silent says that the connection has ended and the process lives on. The process has had a
+	// device, and keeps what it holds. Tasks that waited for a device have been freed (Free).
+	// A request to grow is still to be answered, and a process that decides by itself goes on
+	// to decide. The process may connect again and go on.
 	Silent(c *Client)
-	// Closed comes last and exactly once for each client that had any other
-	// event or said HELLO: its process is gone or runs another program, or has never had a
-	// device; everything it held or waited for is free.
+	// Closed comes last and exactly once for each client that had any other event or said
+	// HELLO. Its process has ended, runs another program, or has never had a device.
+	// Everything that the client held or waited for is free.
 	Closed(c *Client)
 }
 
-// Reserved is how many of the process's descriptors connections leave to what else it
-// does.
+// Reserved is how many of the process's descriptors connections leave free for other uses.
 const Reserved = 32
 
 // socketName is short because a socket's path holds 107 bytes.
@@ -112,7 +111,7 @@ type Server struct {
 	// startedNS is CLOCK_MONOTONIC, which clients stamp faults with.
 	startedNS int64
 
-	open func(fd, pid int) (handle int) // openProcess, but in tests
+	open func(fd, pid int) (handle int) // openProcess; tests set another
 
 	mu       sync.Mutex
 	closed   bool
@@ -147,8 +146,8 @@ type job struct {
 	live    atomic.Int64 // tasks
 }
 
-// One process, or one job with all its processes, must not take what the others need: the
-// server's descriptors, and the time in which the queue of requests is looked through.
+// One process or one job must not take what the others need: the server's descriptors, and the
+// time of the engine, which looks through the queue of requests.
 const (
 	processConnections = 8 // one for each copy of the library, as a rule one
 	jobClients         = 256
@@ -257,7 +256,7 @@ func (s *Server) makeDir() error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ok || owner.Uid != s.uid {
-		return fmt.Errorf("%s (%v) is no directory that only this user can enter", s.dir, info.Mode())
+		return fmt.Errorf("%s (%v) is not a directory that only this user can enter", s.dir, info.Mode())
 	}
 	return nil
 }

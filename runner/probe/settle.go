@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle returns when the Handler has heard the last of every process that
-// ended before the call, Closed included. Without it a process that connects,
-// reports an error and exits can be gone before its connection is accepted.
+// Settle returns when the Handler has had every event, Closed included, of the processes that
+// ended before the call. Without it a process that connects, reports an error and exits can be
+// gone before its connection is accepted.
 func (s *Server) Settle() {
 	done := make(chan struct{})
 	s.mu.Lock()
@@ -39,10 +39,11 @@ func (s *Server) openWake() error {
 func (s *Server) wakeLoop() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(s.wake, one[:]) // fails only where the loop has been woken 2^64-2 times and not come
+	_, _ = unix.Write(s.wake, one[:]) // fails only if the loop was woken 2^64-2 times and has not read the count
 }
 
-// settle runs on the loop: it admits who waits, then hears out who hung up or is gone.
+// settle runs on the loop. It accepts connections that wait, and then hears out clients that
+// hung up and processes that ended.
 func (s *Server) settle() {
 	var count [8]byte
 	_, _ = unix.Read(s.wake, count[:])
@@ -74,7 +75,7 @@ func (s *Server) settle() {
 	}
 }
 
-// acceptWaiting admits the connections that wait, unless they come without end.
+// acceptWaiting accepts the connections that wait, at most backlog of them.
 func (s *Server) acceptWaiting() {
 	for range backlog {
 		if s.isClosed() || !ready(int32(s.fd)) {
@@ -93,8 +94,8 @@ func ready(fd int32) bool {
 	return poll([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}) > 0
 }
 
-// poll is poll(2) that does not wait. A signal, such as the Go runtime sends to its own
-// threads, interrupts even that, and what is ready then shows as not.
+// poll is poll(2) that does not wait. A signal, such as the Go runtime sends to its threads,
+// interrupts even such a poll, which then shows nothing as ready.
 func poll(fds []unix.PollFd) (ready int) {
 	n, err := unix.Poll(fds, 0)
 	for err == unix.EINTR {

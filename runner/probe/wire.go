@@ -88,7 +88,7 @@ const (
 	WaitNone    Wait = math.MaxUint32 // refused at once where it cannot be granted now
 )
 
-// Longest is the wait that the request itself allows; nil: it says nothing of it.
+// Longest is the wait that the request itself allows; nil: the request sets no limit.
 func (w Wait) Longest() *time.Duration {
 	switch w {
 	case WaitDefault:
@@ -134,8 +134,8 @@ func (r Reason) String() string {
 
 var le = binary.LittleEndian
 
-// check returns the kind of a frame whose header and size are right; decode takes nothing
-// else.
+// check returns the kind of a frame whose header and size are right. decode takes only frames
+// that check has passed.
 func check(b []byte) (kind, error) {
 	if len(b) < headerSize {
 		return 0, fmt.Errorf("truncated frame of %d bytes", len(b))
@@ -152,8 +152,8 @@ func check(b []byte) (kind, error) {
 	return k, nil
 }
 
-// wireFrame is a frame that lists the fields behind its header, in their order on the wire,
-// once for writing and reading.
+// wireFrame is a frame. fields lists the fields behind the header in the order of wire.h, for
+// writing and for reading.
 type wireFrame interface {
 	kind() kind
 	fields(c *cursor)
@@ -356,7 +356,7 @@ func encode(f wireFrame, b []byte) []byte {
 	return b
 }
 
-// decode reads the frame from b, whose header check has seen to.
+// decode reads the frame from b, whose header check has passed.
 func decode(f wireFrame, b []byte) error {
 	c := cursor{rest: b[headerSize:]}
 	f.fields(&c)
@@ -366,8 +366,8 @@ func decode(f wireFrame, b []byte) error {
 	return c.err
 }
 
-// cursor goes through the fields of a frame, and writes or reads them. What it reads is
-// checked as far as a field alone can be wrong.
+// cursor writes or reads the fields of a frame, one after another. It checks each field that it
+// reads; a frame's valid method checks what depends on several fields.
 type cursor struct {
 	rest   []byte
 	writes bool

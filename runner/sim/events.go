@@ -30,7 +30,7 @@ func (h *eventHeap) Pop() any {
 	return e
 }
 
-// calendar is the virtual clock with what is due.
+// calendar is the virtual clock and the events that are due.
 type calendar struct {
 	now      time.Duration
 	sequence uint64

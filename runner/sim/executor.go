@@ -120,7 +120,7 @@ func (x *Executor) Stop(job int) {
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.post(runner.Tick{}) }) }
 
-// share puts work of solo seconds into a pool; done follows when it is through.
+// share puts work into a pool, which takes solo seconds alone there. done is called at its end.
 func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {
 	a := &activity{demand: demand, left: solo, done: done}
 	p.add(a, x.now)

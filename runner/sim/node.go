@@ -1,7 +1,6 @@
 // Package sim is the simulated node: discrete events in virtual time under the
-// same run loop and engine as real devices. Every number it leads to must be
-// shown as simulated. docs/simulation.md states the model and how far it is
-// from the published measurements.
+// same run loop and engine as real devices. Every number from it must be shown as simulated.
+// docs/simulation.md states the model and its distance from the published measurements.
 package sim
 
 import (
@@ -18,9 +17,8 @@ import (
 
 const mib = int64(1) << 20
 
-// Model is a device model with the host it is commonly found in. Limits are
-// the vendor's published ones; HostFactor and DeviceFactor scale the profiled
-// host and kernel times of an H200 system.
+// Model is a device model with its common host. Limits are the vendor's published ones.
+// HostFactor and DeviceFactor scale the profiled host and kernel times of an H200 system.
 type Model struct {
 	Name             string
 	MemoryBytes      int64

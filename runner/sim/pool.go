@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// pool is a resource that activities share: each goes at its solo rate while
-// the demands fit the capacity together, and all slow down by the same factor
-// when they do not.
+// pool is a resource that activities share. While the sum of their demands fits the capacity,
+// each activity runs at its solo rate. Otherwise all slow down by the same factor.
 type pool struct {
 	capacity   float64
 	members    []*activity // by arrival

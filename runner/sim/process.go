@@ -25,7 +25,7 @@ type process struct {
 	held   int64
 	gone   bool
 
-	pool *pool // what it works in now
+	pool *pool // in which it works now
 	work *activity
 }
 
@@ -114,9 +114,9 @@ func (p *process) answered(d schedulers.Decision) {
 	p.through(p.steps(), p.end)
 }
 
-// steps are what it does from the grant to the release: its rounds. Those of a job begin
-// at a place of their own, which depends on the job's index alone. Equal jobs that are
-// granted at once would otherwise all use the device at one time, and then all the host.
+// steps are the rounds between the grant and the release. The rounds of a job begin at a place
+// that depends only on the job's index. Otherwise equal jobs that are granted at once would all
+// use the device at the same time, and then all use the host.
 func (p *process) steps() []step {
 	r := p.profile
 	round := []step{p.copy(r.CopyInBytes, r.CopyInS)}
@@ -133,7 +133,7 @@ func (p *process) steps() []step {
 	return slices.Repeat(begunAt(round, place), rounds)
 }
 
-// begunAt is a round that begins at a place, which is a fraction of its length, and ends there.
+// begunAt is a round that begins and ends at a place, a fraction of the round's length.
 func begunAt(round []step, place float64) []step {
 	total := 0.0
 	for _, s := range round {
@@ -151,7 +151,7 @@ func begunAt(round []step, place float64) []step {
 	return round
 }
 
-// kernels are its classes of kernels.
+// kernels are the steps of the profile's classes of kernels.
 func (p *process) kernels() []step {
 	m, sms := p.x.config.Node.Model, p.x.devices[p.device].sms
 	phases := p.profile.KernelPhases
@@ -165,8 +165,8 @@ func (p *process) kernels() []step {
 	return out
 }
 
-// through does one step after the other, and records kernels that follow each other as
-// one interval.
+// through does one step after another. It records kernels that follow each other as one
+// interval.
 func (p *process) through(steps []step, then func()) {
 	d := p.x.devices[p.device]
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.soloS <= 0 })
@@ -200,8 +200,8 @@ func (p *process) through(steps []step, then func()) {
 	next(0)
 }
 
-// allocate takes the process's context and the job's bytes, whatever the
-// scheduler believed: what is not free is out of memory.
+// allocate takes the process's context and the job's bytes. It fails if the device does not
+// have them free, whatever the scheduler's accounting says.
 func (p *process) allocate() bool {
 	d := p.x.devices[p.device]
 	need := p.job.Footprint.Bytes + runner.DefaultContextBytes
@@ -213,8 +213,8 @@ func (p *process) allocate() bool {
 	return true
 }
 
-// occupancy is the share of a device that the job's main kernel fills alone:
-// its blocks and warps against the device's, at most all of it.
+// occupancy is the share of a device that the job's main kernel fills alone: its blocks and
+// warps divided by the device's, at most 1.
 func (p *process) occupancy() float64 {
 	m, f := p.x.config.Node.Model, p.job.Footprint
 	t := schedulers.Task{Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock}
@@ -228,7 +228,7 @@ func (p *process) end() {
 	p.do(p.host(p.profile.HostAfterS), func() { p.exit(runner.Exit{Status: new(0)}) })
 }
 
-// exit ends the process in whatever state it is.
+// exit ends the process, whatever its state.
 func (p *process) exit(e runner.Exit) {
 	if p.gone {
 		return
