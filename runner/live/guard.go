@@ -37,6 +37,10 @@ type guard struct {
 	closing bool
 }
 
+// guardVariable is set in the environment of guards. A program that takes no notice of
+// GuardCommand, such as a test without a TestMain, would start guards without end.
+const guardVariable = "CASERUN_IS_GUARD"
+
 // maxDeaths is how many killed guards a run replaces. Then the run goes on without a guard,
 // because something kills every guard.
 const maxDeaths = 10
@@ -55,11 +59,15 @@ func startGuard(lost func(error)) (*guard, error) {
 // start starts a guard process, tells it the jobs, and has replace wait for its end. The
 // caller holds the lock.
 func (g *guard) start() error {
+	if os.Getenv(guardVariable) != "" {
+		return fmt.Errorf("start guard: this process was started as a guard: its main function must call live.Guard for the argument %s", GuardCommand)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	cmd := exec.Command(self, GuardCommand)
+	cmd.Env = append(os.Environ(), guardVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

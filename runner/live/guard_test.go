@@ -9,6 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A program that does not know that it was started as a guard starts no guard of its own.
+func TestGuardsStartNoGuards(t *testing.T) {
+	t.Setenv(guardVariable, "1")
+	if g, err := startGuard(func(error) {}); err == nil {
+		g.close()
+		t.Error("a guard started a guard")
+	}
+}
+
 // Another guard takes the place of one that is killed, and knows the jobs of before.
 func TestGuardIsReplaced(t *testing.T) {
 	lost := make(chan error, maxDeaths+2)
