@@ -1,4 +1,5 @@
-/* case.c: the task API of case.h over one connection per process.
+/* case.c: what the task API of case.h comes to, over one connection per process. The calls
+ * about tasks come through explicit.c, from the program, or from the lazy runtime.
  *
  * Who decides which task has which device is `struct arbiter`: the scheduler at the other
  * end of the connection, or this process itself over a state file that it shares with other
@@ -23,6 +24,7 @@
 #include "case.h"
 #pragma GCC visibility pop
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -301,6 +303,21 @@ static enum phase ready(void)
 	if (process.phase == UNOPENED)
 		open_connection(NULL);
 	return process.phase;
+}
+
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static void *preloaded; /* another copy of the library, which has the lazy runtime */
+
+static void look(void)
+{
+	if (!lazy_accounts)
+		preloaded = dlopen("libcase.so", RTLD_LAZY | RTLD_NOLOAD);
+}
+
+void *client_preloaded(const char *function)
+{
+	pthread_once(&looked, look);
+	return preloaded == NULL ? NULL : dlsym(preloaded, function);
 }
 
 static struct entry *find(uint64_t id)
@@ -635,24 +652,11 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 	return CASE_OK;
 }
 
-int case_task_ask(const struct case_need *need, struct case_task *task)
+int client_ask(const struct case_need *need, struct case_task *task)
 {
 	*task = (struct case_task){.device = -1};
 	struct caller caller = enter();
 	return leave(caller, ask_for(need, task, &caller));
-}
-
-int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
-                    uint64_t heap_bytes, uint32_t flags, struct case_task *task)
-{
-	struct case_need need = {
-		.bytes = bytes,
-		.blocks = blocks,
-		.heap_bytes = heap_bytes,
-		.threads_per_block = threads_per_block,
-		.flags = flags,
-	};
-	return case_task_ask(&need, task);
 }
 
 /* held finds a task on which a call may act, or says why there is none. */
@@ -690,7 +694,7 @@ static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const 
 	return ask(e, &request, caller);
 }
 
-int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
+int client_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
 {
 	if (task->device < 0)
 		return CASE_OK;
@@ -718,7 +722,7 @@ static int shrink(struct case_task *task, uint64_t bytes)
 	return process.arbiter->give(e, bytes, false, &frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
 }
 
-int case_task_shrink(struct case_task *task, uint64_t bytes)
+int client_shrink(struct case_task *task, uint64_t bytes)
 {
 	if (task->device < 0)
 		return CASE_OK;
@@ -750,8 +754,7 @@ static int shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 	return report(&frame, sizeof frame) ? CASE_OK : CASE_DISCONNECTED;
 }
 
-int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
-                    uint32_t blocks_per_sm)
+int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block, uint32_t blocks_per_sm)
 {
 	if (task->device < 0)
 		return CASE_OK;
@@ -776,7 +779,7 @@ static int release(struct case_task *task)
 	return told ? CASE_OK : CASE_DISCONNECTED;
 }
 
-int case_task_free(struct case_task *task)
+int client_free(struct case_task *task)
 {
 	int result = CASE_OK;
 
@@ -794,6 +797,7 @@ void case_report_oom(uint64_t bytes, const char *where)
 		.header = link_header(CASE_WIRE_OOM, sizeof frame),
 		.bytes = bytes,
 	};
+	CLIENT_FORWARD(case_report_oom, bytes, where);
 	link_text(frame.where, sizeof frame.where, where);
 	struct caller caller = enter();
 	process.oom_bytes = bytes;
@@ -817,6 +821,7 @@ void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns)
 		.monotonic_ns = monotonic_ns,
 		.code = code,
 	};
+	CLIENT_FORWARD(case_report_fault_since, code, where, monotonic_ns);
 	link_text(frame.where, sizeof frame.where, where);
 	struct caller caller = enter();
 	if (!process.fault_sent && ready() == CONNECTED) {

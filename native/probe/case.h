@@ -13,8 +13,28 @@
  *     ... cudaMalloc, cudaMemcpy, kernel<<<>>>, cudaFree ...
  *     case_task_free(&task);
  *
+ * A process may have several tasks at once, in several threads, on one device or on
+ * several. Its devices are the run's, in the run's order, so task.device is the ordinal
+ * that cudaSetDevice, cudaGetDevice and the driver use.
+ *
+ * Under a run libcase.so is preloaded, and makes tasks of programs that use the shared
+ * CUDA runtime (docs/lazy-runtime.md). In a program that uses this API it makes tasks
+ * only of what no task here covers:
+ *
+ *   - An open task covers the calls of all threads on its device, and its bytes, those
+ *     of case_task_grow included, cover what the process allocates there. The bytes of
+ *     several open tasks of a device add up.
+ *   - Memory beyond these bytes, by more than rounding (16 MiB), is a task of the lazy
+ *     runtime's on that device. An allocation may wait for that task, or fail.
+ *   - case_task_free ends the cover at once. What the program still has allocated there
+ *     is charged to a task of the lazy runtime's at its next allocation or launch on the
+ *     device.
+ *   - Without an open task on the thread's device, allocations and launches are a task of
+ *     the lazy runtime's on that device. It ends when the last object there is freed.
+ *
  * The library depends on nothing but libc and is safe to call from several
- * threads. It talks to the scheduler over the socket named by CASE_SOCKET
+ * threads. A program with a copy of its own (libcase.a) uses the preloaded one where
+ * there is one. It talks to the scheduler over the socket named by CASE_SOCKET
  * (wire.h), or decides with other clients over the state file named by CASE_SHARED
  * (shared/state.h). The process's end releases every task. A program that closes the
  * socket keeps its tasks, and the library connects again when it next needs to. Without

@@ -1,9 +1,12 @@
-/* client.h: what schedgpu.c needs of the library beside the task API. */
+/* client.h: the library's parts to each other. case.c has one client of the scheduler for
+ * the process; explicit.c, schedgpu.c and the lazy runtime ask through it. */
 #ifndef CASE_CLIENT_H
 #define CASE_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "case.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,12 +17,40 @@ extern "C" {
  * false: nobody does; the reason is on stderr. */
 bool case_client(const char *file);
 
+/* The calls of case.h about tasks, for tasks of the program and of the lazy runtime alike. */
+int client_ask(const struct case_need *need, struct case_task *task);
+int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block, uint32_t blocks_per_sm);
+int client_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
+int client_shrink(struct case_task *task, uint64_t bytes);
+int client_free(struct case_task *task);
+
+/* client_preloaded finds a function of the preloaded libcase.so, for a program that has a
+ * copy of its own of the library (libcase.a). NULL: nothing is preloaded, or this is it. */
+void *client_preloaded(const char *function);
+
+/* CLIENT_FORWARD is what a function of the API begins with: where libcase.so is preloaded,
+ * its function of the same name does the work, so that a process has one client. */
+#define CLIENT_FORWARD(function, ...)                                                           \
+	do {                                                                                    \
+		const __typeof__(&function) forward_ = (__typeof__(&function))client_preloaded(#function); \
+		if (forward_ != NULL)                                                           \
+			return forward_(__VA_ARGS__);                                           \
+	} while (0)
+
 /* The lazy runtime's, where it is linked in: it accounts for what the program allocates,
  * which draws from what was pre-allocated. lazy_accounts: it does so in this process. */
 #define CASE_WEAK __attribute__((weak, visibility("hidden")))
 CASE_WEAK bool lazy_accounts(void);
 CASE_WEAK int lazy_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms);
 CASE_WEAK int lazy_post_free(uint64_t bytes, int device);
+
+/* And what it must know of the program's own tasks (lazy/explicit.cc). lazy_before_ask comes
+ * before a request, which it may change, and answers as case_task_ask does. */
+CASE_WEAK int lazy_before_ask(struct case_need *need);
+CASE_WEAK void lazy_task_began(const struct case_need *need, struct case_task *task);
+CASE_WEAK void lazy_task_grew(const struct case_task *task, uint64_t bytes);
+CASE_WEAK void lazy_task_shrank(const struct case_task *task, uint64_t bytes);
+CASE_WEAK void lazy_task_ends(const struct case_task *task);
 
 #ifdef __cplusplus
 }

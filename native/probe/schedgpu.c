@@ -44,6 +44,7 @@ int schedGPUInit(void)
 {
 	char file[64];
 
+	CLIENT_FORWARD(schedGPUInit);
 	snprintf(file, sizeof file, "/dev/shm/schedgpu-%u", (unsigned)geteuid());
 	return case_client(file) ? SCHEDGPU_SUCCESS : SCHEDGPU_NOT_INITIALIZED;
 }
@@ -63,6 +64,7 @@ int preCudaMalloc(size_t bytes, int device, unsigned wait_ms)
 {
 	const struct case_need need = {.bytes = bytes, .flags = CASE_FLAG_DEVICE, .device = device, .wait_ms = wait_ms};
 
+	CLIENT_FORWARD(preCudaMalloc, bytes, device, wait_ms);
 	if (device < 0)
 		return SCHEDGPU_INVALID_DEVICE;
 	if (schedGPUInit() != SCHEDGPU_SUCCESS)
@@ -72,7 +74,7 @@ int preCudaMalloc(size_t bytes, int device, unsigned wait_ms)
 	struct reservation *r = calloc(1, sizeof *r);
 	if (r == NULL)
 		return SCHEDGPU_OUT_OF_MEMORY;
-	const int answer = case_task_ask(&need, &r->task);
+	const int answer = client_ask(&need, &r->task);
 	if (answer != CASE_OK) {
 		free(r);
 		return result_of(answer);
@@ -106,14 +108,14 @@ static int give_back(uint64_t bytes, int device)
 		if (r->device != device || r->bytes > bytes) {
 			if (r->device == device && bytes > 0) {
 				r->bytes -= bytes;
-				return result_of(case_task_shrink(&r->task, bytes));
+				return result_of(client_shrink(&r->task, bytes));
 			}
 			at = &r->next;
 			continue;
 		}
 		*at = r->next;
 		bytes -= r->bytes;
-		answer = case_task_free(&r->task);
+		answer = client_free(&r->task);
 		free(r);
 	}
 	return result_of(answer);
@@ -123,6 +125,7 @@ int postCudaFree(size_t bytes, int device)
 {
 	int result = SCHEDGPU_INVALID_VALUE;
 
+	CLIENT_FORWARD(postCudaFree, bytes, device);
 	if (device < 0)
 		return SCHEDGPU_INVALID_DEVICE;
 	if (lazy_accounts && lazy_accounts())

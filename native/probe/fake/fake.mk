@@ -63,11 +63,35 @@ build/fake/13/lazy_program: $(LAZY_OBJECTS_13) build/fake/13/libcudart.so.13
 build/fake/11/lazy_program: $(LAZY_OBJECTS_11) build/fake/11/libcudart.so.11.0
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $(LAZY_OBJECTS_11) build/fake/11/libcudart.so.11.0 -ldl
 
+# Programs that ask for tasks themselves: with the library's functions from the preloaded
+# libcase.so, and with a copy of their own.
+EXPLICIT_13 = $(addprefix build/fake/13/tests/,explicit.o program.o kernels.o)
+EXPLICIT_11 = $(addprefix build/fake/11/tests/,explicit.o program.o kernels.o)
+
+build/fake/13/tests/explicit.o: tests/explicit/main.cc tests/lazy/program.h case.h $(FAKE_HEADERS) | build/fake/13/tests
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -c -o $@ $<
+
+build/fake/11/tests/explicit.o: tests/explicit/main.cc tests/lazy/program.h case.h $(FAKE_HEADERS) | build/fake/11/tests
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=11 -c -o $@ $<
+
+build/fake/13/explicit_program: $(EXPLICIT_13) build/fake/13/libcudart.so.13
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+build/fake/11/explicit_program: $(EXPLICIT_11) build/fake/11/libcudart.so.11.0
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
+build/fake/13/explicit_own_copy: $(EXPLICIT_13) libcase.a build/fake/13/libcudart.so.13
+	$(CXX) $(FAKE_CXXFLAGS) -Wl,-u,case_task_ask -o $@ $^ -ldl
+
 # Its CUDA runtime, as far as it has one, is linked statically.
+build/fake/13/explicit_static: tests/static/main.cc case.h libcase.a $(FAKE_HEADERS) | build/fake/13
+	$(CXX) $(FAKE_CXXFLAGS) -DTASK_API -o $@ $< libcase.a -ldl
+
 build/fake/13/static_program: tests/static/main.cc $(FAKE_HEADERS) | build/fake/13
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
 
-fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program
+fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program \
+       build/fake/13/explicit_program build/fake/11/explicit_program build/fake/13/explicit_own_copy build/fake/13/explicit_static
 
 fake-test: $(FAKES) build/fake/13/selftest build/fake/11/selftest
 	LD_LIBRARY_PATH=build/fake/13 build/fake/13/selftest

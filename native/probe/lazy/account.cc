@@ -2,19 +2,22 @@
 //
 // Under task binding the process has one task at a time, in slot 0. A pinned
 // process has one for each device that it uses, in that device's slot.
+//
+// Tasks that the program asks for itself cover what is allocated on their device: of that
+// the scheduler is asked only for what exceeds them.
 #include <inttypes.h>
 #include <string.h>
 
 #include <set>
 
 #include "../activity.h"
+#include "../client.h"
 #include "runtime.h"
 
 extern "C" cudaError_t cudaGetDevice(int *device);
 
 namespace lazy {
 
-static const int max_devices = 64;
 static const uint64_t granule = 2 << 20; // bytes; small allocations share it, as in cudaMalloc
 static const uint64_t warp = 32;
 
@@ -38,7 +41,25 @@ struct Account {
 	uint64_t reserved = 0; // bytes that the program itself keeps for what it is to allocate
 	Heap heap;
 	uint64_t in_use() const { return large + whole_granules(small) + whole_granules(variable_bytes()); }
-	uint64_t wanted() const { return in_use() > reserved ? in_use() : reserved; }
+	uint64_t wanted(const Cover &c) const
+	{
+		const uint64_t own = in_use() > c.bytes ? in_use() - c.bytes : 0;
+		return own > reserved ? own : reserved;
+	}
+	// missing is how much of what is in use nobody has granted. What a program asks for is a
+	// sum of sizes, so rounding does not count.
+	uint64_t missing(const Cover &c, uint64_t more = 0) const
+	{
+		const uint64_t used = in_use() + more, room = granted + c.bytes;
+		return used > room && (c.bytes == 0 || used - room > rounding) ? used - room : 0;
+	}
+	// heap_missing is the same for the device heap, where it is not the one that all have.
+	uint64_t heap_missing(const Cover &c) const
+	{
+		const uint64_t room = heap.granted + c.heap;
+		return heap.limit > Heap().limit && heap.limit > room ? heap.limit - room : 0;
+	}
+	bool answered(const Cover &c) const { return held || c.tasks > 0; }
 	// What is reserved, and what its context has beside objects, stays when the last of these
 	// is freed.
 	bool lasts() const
@@ -96,10 +117,21 @@ static bool is_open(int slot)
 
 bool task_is_open() { return is_open(0); }
 
-static uint64_t heap_limit(int slot)
+bool covered(int slot, uint64_t more)
 {
 	Locked locked;
-	return accounts[slot].heap.limit;
+	const Cover c = cover_of(slot);
+
+	return c.tasks > 0 && accounts[slot].missing(c, more) == 0;
+}
+
+// heap_to_ask is the limit of the device heap, less what explicit tasks have for it.
+static uint64_t heap_to_ask(int slot)
+{
+	Locked locked;
+	const uint64_t limit = accounts[slot].heap.limit, has = cover_of(slot).heap;
+
+	return limit > has ? limit - has : 0;
 }
 
 // show_use tells what the tasks have in use, after that has become more. A task of which no
@@ -110,22 +142,22 @@ static void show_use()
 	uint64_t now = 0;
 
 	for (int slot = 0; slot < slots; slot++)
-		if (const Account &a = accounts[slot]; a.held && a.in_use() > 0)
-			now += a.in_use() + a.heap.granted;
+		if (const Account &a = accounts[slot]; a.answered(cover_of(slot)) && a.in_use() > 0)
+			now += a.in_use() + (a.held ? a.heap.granted : a.heap.limit);
 	activity_uses(now);
 }
 
 static int wait_for_task(const case_need &need, case_task *granted)
 {
 	Interruptible here;
-	return case_task_ask(&need, granted);
+	return client_ask(&need, granted);
 }
 
 // A handler that asks for more of the same task meanwhile is refused (case.c).
 static int wait_for_more(Account &a, uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT)
 {
 	Interruptible here;
-	return case_task_grow(&a.task, bytes, wait_ms);
+	return client_grow(&a.task, bytes, wait_ms);
 }
 
 // The end of a wait is schedGPU's error (TPDS 2018, section 4): the program may ask again.
@@ -152,7 +184,7 @@ static cudaError_t open_in(int slot, const Need &need)
 	ask.blocks = need.shape.blocks;
 	ask.threads_per_block = need.shape.threads_per_block;
 	ask.blocks_per_sm = need.shape.blocks_per_sm;
-	ask.heap_bytes = heap_limit(slot);
+	ask.heap_bytes = heap_to_ask(slot);
 	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
 	ask.device = need.same_device ? need.device : 0;
 	case_task granted = {};
@@ -179,25 +211,47 @@ cudaError_t open_task(const Need &need, case_task *granted)
 	return error;
 }
 
-static cudaError_t open_pinned(int slot, uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT)
+// open_there asks for the slot's task on the slot's device.
+static cudaError_t open_there(int slot, uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT)
 {
 	Need need = {};
 
 	need.bytes = bytes;
 	need.wait_ms = wait_ms;
 	need.same_device = true;
-	need.device = slot;
+	need.device = one_device() ? scheduled() : slot;
 	return open_in(slot, need);
+}
+
+// settled: nothing on the slot's device has to be asked for; *more is how many bytes do.
+static bool settled(int slot, uint64_t *more)
+{
+	Locked locked;
+	const Account &a = accounts[slot];
+	const Cover c = cover_of(slot);
+
+	*more = a.missing(c);
+	return a.answered(c) && *more == 0 && (a.held || a.heap_missing(c) == 0);
 }
 
 cudaError_t open_for_launch()
 {
 	const int slot = account_device();
+	Account &a = accounts[slot];
+	uint64_t more = 0;
 
-	if (is_open(slot))
+	if (settled(slot, &more))
 		return cudaSuccess;
 	Locked one_at_a_time(growing[slot].lock);
-	return is_open(slot) ? cudaSuccess : open_pinned(slot, in_use(slot));
+	if (settled(slot, &more))
+		return cudaSuccess;
+	if (!is_open(slot))
+		return open_there(slot, more);
+	cudaError_t error = error_of(wait_for_more(a, more));
+	Locked locked;
+	if (error == cudaSuccess)
+		a.granted += more;
+	return error;
 }
 
 static void close_in(int slot)
@@ -206,7 +260,7 @@ static void close_in(int slot)
 
 	if (!a.held)
 		return;
-	case_task_free(&a.task);
+	client_free(&a.task);
 	a.held = false;
 	a.granted = 0;
 	announced[slot].store(0);
@@ -263,12 +317,13 @@ void count(int slot, int objects, int64_t bytes)
 }
 
 // fits adds the bytes where they are granted already.
-static bool fits(Account &a, uint64_t bytes)
+static bool fits(int slot, uint64_t bytes)
 {
 	Locked locked;
+	Account &a = accounts[slot];
 
 	add(a, 1, static_cast<int64_t>(bytes));
-	if (a.held && a.in_use() <= a.granted) {
+	if (const Cover c = cover_of(slot); a.answered(c) && a.missing(c) == 0) {
 		show_use();
 		return true;
 	}
@@ -276,7 +331,7 @@ static bool fits(Account &a, uint64_t bytes)
 	return false;
 }
 
-// grow asks for what is missing, or, pinned, for a task on this device.
+// grow asks for what is missing, or for a task on this device.
 static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 {
 	Account &a = accounts[slot];
@@ -290,13 +345,13 @@ static cudaError_t grow(const char *call, int slot, uint64_t bytes)
 		(small(bytes) ? a.small : a.large) += bytes;
 		a.objects++;
 		open = a.held;
-		more = a.in_use() > a.granted ? a.in_use() - a.granted : 0;
+		more = a.missing(cover_of(slot));
 	}
-	if (!open && one_device()) { // another thread has just freed the last object
+	if (!open && one_device() && !bound) { // another thread has just freed the last object
 		Locked locked;
 		error = bind();
-	} else if (!open) { // pinned: the first allocation on this device
-		error = open_pinned(slot, more);
+	} else if (!open) { // the first allocation on this device, or that exceeds explicit tasks
+		error = covered(slot) ? cudaSuccess : open_there(slot, more);
 	} else if (more > 0) {
 		error = error_of(wait_for_more(a, more));
 		if (error == cudaSuccess) {
@@ -328,13 +383,14 @@ cudaError_t reserve_ahead(int slot, uint64_t bytes, uint32_t wait_ms)
 		Locked locked;
 		a.reserved += bytes;
 		open = a.held;
-		more = a.wanted() > a.granted ? a.wanted() - a.granted : 0;
+		const uint64_t wanted = a.wanted(cover_of(slot));
+		more = wanted > a.granted ? wanted - a.granted : 0;
 	}
 	if (!open && one_device()) {
 		Locked locked;
 		error = ask_ahead(wait_ms);
 	} else if (!open) {
-		error = open_pinned(slot, 0, wait_ms);
+		error = open_there(slot, 0, wait_ms);
 	} else if (more > 0) {
 		error = error_of(wait_for_more(a, more, wait_ms));
 	}
@@ -359,9 +415,10 @@ bool give_ahead(int slot, uint64_t bytes)
 		a.reserved -= there ? bytes : 0;
 		if (there && a.held)
 			end_unused(slot);
-		if (there && a.held && alone && a.granted > a.wanted()) {
-			case_task_shrink(&a.task, a.granted - a.wanted());
-			a.granted = a.wanted();
+		const uint64_t wanted = a.wanted(cover_of(slot));
+		if (there && a.held && alone && a.granted > wanted) {
+			client_shrink(&a.task, a.granted - wanted);
+			a.granted = wanted;
 		}
 	}
 	if (alone)
@@ -374,9 +431,8 @@ cudaError_t charge(const char *call, uint64_t bytes)
 	if (mode() == Mode::passive)
 		return cudaSuccess;
 	const int slot = account_device();
-	Account &a = accounts[slot];
-	while (!fits(a, bytes)) {
-		if (!one_device() || task_is_open())
+	while (!fits(slot, bytes)) {
+		if (!one_device() || task_is_open() || bound)
 			return grow(call, slot, bytes);
 		// Another thread freed the last object since this call entered.
 		Locked locked;
@@ -409,7 +465,8 @@ cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was)
 	{
 		Locked locked;
 		*was = a.heap;
-		more = a.held && bytes > a.heap.granted ? bytes - a.heap.granted : 0;
+		const uint64_t has = a.heap.granted + cover_of(slot).heap;
+		more = a.held && bytes > has ? bytes - has : 0;
 		if (more == 0) {
 			a.heap.limit = bytes;
 			return cudaSuccess;
@@ -425,7 +482,7 @@ cudaError_t keep_heap(const char *call, uint64_t bytes, Heap *was)
 	if (error != cudaSuccess)
 		return no_growth(error, call, more);
 	Locked locked;
-	a.heap = {bytes, bytes};
+	a.heap = {bytes, a.heap.granted + more};
 	show_use();
 	return cudaSuccess;
 }
@@ -462,12 +519,12 @@ cudaError_t cover(uint64_t more)
 {
 	Locked locked;
 	Account &a = accounts[0];
-	const uint64_t need = a.in_use() + more;
+	const uint64_t missing = a.missing(cover_of(0), more);
 
-	if (need > a.granted) {
-		if (cudaError_t error = error_of(wait_for_more(a, need - a.granted)); error != cudaSuccess)
-			return no_growth(error, "cudaMalloc", need - a.granted);
-		a.granted = need;
+	if (missing > 0) {
+		if (cudaError_t error = error_of(wait_for_more(a, missing)); error != cudaSuccess)
+			return no_growth(error, "cudaMalloc", missing);
+		a.granted += missing;
 	}
 	show_use();
 	return cudaSuccess;
@@ -495,7 +552,7 @@ void reshape(const Shape &shape)
 			announced[slot].store(now);
 		told[slot].store(true);
 		if (a.held)
-			case_task_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
+			client_shape(&a.task, shape.blocks, shape.threads_per_block, shape.blocks_per_sm);
 	}
 	pthread_mutex_unlock(&growing[slot].lock);
 }

@@ -28,6 +28,7 @@ static void renew_locks()
 	renew_growing();
 	renew_looking();
 	renew_choosing();
+	renew_explicit();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	binding = asking = false;
 }
@@ -191,7 +192,7 @@ static cudaError_t settle(const Need &need)
 }
 
 // stays: no other device than the one of before will do.
-static bool stays() { return confined() || (unmovable && home() >= 0); }
+static bool stays() { return confined() || ((unmovable || cover_of(0).tasks > 0) && home() >= 0); }
 
 cudaError_t ask_ahead(uint32_t wait_ms)
 {
@@ -256,7 +257,9 @@ cudaError_t bind(const Shape &shape, uint64_t more, bool managed)
 	if (lost != cudaSuccess)
 		return fail(lost);
 	binding = true;
-	cudaError_t error = task_is_open() ? cover(more) : ask(shape, more, managed);
+	cudaError_t error = task_is_open()                    ? cover(more)
+	                    : home() >= 0 && covered(0, more) ? cudaSuccess
+	                                                      : ask(shape, more, managed);
 	if (error == cudaSuccess) {
 		error = make_ready();
 		if (error != cudaSuccess) {

@@ -25,7 +25,7 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 			return error;
 	}
 	use_device();
-	if (mode() == Mode::pinned)
+	if (mode() == Mode::pinned || has_explicit())
 		if (cudaError_t error = open_for_launch(); error != cudaSuccess)
 			return fail(error);
 	cudaError_t error = launch_result(run(), call);

@@ -106,7 +106,7 @@ static CUresult start(unsigned flags)
 // would have others than the scheduler takes them for.
 CUresult init_driver(unsigned flags)
 {
-	if (one_device()) {
+	if (mode() != Mode::passive) {
 		Locked locked(choosing);
 		const char *all = getenv(devices);
 		if (!chosen && all != nullptr)

@@ -15,15 +15,38 @@ static bool set(const char *name)
 	return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
 }
 
+static std::atomic<Mode> settled{Mode::unknown};
+
+static Mode by_environment()
+{
+	const char *binding = getenv("CASE_BINDING");
+
+	if (binding == nullptr || strcmp(binding, "task") != 0)
+		return Mode::passive;
+	return set("CASE_PIN") ? Mode::pinned : Mode::task;
+}
+
+// settle makes it `otherwise` where the environment says task binding, unless another thread
+// has settled it.
+static Mode settle(Mode otherwise)
+{
+	const Mode said = by_environment(), found = said == Mode::task ? otherwise : said;
+	Mode was = Mode::unknown;
+
+	return settled.compare_exchange_strong(was, found) ? found : was;
+}
+
 Mode mode()
 {
-	static const Mode found = [] {
-		const char *binding = getenv("CASE_BINDING");
-		if (binding == nullptr || strcmp(binding, "task") != 0)
-			return Mode::passive;
-		return set("CASE_PIN") ? Mode::pinned : Mode::task;
-	}();
-	return found;
+	const Mode found = settled.load(std::memory_order_acquire);
+	return found != Mode::unknown ? found : settle(asks_for_tasks() ? Mode::pinned : Mode::task);
+}
+
+bool chooses_devices()
+{
+	if (settled == Mode::unknown)
+		settle(Mode::pinned);
+	return mode() != Mode::task;
 }
 
 bool guarded()
@@ -31,10 +54,6 @@ bool guarded()
 	static const bool found = set("CASE_GUARD");
 	return found;
 }
-
-// The runtime hands out memory in granules of 2 MiB, and what is declared are
-// sums of sizes: this is for eight objects.
-static const uint64_t rounding = 16 << 20;
 
 const Footprint &declared()
 {

@@ -112,7 +112,7 @@ bool has_name(const char *table, size_t size, std::string_view name)
 {
 	for (const char *at = table, *end = table + size;
 	     (at = static_cast<const char *>(memmem(at, static_cast<size_t>(end - at), name.data(), name.size()))) != nullptr; at++)
-		if (at > table && at[-1] == '\0' && at + name.size() < end && at[name.size()] == '\0')
+		if ((at == table || at[-1] == '\0') && at + name.size() < end && at[name.size()] == '\0')
 			return true;
 	return false;
 }
@@ -125,13 +125,20 @@ struct Part {
 	bool foreign;
 	// It is the program itself, or calls the shared runtime, and loads others.
 	bool loads;
+	// It asks for tasks itself: it names those calls, or has them in it (../explicit.c).
+	bool asks;
 };
+
+bool names_tasks(const char *text, size_t size)
+{
+	return has_name(text, size, "case_task_ask") || has_name(text, size, "case_task_begin");
+}
 
 Part read_part(const char *path)
 {
 	const File file(path);
 	const auto *header = file.at<Elf64_Ehdr>(0);
-	bool device_code = false, runtime = false, opens = false;
+	bool device_code = false, runtime = false, opens = false, reaches = false, asks = false;
 
 	if (header == nullptr || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_shstrndx >= header->e_shnum)
@@ -146,8 +153,8 @@ Part read_part(const char *path)
 			device_code = true;
 		if (holds_strings(s, name)) {
 			const char *text = file.at<char>(s.sh_offset, s.sh_size);
-			if (text != nullptr && reaches_driver(text, s.sh_size))
-				return {true, false};
+			asks = asks || (text != nullptr && names_tasks(text, s.sh_size));
+			reaches = reaches || (text != nullptr && reaches_driver(text, s.sh_size));
 			opens = opens || (text != nullptr && name == ".dynstr" && has_name(text, s.sh_size, "dlopen"));
 		}
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
@@ -161,7 +168,8 @@ Part read_part(const char *path)
 			runtime = runtime || names_runtime(needed.c_str());
 		}
 	}
-	return {device_code && !runtime, opens && (runtime || strcmp(path, program) == 0)};
+	const bool foreign = reaches || (device_code && !runtime);
+	return {foreign, !foreign && opens && (runtime || strcmp(path, program) == 0), asks};
 }
 
 struct Objects {
@@ -188,6 +196,24 @@ int look(dl_phdr_info *object, size_t, void *out)
 pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
 bool may_load;   // the program may load parts that have a CUDA runtime of their own
+bool asks;       // a part of the program asks for tasks itself
+
+// look_again reads what has been loaded since. Each object is read once: a large library's
+// strings are tens of megabytes.
+void look_again()
+{
+	static auto *const objects = new Objects; // outlives static destructors
+
+	dl_iterate_phdr(look, objects);
+	objects->loaded = objects->now;
+	for (const std::string &path : objects->unread) {
+		const Part part = read_part(path.c_str());
+		met_driver = met_driver || part.foreign;
+		may_load = may_load || part.loads;
+		asks = asks || part.asks;
+	}
+	objects->unread.clear();
+}
 
 } // namespace
 
@@ -199,23 +225,20 @@ void meet_driver()
 	met_driver = true;
 }
 
-// Each object is read once: a large library's strings are tens of megabytes.
 bool self_contained()
 {
-	static auto *const objects = new Objects; // outlives static destructors
 	Locked locked(looking);
 
-	if (met_driver)
-		return false;
-	dl_iterate_phdr(look, objects);
-	objects->loaded = objects->now;
-	for (const std::string &path : objects->unread) {
-		const Part part = read_part(path.c_str());
-		met_driver = met_driver || part.foreign;
-		may_load = may_load || part.loads;
-	}
-	objects->unread.clear();
+	if (!met_driver)
+		look_again();
 	return !met_driver;
+}
+
+bool asks_for_tasks()
+{
+	Locked locked(looking);
+	look_again();
+	return asks;
 }
 
 bool loads_parts()

@@ -78,15 +78,26 @@ void renew_growing(), renew_looking(), renew_choosing();
 // ---- mode.cc: how this process was started
 
 enum class Mode {
+	unknown, // until somebody asks; mode() never returns it
 	passive, // the device was chosen before the process began: report errors only
 	pinned,  // the program chooses devices itself: account, defer nothing
 	task     // bind at the first launch
 };
+// mode is settled when it is first asked for. A program that asks for tasks itself chooses
+// devices itself.
 Mode mode();
+
+// chooses_devices is called where the program asks for a task. false: the mode is settled as
+// task, so the program knows its one device as 0.
+bool chooses_devices();
 
 // guarded: nothing is mapped beside an allocation, so that a kernel that leaves it by
 // more than the rest of its granule faults (CASE_GUARD).
 bool guarded();
+
+// Memory comes in granules of 2 MiB, but mixes and explicit tasks state sums of sizes. The
+// difference is this much, which is enough for eight objects.
+inline const uint64_t rounding = 16 << 20; // bytes
 
 // What the run declares that the job needs (CASE_FOOTPRINT), with room for
 // rounding; zero if nothing.
@@ -206,7 +217,7 @@ cudaError_t open_task(const Need &need, case_task *granted);
 bool task_is_open();
 cudaError_t cover(uint64_t more); // grows an open task to what is in use and more
 void abandon_task();           // after a bind that failed
-cudaError_t open_for_launch(); // pinned: a launch on a device without allocations
+cudaError_t open_for_launch(); // for what is in use on the device and not charged yet, if anything
 
 // charge makes room for an object of `bytes` on the device in use, asking the
 // scheduler where that exceeds what was granted, and waits for its answer.
@@ -232,6 +243,11 @@ void reset_account(); // cudaDeviceReset
 cudaError_t reserve_ahead(int slot, uint64_t bytes, uint32_t wait_ms);
 bool give_ahead(int slot, uint64_t bytes);
 bool has_slot(int device);
+inline const int max_devices = 64; // slots
+
+// covered: explicit tasks (explicit.cc) have room for all that is in use on the device, and
+// for `more` bytes, so it needs no task of ours.
+bool covered(int slot, uint64_t more = 0);
 
 // keep_heap notes the limit of the device heap, which a task asks for with its memory;
 // an open one grows by what it has not. restore_heap undoes it, where CUDA did not set
@@ -247,6 +263,17 @@ void restore_heap(const Heap &was);
 // than twice as large as what the scheduler knows.
 bool is_news(uint64_t blocks, uint32_t threads_per_block);
 void reshape(const Shape &shape);
+
+// ---- explicit.cc: tasks that the program asks for itself
+
+// Cover is what the open ones on a device come to, in bytes.
+struct Cover {
+	unsigned tasks;
+	uint64_t bytes, heap;
+};
+Cover cover_of(int slot);
+bool has_explicit(); // the process has asked for one
+void renew_explicit(); // in a child of fork, which holds none of its parent's
 
 // ---- graph_memory.cc: memory that graphs allocate when they are launched
 
@@ -369,6 +396,7 @@ bool self_contained();
 void meet_driver(); // it is not: somebody uses the driver past the runtime
 bool loads_parts(); // it may be no longer, when a stream or an event of its is passed on
 
+bool asks_for_tasks(); // a part of it uses the task API of case.h
 // known: the object needs no reading. It is part of CUDA, of what only watches it,
 // or of the system.
 bool known(const char *path);

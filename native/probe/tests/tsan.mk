@@ -31,6 +31,9 @@ build/tsan/libcudart.so.13: $(TSAN_RUNTIME) fake/libcudart.so.13.map
 build/tsan/lazy_program: $(LAZY_OBJECTS_13) build/tsan/libcudart.so.13
 	$(CXX) $(TSAN) -pthread -o $@ $(LAZY_OBJECTS_13) build/tsan/libcudart.so.13 -ldl
 
-tsan: build/tsan/libcase.so build/tsan/libcuda.so.1 build/tsan/lazy_program
+build/tsan/explicit_program: $(EXPLICIT_13) build/tsan/libcudart.so.13
+	$(CXX) $(TSAN) -pthread -o $@ $(EXPLICIT_13) build/tsan/libcudart.so.13 -ldl
+
+tsan: build/tsan/libcase.so build/tsan/libcuda.so.1 build/tsan/lazy_program build/tsan/explicit_program
 
 .PHONY: tsan

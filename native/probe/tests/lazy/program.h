@@ -13,7 +13,7 @@
 const size_t mib = 1 << 20;
 const dim3 grid = {16, 2, 1}, block = {96, 1, 1}; // 32 blocks of 96 threads
 
-// ---- main.cc
+// ---- program.cc
 
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 // wait_after prints the line and goes on when the test answers.
@@ -82,5 +82,6 @@ void random_programs(const char *what);                 // random.cc
 void last_errors(), last_errors_after_a_fault();        // errors.cc
 void interrupted(), interrupted_while_waiting();        // signals.cc
 void explicit_memory(), explicit_waits();               // schedgpu.cc
+void asks_late(const char *way);                        // late.cc
 
 #endif

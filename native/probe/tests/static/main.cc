@@ -5,7 +5,8 @@
 // "careless" (errors that it does not look at), "together" (count, in two threads),
 // "nvml" (NVML's counts), "list" (CUDA_VISIBLE_DEVICES), "fork" (a child does all
 // that follows, and then so does this process), "exec" (another process does all
-// that follows), "tell" (that sees the node's device 0).
+// that follows), "tell" (that sees the node's device 0), "begin" and "end" (of a task that
+// it asks for itself, on whose device it works from then on).
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,27 @@
 #include <vector>
 
 #include "../../fake/fake_cuda.h"
+
+static int chosen; // the device that the program works on
+
+#ifdef TASK_API // it asks for tasks itself
+#include "../../case.h"
+
+static case_task task;
+
+// begin asks for a task, and chooses its device.
+static void begin()
+{
+	const int answer = case_task_begin(64 << 20, 32, 96, 0, 0, &task);
+	printf("begin %d device %d\n", answer, task.device);
+	chosen = task.device;
+}
+
+static void end() { printf("end %d\n", case_task_free(&task)); }
+#else
+static void begin() {}
+static void end() {}
+#endif
 
 static void *driver()
 {
@@ -53,7 +75,7 @@ static void static_runtime()
 	std::vector<int> back(1000);
 
 	TRY(entry<CUresult(unsigned)>("cuInit")(0));
-	const CUresult made = entry<CUresult(CUcontext *, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0);
+	const CUresult made = entry<CUresult(CUcontext *, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, chosen);
 	printf("retain %d\n", made);
 	if (made != CUDA_SUCCESS)
 		return;
@@ -167,6 +189,10 @@ int main(int, char **arguments)
 			own_context();
 		else if (strcmp(*arguments, "count") == 0)
 			count();
+		else if (strcmp(*arguments, "begin") == 0)
+			begin();
+		else if (strcmp(*arguments, "end") == 0)
+			end();
 		else if (strcmp(*arguments, "careless") == 0)
 			careless();
 		else if (strcmp(*arguments, "together") == 0)

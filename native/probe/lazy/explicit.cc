@@ -1,0 +1,135 @@
+// explicit.cc: tasks that the program asks for itself (../case.h).
+//
+// They come first: while one is open, the lazy runtime asks only for what exceeds the open
+// ones of that device, whichever thread allocates or launches it. What is noted here has a
+// lock of its own, which nobody holds while waiting, so that the end of an explicit task
+// waits for nobody.
+#include "../client.h"
+#include "runtime.h"
+
+namespace lazy {
+namespace {
+
+struct Task {
+	int slot;
+	uint64_t bytes, heap;
+};
+
+struct Sums {
+	std::atomic<unsigned> tasks;
+	std::atomic<uint64_t> bytes, heap;
+};
+
+Sums sums[max_devices];
+std::map<uint64_t, Task> *open_tasks; // by id
+std::atomic<bool> any{false};
+pthread_mutex_t noting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+std::map<uint64_t, Task> &tasks()
+{
+	if (open_tasks == nullptr)
+		open_tasks = new std::map<uint64_t, Task>; // outlives static destructors
+	return *open_tasks;
+}
+
+Task *noted(const case_task *task)
+{
+	auto at = tasks().find(task->id);
+	return at == tasks().end() ? nullptr : &at->second;
+}
+
+} // namespace
+
+Cover cover_of(int slot)
+{
+	if (!any.load(std::memory_order_relaxed))
+		return {};
+	const Sums &s = sums[slot];
+	return {s.tasks.load(), s.bytes.load(), s.heap.load()};
+}
+
+bool has_explicit() { return any.load(std::memory_order_relaxed); }
+
+// A child made by fork holds none of its parent's tasks (case.h).
+void renew_explicit()
+{
+	noting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	open_tasks = nullptr; // another thread may have been changing it
+	any.store(false);
+	for (Sums &s : sums) {
+		s.tasks.store(0);
+		s.bytes.store(0);
+		s.heap.store(0);
+	}
+}
+
+} // namespace lazy
+
+using namespace lazy;
+
+// A program that used CUDA before anything told that it asks for tasks knows its one device
+// as 0. There its explicit tasks go, after what is only recorded so far.
+int lazy_before_ask(case_need *need)
+{
+	if (chooses_devices())
+		return CASE_OK;
+	if ((need->flags & CASE_FLAG_DEVICE) != 0 && need->device != 0)
+		return CASE_NO_DEVICE;
+	if (home() < 0)
+		if (const cudaError_t error = enter(); error != cudaSuccess)
+			return error == cudaErrorNotReady ? CASE_TIMED_OUT : CASE_REFUSED;
+	if (scheduled() >= 0) {
+		need->flags |= CASE_FLAG_DEVICE;
+		need->device = scheduled();
+	}
+	return CASE_OK;
+}
+
+void lazy_task_began(const case_need *need, case_task *task)
+{
+	if (one_device())
+		task->device = 0;
+	if (mode() == Mode::passive || task->device >= max_devices)
+		return;
+	Locked locked(noting);
+	Sums &s = sums[task->device];
+	tasks()[task->id] = {task->device, need->bytes, need->heap_bytes};
+	s.bytes.fetch_add(need->bytes);
+	s.heap.fetch_add(need->heap_bytes);
+	s.tasks.fetch_add(1);
+	any.store(true);
+}
+
+void lazy_task_grew(const case_task *task, uint64_t bytes)
+{
+	Locked locked(noting);
+
+	if (Task *t = noted(task); t != nullptr) {
+		t->bytes += bytes;
+		sums[t->slot].bytes.fetch_add(bytes);
+	}
+}
+
+void lazy_task_shrank(const case_task *task, uint64_t bytes)
+{
+	Locked locked(noting);
+
+	if (Task *t = noted(task); t != nullptr) {
+		const uint64_t less = bytes < t->bytes ? bytes : t->bytes;
+		t->bytes -= less;
+		sums[t->slot].bytes.fetch_sub(less);
+	}
+}
+
+void lazy_task_ends(const case_task *task)
+{
+	Locked locked(noting);
+
+	if (const Task *t = noted(task); t != nullptr) {
+		Sums &s = sums[t->slot];
+		s.tasks.fetch_sub(1);
+		s.bytes.fetch_sub(t->bytes);
+		s.heap.fetch_sub(t->heap);
+		tasks().erase(task->id);
+	}
+}
