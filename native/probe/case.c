@@ -119,8 +119,8 @@ static void hold(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &all, before);
 }
 
-/* enter takes the lock. The calls are no cancellation points: a thread
- * cancelled while it reads for the others would strand them. */
+/* enter takes the lock. The calls are not cancellation points: a thread that is cancelled while
+ * it reads for the others would leave them waiting for ever. */
 static struct caller enter(void)
 {
 	struct caller caller;
@@ -366,7 +366,7 @@ static void deliver(enum link_event event, const union link_frame *frame)
 	/* GRANT and REFUSE both have the task first. */
 	struct entry *e = event == LINK_FRAME ? find(frame->grant.task) : NULL;
 	if (e == NULL || e->standing != WAITING) {
-		lose("it sent a frame that makes no sense");
+		lose("it sent a frame that answers no request");
 		return;
 	}
 	e->reply = *frame;
@@ -615,7 +615,7 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 	if (!possible(need)) {
 		link_say("task refused: %" PRIu64 " + %" PRIu64 " bytes, %" PRIu64
 		         " blocks, flags 0x%" PRIx32 ", device %" PRId32
-		         " is no request a device could meet",
+		         " is not a request that a device could meet",
 		         need->bytes, need->heap_bytes, need->blocks, need->flags, need->device);
 		return CASE_REFUSED;
 	}
@@ -652,7 +652,7 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 	return CASE_OK;
 }
 
-int client_ask(const struct case_need *need, struct case_task *task)
+int client_await_grant(const struct case_need *need, struct case_task *task)
 {
 	*task = (struct case_task){.device = -1};
 	struct caller caller = enter();
@@ -681,7 +681,7 @@ static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const 
 	if (e == NULL)
 		return CASE_REFUSED;
 	if (bytes > CASE_WIRE_MAX_BYTES) {
-		link_say("task %" PRIu64 " refused: %" PRIu64 " bytes more is no request a device could meet",
+		link_say("task %" PRIu64 " refused: %" PRIu64 " bytes more is not a request that a device could meet",
 		         task->id, bytes);
 		return CASE_REFUSED;
 	}
@@ -694,7 +694,7 @@ static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const 
 	return ask(e, &request, caller);
 }
 
-int client_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
+int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
 {
 	if (task->device < 0)
 		return CASE_OK;

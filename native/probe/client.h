@@ -12,15 +12,15 @@
 extern "C" {
 #endif
 
-/* case_client makes this process a client of whoever decides here: the environment says
- * who, or it is the clients of the state file `file`, which is made where there is none.
- * false: nobody does; the reason is on stderr. */
+/* case_client makes this process a client of whoever decides which task has which device. The
+ * environment says who decides. If it does not, the clients of the state file `file` decide; the
+ * file is made if it does not exist. false: nobody decides; the reason is on stderr. */
 bool case_client(const char *file);
 
 /* The calls of case.h about tasks, for tasks of the program and of the lazy runtime alike. */
-int client_ask(const struct case_need *need, struct case_task *task);
+int client_await_grant(const struct case_need *need, struct case_task *task);
 int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block, uint32_t blocks_per_sm);
-int client_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
+int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
 int client_shrink(struct case_task *task, uint64_t bytes);
 int client_free(struct case_task *task);
 
@@ -37,16 +37,17 @@ void *client_preloaded(const char *function);
 			return forward_(__VA_ARGS__);                                           \
 	} while (0)
 
-/* The lazy runtime's, where it is linked in: it accounts for what the program allocates,
- * which draws from what was pre-allocated. lazy_accounts: it does so in this process. */
+/* Functions of the lazy runtime, where it is linked in. It accounts for what the program
+ * allocates, and allocations draw from what was pre-allocated. lazy_accounts: it does so in this
+ * process. A name with await_ may wait for the scheduler or for a GPU. */
 #define CASE_WEAK __attribute__((weak, visibility("hidden")))
 CASE_WEAK bool lazy_accounts(void);
-CASE_WEAK int lazy_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms);
-CASE_WEAK int lazy_post_free(uint64_t bytes, int device);
+CASE_WEAK int lazy_await_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms);
+CASE_WEAK int lazy_await_post_free(uint64_t bytes, int device);
 
-/* And what it must know of the program's own tasks (lazy/explicit.cc). lazy_before_ask comes
+/* What the lazy runtime must know of explicit tasks (lazy/explicit.cc). lazy_await_before_ask comes
  * before a request, which it may change, and answers as case_task_ask does. */
-CASE_WEAK int lazy_before_ask(struct case_need *need);
+CASE_WEAK int lazy_await_before_ask(struct case_need *need);
 CASE_WEAK void lazy_task_began(const struct case_need *need, struct case_task *task);
 CASE_WEAK void lazy_task_grew(const struct case_task *task, uint64_t bytes);
 CASE_WEAK void lazy_task_shrank(const struct case_task *task, uint64_t bytes);

@@ -19,10 +19,10 @@ int case_task_ask(const struct case_need *need, struct case_task *task)
 
 	CLIENT_FORWARD(case_task_ask, need, task);
 	*task = (struct case_task){.device = -1};
-	if (lazy_before_ask)
-		answer = lazy_before_ask(&settled);
+	if (lazy_await_before_ask)
+		answer = lazy_await_before_ask(&settled);
 	if (answer == CASE_OK)
-		answer = client_ask(&settled, task);
+		answer = client_await_grant(&settled, task);
 	if (answer == CASE_OK && task->device >= 0 && lazy_task_began)
 		lazy_task_began(&settled, task);
 	return answer;
@@ -51,7 +51,7 @@ int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_pe
 int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
 {
 	CLIENT_FORWARD(case_task_grow, task, bytes, wait_ms);
-	const int answer = client_grow(task, bytes, wait_ms);
+	const int answer = client_await_growth(task, bytes, wait_ms);
 	if (answer == CASE_OK && lazy_task_grew)
 		lazy_task_grew(task, bytes);
 	return answer;

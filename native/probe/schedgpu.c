@@ -70,11 +70,11 @@ int preCudaMalloc(size_t bytes, int device, unsigned wait_ms)
 	if (schedGPUInit() != SCHEDGPU_SUCCESS)
 		return SCHEDGPU_NOT_INITIALIZED;
 	if (lazy_accounts && lazy_accounts())
-		return lazy_pre_allocate(bytes, device, wait_ms);
+		return lazy_await_pre_allocate(bytes, device, wait_ms);
 	struct reservation *r = calloc(1, sizeof *r);
 	if (r == NULL)
 		return SCHEDGPU_OUT_OF_MEMORY;
-	const int answer = client_ask(&need, &r->task);
+	const int answer = client_await_grant(&need, &r->task);
 	if (answer != CASE_OK) {
 		free(r);
 		return result_of(answer);
@@ -129,7 +129,7 @@ int postCudaFree(size_t bytes, int device)
 	if (device < 0)
 		return SCHEDGPU_INVALID_DEVICE;
 	if (lazy_accounts && lazy_accounts())
-		return lazy_post_free(bytes, device);
+		return lazy_await_post_free(bytes, device);
 	pthread_mutex_lock(&lock);
 	if (bytes <= reserved_on(device))
 		result = give_back(bytes, device);

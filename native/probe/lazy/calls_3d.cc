@@ -1,6 +1,11 @@
 // calls_3d.cc: copies and sets of boxes, which a structure or a pitched pointer describes.
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "handles.h"
+#include "memory.h"
+#include "real.h"
+#include "report.h"
 
 namespace lazy {
 namespace {

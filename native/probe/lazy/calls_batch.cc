@@ -1,7 +1,14 @@
 // calls_batch.cc: copies and prefetches whose structures say where memory is. They
 // came with CUDA 12.8 and later, so the device is needed at once.
+#include <vector>
+
 #include "api.h"
 #include "direct.h"
+#include "handles.h"
+#include "memory.h"
+#include "real.h"
+#include "report.h"
+#include "work.h"
 
 // Before CUDA 13 both have failIdx, which they write: the first before its stream, the
 // second before its flags. Since then what follows is one parameter earlier.

@@ -1,14 +1,26 @@
 // calls_copy.cc: copies and sets.
 //
-// While the process is unbound, what would write device memory is recorded. A
-// synchronous copy has read its source when it returns, and so has an
-// asynchronous one from pageable memory (CUDA Runtime API, "API synchronization
-// behavior"), so the source is copied; page-locked memory that an asynchronous
-// copy reads must stay as it is until the next synchronization, which binds.
+// While the task is unbound, calls that would write device memory are recorded. A synchronous
+// copy has read its source when it returns, and so has an asynchronous copy from pageable memory
+// (CUDA Runtime API, "API synchronization behavior"). So the source is copied here.
+// The program keeps page-locked memory that an asynchronous copy reads unchanged until the next
+// synchronization. That synchronization binds.
 #include <string.h>
 
+#include <memory>
+
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "handles.h"
+#include "lock.h"
+#include "memory.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
+#include "task.h"
+#include "variables.h"
+#include "work.h"
 
 namespace lazy {
 namespace {
@@ -21,8 +33,8 @@ struct Rows {
 	bool overlap() const { return to_pitch < width || from_pitch < width; } // which CUDA refuses
 };
 
-// may_be_device: a source that is no allocation here may be memory of the device's that
-// outlives tasks, such as a variable. CUDA tells by the address.
+// may_be_device: a source that is not a known allocation may still be device memory that outlives
+// tasks, such as a variable. CUDA tells by the address.
 bool may_be_device(int kind) { return kind == cudaMemcpyDefault && home() >= 0; }
 
 // may_be_page_locked: once there has been a context, CUDA itself may have locked it.
@@ -36,8 +48,8 @@ void record_end(const void *from, size_t bytes, bool asynchronous)
 		record_wait();
 }
 
-// defer records a copy to device memory. false: it cannot be, bind. copy runs
-// it, now or in the replay: its arguments are the source to read and its pitch,
+// defer records a copy to device memory. false: the copy cannot be recorded, so bind. copy runs
+// the copy, now or in the replay. Its arguments are the source to read and the source's pitch,
 // because a recorded copy reads a snapshot.
 template <typename Copy>
 bool defer(const char *call, void *to, const void *from, const Rows &rows, int kind, bool asynchronous,
@@ -82,14 +94,14 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
 	const bool known_kind = kind >= 0 && kind <= cudaMemcpyDefault; // another is CUDA's to refuse, with its own error
 	if (known_kind && !rows.overlap() && (strays(to, rows.to_extent()) || strays(from, rows.from_extent())))
 		return fail(cudaErrorInvalidValue);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
 		if (rows.none())
 			return cudaSuccess;
 		if (deferring() && may_wait(asynchronous) && defer(call, to, from, rows, kind, asynchronous, copy))
 			return cudaSuccess;
 	}
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	if (error != cudaSuccess)
 		return error;
 	const uint64_t before = before_wait();
@@ -105,7 +117,7 @@ cudaError_t fill(const char *call, void *to, const Rows &rows, Run run)
 {
 	if (!rows.overlap() && strays(to, rows.to_extent()))
 		return fail(cudaErrorInvalidValue);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
 		Allocation *target = deferring() && !rows.overlap() ? pending(to, rows.to_extent()) : nullptr;
 		if (rows.none())
@@ -115,7 +127,7 @@ cudaError_t fill(const char *call, void *to, const Rows &rows, Run run)
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(run(), call) : error;
 }
 
@@ -124,10 +136,10 @@ template <typename Run>
 cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const void *from, size_t bytes, int kind,
                       bool asynchronous, Run run)
 {
-	keep_device();
+	tie(Tie::variable);
 	if (strays(from, bytes))
 		return fail(cudaErrorInvalidValue);
-	if (deferring() && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
+	if (await_or_defer() && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
 	    inside_variable(symbol, offset, bytes)) {
 		Locked locked;
 		const bool can = deferring() && may_wait(asynchronous) && from != nullptr && find(from) == nullptr &&
@@ -139,7 +151,7 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(run(from), call) : error;
 }
 
@@ -286,10 +298,10 @@ FROM_SYMBOL(cudaMemcpyFromSymbol_ptds)
 FROM_SYMBOL_ASYNC(cudaMemcpyFromSymbolAsync)
 FROM_SYMBOL_ASYNC(cudaMemcpyFromSymbolAsync_ptsz)
 
-// Both devices are the process's own: there is no other to name.
+// Both devices are the process's device: the program can name no other.
 cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
 {
-	if (deferring() && (to_device != 0 || from_device != 0))
+	if (await_or_defer() && (to_device != 0 || from_device != 0))
 		return fail(cudaErrorInvalidDevice);
 	return transfer("cudaMemcpyPeer", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, false,
 	                [=](const void *source, size_t) {
@@ -302,7 +314,7 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
                                 cudaStream_t stream)
 {
 	EXISTS(stream);
-	if (deferring() && (to_device != 0 || from_device != 0))
+	if (await_or_defer() && (to_device != 0 || from_device != 0))
 		return fail(cudaErrorInvalidDevice);
 	return transfer("cudaMemcpyPeerAsync", to, from, {bytes, 1, bytes, bytes}, cudaMemcpyDeviceToDevice, true,
 	                [=](const void *source, size_t) {

@@ -1,12 +1,24 @@
 // calls_device.cc: devices, limits and errors.
 //
-// Under task binding the program sees one device, 0. Until it is bound that is
-// answered by the first one of the job, which is like the others on a node of
-// equal GPUs; on an unequal node such a question binds (equal_devices).
+// Under task binding the program sees one device, 0. Until the task is bound, questions about it
+// are answered by the job's first device, which is like the others on a node of equal GPUs. On a
+// node of different GPUs such a question binds (equal_devices).
 #include <string.h>
 
 #include "api.h"
-#include "runtime.h"
+#include "confine.h"
+#include "device.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "memory.h"
+#include "mode.h"
+#include "objects.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
+#include "task.h"
+#include "work.h"
 
 namespace lazy {
 namespace {
@@ -21,38 +33,39 @@ template <typename Ask> cudaError_t about(const char *call, int device, Ask ask)
 	if (device != 0)
 		return fail(cudaErrorInvalidDevice);
 	use_device();
-	if (cudaError_t error = settle(); error != cudaSuccess)
+	if (cudaError_t error = await_confined(); error != cudaSuccess)
 		return fail(error);
 	if (home() < 0 && !equal_devices())
-		if (cudaError_t error = enter(); error != cudaSuccess)
+		if (cudaError_t error = await_device(); error != cudaSuccess)
 			return error;
 	return seen(ask(home() < 0 ? 0 : home()), call);
 }
 
 // setting is a property of the context or of a kernel: recorded until there is a context.
-// Another device's has not got it, so whoever sets what is no mere preference says
-// keep_device, too.
+// The context of another device does not have the setting. So a caller whose setting is more than
+// a preference also calls tie.
 template <typename Set> cudaError_t setting(const char *call, Set set)
 {
-	if (deferring() && home() < 0) {
+	if (await_or_defer() && home() < 0) {
 		Locked locked;
 		if (deferring() && home() < 0) {
 			record_kept(call, set);
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter_context();
+	cudaError_t error = await_context();
 	return error == cudaSuccess ? seen(set(), call) : error;
 }
 
 template <typename Set> cudaError_t set_heap(size_t bytes, Set set)
 {
 	const char *const call = "cudaDeviceSetLimit";
+	Task &task = Task::here();
 	Heap was;
-	cudaError_t error = keep_heap(call, bytes, &was);
+	cudaError_t error = task.await_heap(call, bytes, &was);
 
 	if (error == cudaSuccess && (error = setting(call, set)) != cudaSuccess)
-		restore_heap(was);
+		task.restore_heap(was);
 	return error;
 }
 
@@ -61,7 +74,7 @@ template <typename Set> cudaError_t set_heap(size_t bytes, Set set)
 bool waits_for_launch()
 {
 	use_device();
-	return !bound.load(std::memory_order_acquire) && self_contained();
+	return deferring() && self_contained();
 }
 
 template <typename Reset> cudaError_t reset(const char *call, Reset run)
@@ -75,7 +88,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 			REAL(cudaGetLastError)(); // the program has seen none
 	}
 	Locked locked;
-	forget_captures(); // their streams end in any mode
+	await_forget_captures(); // their streams end in any mode
 	if (one_device()) {
 		forget_memory();
 		forget_registrations();
@@ -89,7 +102,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		forget_error();
 	idle();
 	if (mode() != Mode::passive)
-		reset_account();
+		Task::here().reset();
 	forget_device();
 	return error;
 }
@@ -102,7 +115,7 @@ using namespace lazy;
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	use_device();
-	cudaError_t error = settle();
+	cudaError_t error = await_confined();
 	if (error != cudaSuccess)
 		return fail(error);
 	error = seen(REAL(cudaGetDeviceCount)(count), "cudaGetDeviceCount");
@@ -119,7 +132,7 @@ cudaError_t cudaSetDevice(int device)
 		return fail(cudaErrorInvalidDevice);
 	if (waits_for_launch())
 		return cudaSuccess;
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(choose_device(), "cudaSetDevice") : error;
 }
 
@@ -131,7 +144,7 @@ cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 		return fail(cudaErrorInvalidDevice);
 	if (waits_for_launch())
 		return flags & cudaInitDeviceFlagsAreValid ? cudaSetDeviceFlags(device_flags) : cudaSuccess;
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(REAL(cudaInitDevice)(home(), device_flags, flags), "cudaInitDevice") : error;
 }
 
@@ -186,7 +199,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 // The PCI address names one device, so it has to be the one.
 cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
 {
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	if (error != cudaSuccess)
 		return error;
 	return about("cudaDeviceGetPCIBusId", device,
@@ -195,7 +208,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
 
 cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
 {
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	if (error == cudaSuccess)
 		error = seen(REAL(cudaDeviceGetByPCIBusId)(device, id), "cudaDeviceGetByPCIBusId");
 	if (error != cudaSuccess || !one_device())
@@ -208,7 +221,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
 
 cudaError_t cudaSetDeviceFlags(unsigned flags)
 {
-	if (deferring() && home() < 0) {
+	if (await_or_defer() && home() < 0) {
 		Locked locked;
 		keep_flags(flags);
 		return cudaSuccess;
@@ -221,12 +234,12 @@ cudaError_t cudaDeviceSetLimit(int limit, size_t value)
 {
 	auto set = [=] { return REAL(cudaDeviceSetLimit)(limit, value); };
 
-	keep_device();
+	tie(Tie::limit);
 	if (limit == cudaLimitMallocHeapSize)
 		return set_heap(value, set);
 	if (limit == cudaLimitStackSize || limit == cudaLimitPrintfFifoSize)
 		return setting("cudaDeviceSetLimit", set);
-	cudaError_t error = enter(); // not every device has the others, and programs ask by setting them
+	cudaError_t error = await_device(); // not every device has the others, and programs ask by setting them
 	return error == cudaSuccess ? seen(set(), "cudaDeviceSetLimit") : error;
 }
 
@@ -252,14 +265,14 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 	int most = 0;
 
 	if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout)
-		keep_device();
-	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && deferring() && value >= 0 &&
+		tie(Tie::limit);
+	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && await_or_defer() && value >= 0 &&
 	    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess &&
 	    value <= most - most_static_shared)
 		return setting("cudaFuncSetAttribute", set);
 	if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout && value >= -1 && value <= 100)
 		return setting("cudaFuncSetAttribute", set);
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(set(), "cudaFuncSetAttribute") : error;
 }
 
@@ -282,7 +295,7 @@ cudaError_t cudaPeekAtLastError()
 // Switching a profiler on or off is of no use before there is a context.
 cudaError_t cudaProfilerStart()
 {
-	if (deferring())
+	if (await_or_defer())
 		return cudaSuccess;
 	use_device();
 	return seen(REAL(cudaProfilerStart)(), "cudaProfilerStart");
@@ -290,7 +303,7 @@ cudaError_t cudaProfilerStart()
 
 cudaError_t cudaProfilerStop()
 {
-	if (deferring())
+	if (await_or_defer())
 		return cudaSuccess;
 	use_device();
 	return seen(REAL(cudaProfilerStop)(), "cudaProfilerStop");

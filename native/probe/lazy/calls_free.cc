@@ -1,6 +1,15 @@
 // calls_free.cc: device memory is freed.
 #include "api.h"
-#include "runtime.h"
+#include "device.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "memory.h"
+#include "mode.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
+#include "task.h"
 
 namespace lazy {
 namespace {
@@ -8,12 +17,12 @@ namespace {
 // deallocate frees device memory; real frees what the CUDA runtime allocated.
 template <typename Real> cudaError_t deallocate(const char *call, void *memory, Real real)
 {
-	if (memory == nullptr && deferring())
+	if (memory == nullptr && await_or_defer())
 		return cudaSuccess; // cudaFree(0), the idiom that makes a context
-	if (deferring()) { // it waits for the device, as a synchronization does
+	if (await_or_defer()) { // it waits for the device, as a synchronization does
 		Locked locked;
 		if (promised()) {
-			if (cudaError_t error = enter(); error != cudaSuccess)
+			if (cudaError_t error = await_device(); error != cudaSuccess)
 				return error;
 		} else if (deferring()) {
 			record_wait();
@@ -24,7 +33,7 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	if (holder == Holder::unknown && deferring() && home() < 0)
 		return fail(cudaErrorInvalidValue); // nothing else has been allocated
 	if (holder == Holder::unknown)
-		error = enter_context();
+		error = await_context();
 	else if (mode() == Mode::task)
 		use_device();
 	if (error != cudaSuccess)
@@ -46,46 +55,47 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	if (holder == Holder::mapped || holder == Holder::reserved)
 		drop(memory);
 	else if (withdrawn && error == cudaSuccess && later)
-		postpone([was] { uncharge(was.slot, was.bytes); });
+		postpone([was] { was.task->uncharge(was.bytes); });
 	else if (withdrawn && error == cudaSuccess)
-		uncharge(was.slot, was.bytes);
+		was.task->uncharge(was.bytes);
 	else if (withdrawn)
-		adopt(memory, was.bytes, was.slot);
-	release_postponed();
+		adopt(memory, was.bytes, was.task);
+	await_postponed();
 	return error;
 }
 
-// charged_in is the slot whose task has the memory.
-int charged_in(const void *memory)
+// charged_to is the task that has the memory.
+Task &charged_to(const void *memory)
 {
 	Locked locked;
 	const Allocation *a = mode() == Mode::pinned ? find(memory) : nullptr;
 
-	return a != nullptr ? a->slot : account_device();
+	return a != nullptr && a->task != nullptr ? *a->task : Task::here();
 }
 
-// wait_for waits for the device of the slot, which a pinned process has perhaps left.
-cudaError_t wait_for(int slot)
+// await_all waits for the task's device, which is not the calling thread's where a process that
+// chooses devices itself has chosen another.
+cudaError_t await_all(const Task &task)
 {
-	const int here = account_device();
+	const Task &here = Task::here();
 	CUcontext own = nullptr;
 
-	if (slot == here)
+	if (&task == &here)
 		return REAL(cudaDeviceSynchronize)();
 	if (driver() != nullptr)
 		driver()->get_current(&own);
-	cudaError_t error = REAL(cudaSetDevice)(slot);
+	cudaError_t error = REAL(cudaSetDevice)(task.device());
 	if (error == cudaSuccess)
 		error = REAL(cudaDeviceSynchronize)();
-	REAL(cudaSetDevice)(here);
+	REAL(cudaSetDevice)(here.device());
 	if (own != nullptr)
 		driver()->set_current(own);
 	return error;
 }
 
-// deallocate_ordered is cudaFreeAsync. In a capture it frees whenever the graph is
-// launched. What the graph did not allocate stays charged then; and memory of
-// ours, which no graph can free, stays until the process ends.
+// deallocate_ordered is cudaFreeAsync. In a capture it frees whenever the graph is launched.
+// Memory that the graph did not allocate stays charged then. Memory that reserve made, which no
+// graph can free, stays until the process ends.
 template <typename Real>
 cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing ask, Real release)
 {
@@ -99,16 +109,16 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 			graph_frees(memory);
 		return error;
 	}
-	// Memory of ours is freed at once, when the device is idle; the stream's order
-	// is kept by waiting for all of it. The task ends with its last object, and what
-	// other streams do with what was freed in them has to end before it.
-	const int slot = charged_in(memory);
+	// Memory that reserve made is freed at once, when the device is idle: a wait for the whole
+	// device keeps the stream's order. The task ends with its last object, so work in other
+	// streams with memory that was freed there must end first.
+	Task &task = charged_to(memory);
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
-		if (error != cudaSuccess || mode() == Mode::passive || !last_object(slot) || being_captured())
+		if (error != cudaSuccess || mode() == Mode::passive || !task.last_object() || being_captured())
 			return error;
 		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
-		return error == cudaSuccess ? wait_for(slot) : error;
+		return error == cudaSuccess ? await_all(task) : error;
 	});
 }
 

@@ -1,7 +1,19 @@
 // calls_graph.cc: graph nodes, whose parameters name events, devices and kernels
 // inside structures.
+#include <map>
+#include <vector>
+
 #include "api.h"
 #include "direct.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "mode.h"
+#include "occupancy.h"
+#include "real.h"
+#include "report.h"
+#include "task.h"
+#include "work.h"
 
 // Before CUDA 13 it has no edges: the last three are count, params and nothing.
 CASE_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
@@ -28,8 +40,8 @@ template <typename Run> cudaError_t with_real(cudaMemAllocNodeParams *params, Ru
 	return error;
 }
 
-// The same for any node. Parameters that name nothing of ours are the program's
-// own: CUDA writes to a conditional node's.
+// The same for any node. Parameters without virtual handles are passed on as the program's own,
+// because CUDA writes to those of a conditional node.
 template <typename Run> cudaError_t with_real(cudaGraphNodeParams *params, Run run)
 {
 	if (params == nullptr)
@@ -80,10 +92,10 @@ void tell(const cudaKernelNodeParams &k)
 template <typename Params, typename Run>
 cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *alloc, Run run)
 {
-	keep_device();
-	cudaError_t error = enter();
+	tie(Tie::graph);
+	cudaError_t error = await_device();
 	if (error == cudaSuccess && alloc != nullptr)
-		error = charge_graph(call, alloc->bytesize);
+		error = await_graph_charge(call, alloc->bytesize);
 	if (error == cudaSuccess)
 		error = seen(with_real(params, run), call);
 	if (error == cudaSuccess && alloc != nullptr)

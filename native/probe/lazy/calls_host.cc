@@ -1,8 +1,19 @@
 // calls_host.cc: page-locked host memory.
 #include <sys/mman.h>
 
+#include <map>
+#include <memory>
+
 #include "api.h"
-#include "runtime.h"
+#include "device.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "memory.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
+#include "task.h"
 
 namespace lazy {
 namespace {
@@ -38,14 +49,16 @@ void pin(void *memory, size_t bytes, unsigned flags, bool ours)
 	});
 }
 
-// before_context: nothing in this process has a context yet.
+// before_context: nothing in this process has a context yet. await_before_context is the same
+// for a call that enters the library.
 bool before_context() { return deferring() && home() < 0; }
+bool await_before_context() { return await_or_defer() && home() < 0; }
 
 // allocate_host is cudaMallocHost and its like. real makes the allocation where there is
 // a context.
 template <typename Real> cudaError_t allocate_host(const char *call, void **memory, size_t bytes, Real real)
 {
-	if (memory != nullptr && bytes > 0 && before_context()) {
+	if (memory != nullptr && bytes > 0 && await_before_context()) {
 		Locked locked;
 		if (before_context()) { // still: another thread may have been bound meanwhile
 			void *made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -61,8 +74,9 @@ template <typename Real> cudaError_t allocate_host(const char *call, void **memo
 	return seen(real(), call);
 }
 
-// take removes the block that begins at memory from what is to be page-locked. A recorded
-// copy may still read it: that has to bind. *block is nullptr where there is none.
+// take removes the block that begins at memory from what is to be page-locked. If a recorded
+// copy may still read the block, the task is bound first. *block is nullptr where there is no
+// such block.
 cudaError_t take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 {
 	Locked locked;
@@ -71,7 +85,7 @@ cudaError_t take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 	if (at == pinned().end() || at->second->ours != ours)
 		return cudaSuccess;
 	if (promised())
-		if (cudaError_t error = enter(); error != cudaSuccess)
+		if (cudaError_t error = await_device(); error != cudaSuccess)
 			return error;
 	*block = at->second;
 	(*block)->gone = true;
@@ -79,7 +93,7 @@ cudaError_t take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 	return cudaSuccess;
 }
 
-// free_ours is cudaFreeHost of memory that allocate_host has made.
+// free_ours is cudaFreeHost of memory that allocate_host made.
 cudaError_t free_ours(void *memory, const Pinned &block)
 {
 	cudaError_t error = cudaSuccess;
@@ -133,9 +147,9 @@ cudaError_t cudaFreeHost(void *memory)
 	cudaError_t error = take(memory, true, &block);
 
 	if (error == cudaSuccess && block == nullptr) {
-		if (before_context()) // nothing else has been allocated
+		if (await_before_context()) // nothing else has been allocated
 			return memory == nullptr ? cudaSuccess : fail(cudaErrorInvalidValue);
-		error = enter_context();
+		error = await_context();
 		return error == cudaSuccess ? seen(REAL(cudaFreeHost)(memory), "cudaFreeHost") : error;
 	}
 	if (error != cudaSuccess)
@@ -145,20 +159,20 @@ cudaError_t cudaFreeHost(void *memory)
 		return cudaSuccess;
 	}
 	error = free_ours(memory, *block);
-	release_postponed();
+	await_postponed();
 	return error;
 }
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
-	{
+	if (await_before_context()) {
 		Locked locked;
 		if (before_context() && memory != nullptr && bytes > 0 && !page_locked(memory, bytes)) {
 			pin(memory, bytes, flags, false);
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(REAL(cudaHostRegister)(memory, bytes, flags), "cudaHostRegister") : error;
 }
 
@@ -169,9 +183,9 @@ cudaError_t cudaHostUnregister(void *memory)
 
 	if (error == cudaSuccess && block != nullptr && !block->registered)
 		return cudaSuccess;
-	if (error == cudaSuccess && before_context())
+	if (error == cudaSuccess && await_before_context())
 		return fail(cudaErrorHostMemoryNotRegistered);
 	if (error == cudaSuccess)
-		error = enter_context();
+		error = await_context();
 	return error == cudaSuccess ? seen(REAL(cudaHostUnregister)(memory), "cudaHostUnregister") : error;
 }

@@ -1,6 +1,18 @@
-// calls_launch.cc: kernel launches, where the process binds.
+// calls_launch.cc: kernel launches, where the task binds.
+#include <vector>
+
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "explicit.h"
+#include "handles.h"
+#include "lock.h"
+#include "mode.h"
+#include "occupancy.h"
+#include "real.h"
+#include "report.h"
+#include "task.h"
+#include "work.h"
 
 namespace lazy {
 namespace {
@@ -18,15 +30,15 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 
 	if (gone(stream))
 		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
-		cudaError_t error = bind({blocks, threads, blocks_per_sm(kernel, threads, shared)});
+		cudaError_t error = Task::process().await_bound({blocks, threads, blocks_per_sm(kernel, threads, shared)});
 		if (error != cudaSuccess)
 			return error;
 	}
 	use_device();
 	if (mode() == Mode::pinned || has_explicit())
-		if (cudaError_t error = open_for_launch(); error != cudaSuccess)
+		if (cudaError_t error = Task::here().await_launch(); error != cudaSuccess)
 			return fail(error);
 	cudaError_t error = launch_result(run(), call);
 	if (error != cudaSuccess)
@@ -37,8 +49,8 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 	return cudaSuccess;
 }
 
-// Attributes are a launch's, as CUDA is to read them: copied, with the real events,
-// where they name an event of ours. What CUDA writes to them reaches the program.
+// Attributes are a launch's attributes as CUDA is to read them. Where they name a virtual event
+// they are a copy with the real event. What CUDA writes to them reaches the program.
 class Attributes {
 public:
 	Attributes(cudaLaunchAttribute *attributes, unsigned count) : given(attributes), all(attributes)

@@ -1,6 +1,13 @@
 // calls_memory.cc: device memory.
 #include "api.h"
-#include "runtime.h"
+#include "device.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "memory.h"
+#include "real.h"
+#include "report.h"
+#include "task.h"
 
 namespace lazy {
 namespace {
@@ -13,30 +20,30 @@ template <typename Real> cudaError_t allocate(const char *call, void **memory, s
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
 		if (bytes == 0) {
 			*memory = nullptr;
 			return cudaSuccess;
 		}
-		if (!bound && reserve(bytes, memory))
+		if (deferring() && reserve(bytes, memory))
 			return cudaSuccess;
 	}
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	if (error != cudaSuccess)
 		return error;
-	const int slot = account_device();
-	if (bytes > 0 && (error = charge(call, bytes)) != cudaSuccess)
+	Task &task = Task::here();
+	if (bytes > 0 && (error = task.await_charge(call, bytes)) != cudaSuccess)
 		return error;
 	use_device(); // until it was charged, the task could end and another begin elsewhere
 	error = real();
 	if (error == cudaSuccess) {
 		if (bytes > 0)
-			adopt(*memory, bytes, slot);
+			adopt(*memory, bytes, &task);
 		return error;
 	}
 	if (bytes > 0)
-		take_back(slot, bytes);
+		task.take_back(bytes);
 	return error == cudaErrorMemoryAllocation ? failed_allocation(call, bytes) : seen(error, call);
 }
 
@@ -47,9 +54,9 @@ cudaError_t allocate_object(const char *call, void **handle, uint64_t bytes, boo
 {
 	if (handle == nullptr)
 		return fail(cudaErrorInvalidValue);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
-		cudaError_t error = bind({}, bytes, managed);
+		cudaError_t error = Task::process().await_bound({}, bytes, managed);
 		if (error != cudaSuccess)
 			return error;
 	}
@@ -68,7 +75,7 @@ uint64_t array_bytes(const cudaChannelFormatDesc *format, cudaExtent extent)
 // allocate_in_graph makes an allocation node.
 template <typename Real> cudaError_t allocate_in_graph(const char *call, void **memory, size_t bytes, Real make)
 {
-	cudaError_t error = charge_graph(call, bytes);
+	cudaError_t error = await_graph_charge(call, bytes);
 	if (error == cudaSuccess)
 		error = seen(make(), call);
 	if (error == cudaSuccess)
@@ -176,20 +183,20 @@ MALLOC_FROM_POOL(cudaMallocFromPoolAsync_ptsz, cudaStreamIsCapturing_ptsz)
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(REAL(cudaMemGetInfo)(free, total), "cudaMemGetInfo") : error;
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory)
 {
-	if (deferring() && attributes != nullptr) {
+	if (await_or_defer() && attributes != nullptr) {
 		Locked locked;
 		if (pending(memory, 1) != nullptr) {
 			*attributes = {cudaMemoryTypeDevice, 0, const_cast<void *>(memory), nullptr};
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = enter_context();
+	cudaError_t error = await_context();
 	if (error == cudaSuccess)
 		error = seen(REAL(cudaPointerGetAttributes)(attributes, memory), "cudaPointerGetAttributes");
 	if (error == cudaSuccess)

@@ -1,7 +1,14 @@
 // calls_pool.cc: memory pools, whose devices are inside structures, and the device
 // that a stream or an execution context is on.
+#include <vector>
+
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "handles.h"
+#include "real.h"
+#include "report.h"
+#include "task.h"
 
 CASE_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props);
 CASE_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
@@ -62,8 +69,8 @@ cudaError_t cudaMemPoolGetAccess(int *flags, cudaMemPool_t pool, CUmemLocation *
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 {
-	keep_device();
-	cudaError_t error = enter_context();
+	tie(Tie::pool);
+	cudaError_t error = await_context();
 	if (error == cudaSuccess && (error = seen(REAL(cudaMemPoolDestroy)(pool), "cudaMemPoolDestroy")) == cudaSuccess)
 		pool_keeps(pool, false);
 	return error;

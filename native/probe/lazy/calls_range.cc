@@ -1,6 +1,9 @@
 // calls_range.cc: ranges of managed memory, whose attributes are devices.
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "mode.h"
+#include "real.h"
 
 namespace lazy {
 namespace {

@@ -1,6 +1,19 @@
 // calls_stream.cc: streams, events and synchronization.
+#include <memory>
+
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "mode.h"
+#include "objects.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
+#include "task.h"
+#include "work.h"
 
 namespace lazy {
 namespace {
@@ -11,8 +24,8 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 {
 	if (handle == nullptr)
 		return fail(cudaErrorInvalidValue);
-	keep_device();
-	if (deferring()) {
+	tie(Tie::handle);
+	if (await_or_defer()) {
 		Locked locked;
 		void *made = deferring() && home() < 0 && !loads_parts() ? new_handle() : nullptr;
 		if (made != nullptr) {
@@ -30,21 +43,20 @@ template <typename Handle, typename Create> cudaError_t make(const char *call, H
 		}
 	}
 	if (home() < 0)
-		if (cudaError_t error = enter(); error != cudaSuccess)
+		if (cudaError_t error = await_device(); error != cudaSuccess)
 			return error;
 	use_device(); // its context is there, with or without a task
 	return seen(create(handle), call);
 }
 
-// ordered is a call whose effect is in the order of a stream: recorded with the
-// rest while the process is unbound. Where there is no rest it needs no task, once there
-// is a context, as when the program times and then destroys what its task has left.
-// valid: the handles that the call names may exist.
+// ordered is a call whose effect is in the order of a stream. It is recorded while the task is
+// unbound. Once there is a context and nothing is recorded, the call needs no task: a program may
+// time and destroy what its last task has left. valid: the handles that the call names may exist.
 template <typename Run, typename Replay> cudaError_t ordered(const char *call, bool valid, Run run, Replay replay)
 {
 	if (one_device() && !valid)
 		return fail(cudaErrorInvalidResourceHandle);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
 		if (deferring() && (home() < 0 || recorded())) {
 			record_kept(call, replay);
@@ -65,8 +77,8 @@ bool valid(cudaStream_t stream)
 	return stream == nullptr || stream == legacy_stream || stream == per_thread_stream || may_exist(stream);
 }
 
-// end is the destruction of a stream or an event. One that the replay finds destroyed
-// already, or never made, is no fault of the program's.
+// end is the destruction of a stream or an event. A handle that the replay finds destroyed
+// already, or never made, is not an error of the program.
 template <typename Handle, typename Run> cudaError_t end(const char *call, Handle handle, Run run)
 {
 	cudaError_t error = ordered(
@@ -84,18 +96,18 @@ template <typename Handle, typename Run> cudaError_t end(const char *call, Handl
 	return error;
 }
 
-// wait is a synchronization. While the process is unbound nothing runs, except
-// what a task before has left, and what is recorded cannot be seen, unless it
-// reads memory that the program may change from now on. But what the program does next,
-// in any stream, comes after what is recorded so far.
+// wait is a synchronization. While the task is unbound, nothing runs except what an earlier task
+// has left. The program cannot see that the record has not run, unless a recorded copy reads
+// memory that the program may change from now on. What the program does next, in any stream,
+// comes after the record.
 template <typename Run> cudaError_t wait(const char *call, bool valid, bool whole_device, Run run)
 {
 	if (one_device() && !valid)
 		return fail(cudaErrorInvalidResourceHandle);
-	if (deferring()) {
+	if (await_or_defer()) {
 		Locked locked;
 		if (deferring() && promised()) {
-			cudaError_t error = bind();
+			cudaError_t error = Task::process().await_bound();
 			if (error != cudaSuccess)
 				return error;
 		} else if (deferring()) {

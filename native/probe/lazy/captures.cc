@@ -1,12 +1,24 @@
 // captures.cc: streams whose work becomes nodes of a graph instead of being done.
 //
-// While one is captured its device cannot be waited for (CUDA Programming Guide,
-// "Prohibited and Unhandled Operations"), and the task must not end, because what is
-// captured next would be recorded as work of an unbound process. A capture that is
-// relaxed, or of another thread, lets the program free memory all the same; what
-// that comes to here is postponed until it frees something after the capture.
+// While a stream is captured, nobody can wait for its device (CUDA Programming Guide,
+// "Prohibited and Unhandled Operations"). The task must not end, because what is captured next
+// would be recorded as work of an unbound task. A relaxed capture, or a capture of another
+// thread, still lets the program free memory. The release of that memory is postponed until the
+// program frees something after the capture.
+#include <atomic>
+#include <functional>
+#include <vector>
+
 #include "api.h"
+#include "device.h"
 #include "direct.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "mode.h"
+#include "real.h"
+#include "report.h"
+#include "task.h"
 
 WITH_PTSZ(cudaStreamBeginCapture, cudaStream_t stream, int mode);
 WITH_PTSZ(cudaStreamEndCapture, cudaStream_t stream, cudaGraph_t *graph);
@@ -24,7 +36,7 @@ struct Capture {
 	pthread_t by;
 	bool per_thread; // the stream is that thread's own: no other can ask about it
 	bool begun;
-	int device; // the runtime's, of the thread that began it
+	int device; // the current device of the thread that began it
 };
 
 std::vector<Capture> &captures()
@@ -53,15 +65,15 @@ template <typename Over> void forget(Over over)
 	noted = captures().size();
 }
 
-// own_stream: the handle is another stream in each thread (CUDA Runtime API, "Stream
+// own_stream: the handle means a different stream in each thread (CUDA Runtime API, "Stream
 // synchronization behavior"; _ptsz functions take 0 for it).
 bool own_stream(cudaStream_t stream, IsCapturing ask)
 {
 	return stream == per_thread_stream || (stream == nullptr && ask == REAL(cudaStreamIsCapturing_ptsz));
 }
 
-// end_capture forgets one of the thread's own stream, which no other thread can; the
-// others are forgotten when somebody asks.
+// end_capture forgets a capture of the thread's own stream, because no other thread can. Other
+// captures are forgotten when somebody asks about them.
 template <typename End> cudaError_t end_capture(const char *call, cudaStream_t stream, IsCapturing ask, End end)
 {
 	EXISTS(stream);
@@ -140,14 +152,14 @@ void forget_capture(cudaStream_t stream)
 		forget([=](const Capture &c) { return c.stream == stream; });
 }
 
-void forget_captures()
+void await_forget_captures()
 {
 	int here = 0;
 
 	if (!one_device()) {
 		REAL(cudaGetDevice)(&here);
 		forget([=](const Capture &c) { return c.device == here; });
-		release_postponed(); // of memory that the reset takes
+		await_postponed(); // of memory that the reset takes
 		return;
 	}
 	Locked locked;
@@ -163,7 +175,7 @@ void postpone(std::function<void()> release)
 	waiting = postponed().size();
 }
 
-void release_postponed()
+void await_postponed()
 {
 	std::vector<std::function<void()>> all;
 

@@ -1,25 +1,35 @@
 // confine.cc: a device before the driver.
 //
-// A program that reaches CUDA past the shared runtime (objects.cc) counts devices,
-// names them and asks memory for its device where nobody here translates. It must
-// be left with one device, and the only moment for that is before cuInit, which
-// reads CUDA_VISIBLE_DEVICES (CUDA C++ Programming Guide, "CUDA Environment
-// Variables"). So cuInit is overridden, as gate.cc overrides what makes contexts:
-// it asks for a device first and leaves that one visible. From then on the process
-// has device 0 in every API, and stays on it.
+// A program that reaches CUDA past the shared runtime (objects.cc) counts devices, names them,
+// and asks which device memory is on, where this library cannot translate the answers. So the
+// program may see only one device. That must be settled before cuInit, which reads
+// CUDA_VISIBLE_DEVICES (CUDA C++ Programming Guide, "CUDA Environment Variables").
 //
-// A self-contained program is not confined, and may move between its tasks. Nor is
-// one that becomes foreign after the driver was initialized: gate.cc serves it.
+// So cuInit is overridden, as gate.cc overrides the calls that make contexts: it asks for a
+// device first, and leaves only that device visible. From then on the process has device 0 in
+// every API, and stays on the device.
+//
+// A self-contained program is not confined, and may move between its tasks. A program that
+// loads a foreign part after the driver was initialized is not confined either: gate.cc serves
+// it.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include <atomic>
 #include <string>
 
+#include "confine.h"
+#include "device.h"
 #include "gate.h"
 #include "grace.h"
+#include "lock.h"
+#include "mode.h"
+#include "objects.h"
+#include "real.h"
+#include "task.h"
 
 using namespace lazy;
 
@@ -34,7 +44,7 @@ namespace {
 
 const char visible[] = "CUDA_VISIBLE_DEVICES";
 const char devices[] = "CASE_DEVICES"; // the run's
-// What was visible, for the programs that this one starts: "UUID;list".
+// What was visible, for the programs that this program starts: "UUID;list".
 const char was_visible[] = "CASE_VISIBLE_DEVICES";
 
 const unsigned char unknown[16] = {};
@@ -65,9 +75,8 @@ void show(const std::string &list)
 	unsetenv(was_visible);
 }
 
-// A program that a confined one has started asks for a task of its own, which may
-// get another device. One that was told what to see (CUDA_VISIBLE_DEVICES was set
-// since) keeps that.
+// A program that a confined program has started asks for a task of its own, which may get
+// another device. If CUDA_VISIBLE_DEVICES was set in between, the program keeps that list.
 __attribute__((constructor)) void see_again()
 {
 	const char *was = getenv(was_visible), *now = getenv(visible);
@@ -99,7 +108,7 @@ static CUresult start(unsigned flags)
 	started.store(true);
 	if (init == nullptr)
 		return static_cast<CUresult>(cudaErrorNoDevice);
-	return on_server([=] { return init(flags); });
+	return await_server([=] { return init(flags); });
 }
 
 // A program, or what started it, that chooses among the run's devices with the variable
@@ -171,10 +180,10 @@ bool confine(const unsigned char uuid[16])
 	return true;
 }
 
-// The caller may be inside the CUDA runtime and hold a lock of the runtime's that
-// the holder of ours goes on to take: so it waits for ours only as long as the
-// driver is not started, which in a foreign program comes first.
-cudaError_t settle()
+// The caller may be inside the CUDA runtime, and hold a lock there that the holder of `lock`
+// goes on to take. So the caller waits for `lock` only until the driver is started. In a foreign
+// program that comes first.
+cudaError_t await_confined()
 {
 	const timespec pause = {0, 1000000};
 
@@ -187,7 +196,7 @@ cudaError_t settle()
 		}
 		const Locked locked;
 		pthread_mutex_unlock(&lock);
-		return home() >= 0 || task_is_open() ? cudaSuccess : ask({}, 0, false);
+		return home() >= 0 || Task::process().held() ? cudaSuccess : Task::process().await_grant({}, 0, false);
 	}
 	return cudaSuccess;
 }
@@ -201,7 +210,7 @@ CUresult cuInit(unsigned flags)
 	if (one_device() && !started && !watches(caller)) {
 		if (!in_runtime(caller))
 			meet_driver();
-		if (cudaError_t error = settle(); error != cudaSuccess)
+		if (cudaError_t error = await_confined(); error != cudaSuccess)
 			return result_of(error);
 	}
 	return init_driver(flags);

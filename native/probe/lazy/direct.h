@@ -2,20 +2,22 @@
 #ifndef CASE_LAZY_DIRECT_H
 #define CASE_LAZY_DIRECT_H
 
-#include "runtime.h"
+#include "device.h"
+#include "report.h"
+#include "task.h"
 
 namespace lazy {
 
 template <typename Run> cudaError_t direct(const char *call, Run run)
 {
-	cudaError_t error = enter();
+	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(run(), call) : error;
 }
 
 // direct_kept is direct for what may leave state on the device.
 template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 {
-	keep_device();
+	tie(Tie::call);
 	return direct(call, run);
 }
 

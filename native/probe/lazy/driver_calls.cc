@@ -9,8 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "../activity.h"
+#include "device.h"
 #include "gate.h"
+#include "objects.h"
+#include "real.h"
+#include "report.h"
+#include "work.h"
 
 CASE_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **found, uint64_t flags, int *status);
 CASE_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **found, uint64_t flags, int *status);

@@ -1,17 +1,24 @@
 // explicit.cc: tasks that the program asks for itself (../case.h).
 //
-// They come first: while one is open, the lazy runtime asks only for what exceeds the open
-// ones of that device, whichever thread allocates or launches it. What is noted here has a
-// lock of its own, which nobody holds while waiting, so that the end of an explicit task
-// waits for nobody.
+// Explicit tasks come first. While a device has open explicit tasks, the lazy runtime asks only for
+// what exceeds their sum there, whichever thread allocates or launches. The notes on explicit tasks
+// have a lock of their own. No thread holds that lock while it waits, so the end of an explicit
+// task waits for nobody.
+#include <atomic>
+#include <map>
+
 #include "../client.h"
-#include "runtime.h"
+#include "device.h"
+#include "explicit.h"
+#include "lock.h"
+#include "mode.h"
+#include "task.h"
 
 namespace lazy {
 namespace {
 
-struct Task {
-	int slot;
+struct Open {
+	int device;
 	uint64_t bytes, heap;
 };
 
@@ -21,18 +28,18 @@ struct Sums {
 };
 
 Sums sums[max_devices];
-std::map<uint64_t, Task> *open_tasks; // by id
+std::map<uint64_t, Open> *open_tasks; // by id
 std::atomic<bool> any{false};
 pthread_mutex_t noting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-std::map<uint64_t, Task> &tasks()
+std::map<uint64_t, Open> &tasks()
 {
 	if (open_tasks == nullptr)
-		open_tasks = new std::map<uint64_t, Task>; // outlives static destructors
+		open_tasks = new std::map<uint64_t, Open>; // outlives static destructors
 	return *open_tasks;
 }
 
-Task *noted(const case_task *task)
+Open *noted(const case_task *task)
 {
 	auto at = tasks().find(task->id);
 	return at == tasks().end() ? nullptr : &at->second;
@@ -40,11 +47,11 @@ Task *noted(const case_task *task)
 
 } // namespace
 
-Cover cover_of(int slot)
+Cover cover_of(int device)
 {
 	if (!any.load(std::memory_order_relaxed))
 		return {};
-	const Sums &s = sums[slot];
+	const Sums &s = sums[device];
 	return {s.tasks.load(), s.bytes.load(), s.heap.load()};
 }
 
@@ -67,16 +74,16 @@ void renew_explicit()
 
 using namespace lazy;
 
-// A program that used CUDA before anything told that it asks for tasks knows its one device
-// as 0. There its explicit tasks go, after what is only recorded so far.
-int lazy_before_ask(case_need *need)
+// A program may use CUDA before the library knows that it asks for tasks. The program then has one
+// device, 0. Its explicit tasks go to that device, after what is only recorded so far.
+int lazy_await_before_ask(case_need *need)
 {
 	if (chooses_devices())
 		return CASE_OK;
 	if ((need->flags & CASE_FLAG_DEVICE) != 0 && need->device != 0)
 		return CASE_NO_DEVICE;
 	if (home() < 0)
-		if (const cudaError_t error = enter(); error != cudaSuccess)
+		if (const cudaError_t error = await_device(); error != cudaSuccess)
 			return error == cudaErrorNotReady ? CASE_TIMED_OUT : CASE_REFUSED;
 	if (scheduled() >= 0) {
 		need->flags |= CASE_FLAG_DEVICE;
@@ -104,9 +111,9 @@ void lazy_task_grew(const case_task *task, uint64_t bytes)
 {
 	Locked locked(noting);
 
-	if (Task *t = noted(task); t != nullptr) {
+	if (Open *t = noted(task); t != nullptr) {
 		t->bytes += bytes;
-		sums[t->slot].bytes.fetch_add(bytes);
+		sums[t->device].bytes.fetch_add(bytes);
 	}
 }
 
@@ -114,10 +121,10 @@ void lazy_task_shrank(const case_task *task, uint64_t bytes)
 {
 	Locked locked(noting);
 
-	if (Task *t = noted(task); t != nullptr) {
+	if (Open *t = noted(task); t != nullptr) {
 		const uint64_t less = bytes < t->bytes ? bytes : t->bytes;
 		t->bytes -= less;
-		sums[t->slot].bytes.fetch_sub(less);
+		sums[t->device].bytes.fetch_sub(less);
 	}
 }
 
@@ -125,8 +132,8 @@ void lazy_task_ends(const case_task *task)
 {
 	Locked locked(noting);
 
-	if (const Task *t = noted(task); t != nullptr) {
-		Sums &s = sums[t->slot];
+	if (const Open *t = noted(task); t != nullptr) {
+		Sums &s = sums[t->device];
 		s.tasks.fetch_sub(1);
 		s.bytes.fetch_sub(t->bytes);
 		s.heap.fetch_sub(t->heap);

@@ -1,7 +1,16 @@
 // forward.cc: calls that are passed on as they are, once the process is bound.
 #include <string.h>
 
+#include <atomic>
+
+#include "device.h"
 #include "direct.h"
+#include "handles.h"
+#include "mode.h"
+#include "real.h"
+#include "record.h"
+#include "task.h"
+#include "work.h"
 
 extern "C" {
 cudaError_t cudaRuntimeGetVersion(int *version);
@@ -89,7 +98,7 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 		found[index].store(target, std::memory_order_release);
 	}
 	if (what & (KEEPS | REGISTERS))
-		keep_device();
+		tie(Tie::call);
 	if ((what & REGISTERS) || !one_device()) {
 		if (what & KEEPS)
 			working_soon();
@@ -100,7 +109,7 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 		return target;
 	}
 	const bool any_task = (what & CONTEXT) && !((what & IN_ORDER) && recorded());
-	cudaError_t error = any_task ? enter_context() : enter();
+	cudaError_t error = any_task ? await_context() : await_device();
 	if (error != cudaSuccess)
 		return fail_with(error);
 	if (what & KEEPS)

@@ -1,22 +1,27 @@
 // gate.cc: no context without a grant.
 //
-// Calls of the CUDA runtime that nobody here overrides, and libraries with a
-// runtime of their own (cuBLAS and its like link it statically), make contexts
-// through the driver. They find the driver's functions with dlsym and
-// cuGetProcAddress, so those two are overridden for the few functions that make
-// a context: each asks the scheduler first and then makes it on the granted
-// device, whatever device it was asked for.
+// Calls of the CUDA runtime that this library does not override make contexts through the
+// driver. So do libraries with a runtime of their own (cuBLAS and others link it statically).
+// They find the driver's functions with dlsym and cuGetProcAddress. Both are overridden for the
+// few functions that make a context: each asks the scheduler first, and then makes the context on
+// the granted device, whatever device the caller named.
 #include <ctype.h>
 #include <dlfcn.h>
 #include <string.h>
 
+#include "device.h"
 #include "gate.h"
 #include "grace.h"
+#include "lock.h"
+#include "mode.h"
+#include "objects.h"
+#include "real.h"
+#include "task.h"
 
 namespace lazy {
 
-// A context of a library's stays on its device; one that the CUDA runtime asks
-// for does not hold the process there by itself.
+// A context that a library makes stays on its device. A context that the CUDA runtime asks for does
+// not by itself tie the task to the device.
 bool in_runtime(const void *address)
 {
 	Dl_info info;
@@ -38,33 +43,33 @@ static CUresult gate(const void *caller, CUdevice *device)
 	cudaError_t error = cudaSuccess;
 	if (!in_runtime(caller)) {
 		Locked locked;
-		keep_device();
+		tie(Tie::context);
 		meet_driver();
 		if (has_runtime()) // the caller may go on to use what is only recorded so far
-			error = bind();
-		else if (!task_is_open())
-			error = ask({}, 0, false);
+			error = Task::process().await_bound();
+		else if (!Task::process().held())
+			error = Task::process().await_grant({}, 0, false);
 	} else if (home() < 0) { // inside the runtime, which must not be called again from here
 		Locked locked;
 		if (home() < 0)
-			error = ask({}, 0, false);
-	} // else without the lock: its holder may be waiting for what this caller holds of the runtime
+			error = Task::process().await_grant({}, 0, false);
+	} // else without the lock: its holder may be waiting for a lock of the runtime that this caller holds
 	if (error != cudaSuccess) {
 		if (error != cudaErrorMemoryAllocation && error != cudaErrorNotReady) // these were reported or refused
 			case_report_fault(error, "making a context");
 		return result_of(error);
 	}
 	if (*device != home())
-		keep_device(); // the caller knows this context by another ordinal
+		tie(Tie::context); // the caller knows this context by another ordinal
 	*device = home();
 	return CUDA_SUCCESS;
 }
 
-// made makes a context, and reports that memory for it is missing. What the shared runtime
-// lacks is reported where it was asked for.
+// made makes a context, and reports that memory for the context is missing. A failure inside the
+// shared runtime is reported by the call that the program made.
 template <typename Make> static CUresult made(const void *caller, Make make)
 {
-	const CUresult result = on_server(make);
+	const CUresult result = await_server(make);
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !in_runtime(caller))
 		case_report_oom(0, "the context");

@@ -1,24 +1,25 @@
-// gate.h: what gate.cc and confine.cc, which stand in for functions of the driver,
-// have in common.
+// gate.h: shared by gate.cc and confine.cc, which override functions of the driver.
 #ifndef CASE_LAZY_GATE_H
 #define CASE_LAZY_GATE_H
 
-#include "runtime.h"
+#include <string>
+
+#include "abi.h"
 
 namespace lazy {
 
 // in_runtime: the address is in the shared CUDA runtime.
 bool in_runtime(const void *address);
 
-// result_of gives an error of the runtime's as the driver would.
+// result_of gives an error of the runtime as the driver would.
 CUresult result_of(cudaError_t error);
 
 // visible_at_start is CUDA_VISIBLE_DEVICES as the program found it.
 std::string visible_at_start();
 
-// driver_call is what stands in for a function of the driver to report its errors
-// (driver_calls.def), or what was found: by its symbol, or as cuGetProcAddress is asked for
-// it, for a version of CUDA, with flags, and by whom.
+// driver_call is the override of a driver function that reports errors (driver_calls.def), or
+// `found` where there is no override. The function is named by its symbol, or as cuGetProcAddress
+// is asked for it: for a version of CUDA, with flags, and by which caller.
 void *driver_call(const char *symbol, void *found);
 void *driver_call(const char *name, int version, uint64_t flags, void *found, const void *caller);
 

@@ -1,12 +1,12 @@
 // grace.h: patience with an MPS server.
 //
-// A server whose client has faulted turns others away until those on that device
-// are gone (NVIDIA, "Multi-Process Service", error containment). The run holds
-// starts and grants back meanwhile, but a process may be on its way. The driver's call
-// succeeds once the server is well (seen on H200s with runtimes 11.8 and 13.0; driver
-// 580). A CUDA runtime that has been told of the failure in cuInit never recovers, and
-// one that has been told of it later shows error 46: so it is the driver's calls that are
-// tried again, before the runtime hears of it.
+// A server whose client has faulted turns other clients away until all clients on that device are
+// gone (NVIDIA, "Multi-Process Service", error containment). The run holds starts and grants back
+// meanwhile, but a process may be on its way. The driver's call succeeds once the server has
+// recovered (seen on H200s with runtimes 11.8 and 13.0; driver 580).
+//
+// A CUDA runtime that sees the failure in cuInit never recovers, and a runtime that sees it later
+// shows error 46. So the driver's calls are tried again before the runtime sees the failure.
 #ifndef LAZY_GRACE_H
 #define LAZY_GRACE_H
 
@@ -16,13 +16,13 @@
 
 #include <atomic>
 
-#include "runtime.h"
+#include "abi.h"
 
 namespace lazy {
 
-// turned_away reports whether it is an MPS server that says no: no connection, a failed
-// call, not ready, or devices unavailable. Without MPS the last is a device in exclusive
-// mode, which stays.
+// turned_away reports whether the error comes from an MPS server: no connection, a failed call, not
+// ready, or devices unavailable. Without MPS, devices unavailable means a device in exclusive mode,
+// and the error stays.
 inline bool turned_away(CUresult result)
 {
 	return (result >= 805 && result <= CUDA_ERROR_MPS_SERVER_NOT_READY) ||
@@ -33,8 +33,8 @@ inline bool turned_away(CUresult result)
 // and no longer: then the failure stays.
 class Grace {
 public:
-	// again notes that the process was turned away and waits a moment; false: the time is up.
-	static bool again()
+	// await_again notes that the process was turned away and waits a moment; false: the time is up.
+	static bool await_again()
 	{
 		uint64_t never = 0;
 		first.compare_exchange_strong(never, now());
@@ -65,11 +65,11 @@ private:
 };
 
 // on_server runs a call of the driver's until the server takes this process.
-template <typename Run> CUresult on_server(Run run)
+template <typename Run> CUresult await_server(Run run)
 {
 	CUresult result = run();
 
-	while (turned_away(result) && Grace::again())
+	while (turned_away(result) && Grace::await_again())
 		result = run();
 	return result;
 }

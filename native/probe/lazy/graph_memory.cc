@@ -1,11 +1,14 @@
 // graph_memory.cc: memory that graphs allocate when they are launched.
 //
-// CUDA gives such memory from a pool of the device that all graphs share and that
-// keeps it (CUDA Programming Guide, "Graph Memory Nodes", "Physical Memory
-// Footprint"). So what is charged is the most that nodes have allocated and not
-// freed at one time, in the order in which the graphs were made; it stays charged
-// until the process ends.
-#include "runtime.h"
+// CUDA gives such memory from a pool of the device that all graphs share and that keeps it (CUDA
+// Programming Guide, "Graph Memory Nodes", "Physical Memory Footprint"). The charge is the most
+// that nodes have allocated and not freed at one time, in the order in which the graphs were made.
+// It stays charged until the process ends.
+#include <map>
+
+#include "graphs.h"
+#include "lock.h"
+#include "task.h"
 
 namespace lazy {
 
@@ -17,7 +20,7 @@ static std::map<const void *, uint64_t> &nodes() // bytes, by address
 
 static uint64_t live, most; // bytes: not freed yet, charged
 
-cudaError_t charge_graph(const char *call, uint64_t bytes)
+cudaError_t await_graph_charge(const char *call, uint64_t bytes)
 {
 	uint64_t more = 0;
 	{
@@ -25,7 +28,7 @@ cudaError_t charge_graph(const char *call, uint64_t bytes)
 		more = live + bytes > most ? live + bytes - most : 0;
 		most += more;
 	}
-	cudaError_t error = more > 0 ? charge(call, more) : cudaSuccess;
+	cudaError_t error = more > 0 ? Task::here().await_charge(call, more) : cudaSuccess;
 	if (error != cudaSuccess) {
 		Locked locked;
 		most -= more;

@@ -1,12 +1,15 @@
 // handles.cc: streams and events that exist before their device does.
 //
-// Such a handle is an address that leads to zeros, in a range of its own, so that
-// it is told from CUDA's handles by its value alone, and is none where CUDA looks. Every
-// call that we override or forward gets the real one in its place (a program that has
-// other calls does not get this far: self_contained).
+// Such a virtual handle is an address in a range of its own, which holds zeros. So its value alone
+// tells it from CUDA's handles, and CUDA finds no valid handle there. Every overridden or forwarded
+// call passes the real handle to CUDA. A program that makes other calls gets no virtual handles,
+// because it is not self-contained.
 #include <sys/mman.h>
 
-#include "runtime.h"
+#include <atomic>
+
+#include "device.h"
+#include "handles.h"
 
 namespace lazy {
 
@@ -33,7 +36,7 @@ bool is_virtual(const void *handle)
 	return index_of(handle, &index);
 }
 
-// One that was never made stays what it is: it must not become the default stream.
+// A handle that was never made stays as it is: it must not become the default stream.
 void *real_handle(void *maybe)
 {
 	size_t index;

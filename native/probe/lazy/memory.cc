@@ -1,13 +1,22 @@
 // memory.cc: device memory as addresses first, memory later.
 //
-// cuMemAddressReserve needs no context, so the program gets the addresses that
-// it will keep, whatever device they lead to: nested and interior pointers need
-// no rewriting. Large allocations have a chunk of their own; small ones share
-// chunks of one granule. Around each chunk is a margin, for programs that read or
-// write just outside an allocation, which under cudaMalloc hits what lies beside it.
+// cuMemAddressReserve needs no context. So the program gets the addresses that it will keep,
+// whatever device they lead to, and nested and interior pointers need no rewriting. A large
+// allocation has a chunk of its own; small allocations share chunks of one granule. Each chunk has
+// a margin on both sides. It serves programs that read or write just outside an allocation, where
+// under cudaMalloc other memory lies.
 #include <limits.h>
 
-#include "runtime.h"
+#include <map>
+#include <memory>
+
+#include "lock.h"
+#include "memory.h"
+#include "mode.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
+#include "task.h"
 
 namespace lazy {
 
@@ -84,7 +93,7 @@ static Chunk *new_chunk(const Driver *d, size_t size, bool shared)
 	made->size = size;
 	made->shared = shared;
 	chunks()[made->base] = std::move(chunk);
-	count(0, 0, static_cast<int64_t>(size));
+	Task::process().count(0, static_cast<int64_t>(size));
 	return made;
 }
 
@@ -105,7 +114,7 @@ bool reserve(size_t bytes, void **address)
 
 	if (d == nullptr || granularity(d) == 0)
 		return false;
-	const uint64_t most = largest_device(d), held = charged();
+	const uint64_t most = largest_device(d), held = Task::process().in_use();
 	if (bytes > most || held > most - bytes)
 		return false;
 	const size_t unit = small(bytes) ? alignment : granularity(d);
@@ -116,8 +125,8 @@ bool reserve(size_t bytes, void **address)
 	const uintptr_t base = c->base + c->used;
 	c->used += size;
 	c->live++;
-	allocations()[base] = Allocation{base, bytes, c, 0, 0, false};
-	count(0, 1, 0);
+	allocations()[base] = Allocation{base, bytes, c, nullptr, 0, false};
+	Task::process().count(1, 0);
 	*address = reinterpret_cast<void *>(base);
 	return true;
 }
@@ -150,7 +159,7 @@ static void leave(Chunk *c)
 		return;
 	unmap(*c);
 	unreserve(*c);
-	count(0, 0, -static_cast<int64_t>(c->size));
+	Task::process().count(0, -static_cast<int64_t>(c->size));
 	chunks().erase(c->base);
 }
 
@@ -217,13 +226,13 @@ bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &b
 	              (box.depth - 1) * slice + (box.height - 1) * memory.pitch + box.width);
 }
 
-void adopt(void *address, size_t bytes, int slot)
+void adopt(void *address, size_t bytes, Task *task)
 {
 	if (mode() == Mode::passive)
 		return;
 	Locked locked;
 	const uintptr_t base = reinterpret_cast<uintptr_t>(address);
-	allocations()[base] = Allocation{base, bytes, nullptr, slot, 0, false};
+	allocations()[base] = Allocation{base, bytes, nullptr, task, 0, false};
 }
 
 static Allocation *at_base(const void *address)
@@ -269,7 +278,7 @@ void drop(const void *address)
 		erase(a);
 	else if (!shared)
 		forget_unread(*a);
-	count(0, -1, 0);
+	Task::process().count(-1, 0);
 }
 
 Allocation *recorded_at(uintptr_t base)

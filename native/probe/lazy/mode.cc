@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime.h"
+#include <atomic>
+
+#include "mode.h"
+#include "objects.h"
 
 namespace lazy {
 

@@ -1,18 +1,22 @@
 // nvml.cc: how many devices NVML counts.
 //
-// PyTorch counts the devices with NVML before it starts CUDA, and takes it for an
-// error if the CUDA runtime then says less. So a program that sees one device is
-// told of one where it looks up NVML's count, and nothing else of NVML changes.
+// PyTorch counts the devices with NVML before it starts CUDA. If the CUDA runtime then counts
+// fewer, PyTorch takes that for an error. So a program that sees one device is told of one where it
+// looks up NVML's count. Nothing else of NVML changes.
 //
-// NVML counts the machine's devices, also those that the run does not use. PyTorch
-// goes through the first `count` of them for those that CUDA_VISIBLE_DEVICES names
-// (torch/cuda/__init__.py, _device_count_nvml), up to the first that is missing. It
-// finds one of them if the count ends with the first that is named.
+// NVML counts all devices of the machine, including devices that the run does not use. PyTorch
+// searches the first `count` of them for the devices that CUDA_VISIBLE_DEVICES names
+// (torch/cuda/__init__.py, _device_count_nvml), and stops at the first that is missing. So the
+// count ends with the first device that is named, which PyTorch then finds.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <atomic>
+
 #include "gate.h"
+#include "mode.h"
+#include "real.h"
 
 namespace lazy {
 namespace {

@@ -1,11 +1,10 @@
 // objects.cc: what the program is made of, as far as that decides what may wait.
 //
-// An object that is linked with the shared CUDA runtime reaches it through the
-// calls overridden here. One that brings its own runtime (cuBLAS and its like
-// link it statically), or calls the driver itself, receives addresses, streams
-// and contexts in ways that nobody here sees: it must never meet one that is not
-// real yet. Nor must one that exports memory to other processes, because only
-// cudaMalloc's can be exported.
+// An object that is linked with the shared CUDA runtime reaches the runtime through the overridden
+// calls. An object that brings its own runtime (cuBLAS and others link it statically), or calls the
+// driver itself, receives addresses, streams and contexts in ways that this library does not see.
+// It must never meet an address or a handle that is not real yet. Neither must an object that
+// exports memory to other processes, because only memory of cudaMalloc can be exported.
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -15,9 +14,13 @@
 #include <unistd.h>
 
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "runtime.h"
+#include "lock.h"
+#include "objects.h"
+#include "real.h"
 
 namespace lazy {
 
@@ -191,8 +194,8 @@ int look(dl_phdr_info *object, size_t, void *out)
 	return 0;
 }
 
-// Not `lock`: cuInit comes here from inside the runtime, which the holder of that
-// may be waiting for.
+// This is not `lock`: cuInit comes here from inside the runtime, for which the holder of `lock` may
+// be waiting.
 pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
 bool may_load;   // the program may load parts that have a CUDA runtime of their own

@@ -12,10 +12,17 @@
 #include <elf.h>
 #include <string.h>
 
+#include <map>
 #include <string>
 
 #include "api.h"
-#include "runtime.h"
+#include "device.h"
+#include "lock.h"
+#include "mode.h"
+#include "occupancy.h"
+#include "real.h"
+#include "task.h"
+#include "work.h"
 
 extern "C" {
 struct FatWrapper { // what nvcc's start-up code passes (fatbinary_section.h)
@@ -30,6 +37,8 @@ CASE_API void __cudaRegisterFunction(void **handle, const void *host, char *devi
                                      void *thread, void *block, void *block_dim, void *grid_dim, int *warp_size);
 CASE_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
 CASE_API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *host);
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads,
+                                                                     size_t shared);
 
 namespace lazy {
 namespace {
@@ -165,9 +174,8 @@ uint32_t fitting_blocks(const Resources &r, uint32_t threads, size_t dynamic_sha
 	return static_cast<uint32_t>(blocks);
 }
 
-} // namespace
-
-uint32_t occupancy_from_code(const void *kernel, uint32_t threads, size_t shared)
+// from_code is the occupancy as the program's machine code gives it; 0: unknown.
+uint32_t from_code(const void *kernel, uint32_t threads, size_t shared)
 {
 	Kernel named;
 	{
@@ -183,7 +191,16 @@ uint32_t occupancy_from_code(const void *kernel, uint32_t threads, size_t shared
 	return r.registers == 0 ? 0 : fitting_blocks(r, threads, shared);
 }
 
-namespace {
+// from_cuda is the same as CUDA gives it.
+uint32_t from_cuda(const void *kernel, uint32_t threads_per_block, size_t shared_bytes)
+{
+	int blocks = 0;
+
+	if (REAL(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, kernel, static_cast<int>(threads_per_block),
+	                                                        shared_bytes) != cudaSuccess)
+		return 0;
+	return blocks > 0 ? static_cast<uint32_t>(blocks) : 0;
+}
 
 cudaError_t name_handle(cudaError_t result, const cudaKernel_t *kernel, const void *host)
 {
@@ -196,6 +213,24 @@ cudaError_t name_handle(cudaError_t result, const cudaKernel_t *kernel, const vo
 }
 
 } // namespace
+
+uint32_t blocks_per_sm(const void *kernel, uint32_t threads_per_block, size_t shared_bytes)
+{
+	if (home() < 0)
+		return from_code(kernel, threads_per_block, shared_bytes);
+	use_device(); // or the CUDA runtime would make a context for this thread's device
+	return from_cuda(kernel, threads_per_block, shared_bytes);
+}
+
+void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, size_t shared_bytes)
+{
+	working_in_order();
+	if (mode() == Mode::passive)
+		return;
+	if (Task &task = Task::here(); task.is_news(blocks, threads_per_block))
+		task.reshape({blocks, threads_per_block, from_cuda(kernel, threads_per_block, shared_bytes)});
+}
+
 } // namespace lazy
 
 using namespace lazy;

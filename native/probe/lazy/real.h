@@ -21,6 +21,10 @@ void *real_symbol(const char *name);
 // (libcudart-d0da41ae.so.11.0, as auditwheel renames it).
 bool names_runtime(const char *path);
 
+// runtime_13: the loaded CUDA runtime is of version 13 or later, where some functions have other
+// parameters (forward.cc).
+bool runtime_13();
+
 // has_runtime: a shared CUDA runtime is loaded. Until one is, REAL must not be
 // used: what it finds first is kept.
 bool has_runtime();

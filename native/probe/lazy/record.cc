@@ -4,8 +4,15 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
-#include "runtime.h"
+#include "lock.h"
+#include "memory.h"
+#include "mode.h"
+#include "real.h"
+#include "record.h"
+#include "report.h"
 
 extern "C" cudaError_t cudaDeviceSynchronize(void);
 
@@ -28,7 +35,7 @@ static std::vector<Recorded> &log()
 static uint64_t snapshots; // bytes of host memory held by the record
 static bool by_reference;
 
-// A wait with nothing before it, or another one, is none.
+// A wait is left out where nothing, or another wait, comes before it.
 static void append(std::vector<Recorded> &all, Recorded r)
 {
 	if (!r.waits || (!all.empty() && !all.back().waits))
@@ -93,7 +100,7 @@ void forget_unread(const Allocation &a)
 	}
 }
 
-cudaError_t replay()
+cudaError_t await_replay()
 {
 	cudaError_t first = cudaSuccess;
 	std::vector<Recorded> operations;
@@ -112,7 +119,7 @@ cudaError_t replay()
 	for (const Recorded &r : operations)
 		let_go(r.touches);
 	by_reference = false;
-	// Its order in a default stream of its own thread is kept by waiting.
+	// A wait keeps the order of operations in the default stream of another thread.
 	if (first == cudaSuccess && of_others)
 		first = seen(REAL(cudaDeviceSynchronize)(), "cudaDeviceSynchronize");
 	return first;
@@ -141,8 +148,8 @@ void clear_record()
 void promise() { by_reference = true; }
 bool promised() { return by_reference; }
 
-// What a snapshot takes of the limit: large ones have whole pages, small ones the
-// heap's, where an operation takes several times as much as its few bytes.
+// What a snapshot takes of the limit. A large one has whole pages. A small one is on the heap,
+// where a recorded operation takes several times as much as its few bytes.
 static const size_t page = 4096, operation = 512; // bytes
 static size_t taken(size_t bytes) { return bytes < page ? bytes + operation : (bytes + page - 1) / page * page; }
 

@@ -1,19 +1,21 @@
 // signals.cc: handlers of signals that call CUDA.
 //
-// A handler that interrupts this library in the middle of a change would find its state
-// broken. So none runs in a thread that holds one of the locks, but while it waits for the
-// scheduler, which can take hours: the state is whole there, and ask() refuses to be asked
-// again. A bound call takes no lock where it matters how long it takes.
+// A handler that interrupts this library in the middle of a change would find its state broken.
+// So no handler runs in a thread that holds one of the locks. The exception is a wait for the
+// scheduler, which can take hours: the state is whole there, and a task that is being asked for
+// refuses to be asked for again. A bound call takes no lock where its duration matters.
 #include <signal.h>
 
-#include "runtime.h"
+#include <initializer_list>
+
+#include "lock.h"
 
 namespace lazy {
 
 static thread_local unsigned held;    // locks
 static thread_local sigset_t blocked; // before the first of them
 
-// block blocks all signals but those that an instruction of this thread's own raises.
+// block blocks all signals except those that an instruction of this thread raises.
 static void block(sigset_t *before)
 {
 	sigset_t all;

@@ -1,7 +1,13 @@
-// variables.cc: the program's variables on the device, of which the CUDA runtime is told
-// while the program, or a part of it, is loaded (crt/host_runtime.h).
+// variables.cc: the program's variables on the device. The CUDA runtime is told of them while the
+// program, or a part of the program, is loaded (crt/host_runtime.h).
+#include <atomic>
+#include <map>
+
 #include "api.h"
-#include "runtime.h"
+#include "lock.h"
+#include "real.h"
+#include "task.h"
+#include "variables.h"
 
 CASE_API void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
                                 int constant, int global);
@@ -37,7 +43,7 @@ using namespace lazy;
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
                        int constant, int global)
 {
-	keep_device(); // its value cannot move
+	tie(Tie::variable); // its value cannot move
 	REAL(__cudaRegisterVar)(handle, host, device, name, external, bytes, constant, global);
 	Locked locked(registering);
 	size_t &known = variables()[host]; // again where its part of the program is loaded again

@@ -270,7 +270,7 @@ static void broken_server(void)
 	grant(fd, f.task + 1, 0);
 	pthread_join(a.thread, NULL);
 	CHECK(a.result == CASE_DISCONNECTED);
-	said(1, "makes no sense");
+	said(1, "answers no request");
 }
 
 static void ignore(int signal) { (void)signal; }

@@ -1,0 +1,60 @@
+// memory.h: device memory, addresses first (memory.cc), and page-locked host memory.
+#ifndef CASE_LAZY_MEMORY_H
+#define CASE_LAZY_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+namespace lazy {
+
+class Task;
+struct Chunk; // consecutive addresses backed by one piece of memory, with a margin on either side
+
+struct Allocation {
+	uintptr_t base;
+	size_t bytes;      // as the program asked
+	Chunk *chunk;      // nullptr: the CUDA runtime's own
+	Task *task;        // to which it is charged, if it is the runtime's
+	unsigned recorded; // operations in the record that touch it
+	bool freed;        // by the program, while still recorded
+};
+
+Allocation *find(const void *address); // the allocation it points into, or nullptr
+// pending: [address, address + bytes) is inside one allocation without memory.
+Allocation *pending(const void *address, size_t bytes);
+
+// strays: [address, address + bytes) begins in addresses that reserve has handed out, or
+// beside them, and is not inside one allocation. CUDA refuses to copy and set such a range
+// (cudaErrorInvalidValue), but knows only of whole chunks and margins here.
+bool strays(const void *address, size_t bytes);
+// The same of a box of bytes in pitched memory, where CUDA has nothing else to refuse.
+bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box);
+
+// reserve makes an allocation without memory. false: the driver cannot, or no device has that
+// much: bind, and let the CUDA runtime answer.
+bool reserve(size_t bytes, void **address);
+void adopt(void *address, size_t bytes, Task *task); // notes an allocation of the CUDA runtime
+
+// Who holds the allocation that begins at address.
+enum class Holder { unknown, runtime, reserved, mapped };
+Holder holder_of(const void *address);
+// drop forgets the allocation of reserve that begins at address, if there is one, and gives
+// back its bytes and its memory.
+void drop(const void *address);
+// withdraw forgets an allocation that adopt noted, before it is freed; it stays charged.
+bool withdraw(const void *address, Allocation *was);
+Allocation *recorded_at(uintptr_t base);
+void release_recorded(Allocation *a); // an operation that touched it is gone
+cudaError_t map_all(int device);      // puts memory behind everything reserved
+void unmap_all();                     // takes it away again; contents are lost
+void forget_memory();                 // cudaDeviceReset
+
+// page_locked: the program asked for this host memory to be page-locked before there was a
+// context (calls_host.cc).
+bool page_locked(const void *memory, size_t bytes);
+void forget_registrations(); // cudaDeviceReset: they were the context's
+
+} // namespace lazy
+#endif

@@ -1,0 +1,46 @@
+// mode.h: how the process was started (mode.cc).
+#ifndef CASE_LAZY_MODE_H
+#define CASE_LAZY_MODE_H
+
+#include <stdint.h>
+
+namespace lazy {
+
+enum class Mode {
+	unknown, // until somebody asks; mode() never returns it
+	passive, // the device was chosen before the process began: report errors only
+	pinned,  // the program chooses devices itself: account, defer nothing
+	task     // task binding: bind at the first launch
+};
+// mode is settled when it is first asked for. A program that asks for tasks itself chooses
+// devices itself.
+Mode mode();
+
+// one_device: task binding, where the program sees one device, 0.
+inline bool one_device() { return mode() == Mode::task; }
+
+// chooses_devices is called where the program asks for a task. false: the mode is settled as
+// task, so the program knows its one device as 0.
+bool chooses_devices();
+
+// guarded: nothing is mapped beside an allocation (CASE_GUARD). A kernel that accesses
+// memory beyond the allocation's last granule then faults.
+bool guarded();
+
+// Memory comes in granules of 2 MiB, but mixes and explicit tasks state sums of sizes. This
+// allowance is enough for the rounding of eight objects.
+inline const uint64_t rounding = 16 << 20; // bytes
+
+// What the run declares that the job needs (CASE_FOOTPRINT), and the allowance for rounding.
+// Zero: nothing is declared.
+struct Footprint {
+	uint64_t bytes, blocks;
+	uint32_t threads_per_block;
+};
+const Footprint &declared();
+
+// record_limit is how much host memory may be recorded before the task binds early, in bytes.
+uint64_t record_limit();
+
+} // namespace lazy
+#endif

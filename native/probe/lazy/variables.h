@@ -1,0 +1,19 @@
+// variables.h: the program's variables on the device (variables.cc).
+#ifndef CASE_LAZY_VARIABLES_H
+#define CASE_LAZY_VARIABLES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace lazy {
+
+// inside_variable: [offset, offset + bytes) is within the device variable that CUDA calls by
+// this host address.
+bool inside_variable(const void *symbol, size_t offset, size_t bytes);
+
+// variable_bytes is how much the program's variables take on each device that it uses; zero
+// where that is little compared with a context.
+uint64_t variable_bytes();
+
+} // namespace lazy
+#endif
