@@ -58,8 +58,8 @@ void activity_began(void)
 
 uint64_t activity_mark(void) { return atomic_load(&submitted); }
 
-/* Who submits after the store sees nothing running and starts anew; who did before
- * it has counted, which is seen here. */
+/* A thread that submits after the store sees nothing running and starts anew. A thread that submitted
+ * before the store has counted, which this function sees. */
 void activity_over(uint64_t mark)
 {
 	since *s = &atomic_load(&current)->busy;
@@ -80,7 +80,7 @@ static void raise_to(struct page *p, uint64_t bytes)
 		;
 }
 
-/* A page that was left meanwhile may have been copied already. */
+/* If the page has been replaced in between, its contents may have been copied already. */
 void activity_uses(uint64_t bytes)
 {
 	struct page *to;

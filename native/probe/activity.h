@@ -1,5 +1,5 @@
-/* activity.h: whether kernels of this process may be running, and how much memory it had
- * in use, in a page that the scheduler can read as well, also when the process is gone (wire.h, struct
+/* activity.h: whether kernels of this process may be running, and how much memory it had in use. Both
+ * are in a page that the scheduler can read too, even after the process is gone (wire.h, struct
  * case_activity). Safe to call from several threads; none of the calls waits. */
 #ifndef CASE_ACTIVITY_H
 #define CASE_ACTIVITY_H
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* activity_watched says that the others below will be called for all that this process
- * does. Without it there is nothing to share. */
+/* activity_watched says that the functions below will be called for everything that this process
+ * does. Without this call there is nothing to share. */
 void activity_watched(void);
 
 /* activity_began says that work was submitted to a device. */
@@ -26,9 +26,9 @@ void activity_over(uint64_t mark);
 /* activity_uses says how many bytes the tasks of this process have in use. The most counts. */
 void activity_uses(uint64_t bytes);
 
-/* activity_share moves what is kept to a new page and returns its descriptor, which
- * the caller passes on and closes; -1 where the system gives none. A process that
- * connects again shares a new one: the program may have closed the first. */
+/* activity_share moves the contents to a new page and returns its descriptor, which the caller passes
+ * on and closes; -1: the system gives no page. A process that connects again shares a new page,
+ * because the program may have closed the first descriptor. */
 int activity_share(void);
 
 #ifdef __cplusplus

@@ -15,9 +15,9 @@
  * are sent under it, which keeps BYE last; the server reads without waiting for
  * anybody, so a send blocks only for as long as the server is not scheduled.
  *
- * The descriptor is the program's to close, as code does that closes all from 3 up, and
- * its number may name something of the program's afterwards. So it is looked at before
- * each use, and the process connects again where it is gone: the server keeps the tasks.
+ * The program may close the descriptor: some code closes all descriptors from 3 up. The number may
+ * then name another file of the program. So the descriptor is checked before each use. If it is
+ * gone, the process connects again: the server keeps the tasks.
  */
 #define _GNU_SOURCE /* pthread_setcancelstate, MSG_NOSIGNAL */
 #pragma GCC visibility push(default)
@@ -52,7 +52,7 @@ enum phase {
 /* DECIDING: this process itself settles what the task asks for. */
 enum standing { HELD, WAITING, ANSWERED, DECIDING };
 
-/* A live task. It stays on the heap from begin to free. */
+/* A live task, on the heap from begin to free. */
 struct entry {
 	uint64_t id;
 	enum standing standing;
@@ -201,8 +201,8 @@ __attribute__((destructor)) static void finish(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
-/* instance tells this copy of the library from another in the same process: no two have
- * their state at one address. */
+/* instance tells this copy of the library from another copy in the same process: each has its state
+ * at its own address. */
 static uint32_t instance(void) { return (uint32_t)((uintptr_t)&process >> 4) | 1; }
 
 /* dial connects, and shows the server what this process has running from now on. */
@@ -377,8 +377,8 @@ static void deliver(enum link_event event, const union link_frame *frame)
 static const char closed_here[] =
 	"the program has closed its connection (a descriptor that it did not open)";
 
-/* connected looks whether the connection is there yet, and makes another where the
- * program has closed it and no answer is lost with it. */
+/* connected looks whether the connection is still there. If the program has closed it, and no answer
+ * is lost with it, connected makes another connection. */
 static bool connected(void)
 {
 	char why[256];
@@ -399,8 +399,8 @@ static bool connected(void)
 	return false;
 }
 
-/* transmit sends a frame. When that fails the server is gone, perhaps after a
- * word of explanation that nobody has read yet. */
+/* transmit sends a frame. If that fails the server is gone, perhaps after a frame with the reason that
+ * no thread has read yet. */
 static bool transmit(const void *frame, size_t size)
 {
 	if (!connected())
@@ -487,7 +487,7 @@ static void end_wait(void *caller)
 	pthread_mutex_lock(&process.lock);
 }
 
-/* answer_with makes of what was decided the frame that a server would have sent. */
+/* answer_with makes the frame that a server would have sent for this decision. */
 static void answer_with(struct entry *e, const struct shared_answer *answer)
 {
 	struct case_wire_grant *grant = &e->reply.grant;
@@ -659,7 +659,7 @@ int client_await_grant(const struct case_need *need, struct case_task *task)
 	return leave(caller, ask_for(need, task, &caller));
 }
 
-/* held finds a task on which a call may act, or says why there is none. */
+/* held finds the task on which a call may act. NULL: it says why the call may not. */
 static struct entry *held(const struct case_task *task, const char *call)
 {
 	struct entry *e = find(task->id);

@@ -62,30 +62,30 @@ enum case_result {
 	CASE_OK = 0,
 	CASE_REFUSED = 1,     /* the scheduler said no; the reason is on stderr */
 	CASE_DISCONNECTED = 2, /* no scheduler, or it went away */
-	CASE_TIMED_OUT = 3,    /* refused because the wait ended: it may be asked again */
+	CASE_TIMED_OUT = 3,    /* refused because the wait ended: the program may ask again */
 	CASE_NO_DEVICE = 4     /* refused because the scheduler does not use the device that was named */
 };
 
 /* What a task asks for. Zero is "none" or "unknown" everywhere. */
 struct case_need {
 	uint64_t bytes;             /* device memory of all its objects */
-	uint64_t blocks;            /* thread blocks of its largest kernel; 0 is a
-	                             * grid that case_task_shape will tell */
+	uint64_t blocks;            /* thread blocks of its largest kernel; 0: unknown
+	                             * until case_task_shape tells it */
 	uint64_t heap_bytes;        /* device heap, cudaLimitMallocHeapSize */
 	uint32_t threads_per_block; /* of that kernel */
-	uint32_t blocks_per_sm;     /* blocks of it that one SM holds at once, which
-	                             * its registers and shared memory limit */
+	uint32_t blocks_per_sm;     /* blocks of that kernel that one SM holds at once; its
+	                             * registers and shared memory limit the number */
 	uint32_t flags;             /* CASE_FLAG_* */
 	int32_t device;             /* ordinal, read with CASE_FLAG_DEVICE */
 	uint32_t wait_ms;           /* longest wait in milliseconds, or CASE_WAIT_* */
 };
 
 #define CASE_FLAG_MANAGED 1u /* some of the bytes are unified memory */
-#define CASE_FLAG_DEVICE 2u  /* no other device than `device` will do */
+#define CASE_FLAG_DEVICE 2u  /* only `device` will do */
 
 #define CASE_WAIT_DEFAULT 0u        /* what CASE_WAIT says: milliseconds, or `none` for
                                      * CASE_WAIT_NONE; without it the scheduler's limit */
-#define CASE_WAIT_NONE UINT32_MAX   /* refused at once where it cannot be granted now */
+#define CASE_WAIT_NONE UINT32_MAX   /* refused at once if it cannot be granted now */
 
 /* A task's calls are made one at a time; different tasks may be in different
  * threads. A child made by fork holds none of its parent's tasks: it makes a
@@ -100,9 +100,8 @@ int case_task_ask(const struct case_need *need, struct case_task *task);
 int case_task_begin(uint64_t bytes, uint64_t blocks, uint32_t threads_per_block,
                     uint64_t heap_bytes, uint32_t flags, struct case_task *task);
 
-/* case_task_shape tells the scheduler of a kernel larger than what the task
- * asked with, or of the first one where it asked without. The task keeps its
- * device; the call waits for nobody. */
+/* case_task_shape tells the scheduler of a kernel larger than the kernel in the request, or of the
+ * first kernel if the request had none. The task keeps its device. The call waits for nobody. */
 int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block,
                     uint32_t blocks_per_sm);
 
@@ -111,12 +110,12 @@ int case_task_shape(struct case_task *task, uint64_t blocks, uint32_t threads_pe
  * task as it was. */
 int case_task_grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
 
-/* case_task_shrink gives back `bytes` of what the task holds and waits for nobody. To give
- * back more than that breaks the protocol, and costs the process its scheduler. */
+/* case_task_shrink gives back `bytes` of what the task holds and waits for nobody. A task that gives
+ * back more than it holds breaks the protocol, and the process loses its scheduler. */
 int case_task_shrink(struct case_task *task, uint64_t bytes);
 
-/* case_task_free gives everything the task holds back and waits for nobody.
- * Whatever it returns, *task holds nothing afterwards; freeing that is fine. */
+/* case_task_free gives everything that the task holds back, and waits for nobody. Whatever it returns,
+ * *task holds nothing afterwards. Freeing such a task does nothing. */
 int case_task_free(struct case_task *task);
 
 /* case_report_oom tells the scheduler that an allocation of `bytes` failed in
@@ -125,12 +124,12 @@ int case_task_free(struct case_task *task);
  * counts them, and says how many at exit. */
 void case_report_oom(uint64_t bytes, const char *where);
 
-/* case_report_fault tells the scheduler of a CUDA error that stays: `code` as
- * in cudaError_t, `where` the call that showed it. Only the first counts. */
+/* case_report_fault tells the scheduler of a CUDA error that stays: `code` as in cudaError_t, `where`
+ * the call that returned the error. Only the first fault of a process counts. */
 void case_report_fault(int code, const char *where);
 
-/* case_report_fault_since is the same for an error that the process has had for some
- * time: since CLOCK_MONOTONIC read so many nanoseconds. */
+/* case_report_fault_since is the same for an error that the process has had for some time: since
+ * CLOCK_MONOTONIC read `monotonic_ns`. */
 void case_report_fault_since(int code, const char *where, uint64_t monotonic_ns);
 
 #ifdef __cplusplus

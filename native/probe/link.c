@@ -157,7 +157,7 @@ enum link_event link_receive(int fd, union link_frame *frame)
 {
 	ssize_t n;
 
-	/* A server that closes with frames of ours unread leaves ECONNRESET, once,
+	/* A server that closes with unread frames of the client leaves ECONNRESET, once,
 	 * in front of what it sent before, such as the refusal that says why
 	 * (Linux net/unix/af_unix.c, unix_release_sock). */
 	do

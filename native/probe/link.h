@@ -35,11 +35,10 @@ struct link {
 	ino_t inode;
 };
 
-/* link_open connects to the socket at `path` and says HELLO with the token in
- * `hex_token` and this instance, and passes the descriptor `page` on (wire.h, struct
- * case_activity; -1: none), which stays the caller's. It returns the connection, close-on-exec, or one
- * without a descriptor with the reason in `why`. It blocks while the server's backlog
- * is full. */
+/* link_open connects to the socket at `path`, and says HELLO with the token in `hex_token` and this
+ * instance. It passes the descriptor `page` on (wire.h, struct case_activity; -1: none), which the
+ * caller keeps. It returns the connection, close-on-exec, or a connection without a descriptor and
+ * the reason in `why`. It blocks while the server's backlog is full. */
 struct link link_open(const char *path, const char *hex_token, uint32_t instance, int page, char *why, size_t why_size);
 
 /* link_intact reports whether the descriptor still names the connection's socket. */

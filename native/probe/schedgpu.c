@@ -1,5 +1,5 @@
-/* schedgpu.c: see schedgpu.h. Each pre-allocation is a task of its own, so that it takes
- * its place in the queue; what is given back is taken from those that came last. */
+/* schedgpu.c: see schedgpu.h. Each pre-allocation is a separate task, so that it has its place in the
+ * queue. What is given back is taken from the latest pre-allocations. */
 #define _GNU_SOURCE
 #pragma GCC visibility push(default)
 #include "schedgpu.h"
@@ -33,8 +33,8 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-/* Called when case.c has registered its own, so that a fork takes these locks in the order in
- * which a call does. */
+/* Called after case.c has registered its fork handlers, so that a fork takes the locks in the same
+ * order as a call. */
 static void handle_forks(void)
 {
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -98,7 +98,7 @@ static uint64_t reserved_on(int device)
 	return bytes;
 }
 
-/* give_back takes the bytes, which are there, from the reservations on the device. */
+/* give_back takes the bytes from the reservations on the device, which have as many. */
 static int give_back(uint64_t bytes, int device)
 {
 	int answer = CASE_OK;

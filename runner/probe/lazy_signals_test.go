@@ -55,6 +55,23 @@ func TestLazyIsInterruptedWhileItWaits(t *testing.T) {
 	p.wantEvents("grow free closed")
 }
 
+// The same holds while a task that is granted waits for more memory before its first launch.
+func TestLazyIsInterruptedWhileItGrows(t *testing.T) {
+	p := startLazy(t, "13", "interrupted_while_growing")
+	grant(t, p.r.next(t, "begin"))
+	p.hear("pre 0")
+	waiting := p.r.next(t, "grow")
+	if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	p.hear("device 0 set 0 wait 0 launch 800 last 800")
+	grant(t, waiting)
+	p.finish(grant)
+	p.mustSucceed()
+	p.wantNothingLeft()
+	p.wantEvents("free closed")
+}
+
 // A process that waits for its device ends when it is told to.
 func TestLazyEndsWhileItWaits(t *testing.T) {
 	p := startLazy(t, "13", "basic")

@@ -70,7 +70,7 @@ static void wait_for(int fd)
 	must(read(fd, &byte, 1) == 1, "read");
 }
 
-/* asleep waits until the process sleeps, for the first client's memory. */
+/* asleep waits until the process sleeps, which it does until it gets the first client's memory. */
 static void asleep(pid_t pid)
 {
 	const struct timespec pause = {0, 1000000};

@@ -1,10 +1,14 @@
 /* books.c: see books.h.
  *
- * The rules are the engine's (schedulers/engine.go, growth.go, stalled.go and stuck.go) for
- * devices whose queues are apart: a task that waits for more memory goes before those that
- * wait for a device and lets none join; a request is stalled where what waiting clients hold
- * is in its way, and holds back nobody; where every client of a device waits, and each task
- * there waits for more, nothing comes back by itself, and the last request is refused. */
+ * The rules are the engine's (schedulers/engine: engine.go, growth.go, stalled.go and
+ * deadlock.go), for devices with separate queues:
+ *
+ *   - A task that waits for more memory goes before tasks that wait for a device, and lets no
+ *     task join the device.
+ *   - A request is stalled if what waiting clients hold is in its way. It then holds back
+ *     no other request.
+ *   - Deadlock: every client of a device waits, and each task there waits for more. No memory
+ *     comes back by itself, so the last request is refused. */
 #include "books.h"
 
 #include <string.h>
@@ -131,7 +135,7 @@ void books_forget(struct case_shared_books *books, const struct case_shared_proc
 
 static bool waits(const struct case_shared_request *r) { return r->answer == CASE_SHARED_WAITING; }
 
-/* need is what a request takes beside its bytes: a context, where its client has none. */
+/* need is what a request takes: its bytes, and a context if its client has none on the device. */
 static int64_t need(const struct case_shared_config *config, struct case_shared_books *books,
                     const struct case_shared_request *r)
 {
@@ -186,8 +190,8 @@ static bool client_waits(const struct case_shared_books *books, const struct cas
 	return false;
 }
 
-/* stalled says whether what waiting clients hold is in the request's way. Where all that
- * they have is contexts and tasks that wait for more, none is: unstick decides there. */
+/* stalled says whether what waiting clients hold is in the request's way. If waiting clients have
+ * only contexts and tasks that wait for more, no request is stalled: unstick decides there. */
 static bool stalled(const struct case_shared_config *config, struct case_shared_books *books,
                     const struct case_shared_request *r)
 {
@@ -205,9 +209,9 @@ static bool stalled(const struct case_shared_config *config, struct case_shared_
 	return some && need(config, books, r) > left;
 }
 
-/* held_back says whether a request that does not fit keeps this one waiting, which comes
- * behind it. Policies 3 and 4 are one rule: a following client of the same priority is
- * served, where the first does not fit and where memory is left after it. */
+/* held_back says whether a request that does not fit keeps a request behind it waiting. Policies 3
+ * and 4 are one rule: a following client of the same priority is served, both if the first does
+ * not fit and if memory is left after it. */
 static bool held_back(const struct case_shared_config *config, const struct case_shared_request *misfit,
                       const struct case_shared_request *r)
 {
@@ -227,8 +231,8 @@ static bool before(const struct case_shared_config *config, const struct case_sh
 	return a->id < b->id;
 }
 
-/* following is the request for a device, or for more of it, that comes next after one, or
- * first. */
+/* following is the request for a device, or for more of it, that comes next after a request. With
+ * NULL it is the first. */
 static struct case_shared_request *following(const struct case_shared_config *config, struct case_shared_books *books,
                                              uint32_t device, bool grows, const struct case_shared_request *after)
 {
@@ -244,8 +248,8 @@ static struct case_shared_request *following(const struct case_shared_config *co
 	return next;
 }
 
-/* grant_growth answers tasks that wait for more: one that does not fit holds back no other.
- * It returns whether one that is not stalled goes on waiting: nobody may join the device. */
+/* grant_growth answers tasks that wait for more. A task that does not fit holds back no other. It
+ * returns whether a task that is not stalled still waits: then nobody may join the device. */
 static bool grant_growth(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
 {
 	struct case_shared_request *r = NULL;
@@ -300,7 +304,7 @@ static bool expire(struct case_shared_books *books, uint64_t now_ns)
 	return some;
 }
 
-/* stuck says whether nothing of a device comes back by itself. */
+/* stuck says whether a device is in deadlock: no memory of it comes back by itself. */
 static bool stuck(const struct case_shared_books *books, uint32_t device)
 {
 	bool some = false;
@@ -316,9 +320,11 @@ static bool stuck(const struct case_shared_books *books, uint32_t device)
 	return some;
 }
 
-/* unstick lets one client of a device that is stuck go on: where tasks wait for more, the
- * last of them to ask is refused; else the first task that fits is granted, whatever holds
- * it back; else the last task is refused whose client has a context there. */
+/* unstick ends the deadlock of a device, by the first of these rules that applies:
+ *
+ *   - If tasks wait for more, the last task to ask is refused.
+ *   - The first task that fits is granted, whatever holds it back.
+ *   - The last task whose client has a context there is refused. */
 static void unstick(const struct case_shared_config *config, struct case_shared_books *books, uint32_t device)
 {
 	struct case_shared_request *r = NULL, *last = NULL;

@@ -1,5 +1,5 @@
-/* books.h: the decisions of schedGPU's clients, as a function of the books alone. Nothing
- * here makes a system call, waits or looks at a clock: who calls holds the lock. */
+/* books.h: the decisions of schedGPU's clients, as a function of the books alone. No function here
+ * makes a system call, waits or looks at a clock. The caller holds the lock. */
 #ifndef CASE_SHARED_BOOKS_H
 #define CASE_SHARED_BOOKS_H
 
@@ -7,27 +7,27 @@
 
 #include "state.h"
 
-/* books_sum is that of `size` bytes, a multiple of 8. */
+/* books_sum is the checksum of `size` bytes, a multiple of 8. */
 uint64_t books_sum(const void *from, size_t size);
 uint64_t books_config_checksum(const struct case_shared_config *config);
 uint64_t books_checksum(const struct case_shared_books *books);
 
-/* books_config_valid and books_valid say whether these can have been written by this library. */
+/* books_config_valid and books_valid say whether this library can have written the argument. */
 bool books_config_valid(const struct case_shared_config *config);
 bool books_valid(const struct case_shared_config *config, const struct case_shared_books *books);
 
 bool books_same(const struct case_shared_process *a, const struct case_shared_process *b);
 
-/* books_holding is what a client has on a device, or NULL where it has not been granted it. */
+/* books_holding is what a client has on a device, or NULL if it was never granted the device. */
 struct case_shared_holding *books_holding(struct case_shared_books *books, const struct case_shared_process *process,
                                        uint32_t device);
 
-/* books_free of a device; negative where clients that were lost to the books hold more
- * than there is. */
+/* books_free is the free memory of a device, in bytes. It is negative if clients that the books
+ * have lost hold more than the device has. */
 int64_t books_free(const struct case_shared_config *config, const struct case_shared_books *books, uint32_t device);
 
-/* books_ask appends a request, whose id is at least from_id, and returns it. NULL: there are as
- * many already as there may be. */
+/* books_ask appends a request, whose id is at least from_id, and returns the request. NULL: the
+ * books have no room for another request. */
 struct case_shared_request *books_ask(struct case_shared_books *books, const struct case_shared_request *request,
                                 uint64_t from_id);
 
@@ -42,8 +42,8 @@ void books_forget(struct case_shared_books *books, const struct case_shared_proc
 /* books_grant answers each request that can be granted now, by the policy. */
 void books_grant(const struct case_shared_config *config, struct case_shared_books *books);
 
-/* books_settle does the same, refuses what has waited as long as it may, and, where a device's
- * clients all wait for each other, the request that came last. */
+/* books_settle does the same. It also refuses requests that have waited as long as they may, and
+ * the last request of a device whose clients are in deadlock. */
 void books_settle(const struct case_shared_config *config, struct case_shared_books *books, uint64_t now_ns);
 
 #endif

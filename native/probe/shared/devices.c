@@ -1,6 +1,6 @@
-/* devices.c: see devices.h. NVML makes no context on a device, which would take memory of
- * it, and counts the machine's devices whatever CUDA_VISIBLE_DEVICES says (section 3.1 of
- * the paper). It is loaded when it is needed, because the library depends on libc alone. */
+/* devices.c: see devices.h. NVML makes no context, which would take memory of the device. It counts
+ * the machine's devices whatever CUDA_VISIBLE_DEVICES says (section 3.1 of the paper). It is loaded
+ * when it is needed, because the library depends on libc alone. */
 #include "devices.h"
 
 #include <dlfcn.h>
@@ -78,8 +78,8 @@ static int read_device(const struct nvml *nvml, unsigned index, struct case_shar
 	return 0;
 }
 
-/* read_all asks for one device after another: how many there are the lazy runtime answers
- * (lazy/nvml.cc), and not NVML. It returns what NVML said of the last. */
+/* read_all asks for one device after another, because the lazy runtime answers for NVML how many
+ * there are (lazy/nvml.cc). It returns NVML's answer for the last device. */
 static int read_all(const struct nvml *nvml, struct case_shared_config *config)
 {
 	char bus_id[CASE_SHARED_DEVICES][32];

@@ -1,7 +1,7 @@
 /* file.c: see file.h.
  *
- * Integrity is checked at the start of each section. What is checked is as long as what is in
- * use, so that it takes less than opening the file (docs/schedgpu.md). */
+ * Integrity is checked at the start of each section. Only the part in use is checked, so that the
+ * check takes less time than opening the file (docs/schedgpu.md). */
 #define _GNU_SOURCE /* syscall */
 #include "file.h"
 
@@ -49,7 +49,7 @@ __attribute__((noinline)) void shared_backup(struct shared *s)
 	snprintf(path, sizeof path, "%s.new", s->backup);
 	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return; /* the one of before stays */
+		return; /* the earlier backup stays */
 	const bool whole = write(fd, &kept, size) == (ssize_t)size;
 	close(fd);
 	shared_point("backup written");
@@ -70,7 +70,7 @@ static bool backup_read(const struct shared *s, struct backup *kept)
 	       books_valid(&kept->config, &kept->books);
 }
 
-/* default_config is that of a file which no run has made. */
+/* default_config is the configuration of a file that no run has made. */
 static bool default_config(struct case_shared_config *config, char *why, size_t why_size)
 {
 	static const char *const names[] = {"fifo", "mmu", "priority-fifo", "priority-mmu"};
@@ -112,8 +112,8 @@ __attribute__((noinline)) static bool choose_config(struct shared *s, char *why,
 	return false;
 }
 
-/* make_whole gives the file its size, and memory to all of it: where /dev/shm is full, a
- * write into a page that is not there yet would end the program. */
+/* make_whole gives the file its size, and memory for all of it. If /dev/shm is full, a write to a
+ * page without memory would end the program. */
 static bool make_whole(struct shared *s, char *why, size_t why_size)
 {
 	const size_t size = sizeof *s->file;
@@ -132,8 +132,8 @@ static bool make_whole(struct shared *s, char *why, size_t why_size)
 	return !failed;
 }
 
-/* map maps the file that is at the path now. The one of before stays mapped: another
- * thread may sleep there. */
+/* map maps the file that is at the path now. The earlier file stays mapped, because another thread
+ * may sleep there. */
 static bool map(struct shared *s, char *why, size_t why_size)
 {
 	const struct stat *found = &s->lock.found;
@@ -180,7 +180,7 @@ static void copy(struct case_shared_books *to, const struct case_shared_books *f
 	memcpy(to->request, from->request, from->requests * sizeof *from->request);
 }
 
-/* recover fills in the books that are to be edited, where those that count are damaged. */
+/* recover fills in the books that are to be edited, if the active books are damaged. */
 __attribute__((noinline)) static void recover(struct shared *s, const struct case_shared_books *other)
 {
 	struct backup kept;
@@ -194,8 +194,8 @@ __attribute__((noinline)) static void recover(struct shared *s, const struct cas
 	s->books->epoch = shared_now_ns();
 }
 
-/* enter_tally writes down what this process holds, in books that may not know. Its
- * requests are asked again by the threads that wait. */
+/* enter_tally writes what this process holds into books that may not know it. The threads that wait
+ * ask for their requests again. */
 static void enter_tally(struct shared *s)
 {
 	struct case_shared_books *books = s->books;

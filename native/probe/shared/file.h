@@ -7,7 +7,7 @@
 #include "lock.h"
 #include "state.h"
 
-/* What a process of its own knows it holds on a device, whatever becomes of the file. */
+/* What a process knows that it holds on a device, whatever becomes of the file. */
 struct tally {
 	uint64_t bytes;
 	uint32_t tasks;
@@ -16,7 +16,7 @@ struct tally {
 
 struct shared {
 	char path[4096], backup[4096 + 8];
-	bool creates;                     /* it makes the file where there is none */
+	bool creates;                     /* it makes the file if it does not exist */
 	struct case_shared_file *file;    /* NULL: not mapped yet */
 	dev_t device;                     /* of the file that is mapped */
 	ino_t inode;
@@ -28,13 +28,12 @@ struct shared {
 	struct case_shared_books *books;  /* inside a section: the copy that is being edited */
 };
 
-/* shared_begin takes the lock and checks the file's integrity. Damaged books are replaced by
- * the other copy, by the backup, or else by empty ones, and each client enters what it holds
- * when it next comes here. false: why says what to do; the section has not begun then. */
+/* shared_begin takes the lock and checks the file's integrity. Damaged books are replaced by the
+ * other copy, by the backup, or else by empty books. Each client enters what it holds when it next
+ * comes here. false: why says what to do; the section has not begun. */
 bool shared_begin(struct shared *s, char *why, size_t why_size);
 
-/* shared_end commits the books, gives the lock back, and wakes the clients that have an
- * answer. */
+/* shared_end commits the books, releases the lock, and wakes the clients that have an answer. */
 void shared_end(struct shared *s);
 
 /* shared_backup keeps the books as they stand in the section. */

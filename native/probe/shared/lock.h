@@ -1,6 +1,6 @@
-/* lock.h: the lock of a state file. One client of all processes holds it; the end of its
- * process gives it back. lock_file.c is the architecture's; lock_mutex.c stands beside it
- * in the benchmark. */
+/* lock.h: the lock of a state file. One client of all processes holds the lock, and the end of the
+ * client's process releases it. The library uses lock_file.c. The benchmark compares lock_mutex.c
+ * with it. */
 #ifndef CASE_SHARED_LOCK_H
 #define CASE_SHARED_LOCK_H
 

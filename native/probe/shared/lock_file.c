@@ -1,17 +1,17 @@
-/* lock_file.c: see lock.h. The paper's file lock, which the kernel gives back when its
- * holder ends, however that is.
+/* lock_file.c: see lock.h. The paper's file lock, which the kernel releases when its holder ends,
+ * however it ends.
  *
- * A program may close descriptors that it did not open, as code does that closes all from 3
- * up. POSIX locks (fcntl, F_SETLK) go with the first descriptor of the file that the process
- * closes. A lock of flock belongs to the open file description, which lasts as long as
- * a descriptor or a mapping refers to it. So each critical section opens the file, maps a
- * page of it, locks it and closes the descriptor: inside the section there is none
- * to close. Its end unmaps the page, which closes the description and so unlocks. A child
- * made meanwhile has neither.
+ * A program may close descriptors that it did not open: some code closes all descriptors from 3 up.
+ * A POSIX lock (fcntl, F_SETLK) goes with the first descriptor of the file that the process closes.
+ * A lock of flock belongs to the open file description, which lasts as long as a descriptor or a
+ * mapping refers to it. So each critical section opens the file, maps a page of it, locks it and
+ * closes the descriptor. Inside the section there is no descriptor that the program could close.
+ * The end of the section unmaps the page, which closes the description and so unlocks. A child made
+ * during the section has neither descriptor nor mapping.
  *
  * A descriptor that is kept from one section to the next takes a tenth of the time
- * (docs/schedgpu.md). But its number may be closed and used again between any check and its use,
- * and a child made by a bare clone would keep the lock of a parent that is killed. */
+ * (docs/schedgpu.md). But the program may close its number, and use it again, between any check and
+ * its use. A child made by a bare clone would also keep the lock of a parent that is killed. */
 #define _GNU_SOURCE /* MADV_DONTFORK */
 #include "lock.h"
 
@@ -26,7 +26,7 @@ static const size_t page = 4096;
 
 void shared_lock_prepare(struct case_shared_file *file) { (void)file; }
 
-/* names says whether the descriptor is of the file found, and looks at that again. */
+/* names says whether the descriptor is of the file `found`, and reads the file's status again. */
 static bool names(int fd, struct stat *found)
 {
 	struct stat now;

@@ -1,7 +1,7 @@
 /* process.c: see process.h.
  *
- * A process's number is used again, so its start time belongs to it. exec keeps both and
- * gives the device memory back: it shows in where the kernel has placed code and stack. */
+ * The system uses a process's number again, so its start time identifies it too. exec keeps both,
+ * but frees the device memory. exec shows in the addresses of code and stack. */
 #define _GNU_SOURCE /* O_CLOEXEC, kill */
 #include "process.h"
 
@@ -70,7 +70,7 @@ bool shared_gone(const struct case_shared_process *process)
 	/* The first thread of a program may end before the others. A zombie has closed its files. */
 	if ((field[STATE] == 'Z' || field[STATE] == 'X') && field[THREADS] <= 1)
 		return true;
-	/* A process that does not let others look shows no stack; in exec it has none yet. */
+	/* A process that does not let others look shows no stack. In exec it has no stack yet. */
 	const bool told = field[STACK] != 0 && process->stack != 0;
 	return told && (field[CODE] != process->code || field[STACK] != process->stack);
 }

@@ -6,11 +6,11 @@
 
 #include "state.h"
 
-/* shared_self is the calling one, with this instance of the library in it. */
+/* shared_self is the calling process, with this instance of the library in it. */
 struct case_shared_process shared_self(uint32_t instance);
 
-/* shared_gone says that the client's process has given its device memory back: it has ended, or
- * runs another program. What cannot be told counts as alive. */
+/* shared_gone says that the client's process no longer has its device memory: the process has ended,
+ * or runs another program. If that is unknown, the process counts as alive. */
 bool shared_gone(const struct case_shared_process *process);
 
 #endif

@@ -1,9 +1,9 @@
 /* shared.c: see shared.h.
  *
- * Who gives memory back decides who goes next, and wakes that client at the futex where it
- * waits. That stands where the paper sends a signal, which programs may use themselves. A
- * client that is killed wakes nobody, so those that wait look by themselves whether others
- * have died. Who has waited longest looks often, and the others in case it dies. */
+ * A client that gives memory back decides who goes next, and wakes that client at the futex where it
+ * waits. (The paper sends a signal instead, which programs may use themselves.) A client that is
+ * killed wakes nobody, so waiting clients look whether others have died. The client that has waited
+ * longest looks often. The others look in case that client dies. */
 #define _GNU_SOURCE /* syscall */
 #include "shared.h"
 
@@ -40,7 +40,7 @@ bool shared_open(struct shared *s, const char *path, bool creates, uint32_t inst
 	return true;
 }
 
-/* sweep gives back what clients had that have died. */
+/* sweep gives back what dead clients had. */
 static void sweep(struct shared *s)
 {
 	struct case_shared_books *books = s->books;
@@ -77,7 +77,7 @@ static void refuse(struct shared_answer *answer, uint32_t reason, const char *te
 	answer->text = text;
 }
 
-/* possible says whether the request could be granted on a device that it has alone. */
+/* possible says whether the request could be granted on an otherwise empty device. */
 static bool possible(const struct shared *s, const struct shared_need *need, struct shared_answer *answer)
 {
 	const struct case_shared_device *d = &s->config.device[0];
@@ -108,7 +108,7 @@ static uint64_t expiry(const struct shared *s, uint32_t wait_ms, uint64_t now)
 	return s->config.wait_limit_ns == 0 ? 0 : now + s->config.wait_limit_ns;
 }
 
-/* take_answer reads what was decided of a request, and takes it out of the books. */
+/* take_answer reads the decision on a request, and takes the request out of the books. */
 static void take_answer(struct shared *s, struct case_shared_request *r, struct shared_answer *answer)
 {
 	struct tally *t = &s->tally[r->device];
@@ -129,7 +129,7 @@ static void take_answer(struct shared *s, struct case_shared_request *r, struct 
 	books_withdraw(s->books, r);
 }
 
-/* look_again is when a request that waits is looked at again, if nobody rings before. */
+/* look_again is when a waiting request is looked at again, if nobody rings before. */
 static uint64_t look_again(const struct case_shared_books *books, const struct case_shared_request *r, uint64_t now)
 {
 	uint64_t at = now + first_looks_ns;
@@ -223,7 +223,7 @@ void shared_leave(struct shared *s)
 	char why[256];
 
 	if (!shared_begin(s, why, sizeof why))
-		return; /* who comes next finds this process gone */
+		return; /* the next client finds this process gone */
 	sweep(s);
 	books_settle(&s->config, s->books, shared_now_ns());
 	shared_backup(s);

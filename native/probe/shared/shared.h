@@ -1,6 +1,6 @@
-/* shared.h: a client of schedGPU's shared-memory architecture, which decides for itself
- * over a state file (state.h). One of a process; its calls are made one at a time, under
- * a lock of the caller's, which the calls give back while they wait (struct pause). */
+/* shared.h: a client of schedGPU's shared-memory architecture, which decides for itself over a state
+ * file (state.h). A process has one client. Its calls are made one at a time, under a lock of the
+ * caller, which the calls release while they wait (struct pause). */
 #ifndef CASE_SHARED_H
 #define CASE_SHARED_H
 
@@ -33,8 +33,8 @@ struct shared_answer {
 	const char *text;  /* why it was refused */
 };
 
-/* shared_open readies *s for the file at `path`, which it makes, with the machine's GPUs,
- * if `creates`. instance is the library's in this process. */
+/* shared_open prepares *s for the file at `path`. With `creates` it makes the file, with the
+ * machine's GPUs. instance is the library's instance in this process. */
 bool shared_open(struct shared *s, const char *path, bool creates, uint32_t instance, char *why, size_t why_size);
 
 /* shared_ask waits until what is asked for is granted or refused. false: the file cannot
@@ -42,13 +42,12 @@ bool shared_open(struct shared *s, const char *path, bool creates, uint32_t inst
 bool shared_ask(struct shared *s, const struct shared_need *need, const struct pause *pause,
                 struct shared_answer *answer, char *why, size_t why_size);
 
-/* shared_give gives bytes back, and `tasks` tasks; device as in the answer. false: the file
- * cannot be used, why says what to do; the next section makes up for it. */
+/* shared_give gives bytes back, and `tasks` tasks; device as in the answer. false: the file cannot be
+ * used, and why says what to do; the next section does what this call could not. */
 bool shared_give(struct shared *s, uint32_t device, uint64_t bytes, uint32_t tasks, char *why, size_t why_size);
 
-/* shared_leave is the client's end: it looks for clients that have died, and writes the
- * backup. What the process holds stays charged until the process is gone, because so
- * does its device memory. */
+/* shared_leave is the client's end: it looks for dead clients, and writes the backup. What the
+ * process holds stays charged until the process is gone, because its device memory stays too. */
 void shared_leave(struct shared *s);
 
 /* shared_close unmaps the file in a child that fork has made. */

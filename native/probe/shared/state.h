@@ -1,10 +1,10 @@
 /* state.h: the state file of schedGPU's shared-memory architecture, in which its clients
  * keep their books (Reaño et al., TPDS 2018, section 3.2).
  *
- * The file has one size. Its configuration is written once. Of the books there are two
- * copies: who holds the lock (lock.h) edits the one that `active` does not name, and then
- * stores its number there. A process that is killed at any instruction before that store
- * has changed nothing.
+ * The file has one size. Its configuration is written once. The books have two copies. The holder
+ * of the lock (lock.h) edits the copy that `active` does not name, and then stores that copy's
+ * number in `active`. A process that is killed at any instruction before that store has changed
+ * nothing.
  *
  * The backup, PATH.backup, is a copy of a state file whose other copy of the books is empty.
  *
@@ -57,8 +57,8 @@ struct case_shared_config {
 	struct case_shared_device device[CASE_SHARED_DEVICES];
 };
 
-/* A client: one process, as /proc/PID/stat tells it from a later one of the same number
- * and from the program that exec puts in its place. */
+/* A client: one process. /proc/PID/stat tells it from a later process of the same number, and from
+ * the program that exec puts in its place. */
 struct case_shared_process {
 	uint32_t pid;
 	uint32_t instance; /* of the library in the process, which may have several */

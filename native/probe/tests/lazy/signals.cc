@@ -78,3 +78,19 @@ void interrupted_while_waiting()
 	TRY(cudaFree(of_handler));
 	state("after");
 }
+
+// interrupted_while_growing: the same, while the first launch of a task that is granted, but not
+// bound, waits for more memory.
+void interrupted_while_growing()
+{
+	auto *pre = reinterpret_cast<int (*)(uint64_t, int, uint32_t)>(dlsym(RTLD_DEFAULT, "preCudaMalloc"));
+	auto *post = reinterpret_cast<int (*)(uint64_t, int)>(dlsym(RTLD_DEFAULT, "postCudaFree"));
+
+	say("pre %d", pre(16 * mib, 0, 0));
+	of_handler = device<int>(16 * mib);
+	on_signal(ask_and_launch);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, of_handler, 1000, 1));
+	TRY(cudaFree(of_handler));
+	say("post %d", post(16 * mib, 0));
+	state("after");
+}
