@@ -124,6 +124,15 @@ func TestExplicitTaskSeesTheRunsDevices(t *testing.T) {
 	p.wantLine("right 1 1")
 }
 
+// A program that works before it asks for its first task sees the run's devices from the start.
+func TestExplicitTaskAfterOtherWork(t *testing.T) {
+	for _, c := range explicitPrograms {
+		p, l := runExplicit(t, c.version, c.file, "before", 1)
+		p.wantLines("of 2 right 1", "granted 1 right 1", "after: contexts 2 first 0 "+nothingLeft)
+		l.wantSaid(t, "begin 32+8 on 0; begin 64+0 on any; free; free")
+	}
+}
+
 func TestExplicitTasksOfThreads(t *testing.T) {
 	for _, c := range explicitPrograms {
 		p, l := runExplicit(t, c.version, c.file, "four", 0)

@@ -160,7 +160,11 @@ func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {
 			answer(p.t, e)
 		case <-ended:
 			for len(p.r.events) > 0 {
-				p.events = append(p.events, <-p.r.events)
+				e := <-p.r.events
+				p.events = append(p.events, e)
+				if e.kind != "begin" && e.kind != "grow" { // nobody is left to answer
+					answer(p.t, e)
+				}
 			}
 			return p
 		case <-timeout:

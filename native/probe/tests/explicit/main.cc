@@ -1,5 +1,5 @@
 // main.cc: programs that ask for tasks themselves (../../case.h) and use the shared runtime,
-// in small, for the fakes (runner/probe/explicit_test.go). The argument says which.
+// in small, for the fakes (runner/probe/lazy_explicit_test.go). The argument says which.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +68,23 @@ static void one()
 	TRY(cudaFree(x));
 	TRY(cudaFree(y));
 	TRY(case_task_free(&task));
+	state("after");
+}
+
+// before: the program works on a device before it asks for a task.
+static void before()
+{
+	int count = 0;
+	TRY(cudaGetDeviceCount(&count));
+	int *x = allocate(32 * mib);
+	say("of %d right %d", count, right(x, 0, 1));
+	case_task task = begin(64 * mib);
+	TRY(cudaSetDevice(task.device));
+	int *y = allocate(64 * mib);
+	say("granted %d right %d", task.device, right(y, task.device, 2));
+	TRY(cudaFree(y));
+	TRY(case_task_free(&task));
+	TRY(cudaFree(x));
 	state("after");
 }
 
@@ -271,7 +288,7 @@ int main(int count, char **arguments)
 	static const struct {
 		const char *name;
 		void (*run)();
-	} programs[] = {{"one", one}, {"four", four}, {"mixed", mixed}, {"many", many_tasks}, {"turns", turns},
+	} programs[] = {{"one", one}, {"before", before}, {"four", four}, {"mixed", mixed}, {"many", many_tasks}, {"turns", turns},
 	                {"beyond", beyond_its_bytes}, {"grown", grown}, {"helped", helped}, {"launches", launches},
 	                {"child", child}, {"waits", waits_for_nobody}};
 
