@@ -15,9 +15,8 @@
  * processes, or an MPS server, create later come out of LEAVE_FREE_BYTES: the
  * caller adds them.
  *
- * It never runs under MPS, where the memory would count as a client's. Under
- * compute mode EXCLUSIVE_PROCESS it therefore excludes an MPS server, and the
- * other way round.
+ * It never runs under MPS, where the memory would count as a client's. So under compute mode
+ * EXCLUSIVE_PROCESS ballast and an MPS server exclude each other.
  *
  * Exit status: 0 done; 2 usage; 3 less than LEAVE_FREE_BYTES is free already;
  * 4 CUDA failed; 5 no CUDA driver or no such device.
@@ -175,7 +174,7 @@ static size_t free_bytes(const char *device, size_t *total) {
 static size_t fill(const char *device, size_t leave, size_t *total) {
   size_t free = free_bytes(device, total);
   if (free < leave)
-    fail(EXIT_NO_ROOM, "device %s: %zu bytes are free of %zu, %zu were to stay free", device, free, *total, leave);
+    fail(EXIT_NO_ROOM, "device %s: %zu of %zu bytes are free, %zu were to stay free", device, free, *total, leave);
   size_t size = SIZE_MAX;
   while (free >= leave && free - leave >= GRANULE) {
     size_t most = (free - leave) / GRANULE * GRANULE;
@@ -259,7 +258,7 @@ int main(int argc, char **argv) {
   must(cu.cuCtxSetCurrent(context), "cuCtxSetCurrent", uuid);
   size_t total, left = fill(uuid, leave, &total);
   if (left < leave)
-    fail(EXIT_NO_ROOM, "device %s: %zu bytes are free, %" PRIu64 " were to stay free: another process took memory meanwhile",
+    fail(EXIT_NO_ROOM, "device %s: %zu bytes are free, %" PRIu64 " were to stay free: another process took memory at the same time",
          uuid, left, leave);
   printf("{\"device\":\"%s\",\"total\":%zu,\"free\":%zu,\"leave_free\":%" PRIu64
          ",\"held\":%zu,\"pieces\":%zu}\n",

@@ -111,7 +111,7 @@ static void second(size_t bytes, int go)
 {
 	must(schedGPUInit() == 0, "schedGPUInit");
 	wait_for(go);
-	must(preCudaMalloc(bytes, 0, SCHEDGPU_WAIT_DEFAULT) == 0, "preCudaMalloc of who waits");
+	must(preCudaMalloc(bytes, 0, SCHEDGPU_WAIT_DEFAULT) == 0, "preCudaMalloc of the waiting client");
 	moments->granted_ns = now_ns();
 	must(postCudaFree(bytes, 0) == 0, "postCudaFree");
 }

@@ -55,7 +55,7 @@ template <class F, class... A> CUresult with_context(const char *name, F body, c
 
 } // namespace
 
-// One that has been destroyed or reset counts as none.
+// A context that has been destroyed or reset does not count.
 CUcontext fake::Machine::current()
 {
 	return ::current().empty() || !alive(::current().back()) ? nullptr : ::current().back();

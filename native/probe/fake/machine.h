@@ -30,7 +30,7 @@ inline bool lasts(int error)
 	return (error >= 700 && error <= 721 && error != 701 && error != 720) || error == 214 || error == 226 || error == 911;
 }
 
-// What the program has set in a device's context, which another one's has not.
+// What the program has set in a device's context. Another device's context does not have it.
 struct Settings {
 	size_t limits[16] = {1024, 1 << 20, 8 << 20};
 	std::map<const void *, int> dynamic_shared; // bytes, by kernel

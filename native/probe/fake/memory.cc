@@ -14,8 +14,8 @@ static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to *
 static uint64_t bit(int device) { return 1ull << device; }
 static void *at(uintptr_t address) { return reinterpret_cast<void *>(address); }
 
-// room is how many bytes on either side of a segment may be touched too: cudaMalloc's
-// allocations lie in blocks of the driver's, with others beside them.
+// room is how many bytes on either side of a segment may be touched too: allocations of cudaMalloc
+// lie in blocks of the driver, beside other allocations.
 static size_t room(Segment::Kind kind) { return kind == Segment::device_memory ? granule : 0; }
 
 // Mappings are made anew: under valgrind mprotect takes milliseconds for each MiB.

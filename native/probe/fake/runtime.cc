@@ -15,7 +15,7 @@ Driver &driver()
 	return d;
 }
 
-// As the real runtime: dlopen, dlsym of cuGetProcAddress, and the rest from that.
+// As in the real runtime: dlopen, dlsym of cuGetProcAddress, which then finds all other functions.
 void *driver_symbol(const char *symbol, int version)
 {
 	void *function = nullptr;
@@ -151,8 +151,8 @@ API cudaError_t cudaGetDevice(int *device)
 	return call("cudaGetDevice", Needs::device, [&] { *device = self().device; return 0; });
 }
 
-// It leaves the thread no context but the device's primary one, which CUDA 12 and
-// later make at once where there is none yet.
+// It leaves the thread only the device's primary context. CUDA 12 and later make this context at
+// once if the device has none.
 API cudaError_t cudaSetDevice(int device)
 {
 	cudaError_t error = call("cudaSetDevice", Needs::device, [&] {

@@ -1,5 +1,5 @@
-// runtime_batch.cc: copies in batches, with hints where the memory is. Before CUDA 13
-// they are those of CUDA 12.8, which 11.8 has not.
+// runtime_batch.cc: copies in batches, with hints where the memory is. Before CUDA 13 the functions
+// are those of CUDA 12.8. CUDA 11.8 does not have them.
 #include "runtime_memory.h"
 
 namespace fake {

@@ -17,7 +17,7 @@ struct Resource { // cudaDevResource, as far as it is looked at
 static int context_of(void *handle, Execution **out)
 {
 	*out = static_cast<Execution *>(handle);
-	return contexts.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no execution context");
+	return contexts.count(*out) != 0 ? 0 : node()->violation("use of a handle that is not an execution context");
 }
 
 static bool exists(int device) { return device >= 0 && static_cast<size_t>(device) < node()->devices.size(); }

@@ -1,4 +1,4 @@
-// runtime_copy.cc: copies and fills of every shape, all as one.
+// runtime_copy.cc: copies and fills of every shape, all through one function.
 #include <string.h>
 
 #include "runtime_memory.h"
@@ -135,7 +135,7 @@ struct Place { // one side of a cudaMemcpy3DParms
 	cudaPitchedPtr memory;
 };
 
-// is_on: a copy between devices must name the one that its memory is on.
+// is_on: a copy between devices must name the device that its memory is on.
 int is_on(int device, const void *memory)
 {
 	const Segment *s = node()->find(memory);

@@ -1,6 +1,6 @@
 // runtime_graph.cc: graphs whose nodes are made one by one; they run in that order,
 // whatever their dependencies. Before CUDA 13 the functions for nodes of any type
-// are those of CUDA 12, which 11.8 has not.
+// are those of CUDA 12. CUDA 11.8 does not have them.
 #include <time.h>
 
 #include "runtime.h"
@@ -19,7 +19,7 @@ static auto &nodes = *new std::set<Node *>;
 static int node_of(cudaGraphNode_t handle, Node **out)
 {
 	*out = reinterpret_cast<Node *>(handle);
-	return nodes.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no node: " + text(handle));
+	return nodes.count(*out) != 0 ? 0 : node()->violation("use of a handle that is not a node: " + text(handle));
 }
 
 static int64_t now()
@@ -92,7 +92,7 @@ static int append(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNodePa
 	return 0;
 }
 
-// What it says of the access is the node's own, which nobody else may change.
+// The access descriptors in the answer belong to the node, and nobody else may change them.
 static cudaError_t read_alloc(const char *name, cudaGraphNode_t handle, cudaMemAllocNodeParams *out)
 {
 	return call(name, Needs::context, [&] {

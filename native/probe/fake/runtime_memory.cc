@@ -63,7 +63,7 @@ static int default_pool(cudaMemPool_t *out, int device)
 static int pool_of(cudaMemPool_t handle, Pool **out)
 {
 	*out = reinterpret_cast<Pool *>(handle);
-	return pools.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no pool: " + text(*out));
+	return pools.count(*out) != 0 ? 0 : node()->violation("use of a handle that is not a pool: " + text(*out));
 }
 
 } // namespace fake

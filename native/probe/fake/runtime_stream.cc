@@ -10,7 +10,7 @@ static auto &graphs = *new std::set<Graph *>;
 int graph_of(const void *handle, Graph **out)
 {
 	*out = static_cast<Graph *>(const_cast<void *>(handle));
-	return graphs.count(*out) != 0 ? 0 : node()->violation("use of a handle that is no graph: " + text(handle));
+	return graphs.count(*out) != 0 ? 0 : node()->violation("use of a handle that is not a graph: " + text(handle));
 }
 
 static Graph *new_graph(const Graph &from) { return *graphs.insert(new Graph(from)).first; }

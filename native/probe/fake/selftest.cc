@@ -154,7 +154,7 @@ static void order()
 	CHECK(fetch(x) == 100);
 }
 
-// settings: of a context, which another device's has not, nor the next one.
+// settings: of a context. Another device's context, and the next context, do not have them.
 static void settings()
 {
 	size_t bytes = 0;
@@ -269,8 +269,8 @@ static void aliased()
 	CHECK(fake_state().handles == 0 && fake_state().used[0] == 8 << 20);
 }
 
-// outside: a kernel that leaves an allocation of cudaMalloc's by little finds memory,
-// but no copy or set does, whatever lies beside it.
+// outside: a kernel that leaves an allocation of cudaMalloc by little finds memory. A copy or a set
+// does not, whatever lies beside the allocation.
 static void outside()
 {
 	const size_t bytes = 1 << 20;
@@ -309,8 +309,8 @@ static void faulty()
 	static_cast<void>(list);
 }
 
-// The runtime works in the thread's own context, whose memory is out of reach of
-// the primary one's kernels.
+// The runtime works in the thread's own context. Kernels of the primary context cannot reach its
+// memory.
 static void own_context()
 {
 	auto *current = driver_call<CUresult(CUcontext *)>("cuCtxGetCurrent");
@@ -457,8 +457,8 @@ static const struct {
 	{"killed", killed, {"FAKE_CUDA_KILL=cuDevicePrimaryCtxRetain:1"}, SIGKILL},
 };
 
-// in_process runs a scenario; what it says is kept in a file, because misuse that
-// a scenario provokes is no news.
+// in_process runs a scenario. Its output is kept in a file, because misuse that a scenario provokes
+// is expected.
 static int in_process(const char *self, const char *name, const std::vector<std::string> &environment,
                       const std::string &trace, const std::string &said)
 {

@@ -54,7 +54,7 @@ int Machine::stream(const void *handle, int device, Stream **out)
 			*out = s.get();
 			return 0;
 		}
-	return violation("use of a handle that is no stream: " + text(handle));
+	return violation("use of a handle that is not a stream: " + text(handle));
 }
 
 int Machine::end_stream(Stream *s)
@@ -83,7 +83,7 @@ int Machine::event(const void *handle, Event **out)
 			*out = e.get();
 			return 0;
 		}
-	return violation("use of a handle that is no event: " + text(handle));
+	return violation("use of a handle that is not an event: " + text(handle));
 }
 
 int Machine::end_event(Event *e)

@@ -196,7 +196,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	             [=](int real) { return REAL(cudaDeviceCanAccessPeer)(can, real, one_device() ? real : peer); });
 }
 
-// The PCI address names one device, so it has to be the one.
+// The PCI address names one physical device, so the answer needs the granted device.
 cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
 {
 	cudaError_t error = await_device();
@@ -257,7 +257,7 @@ cudaError_t cudaFuncSetCacheConfig(const void *kernel, int config)
 	return setting("cudaFuncSetCacheConfig", [=] { return REAL(cudaFuncSetCacheConfig)(kernel, config); });
 }
 
-// Recorded only where it cannot fail: its answer is how a program finds out what
+// Recorded only where the call cannot fail: its answer is how a program finds out what
 // the device allows.
 cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value)
 {

@@ -112,7 +112,7 @@ template <typename Run> cudaError_t add_node(const char *call, cudaGraphNodePara
 		return error;
 	if (type == cudaGraphNodeTypeMemFree)
 		graph_frees(params->free);
-	// The occupancy of a driver's function is not the runtime's to tell.
+	// The runtime does not know the occupancy of a driver's function.
 	if (type == cudaGraphNodeTypeKernel && params->kernel.functionType != cudaKernelFunctionTypeFunction)
 		tell(params->kernel.kernel);
 	return error;

@@ -60,7 +60,7 @@ template <typename Real> cudaError_t allocate_host(const char *call, void **memo
 {
 	if (memory != nullptr && bytes > 0 && await_before_context()) {
 		Locked locked;
-		if (before_context()) { // still: another thread may have been bound meanwhile
+		if (before_context()) { // still: another thread may have bound the task
 			void *made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			if (made == MAP_FAILED)
 				return fail(cudaErrorMemoryAllocation);

@@ -132,8 +132,7 @@ LAUNCH_EX(cudaLaunchKernelExC_ptsz)
 ABOUT_LAUNCH(cudaOccupancyMaxActiveClusters)
 ABOUT_LAUNCH(cudaOccupancyMaxPotentialClusterSize)
 
-// One device is all that a program under task binding sees, so the launches of a
-// list are one.
+// A program under task binding sees one device, so a list has one launch.
 cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsigned count, unsigned flags)
 {
 	if (list == nullptr || count == 0)

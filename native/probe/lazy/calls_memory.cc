@@ -151,7 +151,7 @@ cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *f
 cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChannelFormatDesc *format,
                                      cudaExtent extent, unsigned levels, unsigned flags)
 {
-	// Each level has at most half the elements of the one before.
+	// Each level has at most half the elements of the level before.
 	return allocate_object("cudaMallocMipmappedArray", reinterpret_cast<void **>(array),
 	                       2 * array_bytes(format, extent), false,
 	                       [&] { return REAL(cudaMallocMipmappedArray)(array, format, extent, levels, flags); });

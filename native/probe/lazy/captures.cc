@@ -34,7 +34,7 @@ struct Capture {
 	cudaStream_t stream; // the real one
 	IsCapturing ask;
 	pthread_t by;
-	bool per_thread; // the stream is that thread's own: no other can ask about it
+	bool per_thread; // the stream is that thread's own: no other thread can ask about it
 	bool begun;
 	int device; // the current device of the thread that began it
 };

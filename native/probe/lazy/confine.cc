@@ -111,8 +111,8 @@ static CUresult start(unsigned flags)
 	return await_server([=] { return init(flags); });
 }
 
-// A program, or what started it, that chooses among the run's devices with the variable
-// would have others than the scheduler takes them for.
+// A program, or a script that starts it, may choose among the run's devices with the variable. Its
+// devices would then differ from those that the scheduler means.
 CUresult init_driver(unsigned flags)
 {
 	if (mode() != Mode::passive) {

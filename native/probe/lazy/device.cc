@@ -27,7 +27,7 @@ static struct {
 	bool has_flags = false;
 	unsigned flags = 0;
 } self;
-static thread_local unsigned in_move; // the last one that this thread has followed
+static thread_local unsigned in_move; // the last move that this thread has followed
 
 bool has_context() { return self.has_context.load(std::memory_order_acquire); }
 int home() { return self.ordinal.load(std::memory_order_acquire); }

@@ -15,9 +15,9 @@ int home();       // the real ordinal of this process's device, or -1
 int scheduled();  // the scheduler's ordinal of the device granted last, or -1
 bool has_context(); // the task has been bound before, since any reset
 
-// A device that the program does not see is none of the driver's either. The granted device's
-// real ordinal, which the driver may have told the program, stays as it is. Negative values
-// mean the host or nothing.
+// A device that the program does not see becomes an ordinal that the driver does not have. The
+// granted device's real ordinal, which the driver may have told the program, stays as it is.
+// Negative values mean the host or nothing.
 int visible_to_real(int device);
 int real_to_visible(int device);
 

@@ -21,9 +21,9 @@ template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 	return direct(call, run);
 }
 
-// translate makes a location that the program names one that CUDA is to read. A type
-// that is not known here may name a device in another way: where the granted one is
-// not the job's first, it is replaced by one that CUDA refuses.
+// translate turns a location that the program names into a location that CUDA is to read. An unknown
+// type may name a device in another way. If the granted device is not the job's first, such a type
+// is replaced by a type that CUDA refuses.
 inline void translate(CUmemLocation *location)
 {
 	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)

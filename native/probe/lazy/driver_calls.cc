@@ -43,7 +43,7 @@ enum class Effect { neither, begins, waits };
 std::atomic<bool> unseen{false}; // work that nobody has waited for
 pid_t process;
 
-// A context that the program has destroyed before it frees what was in it is its own affair.
+// An error is not reported if the program destroyed the context before it freed what was in it.
 CUresult checked(CUresult result, const char *call)
 {
 	if (result != cudaErrorContextIsDestroyed && stays(result))

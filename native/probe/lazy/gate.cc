@@ -28,7 +28,7 @@ bool in_runtime(const void *address)
 	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && names_runtime(info.dli_fname);
 }
 
-// The numbers are the same but for some of the runtime's own below 100.
+// The numbers are the same, except some below 100 that only the runtime has.
 CUresult result_of(cudaError_t error)
 {
 	return error >= 100 || error <= cudaErrorMemoryAllocation || error == cudaErrorDevicesUnavailable
@@ -142,9 +142,8 @@ const struct {
 	{"cuGetProcAddress_v2", reinterpret_cast<void *>(cuGetProcAddress_v2)},
 };
 
-// ours is what stands in for a function of the driver. cuGetProcAddress gives
-// the version that fits the caller under the plain name, so the function counts,
-// not what it was asked for as.
+// ours is the override of a function of the driver. cuGetProcAddress gives the version that fits the
+// caller under the plain name. So the function decides, and not the name that the caller used.
 void *ours(void *found)
 {
 	for (const auto &g : gates)
@@ -153,8 +152,8 @@ void *ours(void *found)
 	return found;
 }
 
-// given is ours for what cuGetProcAddress found: cuInit, which has one version,
-// must not be missed, whatever its address there.
+// given is ours for what cuGetProcAddress found. cuInit, which has one version, must not be missed,
+// whatever its address there.
 void *given(void *found, const char *name)
 {
 	return found != nullptr && strcmp(name, "cuInit") == 0 ? reinterpret_cast<void *>(cuInit) : ours(found);
@@ -162,8 +161,8 @@ void *given(void *found, const char *name)
 
 } // namespace
 
-// overridden is this library's function for one of the CUDA runtime, which the
-// program has looked up by itself because it loaded the runtime with dlopen.
+// overridden is this library's function for a function of the CUDA runtime that the program has
+// looked up by itself, because it loaded the runtime with dlopen.
 void *overridden(void *found, const char *name)
 {
 	static void *const self = [] {
@@ -177,8 +176,8 @@ void *overridden(void *found, const char *name)
 	return here != nullptr ? here : found;
 }
 
-// gate_knows: this name, which begins with "nv", is one of gate_dlsym's (forward.S).
-// What looks for the next definition wraps the function itself, and is seen there.
+// gate_knows: gate_dlsym serves this name, which begins with "nv" (forward.S). A caller that looks
+// for the next definition wraps the function, and its own call is overridden.
 extern "C" int gate_knows(void *handle, const char *name) { return handle != RTLD_NEXT && counts_devices(name); }
 
 // gate_dlsym is dlsym for names that begin with "cu", and those of gate_knows.

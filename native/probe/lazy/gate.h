@@ -24,7 +24,7 @@ void *driver_call(const char *symbol, void *found);
 void *driver_call(const char *name, int version, uint64_t flags, void *found, const void *caller);
 
 // counts_devices: NVML's function of that name is overridden; instead_of keeps the
-// one that was found and returns ours (nvml.cc).
+// function that was found, and returns the override (nvml.cc).
 bool counts_devices(const char *name);
 void *instead_of(void *found, const char *name);
 

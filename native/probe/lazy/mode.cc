@@ -73,7 +73,7 @@ const Footprint &declared()
 	return found;
 }
 
-// A copy of pageable memory costs about 0.2 ms per MiB; this keeps what a
+// A copy of pageable memory costs about 0.2 ms per MiB. This limit keeps what a
 // program waits for it under 15 ms, and the memory it takes in proportion.
 static const uint64_t default_record_limit = 64 << 20;
 

@@ -1,4 +1,4 @@
-// objects.cc: what the program is made of, as far as that decides what may wait.
+// objects.cc: the files that the program is made of, as far as they decide what may be deferred.
 //
 // An object that is linked with the shared CUDA runtime reaches the runtime through the overridden
 // calls. An object that brings its own runtime (cuBLAS and others link it statically), or calls the
@@ -110,7 +110,7 @@ bool reaches_driver(const char *text, size_t size)
 	return false;
 }
 
-// has_name: the table of strings has this one, whole.
+// has_name: the table of strings contains this string, whole.
 bool has_name(const char *table, size_t size, std::string_view name)
 {
 	for (const char *at = table, *end = table + size;

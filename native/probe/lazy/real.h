@@ -12,9 +12,9 @@ namespace lazy {
 // dlsym as libc has it, not as gate.cc overrides it.
 void *real_dlsym(void *handle, const char *name);
 
-// The CUDA runtime's symbol. Where the loaded runtime has none of that name, or
-// there is no runtime, it is a function that returns cudaErrorNotSupported: a
-// program cannot have been linked with a function that its runtime lacks.
+// The CUDA runtime's symbol. If there is no runtime, or the loaded runtime has no such symbol, it is
+// a function that returns cudaErrorNotSupported: a program cannot have been linked with a function
+// that its runtime lacks.
 void *real_symbol(const char *name);
 
 // names_runtime: the file is a shared CUDA runtime, also one that is packed with a program
@@ -25,8 +25,8 @@ bool names_runtime(const char *path);
 // parameters (forward.cc).
 bool runtime_13();
 
-// has_runtime: a shared CUDA runtime is loaded. Until one is, REAL must not be
-// used: what it finds first is kept.
+// has_runtime: a shared CUDA runtime is loaded. Before that REAL must not be used, because REAL keeps
+// what it finds first.
 bool has_runtime();
 
 // REAL(cudaFree)(p) calls the runtime's cudaFree. The name must be declared.

@@ -1,4 +1,4 @@
-// record.cc: what the program asked for before it had a device, in order.
+// record.cc: the calls that the program made before it had a device, in order.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

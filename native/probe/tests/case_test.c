@@ -1,6 +1,6 @@
-/* case_test.c: libcase against a server made of this process's other half, so
- * that the order of replies and of failures is the test's choice. Each test
- * runs in a fork, which gives it a library without a connection. */
+/* case_test.c: libcase against a server in another thread of this process, so that the test chooses
+ * the order of replies and failures. Each test runs in a fork, which gives it a library without a
+ * connection. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -295,8 +295,8 @@ static void interrupted(void)
 	CHECK(a.result == CASE_OK);
 }
 
-/* Requests that could not be sent as frames are refused here, and calls on
- * tasks that are not this process's reach nobody. */
+/* The library refuses requests that cannot be frames. Calls on tasks of another process are not
+ * sent. */
 static void nonsense_stays_here(void)
 {
 	int listener = serve();
@@ -328,7 +328,7 @@ static void nonsense_stays_here(void)
 	CHECK(recv(fd, &freed, sizeof freed, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 }
 
-/* A device without its flag is nobody's business; a shape waits for nobody. */
+/* A device without its flag is ignored; a shape waits for nobody. */
 static void needs_and_shapes(void)
 {
 	int listener = serve();
@@ -488,8 +488,8 @@ static void untouched(int pair[2])
 	CHECK(send(pair[0], "x", 1, MSG_NOSIGNAL) == 1 && recv(pair[1], &byte, 1, 0) == 1);
 }
 
-/* A program that closes and uses the descriptor's number gets nothing of ours into its
- * own; the task goes on over another connection of the same library. */
+/* If a program closes the descriptor and uses its number again, the library writes nothing to the
+ * program's file. The task goes on over another connection of the same library. */
 static void descriptor_taken(void)
 {
 	int listener = serve(), pair[2];
@@ -522,8 +522,8 @@ static void descriptor_taken(void)
 	said(0, "");
 }
 
-/* Where a thread waits for an answer on the connection that is gone, nobody goes on as if
- * it could come. */
+/* If a thread waits for an answer on a connection that is gone, no thread goes on as if the answer
+ * could come. */
 static void descriptor_taken_from_a_waiting_thread(void)
 {
 	int listener = serve(), pair[2];

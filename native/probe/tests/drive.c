@@ -19,7 +19,7 @@
  *   reuse              the same; then their numbers name one end of a pair of sockets: "reused"
  *   stolen             how much has come out of the other end, and whether it is
  *                      open yet: "stolen BYTES OPEN"
- *   exec               another of its kind in its place: "again"
+ *   exec               runs this program again in its place: "again"
  *   daemon             ends, and leaves a child with its socket behind, which the library
  *                      does not know of, until end of input: "daemon PID"
  *

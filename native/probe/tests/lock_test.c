@@ -55,7 +55,7 @@ static void section(struct lock *lock)
 	CHECK(book->second == before);
 	book->first = before + 1;
 	for (int i = 0; i < 3; i++)
-		sched_yield(); /* who else believes to hold it comes now */
+		sched_yield(); /* another process that believes it holds the lock comes now */
 	book->second = before + 1;
 	CHECK(book->first == before + 1);
 	shared_lock_give(lock);
@@ -86,8 +86,8 @@ static void closed_descriptors(void)
 	CHECK(book->first == PROCESSES * SECTIONS && book->second == book->first);
 }
 
-/* A process that is killed in the section gives the lock back, also where a child lives on
- * that it has made there, past the library. */
+/* A process that is killed in the section releases the lock, even if a child lives on that the
+ * process made there past the library. */
 static void killed_with_a_child(void)
 {
 	struct lock lock;
@@ -137,7 +137,7 @@ int main(void)
 	book = mmap(NULL, sizeof *book, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(book != MAP_FAILED);
 	close(fd);
-	alarm(60); /* a lock that nobody gives back */
+	alarm(60); /* a lock that nobody releases */
 	excludes();
 	closed_descriptors();
 	killed_with_a_child();

@@ -5,7 +5,7 @@
  * byte says:
  *
  *   c   connects to the socket named by its argument and passes the connection on
- *   x   puts another of its kind in its place
+ *   x   runs this program again in its place
  *
  * At end of input it exits.
  */

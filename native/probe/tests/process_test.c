@@ -36,7 +36,7 @@ static struct case_shared_process hear(void)
 	return process;
 }
 
-/* A number that another process has now is not the client's. */
+/* A process number that the system has used again is not the client's. */
 static void used_again(void)
 {
 	const struct case_shared_process self = shared_self(7);
@@ -53,7 +53,7 @@ static void used_again(void)
 	CHECK(!shared_gone(&other));
 }
 
-/* A process has given its memory back when it is a zombie already. */
+/* A zombie has already given its memory back. */
 static void zombie(void)
 {
 	const pid_t child = fork();
@@ -91,7 +91,7 @@ static void *lives_on(void *unused)
 	return unused;
 }
 
-/* A program goes on where its first thread has ended. */
+/* A program goes on after its first thread has ended. */
 static void first_thread_ended(void)
 {
 	const pid_t child = fork();

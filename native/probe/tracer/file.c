@@ -46,7 +46,7 @@ static int write_all(const void *bytes, size_t size)
 		return 0;
 	}
 	if (file >= 0 && ftruncate(file, written) != 0) {
-		close(file); /* a torn end is what readers tolerate: nothing may follow it */
+		close(file); /* readers tolerate a torn record only at the end of the file */
 		file = -1;
 	}
 	return -1;
@@ -55,7 +55,7 @@ static int write_all(const void *bytes, size_t size)
 static void put_out(void)
 {
 	if (failed || write_all(buffer, filled) != 0) {
-		failed = 1; /* what follows may refer to a name that is not there */
+		failed = 1; /* later records may refer to a name that is missing */
 		lost += buffered;
 	}
 	filled = 0;

@@ -2,9 +2,8 @@
  * collectors/kernels reads. docs/tracing.md describes it.
  *
  * A header, then records, all little-endian and multiples of 8 bytes. Each
- * record begins with its type and its size in bytes, itself included. A record
- * that the end of the file cuts off was being written when the process was
- * killed. Times are nanoseconds of the host's CLOCK_MONOTONIC. */
+ * record begins with its type and its size in bytes, which includes both. If the end of the file
+ * cuts a record off, the process was killed while it wrote the record. Times are nanoseconds of the host's CLOCK_MONOTONIC. */
 #ifndef CASE_TRACE_H
 #define CASE_TRACE_H
 
@@ -12,7 +11,7 @@
 
 #define CASE_TRACE_MAGIC "CASETRC\n"
 #define CASE_TRACE_VERSION 1
-#define CASE_TRACE_MAX_TEXT 8192 /* bytes of a name or a note; the rest is cut */
+#define CASE_TRACE_MAX_TEXT 8192 /* bytes of a name or a note; a longer text is cut */
 
 struct case_trace_header {
 	char magic[8];
@@ -62,7 +61,7 @@ struct case_trace_kernel {
 	uint32_t device;
 };
 
-/* Kinds of copies: those of CUpti_ActivityMemcpyKind, and two of ours. */
+/* Kinds of copies: those of CUpti_ActivityMemcpyKind, and two more of this file. */
 enum case_trace_copy_kind {
 	CASE_TRACE_COPY_HTOD = 1,
 	CASE_TRACE_COPY_DTOH = 2,

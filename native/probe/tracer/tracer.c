@@ -14,8 +14,8 @@
 
 #include "file.h"
 
-/* A default flush hands out the buffers whose records are all complete, so
- * small buffers let the finished kernels through beside a long one. */
+/* A default flush hands out only buffers whose records are all complete. Small buffers let finished
+ * kernels through while a long kernel runs. */
 #define BUFFER_BYTES (32u << 10)
 #define FLUSH_MS 100
 #define SYNC_LIMIT_S 5 /* as the note below says */
@@ -238,7 +238,7 @@ static void stop_flusher(void)
 	pthread_join(flusher_thread, NULL);
 }
 
-/* remember keeps the contexts that live, for the exit. */
+/* remember keeps the live contexts, because the exit handler needs them. */
 static void remember(CUcontext context, int lives)
 {
 	pthread_mutex_lock(&contexts_lock);
@@ -268,8 +268,8 @@ static void *synchronize(void *unused)
 	return NULL;
 }
 
-/* settle waits for the work of all contexts, but not for a kernel that never
- * ends, and flushes what is complete. */
+/* settle waits for the work of all contexts, at most SYNC_LIMIT_S because a kernel may never end, and
+ * flushes what is complete. */
 static void settle(void)
 {
 	struct timespec limit;
@@ -286,7 +286,7 @@ static void settle(void)
 	FAILED(cuptiActivityFlushAll(0));
 }
 
-/* called: contexts come and go, and their records with them. */
+/* called tracks the contexts that are made and destroyed, whose records come and go with them. */
 static void CUPTIAPI called(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
 	(void)unused;
@@ -322,8 +322,7 @@ static void watch_contexts(void)
 	FAILED(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING));
 }
 
-/* finish runs at exit, before the driver's own handlers, which were registered
- * before ours. */
+/* finish runs at exit, before the driver's handlers, because those were registered earlier. */
 static void finish(void)
 {
 	if (getpid() != owner)

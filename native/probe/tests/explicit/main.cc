@@ -120,7 +120,7 @@ static bool asks(int by)
 	return good;
 }
 
-// does_not works without, beside others.
+// does_not works without an explicit task, beside others.
 static bool does_not(int by, int on)
 {
 	TRY(cudaSetDevice(on));
@@ -166,7 +166,7 @@ static void many_tasks()
 	state("after");
 }
 
-// turns: one task after the other, with work between that none of them covers.
+// turns: one task after the other, with work between them that no task covers.
 static void turns()
 {
 	for (int turn = 0; turn < 2; turn++) {
@@ -184,7 +184,7 @@ static void turns()
 	state("after");
 }
 
-// beyond: more than it asked for; and what it has not freed when the task ends.
+// beyond: the program allocates more than it asked for, and frees memory after the task ends.
 static void beyond_its_bytes()
 {
 	case_task task = begin(64 * mib);
@@ -248,7 +248,7 @@ static void launches()
 	TRY(cudaDeviceSynchronize());
 }
 
-// child: it holds none of its parent's tasks.
+// child: a child of fork holds none of its parent's tasks.
 static void child()
 {
 	case_task task = begin(64 * mib);

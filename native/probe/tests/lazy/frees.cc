@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-// frees: memory is freed whose contents went elsewhere, before there is a device.
+// frees: memory is freed after its contents were copied, before there is a device.
 void frees(const char *what)
 {
 	const int n = 1 << 20;
@@ -17,7 +17,7 @@ void frees(const char *what)
 	if (way == "source" || way == "chain") {
 		TRY(cudaMemcpy(a, host.data(), bytes, cudaMemcpyHostToDevice));
 		TRY(cudaMemcpy(b, a, bytes, cudaMemcpyDeviceToDevice));
-		if (way == "chain") { // of which nothing is left
+		if (way == "chain") { // nothing of it is left
 			int *c = device<int>(n);
 			TRY(cudaMemcpy(c, b, bytes, cudaMemcpyDeviceToDevice));
 			TRY(cudaFree(a));
@@ -49,7 +49,7 @@ void frees(const char *what)
 	state("after");
 }
 
-// gone: handles of streams and events that are none.
+// gone: handles that are not streams or events, or are not any more.
 void gone(const char *what)
 {
 	const std::string way = what;
@@ -107,7 +107,7 @@ void temporaries()
 	TRY(cudaFree(x));
 }
 
-// host_frees: page-locked memory that is none.
+// host_frees: frees of host memory that is not page-locked.
 void host_frees()
 {
 	int host = 0;

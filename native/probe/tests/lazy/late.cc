@@ -1,6 +1,5 @@
-// late.cc: a program that uses the task API of a library which it finds when it has used CUDA
-// already. The names are put together here, because a program that has them in its file
-// chooses devices itself.
+// late.cc: a program that finds the task API of a library after it has used CUDA. The program builds
+// the names at run time, because a program that has them in its file chooses devices itself.
 #include <string>
 
 #include "../../case.h"

@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-// basic: what most programs are: allocate, copy, launch, copy back, free.
+// basic: as most programs: allocate, copy, launch, copy back, free.
 void basic()
 {
 	const int n = mib; // 4 MiB
@@ -124,7 +124,7 @@ void shapes()
 	state("after");
 }
 
-// objects: allocations that are objects of the runtime's, and graphs.
+// objects: allocations that are objects of the runtime, and graphs.
 void objects()
 {
 	const cudaChannelFormatDesc ints = {32, 0, 0, 0, 0};
@@ -294,8 +294,7 @@ void mistakes()
 	state("after");
 }
 
-// limits: one that the device does not have, of which the program learns by
-// setting it.
+// limits: the program sets a limit to learn that the device does not have it.
 void limits()
 {
 	say("depth %d", cudaDeviceSetLimit(3, 4)); // cudaLimitDevRuntimeSyncDepth
@@ -307,7 +306,7 @@ void limits()
 	TRY(cudaFree(x));
 }
 
-// wrong: an argument that CUDA refuses costs the program nothing of what it did before.
+// wrong: an argument that CUDA refuses does not undo what the program did before.
 void wrong(const char *way)
 {
 	static int no_variable;
@@ -350,7 +349,7 @@ static long resident() // bytes
 	return pages * 4096;
 }
 
-// small_copies: many copies of next to nothing, before the first launch.
+// small_copies: many copies of a few bytes, before the first launch.
 void small_copies()
 {
 	const int n = 1 << 16;

@@ -52,8 +52,8 @@ static void surround(const std::vector<char *> &all, size_t bytes, size_t far)
 	TRY(cudaFree(list));
 }
 
-// writes_around: allocations large and small, each of which keeps what is in it. Small ones
-// lie beside others: what is written beside the only one harms nobody.
+// writes_around: large and small allocations keep their contents. Small allocations lie beside
+// others, so the program writes beside the only small allocation, where no other is harmed.
 void writes_around()
 {
 	for (size_t bytes : {4000 * sizeof(int), 3 * mib}) {

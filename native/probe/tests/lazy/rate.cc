@@ -19,9 +19,9 @@ template <class Call> static double each(int times, Call call)
 	return (nanoseconds() - start) / times;
 }
 
-// Page-locked memory is timed unbound, with what is written to it first, as programs
-// make it before anything else. For all that follows the process is bound: the first
-// launch is the grant's price.
+// Page-locked memory is timed while the task is unbound, together with the first write to it, because
+// programs make it first. For all later calls the task is bound: the first launch, which is not
+// timed, pays for the grant.
 void rate()
 {
 	const int times = 20000;

@@ -1,5 +1,5 @@
-// schedgpu.cc: programs that say themselves what they need (../../schedgpu.h). The API is
-// libcase's, so they run with it alone.
+// schedgpu.cc: programs that say themselves what they need (../../schedgpu.h). libcase has this API,
+// so the programs run only with libcase.
 #include "../../schedgpu.h"
 #include "program.h"
 
@@ -15,7 +15,7 @@ static void use(int *x, int n)
 	TRY(cudaDeviceSynchronize());
 }
 
-// explicit_memory allocates within what it has reserved, more than that, and less again.
+// explicit_memory allocates less than it has reserved, then more, then less again.
 void explicit_memory()
 {
 	say("init %d device %d", schedGPUInit(), preCudaMalloc(mib, 1, SCHEDGPU_NO_WAIT));
@@ -36,7 +36,7 @@ void explicit_memory()
 	say("post %d", postCudaFree(1, 0));
 }
 
-// explicit_waits reserves memory that does not come free in time, and goes on without it.
+// explicit_waits reserves memory, and goes on without it when the wait ends.
 void explicit_waits()
 {
 	say("pre %d", preCudaMalloc(64 * mib, 0, 7));

@@ -53,8 +53,8 @@ void streams()
 	state("after");
 }
 
-// wait_for waits for the stream, whose last work the event comes after. false: that is no
-// way to wait.
+// wait_for waits for the stream; the event comes after the stream's last work. false: there is no
+// such way to wait.
 static bool wait_for(cudaStream_t s, cudaEvent_t e, const std::string &by)
 {
 	if (by == "stream")
@@ -73,9 +73,8 @@ static bool wait_for(cudaStream_t s, cudaEvent_t e, const std::string &by)
 }
 
 // reuse: a page-locked buffer that is written again as soon as CUDA says that it
-// has been read, before the first launch. What waits for the stream says so, and
-// what waits for the whole device (CUDA Runtime API, "API synchronization
-// behavior").
+// has been read, before the first launch. CUDA says so by a wait for the stream, or for the whole
+// device (CUDA Runtime API, "API synchronization behavior").
 void reuse(const char *way)
 {
 	const int n = 1000;
@@ -118,9 +117,9 @@ void reuse(const char *way)
 	state("after");
 }
 
-// waits: what the program has waited for comes before what it does next in a stream that
-// waits for no other: before the first launch, and between two tasks. So does a
-// synchronous copy, which is over when it returns if its source is page-locked.
+// waits: work that the program has waited for comes before its next work, even in a stream that waits
+// for no other stream. This holds before the first launch and between two tasks. It also holds for a
+// synchronous copy from page-locked memory, which is over when it returns.
 void waits(const char *way)
 {
 	const int n = 1000;

@@ -158,7 +158,7 @@ void graph_nodes()
 	state("after");
 }
 
-// launch_list: the launch for several devices, which CUDA 13 has no more.
+// launch_list: the launch for several devices, which CUDA 13 no longer has.
 void launch_list()
 {
 	cudaStream_t s;
@@ -182,7 +182,7 @@ void launch_list()
 	state("after");
 }
 
-// peer_copies: between devices, which are one.
+// peer_copies: copies between devices that are the same device.
 void peer_copies()
 {
 	cudaStream_t s;

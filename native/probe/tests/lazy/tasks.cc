@@ -142,7 +142,7 @@ void two_devices()
 	state("after");
 }
 
-// own_context: a library below the runtime, whose context is not for the program.
+// own_context: a library below the runtime has a context that the program does not use.
 void own_context()
 {
 	int *x = device<int>(1000);

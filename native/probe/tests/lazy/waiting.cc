@@ -1,5 +1,5 @@
-// waiting.cc: threads, processes and parts of a program that do something while a thread
-// of it waits for a device.
+// waiting.cc: threads, processes and parts of a program that do something while another thread of the
+// program waits for a device.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,8 +34,8 @@ private:
 	std::thread thread;
 };
 
-// another_waits: a thread waits for the other device, with or without memory there. This
-// one's work, memory and frees do not wait for that.
+// another_waits: a thread waits for the other device, with or without memory there. Work, memory and
+// frees of this thread do not wait for the other thread.
 void another_waits(const char *way)
 {
 	const bool memory = std::string(way) == "memory";
@@ -57,8 +57,8 @@ void another_waits(const char *way)
 	state("after");
 }
 
-// frees_while_growing: a thread wants more, which it is not to get, and meanwhile the last
-// object is freed.
+// frees_while_growing: the last object is freed while a thread waits for more memory, which is then
+// refused.
 void frees_while_growing(const char *what)
 {
 	const bool heap = std::string(what) == "heap";
@@ -83,7 +83,7 @@ void loads_while_waiting(const char *library)
 	waiting.end();
 }
 
-// calls_part: a library of which nothing is in the global scope.
+// calls_part: calls a library that has no symbols in the global scope.
 void calls_part(const char *library)
 {
 	void *part = load(library, RTLD_NOW | RTLD_LOCAL);

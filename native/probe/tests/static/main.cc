@@ -64,7 +64,7 @@ static void tried(const char *call, int error)
 }
 #define TRY(x) tried(#x, x)
 
-// What cudaMalloc, cudaMemcpy and cudaFree come down to.
+// The driver calls behind cudaMalloc, cudaMemcpy and cudaFree.
 static void static_runtime()
 {
 	CUcontext context = nullptr;
@@ -89,8 +89,8 @@ static void static_runtime()
 	TRY(entry<CUresult(CUdeviceptr)>("cuMemFree")(memory));
 }
 
-// What a program does that looks at no result: memory that there is not, and a kernel
-// that it does not wait for.
+// A program that ignores results: it asks for more memory than there is, and does not wait for its
+// kernel.
 static void careless()
 {
 	CUcontext context = nullptr;
