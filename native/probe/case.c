@@ -1,9 +1,9 @@
 /* case.c: what the task API of case.h comes to, over one connection per process. The calls
  * about tasks come through explicit.c, from the program, or from the lazy runtime.
  *
- * Who decides which task has which device is `struct arbiter`: the scheduler at the other
- * end of the connection, or this process itself over a state file that it shares with other
- * clients (shared/shared.h), which then only tells the scheduler, if there is one.
+ * `struct arbiter` decides which task has which device. It is the scheduler at the other end of the
+ * connection, or this process itself over a state file that it shares with other clients
+ * (shared/shared.h). In the second case the process only tells a scheduler, if there is one.
  *
  * Replies may come in any order between tasks, and a process may have several
  * threads waiting. One of them reads the socket for all: it files each reply
@@ -179,11 +179,13 @@ static void say_last_oom(void)
 	link_send(process.link.fd, &frame, sizeof frame, MSG_DONTWAIT);
 }
 
-/* BYE says that the process ends through exit. It must not delay the exit, so
- * it is left out when a thread is in the middle of a call, the queue is full or the
- * program has closed the socket.
- * The socket stays open until the process is gone, because so does the device
- * memory. */
+/* BYE says that the process ends through exit. It must not delay the exit, so it is left out if
+ *
+ *   - a thread is in the middle of a call,
+ *   - the queue is full, or
+ *   - the program has closed the socket.
+ *
+ * The socket stays open until the process is gone, because the device memory stays too. */
 __attribute__((destructor)) static void finish(void)
 {
 	if (pthread_mutex_trylock(&process.lock) != 0)

@@ -1,8 +1,9 @@
 // objects.cc: the files that the program is made of, as far as they decide what may be deferred.
 //
 // An object that is linked with the shared CUDA runtime reaches the runtime through the overridden
-// calls. An object that brings its own runtime (cuBLAS and others link it statically), or calls the
-// driver itself, receives addresses, streams and contexts in ways that this library does not see.
+// calls. Other objects bring their own runtime (cuBLAS and others link it statically), or call the
+// driver. Such an object receives addresses, streams and contexts in ways that this library does
+// not see.
 // It must never meet an address or a handle that is not real yet. Neither must an object that
 // exports memory to other processes, because only memory of cudaMalloc can be exported.
 #include <elf.h>

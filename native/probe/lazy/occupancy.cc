@@ -1,14 +1,13 @@
 // occupancy.cc: how many blocks of a kernel one SM holds at once.
 //
-// Before there is a context the CUDA runtime cannot be asked, so the kernel's
-// registers and shared memory are read from the program's own machine code: the
-// runtime is told of each fat binary (__cudaRegisterFatBinary) and of the name
-// of each kernel in it (__cudaRegisterFunction). A cubin is an ELF file whose
-// section .text.KERNEL has the registers of a thread in the upper byte of
-// sh_info, and .nv.shared.KERNEL the size of the static shared memory ("CUDA
-// Binary Utilities": cuobjdump and nvdisasm print both). A kernel that is
-// compressed, or compiled when it is loaded, stays unknown until it has been
-// launched.
+// Before there is a context the CUDA runtime cannot be asked. So the kernel's registers and shared
+// memory are read from the program's own machine code. The runtime is told of each fat binary
+// (__cudaRegisterFatBinary) and of the name of each kernel in it (__cudaRegisterFunction).
+//
+// A cubin is an ELF file. Its section .text.KERNEL has the registers of a thread in the upper byte
+// of sh_info. The size of .nv.shared.KERNEL is the static shared memory ("CUDA Binary Utilities":
+// cuobjdump and nvdisasm print both). A kernel that is compressed, or compiled when it is loaded,
+// stays unknown until it has been launched.
 #include <elf.h>
 #include <string.h>
 
