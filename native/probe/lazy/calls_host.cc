@@ -74,10 +74,10 @@ template <typename Real> cudaError_t allocate_host(const char *call, void **memo
 	return seen(real(), call);
 }
 
-// take removes the block that begins at memory from what is to be page-locked. If a recorded
+// await_take removes the block that begins at memory from what is to be page-locked. If a recorded
 // copy may still read the block, the task is bound first. *block is nullptr where there is no
 // such block.
-cudaError_t take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
+cudaError_t await_take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 {
 	Locked locked;
 	auto at = pinned().find(reinterpret_cast<uintptr_t>(memory));
@@ -93,8 +93,8 @@ cudaError_t take(void *memory, bool ours, std::shared_ptr<Pinned> *block)
 	return cudaSuccess;
 }
 
-// free_ours is cudaFreeHost of memory that allocate_host made.
-cudaError_t free_ours(void *memory, const Pinned &block)
+// await_free_ours is cudaFreeHost of memory that allocate_host made.
+cudaError_t await_free_ours(void *memory, const Pinned &block)
 {
 	cudaError_t error = cudaSuccess;
 
@@ -144,7 +144,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 cudaError_t cudaFreeHost(void *memory)
 {
 	std::shared_ptr<Pinned> block;
-	cudaError_t error = take(memory, true, &block);
+	cudaError_t error = await_take(memory, true, &block);
 
 	if (error == cudaSuccess && block == nullptr) {
 		if (await_before_context()) // nothing else has been allocated
@@ -155,10 +155,10 @@ cudaError_t cudaFreeHost(void *memory)
 	if (error != cudaSuccess)
 		return error;
 	if (block->registered && being_captured()) {
-		postpone([=] { free_ours(memory, *block); });
+		postpone([=] { await_free_ours(memory, *block); });
 		return cudaSuccess;
 	}
-	error = free_ours(memory, *block);
+	error = await_free_ours(memory, *block);
 	await_postponed();
 	return error;
 }
@@ -179,7 +179,7 @@ cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 cudaError_t cudaHostUnregister(void *memory)
 {
 	std::shared_ptr<Pinned> block;
-	cudaError_t error = take(memory, false, &block);
+	cudaError_t error = await_take(memory, false, &block);
 
 	if (error == cudaSuccess && block != nullptr && !block->registered)
 		return cudaSuccess;

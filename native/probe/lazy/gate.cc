@@ -36,7 +36,7 @@ CUresult result_of(cudaError_t error)
 	               : CUDA_ERROR_UNKNOWN;
 }
 
-static CUresult gate(const void *caller, CUdevice *device)
+static CUresult await_gate(const void *caller, CUdevice *device)
 {
 	if (!one_device())
 		return CUDA_SUCCESS;
@@ -93,35 +93,35 @@ CASE_API CUresult cuGetProcAddress_v2(const char *name, void **found, int versio
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = gate(caller, &device);
+	CUresult result = await_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuDevicePrimaryCtxRetain)(context, device); }) : result;
 }
 
 CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = gate(caller, &device);
+	CUresult result = await_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = gate(caller, &device);
+	CUresult result = await_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v2)(context, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, void *affinity, int count, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = gate(caller, &device);
+	CUresult result = await_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device); }) : result;
 }
 
 CUresult cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device)
 {
 	const void *caller = __builtin_return_address(0);
-	CUresult result = gate(caller, &device);
+	CUresult result = await_gate(caller, &device);
 	return result == CUDA_SUCCESS ? made(caller, [=] { return REAL_DRIVER(cuCtxCreate_v4)(context, params, flags, device); }) : result;
 }
 

@@ -11,8 +11,8 @@
 // A process that chooses devices itself has one task for each device that it uses.
 //
 // A name that begins with await_ says that the function may wait for the scheduler or for a
-// GPU. No other function of the lazy runtime does, except the overridden calls of CUDA and the
-// templates that they are made of. Taking `lock` lasts as long as its holder waits.
+// GPU. No other function of the lazy runtime does, except the overridden and forwarded calls of
+// CUDA and the templates that they are made of. Taking `lock` lasts as long as its holder waits.
 #ifndef CASE_LAZY_TASK_H
 #define CASE_LAZY_TASK_H
 
