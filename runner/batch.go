@@ -100,7 +100,8 @@ func NewBatch(c Config) (*Batch, error) {
 }
 
 // Apply takes in an event that happened at a time since the batch's arrival, and returns
-// the commands that answer it. An error says that the event cannot be; then nothing changes.
+// the commands that answer it, which are valid until the next call. An error says that the
+// event cannot be; then nothing changes.
 func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	err := e.apply(b, now)
 	return b.take(), err
@@ -109,7 +110,7 @@ func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 // take returns the commands that have gathered.
 func (b *Batch) take() []Command {
 	commands := b.commands
-	b.commands = nil
+	b.commands = commands[:0]
 	return commands
 }
 
@@ -243,8 +244,8 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
 			b.held = append(b.held, d)
 		case d.Task.ID != j.binding():
+			b.command(Answer{d}) // first, because its process waits
 			b.settle(d, now)
-			b.command(Answer{d})
 		case d.Kind == schedulers.Granted:
 			b.start(j, d.Device)
 			j.residencies = j.residencies.Enter(0, d.Device, now)

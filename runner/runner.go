@@ -6,6 +6,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,8 +106,9 @@ type Loop struct {
 	mu       sync.Mutex
 	batch    *Batch
 	outbox   []Command
-	carrying bool // a goroutine carries out what is in the outbox
-	finished bool // done is closed
+	spare    []Command // where the next outbox goes
+	carrying bool      // a goroutine carries out what is in the outbox
+	finished bool      // done is closed
 }
 
 // Done is closed when every job has ended and all that followed was carried out.
@@ -124,7 +126,7 @@ func (l *Loop) TryPost(at time.Duration, e Event) error {
 	l.mu.Lock()
 	commands, err := l.batch.Apply(at, e)
 	if l.observe != nil && err == nil {
-		l.observe(Step{at, e, commands})
+		l.observe(Step{at, e, slices.Clone(commands)})
 	}
 	l.outbox = append(l.outbox, commands...)
 	l.carryOut()
@@ -141,12 +143,14 @@ func (l *Loop) carryOut() {
 	l.carrying = true
 	for len(l.outbox) > 0 {
 		commands := l.outbox
-		l.outbox = nil
+		l.outbox = l.spare[:0]
 		l.mu.Unlock()
 		for _, c := range commands {
 			l.do(c)
 		}
 		l.mu.Lock()
+		clear(commands)
+		l.spare = commands
 	}
 	l.carrying = false
 	if l.batch.Ended() && !l.finished {

@@ -45,7 +45,6 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 	j.tasks++
 	b.tasks[t.ID] = entry
 	b.ask(entry, now)
-	b.recordTask(entry)
 	switch {
 	case j.bound:
 		b.carryOut([]schedulers.Decision{{Kind: schedulers.Granted, Task: t, Device: *j.record.Device}}, now)
@@ -53,6 +52,9 @@ func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 		ds, err := b.engine.Submit(t, now)
 		b.check(err)
 		b.carryOut(ds, now)
+	}
+	if entry.asks { // else settle has recorded the task
+		b.recordTask(entry)
 	}
 	return nil
 }

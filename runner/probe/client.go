@@ -55,6 +55,7 @@ type Client struct {
 	charged bool            // it has had a device, or may have
 	tasks   map[uint64]task // by the number that the process gave it
 	out     [maxFrame]byte  // the frame being sent
+	writer  cursor          // of out
 }
 
 // Job returns the job whose token the process showed.
@@ -174,7 +175,7 @@ func (c *Client) set(wire uint64, to standing) task {
 // encode, with mu held, returns the frame's bytes, which are valid until the next call.
 func (c *Client) encode(f wireFrame) []byte {
 	clear(c.out[:])
-	return encode(f, c.out[:])
+	return c.writer.encode(f, c.out[:])
 }
 
 // send is called with mu held. A send that would block means errSlow. Replies are answers to
@@ -377,8 +378,8 @@ func (c *Client) greet(b []byte) error {
 	if k != kindHello {
 		return fmt.Errorf("%v before HELLO", k)
 	}
-	var f helloFrame
-	if err := decode(&f, b); err != nil {
+	var f helloFrame // not a frame of the server's, because hearing out an older client reads frames too
+	if err := c.server.reader.decode(&f, b); err != nil {
 		return err
 	}
 	job := c.server.jobOf(f.token)
@@ -441,20 +442,24 @@ func (c *Client) take(b []byte) error {
 	if c.SaidBye() {
 		return fmt.Errorf("%v after BYE", k)
 	}
-	if err := c.dispatch(k, b); err != nil && err != errGone {
+	f := c.server.frames[k]
+	if f == nil {
+		return fmt.Errorf("%v: %w", k, errNotForClients)
+	}
+	if err = c.server.reader.decode(f, b); err == nil {
+		err = c.dispatch(f)
+	}
+	if err != nil && err != errGone {
 		return fmt.Errorf("%v: %w", k, err)
 	}
 	return nil
 }
 
-func (c *Client) dispatch(k kind, b []byte) error {
+// dispatch hands a frame to the Handler. The frame is reused for the next packet.
+func (c *Client) dispatch(frame wireFrame) error {
 	h := c.server.handler
-	switch k {
-	case kindBegin:
-		var f beginFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	switch f := frame.(type) {
+	case *beginFrame:
 		if decided := f.Flags&FlagDecided != 0; decided != c.job.decides {
 			return errWhoDecides
 		}
@@ -466,11 +471,7 @@ func (c *Client) dispatch(k kind, b []byte) error {
 			return err
 		}
 		h.Begin(c, id, f.Request)
-	case kindGrow:
-		var f growFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *growFrame:
 		id, err := c.stand(f.task, held, growing)
 		if err != nil {
 			return err
@@ -479,68 +480,46 @@ func (c *Client) dispatch(k kind, b []byte) error {
 			return err
 		}
 		h.Grow(c, id, f.bytes, f.wait)
-	case kindShrink:
-		var f shrinkFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *shrinkFrame:
 		id, err := c.stand(f.task, held, held)
 		if err != nil {
 			return err
 		}
 		return h.Shrink(c, id, f.bytes)
-	case kindDecided:
-		var f decidedFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *decidedFrame:
 		id, err := c.decide(f.task, f.Reason == Granted)
 		if err != nil {
 			return err
 		}
 		return h.Decided(c, id, f.Outcome)
-	case kindShape:
-		var f shapeFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *shapeFrame:
 		id, err := c.stand(f.task, held, held)
 		if err != nil {
 			return err
 		}
 		h.Shape(c, id, f.Shape)
-	case kindFree:
-		var f freeFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *freeFrame:
 		id, err := c.stand(f.task, held, 0)
 		if err != nil {
 			return err
 		}
 		h.Free(c, id)
-	case kindOOM:
-		var f oomFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *oomFrame:
 		h.OOM(c, f.bytes, text(f.where[:]))
-	case kindFault:
-		var f faultFrame
-		if err := decode(&f, b); err != nil {
-			return err
-		}
+	case *faultFrame:
 		at := c.server.At(int64(f.monotonicNS))
 		h.Fault(c, f.code, at, text(f.where[:]))
-	case kindBye:
+	case *byeFrame:
 		c.mu.Lock()
 		c.bye = true
 		c.mu.Unlock()
 	default:
-		return errors.New("not for a client to send, or not now")
+		return errNotForClients // a second HELLO
 	}
 	return nil
 }
+
+var errNotForClients = errors.New("not for a client to send, or not now")
 
 var errWhoDecides = errors.New("the run and the process do not agree about who decides")
 

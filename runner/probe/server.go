@@ -127,6 +127,8 @@ type Server struct {
 	handles   map[int32]*process // the same, by handle
 	turned    int                // connections turned away that the log has heard of
 	in        [maxFrame]byte
+	reader    cursor                 // of in
+	frames    [len(frames)]wireFrame // clientFrames
 	events    [64]unix.EpollEvent
 }
 
@@ -171,7 +173,7 @@ func listen(dir string, h Handler, logf func(format string, args ...any), open f
 		handler: h, logf: logf, dir: dir, path: filepath.Join(dir, socketName),
 		uid:  uint32(os.Geteuid()),
 		open: open, jobs: map[[tokenSize]byte]*job{}, asked: map[uint64]request{},
-		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{},
+		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, frames: clientFrames(),
 	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {

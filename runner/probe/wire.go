@@ -344,22 +344,31 @@ func (*byeFrame) kind() kind { return kindBye }
 
 func (*byeFrame) fields(*cursor) {}
 
+// clientFrames are the frames that a client sends, by kind, to be reused: making one for each
+// packet would take memory from the heap.
+func clientFrames() [len(frames)]wireFrame {
+	return [...]wireFrame{kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
+		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{}, kindShape: &shapeFrame{},
+		kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{}}
+}
+
 // encode writes the frame to b, which must be zero and hold maxFrame bytes, and returns b
 // cut to the frame's size.
-func encode(f wireFrame, b []byte) []byte {
+func (c *cursor) encode(f wireFrame, b []byte) []byte {
 	k := f.kind()
 	b = b[:frames[k].size]
 	le.PutUint16(b[0:], uint16(k))
 	le.PutUint16(b[2:], version)
 	le.PutUint32(b[4:], uint32(len(b)))
-	f.fields(&cursor{rest: b[headerSize:], writes: true})
+	*c = cursor{rest: b[headerSize:], writes: true}
+	f.fields(c)
 	return b
 }
 
 // decode reads the frame from b, whose header check has passed.
-func decode(f wireFrame, b []byte) error {
-	c := cursor{rest: b[headerSize:]}
-	f.fields(&c)
+func (c *cursor) decode(f wireFrame, b []byte) error {
+	*c = cursor{rest: b[headerSize:]}
+	f.fields(c)
 	if v, ok := f.(interface{ valid() error }); ok && c.err == nil {
 		return v.valid()
 	}

@@ -13,6 +13,10 @@ import (
 	"testing"
 )
 
+func encode(f wireFrame, b []byte) []byte { return new(cursor).encode(f, b) }
+
+func decode(f wireFrame, b []byte) error { return new(cursor).decode(f, b) }
+
 func blank(k kind) wireFrame {
 	return [...]wireFrame{
 		kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrant: &grantFrame{},

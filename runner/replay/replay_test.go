@@ -51,7 +51,7 @@ func record(t *testing.T, c runner.Config, what ...happening) []runner.Step {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps = append(steps, runner.Step{At: at, Event: h.event, Commands: commands})
+		steps = append(steps, runner.Step{At: at, Event: h.event, Commands: slices.Clone(commands)})
 	}
 	return steps
 }
