@@ -1,4 +1,5 @@
-// Package blame says which fault or death of a process explains the errors of others.
+// Package blame is the fault attribution: it says which fault or death of a process explains
+// the errors of others.
 //
 // Under MPS the clients of a device share one server, so a device with its clients is a
 // fault domain: the fault of one client shows in every other as an error of its own. No
