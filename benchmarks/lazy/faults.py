@@ -94,7 +94,7 @@ def passes(row):
 def main(directory):
     store = Store(directory)
     if not WAITS:
-        os.environ.update(CASERUN_BENCH_NO_HEAL="1", CASE_MPS_GRACE_MS="0")
+        os.environ.update(CASERUN_BENCH_NO_RECOVERY="1", CASE_MPS_GRACE_MS="0")
     path = os.path.join(store.dir, "faults.csv" if WAITS else "faults-no-wait.csv")
     rows = load_rows(path)
     longest, finished = 10, True

@@ -164,9 +164,9 @@ func (n *node) Describe(run *results.Run) {
 // Helpers implements harness.Node.
 func (n *node) Helpers() map[string]<-chan struct{} { return n.session.Helpers() }
 
-// noHealVariable, if set, makes nobody wait for a broken MPS server, so that
+// noRecoveryVariable, if set, makes nobody wait for a broken MPS server, so that
 // benchmarks/lazy.sh can measure what the wait is worth.
-const noHealVariable = "CASERUN_BENCH_NO_HEAL"
+const noRecoveryVariable = "CASERUN_BENCH_NO_RECOVERY"
 
 // dirTime is the time in the name of a directory for output files. Its microseconds tell the
 // first runs of two stores apart that begin at once on different GPUs.
@@ -185,7 +185,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		return nil, err
 	}
 	await := s.AwaitServer()
-	if os.Getenv(noHealVariable) != "" {
+	if os.Getenv(noRecoveryVariable) != "" {
 		await = nil
 	}
 	var err error
