@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +190,127 @@ func TestVerbsShareOnlyFlagsAndPrinting(t *testing.T) {
 				t.Errorf("%s uses %s of %s: move it to a package, or to %s if it is flags or printing", name, used.Name, from, strings.Join(shared, ", "))
 			}
 		}
+	}
+}
+
+// These hold three rows of the table "Where a change goes" in docs/architecture.md.
+
+// A policy is one file and its line in the registry.
+func TestAPolicyIsOneFile(t *testing.T) {
+	dir := "../../schedulers/policies"
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := os.ReadFile(filepath.Join(dir, "registry.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := 0
+	for _, path := range names {
+		name := filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") || name == "registry.go" || name == "parts.go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries := 0
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			if l, ok := spec.Values[0].(*ast.CompositeLit); ok {
+				if of, ok := l.Type.(*ast.Ident); ok && of.Name == "entry" {
+					entries++
+					if !strings.Contains(string(registry), "\t"+spec.Names[0].Name+".Name: ") {
+						t.Errorf("%s: %s is not in the registry", name, spec.Names[0].Name)
+					}
+				}
+			}
+			return true
+		})
+		if entries != 1 {
+			t.Errorf("%s has %d policies, want 1", name, entries)
+		}
+		policies += entries
+	}
+	if lines := strings.Count(string(registry), ".Name: "); policies == 0 || lines < policies {
+		t.Errorf("%d policies in files, %d lines in the registry", policies, lines)
+	}
+}
+
+// An intercepted CUDA call is declared in api.h and defined in one file beside it.
+func TestAnInterceptedCallIsInOneFile(t *testing.T) {
+	dir := "../../native/probe/lazy"
+	header, err := os.ReadFile(filepath.Join(dir, "api.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.cc"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	source := map[string]string{}
+	for _, path := range names {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source[filepath.Base(path)] = string(text)
+	}
+	calls := regexp.MustCompile(`(?m)^(?:CASE_API \w+ |WITH_PTDS\(|WITH_PTSZ\()(cuda\w+)`).FindAllStringSubmatch(string(header), -1)
+	if len(calls) < 50 {
+		t.Fatalf("api.h declares %d calls", len(calls))
+	}
+	for _, call := range calls {
+		// A body follows, or a macro makes it.
+		definition := regexp.MustCompile(`(?m)^(?:extern "C" )?\w+ \*?` + call[1] + `\([^;{]*\{|^[A-Z0-9_]+\(` + call[1] + `[,)]`)
+		var in []string
+		for name, text := range source {
+			if definition.MatchString(text) {
+				in = append(in, name)
+			}
+		}
+		if len(in) != 1 {
+			t.Errorf("%s is defined in %v, want one file", call[1], in)
+		}
+	}
+}
+
+// A kind of event is a constant of results/event.go and the place that records it.
+func TestEveryKindOfEventIsRecorded(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../results/event.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "event.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, use := range regexp.MustCompile(`\b(Event[A-Z]\w*)\b`).FindAllStringSubmatch(string(text), -1) {
+			recorded[use[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := 0
+	for name := range file.Scope.Objects {
+		if strings.HasPrefix(name, "Event") && name != "Event" && name != "EventKind" {
+			kinds++
+			if !recorded[name] {
+				t.Errorf("nobody records results.%s", name)
+			}
+		}
+	}
+	if kinds == 0 {
+		t.Error("results/event.go has no kinds of events")
 	}
 }
 

@@ -154,8 +154,6 @@ CASE_API cudaError_t cudaGetLastError(void);
 CASE_API cudaError_t cudaPeekAtLastError(void);
 CASE_API cudaError_t cudaProfilerStart(void);
 CASE_API cudaError_t cudaProfilerStop(void);
-CASE_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads,
-                                                                   size_t shared);
 
 // These are forwarded (forward.def), and called from here.
 extern "C" cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
