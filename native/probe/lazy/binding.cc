@@ -51,9 +51,22 @@ bool Task::must_stay() const
 	return confined() || (home() >= 0 && (ties.any() || cover_of(device()).tasks > 0));
 }
 
+// need is a request for so many bytes, on the task's device if the task must stay there.
+case_need Task::need(uint64_t bytes) const
+{
+	case_need n = {};
+
+	n.bytes = bytes;
+	if (must_stay()) {
+		n.flags = CASE_FLAG_DEVICE;
+		n.device = scheduled();
+	}
+	return n;
+}
+
 // await_settled asks, and settles the device. It makes no call of the CUDA runtime, because
 // gate.cc comes here from inside one.
-cudaError_t Task::await_settled(const Need &need)
+cudaError_t Task::await_settled(const case_need &need)
 {
 	const Phase before = phase();
 
@@ -79,14 +92,16 @@ cudaError_t Task::await_reserved_grant(uint32_t wait_ms)
 		return cudaErrorNotPermitted;
 	if (device_is_hidden())
 		return cudaErrorNoDevice;
-	return await_settled({{}, account_.in_use(), false, must_stay(), scheduled(), wait_ms});
+	case_need ask = need(account_.in_use());
+	ask.wait_ms = wait_ms;
+	return await_settled(ask);
 }
 
 cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 {
 	const Footprint hint = home() < 0 ? declared() : Footprint{}; // of the job's first task
 	const uint64_t known = in_use() + more;
-	Need need = {shape, known > hint.bytes ? known : hint.bytes, managed, must_stay(), scheduled(), CASE_WAIT_DEFAULT};
+	case_need ask = need(known > hint.bytes ? known : hint.bytes);
 
 	if (phase() == Phase::asking)
 		return cudaErrorNotPermitted;
@@ -94,9 +109,11 @@ cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 		return cudaErrorNoDevice;
 	if (refusal_.bytes != 0 && known >= refusal_.bytes && !(refusal_.error == cudaErrorNotReady && wait_seen))
 		return refusal_.error;
-	if (shape.blocks == 0)
-		need.shape = {hint.blocks, hint.threads_per_block, 0};
-	const cudaError_t error = await_settled(need);
+	ask.flags |= managed ? CASE_FLAG_MANAGED : 0u;
+	ask.blocks = shape.blocks == 0 ? hint.blocks : shape.blocks;
+	ask.threads_per_block = shape.blocks == 0 ? hint.threads_per_block : shape.threads_per_block;
+	ask.blocks_per_sm = shape.blocks == 0 ? 0 : shape.blocks_per_sm;
+	const cudaError_t error = await_settled(ask);
 	if (error != cudaSuccess && !device_is_hidden()) {
 		refusal_ = {known > 0 ? known : 1, error};
 		wait_seen.store(false);

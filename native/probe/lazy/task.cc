@@ -161,32 +161,25 @@ static cudaError_t no_growth(cudaError_t error, const char *call, uint64_t bytes
 }
 
 // await_answer asks for the task's grant.
-cudaError_t Task::await_answer(const Need &need)
+cudaError_t Task::await_answer(case_need need)
 {
-	case_need ask = {};
 	case_task granted = {};
 	int answer;
 
-	ask.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
-	ask.wait_ms = need.wait_ms;
-	ask.blocks = need.shape.blocks;
-	ask.threads_per_block = need.shape.threads_per_block;
-	ask.blocks_per_sm = need.shape.blocks_per_sm;
-	ask.heap_bytes = heap_to_ask();
-	ask.flags = (need.managed ? CASE_FLAG_MANAGED : 0u) | (need.same_device ? CASE_FLAG_DEVICE : 0u);
-	ask.device = need.same_device ? need.device : 0;
+	need.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
+	need.heap_bytes = heap_to_ask();
 	{
 		Interruptible here;
-		answer = client_await_grant(&ask, &granted);
+		answer = client_await_grant(&need, &granted);
 	}
 	if (answer != CASE_OK)
 		return error_of(answer);
 	Locked locked;
 	account_.grant = granted;
-	account_.granted = ask.bytes;
-	account_.heap.granted = ask.heap_bytes;
-	announced_.store(warps(need.shape.blocks, need.shape.threads_per_block));
-	told_.store(need.shape.blocks_per_sm > 0);
+	account_.granted = need.bytes;
+	account_.heap.granted = need.heap_bytes;
+	announced_.store(warps(need.blocks, need.threads_per_block));
+	told_.store(need.blocks_per_sm > 0);
 	show_use();
 	return cudaSuccess;
 }
@@ -194,11 +187,11 @@ cudaError_t Task::await_answer(const Need &need)
 // await_answer_here asks for the grant on the task's device.
 cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
 {
-	Need need = {};
+	case_need need = {};
 
 	need.bytes = bytes;
 	need.wait_ms = wait_ms;
-	need.same_device = true;
+	need.flags = CASE_FLAG_DEVICE;
 	need.device = one_device() ? scheduled() : device();
 	return await_answer(need);
 }

@@ -169,22 +169,15 @@ public:
 private:
 	static Task tasks[max_devices];
 
-	struct Need {
-		Shape shape;
-		uint64_t bytes;
-		bool managed, same_device;
-		int device; // with same_device: the scheduler's ordinal
-		uint32_t wait_ms; // CASE_WAIT_* of case.h, or milliseconds
-	};
-
 	// binding.cc
 	bool must_stay() const;
-	cudaError_t await_settled(const Need &need);
+	case_need need(uint64_t bytes) const;
+	cudaError_t await_settled(const case_need &need);
 	cudaError_t await_reserved_grant(uint32_t wait_ms);
 	cudaError_t await_filled();
 
 	// task.cc
-	cudaError_t await_answer(const Need &need);
+	cudaError_t await_answer(case_need need);
 	cudaError_t await_answer_here(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
 	cudaError_t await_more(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
 	cudaError_t await_room(const char *call, uint64_t bytes);

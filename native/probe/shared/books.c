@@ -304,8 +304,8 @@ static bool expire(struct case_shared_books *books, uint64_t now_ns)
 	return some;
 }
 
-/* stuck says whether a device is in deadlock: no memory of it comes back by itself. */
-static bool stuck(const struct case_shared_books *books, uint32_t device)
+/* in_deadlock says whether no memory of a device comes back by itself. */
+static bool in_deadlock(const struct case_shared_books *books, uint32_t device)
 {
 	bool some = false;
 
@@ -349,7 +349,7 @@ void books_settle(const struct case_shared_config *config, struct case_shared_bo
 	if (expire(books, now_ns))
 		books_grant(config, books);
 	for (uint32_t device = 0; device < config->devices; device++)
-		while (stuck(books, device)) {
+		while (in_deadlock(books, device)) {
 			unstick(config, books, device);
 			grant_on(config, books, device);
 		}
