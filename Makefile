@@ -22,10 +22,12 @@ cuda:
 	$(MAKE) -C benchmarks/rodinia
 	$(MAKE) -C benchmarks/darknet
 
-# Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA.
+# Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA. Without LLVM the
+# compiler pass is not tested, and native/pass says so.
 test:
 	$(MAKE) -C native/probe test
 	$(MAKE) -C native/probe/tracer test
+	$(MAKE) -C native/pass test
 	$(MAKE) -C benchmarks/darknet test
 	$(GO) test -race ./...
 
@@ -44,6 +46,7 @@ check:
 clean:
 	$(MAKE) -C native/probe clean
 	$(MAKE) -C native/probe/tracer clean
+	$(MAKE) -C native/pass clean
 	$(MAKE) -C native/ballast clean
 	$(MAKE) -C benchmarks/darknet clean
 	$(MAKE) -C benchmarks/rodinia clean

@@ -1,0 +1,227 @@
+// The pass of CASE's compiler (PPoPP'22, section 3.1): finds the GPU tasks of a host module and
+// inserts the calls that begin and end them.
+#include "insert.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/PassPlugin.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+using namespace casepass;
+
+namespace {
+
+cl::opt<std::string> report("case-report", cl::desc("append what became of each launch to this file, a JSON object a line"), cl::value_desc("file"));
+
+// Work is a function with launches.
+struct Work {
+	Function *f;
+	Plan plan;
+};
+
+// registers tells clang's own function that registers a module's kernels and variables.
+bool registers(const Function &f) { return f.getName().contains("__cuda_register_globals") || f.getName().contains("__cuda_module_"); }
+
+// Known is what the module's functions do, with all that they call.
+struct Known {
+	DenseMap<const Function *, const CallBase *> device; // a call that uses a device, if any
+	SmallPtrSet<const Function *, 16> unknown;           // they call what is not known
+
+	explicit Known(Module &m)
+	{
+		for (bool changed = true; changed;) {
+			changed = false;
+			for (Function &f : m)
+				for (Instruction &i : instructions(f))
+					if (auto *c = dyn_cast<CallBase>(&i); c && !registers(f)) {
+						if (!device.count(&f) && usesDevice(*c, *this)) {
+							device[&f] = c;
+							changed = true;
+						}
+						if (callsOut(*c))
+							changed |= unknown.insert(&f).second;
+					}
+		}
+	}
+
+	static bool usesDevice(const CallBase &c, const Known &k)
+	{
+		const Function *to = c.getCalledFunction();
+		return casepass::usesDevice(c) || (to && k.device.count(to));
+	}
+
+	// callsOut: the call may come to functions that the module does not show.
+	bool callsOut(const CallBase &c) const
+	{
+		const Function *to = c.getCalledFunction();
+		if (kind(c) != Call::Other || harmless(c))
+			return false;
+		return !to || to->isInterposable() || to->isDeclaration() || unknown.contains(to);
+	}
+};
+
+// moduleWhy is why no task of the module can be static.
+std::string moduleWhy(const Module &m)
+{
+	for (const Function &f : m) {
+		if (f.getName().contains("__cudaRegisterLinkedBinary"))
+			return "relocatable device code may use variables of other modules";
+		for (const Instruction &i : instructions(f)) {
+			const auto *c = dyn_cast<CallBase>(&i);
+			const Function *to = c ? c->getCalledFunction() : nullptr;
+			if (!to)
+				continue;
+			const StringRef name = to->getName();
+			const auto *constant = name == "__cudaRegisterVar" && c->arg_size() > 6 ? dyn_cast<ConstantInt>(c->getArgOperand(6)) : nullptr;
+			if (name == "__cudaRegisterManagedVar" || name == "__cudaRegisterTexture" || name == "__cudaRegisterSurface" ||
+			    (name == "__cudaRegisterVar" && !(constant && constant->isOne())))
+				return "the module has variables on the device, which keep their values between tasks";
+		}
+	}
+	return "";
+}
+
+// settle leaves to the lazy runtime what the plans of single functions cannot see.
+void settle(Module &m, std::vector<Work> &all)
+{
+	const Known known(m);
+	const std::string why = moduleWhy(m);
+	const Function *chooses = nullptr;
+	SmallVector<std::pair<const Function *, const CallBase *>, 4> configures;
+	for (Function &f : m)
+		for (Instruction &i : instructions(f))
+			if (auto *c = dyn_cast<CallBase>(&i)) {
+				if (kind(*c) == Call::SetDevice)
+					chooses = &f;
+				if (sticky(kind(*c)))
+					configures.push_back({&f, c});
+			}
+	for (Work &w : all)
+		for (Task &t : w.plan.tasks) {
+			if (!t.why.empty())
+				continue;
+			t.why = chooses ? "the program chooses a device itself" : why;
+			for (auto [f, c] : configures)
+				if (f != w.f && t.why.empty())
+					t.why = "another function calls " + calleeName(*c);
+			for (Instruction *i : t.region) {
+				auto *c = dyn_cast<CallBase>(i);
+				if (!c || t.operations.contains(c))
+					continue;
+				if (t.why.empty() && Known::usesDevice(*c, known))
+					t.why = "it is around a call of " + calleeName(*c) + ", which uses a device";
+				t.trusting |= known.callsOut(*c);
+			}
+		}
+}
+
+// elsewhere tells uses of devices outside of static tasks.
+bool elsewhere(const Module &m, const std::vector<Work> &all, bool &configures)
+{
+	SmallPtrSet<const Instruction *, 32> in;
+	bool any = configures = false;
+	for (const Work &w : all)
+		for (const Task &t : w.plan.tasks)
+			if (t.why.empty())
+				in.insert(t.operations.begin(), t.operations.end());
+	for (const Function &f : m)
+		if (!isStub(f) && !registers(f))
+			for (const Instruction &i : instructions(f))
+				if (auto *c = dyn_cast<CallBase>(&i); c && !in.contains(c) && usesDevice(*c)) {
+					any = true;
+					configures |= sticky(kind(*c)) || kind(*c) == Call::SetDevice;
+				}
+	return any;
+}
+
+// tell says what became of each launch, as a remark and in the report.
+void tell(Work &w, OptimizationRemarkEmitter &remarks, raw_ostream *file)
+{
+	for (Task &t : w.plan.tasks)
+		for (const Launch *l : t.launches) {
+			const std::string kernel = casepass::name(*l);
+			remarks.emit([&] {
+				OptimizationRemark r("case", t.why.empty() ? "Static" : "Lazy", l->config);
+				r << "launch of " << kernel << ": " << (t.why.empty() ? "static" : "lazy: " + t.why);
+				return r;
+			});
+			if (!file)
+				continue;
+			const DebugLoc &at = l->config->getDebugLoc();
+			json::Object line{{"file", (at ? at->getFilename() : StringRef(w.f->getParent()->getSourceFileName())).str()},
+			                  {"line", at ? int64_t(at.getLine()) : 0},
+			                  {"function", demangle(w.f->getName().str())},
+			                  {"kernel", kernel},
+			                  {"task", t.why.empty() ? "static" : "lazy"}};
+			if (!t.why.empty())
+				line["why"] = t.why;
+			*file << json::Value(std::move(line)) << "\n";
+		}
+}
+
+struct CasePass : PassInfoMixin<CasePass> {
+	static bool isRequired() { return true; }
+
+	PreservedAnalyses run(Module &m, ModuleAnalysisManager &managers)
+	{
+		if (none_of(m, [](const Function &f) { return f.getName().starts_with("cuda") || f.getName().starts_with("__cuda"); }))
+			return PreservedAnalyses::all();
+		auto &fam = managers.getResult<FunctionAnalysisManagerModuleProxy>(m).getManager();
+		auto analyses = [&](Function &f) {
+			return Analyses{fam.getResult<DominatorTreeAnalysis>(f), fam.getResult<LoopAnalysis>(f), fam.getResult<ScalarEvolutionAnalysis>(f)};
+		};
+		std::vector<Work> all;
+		for (Function &f : m) {
+			if (f.isDeclaration() || isStub(f) || f.hasAvailableExternallyLinkage())
+				continue;
+			Analyses a = analyses(f);
+			if (Plan p = plan(f, a); !p.launches.empty())
+				all.push_back({&f, std::move(p)});
+		}
+		settle(m, all);
+		std::unique_ptr<raw_fd_ostream> file;
+		if (!report.empty()) {
+			std::error_code failed;
+			file = std::make_unique<raw_fd_ostream>(report, failed, sys::fs::OF_Append | sys::fs::OF_Text);
+			if (failed)
+				m.getContext().emitError("case: cannot write the report " + report + ": " + failed.message());
+		}
+		bool configures;
+		bool changed = elsewhere(m, all, configures);
+		if (changed)
+			insertElsewhere(m, configures);
+		for (Work &w : all) {
+			tell(w, fam.getResult<OptimizationRemarkEmitterAnalysis>(*w.f), file.get());
+			if (none_of(w.plan.tasks, [](const Task &t) { return t.why.empty(); }))
+				continue;
+			Analyses a = analyses(*w.f);
+			insert(*w.f, w.plan, a);
+			changed = true;
+		}
+		return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+	}
+};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
+{
+	return {LLVM_PLUGIN_API_VERSION, "case", "1", [](PassBuilder &builder) {
+		builder.registerOptimizerLastEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CasePass()); });
+		builder.registerPipelineParsingCallback([](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
+			if (name != "case")
+				return false;
+			passes.addPass(CasePass());
+			return true;
+		});
+	}};
+}

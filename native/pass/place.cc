@@ -1,0 +1,331 @@
+// Where a task begins and ends.
+#include "tasks.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/PatternMatch.h"
+
+using namespace llvm;
+using namespace llvm::PatternMatch;
+
+namespace casepass {
+
+namespace {
+
+// ended tells blocks after which the process ends: exit, abort and the like. An exception that
+// is thrown is not the end.
+bool ended(const BasicBlock &b)
+{
+	if (!isa<UnreachableInst>(b.getTerminator()))
+		return false;
+	for (const Instruction &i : b)
+		if (const auto *c = dyn_cast<CallBase>(&i))
+			if (const Function *to = c->getCalledFunction())
+				if (to->getName() == "__cxa_throw" || to->getName() == "__cxa_rethrow" || to->getName() == "_Unwind_Resume")
+					return false;
+	return true;
+}
+
+// failed is the value that is not zero behind an edge, if the edge is taken because of that.
+const Value *failed(const BasicBlock *from, const BasicBlock *to)
+{
+	auto *branch = dyn_cast<BranchInst>(from->getTerminator());
+	if (!branch || !branch->isConditional() || branch->getSuccessor(0) == branch->getSuccessor(1))
+		return nullptr;
+	ICmpInst::Predicate p;
+	Value *result;
+	if (!match(branch->getCondition(), m_ICmp(p, m_Value(result), m_Zero())) || !ICmpInst::isEquality(p))
+		return nullptr;
+	return (to == branch->getSuccessor(0)) == (p == ICmpInst::ICMP_NE) ? result : nullptr;
+}
+
+// failure tells edges that are taken because a call of CUDA failed.
+bool failure(const BasicBlock *from, const BasicBlock *to)
+{
+	const auto *c = dyn_cast_or_null<CallBase>(failed(from, to));
+	return c && kind(*c) != Call::Other && kind(*c) != Call::Stub;
+}
+
+// nulled is the pointer that is NULL behind an edge.
+const Value *nulled(const BasicBlock *from, const BasicBlock *to)
+{
+	auto *branch = dyn_cast<BranchInst>(from->getTerminator());
+	ICmpInst::Predicate p;
+	Value *pointer;
+	if (!branch || !branch->isConditional() || branch->getSuccessor(0) == branch->getSuccessor(1) ||
+	    !match(branch->getCondition(), m_ICmp(p, m_Value(pointer), m_Zero())) || !ICmpInst::isEquality(p))
+		return nullptr;
+	return (to == branch->getSuccessor(0)) == (p == ICmpInst::ICMP_EQ) ? pointer : nullptr;
+}
+
+// Live is the objects that may be allocated.
+using Live = SmallPtrSet<const Object *, 8>;
+
+void step(const Instruction &i, const Task &t, Live &live)
+{
+	const auto *c = dyn_cast<CallBase>(&i);
+	if (!c)
+		return;
+	if (kind(*c) == Call::Reset)
+		live.clear();
+	for (const Object *o : t.objects) {
+		if (is_contained(o->allocations, c))
+			live.insert(o);
+		for (const Free &free : o->frees)
+			if (free.call == c && isa<LoadInst>(free.pointer))
+				live.erase(o);
+	}
+}
+
+// cross is what may be allocated behind an edge. Where an allocation has told that it failed,
+// or the pointer is NULL, its object is not allocated.
+void cross(const BasicBlock *from, const BasicBlock *to, const Task &t, Live &live)
+{
+	const Value *result = failed(from, to), *null = nulled(from, to);
+	const auto *gone = dyn_cast_or_null<LoadInst>(null);
+	for (const Object *o : t.objects) {
+		// A PHI that is freed in its own block is, on each edge, the object that comes along it.
+		for (const Free &free : o->frees)
+			if (auto *phi = dyn_cast<PHINode>(free.pointer); phi && phi->getParent() == to && free.call->getParent() == to)
+				if (auto *load = dyn_cast<LoadInst>(phi->getIncomingValueForBlock(from)); load && load->getPointerOperand() == o->variable)
+					live.erase(o);
+		if (result && o->allocations.size() == 1 && o->allocations[0] == result)
+			live.erase(o);
+		if (gone && gone->getPointerOperand() == o->variable && gone->getParent() == from)
+			live.erase(o);
+	}
+}
+
+struct Place {
+	Function &f;
+	Task &t;
+	Analyses &a;
+	DenseMap<const BasicBlock *, Live> live; // at the end of each block
+
+	bool operation(const Instruction &i) const { return t.operations.contains(const_cast<Instruction *>(&i)); }
+	// refuse leaves the task to the lazy runtime.
+	void refuse(const char *why) { t.why = why; }
+	void entry();
+	void lives();
+	void sizes();
+	void certain();
+	void ends();
+	void region();
+	SmallPtrSet<const Instruction *, 32> reach(const Instruction *from, const Instruction *without, bool failures) const;
+};
+
+// entry puts the task's beginning at the lowest point that dominates all its operations,
+// outside of the loops that do not hold all of them.
+void Place::entry()
+{
+	BasicBlock *block = nullptr;
+	Loop *loop = nullptr; // the innermost that holds every operation
+	for (Instruction *i : t.operations) {
+		if (!a.dominators.isReachableFromEntry(i->getParent()))
+			continue;
+		Loop *its = a.loops.getLoopFor(i->getParent());
+		if (!block)
+			loop = its;
+		while (loop && !loop->contains(i->getParent()))
+			loop = loop->getParentLoop();
+		block = block ? a.dominators.findNearestCommonDominator(block, i->getParent()) : i->getParent();
+	}
+	// A task that begins in each round of a loop must end in it too.
+	while (a.loops.getLoopFor(block) != loop)
+		block = a.dominators.getNode(a.loops.getLoopFor(block)->getHeader())->getIDom()->getBlock();
+	t.entry = block->getTerminator();
+	for (Instruction &i : *block)
+		if (operation(i)) {
+			t.entry = &i;
+			break;
+		}
+}
+
+// lives refuses tasks whose memory is from before their beginning.
+void Place::lives()
+{
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (BasicBlock &b : f) {
+			Live now;
+			for (BasicBlock *before : predecessors(&b)) {
+				Live there = live[before];
+				cross(before, &b, t, there);
+				now.insert(there.begin(), there.end());
+			}
+			for (Instruction &i : b) {
+				if (&i == t.entry && !now.empty())
+					return refuse("memory of an earlier round is in use where the task begins");
+				for (Object *o : t.objects)
+					if (now.contains(o) && is_contained(o->allocations, &i))
+						return refuse("memory is allocated again before it is freed");
+				step(i, t, now);
+			}
+			if (now.size() != live[&b].size()) {
+				live[&b] = now;
+				changed = true;
+			}
+		}
+	}
+}
+
+// reach is the instructions that may follow one before the task begins again, on paths without
+// another one. Paths that are taken because a call of CUDA failed count with `failures` only.
+SmallPtrSet<const Instruction *, 32> Place::reach(const Instruction *from, const Instruction *without, bool failures) const
+{
+	SmallPtrSet<const Instruction *, 32> out;
+	SmallVector<const Instruction *, 16> todo{from};
+	while (!todo.empty())
+		for (const Instruction *i = todo.pop_back_val(); i; i = i->getNextNode()) {
+			if (i == without || !out.insert(i).second)
+				break;
+			if (i->isTerminator())
+				for (const BasicBlock *to : successors(i))
+					if (failures || !failure(i->getParent(), to))
+						todo.push_back(&to->front());
+		}
+	return out;
+}
+
+void Place::sizes()
+{
+	for (Object *o : t.objects)
+		for (CallBase *c : o->allocations) {
+			if (!available(c->getArgOperand(1), t.entry, a.dominators))
+				return refuse("the size of an allocation is not known where the task begins");
+			bool again = false;
+			if (c->isTerminator()) {
+				for (const BasicBlock *to : successors(c))
+					again |= &to->front() != t.entry && reach(&to->front(), t.entry, true).contains(c);
+			} else {
+				again = c->getNextNode() != t.entry && reach(c->getNextNode(), t.entry, true).contains(c);
+			}
+			if (again)
+				return refuse("an allocation is in a loop");
+		}
+	if (t.limit && !available(t.limit->getArgOperand(1), t.entry, a.dominators))
+		return refuse("the heap's limit is not known where the task begins");
+}
+
+// certain refuses tasks that launch on a path without one of their allocations. The sum of all
+// sizes would be more than such a path ever uses, and could be more than a device has.
+void Place::certain()
+{
+	for (Object *o : t.objects)
+		for (CallBase *c : o->allocations) {
+			if (c == t.entry)
+				continue;
+			const auto without = reach(t.entry, c, false);
+			for (Launch *l : t.launches) {
+				if (!without.contains(l->call))
+					continue;
+				for (const Instruction *i : reach(l->call, c, false))
+					if (isa<ReturnInst>(i) || isa<ResumeInst>(i) || (i != l->call && i == t.entry))
+						return refuse("an allocation is not made on every path");
+			}
+		}
+}
+
+// ends puts the task's end behind its last operation on every path. A path on which an object
+// may still be allocated has no end: the memory stays taken, and so does its charge.
+void Place::ends()
+{
+	// later is, for each block, whether an operation of this round of the task may follow its
+	// beginning. A new round begins at the entry.
+	DenseMap<const BasicBlock *, bool> later;
+	auto behind = [&](const BasicBlock &b) { return any_of(successors(&b), [&](const BasicBlock *to) { return later[to]; }); };
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (BasicBlock &b : f) {
+			bool state = behind(b);
+			for (Instruction &i : reverse(b)) {
+				state |= operation(i);
+				if (&i == t.entry)
+					state = false;
+			}
+			changed |= state != later[&b];
+			later[&b] = state;
+		}
+	}
+	SmallPtrSet<BasicBlock *, 16> reached; // blocks that the task may be open in
+	SmallVector<BasicBlock *, 16> todo{t.entry->getParent()};
+	while (!todo.empty())
+		for (BasicBlock *to : successors(todo.pop_back_val()))
+			if (reached.insert(to).second)
+				todo.push_back(to);
+	reached.insert(t.entry->getParent());
+	for (BasicBlock &b : f) {
+		if (!reached.contains(&b))
+			continue;
+		Live now;
+		bool over = false; // a predecessor left the last operation behind
+		for (BasicBlock *before : predecessors(&b)) {
+			Live there = live[before];
+			cross(before, &b, t, there);
+			now.insert(there.begin(), there.end());
+			over |= reached.contains(before) && (behind(*before) || operation(*before->getTerminator()));
+		}
+		if (over && !later[&b] && now.empty() && !ended(b))
+			t.ends.insert(&*b.getFirstInsertionPt());
+		// What may follow each instruction of the block.
+		SmallVector<std::pair<Instruction *, bool>, 32> after;
+		bool state = behind(b);
+		for (Instruction &i : reverse(b)) {
+			after.push_back({&i, state});
+			state |= operation(i);
+			if (&i == t.entry)
+				state = false;
+		}
+		for (auto &[i, follows] : reverse(after)) {
+			step(*i, t, now);
+			if (operation(*i) && !follows && now.empty() && !i->isTerminator())
+				t.ends.insert(i->getNextNode());
+		}
+	}
+}
+
+void Place::region()
+{
+	SmallVector<Instruction *, 16> todo{t.entry};
+	while (!todo.empty())
+		for (Instruction *i = todo.pop_back_val(); i; i = i->getNextNode()) {
+			if ((t.ends.contains(i) && !(i == t.entry && t.region.empty())) || !t.region.insert(i))
+				break;
+			if (i->isTerminator())
+				for (BasicBlock *to : successors(i))
+					todo.push_back(&to->front());
+		}
+}
+
+} // namespace
+
+void place(Function &f, Task &t, Analyses &a)
+{
+	Place p{f, t, a, DenseMap<const BasicBlock *, Live>()};
+	p.entry();
+	for (auto check : {&Place::sizes, &Place::lives, &Place::certain}) {
+		(p.*check)();
+		if (!t.why.empty())
+			return;
+	}
+	p.ends();
+	p.region();
+}
+
+bool available(Value *v, Instruction *at, const DominatorTree &tree)
+{
+	auto *i = dyn_cast<Instruction>(v);
+	if (!i || tree.dominates(i, at))
+		return true;
+	if (isa<PHINode>(i) || isa<LoadInst>(i) || isa<AllocaInst>(i) || i->mayReadOrWriteMemory() || !isSafeToSpeculativelyExecute(i))
+		return false;
+	if (isa<CallBase>(i) && !isa<IntrinsicInst>(i))
+		return false;
+	return all_of(i->operands(), [&](Value *o) { return available(o, at, tree); });
+}
+
+} // namespace casepass

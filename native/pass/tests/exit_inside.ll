@@ -1,0 +1,36 @@
+; exit in the middle: the process's end gives the task back.
+;
+; CHECK: launch of k: static
+; CHECK: bad:
+; CHECK-NEXT: call void @exit(i32 1)
+; CHECK-NEXT: unreachable
+; CHECK: good:
+; CHECK: call i32 @cudaFree(
+; CHECK-NEXT: call void @case_static_end(
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+define void @f(i64 %n) {
+  %a = alloca ptr
+  %m = call i32 @cudaMalloc(ptr %a, i64 %n)
+  %ok = icmp eq i32 %m, 0
+  br i1 %ok, label %good, label %bad
+
+bad:
+  call void @exit(i32 1)
+  unreachable
+
+good:
+  %p = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x)
+  %f = load ptr, ptr %a
+  %g = call i32 @cudaFree(ptr %f)
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPf(ptr)
+declare void @exit(i32) noreturn nounwind

@@ -1,0 +1,32 @@
+; A variable of the device is set in the first round alone.
+;
+; CHECK: remark: {{.*}}launch of k: lazy: cudaMemcpyToSymbol is not called before every launch
+; CHECK-NOT: case_static_begin
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+@symbol = internal global i32 undef
+
+define void @f(i64 %n, i1 %first) {
+  %a = alloca ptr
+  %m = call i32 @cudaMalloc(ptr %a, i64 %n)
+  br i1 %first, label %set, label %go
+
+set:
+  %c = call i32 @cudaMemcpyToSymbol(ptr @symbol, ptr @symbol, i64 4, i64 0, i32 1)
+  br label %go
+
+go:
+  %p = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x)
+  %f = load ptr, ptr %a
+  %g = call i32 @cudaFree(ptr %f)
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @cudaMemcpyToSymbol(ptr, ptr, i64, i64, i32)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPf(ptr)

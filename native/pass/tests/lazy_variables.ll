@@ -1,0 +1,30 @@
+; A variable on the device keeps its value from one task to the next.
+;
+; CHECK: remark: {{.*}}launch of k: lazy: the module has variables on the device, which keep their values between tasks
+; CHECK-NOT: case_static_begin
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+@v = internal global i32 undef
+
+define void @f(i64 %n) {
+  %a = alloca ptr
+  %m = call i32 @cudaMalloc(ptr %a, i64 %n)
+  %p = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x)
+  %f = load ptr, ptr %a
+  %g = call i32 @cudaFree(ptr %f)
+  ret void
+}
+
+define internal void @__cuda_register_globals(ptr %h) {
+  call void @__cudaRegisterVar(ptr %h, ptr @v, ptr @v, ptr @v, i32 0, i64 4, i32 0, i32 0)
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @__cudaRegisterVar(ptr, ptr, ptr, ptr, i32, i64, i32, i32)
+declare void @_Z16__device_stub__kPf(ptr)

@@ -1,0 +1,28 @@
+; cudaMallocManaged: flagged, and the host's use of the memory is part of the task.
+;
+; CHECK: launch of k: static
+; CHECK: call void @case_static_begin(ptr %case.task, i64 {{.*}}, i64 4, i64 0, i32 128, i32 1,
+; CHECK-NEXT: call i32 @case_static_managed(ptr %case.task, ptr @cudaMallocManaged, ptr %a, i64 %n, i32 1)
+; CHECK: store float 1.0
+; CHECK: call i32 @cudaFree(
+; CHECK-NEXT: call void @case_static_end(
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+define void @f(i64 %n) {
+  %a = alloca ptr
+  %m = call i32 @cudaMallocManaged(ptr %a, i64 %n, i32 1)
+  %w = load ptr, ptr %a
+  store float 1.0, ptr %w
+  %p = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x)
+  %f = load ptr, ptr %a
+  %g = call i32 @cudaFree(ptr %f)
+  ret void
+}
+
+declare i32 @cudaMallocManaged(ptr, i64, i32)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPf(ptr)

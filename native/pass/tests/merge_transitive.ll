@@ -1,0 +1,43 @@
+; k and l share no object; m shares one with each. The paper's single pass would leave two tasks.
+;
+; CHECK: launch of k: static
+; CHECK: launch of l: static
+; CHECK: launch of m: static
+; CHECK: call void @case_static_begin(
+; CHECK-NEXT: call i32 @case_static_malloc({{.*}} %a,
+; CHECK-NOT: call void @case_static_begin(
+; CHECK-NOT: call void @case_static_end(
+; CHECK: call i32 @cudaFree(ptr %f2)
+; CHECK-NEXT: call void @case_static_end(
+; CHECK-NEXT: ret void
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+define void @f(i64 %n) {
+  %a = alloca ptr
+  %b = alloca ptr
+  %m1 = call i32 @cudaMalloc(ptr %a, i64 %n)
+  %m2 = call i32 @cudaMalloc(ptr %b, i64 %n)
+  %p1 = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x1 = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x1)
+  %p2 = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x2 = load ptr, ptr %b
+  call void @_Z16__device_stub__lPf(ptr %x2)
+  %p3 = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x3 = load ptr, ptr %a
+  %y3 = load ptr, ptr %b
+  call void @_Z16__device_stub__mPfS_(ptr %x3, ptr %y3)
+  %f1 = load ptr, ptr %a
+  %g1 = call i32 @cudaFree(ptr %f1)
+  %f2 = load ptr, ptr %b
+  %g2 = call i32 @cudaFree(ptr %f2)
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPf(ptr)
+declare void @_Z16__device_stub__lPf(ptr)
+declare void @_Z16__device_stub__mPfS_(ptr, ptr)

@@ -1,0 +1,36 @@
+; A whole task in a loop begins and ends in each round.
+;
+; CHECK: launch of k: static
+; CHECK: loop:
+; CHECK: call void @case_static_begin(
+; CHECK-NEXT: call i32 @case_static_malloc(
+; CHECK: call i32 @cudaFree(
+; CHECK-NEXT: call void @case_static_end(
+; CHECK: br i1 %last, label %done, label %loop
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+define void @f(i64 %n, i32 %rounds) {
+  %a = alloca ptr
+  br label %loop
+
+loop:
+  %i = phi i32 [ 0, %0 ], [ %next, %loop ]
+  %m = call i32 @cudaMalloc(ptr %a, i64 %n)
+  %p = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x)
+  %f = load ptr, ptr %a
+  %g = call i32 @cudaFree(ptr %f)
+  %next = add i32 %i, 1
+  %last = icmp eq i32 %next, %rounds
+  br i1 %last, label %done, label %loop
+
+done:
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPf(ptr)
