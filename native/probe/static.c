@@ -1,0 +1,105 @@
+/* static.c: tasks that the compiler pass has found (static.h), as explicit tasks of case.h. */
+#pragma GCC visibility push(default)
+#include "static.h"
+#pragma GCC visibility pop
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+_Static_assert(sizeof(struct case_static) <= 64, "native/pass/insert.cc makes the variable 64 bytes");
+
+enum { MEMORY_ALLOCATION = 2 }; /* cudaErrorMemoryAllocation */
+
+static atomic_bool used, configured; /* outside of such tasks */
+
+void case_static_elsewhere(uint32_t configures)
+{
+	atomic_store(&used, true);
+	if (configures)
+		atomic_store(&configured, true);
+}
+
+static uint64_t warps_of(uint64_t blocks, uint32_t threads_per_block)
+{
+	return blocks * ((threads_per_block + 31u) / 32u);
+}
+
+static void restore(struct case_static *t, case_set_device *set)
+{
+	if (t->former >= 0)
+		set(t->former);
+	t->former = -1;
+}
+
+/* stays tells tasks that must be on the thread's device. */
+static bool stays(uint32_t flags)
+{
+	return atomic_load(&configured) || ((flags & CASE_STATIC_TRUSTING) != 0 && atomic_load(&used));
+}
+
+void case_static_begin(struct case_static *t, uint64_t bytes, uint64_t blocks, uint64_t heap_bytes,
+                       uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set)
+{
+	struct case_need need = {
+		.bytes = bytes,
+		.blocks = blocks,
+		.heap_bytes = heap_bytes,
+		.threads_per_block = threads_per_block,
+		.flags = (flags & CASE_STATIC_MANAGED) != 0 ? CASE_FLAG_MANAGED : 0,
+	};
+	int device;
+
+	if (t->phase == CASE_STATIC_OPEN)
+		restore(t, set);
+	*t = (struct case_static){.warps = warps_of(blocks, threads_per_block), .phase = CASE_STATIC_REFUSED, .former = -1};
+	if (stays(flags)) {
+		if (get(&need.device) != 0)
+			return;
+		need.flags |= CASE_FLAG_DEVICE;
+	}
+	if (case_task_ask(&need, &t->task) != CASE_OK)
+		return;
+	t->phase = CASE_STATIC_OPEN;
+	if (t->task.device < 0 || (get(&device) == 0 && device == t->task.device))
+		return;
+	if (set(t->task.device) == 0) {
+		t->former = device;
+		return;
+	}
+	case_task_free(&t->task);
+	t->phase = CASE_STATIC_REFUSED;
+}
+
+int case_static_malloc(struct case_static *t, case_malloc *allocate, void **pointer, size_t bytes)
+{
+	return t->phase == CASE_STATIC_REFUSED ? MEMORY_ALLOCATION : allocate(pointer, bytes);
+}
+
+int case_static_managed(struct case_static *t, case_malloc_managed *allocate, void **pointer, size_t bytes, unsigned flags)
+{
+	return t->phase == CASE_STATIC_REFUSED ? MEMORY_ALLOCATION : allocate(pointer, bytes, flags);
+}
+
+void case_static_shape(struct case_static *t, uint64_t blocks, uint32_t threads_per_block)
+{
+	if (t->phase != CASE_STATIC_OPEN || warps_of(blocks, threads_per_block) <= t->warps)
+		return;
+	t->warps = warps_of(blocks, threads_per_block);
+	case_task_shape(&t->task, blocks, threads_per_block, 0);
+}
+
+void case_static_end(struct case_static *t, case_set_device *set)
+{
+	if (t->phase == CASE_STATIC_OPEN) {
+		restore(t, set);
+		case_task_free(&t->task);
+	}
+	t->phase = CASE_STATIC_CLOSED;
+}
+
+void case_static_leave(struct case_static *t, case_set_device *set)
+{
+	if (t->phase == CASE_STATIC_OPEN)
+		restore(t, set);
+	t->phase = CASE_STATIC_CLOSED;
+}

@@ -1,0 +1,78 @@
+/* static.h: the calls that CASE's compiler pass (native/pass) inserts around a task that it has
+ * found when the program was compiled. Programs do not call them.
+ *
+ * The calls need no CUDA: the functions of the CUDA runtime that they use are passed to them. So
+ * they serve programs with a static runtime too. A task is of one thread, from its beginning to
+ * its end.
+ */
+#ifndef CASE_STATIC_H
+#define CASE_STATIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "case.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum case_static_phase {
+	CASE_STATIC_CLOSED = 0, /* what a zeroed variable is */
+	CASE_STATIC_OPEN,
+	CASE_STATIC_REFUSED
+};
+
+/* case_static is a task's variable on the stack of its function. The pass makes it 64 bytes, all
+ * zero when the function begins. */
+struct case_static {
+	struct case_task task;
+	uint64_t warps;  /* of the largest kernel that the scheduler was told of */
+	uint32_t phase;  /* enum case_static_phase */
+	int32_t former;  /* the thread's device before; -1: it was not changed */
+};
+
+enum case_static_flag {
+	CASE_STATIC_MANAGED = 1, /* CASE_FLAG_MANAGED */
+	/* The pass does not see all that the task may touch. The task stays on the thread's device
+	 * where the program uses devices outside of such tasks. */
+	CASE_STATIC_TRUSTING = 2
+};
+
+typedef int case_get_device(int *device); /* cudaGetDevice */
+typedef int case_set_device(int device);  /* cudaSetDevice */
+typedef int case_malloc(void **pointer, size_t bytes);                   /* cudaMalloc */
+typedef int case_malloc_managed(void **pointer, size_t bytes, unsigned); /* cudaMallocManaged */
+
+/* case_static_begin asks for the task and waits until it is granted or refused. It selects the
+ * granted device. Without a scheduler nothing changes. A task that is open keeps what it holds
+ * until the process ends: its memory is still allocated. */
+void case_static_begin(struct case_static *task, uint64_t bytes, uint64_t blocks, uint64_t heap_bytes,
+                       uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set);
+
+/* The task's allocations. Those of a task that was refused fail with
+ * cudaErrorMemoryAllocation. */
+int case_static_malloc(struct case_static *task, case_malloc *allocate, void **pointer, size_t bytes);
+int case_static_managed(struct case_static *task, case_malloc_managed *allocate, void **pointer, size_t bytes, unsigned flags);
+
+/* case_static_shape tells the scheduler of a kernel whose dimensions were not known when the
+ * task began, if it is the largest so far. */
+void case_static_shape(struct case_static *task, uint64_t blocks, uint32_t threads_per_block);
+
+/* case_static_end gives back all that the task holds, and the thread its former device. A task
+ * that is not open stays as it is. */
+void case_static_end(struct case_static *task, case_set_device *set);
+
+/* case_static_leave gives the thread its former device. The task keeps what it holds until the
+ * process ends: its function is left, and some of its memory may still be allocated. */
+void case_static_leave(struct case_static *task, case_set_device *set);
+
+/* case_static_elsewhere says that the program uses devices outside of such tasks; `configures`:
+ * it also chooses a device, or configures one for later launches. Modules say it at their
+ * start. */
+void case_static_elsewhere(uint32_t configures);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
