@@ -34,20 +34,17 @@ const Function *kernelOf(const CallBase &call)
 	return nullptr;
 }
 
-// stored is the value that the one store to a slot puts there, or nullptr.
-Value *stored(Value *slot)
+// stored finds the values that stores put into a slot. false: it is written in parts. Where
+// the compiler has copied a launch, the copies share their slots, and a value is of some copy.
+bool stored(Value *slot, SmallVectorImpl<Value *> &values)
 {
-	Value *value = nullptr;
 	for (User *u : slot->users()) {
-		if (auto *s = dyn_cast<StoreInst>(u); s && s->getPointerOperand() == slot) {
-			if (value)
-				return nullptr;
-			value = s->getValueOperand();
-		} else if (isa<GetElementPtrInst>(u) || isa<BitCastInst>(u) || isa<MemIntrinsic>(u)) {
-			return nullptr; // written in parts
-		}
+		if (auto *s = dyn_cast<StoreInst>(u); s && s->getPointerOperand() == slot)
+			values.push_back(s->getValueOperand());
+		else if (isa<GetElementPtrInst>(u) || isa<BitCastInst>(u) || isa<MemIntrinsic>(u))
+			return false;
 	}
-	return value;
+	return !values.empty();
 }
 
 // popped: a dimension is what __cudaPopCallConfiguration wrote.
@@ -88,28 +85,25 @@ bool readArguments(const CallBase &call, const DataLayout &layout, SmallVectorIm
 					return false; // the array escapes
 				found.push_back({offset, s->getValueOperand()->stripPointerCasts()});
 			} else if (auto *c = dyn_cast<CallBase>(u)) {
-				if (c != &call && !c->isLifetimeStartOrEnd())
+				if (kind(*c) != Call::Launch && !c->isLifetimeStartOrEnd())
 					return false;
 			} else if (!isa<LoadInst>(u)) {
 				return false;
 			}
 		}
 	}
-	llvm::sort(found, [](auto &a, auto &b) { return a.first < b.first; });
+	llvm::sort(found);
+	found.erase(std::unique(found.begin(), found.end()), found.end());
+	for (unsigned n = 1; n < found.size(); n++)
+		if (found[n].first == found[n - 1].first)
+			return false; // two slots for one argument
 	const Function *stub = kernelOf(call);
 	const bool same = stub && stub->arg_size() == found.size(); // no argument was taken apart
 	for (unsigned n = 0; n < found.size(); n++) {
-		if (n > 0 && found[n].first == found[n - 1].first)
+		if (same && (plainBytes(stub, n) || (!stub->getArg(n)->hasByValAttr() && !holdsPointer(stub->getArg(n)->getType()))))
+			continue;
+		if (!isa<AllocaInst>(found[n].second) || !stored(found[n].second, out))
 			return false;
-		if (same && (plainBytes(stub, n) || !stub->getArg(n)->getType()->isPointerTy())) {
-			if (stub->getArg(n)->hasByValAttr() || !holdsPointer(stub->getArg(n)->getType()))
-				continue;
-		}
-		Value *slot = found[n].second;
-		Value *value = isa<AllocaInst>(slot) ? stored(slot) : nullptr;
-		if (!value)
-			return false;
-		out.push_back(value);
 	}
 	return true;
 }

@@ -62,8 +62,24 @@ const Value *nulled(const BasicBlock *from, const BasicBlock *to)
 	return (to == branch->getSuccessor(0)) == (p == ICmpInst::ICMP_EQ) ? pointer : nullptr;
 }
 
-// Live is the objects that may be allocated.
-using Live = SmallPtrSet<const Object *, 8>;
+// holds: a pointer is what the object's variable held, whichever way it came.
+bool holds(const Object &o, const Value *pointer, SmallPtrSetImpl<const Value *> &seen)
+{
+	if (auto *phi = dyn_cast<PHINode>(pointer))
+		return !seen.insert(phi).second || all_of(phi->incoming_values(), [&](const Value *in) { return holds(o, in, seen); });
+	auto *load = dyn_cast<LoadInst>(pointer);
+	return load && load->getPointerOperand() == o.variable;
+}
+
+// Live is the allocations whose memory may be there.
+using Live = SmallPtrSet<const CallBase *, 8>;
+
+// gone notes that an object's variable holds no memory.
+void gone(const Object &o, Live &live)
+{
+	for (const CallBase *c : o.allocations)
+		live.erase(c);
+}
 
 void step(const Instruction &i, const Task &t, Live &live)
 {
@@ -74,29 +90,31 @@ void step(const Instruction &i, const Task &t, Live &live)
 		live.clear();
 	for (const Object *o : t.objects) {
 		if (is_contained(o->allocations, c))
-			live.insert(o);
+			live.insert(c);
 		for (const Free &free : o->frees)
-			if (free.call == c && isa<LoadInst>(free.pointer))
-				live.erase(o);
+			if (SmallPtrSet<const Value *, 4> seen; free.call == c && holds(*o, free.pointer, seen))
+				gone(*o, live);
 	}
 }
 
-// cross is what may be allocated behind an edge. Where an allocation has told that it failed,
-// or the pointer is NULL, its object is not allocated.
+// cross is what may be there behind an edge. Where an allocation has told that it failed, or
+// the pointer is NULL, nothing is.
 void cross(const BasicBlock *from, const BasicBlock *to, const Task &t, Live &live)
 {
 	const Value *result = failed(from, to), *null = nulled(from, to);
-	const auto *gone = dyn_cast_or_null<LoadInst>(null);
+	const auto *read = dyn_cast_or_null<LoadInst>(null);
 	for (const Object *o : t.objects) {
 		// A PHI that is freed in its own block is, on each edge, the object that comes along it.
 		for (const Free &free : o->frees)
 			if (auto *phi = dyn_cast<PHINode>(free.pointer); phi && phi->getParent() == to && free.call->getParent() == to)
 				if (auto *load = dyn_cast<LoadInst>(phi->getIncomingValueForBlock(from)); load && load->getPointerOperand() == o->variable)
-					live.erase(o);
-		if (result && o->allocations.size() == 1 && o->allocations[0] == result)
-			live.erase(o);
-		if (gone && gone->getPointerOperand() == o->variable && gone->getParent() == from)
-			live.erase(o);
+					gone(*o, live);
+		for (const CallBase *c : o->allocations)
+			if (c == result)
+				live.erase(c);
+		if (read && read->getPointerOperand() == o->variable && read->getParent() == from &&
+		    none_of(o->allocations, [&](const CallBase *c) { return c->getParent() == from && read->comesBefore(c); }))
+			gone(*o, live);
 	}
 }
 
@@ -145,7 +163,8 @@ void Place::entry()
 		}
 }
 
-// lives refuses tasks whose memory is from before their beginning.
+// lives refuses tasks whose memory is from before their beginning, and allocations of more than
+// one piece of memory at a time: their sum is not the sum of the sizes.
 void Place::lives()
 {
 	for (bool changed = true; changed;) {
@@ -161,7 +180,7 @@ void Place::lives()
 				if (&i == t.entry && !now.empty())
 					return refuse("memory of an earlier round is in use where the task begins");
 				for (Object *o : t.objects)
-					if (now.contains(o) && is_contained(o->allocations, &i))
+					if (is_contained(o->allocations, &i) && any_of(o->allocations, [&](CallBase *c) { return now.contains(c); }))
 						return refuse("memory is allocated again before it is freed");
 				step(i, t, now);
 			}
@@ -194,19 +213,9 @@ SmallPtrSet<const Instruction *, 32> Place::reach(const Instruction *from, const
 void Place::sizes()
 {
 	for (Object *o : t.objects)
-		for (CallBase *c : o->allocations) {
+		for (CallBase *c : o->allocations)
 			if (!available(c->getArgOperand(1), t.entry, a.dominators))
 				return refuse("the size of an allocation is not known where the task begins");
-			bool again = false;
-			if (c->isTerminator()) {
-				for (const BasicBlock *to : successors(c))
-					again |= &to->front() != t.entry && reach(&to->front(), t.entry, true).contains(c);
-			} else {
-				again = c->getNextNode() != t.entry && reach(c->getNextNode(), t.entry, true).contains(c);
-			}
-			if (again)
-				return refuse("an allocation is in a loop");
-		}
 	if (t.limit && !available(t.limit->getArgOperand(1), t.entry, a.dominators))
 		return refuse("the heap's limit is not known where the task begins");
 }

@@ -1,6 +1,6 @@
-; An allocation in a loop that does not hold the whole task.
+; An allocation in a loop that keeps what it allocated in the rounds before.
 ;
-; CHECK: launch of k: lazy: an allocation is in a loop
+; CHECK: launch of k: lazy: memory is allocated again before it is freed
 ; CHECK-NOT: case_static_begin
 
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
