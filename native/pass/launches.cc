@@ -34,17 +34,27 @@ const Function *kernelOf(const CallBase &call)
 	return nullptr;
 }
 
-// stored finds the values that stores put into a slot. false: it is written in parts. Where
-// the compiler has copied a launch, the copies share their slots, and a value is of some copy.
+// stored finds the values that stores put into a slot, or into the parts of a structure. false:
+// something else may write it. Where the compiler has copied a launch, the copies share their
+// slots, and a value is of some copy.
 bool stored(Value *slot, SmallVectorImpl<Value *> &values)
 {
-	for (User *u : slot->users()) {
-		if (auto *s = dyn_cast<StoreInst>(u); s && s->getPointerOperand() == slot)
-			values.push_back(s->getValueOperand());
-		else if (isa<GetElementPtrInst>(u) || isa<BitCastInst>(u) || isa<MemIntrinsic>(u))
-			return false;
+	const size_t before = values.size();
+	SmallVector<Value *, 8> todo{slot};
+	while (!todo.empty()) {
+		Value *at = todo.pop_back_val();
+		for (User *u : at->users()) {
+			auto *s = dyn_cast<StoreInst>(u);
+			auto *c = dyn_cast<CallBase>(u);
+			if (s && s->getPointerOperand() == at)
+				values.push_back(s->getValueOperand());
+			else if (isa<GetElementPtrInst>(u) || isa<BitCastInst>(u))
+				todo.push_back(u);
+			else if (!s && !(c && (c->isLifetimeStartOrEnd() || kind(*c) == Call::Stub)))
+				return false;
+		}
 	}
-	return !values.empty();
+	return values.size() > before;
 }
 
 // popped: a dimension is what __cudaPopCallConfiguration wrote.
@@ -203,8 +213,10 @@ std::vector<Launch> launches(Function &f, const DominatorTree &tree)
 		l.opaque = opaque(stub);
 		if (k == Call::Stub) {
 			for (unsigned n = 0; n < c->arg_size(); n++)
-				if (!plainBytes(stub, n) && !(c->isByValArgument(n) && !holdsPointer(c->getParamByValType(n))))
+				if (!c->isByValArgument(n))
 					l.arguments.push_back(c->getArgOperand(n));
+				else if (holdsPointer(c->getParamByValType(n)) && !(isa<AllocaInst>(c->getArgOperand(n)) && stored(c->getArgOperand(n), l.arguments)))
+					l.why = "a structure with pointers is an argument";
 		} else if (k == Call::Launch && !readArguments(*c, layout, l.arguments)) {
 			l.why = "its arguments cannot be read";
 		}

@@ -14,6 +14,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/TargetParser/Triple.h"
 
 using namespace llvm;
 using namespace casepass;
@@ -21,6 +22,9 @@ using namespace casepass;
 namespace {
 
 cl::opt<std::string> report("case-report", cl::desc("append what became of each launch to this file, a JSON object a line"), cl::value_desc("file"));
+
+// onDevice: the module is the device's part of a program.
+bool onDevice(const Module &m) { return Triple(m.getTargetTriple()).isNVPTX(); }
 
 // Work is a function with launches.
 struct Work {
@@ -173,7 +177,7 @@ struct CasePass : PassInfoMixin<CasePass> {
 
 	PreservedAnalyses run(Module &m, ModuleAnalysisManager &managers)
 	{
-		if (none_of(m, [](const Function &f) { return f.getName().starts_with("cuda") || f.getName().starts_with("__cuda"); }))
+		if (onDevice(m) || none_of(m, [](const Function &f) { return f.getName().starts_with("cuda") || f.getName().starts_with("__cuda"); }))
 			return PreservedAnalyses::all();
 		auto &fam = managers.getResult<FunctionAnalysisManagerModuleProxy>(m).getManager();
 		auto analyses = [&](Function &f) {
@@ -211,17 +215,62 @@ struct CasePass : PassInfoMixin<CasePass> {
 	}
 };
 
+// CaseInline has the inliner bring allocations, copies and frees to where the launches are: into
+// the callers of small functions around them (the paper's inlining, 3.1.2).
+struct CaseInline : PassInfoMixin<CaseInline> {
+	static constexpr unsigned small = 200; // instructions, before optimisation
+
+	PreservedAnalyses run(Module &m, ModuleAnalysisManager &)
+	{
+		SmallPtrSet<const Function *, 16> found;
+		if (onDevice(m))
+			return PreservedAnalyses::all();
+		for (bool changed = true; changed;) {
+			changed = false;
+			for (Function &f : m)
+				if (wraps(f, found) && found.insert(&f).second) {
+					f.addFnAttr(Attribute::AlwaysInline);
+					changed = true;
+				}
+		}
+		return found.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
+	}
+
+	static bool wraps(const Function &f, const SmallPtrSetImpl<const Function *> &found)
+	{
+		if (f.isDeclaration() || f.isInterposable() || f.hasFnAttribute(Attribute::NoInline) || f.hasFnAttribute(Attribute::OptimizeNone) ||
+		    f.getName() == "main" || f.getInstructionCount() > small || isStub(f))
+			return false;
+		return any_of(instructions(f), [&](const Instruction &i) {
+			const auto *c = dyn_cast<CallBase>(&i);
+			if (!c || !c->getCalledFunction())
+				return false;
+			switch (kind(*c)) {
+			case Call::Malloc:
+			case Call::Managed:
+			case Call::Free:
+			case Call::Use:
+				return true;
+			default:
+				return c->getCalledFunction() != &f && found.contains(c->getCalledFunction());
+			}
+		});
+	}
+};
+
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
 {
 	return {LLVM_PLUGIN_API_VERSION, "case", "1", [](PassBuilder &builder) {
 		builder.registerOptimizerLastEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CasePass()); });
+		builder.registerPipelineStartEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(CaseInline()); });
 		builder.registerPipelineParsingCallback([](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
-			if (name != "case")
-				return false;
-			passes.addPass(CasePass());
-			return true;
+			if (name == "case")
+				passes.addPass(CasePass());
+			else if (name == "case-inline")
+				passes.addPass(CaseInline());
+			return name == "case" || name == "case-inline";
 		});
 	}};
 }

@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Analysis/AliasAnalysis.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Constants.h"
@@ -325,12 +326,81 @@ void place(Function &f, Task &t, Analyses &a)
 	p.region();
 }
 
+// apart: a pointer leads to another object than `base`, whatever its value.
+static bool apart(const Value *pointer, const Value *base)
+{
+	const Value *its = getUnderlyingObject(pointer);
+	return its != base && isIdentifiedObject(its) && isIdentifiedObject(base);
+}
+
+// keeps: an instruction leaves the memory of an object of the host as it is.
+static bool keeps(const Instruction &i, const Value *base)
+{
+	if (!i.mayWriteToMemory() || i.isLifetimeStartOrEnd() || i.isDebugOrPseudoInst())
+		return true;
+	if (auto *s = dyn_cast<StoreInst>(&i))
+		return apart(s->getPointerOperand(), base);
+	auto *c = dyn_cast<CallBase>(&i);
+	if (!c)
+		return false;
+	if (c->onlyAccessesInaccessibleMemory() || isa<AssumeInst>(c))
+		return true;
+	switch (kind(*c)) {
+	case Call::Malloc:
+	case Call::Managed:
+		return apart(c->getArgOperand(0), base);
+	case Call::Free:
+		return true;
+	case Call::Use: { // into device memory
+		const bool copy = c->getCalledFunction()->getName() == "cudaMemcpy";
+		const auto *way = copy ? dyn_cast<ConstantInt>(c->getArgOperand(3)) : nullptr;
+		return c->getCalledFunction()->getName() == "cudaMemset" || (way && way->getZExtValue() == 1);
+	}
+	default:
+		return false;
+	}
+}
+
+// unchanged: what is loaded is the same at an earlier instruction, which dominates the load.
+static bool unchanged(LoadInst *load, Instruction *at, const DominatorTree &tree)
+{
+	const Value *base = getUnderlyingObject(load->getPointerOperand());
+	if (!load->isSimple() || !tree.dominates(at, load) || !isSafeToSpeculativelyExecute(load))
+		return false;
+	SmallPtrSet<const BasicBlock *, 16> seen;
+	SmallVector<Instruction *, 8> todo{load->getPrevNode() ? load->getPrevNode() : nullptr};
+	const BasicBlock *first = load->getParent();
+	auto before = [&](const BasicBlock *b) {
+		for (const BasicBlock *p : predecessors(b))
+			if (seen.insert(p).second)
+				todo.push_back(const_cast<Instruction *>(p->getTerminator()));
+	};
+	if (!todo[0]) {
+		todo.clear();
+		before(first);
+	}
+	while (!todo.empty()) {
+		Instruction *i = todo.pop_back_val();
+		for (;; i = i->getPrevNode()) {
+			if (!keeps(*i, base))
+				return false;
+			if (i == at || !i->getPrevNode())
+				break;
+		}
+		if (i != at)
+			before(i->getParent());
+	}
+	return true;
+}
+
 bool available(Value *v, Instruction *at, const DominatorTree &tree)
 {
 	auto *i = dyn_cast<Instruction>(v);
 	if (!i || tree.dominates(i, at))
 		return true;
-	if (isa<PHINode>(i) || isa<LoadInst>(i) || isa<AllocaInst>(i) || i->mayReadOrWriteMemory() || !isSafeToSpeculativelyExecute(i))
+	if (auto *load = dyn_cast<LoadInst>(i))
+		return unchanged(load, at, tree) && available(load->getPointerOperand(), at, tree);
+	if (isa<PHINode>(i) || isa<AllocaInst>(i) || i->mayReadOrWriteMemory() || !isSafeToSpeculativelyExecute(i))
 		return false;
 	if (isa<CallBase>(i) && !isa<IntrinsicInst>(i))
 		return false;

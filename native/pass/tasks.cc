@@ -91,6 +91,20 @@ bool copiesElsewhere(const CallBase &call, const Value *pointer)
 	return (!way || way->getZExtValue() == 0 || way->getZExtValue() > 2); // cudaMemcpyHostToDevice is 1, DeviceToHost 2
 }
 
+// onlyWritten tells a variable that the function does not read.
+bool onlyWritten(const Value *variable)
+{
+	SmallVector<const Value *, 8> todo{variable};
+	while (!todo.empty())
+		for (const User *u : todo.pop_back_val()->users()) {
+			if (isa<LoadInst>(u) || isa<MemIntrinsic>(u))
+				return false;
+			if (isa<GetElementPtrInst>(u) || isa<BitCastInst>(u))
+				todo.push_back(u);
+		}
+	return isa<AllocaInst>(variable);
+}
+
 // uses collects what is done with a pointer to an object.
 void Follow::uses(Object &o, Value *pointer, SmallPtrSetImpl<Value *> &seen)
 {
@@ -122,9 +136,8 @@ void Follow::uses(Object &o, Value *pointer, SmallPtrSetImpl<Value *> &seen)
 			}
 		} else if (auto *store = dyn_cast<StoreInst>(u)) {
 			// A kernel's argument on its way into the launch. Anything else lets it escape.
-			const bool argument = store->getValueOperand() == pointer && isa<AllocaInst>(store->getPointerOperand()) &&
-			                      any_of(p.launches, [&](Launch &l) { return is_contained(l.arguments, pointer); }) &&
-			                      none_of(store->getPointerOperand()->users(), [](User *reader) { return isa<LoadInst>(reader); });
+			const bool argument = store->getValueOperand() == pointer && onlyWritten(store->getPointerOperand()->stripInBoundsOffsets()) &&
+			                      any_of(p.launches, [&](Launch &l) { return is_contained(l.arguments, pointer); });
 			if (store->getPointerOperand() == pointer && store->getValueOperand() != pointer && o.managed)
 				o.uses.push_back(u);
 			else if (!argument)

@@ -67,7 +67,7 @@ Plan plan(llvm::Function &f, Analyses &a);
 void place(llvm::Function &f, Task &t, Analyses &a);
 
 // available reports whether a value can be computed at an instruction, where it is not there
-// already, without calls, loads and traps.
+// already, without calls and traps, and without loads of what may have changed.
 bool available(llvm::Value *v, llvm::Instruction *at, const llvm::DominatorTree &tree);
 
 } // namespace casepass

@@ -1,0 +1,26 @@
+; A structure of pointers that the function reads may be changed through it.
+;
+; CHECK: remark: {{.*}}launch of k: lazy: a memory object cannot be followed: its pointer is stored
+; CHECK-NOT: case_static_begin
+
+target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"
+
+define void @f(i64 %n) {
+  %a = alloca ptr
+  %s = alloca { ptr, ptr }
+  %m = call i32 @cudaMalloc(ptr %a, i64 %n)
+  %u = load ptr, ptr %a
+  store ptr %u, ptr %s
+  %back = load ptr, ptr %s
+  %p = call i32 @__cudaPushCallConfiguration(i64 4294967300, i32 1, i64 4294967424, i32 1, i64 0, ptr null)
+  %x = load ptr, ptr %a
+  call void @_Z16__device_stub__kPf(ptr %x)
+  %f = load ptr, ptr %a
+  %g = call i32 @cudaFree(ptr %f)
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPf(ptr)
