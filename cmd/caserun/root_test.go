@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results/report"
 )
 
 // A word that is no subcommand is an error, after every command.
@@ -131,5 +134,27 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 	}
 	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(config.Variables())-1 { // but the old name of isolate-faults
 		t.Errorf("mix, which has all settings: exit %d:\n%s", status, out)
+	}
+}
+
+// The help of each command's flags fits the width of tables.
+func TestHelpOfFlagsFits(t *testing.T) {
+	flags := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		_, usage, _ := strings.Cut(c.UsageString(), "Flags:\n")
+		for line := range strings.Lines(usage) {
+			flags++
+			if n := len(strings.TrimSuffix(line, "\n")); n > report.Width {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+	if flags < 100 {
+		t.Errorf("%d lines of help", flags)
 	}
 }
