@@ -1,5 +1,5 @@
-"""Runs batches of eight programs under MPS, of which one faults at a random moment, and
-four programs that start later. It checks after each batch:
+"""Runs batches of eight programs under MPS, and four programs that start later. One of the
+eight faults at a random moment. Checks after each batch:
 - the culprit is named, or is one of the suspects, all of which had kernels running;
 - no other job is named;
 - the later jobs run, and no job waits for long.

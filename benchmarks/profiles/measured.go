@@ -18,8 +18,8 @@ type Measurement struct {
 	// PeakBytes is the most device memory that the process was seen to use, without its context;
 	// 0: unknown. It is used if the job had no task.
 	PeakBytes int64
-	// Trace is of the traced run, which began at TracedFromS; nil: there was no such run, or it
-	// traced nothing.
+	// Trace is what the traced run recorded. That run began at TracedFromS. nil: there was no
+	// traced run, or it recorded nothing.
 	Trace       *Trace
 	TracedFromS float64
 }

@@ -323,8 +323,8 @@ func TestSweepThatIsTakenOver(t *testing.T) {
 	}
 }
 
-// A process that finds its runs closed ends its sweep itself, before whoever
-// closed the runs does: that is no failure of the latter.
+// Whoever closes a sweep's runs then ends the sweep. The sweep's own process may end it
+// first. Closing does not fail because of that.
 func TestSweepThatEndsWhileItIsClosed(t *testing.T) {
 	inTempDir(t)
 	if err := doPart(t, 7*time.Second); err == nil {

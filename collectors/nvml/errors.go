@@ -8,8 +8,8 @@ import (
 )
 
 // ErrNoGPU is wrapped by Open if the node has no NVIDIA GPU: the library is missing, the driver
-// is not loaded, or there are no devices. Any other failure of Open (no permission, library and
-// kernel module of different versions) means that a GPU should work but does not.
+// is not loaded, or there are no devices. Other errors of Open mean
+// that a GPU should work but does not, for example because permission is missing.
 var ErrNoGPU = errors.New("no NVIDIA GPU")
 
 // ErrNotSupported is wrapped if the device or the installed driver does not offer a call. The

@@ -86,7 +86,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 			throughput.middle, throughput.low, throughput.high, turnaround.middle, turnaround.low, turnaround.high,
 			makespan.middle, makespan.low, makespan.high, utilization.middle, traced)
 	}
-	t.Notes = append(t.Notes, Note{Text: "n: complete runs, of those planned. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
+	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
 	if traced {
 		t.Title += ", traced"
 		t.Notes = append(t.Notes, Note{Text: tracedNote})
