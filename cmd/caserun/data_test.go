@@ -45,7 +45,7 @@ func TestDataOfDarknet(t *testing.T) {
 		}
 	}
 	list, err := os.ReadFile("data/images-large.txt")
-	if err != nil || !bytes.HasPrefix(list, []byte("gen:768x576:1\ngen:768x576:2\n")) {
+	if err != nil || !bytes.HasPrefix(list, []byte("gen:448x448:1\ngen:448x448:2\n")) {
 		t.Errorf("%v: %.60q", err, list)
 	}
 }

@@ -20,10 +20,10 @@ var cfg embed.FS
 // alone on an H200.
 const (
 	LargeImages  = 1200 // images-large.txt, for predict
-	MediumImages = 3300 // images-medium.txt, for detect
+	MediumImages = 4500 // images-medium.txt, for detect
 
-	largeWidth, largeHeight   = 768, 576
-	mediumWidth, mediumHeight = 500, 375
+	largeWidth, largeHeight   = 448, 448
+	mediumWidth, mediumHeight = 416, 416
 )
 
 // File is an input file.
