@@ -20,7 +20,7 @@ var cfg embed.FS
 // alone on an H200.
 const (
 	LargeImages  = 1200 // images-large.txt, for predict
-	MediumImages = 4500 // images-medium.txt, for detect
+	MediumImages = 4000 // images-medium.txt, for detect
 
 	largeWidth, largeHeight   = 448, 448
 	mediumWidth, mediumHeight = 416, 416
