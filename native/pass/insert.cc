@@ -285,7 +285,7 @@ void insert(Function &f, Plan &p, Analyses &a)
 	inserter.leaveEverywhere();
 }
 
-void insertElsewhere(Module &m, bool configures)
+void insertElsewhere(Module &m, unsigned uses)
 {
 	LLVMContext &context = m.getContext();
 	Type *none = Type::getVoidTy(context), *half = Type::getInt32Ty(context);
@@ -299,11 +299,11 @@ void insertElsewhere(Module &m, bool configures)
 	IRBuilder<> at(first);
 	at.CreateCondBr(at.CreateIsNotNull(to), tell, done);
 	at.SetInsertPoint(tell);
-	at.CreateCall(say, {at.getInt32(configures)});
+	at.CreateCall(say, {at.getInt32(uses)});
 	at.CreateBr(done);
 	at.SetInsertPoint(done);
 	at.CreateRetVoid();
-	appendToGlobalCtors(m, f, 65535);
+	appendToGlobalCtors(m, f, 101); // before those of the program, which may use devices
 }
 
 } // namespace casepass

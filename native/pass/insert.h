@@ -10,8 +10,8 @@ namespace casepass {
 void insert(llvm::Function &f, Plan &p, Analyses &a);
 
 // insertElsewhere has the module say at its start that it uses devices outside of static
-// tasks, and whether it configures or chooses one there.
-void insertElsewhere(llvm::Module &m, bool configures);
+// tasks, and how (enum case_static_use).
+void insertElsewhere(llvm::Module &m, unsigned uses);
 
 } // namespace casepass
 #endif

@@ -128,11 +128,19 @@ void settle(Module &m, std::vector<Work> &all)
 		}
 }
 
-// elsewhere tells uses of devices outside of static tasks.
-bool elsewhere(const Module &m, const std::vector<Work> &all, bool &configures)
+// asks: the call asks for a task (native/probe/case.h, schedgpu.h).
+bool asks(const CallBase &c)
+{
+	const Function *to = c.getCalledFunction();
+	return to && (to->getName() == "case_task_ask" || to->getName() == "case_task_begin" || to->getName() == "preCudaMalloc");
+}
+
+// elsewhere is the uses of devices outside of static tasks (enum case_static_use), if any.
+std::optional<unsigned> elsewhere(const Module &m, const std::vector<Work> &all)
 {
 	SmallPtrSet<const Instruction *, 32> in;
-	bool any = configures = false;
+	bool any = false;
+	unsigned uses = 0;
 	for (const Work &w : all)
 		for (const Task &t : w.plan.tasks)
 			if (t.why.empty())
@@ -140,11 +148,12 @@ bool elsewhere(const Module &m, const std::vector<Work> &all, bool &configures)
 	for (const Function &f : m)
 		if (!isStub(f) && !registers(f))
 			for (const Instruction &i : instructions(f))
-				if (auto *c = dyn_cast<CallBase>(&i); c && !in.contains(c) && usesDevice(*c)) {
-					any = true;
-					configures |= sticky(kind(*c)) || kind(*c) == Call::SetDevice;
+				if (auto *c = dyn_cast<CallBase>(&i); c && !in.contains(c)) {
+					any |= usesDevice(*c);
+					uses |= sticky(kind(*c)) || kind(*c) == Call::SetDevice ? 1 : 0;
+					uses |= asks(*c) ? 2 : 0;
 				}
-	return any;
+	return any ? std::optional(uses) : std::nullopt;
 }
 
 // tell says what became of each launch, as a remark and in the report.
@@ -199,10 +208,10 @@ struct CasePass : PassInfoMixin<CasePass> {
 			if (failed)
 				m.getContext().emitError("case: cannot write the report " + report + ": " + failed.message());
 		}
-		bool configures;
-		bool changed = elsewhere(m, all, configures);
+		const std::optional<unsigned> uses = elsewhere(m, all);
+		bool changed = uses.has_value();
 		if (changed)
-			insertElsewhere(m, configures);
+			insertElsewhere(m, *uses);
 		for (Work &w : all) {
 			tell(w, fam.getResult<OptimizationRemarkEmitterAnalysis>(*w.f), file.get());
 			if (none_of(w.plan.tasks, [](const Task &t) { return t.why.empty(); }))

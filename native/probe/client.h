@@ -46,12 +46,17 @@ CASE_WEAK int lazy_await_pre_allocate(uint64_t bytes, int device, uint32_t wait_
 CASE_WEAK int lazy_await_post_free(uint64_t bytes, int device);
 
 /* What the lazy runtime must know of explicit tasks (lazy/explicit.cc). lazy_await_before_ask comes
- * before a request, which it may change, and answers as case_task_ask does. */
-CASE_WEAK int lazy_await_before_ask(struct case_need *need);
-CASE_WEAK void lazy_task_began(const struct case_need *need, struct case_task *task);
+ * before a request, and answers as case_task_ask does. It may change the request, or make the
+ * request itself: then the task has an id. lazy_await_after_ask comes when the request is
+ * answered, unless lazy_await_before_ask has failed. */
+CASE_WEAK int lazy_await_before_ask(struct case_need *need, struct case_task *task);
+CASE_WEAK void lazy_await_after_ask(const struct case_need *need, struct case_task *task, int answer);
 CASE_WEAK void lazy_task_grew(const struct case_task *task, uint64_t bytes);
 CASE_WEAK void lazy_task_shrank(const struct case_task *task, uint64_t bytes);
 CASE_WEAK void lazy_task_ends(const struct case_task *task);
+
+/* The compiler found tasks of the program, and uses of devices outside of them (static.h). */
+CASE_WEAK void lazy_partly_static(void);
 
 #ifdef __cplusplus
 }

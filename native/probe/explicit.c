@@ -20,11 +20,13 @@ int case_task_ask(const struct case_need *need, struct case_task *task)
 	CLIENT_FORWARD(case_task_ask, need, task);
 	*task = (struct case_task){.device = -1};
 	if (lazy_await_before_ask)
-		answer = lazy_await_before_ask(&settled);
-	if (answer == CASE_OK)
+		answer = lazy_await_before_ask(&settled, task);
+	if (answer != CASE_OK)
+		return answer;
+	if (task->id == 0)
 		answer = client_await_grant(&settled, task);
-	if (answer == CASE_OK && task->device >= 0 && lazy_task_began)
-		lazy_task_began(&settled, task);
+	if (lazy_await_after_ask)
+		lazy_await_after_ask(&settled, task, answer);
 	return answer;
 }
 

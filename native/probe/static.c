@@ -5,6 +5,9 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "client.h"
 
 _Static_assert(sizeof(struct case_static) <= 64, "native/pass/insert.cc makes the variable 64 bytes");
 
@@ -12,11 +15,17 @@ enum { MEMORY_ALLOCATION = 2 }; /* cudaErrorMemoryAllocation */
 
 static atomic_bool used, configured; /* outside of such tasks */
 
-void case_static_elsewhere(uint32_t configures)
+void case_static_elsewhere(uint32_t uses)
 {
+	const __typeof__(&case_static_elsewhere) preloaded = (__typeof__(&case_static_elsewhere))client_preloaded("case_static_elsewhere");
+
 	atomic_store(&used, true);
-	if (configures)
+	if ((uses & CASE_STATIC_CONFIGURES) != 0)
 		atomic_store(&configured, true);
+	if (preloaded != NULL)
+		preloaded(uses);
+	else if ((uses & CASE_STATIC_ASKS) == 0 && lazy_partly_static)
+		lazy_partly_static();
 }
 
 static uint64_t warps_of(uint64_t blocks, uint32_t threads_per_block)

@@ -67,10 +67,13 @@ void case_static_end(struct case_static *task, case_set_device *set);
  * process ends: its function is left, and some of its memory may still be allocated. */
 void case_static_leave(struct case_static *task, case_set_device *set);
 
-/* case_static_elsewhere says that the program uses devices outside of such tasks; `configures`:
- * it also chooses a device, or configures one for later launches. Modules say it at their
- * start. */
-void case_static_elsewhere(uint32_t configures);
+/* case_static_elsewhere says that the program uses devices outside of such tasks. Modules say it
+ * at their start. */
+enum case_static_use {
+	CASE_STATIC_CONFIGURES = 1, /* it also chooses a device, or configures one for later launches */
+	CASE_STATIC_ASKS = 2        /* it asks for tasks itself (case.h) */
+};
+void case_static_elsewhere(uint32_t uses);
 
 #ifdef __cplusplus
 }

@@ -520,45 +520,74 @@ func (b builder) program(t *testing.T, all []made, kind string) string {
 	return out
 }
 
-// compareMade runs a program both ways, and returns how many tasks it had and how many of them
-// were on another device than the thread's.
-func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved int) {
+func nativePath(t *testing.T, name string) string {
 	t.Helper()
-	var env []string
-	if m.fails > 0 {
-		env = append(env, fmt.Sprintf("FAKE_CUDA_FAIL=cudaMalloc:%d=2", m.fails))
-	}
-	libraries, err := filepath.Abs(filepath.Join(nativeDir, "build/fake/11"))
+	path, err := filepath.Abs(filepath.Join(nativeDir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := func(file string) *exec.Cmd {
-		cmd := exec.Command(file, fmt.Sprint(m.seed))
-		cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+libraries, "FAKE_CUDA_DEVICES=2"), env...)
-		return cmd
+	return path
+}
+
+func (m made) command(t *testing.T, file string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(file, fmt.Sprint(m.seed))
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+nativePath(t, "build/fake/11"), "FAKE_CUDA_DEVICES=2")
+	if m.fails > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("FAKE_CUDA_FAIL=cudaMalloc:%d=2", m.fails))
 	}
-	var want, said bytes.Buffer
-	cmd := command(plain)
-	cmd.Stdout, cmd.Stderr = &want, &said
-	wantErr := cmd.Run()
+	return cmd
+}
+
+// scheduled runs a program with a scheduler that grants each task a device in turns. It returns
+// how many tasks the program had and how many of them were on another device than the first.
+func (m made) scheduled(t *testing.T, file string, env ...string) (p *lazyRun, granted, moved int) {
+	t.Helper()
 	s, r, _ := start(t)
-	p := &lazyRun{t: t, server: s, r: r, version: "11", program: fmt.Sprint(m.seed), cmd: command(compiled)}
-	p.cmd.Env = append(p.cmd.Env, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1")
+	p = &lazyRun{t: t, server: s, r: r, version: "11", program: fmt.Sprint(m.seed), cmd: m.command(t, file)}
+	p.cmd.Env = append(append(p.cmd.Env, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1"), env...)
 	p.cmd.Stderr = &p.stderr
+	device := map[uint64]int{}
 	p.start().finish(func(t *testing.T, e event) {
-		if e.kind != "begin" {
+		switch e.kind {
+		case "begin":
+			device[e.task] = granted&1 ^ 1
+			if e.r.Flags&FlagDevice != 0 {
+				device[e.task] = int(e.r.Device)
+			}
+			granted++
+			moved += device[e.task]
+		case "grow":
+		default:
 			return
 		}
-		device := granted&1 ^ 1 // in turns
-		if e.r.Flags&FlagDevice != 0 {
-			device = int(e.r.Device)
-		}
-		granted++
-		moved += device
-		if err := e.c.Grant(e.task, device, fakeUUID(device)); err != nil {
+		if err := e.c.Grant(e.task, device[e.task], fakeUUID(device[e.task])); err != nil {
 			t.Errorf("grant: %v", err)
 		}
 	})
+	return p, granted, moved
+}
+
+// compareMade runs a program both ways, alone and with the lazy runtime. It returns how many
+// static tasks the program had, and how many of them were on another device than the thread's.
+func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved int) {
+	t.Helper()
+	var want, said bytes.Buffer
+	cmd := m.command(t, plain)
+	cmd.Stdout, cmd.Stderr = &want, &said
+	wantErr := cmd.Run()
+	if m.fails == 0 { // the lazy runtime does not call cudaMalloc
+		for _, run := range [][]string{{plain, "ELSEWHERE=1"}, {compiled}} {
+			file := run[0]
+			p, _, _ := m.scheduled(t, file, append(run[1:], "LD_PRELOAD="+nativePath(t, "libcase.so"), "CASE_BINDING=task")...)
+			got, stderr := strings.Join(p.lines, "\n")+"\n", p.stderr.String()
+			if got != want.String() || fmt.Sprint(p.err) != fmt.Sprint(wantErr) || strings.Contains(stderr, "VIOLATION") {
+				t.Errorf("seed %d, %s with the lazy runtime: %v\n%s\nwithout: %v\n%s\nstderr:\n%s\n%s", m.seed, filepath.Ext(file), p.err,
+					got, wantErr, want.String(), stderr, m.text)
+			}
+		}
+	}
+	p, granted, moved := m.scheduled(t, compiled)
 	got := strings.Join(p.lines, "\n") + "\n"
 	stderr := p.stderr.String()
 	idle := 0
@@ -571,11 +600,11 @@ func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved i
 	}
 	switch {
 	case got != want.String() || fmt.Sprint(p.err) != fmt.Sprint(wantErr):
-		t.Errorf("seed %d, %v: %v\n%s\nwithout the pass: %v\n%s\nstderr:\n%s\n%s", m.seed, env, p.err, got, wantErr, want.String(), stderr, m.text)
+		t.Errorf("seed %d: %v\n%s\nwithout the pass: %v\n%s\nstderr:\n%s\n%s", m.seed, p.err, got, wantErr, want.String(), stderr, m.text)
 	case strings.Contains(stderr, "VIOLATION"):
-		t.Errorf("seed %d, %v:\n%s\n%s", m.seed, env, stderr, m.text)
+		t.Errorf("seed %d:\n%s\n%s", m.seed, stderr, m.text)
 	case strings.Contains(said.String(), "VIOLATION"):
-		t.Errorf("seed %d, %v, without the pass:\n%s\n%s", m.seed, env, said.String(), m.text)
+		t.Errorf("seed %d, without the pass:\n%s\n%s", m.seed, said.String(), m.text)
 	case m.tidy && m.fails == 0 && idle > 0:
 		t.Errorf("seed %d: %d tasks are open when their memory is free\n%s", m.seed, idle, m.text)
 	}

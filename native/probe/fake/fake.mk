@@ -83,6 +83,16 @@ build/fake/11/explicit_program: $(EXPLICIT_11) build/fake/11/libcudart.so.11.0
 build/fake/13/explicit_own_copy: $(EXPLICIT_13) libcase.a build/fake/13/libcudart.so.13
 	$(CXX) $(FAKE_CXXFLAGS) -Wl,-u,case_task_ask -o $@ $^ -ldl
 
+# Programs of which the compiler has found some tasks (static.h). Such programs have a copy of
+# the library's functions.
+PARTLY_13 = $(addprefix build/fake/13/tests/,partly.o program.o kernels.o)
+
+build/fake/13/tests/partly.o: tests/partly/main.cc tests/lazy/program.h case.h static.h $(FAKE_HEADERS) | build/fake/13/tests
+	$(CXX) $(FAKE_CXXFLAGS) -DFAKE_NVCC=13 -c -o $@ $<
+
+build/fake/13/partly_static: $(PARTLY_13) libcase.a build/fake/13/libcudart.so.13
+	$(CXX) $(FAKE_CXXFLAGS) -o $@ $^ -ldl
+
 # Its CUDA runtime, as far as it has one, is linked statically.
 build/fake/13/explicit_static: tests/static/main.cc case.h libcase.a $(FAKE_HEADERS) | build/fake/13
 	$(CXX) $(FAKE_CXXFLAGS) -DTASK_API -o $@ $< libcase.a -ldl
@@ -91,7 +101,8 @@ build/fake/13/static_program: tests/static/main.cc $(FAKE_HEADERS) | build/fake/
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
 
 fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program \
-       build/fake/13/explicit_program build/fake/11/explicit_program build/fake/13/explicit_own_copy build/fake/13/explicit_static
+       build/fake/13/explicit_program build/fake/11/explicit_program build/fake/13/explicit_own_copy build/fake/13/explicit_static \
+       build/fake/13/partly_static
 
 fake-test: $(FAKES) build/fake/13/selftest build/fake/11/selftest
 	LD_LIBRARY_PATH=build/fake/13 build/fake/13/selftest

@@ -1,6 +1,7 @@
 // binding.cc: the task of task binding, from unbound to bound.
 #include <atomic>
 
+#include "../client.h"
 #include "confine.h"
 #include "device.h"
 #include "explicit.h"
@@ -48,7 +49,7 @@ bool await_or_defer()
 // must_stay: only the device of the last grant will do.
 bool Task::must_stay() const
 {
-	return confined() || (home() >= 0 && (ties.any() || cover_of(device()).tasks > 0));
+	return confined() || (home() >= 0 && (ties.any() || asks_here() || cover_of(device()).tasks > 0));
 }
 
 // need is a request for so many bytes, on the task's device if the task must stay there.
@@ -119,6 +120,29 @@ cudaError_t Task::await_grant(const Shape &shape, uint64_t more, bool managed)
 		wait_seen.store(false);
 	}
 	return error;
+}
+
+bool Task::await_explicit(const case_need &need, case_task *granted, int *answer)
+{
+	Locked locked;
+	if (phase() != Phase::unbound || in_use() > 0 || must_stay() || device_is_hidden())
+		return false;
+	phase_.store(Phase::asking);
+	{
+		Interruptible here;
+		*answer = client_await_grant(&need, granted);
+	}
+	phase_.store(Phase::unbound);
+	if (*answer != CASE_OK || granted->device < 0)
+		return true;
+	if (move_to(*granted)) {
+		phase_.store(Phase::granted);
+		note_explicit(need, granted);
+		return true;
+	}
+	client_free(granted);
+	*answer = CASE_NO_DEVICE;
+	return true;
 }
 
 // await_filled makes the context, and what the program did so far on it.

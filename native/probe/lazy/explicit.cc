@@ -30,6 +30,7 @@ struct Sums {
 Sums sums[max_devices];
 std::map<uint64_t, Open> *open_tasks; // by id
 std::atomic<bool> any{false};
+std::atomic<unsigned> asking{0}; // requests for the process's device that are not answered yet
 pthread_mutex_t noting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 std::map<uint64_t, Open> &tasks()
@@ -45,6 +46,12 @@ Open *noted(const case_task *task)
 	return at == tasks().end() ? nullptr : &at->second;
 }
 
+bool is_noted(const case_task *task)
+{
+	Locked locked(noting);
+	return noted(task) != nullptr;
+}
+
 } // namespace
 
 Cover cover_of(int device)
@@ -55,6 +62,23 @@ Cover cover_of(int device)
 	return {s.tasks.load(), s.bytes.load(), s.heap.load()};
 }
 
+bool asks_here() { return asking.load() > 0; }
+
+void note_explicit(const case_need &need, case_task *task)
+{
+	if (one_device())
+		task->device = 0;
+	if (mode() == Mode::passive || task->device >= max_devices)
+		return;
+	Locked locked(noting);
+	Sums &s = sums[task->device];
+	tasks()[task->id] = {task->device, need.bytes, need.heap_bytes};
+	s.bytes.fetch_add(need.bytes);
+	s.heap.fetch_add(need.heap_bytes);
+	s.tasks.fetch_add(1);
+	any.store(true);
+}
+
 bool has_explicit() { return any.load(std::memory_order_relaxed); }
 
 // A child made by fork holds none of its parent's tasks (case.h).
@@ -63,6 +87,7 @@ void renew_explicit()
 	noting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	open_tasks = nullptr; // another thread may have been changing it
 	any.store(false);
+	asking.store(0);
 	for (Sums &s : sums) {
 		s.tasks.store(0);
 		s.bytes.store(0);
@@ -74,37 +99,47 @@ void renew_explicit()
 
 using namespace lazy;
 
-// A program may use CUDA before the library knows that it asks for tasks. The program then has one
-// device, 0. Its explicit tasks go to that device, after what is only recorded so far.
-int lazy_await_before_ask(case_need *need)
+void lazy_partly_static() { partly_static(); }
+
+// Under task binding the program has one device, 0. Where the process has nothing on a device,
+// its explicit task goes where the scheduler says, and the process goes with the task. Otherwise
+// the task goes to the process's device, after what is only recorded so far.
+int lazy_await_before_ask(case_need *need, case_task *task)
 {
+	int answer = CASE_OK;
+
 	if (chooses_devices())
 		return CASE_OK;
 	if ((need->flags & CASE_FLAG_DEVICE) != 0 && need->device != 0)
 		return CASE_NO_DEVICE;
+	need->flags &= ~CASE_FLAG_DEVICE;
+	if (Task::process().await_explicit(*need, task, &answer))
+		return answer;
+	Locked locked; // the process stays on its device from here to the answer
 	if (home() < 0)
 		if (const cudaError_t error = await_device(); error != cudaSuccess)
 			return error == cudaErrorNotReady ? CASE_TIMED_OUT : CASE_REFUSED;
 	if (scheduled() >= 0) {
 		need->flags |= CASE_FLAG_DEVICE;
 		need->device = scheduled();
+		asking.fetch_add(1);
 	}
 	return CASE_OK;
 }
 
-void lazy_task_began(const case_need *need, case_task *task)
+// What is granted needs no deferring: under task binding the process is bound for its task.
+void lazy_await_after_ask(const case_need *need, case_task *task, int answer)
 {
-	if (one_device())
-		task->device = 0;
-	if (mode() == Mode::passive || task->device >= max_devices)
+	const bool granted = answer == CASE_OK && task->device >= 0;
+
+	if (granted && !is_noted(task))
+		note_explicit(*need, task);
+	if (!one_device())
 		return;
-	Locked locked(noting);
-	Sums &s = sums[task->device];
-	tasks()[task->id] = {task->device, need->bytes, need->heap_bytes};
-	s.bytes.fetch_add(need->bytes);
-	s.heap.fetch_add(need->heap_bytes);
-	s.tasks.fetch_add(1);
-	any.store(true);
+	if ((need->flags & CASE_FLAG_DEVICE) != 0)
+		asking.fetch_sub(1);
+	if (granted)
+		await_device(); // its error is that of the program's next call too
 }
 
 void lazy_task_grew(const case_task *task, uint64_t bytes)

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "../case.h"
+
 namespace lazy {
 
 inline const int max_devices = 64;
@@ -15,6 +17,9 @@ struct Cover {
 };
 Cover cover_of(int device); // as the program counts devices
 bool has_explicit();        // the process has asked for a task
+bool asks_here();           // a request waits for the device that the process has
+// note_explicit notes a task that is granted. Under task binding the program knows its device as 0.
+void note_explicit(const case_need &need, case_task *task);
 void renew_explicit();      // in a child of fork, which holds none of its parent's tasks
 
 } // namespace lazy

@@ -19,6 +19,9 @@ static bool set(const char *name)
 }
 
 static std::atomic<Mode> settled{Mode::unknown};
+static std::atomic<bool> partly{false}; // the compiler found tasks, and uses of devices outside of them
+
+void partly_static() { partly.store(true); }
 
 static Mode by_environment()
 {
@@ -42,13 +45,13 @@ static Mode settle(Mode otherwise)
 Mode mode()
 {
 	const Mode found = settled.load(std::memory_order_acquire);
-	return found != Mode::unknown ? found : settle(asks_for_tasks() ? Mode::pinned : Mode::task);
+	return found != Mode::unknown ? found : settle(asks_for_tasks() && !partly ? Mode::pinned : Mode::task);
 }
 
 bool chooses_devices()
 {
 	if (settled == Mode::unknown)
-		settle(Mode::pinned);
+		settle(partly ? Mode::task : Mode::pinned);
 	return mode() != Mode::task;
 }
 

@@ -13,8 +13,10 @@ enum class Mode {
 	task     // task binding: bind at the first launch
 };
 // mode is settled when it is first asked for. A program that asks for tasks itself chooses
-// devices itself.
+// devices itself. A program that is partly static does not: the compiler has found some of its
+// tasks (../static.h), and the lazy runtime makes the others.
 Mode mode();
+void partly_static();
 
 // one_device: task binding, where the program sees one device, 0.
 inline bool one_device() { return mode() == Mode::task; }

@@ -127,6 +127,12 @@ public:
 	// error. A signal handler during the wait gets cudaErrorNotPermitted.
 	cudaError_t await_grant(const Shape &shape, uint64_t more, bool managed);
 
+	// await_explicit asks for a task of the program (explicit.h) that may go to any device,
+	// because the process has nothing on a device: with the task the process moves to the
+	// granted device. *answer is the answer, as of case_task_ask. false: the process has its
+	// device, and nothing was asked.
+	bool await_explicit(const case_need &need, case_task *granted, int *answer);
+
 	// await_charge makes room for an object of `bytes`, and asks the scheduler for what
 	// exceeds the grant. uncharge gives the room back when the object is freed; the last
 	// object ends the task. take_back undoes a charge for what was not allocated: it ends no

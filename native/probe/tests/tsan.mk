@@ -34,6 +34,9 @@ build/tsan/lazy_program: $(LAZY_OBJECTS_13) build/tsan/libcudart.so.13
 build/tsan/explicit_program: $(EXPLICIT_13) build/tsan/libcudart.so.13
 	$(CXX) $(TSAN) -pthread -o $@ $(EXPLICIT_13) build/tsan/libcudart.so.13 -ldl
 
-tsan: build/tsan/libcase.so build/tsan/libcuda.so.1 build/tsan/lazy_program build/tsan/explicit_program
+build/tsan/partly_static: $(PARTLY_13) libcase.a build/tsan/libcudart.so.13
+	$(CXX) $(TSAN) -pthread -o $@ $(PARTLY_13) libcase.a build/tsan/libcudart.so.13 -ldl
+
+tsan: build/tsan/libcase.so build/tsan/libcuda.so.1 build/tsan/lazy_program build/tsan/explicit_program build/tsan/partly_static
 
 .PHONY: tsan
