@@ -112,6 +112,8 @@ struct Inserter {
 			function->setDoesNotThrow();
 		return to;
 	}
+	// stub is what the CUDA runtime knows the launch's kernel by.
+	Constant *stub(const Launch &l) { return ConstantExpr::getPointerCast(const_cast<Function *>(l.stub), pointer); }
 	void insert(Task &t);
 	Value *bound(const Launch &l, Instruction *entry);
 	void guard(CallBase &call, Value *task);
@@ -192,6 +194,7 @@ void Inserter::insert(Task &t)
 	// The largest of the launches whose dimensions are known here.
 	SmallVector<const Launch *, 8> told; // launches that say their dimensions when they come
 	Value *most = at.getInt64(0), *wide = at.getInt64(0), *warps = at.getInt64(0);
+	Value *kernel = Constant::getNullValue(pointer), *shared = at.getInt64(0);
 	auto there = [&](Value *v) { return available(v, t.entry, a.dominators); };
 	for (const Launch *l : t.launches) {
 		Value *b = nullptr;
@@ -208,21 +211,26 @@ void Inserter::insert(Task &t)
 		}
 		Value *th = threads(at, here(l->block[0]), here(l->block[1]));
 		Value *w = at.CreateMul(b, at.CreateLShr(at.CreateAdd(th, at.getInt64(31)), 5));
-		Value *larger = at.CreateICmpUGT(w, warps);
+		Value *larger = match(warps, m_Zero()) ? at.getTrue() : at.CreateICmpUGT(w, warps);
+		const bool known = l->stub && l->shared && there(l->shared);
 		most = at.CreateSelect(larger, b, most);
 		wide = at.CreateSelect(larger, th, wide);
+		kernel = at.CreateSelect(larger, known ? stub(*l) : Constant::getNullValue(pointer), kernel);
+		shared = at.CreateSelect(larger, known ? here(l->shared) : at.getInt64(0), shared);
 		warps = at.CreateSelect(larger, w, warps);
 	}
-	FunctionCallee begin = runtime("case_static_begin", none, {pointer, word, word, word, half, half, pointer, pointer});
+	FunctionCallee begin = runtime("case_static_begin", none, {pointer, word, word, word, half, half, pointer, pointer, pointer, word});
 	Value *flags = at.getInt32((managed ? 1 : 0) | (t.trusting ? 2 : 0)); // enum case_static_flag
-	at.CreateCall(begin, {task, bytes, most, heap, at.CreateTrunc(wide, half), flags, getDevice.getCallee(), setDevice.getCallee()});
+	at.CreateCall(begin, {task, bytes, most, heap, at.CreateTrunc(wide, half), flags, getDevice.getCallee(), setDevice.getCallee(), kernel, shared});
 	if (auto *i = dyn_cast<Instruction>(warps))
 		RecursivelyDeleteTriviallyDeadInstructions(i);
 
 	for (const Launch *l : told) {
-		FunctionCallee shape = runtime("case_static_shape", none, {pointer, word, half});
+		FunctionCallee shape = runtime("case_static_shape", none, {pointer, word, half, pointer, word});
 		IRBuilder<> before(l->config);
-		before.CreateCall(shape, {task, blocks(before, l->grid[0], l->grid[1]), before.CreateTrunc(threads(before, l->block[0], l->block[1]), half)});
+		const bool known = l->stub && l->shared;
+		before.CreateCall(shape, {task, blocks(before, l->grid[0], l->grid[1]), before.CreateTrunc(threads(before, l->block[0], l->block[1]), half),
+		                          known ? stub(*l) : Constant::getNullValue(pointer), known ? l->shared : before.getInt64(0)});
 	}
 	bool leaves = false;
 	for (Instruction *i : t.region) {

@@ -201,16 +201,18 @@ std::vector<Launch> launches(Function &f, const DominatorTree &tree)
 				l.grid[n] = push->getArgOperand(n);
 				l.block[n] = push->getArgOperand(2 + n);
 			}
+			l.shared = push->getArgOperand(4);
 		} else if (k == Call::Launch) {
 			for (int n = 0; n < 2; n++) {
 				l.grid[n] = c->getArgOperand(1 + n);
 				l.block[n] = c->getArgOperand(3 + n);
 			}
+			l.shared = c->arg_size() > 6 ? c->getArgOperand(6) : nullptr;
 		} else {
 			l.why = "its dimensions are not known";
 		}
-		const Function *stub = kernelOf(*c);
-		l.opaque = opaque(stub);
+		l.stub = kernelOf(*c);
+		l.opaque = opaque(l.stub);
 		if (k == Call::Stub) {
 			for (unsigned n = 0; n < c->arg_size(); n++)
 				if (!c->isByValArgument(n))

@@ -17,6 +17,8 @@ struct Launch {
 	llvm::CallBase *call;   // the stub's call, or the launch itself
 	llvm::Value *grid[2];
 	llvm::Value *block[2];
+	const llvm::Function *stub; // of the kernel, as the CUDA runtime knows it; nullptr: not known
+	llvm::Value *shared;        // bytes of dynamic shared memory; nullptr: not known
 	llvm::SmallVector<llvm::Value *, 8> arguments; // of the kernel
 	std::string why;    // its arguments are not known; empty: they are
 	bool opaque = true; // an argument may stand for device memory or a device that it does not show

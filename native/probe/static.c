@@ -33,6 +33,19 @@ static uint64_t warps_of(uint64_t blocks, uint32_t threads_per_block)
 	return blocks * ((threads_per_block + 31u) / 32u);
 }
 
+static __typeof__(case_blocks_per_sm) own_blocks_per_sm __attribute__((weakref("case_blocks_per_sm")));
+
+static uint32_t occupancy(const void *kernel, uint32_t threads_per_block, uint64_t shared_bytes)
+{
+	__typeof__(&case_blocks_per_sm) of = own_blocks_per_sm;
+
+	if (kernel == NULL || threads_per_block == 0)
+		return 0;
+	if (of == NULL)
+		of = (__typeof__(&case_blocks_per_sm))client_preloaded("case_blocks_per_sm");
+	return of == NULL ? 0 : of(kernel, threads_per_block, shared_bytes);
+}
+
 static void restore(struct case_static *t, case_set_device *set)
 {
 	if (t->former >= 0)
@@ -47,13 +60,15 @@ static bool stays(uint32_t flags)
 }
 
 void case_static_begin(struct case_static *t, uint64_t bytes, uint64_t blocks, uint64_t heap_bytes,
-                       uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set)
+                       uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set,
+                       const void *kernel, uint64_t shared_bytes)
 {
 	struct case_need need = {
 		.bytes = bytes,
 		.blocks = blocks,
 		.heap_bytes = heap_bytes,
 		.threads_per_block = threads_per_block,
+		.blocks_per_sm = occupancy(kernel, threads_per_block, shared_bytes),
 		.flags = (flags & CASE_STATIC_MANAGED) != 0 ? CASE_FLAG_MANAGED : 0,
 	};
 	int device;
@@ -89,12 +104,13 @@ int case_static_managed(struct case_static *t, case_malloc_managed *allocate, vo
 	return t->phase == CASE_STATIC_REFUSED ? MEMORY_ALLOCATION : allocate(pointer, bytes, flags);
 }
 
-void case_static_shape(struct case_static *t, uint64_t blocks, uint32_t threads_per_block)
+void case_static_shape(struct case_static *t, uint64_t blocks, uint32_t threads_per_block, const void *kernel,
+                       uint64_t shared_bytes)
 {
 	if (t->phase != CASE_STATIC_OPEN || warps_of(blocks, threads_per_block) <= t->warps)
 		return;
 	t->warps = warps_of(blocks, threads_per_block);
-	case_task_shape(&t->task, blocks, threads_per_block, 0);
+	case_task_shape(&t->task, blocks, threads_per_block, occupancy(kernel, threads_per_block, shared_bytes));
 }
 
 void case_static_end(struct case_static *t, case_set_device *set)

@@ -46,9 +46,13 @@ typedef int case_malloc_managed(void **pointer, size_t bytes, unsigned); /* cuda
 
 /* case_static_begin asks for the task and waits until it is granted or refused. It selects the
  * granted device. Without a scheduler nothing changes. A task that is open keeps what it holds
- * until the process ends: its memory is still allocated. */
+ * until the process ends: its memory is still allocated.
+ *
+ * `kernel` is the largest kernel, as cudaLaunchKernel is given it, and shared_bytes its dynamic
+ * shared memory; NULL: its occupancy is not known. */
 void case_static_begin(struct case_static *task, uint64_t bytes, uint64_t blocks, uint64_t heap_bytes,
-                       uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set);
+                       uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set,
+                       const void *kernel, uint64_t shared_bytes);
 
 /* The task's allocations. Those of a task that was refused fail with
  * cudaErrorMemoryAllocation. */
@@ -57,7 +61,13 @@ int case_static_managed(struct case_static *task, case_malloc_managed *allocate,
 
 /* case_static_shape tells the scheduler of a kernel whose dimensions were not known when the
  * task began, if it is the largest so far. */
-void case_static_shape(struct case_static *task, uint64_t blocks, uint32_t threads_per_block);
+void case_static_shape(struct case_static *task, uint64_t blocks, uint32_t threads_per_block, const void *kernel,
+                       uint64_t shared_bytes);
+
+/* case_blocks_per_sm is how many blocks of a kernel one SM holds at once, from the registers and the
+ * shared memory in the program's machine code. It makes no context. 0: unknown. It is a function
+ * of the lazy runtime, which the program's kernels are registered with. */
+uint32_t case_blocks_per_sm(const void *kernel, uint32_t threads_per_block, uint64_t shared_bytes);
 
 /* case_static_end gives back all that the task holds, and the thread its former device. A task
  * that is not open stays as it is. */

@@ -431,7 +431,7 @@ func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 	for _, kind := range []string{"plain", "pass"} {
 		b.compile(t, filepath.Join(sources, "elsewhere.cc"), "elsewhere", kind)
 	}
-	granted, moved := make(chan int, count), make(chan int, count)
+	static, lazy := make(chan tasks, count), make(chan tasks, count)
 	t.Run("programs", func(t *testing.T) {
 		for first := seed; first < seed+count; first += each {
 			var all []made
@@ -442,26 +442,27 @@ func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 				t.Parallel()
 				plain, compiled := b.program(t, all, "plain"), b.program(t, all, "pass")
 				for _, m := range all {
-					n, on := compareMade(t, plain, compiled, m)
-					granted <- n
-					moved <- on
+					alone, together := compareMade(t, plain, compiled, m)
+					static <- alone
+					lazy <- together
 				}
 			})
 		}
 	})
-	close(granted)
-	close(moved)
-	tasks, other, with := 0, 0, 0
-	for n := range granted {
-		tasks += n
-		with += min(n, 1)
+	close(static)
+	close(lazy)
+	var alone, together tasks
+	with := 0
+	for n := range static {
+		alone.add(n)
+		with += min(n.granted, 1)
 	}
-	for n := range moved {
-		other += n
+	for n := range lazy {
+		together.add(n)
 	}
-	t.Logf("%d of %d programs had static tasks, %d in all, %d of them on another device", with, count, tasks, other)
-	if with < count/20 || other < count/20 {
-		t.Errorf("only %d of %d programs had static tasks, and only %d tasks were on another device", with, count, other)
+	t.Logf("%d of %d programs had static tasks: %+v; with the lazy runtime: %+v", with, count, alone, together)
+	if least := count / 20; with < least || alone.moved < least || together.moved < least || together.known < least {
+		t.Errorf("only %d of %d programs had static tasks: %+v; with the lazy runtime: %+v", with, count, alone, together)
 	}
 }
 
@@ -539,9 +540,21 @@ func (m made) command(t *testing.T, file string) *exec.Cmd {
 	return cmd
 }
 
-// scheduled runs a program with a scheduler that grants each task a device in turns. It returns
-// how many tasks the program had and how many of them were on another device than the first.
-func (m made) scheduled(t *testing.T, file string, env ...string) (p *lazyRun, granted, moved int) {
+// tasks are how many tasks a program had.
+type tasks struct {
+	granted int
+	moved   int // on another device than the first
+	known   int // whose kernel's occupancy was known
+}
+
+func (n *tasks) add(more tasks) {
+	n.granted += more.granted
+	n.moved += more.moved
+	n.known += more.known
+}
+
+// scheduled runs a program with a scheduler that grants each task a device in turns.
+func (m made) scheduled(t *testing.T, file string, env ...string) (p *lazyRun, all tasks) {
 	t.Helper()
 	s, r, _ := start(t)
 	p = &lazyRun{t: t, server: s, r: r, version: "11", program: fmt.Sprint(m.seed), cmd: m.command(t, file)}
@@ -551,12 +564,15 @@ func (m made) scheduled(t *testing.T, file string, env ...string) (p *lazyRun, g
 	p.start().finish(func(t *testing.T, e event) {
 		switch e.kind {
 		case "begin":
-			device[e.task] = granted&1 ^ 1
+			device[e.task] = all.granted&1 ^ 1
 			if e.r.Flags&FlagDevice != 0 {
 				device[e.task] = int(e.r.Device)
 			}
-			granted++
-			moved += device[e.task]
+			all.granted++
+			all.moved += device[e.task]
+			if e.r.BlocksPerSM > 0 {
+				all.known++
+			}
 		case "grow":
 		default:
 			return
@@ -565,12 +581,12 @@ func (m made) scheduled(t *testing.T, file string, env ...string) (p *lazyRun, g
 			t.Errorf("grant: %v", err)
 		}
 	})
-	return p, granted, moved
+	return p, all
 }
 
-// compareMade runs a program both ways, alone and with the lazy runtime. It returns how many
-// static tasks the program had, and how many of them were on another device than the thread's.
-func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved int) {
+// compareMade runs a program both ways, alone and with the lazy runtime. It returns the static
+// tasks without the lazy runtime, and all tasks of the compiled program with it.
+func compareMade(t *testing.T, plain, compiled string, m made) (static, all tasks) {
 	t.Helper()
 	var want, said bytes.Buffer
 	cmd := m.command(t, plain)
@@ -579,7 +595,10 @@ func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved i
 	if m.fails == 0 { // the lazy runtime does not call cudaMalloc
 		for _, run := range [][]string{{plain, "ELSEWHERE=1"}, {compiled}} {
 			file := run[0]
-			p, _, _ := m.scheduled(t, file, append(run[1:], "LD_PRELOAD="+nativePath(t, "libcase.so"), "CASE_BINDING=task")...)
+			p, had := m.scheduled(t, file, append(run[1:], "LD_PRELOAD="+nativePath(t, "libcase.so"), "CASE_BINDING=task")...)
+			if file == compiled {
+				all = had
+			}
 			got, stderr := strings.Join(p.lines, "\n")+"\n", p.stderr.String()
 			if got != want.String() || fmt.Sprint(p.err) != fmt.Sprint(wantErr) || strings.Contains(stderr, "VIOLATION") {
 				t.Errorf("seed %d, %s with the lazy runtime: %v\n%s\nwithout: %v\n%s\nstderr:\n%s\n%s", m.seed, filepath.Ext(file), p.err,
@@ -587,7 +606,7 @@ func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved i
 			}
 		}
 	}
-	p, granted, moved := m.scheduled(t, compiled)
+	p, static := m.scheduled(t, compiled)
 	got := strings.Join(p.lines, "\n") + "\n"
 	stderr := p.stderr.String()
 	idle := 0
@@ -608,5 +627,5 @@ func compareMade(t *testing.T, plain, compiled string, m made) (granted, moved i
 	case m.tidy && m.fails == 0 && idle > 0:
 		t.Errorf("seed %d: %d tasks are open when their memory is free\n%s", m.seed, idle, m.text)
 	}
-	return granted, moved
+	return static, all
 }

@@ -5,8 +5,7 @@
 ; CHECK-LABEL: define i32 @main(
 ; CHECK: [[SUM:%.*]] = call i64 @llvm.uadd.sat.i64(
 ; CHECK: [[ALL:%.*]] = call i64 @llvm.uadd.sat.i64(i64 [[SUM]],
-; CHECK: [[THREADS:%.*]] = trunc i64 {{.*}} to i32
-; CHECK: call void @case_static_begin(ptr %case.task, i64 [[ALL]], i64 {{%.*}}, i64 0, i32 [[THREADS]], i32 0, ptr @cudaGetDevice, ptr @cudaSetDevice)
+; CHECK: call void @case_static_begin(ptr %case.task, i64 [[ALL]], i64 {{%.*}}, i64 0, i32 128, i32 0, ptr @cudaGetDevice, ptr @cudaSetDevice, ptr @{{.*}}VecAdd{{.*}}, i64 0)
 ; CHECK-NEXT: call i32 @case_static_malloc(ptr %case.task, ptr @cudaMalloc, ptr %dA, i64 %bytes)
 ; CHECK-NEXT: call i32 @case_static_malloc(ptr %case.task, ptr @cudaMalloc, ptr %dB, i64 %bytes)
 ; CHECK-NEXT: call i32 @case_static_malloc(ptr %case.task, ptr @cudaMalloc, ptr %dC, i64 %bytes)

@@ -6,7 +6,7 @@
 ; CHECK: [[GRID:%.*]] = load i64, ptr %where
 ; CHECK: [[X:%.*]] = and i64 [[GRID]], 4294967295
 ; CHECK: call i64 @llvm.umin.i64(i64 [[X]], i64 2147483647)
-; CHECK: call void @case_static_shape(ptr %case.task, i64 {{%.*}}, i32 128)
+; CHECK: call void @case_static_shape(ptr %case.task, i64 {{%.*}}, i32 128, ptr @{{.*}}, i64 {{.*}})
 ; CHECK-NEXT: call i32 @__cudaPushCallConfiguration(i64 [[GRID]],
 
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-f80:128-n8:16:32:64-S128"

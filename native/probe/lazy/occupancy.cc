@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 
+#include "../static.h"
 #include "api.h"
 #include "device.h"
 #include "lock.h"
@@ -233,6 +234,11 @@ void launched(const void *kernel, uint64_t blocks, uint32_t threads_per_block, s
 } // namespace lazy
 
 using namespace lazy;
+
+uint32_t case_blocks_per_sm(const void *kernel, uint32_t threads_per_block, uint64_t shared_bytes)
+{
+	return has_runtime() ? from_code(kernel, threads_per_block, shared_bytes) : 0;
+}
 
 void **__cudaRegisterFatBinary(FatWrapper *binary)
 {

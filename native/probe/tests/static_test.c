@@ -89,7 +89,7 @@ static int allocate_managed(void **pointer, size_t bytes, unsigned flags)
 
 static void begin(struct case_static *t, uint64_t bytes, uint32_t flags)
 {
-	case_static_begin(t, bytes, 4, 0, 128, flags, get_device, set_device);
+	case_static_begin(t, bytes, 4, 0, 128, flags, get_device, set_device, NULL, 0);
 }
 
 /* The task is on the granted device, and the thread is back on its own behind it. */
@@ -130,7 +130,7 @@ static void test_unscheduled(void)
 	current = 0;
 	begin(&t, 100, 0);
 	CHECK(case_static_malloc(&t, allocate, &p, 60) == 0);
-	case_static_shape(&t, 1, 1);
+	case_static_shape(&t, 1, 1, NULL, 0);
 	case_static_end(&t, set_device);
 	CHECK(CALLED("ask 100; malloc 60; free 7; "));
 }
@@ -145,7 +145,7 @@ static void test_refused(void)
 	begin(&t, 100, 0);
 	CHECK(case_static_malloc(&t, allocate, &p, 60) == 2);
 	CHECK(case_static_managed(&t, allocate_managed, &p, 60, 1) == 2);
-	case_static_shape(&t, 100, 1024);
+	case_static_shape(&t, 100, 1024, NULL, 0);
 	case_static_leave(&t, set_device);
 	CHECK(CALLED("ask 100; "));
 	begin(&t, 100, 0);
@@ -181,10 +181,10 @@ static void test_shape(void)
 
 	granted = current = 0;
 	begin(&t, 100, 0); /* 4 blocks of 4 warps */
-	case_static_shape(&t, 16, 32);
-	case_static_shape(&t, 17, 1);
-	case_static_shape(&t, 17, 32);
-	case_static_shape(&t, 9, 33);
+	case_static_shape(&t, 16, 32, NULL, 0);
+	case_static_shape(&t, 17, 1, NULL, 0);
+	case_static_shape(&t, 17, 32, NULL, 0);
+	case_static_shape(&t, 9, 33, NULL, 0);
 	case_static_end(&t, set_device);
 	CHECK(CALLED("ask 100; shape 17x1; shape 9x33; free 7; "));
 }

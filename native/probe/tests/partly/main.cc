@@ -23,7 +23,7 @@ class Static {
 public:
 	explicit Static(uint64_t bytes, uint32_t flags = 0)
 	{
-		case_static_begin(&task_, bytes, 32, 0, 96, flags, cudaGetDevice, cudaSetDevice);
+		case_static_begin(&task_, bytes, 32, 0, 96, flags, cudaGetDevice, cudaSetDevice, nullptr, 0);
 	}
 	~Static() { case_static_end(&task_, cudaSetDevice); }
 	int *allocate(size_t bytes)
