@@ -1,8 +1,8 @@
-# Targets: build native cuda data test test-gpu bench check clean.
+# Targets: build native cuda casecc test test-gpu bench check clean.
 
 GO ?= go
 
-.PHONY: all build native cuda test test-gpu bench check clean
+.PHONY: all build native cuda casecc test test-gpu bench check clean
 
 all: build native
 
@@ -21,6 +21,12 @@ native:
 cuda:
 	$(MAKE) -C benchmarks/rodinia
 	$(MAKE) -C benchmarks/darknet
+
+# Builds the CUDA suites into bin/suite-casecc with CASE's compiler pass (docs/casecc.md),
+# which needs clang and a CUDA toolkit, but not nvcc.
+casecc:
+	$(MAKE) -C benchmarks/rodinia casecc
+	$(MAKE) -C benchmarks/darknet casecc
 
 # Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA. Without LLVM the
 # compiler pass is not tested, and native/pass says so.

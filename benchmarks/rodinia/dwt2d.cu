@@ -293,39 +293,46 @@ int main(int argc, char **argv)
 	read_pixels(file, path, rgb, rgb_bytes);
 
 	phase.start("transform");
-	int *in[COMPONENTS], *out[COMPONENTS];
-	for (int c = 0; c < COMPONENTS; c++)
-		out[c] = device_alloc<int>(pixels, "coefficients");
+	int *d_red_out = device_alloc<int>(pixels, "coefficients");
+	int *d_green_out = device_alloc<int>(pixels, "coefficients");
+	int *d_blue_out = device_alloc<int>(pixels, "coefficients");
 	int *scratch = device_alloc<int>(pixels, "scratch");
-	for (int c = 0; c < COMPONENTS; c++)
-		in[c] = device_alloc<int>(pixels, "component");
+	int *d_red = device_alloc<int>(pixels, "component");
+	int *d_green = device_alloc<int>(pixels, "component");
+	int *d_blue = device_alloc<int>(pixels, "component");
 	unsigned char *d_rgb = device_alloc<unsigned char>(rgb_bytes, "pixels");
 	copy_to_device(d_rgb, rgb, rgb_bytes);
-	unpack<<<need.grid, need.block>>>(d_rgb, in[0], in[1], in[2], pixels);
+	unpack<<<need.grid, need.block>>>(d_rgb, d_red, d_green, d_blue, pixels);
 	GPU_LAUNCHED("unpack");
-	for (int c = 0; c < COMPONENTS; c++)
-		transform(in[c], out[c], scratch, width, height, levels);
+	transform(d_red, d_red_out, scratch, width, height, levels);
+	transform(d_green, d_green_out, scratch, width, height, levels);
+	transform(d_blue, d_blue_out, scratch, width, height, levels);
 
 	phase.start("result");
 	unsigned long long sum, *d_sum = reinterpret_cast<unsigned long long *>(scratch);
 	GPU(cudaMemset(d_sum, 0, sizeof sum));
-	for (int c = 0; c < COMPONENTS; c++) {
-		digest<<<need.grid, need.block>>>(out[c], pixels, c * pixels, d_sum);
-		GPU_LAUNCHED("digest");
-	}
+	digest<<<need.grid, need.block>>>(d_red_out, pixels, 0, d_sum);
+	GPU_LAUNCHED("digest");
+	digest<<<need.grid, need.block>>>(d_green_out, pixels, pixels, d_sum);
+	GPU_LAUNCHED("digest");
+	digest<<<need.grid, need.block>>>(d_blue_out, pixels, 2 * pixels, d_sum);
+	GPU_LAUNCHED("digest");
 	copy_to_host(&sum, d_sum, sizeof sum);
 	print_checksum(sum);
 	if (opts.out || opts.verify) {
 		int *plane = host_alloc<int>(pixels, "coefficients");
 		FILE *result = opts.out ? open_output(opts.out) : nullptr;
 		double error = 0;
-		for (int c = 0; c < COMPONENTS; c++) {
-			copy_to_host(plane, out[c], pixels * sizeof(int));
+		const auto deliver = [&](const int *d_plane, int component) {
+			copy_to_host(plane, d_plane, pixels * sizeof(int));
 			if (result)
 				fwrite(plane, sizeof(int), pixels, result);
 			if (opts.verify)
-				keep_worst(&error, verify_component(rgb, c, plane, width, height, levels));
-		}
+				keep_worst(&error, verify_component(rgb, component, plane, width, height, levels));
+		};
+		deliver(d_red_out, 0);
+		deliver(d_green_out, 1);
+		deliver(d_blue_out, 2);
 		if (result)
 			close_output(result, opts.out);
 		if (opts.verify)
@@ -335,10 +342,12 @@ int main(int argc, char **argv)
 
 	phase.start("tear-down");
 	device_free(d_rgb);
-	for (int c = 0; c < COMPONENTS; c++) {
-		device_free(in[c]);
-		device_free(out[c]);
-	}
+	device_free(d_red);
+	device_free(d_red_out);
+	device_free(d_green);
+	device_free(d_green_out);
+	device_free(d_blue);
+	device_free(d_blue_out);
 	device_free(scratch);
 	GPU(cudaFreeHost(rgb));
 	check_footprint(need);

@@ -1,0 +1,11 @@
+# Builds a suite a second time, by CASE's compiler pass (docs/casecc.md). The including Makefile
+# builds into $(SUITE) with $(NVCC). What the compiler is made of is in $(COMPILER).
+CASECC := ../../native/pass/casecc
+
+casecc:
+	$(MAKE) -C ../../native/pass
+	$(MAKE) -C ../../native/probe libcase.a
+	$(MAKE) SUITE=$(SUITE)-casecc NVCC=$(CASECC) \
+		COMPILER="$(CASECC) ../../native/pass/build/case.so ../../native/probe/libcase.a"
+
+.PHONY: casecc
