@@ -15,20 +15,22 @@ import (
 // The tests named TestCompiled run programs that CASE's compiler pass (native/pass) has changed,
 // on the fake CUDA runtime, with the test as the scheduler. They need LLVM: without it they are
 // left out, and a log line says so. CASERUN_REQUIRE_LLVM makes that a failure.
-func llvm(t *testing.T) string {
+//
+// clang is the compiler, and pass the plugin that native/pass builds for it.
+func llvm(t *testing.T) (clang, pass string) {
 	t.Helper()
-	for _, version := range []string{"16", "19"} {
+	for _, version := range []string{"16", "19"} { // as native/pass/Makefile
 		dir := "/usr/lib/llvm-" + version
 		if _, err := os.Stat(filepath.Join(dir, "include/llvm/IR/Module.h")); err == nil {
 			if _, err := os.Stat(filepath.Join(dir, "bin/clang++")); err == nil {
-				return dir
+				return filepath.Join(dir, "bin/clang++"), filepath.Join("../../native/pass/build", version, "case.so")
 			}
 		}
 	}
 	if os.Getenv("CASERUN_REQUIRE_LLVM") != "" {
 		t.Fatal("no LLVM: install clang-16 and llvm-16-dev")
 	}
-	return ""
+	return "", ""
 }
 
 // made is a program that is made up from a seed.
@@ -409,8 +411,8 @@ func makeProgram(seed int, other bool) made {
 // first one's seed, instead of one that the time gives: with both a failure is made again.
 func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 	const each = 25 // programs of a translation unit
-	tools := llvm(t)
-	if tools == "" {
+	clang, pass := llvm(t)
+	if clang == "" {
 		t.Log("no LLVM: the compiler pass is NOT tested; install clang-16 and llvm-16-dev")
 		return
 	}
@@ -425,7 +427,7 @@ func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 	count := fromEnvironment(t, "CASERUN_COMPILED_PROGRAMS", 100)
 	seed := fromEnvironment(t, "CASERUN_COMPILED_SEED", int(time.Now().UnixNano()%1_000_000_000)+1)
 	t.Logf("CASERUN_COMPILED_SEED=%d CASERUN_COMPILED_PROGRAMS=%d", seed, count)
-	b := builder{clang: filepath.Join(tools, "bin/clang++"), dir: t.TempDir()}
+	b := builder{clang: clang, pass: pass, dir: t.TempDir()}
 	sources := filepath.Join(nativeDir, "tests/compiled")
 	b.compile(t, filepath.Join(sources, "harness.cc"), "harness", "plain")
 	for _, kind := range []string{"plain", "pass"} {
@@ -468,7 +470,7 @@ func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 
 // builder builds programs with one compiler, plainly and with the pass.
 type builder struct {
-	clang, dir string // the compiler, and where its output goes
+	clang, pass, dir string // the compiler, its plugin, and where its output goes
 }
 
 func (b builder) run(t *testing.T, args ...string) {
@@ -485,7 +487,7 @@ func (b builder) compile(t *testing.T, source, name, kind string) string {
 	out := filepath.Join(b.dir, name+"."+kind+".o")
 	args := []string{"-c", source, "-o", out}
 	if kind == "pass" {
-		args = append(args, "-fpass-plugin=../../native/pass/build/case.so")
+		args = append(args, "-fpass-plugin="+b.pass)
 	}
 	b.run(t, args...)
 	return out
