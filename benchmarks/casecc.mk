@@ -6,6 +6,6 @@ casecc:
 	$(MAKE) -C ../../native/pass
 	$(MAKE) -C ../../native/probe libcase.a
 	$(MAKE) SUITE=$(SUITE)-casecc NVCC=$(CASECC) \
-		COMPILER="$(CASECC) ../../native/pass/build/case.so ../../native/probe/libcase.a"
+		COMPILER="$(CASECC) $$(echo ../../native/pass/build/*/case.so) ../../native/probe/libcase.a"
 
 .PHONY: casecc

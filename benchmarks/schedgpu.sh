@@ -8,7 +8,9 @@
 # (480 by default). The next call with the same DIR continues.
 #
 # Environment: LIMIT (480), INSTANCES ("1 2 4 6 8 10 12"), REPS (1), CAP_MIB (10240, the
-# memory that jobs may use).
+# memory that jobs may use), DEVICE (0), ONLY ("low moderate high workload", some of these).
+# Two calls with a DEVICE, a DIR and a part of ONLY each can share a machine. Their runs.csv
+# together, in a third DIR, give all tables.
 #
 # Needs bin/caserun, make native, make cuda, data/ from caserun data, and python3. Exit
 # status: 0 all jobs ended ok; 1 some did not; 2 usage, or not built; 3 time is up, call

@@ -16,6 +16,8 @@ LIMIT_S = float(os.environ.get("LIMIT", "480"))
 REPS = int(os.environ.get("REPS", "1"))
 CAP_MIB = int(os.environ.get("CAP_MIB", "10240"))
 INSTANCES = [int(n) for n in os.environ.get("INSTANCES", "1 2 4 6 8 10 12").split()]
+DEVICE = os.environ.get("DEVICE", "0")
+ONLY = os.environ.get("ONLY", "low moderate high workload").split()
 CONTEXT_MIB = 544  # of each process, as runs reserve it
 MOST = 12
 
@@ -36,13 +38,14 @@ def jobs_of(apps, count):
 
 
 def fit(app, store):
-    """Returns how many instances a person would pack into the capped memory."""
+    """Runs an application once, and returns how many instances a person would pack into the
+    capped memory."""
     footprint = max(int(j["footprint_bytes"]) for j in store.run(mix_of(store, [app], 1), "sa", flags()).jobs) / 2**20
     return max(1, min(MOST, int(CAP_MIB // (footprint + CONTEXT_MIB))))
 
 
 def flags():
-    return ["--mem-cap", f"{CAP_MIB}MiB", "--devices", "0", "--workers", str(MOST), "--timeout", "300s"]
+    return ["--mem-cap", f"{CAP_MIB}MiB", "--devices", DEVICE, "--workers", str(MOST), "--timeout", "300s"]
 
 
 def mix_of(store, apps, count):
@@ -78,15 +81,16 @@ def measure(store, what, scenario, apps, count, sched, rep):
 
 def plan(packed):
     for rep in range(REPS):
-        for app in APPS:
+        for app in packed:
             for n in sorted({*INSTANCES, 1, packed[app], MOST}):
                 yield app, "sequential", [app], n, "sa", rep
                 yield app, "packed", [app], n, f"cg:workers={packed[app]}", rep
                 yield app, "schedgpu", [app], n, "schedgpu", rep
-        everything = list(APPS)
-        yield "workload", "without", everything, 4, "sa", rep
-        for policy in POLICIES:
-            yield "workload", policy, everything, 4, f"schedgpu:queue={policy}", rep
+        if "workload" in ONLY:
+            everything = list(APPS)
+            yield "workload", "without", everything, 4, "sa", rep
+            for policy in POLICIES:
+                yield "workload", policy, everything, 4, f"schedgpu:queue={policy}", rep
 
 
 def main(directory):
@@ -94,7 +98,11 @@ def main(directory):
     path = os.path.join(store.dir, "runs.csv")
     rows = load_rows(path)
     done = {(r["what"], r["scenario"], r["instances"], r["rep"]) for r in rows}
-    packed = {a: fit(a, store) for a in APPS}
+    packed = {r["what"]: int(r["instances"]) for r in rows if r["scenario"] == "fit"}
+    for app in APPS:
+        if app in ONLY and app not in packed:
+            packed[app] = fit(app, store)
+            append_row(path, FIELDS, {f: "" for f in FIELDS} | {"what": app, "scenario": "fit", "instances": str(packed[app])})
     say("packed by hand: " + ", ".join(f"{n} of {a}" for a, n in packed.items()))
     longest, finished = 20, True
     for what, scenario, apps, n, sched, rep in plan(packed):
@@ -110,6 +118,7 @@ def main(directory):
         rows.append(row)
         longest = max(longest, elapsed() - began)
         say(f"{what}, {scenario}, {n}: {row['makespan_s']} s, GPU {row['gpu']} %, memory {row['memory']} %, {row['ok']} ok")
+    rows = [r for r in rows if r["scenario"] != "fit"]
     tables(rows, packed)
     return verdict(all(r["ok"].split()[0] == r["ok"].split()[2] for r in rows), finished)
 
@@ -127,14 +136,14 @@ def tables(rows, packed):
                 [[a, n, *(show(of(a, s, n, "makespan_s")) for s in ("sequential", "packed", "schedgpu")),
                   *(show(of(a, "sequential", n, "makespan_s") / of(a, s, n, "makespan_s"), "{:.2f}")
                     if of(a, "sequential", n, "makespan_s") and of(a, s, n, "makespan_s") else "" for s in ("packed", "schedgpu"))]
-                 for a in APPS for n in INSTANCES])
+                 for a in packed for n in INSTANCES])
     print(f"\nTable 1: GPU utilization, %, and memory in use, % of {CAP_MIB} MiB")
     print_table(["application", "1 instance", "memory", "as many as fit", "memory", "12 under schedgpu", "memory"],
                 [[a, *(show(of(a, s, n, f)) for s, n in (("sequential", 1), ("packed", packed[a]), ("schedgpu", MOST))
-                       for f in ("gpu", "memory"))] for a in APPS])
+                       for f in ("gpu", "memory"))] for a in packed])
     print("\nTable 2: seconds of one instance")
     print_table(["application", "alone", "mean of 12 under schedgpu"],
-                [[a, show(of(a, "sequential", 1, "mean_run_s"), "{:.2f}"), show(of(a, "schedgpu", MOST, "mean_run_s"), "{:.2f}")] for a in APPS])
+                [[a, show(of(a, "sequential", 1, "mean_run_s"), "{:.2f}"), show(of(a, "schedgpu", MOST, "mean_run_s"), "{:.2f}")] for a in packed])
     print("\nTable 3: four instances of each of the three")
     print_table(["configuration", "time, s", "GPU utilization, %", "memory, %"],
                 [[s, *(show(of("workload", s, 4, f), "{:.2f}") for f in ("makespan_s", "gpu", "memory"))]
