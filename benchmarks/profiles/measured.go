@@ -15,8 +15,9 @@ type Measurement struct {
 	Job    mixes.Job
 	Record results.Job
 	Tasks  []results.Task
-	// PeakBytes is the most device memory that the process was seen to use, without its context;
-	// 0: unknown. It is used if the job had no task.
+	// PeakBytes is the most device memory that the process was seen to use beyond the reserve for its
+	// context; 0: unknown. It counts where the job's tasks show less: code and buffers of CUDA's
+	// libraries are in no task.
 	PeakBytes int64
 	// Trace is what the traced run recorded. That run began at TracedFromS. nil: there was no
 	// traced run, or it recorded nothing.
@@ -46,7 +47,7 @@ func New(m Measurement) (Profile, error) {
 			from = min(from, *t.GrantS)
 			to = max(to, t.HeldUntil(end))
 		}
-		p.Footprint.Bytes = results.PeakBytes(granted, end)
+		p.Footprint.Bytes = max(results.PeakBytes(granted, end), m.PeakBytes)
 		largest := slices.MaxFunc(granted, func(a, b results.Task) int { return cmp.Compare(a.Warps(), b.Warps()) })
 		p.Footprint.Blocks, p.Footprint.ThreadsPerBlock = largest.Blocks, largest.ThreadsPerBlock
 	case m.PeakBytes == 0 && m.Trace == nil:

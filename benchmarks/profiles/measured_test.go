@@ -63,6 +63,15 @@ func TestProfileOfAnInstantTask(t *testing.T) {
 	}
 }
 
+// A process may hold more memory than its tasks show.
+func TestProfileOfAProcessThatHoldsMore(t *testing.T) {
+	m := measurement()
+	m.PeakBytes = 1 << 30
+	if got, err := New(m); err != nil || got.Footprint.Bytes != 1<<30 {
+		t.Errorf("%+v, %v, want 1 GiB", got, err)
+	}
+}
+
 // The profile of a process that its probe could not serve has the memory that it was seen to use.
 func TestProfileWithoutTasks(t *testing.T) {
 	m := measurement()
