@@ -76,6 +76,25 @@ func TestReportsAreEvents(t *testing.T) {
 	}
 }
 
+// A job that finds no memory although its device has some to grant is told apart from a job on a
+// device that is oversubscribed: then a process holds more than what was reserved for it.
+func TestOutOfMemoryBesideFreeMemory(t *testing.T) {
+	for scheduler, oversubscribed := range map[string]bool{"case-alg3": false, "zero": true} {
+		jobs, _ := setup{scheduler: scheduler, jobs: probed(1)}.run(t, func(f *fake) {
+			f.started(0)
+			f.begin(0, 12)
+			if oversubscribed {
+				f.begin(0, 12)
+			}
+			f.batch.ReportOOM(0, 0, 4, "cudaMalloc", f.now)
+			f.batch.JobEnded(0, runner.Exit{Status: new(2)}, f.now)
+		})
+		if told := strings.Contains(jobs[0].Detail, "a larger --context-reserve"); told == oversubscribed || *jobs[0].Outcome != results.OOM {
+			t.Errorf("%s: %s (%s)", scheduler, *jobs[0].Outcome, jobs[0].Detail)
+		}
+	}
+}
+
 func TestExitIsRecorded(t *testing.T) {
 	jobs, _ := setup{scheduler: "sa", jobs: probed(1)}.run(t, func(f *fake) {
 		f.at(1)
