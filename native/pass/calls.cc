@@ -66,7 +66,7 @@ Call byName(const Function &f)
 		.Cases("cudaMallocHost", "cudaHostAlloc", "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister", Call::Neutral)
 		.Cases("cudaFuncSetCacheConfig", "cudaFuncSetSharedMemConfig", "cudaDeviceSetCacheConfig",
 		       "cudaDeviceSetSharedMemConfig", "cudaThreadSetCacheConfig", Call::Neutral) // hints
-		.Cases("cudaProfilerStart", "cudaProfilerStop", Call::Neutral)
+		.Cases("cudaProfilerStart", "cudaProfilerStop", "cudaCreateChannelDesc", Call::Neutral)
 		.Default(Call::Other);
 	if (known != Call::Other)
 		return known;

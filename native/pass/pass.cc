@@ -99,21 +99,16 @@ void settle(Module &m, std::vector<Work> &all)
 {
 	const Known known(m);
 	const std::string why = moduleWhy(m);
-	const Function *chooses = nullptr;
 	SmallVector<std::pair<const Function *, const CallBase *>, 4> configures;
 	for (Function &f : m)
 		for (Instruction &i : instructions(f))
-			if (auto *c = dyn_cast<CallBase>(&i)) {
-				if (kind(*c) == Call::SetDevice)
-					chooses = &f;
-				if (sticky(kind(*c)))
-					configures.push_back({&f, c});
-			}
+			if (auto *c = dyn_cast<CallBase>(&i); c && sticky(kind(*c)))
+				configures.push_back({&f, c});
 	for (Work &w : all)
 		for (Task &t : w.plan.tasks) {
 			if (!t.why.empty())
 				continue;
-			t.why = chooses ? "the program chooses a device itself" : why;
+			t.why = why;
 			for (auto [f, c] : configures)
 				if (f != w.f && t.why.empty())
 					t.why = "another function calls " + calleeName(*c);

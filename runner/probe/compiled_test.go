@@ -360,6 +360,9 @@ func makeProgram(seed int, other bool) made {
 		k.say("cudaStream_t stream;")
 		k.say("cudaStreamCreate(&stream);")
 	}
+	if other && k.r.IntN(3) == 0 {
+		k.say("cudaSetDevice(0);")
+	}
 	k.statements(4 + k.r.IntN(14))
 	k.read()
 	if k.r.IntN(8) > 0 {
