@@ -54,6 +54,8 @@ type Job struct {
 	// Wait is the longest time that a request of the job waits for a device or for memory, in
 	// whole milliseconds; nil: as long as the scheduler allows; 0: it does not wait.
 	Wait *time.Duration `json:",omitempty"`
+	// Profile says what the job does alone, for simulated nodes; nil: its measured profile counts.
+	Profile *Profile `json:",omitempty"`
 }
 
 // Footprint is a job's largest need for one device. A zero field is unknown.
@@ -157,7 +159,7 @@ func (j Job) WithFootprint(f Footprint) Job {
 
 // clone also copies the slices, so that callers cannot change the catalog.
 func (j Job) clone() Job {
-	j.Args, j.Env = slices.Clone(j.Args), slices.Clone(j.Env)
+	j.Args, j.Env, j.Profile = slices.Clone(j.Args), slices.Clone(j.Env), j.Profile.clone()
 	return j
 }
 
@@ -167,7 +169,7 @@ func (j Job) equal(k Job) bool {
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.Group == k.Group && j.Priority == k.Priority &&
 		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout &&
-		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait)
+		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile)
 }
 
 // Mix is a named list of jobs that arrive together, or group by group.

@@ -103,8 +103,29 @@ func anyJob(t *rapid.T) Job {
 			j.Binding = BindDeclared
 		}
 	}
+	if rapid.Bool().Draw(t, "profiled") {
+		j.Profile = anyProfile(t)
+		j.Footprint = stated(j.Footprint, j.Profile)
+	}
 	j.Class = classOf(j.Footprint.Bytes)
 	return j
+}
+
+func anyProfile(t *rapid.T) *Profile {
+	duration := func(what string) time.Duration {
+		return time.Duration(rapid.Int64Range(0, int64(maxPhase)).Draw(t, what))
+	}
+	p := &Profile{Before: 1 + duration("before")/2, After: duration("after"), Rounds: rapid.IntRange(0, maxRounds).Draw(t, "rounds")}
+	for range rapid.IntRange(1, 3).Draw(t, "phases") {
+		phase := Phase{Host: duration("host"), Kernel: duration("kernel"), CopyIn: rapid.Int64Range(0, 1<<45).Draw(t, "in"),
+			CopyOut: rapid.Int64Range(0, 1<<45).Draw(t, "out"), Kernels: Footprint{Bytes: rapid.Int64Range(0, 1<<45).Draw(t, "held")}}
+		if rapid.Bool().Draw(t, "grid") {
+			phase.Kernels.Blocks = rapid.Uint64Range(1, 1<<40).Draw(t, "phase blocks")
+			phase.Kernels.ThreadsPerBlock = rapid.Uint32Range(1, maxThreadsPerBlock).Draw(t, "phase threads")
+		}
+		p.Phases = append(p.Phases, phase)
+	}
+	return p
 }
 
 // text generates any text without NUL, which an argument vector cannot contain.

@@ -112,6 +112,9 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Wait != nil {
 		put("wait", waitText(*j.Wait))
 	}
+	if j.Profile != nil {
+		put("profile", profileText(j.Profile))
+	}
 	if count > 1 {
 		put("count", strconv.Itoa(count))
 	}

@@ -45,6 +45,7 @@ const MaxNesting = 32
 //	    pin: true            keeps its own device choice
 //	    binding: declared    or probe, the default
 //	    timeout: 10m
+//	    profile: {host: 5s, kernel: 2s}   what it does alone; see profile.go
 //	    count: 4
 //	    name: solver-512     the program's base name if absent
 //
@@ -304,7 +305,7 @@ func repeat(j Job, count int) []Job {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "wait", "count", "name",
+	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "wait", "profile", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -401,13 +402,17 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		j.Env = r.env(f.value)
 	}
 	if f, found := fields["memory"]; found {
-		j.Footprint.Bytes = r.memory(f.value)
+		j.Footprint.Bytes = r.bytes(f.value, "memory")
 	}
 	if f, found := fields["blocks"]; found {
 		j.Footprint.Blocks = r.number(f.value, "blocks", 1<<62)
 	}
 	if f, found := fields["threads_per_block"]; found {
 		j.Footprint.ThreadsPerBlock = uint32(r.number(f.value, "threads_per_block", maxThreadsPerBlock))
+	}
+	if f, found := fields["profile"]; found {
+		j.Profile = r.profile(f)
+		j.Footprint = stated(j.Footprint, j.Profile)
 	}
 	if f, found := fields["isolate"]; found {
 		j.Isolate = r.flag(f.value, "isolate")
@@ -513,17 +518,18 @@ func (r *yamlReader) filled(n ast.Node, what string) string {
 	return s
 }
 
-func (r *yamlReader) memory(n ast.Node) int64 {
-	s, ok := r.text(n, "memory")
+// bytes reads a size. It returns 0 after an error.
+func (r *yamlReader) bytes(n ast.Node, what string) int64 {
+	s, ok := r.text(n, what)
 	if !ok {
 		return 0
 	}
 	b, err := ParseBytes(s)
 	switch {
 	case err != nil:
-		r.fail(n.GetToken(), "", "memory: %v", err)
+		r.fail(n.GetToken(), "", "%s: %v", what, err)
 	case b == 0:
-		r.fail(n.GetToken(), "remove the key if it is unknown", "memory is 0")
+		r.fail(n.GetToken(), "remove the key if it is unknown", "%s is 0", what)
 	}
 	return b
 }

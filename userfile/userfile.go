@@ -3,6 +3,7 @@
 package userfile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func Open(path string, also Also) (*os.File, error) {
 }
 
 // Read reads a whole file of at most limit bytes, or everything that comes through an open pipe.
-// If ctx ends, Read stops waiting and returns the cause of ctx.
+// A byte order mark is left out. If ctx ends, Read stops waiting and returns the cause of ctx.
 func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	f, err := Open(path, Pipes)
 	if err != nil {
@@ -104,5 +105,5 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	case int64(len(data)) > limit:
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %d MiB", limit>>20)}
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }

@@ -128,3 +128,13 @@ func TestReadIsBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestReadLeavesOutAByteOrderMark(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("\xef\xbb\xbfa: \ufeffb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := Read(t.Context(), path, 100); err != nil || string(text) != "a: \ufeffb" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

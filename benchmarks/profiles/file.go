@@ -81,8 +81,8 @@ func readPhases(p *Profile, s string) error {
 		sms, seconds, _ := strings.Cut(word, ":")
 		var k KernelPhase
 		var err error
-		if k.SMs, err = notNegative(sms); err == nil {
-			k.S, err = notNegative(seconds)
+		if k.SMs, err = notNegative(sms, math.MaxFloat64); err == nil {
+			k.S, err = notNegative(seconds, maxSeconds)
 		}
 		if err != nil {
 			return errors.New("want SMS:SECONDS for each phase, such as 3.5:0.2 132:1.4")
@@ -98,11 +98,11 @@ func readPhases(p *Profile, s string) error {
 
 // rounds limits the number of rounds, because a simulated node plays them one by one.
 func rounds(c column) column {
-	const most = 100
+	const limit = 100
 	read := c.read
 	c.read = func(p *Profile, s string) error {
-		if err := read(p, s); err != nil || p.Rounds > most {
-			return fmt.Errorf("want a whole number up to %d, or nothing", most)
+		if err := read(p, s); err != nil || p.Rounds > limit {
+			return fmt.Errorf("want a whole number up to %d, or nothing", limit)
 		}
 		return nil
 	}
@@ -121,19 +121,22 @@ func text(name string, field func(*Profile) *string, required bool) column {
 
 func duration(name string, field func(*Profile) *float64) column {
 	return column{name, func(p Profile) string { return plain(*field(&p)) }, func(p *Profile, s string) (err error) {
-		if *field(p), err = notNegative(s); err != nil {
-			return errors.New("want seconds, a number that is not negative")
+		if *field(p), err = notNegative(s, maxSeconds); err != nil {
+			return fmt.Errorf("want seconds, a number from 0 to %s", plain(maxSeconds))
 		}
 		return nil
 	}}
 }
 
-// plain formats v without an exponent. notNegative reads the same value.
+// maxSeconds catches typing errors. A simulated node would spend for ever on longer phases.
+const maxSeconds = 1e7
+
+// plain formats v without an exponent. notNegative reads the same value, up to most.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-func notNegative(s string) (float64, error) {
+func notNegative(s string, most float64) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= 0) || math.IsInf(v, 1) {
+	if err != nil || !(v >= 0) || v > most {
 		return 0, errors.New("not a number from 0")
 	}
 	return v, nil

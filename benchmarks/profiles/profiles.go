@@ -109,11 +109,14 @@ func (s Set) With(t Set) Set {
 // ErrNone is wrapped if a job has no profile.
 var ErrNone = errors.New("no profile")
 
-// Lookup returns the profile of a job's command.
+// Lookup returns the profile that the job's mix states, or else the profile of its command.
 func (s Set) Lookup(j mixes.Job) (Profile, error) {
+	if j.Profile != nil {
+		return stated(j), nil
+	}
 	p, ok := s.byCommand[j.Command()]
 	if !ok {
-		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, and what caserun profile measured and --profiles names", ErrNone, j.Command())
+		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
 	return p, nil
 }

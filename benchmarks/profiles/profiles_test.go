@@ -139,6 +139,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{head + good + "b,b,1,1,1,,-1,1,,1,traced,,,,,,,,\n", `f.csv:3: copy_in_s is "-1"`},
 		{head + "a,a,1,NaN,1,,1,1,,1,traced,,,,,,,,\n", `f.csv:2: host_held_s is "NaN"`},
 		{head + "a,a,1,1,1,,1,Inf,,1,traced,,,,,,,,\n", `f.csv:2: kernel_s is "Inf"`},
+		{head + "a,a,1,1,1,,1,1e10,,1,traced,,,,,,,,\n", `f.csv:2: kernel_s is "1e10": want seconds, a number from 0 to 10000000`},
 		{head + "a,a,1,1,,,1,1,,1,traced,,,,,,,,\n", `f.csv:2: host_after_s is ""`},
 		{head + "a,a,1,1,1,-5,1,1,,1,traced,,,,,,,,\n", `f.csv:2: copy_in_bytes is "-5"`},
 		{head + "a,a,1,1,1,,1,1,,1,traced,1e9,,,,,,,\n", `f.csv:2: memory_bytes is "1e9"`},
