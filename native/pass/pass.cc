@@ -223,6 +223,7 @@ struct CasePass : PassInfoMixin<CasePass> {
 // the callers of small functions around them (the paper's inlining, 3.1.2).
 struct CaseInline : PassInfoMixin<CaseInline> {
 	static constexpr unsigned small = 200; // instructions, before optimisation
+	static constexpr unsigned most = 4000; // what one function is given in all; beyond it, clang decides
 
 	PreservedAnalyses run(Module &m, ModuleAnalysisManager &)
 	{
@@ -232,12 +233,32 @@ struct CaseInline : PassInfoMixin<CaseInline> {
 		for (bool changed = true; changed;) {
 			changed = false;
 			for (Function &f : m)
-				if (wraps(f, found) && found.insert(&f).second) {
-					f.addFnAttr(Attribute::AlwaysInline);
-					changed = true;
-				}
+				changed |= wraps(f, found) && found.insert(&f).second;
 		}
+		DenseMap<const Function *, unsigned> sizes;
+		for (Function &f : m)
+			bring(f, found, sizes);
 		return found.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
+	}
+
+	// bring marks the calls of a function that are inlined, and returns how many instructions it
+	// has then. A function that calls itself through others is not brought into itself.
+	static unsigned bring(Function &f, const SmallPtrSetImpl<const Function *> &found, DenseMap<const Function *, unsigned> &sizes)
+	{
+		if (auto [at, fresh] = sizes.try_emplace(&f, most + 1); !fresh)
+			return at->second;
+		unsigned more = 0;
+		for (Instruction &i : instructions(f)) {
+			auto *c = dyn_cast<CallBase>(&i);
+			Function *to = c ? c->getCalledFunction() : nullptr;
+			if (!to || !found.contains(to) || c->isNoInline())
+				continue;
+			if (const unsigned size = bring(*to, found, sizes); more + size <= most) {
+				more += size;
+				c->addFnAttr(Attribute::AlwaysInline);
+			}
+		}
+		return sizes[&f] = f.getInstructionCount() + more;
 	}
 
 	static bool wraps(const Function &f, const SmallPtrSetImpl<const Function *> &found)

@@ -2,6 +2,7 @@
 #include "tasks.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Analysis/AliasAnalysis.h"
 #include "llvm/Analysis/ValueTracking.h"
@@ -134,7 +135,10 @@ struct Place {
 	void certain();
 	void ends();
 	void region();
-	SmallPtrSet<const Instruction *, 32> reach(const Instruction *from, const Instruction *without, bool failures) const;
+	SmallPtrSet<const Instruction *, 32> reach(const Instruction *without) const;
+	bool leaves(const Instruction *i) const { return i == t.entry || isa<ReturnInst>(i) || isa<ResumeInst>(i); }
+	DenseMap<const BasicBlock *, bool> leaving(const Instruction *without) const;
+	bool leavesBehind(const Instruction *i, const Instruction *without, const DenseMap<const BasicBlock *, bool> &blocks) const;
 };
 
 // entry puts the task's beginning at the lowest point that dominates all its operations,
@@ -193,20 +197,48 @@ void Place::lives()
 	}
 }
 
-// reach is the instructions that may follow one before the task begins again, on paths without
-// another one. Paths that are taken because a call of CUDA failed count with `failures` only.
-SmallPtrSet<const Instruction *, 32> Place::reach(const Instruction *from, const Instruction *without, bool failures) const
+// reach is the instructions that may follow the beginning of the task on paths without another
+// instruction, those paths left out that are taken because a call of CUDA failed.
+SmallPtrSet<const Instruction *, 32> Place::reach(const Instruction *without) const
 {
 	SmallPtrSet<const Instruction *, 32> out;
-	SmallVector<const Instruction *, 16> todo{from};
+	SmallVector<const Instruction *, 16> todo{t.entry};
 	while (!todo.empty())
 		for (const Instruction *i = todo.pop_back_val(); i; i = i->getNextNode()) {
 			if (i == without || !out.insert(i).second)
 				break;
 			if (i->isTerminator())
 				for (const BasicBlock *to : successors(i))
-					if (failures || !failure(i->getParent(), to))
+					if (!failure(i->getParent(), to))
 						todo.push_back(&to->front());
+		}
+	return out;
+}
+
+// leavesBehind: on a path behind an instruction, the function is left or the task begins again
+// before `without`. `blocks` is the same from the beginning of each block on.
+bool Place::leavesBehind(const Instruction *i, const Instruction *without, const DenseMap<const BasicBlock *, bool> &blocks) const
+{
+	for (; !i->isTerminator(); i = i->getNextNode()) {
+		const Instruction *next = i->getNextNode();
+		if (next == without)
+			return false;
+		if (leaves(next))
+			return true;
+	}
+	return any_of(successors(i), [&](const BasicBlock *to) { return blocks.lookup(to) && !failure(i->getParent(), to); });
+}
+
+DenseMap<const BasicBlock *, bool> Place::leaving(const Instruction *without) const
+{
+	DenseMap<const BasicBlock *, bool> out;
+	SmallVector<const BasicBlock *, 16> todo;
+	for (const BasicBlock &b : f)
+		todo.push_back(&b);
+	while (!todo.empty())
+		if (const BasicBlock *b = todo.pop_back_val(); !out.lookup(b) && &b->front() != without && (leaves(&b->front()) || leavesBehind(&b->front(), without, out))) {
+			out[b] = true;
+			append_range(todo, predecessors(b));
 		}
 	return out;
 }
@@ -229,14 +261,11 @@ void Place::certain()
 		for (CallBase *c : o->allocations) {
 			if (c == t.entry)
 				continue;
-			const auto without = reach(t.entry, c, false);
-			for (Launch *l : t.launches) {
-				if (!without.contains(l->call))
-					continue;
-				for (const Instruction *i : reach(l->call, c, false))
-					if (isa<ReturnInst>(i) || isa<ResumeInst>(i) || (i != l->call && i == t.entry))
-						return refuse("an allocation is not made on every path");
-			}
+			const auto without = reach(c);
+			const auto left = leaving(c);
+			for (Launch *l : t.launches)
+				if (without.contains(l->call) && leavesBehind(l->call, c, left))
+					return refuse("an allocation is not made on every path");
 		}
 }
 
@@ -250,15 +279,15 @@ void Place::ends()
 	auto behind = [&](const BasicBlock &b) { return any_of(successors(&b), [&](const BasicBlock *to) { return later[to]; }); };
 	for (bool changed = true; changed;) {
 		changed = false;
-		for (BasicBlock &b : f) {
-			bool state = behind(b);
-			for (Instruction &i : reverse(b)) {
+		for (BasicBlock *b : post_order(&f)) { // what follows first, so that few rounds are needed
+			bool state = behind(*b);
+			for (Instruction &i : reverse(*b)) {
 				state |= operation(i);
 				if (&i == t.entry)
 					state = false;
 			}
-			changed |= state != later[&b];
-			later[&b] = state;
+			changed |= state != later[b];
+			later[b] = state;
 		}
 	}
 	SmallPtrSet<BasicBlock *, 16> reached; // blocks that the task may be open in

@@ -355,27 +355,32 @@ std::vector<Task> Groups::tasks()
 // around operations that are left to the lazy runtime is left to it too. true: a task changed.
 bool Groups::settle(std::vector<Task> &all)
 {
+	DenseMap<Instruction *, Task *> of;
+	for (Task &t : all)
+		for (Instruction *i : t.operations)
+			of.try_emplace(i, &t);
+	bool changed = false;
 	for (Task &t : all) {
-		if (!t.why.empty())
-			continue;
 		for (Instruction *i : t.region) {
 			auto *c = dyn_cast<CallBase>(i);
+			if (!t.why.empty())
+				break;
 			if (!c || t.operations.contains(c) || !usesDevice(*c))
 				continue;
-			auto other = find_if(all, [&](Task &x) { return &x != &t && x.operations.contains(c); });
-			if (other != all.end() && other->why.empty()) {
+			const Task *other = of.lookup(c);
+			changed = true;
+			if (other && other->why.empty()) {
 				same.unionSets(nodeOf[*t.operations.begin()], nodeOf[c]);
-				return true;
+				continue;
 			}
-			if (other != all.end())
+			if (other)
 				t.why = "operations that are left to the lazy runtime are among its own";
 			else
 				t.why = "it is around a call of " + calleeName(*c);
 			why[nodeOf[t.launches.empty() ? *t.operations.begin() : t.launches[0]->call]] = t.why;
-			return true;
 		}
 	}
-	return false;
+	return changed;
 }
 
 } // namespace
