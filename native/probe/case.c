@@ -308,18 +308,29 @@ static enum phase ready(void)
 }
 
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
-static void *preloaded; /* another copy of the library, which has the lazy runtime */
+static void *working; /* the copy of the library that does the work, if it is another */
 
 static void look(void)
 {
-	if (!lazy_accounts)
-		preloaded = dlopen("libcase.so", RTLD_LAZY | RTLD_NOLOAD);
+	if (lazy_is_linked)
+		return;
+	if (case_linked != NULL)
+		working = dlopen(NULL, RTLD_LAZY);
+	else if (!lazy_accounts)
+		working = dlopen("libcase.so", RTLD_LAZY | RTLD_NOLOAD);
 }
 
-void *client_preloaded(const char *function)
+/* A program with a lazy runtime need not have all of the library: the function that is found then
+ * can be in this copy. */
+void *client_working(const char *function)
 {
+	Dl_info found, own;
+
 	pthread_once(&looked, look);
-	return preloaded == NULL ? NULL : dlsym(preloaded, function);
+	void *there = working == NULL ? NULL : dlsym(working, function);
+	if (there == NULL || dladdr(there, &found) == 0 || dladdr(&process, &own) == 0 || found.dli_fbase == own.dli_fbase)
+		return NULL;
+	return there;
 }
 
 static struct entry *find(uint64_t id)

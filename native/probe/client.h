@@ -24,23 +24,30 @@ int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms
 int client_shrink(struct case_task *task, uint64_t bytes);
 int client_free(struct case_task *task);
 
-/* client_preloaded finds a function of the preloaded libcase.so, for a program that has a
- * copy of its own of the library (libcase.a). NULL: nothing is preloaded, or this is it. */
-void *client_preloaded(const char *function);
+/* A process has one copy of the library that does the work: the copy that casecc has linked into
+ * the program together with the lazy runtime, else the preloaded libcase.so, else its own.
+ * client_working finds a function of that copy. NULL: this is the copy, or the copy lacks it. */
+void *client_working(const char *function);
 
-/* CLIENT_FORWARD is what a function of the API begins with: where libcase.so is preloaded,
- * its function of the same name does the work, so that a process has one client. */
+/* case_linked is in a program with a lazy runtime of its own, which exports it. */
+#define CASE_EXPORTED __attribute__((weak, visibility("default")))
+extern CASE_EXPORTED const char case_linked[];
+
+/* CLIENT_FORWARD is what a function of the API begins with: where another copy does the work, it
+ * calls the other's function of the same name, so that a process has one client. */
 #define CLIENT_FORWARD(function, ...)                                                           \
 	do {                                                                                    \
-		const __typeof__(&function) forward_ = (__typeof__(&function))client_preloaded(#function); \
+		const __typeof__(&function) forward_ = (__typeof__(&function))client_working(#function); \
 		if (forward_ != NULL)                                                           \
 			return forward_(__VA_ARGS__);                                           \
 	} while (0)
 
-/* Functions of the lazy runtime, where it is linked in. It accounts for what the program
+/* Functions of the lazy runtime, where it is linked in. lazy_is_linked: into the program, by casecc.
+ * It accounts for what the program
  * allocates, and allocations draw from what was pre-allocated. lazy_accounts: it does so in this
  * process. A name with await_ may wait for the scheduler or for a GPU. */
 #define CASE_WEAK __attribute__((weak, visibility("hidden")))
+CASE_WEAK bool lazy_is_linked(void);
 CASE_WEAK bool lazy_accounts(void);
 CASE_WEAK int lazy_await_pre_allocate(uint64_t bytes, int device, uint32_t wait_ms);
 CASE_WEAK int lazy_await_post_free(uint64_t bytes, int device);

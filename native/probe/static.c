@@ -17,13 +17,13 @@ static atomic_bool used, configured; /* outside of such tasks */
 
 void case_static_elsewhere(uint32_t uses)
 {
-	const __typeof__(&case_static_elsewhere) preloaded = (__typeof__(&case_static_elsewhere))client_preloaded("case_static_elsewhere");
+	const __typeof__(&case_static_elsewhere) working = (__typeof__(&case_static_elsewhere))client_working("case_static_elsewhere");
 
 	atomic_store(&used, true);
 	if ((uses & CASE_STATIC_CONFIGURES) != 0)
 		atomic_store(&configured, true);
-	if (preloaded != NULL)
-		preloaded(uses);
+	if (working != NULL)
+		working(uses);
 	else if ((uses & CASE_STATIC_ASKS) == 0 && lazy_partly_static)
 		lazy_partly_static();
 }
@@ -42,7 +42,7 @@ static uint32_t occupancy(const void *kernel, uint32_t threads_per_block, uint64
 	if (kernel == NULL || threads_per_block == 0)
 		return 0;
 	if (of == NULL)
-		of = (__typeof__(&case_blocks_per_sm))client_preloaded("case_blocks_per_sm");
+		of = (__typeof__(&case_blocks_per_sm))client_working("case_blocks_per_sm");
 	return of == NULL ? 0 : of(kernel, threads_per_block, shared_bytes);
 }
 

@@ -27,28 +27,33 @@ func TestLazyKeepsResultsOfRandomPrograms(t *testing.T) {
 		program := fmt.Sprintf("random %d,%d,%d", first, each, threads)
 		t.Run(fmt.Sprintf("seed=%d", first), func(t *testing.T) {
 			t.Parallel()
-			next := 0
-			home := map[uint64]int{}
-			p := startLazy(t, version, program, env...).finish(func(t *testing.T, e event) {
-				if e.kind == "begin" { // its tasks go from device to device
-					next = 1 - next
-					home[e.task] = next
-					if e.r.Flags&FlagDevice != 0 {
-						home[e.task] = int(e.r.Device)
-					}
-				} else if e.kind != "grow" {
-					return
-				}
-				if err := e.c.Grant(e.task, home[e.task], fakeUUID(home[e.task])); err != nil {
-					t.Errorf("grant: %v", err)
-				}
-			})
+			p := startLazy(t, version, program, env...).finish(grantByTurns())
 			want := native(t, version, program)
 			if p.err != nil || !slices.Equal(p.lines, want) {
 				t.Errorf("CUDA %s, %q, %s, built with make -C native/probe: %v\n%s\nstderr:\n%s", version, env, program, p.err,
 					firstDifference(p.lines, want), p.stderr.String())
 			}
 		})
+	}
+}
+
+// grantByTurns sends tasks from device to device.
+func grantByTurns() func(*testing.T, event) {
+	next := 0
+	home := map[uint64]int{}
+	return func(t *testing.T, e event) {
+		if e.kind == "begin" {
+			next = 1 - next
+			home[e.task] = next
+			if e.r.Flags&FlagDevice != 0 {
+				home[e.task] = int(e.r.Device)
+			}
+		} else if e.kind != "grow" {
+			return
+		}
+		if err := e.c.Grant(e.task, home[e.task], fakeUUID(home[e.task])); err != nil {
+			t.Errorf("grant: %v", err)
+		}
 	}
 }
 

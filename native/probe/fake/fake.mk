@@ -100,9 +100,32 @@ build/fake/13/explicit_static: tests/static/main.cc case.h libcase.a $(FAKE_HEAD
 build/fake/13/static_program: tests/static/main.cc $(FAKE_HEADERS) | build/fake/13
 	$(CXX) $(FAKE_CXXFLAGS) -o $@ $< -ldl
 
+# The same programs with a static CUDA runtime and the lazy runtime linked into them (linked), as
+# casecc links it. NVIDIA's runtime is one object, so that no reference inside it is wrapped.
+FAKE_STATIC = build/fake/13/libcudart_static.a build/fake/11/libcudart_static.a
+LINKED_LIBRARIES = libcase_reach.a -ldl -lc libcase_lazy.a libcase.a $(@D)/libcudart_static.a libcase_lazy.a -lpthread -ldl \
+                   -Wl,@libcase_lazy.link
+
+build/fake/13/cudart_static.o: $(FAKE_OBJECTS_13)
+	$(CXX) -r -nostdlib -o $@ $^
+build/fake/11/cudart_static.o: $(FAKE_OBJECTS_11)
+	$(CXX) -r -nostdlib -o $@ $^
+$(FAKE_STATIC): %/libcudart_static.a: %/cudart_static.o
+	rm -f $@
+	$(AR) rcs $@ $^
+
+build/fake/13/linked_lazy: $(LAZY_OBJECTS_13)
+build/fake/11/linked_lazy: $(LAZY_OBJECTS_11)
+build/fake/13/linked_partly: $(PARTLY_13)
+build/fake/13/linked_explicit: $(EXPLICIT_13)
+build/fake/13/linked_explicit: CALLS = -Wl,-u,case_task_ask
+LINKED_PROGRAMS = $(addprefix build/fake/,13/linked_lazy 11/linked_lazy 13/linked_partly 13/linked_explicit)
+$(LINKED_PROGRAMS): libcase_reach.a libcase_lazy.a libcase_lazy.link libcase.a $(FAKE_STATIC)
+	$(CXX) $(FAKE_CXXFLAGS) $(CALLS) -o $@ $(filter %.o,$^) $(LINKED_LIBRARIES)
+
 fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program \
        build/fake/13/explicit_program build/fake/11/explicit_program build/fake/13/explicit_own_copy build/fake/13/explicit_static \
-       build/fake/13/partly_static
+       build/fake/13/partly_static $(LINKED_PROGRAMS)
 
 fake-test: $(FAKES) build/fake/13/selftest build/fake/11/selftest
 	LD_LIBRARY_PATH=build/fake/13 build/fake/13/selftest

@@ -111,7 +111,7 @@ const struct {
 bool of_cuda(const void *caller)
 {
 	Dl_info info;
-	return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && known(info.dli_fname);
+	return in_runtime(caller) || (dladdr(caller, &info) != 0 && info.dli_fname != nullptr && known(info.dli_fname));
 }
 
 } // namespace

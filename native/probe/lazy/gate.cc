@@ -20,14 +20,6 @@
 
 namespace lazy {
 
-// A context that a library makes stays on its device. A context that the CUDA runtime asks for does
-// not by itself tie the task to the device.
-bool in_runtime(const void *address)
-{
-	Dl_info info;
-	return dladdr(address, &info) != 0 && info.dli_fname != nullptr && names_runtime(info.dli_fname);
-}
-
 // The numbers are the same, except some below 100 that only the runtime has.
 CUresult result_of(cudaError_t error)
 {
@@ -36,6 +28,8 @@ CUresult result_of(cudaError_t error)
 	               : CUDA_ERROR_UNKNOWN;
 }
 
+// A context that a library makes stays on its device. A context that the CUDA runtime asks for does
+// not by itself tie the task to the device.
 static CUresult await_gate(const void *caller, CUdevice *device)
 {
 	if (!one_device())

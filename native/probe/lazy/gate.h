@@ -8,9 +8,6 @@
 
 namespace lazy {
 
-// in_runtime: the address is in the shared CUDA runtime.
-bool in_runtime(const void *address);
-
 // result_of gives an error of the runtime as the driver would.
 CUresult result_of(cudaError_t error);
 

@@ -8,6 +8,7 @@
 
 #include "mode.h"
 #include "objects.h"
+#include "real.h"
 
 namespace lazy {
 
@@ -27,7 +28,7 @@ static Mode by_environment()
 {
 	const char *binding = getenv("CASE_BINDING");
 
-	if (binding == nullptr || strcmp(binding, "task") != 0)
+	if (binding == nullptr || strcmp(binding, "task") != 0 || program_serves_itself())
 		return Mode::passive;
 	return set("CASE_PIN") ? Mode::pinned : Mode::task;
 }

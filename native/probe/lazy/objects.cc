@@ -6,6 +6,8 @@
 // not see.
 // It must never meet an address or a handle that is not real yet. Neither must an object that
 // exports memory to other processes, because only memory of cudaMalloc can be exported.
+//
+// Where this library is linked into the program (real.h), the linker tells of the program.
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -124,8 +126,8 @@ bool has_name(const char *table, size_t size, std::string_view name)
 const char program[] = "/proc/self/exe";
 
 struct Part {
-	// It has device code without the shared runtime, or the means to reach the driver or to
-	// export memory: linked, or looked up by name.
+	// It has a CUDA runtime that this library does not serve, or the means to reach the driver or
+	// to export memory: linked, or looked up by name.
 	bool foreign;
 	// It is the program itself, or calls the shared runtime, and loads others.
 	bool loads;
@@ -142,7 +144,10 @@ Part read_part(const char *path)
 {
 	const File file(path);
 	const auto *header = file.at<Elf64_Ehdr>(0);
-	bool device_code = false, runtime = false, opens = false, reaches = false, asks = false;
+	const bool is_program = strcmp(path, program) == 0;
+	const LinkedProgram *const linked = is_program ? linked_program() : nullptr;
+	bool device_code = false, runtime = false, opens = false;
+	bool asks = linked != nullptr && linked->asks, reaches = linked != nullptr && linked->reaches_driver;
 
 	if (header == nullptr || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_shstrndx >= header->e_shnum)
@@ -157,9 +162,10 @@ Part read_part(const char *path)
 			device_code = true;
 		if (holds_strings(s, name)) {
 			const char *text = file.at<char>(s.sh_offset, s.sh_size);
-			asks = asks || (text != nullptr && names_tasks(text, s.sh_size));
-			reaches = reaches || (text != nullptr && reaches_driver(text, s.sh_size));
-			opens = opens || (text != nullptr && name == ".dynstr" && has_name(text, s.sh_size, "dlopen"));
+			const bool needs = name == ".dynstr", tells = text != nullptr && linked == nullptr;
+			asks = asks || (tells && names_tasks(text, s.sh_size));
+			reaches = reaches || (text != nullptr && (tells || needs) && reaches_driver(text, s.sh_size));
+			opens = opens || (tells && needs && has_name(text, s.sh_size, "dlopen"));
 		}
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
 			continue;
@@ -172,8 +178,8 @@ Part read_part(const char *path)
 			runtime = runtime || names_runtime(needed.c_str());
 		}
 	}
-	const bool foreign = reaches || (device_code && !runtime);
-	return {foreign, !foreign && opens && (runtime || strcmp(path, program) == 0), asks};
+	const bool foreign = reaches || ((device_code || runtime) && !serves(is_program, runtime));
+	return {foreign, !foreign && opens && (runtime || is_program), asks};
 }
 
 struct Objects {

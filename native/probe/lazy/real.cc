@@ -2,10 +2,7 @@
 #include "real.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
-
-#include <string>
 
 namespace lazy {
 
@@ -20,7 +17,7 @@ void *real_dlsym(void *handle, const char *name)
 	return found(handle, name);
 }
 
-static cudaError_t absent() { return cudaErrorNotSupported; }
+cudaError_t absent() { return cudaErrorNotSupported; }
 
 bool names_runtime(const char *path)
 {
@@ -28,36 +25,6 @@ bool names_runtime(const char *path)
 	name = name != nullptr ? name + 1 : path;
 	return strncmp(name, "libcudart", 9) == 0 && (name[9] == '-' || name[9] == '.') && strstr(name, ".so") != nullptr;
 }
-
-// A runtime that was loaded with dlopen is not behind us in the global scope.
-static void *loaded_runtime()
-{
-	std::string path;
-
-	dl_iterate_phdr(
-		[](dl_phdr_info *info, size_t, void *out) {
-			if (!names_runtime(info->dlpi_name))
-				return 0;
-			*static_cast<std::string *>(out) = info->dlpi_name;
-			return 1;
-		},
-		&path);
-	return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-}
-
-void *real_symbol(const char *name)
-{
-	void *found = real_dlsym(RTLD_NEXT, name);
-
-	if (found == nullptr) {
-		void *runtime = loaded_runtime();
-		if (runtime != nullptr)
-			found = real_dlsym(runtime, name);
-	}
-	return found != nullptr ? found : reinterpret_cast<void *>(absent);
-}
-
-bool has_runtime() { return real_dlsym(RTLD_NEXT, "cudaSetDevice") != nullptr || loaded_runtime() != nullptr; }
 
 void *driver_symbol(const char *name)
 {

@@ -12,11 +12,6 @@ namespace lazy {
 // dlsym as libc has it, not as gate.cc overrides it.
 void *real_dlsym(void *handle, const char *name);
 
-// The CUDA runtime's symbol. If there is no runtime, or the loaded runtime has no such symbol, it is
-// a function that returns cudaErrorNotSupported: a program cannot have been linked with a function
-// that its runtime lacks.
-void *real_symbol(const char *name);
-
 // names_runtime: the file is a shared CUDA runtime, also one that is packed with a program
 // (libcudart-d0da41ae.so.11.0, as auditwheel renames it).
 bool names_runtime(const char *path);
@@ -25,9 +20,39 @@ bool names_runtime(const char *path);
 // parameters (forward.cc).
 bool runtime_13();
 
-// has_runtime: a shared CUDA runtime is loaded. Before that REAL must not be used, because REAL keeps
-// what it finds first.
+// What follows differs between libcase.so, which serves the shared runtime that is loaded
+// (preloaded.cc), and the library that casecc links into a program, which serves the program's own
+// static runtime (../linked/linked.cc).
+
+// The CUDA runtime's symbol. If there is no runtime, or the runtime has no such symbol, it is absent,
+// which returns cudaErrorNotSupported: a program cannot have been linked with a function that its
+// runtime lacks.
+void *real_symbol(const char *name);
+cudaError_t absent();
+
+// has_runtime: there is a runtime. Before that REAL must not be used, because REAL keeps what it
+// finds first.
 bool has_runtime();
+
+// in_runtime: the address is in the runtime.
+bool in_runtime(const void *address);
+
+// serves: calls of the CUDA runtime from an object come through this library. The object is the
+// program, or needs a shared runtime.
+bool serves(bool program, bool needs_shared);
+
+// linked_program is what the linker has found out of the program that this library is linked into.
+// The strings of such a program tell nothing, because they include the runtime's and the library's.
+// nullptr: the library is preloaded.
+struct LinkedProgram {
+	bool reaches_driver; // past the runtime
+	bool asks;           // for tasks itself (../case.h)
+};
+const LinkedProgram *linked_program();
+
+// program_serves_itself: casecc has linked a lazy runtime into the program, and this copy of the
+// library is not it.
+bool program_serves_itself();
 
 // REAL(cudaFree)(p) calls the runtime's cudaFree. The name must be declared.
 #define REAL(name)                                                            \

@@ -9,11 +9,12 @@
 #include "../../static.h"
 #include "../lazy/program.h"
 
-// What a module says at its start.
+// What a module says at its start, if the program uses devices outside of static tasks.
 __attribute__((constructor(101))) static void elsewhere()
 {
 	const char *uses = getenv("USES");
-	case_static_elsewhere(uses == nullptr ? 0 : static_cast<uint32_t>(atoi(uses)));
+	if (uses == nullptr || strcmp(uses, "none") != 0)
+		case_static_elsewhere(uses == nullptr ? 0 : static_cast<uint32_t>(atoi(uses)));
 }
 
 static int *allocate(size_t bytes) { return device<int>(bytes / sizeof(int)); }
