@@ -4,8 +4,8 @@ CASECC := ../../native/pass/casecc
 
 casecc:
 	$(MAKE) -C ../../native/pass
-	$(MAKE) -C ../../native/probe libcase.a
+	$(MAKE) -C ../../native/probe linked
 	$(MAKE) SUITE=$(SUITE)-casecc NVCC=$(CASECC) \
-		COMPILER="$(CASECC) $$(echo ../../native/pass/build/*/case.so) ../../native/probe/libcase.a"
+		COMPILER="$(CASECC) $$(echo ../../native/pass/build/*/case.so) ../../native/probe/libcase_lazy.a"
 
 .PHONY: casecc

@@ -17,6 +17,9 @@ LAZY = ["streams", "managed", "managed_variable", "nested", "late", "symbols", "
 UNSERVED = {"tasks_static": {"memory": "64MiB", "blocks": 16384, "threads_per_block": 256},
             "driver": {"memory": "2MiB", "blocks": 391, "threads_per_block": 256}}
 
+# Programs that casecc compiled, with a static CUDA runtime. They are left out if they are not built.
+COMPILED = [n for n in ["compiled_static", "compiled_lazy"] if os.access(os.path.join(BIN, "lazy", n), os.X_OK)]
+
 # Programs that fail on purpose and exit 0: the correct outcomes, and keys that protect other
 # jobs.
 FAILING = {"oom": ({"oom", "refused"}, {}),
@@ -54,7 +57,7 @@ class Program:
 
 
 def programs():
-    found = [Program(n, "lazy") for n in LAZY]
+    found = [Program(n, "lazy") for n in LAZY + COMPILED]
     found += [Program(n, "lazy", keys=k) for n, k in UNSERVED.items()]
     found += [Program(n, "lazy", outcomes=o, keys=k) for n, (o, k) in FAILING.items()]
     found += [Program(n, "suite", args=a, result=True) for n, a in BUILTIN.items()]
