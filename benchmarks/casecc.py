@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Measures what CASE's compiler pass (docs/casecc.md) does with the builtin programs.
+
+  benchmarks/casecc.py table       which launches and bytes of each program are static
+  benchmarks/casecc.py time [N [PROGRAM...]]
+                                   compile times by clang++ and by casecc, medians of N (9)
+
+Both print a table in Markdown. They compile each program from its sources to the executable
+with the commands of its Makefile, in a temporary directory. `time` alternates the compilers,
+and counts the processor time of all their processes. `table` prints the same for the same
+sources, pass and toolkit.
+
+Needs what make casecc needs. Exit status: 0 done; 1 a program does not compile."""
+
+import json
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+CASECC = os.path.join(ROOT, "native/pass/casecc")
+# The folder with each program's Makefile, and the catalog's file with its jobs.
+PROGRAMS = {
+    **{p: ("rodinia", "rodinia.yaml") for p in ("backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD")},
+    "darknet": ("darknet", "darknet.yaml"),
+}
+
+
+def die(text):
+    sys.exit(f"casecc.py: {text}")
+
+
+def run(command, folder, **options):
+    done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    if done.returncode:
+        die(f"exit status {done.returncode}: {shlex.join(command)}\n{done.stdout}")
+    return done.stdout
+
+
+def folder(program):
+    return os.path.join(ROOT, "benchmarks", PROGRAMS[program][0])
+
+
+def commands(program, out):
+    """Returns the commands of casecc that build a program below the folder out."""
+    made = run(["make", "-n", "-B", f"SUITE={out}", f"NVCC={CASECC}", f"{out}/{program}"], folder(program))
+    found = [shlex.split(line) for line in made.splitlines() if line.startswith(CASECC)]
+    if not found:
+        die(f"make says no command that builds {program}")
+    for command in found:
+        os.makedirs(os.path.dirname(command[command.index("-o") + 1]), exist_ok=True)
+    return found
+
+
+def plain(command, program, work):
+    """Returns clang++'s command that casecc makes of its own, without the pass and libcase."""
+    llvm, record = os.path.join(work, "llvm"), os.path.join(work, "record")
+    compiler = os.path.join(llvm, "bin/clang++")
+    if not os.path.exists(compiler):
+        os.makedirs(os.path.dirname(compiler))
+        with open(compiler, "w") as file:
+            file.write("#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$RECORD\"\n")
+        os.chmod(compiler, 0o755)
+    run(command, folder(program), env={**os.environ, "CASECC_LLVM": llvm, "RECORD": record})
+    with open(record) as file:
+        arguments = file.read().splitlines()
+    ours = (os.path.join(ROOT, "native/pass/"), "/probe/libcase")
+    return [os.path.join(real_llvm(), "bin/clang++")] + [a for a in arguments if not any(o in a for o in ours)]
+
+
+def real_llvm():
+    named = os.environ.get("CASECC_LLVM")
+    for where in [named] if named else ["/usr/lib/llvm-16", "/usr/lib/llvm-19"]:
+        if os.access(os.path.join(where, "bin/clang++"), os.X_OK):
+            return where
+    die("no clang++: install clang-16 (Debian)")
+
+
+def jobs_bytes(program):
+    """Returns the footprints of the catalog's jobs of a program, in bytes."""
+    with open(os.path.join(ROOT, "mixes/catalog", PROGRAMS[program][1])) as file:
+        jobs = re.findall(r"^ +program: (\S+)$.*?^ +memory: (\d+)$", file.read(), re.M | re.S)
+    found = [int(memory) for name, memory in jobs if name == program]
+    if not found:
+        die(f"{PROGRAMS[program][1]} has no footprint of {program}")
+    return found
+
+
+def gib(all_bytes):
+    low, high = (f"{n / 2**30:.2f}" for n in (min(all_bytes), max(all_bytes)))
+    return f"{low} GiB" if low == high else f"{low} to {high} GiB"
+
+
+def table(work):
+    print("| program | static launches | lazy launches | static bytes | lazy bytes | why lazy |")
+    print("|---|---|---|---|---|---|")
+    for program in PROGRAMS:
+        report = os.path.join(work, "report")
+        for command in commands(program, work):
+            run(command + [f"--case-report={report}"], folder(program))
+        with open(report) as file:
+            launches = [json.loads(line) for line in file]
+        os.remove(report)
+        why = [l["why"] for l in launches if l["task"] == "lazy"]
+        lazy, static = len(why), len(launches) - len(why)
+        need = gib(jobs_bytes(program))
+        # The report has no sizes, so the bytes of a program with both kinds are not known.
+        bytes_of = ["?", "?"] if lazy and static else ["0", need] if lazy else [need, "0"]
+        reasons = "; ".join(f"{r} ({why.count(r)})" for r in sorted(set(why), key=lambda r: (-why.count(r), r)))
+        print(f"| `{program}` | {static} | {lazy} | {' | '.join(bytes_of)} | {reasons or '-'} |", flush=True)
+
+
+def spent(all_commands, program):
+    """Runs commands, and returns their processor time and wall time in seconds."""
+    before, start = os.times(), time.monotonic()
+    for command in all_commands:
+        run(command, folder(program))
+    after = os.times()
+    return (after.children_user + after.children_system - before.children_user - before.children_system,
+            time.monotonic() - start)
+
+
+def times(work, repetitions, programs):
+    print("| program | clang++, s | casecc, s | processor time | wall time |")
+    print("|---|---|---|---|---|")
+    for program in programs:
+        ours = commands(program, work)
+        compilers = [("clang++", [plain(c, program, work) for c in ours]), ("casecc", ours)]
+        taken = {name: [] for name, _ in compilers}
+        for _, by in compilers:
+            spent(by, program)  # the files come into memory
+        for n in range(repetitions):
+            for name, by in compilers if n % 2 == 0 else reversed(compilers):
+                taken[name].append(spent(by, program))
+        cpu, wall = ({name: statistics.median(t[i] for t in taken[name]) for name in taken} for i in (0, 1))
+        ratios = " | ".join(f"{100 * (t['casecc'] / t['clang++'] - 1):+.1f} %" for t in (cpu, wall))
+        print(f"| `{program}` | {cpu['clang++']:.2f} | {cpu['casecc']:.2f} | {ratios} |", flush=True)
+
+
+def main():
+    arguments = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as work:
+        if arguments == ["table"]:
+            table(work)
+        elif arguments[:1] == ["time"] and all(a.isdigit() and int(a) > 0 for a in arguments[1:2]) and set(arguments[2:]) <= set(PROGRAMS):
+            times(work, int(arguments[1]) if arguments[1:] else 9, arguments[2:] or list(PROGRAMS))
+        else:
+            die(f"usage: benchmarks/casecc.py table, or time [N [PROGRAM...]] with programs of {', '.join(PROGRAMS)}")
+
+
+main()
