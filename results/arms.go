@@ -14,18 +14,27 @@ type Arm struct {
 	Mode                             Mode
 	Jobs                             int
 	Traced                           bool
+	Probe                            Probe
 }
 
 // ArmOf returns the arm of which a run is a repetition.
 func ArmOf(r Run) Arm {
-	return Arm{r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Jobs, r.Traced}
+	return Arm{r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, r.Jobs, r.Traced, r.Probe}
 }
 
-// Batch returns the arm without its scheduler. Arms with equal batches differ only in the
-// scheduler.
+// Batch returns the arm without its scheduler and its probe. Arms with equal batches differ only
+// in how their tasks are made and placed.
 func (a Arm) Batch() Arm {
-	a.Scheduler, a.Parameters = "", ""
+	a.Scheduler, a.Parameters, a.Probe = "", "", Lazy
 	return a
+}
+
+// Alone returns the arm under sa whose kernels are the baseline of this arm's. It has the arm's
+// probe, because casecc's kernels are not those of the CUDA compiler.
+func (a Arm) Alone() Arm {
+	alone := a.Batch()
+	alone.Scheduler, alone.Probe = "sa", a.Probe
+	return alone
 }
 
 // String names an arm that is not listed with others.
@@ -56,7 +65,9 @@ func (n Names) Mix(a Arm) string {
 	return a.Mix
 }
 
-// Scheduler returns the arm's scheduler, as "cg" or "cg:workers=2".
+// Scheduler returns the arm's scheduler, as "cg" or "cg:workers=2". The probe is named as a
+// parameter is, as "case-alg3:probe=static", if it is not the default or another arm of the same
+// scheduler has another.
 func (n Names) Scheduler(a Arm) string {
 	var own []string
 	for p := range strings.SplitSeq(a.Parameters, ",") {
@@ -67,10 +78,31 @@ func (n Names) Scheduler(a Arm) string {
 			own = append(own, p)
 		}
 	}
-	if len(own) == 0 {
-		return a.Scheduler
+	name := a.Scheduler
+	if len(own) > 0 {
+		name += ":" + strings.Join(own, ",")
 	}
-	return a.Scheduler + ":" + strings.Join(own, ",")
+	if slices.ContainsFunc(n, func(o Arm) bool { return o.Scheduler == a.Scheduler && o.Probe != a.Probe }) {
+		return addProbe(name, a.Probe)
+	}
+	return WithProbe(name, a.Probe)
+}
+
+// addProbe adds a probe to the name of a scheduler, as "case-alg3:queue=fifo,probe=static".
+func addProbe(scheduler string, p Probe) string {
+	if strings.Contains(scheduler, ":") {
+		return scheduler + ",probe=" + p.String()
+	}
+	return scheduler + ":probe=" + p.String()
+}
+
+// WithProbe is the name of a scheduler, with a probe that is not the default, as
+// "case-alg3:probe=static".
+func WithProbe(scheduler string, p Probe) string {
+	if p == Lazy {
+		return scheduler
+	}
+	return addProbe(scheduler, p)
 }
 
 // Compare orders arms by mix, then by scheduler.
@@ -82,5 +114,5 @@ func (a Arm) Compare(b Arm) int {
 		return 0
 	}
 	return cmp.Or(cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Scheduler, b.Scheduler), cmp.Compare(a.Parameters, b.Parameters),
-		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Jobs, b.Jobs), cmp.Compare(traced(a), traced(b)))
+		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Jobs, b.Jobs), cmp.Compare(traced(a), traced(b)), cmp.Compare(a.Probe, b.Probe))
 }

@@ -19,6 +19,8 @@ func TestArmsAreOrdered(t *testing.T) {
 			v.SetInt(v.Int() + 1)
 		case reflect.Bool:
 			v.SetBool(true)
+		case reflect.Uint8:
+			v.SetUint(v.Uint() + 1)
 		}
 		if a.Compare(b) != -1 || b.Compare(a) != 1 || a.Compare(a) != 0 {
 			t.Errorf("%+v and %+v: %d and %d", a, b, a.Compare(b), b.Compare(a))
@@ -35,6 +37,8 @@ func TestNamesTellArmsApart(t *testing.T) {
 	traced.Traced = true
 	simulated := arm("W1", "sa", "", 16)
 	simulated.Node, simulated.Mode = "sim:4xV100", Simulated
+	static := arm("W1", "case-alg3", "queue=fifo", 16)
+	static.Probe = Static
 	const defaults = "age-limit=64,queue=largest-first,room=0"
 	for name, c := range map[string]struct {
 		arms []Arm
@@ -51,6 +55,10 @@ func TestNamesTellArmsApart(t *testing.T) {
 		"none and some": {[]Arm{arm("W1", "cg", "", 16), arm("W1", "cg", "workers=2", 16)}, []string{"W1 under cg on local", "W1 under cg:workers=2 on local"}},
 		"numbers of jobs": {[]Arm{arm("W1", "sa", "", 16), arm("W1", "sa", "", 4), arm("W2", "sa", "", 32)},
 			[]string{"W1 (16 jobs) under sa on local", "W1 (4 jobs) under sa on local", "W2 under sa on local"}},
+		"a probe alone": {[]Arm{static}, []string{"W1 under case-alg3:probe=static on local"}},
+		"probes": {[]Arm{arm("W1", "case-alg3", "queue=fifo", 16), static, arm("W1", "case-alg3", "queue=sjf", 16), arm("W1", "sa", "", 16)},
+			[]string{"W1 under case-alg3:queue=fifo,probe=lazy on local", "W1 under case-alg3:queue=fifo,probe=static on local",
+				"W1 under case-alg3:queue=sjf,probe=lazy on local", "W1 under sa on local"}},
 		"node and trace": {[]Arm{simulated, traced}, []string{"W1 under sa on sim:4xV100, simulated", "W1 under sa on local, traced"}},
 	} {
 		var got []string

@@ -56,6 +56,7 @@ type Run struct {
 	MixSource  string // "catalog", a file's path, or how it was generated
 	Scheduler  string // registered name, without parameters
 	Parameters string // canonical k=v,k=v text of every parameter, defaults included
+	Probe      Probe
 	Node       string // "local" or "sim:4xV100"
 	Mode       Mode
 	Suite      string

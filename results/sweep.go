@@ -37,11 +37,15 @@ type Cell struct {
 	Mix        string
 	MixSource  string
 	Scheduler  string // with the parameters that were asked for
-	Repetition int    // from 1; warm-ups are counted separately
-	Warmup     bool   // it runs to warm up the node and is not a measurement
+	Probe      Probe
+	Repetition int  // from 1; warm-ups are counted separately
+	Warmup     bool // it runs to warm up the node and is not a measurement
 	Seed       uint64
 	Run        *int64 // the latest run that began for it
 }
+
+// Way is the cell's scheduler and probe, as "case-alg3" or "case-alg3:queue=fifo,probe=static".
+func (c Cell) Way() string { return WithProbe(c.Scheduler, c.Probe) }
 
 // Spec is what a sweep was planned from, as its row keeps it. It is enough to resume the sweep,
 // and to notice that something has changed on which the sweep depends.
@@ -49,6 +53,7 @@ type Spec struct {
 	Name     string          `json:"name,omitempty"`
 	Mixes    []SpecMix       `json:"mixes"`
 	Scheds   []string        `json:"scheds"`
+	Probes   []Probe         `json:"probes"`
 	Reps     int             `json:"reps"`
 	Warmups  int             `json:"warmups"`
 	Settings json.RawMessage `json:"settings"` // what all runs share, by key
@@ -76,6 +81,9 @@ func ReadSpec(w Sweep) (Spec, error) {
 	if err := json.NewDecoder(strings.NewReader(w.Spec)).Decode(&spec); err != nil {
 		return spec, fmt.Errorf("read what sweep %d was planned from: %w", w.ID, err)
 	}
+	if len(spec.Probes) == 0 { // planned before there was a choice
+		spec.Probes = []Probe{Lazy}
+	}
 	return spec, nil
 }
 
@@ -88,12 +96,15 @@ func (s Spec) Args() []string {
 	return args
 }
 
-// Sort puts cells into the order in which the user named mixes and schedulers.
+// Sort puts cells into the order in which the user named mixes, probes and schedulers.
 func (s Spec) Sort(cells []Cell) {
 	place := map[string]int{}
+	arms := len(s.Scheds) * len(s.Probes)
 	for i, m := range s.Mixes {
-		place[m.Name] = i * len(s.Scheds)
+		place[m.Name] = i * arms
 	}
-	of := func(c Cell) int { return place[c.Mix] + slices.Index(s.Scheds, c.Scheduler) }
+	of := func(c Cell) int {
+		return place[c.Mix] + slices.Index(s.Scheds, c.Scheduler) + len(s.Scheds)*slices.Index(s.Probes, c.Probe)
+	}
 	slices.SortStableFunc(cells, func(a, b Cell) int { return of(a) - of(b) })
 }

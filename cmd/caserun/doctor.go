@@ -25,8 +25,11 @@ measure what a CUDA context costs. Exit status 3 if something is missing.`,
 	addFormatFlag(c)
 	config.AddDevicesFlag(c.Flags())
 	c.Flags().String("suite", suites.Builtin, "suite to check: builtin, or a `DIR`")
+	config.AddProbeFlag(c.Flags())
+	c.Flags().Lookup("probe").Usage = "check what runs with this `PROBE` need: lazy, static (the suite that make casecc builds) or explicit"
 	config.AddDirectories(c.Flags())
 	addCatalogMixesFlag(c, &only, "`LIST` of the catalog's mixes whose programs and data to check, as W1..W8 or D-*; default: all")
+	completeProbe(c)
 	return c
 }
 
@@ -35,7 +38,7 @@ func runDoctor(c *cobra.Command, settings config.Settings, only []string) error 
 	if err != nil {
 		return err
 	}
-	findings, err := doctor.Examine(c.Context(), settings.Options, jobs)
+	findings, err := doctor.Examine(c.Context(), settings.Options, settings.Probe, jobs)
 	if err != nil {
 		return err
 	}

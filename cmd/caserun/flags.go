@@ -136,6 +136,12 @@ func completeCatalog(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+func completeProbes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return results.Probes(), cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeProbe(c *cobra.Command) { _ = c.RegisterFlagCompletionFunc("probe", completeProbes) }
+
 func completeNode(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("node", cobra.FixedCompletions(
 		[]string{"local", "sim:4xV100", "sim:2xP100", "sim:4xH200", "sim:8xA100"}, cobra.ShellCompDirectiveNoFileComp))

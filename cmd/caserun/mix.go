@@ -49,6 +49,7 @@ every output say so.`,
 	addFormatFlag(c)
 	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
+	completeProbe(c)
 	completeNode(c)
 	return c
 }
@@ -85,7 +86,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Isolate: o.settings.Isolate, Mix: mix, Profiles: known,
+	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, Mix: mix, Profiles: known,
 		Store: db, Say: say, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
 			return newProgress(c.ErrOrStderr(), m, mode, known)
 		}}

@@ -66,6 +66,7 @@ func (o paperOptions) validate() error {
 func refuseForRuns(given *pflag.FlagSet) (err error) {
 	ofRuns := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.AddNodeFlags(ofRuns)
+	config.AddProbeFlag(ofRuns)
 	given.Visit(func(f *pflag.Flag) {
 		if f.Name != "node" && f.Name != "tag" && ofRuns.Lookup(f.Name) != nil {
 			err = fmt.Errorf("--%s is for --run: add that, or leave --%[1]s out", f.Name)
@@ -105,8 +106,10 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	}
 	config.AddNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
+	config.AddProbeFlag(c.Flags())
 	addFormatFlag(c)
 	completeNode(c)
+	completeProbe(c)
 	c.Flags().Lookup("node").Usage = "`NODES`, with commas between: with --run, the nodes to run on; without it, only runs on these nodes"
 	c.Flags().Lookup("tag").Usage = "`TEXT` that runs are found by; with --run, what its runs get"
 	c.Flags().StringSliceVar(&o.sweeps, "sweep", nil, "runs of these `SWEEPS`: numbers, or latest (the default)")
@@ -203,7 +206,7 @@ func simulatedPart(page paper.Page) string {
 // directory of --out, and stores all plans, before the first run.
 func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 	ctx, say, settings := c.Context(), sayTo(c), o.settings
-	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Mixes: o.mixes, Reps: o.reps,
+	planned, err := sweep.Evaluation{Options: settings.Options, Nodes: nodes.Split(settings.Node), Probe: settings.Probe, Mixes: o.mixes, Reps: o.reps,
 		System: o.selection(say).SystemFor, Say: say}.Plan(ctx)
 	if err != nil {
 		return nil, err

@@ -41,16 +41,18 @@ func newSweep() *cobra.Command {
 		Short: "Run mixes under schedulers, many times, in an order that is fair to all",
 		Long: `Run every mix under every scheduler, --reps times. The whole plan is in the
 store before the first run. Each repetition runs all arms, a mix under a
-scheduler each, in an order drawn from the seed. --resume continues a sweep that
-was stopped, even by kill -9, and repeats only the runs that were under way.
-On a machine that is lent for a time, --time-limit stops between two runs.
+scheduler and with a probe each, in an order drawn from the seed. --resume
+continues a sweep that was stopped, even by kill -9, and repeats only the runs
+that were under way. On a machine that is lent for a time, --time-limit stops
+between two runs.
 
-FILE is YAML with the flags' names as keys, and lists for mixes and scheds.
-Flags override it. Jobs that crash are results: the exit status is 0 when every
-run was carried out, and 4 when --time-limit left some for --resume.`,
+FILE is YAML with the flags' names as keys, and lists for mixes, scheds and
+probes. Flags override it. Jobs that crash are results: the exit status is 0 when
+every run was carried out, and 4 when --time-limit left some for --resume.`,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
   caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
   caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --sim-noise 0.01 --reps 7 --jobs 8
+  caserun sweep --mixes W7 --scheds case-alg3 --probes lazy,static
   caserun sweep nightly.yaml --tag nightly-2026-11-21
   caserun sweep --resume latest
   caserun sweep --resume latest --time-limit 25m`,
@@ -71,6 +73,7 @@ run was carried out, and 4 when --time-limit left some for --resume.`,
 	completeNode(c)
 	_ = c.RegisterFlagCompletionFunc("mixes", inList(completeMixes))
 	_ = c.RegisterFlagCompletionFunc("scheds", inList(completeSchedulers))
+	_ = c.RegisterFlagCompletionFunc("probes", inList(completeProbes))
 	_ = c.RegisterFlagCompletionFunc("resume", fromStore(offerSweeps))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	c.AddCommand(newSweepList(), newSweepShow())
@@ -212,7 +215,7 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 		if err := agree(); err != nil {
 			return err
 		}
-		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Reps: spec.Reps, Warmups: spec.Warmups}
+		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Probes: spec.Probes, Reps: spec.Reps, Warmups: spec.Warmups}
 		return o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned})
 	case w.Status == results.Complete:
 		if err := agree(); err != nil {
@@ -295,9 +298,9 @@ func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results
 	if err != nil {
 		return err
 	}
-	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"}, {Name: "scheduler"},
-		{Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node"}, {Name: "mode"},
-		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}}}
+	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"},
+		{Name: "scheduler", Place: report.DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: report.TextOnly}, {Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node"}, {Name: "mode"},
+		{Name: "estimate", Unit: report.Seconds}, {Name: "ground"}, {Name: "probe", Place: report.DataOnly}}}
 	if p.Mode == results.Simulated {
 		t.Title = "SIMULATED plan"
 	}
@@ -305,7 +308,7 @@ func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results
 	for _, cell := range cells {
 		e := times.Of(cell)
 		total += e.Seconds
-		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground)
+		t.Add(cell.Position, cell.Mix, cell.Scheduler, cell.Way(), cell.Repetition, cell.Warmup, fmt.Sprint(cell.Seed), p.Options.Node, p.Mode, e.Seconds, e.Ground, cell.Probe.String())
 	}
 	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf("%s, about %s one after another, without the time to prepare and clear the node",
 		sweep.CountRuns(len(cells)), report.Human(total, report.Seconds))})

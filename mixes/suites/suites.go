@@ -20,6 +20,22 @@ import (
 // Builtin is the name of the suite that this repository builds.
 const Builtin = "builtin"
 
+// Build is who compiled the builtin suite. A suite of the user's own has one build only, which
+// the user names.
+type Build struct{ folder, target, without string }
+
+var (
+	// Plain is the build by the CUDA compiler.
+	Plain = Build{"suite", "cuda", ""}
+	// Compiled is the build by casecc, with CASE's compiler pass.
+	Compiled = Build{"suite-casecc", "casecc", ", run without --probe static"}
+)
+
+// missing says how to make programs of the build.
+func (b Build) missing() string {
+	return fmt.Sprintf("run make %s%s, or name a build of your own with --suite DIR", b.target, b.without)
+}
+
 // ErrNotBuilt is wrapped if a suite's programs do not exist.
 var ErrNotBuilt = errors.New("programs not found")
 
@@ -27,19 +43,20 @@ var ErrNotBuilt = errors.New("programs not found")
 type Suite struct {
 	Name        string // Builtin or a directory
 	Data        string // directory with the programs' input files
+	build       Build
 	root        string
 	executables []string // under root; the shortest path first
 	faulty      []string // programs that the suite's own file says fault
 }
 
-// Open finds the builtin suite beside the running executable or under ./bin, or takes the
-// user's directory. An error in the suite's own file (mixes.SuiteFile) is mixes.InputErrors.
-func Open(name, data string) (Suite, error) {
+// Open finds a build of the builtin suite beside the running executable or under ./bin, or takes
+// the user's directory. An error in the suite's own file (mixes.SuiteFile) is mixes.InputErrors.
+func Open(name string, build Build, data string) (Suite, error) {
 	data, err := filepath.Abs(data)
 	if err != nil {
 		return Suite{}, fmt.Errorf("open suite: data directory: %w", err)
 	}
-	s := Suite{Name: name, Data: data}
+	s := Suite{Name: name, Data: data, build: build}
 	if name != Builtin {
 		if s.root, err = filepath.Abs(name); err != nil {
 			return s, fmt.Errorf("open suite %s: %w", name, err)
@@ -53,7 +70,7 @@ func Open(name, data string) (Suite, error) {
 	if err != nil {
 		return s, fmt.Errorf("open suite: %w", err)
 	}
-	for _, root := range []string{filepath.Join(filepath.Dir(self), "suite"), filepath.Join("bin", "suite")} {
+	for _, root := range []string{filepath.Join(filepath.Dir(self), build.folder), filepath.Join("bin", build.folder)} {
 		if info, err := os.Stat(root); err == nil && info.IsDir() {
 			if s.root, err = filepath.Abs(root); err != nil {
 				return s, fmt.Errorf("open suite: %w", err)
@@ -61,7 +78,7 @@ func Open(name, data string) (Suite, error) {
 			return s, s.read()
 		}
 	}
-	return s, fmt.Errorf("the builtin suite is not built (%w): run make cuda, or name a build of your own with --suite DIR", ErrNotBuilt)
+	return s, fmt.Errorf("the builtin suite is not built in bin/%s (%w): %s", build.folder, ErrNotBuilt, build.missing())
 }
 
 // read finds the executables under the suite's directory, and reads the suite's own file if
@@ -94,7 +111,7 @@ func Own(name, data string) (Suite, error) {
 	if name == "" || name == Builtin {
 		return Suite{}, nil
 	}
-	return Open(name, data)
+	return Open(name, Plain, data)
 }
 
 // Has reports whether the suite has a program of this name.
@@ -125,10 +142,10 @@ func (s Suite) Describe(jobs []mixes.Job) []mixes.Job {
 
 // Resolve opens the suite and resolves jobs in it. The suite need not exist if no job has a
 // program of a suite.
-func Resolve(name, data string, jobs []mixes.Job) (programs, dirs []string, err error) {
+func Resolve(name string, build Build, data string, jobs []mixes.Job) (programs, dirs []string, err error) {
 	var s Suite
 	if slices.ContainsFunc(jobs, mixes.Job.OfSuite) {
-		if s, err = Open(name, data); err != nil {
+		if s, err = Open(name, build, data); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -198,6 +215,5 @@ func (s Suite) find(j mixes.Job) (string, error) {
 	if path := s.executable(j.Program); path != "" {
 		return path, nil
 	}
-	return "", fmt.Errorf("program %s of suite %s: %w under %s: run make cuda, or name a build of your own with --suite DIR",
-		j.Program, s.Name, ErrNotBuilt, s.root)
+	return "", fmt.Errorf("program %s of suite %s: %w under %s: %s", j.Program, s.Name, ErrNotBuilt, s.root, s.build.missing())
 }

@@ -19,7 +19,7 @@ func TestResolve(t *testing.T) {
 	if err := os.WriteFile(needle, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	suite, err := Open(dir, data)
+	suite, err := Open(dir, Plain, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +57,35 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// The builtin suite has two builds, and an error says which is not there and what makes it.
+func TestBuildsOfTheBuiltinSuite(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for build, says := range map[Build]string{Plain: "bin/suite (programs not found): run make cuda, or name",
+		Compiled: "bin/suite-casecc (programs not found): run make casecc, run without --probe static, or name"} {
+		if _, err := Open(Builtin, build, dir); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	jobs := []mixes.Job{{Program: "needle"}}
+	for build, folder := range map[Build]string{Plain: "suite", Compiled: "suite-casecc"} {
+		want := filepath.Join(dir, "bin", folder, "needle")
+		if err := os.MkdirAll(filepath.Dir(want), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(want, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if programs, _, err := Resolve(Builtin, build, dir, jobs); err != nil || programs[0] != want {
+			t.Errorf("%v, %v, want %s", programs, err, want)
+		}
+	}
+	_, _, err := Resolve(Builtin, Compiled, dir, []mixes.Job{{Program: "gaussian"}})
+	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "gaussian") || !strings.Contains(err.Error(), "make casecc") {
+		t.Errorf("a program that the build has not: %v", err)
+	}
+}
+
 // A suite has every executable in its directory, and its own file says what is known of
 // them.
 func TestSuiteOfOnesOwn(t *testing.T) {
@@ -76,7 +105,7 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	srad := write("srad/srad_v2/srad", "", 0o755)
 	write("hotspot.cu", "", 0o644)
 	file := write(mixes.SuiteFile, "programs:\n  hotspot: {faults: known}\n  srad_v2: {faults: known}\n", 0o644)
-	suite, err := Open(dir, dir)
+	suite, err := Open(dir, Plain, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +132,7 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 	}
 	write(mixes.SuiteFile, "programs: {lud: {faults: known}}\n", 0o644)
 	var input mixes.InputErrors
-	if _, err := Open(dir, dir); !errors.As(err, &input) || input[0].File != file {
+	if _, err := Open(dir, Plain, dir); !errors.As(err, &input) || input[0].File != file {
 		t.Errorf("a bad file: %v", err)
 	}
 }

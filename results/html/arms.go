@@ -48,10 +48,11 @@ func newArms(runs []results.Run) *arms {
 func (a *arms) of(r results.Run) armName { return a.names[a.index[fullName(r)]] }
 
 func shortName(r results.Run) string {
+	name := line(results.WithProbe(r.Scheduler, r.Probe))
 	if r.Traced {
-		return line(r.Scheduler) + ", traced"
+		name += ", traced"
 	}
-	return line(r.Scheduler)
+	return name
 }
 
 func fullName(r results.Run) string {
@@ -59,6 +60,7 @@ func fullName(r results.Run) string {
 	if r.Parameters != "" {
 		name += ":" + line(r.Parameters)
 	}
+	name = results.WithProbe(name, r.Probe)
 	if r.Traced {
 		name += ", traced"
 	}

@@ -119,7 +119,7 @@ func newRunView(r records, arm armName, b *budget) runView {
 		show("Mean turnaround", m.TurnaroundMeanS, report.Seconds), show("95th percentile", m.TurnaroundP95S, report.Seconds),
 		show("Mean wait", m.WaitMeanS, report.Seconds), show("Mean utilization", m.UtilizationMean, report.Ratio),
 		show("Peak utilization", m.UtilizationPeak, report.Ratio), show("Kernel resident", m.KernelUtilizationMean, report.Ratio),
-		{"Parameters", line(r.run.Parameters)}, {"Repetition", fmt.Sprint(r.run.Repetition)}, {"Seed", fmt.Sprint(r.run.Seed)},
+		{"Parameters", line(r.run.Parameters)}, {"Probe", r.run.Probe.String()}, {"Repetition", fmt.Sprint(r.run.Repetition)}, {"Seed", fmt.Sprint(r.run.Seed)},
 		{"Mix from", line(r.run.MixSource)}, {"Suite", line(r.run.Suite)},
 	}
 	if r.run.Status == results.Running {

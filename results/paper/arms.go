@@ -30,8 +30,8 @@ func newArms(n *Node) *arms {
 }
 
 // find returns the traced or the untraced runs of a mix under a scheduler, which is named as in
-// the paper. If the paper names no parameters and the node has no runs with the defaults, find
-// returns the runs with the only other set of parameters.
+// the paper. If the node has no lazy runs with these parameters, find returns the runs with the
+// only other probe. If the paper names no parameters, other parameters count too.
 func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	if a == nil {
 		return nil, errNoNode
@@ -44,9 +44,9 @@ func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	for key, runs := range a.runs {
 		switch {
 		case key.Mix != mix || key.Scheduler != s.Name || key.Traced != traced:
-		case key.Parameters == s.Parameters():
+		case key.Parameters == s.Parameters() && key.Probe == results.Lazy:
 			found = append(found, runs)
-		case s.Name == scheduler:
+		case key.Parameters == s.Parameters() || s.Name == scheduler:
 			others = append(others, runs)
 		}
 	}
@@ -59,7 +59,7 @@ func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%s under %s has runs with %d sets of parameters, none of them the default", mix, scheduler, len(found))
+	return nil, fmt.Errorf("%s under %s has runs with %d sets of parameters and probes, none of them the default", mix, scheduler, len(found))
 }
 
 // noRuns is the error that a mix was not run under a scheduler.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/paper/papertest"
@@ -297,6 +299,27 @@ func TestOtherParametersStandInOnlyAlone(t *testing.T) {
 	found := table(t, build(t, two), "Table 7")
 	if found.Measured() != 0 || !strings.Contains(found.Rows[0].Missing, "2 sets of parameters") {
 		t.Errorf("with two sets: %d numbers, %q", found.Measured(), found.Rows[0].Missing)
+	}
+}
+
+func TestOtherProbesStandInOnlyAlone(t *testing.T) {
+	const case2 = "case-alg2"
+	one := papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{case2})
+	lazy := table(t, build(t, one), "Table 7")
+	both := one
+	for _, r := range one.Runs {
+		r.ID, r.Probe = r.ID+1000, results.Static
+		r.Metrics.TurnaroundMeanS = nil
+		both.Runs = append(both.Runs, r)
+	}
+	if diff := cmp.Diff(lazy, table(t, build(t, both), "Table 7")); diff != "" {
+		t.Errorf("runs of casecc's programs changed the table:\n%s", diff)
+	}
+	for i := range one.Runs {
+		one.Runs[i].Probe = results.Static
+	}
+	if got := table(t, build(t, one), "Table 7").Measured(); got != 8 {
+		t.Errorf("casecc's programs alone: %d numbers, want 8", got)
 	}
 }
 

@@ -118,11 +118,11 @@ func withoutSlowdowns(runs []Observation, other Side) []Observation {
 	gone := map[results.Arm]bool{}
 	for _, o := range other.Runs {
 		if arm := results.ArmOf(o.Run); o.Scheduler == "sa" && o.Traced {
-			gone[arm.Batch()] = true
+			gone[arm.Alone()] = true
 		}
 	}
 	for i, o := range runs {
-		if gone[results.ArmOf(o.Run).Batch()] {
+		if gone[results.ArmOf(o.Run).Alone()] {
 			runs[i].Slowdown = nil
 		}
 	}
@@ -175,7 +175,7 @@ func exactPairs(a, b map[results.Arm][]Observation, names results.Names) (pairs 
 // pairsOf uses the first of these rules that gives pairs:
 //   - equal arms are a pair;
 //   - if each side has one arm, the two arms are a pair;
-//   - arms that differ only in the scheduler are a pair.
+//   - arms that differ only in the scheduler and the probe are a pair.
 func pairsOf(a, b map[results.Arm][]Observation, names results.Names) (pairs []Pair, onlyA, onlyB []results.Arm, err error) {
 	if pairs, onlyA, onlyB = exactPairs(a, b, names); len(pairs) > 0 {
 		return pairs, onlyA, onlyB, nil
@@ -239,6 +239,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(a.Mix != b.Mix || a.Jobs != b.Jobs, "the batches differ: %s (%d jobs) and %s (%d jobs)", a.Mix, a.Jobs, b.Mix, b.Jobs)
 	warn(a.Node != b.Node && a.Mode == b.Mode, "the nodes differ: %s and %s", a.Node, b.Node)
 	warn(a.Scheduler == b.Scheduler && a.Parameters != b.Parameters, "parameters of %s differ: %s and %s", a.Scheduler, a.Parameters, b.Parameters)
+	warn(a.Probe != b.Probe, "the probes differ: %s and %s", a.Probe, b.Probe)
 	warn(repeatsItself(aRuns) || repeatsItself(bRuns),
 		"a simulated run without noise repeats itself: its repetitions are one, and p means nothing (sweep with --sim-noise)")
 	p.Environment = environment(aRuns, bRuns)

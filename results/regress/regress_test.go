@@ -190,6 +190,7 @@ func TestPairs(t *testing.T) {
 	workers := func(n string) func(*Observation) {
 		return func(o *Observation) { o.Parameters = "workers=" + n }
 	}
+	static := func(o *Observation) { o.Probe = results.Static }
 	for name, c := range map[string]struct {
 		a, b       []Observation
 		want       []string
@@ -210,6 +211,10 @@ func TestPairs(t *testing.T) {
 			ambiguous: "W1 under zero on local could be W1 under cg on local or W1 under sa on local; name one scheduler, as in sweep:3/cg"},
 		"two sets of parameters": {a: runs("W1", "zero", 60, 2, nil), b: slices.Concat(runs("W1", "cg", 60, 2, workers("2")), runs("W1", "cg", 60, 2, workers("4"))),
 			ambiguous: "W1 under zero on local could be W1 under cg:workers=2 on local or W1 under cg:workers=4 on local; name one scheduler, as in sweep:3/cg:workers=2"},
+		"probes": {a: runs("W1", "sa", 60, 2, nil), b: runs("W1", "sa", 60, 2, static),
+			want: []string{"W1 under sa:probe=lazy on local and W1 under sa:probe=static on local"}, warns: "the probes differ: lazy and static"},
+		"two probes": {a: runs("W1", "zero", 60, 2, nil), b: slices.Concat(runs("W1", "cg", 60, 2, static), runs("W1", "cg", 60, 2, nil)),
+			ambiguous: "W1 under zero on local could be W1 under cg:probe=lazy on local or W1 under cg:probe=static on local; name one scheduler, as in sweep:3/cg:probe=lazy"},
 		"simulated": {a: runs("W1", "sa", 60, 2, sim), b: runs("W1", "sa", 60, 2, nil), want: []string{"W1 under sa on sim:4xV100, simulated and W1 under sa on local"}, warns: "SIMULATED figures are compared with measured ones"},
 		"traced": {a: runs("W1", "sa", 60, 2, nil), b: runs("W1", "sa", 60, 2, func(o *Observation) { o.Traced = true }),
 			want: []string{"W1 under sa on local and W1 under sa on local, traced"}, warns: "traced runs are compared with untraced ones"},

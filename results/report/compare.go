@@ -42,7 +42,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
 		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Drop: dropReason},
-		{Name: "warnings", Place: DataOnly},
+		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
 	}}
 	tests := 0
 	for _, row := range r.Rows {
@@ -62,7 +62,7 @@ func CompareTable(r regress.Result) *Table {
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), medianText(c.A, row.Metric), intervalText(c.A, row.Metric), medianText(c.B, row.Metric), intervalText(c.B, row.Metric),
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
 			changeText(c, row.Metric), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
-			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair))
+			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String())
 	}
 	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals. p: two-sided "+
 		"Mann-Whitney test, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
@@ -93,7 +93,7 @@ func GateTable(r regress.Report) *Table {
 		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Place: DataOnly}, {Name: "candidate_median", Place: DataOnly},
 		{Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 2},
-		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly},
+		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 	}}
 	warnings := map[results.Arm]any{}
 	for _, p := range r.Pairs {
@@ -117,7 +117,7 @@ func GateTable(r regress.Report) *Table {
 		}
 		t.Add(mixText, schedulerText, mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), baseText, candText, c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
-			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm])
+			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String())
 	}
 	for _, n := range gateNotes(r) {
 		t.Notes = append(t.Notes, Note{Text: n})

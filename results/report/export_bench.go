@@ -84,6 +84,9 @@ func benchName(r results.Run) string {
 	if r.Parameters != "" {
 		name += "/params=" + benchWord(r.Parameters)
 	}
+	if r.Probe != results.Lazy {
+		name += "/probe=" + r.Probe.String()
+	}
 	return name + "/node=" + benchWord(r.Node)
 }
 

@@ -99,7 +99,7 @@ func JUnit(w io.Writer, r regress.Report, host string, at time.Time) error {
 			doc.Suites = append(doc.Suites, junitSuite{ID: i, Package: "caserun.regress", Name: arm,
 				Timestamp: at.UTC().Format("2006-01-02T15:04:05"), Hostname: host, Time: "0",
 				Properties: []junitProperty{{"baseline", shown(r.Baseline)}, {"candidate", shown(r.Candidate)}, {"alpha", fmt.Sprint(r.Alpha)},
-					{"mode", string(modeOf(r))}, {"parameters", shown(c.Arm.Parameters)}},
+					{"mode", string(modeOf(r))}, {"parameters", shown(c.Arm.Parameters)}, {"probe", c.Arm.Probe.String()}},
 				Out: shown(strings.Join(gateNotes(r), "\n"))})
 		}
 		suite := &doc.Suites[i]

@@ -42,13 +42,13 @@ func given(text string) any {
 	return text
 }
 
-// SweepArms has a row for each mix under each scheduler of a sweep, in the order of the
-// cells, with medians over the complete runs. Warm-ups do not count. devices has the devices
-// of each run.
+// SweepArms has a row for each mix under each scheduler of a sweep, with each probe, in the order
+// of the cells, with medians over the complete runs. Warm-ups do not count. devices has the
+// devices of each run.
 func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath string) *Table {
 	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
-		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler"},
-		{Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
+		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
+		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
 		{Name: "jobs"}, {Name: "jobs_crashed", Heading: "crashed"},
 		{Name: "throughput", Unit: JobsPerSecond}, {Name: "throughput_low", Heading: "low", Unit: JobsPerSecond},
 		{Name: "throughput_high", Heading: "high", Unit: JobsPerSecond},
@@ -59,6 +59,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		{Name: "makespan_low", Heading: "low", Unit: Seconds, Place: DataOnly},
 		{Name: "makespan_high", Heading: "high", Unit: Seconds, Place: DataOnly},
 		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3}, {Name: "traced", Place: DataOnly},
+		{Name: "probe", Place: DataOnly},
 	}}
 	if w.Mode == results.Simulated {
 		t.Title = "SIMULATED " + t.Title
@@ -82,9 +83,9 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		if len(a.runs) > 0 {
 			jobs, parameters, traced = &a.runs[0].Jobs, &a.runs[0].Parameters, a.runs[0].Traced
 		}
-		t.Add(w.ID, w.Mode, a.mix, a.scheduler, parameters, len(a.runs), a.planned, jobs, crashed.middle,
+		t.Add(w.ID, w.Mode, a.cell.Mix, a.cell.Scheduler, a.cell.Way(), parameters, len(a.runs), a.planned, jobs, crashed.middle,
 			throughput.middle, throughput.low, throughput.high, turnaround.middle, turnaround.low, turnaround.high,
-			makespan.middle, makespan.low, makespan.high, utilization.middle, traced)
+			makespan.middle, makespan.low, makespan.high, utilization.middle, traced, a.cell.Probe.String())
 	}
 	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
 	if traced {
@@ -104,25 +105,25 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	return t
 }
 
-// sweepArm is a mix under a scheduler.
+// sweepArm is a mix under a scheduler, with a probe.
 type sweepArm struct {
-	mix, scheduler string
-	planned        int
-	runs           []results.Run // complete ones
+	cell    results.Cell // one of the arm's
+	planned int
+	runs    []results.Run // complete ones
 }
 
 func armsOf(cells []results.Cell, runs map[int64]results.Run) []*sweepArm {
-	type key struct{ mix, scheduler string }
+	type key struct{ mix, way string }
 	index := map[key]*sweepArm{}
 	var arms []*sweepArm
 	for _, c := range cells {
 		if c.Warmup {
 			continue
 		}
-		k := key{c.Mix, c.Scheduler}
+		k := key{c.Mix, c.Way()}
 		a := index[k]
 		if a == nil {
-			a = &sweepArm{mix: c.Mix, scheduler: c.Scheduler}
+			a = &sweepArm{cell: c}
 			index[k], arms = a, append(arms, a)
 		}
 		a.planned++

@@ -11,7 +11,7 @@ import (
 // about is a title such as "run 3: W7 under sa". It says if the run is simulated, traced or
 // guarded, because the numbers of such a run do not compare with others.
 func about(what string, r results.Run) string {
-	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, r.Scheduler)
+	title := fmt.Sprintf("%s %d: %s under %s", what, r.ID, r.Mix, results.WithProbe(r.Scheduler, r.Probe))
 	if r.Mode == results.Simulated {
 		return "SIMULATED " + title + " on " + r.Node
 	}
@@ -41,7 +41,8 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "run_id", Heading: "run"}, r.ID)
 	field(Column{Name: "mix"}, r.Mix)
 	field(Column{Name: "mix_source", Place: DataOnly}, r.MixSource)
-	field(Column{Name: "scheduler"}, r.Scheduler)
+	field(Column{Name: "scheduler", Place: DataOnly}, r.Scheduler)
+	field(Column{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, results.WithProbe(r.Scheduler, r.Probe))
 	field(Column{Name: "parameters"}, r.Parameters)
 	field(Column{Name: "node"}, r.Node)
 	field(Column{Name: "mode"}, r.Mode)
@@ -92,6 +93,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "tracer_lost_records", Place: DataOnly}, r.Tracer.Lost)
 	field(Column{Name: "tracer_cut_processes", Place: DataOnly}, r.Tracer.Cut)
 	field(Column{Name: "tracer_untraced_jobs", Place: DataOnly}, r.Tracer.Untraced)
+	field(Column{Name: "probe", Place: DataOnly}, r.Probe.String())
 	field(Column{Name: "store"}, dbPath)
 	t.Add(values...)
 
@@ -207,7 +209,8 @@ func failures(jobs []results.Job, tails bool) []Note {
 func RunList(runs []results.Run) *Table {
 	t := &Table{Title: "runs", Columns: []Column{
 		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started", Drop: 6}, {Name: "mix"},
-		{Name: "scheduler"}, {Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly},
+		{Name: "scheduler", Place: DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
+		{Name: "parameters", Place: DataOnly}, {Name: "node"}, {Name: "mode", Place: DataOnly},
 		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep", Drop: 5}, {Name: "status"}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
 		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
@@ -217,7 +220,7 @@ func RunList(runs []results.Run) *Table {
 		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds, Drop: 7}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds, Drop: 4},
 		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3},
 		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
-		{Name: "traced", Place: DataOnly},
+		{Name: "traced", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 	}}
 	simulated := func(r results.Run) bool { return r.Mode == results.Simulated }
 	if slices.ContainsFunc(runs, simulated) {
@@ -236,9 +239,9 @@ func RunList(runs []results.Run) *Table {
 		if results.Guarded(r) {
 			mode += ", guarded"
 		}
-		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
+		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, results.WithProbe(r.Scheduler, r.Probe), r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
-			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced)
+			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String())
 	}
 	return t
 }

@@ -74,13 +74,13 @@ func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix s
 }
 
 // isUnder reports whether a run is under a scheduler with all the parameters that the user
-// named.
+// named. The probe counts as one.
 func isUnder(r results.Run, scheduler string) bool {
 	name, parameters, _ := strings.Cut(scheduler, ":")
 	if r.Scheduler != name {
 		return false
 	}
-	has := strings.Split(r.Parameters, ",")
+	has := append(strings.Split(r.Parameters, ","), "probe="+r.Probe.String())
 	for p := range strings.SplitSeq(parameters, ",") {
 		if p != "" && !slices.Contains(has, p) {
 			return false
@@ -90,9 +90,9 @@ func isUnder(r results.Run, scheduler string) bool {
 }
 
 // kernelSlowdowns gives the kernel slowdown of each traced run against the pooled runs of the
-// same batch under sa.
+// same batch and probe under sa.
 func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (map[int64]*float64, error) {
-	of := func(r results.Run) results.Arm { return results.ArmOf(r).Batch() }
+	of := func(r results.Run) results.Arm { return results.ArmOf(r).Alone() }
 	usable := func(r results.Run) bool { return r.Traced && r.Status == results.Complete }
 	alone := map[results.Arm]results.Traced{}
 	for _, r := range runs {

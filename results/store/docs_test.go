@@ -125,7 +125,7 @@ func TestDocumentedQueriesFindRows(t *testing.T) {
 	r := fullRows(found)
 	r.Jobs[1].ExitStatus = ptr(0)
 	record(t, s, run, r)
-	run.Scheduler = "sa"
+	run.Scheduler, run.Probe = "sa", results.Lazy
 	record(t, s, run, r)
 	planned(t, s)
 	blocks := strings.Split(document(t), "```sql\n")[1:]

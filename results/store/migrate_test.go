@@ -61,6 +61,9 @@ func TestMigrationKeepsKernels(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if run, err := s.Run(ctx, 1); err != nil || run.Probe != results.Lazy {
+		t.Errorf("an earlier run has probe %s (%v)", run.Probe, err)
+	}
 	if run, err := s.Run(ctx, 1); err != nil || run.Traced || run.Tracer != (results.Tracer{}) {
 		t.Errorf("an earlier run is traced: %+v (%v)", run, err)
 	}

@@ -33,7 +33,7 @@ var runs = layout[results.Run]{
 		"driver", "cuda", "binaries",
 		"traced", "tracer_processes", "tracer_kernels", "tracer_copies", "tracer_lost_records",
 		"tracer_cut_processes", "tracer_untraced_jobs",
-		"sweep_id", "warmup", "tag", "jobs_not_started",
+		"sweep_id", "warmup", "tag", "jobs_not_started", "probe",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
 		m, s, p, x := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer
@@ -49,7 +49,7 @@ var runs = layout[results.Run]{
 			&p.Version, &p.Revision, &p.Configuration, &p.Host, &p.PID, &p.Kernel, &p.CPU, &p.Cores, &p.MemoryBytes,
 			&p.Driver, &p.CUDA, &p.Binaries,
 			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
-			&r.Sweep, &r.Warmup, text{&r.Tag}, count{&m.NotStarted, counts},
+			&r.Sweep, &r.Warmup, text{&r.Tag}, count{&m.NotStarted, counts}, probe{&r.Probe},
 		}
 	},
 }
@@ -254,6 +254,16 @@ func (t text) Value() (driver.Value, error) {
 func (t text) Scan(v any) error {
 	*t.s, _ = v.(string)
 	return nil
+}
+
+// probe stores a probe's name.
+type probe struct{ p *results.Probe }
+
+func (p probe) Value() (driver.Value, error) { return p.p.String(), nil }
+
+func (p probe) Scan(v any) error {
+	name, _ := v.(string)
+	return p.p.UnmarshalText([]byte(name))
 }
 
 // count stores NULL while the number is unknown.

@@ -33,7 +33,7 @@ func openTemp(t testing.TB, pragmas ...string) *Store {
 // fullRun has a value in every field of every record type.
 func fullRun() (results.Run, []results.Device) {
 	run := results.Run{
-		Mix: "W7", MixSource: "catalog", Scheduler: "case-alg3", Parameters: "queue=fifo", Node: "local",
+		Mix: "W7", MixSource: "catalog", Scheduler: "case-alg3", Parameters: "queue=fifo", Probe: results.Static, Node: "local",
 		Mode: results.Live, Suite: "builtin", Repetition: 2, Seed: 1<<64 - 1, Workers: 6,
 		StartedAt: ptr(time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)), Status: results.Complete, Jobs: 3,
 		Metrics: results.Metrics{

@@ -22,10 +22,10 @@ var sweeps = layout[results.Sweep]{
 
 var cells = layout[results.Cell]{
 	table:   "cell",
-	columns: []string{"sweep_id", "position", "mix", "mix_source", "scheduler", "repetition", "warmup", "seed", "run_id"},
+	columns: []string{"sweep_id", "position", "mix", "mix_source", "scheduler", "repetition", "warmup", "seed", "run_id", "probe"},
 	fields: func(c *results.Cell) (keys, values []any) {
 		return nil, []any{&c.Sweep, &c.Position, &c.Mix, &c.MixSource, &c.Scheduler, &c.Repetition, &c.Warmup,
-			(*decimal)(&c.Seed), &c.Run}
+			(*decimal)(&c.Seed), &c.Run, probe{&c.Probe}}
 	},
 }
 

@@ -19,7 +19,7 @@ func somePlan() (results.Sweep, []results.Cell) {
 		Repetitions: 2, CreatedAt: ptr(time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC))}
 	var plan []results.Cell
 	for i := range 3 {
-		plan = append(plan, results.Cell{Position: i, Mix: "W7", MixSource: "catalog", Scheduler: "cg:workers=8",
+		plan = append(plan, results.Cell{Position: i, Mix: "W7", MixSource: "catalog", Scheduler: "cg:workers=8", Probe: results.Probe(i),
 			Repetition: max(i, 1), Warmup: i == 0, Seed: 1<<64 - 1 - uint64(i)})
 	}
 	return sweep, plan

@@ -17,6 +17,7 @@ import (
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/ballast"
@@ -55,9 +56,9 @@ func (e *examination) try(check string, err error, format string, args ...any) b
 	return true
 }
 
-// Examine checks what runs with these options need, and what the jobs need of the suite. A
-// choice of GPUs that cannot be is an error; all else is a finding.
-func Examine(ctx context.Context, o harness.Options, jobs []mixes.Job) ([]Finding, error) {
+// Examine checks what runs with these options and this probe need, and what the jobs need of the
+// suite. A choice of GPUs that cannot be is an error; all else is a finding.
+func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs []mixes.Job) ([]Finding, error) {
 	e := &examination{}
 	node, err := local.OpenGPUs(o.Devices)
 	if errors.As(err, new(*harness.RequestError)) {
@@ -69,8 +70,10 @@ func Examine(ctx context.Context, o harness.Options, jobs []mixes.Job) ([]Findin
 			e.add("driver", Failed, "%v", err)
 		}
 	}
-	e.library(ctx)
-	e.suite(o, jobs)
+	if probe != results.Explicit {
+		e.library(ctx)
+	}
+	e.suite(o, probe, jobs)
 	e.disk(o.Runs)
 	return e.findings, nil
 }
@@ -170,12 +173,12 @@ func (e *examination) sampler(node *nvml.Node) {
 		st.Ticks, st.Elapsed.Round(time.Millisecond), st.Missed, 100*st.CPU.Seconds()/st.Elapsed.Seconds())
 }
 
-func (e *examination) suite(o harness.Options, jobs []mixes.Job) {
-	suite, err := suites.Open(o.Suite, o.Data)
+func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes.Job) {
+	_, err := suites.Open(o.Suite, local.BuildFor(probe), o.Data)
 	if !e.try("suite", err, "%s", o.Suite) {
 		return
 	}
-	programs, _, err := suite.Resolve(jobs)
+	programs, _, err := local.Resolve(o, probe, jobs)
 	if !e.try("programs and data", err, "the %d different jobs can start", len(jobs)) {
 		return
 	}

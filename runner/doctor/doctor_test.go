@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/harness"
 )
 
@@ -69,7 +70,7 @@ func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e examination
-		e.suite(harness.Options{Suite: suite, Data: "data"}, jobs)
+		e.suite(harness.Options{Suite: suite, Data: "data"}, results.Lazy, jobs)
 		var said strings.Builder
 		for _, f := range e.findings {
 			said.WriteString(f.Check + " " + f.Verdict + " " + f.Detail + "\n")

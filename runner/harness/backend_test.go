@@ -30,9 +30,9 @@ func (*scripted) Mode() results.Mode { return results.Live }
 func (*scripted) Options() Options   { return Options{Suite: "theirs", Runs: "as the node takes it"} }
 func (*scripted) Ignored() []string  { return []string{"--guard"} }
 
-func (*scripted) Size() (devices, threads int, err error) { return 2, 8, nil }
-func (*scripted) CheckMix(mixes.Mix, profiles.Set) error  { return nil }
-func (*scripted) CheckScheduler(policies.Scheduler) error { return nil }
+func (*scripted) Size() (devices, threads int, err error)               { return 2, 8, nil }
+func (*scripted) CheckMix(mixes.Mix, results.Probe, profiles.Set) error { return nil }
+func (*scripted) CheckScheduler(policies.Scheduler) error               { return nil }
 func (s *scripted) Devices() []results.Device {
 	return []results.Device{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}
 }

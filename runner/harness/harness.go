@@ -24,7 +24,8 @@ import (
 type Request struct {
 	Options
 	Sched    string // a scheduler with its parameters
-	Isolate  bool   // jobs that a fault took down run again, each alone
+	Probe    results.Probe
+	Isolate  bool // jobs that a fault took down run again, each alone
 	Mix      mixes.Mix
 	Profiles profiles.Set
 	Store    *store.Store
@@ -61,8 +62,8 @@ type Backend interface {
 	Ignored() []string
 	// Size is the number of devices, and of the host's threads.
 	Size() (devices, threads int, err error)
-	// CheckMix refuses a mix that the node cannot run.
-	CheckMix(m mixes.Mix, known profiles.Set) error
+	// CheckMix refuses a mix that the node cannot run with a probe.
+	CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set) error
 	// CheckScheduler refuses a scheduler that the node cannot run.
 	CheckScheduler(s policies.Scheduler) error
 	// Open prepares the node for one batch. Records go to the recorder while the node runs.
@@ -183,17 +184,18 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 // configuration is what a run's row keeps of its request.
 type configuration struct {
 	Options
-	Sched   string `json:"sched"`
-	Isolate bool   `json:"isolate-faults"`
+	Sched   string        `json:"sched"`
+	Probe   results.Probe `json:"probe"`
+	Isolate bool          `json:"isolate-faults"`
 }
 
 // record is the run's row before the run starts.
 func (b Batch) record() (results.Run, error) {
-	settings, err := json.Marshal(configuration{b.Options, b.Sched, b.Isolate})
+	settings, err := json.Marshal(configuration{b.Options, b.Sched, b.Probe, b.Isolate})
 	if err != nil {
 		return results.Run{}, fmt.Errorf("record configuration: %w", err)
 	}
-	run := results.Run{Mix: b.Mix.Name, MixSource: b.Mix.Source, Scheduler: b.Scheduler.Name, Parameters: b.Scheduler.Parameters(),
+	run := results.Run{Mix: b.Mix.Name, MixSource: b.Mix.Source, Scheduler: b.Scheduler.Name, Parameters: b.Scheduler.Parameters(), Probe: b.Probe,
 		Suite: b.Suite, Repetition: 1, Tag: b.Tag, Seed: b.Seed, Workers: b.Workers, Status: results.Running,
 		Jobs: len(b.Mix.Jobs), Provenance: provenance()}
 	run.Provenance.Configuration = string(settings)

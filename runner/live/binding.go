@@ -25,8 +25,9 @@ type Declared struct {
 // BindPrograms settles how jobs are bound under a task-bound scheduler. A job
 // whose program libcase cannot serve is bound by its footprint before it starts. A job
 // without a footprint is an error that says what to do, because the job would take a device
-// that it was not granted.
-func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared, error) {
+// that it was not granted. preloads says that jobs preload libcase.so. Without it libcase serves
+// only programs that call the task API.
+func BindPrograms(jobs []mixes.Job, programs []string, preloads bool) ([]mixes.Job, []Declared, error) {
 	jobs = slices.Clone(jobs)
 	type key struct{ program, libraryPath string }
 	inspected := map[key]cudaelf.Program{}
@@ -46,7 +47,7 @@ func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared,
 			}
 			inspected[k] = p
 		}
-		why, remedy := unserved(p)
+		why, remedy := unserved(p, preloads)
 		switch {
 		case why == "":
 		case j.Footprint.Bytes > 0:
@@ -64,7 +65,7 @@ func BindPrograms(jobs []mixes.Job, programs []string) ([]mixes.Job, []Declared,
 // unserved says why libcase cannot serve a program ("": it can), and what to change in the
 // program. A program that shows no CUDA, such as a script, may load the shared runtime later.
 // A program that calls the task API needs no lazy runtime.
-func unserved(p cudaelf.Program) (why, remedy string) {
+func unserved(p cudaelf.Program, preloads bool) (why, remedy string) {
 	switch {
 	case p.TaskAPI:
 		return "", ""
@@ -75,6 +76,8 @@ func unserved(p cudaelf.Program) (why, remedy string) {
 			"relink it with nvcc -cudart shared (CMake: CUDA_RUNTIME_LIBRARY Shared), or "
 	case p.Runtime == cudaelf.Driver:
 		return p.Object + " calls the CUDA driver directly", ""
+	case p.Runtime == cudaelf.Shared && !preloads:
+		return "it does not call the task API, and nothing is preloaded", "run it with --probe lazy, or "
 	case p.Runtime == cudaelf.Shared && p.Unpreloadable != "":
 		return "libcase.so cannot be preloaded: " + p.Unpreloadable, ""
 	}

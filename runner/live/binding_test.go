@@ -51,7 +51,7 @@ func TestProgramsWithAStaticRuntimeAreBoundByTheirFootprint(t *testing.T) {
 	for _, j := range given {
 		programs = append(programs, j.Program)
 	}
-	jobs, declared, err := BindPrograms(given, programs)
+	jobs, declared, err := BindPrograms(given, programs, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestStaticRuntimeWithoutFootprintIsAnError(t *testing.T) {
 	_, static, _ := fakePrograms(t)
 	jobs := slices.Repeat([]mixes.Job{{Name: "x", Program: static, Args: []string{"-n", "7"}}}, 3)
 	jobs[2].Args = nil
-	_, _, err := BindPrograms(jobs, []string{static, static, static})
+	_, _, err := BindPrograms(jobs, []string{static, static, static}, true)
 	if !errors.Is(err, ErrUnbindable) {
 		t.Fatalf("error %v", err)
 	}
@@ -86,15 +86,39 @@ func TestStaticRuntimeWithoutFootprintIsAnError(t *testing.T) {
 	if strings.Contains(err.Error(), "job 1") {
 		t.Errorf("the same command is named twice: %v", err)
 	}
-	if _, _, err := BindPrograms(jobs[:1], []string{static + "-missing"}); err == nil || !strings.Contains(err.Error(), "job 0") {
+	if _, _, err := BindPrograms(jobs[:1], []string{static + "-missing"}, true); err == nil || !strings.Contains(err.Error(), "job 0") {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// Where nothing is preloaded, only programs that ask for tasks themselves are served task by task.
+func TestWithoutPreloadProgramsMustAsk(t *testing.T) {
+	shared, _, plain := fakePrograms(t)
+	asks := compile(t, "asks", `const char *where(void) { return "CASE_SOCKET"; } int main(void) { return 0; }`)
+	bind := func(program string, f mixes.Footprint) (mixes.Binding, error) {
+		jobs, _, err := BindPrograms([]mixes.Job{{Program: program, Footprint: f}}, []string{program}, false)
+		if err != nil {
+			return 0, err
+		}
+		return jobs[0].Binding, nil
+	}
+	for _, program := range []string{asks, plain} {
+		if got, err := bind(program, mixes.Footprint{}); err != nil || got != mixes.BindProbe {
+			t.Errorf("%s: binding %v, %v", program, got, err)
+		}
+	}
+	if got, err := bind(shared, mixes.Footprint{Bytes: 1 << 30}); err != nil || got != mixes.BindDeclared {
+		t.Errorf("a program that does not ask: binding %v, %v", got, err)
+	}
+	if _, err := bind(shared, mixes.Footprint{}); !errors.Is(err, ErrUnbindable) || !strings.Contains(err.Error(), "does not call the task API, and nothing is preloaded; run it with --probe lazy") {
+		t.Errorf("a program that does not ask, without a footprint: %v", err)
 	}
 }
 
 // What calls the task API asks for its devices itself.
 func TestProgramsThatAskThemselvesAreNotDeclared(t *testing.T) {
 	program := compile(t, "asks", staticRuntime+` const char *where(void) { return "CASE_SOCKET"; }`)
-	jobs, declared, err := BindPrograms([]mixes.Job{{Program: program}}, []string{program})
+	jobs, declared, err := BindPrograms([]mixes.Job{{Program: program}}, []string{program}, true)
 	if err != nil || len(declared) != 0 || jobs[0].Binding != mixes.BindProbe {
 		t.Errorf("binding %v, declared %v, %v", jobs[0].Binding, declared, err)
 	}
@@ -111,7 +135,7 @@ func TestJobsLibraryPathCounts(t *testing.T) {
 	}
 	program := compile(t, "program", "int main(void) { return 0; }", "-Wl,--no-as-needed", "-xnone", outer)
 	jobs := []mixes.Job{{Program: program}, {Program: program, Env: []string{"LD_LIBRARY_PATH=" + dir}, Footprint: mixes.Footprint{Bytes: 1}}}
-	bound, _, err := BindPrograms(jobs, []string{program, program})
+	bound, _, err := BindPrograms(jobs, []string{program, program}, true)
 	if err != nil || bound[0].Binding != mixes.BindProbe || bound[1].Binding != mixes.BindDeclared {
 		t.Errorf("bindings %v and %v, %v", bound[0].Binding, bound[1].Binding, err)
 	}
@@ -123,7 +147,7 @@ func TestStaticRuntimeRuns(t *testing.T) {
 	r := newRig(t, "case-alg3")
 	r.jobs = slices.Repeat([]mixes.Job{{Name: "static", Program: static, Footprint: mixes.Footprint{Bytes: 12e9}}}, 3)
 	var err error
-	if r.jobs, _, err = BindPrograms(r.jobs, []string{static, static, static}); err != nil {
+	if r.jobs, _, err = BindPrograms(r.jobs, []string{static, static, static}, true); err != nil {
 		t.Fatal(err)
 	}
 	jobs, rec := r.mustRun()

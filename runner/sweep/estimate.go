@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,10 +21,13 @@ type Estimate struct {
 
 func (e Estimate) duration() time.Duration { return time.Duration(e.Seconds * float64(time.Second)) }
 
-// arm is a mix under a scheduler.
-type arm struct{ mix, scheduler string }
+// arm is a mix under a scheduler, with a probe.
+type arm struct {
+	mix, scheduler string
+	probe          results.Probe
+}
 
-func armOf(c results.Cell) arm { return arm{c.Mix, c.Scheduler} }
+func armOf(c results.Cell) arm { return arm{c.Mix, c.Scheduler, c.Probe} }
 
 // Estimates are how long runs of a sweep's arms may take.
 type Estimates map[arm]Estimate
@@ -71,24 +75,24 @@ func (p *Plan) Estimates(ctx context.Context, db *store.Store) (Estimates, error
 		}
 		alone /= float64(p.devices)
 		for i, s := range p.scheds {
-			e := Estimate{alone, byProfiles}
-			same := results.Arm{Mix: mix.Name, Scheduler: s.Name, Parameters: s.Parameters(), Node: p.Options.Node, Mode: p.Mode,
-				Jobs: len(mix.Jobs), Traced: p.Options.Trace}
-			if known := earlier[same]; len(known) > 0 {
-				e = Estimate{stats.Summarize(known, 0.95).Median, "earlier runs"}
-				share[i] = max(share[i], e.Seconds/alone)
+			for _, probe := range p.Spec.Probes {
+				e := Estimate{alone, byProfiles}
+				same := results.Arm{Mix: mix.Name, Scheduler: s.Name, Parameters: s.Parameters(), Node: p.Options.Node, Mode: p.Mode,
+					Jobs: len(mix.Jobs), Traced: p.Options.Trace, Probe: probe}
+				if known := earlier[same]; len(known) > 0 {
+					e = Estimate{stats.Summarize(known, 0.95).Median, "earlier runs"}
+					share[i] = max(share[i], e.Seconds/alone)
+				}
+				if p.Mode == results.Simulated {
+					e = Estimate{simulatedJobS * float64(len(mix.Jobs)), "simulated"}
+				}
+				out[arm{mix.Name, p.Spec.Scheds[i], probe}] = e
 			}
-			if p.Mode == results.Simulated {
-				e = Estimate{simulatedJobS * float64(len(mix.Jobs)), "simulated"}
-			}
-			out[arm{mix.Name, p.Spec.Scheds[i]}] = e
 		}
 	}
-	for _, mix := range p.mixes {
-		for i, s := range p.Spec.Scheds {
-			if e := out[arm{mix.Name, s}]; e.Ground == byProfiles && share[i] > 0 {
-				out[arm{mix.Name, s}] = Estimate{e.Seconds * share[i], "profiles and its other mixes"}
-			}
+	for a, e := range out {
+		if by := share[slices.Index(p.Spec.Scheds, a.scheduler)]; e.Ground == byProfiles && by > 0 {
+			out[a] = Estimate{e.Seconds * by, "profiles and its other runs"}
 		}
 	}
 	return out, nil
@@ -170,7 +174,7 @@ type LimitError struct {
 func (e LimitError) Error() string {
 	human := func(d time.Duration) string { return report.Human(d.Seconds(), report.Seconds) }
 	text := fmt.Sprintf("%s under %s would take about %s (estimate: %s), and %s of --time-limit %v is left",
-		e.next.Mix, e.next.Scheduler, human(e.takes.duration()), e.takes.Ground, human(max(e.left, 0)), e.limit)
+		e.next.Mix, e.next.Way(), human(e.takes.duration()), e.takes.Ground, human(max(e.left, 0)), e.limit)
 	if e.first {
 		text = "no run began, because " + text + "; give more time, or leave --time-limit out"
 	}

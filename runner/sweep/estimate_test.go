@@ -20,7 +20,7 @@ import (
 func TestTimeLeft(t *testing.T) {
 	cells := []results.Cell{{Mix: "W1", Scheduler: "sa", Repetition: 1, Warmup: true}, {Mix: "W1", Scheduler: "sa", Repetition: 2},
 		{Mix: "W1", Scheduler: "cg", Repetition: 2}}
-	times := Estimates{{"W1", "sa"}: {Seconds: 100}, {"W1", "cg"}: {Seconds: 50}}
+	times := Estimates{{"W1", "sa", results.Lazy}: {Seconds: 100}, {"W1", "cg", results.Lazy}: {Seconds: 50}}
 	for jobs, left := range map[int][3]string{1: {"3m15s", "1m1s", "0s"}, 2: {"1m38s", "31s", "0s"}} {
 		f := newForecast(results.Live, times)
 		p := newProgress(cells, 7, jobs, f)
@@ -57,7 +57,7 @@ func TestRunsThatFit(t *testing.T) {
 // Before this call has done a run of an arm, its estimate and what runs take
 // beside their makespans; then what its own took.
 func TestForecast(t *testing.T) {
-	sa, cg := arm{"W1", "sa"}, arm{"W1", "cg"}
+	sa, cg := arm{"W1", "sa", results.Lazy}, arm{"W1", "cg", results.Lazy}
 	times := Estimates{sa: {100, "earlier runs"}, cg: {300, "profiles"}}
 	type ran struct{ makespan, took float64 }
 	for name, c := range map[string]struct {
@@ -129,7 +129,7 @@ func TestEstimates(t *testing.T) {
 		}
 		both, alone = append(both, mix), append(alone, sum/4)
 	}
-	p := &Plan{Spec: results.Spec{Scheds: []string{"sa", "cg"}}, Options: harness.Options{Node: nodes.Local}, Mode: results.Live, devices: 4,
+	p := &Plan{Spec: results.Spec{Scheds: []string{"sa", "cg"}, Probes: []results.Probe{results.Lazy}}, Options: harness.Options{Node: nodes.Local}, Mode: results.Live, devices: 4,
 		mixes: both, profiles: profiles.Catalog()}
 	for _, text := range p.Spec.Scheds {
 		settled, err := policies.Parse(text, 4)
@@ -142,10 +142,10 @@ func TestEstimates(t *testing.T) {
 		db   *store.Store
 		want Estimates
 	}{
-		"with a store": {s, Estimates{{"W1", "sa"}: {100, "earlier runs"}, {"W5", "sa"}: {alone[1] * (100 / alone[0]), "profiles and its other mixes"},
-			{"W1", "cg"}: {alone[0], "profiles"}, {"W5", "cg"}: {alone[1], "profiles"}}},
-		"without": {nil, Estimates{{"W1", "sa"}: {alone[0], "profiles"}, {"W5", "sa"}: {alone[1], "profiles"},
-			{"W1", "cg"}: {alone[0], "profiles"}, {"W5", "cg"}: {alone[1], "profiles"}}},
+		"with a store": {s, Estimates{{"W1", "sa", results.Lazy}: {100, "earlier runs"}, {"W5", "sa", results.Lazy}: {alone[1] * (100 / alone[0]), "profiles and its other runs"},
+			{"W1", "cg", results.Lazy}: {alone[0], "profiles"}, {"W5", "cg", results.Lazy}: {alone[1], "profiles"}}},
+		"without": {nil, Estimates{{"W1", "sa", results.Lazy}: {alone[0], "profiles"}, {"W5", "sa", results.Lazy}: {alone[1], "profiles"},
+			{"W1", "cg", results.Lazy}: {alone[0], "profiles"}, {"W5", "cg", results.Lazy}: {alone[1], "profiles"}}},
 	} {
 		times, err := p.Estimates(t.Context(), c.db)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
@@ -15,6 +16,7 @@ import (
 type Evaluation struct {
 	Options harness.Options // of all runs; the node is one of Nodes
 	Nodes   []string        // none: the node of runs that name none
+	Probe   results.Probe   // of all runs
 	Mixes   []string        // none: all of the paper's
 	Reps    int             // 0: by default
 	// System is the paper's system with which a node is compared.
@@ -69,7 +71,7 @@ func (e *Evaluation) open() (devices int, err error) {
 func (e Evaluation) onNode(ctx context.Context, system string, devices int) ([]*Plan, error) {
 	var planned []*Plan
 	plan := func(name string, mixes, scheds []string) error {
-		o := Options{Name: name, Mixes: mixes, Scheds: scheds, Reps: e.Reps, Warmups: -1, Jobs: 1}
+		o := Options{Name: name, Mixes: mixes, Scheds: scheds, Probes: []results.Probe{e.Probe}, Reps: e.Reps, Warmups: -1, Jobs: 1}
 		if err := o.Validate(true); err != nil {
 			return err
 		}

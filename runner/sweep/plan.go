@@ -41,9 +41,10 @@ type Options struct {
 	Name    string
 	Mixes   []string // one each
 	Scheds  []string
-	Reps    int // 0: by default
-	Warmups int // -1: by default
-	Jobs    int // runs at once
+	Probes  []results.Probe // none: the default
+	Reps    int             // 0: by default
+	Warmups int             // -1: by default
+	Jobs    int             // runs at once
 }
 
 // PlanError is a sweep that cannot be as it was asked for: the user has to ask for another.
@@ -68,6 +69,11 @@ func (o Options) Validate(isNew bool) error {
 			if slices.Contains(list.items[:i], item) {
 				return refuse("--%s: %s is named twice, which would be one arm: leave one out", list.key, item)
 			}
+		}
+	}
+	for i, probe := range o.Probes {
+		if slices.Contains(o.Probes[:i], probe) {
+			return refuse("--probes: %s is named twice, which would be one arm: leave one out", probe)
 		}
 	}
 	if !utf8.ValidString(o.Name) || strings.ContainsFunc(o.Name, unicode.IsControl) {
@@ -114,7 +120,10 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 	harness.SayIgnored(backend, say)
-	p.Spec = results.Spec{Name: o.Name, Scheds: o.Scheds, Reps: o.Reps, Warmups: o.Warmups}
+	p.Spec = results.Spec{Name: o.Name, Scheds: o.Scheds, Probes: o.Probes, Reps: o.Reps, Warmups: o.Warmups}
+	if len(o.Probes) == 0 {
+		p.Spec.Probes = []results.Probe{results.Lazy}
+	}
 	still := p.Mode == results.Simulated && runs.Noise == 0
 	switch {
 	case o.Reps == 0 && still:
@@ -131,7 +140,8 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 		}
 	}
 	// As floats, which do not overflow.
-	if n := float64(p.Spec.Reps)*float64(len(o.Mixes)*len(o.Scheds)) + float64(p.Spec.Warmups)*float64(len(o.Mixes)); n > maxRuns {
+	perMix := float64(p.Spec.Reps)*float64(len(o.Scheds)) + float64(p.Spec.Warmups)
+	if n := perMix * float64(len(o.Mixes)*len(p.Spec.Probes)); n > maxRuns {
 		return nil, refuse("a plan of %.0f runs: want %d at most: fewer repetitions or arms, or several sweeps", n, maxRuns)
 	}
 	if p.Spec.Program, err = thisProgram(); err != nil {
@@ -213,8 +223,10 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 // check finds what would stop a run of the sweep before it starts.
 func (p *Plan) check(backend harness.Backend) error {
 	for _, mix := range p.mixes {
-		if err := backend.CheckMix(mix, p.profiles); err != nil {
-			return err
+		for _, probe := range p.Spec.Probes {
+			if err := backend.CheckMix(mix, probe, p.profiles); err != nil {
+				return err
+			}
 		}
 	}
 	for _, s := range p.scheds {
@@ -253,26 +265,30 @@ func digest(v any) (string, error) {
 }
 
 // Cells are all runs of the sweep in the order of execution. First each mix runs under the
-// first scheduler to warm the node up: its programs and data come into memory, and clocks
+// first scheduler, with each probe, to warm the node up: its programs and data come into memory, and clocks
 // rise. Then come the repetitions. Each runs all arms in an order drawn anew from the seed, so
 // that a drift of the node falls on all arms alike.
 func (p *Plan) Cells() []results.Cell {
 	var cells []results.Cell
-	add := func(mix, sched, repetition int, warmup bool) {
+	probes := p.Spec.Probes
+	add := func(mix, sched, probe, repetition int, warmup bool) {
 		c := results.Cell{Position: len(cells), Mix: p.mixes[mix].Name, MixSource: p.mixes[mix].Source,
-			Scheduler: p.Spec.Scheds[sched], Repetition: repetition, Warmup: warmup}
+			Scheduler: p.Spec.Scheds[sched], Probe: probes[probe], Repetition: repetition, Warmup: warmup}
 		c.Seed = cellSeed(p.Options.Seed, c)
 		cells = append(cells, c)
 	}
 	for repetition := range p.Spec.Warmups {
 		for mix := range p.mixes {
-			add(mix, 0, repetition+1, true)
+			for probe := range probes {
+				add(mix, 0, probe, repetition+1, true)
+			}
 		}
 	}
-	arms := len(p.mixes) * len(p.scheds)
+	ways := len(p.scheds) * len(probes) // in which a mix is run
+	arms := len(p.mixes) * ways
 	for repetition := range p.Spec.Reps {
 		for _, arm := range rand.New(rand.NewPCG(p.Options.Seed, uint64(repetition))).Perm(arms) {
-			add(arm/len(p.scheds), arm%len(p.scheds), repetition+1, false)
+			add(arm/ways, arm%len(p.scheds), arm%ways/len(p.scheds), repetition+1, false)
 		}
 	}
 	return cells
@@ -282,7 +298,11 @@ func (p *Plan) Cells() []results.Cell {
 // it is the same whatever else the sweep has, and differs between repetitions and between
 // arms. It has 53 bits, which every reader of JSON keeps.
 func cellSeed(seed uint64, c results.Cell) uint64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%d\n%t", seed, c.Mix, c.Scheduler, c.Repetition, c.Warmup))
+	text := fmt.Appendf(nil, "%d\n%s\n%s\n%d\n%t", seed, c.Mix, c.Scheduler, c.Repetition, c.Warmup)
+	if c.Probe != results.Lazy {
+		text = fmt.Appendf(text, "\n%s", c.Probe)
+	}
+	sum := sha256.Sum256(text)
 	return binary.BigEndian.Uint64(sum[:8]) >> 11
 }
 

@@ -75,6 +75,8 @@ func Agree(id int64, spec results.Spec, planned harness.Options, o Options, runs
 		return differ("mixes", o.Mixes, args)
 	case len(o.Scheds) > 0 && !slices.Equal(o.Scheds, spec.Scheds):
 		return differ("scheds", o.Scheds, spec.Scheds)
+	case len(o.Probes) > 0 && !slices.Equal(o.Probes, spec.Probes):
+		return differ("probes", o.Probes, spec.Probes)
 	case o.Reps > 0 && o.Reps != spec.Reps:
 		return differ("reps", o.Reps, spec.Reps)
 	case o.Warmups >= 0 && o.Warmups != spec.Warmups:
@@ -103,6 +105,12 @@ func asFlag(key string, value any) string {
 	switch v := value.(type) {
 	case []string:
 		value = strings.Join(v, ",")
+	case []results.Probe:
+		var names []string
+		for _, p := range v {
+			names = append(names, p.String())
+		}
+		value = strings.Join(names, ",")
 	case bool:
 		return fmt.Sprintf("--%s=%t", key, v)
 	}

@@ -200,7 +200,7 @@ func (s *Call) cell(ctx context.Context, c results.Cell, begun func()) (results.
 	options := s.Plan.Options
 	options.Seed = c.Seed
 	display := func(m mixes.Mix, mode results.Mode) harness.Display { return s.Display.Run(m, mode, s.Plan.profiles) }
-	o, err := nodes.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles,
+	o, err := nodes.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles,
 		Store: s.Store, Say: s.Say, Display: display, Cell: &c, Begun: begun})
 	if err == nil && o.Run.Status != results.Complete {
 		err = fmt.Errorf("run %d is %s", o.Run.ID, o.Run.Status)

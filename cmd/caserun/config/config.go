@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
 )
@@ -26,16 +27,17 @@ import (
 // Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
 // flag's name, and in upper case with underscores the variable's.
 type Settings struct {
-	DB      string `json:"db"`
-	Format  string `json:"format"`
-	Sched   string `json:"sched"`
-	Isolate bool   `json:"isolate-faults"`
-	Retry   bool   `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
+	DB      string        `json:"db"`
+	Format  string        `json:"format"`
+	Sched   string        `json:"sched"`
+	Probe   results.Probe `json:"probe"`
+	Isolate bool          `json:"isolate-faults"`
+	Retry   bool          `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
 	harness.Options
 }
 
 // keys are the names of all settings, in the order in which they are shown.
-var keys = []string{"db", "format", "node", "devices", "sched", "workers", "timeout", "mem-cap", "sm-cap", "no-mps", "guard",
+var keys = []string{"db", "format", "node", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "sm-cap", "no-mps", "guard",
 	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", "sim-noise", "profiles"}
 
 const oldIsolate = "retry-collateral"
@@ -195,8 +197,8 @@ func (s Settings) byKey() map[string]any {
 				continue
 			}
 			out[field.Tag.Get("json")] = value.Interface()
-			if d, ok := value.Interface().(harness.Duration); ok {
-				out[field.Tag.Get("json")] = d.String()
+			if named, ok := value.Interface().(fmt.Stringer); ok {
+				out[field.Tag.Get("json")] = named.String()
 			}
 		}
 	}

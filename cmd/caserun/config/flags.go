@@ -25,9 +25,15 @@ func AddFormatFlag(f *pflag.FlagSet) {
 func AddRunFlags(f *pflag.FlagSet) {
 	AddNodeFlags(f)
 	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
+	AddProbeFlag(f)
 	f.Bool("isolate-faults", false, "after the batch, run each job that a fault under MPS took down again, alone on a GPU, to find the culprit")
 	f.Bool(oldIsolate, false, "the old name of --isolate-faults")
 	_ = f.MarkHidden(oldIsolate)
+}
+
+// AddProbeFlag adds --probe.
+func AddProbeFlag(f *pflag.FlagSet) {
+	f.Var(&probeValue{}, "probe", "`PROBE` through which programs ask for GPU tasks: lazy (libcase.so is preloaded), static (programs that casecc built; see docs/sweep.md) or explicit (nothing is preloaded) (local node)")
 }
 
 // AddSuiteFlag adds --suite.
@@ -82,6 +88,9 @@ func AddSweepFlags(f *pflag.FlagSet, o *sweep.Options) {
 	addMixesFlag(f, &o.Mixes, "`LIST` of mixes: names, ranges as W1..W8, patterns as D-* and files, split at commas; may be given again", splitMixes)
 	f.Func("scheds", "`LIST` of schedulers as sa,case-alg3:queue=fifo,age-limit=8,cg: key=value belongs to the scheduler before it; may be given again", func(list string) error {
 		return appendTo(&o.Scheds, splitScheds, list)
+	})
+	f.Func("probes", "`LIST` of probes as lazy,static, each an arm of its own; may be given again; default: lazy; see docs/sweep.md (local node)", func(list string) error {
+		return appendTo(&o.Probes, splitProbes, list)
 	})
 	f.Var(atLeast{&o.Reps, 1}, "reps", fmt.Sprintf("repetitions of each mix under each scheduler; default: %d, or %d on a simulated node without noise", sweep.DefaultReps, sweep.DefaultSimReps))
 	f.Var(atLeast{&o.Warmups, 0}, "warmups", "uncounted runs of each mix under the first scheduler, before all others; default: 1, or 0 on a simulated node")

@@ -9,10 +9,11 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
 )
 
 // appendTo appends what split makes of a list.
-func appendTo(all *[]string, split func(string) ([]string, error), list string) error {
+func appendTo[T any](all *[]T, split func(string) ([]T, error), list string) error {
 	items, err := split(list)
 	*all = append(*all, items...)
 	return err
@@ -41,6 +42,25 @@ func (a atLeast) String() string {
 }
 
 func (atLeast) Type() string { return "number" }
+
+// splitProbes splits a list at commas.
+func splitProbes(list string) (out []results.Probe, err error) {
+	for item := range strings.SplitSeq(list, ",") {
+		var p results.Probe
+		if err := p.UnmarshalText([]byte(strings.TrimSpace(item))); err != nil {
+			return nil, fmt.Errorf("%q: %w", item, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// probeValue is a flag's probe.
+type probeValue struct{ results.Probe }
+
+func (p *probeValue) Set(text string) error { return p.UnmarshalText([]byte(text)) }
+
+func (*probeValue) Type() string { return "string" }
 
 // splitMixes splits a list at commas and spreads ranges and patterns of the catalog.
 func splitMixes(list string) ([]string, error) {

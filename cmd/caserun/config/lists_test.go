@@ -30,10 +30,22 @@ func TestSweepLists(t *testing.T) {
 		{splitScheds, "workers=6", nil},
 		{splitScheds, "sa,", nil},
 		{spreadMixes, "a, b.yaml", []string{"a, b.yaml"}},
+		{probeNames, "lazy, static", []string{"lazy", "static"}},
+		{probeNames, "lazy,", nil},
+		{probeNames, "Lazy", nil},
 	} {
 		got, err := c.split(c.in)
 		if (err != nil) != (c.want == nil) || (c.want != nil && !slices.Equal(got, c.want)) {
 			t.Errorf("%q: got %q, %v; want %q", c.in, got, err, c.want)
 		}
 	}
+}
+
+// probeNames is splitProbes, with the probes' names.
+func probeNames(list string) (names []string, err error) {
+	probes, err := splitProbes(list)
+	for _, p := range probes {
+		names = append(names, p.String())
+	}
+	return names, err
 }

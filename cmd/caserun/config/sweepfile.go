@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/mixes/suites"
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/sweep"
 )
 
@@ -44,6 +46,10 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 			return eachItem(key, value, "[sa, case-alg3]", func(item string) error {
 				f.Options.Scheds = append(f.Options.Scheds, item)
 				return Check("sched", item)
+			})
+		case key == "probes":
+			return eachItem(key, value, "[lazy, static]", func(item string) error {
+				return appendTo(&f.Options.Probes, splitProbes, item)
 			})
 		case flag != nil:
 			f.Settings[key], err = setFlag(flag, key, value)
@@ -96,6 +102,9 @@ func (f SweepFile) Fill(o *sweep.Options) {
 	if len(o.Scheds) == 0 {
 		o.Scheds = f.Options.Scheds
 	}
+	if len(o.Probes) == 0 {
+		o.Probes = f.Options.Probes
+	}
 	if o.Reps == 0 {
 		o.Reps = f.Options.Reps
 	}
@@ -115,6 +124,11 @@ func ShowSweep(o sweep.Options) ([]byte, error) {
 	add("name", o.Name, o.Name != "")
 	add("mixes", o.Mixes, len(o.Mixes) > 0)
 	add("scheds", o.Scheds, len(o.Scheds) > 0)
+	var probes []string
+	for _, p := range o.Probes {
+		probes = append(probes, p.String())
+	}
+	add("probes", probes, len(probes) > 0 && !slices.Equal(o.Probes, []results.Probe{results.Lazy}))
 	add("reps", o.Reps, o.Reps > 0)
 	add("warmups", o.Warmups, o.Warmups >= 0)
 	if len(asked) == 0 {

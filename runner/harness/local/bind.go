@@ -15,7 +15,7 @@ import (
 // say about it.
 func (n *node) bind() error {
 	if n.Scheduler.Binds == policies.BindsTask {
-		jobs, declared, err := live.BindPrograms(n.Mix.Jobs, n.programs)
+		jobs, declared, err := live.BindPrograms(n.Mix.Jobs, n.programs, n.library != "")
 		if err != nil {
 			return harness.Refuse(harness.ToMeasure(err, live.ErrUnbindable, n.Suite, n.Mix))
 		}

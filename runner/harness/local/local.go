@@ -54,9 +54,27 @@ func (b *Backend) Size() (devices, threads int, err error) {
 }
 
 // CheckMix implements harness.Backend.
-func (b *Backend) CheckMix(m mixes.Mix, _ profiles.Set) error {
-	_, _, err := suites.Resolve(b.options.Suite, b.options.Data, m.Jobs)
+func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, _ profiles.Set) error {
+	_, _, err := Resolve(b.options, probe, m.Jobs)
 	return err
+}
+
+// BuildFor is the build of the builtin suite that a probe needs.
+func BuildFor(probe results.Probe) suites.Build {
+	if probe == results.Static {
+		return suites.Compiled
+	}
+	return suites.Plain
+}
+
+// Resolve finds the programs and working directories of jobs, and refuses a probe that cannot
+// serve them.
+func Resolve(o harness.Options, probe results.Probe, jobs []mixes.Job) (programs, dirs []string, err error) {
+	ofBuiltin := func(j mixes.Job) bool { return j.OfSuite() && o.Suite == suites.Builtin }
+	if i := slices.IndexFunc(jobs, ofBuiltin); probe == results.Explicit && i >= 0 {
+		return nil, nil, harness.Refuse(fmt.Errorf("--probe explicit: %s is a program of the builtin suite, which does not call the task API, so nothing would be scheduled: use --probe lazy or static", jobs[i].Program))
+	}
+	return suites.Resolve(o.Suite, BuildFor(probe), o.Data, jobs)
 }
 
 // CheckScheduler implements harness.Backend.
@@ -76,7 +94,7 @@ type node struct {
 	executor *live.Executor // nil before Execute
 
 	programs, dirs []string        // by job
-	library        string          // libcase.so
+	library        string          // libcase.so; "": nothing is preloaded
 	tracer         string          // "": no tracing
 	binaries       string          // their hashes, JSON
 	runs           string          // directory of the runs' directories, absolute
@@ -87,11 +105,13 @@ type node struct {
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
 	n := &node{Batch: batch, to: to}
 	var err error
-	if n.programs, n.dirs, err = suites.Resolve(n.Suite, n.Data, n.Mix.Jobs); err != nil {
+	if n.programs, n.dirs, err = Resolve(n.Options, n.Probe, n.Mix.Jobs); err != nil {
 		return nil, err
 	}
-	if n.library, err = live.FindLibrary(ctx); err != nil {
-		return nil, err
+	if n.Probe != results.Explicit {
+		if n.library, err = live.FindLibrary(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if n.Trace {
 		if n.tracer, err = live.FindTracer(ctx); err != nil {
@@ -106,9 +126,11 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if err != nil {
 		return nil, err
 	}
-	files := append(slices.Clone(n.programs), n.library)
-	if n.tracer != "" {
-		files = append(files, n.tracer)
+	files := slices.Clone(n.programs)
+	for _, library := range []string{n.library, n.tracer} {
+		if library != "" {
+			files = append(files, library)
+		}
 	}
 	if n.binaries, err = hashes(files); err != nil {
 		return nil, err

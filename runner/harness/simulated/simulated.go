@@ -66,7 +66,10 @@ func (b *Backend) Size() (devices, threads int, err error) {
 }
 
 // CheckMix implements harness.Backend.
-func (b *Backend) CheckMix(m mixes.Mix, known profiles.Set) error {
+func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set) error {
+	if err := b.checkProbe(probe); err != nil {
+		return err
+	}
 	if b.options.Noise < 0 {
 		return harness.Refuse(fmt.Errorf("--sim-noise %v: want 0 or more", b.options.Noise))
 	}
@@ -75,6 +78,13 @@ func (b *Backend) CheckMix(m mixes.Mix, known profiles.Set) error {
 		err = harness.ToMeasure(fmt.Errorf("mix %s: %w", m.Name, err), profiles.ErrNone, b.options.Suite, m)
 	}
 	return harness.Refuse(err)
+}
+
+func (b *Backend) checkProbe(probe results.Probe) error {
+	if probe != results.Lazy {
+		return harness.Refuse(fmt.Errorf("--probe %s: not available on %s: a simulated node runs no programs, so all probes would be alike", probe, b.options.Node))
+	}
+	return nil
 }
 
 // CheckScheduler implements harness.Backend.
@@ -100,6 +110,9 @@ type node struct {
 
 // Open implements harness.Backend.
 func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
+	if err := b.checkProbe(batch.Probe); err != nil {
+		return nil, err
+	}
 	n := &node{Batch: batch, name: b.model.Name, schedulable: b.model.Devices(batch.MPS()), to: to}
 	for i, d := range n.schedulable {
 		n.devices = append(n.devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.name, i), Name: d.Name + " (simulated)",
