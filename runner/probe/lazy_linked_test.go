@@ -261,6 +261,27 @@ func TestLinkedKeepsTheProgramsNames(t *testing.T) {
 	}
 }
 
+// Constructors of the program may use CUDA. What they use is known, too.
+func TestLinkedServesConstructors(t *testing.T) {
+	program, _ := linked(t, "early", `
+		int cudaMalloc(void **, unsigned long), cudaMemcpy(void *, const void *, unsigned long, int), cudaFree(void *);
+		static void *p;
+		__attribute__((constructor)) static void early(void)
+		{
+			int value;
+			if (cudaMalloc(&p, 32 << 20) == 0)
+				cudaMemcpy(&value, p, 4, 2);
+		}
+		int main(void) { return cudaFree(p); }`)
+	p := prepareLazy(t, "11", "", "", notPreloaded)
+	p.cmd.Path = program
+	p.start().finish(grant).mustSucceed()
+	p.wantEvents("begin free closed")
+	if used := p.of("closed")[0].bytes; used != 40<<20 { // with the device heap
+		t.Errorf("%d bytes used", used)
+	}
+}
+
 // All functions that the preloaded library overrides are overridden here.
 func TestLinkedCoversTheRuntime(t *testing.T) {
 	if err := buildLazy(); err != nil {

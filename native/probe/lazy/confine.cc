@@ -76,8 +76,9 @@ void show(const std::string &list)
 }
 
 // A program that a confined program has started asks for a task of its own, which may get
-// another device. If CUDA_VISIBLE_DEVICES was set in between, the program keeps that list.
-__attribute__((constructor)) void see_again()
+// another device. If CUDA_VISIBLE_DEVICES was set in between, the program keeps that list. The
+// program's own constructors come later.
+__attribute__((constructor(101))) void see_again()
 {
 	const char *was = getenv(was_visible), *now = getenv(visible);
 	const char *list = was == nullptr ? nullptr : strchr(was, ';');

@@ -86,7 +86,8 @@ void working_soon()
 bool at_work() { return (unseen.load(std::memory_order_relaxed) & this_device()) != 0; }
 void idle() { unseen.fetch_and(~this_device(), std::memory_order_relaxed); }
 
-__attribute__((constructor)) static void watch() { activity_watched(); }
+// Before the constructors of a program that the library is linked into: they may use CUDA.
+__attribute__((constructor(101))) static void watch() { activity_watched(); }
 
 uint64_t before_wait() { return activity_mark(); }
 
