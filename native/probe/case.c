@@ -286,7 +286,8 @@ static void open_connection(const char *file)
 		link_say("no scheduler, and CASE_REQUIRED is set: %s", why);
 	} else {
 		process.phase = UNSCHEDULED;
-		link_say("running unscheduled: %s", why);
+		if (!lazy_is_linked || path != NULL || file != NULL) /* whoever runs what casecc built need not know of it */
+			link_say("running unscheduled: %s", why);
 	}
 }
 

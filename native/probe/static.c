@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "client.h"
 
@@ -59,6 +60,13 @@ static bool stays(uint32_t flags)
 	return atomic_load(&configured) || ((flags & CASE_STATIC_TRUSTING) != 0 && atomic_load(&used));
 }
 
+/* expected: the environment names a scheduler. Outside of a run a program is silent: whoever runs it
+ * need not know that it was compiled by casecc. */
+static bool expected(void)
+{
+	return getenv("CASE_SOCKET") != NULL || getenv("CASE_SHARED") != NULL || getenv("CASE_REQUIRED") != NULL;
+}
+
 void case_static_begin(struct case_static *t, uint64_t bytes, uint64_t blocks, uint64_t heap_bytes,
                        uint32_t threads_per_block, uint32_t flags, case_get_device *get, case_set_device *set,
                        const void *kernel, uint64_t shared_bytes)
@@ -76,6 +84,11 @@ void case_static_begin(struct case_static *t, uint64_t bytes, uint64_t blocks, u
 	if (t->phase == CASE_STATIC_OPEN)
 		restore(t, set);
 	*t = (struct case_static){.warps = warps_of(blocks, threads_per_block), .phase = CASE_STATIC_REFUSED, .former = -1};
+	if (!expected()) {
+		t->task.device = -1;
+		t->phase = CASE_STATIC_OPEN;
+		return;
+	}
 	if (stays(flags)) {
 		if (get(&need.device) != 0)
 			return;
@@ -107,7 +120,7 @@ int case_static_managed(struct case_static *t, case_malloc_managed *allocate, vo
 void case_static_shape(struct case_static *t, uint64_t blocks, uint32_t threads_per_block, const void *kernel,
                        uint64_t shared_bytes)
 {
-	if (t->phase != CASE_STATIC_OPEN || warps_of(blocks, threads_per_block) <= t->warps)
+	if (t->phase != CASE_STATIC_OPEN || t->task.id == 0 || warps_of(blocks, threads_per_block) <= t->warps)
 		return;
 	t->warps = warps_of(blocks, threads_per_block);
 	case_task_shape(&t->task, blocks, threads_per_block, occupancy(kernel, threads_per_block, shared_bytes));
@@ -117,7 +130,8 @@ void case_static_end(struct case_static *t, case_set_device *set)
 {
 	if (t->phase == CASE_STATIC_OPEN) {
 		restore(t, set);
-		case_task_free(&t->task);
+		if (t->task.id != 0)
+			case_task_free(&t->task);
 	}
 	t->phase = CASE_STATIC_CLOSED;
 }

@@ -45,7 +45,7 @@ typedef int case_malloc(void **pointer, size_t bytes);                   /* cuda
 typedef int case_malloc_managed(void **pointer, size_t bytes, unsigned); /* cudaMallocManaged */
 
 /* case_static_begin asks for the task and waits until it is granted or refused. It selects the
- * granted device. Without a scheduler nothing changes. A task that is open keeps what it holds
+ * granted device. Outside of a run nothing changes. A task that is open keeps what it holds
  * until the process ends: its memory is still allocated.
  *
  * `kernel` is the largest kernel, as cudaLaunchKernel is given it, and shared_bytes its dynamic

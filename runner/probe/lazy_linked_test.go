@@ -147,7 +147,7 @@ func TestLinkedWaitsAndIsRefused(t *testing.T) {
 
 // Without a run the program does what it does natively, and says nothing.
 func TestLinkedWithoutARun(t *testing.T) {
-	for _, program := range []string{"basic", "streams", "two_devices"} {
+	for _, program := range []string{"basic", "streams", "two_devices", "too_much", "fault"} {
 		cmd := fakeCommand(t, "13", "linked_lazy", program)
 		var said strings.Builder
 		cmd.Stderr = &said

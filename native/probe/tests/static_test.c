@@ -1,5 +1,6 @@
 /* static_test.c: the calls that the compiler pass inserts, over a scheduler and a CUDA runtime
  * that are this file's. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,8 +240,23 @@ static void test_elsewhere(void)
 	CHECK(CALLED("ask 100 on 1; free 7; "));
 }
 
+/* Outside of a run a program is as it is without the pass. */
+static void test_without_a_run(void)
+{
+	struct case_static t = {0};
+
+	unsetenv("CASE_SOCKET");
+	begin(&t, 100, 0);
+	case_static_shape(&t, 100, 1024, NULL, 0);
+	case_static_end(&t, set_device);
+	CHECK(CALLED(""));
+	setenv("CASE_SOCKET", "socket", 1);
+}
+
 int main(void)
 {
+	setenv("CASE_SOCKET", "socket", 1);
+	test_without_a_run();
 	test_device();
 	test_same_device();
 	test_unscheduled();
