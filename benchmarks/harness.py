@@ -78,7 +78,7 @@ def processes():
 
 
 def of_a_job(path):
-    return path.startswith((os.path.join(BIN, "suite") + "/", os.path.join(BIN, "lazy") + "/"))
+    return path.startswith(tuple(os.path.join(BIN, d) + "/" for d in ("suite", "suite-casecc", "lazy")))
 
 
 def jobs_of(caserun):

@@ -23,6 +23,7 @@
 #   PROGRAMS        identity: names
 #   JOBS, SHORT     overhead: regular expressions
 #   REPS            overhead: repetitions (4)
+#   PROBE           overhead: probe of the runs (lazy); static runs bin/suite-casecc
 #   KILLS, BATCH    kill: kills (200), jobs in a batch (80)
 #   BATCHES         faults: batches (30)
 #   ISOLATE         faults: isolate in every n-th batch (3)

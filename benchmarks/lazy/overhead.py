@@ -22,6 +22,7 @@ from harness import (BIN, ROOT, Store, append_row, die, elapsed, jobs_of, last_l
 
 REPS = int(os.environ.get("REPS", "4"))
 JOBS = os.environ.get("JOBS", "")
+PROBE = os.environ.get("PROBE", "lazy")
 SHORT = os.environ.get("SHORT", "^(backprop-8388608|srad_v2|dwt2d|needle)")  # jobs of at most about 10 s
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no job starts that would end later
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
@@ -64,7 +65,7 @@ def begin_lazy(store, name, gpu):
     """Starts a run, and returns once the job's process exists or the run has ended."""
     mix = os.path.join(store.dir, name + ".yaml")
     write_mix(mix, name, [{"job": name}])
-    caserun, runs = store.start(mix, "zero", ["--data", DATA, "--no-mps", "--devices", str(gpu)])
+    caserun, runs = store.start(mix, "zero", ["--data", DATA, "--no-mps", "--devices", str(gpu), "--probe", PROBE])
     while caserun.poll() is None and not jobs_of(caserun):
         time.sleep(0.002)
     return caserun, runs
