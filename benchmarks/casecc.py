@@ -3,14 +3,15 @@
 
   benchmarks/casecc.py table       which launches and bytes of each program are static
   benchmarks/casecc.py time [N [PROGRAM...]]
-                                   compile times by clang++ and by casecc, medians of N (9)
+                                   compile times by clang++ and by casecc, N times each (15)
 
 Both print a table in Markdown. They compile each program from its sources to the executable
 with the commands of its Makefile, in a temporary directory. `time` alternates the compilers,
-and counts the processor time of all their processes. `table` prints the same for the same
+and counts the processor time of all their processes: medians, by how much they differ, and by
+how much the least times differ, which other work disturbs less. `table` prints the same for the same
 sources, pass and toolkit.
 
-Needs what make casecc needs. Exit status: 0 done; 1 a program does not compile."""
+Needs what make casecc needs, with LLVM 16 or that of CASECC_LLVM. Exit status: 0 done; 1 a program does not compile."""
 
 import json
 import os
@@ -20,15 +21,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 CASECC = os.path.join(ROOT, "native/pass/casecc")
+LLVM = os.environ.setdefault("CASECC_LLVM", "/usr/lib/llvm-16")
 # The folder with each program's Makefile, and the catalog's file with its jobs.
 PROGRAMS = {
     **{p: ("rodinia", "rodinia.yaml") for p in ("backprop", "bfs", "srad_v1/srad", "srad_v2/srad", "dwt2d", "needle", "lavaMD")},
     "darknet": ("darknet", "darknet.yaml"),
 }
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def die(text):
@@ -64,30 +66,25 @@ def plain(command, program, work):
     if not os.path.exists(compiler):
         os.makedirs(os.path.dirname(compiler))
         with open(compiler, "w") as file:
-            file.write("#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$RECORD\"\n")
+            file.write(f"""#!/bin/sh
+[ "$1" != -dumpversion ] || exec {shlex.quote(LLVM)}/bin/clang++ "$@"
+printf '%s\\n' "$@" >"$RECORD"
+""")
         os.chmod(compiler, 0o755)
     run(command, folder(program), env={**os.environ, "CASECC_LLVM": llvm, "RECORD": record})
     with open(record) as file:
         arguments = file.read().splitlines()
     ours = (os.path.join(ROOT, "native/pass/"), "/probe/libcase")
-    return [os.path.join(real_llvm(), "bin/clang++")] + [a for a in arguments if not any(o in a for o in ours)]
-
-
-def real_llvm():
-    named = os.environ.get("CASECC_LLVM")
-    for where in [named] if named else ["/usr/lib/llvm-16", "/usr/lib/llvm-19"]:
-        if os.access(os.path.join(where, "bin/clang++"), os.X_OK):
-            return where
-    die("no clang++: install clang-16 (Debian)")
+    return [os.path.join(LLVM, "bin/clang++")] + [a for a in arguments if not any(o in a for o in ours)]
 
 
 def jobs_bytes(program):
-    """Returns the footprints of the catalog's jobs of a program, in bytes."""
+    """Returns the memory that the catalog declares for the jobs of a program, in bytes."""
     with open(os.path.join(ROOT, "mixes/catalog", PROGRAMS[program][1])) as file:
-        jobs = re.findall(r"^ +program: (\S+)$.*?^ +memory: (\d+)$", file.read(), re.M | re.S)
-    found = [int(memory) for name, memory in jobs if name == program]
+        jobs = re.findall(r"^ +program: (\S+)$.*?^ +memory: (\d+)((?:[KMG]iB)?)$", file.read(), re.M | re.S)
+    found = [int(number) * UNITS[unit] for name, number, unit in jobs if name == program]
     if not found:
-        die(f"{PROGRAMS[program][1]} has no footprint of {program}")
+        die(f"{PROGRAMS[program][1]} has no memory of {program}")
     return found
 
 
@@ -116,17 +113,16 @@ def table(work):
 
 
 def spent(all_commands, program):
-    """Runs commands, and returns their processor time and wall time in seconds."""
-    before, start = os.times(), time.monotonic()
+    """Runs commands, and returns their processor time in seconds."""
+    before = os.times()
     for command in all_commands:
         run(command, folder(program))
     after = os.times()
-    return (after.children_user + after.children_system - before.children_user - before.children_system,
-            time.monotonic() - start)
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def times(work, repetitions, programs):
-    print("| program | clang++, s | casecc, s | processor time | wall time |")
+    print("| program | clang++, s | casecc, s | medians | least |")
     print("|---|---|---|---|---|")
     for program in programs:
         ours = commands(program, work)
@@ -137,9 +133,9 @@ def times(work, repetitions, programs):
         for n in range(repetitions):
             for name, by in compilers if n % 2 == 0 else reversed(compilers):
                 taken[name].append(spent(by, program))
-        cpu, wall = ({name: statistics.median(t[i] for t in taken[name]) for name in taken} for i in (0, 1))
-        ratios = " | ".join(f"{100 * (t['casecc'] / t['clang++'] - 1):+.1f} %" for t in (cpu, wall))
-        print(f"| `{program}` | {cpu['clang++']:.2f} | {cpu['casecc']:.2f} | {ratios} |", flush=True)
+        medians, least = ({name: of(t) for name, t in taken.items()} for of in (statistics.median, min))
+        changes = " | ".join(f"{100 * (t['casecc'] / t['clang++'] - 1):+.1f} %" for t in (medians, least))
+        print(f"| `{program}` | {medians['clang++']:.2f} | {medians['casecc']:.2f} | {changes} |", flush=True)
 
 
 def main():
@@ -148,7 +144,7 @@ def main():
         if arguments == ["table"]:
             table(work)
         elif arguments[:1] == ["time"] and all(a.isdigit() and int(a) > 0 for a in arguments[1:2]) and set(arguments[2:]) <= set(PROGRAMS):
-            times(work, int(arguments[1]) if arguments[1:] else 9, arguments[2:] or list(PROGRAMS))
+            times(work, int(arguments[1]) if arguments[1:] else 15, arguments[2:] or list(PROGRAMS))
         else:
             die(f"usage: benchmarks/casecc.py table, or time [N [PROGRAM...]] with programs of {', '.join(PROGRAMS)}")
 
