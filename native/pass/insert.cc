@@ -212,13 +212,14 @@ void Inserter::insert(Task &t)
 		}
 		Value *th = threads(at, here(l->block[0]), here(l->block[1]));
 		Value *w = at.CreateMul(b, at.CreateLShr(at.CreateAdd(th, at.getInt64(31)), 5));
-		Value *larger = match(warps, m_Zero()) ? at.getTrue() : at.CreateICmpUGT(w, warps);
+		Value *larger = match(warps, m_Zero()) ? nullptr : at.CreateICmpUGT(w, warps);
+		auto pick = [&](Value *now, Value *before) { return larger ? at.CreateSelect(larger, now, before) : now; };
 		const bool known = l->stub && l->shared && there(l->shared);
-		most = at.CreateSelect(larger, b, most);
-		wide = at.CreateSelect(larger, th, wide);
-		kernel = at.CreateSelect(larger, known ? stub(*l) : Constant::getNullValue(pointer), kernel);
-		shared = at.CreateSelect(larger, known ? here(l->shared) : at.getInt64(0), shared);
-		warps = at.CreateSelect(larger, w, warps);
+		most = pick(b, most);
+		wide = pick(th, wide);
+		kernel = pick(known ? stub(*l) : Constant::getNullValue(pointer), kernel);
+		shared = pick(known ? here(l->shared) : at.getInt64(0), shared);
+		warps = pick(w, warps);
 	}
 	FunctionCallee begin = runtime("case_static_begin", none, {pointer, word, word, word, half, half, pointer, pointer, pointer, word});
 	Value *flags = at.getInt32((managed ? 1 : 0) | (t.trusting ? 2 : 0)); // enum case_static_flag
