@@ -81,9 +81,10 @@ const SCEV *greatest(const SCEV *s, ScalarEvolution &evolution, const Instructio
 			s = in->getStart();
 			continue;
 		}
-		if (!evolution.isKnownPositive(step) || !evolution.hasLoopInvariantBackedgeTakenCount(loop))
+		const SCEV *rounds = evolution.getSymbolicMaxBackedgeTakenCount(loop); // an error may leave it before
+		if (!evolution.isKnownPositive(step) || isa<SCEVCouldNotCompute>(rounds) || !evolution.isLoopInvariant(rounds, loop))
 			return nullptr;
-		s = in->evaluateAtIteration(evolution.getTruncateOrZeroExtend(evolution.getBackedgeTakenCount(loop), in->getType()), evolution);
+		s = in->evaluateAtIteration(evolution.getTruncateOrZeroExtend(rounds, in->getType()), evolution);
 	}
 	if (auto *widened = dyn_cast<SCEVZeroExtendExpr>(s)) {
 		const SCEV *inner = greatest(widened->getOperand(), evolution, at);
