@@ -1,8 +1,8 @@
-# Targets: build native cuda casecc test test-gpu bench check clean.
+# Targets: build native cuda casecc install test test-gpu bench check clean.
 
 GO ?= go
 
-.PHONY: all build native cuda casecc test test-gpu bench check clean
+.PHONY: all build native cuda casecc install test test-gpu bench check clean
 
 all: build native
 
@@ -27,6 +27,21 @@ cuda:
 casecc:
 	$(MAKE) -C benchmarks/rodinia casecc
 	$(MAKE) -C benchmarks/darknet casecc
+
+PREFIX ?= /usr/local
+bin     = $(DESTDIR)$(PREFIX)/bin
+lib     = $(DESTDIR)$(PREFIX)/lib/caserun
+
+# Installs caserun and what has been built for live runs: the kernel tracer and the CUDA suites
+# only if they are there. The folders may be moved together.
+install: build native
+	install -D -t $(bin) bin/caserun
+	install -D -t $(lib) -m 644 native/probe/libcase.so
+	install -D -t $(lib) native/ballast/ballast
+	[ ! -f native/probe/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/probe/tracer/libcasetrace.so
+	for suite in suite suite-casecc; do \
+		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \
+	done
 
 # Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA. Without LLVM the
 # compiler pass is not tested, and native/pass says so.

@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
-	{"userfile"},
+	{"userfile", "installation"},
 }
 
 // testOnly packages serve tests and documents. Only tests may import them.

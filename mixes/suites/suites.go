@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caserun/caserun/installation"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile"
 )
@@ -49,7 +50,7 @@ type Suite struct {
 	faulty      []string // programs that the suite's own file says fault
 }
 
-// Open finds a build of the builtin suite beside the running executable or under ./bin, or takes
+// Open finds a build of the builtin suite (installation.Find), or takes
 // the user's directory. An error in the suite's own file (mixes.SuiteFile) is mixes.InputErrors.
 func Open(name string, build Build, data string) (Suite, error) {
 	data, err := filepath.Abs(data)
@@ -66,17 +67,13 @@ func Open(name string, build Build, data string) (Suite, error) {
 		}
 		return s, s.read()
 	}
-	self, err := os.Executable()
+	root, found, err := installation.Find("bin", build.folder, fs.FileInfo.IsDir)
 	if err != nil {
 		return s, fmt.Errorf("open suite: %w", err)
 	}
-	for _, root := range []string{filepath.Join(filepath.Dir(self), build.folder), filepath.Join("bin", build.folder)} {
-		if info, err := os.Stat(root); err == nil && info.IsDir() {
-			if s.root, err = filepath.Abs(root); err != nil {
-				return s, fmt.Errorf("open suite: %w", err)
-			}
-			return s, s.read()
-		}
+	if found {
+		s.root = root
+		return s, s.read()
 	}
 	return s, fmt.Errorf("the builtin suite is not built in bin/%s (%w): %s", build.folder, ErrNotBuilt, build.missing())
 }

@@ -3,28 +3,26 @@ package live
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
+
+	"github.com/caserun/caserun/installation"
 )
 
 // ErrNotBuilt is wrapped when a native part of caserun is not there.
 var ErrNotBuilt = errors.New("programs not found")
 
-// FindBallast finds the program that holds device memory, beside the running
-// executable or where make native leaves it.
+// FindBallast finds the program that holds device memory.
 func FindBallast() (string, error) { return findNative("ballast program", "ballast", "ballast") }
 
-// findNative finds a file that make native built, beside the running executable
-// or in its directory under native.
+// findNative finds a file that make native built in a folder of native.
 func findNative(what, dir, file string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
+	path, found, err := installation.Find(filepath.Join("native", dir), file, func(i fs.FileInfo) bool { return i.Mode().IsRegular() })
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("find the %s: %w", what, err)
+	case !found:
+		return "", fmt.Errorf("the %s is not built (%w): run make native", what, ErrNotBuilt)
 	}
-	for _, path := range []string{filepath.Join(filepath.Dir(self), file), filepath.Join("native", dir, file)} {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return filepath.Abs(path)
-		}
-	}
-	return "", fmt.Errorf("the %s is not built (%w): run make native", what, ErrNotBuilt)
+	return path, nil
 }
