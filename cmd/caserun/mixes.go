@@ -20,7 +20,7 @@ import (
 )
 
 func newMixes() *cobra.Command {
-	c := &cobra.Command{Use: "mixes", Short: "List, show, generate and correct mixes"}
+	c := &cobra.Command{Use: "mixes", Short: "List, show, begin, generate and correct mixes"}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the mixes of the catalog",
@@ -52,7 +52,7 @@ func newMixes() *cobra.Command {
 	addFormatFlag(show)
 	config.AddSuiteFlag(show.Flags())
 	show.Flags().Bool("yaml", false, "print the mix in the form that caserun mix reads")
-	c.AddCommand(list, show, newGen(), newLearn())
+	c.AddCommand(list, show, newTemplate(), newGen(), newLearn())
 	return c
 }
 
@@ -60,6 +60,21 @@ func newMixes() *cobra.Command {
 type shownMix struct {
 	settings config.Settings
 	mix      string
+}
+
+func newTemplate() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:     "new",
+		Short:   "Write a commented mix of your own to start from",
+		Example: "  caserun mixes new -o my.yaml",
+		Args:    cobra.NoArgs,
+		RunE: verb(loadAlone, func(c *cobra.Command, _ config.Settings) error {
+			return writeOutput(c, out, func(w io.Writer) error { _, err := io.WriteString(w, mixes.Template); return err })
+		}),
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	return c
 }
 
 func newGen() *cobra.Command {
