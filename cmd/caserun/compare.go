@@ -51,7 +51,7 @@ docs/statistics.md describes the tests.`,
 		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21
   caserun compare 11 12 --metrics makespan`,
-		Args:              cobra.ExactArgs(2),
+		Args:              named("A", "B"),
 		ValidArgsFunction: fromStore(offerSides),
 		RunE: verb(func(c *cobra.Command, args []string) (comparison, error) {
 			settings, err := load(c)

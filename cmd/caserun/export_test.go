@@ -122,6 +122,9 @@ func TestExportToStandardOutput(t *testing.T) {
 func TestExportIsRefusedAsAWhole(t *testing.T) {
 	dir := inTempDir(t)
 	t.Setenv("CASERUN_DB", "store/runs.db")
+	if err := os.Mkdir("store", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	simulate(t, "--scheds", "sa")
 	if err := errors.Join(os.WriteFile("have.tar.gz", []byte("mine"), 0o644), os.Mkdir("d", 0o755),
 		os.WriteFile("d/run.csv", []byte("mine"), 0o644), os.Symlink("d", "link")); err != nil {

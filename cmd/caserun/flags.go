@@ -184,3 +184,16 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("sweep", fromStore(offerSweeps))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 }
+
+// named takes an argument for each name. An error says which argument is missing.
+func named(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing: %s", names[len(args)], c.UseLine())
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%q is one argument too many: %s", args[len(names)], c.UseLine())
+		}
+		return nil
+	}
+}

@@ -135,12 +135,16 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"mix", "W7", "--node", "cloud"}, exitUsage, "sim:"},
 		{[]string{"mix", "W7", "--format", "xml"}, exitUsage, "markdown"},
 		{[]string{"mix", "W7", "--config", conf}, exitUsage, "shed"},
-		{[]string{"mix"}, exitUsage, "arg"},
+		{[]string{"mix"}, exitUsage, "MIX is missing: caserun mix MIX"},
+		{[]string{"mix", "W1", "--shced", "sa"}, exitUsage, "unknown flag: --shced: did you mean --sched or --seed?"},
+		{[]string{"mix", "W1", "W2"}, exitUsage, `"W2" is one argument too many`},
+		{[]string{"report", "--db", "nowhere.db"}, exitInfrastructure, "caserun mix and caserun sweep make a store"},
 		{[]string{"nonsense"}, exitUsage, "nonsense"},
 		{[]string{"--show-config"}, exitUsage, "caserun mix --show-config"},
 		{[]string{"report", "--db", "none.db"}, exitInfrastructure, "none.db"},
 		{[]string{"report", "99"}, exitUsage, "99"},
-		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "/proc/nowhere/x.db"}, exitInfrastructure, "/proc/nowhere"},
+		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "typo/dir/x.db"}, exitUsage, "there is no folder typo/dir"},
+		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "/proc/x.db"}, exitInfrastructure, "/proc/x.db"},
 		{[]string{"mixes", "gen", "--jobs", "16", "--ratio", "0:0"}, exitUsage, "0:0"},
 	} {
 		status, _, errs := caserun(t, c.args...)

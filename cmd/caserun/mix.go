@@ -35,7 +35,7 @@ every output say so.`,
 		Example: `  caserun mix W7 --sched case-alg3
   caserun mix W7 --sched cg --workers 8 --mem-cap 16GiB
   caserun mix my.yaml --node sim:2xP100 --format json`,
-		Args:              cobra.ExactArgs(1),
+		Args:              named("MIX"),
 		ValidArgsFunction: completeMixes,
 		RunE: verb(func(c *cobra.Command, args []string) (mixOptions, error) {
 			o.mix = args[0]

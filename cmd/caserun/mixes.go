@@ -33,7 +33,7 @@ func newMixes() *cobra.Command {
 	show := &cobra.Command{
 		Use:               "show MIX",
 		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
-		Args:              cobra.ExactArgs(1),
+		Args:              named("MIX"),
 		ValidArgsFunction: completeMixes,
 		RunE: verb(func(c *cobra.Command, args []string) (shownMix, error) {
 			settings, err := load(c)
@@ -175,7 +175,7 @@ stderr names it. A YAML file keeps its comments and its layout.`,
 		Example: `  caserun mixes learn my.yaml --in-place
   caserun mixes learn my.yaml --run 12 -o learned.yaml
   caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,
-		Args:              cobra.ExactArgs(1),
+		Args:              named("MIX"),
 		ValidArgsFunction: completeMixes,
 		RunE: verb(func(c *cobra.Command, args []string) (_ learnOptions, err error) {
 			o.mix, o.profiled = args[0], c.Flags().Changed("profiles")

@@ -92,7 +92,15 @@ func helpAlone(c *cobra.Command, _ []string) error {
 }
 
 // sayWanted replaces a library's error about a flag's value by what the flag wants.
-func sayWanted(_ *cobra.Command, err error) error {
+func sayWanted(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var flags []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if near := similar(unknown.GetSpecifiedName(), flags); len(near) > 0 {
+			return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
+		}
+	}
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
 		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), config.Wanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap()))
@@ -108,16 +116,25 @@ func takeDecimals(c *cobra.Command) {
 	config.Decimal(c.Flags())
 }
 
+// similar are the names that resemble a name.
+func similar(name string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: 2} // it knows how to find such names
+	for _, n := range names {
+		c.AddCommand(&cobra.Command{Use: n, Run: func(*cobra.Command, []string) {}})
+	}
+	return c.SuggestionsFor(name)
+}
+
 // warnOfVariables names the variables that look like settings and are not.
 func warnOfVariables(environment []string, say harness.Say) {
-	near := &cobra.Command{SuggestionsMinimumDistance: 2} // it knows how to find near names
+	var known []string
 	for _, name := range config.Variables() {
-		near.AddCommand(&cobra.Command{Use: strings.TrimPrefix(name, config.VariablePrefix), Run: func(*cobra.Command, []string) {}})
+		known = append(known, strings.TrimPrefix(name, config.VariablePrefix))
 	}
 	for _, name := range config.UnknownVariables(environment) {
 		hint := "caserun mix --show-config prints all settings"
-		if similar := near.SuggestionsFor(strings.TrimPrefix(name, config.VariablePrefix)); len(similar) > 0 {
-			hint = "did you mean " + config.VariablePrefix + strings.Join(similar, " or "+config.VariablePrefix) + "?"
+		if near := similar(strings.TrimPrefix(name, config.VariablePrefix), known); len(near) > 0 {
+			hint = "did you mean " + config.VariablePrefix + strings.Join(near, " or "+config.VariablePrefix) + "?"
 		}
 		say("unknown setting %s (ignored): %s", name, hint)
 	}

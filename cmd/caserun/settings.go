@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -71,7 +73,11 @@ func openForReading(ctx context.Context, path string) (s *store.Store, done func
 		}
 		return b.Store, b.Close, nil
 	}
-	if s, err = store.OpenUpdated(path); err != nil {
+	s, err = store.OpenUpdated(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("%w: caserun mix and caserun sweep make a store; --db names one in another place", err)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return s, s.Close, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -12,16 +13,14 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// OpenStore opens a store for writing, and makes it where there is none. Runs and sweeps whose
+// OpenStore opens a store for writing, and makes it where there is none, in a folder that exists. Runs and sweeps whose
 // processes died become interrupted.
 func OpenStore(path string) (*store.Store, error) {
 	if bundle.Is(path) {
 		return nil, Refuse(fmt.Errorf("%s is a bundle, which is read only: take its store out with tar xzkf %[1]s caserun.db, and name that with --db caserun.db", path))
 	}
-	if dir := filepath.Dir(path); dir != "." {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("store: %w", err)
-		}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return nil, Refuse(fmt.Errorf("store %s: there is no folder %s: make it, or correct --db", path, filepath.Dir(path)))
 	}
 	s, err := store.Open(path)
 	if err != nil {
