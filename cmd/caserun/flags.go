@@ -114,12 +114,27 @@ func offerSides(ctx context.Context, db *store.Store) ([]string, error) {
 	return out, err
 }
 
-func completeSchedulers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
+// completeSchedulers completes a scheduler's name, and behind its colon the parameters that are not
+// given yet.
+func completeSchedulers(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+	var offers []string
+	name, parameters, begun := strings.Cut(text, ":")
+	given := parameters[:strings.LastIndex(parameters, ",")+1]
 	for _, s := range policies.All() {
-		names = append(names, s.Name+"\t"+s.Rule)
+		if !begun {
+			offers = append(offers, s.Name+"\t"+s.Rule)
+			continue
+		}
+		for _, p := range s.Params {
+			if s.Name == name && !strings.Contains(","+given, ","+p.Name+"=") {
+				offers = append(offers, fmt.Sprintf("%s:%s%s=\t%s (%s)", name, given, p.Name, p.Help, p.Default))
+			}
+		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	if begun {
+		return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return offers, cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeMixes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

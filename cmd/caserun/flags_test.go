@@ -48,6 +48,20 @@ func TestCompletionOfLists(t *testing.T) {
 	}
 }
 
+func TestCompletionOfParameters(t *testing.T) {
+	for typed, want := range map[string][]string{
+		"cg":                            {"case-alg2", "case-alg3", "cg", "sa", "schedgpu", "zero"},
+		"cg:":                           {"cg:isolate=", "cg:workers="},
+		"case-alg3:queue=fifo,room=0,w": {"case-alg3:queue=fifo,room=0,wait-limit="},
+		"nobody:":                       nil,
+	} {
+		offered := slices.DeleteFunc(completions(t, "mix", "W1", "--sched", typed), func(o string) bool { return typed != "cg" && !strings.HasPrefix(o, typed) })
+		if slices.Sort(offered); !slices.Equal(offered, want) {
+			t.Errorf("%s: %q, want %q", typed, offered, want)
+		}
+	}
+}
+
 // Sweeps and tags are those of the store that the command is to read.
 func TestCompletionFromTheStore(t *testing.T) {
 	inTempDir(t)
