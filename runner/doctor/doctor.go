@@ -49,7 +49,7 @@ func (e *examination) add(check, verdict, format string, args ...any) {
 // try adds ok with a detail, or a failure with the error.
 func (e *examination) try(check string, err error, format string, args ...any) bool {
 	if err != nil {
-		e.add(check, Failed, "%v", err)
+		e.add(check, Failed, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")) // several errors
 		return false
 	}
 	e.add(check, Fine, format, args...)

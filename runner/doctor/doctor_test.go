@@ -84,3 +84,12 @@ func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// Several errors of one check are told apart in one line.
+func TestSeveralErrorsOfACheck(t *testing.T) {
+	var e examination
+	e.try("data", errors.Join(errors.New("no a"), errors.New("no b")), "")
+	if got := e.findings[0]; got.Verdict != Failed || got.Detail != "no a; no b" {
+		t.Errorf("%+v", got)
+	}
+}
