@@ -219,8 +219,8 @@ struct CasePass : PassInfoMixin<CasePass> {
 	}
 };
 
-// CaseInline has the inliner bring allocations, copies and frees to where the launches are: into
-// the callers of small functions around them (the paper's inlining, 3.1.2).
+// CaseInline has the inliner bring allocations, launches, copies and frees together: into the
+// callers of small functions around them (the paper's inlining, 3.1.2).
 struct CaseInline : PassInfoMixin<CaseInline> {
 	static constexpr unsigned small = 200; // instructions, before optimisation
 	static constexpr unsigned most = 4000; // what one function is given in all; beyond it, clang decides
@@ -275,6 +275,7 @@ struct CaseInline : PassInfoMixin<CaseInline> {
 			case Call::Managed:
 			case Call::Free:
 			case Call::Use:
+			case Call::Push:
 				return true;
 			default:
 				return c->getCalledFunction() != &f && found.contains(c->getCalledFunction());

@@ -376,8 +376,8 @@ func makeProgram(seed int, other bool) made {
 	var text strings.Builder
 	text.WriteString(head.String())
 	if k.uses["launches"] {
-		fmt.Fprintf(&text, "__attribute__((noinline)) static void launches_%d(int *d, int n)\n{\n"+
-			"\tRUN(add, (dim3{2, 1, 1}), (dim3{64, 1, 1}), nullptr, d, n, 5);\n}\n", seed)
+		fmt.Fprintf(&text, "%sstatic void launches_%d(int *d, int n)\n{\n"+
+			"\tRUN(add, (dim3{2, 1, 1}), (dim3{64, 1, 1}), nullptr, d, n, 5);\n}\n", k.one("__attribute__((noinline)) ", ""), seed)
 	}
 	if k.uses["inner"] {
 		fmt.Fprintf(&text, "__attribute__((noinline)) static void inner_%d(unsigned long *sum, int n)\n{\n"+
