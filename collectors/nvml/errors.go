@@ -8,7 +8,7 @@ import (
 )
 
 // ErrNoGPU is wrapped by Open if the node has no NVIDIA GPU: the library is missing, the driver
-// is not loaded, or there are no devices. Other errors of Open mean
+// is not loaded, or the driver has no device. Other errors of Open mean
 // that a GPU should work but does not, for example because permission is missing.
 var ErrNoGPU = errors.New("no NVIDIA GPU")
 

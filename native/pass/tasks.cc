@@ -194,7 +194,8 @@ bool Follow::trace(Value *v, SmallVectorImpl<Object *> &found, SmallPtrSetImpl<V
 	return false;
 }
 
-// made tells a stream or event that this function makes, or one of those that need not be made.
+// made tells a handle that needs nobody else: the function makes it, or CUDA has it (the default
+// streams).
 bool made(const Value *handle)
 {
 	handle = handle->stripPointerCasts();

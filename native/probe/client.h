@@ -42,10 +42,12 @@ extern CASE_EXPORTED const char case_linked[];
 			return forward_(__VA_ARGS__);                                           \
 	} while (0)
 
-/* Functions of the lazy runtime, where it is linked in. lazy_is_linked: into the program, by casecc.
- * It accounts for what the program
- * allocates, and allocations draw from what was pre-allocated. lazy_accounts: it does so in this
- * process. A name with await_ may wait for the scheduler or for a GPU. */
+/* Functions of the lazy runtime. A copy of the library without the lazy runtime lacks them. A name
+ * with await_ may wait for the scheduler or for a GPU.
+ *
+ * lazy_is_linked: casecc has linked the lazy runtime into the program. lazy_accounts: the lazy
+ * runtime accounts for what this process allocates. Allocations draw from what was
+ * pre-allocated. */
 #define CASE_WEAK __attribute__((weak, visibility("hidden")))
 CASE_WEAK bool lazy_is_linked(void);
 CASE_WEAK bool lazy_accounts(void);

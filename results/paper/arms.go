@@ -59,7 +59,7 @@ func (a *arms) find(mix, scheduler string, traced bool) ([]results.Run, error) {
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%s under %s has runs with %d sets of parameters and probes, none of them the default", mix, scheduler, len(found))
+	return nil, fmt.Errorf("no run of %s under %s has the default parameters and probe, and %d sets of parameters and probes have runs", mix, scheduler, len(found))
 }
 
 // noRuns is the error that a mix was not run under a scheduler.

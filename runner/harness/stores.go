@@ -20,7 +20,7 @@ func OpenStore(path string) (*store.Store, error) {
 		return nil, Refuse(fmt.Errorf("%s is a bundle, which is read only: take its store out with tar xzkf %[1]s caserun.db, and name that with --db caserun.db", path))
 	}
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return nil, Refuse(fmt.Errorf("store %s: there is no folder %s: make it, or correct --db", path, filepath.Dir(path)))
+		return nil, Refuse(fmt.Errorf("store %s: the folder %s does not exist: make it, or correct --db", path, filepath.Dir(path)))
 	}
 	s, err := store.Open(path)
 	if err != nil {

@@ -14,8 +14,8 @@ CUresult result_of(cudaError_t error);
 // visible_at_start is CUDA_VISIBLE_DEVICES as the program found it.
 std::string visible_at_start();
 
-// driver_call is the override of a driver function that reports errors (driver_calls.def), or
-// `found` where there is no override. The function is named by its symbol, or as cuGetProcAddress
+// driver_call is the override of a driver function that reports errors (driver_calls.def). A
+// function without an override stays `found`. The function is named by its symbol, or as cuGetProcAddress
 // is asked for it: for a version of CUDA, with flags, and by which caller.
 void *driver_call(const char *symbol, void *found);
 void *driver_call(const char *name, int version, uint64_t flags, void *found, const void *caller);

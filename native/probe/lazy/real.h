@@ -24,9 +24,9 @@ bool runtime_13();
 // (preloaded.cc), and the library that casecc links into a program, which serves the program's own
 // static runtime (../linked/linked.cc).
 
-// The CUDA runtime's symbol. If there is no runtime, or the runtime has no such symbol, it is absent,
-// which returns cudaErrorNotSupported: a program cannot have been linked with a function that its
-// runtime lacks.
+// real_symbol is a function of the CUDA runtime. Without a runtime, and for a function that the
+// runtime lacks, it is `absent`, which returns cudaErrorNotSupported. No program calls that: it
+// could not have been linked.
 void *real_symbol(const char *name);
 cudaError_t absent();
 

@@ -108,7 +108,8 @@ struct Account {
 class Task {
 public:
 	// process is the task of task binding. here is the task of the calling thread's device.
-	// on is the task of a device as the program counts them; nullptr: there is no such device.
+	// on is the task of a device as the program counts them; nullptr: the program has no such
+	// device.
 	static Task &process() { return tasks[0]; }
 	static Task &here();
 	static Task *on(int device);
@@ -228,7 +229,7 @@ bool await_or_defer();
 cudaError_t await_device();
 
 // await_context is await_device for a call that needs the device's context, but nothing of a
-// task. The context outlives its tasks, so there is no wait once there has been one.
+// task. The context outlives its tasks. So only the first such call waits.
 cudaError_t await_context();
 
 // pool_keeps: what is freed to the pool stays the pool's own, so no task ends.

@@ -5,7 +5,7 @@
  * A POSIX lock (fcntl, F_SETLK) goes with the first descriptor of the file that the process closes.
  * A lock of flock belongs to the open file description, which lasts as long as a descriptor or a
  * mapping refers to it. So each critical section opens the file, maps a page of it, locks it and
- * closes the descriptor. Inside the section there is no descriptor that the program could close.
+ * closes the descriptor. Inside the section no descriptor is open that the program could close.
  * The end of the section unmaps the page, which closes the description and so unlocks. A child made
  * during the section has neither descriptor nor mapping.
  *
