@@ -58,8 +58,8 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	detail := fmt.Sprintf("out of memory: %d bytes in %s", e.Bytes, e.Where)
 	if d := j.record.Device; d != nil {
 		if free := b.engine.View().Device(*d).FreeBytes(); free >= 0 {
-			detail += fmt.Sprintf("; nothing is oversubscribed there, with %.2f GiB left to grant: a process holds more than what was reserved for it; "+
-				"a larger --context-reserve makes room for that", float64(free)/(1<<30))
+			detail += fmt.Sprintf("; the device is not oversubscribed, with %.2f GiB left to grant: a process holds more than was reserved for it; "+
+				"declare more memory in the mix, or give a larger --context-reserve", float64(free)/(1<<30))
 		}
 	}
 	if j.oom == "" {

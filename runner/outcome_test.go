@@ -89,7 +89,7 @@ func TestOutOfMemoryBesideFreeMemory(t *testing.T) {
 			f.batch.ReportOOM(0, 0, 4, "cudaMalloc", f.now)
 			f.batch.JobEnded(0, runner.Exit{Status: new(2)}, f.now)
 		})
-		if told := strings.Contains(jobs[0].Detail, "a larger --context-reserve"); told == oversubscribed || *jobs[0].Outcome != results.OOM {
+		if told := strings.Contains(jobs[0].Detail, "declare more memory in the mix, or give a larger --context-reserve"); told == oversubscribed || *jobs[0].Outcome != results.OOM {
 			t.Errorf("%s: %s (%s)", scheduler, *jobs[0].Outcome, jobs[0].Detail)
 		}
 	}
