@@ -59,14 +59,14 @@ Call byName(const Function &f)
 		.Case("__cudaPopCallConfiguration", Call::Pop)
 		.Case("cudaLaunchKernel", Call::Launch)
 		.Case("cudaLaunchKernelExC", Call::LaunchEx)
-		.Cases("cudaDeviceSynchronize", "cudaThreadSynchronize", Call::Neutral)
+		.Cases("cudaDeviceSynchronize", "cudaThreadSynchronize", "cudaMemGetInfo", "cudaFuncGetAttributes", Call::Context)
 		.Cases("cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaGetErrorName", Call::Neutral)
 		.Cases("cudaGetDeviceCount", "cudaGetDeviceProperties", "cudaDeviceGetAttribute", Call::Neutral)
-		.Cases("cudaDriverGetVersion", "cudaRuntimeGetVersion", "cudaMemGetInfo", "cudaFuncGetAttributes", Call::Neutral)
-		.Cases("cudaMallocHost", "cudaHostAlloc", "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister", Call::Neutral)
+		.Cases("cudaDriverGetVersion", "cudaRuntimeGetVersion", "cudaCreateChannelDesc", Call::Neutral)
+		.Cases("cudaMallocHost", "cudaHostAlloc", "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister", Call::Context)
 		.Cases("cudaFuncSetCacheConfig", "cudaFuncSetSharedMemConfig", "cudaDeviceSetCacheConfig",
-		       "cudaDeviceSetSharedMemConfig", "cudaThreadSetCacheConfig", Call::Neutral) // hints
-		.Cases("cudaProfilerStart", "cudaProfilerStop", "cudaCreateChannelDesc", Call::Neutral)
+		       "cudaDeviceSetSharedMemConfig", "cudaThreadSetCacheConfig", Call::Context) // hints
+		.Cases("cudaProfilerStart", "cudaProfilerStop", Call::Context)
 		.Default(Call::Other);
 	if (known != Call::Other)
 		return known;
@@ -129,6 +129,7 @@ bool usesDevice(const CallBase &call)
 	switch (kind(call)) {
 	case Call::Other:
 	case Call::Neutral:
+	case Call::Context:
 	case Call::Pop:
 		return false;
 	case Call::Free:
@@ -136,6 +137,12 @@ bool usesDevice(const CallBase &call)
 	default:
 		return true;
 	}
+}
+
+bool makesContext(const CallBase &call)
+{
+	const Call k = kind(call);
+	return k == Call::Context || (k == Call::Free && isa<ConstantPointerNull>(call.getArgOperand(0)));
 }
 
 SmallVector<Value *, 2> handles(const CallBase &call)

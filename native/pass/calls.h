@@ -10,7 +10,8 @@ namespace casepass {
 
 enum class Call {
 	Other,    // not CUDA, as far as the pass knows
-	Neutral,  // CUDA, and the same on every device: errors, pinned memory, synchronisation
+	Neutral,  // CUDA, and the same on every device: errors, what the devices are
+	Context,  // the same on every device, but it makes a context: pinned memory, synchronisation
 	Malloc,   // cudaMalloc(void **, size_t)
 	Managed,  // cudaMallocManaged(void **, size_t, unsigned)
 	Free,     // cudaFree(void *)
@@ -39,6 +40,10 @@ inline bool sticky(Call k) { return k == Call::Sticky || k == Call::Limit; }
 // usesDevice: the call needs the device that the operations before it were on. A free of NULL
 // does not.
 bool usesDevice(const llvm::CallBase &call);
+
+// makesContext: the call makes a context on the thread's device where there is none, and does no
+// more with the device. A free of NULL is such a call.
+bool makesContext(const llvm::CallBase &call);
 
 // handles are the streams and events among a call's arguments.
 llvm::SmallVector<llvm::Value *, 2> handles(const llvm::CallBase &call);

@@ -123,32 +123,39 @@ void settle(Module &m, std::vector<Work> &all)
 		}
 }
 
-// asks: the call asks for a task (native/probe/case.h, schedgpu.h).
-bool asks(const CallBase &c)
+// asks tells functions that ask for a task (native/probe/case.h, schedgpu.h).
+bool asks(const Function &f)
 {
-	const Function *to = c.getCalledFunction();
-	return to && (to->getName() == "case_task_ask" || to->getName() == "case_task_begin" || to->getName() == "preCudaMalloc");
+	return f.getName() == "case_task_ask" || f.getName() == "case_task_begin" || f.getName() == "preCudaMalloc";
 }
+
+// concerns tells functions without which a module has no work for the pass.
+bool concerns(const Function &f) { return f.getName().starts_with("cuda") || f.getName().starts_with("__cuda") || asks(f); }
 
 // elsewhere is the uses of devices outside of static tasks (enum case_static_use), if any.
 std::optional<unsigned> elsewhere(const Module &m, const std::vector<Work> &all)
 {
-	SmallPtrSet<const Instruction *, 32> in;
-	bool any = false;
+	SmallPtrSet<const Instruction *, 32> in, around;
+	bool any = false, context = false;
 	unsigned uses = 0;
 	for (const Work &w : all)
 		for (const Task &t : w.plan.tasks)
-			if (t.why.empty())
+			if (t.why.empty()) {
 				in.insert(t.operations.begin(), t.operations.end());
+				around.insert(t.region.begin(), t.region.end());
+			}
 	for (const Function &f : m)
 		if (!isStub(f) && !registers(f))
 			for (const Instruction &i : instructions(f))
 				if (auto *c = dyn_cast<CallBase>(&i); c && !in.contains(c)) {
 					any |= usesDevice(*c);
+					context |= makesContext(*c) && !around.contains(c);
 					uses |= sticky(kind(*c)) || kind(*c) == Call::SetDevice ? 1 : 0;
-					uses |= asks(*c) ? 2 : 0;
+					uses |= c->getCalledFunction() && asks(*c->getCalledFunction()) ? 2 : 0;
 				}
-	return any ? std::optional(uses) : std::nullopt;
+	if (any || (uses & 2) != 0)
+		return uses;
+	return context ? std::optional(4u) : std::nullopt;
 }
 
 // tell says what became of each launch, as a remark and in the report.
@@ -181,7 +188,7 @@ struct CasePass : PassInfoMixin<CasePass> {
 
 	PreservedAnalyses run(Module &m, ModuleAnalysisManager &managers)
 	{
-		if (onDevice(m) || none_of(m, [](const Function &f) { return f.getName().starts_with("cuda") || f.getName().starts_with("__cuda"); }))
+		if (onDevice(m) || none_of(m, concerns))
 			return PreservedAnalyses::all();
 		auto &fam = managers.getResult<FunctionAnalysisManagerModuleProxy>(m).getManager();
 		auto analyses = [&](Function &f) {

@@ -64,8 +64,9 @@ CASE_WEAK void lazy_task_grew(const struct case_task *task, uint64_t bytes);
 CASE_WEAK void lazy_task_shrank(const struct case_task *task, uint64_t bytes);
 CASE_WEAK void lazy_task_ends(const struct case_task *task);
 
-/* The compiler found tasks of the program, and uses of devices outside of them (static.h). */
-CASE_WEAK void lazy_partly_static(void);
+/* A part of the program that casecc compiled uses devices outside of static tasks (static.h). asks:
+ * it asks for tasks itself. */
+CASE_WEAK void lazy_static_elsewhere(bool asks);
 
 #ifdef __cplusplus
 }

@@ -20,13 +20,14 @@ void case_static_elsewhere(uint32_t uses)
 {
 	const __typeof__(&case_static_elsewhere) working = (__typeof__(&case_static_elsewhere))client_working("case_static_elsewhere");
 
-	atomic_store(&used, true);
+	if (uses != CASE_STATIC_CONTEXT)
+		atomic_store(&used, true);
 	if ((uses & CASE_STATIC_CONFIGURES) != 0)
 		atomic_store(&configured, true);
 	if (working != NULL)
 		working(uses);
-	else if ((uses & CASE_STATIC_ASKS) == 0 && lazy_partly_static)
-		lazy_partly_static();
+	else if (lazy_static_elsewhere)
+		lazy_static_elsewhere((uses & CASE_STATIC_ASKS) != 0);
 }
 
 static uint64_t warps_of(uint64_t blocks, uint32_t threads_per_block)
@@ -45,6 +46,20 @@ static uint32_t occupancy(const void *kernel, uint32_t threads_per_block, uint64
 	if (of == NULL)
 		of = (__typeof__(&case_blocks_per_sm))client_working("case_blocks_per_sm");
 	return of == NULL ? 0 : of(kernel, threads_per_block, shared_bytes);
+}
+
+static __typeof__(case_device_is_used) own_device_is_used __attribute__((weakref("case_device_is_used")));
+
+/* must_restore: something may be on the thread's former device. Selecting a device makes its context,
+ * since CUDA 12, which nobody has granted. So a device is not selected again where the program uses
+ * none outside of static tasks, and nobody else has made a context there. */
+static bool must_restore(int former)
+{
+	__typeof__(&case_device_is_used) is_used = own_device_is_used;
+
+	if (is_used == NULL)
+		is_used = (__typeof__(is_used))client_working("case_device_is_used");
+	return atomic_load(&used) || atomic_load(&configured) || is_used == NULL || is_used(former);
 }
 
 static void restore(struct case_static *t, case_set_device *set)
@@ -99,8 +114,9 @@ void case_static_begin(struct case_static *t, uint64_t bytes, uint64_t blocks, u
 	t->phase = CASE_STATIC_OPEN;
 	if (t->task.device < 0 || (get(&device) == 0 && device == t->task.device))
 		return;
+	const bool back = must_restore(device);
 	if (set(t->task.device) == 0) {
-		t->former = device;
+		t->former = back ? device : -1;
 		return;
 	}
 	case_task_free(&t->task);

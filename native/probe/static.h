@@ -8,6 +8,7 @@
 #ifndef CASE_STATIC_H
 #define CASE_STATIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,7 +30,7 @@ struct case_static {
 	struct case_task task;
 	uint64_t warps;  /* of the largest kernel that the scheduler was told of */
 	uint32_t phase;  /* enum case_static_phase */
-	int32_t former;  /* the thread's device before; -1: it was not changed */
+	int32_t former;  /* the thread's device before; -1: the thread does not get it back */
 };
 
 enum case_static_flag {
@@ -69,11 +70,15 @@ void case_static_shape(struct case_static *task, uint64_t blocks, uint32_t threa
  * of the lazy runtime, which the program's kernels are registered with. */
 uint32_t case_blocks_per_sm(const void *kernel, uint32_t threads_per_block, uint64_t shared_bytes);
 
-/* case_static_end gives back all that the task holds, and the thread its former device. A task
- * that is not open stays as it is. */
+/* case_device_is_used: something in the process has made a context on the device. It is a function of
+ * the lazy runtime too. */
+bool case_device_is_used(int device);
+
+/* case_static_end gives back all that the task holds, and the thread its former device if something
+ * may be there. A task that is not open stays as it is. */
 void case_static_end(struct case_static *task, case_set_device *set);
 
-/* case_static_leave gives the thread its former device. The task keeps what it holds until the
+/* case_static_leave gives the thread its former device, as case_static_end does. The task keeps what it holds until the
  * process ends: its function is left, and some of its memory may still be allocated. */
 void case_static_leave(struct case_static *task, case_set_device *set);
 
@@ -81,7 +86,10 @@ void case_static_leave(struct case_static *task, case_set_device *set);
  * at their start. */
 enum case_static_use {
 	CASE_STATIC_CONFIGURES = 1, /* it also chooses a device, or configures one for later launches */
-	CASE_STATIC_ASKS = 2        /* it asks for tasks itself (case.h) */
+	CASE_STATIC_ASKS = 2,       /* it asks for tasks itself (case.h) */
+	/* It only makes a context, by cudaMallocHost for example. With the lazy runtime there is none
+	 * before the first task, which chooses its device. */
+	CASE_STATIC_CONTEXT = 4
 };
 void case_static_elsewhere(uint32_t uses);
 

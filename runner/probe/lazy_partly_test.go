@@ -119,3 +119,19 @@ func TestPartlyStaticThatAsks(t *testing.T) {
 	p, _ = runExplicit(t, "13", partly, "asks", 1, "USES=2") // CASE_STATIC_ASKS
 	p.wantLines("granted 1 of 2")
 }
+
+// What only makes a context, page-locked memory for example, makes it on the device of the static
+// task. A device that nobody has granted gets none.
+func TestStaticMakesNoOtherContext(t *testing.T) {
+	const after = "after: contexts 1 first 1 " + nothingLeft
+	p, l := runExplicit(t, "13", partly, "pinned", 1, "USES=4") // CASE_STATIC_CONTEXT
+	p.wantLines("pinned: contexts 0 first -1 "+nothingLeft, thereOn1, "static 1", after)
+	l.wantSaid(t, "begin 64+0 on any; free")
+	if told := p.of("begin")[0].r.BlocksPerSM; told != 21 { // of 3 warps each, in an SM's 64
+		t.Errorf("blocks per SM %d, want 21", told)
+	}
+
+	p, l = runExplicit(t, "13", partly, "alone", 1, "USES=none")
+	p.wantLines(thereOn1, "static 1", after)
+	l.wantSaid(t, "begin 64+0 on any; free")
+}

@@ -1,9 +1,10 @@
 // device.cc: the device of a process under task binding.
 #include <atomic>
-
-#include <atomic>
 #include <initializer_list>
 
+#pragma GCC visibility push(default)
+#include "../static.h"
+#pragma GCC visibility pop
 #include "confine.h"
 #include "device.h"
 #include "mode.h"
@@ -14,6 +15,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaSetDeviceFlags(unsigned flags);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
 }
 
 namespace lazy {
@@ -164,3 +166,14 @@ cudaError_t make_context()
 void context_is_ready() { self.has_context.store(true, std::memory_order_release); }
 
 } // namespace lazy
+
+using namespace lazy;
+
+bool case_device_is_used(int device)
+{
+	const auto state = REAL_DRIVER(cuDevicePrimaryCtxGetState);
+	unsigned flags = 0;
+	int active = 0;
+
+	return state != nullptr && state(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}

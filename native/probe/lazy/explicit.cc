@@ -99,7 +99,7 @@ void renew_explicit()
 
 using namespace lazy;
 
-void lazy_partly_static() { partly_static(); }
+void lazy_static_elsewhere(bool asks) { static_elsewhere(asks); }
 
 // Under task binding the program has one device, 0. Where the process has nothing on a device,
 // its explicit task goes where the scheduler says, and the process goes with the task. Otherwise

@@ -20,9 +20,11 @@ static bool set(const char *name)
 }
 
 static std::atomic<Mode> settled{Mode::unknown};
-static std::atomic<bool> partly{false}; // the compiler found tasks, and uses of devices outside of them
+static std::atomic<bool> elsewhere{false}, asking{false}; // what modules said at their start
 
-void partly_static() { partly.store(true); }
+void static_elsewhere(bool asks) { (asks ? asking : elsewhere).store(true); }
+
+static bool partly_static() { return elsewhere && !asking; }
 
 static Mode by_environment()
 {
@@ -46,13 +48,13 @@ static Mode settle(Mode otherwise)
 Mode mode()
 {
 	const Mode found = settled.load(std::memory_order_acquire);
-	return found != Mode::unknown ? found : settle(asks_for_tasks() && !partly ? Mode::pinned : Mode::task);
+	return found != Mode::unknown ? found : settle(asks_for_tasks() && !partly_static() ? Mode::pinned : Mode::task);
 }
 
 bool chooses_devices()
 {
 	if (settled == Mode::unknown)
-		settle(partly ? Mode::task : Mode::pinned);
+		settle(partly_static() ? Mode::task : Mode::pinned);
 	return mode() != Mode::task;
 }
 

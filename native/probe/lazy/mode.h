@@ -14,9 +14,10 @@ enum class Mode {
 };
 // mode is settled when it is first asked for. A program that asks for tasks itself chooses
 // devices itself. A program that is partly static does not: the compiler has found some of its
-// tasks (../static.h), and the lazy runtime makes the others.
+// tasks (../static.h), and the lazy runtime makes the others. A module that uses devices outside of
+// static tasks makes its program partly static, unless a module asks for tasks itself.
 Mode mode();
-void partly_static();
+void static_elsewhere(bool asks);
 
 // one_device: task binding, where the program sees one device, 0.
 inline bool one_device() { return mode() == Mode::task; }

@@ -14,7 +14,9 @@
 #include <map>
 #include <string>
 
+#pragma GCC visibility push(default)
 #include "../static.h"
+#pragma GCC visibility pop
 #include "api.h"
 #include "device.h"
 #include "lock.h"

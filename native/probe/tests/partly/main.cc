@@ -24,7 +24,8 @@ class Static {
 public:
 	explicit Static(uint64_t bytes, uint32_t flags = 0)
 	{
-		case_static_begin(&task_, bytes, 32, 0, 96, flags, cudaGetDevice, cudaSetDevice, nullptr, 0);
+		case_static_begin(&task_, bytes, 32, 0, 96, flags, cudaGetDevice, cudaSetDevice,
+		                  reinterpret_cast<const void *>(add), 0);
 	}
 	~Static() { case_static_end(&task_, cudaSetDevice); }
 	int *allocate(size_t bytes)
@@ -89,6 +90,26 @@ static void moves()
 {
 	in_task();
 	in_task(CASE_STATIC_TRUSTING);
+	state("after");
+}
+
+// alone: the program uses no device outside of its static task.
+static void alone()
+{
+	in_task();
+	state("after");
+}
+
+// pinned: what makes contexts is before the task and after it.
+static void pinned()
+{
+	void *host = nullptr;
+	TRY(cudaFree(nullptr));
+	TRY(cudaMallocHost(&host, mib));
+	state("pinned");
+	in_task();
+	TRY(cudaFreeHost(host));
+	TRY(cudaDeviceSynchronize());
 	state("after");
 }
 
@@ -205,7 +226,7 @@ int main(int count, char **arguments)
 		const char *name;
 		void (*run)();
 	} programs[] = {{"first", first}, {"last", last}, {"moves", moves}, {"among", among}, {"recorded", recorded},
-	                {"threads", in_threads}, {"many", in_many_threads}, {"stays", stays}, {"asks", asks}};
+	                {"alone", alone}, {"pinned", pinned}, {"threads", in_threads}, {"many", in_many_threads}, {"stays", stays}, {"asks", asks}};
 
 	for (const auto &p : programs)
 		if (count == 2 && strcmp(p.name, arguments[1]) == 0) {
