@@ -22,7 +22,7 @@ var buildSanitized = sync.OnceValue(func() error {
 })
 
 // sanitized is the program with the library, the fakes and itself under the thread sanitizer.
-func sanitized(t *testing.T, program string) *lazyRun {
+func sanitized(t *testing.T, program string, env ...string) *lazyRun {
 	t.Helper()
 	if err := buildSanitized(); err != nil {
 		t.Fatal(err)
@@ -31,8 +31,8 @@ func sanitized(t *testing.T, program string) *lazyRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := prepareLazy(t, "13", "lazy_program", program, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+filepath.Join(dir, "libcase.so"),
-		"TSAN_OPTIONS=log_path='"+filepath.Join(t.TempDir(), "races")+"'")
+	p := prepareLazy(t, "13", "lazy_program", program, append(env, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+filepath.Join(dir, "libcase.so"),
+		"TSAN_OPTIONS=log_path='"+filepath.Join(t.TempDir(), "races")+"'")...)
 	p.cmd.Path = filepath.Join(dir, "lazy_program")
 	return p
 }
@@ -62,6 +62,16 @@ func TestLazyHasNoDataRace(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			sanitized(t, program).start().finish(grant).wantNoRaces()
+		})
+	}
+}
+
+// The same where streams execute by themselves, in threads of the fakes.
+func TestLazyHasNoDataRaceWhereStreamsExecute(t *testing.T) {
+	for _, program := range []string{"threads", "tasks_in_threads", "random 5,4,4"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			sanitized(t, program, "FAKE_CUDA_KERNEL_US=30").start().finish(grant).wantNoRaces()
 		})
 	}
 }

@@ -32,7 +32,7 @@ bool exists(CUdevice device) { return device >= 0 && static_cast<size_t>(device)
 // failures, and initialization.
 template <class F, class... A> CUresult call(const char *name, F body, const A &...a)
 {
-	std::lock_guard<std::recursive_mutex> locked(machine().lock);
+	std::lock_guard<fake::Lock> locked(machine().lock);
 	int error = machine().enter(name, arguments(a...));
 
 	if (error == 0 && !initialized)
@@ -63,7 +63,7 @@ CUcontext fake::Machine::current()
 
 API CUresult cuInit(unsigned flags)
 {
-	std::lock_guard<std::recursive_mutex> locked(machine().lock);
+	std::lock_guard<fake::Lock> locked(machine().lock);
 	int error = machine().enter("cuInit", arguments(flags));
 
 	if (const char *slow = getenv("FAKE_CUDA_INIT_MS"); slow != nullptr && !initialized)
@@ -281,11 +281,26 @@ API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr addre
 {
 	return call("cuPointerGetAttribute", [&]() -> CUresult {
 		const Segment *s = machine().find(reinterpret_cast<void *>(address));
-		if (s == nullptr || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		if (s == nullptr || s->device == fake::the_host || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 			return CUDA_ERROR_INVALID_VALUE;
 		*static_cast<int *>(value) = s->device;
 		return 0;
 	}, attribute, reinterpret_cast<void *>(address));
+}
+
+// The whole segment that an address is in: an allocation, or one mapping of a range of them.
+API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
+{
+	return with_context("cuMemGetAddressRange_v2", [&](int) -> CUresult {
+		const Segment *s = machine().find(reinterpret_cast<void *>(address));
+		if (s == nullptr)
+			return CUDA_ERROR_NOT_FOUND;
+		if (base != nullptr)
+			*base = s->base;
+		if (bytes != nullptr)
+			*bytes = s->bytes;
+		return 0;
+	}, reinterpret_cast<void *>(address));
 }
 
 static CUresult copy_now(int device, void *to, const void *from, size_t bytes)
@@ -314,11 +329,23 @@ API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 	}, bytes);
 }
 
+// place is where a location says, as the machine has it.
+static int place(const CUmemLocation &at, int *out)
+{
+	if (at.type == CU_MEM_LOCATION_TYPE_HOST_NUMA) {
+		*out = fake::the_host;
+		return at.id == 0 ? 0 : CUDA_ERROR_INVALID_VALUE; // a node with one NUMA node
+	}
+	*out = at.id;
+	return at.type == CU_MEM_LOCATION_TYPE_DEVICE && exists(at.id) ? 0 : cudaErrorInvalidDevice;
+}
+
 API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop, int)
 {
 	return call("cuMemGetAllocationGranularity", [&] {
+		int at;
 		*bytes = fake::granule;
-		return exists(prop->location.id) ? 0 : cudaErrorInvalidDevice;
+		return place(prop->location, &at);
 	});
 }
 
@@ -343,8 +370,29 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, con
                          unsigned long long)
 {
 	return call("cuMemCreate", [&] {
-		return machine().create(prop->location.id, bytes, handle);
+		int at;
+		const int error = place(prop->location, &at);
+		const bool exportable = prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+		return error != 0 ? error : machine().create(at, bytes, exportable, handle);
 	}, bytes, prop->location.id);
+}
+
+API CUresult cuMemExportToShareableHandle(void *file, CUmemGenericAllocationHandle handle, int type, unsigned long long)
+{
+	return call("cuMemExportToShareableHandle", [&]() -> CUresult {
+		if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+			return CUDA_ERROR_INVALID_VALUE;
+		return machine().to_file(handle, static_cast<int *>(file));
+	}, handle);
+}
+
+API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *file, int type)
+{
+	return call("cuMemImportFromShareableHandle", [&]() -> CUresult {
+		if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+			return CUDA_ERROR_INVALID_VALUE;
+		return machine().from_file(static_cast<int>(reinterpret_cast<intptr_t>(file)), handle);
+	});
 }
 
 API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
@@ -372,7 +420,8 @@ API CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccess
 	return call("cuMemSetAccess", [&] {
 		int error = 0;
 		for (size_t i = 0; i < count && error == 0; i++)
-			error = machine().set_access(address, bytes, access[i].location.id, access[i].flags);
+			if (int at; (error = place(access[i].location, &at)) == 0)
+				error = machine().set_access(address, bytes, at, access[i].flags);
 		return error;
 	}, reinterpret_cast<void *>(address), bytes, access[0].location.id);
 }
@@ -421,6 +470,7 @@ static const struct {
 	ENTRY("cuMemAlloc", 0, cuMemAlloc_v2),
 	ENTRY("cuMemFree", 0, cuMemFree_v2),
 	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),
+	ENTRY("cuMemGetAddressRange", 0, cuMemGetAddressRange_v2),
 	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),
 	ENTRY("cuMemcpyDtoH", 0, cuMemcpyDtoH_v2),
 	ENTRY("cuPointerGetAttribute", 0, cuPointerGetAttribute),
@@ -429,6 +479,8 @@ static const struct {
 	ENTRY("cuMemAddressFree", 0, cuMemAddressFree),
 	ENTRY("cuMemCreate", 0, cuMemCreate),
 	ENTRY("cuMemRelease", 0, cuMemRelease),
+	ENTRY("cuMemExportToShareableHandle", 0, cuMemExportToShareableHandle),
+	ENTRY("cuMemImportFromShareableHandle", 0, cuMemImportFromShareableHandle),
 	ENTRY("cuMemMap", 0, cuMemMap),
 	ENTRY("cuMemUnmap", 0, cuMemUnmap),
 	ENTRY("cuMemSetAccess", 0, cuMemSetAccess),
@@ -455,6 +507,6 @@ CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint
 
 API void fake_cuda_read(fake_cuda_state *state)
 {
-	std::lock_guard<std::recursive_mutex> locked(machine().lock);
+	std::lock_guard<fake::Lock> locked(machine().lock);
 	machine().read(state);
 }

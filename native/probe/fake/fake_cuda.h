@@ -7,6 +7,9 @@
  *   FAKE_CUDA_CONTEXT   bytes that a context costs (8 MiB)
  *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR
  *   FAKE_CUDA_KILL      CALL:N,...        the process is killed in that call
+ *   FAKE_CUDA_KERNEL_US T,NAME=T,...      streams execute by themselves, and a kernel takes T
+ *                       microseconds (stream.cc)
+ *   FAKE_CUDA_DELAY_US  CALL=T,...        a call of that name takes T microseconds longer
  *   FAKE_CUDA_INIT_MS   how long the first cuInit takes before it reads
  *                       CUDA_VISIBLE_DEVICES
  *   FAKE_CUDA_TRACE     file to append each call to, in order

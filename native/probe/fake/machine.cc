@@ -74,7 +74,37 @@ std::vector<Plan> plans(const char *variable)
 	return all;
 }
 
+// times are the entries NAME=MICROSECONDS of a variable. An entry without a name is for all names.
+std::map<std::string, std::chrono::microseconds> times(const char *variable)
+{
+	std::map<std::string, std::chrono::microseconds> all;
+	for (const std::string &entry : split(getenv(variable))) {
+		const size_t equal = entry.find('=');
+		const std::string number = equal == std::string::npos ? entry : entry.substr(equal + 1);
+		if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) {
+			fprintf(stderr, "fake CUDA: %s: cannot read %s\n", variable, entry.c_str());
+			abort();
+		}
+		all[equal == std::string::npos ? "" : entry.substr(0, equal)] = std::chrono::microseconds(strtoull(number.c_str(), nullptr, 10));
+	}
+	return all;
+}
+
+std::chrono::microseconds time_of(const std::map<std::string, std::chrono::microseconds> &times, const char *name)
+{
+	auto at = times.find(name);
+	if (at == times.end())
+		at = times.find("");
+	return at == times.end() ? std::chrono::microseconds{0} : at->second;
+}
+
 } // namespace
+
+std::chrono::microseconds Machine::kernel_time(const char *kernel)
+{
+	static const auto &all = *new auto(times("FAKE_CUDA_KERNEL_US"));
+	return time_of(all, kernel);
+}
 
 // Up to the first unknown entry of CUDA_VISIBLE_DEVICES.
 std::vector<Device> visible_devices()
@@ -111,6 +141,7 @@ int Machine::enter(const char *call, const std::string &arguments)
 	}();
 	static const auto &fail = *new std::vector<Plan>(plans("FAKE_CUDA_FAIL"));
 	static const auto &kill = *new std::vector<Plan>(plans("FAKE_CUDA_KILL"));
+	static const auto &delay = *new auto(times("FAKE_CUDA_DELAY_US"));
 	static auto &counts = *new std::map<std::string, unsigned long>;
 	const unsigned long nth = ++counts[call];
 
@@ -122,6 +153,8 @@ int Machine::enter(const char *call, const std::string &arguments)
 	for (const Plan &p : kill)
 		if (p.call == call && p.nth == nth)
 			raise(SIGKILL);
+	if (const auto time = time_of(delay, call); time.count() > 0)
+		lock.without([time] { return usleep(static_cast<useconds_t>(time.count())); });
 	for (const Plan &p : fail)
 		if (p.call == call && p.nth == nth)
 			return p.error;

@@ -18,11 +18,13 @@
 #include <vector>
 
 #include "fake_cuda.h"
+#include "lock.h"
 
 namespace fake {
 
 constexpr size_t granule = 2 << 20; // bytes: cuMemCreate's granularity
 constexpr int multiprocessors = 132, threads_per_multiprocessor = 2048;
+constexpr int the_host = -1; // where memory of cuMemCreate may be too
 constexpr int error_handle = 400; // cudaErrorInvalidResourceHandle, CUDA_ERROR_INVALID_HANDLE
 
 inline bool lasts(int error)
@@ -52,7 +54,7 @@ struct Segment {
 	uintptr_t base;
 	size_t bytes;
 	int device;
-	uint64_t access; // bit k: device k may touch it
+	uint64_t access; // bit k: device k may touch it; the last: the host may touch a mapping
 	unsigned long long handle;
 	CUcontext context = nullptr; // plain device memory is of one context
 	bool on_device() const { return kind <= variable; }
@@ -60,7 +62,17 @@ struct Segment {
 
 struct Stream;
 struct Graph;
-using Work = std::function<int()>; // returns a lasting error, or 0
+
+// Work is what an item of a stream does: `does` returns a lasting error, or 0.
+struct Work {
+	std::function<int()> does;
+	std::chrono::microseconds takes{0}; // where streams execute by themselves
+	bool on_host = false;               // a function of the program's, which may wait for the program's threads
+
+	Work() = default;
+	template <class F> Work(F body, std::chrono::microseconds time = {}, bool host = false)
+	        : does(std::move(body)), takes(time), on_host(host) {}
+};
 
 // What must be done before: a stream's items up to a count.
 using Mark = std::pair<Stream *, uint64_t>;
@@ -68,6 +80,7 @@ using Mark = std::pair<Stream *, uint64_t>;
 struct Item {
 	Work work;
 	std::vector<Mark> after;
+	Clock::time_point due = {}; // when it is done, once it has begun
 };
 
 struct Stream {
@@ -106,11 +119,12 @@ struct Copy {
 // static destructor would end.
 class Machine {
 public:
-	std::recursive_mutex lock;
+	Lock lock;
 	std::vector<Device> devices;
 
 	// machine.cc
 	virtual int enter(const char *call, const std::string &arguments); // the error to inject, or 0
+	virtual std::chrono::microseconds kernel_time(const char *kernel);
 	virtual int violation(const std::string &what);                    // counts it; returns error_handle
 	virtual int make_context(int device); // the primary one
 	virtual void end_context(int device);
@@ -136,7 +150,9 @@ public:
 
 	int reserve(size_t bytes, uintptr_t hint, uintptr_t *out);
 	int unreserve(uintptr_t base, size_t bytes);
-	int create(int device, size_t bytes, unsigned long long *out);
+	int create(int device, size_t bytes, bool exportable, unsigned long long *out);
+	int to_file(unsigned long long handle, int *out); // a descriptor for other processes
+	int from_file(int file, unsigned long long *out);
 	int drop_handle(unsigned long long handle);
 	int map(uintptr_t at, size_t bytes, size_t offset, unsigned long long handle);
 	int unmap(uintptr_t at, size_t bytes);
@@ -150,8 +166,9 @@ public:
 	virtual int event(const void *handle, Event **out);
 	virtual int end_event(Event *e);
 	virtual void submit(Stream *s, Work work);
-	virtual void run(Stream *s, uint64_t up_to);
+	virtual void run(Stream *s, uint64_t up_to); // waits for it, where streams execute by themselves
 	virtual void drain(int device);
+	virtual int poll(const Mark &mark); // cudaErrorNotReady, or 0
 	virtual int kernel(int device, CUcontext context, const fake_launch &launch, const fake_kernel *kernel,
 	                   std::vector<char> arguments);
 	virtual bool reached(const Mark &mark) { return mark.first == nullptr || mark.first->done >= mark.second; }
@@ -161,6 +178,8 @@ private:
 		int file, device;
 		size_t bytes;
 		unsigned references;
+		bool exportable;
+		bool imported = false;
 	};
 	struct Reservation {
 		size_t bytes;
@@ -182,12 +201,17 @@ private:
 	std::vector<std::unique_ptr<Event>> events;
 	std::map<int, Stream *> default_streams;
 	std::map<std::pair<pthread_t, int>, Stream *> own_streams; // by thread and device
+	bool executing = false; // streams execute by themselves
 
 	void let_go(unsigned long long handle);
 	void erase(const Segment &s);
 	void protect(const Segment &s, bool readable);
 	bool may_touch(int device, bool peer, const void *address, size_t bytes);
 	Stream *default_stream(int device);
+	void perform(Stream *s);
+	bool begins(Stream *s);
+	void start_executors();
+	void execute(bool on_host);
 };
 
 Machine &machine(); // in the driver alone

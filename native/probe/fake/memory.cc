@@ -1,7 +1,10 @@
 // memory.cc: "device" memory is the host's, readable only while work of a device
 // that may touch it runs. Anything else that touches it faults, as on a GPU.
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +14,7 @@
 namespace fake {
 
 static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
-static uint64_t bit(int device) { return 1ull << device; }
+static uint64_t bit(int device) { return 1ull << (device == the_host ? 63 : device); }
 static void *at(uintptr_t address) { return reinterpret_cast<void *>(address); }
 
 // room is how many bytes on either side of a segment may be touched too: allocations of cudaMalloc
@@ -21,7 +24,8 @@ static size_t room(Segment::Kind kind) { return kind == Segment::device_memory ?
 // Mappings are made anew: under valgrind mprotect takes milliseconds for each MiB.
 void Machine::protect(const Segment &s, bool readable)
 {
-	const int how = readable ? PROT_READ | PROT_WRITE : PROT_NONE;
+	const bool host = s.kind == Segment::mapping && (s.access & bit(the_host)) != 0;
+	const int how = readable || host ? PROT_READ | PROT_WRITE : PROT_NONE;
 
 	if (s.kind == Segment::mapping)
 		mmap(at(s.base), s.bytes, how, MAP_SHARED | MAP_FIXED, handles.at(s.handle).file, 0);
@@ -260,26 +264,60 @@ int Machine::unreserve(uintptr_t base, size_t bytes)
 	return 0;
 }
 
-int Machine::create(int device, size_t bytes, unsigned long long *out)
+// Files of memory say in their names where the memory is, for those who import them.
+static const char file_name[] = "fake CUDA memory of ";
+
+int Machine::create(int device, size_t bytes, bool exportable, unsigned long long *out)
 {
-	if (device < 0 || static_cast<size_t>(device) >= devices.size())
+	if (device != the_host && (device < 0 || static_cast<size_t>(device) >= devices.size()))
 		return cudaErrorInvalidDevice;
-	Device &d = devices[static_cast<size_t>(device)];
+	Device *d = device == the_host ? nullptr : &devices[static_cast<size_t>(device)];
 
 	if (bytes == 0 || bytes % granule != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (bytes > d.total - d.used)
+	if (d != nullptr && bytes > d->total - d->used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	int file = memfd_create("fake device memory", MFD_CLOEXEC);
+	int file = memfd_create((file_name + std::to_string(device)).c_str(), MFD_CLOEXEC);
 	if (file < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern.data(), pattern.size(), 0) < 0) {
 		close(file);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	d.used += bytes;
+	if (d != nullptr)
+		d->used += bytes;
 	*out = next_handle++;
-	handles[*out] = {file, device, bytes, 1};
+	handles[*out] = {file, device, bytes, 1, exportable};
+	return 0;
+}
+
+int Machine::to_file(unsigned long long handle, int *out)
+{
+	auto h = handles.find(handle);
+
+	if (h == handles.end() || !h->second.exportable)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = fcntl(h->second.file, F_DUPFD_CLOEXEC, 0);
+	return *out < 0 ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+}
+
+// Memory that another process has made is charged there.
+int Machine::from_file(int file, unsigned long long *out)
+{
+	char name[200] = "";
+	struct stat about;
+	int device;
+	const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), name, sizeof name - 1);
+	const char *const said = length < 0 ? nullptr : strstr(name, file_name);
+
+	if (said == nullptr || sscanf(said + sizeof file_name - 1, "%d", &device) != 1 || fstat(file, &about) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	const int own = fcntl(file, F_DUPFD_CLOEXEC, 0);
+	if (own < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*out = next_handle++;
+	handles[*out] = {own, device, static_cast<size_t>(about.st_size), 1, false};
+	handles[*out].imported = true;
 	return 0;
 }
 
@@ -290,7 +328,8 @@ void Machine::let_go(unsigned long long handle)
 	if (--h.references > 0)
 		return;
 	close(h.file);
-	devices[static_cast<size_t>(h.device)].used -= h.bytes;
+	if (h.device != the_host && !h.imported)
+		devices[static_cast<size_t>(h.device)].used -= h.bytes;
 	handles.erase(handle);
 }
 
@@ -357,11 +396,13 @@ int Machine::set_access(uintptr_t base, size_t bytes, int device, int flags)
 {
 	std::vector<const Segment *> all = exactly(*this, base, bytes);
 
-	if (all.empty() || device < 0 || static_cast<size_t>(device) >= devices.size())
+	if (all.empty() || (device != the_host && (device < 0 || static_cast<size_t>(device) >= devices.size())))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (const Segment *s : all) {
 		uint64_t &access = segments[s->base].access;
 		access = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? access | bit(device) : access & ~bit(device);
+		if (device == the_host)
+			protect(*s, false);
 	}
 	return 0;
 }

@@ -90,13 +90,13 @@ int complete(int error)
 
 static bool has_context()
 {
-	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	std::lock_guard<Lock> locked(node()->lock);
 	return here().live;
 }
 
 static CUcontext current()
 {
-	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	std::lock_guard<Lock> locked(node()->lock);
 	return node()->current();
 }
 
@@ -377,7 +377,7 @@ static int take_error(bool clear)
 		self().last = 0;
 	if (node() == nullptr)
 		return error;
-	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	std::lock_guard<Lock> locked(node()->lock);
 	return !node()->devices.empty() && lasting() != 0 ? lasting() : error;
 }
 

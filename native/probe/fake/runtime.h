@@ -34,7 +34,7 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 		return complete(cudaErrorInsufficientDriver);
 	int error;
 	{
-		std::lock_guard<std::recursive_mutex> locked(node()->lock);
+		std::lock_guard<Lock> locked(node()->lock);
 		error = node()->enter(name, arguments(a...));
 		if (error != 0)
 			raise_lasting(error);
@@ -43,7 +43,7 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 		error = prepare(needs);
 	if (error != 0)
 		return complete(error);
-	std::lock_guard<std::recursive_mutex> locked(node()->lock);
+	std::lock_guard<Lock> locked(node()->lock);
 	if (needs == Needs::context && lasting() != 0)
 		return complete(lasting());
 	load_variables();

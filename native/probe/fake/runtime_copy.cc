@@ -140,7 +140,7 @@ int is_on(int device, const void *memory)
 {
 	const Segment *s = node()->find(memory);
 
-	if (s == nullptr || !s->on_device() || s->device == device)
+	if (s == nullptr || !s->on_device() || s->device == the_host || s->device == device)
 		return 0;
 	return node()->violation("a copy names device " + text(device) + ", its memory is on " + text(s->device));
 }

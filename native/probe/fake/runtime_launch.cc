@@ -68,7 +68,7 @@ int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size
 	}
 	const fake_launch with = {grid, block, shared, 0, nullptr, nullptr};
 	const CUcontext context = node()->current();
-	*out = [=, code = k->code] { return node()->kernel(device, context, with, code, copied); };
+	*out = Work([=, code = k->code] { return node()->kernel(device, context, with, code, copied); }, node()->kernel_time(k->code->name));
 	return 0;
 }
 

@@ -322,7 +322,9 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void 
 		const Segment *s = node()->find(address);
 		void *p = const_cast<void *>(address);
 		*out = {cudaMemoryTypeUnregistered, -2, nullptr, p}; // cudaInvalidDeviceId
-		if (s != nullptr && s->on_device())
+		if (s != nullptr && s->device == the_host)
+			*out = {cudaMemoryTypeHost, 0, p, p};
+		else if (s != nullptr && s->on_device())
 			*out = {cudaMemoryTypeDevice, s->device, p, nullptr};
 		else if (s != nullptr)
 			*out = {s->kind == Segment::managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost, s->device,

@@ -73,15 +73,6 @@ template <class F> cudaError_t on_event(const char *name, cudaEvent_t handle, F 
 	}, handle);
 }
 
-// A poll makes progress, so that a program that polls ends.
-static int poll(const Mark &mark)
-{
-	if (node()->reached(mark))
-		return 0;
-	node()->run(mark.first, mark.first->done + 1);
-	return node()->reached(mark) ? 0 : cudaErrorNotReady;
-}
-
 } // namespace fake
 
 using namespace fake;
@@ -128,7 +119,7 @@ API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 API cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-	return on_stream("cudaStreamQuery", stream, [](Stream *s) { return poll({s, s->submitted}); });
+	return on_stream("cudaStreamQuery", stream, [](Stream *s) { return node()->poll({s, s->submitted}); });
 }
 
 API cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags)
@@ -160,7 +151,7 @@ API cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *memory, size
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *), void *data)
 {
 	return on_stream("cudaLaunchHostFunc", stream, [&](Stream *s) {
-		node()->submit(s, [=] { function(data); return 0; });
+		node()->submit(s, Work([=] { function(data); return 0; }, {}, true));
 		return 0;
 	});
 }
@@ -169,7 +160,7 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, void (*function)(cuda
                                       void *data, unsigned)
 {
 	return on_stream("cudaStreamAddCallback", stream, [&](Stream *s) {
-		node()->submit(s, [=] { function(stream, 0, data); return 0; });
+		node()->submit(s, Work([=] { function(stream, 0, data); return 0; }, {}, true));
 		return 0;
 	});
 }
@@ -234,7 +225,7 @@ API cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 API cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-	return on_event("cudaEventQuery", event, [](Event *e) { return poll(e->mark); });
+	return on_event("cudaEventQuery", event, [](Event *e) { return node()->poll(e->mark); });
 }
 
 API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)

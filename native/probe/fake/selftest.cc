@@ -1,14 +1,18 @@
 // selftest.cc: the fakes behave as CUDA does where the lazy runtime relies on it.
 // Without an argument it runs each scenario in a process of its own, with the
 // environment that the scenario needs.
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda_calls.h"
@@ -175,18 +179,31 @@ static void settings()
 	}
 }
 
+// The driver's calls for memory that is mapped.
+struct Mapped {
+	CUresult (*init)(unsigned) = driver_call<CUresult(unsigned)>("cuInit");
+	CUresult (*reserve)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long) =
+		driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long)>("cuMemAddressReserve");
+	CUresult (*unreserve)(CUdeviceptr, size_t) = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemAddressFree");
+	CUresult (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long) =
+		driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long)>("cuMemCreate");
+	CUresult (*release)(CUmemGenericAllocationHandle) = driver_call<CUresult(CUmemGenericAllocationHandle)>("cuMemRelease");
+	CUresult (*map)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long) =
+		driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long)>("cuMemMap");
+	CUresult (*unmap)(CUdeviceptr, size_t) = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemUnmap");
+	CUresult (*allow)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t) =
+		driver_call<CUresult(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)>("cuMemSetAccess");
+	CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =
+		driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
+	CUresult (*to_file)(void *, CUmemGenericAllocationHandle, int, unsigned long long) =
+		driver_call<CUresult(void *, CUmemGenericAllocationHandle, int, unsigned long long)>("cuMemExportToShareableHandle");
+	CUresult (*from_file)(CUmemGenericAllocationHandle *, void *, int) =
+		driver_call<CUresult(CUmemGenericAllocationHandle *, void *, int)>("cuMemImportFromShareableHandle");
+};
+
 static void memory()
 {
-	auto reserve = driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr,
-	                                    unsigned long long)>("cuMemAddressReserve");
-	auto unreserve = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemAddressFree");
-	auto create = driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
-	                                   unsigned long long)>("cuMemCreate");
-	auto release = driver_call<CUresult(CUmemGenericAllocationHandle)>("cuMemRelease");
-	auto map = driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
-	                                unsigned long long)>("cuMemMap");
-	auto unmap = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemUnmap");
-	auto allow = driver_call<CUresult(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)>("cuMemSetAccess");
+	const Mapped cu;
 	CUdeviceptr at;
 	CUmemGenericAllocationHandle h;
 	CUmemAllocationProp prop = {};
@@ -194,20 +211,20 @@ static void memory()
 	const size_t bytes = 4 << 20;
 	prop.location = access.location;
 
-	CHECK(reserve(&at, bytes, 0, 0, 0) == 3); // before cuInit
-	OK(driver_call<CUresult(unsigned)>("cuInit")(0));
-	CHECK(reserve(&at, 4096, 0, 0, 0) == CUDA_ERROR_INVALID_VALUE);
-	OK(reserve(&at, bytes, 0, 0, 0));
+	CHECK(cu.reserve(&at, bytes, 0, 0, 0) == 3); // before cuInit
+	OK(cu.init(0));
+	CHECK(cu.reserve(&at, 4096, 0, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+	OK(cu.reserve(&at, bytes, 0, 0, 0));
 	int *p = reinterpret_cast<int *>(at);
 	CHECK(fake_state().contexts == 0 && fake_state().reservations == 1 && faults(p));
-	OK(create(&h, bytes, &prop, 0));
-	OK(map(at, bytes, 0, h, 0));
-	OK(release(h));
+	OK(cu.create(&h, bytes, &prop, 0));
+	OK(cu.map(at, bytes, 0, h, 0));
+	OK(cu.release(h));
 	OK(cudaSetDevice(1));
 	CHECK(LAUNCH(add, one, one, 0, nullptr, p, 1, 1) == cudaSuccess &&
 	      cudaDeviceSynchronize() == cudaErrorIllegalAddress); // no access yet
 	OK(cudaDeviceReset());
-	OK(allow(at, bytes, &access, 1));
+	OK(cu.allow(at, bytes, &access, 1));
 	OK(cudaMemset(p, 0, 8));
 	OK(LAUNCH(add, one, one, 0, nullptr, p, 2, 7));
 	CHECK(fetch(p + 1) == 7);
@@ -217,10 +234,10 @@ static void memory()
 	int value;
 	CHECK(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost) == cudaErrorIllegalAddress); // mapped for device 1 alone
 	OK(cudaDeviceReset());
-	CHECK(unmap(at, bytes / 2) == CUDA_ERROR_INVALID_VALUE);
-	CHECK(unreserve(at, bytes) == CUDA_ERROR_INVALID_VALUE && fake_state().violations == 1);
-	OK(unmap(at, bytes));
-	OK(unreserve(at, bytes));
+	CHECK(cu.unmap(at, bytes / 2) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cu.unreserve(at, bytes) == CUDA_ERROR_INVALID_VALUE && fake_state().violations == 1);
+	OK(cu.unmap(at, bytes));
+	OK(cu.unreserve(at, bytes));
 	fake_cuda_state s = fake_state();
 	CHECK(s.handles == 0 && s.mappings == 0 && s.reservations == 0 && s.used[1] == 8 << 20);
 }
@@ -228,15 +245,7 @@ static void memory()
 // aliased: one piece of memory at two addresses, and nothing beside them.
 static void aliased()
 {
-	auto reserve = driver_call<CUresult(CUdeviceptr *, size_t, size_t, CUdeviceptr,
-	                                    unsigned long long)>("cuMemAddressReserve");
-	auto create = driver_call<CUresult(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
-	                                   unsigned long long)>("cuMemCreate");
-	auto release = driver_call<CUresult(CUmemGenericAllocationHandle)>("cuMemRelease");
-	auto map = driver_call<CUresult(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
-	                                unsigned long long)>("cuMemMap");
-	auto unmap = driver_call<CUresult(CUdeviceptr, size_t)>("cuMemUnmap");
-	auto allow = driver_call<CUresult(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)>("cuMemSetAccess");
+	const Mapped cu;
 	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	const size_t granule = 2 << 20;
 	CUmemAllocationProp prop = {};
@@ -246,18 +255,18 @@ static void aliased()
 	prop.location = access.location;
 	OK(cudaSetDevice(0));
 	OK(cudaFree(nullptr));
-	OK(reserve(&at, 3 * granule, 0, 0, 0));
-	OK(create(&h, granule, &prop, 0));
+	OK(cu.reserve(&at, 3 * granule, 0, 0, 0));
+	OK(cu.create(&h, granule, &prop, 0));
 	for (CUdeviceptr there : {at, at + 2 * granule}) {
-		OK(map(there, granule, 0, h, 0));
-		OK(allow(there, granule, &access, 1));
+		OK(cu.map(there, granule, 0, h, 0));
+		OK(cu.allow(there, granule, &access, 1));
 	}
-	OK(release(h));
+	OK(cu.release(h));
 	int *below = reinterpret_cast<int *>(at), *above = reinterpret_cast<int *>(at + 2 * granule);
 	OK(cudaMemset(below, 0, 4));
 	OK(LAUNCH(add, one, one, 0, nullptr, above, 1, 7));
 	CHECK(fetch(below) == 7 && fake_state().used[0] == granule + (8 << 20));
-	OK(unmap(at + 2 * granule, granule));
+	OK(cu.unmap(at + 2 * granule, granule));
 	CHECK(fetch(below) == 7 && fake_state().handles == 1);
 	for (int *outside : {below - 1, above - 1, above, above + granule / sizeof(int)}) {
 		CHECK(LAUNCH(add, one, one, 0, nullptr, outside, 1, 7) == cudaSuccess);
@@ -265,7 +274,7 @@ static void aliased()
 		OK(cudaDeviceReset());
 		OK(cudaFree(nullptr));
 	}
-	OK(unmap(at, granule));
+	OK(cu.unmap(at, granule));
 	CHECK(fake_state().handles == 0 && fake_state().used[0] == 8 << 20);
 }
 
@@ -287,6 +296,124 @@ static void outside()
 		CHECK(cudaMemset(p - 1, 1, 2) == cudaErrorInvalidValue);
 		CHECK(cudaMemcpy(all[0], p + 4, bytes, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue);
 	}
+}
+
+// sides: memory of cuMemCreate on the host, mapped where device memory was, and as a file.
+static void sides()
+{
+	const Mapped cu;
+	const size_t granule = 2 << 20;
+	const CUmemAccessDesc device_0 = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	const CUmemAccessDesc host = {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemAllocationProp there = {}, here = {};
+	CUmemGenericAllocationHandle on_device, on_host, again;
+	CUdeviceptr at, other, base;
+	cudaPointerAttributes about;
+	size_t bytes;
+	int file = -1;
+
+	there.location = device_0.location;
+	here.location = host.location;
+	here.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	OK(cudaSetDevice(0));
+	OK(cudaFree(nullptr));
+	OK(cu.reserve(&at, 2 * granule, 0, 0, 0));
+	OK(cu.reserve(&other, granule, 0, 0, 0));
+	OK(cu.create(&on_device, granule, &there, 0));
+	OK(cu.create(&on_host, granule, &here, 0));
+	CHECK(fake_state().used[0] == granule + (8 << 20));
+	OK(cu.map(at, granule, 0, on_device, 0));
+	OK(cu.map(at + granule, granule, 0, on_host, 0));
+	OK(cu.allow(at, 2 * granule, &device_0, 1));
+	int *moving = reinterpret_cast<int *>(at), *kept = reinterpret_cast<int *>(at + granule);
+	OK(cudaMemset(moving, 0, 2 * granule)); // both at once
+	OK(LAUNCH(add, one, one, 0, nullptr, moving, 1, 7));
+	OK(LAUNCH(add, one, one, 0, nullptr, kept, 1, 3));
+	CHECK(fetch(moving) == 7 && fetch(kept) == 3 && faults(kept));
+	OK(cudaPointerGetAttributes(&about, kept));
+	CHECK(about.type == cudaMemoryTypeHost);
+	OK(cu.range(&base, &bytes, at + granule + 8));
+	CHECK(base == at + granule && bytes == granule);
+	OK(cu.allow(at + granule, granule, &host, 1));
+	CHECK(*kept == 3);
+
+	// The contents move, under their address.
+	OK(cudaMemcpy(kept, moving, granule, cudaMemcpyDefault));
+	OK(cudaDeviceSynchronize());
+	OK(cu.unmap(at, granule));
+	OK(cu.release(on_device));
+	CHECK(fake_state().used[0] == 8 << 20);
+	OK(cu.map(at, granule, 0, on_host, 0));
+	OK(cu.allow(at, granule, &device_0, 1));
+	OK(LAUNCH(add, one, one, 0, nullptr, moving, 1, 1));
+	CHECK(fetch(moving) == 8);
+
+	CHECK(cu.to_file(&file, on_device, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != cudaSuccess);
+	OK(cu.to_file(&file, on_host, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OK(cu.from_file(&again, reinterpret_cast<void *>(static_cast<intptr_t>(file)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	CHECK(cu.from_file(&again, reinterpret_cast<void *>(static_cast<intptr_t>(0)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != cudaSuccess);
+	close(file);
+	OK(cu.map(other, granule, 0, again, 0));
+	OK(cu.allow(other, granule, &host, 1));
+	CHECK(*reinterpret_cast<int *>(other) == 8);
+}
+
+static sem_t gate;
+static void wait_at_gate(void *) { sem_wait(&gate); }
+static void open_gate() { CHECK(sem_post(&gate) == 0); }
+
+// by_itself: streams execute without anybody who waits for them, side by side.
+static void by_itself()
+{
+	const Mapped cu;
+	const size_t granule = 2 << 20;
+	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemAllocationProp prop = {};
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr at;
+	cudaStream_t s, t;
+	cudaEvent_t from, to;
+	float ms;
+
+	CHECK(sem_init(&gate, 0, 0) == 0);
+	OK(cudaStreamCreateWithFlags(&s, 1));
+	OK(cudaStreamCreateWithFlags(&t, 1));
+	OK(cudaEventCreate(&from));
+	OK(cudaEventCreate(&to));
+	int *x = device<int>(1), *y = device<int>(1);
+	OK(cudaMemset(x, 0, 4));
+	OK(cudaMemset(y, 0, 4));
+	OK(cudaDeviceSynchronize());
+	OK(cudaLaunchHostFunc(s, wait_at_gate, nullptr));
+	OK(LAUNCH(add, one, one, 0, s, x, 1, 1));
+	OK(cudaEventRecord(from, t));
+	OK(LAUNCH(add, one, one, 0, t, y, 1, 2));
+	OK(cudaEventRecord(to, t));
+	while (cudaEventQuery(to) == cudaErrorNotReady)
+		sched_yield();
+	CHECK(cudaStreamQuery(s) == cudaErrorNotReady);
+	OK(cudaEventElapsedTime(&ms, from, to));
+	CHECK(ms >= 20);
+	std::thread opens(open_gate);
+	OK(cudaStreamSynchronize(s)); // the other thread's calls go on meanwhile
+	opens.join();
+	CHECK(fetch(x) == 1 && fetch(y) == 2 && faults(x));
+
+	// What a kernel under way needs is taken away.
+	prop.location = access.location;
+	OK(cu.reserve(&at, granule, 0, 0, 0));
+	OK(cu.create(&h, granule, &prop, 0));
+	OK(cu.map(at, granule, 0, h, 0));
+	OK(cu.allow(at, granule, &access, 1));
+	OK(cudaLaunchHostFunc(s, wait_at_gate, nullptr));
+	OK(LAUNCH(add, one, one, 0, s, reinterpret_cast<int *>(at), 1, 1));
+	OK(cu.unmap(at, granule)); // does not wait
+	open_gate();
+	CHECK(cudaStreamSynchronize(s) == cudaErrorIllegalAddress);
+
+	const auto before = std::chrono::steady_clock::now();
+	cudaGetDeviceCount(reinterpret_cast<int *>(&ms));
+	CHECK(std::chrono::steady_clock::now() - before >= std::chrono::milliseconds(5));
 }
 
 static void faulty()
@@ -447,6 +574,8 @@ static const struct {
 	{"memory", memory, {}, 0},
 	{"aliased", aliased, {}, 0},
 	{"outside", outside, {}, 0},
+	{"sides", sides, {}, 0},
+	{"by itself", by_itself, {"FAKE_CUDA_KERNEL_US=7,add=20000", "FAKE_CUDA_DELAY_US=cudaGetDeviceCount=5000"}, 0},
 	{"faulty", faulty, {}, 0},
 	{"own context", own_context, {}, 0},
 	{"handles", handles, {}, 0},

@@ -3,8 +3,17 @@
 // Work waits until something needs it: a synchronization, or other work that must
 // come after it. So a program (or the library under test) that reads a result too
 // early, or overwrites a source too early, sees it every time.
+//
+// With FAKE_CUDA_KERNEL_US two threads execute the streams instead, side by side, as a GPU does: one
+// the program's functions, the other all else. A kernel begins when what it waits for is done, takes
+// so long, and touches its memory at its end. So memory that is taken away while a kernel is under
+// way is a fault.
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <new>
 
 #include "machine.h"
 
@@ -98,7 +107,8 @@ void Machine::submit(Stream *s, Work work)
 		s->capture->nodes.push_back(std::move(work));
 		return;
 	}
-	Item item = {std::move(work), std::move(s->waits)};
+	start_executors();
+	Item item = {std::move(work), std::move(s->waits), {}};
 	s->waits.clear();
 	// The legacy default stream waits for the blocking ones, and they for it.
 	Stream *legacy = default_stream(s->device);
@@ -111,19 +121,36 @@ void Machine::submit(Stream *s, Work work)
 	}
 	s->queue.push_back(std::move(item));
 	s->submitted++;
+	lock.changed();
+}
+
+// perform does what is at the head of a stream.
+void Machine::perform(Stream *s)
+{
+	Item item = std::move(s->queue.front());
+	Device &d = devices[static_cast<size_t>(s->device)];
+
+	s->queue.pop_front();
+	if (d.fault == 0) {
+		const int error = executing && item.work.on_host ? lock.without(item.work.does) : item.work.does();
+		if (error != 0)
+			d.fault = error;
+	}
+	s->done++;
+	lock.changed();
 }
 
 void Machine::run(Stream *s, uint64_t up_to)
 {
+	while (executing && s->done < up_to)
+		lock.wait();
 	while (s->done < up_to && !s->queue.empty()) {
-		Item item = std::move(s->queue.front());
-		s->queue.pop_front();
-		for (const Mark &m : item.after)
+		const std::vector<Mark> after = std::move(s->queue.front().after);
+		s->queue.front().after.clear();
+		for (const Mark &m : after)
 			run(m.first, m.second);
-		Device &d = devices[static_cast<size_t>(s->device)];
-		if (d.fault == 0)
-			d.fault = item.work();
-		s->done++;
+		if (after.empty())
+			perform(s);
 	}
 }
 
@@ -132,6 +159,85 @@ void Machine::drain(int device)
 	for (size_t i = 0; i < streams.size(); i++)
 		if (streams[i]->device == device)
 			run(streams[i].get(), streams[i]->submitted);
+}
+
+// Where nobody else executes, a poll makes progress, so that a program that polls ends.
+int Machine::poll(const Mark &mark)
+{
+	if (!executing && !reached(mark))
+		run(mark.first, mark.first->done + 1);
+	return reached(mark) ? 0 : cudaErrorNotReady;
+}
+
+// ---- streams that execute by themselves
+
+// begins: the head of a stream is under way, or has just begun.
+bool Machine::begins(Stream *s)
+{
+	if (s->queue.empty())
+		return false;
+	Item &head = s->queue.front();
+	if (head.due != Clock::time_point{})
+		return true;
+	for (const Mark &m : head.after)
+		if (!reached(m))
+			return false;
+	head.due = Clock::now() + head.work.takes;
+	return true;
+}
+
+void Machine::execute(bool on_host)
+{
+	std::lock_guard<Lock> held(lock);
+
+	for (;;) {
+		auto next = Clock::time_point::max();
+		bool some = false;
+		for (size_t i = 0; i < streams.size(); i++)
+			if (Stream *s = streams[i].get(); begins(s) && s->queue.front().work.on_host == on_host) {
+				const auto due = s->queue.front().due;
+				if (due <= Clock::now()) {
+					perform(s);
+					some = true;
+				} else {
+					next = std::min(next, due);
+				}
+			}
+		if (!some)
+			lock.wait(next);
+	}
+}
+
+static bool in_thread(void *(*body)(void *))
+{
+	sigset_t all, before; // the program's signals are the program's threads'
+	pthread_t thread;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	const bool started = pthread_create(&thread, nullptr, body, nullptr) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	return started && pthread_detach(thread) == 0;
+}
+
+// start_executors starts the threads that execute streams, in this process. A child made by fork has
+// no such threads, and nothing of its parent's on a device.
+void Machine::start_executors()
+{
+	static const bool wanted = getenv("FAKE_CUDA_KERNEL_US") != nullptr;
+
+	if (!wanted || executing)
+		return;
+	static const int handlers = pthread_atfork([] { machine().lock.lock(); }, [] { machine().lock.unlock(); },
+	                                           [] {
+		                                           new (&machine().lock) Lock;
+		                                           machine().executing = false;
+	                                           });
+	executing = handlers == 0 && in_thread([](void *) -> void * { return machine().execute(false), nullptr; }) &&
+	            in_thread([](void *) -> void * { return machine().execute(true), nullptr; });
+	if (!executing)
+		abort();
 }
 
 // ---- kernels

@@ -1,0 +1,90 @@
+// lock.h: the machine's lock.
+#ifndef FAKE_LOCK_H
+#define FAKE_LOCK_H
+
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace fake {
+
+using Clock = std::chrono::steady_clock;
+
+// Lock is a recursive lock whose holder can wait for a change, however often it holds the lock.
+class Lock {
+public:
+	void lock()
+	{
+		if (holds()) {
+			depth_++;
+			return;
+		}
+		inner_.lock();
+		take(1);
+	}
+	void unlock()
+	{
+		if (--depth_ > 0)
+			return;
+		leave();
+		inner_.unlock();
+	}
+
+	// wait lets others have the lock until something has changed, or until then.
+	void wait(Clock::time_point until = Clock::time_point::max())
+	{
+		const unsigned depth = leave();
+		std::unique_lock<std::mutex> held(inner_, std::adopt_lock);
+		if (until == Clock::time_point::max())
+			change_.wait(held);
+		else
+			change_.wait_until(held, until);
+		held.release();
+		take(depth);
+	}
+	void changed() { change_.notify_all(); }
+
+	// without does something while others may have the lock.
+	template <class F> auto without(F body)
+	{
+		const unsigned depth = leave();
+		inner_.unlock();
+		struct Back {
+			Lock *lock;
+			unsigned depth;
+			~Back() { lock->inner_.lock(), lock->take(depth); }
+		} back{this, depth};
+		return body();
+	}
+
+private:
+	std::mutex inner_;
+	std::condition_variable change_;
+	pthread_t owner_ = {};
+	bool owned_ = false;
+	unsigned depth_ = 0;
+
+	// Only the owner finds itself here.
+	bool holds() const
+	{
+		return __atomic_load_n(&owned_, __ATOMIC_ACQUIRE) && pthread_equal(__atomic_load_n(&owner_, __ATOMIC_RELAXED), pthread_self());
+	}
+	void take(unsigned depth)
+	{
+		__atomic_store_n(&owner_, pthread_self(), __ATOMIC_RELAXED);
+		__atomic_store_n(&owned_, true, __ATOMIC_RELEASE);
+		depth_ = depth;
+	}
+	unsigned leave()
+	{
+		const unsigned depth = depth_;
+		depth_ = 0;
+		__atomic_store_n(&owned_, false, __ATOMIC_RELEASE);
+		return depth;
+	}
+};
+
+} // namespace fake
+#endif
