@@ -6,7 +6,12 @@ GO ?= go
 
 all: build native
 
+# go-nvml wraps functions that NVML's header calls deprecated. caserun calls none of them.
+export CGO_CFLAGS := $(or $(CGO_CFLAGS),$(shell $(GO) env CGO_CFLAGS)) -Wno-deprecated-declarations
+
+# SQLite takes a third of the first build's processor time.
 build:
+	@$(GO) list -f '{{if .Stale}}the first build compiles SQLite and takes about a minute{{end}}' github.com/mattn/go-sqlite3 >&2
 	$(GO) build -buildvcs=auto -o bin/caserun ./cmd/caserun
 
 # libcase, the program that holds device memory, and the kernel tracer if CUPTI is
