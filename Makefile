@@ -36,11 +36,17 @@ casecc:
 PREFIX ?= /usr/local
 bin     = $(DESTDIR)$(PREFIX)/bin
 lib     = $(DESTDIR)$(PREFIX)/lib/caserun
+share   = $(DESTDIR)$(PREFIX)/share
 
-# Installs caserun and what has been built for live runs: the kernel tracer and the CUDA suites
-# only if they are there. The folders may be moved together.
+# Installs caserun, its manual pages and completions, and what has been built for live runs: the
+# kernel tracer and the CUDA suites only if they are there. The folders may be moved together.
 install: build native
 	install -D -t $(bin) bin/caserun
+	bin/caserun man $(share)/man/man1
+	mkdir -p $(share)/bash-completion/completions $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
+	bin/caserun completion bash >$(share)/bash-completion/completions/caserun
+	bin/caserun completion zsh >$(share)/zsh/site-functions/_caserun
+	bin/caserun completion fish >$(share)/fish/vendor_completions.d/caserun.fish
 	install -D -t $(lib) -m 644 native/probe/libcase.so
 	install -D -t $(lib) native/ballast/ballast
 	[ ! -f native/probe/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/probe/tracer/libcasetrace.so

@@ -45,7 +45,7 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(report.Width)))
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
-	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData())
+	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData(), newMan())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
 		return refuseEmptyNames(c)
