@@ -21,8 +21,8 @@ native:
 	$(MAKE) -C native/probe/tracer
 	$(MAKE) -C native/ballast
 
-# Builds the CUDA suites into bin/suite. NVCC is the compiler, ARCH the architecture
-# (default sm_90).
+# Builds the CUDA suites into bin/suite. NVCC is the compiler. ARCH lists the architectures; the
+# default is those of this machine's GPUs, or sm_90 if there is none.
 cuda:
 	$(MAKE) -C benchmarks/rodinia
 	$(MAKE) -C benchmarks/darknet
@@ -61,6 +61,7 @@ test:
 	$(MAKE) -C native/probe/tracer test
 	$(MAKE) -C native/pass test
 	$(MAKE) -C benchmarks/darknet test
+	benchmarks/arch_test.sh
 	$(GO) test -race ./...
 
 # Needs NVIDIA GPUs. A skipped test is a failure.

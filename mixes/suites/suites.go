@@ -37,6 +37,15 @@ func (b Build) missing() string {
 	return fmt.Sprintf("run make %s%s, or name a build of your own with --suite DIR", b.target, b.without)
 }
 
+// Rebuild says how to make the suite's programs for devices of an architecture, such as 90 for
+// compute capability 9.0.
+func (s Suite) Rebuild(architecture int) string {
+	if s.Name == Builtin {
+		return fmt.Sprintf("run make %s on this machine, or with ARCH=sm_%d elsewhere", s.build.target, architecture)
+	}
+	return fmt.Sprintf("compile them with -arch=sm_%d", architecture)
+}
+
 // ErrNotBuilt is wrapped if a suite's programs do not exist.
 var ErrNotBuilt = errors.New("programs not found")
 

@@ -136,3 +136,15 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 		t.Errorf("a bad file: %v", err)
 	}
 }
+
+func TestRebuildNamesTheTarget(t *testing.T) {
+	for want, s := range map[string]Suite{
+		"run make cuda on this machine, or with ARCH=sm_90 elsewhere":   {Name: Builtin, build: Plain},
+		"run make casecc on this machine, or with ARCH=sm_90 elsewhere": {Name: Builtin, build: Compiled},
+		"compile them with -arch=sm_90":                                 {Name: "/mine"},
+	} {
+		if got := s.Rebuild(90); got != want {
+			t.Errorf("%s: %q, want %q", s.Name, got, want)
+		}
+	}
+}

@@ -60,12 +60,13 @@ func (e *examination) try(check string, err error, format string, args ...any) b
 // suite. A choice of GPUs that cannot be is an error; all else is a finding.
 func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs []mixes.Job) ([]Finding, error) {
 	e := &examination{}
+	var devices []nvml.Device
 	node, err := local.OpenGPUs(o.Devices)
 	if errors.As(err, new(*harness.RequestError)) {
 		return nil, err
 	}
 	if e.try("driver", err, "NVML loaded") {
-		e.gpus(ctx, node, local.Given(o.Devices))
+		devices = e.gpus(ctx, node, local.Given(o.Devices))
 		if err := node.Close(); err != nil {
 			e.add("driver", Failed, "%v", err)
 		}
@@ -73,7 +74,7 @@ func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs [
 	if probe != results.Explicit {
 		e.library(ctx)
 	}
-	e.suite(o, probe, jobs)
+	e.suite(o, probe, jobs, devices)
 	e.disk(o.Runs)
 	return e.findings, nil
 }
@@ -81,12 +82,13 @@ func Examine(ctx context.Context, o harness.Options, probe results.Probe, jobs [
 // checkLimit bounds each check that starts something.
 const checkLimit = 20 * time.Second
 
-func (e *examination) gpus(parent context.Context, node *nvml.Node, given string) {
+// gpus returns the devices that it could look at.
+func (e *examination) gpus(parent context.Context, node *nvml.Node, given string) []nvml.Device {
 	versions, err := node.Versions()
 	e.try("versions", err, "driver %s, CUDA %s, NVML %s", versions.Driver, versions.CUDA, versions.NVML)
 	devices, err := node.Devices()
 	if !e.try("GPUs", err, "%d%s", len(devices), given) {
-		return
+		return nil
 	}
 	for i, d := range devices {
 		name := fmt.Sprintf("GPU %d", d.Number)
@@ -114,6 +116,7 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 	e.mps(ctx)
 	e.context(ctx, node, devices[0])
 	e.sampler(node)
+	return devices
 }
 
 func (e *examination) mps(ctx context.Context) {
@@ -173,8 +176,8 @@ func (e *examination) sampler(node *nvml.Node) {
 		st.Ticks, st.Elapsed.Round(time.Millisecond), st.Missed, 100*st.CPU.Seconds()/st.Elapsed.Seconds())
 }
 
-func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes.Job) {
-	_, err := suites.Open(o.Suite, local.BuildFor(probe), o.Data)
+func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes.Job, devices []nvml.Device) {
+	suite, err := suites.Open(o.Suite, local.BuildFor(probe), o.Data)
 	if !e.try("suite", err, "%s", o.Suite) {
 		return
 	}
@@ -182,12 +185,14 @@ func (e *examination) suite(o harness.Options, probe results.Probe, jobs []mixes
 	if !e.try("programs and data", err, "the %d different jobs can start", len(jobs)) {
 		return
 	}
+	slices.Sort(programs)
+	programs = slices.Compact(programs)
+	e.code(programs, devices, suite)
 	ldd, err := exec.LookPath("ldd")
 	if err != nil {
 		return
 	}
-	slices.Sort(programs)
-	for _, program := range slices.Compact(programs) {
+	for _, program := range programs {
 		out, err := exec.Command(ldd, program).CombinedOutput()
 		if strings.Contains(string(out), "not found") || err != nil {
 			e.add("libraries", Failed, "%s does not load: %s", program, strings.TrimSpace(string(out)))

@@ -70,7 +70,7 @@ func TestDoctorLooksAtTheMixesOfTheUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e examination
-		e.suite(harness.Options{Suite: suite, Data: "data"}, results.Lazy, jobs)
+		e.suite(harness.Options{Suite: suite, Data: "data"}, results.Lazy, jobs, nil)
 		var said strings.Builder
 		for _, f := range e.findings {
 			said.WriteString(f.Check + " " + f.Verdict + " " + f.Detail + "\n")
