@@ -1,8 +1,8 @@
-# Targets: build native cuda casecc install test test-gpu bench check clean.
+# Targets: build native cuda casecc install dist test test-gpu bench check clean.
 
 GO ?= go
 
-.PHONY: all build native cuda casecc install test test-gpu bench check clean
+.PHONY: all build native cuda casecc install dist test test-gpu bench check clean
 
 all: build native
 
@@ -11,8 +11,8 @@ export CGO_CFLAGS := $(or $(CGO_CFLAGS),$(shell $(GO) env CGO_CFLAGS)) -Wno-depr
 
 # SQLite takes a third of the first build's processor time.
 build:
-	@$(GO) list -f '{{if .Stale}}the first build compiles SQLite and takes about a minute{{end}}' github.com/mattn/go-sqlite3 >&2
-	$(GO) build -buildvcs=auto -o bin/caserun ./cmd/caserun
+	@$(GO) list $(BUILDFLAGS) -f '{{if .Stale}}the first build compiles SQLite and takes about a minute{{end}}' github.com/mattn/go-sqlite3 >&2
+	$(GO) build -buildvcs=auto $(BUILDFLAGS) -o bin/caserun ./cmd/caserun
 
 # libcase, the program that holds device memory, and the kernel tracer if CUPTI is
 # installed.
@@ -24,8 +24,7 @@ native:
 # Builds the CUDA suites into bin/suite. NVCC is the compiler. ARCH lists the architectures; the
 # default is those of this machine's GPUs, or sm_90 if there is none.
 cuda:
-	$(MAKE) -C benchmarks/rodinia
-	$(MAKE) -C benchmarks/darknet
+	$(MAKE) -C benchmarks
 
 # Builds the CUDA suites into bin/suite-casecc with CASE's compiler pass (docs/casecc.md),
 # which needs clang and a CUDA toolkit, but not nvcc.
@@ -34,6 +33,7 @@ casecc:
 	$(MAKE) -C benchmarks/darknet casecc
 
 PREFIX ?= /usr/local
+SUITES ?= suite suite-casecc
 bin     = $(DESTDIR)$(PREFIX)/bin
 lib     = $(DESTDIR)$(PREFIX)/lib/caserun
 share   = $(DESTDIR)$(PREFIX)/share
@@ -50,9 +50,25 @@ install: build native
 	install -D -t $(lib) -m 644 native/probe/libcase.so
 	install -D -t $(lib) native/ballast/ballast
 	[ ! -f native/probe/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/probe/tracer/libcasetrace.so
-	for suite in suite suite-casecc; do \
+	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \
 	done
+
+# Makes bin/dist/caserun-VERSION-linux-amd64.tar.gz: what make install installs, the documents, and
+# the sources of the CUDA suites with a Makefile. It may be unpacked anywhere, on a machine without
+# Go. The same commit and compilers give the same bytes.
+VERSION ?= $(shell git describe --tags --always --dirty)
+name     = caserun-$(VERSION)-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH)
+dist:
+	rm -rf bin/dist
+	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
+	strip -g bin/dist/$(name)/lib/caserun/*
+	git ls-files -z README.md LICENSE CITATION.cff docs benchmarks/Makefile 'benchmarks/*.mk' \
+		benchmarks/rodinia benchmarks/darknet | xargs -0 cp --parents -t bin/dist/$(name)
+	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/dist/$(name)/Makefile
+	tar -C bin/dist -c --sort=name --mtime=@$$(git log -1 --format=%ct) --owner=0 --group=0 --numeric-owner \
+		--mode=go=rX,u+w $(name) | gzip -9n >bin/dist/$(name).tar.gz
+	rm -r bin/dist/$(name)
 
 # Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA. Without LLVM the
 # compiler pass is not tested, and native/pass says so.
