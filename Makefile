@@ -61,6 +61,7 @@ VERSION ?= $(shell git describe --tags --always --dirty)
 name     = caserun-$(VERSION)-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH)
 dist:
 	rm -rf bin/dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
 	strip -g bin/dist/$(name)/lib/caserun/*
 	git ls-files -z README.md LICENSE CITATION.cff docs benchmarks/Makefile 'benchmarks/*.mk' \
