@@ -88,7 +88,7 @@ func GateTable(r regress.Report) *Table {
 		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode}, {Name: "mode", Place: DataOnly}, {Name: "traced", Place: DataOnly},
 		{Name: "metric"}, {Name: "limit"}, {Name: "result"}, {Name: "finding"},
 		{Name: "n_text", Heading: "N", Place: TextOnly, Drop: 1},
-		{Name: "baseline_text", Heading: "baseline", Place: TextOnly}, {Name: "candidate_text", Heading: "candidate", Place: TextOnly},
+		{Name: "baseline_text", Heading: "baseline", Place: TextOnly, Narrow: 1}, {Name: "candidate_text", Heading: "candidate", Place: TextOnly, Narrow: 1},
 		{Name: "baseline_runs", Place: DataOnly}, {Name: "candidate_runs", Place: DataOnly},
 		{Name: "unit", Place: DataOnly}, {Name: "baseline_median", Place: DataOnly}, {Name: "candidate_median", Place: DataOnly},
 		{Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},

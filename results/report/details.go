@@ -9,22 +9,22 @@ import (
 // JobTable has a row for each job. Notes below it say why jobs failed, with the end of
 // their stderr. Text has the arrivals if they differ, and the used memory if a job's is known.
 func JobTable(r results.Run, jobs []results.Job) *Table {
-	arrival := Column{Name: "arrival", Unit: Seconds, Place: DataOnly}
+	arrival := Column{Name: "arrival", Unit: Seconds, Place: DataOnly, Drop: 5}
 	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.ArrivalS != nil && *j.ArrivalS > 0 }) {
 		arrival.Place = Everywhere
 	}
-	used := Column{Name: "used", Unit: Bytes, Place: DataOnly}
+	used := Column{Name: "used", Unit: Bytes, Place: DataOnly, Drop: 1}
 	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.UsedBytes != nil }) {
 		used.Place = Everywhere
 	}
-	t := &Table{Title: about("jobs of run", r), Notes: failures(jobs, true), Columns: ofRun(
+	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true), Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
-		Column{Name: "footprint", Heading: "declared", Unit: Bytes}, used, arrival, Column{Name: "start", Unit: Seconds}, Column{Name: "wait", Unit: Seconds},
+		Column{Name: "footprint", Heading: "declared", Unit: Bytes, Drop: 4}, used, arrival, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Unit: Seconds},
 		Column{Name: "end", Unit: Seconds, Place: DataOnly}, Column{Name: "turnaround", Unit: Seconds},
 		Column{Name: "user", Unit: Seconds, Place: DataOnly}, Column{Name: "sys", Unit: Seconds, Place: DataOnly},
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
-		Column{Name: "exit", Place: TextOnly}, Column{Name: "exit_status", Place: DataOnly},
+		Column{Name: "exit", Place: TextOnly, Drop: 2}, Column{Name: "exit_status", Place: DataOnly},
 		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
 		Column{Name: "stderr_tail", Place: DataOnly},
 	)}
@@ -41,12 +41,12 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 
 // TaskTable has a row for each GPU task.
 func TaskTable(r results.Run, tasks []results.Task) *Table {
-	t := &Table{Title: about("tasks of run", r), Columns: ofRun(
+	t := &Table{Title: about("tasks of run", r), Detail: true, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "task_seq", Heading: "task"},
 		Column{Name: "device_index", Heading: "device"}, Column{Name: "memory", Unit: Bytes, Place: TextOnly},
-		Column{Name: "bytes", Place: DataOnly}, Column{Name: "heap", Unit: Bytes}, Column{Name: "grown", Unit: Bytes},
-		Column{Name: "blocks"}, Column{Name: "threads_per_block"}, Column{Name: "submit", Unit: Seconds},
-		Column{Name: "grant", Unit: Seconds}, Column{Name: "wait", Unit: Seconds, Place: TextOnly}, Column{Name: "release", Unit: Seconds}, Column{Name: "passed"},
+		Column{Name: "bytes", Place: DataOnly}, Column{Name: "heap", Unit: Bytes, Drop: 7}, Column{Name: "grown", Unit: Bytes, Drop: 6},
+		Column{Name: "blocks", Drop: 4}, Column{Name: "threads_per_block", Drop: 5}, Column{Name: "submit", Unit: Seconds, Drop: 1},
+		Column{Name: "grant", Unit: Seconds}, Column{Name: "wait", Unit: Seconds, Place: TextOnly}, Column{Name: "release", Unit: Seconds, Drop: 2}, Column{Name: "passed", Drop: 3},
 		Column{Name: "refusal"},
 	)}
 	for _, k := range tasks {

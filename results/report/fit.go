@@ -41,10 +41,14 @@ func (t *Table) grid() grid {
 	return g
 }
 
-// sheet is the grid of a Sheet: a row for each field.
+// sheet is the grid of a Sheet: a row for each field, and an empty line between the blocks of
+// two rows.
 func (g grid) sheet() grid {
 	s := grid{columns: []Column{{Name: "field"}, {Name: "value"}}, numbers: make([]bool, 2)}
-	for _, row := range g.cells {
+	for r, row := range g.cells {
+		if r > 0 {
+			s.cells = append(s.cells, []string{"", ""})
+		}
 		for c, v := range row {
 			s.cells = append(s.cells, []string{g.columns[c].heading(), v})
 		}
@@ -52,29 +56,38 @@ func (g grid) sheet() grid {
 	return s
 }
 
-// fit makes the grid at most width wide, as far as words allow. It leaves out the columns
-// with the highest Drop, until the others fit with their text wrapped. If even the columns
-// without a Drop do not fit, text breaks at any space.
-func (g grid) fit(width int) grid {
+// fit makes the grid at most width wide, as far as words allow, and reports whether it is. With
+// drop it leaves out the columns with the highest Drop, until the others fit with their text
+// wrapped or cut: those with a Drop of dropped or more, none if dropped is 0. If the columns do
+// not fit even so, text breaks at any space.
+func (g grid) fit(width int, drop bool) (fitted grid, dropped int, fits bool) {
 	g = g.clone()
 	keep := together
 	widths, least := g.widths(keep)
 	for c := range g.columns {
 		for _, row := range g.cells {
 			w := displayWidth(row[c])
-			if g.columns[c].Drop == 0 {
+			switch cut := g.columns[c].Cut; {
+			case cut > 0:
+				w = min(w, cut)
+			case g.columns[c].Drop == 0:
 				w = min(w, readable)
 			}
 			least[c] = max(least[c], w)
 		}
 	}
-	for sum(least) > width {
-		c := g.mostDroppable()
-		if g.columns[c].Drop == 0 {
+	for drop && sum(least) > width {
+		most := g.columns[g.mostDroppable()].Drop
+		if most == 0 {
 			break
 		}
-		g.remove(c)
-		widths, least = slices.Delete(widths, c, c+1), slices.Delete(least, c, c+1)
+		for c := len(g.columns) - 1; c >= 0; c-- {
+			if g.columns[c].Drop == most {
+				g.remove(c)
+				widths, least = slices.Delete(widths, c, c+1), slices.Delete(least, c, c+1)
+			}
+		}
+		dropped = most
 	}
 	if sum(least) > width {
 		_, least = g.widths(keep)
@@ -87,12 +100,16 @@ func (g grid) fit(width int) grid {
 	for c, w := range widths {
 		g.columns[c].Heading = wrap(headingPieces(g.columns[c].heading(), keep), w)
 		for _, row := range g.cells {
-			if !g.numbers[c] && displayWidth(row[c]) > w {
+			switch {
+			case g.numbers[c] || displayWidth(row[c]) <= w:
+			case g.columns[c].Cut > 0:
+				row[c] = cutMiddle(row[c], w)
+			default:
 				row[c] = wrap(pieces(row[c], keep), w)
 			}
 		}
 	}
-	return g
+	return g, dropped, sum(widths) <= width
 }
 
 // shrink takes from the widest columns until the table is at most width wide, or all columns
@@ -133,9 +150,13 @@ func (g grid) widths(keep int) (natural, least []int) {
 	for c := range g.columns {
 		need(c, headingPieces(g.columns[c].heading(), keep)...)
 		for _, row := range g.cells {
-			if g.numbers[c] {
+			switch cut := g.columns[c].Cut; {
+			case g.numbers[c]:
 				need(c, row[c])
-			} else {
+			case cut > 0:
+				natural[c] = max(natural[c], displayWidth(row[c]))
+				least[c] = max(least[c], min(cut, natural[c]))
+			default:
 				need(c, pieces(row[c], keep)...)
 			}
 		}

@@ -27,10 +27,11 @@ func tracerLine(x results.Tracer) any {
 
 // KernelTable sums up the kernels of each job by name, in descending order of their time.
 func KernelTable(r results.Run, kernels []results.Kernel) *Table {
-	t := &Table{Title: about("kernels of run", r), Columns: ofRun(
-		Column{Name: "job_index", Heading: "job"}, Column{Name: "name", Heading: "kernel"}, Column{Name: "launches"},
-		Column{Name: "kernel", Heading: "time", Unit: Seconds}, Column{Name: "longest", Unit: Seconds},
-		Column{Name: "registers"}, Column{Name: "shared", Heading: "shared memory", Unit: Bytes},
+	t := &Table{Title: about("kernels of run", r), Detail: true, Columns: ofRun(
+		Column{Name: "job_index", Heading: "job"}, Column{Name: "name", Place: DataOnly},
+		Column{Name: "short_name", Heading: "kernel", Place: TextOnly, Cut: leastName}, Column{Name: "launches"},
+		Column{Name: "kernel", Heading: "time", Unit: Seconds}, Column{Name: "longest", Unit: Seconds, Drop: 1},
+		Column{Name: "registers", Drop: 2}, Column{Name: "shared", Heading: "shared memory", Unit: Bytes, Drop: 3},
 	)}
 	type key struct {
 		job  int
@@ -59,18 +60,25 @@ func KernelTable(r results.Run, kernels []results.Kernel) *Table {
 		s.aggregate = s.aggregate || k.Grid == ""
 	}
 	var rows []*sum
+	var names []string
 	for _, s := range found {
-		rows = append(rows, s)
+		rows, names = append(rows, s), append(names, s.name)
 	}
+	short := shortNames(names)
 	slices.SortFunc(rows, func(a, b *sum) int {
 		return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(b.busyS, a.busyS), cmp.Compare(a.name, b.name))
 	})
+	cut := false
 	for _, s := range rows {
+		cut = cut || short[s.name] != s.name
 		var launches, longest, registers, shared any
 		if !s.aggregate {
 			launches, longest, registers, shared = s.launches, s.longestS, s.registers, s.shared
 		}
-		t.Add(r.ID, r.Mode, s.job, s.name, launches, s.busyS, longest, registers, shared)
+		t.Add(r.ID, r.Mode, s.job, s.name, short[s.name], launches, s.busyS, longest, registers, shared)
+	}
+	if cut {
+		t.Notes = append(t.Notes, Note{Text: "kernel: its name is shortened. --format csv has the whole name."})
 	}
 	return t
 }

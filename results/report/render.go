@@ -44,9 +44,12 @@ type Options struct {
 	// Color makes the format table use colours. The caller decides, from
 	// NO_COLOR and from whether the output is a terminal.
 	Color bool
-	// Wide makes the format table as wide as its cells. Without it lines have at most
-	// Width characters.
+	// Wide makes the format table keep every column. Without it lines have at most Width
+	// characters.
 	Wide bool
+	// Columns is the width of the terminal that shows the table. 0: none does, and a wide
+	// table is as wide as its cells.
+	Columns int
 }
 
 // Render writes the table. csv and json have full-precision numbers in base units, which
@@ -94,13 +97,10 @@ func (t *Table) text(o Options) []byte {
 		return red + s + reset
 	}
 	var out bytes.Buffer
-	g, prose := t.grid(), oneLine
-	if t.Sheet {
-		g = g.sheet()
-	}
-	if !o.Wide {
-		g = g.fit(Width)
-		prose = func(s string) string { return wrap(pieces(oneLine(s), together), Width) }
+	l := t.lay(o)
+	prose := oneLine
+	if l.width > 0 {
+		prose = func(s string) string { return wrap(pieces(oneLine(s), together), l.width) }
 	}
 	title := prose(t.Title)
 	if o.Color {
@@ -108,8 +108,8 @@ func (t *Table) text(o Options) []byte {
 	}
 	fmt.Fprintln(&out, title)
 	fmt.Fprintln(&out)
-	fmt.Fprintln(&out, g.writer(!t.Sheet, paint).Render())
-	for i, n := range t.Notes {
+	fmt.Fprintln(&out, l.writer(!l.fields, paint).Render())
+	for i, n := range append(l.notes, t.Notes...) {
 		if i == 0 {
 			fmt.Fprintln(&out)
 		}

@@ -49,9 +49,9 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
 		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
-		{Name: "jobs"}, {Name: "jobs_crashed", Heading: "crashed"},
-		{Name: "throughput", Unit: JobsPerSecond}, {Name: "throughput_low", Heading: "low", Unit: JobsPerSecond},
-		{Name: "throughput_high", Heading: "high", Unit: JobsPerSecond},
+		{Name: "jobs", Narrow: 2}, {Name: "jobs_crashed", Heading: "crashed"},
+		{Name: "throughput", Unit: JobsPerSecond}, {Name: "throughput_low", Heading: "low", Unit: JobsPerSecond, Narrow: 1},
+		{Name: "throughput_high", Heading: "high", Unit: JobsPerSecond, Narrow: 1},
 		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds},
 		{Name: "turnaround_mean_low", Heading: "low", Unit: Seconds, Place: DataOnly},
 		{Name: "turnaround_mean_high", Heading: "high", Unit: Seconds, Place: DataOnly},

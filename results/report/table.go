@@ -44,8 +44,14 @@ type Column struct {
 	Unit    Unit
 	Place   Place
 	// Drop orders the columns that a table leaves out where it would be wider than
-	// Width: the highest goes first, and 0 never.
+	// Width: the highest goes first, columns of the same go together, and 0 never.
 	Drop int
+	// Narrow is a Drop for terminals of fewer than Width columns. These columns go after those
+	// with a Drop.
+	Narrow int
+	// Cut is the least width to which long text is cut in its middle, as names of functions
+	// are. 0: text is wrapped.
+	Cut int
 }
 
 // Header is the column's name in csv and json, unit included.
@@ -74,6 +80,9 @@ type Table struct {
 	Notes   []Note
 	// Sheet shows each row as a list of fields, for tables of one wide row.
 	Sheet bool
+	// Detail is a table that is only printed with -v. On a narrow terminal it leaves out
+	// columns even then.
+	Detail bool
 }
 
 // Add appends a row with one value per column. It follows pointers; nil is unknown. A value
