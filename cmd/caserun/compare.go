@@ -32,7 +32,7 @@ func newCompare() *cobra.Command {
 	var o compareOptions
 	c := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Compare the runs of two sweeps, tags, schedulers of a sweep, or two runs",
+		Short: "Compare sweeps, tags, schedulers of a sweep, or runs",
 		Long: `Compare B with A, metric by metric: better, worse, same, or inconclusive. A and
 B are each
 

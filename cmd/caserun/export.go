@@ -99,7 +99,7 @@ func newExport() *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export [RUN|latest]...",
-		Short: "Write runs as CSV, JSON lines, Markdown, Go benchmarks, or an archive",
+		Short: "Write runs for other programs, or as an archive",
 		Long: `Write the stored runs, or some of them, in forms that other programs read. A
 file that exists is replaced only with --force, and no file is ever left half
 written. The paths of the files go to stdout, or to stderr where stdout has data.

@@ -167,7 +167,7 @@ func completeNode(c *cobra.Command) {
 func addFormatFlag(c *cobra.Command) {
 	config.AddFormatFlag(c.Flags())
 	if c.Flags().Lookup("verbose") == nil {
-		c.Flags().BoolP("verbose", "v", false, "print every column of tables, on lines of any length")
+		c.Flags().BoolP("verbose", "v", false, "print every column of tables")
 	}
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(config.Formats, cobra.ShellCompDirectiveNoFileComp))
 }

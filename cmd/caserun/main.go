@@ -15,7 +15,6 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results/regress"
-	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
@@ -49,14 +48,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return exitOK
 	}
-	stderr = messages{stderr}
-	ctx, stop := withSignals(ctx, stderr)
+	said := &messages{w: stderr}
+	ctx, stop := withSignals(ctx, said)
 	defer stop()
 	root := newRoot()
+	fitHelp(root, columns(stdout))
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(said)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if nobodyReads(err) {
 		return exitPipe
 	}
-	fmt.Fprintln(stderr, "caserun:", err)
+	fmt.Fprintln(said, "caserun:", err)
 	status := statusOf(err)
 	var stopped signalError
 	// A signal also ends what fails because of it, such as the start of a program.
@@ -72,17 +72,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return stopped.status()
 	}
 	return status
-}
-
-// messages is standard error. Names of jobs and files, and the words of programs, cannot move a
-// terminal's cursor in it, nor turn its text around.
-type messages struct{ w io.Writer }
-
-func (m messages) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(m.w, report.Printable(string(text), "\n\t")); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }
 
 // nobodyReads reports whether a command failed because nobody reads its output any more, as in
@@ -165,7 +154,7 @@ func (e signalError) status() int {
 // parent-death signal and the guard. A closing terminal sends SIGHUP twice; the second is
 // ignored. Under nohup every SIGHUP is ignored. SIGPIPE does not end the program: if tee, to
 // which it writes, ends first, jobs may still run. Such writes fail.
-func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
+func withSignals(parent context.Context, said *messages) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -186,10 +175,11 @@ func withSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 				case s == syscall.SIGHUP:
 					continue
 				default:
+					said.end()
 					os.Exit(e.status())
 				}
 				first = false
-				fmt.Fprintln(stderr, "caserun: stopping; once more ends at once")
+				fmt.Fprintln(said, "caserun: stopping; once more ends at once")
 				cancel(e)
 			case <-done:
 				return

@@ -30,8 +30,8 @@ func newMix() *cobra.Command {
 		Long: `Run all jobs of a mix as one batch under a scheduler. MIX is a name from
 caserun mixes list, or a file: .yaml, or .wl with one command line per job.
 
-Without an NVIDIA GPU the batch runs SIMULATED on sim:4xV100. A line on stderr and
-every output say so.`,
+Without an NVIDIA GPU the batch runs SIMULATED on sim:4xV100. A line on stderr
+and every output say so.`,
 		Example: `  caserun mix W7 --sched case-alg3
   caserun mix W7 --sched cg --workers 8 --mem-cap 16GiB
   caserun mix my.yaml --node sim:2xP100 --format json`,
@@ -45,7 +45,7 @@ every output say so.`,
 	}
 	config.AddRunFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print a row for each job and each device, on lines of any length")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print tables of devices and jobs")
 	addFormatFlag(c)
 	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))

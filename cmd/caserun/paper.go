@@ -85,7 +85,7 @@ func newPaper() *cobra.Command {
 	var o paperOptions
 	c := &cobra.Command{
 		Use:   "paper",
-		Short: "Make the CASE paper's tables and figures, published beside measured",
+		Short: "Make the CASE paper's tables and figures from your runs",
 		Long: `Make Tables 3, 4, 6, 7 and 8 and Figures 5 to 9 of the CASE paper (PPoPP 2022)
 from stored runs, with the published value beside each number. Runs come from
 sweeps (the latest, or --sweep), from a tag, or with --run from a new sweep. A

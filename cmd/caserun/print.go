@@ -31,7 +31,7 @@ func render(c *cobra.Command, format string, tables ...*report.Table) error {
 		if i > 0 {
 			fmt.Fprint(w, between)
 		}
-		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide}); err != nil {
+		if err := t.Render(w, f, report.Options{Color: isTerminal(w) && os.Getenv("NO_COLOR") == "", Wide: wide, Columns: columns(w)}); err != nil {
 			return fmt.Errorf("print table: %w", err)
 		}
 	}
@@ -63,32 +63,17 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// behind is what messages are written to.
-func behind(w io.Writer) io.Writer {
-	if m, ok := w.(messages); ok {
-		return m.w
+// columns is the width of the terminal that w is, 0 if it is not one or has no known width.
+func columns(w io.Writer) int {
+	f, ok := behind(w).(*os.File)
+	if !ok {
+		return 0
 	}
-	return w
-}
-
-// redraw replaces a terminal's line. A line that wraps would leave its first rows behind the next
-// time.
-func redraw(w io.Writer, line string) {
-	width := 0
-	w = behind(w)
-	if f, ok := w.(*os.File); ok {
-		width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is unknown
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
 	}
-	fmt.Fprintf(w, "\r\033[K%s", fit(report.Printable(line, ""), width))
-}
-
-// fit is a line with fewer characters than a terminal has columns, so that the cursor stays in
-// its row. 0 columns mean no limit.
-func fit(line string, columns int) string {
-	if runes := []rune(line); columns > 0 && len(runes) >= columns {
-		return string(runes[:columns-1])
-	}
-	return line
+	return width
 }
 
 // writeOutput writes to a new file, or to standard output if path is empty. A file that could

@@ -29,7 +29,7 @@ func newProfile() *cobra.Command {
 	var o profileOptions
 	c := &cobra.Command{
 		Use:   "profile [flags] -- PROGRAM [ARGS...]",
-		Short: "Run a job alone on a GPU and write what it does, for simulated nodes",
+		Short: "Measure a job alone on a GPU, for simulated nodes",
 		Long: `Run a program, or each command of a mix, alone on one GPU and without MPS,
 and write its profile: host time before, with and after device memory, copies,
 kernels by what they need of a device, memory, and the shape of the largest

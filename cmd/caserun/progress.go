@@ -106,9 +106,6 @@ func (p *progress) Event(e results.Event) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.animated {
-		redraw(p.w, "")
-	}
 	who := ""
 	if e.Job != nil {
 		who = fmt.Sprintf("job %d (%s): ", *e.Job, p.jobs[*e.Job].Name)

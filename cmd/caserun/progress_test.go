@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -25,8 +23,9 @@ func TestLinesFitTheTerminal(t *testing.T) {
 		want    string
 	}{
 		{"running: GPU0×2", 80, "running: GPU0×2"},
-		{"running: GPU0×2", 16, "running: GPU0×2"},
-		{"running: GPU0×2", 15, "running: GPU0×"},
+		{"running: GPU0×2", 18, "running: GPU0×2"}, // and ^C in the last but one column
+		{"running: GPU0×2", 17, "running: GPU0×"},
+		{"running: GPU0×2", 4, "r"},
 		{"running: GPU0×2", 1, ""},
 		{"running: GPU0×2", 0, "running: GPU0×2"}, // unknown
 		{"", 80, ""},
@@ -83,29 +82,14 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 
 // A terminal is redrawn, and shows what names would do to it.
 func TestMessagesOnATerminal(t *testing.T) {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer terminal.Close()
+	master, terminal := openTerminal(t, 80)
 	t.Setenv("TERM", "xterm")
-	if !isTerminal(messages{terminal}) {
+	said := &messages{w: terminal}
+	if !isTerminal(said) {
 		t.Error("messages to a terminal are not animated")
 	}
-	redraw(messages{terminal}, "job \x1b[2J\n")
-	fmt.Fprint(messages{terminal}, "caserun: \u202egnp\tx")
+	redraw(said, "job \x1b[2J\n")
+	fmt.Fprint(said, "caserun: \u202egnp\tx")
 	text := make([]byte, 100)
 	n := 0
 	for !strings.HasSuffix(string(text[:n]), "x") {
@@ -115,8 +99,8 @@ func TestMessagesOnATerminal(t *testing.T) {
 		}
 	}
 	shown := strings.ReplaceAll(string(text[:n]), "\t", "        ") // which a terminal may make of it
-	if want := `job \x1b[2J\ncaserun: \u202egnp`; !strings.HasPrefix(shown, "\r\x1b[K"+want) {
-		t.Errorf("the terminal got %q, want a redrawn line with %q", shown, want)
+	if want := clearLine + `job \x1b[2J\n` + clearLine + `caserun: \u202egnp`; !strings.HasPrefix(shown, want) {
+		t.Errorf("the terminal got %q, want %q", shown, want)
 	}
 }
 

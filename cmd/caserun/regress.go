@@ -33,7 +33,7 @@ func newRegress() *cobra.Command {
 	var o regressOptions
 	c := &cobra.Command{
 		Use:   "regress --baseline TAG --candidate TAG --max-regression METRIC=LIMIT,...",
-		Short: "Fail if a candidate is worse than a baseline by more than its limits",
+		Short: "Fail if a candidate is worse than a baseline beyond its limits",
 		Long: `Compare a candidate's runs with a baseline's, mix by mix and scheduler by
 scheduler, and hold the changes to limits. A check fails if the metric is
 significantly worse and the change is beyond its limit, or if more jobs crashed

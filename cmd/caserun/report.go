@@ -49,7 +49,7 @@ func newReport() *cobra.Command {
 	}
 	o.filter.addTo(c)
 	config.AddStoreFlag(c.Flags())
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, kernels and events of each run, on lines of any length")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, kernels and events of each run")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
 	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` as one page with timelines and a comparison of the schedulers; -: standard output")

@@ -41,8 +41,7 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 		RunE:          helpAlone,
 	}
 	root.SetVersionTemplate("caserun {{.Version}}\n")
-	// The help of flags is as wide as tables.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(report.Width)))
+	fitHelp(root, 0)
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData(), newMan())
@@ -58,6 +57,18 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	refuseUnknown(root)
 	return root
 }
+
+// fitHelp makes the help of flags as wide as tables, and not wider than the terminal of so many
+// columns, 0 for none.
+func fitHelp(root *cobra.Command, columns int) {
+	width := report.Width
+	if columns > 0 {
+		width = min(width, columns)
+	}
+	root.SetUsageTemplate(strings.ReplaceAll(usageTemplate, ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(width)))
+}
+
+var usageTemplate = (&cobra.Command{}).UsageTemplate()
 
 // refuseUnknown makes an unknown word an error after help, and after a command that only has
 // subcommands.

@@ -13,7 +13,7 @@ import (
 func newSchedulers() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schedulers",
-		Short: "List the schedulers, their parameters and where each rule comes from",
+		Short: "List the schedulers with their parameters and their sources",
 		Args:  cobra.NoArgs,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, schedulerList(), parameterList())

@@ -38,7 +38,7 @@ func newSweep() *cobra.Command {
 	var o sweepOptions
 	c := &cobra.Command{
 		Use:   "sweep [FILE]",
-		Short: "Run mixes under schedulers, many times, in an order that is fair to all",
+		Short: "Run mixes under schedulers, many times, in a fair order",
 		Long: `Run every mix under every scheduler, --reps times. The whole plan is in the
 store before the first run. Each repetition runs all arms, a mix under a
 scheduler and with a probe each, in an order drawn from the seed. --resume
@@ -47,8 +47,8 @@ that were under way. On a machine that is lent for a time, --time-limit stops
 between two runs.
 
 FILE is YAML with the flags' names as keys, and lists for mixes, scheds and
-probes. Flags override it. Jobs that crash are results: the exit status is 0 when
-every run was carried out, and 4 when --time-limit left some for --resume.`,
+probes. Flags override it. Jobs that crash are results: the exit status is 0
+when every run was carried out, and 4 when --time-limit left some for --resume.`,
 		Example: `  caserun sweep --mixes W1..W8 --scheds sa,cg,case-alg2,case-alg3 --reps 7
   caserun sweep --mixes W7,my.yaml --scheds cg:workers=8,case-alg3:queue=fifo,age-limit=8 --dry-run
   caserun sweep --mixes W1..W8 --scheds sa,case-alg3 --node sim:4xV100 --sim-noise 0.01 --reps 7 --jobs 8
