@@ -52,7 +52,7 @@ docs/statistics.md describes the tests.`,
   caserun compare nightly-2026-11-20 nightly-2026-11-21
   caserun compare 11 12 --metrics makespan`,
 		Args:              named("A", "B"),
-		ValidArgsFunction: fromStore(offerSides),
+		ValidArgsFunction: atMost(2, others(fromStore(offerSides))),
 		RunE: verb(func(c *cobra.Command, args []string) (comparison, error) {
 			settings, err := load(c)
 			if err != nil {

@@ -110,6 +110,7 @@ caserun report --db opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
   caserun export --sweep latest --bundle sweep.tar.gz`,
+		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (exportOptions, error) {
 			o.runs = args
 			err := o.settle(c)

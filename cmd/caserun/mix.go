@@ -36,7 +36,7 @@ and every output say so.`,
   caserun mix W7 --sched cg --workers 8 --mem-cap 16GiB
   caserun mix my.yaml --node sim:2xP100 --format json`,
 		Args:              named("MIX"),
-		ValidArgsFunction: completeMixes,
+		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (mixOptions, error) {
 			o.mix = args[0]
 			err := o.settle(c)

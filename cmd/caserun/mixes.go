@@ -34,7 +34,7 @@ func newMixes() *cobra.Command {
 		Use:               "show MIX",
 		Short:             "Show the jobs of a mix; --yaml writes it as a file to start from",
 		Args:              named("MIX"),
-		ValidArgsFunction: completeMixes,
+		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (shownMix, error) {
 			settings, err := load(c)
 			return shownMix{settings, args[0]}, err
@@ -176,7 +176,7 @@ stderr names it. A YAML file keeps its comments and its layout.`,
   caserun mixes learn my.yaml --run 12 -o learned.yaml
   caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,
 		Args:              named("MIX"),
-		ValidArgsFunction: completeMixes,
+		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (_ learnOptions, err error) {
 			o.mix, o.profiled = args[0], c.Flags().Changed("profiles")
 			if o.settings, err = load(c); err != nil {

@@ -41,6 +41,7 @@ func newReport() *cobra.Command {
   caserun report --mix W7 --format csv
   caserun report 12 --slowdown 11
   caserun report --sweep latest --html report.html`,
+		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (reportOptions, error) {
 			o.runs = args
 			err := o.settle(c)
@@ -52,6 +53,7 @@ func newReport() *cobra.Command {
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, kernels and events of each run")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
+	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
 	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` as one page with timelines and a comparison of the schedulers; -: standard output")
 	return c
 }

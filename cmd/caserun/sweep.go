@@ -61,7 +61,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 			if o.resume != "" && len(args) == 0 {
 				return fromStore(offerSweeps)(c, args, typed)
 			}
-			return nil, cobra.ShellCompDirectiveDefault
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE:        verb(func(c *cobra.Command, args []string) (*sweepOptions, error) { return &o, o.settle(c, args) }, runSweep),
 		Annotations: map[string]string{ownConfig: "with that of FILE"},
@@ -71,8 +71,8 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	completeNode(c)
-	_ = c.RegisterFlagCompletionFunc("mixes", inList(completeMixes))
-	_ = c.RegisterFlagCompletionFunc("scheds", inList(completeSchedulers))
+	_ = c.RegisterFlagCompletionFunc("mixes", inList(orRange(completeMixes)))
+	_ = c.RegisterFlagCompletionFunc("scheds", completeSchedulerList)
 	_ = c.RegisterFlagCompletionFunc("probes", inList(completeProbes))
 	_ = c.RegisterFlagCompletionFunc("resume", fromStore(offerSweeps))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
@@ -353,7 +353,7 @@ func newSweepShow() *cobra.Command {
 		Short:             "Show the arms of a sweep: medians, and how many runs they are of",
 		Example:           "  caserun sweep show latest",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: fromStore(offerSweeps),
+		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (shownSweep, error) {
 			settings, err := load(c)
 			return shownSweep{settings, append(args, sides.Latest)[0]}, err

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// completions are what a shell is offered for the last word, without descriptions.
+func completions(t *testing.T, words ...string) (offered []string) {
+	t.Helper()
+	status, out, errs := caserun(t, append([]string{"__complete"}, words...)...)
+	if status != exitOK {
+		t.Fatalf("%q: exit %d: %s", words, status, errs)
+	}
+	for line := range strings.Lines(out) {
+		word, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		offered = append(offered, word)
+	}
+	return offered[:len(offered)-1] // the last line is a number for the shell
+}
+
+// Shells drop what does not begin with the word as it is typed, lists too.
+func TestCompletionOfLists(t *testing.T) {
+	inTempDir(t)
+	for _, file := range []string{"mine.yaml", "mine.txt"} {
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		flag, typed string
+		want        []string
+	}{
+		{"--mixes", "", []string{"W1", "W8"}},
+		{"--mixes", "W1,", []string{"W1,W2", "W1,W8"}},
+		{"--mixes", "W1,my.yaml,W", []string{"W1,my.yaml,W8"}},
+		{"--mixes", "W1,W3..", []string{"W1,W3..W4", "W1,W3..W8"}},
+		{"--mixes", "W1,m", []string{"W1,mine.yaml"}},
+		{"--probes", "lazy,", []string{"lazy,static"}},
+		{"--scheds", "sa,", []string{"sa,cg", "sa,case-alg3"}},
+		{"--scheds", "sa,case-alg3:queue=fifo,", []string{"sa,case-alg3:queue=fifo,room=", "sa,case-alg3:queue=fifo,cg"}},
+		{"--scheds", "case-alg3:queue=fifo,room=0,sa,", []string{"case-alg3:queue=fifo,room=0,sa,cg"}},
+		{"--scheds", "case-alg3:queue=fifo,r", []string{"case-alg3:queue=fifo,room="}},
+		{"--scheds", "cg:workers=8,c", []string{"cg:workers=8,case-alg3"}},
+	} {
+		offered := completions(t, "sweep", c.flag, c.typed)
+		for _, want := range c.want {
+			if !slices.Contains(offered, want) {
+				t.Errorf("%s %s: %q, want %q too", c.flag, c.typed, offered, want)
+			}
+		}
+		for _, o := range offered {
+			before := c.typed[:strings.LastIndex(c.typed, ",")+1]
+			last, begins := strings.CutPrefix(o, before)
+			if !begins {
+				t.Errorf("%s %s: %q does not begin with %q", c.flag, c.typed, o, before)
+			}
+			if last == "" || slices.Contains(strings.Split(before, ","), last) || last == "mine.txt" || strings.HasSuffix(before, "sa,") && strings.HasSuffix(last, "=") {
+				t.Errorf("%s %s: %q is offered again or is not one", c.flag, c.typed, o)
+			}
+		}
+	}
+}
+
+func TestCompletionOfParameters(t *testing.T) {
+	for typed, want := range map[string][]string{
+		"cg":                            {"case-alg2", "case-alg3", "cg", "sa", "schedgpu", "zero"},
+		"cg:":                           {"cg:isolate=", "cg:workers="},
+		"case-alg3:queue=fifo,room=0,w": {"case-alg3:queue=fifo,room=0,wait-limit="},
+		"nobody:":                       nil,
+	} {
+		offered := slices.DeleteFunc(completions(t, "mix", "W1", "--sched", typed), func(o string) bool { return typed != "cg" && !strings.HasPrefix(o, typed) })
+		if slices.Sort(offered); !slices.Equal(offered, want) {
+			t.Errorf("%s: %q, want %q", typed, offered, want)
+		}
+	}
+}
+
+// Sweeps and tags are those of the store that the command is to read.
+func TestCompletionFromTheStore(t *testing.T) {
+	inTempDir(t)
+	words := [][]string{
+		{"report", "--sweep", ""}, {"export", "--sweep", ""}, {"report", "--tag", ""}, {"mix", "--tag", ""},
+		{"sweep", "--resume", ""}, {"sweep", "--resume="}, {"report", "--db", "other.db", "--tag", ""},
+	}
+	for _, w := range words {
+		if offered := completions(t, w...); len(offered) > 0 {
+			t.Errorf("%q without a store: %q", w, offered)
+		}
+	}
+	if _, err := os.Stat("caserun.db"); err == nil {
+		t.Error("a completion made a store")
+	}
+	simulate(t, "--scheds", "sa", "--tag", "night")
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--tag", "alone"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	simulate(t, "--scheds", "sa", "--tag", "elsewhere", "--db", "other.db")
+	sweeps, tags := []string{"latest", "1"}, []string{"alone", "night"}
+	for i, want := range [][]string{sweeps, sweeps, tags, tags, sweeps, sweeps, {"elsewhere"}} {
+		if offered := completions(t, words[i]...); !slices.Equal(offered, want) {
+			t.Errorf("%q: %q, want %q", words[i], offered, want)
+		}
+	}
+	if offered := completions(t, "report", "--sched", ""); !slices.Contains(offered, "case-alg3") {
+		t.Errorf("report --sched: %q", offered)
+	}
+}
+
+// A side of a comparison is a sweep, a tag or a run, and behind a slash a scheduler of it. A run
+// that is named is not offered again.
+func TestCompletionOfSidesAndRuns(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,case-alg3", "--tag", "night", "--reps", "1")
+	under := func(side string) []string { return []string{side + "/case-alg3", side + "/sa"} }
+	for _, c := range []struct {
+		words string
+		want  []string // in alphabetical order
+	}{
+		{"compare #", []string{"1", "2", "latest", "night", "sweep:1"}},
+		{"compare 1 #", []string{"2", "latest", "night", "sweep:1"}},
+		{"compare 1 2 #", nil},
+		{"compare sweep:#", []string{"1", "2", "latest", "night", "sweep:1", "sweep:1/case-alg3", "sweep:1/sa"}},
+		{"compare sweep:1/#", under("sweep:1")},
+		{"compare sweep:1/c#", under("sweep:1")},
+		{"compare sweep:latest/#", under("sweep:latest")},
+		{"compare latest/#", under("latest")},
+		{"compare night/#", under("night")},
+		{"compare tag:night/#", under("tag:night")},
+		{"compare sweep:9/#", nil},
+		{"compare sweep:x/#", nil},
+		{"regress --baseline sweep:1/#", under("sweep:1")},
+		{"regress --candidate night/#", under("night")},
+		{"report #", []string{"1", "2", "latest"}},
+		{"report 2 #", []string{"1", "latest"}},
+		{"report 2 --slowdown #", []string{"1", "2", "latest"}},
+		{"export 1 #", []string{"2", "latest"}},
+		{"report --node #", []string{"sim:2xP100"}},
+		{"report --mix #", []string{"W1"}},
+	} {
+		words := strings.Fields(strings.ReplaceAll(c.words, "#", ""))
+		if strings.HasSuffix(c.words, " #") {
+			words = append(words, "")
+		}
+		offered := completions(t, words...)
+		if slices.Sort(offered); !slices.Equal(offered, c.want) {
+			t.Errorf("%s: %q, want %q", c.words, offered, c.want)
+		}
+	}
+}
+
+// Every offer of these has a description.
+func TestCompletionsAreDescribed(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa", "--tag", "night", "--reps", "1")
+	for _, words := range [][]string{
+		{"compare", ""}, {"compare", "sweep:1/"}, {"report", ""}, {"report", "--tag", ""}, {"sweep", "--mixes", "W1,"}, {"sweep", "--probes", ""},
+		{"mix", "W1", "--node", ""}, {"mix", "W1", "--sched", ""}, {"mix", "W1", "--sched", "cg:"}, {"report", "--format", ""},
+	} {
+		_, out, _ := caserun(t, append([]string{"__complete"}, words...)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		for _, line := range lines[:len(lines)-1] {
+			if word, description, _ := strings.Cut(line, "\t"); description == "" {
+				t.Errorf("%q: %s has no description", words, word)
+			}
+		}
+	}
+}
