@@ -143,9 +143,9 @@ func TestPurePackagesReadNoClock(t *testing.T) {
 	}
 }
 
-// shared names the files of this package that verbs share: settings, flags with their completions,
+// shared names the files of this package that verbs share: settings, flags, their completion,
 // and printing. Every other file belongs to main or to one verb.
-var shared = []string{"settings.go", "flags.go", "print.go", "progress.go"}
+var shared = []string{"settings.go", "flags.go", "completion.go", "print.go", "messages.go", "progress.go"}
 
 // A verb's file uses only its own declarations and declarations of shared files, main.go and
 // root.go. Flags and printing of several verbs are in a shared file, and other code of several

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -171,10 +173,13 @@ func offerTags(ctx context.Context, db *store.Store, typed string) ([]string, er
 }
 
 // offerSides are the sweeps of a store, its tags and its runs, as sides of a comparison; behind the
-// slash of a sweep or a tag, the schedulers of its runs.
+// slash of a sweep or a tag, the schedulers of its runs. A tag may have a slash of its own.
 func offerSides(ctx context.Context, db *store.Store, typed string) ([]string, error) {
-	if of, _, under := strings.Cut(typed, "/"); under {
-		return offerSchedulersOf(ctx, db, of)
+	if slash := strings.LastIndex(typed, "/"); slash >= 0 {
+		under, err := offerSchedulersOf(ctx, db, typed[:slash])
+		if err != nil || len(under) > 0 {
+			return under, err
+		}
 	}
 	sweeps, err := db.Sweeps(ctx)
 	if err != nil {
@@ -352,3 +357,30 @@ func completeFormats(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	}
 	return offers, cobra.ShellCompDirectiveNoFileComp
 }
+
+// completeBashLists makes the completion of bash take lists. cobra's script compares what is typed
+// with offers in which printf %q has put a backslash before each comma, and offers nothing behind
+// the first comma. Typed commas have no backslash, and need none.
+func completeBashLists(root *cobra.Command) {
+	bash, _, err := root.Find([]string{"completion", "bash"})
+	if err != nil {
+		panic(err) // it has just been made
+	}
+	bash.RunE = func(c *cobra.Command, _ []string) error {
+		bare, _ := c.Flags().GetBool("no-descriptions")
+		var script bytes.Buffer
+		if err := root.GenBashCompletionV2(&script, !bare); err != nil {
+			return err
+		}
+		_, err := io.WriteString(c.OutOrStdout(), bareCommas.Replace(script.String()))
+		return err
+	}
+}
+
+// bareCommas adds, behind what quotes offers in the script, what takes the commas' backslashes out.
+var bareCommas = strings.NewReplacer(
+	`|| comp=$(printf "%q" "${compline%%$tab*}")`+"\n", `|| comp=$(printf "%q" "${compline%%$tab*}")`+"; comp=${comp//\\\\,/,}\n",
+	`COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`+"\n", `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`+"; COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}\n",
+	`COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]}")`+"\n", `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]}")`+"; COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}\n",
+	`< <(printf "%q\n" "${COMPREPLY[@]}")`+"\n", `< <(printf "%q\n" "${COMPREPLY[@]}"); COMPREPLY=("${COMPREPLY[@]//\\,/,}")`+"\n",
+)

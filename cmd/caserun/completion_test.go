@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -114,29 +115,31 @@ func TestCompletionFromTheStore(t *testing.T) {
 func TestCompletionOfSidesAndRuns(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa,case-alg3", "--tag", "night", "--reps", "1")
+	simulate(t, "--scheds", "sa", "--tag", "a/b", "--reps", "1")
 	under := func(side string) []string { return []string{side + "/case-alg3", side + "/sa"} }
 	for _, c := range []struct {
 		words string
 		want  []string // in alphabetical order
 	}{
-		{"compare #", []string{"1", "2", "latest", "night", "sweep:1"}},
-		{"compare 1 #", []string{"2", "latest", "night", "sweep:1"}},
+		{"compare #", []string{"1", "2", "3", "a/b", "latest", "night", "sweep:1", "sweep:2"}},
+		{"compare 1 #", []string{"2", "3", "a/b", "latest", "night", "sweep:1", "sweep:2"}},
 		{"compare 1 2 #", nil},
-		{"compare sweep:#", []string{"1", "2", "latest", "night", "sweep:1", "sweep:1/case-alg3", "sweep:1/sa"}},
+		{"compare sweep:#", []string{"1", "2", "3", "a/b", "latest", "night", "sweep:1", "sweep:1/case-alg3", "sweep:1/sa", "sweep:2", "sweep:2/sa"}},
 		{"compare sweep:1/#", under("sweep:1")},
 		{"compare sweep:1/c#", under("sweep:1")},
-		{"compare sweep:latest/#", under("sweep:latest")},
-		{"compare latest/#", under("latest")},
+		{"compare sweep:latest/#", []string{"sweep:latest/sa"}},
+		{"compare latest/#", []string{"latest/sa"}},
 		{"compare night/#", under("night")},
 		{"compare tag:night/#", under("tag:night")},
-		{"compare sweep:9/#", nil},
+		{"compare a/b/#", []string{"a/b/sa"}},
+		{"compare a/b#", []string{"1", "2", "3", "a/b", "latest", "night", "sweep:1", "sweep:2"}},
 		{"compare sweep:x/#", nil},
 		{"regress --baseline sweep:1/#", under("sweep:1")},
 		{"regress --candidate night/#", under("night")},
-		{"report #", []string{"1", "2", "latest"}},
-		{"report 2 #", []string{"1", "latest"}},
-		{"report 2 --slowdown #", []string{"1", "2", "latest"}},
-		{"export 1 #", []string{"2", "latest"}},
+		{"report #", []string{"1", "2", "3", "latest"}},
+		{"report 2 #", []string{"1", "3", "latest"}},
+		{"report 2 --slowdown #", []string{"1", "2", "3", "latest"}},
+		{"export 1 #", []string{"2", "3", "latest"}},
 		{"report --node #", []string{"sim:2xP100"}},
 		{"report --mix #", []string{"W1"}},
 	} {
@@ -164,6 +167,47 @@ func TestCompletionsAreDescribed(t *testing.T) {
 		for _, line := range lines[:len(lines)-1] {
 			if word, description, _ := strings.Cut(line, "\t"); description == "" {
 				t.Errorf("%q: %s has no description", words, word)
+			}
+		}
+	}
+}
+
+// bash lists what follows a comma, takes a single offer without a backslash, and goes on from it.
+func TestCompletionInBash(t *testing.T) {
+	dir := inTempDir(t)
+	if err := os.WriteFile("mine.yaml", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, script, errs := caserun(t, "completion", "bash")
+	if script == "" {
+		t.Fatal(errs)
+	}
+	_, bare, _ := caserun(t, "completion", "bash", "--no-descriptions")
+	// bash calls the function as it would at the key; package bash-completion splits the line.
+	const session = `
+_init_completion() { words=("${typed[@]}"); cword=$((${#words[@]} - 1)); cur=${words[cword]}; prev=${words[cword - 1]}; }
+compopt() { :; }
+caserun() { "$PROGRAM" "$@"; }
+press() { COMP_TYPE=$1; shift; typed=("$@"); COMP_LINE="$*"; COMPREPLY=(); __start_caserun; printf '%s\n' "${COMPREPLY[@]%% *}"; echo; }
+press 63 caserun sweep --mixes W1,
+press 9 caserun sweep --mixes W1,m
+press 9 caserun sweep --mixes W1,mine.yaml,W8
+press 37 caserun sweep --mixes W1,W2,W8
+`
+	for name, functions := range map[string]string{"with descriptions": script, "without": bare} {
+		c := exec.Command("bash", "-c", functions+session)
+		c.Dir, c.Env = dir, append(os.Environ(), mainEnv+"=1", "PROGRAM="+os.Args[0])
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		parts := strings.Split(string(out), "\n\n")
+		if len(parts) != 5 || !strings.Contains(parts[0], "W1,W2\n") || strings.Contains(string(out), `\`) {
+			t.Fatalf("%s: bash offers %q", name, out)
+		}
+		for i, want := range []string{"W1,mine.yaml", "W1,mine.yaml,W8", "W1,W2,W8"} {
+			if parts[i+1] != want {
+				t.Errorf("%s: bash offers %q, want %q", name, parts[i+1], want)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if nobodyReads(err) {
 		return exitPipe
 	}
-	fmt.Fprintln(said, "caserun:", err)
+	fmt.Fprintln(said, "caserun:", withAdvice(err))
 	status := statusOf(err)
 	var stopped signalError
 	// A signal also ends what fails because of it, such as the start of a program.
@@ -72,6 +72,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return stopped.status()
 	}
 	return status
+}
+
+// withAdvice adds to an error which command shows what there is.
+func withAdvice(err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoSweep):
+		return fmt.Errorf("%w: caserun sweep list shows the sweeps of a store, and caserun sweep makes one", err)
+	case errors.Is(err, store.ErrNoRun):
+		return fmt.Errorf("%w: caserun report lists the runs of a store", err)
+	}
+	return err
 }
 
 // nobodyReads reports whether a command failed because nobody reads its output any more, as in

@@ -78,6 +78,9 @@ func (o profileOptions) validate(args []string) error {
 func (o profileOptions) jobs(say harness.Say) ([]mixes.Job, error) {
 	if o.mix == "" {
 		program, err := o.program()
+		if _, notMix := mixes.Lookup(o.command[0]); err != nil && notMix == nil {
+			return nil, refuse("%s is a mix: caserun profile --mix %[1]s", o.command[0])
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -193,7 +193,7 @@ func TestCompareSides(t *testing.T) {
 			t.Errorf("compare %v: %s", c.args, diff)
 		}
 	}
-	if _, out, _ := caserun(t, "__complete", "compare", ""); !strings.Contains(out, "sweep:2") || !strings.Contains(out, "a/b\n") {
+	if _, out, _ := caserun(t, "__complete", "compare", ""); !strings.Contains(out, "sweep:2") || !strings.Contains(out, "\na/b\t") {
 		t.Errorf("completion:\n%s", out)
 	}
 	for _, c := range []struct {

@@ -47,6 +47,11 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newDoctor(), newData(), newMan())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
+		if show, _ := c.Flags().GetBool("show-config"); !show {
+			if err := requireFlags(c); err != nil {
+				return err
+			}
+		}
 		return refuseEmptyNames(c)
 	}
 	root.SetFlagErrorFunc(sayWanted)
@@ -54,6 +59,7 @@ by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
 	takeDecimals(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
+	completeBashLists(root)
 	refuseUnknown(root)
 	return root
 }
@@ -89,9 +95,25 @@ func refuseUnknown(root *cobra.Command) {
 				return about.Help()
 			}
 		case !c.Runnable():
-			c.Args, c.RunE = cobra.NoArgs, helpAlone
+			c.Args, c.RunE = noCommand, helpAlone
 		}
 	}
+}
+
+// noCommand refuses arguments of a command that only has subcommands.
+func noCommand(c *cobra.Command, args []string) error {
+	err := cobra.NoArgs(c, args)
+	if err == nil {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	if near := similar(args[0], names); len(near) > 0 {
+		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
 }
 
 // helpAlone is the work of a command that only has subcommands.
@@ -112,10 +134,27 @@ func sayWanted(c *cobra.Command, err error) error {
 			return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 		}
 	}
+	var missing *pflag.ValueRequiredError
+	if errors.As(err, &missing) {
+		f := missing.GetFlag()
+		kind, usage := pflag.UnquoteUsage(f)
+		return fmt.Errorf("--%s needs a value, %s: %s", f.Name, kind, usage)
+	}
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
 		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), config.Wanted(bad.GetFlag(), bad.GetValue(), bad.Unwrap()))
 	}
+	return err
+}
+
+// requireFlags names a required flag that is missing, and what it is for.
+func requireFlags(c *cobra.Command) (err error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed && err == nil {
+			kind, usage := pflag.UnquoteUsage(f)
+			err = fmt.Errorf("--%s %s is missing: %s", f.Name, kind, usage)
+		}
+	})
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +17,8 @@ func TestUnknownSubcommands(t *testing.T) {
 	inTempDir(t)
 	for args, says := range map[string]string{
 		"mixes foo":      `unknown command "foo" for "caserun mixes"`,
+		"mixes lits":     `unknown command "lits" for "caserun mixes": did you mean list?`,
+		"data grph":      `unknown command "grph" for "caserun data"`,
 		"completion foo": `unknown command "foo" for "caserun completion"`,
 		"help nope":      `unknown command "nope" for "caserun"`,
 		"help mixes foo": `unknown command "foo" for "caserun mixes"`,
@@ -156,5 +159,42 @@ func TestHelpOfFlagsFits(t *testing.T) {
 	walk(newRoot())
 	if flags < 100 {
 		t.Errorf("%d lines of help", flags)
+	}
+}
+
+// An error names what is missing, and what to do about it.
+func TestErrorsSayWhatIsMissing(t *testing.T) {
+	dir := inTempDir(t)
+	missing := func(db string) string {
+		return "store " + filepath.Join(dir, db) + ": no such file: caserun mix and caserun sweep make a store; --db names one in another place"
+	}
+	simulate(t, "--scheds", "sa", "--reps", "1", "--db", "one.db")
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100", "--db", "alone.db"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	alone, one := filepath.Join(dir, "alone.db"), filepath.Join(dir, "one.db")
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"report", exitInfrastructure, missing("caserun.db")},
+		{"report --db typo/dir/x.db", exitInfrastructure, missing("typo/dir/x.db")},
+		{"sweep --resume", exitInfrastructure, missing("caserun.db")},
+		{"sweep --resume --dry-run", exitInfrastructure, missing("caserun.db")},
+		{"sweep show --db alone.db", exitUsage, "store " + alone + ": latest sweep: no such sweep: caserun sweep list shows the sweeps of a store, and caserun sweep makes one"},
+		{"report 9 --db one.db", exitUsage, "store " + one + ": run 9: no such run: caserun report lists the runs of a store"},
+		{"report --html", exitUsage, "--html needs a value, FILE: write the runs to FILE as one page with timelines and a comparison of the schedulers; -: standard output"},
+		{"mix W1 --sched", exitUsage, "--sched needs a value, SCHEDULER: "},
+		{"regress", exitUsage, "--baseline RUNS is missing: RUNS to hold it against"},
+		{"profile W1", exitUsage, "W1 is a mix: caserun profile --mix W1"},
+	} {
+		status, out, errs := caserun(t, strings.Fields(c.args)...)
+		if status != c.status || out != "" || !strings.HasPrefix(errs, "caserun: "+c.want) {
+			t.Errorf("caserun %s: exit %d, want %d and %q: %s%s", c.args, status, c.status, c.want, errs, out)
+		}
+	}
+	if _, err := os.Stat("typo"); err == nil {
+		t.Error("a folder was made for a store that was to be read")
 	}
 }

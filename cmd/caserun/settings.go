@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -75,12 +76,20 @@ func openForReading(ctx context.Context, path string) (s *store.Store, done func
 	}
 	s, err = store.OpenUpdated(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%w: caserun mix and caserun sweep make a store; --db names one in another place", err)
+		return nil, nil, noStore(path)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return s, s.Close, nil
+}
+
+// noStore is the error of a command whose store is missing.
+func noStore(path string) error {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	return fmt.Errorf("store %s: no such file: caserun mix and caserun sweep make a store; --db names one in another place", path)
 }
 
 // nothingMatches is the error of a command whose flags select no run.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,12 +133,21 @@ func (o *sweepOptions) read(ctx context.Context) (settings map[string]any, err e
 	case missing && o.resume != "":
 		return nil, fmt.Errorf("--resume %s: no such sweep: want a number from caserun sweep list, or latest", o.file)
 	case missing:
-		return nil, fmt.Errorf("no such sweep file %q; the commands of sweep are list and show", o.file)
+		return nil, noSweepFile(o.file)
 	case err != nil:
 		return nil, err
 	}
 	f.Fill(&o.sweep)
 	return f.Settings, nil
+}
+
+// noSweepFile is the error of a file that is missing and may have been meant as a command.
+func noSweepFile(path string) error {
+	commands := []string{"list", "show"}
+	if near := similar(path, commands); len(near) > 0 {
+		return fmt.Errorf("no such sweep file %q: did you mean caserun sweep %s?", path, near[0])
+	}
+	return fmt.Errorf("no such sweep file %q; the commands of sweep are %s", path, strings.Join(commands, " and "))
 }
 
 func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
@@ -184,7 +194,10 @@ func (o *sweepOptions) open(ctx context.Context) (db *store.Store, done func() e
 	if o.dryRun || o.show {
 		return openForReading(ctx, o.settings.DB)
 	}
-	if _, err := os.Stat(o.settings.DB); err != nil { // opening would create it
+	switch _, err := os.Stat(o.settings.DB); { // opening would create it
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, noStore(o.settings.DB)
+	case err != nil:
 		return nil, nil, fmt.Errorf("resume a sweep: store: %w", err)
 	}
 	if db, err = harness.OpenStore(o.settings.DB); err != nil {

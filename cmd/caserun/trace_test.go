@@ -46,7 +46,7 @@ func TestReportOfASlowdown(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "kernel slowdown          50.0 %") || !strings.Contains(out, "against run 1 under sa") {
 		t.Errorf("exit %d %s\n%s", status, errs, out)
 	}
-	if status, out, errs = caserun(t, "report", "2", "-v"); status != exitOK || !strings.Contains(out, "k(int)") {
+	if status, out, errs = caserun(t, "report", "2", "-v"); status != exitOK || !strings.Contains(out, "\n  0  k              2  ") {
 		t.Errorf("report -v: exit %d %s, lacks the kernel:\n%s", status, errs, out)
 	}
 	if status, out, errs = caserun(t, "report"); status != exitOK || !strings.Contains(out, "live, traced") {

@@ -78,7 +78,7 @@ func KernelTable(r results.Run, kernels []results.Kernel) *Table {
 		t.Add(r.ID, r.Mode, s.job, s.name, short[s.name], launches, s.busyS, longest, registers, shared)
 	}
 	if cut {
-		t.Notes = append(t.Notes, Note{Text: "kernel: its name is shortened. --format csv has the whole name."})
+		t.Notes = append(t.Notes, Note{Text: "Names of kernels are shortened. --format csv has them whole."})
 	}
 	return t
 }
