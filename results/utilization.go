@@ -13,13 +13,13 @@ type span struct {
 	value    *float64
 }
 
-// longestHoldS is the longest time for which a sample is valid. NVML's utilization covers
+// LongestHoldS is the longest time for which a sample is valid. NVML's utilization covers
 // "between 1 second and 1/6 second", depending on the product (nvmlUtilization_t).
-const longestHoldS = 1.0
+const LongestHoldS = 1.0
 
 // spans turns the segments of one series of one device into a step function on [0, end]. A
 // value holds until the next segment begins. It holds only to its last sample if no segment
-// follows or the gap exceeds longestHoldS. A nil value means unknown.
+// follows or the gap exceeds LongestHoldS. A nil value means unknown.
 func spans(segments []Segment, end float64) []span {
 	sorted := slices.Clone(segments)
 	slices.SortFunc(sorted, func(a, b Segment) int {
@@ -29,7 +29,7 @@ func spans(segments []Segment, end float64) []span {
 	var out []span
 	for i, s := range sorted {
 		to := s.LastS
-		if i+1 < len(sorted) && sorted[i+1].FirstS-s.LastS <= longestHoldS {
+		if i+1 < len(sorted) && sorted[i+1].FirstS-s.LastS <= LongestHoldS {
 			to = sorted[i+1].FirstS
 		}
 		if to < 0 || s.FirstS > end {

@@ -29,6 +29,7 @@ type exportOptions struct {
 	filter                     filterFlags
 	csv, jsonl                 string // directories
 	markdown, benchfmt, bundle string // files; the first two may be stdoutName
+	perfetto                   string // file, or stdoutName
 	force                      bool
 }
 
@@ -37,7 +38,7 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	for _, path := range []*string{&o.markdown, &o.benchfmt} {
+	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto} {
 		if isStdout(*path) {
 			*path = stdoutName
 		}
@@ -46,19 +47,29 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 }
 
 func (o exportOptions) validate() error {
-	if o.csv == "" && o.jsonl == "" && o.markdown == "" && o.benchfmt == "" && o.bundle == "" {
-		return errors.New("export: name at least one of --csv, --jsonl, --markdown, --benchfmt and --bundle")
+	if o.csv == "" && o.jsonl == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.bundle == "" {
+		return errors.New("export: name at least one of --csv, --jsonl, --markdown, --benchfmt, --perfetto and --bundle")
 	}
 	if o.csv == stdoutName || o.jsonl == stdoutName {
 		return errors.New("export: --csv and --jsonl write a file for each table: name a directory, not -")
 	}
-	if o.markdown == stdoutName && o.benchfmt == stdoutName {
-		return errors.New("export: --markdown and --benchfmt cannot both be standard output")
+	if toStdout := o.toStdout(); len(toStdout) > 1 {
+		return fmt.Errorf("export: %s and %s cannot both be standard output", toStdout[0], toStdout[1])
 	}
 	if o.bundle != "" {
 		return bundle.CheckName(o.bundle)
 	}
 	return nil
+}
+
+// toStdout are the flags whose data go to standard output.
+func (o exportOptions) toStdout() (flags []string) {
+	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}} {
+		if f.path == stdoutName {
+			flags = append(flags, f.flag)
+		}
+	}
+	return flags
 }
 
 // checkTargets refuses, before the first file is written, files that could not all be written.
@@ -76,7 +87,7 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 			paths = append(paths, filepath.Join(o.jsonl, t.Name+".jsonl"))
 		}
 	}
-	for _, path := range []string{o.markdown, o.benchfmt, o.bundle} {
+	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.bundle} {
 		if path != "" && path != stdoutName {
 			paths = append(paths, path)
 		}
@@ -105,10 +116,13 @@ file that exists is replaced only with --force, and no file is ever left half
 written. The paths of the files go to stdout, or to stderr where stdout has data.
 
 --benchfmt is for benchstat: name parts are keys (benchstat -col /sched), and runs
-that are not complete are left out. --bundle keeps everything in one file, which
-caserun report --db opens again.`,
+that are not complete are left out. --perfetto is for https://ui.perfetto.dev: the
+jobs, tasks, waits and counters of a run on a timeline, with the kernels and copies
+of a traced run. --bundle keeps everything in one file, which caserun report --db
+opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
+  caserun export --perfetto w7.pftrace.gz latest
   caserun export --sweep latest --bundle sweep.tar.gz`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (exportOptions, error) {
@@ -123,6 +137,7 @@ caserun report --db opens again.`,
 	c.Flags().StringVar(&o.jsonl, "jsonl", "", "write every table of the store to `DIR` as JSON lines: exact numbers, null where unknown")
 	c.Flags().StringVar(&o.markdown, "markdown", "", "write the table of runs to `FILE` as Markdown; -: standard output")
 	c.Flags().StringVar(&o.benchfmt, "benchfmt", "", "write a line for each run to `FILE` in the Go benchmark format, which benchstat reads; -: standard output")
+	c.Flags().StringVar(&o.perfetto, "perfetto", "", fmt.Sprintf("write a timeline of up to %d runs to `FILE` as a trace that ui.perfetto.dev opens, compressed if FILE ends in .gz; -: standard output", mostTraced))
 	c.Flags().StringVar(&o.bundle, "bundle", "", "write store, configuration, provenance and figures to `FILE`.tar.gz")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	return c
@@ -151,10 +166,13 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 	if len(runs) == 0 {
 		return nothingMatches("export", o.settings)
 	}
+	if o.perfetto != "" && len(runs) > mostTraced {
+		return refuse("export: %d runs match, and --perfetto shows at most %d side by side: name runs by their numbers, or as latest", len(runs), mostTraced)
+	}
 	if err := o.checkTargets(ctx, db); err != nil {
 		return err
 	}
-	err = o.write(ctx, db, chosen, c.OutOrStdout(), sayTo(c))
+	err = o.write(ctx, db, chosen, c.OutOrStdout(), c.ErrOrStderr(), sayTo(c))
 	if errors.Is(err, fs.ErrExist) {
 		return refusal{err}
 	}
@@ -162,7 +180,7 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 }
 
 // write does every export that was asked for.
-func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout io.Writer, say harness.Say) error {
+func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout, stderr io.Writer, say harness.Say) error {
 	var paths []string
 	for _, tables := range []struct {
 		dir   string
@@ -205,6 +223,9 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 	}); err != nil {
 		return err
 	}
+	if err := toFile(o.perfetto, func(w io.Writer) error { return o.writeTrace(ctx, db, f, w, stderr, say) }); err != nil {
+		return err
+	}
 	if o.bundle != "" {
 		version, revision := harness.Version()
 		if _, err := bundle.Write(ctx, db, o.bundle, bundle.Options{Filter: f, Overwrite: o.force, Figures: bundleFigures(say),
@@ -214,7 +235,7 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 		paths = append(paths, o.bundle)
 	}
 	for _, p := range paths {
-		if o.markdown == stdoutName || o.benchfmt == stdoutName { // the paths would be mixed with the data
+		if len(o.toStdout()) > 0 { // the paths would be mixed with the data
 			say("wrote %s", p)
 		} else {
 			fmt.Fprintln(stdout, p)

@@ -158,23 +158,31 @@ func bySeries(a, b results.Segment) int {
 }
 
 // Kernels returns a run's kernel intervals by job, in the order in which the Writer got them.
-func (s *Store) Kernels(ctx context.Context, run int64) ([]results.Kernel, error) {
-	found, err := list(ctx, s, kernels, run)
-	out := make([]results.Kernel, len(found))
-	for i := range found {
-		out[i] = found[i].Kernel
-	}
+func (s *Store) Kernels(ctx context.Context, run int64) (out []results.Kernel, err error) {
+	err = s.EachKernel(ctx, run, func(k results.Kernel) error {
+		out = append(out, k)
+		return nil
+	})
 	return out, err
 }
 
+// EachKernel is Kernels without the list, which may be too long for the memory.
+func (s *Store) EachKernel(ctx context.Context, run int64, do func(results.Kernel) error) error {
+	return each(ctx, s, kernels, run, func(l *launch) error { return do(l.Kernel) })
+}
+
 // Copies returns a traced run's copies by job, in the order in which the Writer got them.
-func (s *Store) Copies(ctx context.Context, run int64) ([]results.Copy, error) {
-	found, err := list(ctx, s, copies, run)
-	out := make([]results.Copy, len(found))
-	for i := range found {
-		out[i] = found[i].Copy
-	}
+func (s *Store) Copies(ctx context.Context, run int64) (out []results.Copy, err error) {
+	err = s.EachCopy(ctx, run, func(c results.Copy) error {
+		out = append(out, c)
+		return nil
+	})
 	return out, err
+}
+
+// EachCopy is Copies without the list.
+func (s *Store) EachCopy(ctx context.Context, run int64, do func(results.Copy) error) error {
+	return each(ctx, s, copies, run, func(t *transfer) error { return do(t.Copy) })
 }
 
 // Events returns a run's events in the order in which the Writer got them.
@@ -188,31 +196,51 @@ func (s *Store) Events(ctx context.Context, run int64) ([]results.Event, error) 
 }
 
 // list reads the rows of one run in the order of their keys.
-func list[T any](ctx context.Context, s *Store, l layout[T], run int64) ([]T, error) {
+func list[T any](ctx context.Context, s *Store, l layout[T], run int64) (out []T, err error) {
+	err = each(ctx, s, l, run, func(record *T) error {
+		out = append(out, *record)
+		return nil
+	})
+	return out, err
+}
+
+// each calls do with each row of one run in the order of their keys.
+func each[T any](ctx context.Context, s *Store, l layout[T], run int64, do func(*T) error) error {
 	query := fmt.Sprintf("SELECT %s, %s FROM %s WHERE run_id = ? ORDER BY %s",
 		strings.Join(l.keys, ", "), strings.Join(l.columns, ", "), l.table, strings.Join(l.keys, ", "))
 	operation := fmt.Sprintf("read table %s of run %d", l.table, run)
-	return collect(ctx, s, operation, query, []any{run}, func(record *T) []any {
+	return scan(ctx, s, operation, query, []any{run}, func(record *T) []any {
 		keys, values := l.fields(record)
 		return append(keys, values...)
-	})
+	}, do)
 }
 
-func collect[T any](ctx context.Context, s *Store, operation, query string, args []any, fields func(*T) []any) ([]T, error) {
+func collect[T any](ctx context.Context, s *Store, operation, query string, args []any, fields func(*T) []any) (out []T, err error) {
+	err = scan(ctx, s, operation, query, args, fields, func(record *T) error {
+		out = append(out, *record)
+		return nil
+	})
+	return out, err
+}
+
+// scan calls do with each row of a query. An error of do ends the query, and is returned as it
+// is.
+func scan[T any](ctx context.Context, s *Store, operation, query string, args []any, fields func(*T) []any, do func(*T) error) error {
 	rows, err := s.read.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, explain(s.path, operation, err)
+		return explain(s.path, operation, err)
 	}
 	defer rows.Close()
-	var out []T
 	for rows.Next() {
 		var record T
 		if err := rows.Scan(fields(&record)...); err != nil {
-			return nil, explain(s.path, operation, err)
+			return explain(s.path, operation, err)
 		}
-		out = append(out, record)
+		if err := do(&record); err != nil {
+			return err
+		}
 	}
-	return out, explain(s.path, operation, rows.Err())
+	return explain(s.path, operation, rows.Err())
 }
 
 // Modes returns the mode of every selected run by the run's id.
