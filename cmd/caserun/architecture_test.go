@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"results/html", "results/bundle", "results/sides", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures", "runner/live", "runner/sim", "runner/replay"},
 	{"results/paper", "results/regress"},
-	{"results/store", "runner", "mixes/suites"},
+	{"results/store", "runner", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},

@@ -20,6 +20,7 @@ type mixOptions struct {
 	settings config.Settings
 	mix      string
 	verbose  bool
+	log      logFlag
 }
 
 func newMix() *cobra.Command {
@@ -47,6 +48,7 @@ and every output say so.`,
 	config.AddStoreFlag(c.Flags())
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "also print tables of devices and jobs")
 	addFormatFlag(c)
+	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	completeProbe(c)
@@ -86,8 +88,13 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	log, logged, err := o.log.open(o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logged()) }()
 	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, Mix: mix, Profiles: known,
-		Store: db, Say: say, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
+		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
 			return newProgress(c.ErrOrStderr(), m, mode, known)
 		}}
 	first, runErr := nodes.Run(ctx, r)

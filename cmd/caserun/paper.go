@@ -34,6 +34,7 @@ type paperOptions struct {
 	run      bool
 	mixes    []string // of --run; none: all
 	reps     int
+	log      logFlag
 }
 
 // validate finds what contradicts itself before anything runs.
@@ -51,6 +52,8 @@ func (o paperOptions) validate() error {
 		return errors.New("--reps is for --run")
 	case len(o.mixes) > 0 && !o.run:
 		return errors.New("--mixes is for --run: --sweep or --tag chooses stored runs")
+	case o.log.path != "" && !o.run:
+		return errors.New("--log-json is for --run: add that, or leave --log-json out")
 	case o.out == "-":
 		return errors.New("--out -: it is a directory of files: name one")
 	case o.force && o.out == "":
@@ -119,6 +122,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 	c.Flags().BoolVar(&o.run, "run", false, "do the sweeps first: W1 to W8 and the Darknet mixes under every scheduler of the paper")
 	addCatalogMixesFlag(c, &o.mixes, "`LIST` of the mixes of --run, as W1..W8 or D-*; default: all of the paper's for the node's system")
 	c.Flags().IntVar(&o.reps, "reps", 0, "repetitions of --run; 0: 7, or 1 on a simulated node without --sim-noise, where all are the same")
+	o.log.addTo(c)
 	_ = c.RegisterFlagCompletionFunc("sweep", inList(fromStore(offerSweeps)))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(paper.Systems(), cobra.ShellCompDirectiveNoFileComp))
@@ -221,6 +225,11 @@ func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	log, logged, err := o.log.open(o.settings.DB)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, logged()) }()
 	var calls []*sweep.Call
 	for _, p := range planned {
 		id, err := p.Store(ctx, db, say)
@@ -228,7 +237,7 @@ func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 			return nil, err
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
-		calls = append(calls, &sweep.Call{Plan: p, ID: id, Store: db, Jobs: 1, Now: time.Now, Say: say,
+		calls = append(calls, &sweep.Call{Plan: p, ID: id, Store: db, Jobs: 1, Now: time.Now, Say: say, Log: log,
 			Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: settings.StoreFlag()})
 	}
 	for i, call := range calls {

@@ -33,6 +33,7 @@ type sweepOptions struct {
 	dryRun   bool
 	show     bool // the configuration, and run nothing
 	limit    sweep.TimeLimit
+	log      logFlag
 }
 
 func newSweep() *cobra.Command {
@@ -71,6 +72,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 	config.AddNodeFlags(c.Flags())
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
+	o.log.addTo(c)
 	completeNode(c)
 	_ = c.RegisterFlagCompletionFunc("mixes", inList(orRange(completeMixes)))
 	_ = c.RegisterFlagCompletionFunc("scheds", completeSchedulerList)
@@ -116,6 +118,9 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	c.Flags().Visit(func(f *pflag.Flag) { o.given = append(o.given, f.Name) })
 	if o.settings, err = loadOver(c, over); err != nil {
 		return err
+	}
+	if o.dryRun && o.log.path != "" {
+		return errors.New("--log-json is for runs, and --dry-run makes none: leave one of them out")
 	}
 	if o.force && o.resume == "" && !o.show {
 		return errors.New("--force goes with --resume")
@@ -170,11 +175,16 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	log, logged, err := o.log.open(o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logged()) }()
 	id, err := p.Store(c.Context(), db, say)
 	if err != nil {
 		return err
 	}
-	return o.work(c, p, db, id, "")
+	return o.work(c, p, db, log, id, "")
 }
 
 // print prints options of a sweep and settings as a sweep's file has them.
@@ -254,6 +264,11 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 	if err := p.SameSize(ctx, db, w.ID); err != nil {
 		return err
 	}
+	log, logged, err := o.log.open(o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logged()) }()
 	if taken { // as late as this: a call that is refused takes nothing from anybody
 		if err := harness.CloseSweep(db, w); err != nil {
 			return err
@@ -271,12 +286,12 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
 	}
-	return o.work(c, p, db, w.ID, note)
+	return o.work(c, p, db, log, w.ID, note)
 }
 
 // work runs what is left of a sweep and prints its arms.
-func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, id int64, note string) error {
-	call := sweep.Call{Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c),
+func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
+	call := sweep.Call{Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {

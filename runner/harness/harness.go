@@ -33,6 +33,8 @@ type Request struct {
 	Say      Say
 	// Display makes what shows the run to the user; nil: nothing does.
 	Display func(mixes.Mix, results.Mode) Display
+	// Log takes what happens in the run as it happens; nil: nothing does.
+	Log Log
 	// Begun, if not nil, is called once the store has the run.
 	Begun func()
 }
@@ -44,6 +46,15 @@ type Display interface {
 	Job(results.Job)
 	Event(results.Event)
 	Stop()
+}
+
+// Log takes the records of many runs, by their numbers. Its methods do not block.
+type Log interface {
+	Begun(results.Run, []results.Device)
+	Job(run int64, j results.Job)
+	Task(run int64, t results.Task)
+	Event(run int64, e results.Event)
+	Ended(results.Run)
 }
 
 // Outcome is what a run left.

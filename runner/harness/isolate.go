@@ -43,11 +43,17 @@ func Isolate(ctx context.Context, r Request, first int64, jobs []results.Job, ru
 	if err != nil {
 		return o, err
 	}
+	log := r.Log
+	if log == nil {
+		log = unlogged{}
+	}
 	for _, j := range jobs {
 		w.Job(j)
+		log.Job(first, j)
 	}
 	for _, e := range events {
 		w.Event(e)
+		log.Event(first, e)
 		r.Say("run %d: %s", first, e.Detail)
 	}
 	return o, w.Flush(ctx)

@@ -20,6 +20,7 @@ type tracker struct {
 	run     results.Run
 	devices []results.Device
 	display Display
+	log     Log
 
 	mu       sync.Mutex
 	segments []results.Segment
@@ -43,10 +44,14 @@ func (t *tracker) begin(ctx context.Context, r Request, run results.Run, devices
 		r.Begun()
 	}
 	t.Writer, t.run, t.devices = r.Store.Writer(run.ID), run, devices
-	t.display = hidden{}
+	t.display, t.log = hidden{}, unlogged{}
 	if r.Display != nil {
 		t.display = r.Display(r.Mix, run.Mode)
 	}
+	if r.Log != nil {
+		t.log = r.Log
+	}
+	t.log.Begun(run, devices)
 	return nil
 }
 
@@ -58,13 +63,29 @@ func (hidden) Job(results.Job)     {}
 func (hidden) Event(results.Event) {}
 func (hidden) Stop()               {}
 
+// unlogged is the log of a run that has none.
+type unlogged struct{}
+
+func (unlogged) Begun(results.Run, []results.Device) {}
+func (unlogged) Job(int64, results.Job)              {}
+func (unlogged) Task(int64, results.Task)            {}
+func (unlogged) Event(int64, results.Event)          {}
+func (unlogged) Ended(results.Run)                   {}
+
 func (t *tracker) Job(j results.Job) {
 	t.Writer.Job(j)
+	t.log.Job(t.run.ID, j)
 	t.display.Job(j)
+}
+
+func (t *tracker) Task(k results.Task) {
+	t.Writer.Task(k)
+	t.log.Task(t.run.ID, k)
 }
 
 func (t *tracker) Event(e results.Event) {
 	t.Writer.Event(e)
+	t.log.Event(t.run.ID, e)
 	t.display.Event(e)
 }
 
@@ -140,6 +161,11 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 	}
 	finishErr := t.Finish(context.WithoutCancel(ctx), t.run)
 	o := Outcome{t.run, jobs, t.devices}
+	logged := t.run
+	if finishErr != nil {
+		logged.Status = results.Interrupted
+	}
+	t.log.Ended(logged)
 	if finishErr != nil {
 		return o, errors.Join(finishErr, err)
 	}

@@ -68,6 +68,7 @@ type Call struct {
 	Now     func() time.Time
 	Say     harness.Say
 	Display Display
+	Log     harness.Log // of all runs; nil: none
 	// StoreFlag is the flag that the commands in hints need to find the store, such as
 	// " --db runs.db"; "" for the default store.
 	StoreFlag string
@@ -201,7 +202,7 @@ func (s *Call) cell(ctx context.Context, c results.Cell, begun func()) (results.
 	options.Seed = c.Seed
 	display := func(m mixes.Mix, mode results.Mode) harness.Display { return s.Display.Run(m, mode, s.Plan.profiles) }
 	o, err := nodes.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles,
-		Store: s.Store, Say: s.Say, Display: display, Cell: &c, Begun: begun})
+		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Begun: begun})
 	if err == nil && o.Run.Status != results.Complete {
 		err = fmt.Errorf("run %d is %s", o.Run.ID, o.Run.Status)
 	}

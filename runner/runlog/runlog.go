@@ -1,0 +1,127 @@
+// Package runlog writes what happens in runs to a file as it happens, as JSON lines
+// (docs/export.md).
+package runlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Log is a file that takes an object on each line. Its methods do not wait for the file, because
+// a run must not. Lines of several runs may come at the same time.
+type Log struct {
+	path string
+	file *os.File
+
+	mu     sync.Mutex
+	runs   map[int64]*state
+	queue  []any // the objects of lines that are not written yet
+	closed bool
+	wake   chan struct{} // holds a token while there is something to do
+	done   chan struct{}
+
+	lost int   // lines, which only the writing goroutine and Close use
+	err  error // the first
+}
+
+// state is what the log has said of a run.
+type state struct {
+	mode    results.Mode
+	ended   bool
+	jobs    map[int]results.Job
+	tasks   map[taskKey]results.Task
+	refused map[int]results.Event // the latest by job
+}
+
+type taskKey struct{ job, seq int }
+
+// Open opens a file for new lines behind those that it has. Close must follow a success.
+func Open(path string) (*Log, error) {
+	mode := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		mode |= syscall.O_NONBLOCK // else the open itself waits for a reader
+	}
+	f, err := os.OpenFile(path, mode, 0o644)
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, fmt.Errorf("log %s: nobody reads this pipe: start its reader first", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	l := &Log{path: path, file: f, runs: map[int64]*state{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go l.drain()
+	return l, nil
+}
+
+// Close writes what is left. Its error says how many lines are missing, and why.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.hurry()
+	<-l.done
+	err := l.file.Close()
+	if l.lost > 0 {
+		return fmt.Errorf("log %s: %d lines could not be written; the store has what they say: %w", l.path, l.lost, l.err)
+	}
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	return nil
+}
+
+func (l *Log) hurry() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain is the goroutine that writes.
+func (l *Log) drain() {
+	defer close(l.done)
+	for closed := false; !closed; {
+		<-l.wake
+		l.mu.Lock()
+		objects := l.queue
+		l.queue, closed = nil, l.closed
+		l.mu.Unlock()
+		for _, o := range objects {
+			l.write(o)
+		}
+	}
+}
+
+// write writes a line, or leaves the file with whole lines only.
+func (l *Log) write(object any) {
+	line, err := json.Marshal(object)
+	n := 0
+	if err == nil {
+		n, err = l.file.Write(append(line, '\n'))
+	}
+	if err == nil {
+		return
+	}
+	if end, seekErr := l.file.Seek(0, io.SeekEnd); n > 0 && seekErr == nil { // not in a pipe
+		err = errors.Join(err, l.file.Truncate(end-int64(n)))
+	}
+	l.lost++
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// line queues an object, whose text the writing goroutine makes: a grant is not to wait for it.
+// The caller holds mu, and changes nothing that the object points to.
+func (l *Log) line(object any) {
+	l.queue = append(l.queue, object)
+	l.hurry()
+}
