@@ -58,6 +58,9 @@ const (
 	EventNoVerdict EventKind = "no-verdict"
 	// Utilization was sampled and some samples were lost. The live session records it.
 	EventSampler EventKind = "sampler"
+	// A device's energy counter fell, so that its energy is unknown. The harness records it when
+	// the run ends.
+	EventEnergy EventKind = "energy"
 	// Records of the kernel tracer are missing. The live executor records it.
 	EventTrace EventKind = "trace"
 )

@@ -137,6 +137,9 @@ type Device struct {
 	UtilizationMean  *float64
 	UtilizationPeak  *float64
 	ResidentMean     *float64 // fraction of the run in which a kernel was resident
+	EnergyJ          *float64 // used during the run
+	IdleEnergyJ      *float64 // the part of EnergyJ in which no task was resident
+	EnergySource     *EnergySource
 }
 
 // Job is one job of a run.
@@ -160,7 +163,9 @@ type Job struct {
 	Signal         *string
 	Detail         string // why it did not end ok, in one line
 	StderrTail     string
-	Suspects       []int // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
+	// EnergyEstimateJ is the job's share of its devices' energy (see WithEnergy).
+	EnergyEstimateJ *float64
+	Suspects        []int // if Outcome is FaultSuspect: the jobs that may have caused the fault, this one included; not stored
 }
 
 // TurnaroundS is the time from the job's arrival to its end.
@@ -232,6 +237,8 @@ const (
 	SeriesMemoryActivity Series = "memory_activity" // NVML utilization.memory, the fraction of time in which device memory was read or written
 	SeriesGPUDriver      Series = "gpu_driver"      // the driver's own sample buffer, fraction
 	SeriesGPM            Series = "sm_gpm"          // GPM SM activity, fraction
+	SeriesEnergy         Series = "energy"          // NVML's counter: joules since the driver was loaded
+	SeriesPower          Series = "power"           // NVML's power, watts
 	SeriesSimulated      Series = "sm_sim"          // modelled share of busy SMs, fraction
 )
 

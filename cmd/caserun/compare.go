@@ -66,7 +66,7 @@ docs/statistics.md describes the tests.`,
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
-	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", "))
+	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
 	_ = c.RegisterFlagCompletionFunc("metrics", inList(cobra.FixedCompletions(metricNames(), cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }

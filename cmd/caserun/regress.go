@@ -45,8 +45,8 @@ Baseline and candidate are each
 
 ` + sides.Help + `
 
-Limits: throughput, turnaround and makespan in percent (3%), slowdown in
-percentage points (1pp), crashes in jobs per run (0).
+Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
+(3%), slowdown in percentage points (1pp), crashes in jobs per run (0).
 
 Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
 say; 2 wrong usage, such as a baseline without runs.`,

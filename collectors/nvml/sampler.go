@@ -27,6 +27,9 @@ type Config struct {
 	// ActivityPeriod is the window of GPM's SM activity, at least 100 ms, because shorter
 	// windows read 0; default: no GPM. A reading costs 0.24 ms.
 	ActivityPeriod time.Duration
+	// PowerPeriod is the time between two readings of the energy counter and of the power;
+	// default 100 ms, which is near the driver's own refresh.
+	PowerPeriod time.Duration
 	// MaxGap is the longest time without a sample inside a segment; default 50 ms, well below
 	// the driver's fastest refresh of 1/6 s.
 	MaxGap time.Duration
@@ -51,6 +54,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"period", &c.Period, time.Millisecond},
 		{"memory period", &c.MemoryPeriod, 100 * time.Millisecond},
 		{"buffer period", &c.BufferPeriod, 4 * time.Second},
+		{"power period", &c.PowerPeriod, 100 * time.Millisecond},
 		{"longest gap", &c.MaxGap, 50 * time.Millisecond},
 		{"longest segment", &c.MaxSpan, 5 * time.Second},
 	} {
@@ -217,24 +221,30 @@ func (s *Sampler) slowLoop() {
 	defer memory.Stop()
 	buffer := time.NewTicker(s.cfg.BufferPeriod)
 	defer buffer.Stop()
+	power := time.NewTicker(s.cfg.PowerPeriod)
+	defer power.Stop()
 	var activity <-chan time.Time
 	if s.cfg.ActivityPeriod > 0 {
 		t := time.NewTicker(s.cfg.ActivityPeriod)
 		defer t.Stop()
 		activity = t.C
 	}
+	s.core.readPower() // first, because a run's energy counts from this reading
 	s.core.readMemory()
 	s.core.readActivity()
 	for {
 		select {
 		case <-memory.C:
 			s.core.readMemory()
+		case <-power.C:
+			s.core.readPower()
 		case <-buffer.C:
 			s.core.readBuffers()
 		case <-activity:
 			s.core.readActivity()
 		case <-s.stopping:
 			// Read what changed since the last turn.
+			s.core.readPower()
 			s.core.readMemory()
 			s.core.readBuffers()
 			return

@@ -26,13 +26,20 @@ const (
 	// fraction of the window in which the SM had a warp assigned. A stamp is the
 	// end of its window. It exists on Hopper and later.
 	SMActivity
+	// Energy is what the device has used since the driver was loaded, in joules
+	// (nvmlDeviceGetTotalEnergyConsumption), in steps of 0.01.
+	Energy
+	// Power is the power that the device draws, in watts, in steps of 0.01: the driver's
+	// instantaneous value where it has one, and else nvmlDeviceGetPowerUsage, which is a mean
+	// over one second on Ampere and later except GA100.
+	Power
 
 	numKinds = iota
 )
 
 var kindNames = [numKinds]string{
 	"gpu_utilization", "memory_utilization", "memory_used",
-	"buffered_gpu_utilization", "sm_activity",
+	"buffered_gpu_utilization", "sm_activity", "energy", "power",
 }
 
 func (k Kind) String() string {
@@ -49,7 +56,7 @@ type Segment struct {
 	Kind        Kind
 	First, Last time.Duration // stamps of the first and the last sample, since the sampler's epoch
 	Samples     int           // at least 1
-	Value       float64       // a ratio, or bytes for MemoryUsed
+	Value       float64       // a ratio, or in the unit of the Kind
 }
 
 // encoder turns the samples of one series into segments. A segment ends

@@ -141,7 +141,7 @@ func TestKindNamesAreDistinct(t *testing.T) {
 		}
 		seen[k.String()] = k
 	}
-	if len(seen) != int(SMActivity)+1 {
-		t.Errorf("%d kinds, want %d", len(seen), SMActivity+1)
+	if len(seen) != numKinds {
+		t.Errorf("%d kinds, want %d", len(seen), numKinds)
 	}
 }

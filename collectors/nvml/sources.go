@@ -66,6 +66,8 @@ func (n *Node) sources() (sources []Source, free func() error) {
 			Buffered: func(after time.Time) ([]BufferedSample, error) {
 				return buffered(h, after)
 			},
+			Energy: n.energy(h),
+			Power:  n.power(h),
 		}
 		if w := n.newGPM(h); w != nil {
 			windows = append(windows, w)
@@ -96,6 +98,53 @@ func (n *Node) memoryUsed(h handle) func() (uint64, error) {
 		m, ret := h.dev.GetMemoryInfo()
 		return m.Used, check(ret, "nvmlDeviceGetMemoryInfo", h.uuid)
 	}
+}
+
+// energy returns nil if the driver lacks the counter; devices before Volta do not support it.
+func (n *Node) energy(h handle) func() (uint64, error) {
+	const call = "nvmlDeviceGetTotalEnergyConsumption"
+	if !n.has(call) {
+		return nil
+	}
+	return func() (uint64, error) {
+		mJ, ret := h.dev.GetTotalEnergyConsumption()
+		return mJ, check(ret, call, h.uuid)
+	}
+}
+
+// power returns nil if the driver has no call for it.
+func (n *Node) power(h handle) func() (uint64, error) {
+	const fields, usage = "nvmlDeviceGetFieldValues", "nvmlDeviceGetPowerUsage"
+	if n.has(fields) {
+		instant := func() (uint64, error) { return instantPower(h) }
+		if _, err := instant(); err == nil {
+			return instant
+		}
+	}
+	if !n.has(usage) {
+		return nil
+	}
+	return func() (uint64, error) {
+		mW, ret := h.dev.GetPowerUsage()
+		return uint64(mW), check(ret, usage, h.uuid)
+	}
+}
+
+// instantPower reads the field NVML_FI_DEV_POWER_INSTANT, in milliwatts.
+func instantPower(h handle) (uint64, error) {
+	const call = "nvmlDeviceGetFieldValues(POWER_INSTANT)"
+	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_POWER_INSTANT}}
+	if err := check(h.dev.GetFieldValues(values), call, h.uuid); err != nil {
+		return 0, err
+	}
+	v := values[0]
+	if err := check(nvml.Return(v.NvmlReturn), call, h.uuid); err != nil {
+		return 0, err
+	}
+	if nvml.ValueType(v.ValueType) != nvml.VALUE_TYPE_UNSIGNED_INT {
+		return 0, fmt.Errorf("%s on %s: value type %d, want unsigned int", call, h.uuid, v.ValueType)
+	}
+	return uint64(binary.NativeEndian.Uint32(v.Value[:4])), nil
 }
 
 func buffered(h handle, after time.Time) ([]BufferedSample, error) {

@@ -4,6 +4,12 @@
  * UUID GPU-N0000000-0000-0000-0000-000000000000, N a digit, 16 GiB, compute
  * capability 9.0 and 132 SMs.
  *
+ * FAKE_METER gives the devices meters, of 100 W for device 0, 200 W for device 1,
+ * and so on. It is a list of the words counter (of energy), power (its mean over a
+ * second) and instant (power as a field value). fails makes what is listed fail
+ * from the second call on with GPU_IS_LOST, and falls makes the counter begin
+ * again from 0 at the second call.
+ *
  * Declared here and not included, so that it builds without a driver: nvml.h's
  * ABI is stable, and a version's suffix is part of the symbol. go-nvml asks
  * whether a later version of a symbol exists before it uses one.
@@ -11,8 +17,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, GPU_IS_LOST = 15 };
+enum { FI_DEV_POWER_INSTANT = 186, VALUE_TYPE_UNSIGNED_INT = 1 };
 
 typedef uintptr_t Device; /* place in PCI bus order, from 1: a handle is not NULL */
 
@@ -117,4 +126,57 @@ int nvmlDeviceGetUtilizationRates(Device d, void *out) {
 int nvmlDeviceGetSamples(Device d, int kind, unsigned long long since, int *type, unsigned *count, void *out) {
   (void)d, (void)kind, (void)since, (void)type, (void)count, (void)out;
   return NOT_SUPPORTED;
+}
+
+static int meter(const char *word) {
+  const char *list = getenv("FAKE_METER");
+  return list != NULL && strstr(list, word) != NULL;
+}
+
+/* lost counts a device's calls of one kind and says whether this one fails. */
+static int lost(unsigned *calls, Device d) { return ++calls[d % 16] > 1 && meter("fails"); }
+
+static unsigned watts(Device d) { return 100 * (unsigned)d; }
+
+int nvmlDeviceGetTotalEnergyConsumption(Device d, unsigned long long *millijoules) {
+  static unsigned calls[16];
+  struct timespec now;
+
+  if (!meter("counter")) return NOT_SUPPORTED;
+  if (lost(calls, d)) return GPU_IS_LOST;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  *millijoules = (unsigned long long)(watts(d) * (1e3 * (double)now.tv_sec + (double)now.tv_nsec / 1e6));
+  if (meter("falls") && calls[d % 16] > 1) *millijoules = 0;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetPowerUsage(Device d, unsigned *milliwatts) {
+  static unsigned calls[16];
+
+  if (!meter("power")) return NOT_SUPPORTED;
+  if (lost(calls, d)) return GPU_IS_LOST;
+  *milliwatts = 1000 * watts(d);
+  return SUCCESS;
+}
+
+typedef struct {
+  unsigned field, scope;
+  long long timestamp, latency;
+  unsigned type, result;
+  union {
+    double d;
+    unsigned u;
+  } value;
+} FieldValue;
+
+/* The instantaneous power is half a watt above the mean, which tells them apart. */
+int nvmlDeviceGetFieldValues(Device d, int count, FieldValue *values) {
+  for (int i = 0; i < count; i++) {
+    int known = values[i].field == FI_DEV_POWER_INSTANT && meter("instant");
+
+    values[i].type = VALUE_TYPE_UNSIGNED_INT;
+    values[i].result = known ? SUCCESS : NOT_SUPPORTED;
+    values[i].value.u = 1000 * watts(d) + 500;
+  }
+  return SUCCESS;
 }

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	Alpha     float64
 	MinEffect float64
-	Metrics   []Metric // nil: all
+	Metrics   []Metric // nil: all that need not be named
 }
 
 // Row compares one metric of a pair of arms.
@@ -41,7 +41,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 	}
 	asked := o.Metrics
 	if asked == nil {
-		o.Metrics = Metrics()
+		o.Metrics = slices.DeleteFunc(Metrics(), func(m Metric) bool { return m.Named })
 	}
 	out := Result{A: a.Label, B: b.Label, Alpha: o.Alpha, MinEffect: o.MinEffect}
 	aArms, bArms := a.arms(), b.arms()

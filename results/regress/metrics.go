@@ -33,12 +33,15 @@ type Observation struct {
 // Metric is a figure by which runs are compared.
 type Metric struct {
 	Name           string
-	Unit           string // s, jobs/s, or empty for a ratio
+	Unit           string // s, jobs/s, J, or empty for a ratio
 	HigherIsBetter bool
 	// Absolute metrics are compared by difference, because they may be 0.
 	Absolute bool
 	// Exact metrics have no minimum effect: any difference matters.
 	Exact bool
+	// Named metrics are compared only where the user names them, because each further test
+	// weakens the others.
+	Named bool
 	value func(Observation) *float64
 }
 
@@ -50,6 +53,8 @@ func Metrics() []Metric {
 		{Name: "makespan", Unit: "s", value: func(o Observation) *float64 { return o.Metrics.MakespanS }},
 		{Name: crashes, Absolute: true, Exact: true, value: crashedShare},
 		{Name: "slowdown", Absolute: true, value: func(o Observation) *float64 { return o.Slowdown }},
+		{Name: "energy", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.UsedJ }},
+		{Name: "energy-per-job", Unit: "J", Named: true, value: func(o Observation) *float64 { return o.Metrics.Energy.PerOK }},
 	}
 }
 
@@ -88,8 +93,11 @@ func (m Metric) values(runs []Observation) []float64 {
 
 // needs says which runs have a value; it is empty if every run has one.
 func (m Metric) needs() string {
-	if m.Name == "slowdown" {
+	switch m.Name {
+	case "slowdown":
 		return ": it needs traced runs, under sa on each side too"
+	case "energy", "energy-per-job":
+		return ": it needs live runs on GPUs that measure their energy or power, for all of the run"
 	}
 	return ""
 }

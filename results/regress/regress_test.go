@@ -405,3 +405,46 @@ func TestCopiesAreNotRepetitions(t *testing.T) {
 		}
 	}
 }
+
+// Energy is compared only where it is named, and less of it is better.
+func TestEnergyIsComparedWhereNamed(t *testing.T) {
+	side := func(label string, joules float64) Side {
+		s := Side{Label: label}
+		for i := range 7 {
+			o := Observation{Run: results.Run{ID: int64(i), Mix: "W1", Scheduler: "sa", Node: "local", Mode: results.Live, Jobs: 1, Status: results.Complete}}
+			o.Metrics.MakespanS = new(1 + float64(i)/1000)
+			o.Metrics.Energy.UsedJ, o.Metrics.Energy.PerOK = new(joules+float64(i)), new(joules/10+float64(i)/10)
+			s.Runs = append(s.Runs, o)
+		}
+		return s
+	}
+	base, worse := side("base", 1000), side("worse", 1200)
+	r, err := Compare(base, worse, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Rows {
+		if row.Metric.Named {
+			t.Errorf("%s is compared without being named", row.Metric.Name)
+		}
+	}
+	for _, name := range []string{"energy", "energy-per-job"} {
+		m, err := LookupMetric(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = Compare(base, worse, Options{Metrics: []Metric{m}, MinEffect: 0.02}); err != nil || len(r.Rows) != 1 || r.Rows[0].Verdict != stats.Worse {
+			t.Errorf("%s, 20 %% more: %+v (%v), want worse", name, r.Rows, err)
+		}
+		limits, err := ParseLimits(name + "=5%")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if class := Gate(base, worse, limits, 0.05).Checks[0].Class; class != Regression {
+			t.Errorf("a gate of %s finds %s, want a regression", name, class)
+		}
+		if class := Gate(worse, base, limits, 0.05).Checks[0].Class; class != Passed {
+			t.Errorf("a gate of less %s finds %s, want ok", name, class)
+		}
+	}
+}

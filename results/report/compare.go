@@ -168,6 +168,8 @@ func metricUnit(m regress.Metric) Unit {
 		return Seconds
 	case "jobs/s":
 		return JobsPerSecond
+	case "J":
+		return Joules
 	}
 	return Ratio
 }

@@ -17,7 +17,13 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.UsedBytes != nil }) {
 		used.Place = Everywhere
 	}
-	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: failures(jobs, true), Columns: ofRun(
+	energy := Column{Name: "energy_estimate", Heading: "energy (est.)", Unit: Joules, Place: DataOnly}
+	notes := failures(jobs, true)
+	if slices.ContainsFunc(jobs, func(j results.Job) bool { return j.EnergyEstimateJ != nil }) {
+		energy.Place = Everywhere
+		notes = append(notes, Note{Text: energyNote})
+	}
+	t := &Table{Title: about("jobs of run", r), Detail: true, Notes: notes, Columns: ofRun(
 		Column{Name: "job_index", Heading: "job"}, Column{Name: "name"}, Column{Name: "command", Place: DataOnly},
 		Column{Name: "class", Place: DataOnly}, Column{Name: "device_index", Heading: "device"},
 		Column{Name: "footprint", Heading: "declared", Unit: Bytes, Drop: 4}, used, arrival, Column{Name: "start", Unit: Seconds, Drop: 3}, Column{Name: "wait", Unit: Seconds},
@@ -26,7 +32,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 		Column{Name: "max_rss", Unit: Bytes, Place: DataOnly}, Column{Name: "outcome"},
 		Column{Name: "exit", Place: TextOnly, Drop: 2}, Column{Name: "exit_status", Place: DataOnly},
 		Column{Name: "signal", Place: DataOnly}, Column{Name: "detail", Place: DataOnly},
-		Column{Name: "stderr_tail", Place: DataOnly},
+		Column{Name: "stderr_tail", Place: DataOnly}, energy,
 	)}
 	for _, j := range jobs {
 		exit := cell(j.ExitStatus)
@@ -34,7 +40,7 @@ func JobTable(r results.Run, jobs []results.Job) *Table {
 			exit = *j.Signal
 		}
 		t.Add(r.ID, r.Mode, j.Index, j.Name, j.Command, j.Class, j.Device, j.FootprintBytes, j.UsedBytes, j.ArrivalS, j.StartS, j.WaitS, j.EndS,
-			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail)
+			j.TurnaroundS(), j.UserS, j.SysS, j.MaxRSSBytes, j.Outcome, exit, j.ExitStatus, j.Signal, j.Detail, j.StderrTail, j.EnergyEstimateJ)
 	}
 	return t
 }
@@ -62,6 +68,10 @@ func TaskTable(r results.Run, tasks []results.Task) *Table {
 
 // DeviceTable has a row for each device of the run's node.
 func DeviceTable(r results.Run, devices []results.Device) *Table {
+	energy := DataOnly
+	if r.Mode == results.Live && slices.ContainsFunc(devices, func(d results.Device) bool { return d.EnergySource != nil }) {
+		energy = Everywhere
+	}
 	t := &Table{Title: about("devices of run", r), Columns: ofRun(
 		Column{Name: "device_index", Heading: "device"}, Column{Name: "name"}, Column{Name: "uuid", Place: DataOnly},
 		Column{Name: "memory", Unit: Bytes}, Column{Name: "used_at_start", Unit: Bytes, Place: DataOnly},
@@ -74,11 +84,14 @@ func DeviceTable(r results.Run, devices []results.Device) *Table {
 		Column{Name: "utilization_mean", Heading: "mean util", Unit: Ratio},
 		Column{Name: "utilization_peak", Heading: "peak util", Unit: Ratio},
 		Column{Name: "refresh", Unit: Seconds}, Column{Name: "resident_mean", Heading: "kernel resident", Unit: Ratio},
+		Column{Name: "energy", Unit: Joules, Place: energy}, Column{Name: "energy_idle", Heading: "with no task", Unit: Joules, Place: energy},
+		Column{Name: "energy_source", Heading: "energy from", Place: energy},
 	)}
 	for _, d := range devices {
 		t.Add(r.ID, r.Mode, d.Index, d.Name, d.UUID, d.MemoryBytes, d.UsedAtStartBytes, d.CapacityBytes, d.ContextBytes,
 			d.PeakUsedBytes, d.SMs, d.WarpsPerSM, d.BlocksPerSM, d.SMClockStartHz, d.SMClockEndHz,
-			d.ThrottleStart, d.ThrottleEnd, d.UtilizationMean, d.UtilizationPeak, d.RefreshS, d.ResidentMean)
+			d.ThrottleStart, d.ThrottleEnd, d.UtilizationMean, d.UtilizationPeak, d.RefreshS, d.ResidentMean,
+			d.EnergyJ, d.IdleEnergyJ, d.EnergySource)
 	}
 	return t
 }

@@ -33,6 +33,8 @@ var measures = []measure{
 	{"s/wait-mean", "lower", func(r results.Run) *float64 { return r.Metrics.WaitMeanS }},
 	{"crashes/run", "lower", func(r results.Run) *float64 { return new(float64(r.Metrics.Crashed)) }},
 	{"utilization/mean", "higher", func(r results.Run) *float64 { return r.Metrics.UtilizationMean }},
+	{"J/run", "lower", func(r results.Run) *float64 { return r.Metrics.Energy.UsedJ }},
+	{"J/ok-job", "lower", func(r results.Run) *float64 { return r.Metrics.Energy.PerOK }},
 }
 
 // ExportBench writes the selected runs that are complete in the Go benchmark format

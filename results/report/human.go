@@ -44,6 +44,14 @@ func Human(v float64, u Unit) string {
 		return fmt.Sprintf("%.0f MHz", v/1e6)
 	case JobsPerSecond:
 		return fmt.Sprintf("%.4g jobs/s", v)
+	case Joules:
+		switch a := math.Abs(v); {
+		case a >= 1e6:
+			return three(v/1e6) + " MJ"
+		case a >= 1e3:
+			return three(v/1e3) + " kJ"
+		}
+		return three(v) + " J"
 	case Ratio:
 		return fmt.Sprintf("%.1f %%", v*100)
 	case Points:

@@ -19,12 +19,13 @@ const (
 	Bytes
 	Hertz
 	JobsPerSecond
+	Joules
 	Ratio  // a fraction, shown as a percentage
 	Points // a difference of fractions, shown in percentage points, which the heading names
 	Factor // a quotient of like quantities, shown as it is
 )
 
-var suffixes = map[Unit]string{Seconds: "_s", Bytes: "_bytes", Hertz: "_hz", JobsPerSecond: "_jobs_per_s"}
+var suffixes = map[Unit]string{Seconds: "_s", Bytes: "_bytes", Hertz: "_hz", JobsPerSecond: "_jobs_per_s", Joules: "_j"}
 
 // Place says which formats show a column.
 type Place int

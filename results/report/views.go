@@ -73,6 +73,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "utilization_mean", Heading: "mean utilization", Unit: Ratio}, m.UtilizationMean)
 	field(Column{Name: "utilization_peak", Heading: "peak utilization", Unit: Ratio}, m.UtilizationPeak)
 	field(Column{Name: "kernel_utilization_mean", Heading: "kernel resident", Unit: Ratio}, m.KernelUtilizationMean)
+	energyFields(field, m.Energy)
 	if r.Mode == results.Live {
 		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(s, m.MakespanS))
 	}
@@ -222,6 +223,7 @@ func RunList(runs []results.Run) *Table {
 		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
 		{Name: "traced", Place: DataOnly}, {Name: "probe", Place: DataOnly},
 	}}
+	t.Columns = append(t.Columns, energyColumns(runs)...)
 	simulated := func(r results.Run) bool { return r.Mode == results.Simulated }
 	if slices.ContainsFunc(runs, simulated) {
 		t.Title = "runs (those of mode sim are SIMULATED)"
@@ -241,7 +243,7 @@ func RunList(runs []results.Run) *Table {
 		}
 		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, results.WithProbe(r.Scheduler, r.Probe), r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
-			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String())
+			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source)
 	}
 	return t
 }

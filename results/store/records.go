@@ -34,6 +34,7 @@ var runs = layout[results.Run]{
 		"traced", "tracer_processes", "tracer_kernels", "tracer_copies", "tracer_lost_records",
 		"tracer_cut_processes", "tracer_untraced_jobs",
 		"sweep_id", "warmup", "tag", "jobs_not_started", "probe",
+		"energy_j", "energy_idle_j", "energy_per_ok_job_j", "energy_source",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
 		m, s, p, x := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer
@@ -50,6 +51,7 @@ var runs = layout[results.Run]{
 			&p.Driver, &p.CUDA, &p.Binaries,
 			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
 			&r.Sweep, &r.Warmup, text{&r.Tag}, count{&m.NotStarted, counts}, probe{&r.Probe},
+			&m.Energy.UsedJ, &m.Energy.IdleJ, &m.Energy.PerOK, &m.Energy.Source,
 		}
 	},
 }
@@ -62,6 +64,7 @@ var devices = layout[results.Device]{
 		"sms", "warps_per_sm", "blocks_per_sm", "sm_clock_start_hz", "sm_clock_end_hz",
 		"throttle_start", "throttle_end", "refresh_s", "peak_used_bytes",
 		"utilization_mean", "utilization_peak", "resident_mean",
+		"energy_j", "energy_idle_j", "energy_source",
 	},
 	fields: func(d *results.Device) (keys, values []any) {
 		return []any{&d.Index}, []any{
@@ -69,6 +72,7 @@ var devices = layout[results.Device]{
 			&d.SMs, &d.WarpsPerSM, &d.BlocksPerSM, &d.SMClockStartHz, &d.SMClockEndHz,
 			&d.ThrottleStart, &d.ThrottleEnd, &d.RefreshS, &d.PeakUsedBytes,
 			&d.UtilizationMean, &d.UtilizationPeak, &d.ResidentMean,
+			&d.EnergyJ, &d.IdleEnergyJ, &d.EnergySource,
 		}
 	},
 }
@@ -79,13 +83,13 @@ var jobs = layout[results.Job]{
 	columns: []string{
 		"name", "command", "class", "footprint_bytes", "device_index", "start_s", "end_s", "wait_s",
 		"user_s", "sys_s", "max_rss_bytes", "outcome", "exit_status", "signal", "detail", "stderr_tail", "arrival_s",
-		"used_bytes",
+		"used_bytes", "energy_estimate_j",
 	},
 	fields: func(j *results.Job) (keys, values []any) {
 		return []any{&j.Index}, []any{
 			&j.Name, &j.Command, &j.Class, &j.FootprintBytes, &j.Device, &j.StartS, &j.EndS, &j.WaitS,
 			&j.UserS, &j.SysS, &j.MaxRSSBytes, &j.Outcome, &j.ExitStatus, &j.Signal, &j.Detail, &j.StderrTail, &j.ArrivalS,
-			&j.UsedBytes,
+			&j.UsedBytes, &j.EnergyEstimateJ,
 		}
 	},
 }

@@ -40,6 +40,7 @@ func fullRun() (results.Run, []results.Device) {
 			OK: 1, OOM: 1, Crashed: 2, MakespanS: ptr(10.0), ThroughputJobsPerS: ptr(0.1),
 			AttemptedJobsPerS: ptr(0.3), TurnaroundMeanS: ptr(9.5), TurnaroundP95S: ptr(10.0),
 			WaitMeanS: ptr(0.5), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), KernelUtilizationMean: ptr(0.3),
+			Energy: results.Energy{UsedJ: ptr(900.0), IdleJ: ptr(200.0), PerOK: ptr(900.0), Source: ptr(results.EnergyPower)},
 		},
 		Traced: true,
 		Tracer: results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2)), Copies: ptr(int64(2)), Lost: ptr(int64(5)),
@@ -61,6 +62,7 @@ func fullRun() (results.Run, []results.Device) {
 			BlocksPerSM: 32, SMClockStartHz: ptr(int64(1980e6)), SMClockEndHz: ptr(int64(1900e6)),
 			ThrottleStart: ptr("idle"), ThrottleEnd: ptr("sw_power_cap"), RefreshS: ptr(0.2),
 			PeakUsedBytes: ptr(int64(9 << 30)), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), ResidentMean: ptr(0.3),
+			EnergyJ: ptr(450.0), IdleEnergyJ: ptr(100.0), EnergySource: ptr(results.EnergyCounter),
 		})
 	}
 	return run, found
@@ -81,7 +83,7 @@ func fullRows(found []results.Device) rows {
 		Devices: found,
 		Jobs: []results.Job{
 			{Index: 0, Name: "backprop", Command: "backprop 1", Class: "small", FootprintBytes: ptr(int64(5 << 30)),
-				Device: ptr(1), UsedBytes: ptr(int64(77)), ArrivalS: ptr(0.25), StartS: ptr(0.5), EndS: ptr(9.5), WaitS: ptr(0.5), UserS: ptr(8.0), SysS: ptr(1.0),
+				Device: ptr(1), UsedBytes: ptr(int64(77)), EnergyEstimateJ: ptr(350.5), ArrivalS: ptr(0.25), StartS: ptr(0.5), EndS: ptr(9.5), WaitS: ptr(0.5), UserS: ptr(8.0), SysS: ptr(1.0),
 				MaxRSSBytes: ptr(int64(1 << 30)), Outcome: ptr(results.OK), ExitStatus: ptr(0)},
 			{Index: 1, Name: "lud", Command: "lud -s 1", Class: "large", Outcome: ptr(results.OOM), EndS: ptr(10.0),
 				Signal: ptr("SIGABRT"), Detail: "cudaMalloc of 9 GiB failed", StderrTail: "out of memory\n"},

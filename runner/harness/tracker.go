@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,9 +25,13 @@ type tracker struct {
 	log     Log
 
 	mu       sync.Mutex
+	tasks    map[taskKey]results.Task // in their latest state; none in a simulated run
 	segments []results.Segment
 	kernels  []results.Kernel
 }
+
+// taskKey names a task within its run.
+type taskKey struct{ job, seq int }
 
 // begin stores the run's row. Records may come from then on. After a success, settle must
 // follow.
@@ -78,9 +84,19 @@ func (t *tracker) Job(j results.Job) {
 	t.display.Job(j)
 }
 
+// Task keeps the tasks of live runs, because only live runs have energy to divide among them.
 func (t *tracker) Task(k results.Task) {
 	t.Writer.Task(k)
 	t.log.Task(t.run.ID, k)
+	if t.run.Mode != results.Live {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tasks == nil {
+		t.tasks = map[taskKey]results.Task{}
+	}
+	t.tasks[taskKey{k.Job, k.Seq}] = k
 }
 
 func (t *tracker) Event(e results.Event) {
@@ -148,10 +164,11 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
+	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
+	jobs = t.energy(jobs)
 	for _, d := range t.devices {
 		t.Device(d)
 	}
-	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
 	t.run.Status = results.FinalStatus(t.run, jobs)
 	if err != nil {
 		t.run.Status = results.Interrupted
@@ -173,6 +190,24 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 		err = fmt.Errorf("run %d is interrupted: %w", t.run.ID, err)
 	}
 	return o, err
+}
+
+// energy completes devices and metrics with their energy, and stores and returns the jobs with
+// their shares of it. mu must be held.
+func (t *tracker) energy(jobs []results.Job) []results.Job {
+	if t.run.Mode != results.Live {
+		return jobs
+	}
+	t.devices, jobs, t.run.Metrics.Energy = results.WithEnergy(t.run, t.devices, jobs, slices.Collect(maps.Values(t.tasks)), t.segments)
+	for _, j := range jobs {
+		if j.EnergyEstimateJ != nil {
+			t.Writer.Job(j)
+		}
+	}
+	for _, e := range results.CounterFalls(t.segments) {
+		t.Event(e)
+	}
+	return jobs
 }
 
 // elapsed is the time since the batch arrived, in seconds. It is 0 before that and in a

@@ -16,6 +16,8 @@ var series = map[nvml.Kind]results.Series{
 	nvml.MemoryUsed:             results.SeriesMemory,
 	nvml.BufferedGPUUtilization: results.SeriesGPUDriver,
 	nvml.SMActivity:             results.SeriesGPM,
+	nvml.Energy:                 results.SeriesEnergy,
+	nvml.Power:                  results.SeriesPower,
 }
 
 // activityPeriod is the window of GPM's SM activity; windows under 100 ms read

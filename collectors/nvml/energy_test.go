@@ -1,0 +1,165 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// onFakeNode runs a test on the fake NVML with two devices that have the given meters. The test
+// runs in a process of its own, because a process that has called one NVML calls no other.
+func onFakeNode(t *testing.T, meters string, test func(*testing.T, *Node)) {
+	t.Helper()
+	const variable = "CASERUN_TEST_ON_FAKE_NODE"
+	if os.Getenv(variable) != "" {
+		n, err := Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		test(t, n)
+		return
+	}
+	dir := t.TempDir()
+	if text, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"), "../../native/nvml/fake_nvml.c").CombinedOutput(); err != nil {
+		t.Fatalf("build the fake NVML: %v\n%s", err, text)
+	}
+	var name []string
+	for part := range strings.SplitSeq(t.Name(), "/") {
+		name = append(name, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	c := exec.Command(os.Args[0], "-test.v", "-test.run", strings.Join(name, "/"))
+	c.Env = append(os.Environ(), variable+"=1", "LD_LIBRARY_PATH="+dir, "FAKE_GPUS=2", "FAKE_METER="+meters)
+	if text, err := c.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// read makes readings of the node's meters and returns what was sampled.
+func read(t *testing.T, n *Node, readings int) *bench {
+	t.Helper()
+	sources, free := n.sources()
+	b := newBench(t, sources...)
+	for range readings {
+		b.readPower()
+		b.at += 100 * time.Millisecond
+	}
+	b.flush()
+	if err := free(); err != nil {
+		t.Error(err)
+	}
+	return b
+}
+
+func TestMetersOfTheDriver(t *testing.T) {
+	for _, tt := range []struct {
+		meters  string
+		counter bool
+		watts   float64 // of device 0; 0: it has no power
+	}{
+		{"", false, 0},
+		{"counter", true, 0},
+		{"power", false, 100},
+		{"counter power", true, 100},
+		{"counter power instant", true, 100.5},
+	} {
+		t.Run(tt.meters, func(t *testing.T) {
+			onFakeNode(t, tt.meters, func(t *testing.T, n *Node) {
+				b := read(t, n, 5)
+				if got := b.of(1, Energy); tt.counter != (len(got) > 0) {
+					t.Errorf("segments of the counter: %+v", got)
+				}
+				var want []Segment
+				if tt.watts > 0 {
+					want = []Segment{{Kind: Power, Last: 400 * time.Millisecond, Samples: 5, Value: tt.watts}}
+				}
+				if diff := cmp.Diff(want, b.of(0, Power)); diff != "" {
+					t.Error(diff)
+				}
+				for i, d := range b.devices() {
+					if d.Failures != 0 || d.Series[Energy].Supported != tt.counter || d.Series[Power].Supported != (tt.watts > 0) {
+						t.Errorf("GPU %d: %+v, want no failures, and as supported what it has", i, d)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A lost device loses its meters, is counted, and loses nothing else.
+func TestLostMeterLosesNothingElse(t *testing.T) {
+	onFakeNode(t, "counter power fails", func(t *testing.T, n *Node) {
+		b := read(t, n, 3)
+		for i, d := range b.devices() {
+			if d.Series[Energy].Samples != 1 || d.Series[Power].Samples != 1 || d.Failures != 2 || // one each; the third turn is a rest
+				!strings.Contains(fmt.Sprint(d.FirstError), "nvmlDeviceGetTotalEnergyConsumption") {
+				t.Errorf("GPU %d: %+v, want one sample of each meter and a failure of each", i, d)
+			}
+		}
+	})
+}
+
+func TestMetersAreRoundedToHundredths(t *testing.T) {
+	b := newBench(t, Source{
+		Energy: func() (uint64, error) { return 1_234_565, nil },
+		Power:  func() (uint64, error) { return 70_004, nil },
+	})
+	b.readPower()
+	b.flush()
+	if e, p := b.of(0, Energy)[0].Value, b.of(0, Power)[0].Value; e != 1234.57 || p != 70 {
+		t.Errorf("1234.565 J and 70.004 W are %v and %v", e, p)
+	}
+}
+
+// Readings of energy and power that hang do not delay utilization: it is read 50 times between
+// the beginning and the end of one call. A sampler that reads both on one thread never ends this
+// test.
+func TestMetersDoNotDelayUtilization(t *testing.T) {
+	for name, hang := range map[string]func(*Source, func() (uint64, error)){
+		"energy": func(s *Source, f func() (uint64, error)) { s.Energy = f },
+		"power":  func(s *Source, f func() (uint64, error)) { s.Power = f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			entered, enough := make(chan struct{}), make(chan struct{})
+			calls, during := 0, 0
+			source := Source{Utilization: func() (int, int, error) {
+				select {
+				case <-entered:
+					if during++; during == 50 {
+						close(enough)
+					}
+				default:
+				}
+				return 1, 1, nil
+			}}
+			hang(&source, func() (uint64, error) {
+				if calls++; calls == 1 {
+					close(entered)
+					<-enough
+				}
+				return 0, errors.New("GPU is lost")
+			})
+			var got collector
+			s, err := Start(Config{Consume: got.add}, []Source{source})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-enough
+			stats, err := s.Stop(10 * time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := got.samples(0, GPUUtilization); n < 50 || n != stats.Ticks {
+				t.Errorf("%d samples of utilization in %d ticks, want one in each", n, stats.Ticks)
+			}
+		})
+	}
+}
