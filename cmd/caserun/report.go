@@ -8,15 +8,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/html"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/userfile"
 )
@@ -29,6 +33,7 @@ type reportOptions struct {
 	verbose  bool
 	baseline string // run
 	page     string // file
+	trend    string // metric
 }
 
 func newReport() *cobra.Command {
@@ -40,7 +45,8 @@ func newReport() *cobra.Command {
   caserun report latest -v
   caserun report --mix W7 --format csv
   caserun report 12 --slowdown 11
-  caserun report --sweep latest --html report.html`,
+  caserun report --sweep latest --html report.html
+  caserun report --trend throughput --mix W7`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (reportOptions, error) {
 			o.runs = args
@@ -54,6 +60,8 @@ func newReport() *cobra.Command {
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
 	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
+	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps: "+strings.Join(trendMetrics(), ", "))
+	_ = c.RegisterFlagCompletionFunc("trend", cobra.FixedCompletions(trendMetrics(), cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` as one page with timelines and a comparison of the schedulers; -: standard output")
 	return c
 }
@@ -67,10 +75,52 @@ func (o *reportOptions) settle(c *cobra.Command) (err error) {
 			return fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other)
 		}
 	}
+	if o.trend != "" {
+		return o.checkTrend()
+	}
 	if len(o.runs) == 0 && o.page == "" && o.baseline != "" {
 		return errors.New("--slowdown: which run? name it, as in caserun report latest --slowdown " + o.baseline)
 	}
 	return nil
+}
+
+// checkTrend refuses what a trend has no use for.
+func (o *reportOptions) checkTrend() error {
+	if _, err := regress.LookupMetric(o.trend); err != nil {
+		return fmt.Errorf("--trend: %w", err)
+	}
+	switch {
+	case o.baseline != "":
+		return errors.New("--trend does not go with --slowdown RUN: for kernel slowdowns over time use --trend slowdown")
+	case len(o.runs) > 0:
+		return fmt.Errorf("--trend is of all runs over time: leave out %s, and select with --mix, --sched, --node or --last", strings.Join(o.runs, " "))
+	}
+	return nil
+}
+
+func trendMetrics() []string {
+	var names []string
+	for _, m := range regress.Metrics() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// trendOf follows a metric over the selected runs.
+func trendOf(ctx context.Context, db *store.Store, metric string, selected store.Filter) (trend.Trend, error) {
+	m, err := regress.LookupMetric(metric)
+	if err != nil {
+		return trend.Trend{}, err
+	}
+	runs, err := sides.Observations(ctx, db, selected)
+	if err != nil {
+		return trend.Trend{}, err
+	}
+	t := trend.Of(m, runs)
+	if len(t.Lines) == 0 {
+		return t, nothingError{fmt.Errorf("--trend %s: no complete run in %s has a value of it%s", metric, db.Path(), m.Needs())}
+	}
+	return t, nil
 }
 
 func runReport(c *cobra.Command, o reportOptions) (err error) {
@@ -85,7 +135,14 @@ func runReport(c *cobra.Command, o reportOptions) (err error) {
 		return err
 	}
 	if o.page != "" {
-		return reportHTML(c, db, o.runs, selected, o.page)
+		return reportHTML(c, db, o, selected)
+	}
+	if o.trend != "" {
+		t, err := trendOf(ctx, db, o.trend, selected)
+		if err != nil {
+			return err
+		}
+		return render(c, o.settings.Format, report.TrendTables(t, report.Format(o.settings.Format), o.verbose)...)
 	}
 	if len(o.runs) == 0 {
 		runs, err := db.Runs(ctx, selected)
@@ -165,10 +222,10 @@ func slowdownTables(ctx context.Context, db *store.Store, run results.Run, arg s
 	return report.SlowdownTables(run, base, results.KernelSlowdown(both[0], both[1])), nil
 }
 
-// reportHTML writes the runs that args name, or all that the filter selects, as one page, and
+// reportHTML writes the runs that are named, or all that the filter selects, as one page, and
 // prints the page's path. The path - is standard output.
-func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store.Filter, path string) error {
-	ctx := c.Context()
+func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected store.Filter) error {
+	ctx, args, path := c.Context(), o.runs, o.page
 	if !isStdout(path) {
 		if err := report.CheckTargets([]string{path}, nil, true); err != nil {
 			return refusal{err}
@@ -184,12 +241,19 @@ func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store
 	switch {
 	case len(runs) == 0:
 		return nothingError{fmt.Errorf("--html: no run of %s is selected", db.Path())}
+	case len(runs) > html.MaxRuns && o.trend != "":
+		sayTo(c)("--html: the page shows the last %d of %d runs; its trend is of all", html.MaxRuns, len(runs))
+		runs = runs[len(runs)-html.MaxRuns:]
 	case len(runs) > html.MaxRuns:
 		return refuse("--html: %d runs are selected and a page takes %d: name some, or narrow them with --sweep, --mix, --tag or --last", len(runs), html.MaxRuns)
 	}
+	overTime, err := pageTrend(ctx, db, o, selected)
+	if err != nil {
+		return err
+	}
 	version, _ := harness.Version()
 	write := func(w io.Writer) error {
-		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version})
+		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version, Trend: overTime})
 	}
 	if isStdout(path) {
 		return write(c.OutOrStdout())
@@ -199,6 +263,30 @@ func reportHTML(c *cobra.Command, db *store.Store, args []string, selected store
 	}
 	fmt.Fprintln(c.OutOrStdout(), path)
 	return nil
+}
+
+// pageTrend is the trend that a page shows: of the metric that is asked for, or of throughput if
+// a line has enough points to be a line. A page of named runs has none.
+func pageTrend(ctx context.Context, db *store.Store, o reportOptions, selected store.Filter) (*trend.Trend, error) {
+	const fewest = 3
+	if o.trend != "" {
+		t, err := trendOf(ctx, db, o.trend, selected)
+		return &t, err
+	}
+	if len(o.runs) > 0 {
+		return nil, nil
+	}
+	t, err := trendOf(ctx, db, "throughput", selected)
+	var nothing nothingError
+	switch {
+	case errors.As(err, &nothing):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !slices.ContainsFunc(t.Lines, func(l trend.Line) bool { return len(l.Points) >= fewest }):
+		return nil, nil
+	}
+	return &t, nil
 }
 
 // writePage puts a page in place as a whole. It replaces an earlier page, and refuses to replace

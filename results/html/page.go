@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/trend"
 )
 
 // Source gives the records of a run. The store is one.
@@ -32,6 +33,8 @@ type Options struct {
 	Title     string // by default "caserun report"
 	Store     string // path of the store, for the reader
 	Generator string // version of the caserun that writes the page
+	// Trend is a metric over time, also of runs that the page does not have; nil: none.
+	Trend *trend.Trend
 }
 
 // Mark is the beginning of every page. A file that begins otherwise was not written by caserun.
@@ -57,6 +60,7 @@ type view struct {
 	Runs         []runRow
 	Arms         []armName
 	Groups       []group
+	Trend        *trendView
 	Details      []runView
 	Left         string // why some runs have no section of their own
 	Environments []environment
@@ -142,6 +146,7 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 		}
 		v.Runs = append(v.Runs, row)
 	}
+	v.Trend = newTrend(o.Trend, arms)
 	v.Groups = groups(runs, jobs, devices, arms)
 	v.Environments = environments(runs)
 	return v, nil

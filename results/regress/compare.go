@@ -78,7 +78,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 	}
 	for _, m := range asked {
 		if !slices.ContainsFunc(out.Rows, func(r Row) bool { return r.Metric.Name == m.Name }) {
-			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.needs())
+			out.Notes = append(out.Notes, "no run has a value of "+m.Name+m.Needs())
 		}
 	}
 	return out, nil

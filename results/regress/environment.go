@@ -66,6 +66,19 @@ func environment(a, b []Observation) []Difference {
 	return out
 }
 
+// Environment compares the environments of two groups of runs, as comparisons do.
+func Environment(a, b []Observation) []Difference {
+	return environment(withSettings(a), withSettings(b))
+}
+
+func withSettings(runs []Observation) []Observation {
+	out := slices.Clone(runs)
+	for i := range out {
+		out[i].settings = results.SettingsOf(out[i].Run)
+	}
+	return out
+}
+
 // versions compares the versions of caserun. A nightly run of caserun's own changes varies the
 // version on purpose, so it is not part of the environment.
 func versions(a, b []Observation) []Difference {

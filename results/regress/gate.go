@@ -185,7 +185,7 @@ func (c *Check) judge(found stats.Comparison, environment []Difference) {
 			c.Comparison = nil
 			c.Text = fmt.Sprintf("no value in %d runs of the baseline and %d of the candidate", c.Runs[0], c.Runs[1])
 		}
-		c.Text += c.Limit.Metric.needs()
+		c.Text += c.Limit.Metric.Needs()
 		return
 	}
 	worse := found.Change

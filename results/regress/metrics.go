@@ -80,19 +80,27 @@ func LookupMetric(name string) (Metric, error) {
 	return Metric{}, fmt.Errorf("metric %q: want one of %s", name, strings.Join(names, ", "))
 }
 
+// Of returns the metric's value of a run; nil if the run has none.
+func (m Metric) Of(o Observation) *float64 {
+	if v := m.value(o); v != nil && !math.IsNaN(*v) {
+		return v
+	}
+	return nil
+}
+
 // values returns the metric's values of the runs that have one.
 func (m Metric) values(runs []Observation) []float64 {
 	var out []float64
 	for _, o := range runs {
-		if v := m.value(o); v != nil && !math.IsNaN(*v) {
+		if v := m.Of(o); v != nil {
 			out = append(out, *v)
 		}
 	}
 	return out
 }
 
-// needs says which runs have a value; it is empty if every run has one.
-func (m Metric) needs() string {
+// Needs says which runs have a value; it is empty if every run has one.
+func (m Metric) Needs() string {
 	switch m.Name {
 	case "slowdown":
 		return ": it needs traced runs, under sa on each side too"

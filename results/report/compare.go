@@ -162,7 +162,8 @@ func arrow(a, b string) string {
 	return a + " → " + b
 }
 
-func metricUnit(m regress.Metric) Unit {
+// MetricUnit is the unit of a metric's values.
+func MetricUnit(m regress.Metric) Unit {
 	switch m.Unit {
 	case "s":
 		return Seconds
@@ -179,7 +180,7 @@ func intervalText(s stats.Summary, m regress.Metric) any {
 	if s.N == 0 || !s.Bounded() {
 		return nil
 	}
-	u := metricUnit(m)
+	u := MetricUnit(m)
 	median, low, high := Human(s.Median, u), Human(s.Low, u), Human(s.High, u)
 	unit := median[strings.LastIndex(median, " "):]
 	if strings.HasSuffix(low, unit) && strings.HasSuffix(high, unit) {
@@ -192,7 +193,7 @@ func medianText(s stats.Summary, m regress.Metric) any {
 	if s.N == 0 {
 		return nil
 	}
-	return Human(s.Median, metricUnit(m))
+	return Human(s.Median, MetricUnit(m))
 }
 
 func changeText(c stats.Comparison, m regress.Metric) any {

@@ -102,6 +102,9 @@ func views() map[string]*Table {
 		"kernels":         KernelTable(tracedRun(), someKernels()),
 		"slowdown":        someSlowdown()[0],
 		"slowdown_jobs":   someSlowdown()[1],
+		"trend":           someTrend()[0],
+		"trend_steps":     someTrend()[1],
+		"trend_points":    someTrend()[2],
 	}
 }
 

@@ -17,36 +17,46 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	if f.Sweep == 0 && f.Tag == "" && len(f.IDs) == 0 {
 		return side, sideError(side.Label)
 	}
-	runs, err := db.Runs(ctx, f)
-	if err != nil {
-		return side, err
-	}
-	devices, err := db.DevicesOf(ctx, f)
-	if err != nil {
-		return side, err
-	}
-	commands, err := db.CommandsOf(ctx, f)
-	if err != nil {
-		return side, err
-	}
-	slowdowns, err := kernelSlowdowns(ctx, db, runs)
-	if err != nil {
-		return side, err
-	}
-	planned, err := plannedMixes(ctx, db)
-	if err != nil {
-		return side, err
-	}
-	for _, r := range runs {
-		if scheduler == "" || isUnder(r, scheduler) {
-			o := regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID], Slowdown: slowdowns[r.ID]}
-			if r.Sweep != nil {
-				o.Definition, o.PlannedBy = planned(*r.Sweep, r.Mix)
-			}
+	runs, err := Observations(ctx, db, f)
+	for _, o := range runs {
+		if scheduler == "" || isUnder(o.Run, scheduler) {
 			side.Runs = append(side.Runs, o)
 		}
 	}
-	return side, nil
+	return side, err
+}
+
+// Observations reads the selected runs, oldest first, with what comparing them needs.
+func Observations(ctx context.Context, db *store.Store, f store.Filter) ([]regress.Observation, error) {
+	runs, err := db.Runs(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := db.DevicesOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	commands, err := db.CommandsOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	slowdowns, err := kernelSlowdowns(ctx, db, runs)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := plannedMixes(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	var out []regress.Observation
+	for _, r := range runs {
+		o := regress.Observation{Run: r, Devices: devices[r.ID], Commands: commands[r.ID], Slowdown: slowdowns[r.ID]}
+		if r.Sweep != nil {
+			o.Definition, o.PlannedBy = planned(*r.Sweep, r.Mix)
+		}
+		out = append(out, o)
+	}
+	return out, nil
 }
 
 // plannedMixes returns a function that says how a sweep's plan defines a mix's jobs, as a digest,

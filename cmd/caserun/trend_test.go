@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// nightly sweeps W1 once a night, of which the ones after the eighth run fewer jobs at once.
+func nightly(t *testing.T, nights int) {
+	t.Helper()
+	for n := range nights {
+		args := []string{"sweep", "--mixes", "W1", "--scheds", "case-alg3", "--reps", "1", "--warmups", "0", "--node", "sim:2xV100",
+			"--sim-noise", "0.005", "--seed", fmt.Sprint(n + 1), "--tag", fmt.Sprintf("night-%d", n+1)}
+		if n >= 8 {
+			args = append(args, "--workers", "2")
+		}
+		if status, _, errs := runs(t, args...); status != exitOK {
+			t.Fatalf("%v: exit %d: %s", args, status, errs)
+		}
+	}
+}
+
+// runs runs the program in this process.
+func runs(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	status = run(t.Context(), args, nil, &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
+}
+
+func TestReportTrend(t *testing.T) {
+	inTempDir(t)
+	nightly(t, 16)
+	for _, tt := range []struct {
+		args   []string
+		status int
+		out    []string
+		errs   string
+	}{
+		{[]string{"--trend", "throughput"}, exitOK, []string{"SIMULATED throughput over time", "night-9", "worse", "workers"}, ""},
+		{[]string{"--trend", "makespan", "-v"}, exitOK, []string{"points of makespan", "night-16"}, ""},
+		{[]string{"--trend", "throughput", "--last", "6"}, exitOK, []string{"No line has a step", "a step takes at least 8 points"}, ""},
+		{[]string{"--trend", "throughput", "--format", "csv"}, exitOK, []string{"first,latest,latest_label,steps", "revision_before,revision_after,also_changed", "position,label,started_at"}, ""},
+		{[]string{"--trend", "energy"}, exitNothing, nil, "caserun.db has a value of it: it needs live runs on GPUs"},
+		{[]string{"--trend", "throughput", "--mix", "W2"}, exitNothing, nil, "no complete run"},
+		{[]string{"--trend", "speed"}, exitUsage, nil, `--trend: metric "speed": want one of throughput, `},
+		{[]string{"--trend", "throughput", "latest"}, exitUsage, nil, "--trend is of all runs over time: leave out latest"},
+		{[]string{"--trend", "throughput", "--slowdown", "1"}, exitUsage, nil, "--trend slowdown"},
+	} {
+		status, out, errs := runs(t, append([]string{"report"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(errs, tt.errs) {
+			t.Errorf("%v: exit %d, want %d and %q:\n%s", tt.args, status, tt.status, tt.errs, errs)
+		}
+		for _, want := range tt.out {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v does not say %q:\n%s", tt.args, want, out)
+			}
+		}
+	}
+}
+
+// A page has the trend that is asked for, else that of throughput, and none of named runs or of
+// too few nights.
+func TestPageHasItsTrend(t *testing.T) {
+	inTempDir(t)
+	nightly(t, 2)
+	page := func(args ...string) string {
+		t.Helper()
+		if status, _, errs := runs(t, append([]string{"report", "--html", "page.html"}, args...)...); status != exitOK {
+			t.Fatalf("%v: exit %d: %s", args, status, errs)
+		}
+		text, err := os.ReadFile("page.html")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const section = `<section id="trend">`
+	if strings.Contains(page(), section) {
+		t.Error("two nights make a trend")
+	}
+	nightly(t, 1)
+	if text := page(); !strings.Contains(text, section) || !strings.Contains(text, "Over time: throughput") {
+		t.Error("three nights make no trend of throughput")
+	}
+	if !strings.Contains(page("--trend", "makespan"), "Over time: makespan") {
+		t.Error("the page lacks the trend that was asked for")
+	}
+	if strings.Contains(page("1", "2"), section) {
+		t.Error("a page of named runs has a trend")
+	}
+}

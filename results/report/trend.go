@@ -1,0 +1,193 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results/trend"
+)
+
+// TrendTables are the tables of lines, of steps and of points. csv and json always have all
+// three. Text has the steps if there are any, and the points if all is set.
+func TrendTables(t trend.Trend, f Format, all bool) []*Table {
+	lines, steps := trendLines(t), trendSteps(t)
+	data := f == CSV || f == JSON
+	tables := []*Table{lines}
+	if data || len(steps.Rows) > 0 {
+		tables = append(tables, steps)
+	} else {
+		lines.Notes = append(lines.Notes, steps.Notes...)
+	}
+	if data || all {
+		tables = append(tables, trendPoints(t))
+	}
+	return tables
+}
+
+// armColumns and armCells are an arm in tables of several arms.
+func armColumns(t trend.Trend) []Column {
+	dropNode := 2
+	if slices.ContainsFunc(t.Lines, func(l trend.Line) bool { return l.Arm.Node != t.Lines[0].Arm.Node }) {
+		dropNode = 0
+	}
+	return []Column{
+		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
+		{Name: "mix", Place: DataOnly}, {Name: "jobs", Place: DataOnly}, {Name: "scheduler", Place: DataOnly}, {Name: "parameters", Place: DataOnly}, {Name: "probe", Place: DataOnly},
+		{Name: "node", Drop: dropNode}, {Name: "mode"}, {Name: "traced", Place: DataOnly},
+	}
+}
+
+func armCells(t trend.Trend, l trend.Line) []any {
+	a := l.Arm
+	return []any{t.Names.Mix(a), schedulerOf(a, t.Names), a.Mix, a.Jobs, a.Scheduler, a.Parameters, a.Probe.String(), a.Node, string(a.Mode), a.Traced}
+}
+
+func trendLines(t trend.Trend) *Table {
+	out := &Table{Title: marked(t.Simulated(), t.Metric.Name+" over time"), Columns: append(armColumns(t),
+		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "points"},
+		Column{Name: "first_text", Heading: "first", Place: TextOnly, Drop: 1}, Column{Name: "latest_text", Heading: "latest", Place: TextOnly},
+		Column{Name: "first", Place: DataOnly}, Column{Name: "latest", Place: DataOnly}, Column{Name: "latest_label", Place: DataOnly},
+		Column{Name: "line", Place: TextOnly}, Column{Name: "steps"})}
+	for _, l := range t.Lines {
+		first, last := l.Points[0], l.Points[len(l.Points)-1]
+		out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, len(l.Points), figure(t, first.Value), figure(t, last.Value),
+			first.Value, last.Value, last.Label, sparkline(t, l), len(l.Steps))...)
+	}
+	for _, n := range t.Notes {
+		out.Notes = append(out.Notes, Note{Text: n})
+	}
+	if t.Simulated() {
+		out.Notes = append(out.Notes, Note{Text: simulatedNote})
+	}
+	return out
+}
+
+func trendSteps(t trend.Trend) *Table {
+	out := &Table{Title: marked(t.Simulated(), "steps of "+t.Metric.Name), Columns: append(armColumns(t),
+		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "label", Heading: "first at"}, Column{Name: "previous_label", Place: DataOnly},
+		Column{Name: "before_text", Heading: "before", Place: TextOnly}, Column{Name: "after_text", Heading: "after", Place: TextOnly},
+		Column{Name: "before", Place: DataOnly}, Column{Name: "after", Place: DataOnly},
+		Column{Name: "change_text", Heading: "change", Place: TextOnly}, Column{Name: "change", Place: DataOnly}, Column{Name: "verdict"},
+		Column{Name: "p", Place: DataOnly}, Column{Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
+		Column{Name: "revisions", Place: TextOnly}, Column{Name: "revision_before", Place: DataOnly}, Column{Name: "revision_after", Place: DataOnly},
+		Column{Name: "kinds_changed", Heading: "also changed", Place: TextOnly, Drop: 4}, Column{Name: "also_changed", Place: DataOnly})}
+	for _, l := range t.Lines {
+		for _, s := range l.Steps {
+			change := fmt.Sprintf("%+.1f %%", 100*s.Change)
+			if t.Metric.Absolute {
+				change = fmt.Sprintf("%+.1f pp", 100*s.Change)
+			}
+			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, l.Points[s.At].Label, l.Points[s.At-1].Label,
+				figure(t, s.Before), figure(t, s.After), s.Before, s.After, change, s.Change, s.Verdict, s.P, pText(s.P),
+				RevisionRange(s), s.BeforeRevision, s.AfterRevision, kindsChanged(s), AlsoChanged(s))...)
+			if changed, ok := AlsoChanged(s).(string); ok {
+				out.Notes = append(out.Notes, Note{Text: fmt.Sprintf("%s, at %s also changed: %s.", t.Names.Of(l.Arm), l.Points[s.At].Label, changed)})
+			}
+		}
+	}
+	if len(out.Rows) == 0 {
+		out.Notes = append(out.Notes, Note{Text: "No line has a step."})
+	}
+	size := ""
+	if t.MinEffect > 0 {
+		size = fmt.Sprintf(" of %g %% or more", 100*t.MinEffect)
+	}
+	out.Notes = append(out.Notes, Note{Text: fmt.Sprintf("A step is a change of the level%s that a permutation test finds (alpha %g for all lines together). "+
+		"Its cause lies in the revisions named, or in what also changed.", size, t.Alpha)})
+	return out
+}
+
+func trendPoints(t trend.Trend) *Table {
+	out := &Table{Title: marked(t.Simulated(), "points of "+t.Metric.Name), Columns: append(armColumns(t),
+		Column{Name: "metric", Place: DataOnly}, Column{Name: "unit", Place: DataOnly}, Column{Name: "position"}, Column{Name: "label"}, Column{Name: "started_at", Heading: "started", Drop: 3},
+		Column{Name: "runs"}, Column{Name: "value_text", Heading: t.Metric.Name, Place: TextOnly}, Column{Name: "value", Place: DataOnly},
+		Column{Name: "revision_text", Heading: "revision", Place: TextOnly}, Column{Name: "revision", Place: DataOnly}, Column{Name: "step"})}
+	for _, l := range t.Lines {
+		for i, p := range l.Points {
+			step := slices.ContainsFunc(l.Steps, func(s trend.Step) bool { return s.At == i })
+			var revisions []string
+			for _, r := range p.Revisions {
+				revisions = append(revisions, short(r))
+			}
+			out.Add(append(armCells(t, l), t.Metric.Name, t.Metric.Unit, i+1, p.Label, p.StartedAt, p.N, figure(t, p.Value), p.Value,
+				strings.Join(revisions, " "), strings.Join(p.Revisions, " "), step)...)
+		}
+	}
+	return out
+}
+
+func figure(t trend.Trend, v float64) string { return Human(v, MetricUnit(t.Metric)) }
+
+// RevisionRange names the revisions on both sides of a step, shortened as git does.
+func RevisionRange(s trend.Step) string {
+	if s.SameRevision() && known(s.AfterRevision) {
+		return "the same: " + short(s.AfterRevision)
+	}
+	if s.SameRevision() {
+		return "unknown"
+	}
+	return short(s.BeforeRevision) + ".." + short(s.AfterRevision)
+}
+
+// known reports whether a build knew its revision.
+func known(revision string) bool { return revision != "" && revision != "unknown" }
+
+// short is a revision's first nine digits, with what follows the hash.
+func short(revision string) string {
+	hash, dirty, changed := strings.Cut(revision, "+")
+	hash = hash[:min(len(hash), 9)]
+	if !known(revision) {
+		return "unknown"
+	}
+	if changed {
+		hash += "+" + dirty
+	}
+	return hash
+}
+
+// kindsChanged names what AlsoChanged lists.
+func kindsChanged(s trend.Step) any {
+	if len(s.Environment) == 0 {
+		return nil
+	}
+	var out []string
+	for _, d := range s.Environment {
+		out = append(out, d.Kind)
+	}
+	return strings.Join(out, ", ")
+}
+
+// AlsoChanged lists what changed at a step beside the revision.
+func AlsoChanged(s trend.Step) any {
+	if len(s.Environment) == 0 {
+		return nil
+	}
+	var out []string
+	for _, d := range s.Environment {
+		out = append(out, fmt.Sprintf("%s: %s to %s", d.Kind, d.A, d.B))
+	}
+	return strings.Join(out, "; ")
+}
+
+// sparkline draws the last points of a line, from its lowest to its highest value.
+func sparkline(t trend.Trend, l trend.Line) string {
+	const most = 24
+	bars := []rune("▁▂▃▄▅▆▇█")
+	points := l.Points[max(0, len(l.Points)-most):]
+	low, high := points[0].Value, points[0].Value
+	for _, p := range points {
+		low, high = min(low, p.Value), max(high, p.Value)
+	}
+	// What is smaller than the minimum effect is drawn flat.
+	flat := high-low < t.MinEffect*max(high, -low) || high == low
+	var out strings.Builder
+	for _, p := range points {
+		at := len(bars)/2 - 1
+		if !flat {
+			at = int((p.Value - low) / (high - low) * float64(len(bars)-1))
+		}
+		out.WriteRune(bars[at])
+	}
+	return out.String()
+}

@@ -1,0 +1,203 @@
+// Package trend follows a metric of each arm over time: a point for each night, and the steps
+// between levels. It does no I/O.
+package trend
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// Trend is one metric of every arm over time.
+type Trend struct {
+	Metric    regress.Metric
+	Lines     []Line
+	Names     results.Names
+	Alpha     float64
+	MinEffect float64
+	Notes     []string // what a reader must know of the lines
+}
+
+// Line is one arm over time. Simulated and measured runs are different arms, so no line has both.
+type Line struct {
+	Arm    results.Arm
+	Points []Point // in the order of time
+	Steps  []Step
+}
+
+// Point is the runs of an arm in one sweep, or outside of sweeps under one tag.
+type Point struct {
+	Label     string     // the tag, the sweep or the run
+	StartedAt *time.Time // of its first run; nil if that is simulated
+	Revisions []string   // of caserun, in the order of their first runs
+	N         int        // runs that have a value
+	Value     float64    // their median; of crashes the mean
+	runs      []regress.Observation
+}
+
+// Step is a change of a line's level.
+type Step struct {
+	stats.Step                          // At is the position in Points
+	Verdict        stats.Verdict        // Better or Worse
+	BeforeRevision string               // the last before the step
+	AfterRevision  string               // the first after the step
+	Environment    []regress.Difference // what else changed between the two points
+}
+
+// SameRevision reports whether caserun itself did not change at the step.
+func (s Step) SameRevision() bool { return s.BeforeRevision == s.AfterRevision }
+
+// Revisions names the range in which the cause may lie, as git writes ranges.
+func (s Step) Revisions() string {
+	if s.SameRevision() {
+		return s.AfterRevision
+	}
+	return s.BeforeRevision + ".." + s.AfterRevision
+}
+
+// Of follows the metric over the runs, which are in the order of time. Runs that are not
+// complete, warm-ups and runs without a value are left out.
+func Of(metric regress.Metric, runs []regress.Observation) Trend {
+	t := Trend{Metric: metric, Alpha: stats.DefaultAlpha, MinEffect: stats.DefaultMinEffect}
+	if metric.Exact {
+		t.MinEffect = 0
+	}
+	arms := map[results.Arm][]regress.Observation{}
+	without := 0
+	for _, o := range runs {
+		switch {
+		case o.Status != results.Complete || o.Warmup:
+		case metric.Of(o) == nil:
+			without++
+		default:
+			arms[results.ArmOf(o.Run)] = append(arms[results.ArmOf(o.Run)], o)
+		}
+	}
+	if without > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("complete runs without a value of %s, which are left out: %d%s", metric.Name, without, metric.Needs()))
+	}
+	t.Names = slices.SortedFunc(maps.Keys(arms), results.Arm.Compare)
+	labels := labelsOf(runs)
+	var series [][]float64
+	for _, arm := range t.Names {
+		line := Line{Arm: arm, Points: points(metric, arms[arm], labels)}
+		t.Lines = append(t.Lines, line)
+		var values []float64
+		for _, p := range line.Points {
+			values = append(values, p.Value)
+		}
+		series = append(series, values)
+	}
+	found := stats.Steps(series, stats.StepOptions{Alpha: t.Alpha, MinEffect: t.MinEffect, Absolute: metric.Absolute})
+	short, least := 0, stats.StepLength(t.Alpha, len(series))
+	for i := range t.Lines {
+		line := &t.Lines[i]
+		if len(line.Points) < least {
+			short++
+		}
+		for _, s := range found[i] {
+			line.Steps = append(line.Steps, t.step(line.Points, s))
+		}
+	}
+	if short > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("a step takes at least %d points, and lines with fewer are: %d of %d", least, short, len(t.Lines)))
+	}
+	return t
+}
+
+// step says what changed between the points on both sides of a step.
+func (t Trend) step(points []Point, s stats.Step) Step {
+	before, after := points[s.At-1], points[s.At]
+	out := Step{Step: s, Verdict: stats.Worse, BeforeRevision: before.Revisions[len(before.Revisions)-1],
+		AfterRevision: after.Revisions[0], Environment: regress.Environment(before.runs, after.runs)}
+	if (s.Change > 0) == t.Metric.HigherIsBetter {
+		out.Verdict = stats.Better
+	}
+	return out
+}
+
+// key is what the runs of a point have in common: their sweep, else their tag, else the run.
+type key struct {
+	sweep int64
+	tag   string
+	run   int64
+}
+
+func keyOf(r results.Run) key {
+	switch {
+	case r.Sweep != nil:
+		return key{sweep: *r.Sweep}
+	case r.Tag != "":
+		return key{tag: r.Tag}
+	}
+	return key{run: r.ID}
+}
+
+// labelsOf names points by their tag, unless other points have the same tag.
+func labelsOf(runs []regress.Observation) map[key]string {
+	of := map[string]map[key]bool{}
+	for _, o := range runs {
+		if of[o.Tag] == nil {
+			of[o.Tag] = map[key]bool{}
+		}
+		of[o.Tag][keyOf(o.Run)] = true
+	}
+	out := map[key]string{}
+	for tag, keys := range of {
+		for k := range keys {
+			name := fmt.Sprintf("run %d", k.run)
+			if k.sweep != 0 {
+				name = fmt.Sprintf("sweep %d", k.sweep)
+			}
+			switch {
+			case tag != "" && len(keys) == 1:
+				name = tag
+			case tag != "" && k.sweep != 0:
+				name = fmt.Sprintf("%s, %s", tag, name)
+			case tag != "":
+				name = tag
+			}
+			out[k] = name
+		}
+	}
+	return out
+}
+
+func points(metric regress.Metric, runs []regress.Observation, labels map[key]string) []Point {
+	groups := map[key][]regress.Observation{}
+	for _, o := range runs {
+		groups[keyOf(o.Run)] = append(groups[keyOf(o.Run)], o)
+	}
+	order := slices.SortedFunc(maps.Keys(groups), func(a, b key) int { return cmp.Compare(groups[a][0].ID, groups[b][0].ID) })
+	var out []Point
+	for _, k := range order {
+		own := groups[k]
+		p := Point{Label: labels[k], StartedAt: own[0].StartedAt, N: len(own), runs: own}
+		var values []float64
+		sum := 0.0
+		for _, o := range own {
+			if r := o.Provenance.Revision; !slices.Contains(p.Revisions, r) {
+				p.Revisions = append(p.Revisions, r)
+			}
+			v := *metric.Of(o)
+			values, sum = append(values, v), sum+v
+		}
+		p.Value = stats.Summarize(values, 1-stats.DefaultAlpha).Median
+		if metric.Exact {
+			p.Value = sum / float64(len(values))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Simulated reports whether a line comes from a model.
+func (t Trend) Simulated() bool {
+	return slices.ContainsFunc(t.Lines, func(l Line) bool { return l.Arm.Mode == results.Simulated })
+}
