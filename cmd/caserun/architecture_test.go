@@ -50,6 +50,7 @@ var soleImporters = map[string]string{
 	"gonum.org/v1/plot":                  "results/figures",
 	"google.golang.org/protobuf":         "results/perfetto",
 	"golang.org/x/perf":                  "results/stats",
+	"github.com/aclements/go-moremath":   "results/stats",
 	"github.com/spf13/viper":             "cmd/caserun/config",
 	"github.com/spf13/cobra":             "cmd/caserun",
 	"github.com/go-viper/mapstructure":   "cmd/caserun/config",

@@ -28,6 +28,9 @@ type Options struct {
 	MinEffect      float64 // the smallest change that matters: a ratio, or a difference if Absolute
 	HigherIsBetter bool
 	Absolute       bool // changes are differences instead of ratios
+	// Counts are whole numbers whose sums are compared instead of their ranks, by an exact
+	// permutation test: how often would runs that are dealt to the sides at random differ as much.
+	Counts bool
 }
 
 func (o Options) alpha() float64 {
@@ -37,21 +40,26 @@ func (o Options) alpha() float64 {
 	return o.Alpha
 }
 
-// Pair is what one comparison compares: B against A.
+// Pair is what one comparison compares: B against A, which are a sample each, or blocks of
+// samples that are compared within the blocks.
 type Pair struct {
 	A, B    []float64
+	Strata  []Stratum // if not nil, in place of A and B
 	Options Options
 }
 
 // Comparison is the result for one pair.
 type Comparison struct {
-	A, B Summary
+	// A and B are of each side. Over strata, N counts all values, and Median is the geometric mean
+	// of the strata's medians, or if Absolute their mean.
+	A, B   Summary
+	Strata int // blocks over which the sides were compared; 0: one sample each
 	// Change of B against A is the median over all pairs of values: a ratio - 1, or a
 	// difference if Absolute. It is NaN if a side is empty. Low and High bound the change with
 	// confidence 1 - alpha for this comparison alone. They are infinite if there are too few
 	// values.
 	Change, Low, High float64
-	P                 float64 // two-sided Mann-Whitney; NaN if a side is empty
+	P                 float64 // two-sided Mann-Whitney, or van Elteren over strata; NaN if a side is empty
 	Adjusted          float64 // P after Holm's correction for Tests comparisons
 	Tests             int
 	Significant       bool // Adjusted < alpha
@@ -61,6 +69,12 @@ type Comparison struct {
 	MinEffect float64
 	Verdict   Verdict
 	Reason    string // why the verdict is Inconclusive
+	// Settles is the number of values that each side, or each side of each stratum, needs so that
+	// the verdict is probably not Inconclusive; 0 if the verdict is another one, or no number up
+	// to a hundred would do.
+	Settles int
+
+	sizes [][2]int // of the sides, in each stratum
 }
 
 // Bounded reports whether there were enough values for the change's interval.
@@ -83,7 +97,11 @@ func CompareAll(pairs []Pair) []Comparison {
 	p := make([]float64, len(pairs))
 	tests := 0
 	for i, pair := range pairs {
-		out[i] = measure(pair)
+		if pair.Strata != nil {
+			out[i] = pool(pair.Strata, pair.Options)
+		} else {
+			out[i] = measure(pair)
+		}
 		p[i] = out[i].P
 		if constant(pair) {
 			p[i] = math.NaN()
@@ -104,6 +122,11 @@ func CompareAll(pairs []Pair) []Comparison {
 
 // constant reports whether all values of both sides are equal.
 func constant(pair Pair) bool {
+	for _, s := range used(pair.Strata) {
+		if !constant(Pair{A: s.A, B: s.B}) {
+			return false
+		}
+	}
 	for _, v := range slices.Concat(pair.A, pair.B) {
 		if len(pair.A) == 0 || v != pair.A[0] {
 			return false
@@ -114,10 +137,15 @@ func constant(pair Pair) bool {
 
 func measure(pair Pair) Comparison {
 	alpha := pair.Options.alpha()
-	c := Comparison{A: Summarize(pair.A, 1-alpha), B: Summarize(pair.B, 1-alpha), P: math.NaN(), MinEffect: pair.Options.MinEffect}
+	c := Comparison{A: Summarize(pair.A, 1-alpha), B: Summarize(pair.B, 1-alpha), P: math.NaN(), MinEffect: pair.Options.MinEffect,
+		sizes: [][2]int{{len(pair.A), len(pair.B)}}}
 	c.Change, c.Low, c.High = change(pair.A, pair.B, pair.Options.Absolute, 1-alpha)
 	if c.A.N > 0 && c.B.N > 0 {
-		c.P = pValue(pair.A, pair.B, alpha)
+		if pair.Options.Counts {
+			c.P = permutationP([]draw{counts(pair.A, pair.B)})
+		} else {
+			c.P = pValue(pair.A, pair.B, alpha)
+		}
 	}
 	return c
 }
@@ -130,11 +158,11 @@ func (c *Comparison) judge(o Options, tests int) {
 	alpha := o.alpha()
 	c.Tests = tests
 	c.Significant = c.Adjusted < alpha
-	if !c.Significant && LeastP(c.A.N, c.B.N)*float64(tests) >= alpha {
-		c.Needed = Repetitions(alpha, tests)
+	if !c.Significant && leastOf(c.sizes)*float64(tests) >= alpha {
+		c.Needed = Repetitions(alpha, tests, len(c.sizes))
 	}
 	switch {
-	case c.Significant && math.Abs(c.Change) >= o.MinEffect && c.Change != 0:
+	case c.Significant && math.Abs(c.Change) >= o.MinEffect && c.Change != 0 && !c.divided():
 		c.Verdict = Worse
 		if c.Change > 0 == o.HigherIsBetter {
 			c.Verdict = Better
@@ -142,12 +170,46 @@ func (c *Comparison) judge(o Options, tests int) {
 	case c.Bounded() && c.excludesEffect(o.MinEffect):
 		c.Verdict = Same
 	case c.Needed > 0:
-		c.Verdict, c.Reason = Inconclusive, tooFew(c.Needed, tests)
+		c.Verdict, c.Reason = Inconclusive, tooFewIn(c.Strata, c.Needed, tests)
+	case c.Significant && c.divided():
+		c.Verdict, c.Reason = Inconclusive, "the blocks differ in different directions"
 	case c.Significant:
 		c.Verdict, c.Reason = Inconclusive, "they differ, perhaps by less than the minimum effect"
 	default:
 		c.Verdict, c.Reason = Inconclusive, "noise: a change of the minimum effect is neither shown nor excluded"
 	}
+	if c.Verdict == Inconclusive {
+		room := math.Abs(c.Change)
+		if room < o.MinEffect {
+			room = o.MinEffect - room
+		}
+		c.Settles = c.RepetitionsFor(room, alpha)
+	}
+}
+
+// divided reports whether the interval of a pooled change includes no change although the test
+// found a difference: some blocks gained and others lost.
+func (c *Comparison) divided() bool { return c.Strata > 0 && c.Bounded() && c.Low <= 0 && c.High >= 0 }
+
+// RepetitionsFor is about how many values each side, or each side of each stratum, needs so that
+// half the width of the change's interval, corrected for all tests, is less than room. It is 0 if
+// this is not known, or more than a hundred.
+func (c Comparison) RepetitionsFor(room, alpha float64) int {
+	const most = 100
+	least, now := Repetitions(alpha, max(c.Tests, 1), len(c.sizes)), math.MaxInt
+	for _, n := range c.sizes {
+		now = min(now, n[0], n[1])
+	}
+	if !c.Bounded() {
+		return max(least, now+1)
+	}
+	quantile := func(p float64) float64 { return math.Sqrt2 * math.Erfinv(1-p) }
+	width := c.Resolution() * quantile(alpha/float64(max(c.Tests, 1))) / quantile(alpha)
+	n := math.Ceil(float64(now) * (width / room) * (width / room))
+	if !(n <= most) {
+		return 0
+	}
+	return max(least, now+1, int(n))
 }
 
 // excludesEffect reports whether the interval lies within the minimum effect. If the minimum

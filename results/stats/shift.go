@@ -140,12 +140,12 @@ func LeastP(n1, n2 int) float64 {
 	return min(1, 2*math.Exp(lg(n1)+lg(n2)-lg(n1+n2)))
 }
 
-// Repetitions is the number of values that each side needs so that the smallest possible p
-// value of one among the given number of tests is significant at alpha.
-func Repetitions(alpha float64, tests int) int {
+// Repetitions is the number of values that each side needs in each of so many blocks so that the
+// smallest possible p value of one among the given number of tests is significant at alpha.
+func Repetitions(alpha float64, tests, blocks int) int {
 	const most = 1000
 	n := 1
-	for n < most && LeastP(n, n)*float64(tests) >= alpha {
+	for n < most && 2*math.Pow(LeastP(n, n)/2, float64(blocks))*float64(tests) >= alpha {
 		n++
 	}
 	return n

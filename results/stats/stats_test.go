@@ -67,7 +67,7 @@ func TestLeastP(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ tests, want int }{{1, 4}, {4, 5}, {32, 7}, {85, 7}, {86, 8}} {
-		if got := Repetitions(0.05, c.tests); got != c.want {
+		if got := Repetitions(0.05, c.tests, 1); got != c.want {
 			t.Errorf("Repetitions for %d tests: %d, want %d", c.tests, got, c.want)
 		}
 	}
@@ -275,4 +275,6 @@ func TestApproximation(t *testing.T) {
 }
 
 // compareOne judges one pair alone.
-func compareOne(a, b []float64, o Options) Comparison { return CompareAll([]Pair{{a, b, o}})[0] }
+func compareOne(a, b []float64, o Options) Comparison {
+	return CompareAll([]Pair{{A: a, B: b, Options: o}})[0]
+}
