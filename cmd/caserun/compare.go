@@ -45,8 +45,9 @@ repetitions of one arm. A note says where their settings differ. Compared are
   2. if there are none, arms that differ in the scheduler alone
   3. if each side has only one arm, these two, with a warning of what differs
 
-Traced and untraced runs, and simulated and measured runs, are only compared in
-case 3. A run on both sides is left to the side that has no others.
+Traced and untraced runs are only compared in case 3. Simulated and live runs are
+only compared there, and only with --allow-simulated. A run on both sides is left
+to the side that has no others.
 docs/statistics.md describes the tests.`,
 		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21
@@ -63,6 +64,7 @@ docs/statistics.md describes the tests.`,
 		}, runCompare),
 	}
 	config.AddStoreFlag(c.Flags())
+	config.AddAllowSimulatedFlag(c.Flags())
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
@@ -113,11 +115,16 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 			return err
 		}
 		if len(both[i].Runs) == 0 {
-			return nothingError{fmt.Errorf("compare: %s: %s in %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(text), o.settings.DB, o.settings.StoreFlag())}
+			return refuse("compare: %s: %s in %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(text), o.settings.DB, o.settings.StoreFlag())
 		}
 	}
 	if both[0], both[1], err = regress.Apart(both[0], both[1]); err != nil {
 		return fmt.Errorf("compare: %w", err)
+	}
+	if !o.settings.AllowSimulated {
+		if err := regress.OneMode(both[:]...); err != nil {
+			return fmt.Errorf("compare: %w", err)
+		}
 	}
 	r, err := regress.Compare(both[0], both[1], o.options)
 	if err != nil {

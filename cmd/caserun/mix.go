@@ -93,7 +93,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, Mix: mix, Profiles: known,
+	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known,
 		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
 			return newProgress(c.ErrOrStderr(), m, mode, known)
 		}}

@@ -232,7 +232,7 @@ func (o paperOptions) runSweeps(c *cobra.Command) (ids []string, err error) {
 	defer func() { err = errors.Join(err, logged()) }()
 	var calls []*sweep.Call
 	for _, p := range planned {
-		id, err := p.Store(ctx, db, say)
+		id, err := p.Store(ctx, db, settings.AllowSimulated, say)
 		if err != nil {
 			return nil, err
 		}

@@ -48,14 +48,17 @@ Baseline and candidate are each
 Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
 (3%), slowdown in percentage points (1pp), crashes in jobs per run (0).
 
+Live runs are not compared with simulated ones without --allow-simulated.
+
 Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
-say; 2 wrong usage, such as a baseline without runs.`,
+say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
   caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml`,
 		Args: cobra.NoArgs,
 		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
 	}
 	config.AddStoreFlag(c.Flags())
+	config.AddAllowSimulatedFlag(c.Flags())
 	addFormatFlag(c)
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
@@ -122,8 +125,8 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(baseline.Runs) == 0 { // a slip of the user; a candidate without runs is a night that failed
-		return refuse("--baseline %s: %s", g.baseline, sides.WhyEmpty(g.baseline))
+	if len(baseline.Runs) == 0 {
+		return g.matchesNothing("baseline", g.baseline)
 	}
 	candidate, err := sides.Select(c.Context(), db, g.candidate)
 	if err != nil {
@@ -131,6 +134,11 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 	}
 	if baseline, candidate, err = regress.Apart(baseline, candidate); err != nil {
 		return fmt.Errorf("regress: %w", err)
+	}
+	if !g.settings.AllowSimulated {
+		if err := regress.OneMode(baseline, candidate); err != nil {
+			return fmt.Errorf("regress: %w", err)
+		}
 	}
 	r := regress.Gate(baseline, candidate, g.bounds, g.alpha)
 	warnUnseen(c, g.settings.Format, r.Notes)
@@ -142,7 +150,17 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 			return fmt.Errorf("%s against %s: %s; but %w", r.Candidate, r.Baseline, r.Summary(), err)
 		}
 	}
+	if len(candidate.Runs) == 0 { // the report has said so too, for who reads nothing else
+		return g.matchesNothing("candidate", g.candidate)
+	}
 	return verdict(r)
+}
+
+// matchesNothing is the error of a side without runs, which is a slip of the user or a sweep that
+// began no run. It is not the answer of a gate.
+func (g gate) matchesNothing(flag, side string) error {
+	return refuse("--%s %s: %s in %s, so that nothing was compared; caserun report%s lists what there is",
+		flag, side, sides.WhyEmpty(side), g.settings.DB, g.settings.StoreFlag())
 }
 
 // verdict is the gate's answer as an error; nil if the candidate passes.

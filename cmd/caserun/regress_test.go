@@ -64,8 +64,8 @@ func TestRegressStatuses(t *testing.T) {
 		{[]string{"--baseline", "sa", "--candidate", "again"}, exitOK, []string{"SIMULATED", "all 3 checks pass"}},
 		{[]string{"--baseline", "sweep:1", "--candidate", "tag:again"}, exitOK, []string{"all 3 checks pass"}},
 		{[]string{"--baseline", "sa", "--candidate", "few"}, exitNothing, []string{"too few repetitions", "2 of 3 checks measured too little"}},
-		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitNothing, []string{"nothing measured"}},
-		{[]string{"--baseline", "sa", "--candidate", "20261121"}, exitNothing, []string{"nothing measured"}},
+		{[]string{"--baseline", "sa", "--candidate", "gone"}, exitUsage, []string{"nothing measured", "--candidate gone: no run has the tag gone in caserun.db"}},
+		{[]string{"--baseline", "sa", "--candidate", "20261121"}, exitUsage, []string{"nothing measured", "there is no run 20261121, and no run has the tag 20261121"}},
 		{[]string{"--baseline", "20261121", "--candidate", "sa"}, exitUsage, []string{"there is no run 20261121, and no run has the tag 20261121"}},
 		{[]string{"--baseline", "gone", "--candidate", "sa"}, exitUsage, []string{"--baseline gone: no run has the tag gone"}},
 		{[]string{"--baseline", "tag:gone", "--candidate", "sa"}, exitUsage, []string{"no run has the tag gone"}},
@@ -201,10 +201,10 @@ func TestCompareSides(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"sweep:1", "gone"}, exitNothing, "no run has the tag gone"},
-		{[]string{"sweep:1", "latest/case-alg2"}, exitNothing, "no runs"},
+		{[]string{"sweep:1", "gone"}, exitUsage, "no run has the tag gone"},
+		{[]string{"sweep:1", "latest/case-alg2"}, exitUsage, "no runs"},
 		{[]string{"sweep:1", "a/b"}, exitUsage, "same runs"},
-		{[]string{"99", "1"}, exitNothing, "there is no run 99, and no run has the tag 99"},
+		{[]string{"99", "1"}, exitUsage, "there is no run 99, and no run has the tag 99"},
 		{[]string{"sweep:1", "latest", "--metrics", "makespan,makespan"}, exitUsage, "makespan is named twice"},
 		{[]string{"sweep:1", "latest", "--metrics", "slowdown"}, exitNothing, "no run has a value of slowdown: it needs traced runs"},
 		{[]string{"sweep:1", "latest", "--metrics", "speed"}, exitUsage, "throughput"},
@@ -258,7 +258,7 @@ func TestComparesSlowdownsAndModes(t *testing.T) {
 	if status, out, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100"); status != exitOK {
 		t.Fatal(out, errs)
 	}
-	status, out, errs = caserun(t, "compare", "old/cg", "15")
+	status, out, errs = caserun(t, "compare", "old/cg", "15", "--allow-simulated")
 	if status != exitOK || !strings.Contains(out, "SIMULATED figures are compared with measured ones") {
 		t.Errorf("exit %d:\n%s%s", status, out, errs)
 	}

@@ -120,8 +120,8 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 	for args, want := range map[string]string{
 		"report --tag t --node n --sched sa": ofStore,
 		"export":                             "db: caserun.db\n",
-		"compare":                            ofStore,
-		"regress --baseline x":               ofStore,
+		"compare":                            ofStore + "allow-simulated: false\n",
+		"regress --baseline x":               ofStore + "allow-simulated: false\n",
 		"sweep list":                         ofStore,
 		"schedulers":                         "format: table\n",
 		"mixes gen --seed 3":                 "seed: 3\n",

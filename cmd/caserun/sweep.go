@@ -180,7 +180,7 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	id, err := p.Store(c.Context(), db, say)
+	id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, say)
 	if err != nil {
 		return err
 	}
@@ -227,6 +227,9 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 	w, err := sides.Sweep(ctx, db, o.resume)
 	if err != nil {
 		return err
+	}
+	if o.settings.RequireLive && w.Mode == results.Simulated {
+		return refuse("resume sweep %d: it is SIMULATED, on %s, and --require-live asks for GPUs: leave one of both out", w.ID, w.Node)
 	}
 	spec, planned, err := sweep.Recorded(w)
 	if err != nil {

@@ -133,6 +133,30 @@ func leftToOther(s, other Side, n int) string {
 	return fmt.Sprintf("runs that are in both %s and %s are left out of %s: %d", s.Label, other.Label, s.Label, n)
 }
 
+// ErrModes means that live runs would be compared with simulated ones.
+var ErrModes = errors.New("live and SIMULATED runs are not compared with each other")
+
+// OneMode returns an error that wraps ErrModes if some complete runs of the sides are live and
+// others are simulated.
+func OneMode(sides ...Side) error {
+	var says []string
+	found := map[results.Mode]bool{}
+	for _, s := range sides {
+		n := map[results.Mode]int{}
+		for _, o := range s.Runs {
+			if o.Status == results.Complete {
+				n[o.Mode]++
+				found[o.Mode] = true
+			}
+		}
+		says = append(says, fmt.Sprintf("%s has %d live and %d SIMULATED", s.Label, n[results.Live], n[results.Simulated]))
+	}
+	if len(found) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: measure on GPUs (caserun sweep --require-live), or add --allow-simulated", ErrModes, strings.Join(says, ", "))
+}
+
 // without returns the side's runs that the other side lacks.
 func (s Side) without(other Side) []Observation {
 	ids := map[int64]bool{}

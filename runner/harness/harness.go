@@ -23,14 +23,16 @@ import (
 // Request is one run as the user asked for it.
 type Request struct {
 	Options
-	Sched    string // a scheduler with its parameters
-	Probe    results.Probe
-	Isolate  bool // jobs that a fault took down run again, each alone
-	Mix      mixes.Mix
-	Profiles profiles.Set
-	Store    *store.Store
-	Cell     *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
-	Say      Say
+	Sched   string // a scheduler with its parameters
+	Probe   results.Probe
+	Isolate bool // jobs that a fault took down run again, each alone
+	// AllowSimulated lets live and simulated runs have one tag.
+	AllowSimulated bool
+	Mix            mixes.Mix
+	Profiles       profiles.Set
+	Store          *store.Store
+	Cell           *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
+	Say            Say
 	// Display makes what shows the run to the user; nil: nothing does.
 	Display func(mixes.Mix, results.Mode) Display
 	// Log takes what happens in the run as it happens; nil: nothing does.
@@ -139,6 +141,11 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	devices, threads, err := backend.Size()
 	if err != nil {
 		return Outcome{}, err
+	}
+	if r.Cell == nil && !r.AllowSimulated { // a sweep is checked when it is planned
+		if err := CheckTag(ctx, r.Store, r.Tag, backend.Mode()); err != nil {
+			return Outcome{}, err
+		}
 	}
 	b := Batch{Request: r}
 	if b.Scheduler, b.Workers, err = r.Scheduler(devices, threads); err != nil {

@@ -306,8 +306,15 @@ func cellSeed(seed uint64, c results.Cell) uint64 {
 	return binary.BigEndian.Uint64(sum[:8]) >> 11
 }
 
-// Store stores the plan, and returns the sweep's number. It heeds no end of ctx.
-func (p *Plan) Store(ctx context.Context, db *store.Store, say harness.Say) (id int64, err error) {
+// Store stores the plan, and returns the sweep's number. Unless allowSimulated, it refuses a tag
+// that has runs of the other mode. It heeds no end of ctx.
+func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, say harness.Say) (id int64, err error) {
+	ctx = context.WithoutCancel(ctx)
+	if !allowSimulated {
+		if err := harness.CheckTag(ctx, db, p.Options.Tag, p.Mode); err != nil {
+			return 0, err
+		}
+	}
 	text, err := json.Marshal(p.Spec)
 	if err != nil {
 		return 0, fmt.Errorf("record the sweep: %w", err)
@@ -318,7 +325,7 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, say harness.Say) (id 
 		w.CreatedAt = new(time.Now())
 	}
 	cells := p.Cells()
-	if id, err = db.CreateSweep(context.WithoutCancel(ctx), w, cells); err != nil {
+	if id, err = db.CreateSweep(ctx, w, cells); err != nil {
 		return 0, err
 	}
 	say("sweep %d: %s on %s", id, CountRuns(len(cells)), w.Node)

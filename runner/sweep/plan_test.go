@@ -100,7 +100,7 @@ func TestResumeNeedsAsManyGPUs(t *testing.T) {
 	}
 	var ids []int64
 	for range 2 { // of the second there is no run
-		id, err := p.Store(t.Context(), db, t.Logf)
+		id, err := p.Store(t.Context(), db, false, t.Logf)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
 )
 
 // Settings are all that a flag, CASERUN_* or the configuration file can give. A tag is the
@@ -33,14 +34,20 @@ type Settings struct {
 	Probe   results.Probe `json:"probe"`
 	Isolate bool          `json:"isolate-faults"`
 	Retry   bool          `json:"retry-collateral"` // the old name of isolate-faults; Load settles it
+
+	RequireLive    bool `json:"require-live"` // Load settles it: the node is local
+	AllowSimulated bool `json:"allow-simulated"`
 	harness.Options
 }
 
 // keys are the names of all settings, in the order in which they are shown.
-var keys = []string{"db", "format", "node", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "sm-cap", "no-mps", "guard",
+var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "sm-cap", "no-mps", "guard",
 	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", "sim-noise", "profiles"}
 
-const oldIsolate = "retry-collateral"
+const (
+	oldIsolate  = "retry-collateral"
+	requireLive = "require-live"
+)
 
 // The default file is read where it exists and neither --config nor CASERUN_CONFIG names
 // another.
@@ -96,7 +103,26 @@ func Load(ctx context.Context, flags *pflag.FlagSet, over map[string]any, warn h
 		warn("retry-collateral is now called isolate-faults: change the flag, the variable or the configuration file that says so")
 		s.Isolate, s.Retry = true, false
 	}
+	if s.RequireLive && flagOf(flags, requireLive) != nil {
+		if s.Node, err = liveNode(s.Node); err != nil {
+			return Settings{}, err
+		}
+	}
 	return s, s.check()
+}
+
+// liveNode is this machine for --require-live, which refuses simulated nodes. A command may take
+// several nodes.
+func liveNode(node string) (string, error) {
+	for _, name := range nodes.Split(node) {
+		if err := nodes.Check(name); err != nil {
+			return "", err
+		}
+		if name != nodes.Local {
+			return "", fmt.Errorf("%s: node %s is simulated: leave one of both out", requireLive, name)
+		}
+	}
+	return nodes.Local, nil
 }
 
 // IsKey reports whether a name is a setting's.

@@ -52,9 +52,16 @@ func AddDirectories(f *pflag.FlagSet) {
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 }
 
+// AddAllowSimulatedFlag adds --allow-simulated.
+func AddAllowSimulatedFlag(f *pflag.FlagSet) {
+	f.Bool("allow-simulated", false, "let live and simulated runs be under one tag, and be compared with each other")
+}
+
 // AddNodeFlags adds what is the same for every run of a sweep.
 func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
+	f.Bool(requireLive, false, "run on this machine's GPUs or not at all: without a GPU the exit status is 3, and nothing is simulated")
+	AddAllowSimulatedFlag(f)
 	AddDevicesFlag(f)
 	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
