@@ -168,3 +168,38 @@ func TestNightlyFilesOfTheDocument(t *testing.T) {
 		}
 	}
 }
+
+// Every output of noise-free runs says that they are one sample, and none has a verdict or an
+// interval of them.
+func TestNoNoiseIsSaidEverywhere(t *testing.T) {
+	inTempDir(t)
+	for range 2 {
+		if status, _, errs := caserun(t, "sweep", "--mixes", "W1", "--node", "sim:2xP100", "--scheds", "sa,case-alg3", "--reps", "7", "--tag", "still"); status != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	for _, c := range []struct {
+		line   string
+		status int
+		lacks  string
+	}{
+		{"compare sweep:1/sa sweep:1/case-alg3", exitOK, " better "},
+		{"regress --baseline sweep:1 --candidate sweep:2", exitNothing, "all 6 checks"},
+		{"sweep show 1", exitOK, "0.1481 jobs/s  0.1481"}, // bounds behind the median
+		{"report --html page.html", exitOK, "▲ better"},
+		{"export --benchfmt bench.txt", exitOK, "repetition"},
+	} {
+		status, out, errs := caserun(t, strings.Fields(c.line)...)
+		for _, file := range []string{"page.html", "bench.txt"} {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(c.line, file) {
+				out += string(text)
+			}
+		}
+		if status != c.status || !strings.Contains(strings.Join(strings.Fields(out), " "), results.NoNoise) {
+			t.Errorf("caserun %s: exit %d: %.2000s%s", c.line, status, out, errs)
+		}
+		if strings.Contains(out, c.lacks) || strings.Contains(c.line, "benchfmt") && strings.Count(out, "\nBenchmark") != 2 {
+			t.Errorf("caserun %s has %q: %.2000s", c.line, c.lacks, out)
+		}
+	}
+}

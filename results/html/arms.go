@@ -94,6 +94,21 @@ type member struct {
 	base bool
 	runs []results.Run
 	jobs [][]results.Job
+
+	noiseFree bool // the runs are one sample
+}
+
+// leaveCopies leaves out the runs that are not samples of their own, and counts them.
+func (m *member) leaveCopies() int {
+	m.noiseFree = results.AllNoiseFree(m.runs)
+	runs, jobs := m.runs, m.jobs
+	m.runs, m.jobs = nil, nil
+	for i, copied := range results.Copies(runs) {
+		if !copied {
+			m.runs, m.jobs = append(m.runs, runs[i]), append(m.jobs, jobs[i])
+		}
+	}
+	return len(runs) - len(m.runs)
 }
 
 // groups compares the arms. Only complete runs that are not warm-ups count, because other runs
@@ -130,6 +145,10 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 		if len(own) == 0 {
 			continue
 		}
+		again := 0
+		for _, m := range own {
+			again += m.leaveCopies()
+		}
 		slices.SortStableFunc(own, func(x, y *member) int { return x.name.Index - y.name.Index })
 		if at := slices.IndexFunc(own, func(m *member) bool { return m.base }); at > 0 {
 			base := own[at]
@@ -140,6 +159,12 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 			m.base = false
 		}
 		g := newGroup(fmt.Sprintf("mix%d", i+1), k, own, left[k])
+		if slices.ContainsFunc(own, func(m *member) bool { return m.noiseFree }) {
+			g.Notes = append(g.Notes, "There are "+results.NoNoise+".")
+		}
+		if again > 0 {
+			g.Notes = append(g.Notes, "There are "+results.SaysCopies(again)+".")
+		}
 		if slices.ContainsFunc(order, func(o results.Arm) bool { return o.Jobs != k.Jobs && o.Mix == k.Mix && o.Node == k.Node }) {
 			g.Title += ", " + plural(k.Jobs, "job") // there are runs of the mix and of a part of it
 		}

@@ -57,7 +57,7 @@ func devices(n int, name string) []results.Device {
 func simulatedRun(scheduler string, repetition int, length float64) records {
 	r := records{devices: devices(2, "V100 (simulated)"), run: results.Run{Mix: "W1", MixSource: "catalog", Scheduler: scheduler, Parameters: "queue=fifo", Node: "sim:2xV100",
 		Mode: results.Simulated, Suite: "profiles", Repetition: repetition, Seed: uint64(repetition),
-		Provenance: results.Provenance{Version: "1.0.0", Revision: "0123456789ab", Configuration: `{"sched":"` + scheduler + `"}`, Host: "host", Kernel: "6.1", CPU: "CPU", Cores: 8, MemoryBytes: 32 << 30, Binaries: "{}"}}}
+		Provenance: results.Provenance{Version: "1.0.0", Revision: "0123456789ab", Configuration: `{"sched":"` + scheduler + `","sim-noise":0.01}`, Host: "host", Kernel: "6.1", CPU: "CPU", Cores: 8, MemoryBytes: 32 << 30, Binaries: "{}"}}}
 	for i := range 4 {
 		start := 0.0
 		if scheduler == "sa" && i > 1 {

@@ -41,7 +41,7 @@ func verdicts(own []*member) (out [][]stats.Comparison, reasons []string) {
 	for _, m := range own[1:] {
 		for _, c := range compared {
 			pairs = append(pairs, stats.Pair{A: own[0].values(c.of), B: m.values(c.of),
-				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.higher}})
+				Options: stats.Options{MinEffect: stats.DefaultMinEffect, HigherIsBetter: c.higher, NoiseFree: own[0].noiseFree || m.noiseFree}})
 		}
 	}
 	out = [][]stats.Comparison{nil}

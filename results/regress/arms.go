@@ -18,17 +18,27 @@ type Side struct {
 }
 
 // arms groups the side's complete runs by arm and adds their settings. Incomplete runs are not
-// measurements.
+// measurements, and copies are not samples of their own.
 func (s Side) arms() map[results.Arm][]Observation {
 	arms := map[results.Arm][]Observation{}
-	for _, o := range s.Runs {
-		if o.Status == results.Complete {
+	copies := results.Copies(rows(s.Runs))
+	for i, o := range s.Runs {
+		if o.Status == results.Complete && !copies[i] {
 			o.settings = results.SettingsOf(o.Run)
 			arm := results.ArmOf(o.Run)
 			arms[arm] = append(arms[arm], o)
 		}
 	}
 	return arms
+}
+
+// rows are the rows of runs in the store.
+func rows(runs []Observation) []results.Run {
+	out := make([]results.Run, len(runs))
+	for i, o := range runs {
+		out[i] = o.Run
+	}
+	return out
 }
 
 // namesOf names the arms of both sides.
@@ -39,9 +49,17 @@ func namesOf(a, b map[results.Arm][]Observation) results.Names {
 // notes returns what a reader must know of the side.
 func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []string {
 	notes := slices.Clone(s.Notes)
-	incomplete := len(s.Runs)
-	for _, runs := range arms {
-		incomplete -= len(runs)
+	incomplete, again := 0, 0
+	for i, copied := range results.Copies(rows(s.Runs)) {
+		switch {
+		case copied:
+			again++
+		case s.Runs[i].Status != results.Complete:
+			incomplete++
+		}
+	}
+	if again > 0 {
+		notes = append(notes, s.Label+": "+results.SaysCopies(again))
 	}
 	if incomplete > 0 {
 		notes = append(notes, fmt.Sprintf("runs of %s that are not complete, and are left out: %d", s.Label, incomplete))
@@ -264,8 +282,8 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(a.Node != b.Node && a.Mode == b.Mode, "the nodes differ: %s and %s", a.Node, b.Node)
 	warn(a.Scheduler == b.Scheduler && a.Parameters != b.Parameters, "parameters of %s differ: %s and %s", a.Scheduler, a.Parameters, b.Parameters)
 	warn(a.Probe != b.Probe, "the probes differ: %s and %s", a.Probe, b.Probe)
-	warn(repeatsItself(aRuns) || repeatsItself(bRuns),
-		"a simulated run without noise repeats itself: its repetitions are one, and p means nothing (sweep with --sim-noise)")
+	warn(p.noiseFree(), results.NoNoise)
+	warn(!p.noiseFree() && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
 	p.Environment = environment(aRuns, bRuns)
 	for _, d := range p.Environment {
 		p.Warnings = append(p.Warnings, d.String())
@@ -282,19 +300,25 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	return p
 }
 
-// repeatsItself reports whether repetitions are copies of one simulated run. With noise they
-// are not copies even if their figures are equal, because all jobs may end at a limit.
-func repeatsItself(runs []Observation) bool {
-	if noise := settings(runs)["sim-noise"]; noise != "" && noise != "0" {
-		return false
+// noiseFree reports whether a side of the pair is one sample, because it was simulated without
+// noise.
+func (p Pair) noiseFree() bool {
+	return results.AllNoiseFree(rows(p.ARuns)) || results.AllNoiseFree(rows(p.BRuns))
+}
+
+// shared counts the simulated runs that drew the same noise on both sides.
+func (p Pair) shared() int {
+	seeds := map[uint64]bool{}
+	for _, o := range p.ARuns {
+		seeds[o.Seed] = o.Mode == results.Simulated
 	}
-	for _, o := range runs {
-		first := runs[0].Metrics
-		if o.Mode != results.Simulated || o.Metrics.MakespanS == nil || first.MakespanS == nil || *o.Metrics.MakespanS != *first.MakespanS {
-			return false
+	n := 0
+	for _, o := range p.BRuns {
+		if p.A == p.B && seeds[o.Seed] {
+			n++
 		}
 	}
-	return len(runs) > 1
+	return n
 }
 
 func lost(runs []Observation) int {

@@ -69,6 +69,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 			if m.Exact {
 				options.MinEffect = 0
 			}
+			options.NoiseFree = p.noiseFree()
 			samples = append(samples, stats.Pair{A: x, B: y, Options: options})
 			out.Rows = append(out.Rows, Row{Pair: p, Metric: m})
 		}

@@ -36,6 +36,7 @@ type Check struct {
 	Text  string // what was found, in one sentence
 	// Comparison is nil for crashes, which are counted, and if neither side measured anything.
 	Comparison *stats.Comparison
+	noiseFree  bool
 	// Crashed is the number of crashed jobs in the number of Runs, of baseline and candidate.
 	Crashed [2]int
 	Runs    [2]int
@@ -79,7 +80,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 			if !l.applies(p.A, aArms) {
 				continue
 			}
-			c := Check{Arm: p.A, Limit: l, Runs: [2]int{len(p.ARuns), len(p.BRuns)}}
+			c := Check{Arm: p.A, Limit: l, Runs: [2]int{len(p.ARuns), len(p.BRuns)}, noiseFree: p.noiseFree()}
 			if l.Metric.Name == crashes {
 				c.count(p)
 				r.Checks = append(r.Checks, c)
@@ -87,7 +88,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 			}
 			of = append(of, len(r.Checks))
 			samples = append(samples, stats.Pair{A: l.Metric.values(p.ARuns), B: l.Metric.values(p.BRuns), Options: stats.Options{
-				Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute}})
+				Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute, NoiseFree: p.noiseFree()}})
 			r.Checks = append(r.Checks, c)
 		}
 	}
@@ -204,6 +205,8 @@ func (c *Check) judge(found stats.Comparison, environment []Difference) {
 		c.Text = fmt.Sprintf("worse: %s, and the environment is another one (%s)", change, strings.Join(kinds, ", "))
 	case found.Significant && beyond:
 		c.Class, c.Text = Regression, "worse: "+change
+	case c.noiseFree:
+		c.Class, c.Text = Noise, change+": one sample of each, because there is no noise"
 	case found.Needed > 0:
 		c.Class = Noise
 		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)

@@ -85,16 +85,33 @@ func TestMixesOfAnotherSize(t *testing.T) {
 	}
 }
 
-// Equal repetitions are copies of one run only if they had no noise.
+// Without noise an arm is one sample: it has no interval and no verdict, and a gate cannot pass or
+// fail it. With noise, equal figures of several seeds are samples.
 func TestRepetitionsOfOneSimulatedRun(t *testing.T) {
-	const says = "repeats itself"
-	for noise, want := range map[string]bool{`[{"Key":"sim-noise","Value":0}]`: true, `[]`: true, `[{"Key":"sim-noise","Value":0.01}]`: false} {
-		side := Side{Runs: runs("W1", "sa", 60, 7, func(o *Observation) {
-			o.Mode, o.Provenance.Configuration, o.Metrics.MakespanS = results.Simulated, noise, new(60.0)
-		})}
-		r := Gate(side, side, limits(t, "throughput=3%"), stats.DefaultAlpha)
-		if notes := strings.Join(r.Notes, "\n"); strings.Contains(notes, says) != want {
-			t.Errorf("%s: notes %q", noise, notes)
+	for noise, free := range map[string]bool{`[{"Key":"sim-noise","Value":0}]`: true, `[]`: true, `{"sim-noise":0}`: true, `[{"Key":"sim-noise","Value":0.01}]`: false} {
+		side := func(seed uint64, makespan float64) Side {
+			return Side{Runs: runs("W1", "sa", makespan, 7, func(o *Observation) {
+				seed++
+				o.Mode, o.Provenance.Configuration, o.Seed = results.Simulated, noise, seed
+				o.Metrics.MakespanS, o.Metrics.ThroughputJobsPerS, o.Metrics.TurnaroundMeanS = &makespan, new(32/makespan), new(makespan/2)
+			})}
+		}
+		n, verdict, class := 7, stats.Worse, Regression
+		if free {
+			n, verdict, class = 1, stats.Inconclusive, Noise
+		}
+		r, err := Compare(side(0, 60), side(10, 70), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := r.Rows[0].Comparison; c.A.N != n || c.Verdict != verdict || free && (c.Bounded() || c.Reason != "no noise: one sample of each") {
+			t.Errorf("%s: %+v", noise, c)
+		}
+		if slices.Contains(r.Notes, results.NoNoise) != free {
+			t.Errorf("%s: notes %q", noise, r.Notes)
+		}
+		if g := Gate(side(0, 60), side(10, 70), limits(t, "throughput=3%"), stats.DefaultAlpha); g.Checks[0].Class != class {
+			t.Errorf("%s: %+v", noise, g.Checks[0])
 		}
 	}
 }

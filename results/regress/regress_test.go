@@ -384,25 +384,37 @@ func TestAnyCrashMatters(t *testing.T) {
 	}
 }
 
-// Seven copies of a simulated run count as one value.
+// The same seed twice under one tag is one sample twice: eight runs of four draws of noise are
+// four samples, and a difference that needs eight is not found.
 func TestCopiesAreNotRepetitions(t *testing.T) {
-	side := func(label string, makespan func(i int) float64) Side {
-		i := 0
-		return Side{Label: label, Runs: runs("W1", "sa", 60, 7, func(o *Observation) {
-			v := makespan(i)
-			o.Mode, o.Metrics.MakespanS = results.Simulated, &v
-			i++
-		})}
-	}
-	equal := side("old", func(int) float64 { return 60 })
-	apart := side("new", func(i int) float64 { return 60 + float64(i) })
-	for _, c := range []struct {
-		b    Side
-		want int
-	}{{equal, 1}, {apart, 0}} {
-		if r := Gate(apart, c.b, limits(t, "crashes=0"), stats.DefaultAlpha); len(r.Notes) != c.want {
-			t.Errorf("notes: %q, want %d", r.Notes, c.want)
+	side := func(label string, seed uint64, makespan float64, noise string) Side {
+		s := Side{Label: label}
+		for range 2 {
+			i := uint64(0)
+			s.Runs = append(s.Runs, runs("W1", "sa", makespan, 4, func(o *Observation) {
+				o.Mode, o.Seed, o.Provenance.Configuration = results.Simulated, seed+i, noise
+				i++
+			})...)
 		}
+		return s
+	}
+	const noisy = `{"sim-noise":0.01}`
+	r, err := Compare(side("old", 1, 60, noisy), side("new", 11, 66, noisy), Options{MinEffect: 0.02})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Rows[0].Comparison; c.A.N != 4 || c.B.N != 4 || c.Verdict != stats.Inconclusive || c.P < 0.01 {
+		t.Errorf("%+v", c)
+	}
+	if want := "old: simulated runs that repeat another one, with the same seed or without noise, and are left out: 4"; !slices.Contains(r.Notes, want) {
+		t.Errorf("notes %q lack %q", r.Notes, want)
+	}
+	r, err = Compare(side("old", 1, 60, noisy), side("new", 1, 66, noisy), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "both sides have the same seeds") {
+		t.Errorf("notes %q", notes)
 	}
 }
 

@@ -38,8 +38,9 @@ var measures = []measure{
 }
 
 // ExportBench writes the selected runs that are complete in the Go benchmark format
-// (https://go.dev/design/14313-benchmark-format), a line for each run. It returns how
-// many it wrote, and how many it left out because they are not measurements. What
+// (https://go.dev/design/14313-benchmark-format), a line for each run that is a sample of its
+// own. It returns how many it wrote, and how many it left out because they are not measurements.
+// Lines that begin with # say what simulated runs are worth; readers of the format ignore them. What
 // identifies an arm is in the name, as /key=value, so that benchstat compares by it
 // (-col /sched). What must be alike for numbers to compare is configuration, by which
 // benchstat separates tables.
@@ -56,8 +57,22 @@ func ExportBench(ctx context.Context, s *store.Store, w io.Writer, f store.Filte
 	for _, m := range measures {
 		fmt.Fprintf(out, "Unit %s better=%s\n", m.unit, m.better)
 	}
+	copies := results.Copies(runs)
+	noiseFree, again := false, 0
+	for i, r := range runs {
+		noiseFree = noiseFree || results.NoiseFree(r)
+		if copies[i] {
+			again++
+		}
+	}
+	for _, says := range samplesNotes(noiseFree, again) {
+		fmt.Fprintf(out, "# %s\n", says)
+	}
 	var current map[string]string
-	for _, r := range runs {
+	for i, r := range runs {
+		if copies[i] {
+			continue
+		}
 		if r.Status != results.Complete || r.Metrics.MakespanS == nil {
 			left++
 			continue

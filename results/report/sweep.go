@@ -71,8 +71,12 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	for _, r := range runs {
 		byID[r.ID] = r
 	}
-	traced := false
+	traced, again, noiseFree := false, 0, false
 	for _, a := range armsOf(cells, byID) {
+		noiseFree = noiseFree || results.AllNoiseFree(a.runs)
+		done := len(a.runs)
+		a.runs = withoutCopies(a.runs)
+		again += done - len(a.runs)
 		throughput := median(a.runs, func(m results.Metrics) *float64 { return m.ThroughputJobsPerS })
 		turnaround := median(a.runs, func(m results.Metrics) *float64 { return m.TurnaroundMeanS })
 		makespan := median(a.runs, func(m results.Metrics) *float64 { return m.MakespanS })
@@ -83,11 +87,14 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		if len(a.runs) > 0 {
 			jobs, parameters, traced = &a.runs[0].Jobs, &a.runs[0].Parameters, a.runs[0].Traced
 		}
-		t.Add(w.ID, w.Mode, a.cell.Mix, a.cell.Scheduler, a.cell.Way(), parameters, len(a.runs), a.planned, jobs, crashed.middle,
+		t.Add(w.ID, w.Mode, a.cell.Mix, a.cell.Scheduler, a.cell.Way(), parameters, done, a.planned, jobs, crashed.middle,
 			throughput.middle, throughput.low, throughput.high, turnaround.middle, turnaround.low, turnaround.high,
 			makespan.middle, makespan.low, makespan.high, utilization.middle, traced, a.cell.Probe.String())
 	}
 	t.Notes = append(t.Notes, Note{Text: "n: complete runs. of: planned runs. low and high: 95 % confidence interval of the median throughput, which takes 6 runs."})
+	for _, says := range samplesNotes(noiseFree, again) {
+		t.Notes = append(t.Notes, Note{Text: says})
+	}
 	if traced {
 		t.Title += ", traced"
 		t.Notes = append(t.Notes, Note{Text: tracedNote})
@@ -103,6 +110,28 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 	}
 	t.Notes = append(t.Notes, Note{Text: "stored in " + dbPath})
 	return t
+}
+
+// samplesNotes says which of simulated runs are samples of their own.
+func samplesNotes(noiseFree bool, copies int) (notes []string) {
+	if noiseFree {
+		notes = append(notes, results.NoNoise)
+	}
+	if copies > 0 {
+		notes = append(notes, results.SaysCopies(copies))
+	}
+	return notes
+}
+
+// withoutCopies are the runs that are samples of their own.
+func withoutCopies(runs []results.Run) []results.Run {
+	var out []results.Run
+	for i, copied := range results.Copies(runs) {
+		if !copied {
+			out = append(out, runs[i])
+		}
+	}
+	return out
 }
 
 // sweepArm is a mix under a scheduler, with a probe.

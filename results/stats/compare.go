@@ -31,6 +31,9 @@ type Options struct {
 	// Counts are whole numbers whose sums are compared instead of their ranks, by an exact
 	// permutation test: how often would runs that are dealt to the sides at random differ as much.
 	Counts bool
+	// NoiseFree says that each side is one sample, because its values cannot but repeat. There is
+	// no test then, no interval and no verdict.
+	NoiseFree bool
 }
 
 func (o Options) alpha() float64 {
@@ -102,6 +105,9 @@ func CompareAll(pairs []Pair) []Comparison {
 		} else {
 			out[i] = measure(pair)
 		}
+		if pair.Options.NoiseFree {
+			out[i].P, out[i].Low, out[i].High = math.NaN(), math.Inf(-1), math.Inf(1)
+		}
 		p[i] = out[i].P
 		if constant(pair) {
 			p[i] = math.NaN()
@@ -151,6 +157,10 @@ func measure(pair Pair) Comparison {
 }
 
 func (c *Comparison) judge(o Options, tests int) {
+	if o.NoiseFree && c.A.N > 0 && c.B.N > 0 {
+		c.Verdict, c.Reason = Inconclusive, "no noise: one sample of each"
+		return
+	}
 	if math.IsNaN(c.P) {
 		c.Verdict, c.Reason = Inconclusive, "nothing measured"
 		return
