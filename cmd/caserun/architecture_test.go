@@ -47,6 +47,7 @@ var soleImporters = map[string]string{
 	"github.com/pressly/goose":           "results/store",
 	"github.com/jedib0t/go-pretty":       "results/report",
 	"github.com/ianlancetaylor/demangle": "collectors/kernels",
+	"github.com/parquet-go/parquet-go":   "results/report",
 	"gonum.org/v1/plot":                  "results/figures",
 	"google.golang.org/protobuf":         "results/perfetto",
 	"golang.org/x/perf":                  "results/stats",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ type exportOptions struct {
 	settings                   config.Settings
 	runs                       []string
 	filter                     filterFlags
-	csv, jsonl                 string // directories
+	csv, jsonl, parquet        string // directories
 	markdown, benchfmt, bundle string // files; the first two may be stdoutName
 	perfetto                   string // file, or stdoutName
 	force                      bool
@@ -51,11 +52,13 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 }
 
 func (o exportOptions) validate() error {
-	if o.csv == "" && o.jsonl == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.bundle == "" {
-		return errors.New("export: name at least one of --csv, --jsonl, --markdown, --benchfmt, --perfetto and --bundle")
+	if o.csv == "" && o.jsonl == "" && o.parquet == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.bundle == "" {
+		return errors.New("export: name at least one of --csv, --jsonl, --parquet, --markdown, --benchfmt, --perfetto and --bundle")
 	}
-	if o.csv == stdoutName || o.jsonl == stdoutName {
-		return errors.New("export: --csv and --jsonl write a file for each table: name a directory, not -")
+	for _, t := range o.tables() {
+		if t.dir == stdoutName {
+			return fmt.Errorf("export: --%s writes a file for each table: name a directory, not -", t.form)
+		}
 	}
 	if toStdout := o.toStdout(); len(toStdout) > 1 {
 		return fmt.Errorf("export: %s and %s cannot both be standard output", toStdout[0], toStdout[1])
@@ -64,6 +67,18 @@ func (o exportOptions) validate() error {
 		return bundle.CheckName(o.bundle)
 	}
 	return nil
+}
+
+// tableExport is an export of every table to a directory.
+type tableExport struct {
+	form, dir string // the form is also the files' extension
+	write     func(context.Context, *store.Store, string, report.ExportOptions) ([]string, error)
+}
+
+// tables are the exports of tables that were asked for.
+func (o exportOptions) tables() []tableExport {
+	all := []tableExport{{"csv", o.csv, report.ExportCSV}, {"jsonl", o.jsonl, report.ExportJSONL}, {"parquet", o.parquet, report.ExportParquet}}
+	return slices.DeleteFunc(all, func(t tableExport) bool { return t.dir == "" })
 }
 
 // toStdout are the flags whose data go to standard output.
@@ -82,13 +97,11 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 	if err != nil {
 		return err
 	}
-	var paths []string
-	for _, t := range tables {
-		if o.csv != "" {
-			paths = append(paths, filepath.Join(o.csv, t.Name+".csv"))
-		}
-		if o.jsonl != "" {
-			paths = append(paths, filepath.Join(o.jsonl, t.Name+".jsonl"))
+	var paths, made []string
+	for _, export := range o.tables() {
+		made = append(made, export.dir)
+		for _, t := range tables {
+			paths = append(paths, filepath.Join(export.dir, t.Name+"."+export.form))
 		}
 	}
 	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.bundle} {
@@ -104,7 +117,7 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 			return err
 		}
 	}
-	if err := report.CheckTargets(paths, []string{o.csv, o.jsonl}, o.force); err != nil {
+	if err := report.CheckTargets(paths, made, o.force); err != nil {
 		return refusal{err}
 	}
 	return nil
@@ -125,6 +138,7 @@ jobs, tasks, waits and counters of a run on a timeline, with the kernels and cop
 of a traced run. --bundle keeps everything in one file, which caserun report --db
 opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
+  caserun export --parquet results/ --sweep latest
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
   caserun export --perfetto w7.pftrace.gz latest
   caserun export --sweep latest --bundle sweep.tar.gz`,
@@ -139,6 +153,7 @@ opens again.`,
 	config.AddStoreFlag(c.Flags())
 	c.Flags().StringVar(&o.csv, "csv", "", "write every table of the store to `DIR` as a CSV file with units in its header")
 	c.Flags().StringVar(&o.jsonl, "jsonl", "", "write every table of the store to `DIR` as JSON lines: exact numbers, null where unknown")
+	c.Flags().StringVar(&o.parquet, "parquet", "", "write every table of the store to `DIR` as a Parquet file, which pandas and DuckDB read")
 	c.Flags().StringVar(&o.markdown, "markdown", "", "write the table of runs to `FILE` as Markdown; -: standard output")
 	c.Flags().StringVar(&o.benchfmt, "benchfmt", "", "write a line for each run to `FILE` in the Go benchmark format, which benchstat reads; -: standard output")
 	c.Flags().StringVar(&o.perfetto, "perfetto", "", fmt.Sprintf("write a timeline of up to %d runs to `FILE` as a trace that ui.perfetto.dev opens, compressed if FILE ends in .gz; -: standard output", mostTraced))
@@ -186,14 +201,11 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 // write does every export that was asked for.
 func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filter, stdout, stderr io.Writer, say harness.Say) error {
 	var paths []string
-	for _, tables := range []struct {
-		dir   string
-		write func(context.Context, *store.Store, string, report.ExportOptions) ([]string, error)
-	}{{o.csv, report.ExportCSV}, {o.jsonl, report.ExportJSONL}} {
-		if tables.dir == "" {
-			continue
-		}
-		written, err := tables.write(ctx, db, tables.dir, report.ExportOptions{Filter: f, Overwrite: o.force})
+	for _, t := range o.tables() {
+		progress := newRecordProgress(stderr, "rows written to "+t.dir, time.Now())
+		written, err := t.write(ctx, db, t.dir, report.ExportOptions{Filter: f, Overwrite: o.force,
+			Progress: func(n int64) { progress.done(n, 0, time.Now()) }})
+		progress.stop()
 		if err != nil {
 			return err
 		}

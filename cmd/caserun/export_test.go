@@ -45,6 +45,10 @@ func TestExportForms(t *testing.T) {
 		{[]string{"--perfetto", "-", "1", "2"}, exitOK, "SIMULATED run 2: W1 under cg on sim:2xP100"},
 		{[]string{"--perfetto", "-", "--markdown", "-"}, exitUsage, "--markdown and --perfetto cannot both be standard output"},
 		{[]string{"--perfetto", "caserun.db", "--force"}, exitUsage, "write caserun.db: that is the store caserun.db"},
+		{[]string{"--parquet", "p", "latest"}, exitOK, filepath.Join("p", "utilization.parquet")},
+		{[]string{"--parquet", "p"}, exitUsage, filepath.Join("p", "cell.parquet") + ": file already exists"},
+		{[]string{"--parquet", "c", "--tag", "typo"}, exitNothing, "no runs match"},
+		{[]string{"--parquet", "-"}, exitUsage, "--parquet writes a file for each table: name a directory, not -"},
 		{[]string{"--csv", "-"}, exitUsage, "name a directory"},
 		{[]string{"--markdown", "caserun.db", "--force"}, exitUsage, "write caserun.db: that is the store caserun.db"},
 		{[]string{"--markdown", os.DevNull, "--benchfmt", os.DevNull}, exitOK, os.DevNull},
@@ -144,6 +148,7 @@ func TestExportIsRefusedAsAWhole(t *testing.T) {
 		says string
 	}{
 		{[]string{"--csv", "new", "--bundle", "have.tar.gz"}, "have.tar.gz: file already exists"},
+		{[]string{"--parquet", "new", "--csv", "d"}, "d/run.csv: file already exists"},
 		{[]string{"--jsonl", "new", "--csv", "d"}, "d/run.csv: file already exists"},
 		{[]string{"--markdown", "m.md", "--benchfmt", "none/x"}, "none/x: there is no directory none"},
 		{[]string{"--markdown", "m.md", "--csv", "have.tar.gz/new"}, "not a directory"},

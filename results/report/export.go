@@ -21,6 +21,8 @@ import (
 type ExportOptions struct {
 	Filter    store.Filter
 	Overwrite bool // replace files that exist, instead of refusing to
+	// Progress, if not nil, is called now and then with how many rows are written.
+	Progress func(rows int64)
 }
 
 // ExportCSV writes every table of the store to dir, which it creates, as
@@ -44,7 +46,7 @@ type rowWriter interface {
 }
 
 func exportTables(ctx context.Context, s *store.Store, dir, ending string, o ExportOptions,
-	open func(io.Writer, []string) (rowWriter, error),
+	open func(io.Writer, []store.Column) (rowWriter, error),
 ) (paths []string, err error) {
 	tables, err := s.Tables(ctx)
 	if err != nil {
@@ -72,6 +74,12 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 		}
 		paths = append(paths, path)
 	}
+	var rows int64
+	written := func() {
+		if rows++; rows%4096 == 0 && o.Progress != nil {
+			o.Progress(rows)
+		}
+	}
 	for i, t := range tables {
 		f := chosen
 		if t.OfSweeps() {
@@ -82,7 +90,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 			return nil, err
 		}
 		files = append(files, file)
-		if err := exportTable(ctx, s, t, f, modes, file, open); err != nil {
+		if err := exportTable(ctx, s, t, f, modes, file, open, written); err != nil {
 			return nil, fmt.Errorf("export %s: %w", paths[i], err)
 		}
 		if err := file.Flush(); err != nil {
@@ -98,20 +106,20 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 }
 
 func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Filter, modes map[int64]results.Mode,
-	file io.Writer, open func(io.Writer, []string) (rowWriter, error),
+	file io.Writer, open func(io.Writer, []store.Column) (rowWriter, error), written func(),
 ) error {
 	// A sweep has a mode of its own, and its cells are plans, not figures.
 	run := -1
 	if !t.OfSweeps() {
 		run = slices.IndexFunc(t.Columns, func(c store.Column) bool { return c.Name == "run_id" || (t.Name == "run" && c.Name == "id") })
 	}
-	var header []string
+	var header []store.Column
 	for i, c := range t.Columns {
 		switch {
 		case i == run:
-			header = append(header, c.Name, "mode")
+			header = append(header, c, store.Column{Name: "mode", Type: "TEXT"})
 		case run < 0 || c.Name != "mode":
-			header = append(header, c.Name)
+			header = append(header, c)
 		}
 	}
 	buffered := bufio.NewWriterSize(file, 1<<16)
@@ -131,6 +139,7 @@ func exportTable(ctx context.Context, s *store.Store, t store.Table, f store.Fil
 				record = append(record, v)
 			}
 		}
+		defer written()
 		return w.row(record)
 	})
 	if err != nil {
@@ -147,9 +156,12 @@ type csvRows struct {
 	record []string
 }
 
-func newCSVRows(w io.Writer, header []string) (rowWriter, error) {
+func newCSVRows(w io.Writer, header []store.Column) (rowWriter, error) {
 	c := &csvRows{w: csv.NewWriter(w), record: make([]string, len(header))}
-	return c, c.w.Write(header)
+	for i, h := range header {
+		c.record[i] = h.Name
+	}
+	return c, c.w.Write(c.record)
 }
 
 func (c *csvRows) row(cells []any) error {
@@ -170,14 +182,14 @@ type jsonRows struct {
 	line bytes.Buffer
 }
 
-func newJSONRows(w io.Writer, header []string) (rowWriter, error) {
+func newJSONRows(w io.Writer, header []store.Column) (rowWriter, error) {
 	j := &jsonRows{w: w}
 	for i, h := range header {
 		before := ","
 		if i == 0 {
 			before = "{"
 		}
-		j.keys = append(j.keys, append(append([]byte(before), dataJSON(h)...), ':'))
+		j.keys = append(j.keys, append(append([]byte(before), dataJSON(h.Name)...), ':'))
 	}
 	return j, nil
 }

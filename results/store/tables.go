@@ -47,6 +47,9 @@ func (s *Store) Tables(ctx context.Context) ([]Table, error) {
 			tables = append(tables, Table{Name: c.table})
 		}
 		t := &tables[len(tables)-1]
+		if c.Type == "" {
+			c.Type = "REAL" // an expression of a view, which casts it
+		}
 		t.Columns = append(t.Columns, c.Column)
 		if c.pk > 0 {
 			t.keys = append(t.keys, c.Name)
