@@ -93,7 +93,7 @@ type interned map[string]uint64
 // track is the UUID of a track; 0 is the root of all.
 type track uint64
 
-// unit of a counter's values. The zero value is a fraction.
+// unit of a counter's values: one of Perfetto's, or a name.
 type unit struct {
 	known uint64 // in Perfetto's list
 	name  string
@@ -101,6 +101,8 @@ type unit struct {
 
 var (
 	fraction = unit{name: "fraction"}
+	joules   = unit{name: "J"}
+	watts    = unit{name: "W"}
 	bytes    = unit{known: unitBytes}
 	count    = unit{known: unitCount}
 )

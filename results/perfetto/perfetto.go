@@ -396,6 +396,10 @@ func counterOf(s results.Series) (string, unit) {
 		return "utilization (driver's samples)", fraction
 	case results.SeriesGPM:
 		return "SM activity (GPM)", fraction
+	case results.SeriesEnergy:
+		return "energy since the driver was loaded", joules
+	case results.SeriesPower:
+		return "power", watts
 	case results.SeriesSimulated:
 		return "busy SMs (model)", fraction
 	}

@@ -29,6 +29,7 @@ type shown struct {
 	tracks    map[string][]string // "process / track": its slices, instants or values, as text
 	slices    map[string][]drawn
 	arrows    map[uint64][]string // the slices that a flow connects
+	units     map[string]string   // of counters
 }
 
 type drawn struct {
@@ -66,7 +67,7 @@ func decode(t *testing.T, trace []byte, origin int64) shown {
 		last          int64
 		open          *drawn
 	}
-	out := shown{tracks: map[string][]string{}, slices: map[string][]drawn{}, arrows: map[uint64][]string{}}
+	out := shown{tracks: map[string][]string{}, slices: map[string][]drawn{}, arrows: map[uint64][]string{}, units: map[string]string{}}
 	tracks := map[uint64]*described{}
 	interned := map[string]map[uint64]string{}
 	packets := list(m, "packet")
@@ -125,6 +126,10 @@ func decode(t *testing.T, trace []byte, origin int64) shown {
 					t.Fatalf("packet %d: two tracks of %s are called %q, which viewers draw as one", i, own.process, name)
 				}
 				out.tracks[own.process+" / "+name] = nil
+				if c := child(d, "counter"); c != nil {
+					known := map[protoreflect.EnumNumber]string{0: str(c, "unit_name"), 2: "count", 3: "bytes"}
+					out.units[name] = known[c.Get(c.Descriptor().Fields().ByName("unit")).Enum()]
+				}
 			}
 		}
 		e := child(p, "track_event")
@@ -313,6 +318,8 @@ func TestTimelineOfARun(t *testing.T) {
 			{Series: results.SeriesGPU, FirstS: 1, LastS: 2, Samples: 9, Value: new(0.5)},
 			{Series: results.SeriesGPU, FirstS: 4, LastS: 5, Samples: 9}, // unsupported for a while
 			{Series: results.SeriesGPU, FirstS: 5, LastS: 9, Samples: 9, Value: new(1.0)},
+			{Series: results.SeriesPower, FirstS: 0, LastS: 9, Samples: 9, Value: new(123.5)},
+			{Series: results.SeriesEnergy, FirstS: 0, LastS: 9, Samples: 9, Value: new(1e9 + 0.5)},
 			{Series: results.SeriesMemory, FirstS: 0, LastS: 9, Samples: 9, Value: new(float64(1<<33 + 1))},
 		} {
 			w.Segment(x)
@@ -334,13 +341,15 @@ func TestTimelineOfARun(t *testing.T) {
 		"run 1: m under case-alg3 on local / batch":  {"m under case-alg3 0-9"},
 		"run 1: m under case-alg3 on local / events": {"refused at 1.5", "trace at 3", "refused at 4.25"},
 
-		"run 1 GPU 0: H200 / utilization (NVML)":          {"-2.5: 0.25", "1: 0.5", "2: 0.5", "5: 1", "9: 1"},
-		"run 1 GPU 0: H200 / utilization (NVML): unknown": {"unknown 2-4", "unknown 4-5"},
-		"run 1 GPU 0: H200 / memory used":                 {"0: 8.589934593e+09", "9: 8.589934593e+09"},
-		"run 1 GPU 0: H200 / tasks and jobs that hold it": {"0: 0", "1: 1", "2: 2", "3: 3", "4: 2", "5: 1", "6: 2", "7: 1", "9: 0"},
-		"run 1 GPU 0: H200 / holds":                       {"job 2: c 1-9"},
-		"run 1 GPU 0: H200 / holds (2)":                   {"job 0 task 0: a 2-4", "job 0 task 2: a 6-7"},
-		"run 1 GPU 0: H200 / holds (3)":                   {"job 0 task 1: a 3-5"},
+		"run 1 GPU 0: H200 / utilization (NVML)":                 {"-2.5: 0.25", "1: 0.5", "2: 0.5", "5: 1", "9: 1"},
+		"run 1 GPU 0: H200 / utilization (NVML): unknown":        {"unknown 2-4", "unknown 4-5"},
+		"run 1 GPU 0: H200 / memory used":                        {"0: 8.589934593e+09", "9: 8.589934593e+09"},
+		"run 1 GPU 0: H200 / power":                              {"0: 123.5", "9: 123.5"},
+		"run 1 GPU 0: H200 / energy since the driver was loaded": {"0: 1.0000000005e+09", "9: 1.0000000005e+09"},
+		"run 1 GPU 0: H200 / tasks and jobs that hold it":        {"0: 0", "1: 1", "2: 2", "3: 3", "4: 2", "5: 1", "6: 2", "7: 1", "9: 0"},
+		"run 1 GPU 0: H200 / holds":                              {"job 2: c 1-9"},
+		"run 1 GPU 0: H200 / holds (2)":                          {"job 0 task 0: a 2-4", "job 0 task 2: a 6-7"},
+		"run 1 GPU 0: H200 / holds (3)":                          {"job 0 task 1: a 3-5"},
 
 		"run 1 job 0: a / job":       {"waits to start 0-0.5", "a 0.5-8"},
 		"run 1 job 0: a / tasks":     {"task 0 waits 1-2", "task 0 on GPU 0 2-4", "task 2 waits 5-6", "task 2 on GPU 0 6-7"},
@@ -357,6 +366,10 @@ func TestTimelineOfARun(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.tracks); diff != "" {
 		t.Errorf("tracks (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"utilization (NVML)": "fraction", "memory used": "bytes", "power": "W",
+		"energy since the driver was loaded": "J", "tasks and jobs that hold it": "count"}, got.units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"run 1: m under case-alg3 on local", "run 1 GPU 0: H200", "run 1 job 0: a", "run 1 job 1: b", "run 1 job 2: c"}, got.processes); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)

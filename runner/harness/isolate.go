@@ -37,6 +37,7 @@ func Isolate(ctx context.Context, r Request, first int64, jobs []results.Job, ru
 	if err != nil {
 		return o, err
 	}
+	before := jobs
 	jobs = slices.Clone(jobs)
 	events := results.Isolate(jobs, o.Jobs, o.Run.ID)
 	w, err := r.Store.Resume(ctx, first)
@@ -47,9 +48,11 @@ func Isolate(ctx context.Context, r Request, first int64, jobs []results.Job, ru
 	if log == nil {
 		log = unlogged{}
 	}
-	for _, j := range jobs {
+	for i, j := range jobs {
 		w.Job(j)
-		log.Job(first, j)
+		if *j.Outcome != *before[i].Outcome || j.Detail != before[i].Detail {
+			log.Job(first, j)
+		}
 	}
 	for _, e := range events {
 		w.Event(e)
