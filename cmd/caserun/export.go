@@ -24,6 +24,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/results/trend"
 	"github.com/caserun/caserun/runner/harness"
 )
 
@@ -34,7 +35,7 @@ type exportOptions struct {
 	filter                     filterFlags
 	csv, jsonl, parquet        string // directories
 	markdown, benchfmt, bundle string // files; the first two may be stdoutName
-	perfetto                   string // file, or stdoutName
+	perfetto, openmetrics      string // files, or stdoutName
 	force                      bool
 }
 
@@ -43,7 +44,7 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto} {
+	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics} {
 		if isStdout(*path) {
 			*path = stdoutName
 		}
@@ -52,8 +53,8 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 }
 
 func (o exportOptions) validate() error {
-	if o.csv == "" && o.jsonl == "" && o.parquet == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.bundle == "" {
-		return errors.New("export: name at least one of --csv, --jsonl, --parquet, --markdown, --benchfmt, --perfetto and --bundle")
+	if o.csv == "" && o.jsonl == "" && o.parquet == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.openmetrics == "" && o.bundle == "" {
+		return errors.New("export: name at least one of --csv, --jsonl, --parquet, --markdown, --benchfmt, --perfetto, --openmetrics and --bundle")
 	}
 	for _, t := range o.tables() {
 		if t.dir == stdoutName {
@@ -83,7 +84,7 @@ func (o exportOptions) tables() []tableExport {
 
 // toStdout are the flags whose data go to standard output.
 func (o exportOptions) toStdout() (flags []string) {
-	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}} {
+	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}} {
 		if f.path == stdoutName {
 			flags = append(flags, f.flag)
 		}
@@ -104,7 +105,7 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 			paths = append(paths, filepath.Join(export.dir, t.Name+"."+export.form))
 		}
 	}
-	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.bundle} {
+	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.openmetrics, o.bundle} {
 		if path != "" && path != stdoutName {
 			paths = append(paths, path)
 		}
@@ -136,11 +137,13 @@ written. The paths of the files go to stdout, or to stderr where stdout has data
 that are not complete are left out. --perfetto is for https://ui.perfetto.dev: the
 jobs, tasks, waits and counters of a run on a timeline, with the kernels and copies
 of a traced run. --bundle keeps everything in one file, which caserun report --db
-opens again.`,
+opens again. --openmetrics has the last sweep or tag of each arm, and no file if no
+run is complete.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --parquet results/ --sweep latest
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
   caserun export --perfetto w7.pftrace.gz latest
+  caserun export --openmetrics /var/lib/node_exporter/caserun.prom --force
   caserun export --sweep latest --bundle sweep.tar.gz`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (exportOptions, error) {
@@ -157,6 +160,7 @@ opens again.`,
 	c.Flags().StringVar(&o.markdown, "markdown", "", "write the table of runs to `FILE` as Markdown; -: standard output")
 	c.Flags().StringVar(&o.benchfmt, "benchfmt", "", "write a line for each run to `FILE` in the Go benchmark format, which benchstat reads; -: standard output")
 	c.Flags().StringVar(&o.perfetto, "perfetto", "", fmt.Sprintf("write a timeline of up to %d runs to `FILE` as a trace that ui.perfetto.dev opens, compressed if FILE ends in .gz; -: standard output", mostTraced))
+	c.Flags().StringVar(&o.openmetrics, "openmetrics", "", "write the latest figures of each arm to `FILE` as OpenMetrics text, for node_exporter's textfile collector; -: standard output")
 	c.Flags().StringVar(&o.bundle, "bundle", "", "write store, configuration, provenance and figures to `FILE`.tar.gz")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	return c
@@ -240,6 +244,19 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 		return err
 	}
 	if err := toFile(o.perfetto, func(w io.Writer) error { return o.writeTrace(ctx, db, f, w, stderr, say) }); err != nil {
+		return err
+	}
+	if err := toFile(o.openmetrics, func(w io.Writer) error {
+		runs, err := sides.Observations(ctx, db, f)
+		if err != nil {
+			return err
+		}
+		latest := trend.Latest(runs)
+		if len(latest) == 0 {
+			return nothingError{errors.New("--openmetrics: no selected run is complete, and the latest figures are of complete runs")}
+		}
+		return report.OpenMetrics(w, latest)
+	}); err != nil {
 		return err
 	}
 	if o.bundle != "" {

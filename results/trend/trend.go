@@ -3,7 +3,6 @@
 package trend
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,7 +85,7 @@ func Of(metric regress.Metric, runs []regress.Observation) Trend {
 	labels := labelsOf(runs)
 	var series [][]float64
 	for _, arm := range t.Names {
-		line := Line{Arm: arm, Points: points(metric, arms[arm], labels)}
+		line := Line{Arm: arm, Points: points(metric, arm, arms[arm], labels)}
 		t.Lines = append(t.Lines, line)
 		var values []float64
 		for _, p := range line.Points {
@@ -169,19 +168,54 @@ func labelsOf(runs []regress.Observation) map[key]string {
 	return out
 }
 
-func points(metric regress.Metric, runs []regress.Observation, labels map[key]string) []Point {
-	groups := map[key][]regress.Observation{}
+// Night is the complete runs of an arm in one sweep, or outside of sweeps under one tag, in the
+// order of time.
+type Night struct {
+	Arm  results.Arm
+	Tag  string // of its runs; may be empty
+	Runs []regress.Observation
+	key  key
+}
+
+// nights groups the runs of an arm, in the order of their first runs.
+func nights(arm results.Arm, runs []regress.Observation) []Night {
+	var out []Night
 	for _, o := range runs {
-		groups[keyOf(o.Run)] = append(groups[keyOf(o.Run)], o)
+		k := keyOf(o.Run)
+		at := slices.IndexFunc(out, func(n Night) bool { return n.key == k })
+		if at < 0 {
+			at = len(out)
+			out = append(out, Night{Arm: arm, Tag: o.Tag, key: k})
+		}
+		out[at].Runs = append(out[at].Runs, o)
 	}
-	order := slices.SortedFunc(maps.Keys(groups), func(a, b key) int { return cmp.Compare(groups[a][0].ID, groups[b][0].ID) })
+	return out
+}
+
+// Latest returns the last night of each arm, in the order of arms. Runs that are not complete and
+// warm-ups are left out.
+func Latest(runs []regress.Observation) []Night {
+	arms := map[results.Arm][]regress.Observation{}
+	for _, o := range runs {
+		if o.Status == results.Complete && !o.Warmup {
+			arms[results.ArmOf(o.Run)] = append(arms[results.ArmOf(o.Run)], o)
+		}
+	}
+	var out []Night
+	for _, arm := range slices.SortedFunc(maps.Keys(arms), results.Arm.Compare) {
+		all := nights(arm, arms[arm])
+		out = append(out, all[len(all)-1])
+	}
+	return out
+}
+
+func points(metric regress.Metric, arm results.Arm, runs []regress.Observation, labels map[key]string) []Point {
 	var out []Point
-	for _, k := range order {
-		own := groups[k]
-		p := Point{Label: labels[k], StartedAt: own[0].StartedAt, N: len(own), runs: own}
+	for _, n := range nights(arm, runs) {
+		p := Point{Label: labels[n.key], StartedAt: n.Runs[0].StartedAt, N: len(n.Runs), runs: n.Runs}
 		var values []float64
 		sum := 0.0
-		for _, o := range own {
+		for _, o := range n.Runs {
 			if r := o.Provenance.Revision; !slices.Contains(p.Revisions, r) {
 				p.Revisions = append(p.Revisions, r)
 			}
