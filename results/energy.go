@@ -18,8 +18,8 @@ const (
 // Energy is what the devices of a run used in [0, makespan], in joules.
 type Energy struct {
 	UsedJ *float64 // sum over devices; nil if a device's energy is unknown
-	// IdleJ is the part in which no task was resident on the device. It is an estimate, as
-	// the jobs' shares are.
+	// IdleJ is the part in which no job had a task on the device. It is an estimate, as the
+	// jobs' shares are.
 	IdleJ *float64
 	PerOK *float64 // UsedJ / ok jobs
 	// Source is EnergyPower if a device's energy is an integral, and EnergyNone if a device's

@@ -138,7 +138,7 @@ type Device struct {
 	UtilizationPeak  *float64
 	ResidentMean     *float64 // fraction of the run in which a kernel was resident
 	EnergyJ          *float64 // used during the run
-	IdleEnergyJ      *float64 // the part of EnergyJ in which no task was resident
+	IdleEnergyJ      *float64 // the part of EnergyJ in which no job had a task on the device
 	EnergySource     *EnergySource
 }
 

@@ -108,8 +108,20 @@ func sampleGPU(t *testing.T, cfg Config) {
 			t.Errorf("GPU %d: %d samples of utilization in %d ticks", i, d.Series[GPUUtilization].Samples, stats.Ticks)
 		}
 	}
+	counted := map[int]float64{}
 	for _, seg := range got.all {
-		if seg.Kind != MemoryUsed && (seg.Value < 0 || seg.Value > 1) {
+		switch {
+		case seg.Kind == MemoryUsed:
+		case seg.Kind == Power:
+			if seg.Value <= 0 || seg.Value > 2000 {
+				t.Errorf("power out of range: %+v", seg)
+			}
+		case seg.Kind == Energy:
+			if seg.Value < counted[seg.Device] {
+				t.Errorf("the energy counter fell from %v: %+v", counted[seg.Device], seg)
+			}
+			counted[seg.Device] = seg.Value
+		case seg.Value < 0 || seg.Value > 1:
 			t.Errorf("ratio out of range: %+v", seg)
 		}
 	}
@@ -135,6 +147,15 @@ func openSources(b *testing.B) []Source {
 	return sources
 }
 
+// optionalCall makes a call that the driver may lack.
+func optionalCall(call func() (uint64, error)) error {
+	if call == nil {
+		return ErrNotSupported
+	}
+	_, err := call()
+	return err
+}
+
 // BenchmarkGPUCalls measures what one call of each source costs on GPU 0.
 func BenchmarkGPUCalls(b *testing.B) {
 	sources := openSources(b)
@@ -151,6 +172,8 @@ func BenchmarkGPUCalls(b *testing.B) {
 		"Utilization": func() error { _, _, err := s.Utilization(); return err },
 		"SMActivity":  activity,
 		"MemoryUsed":  func() error { _, err := s.MemoryUsed(); return err },
+		"Energy":      func() error { return optionalCall(s.Energy) },
+		"Power":       func() error { return optionalCall(s.Power) },
 		"BufferedNew": func() error { _, err := s.Buffered(newest); return err },
 		"BufferedAll": func() error { _, err := s.Buffered(time.Time{}); return err },
 	} {

@@ -34,18 +34,20 @@ const (
 )
 
 // shown are the series in their order on a page. A fraction's scale goes from 0 to 1, any other
-// scale from 0 to the largest capacity or value.
+// scale from 0 to the largest capacity or value. The energy counter, which only rises, is not
+// shown.
 var shown = []struct {
-	series   results.Series
-	title    string
-	fraction bool
+	series results.Series
+	title  string
+	unit   report.Unit
 }{
-	{results.SeriesGPU, "Utilization (NVML)", true},
-	{results.SeriesSimulated, "Modelled share of busy SMs", true},
-	{results.SeriesMemory, "Memory in use", false},
-	{results.SeriesGPM, "SM activity (GPM)", true},
-	{results.SeriesMemoryActivity, "Memory activity (NVML)", true},
-	{results.SeriesGPUDriver, "Utilization (driver's own buffer)", true},
+	{results.SeriesGPU, "Utilization (NVML)", report.Ratio},
+	{results.SeriesSimulated, "Modelled share of busy SMs", report.Ratio},
+	{results.SeriesMemory, "Memory in use", report.Bytes},
+	{results.SeriesPower, "Power (NVML)", report.Watts},
+	{results.SeriesGPM, "SM activity (GPM)", report.Ratio},
+	{results.SeriesMemoryActivity, "Memory activity (NVML)", report.Ratio},
+	{results.SeriesGPUDriver, "Utilization (driver's own buffer)", report.Ratio},
 }
 
 func newSeries(r records, end float64, b *budget) []seriesView {
@@ -69,23 +71,27 @@ func newSeries(r records, end float64, b *budget) []seriesView {
 			continue
 		}
 		v := seriesView{Title: s.title, Primary: s.series == results.Primary(r.run.Mode), Ticks: ticks(end, report.Seconds), Top: "100 %"}
-		unit, top := report.Ratio, 1.0
-		if !s.fraction {
-			unit, top = report.Bytes, memoryTop(r, s.series)
-			v.Top = report.Human(top, unit)
+		top := 1.0
+		if s.unit != report.Ratio {
+			top = highest(r, s.series)
+			v.Top = report.Human(top, s.unit)
 		}
 		for _, d := range r.devices {
-			v.Curves = append(v.Curves, newCurve(fmt.Sprintf("GPU %d", d.Index), results.Steps(own[key{d.Index, s.series}], d.Index, s.series, end), end, top, unit, buckets))
+			v.Curves = append(v.Curves, newCurve(fmt.Sprintf("GPU %d", d.Index), results.Steps(own[key{d.Index, s.series}], d.Index, s.series, end), end, top, s.unit, buckets))
 		}
 		out = append(out, v)
 	}
 	return out
 }
 
-func memoryTop(r records, series results.Series) float64 {
+// highest is the upper edge of a series that is not a fraction: its highest value, and of memory
+// the largest capacity.
+func highest(r records, series results.Series) float64 {
 	top := 0.0
 	for _, d := range r.devices {
-		top = max(top, float64(d.MemoryBytes))
+		if series == results.SeriesMemory {
+			top = max(top, float64(d.MemoryBytes))
+		}
 	}
 	for _, s := range r.segments {
 		if s.Series == series && s.Value != nil {

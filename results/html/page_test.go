@@ -241,6 +241,26 @@ func TestSeveralMachinesAreSaid(t *testing.T) {
 	}
 }
 
+// Power has a scale of its own in watts, and the energy counter no curve.
+func TestPageShowsPower(t *testing.T) {
+	r := liveRun()
+	for d := range r.devices {
+		r.segments = append(r.segments, results.Segment{Device: d, Series: results.SeriesPower, FirstS: 0, LastS: 1, Samples: 10, Value: new(612.34)},
+			results.Segment{Device: d, Series: results.SeriesEnergy, FirstS: 0, LastS: 1, Samples: 10, Value: new(5e6)})
+	}
+	m := memory{}
+	m.add(r)
+	text := write(t, m, m.runs()...)
+	for _, want := range []string{"Power (NVML)", "GPU 0: 612 W to 612 W"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(text, "MJ") || strings.Contains(strings.ToLower(text), "energy since") {
+		t.Error("the page has a curve of the energy counter")
+	}
+}
+
 // TestLargePage tests the bound on size with ten minutes of changing samples of eight devices,
 // and with many runs.
 func TestLargePage(t *testing.T) {
@@ -249,7 +269,7 @@ func TestLargePage(t *testing.T) {
 	r.devices, r.segments = devices(8, "NVIDIA H200"), nil
 	r.jobs[2].EndS, r.jobs[3].EndS = new(600.0), new(600.0)
 	for d := range 8 {
-		for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity, results.SeriesGPUDriver, results.SeriesGPM} {
+		for _, series := range []results.Series{results.SeriesGPU, results.SeriesMemory, results.SeriesMemoryActivity, results.SeriesGPUDriver, results.SeriesGPM, results.SeriesPower} {
 			for i := range 3000 {
 				at := float64(i) / 5
 				r.segments = append(r.segments, results.Segment{Device: d, Series: series, FirstS: at, LastS: at + 0.199, Samples: 200, Value: new(random.Float64())})

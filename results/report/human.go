@@ -52,6 +52,8 @@ func Human(v float64, u Unit) string {
 			return three(v/1e3) + " kJ"
 		}
 		return three(v) + " J"
+	case Watts:
+		return three(v) + " W"
 	case Ratio:
 		return fmt.Sprintf("%.1f %%", v*100)
 	case Points:

@@ -20,12 +20,13 @@ const (
 	Hertz
 	JobsPerSecond
 	Joules
+	Watts
 	Ratio  // a fraction, shown as a percentage
 	Points // a difference of fractions, shown in percentage points, which the heading names
 	Factor // a quotient of like quantities, shown as it is
 )
 
-var suffixes = map[Unit]string{Seconds: "_s", Bytes: "_bytes", Hertz: "_hz", JobsPerSecond: "_jobs_per_s", Joules: "_j"}
+var suffixes = map[Unit]string{Seconds: "_s", Bytes: "_bytes", Hertz: "_hz", JobsPerSecond: "_jobs_per_s", Joules: "_j", Watts: "_w"}
 
 // Place says which formats show a column.
 type Place int
