@@ -27,9 +27,12 @@ type Energy struct {
 	Source *EnergySource
 }
 
-// maxEdgeS is the longest time for which the first or the last reading of a device's meter
-// stands for the beginning or the end of the run.
-const maxEdgeS = 0.25
+// The first and the last reading of a device's meter stand for the beginning and the end of the
+// run if they are at most so far from them: maxEdgeS, or of long runs maxEdgeShare of the run.
+const (
+	maxEdgeS     = 0.25
+	maxEdgeShare = 0.02
+)
 
 // WithEnergy returns the devices and the jobs with their energy, and the energy of the run. A
 // simulated run has none.
@@ -176,7 +179,8 @@ func fall(r []reading) int {
 // spansRun reports whether the readings reach from the beginning to the end of a run that has
 // a length.
 func spansRun(r []reading, end float64) bool {
-	return len(r) > 0 && end > 0 && r[0].atS <= maxEdgeS && r[len(r)-1].atS >= end-maxEdgeS
+	edge := max(maxEdgeS, maxEdgeShare*end)
+	return len(r) > 0 && end > 0 && r[0].atS <= edge && r[len(r)-1].atS >= end-edge
 }
 
 // residencies returns by position in jobs when the job was on the device: sorted intervals that

@@ -147,3 +147,16 @@ func TestCounterThatFallsIsAnEvent(t *testing.T) {
 		t.Errorf("events %+v, want one of device 1 at 2 s", got)
 	}
 }
+
+// A meter may begin a fiftieth of a long run late, which is then missing from its energy.
+func TestLateMeterOfALongRun(t *testing.T) {
+	late := func(first float64) []Segment {
+		return []Segment{{Series: SeriesEnergy, FirstS: first, LastS: first, Samples: 1, Value: known(first * 10)}, {Series: SeriesEnergy, FirstS: 100, LastS: 100, Samples: 1, Value: known(1000.0)}}
+	}
+	for first, want := range map[float64]bool{1.9: true, 2.1: false} {
+		_, _, e := WithEnergy(Run{Mode: Live}, []Device{{}}, []Job{energyJob(0, 100, OK)}, nil, late(first))
+		if (e.UsedJ != nil) != want || want && *e.UsedJ != 981 {
+			t.Errorf("first reading at %v s of 100: %v J, want known %t", first, e.UsedJ, want)
+		}
+	}
+}

@@ -241,7 +241,7 @@ func TestSeveralMachinesAreSaid(t *testing.T) {
 	}
 }
 
-// Power has a scale of its own in watts, and the energy counter no curve.
+// Power has a scale of its own in watts, the energy counter no curve, and energy its facts.
 func TestPageShowsPower(t *testing.T) {
 	r := liveRun()
 	for d := range r.devices {
@@ -250,8 +250,11 @@ func TestPageShowsPower(t *testing.T) {
 	}
 	m := memory{}
 	m.add(r)
+	r = m[1]
+	r.run.Metrics.Energy = results.Energy{UsedJ: new(2400.0), IdleJ: new(300.0), PerOK: new(1200.0), Source: new(results.EnergyPower)}
+	m[1] = r
 	text := write(t, m, m.runs()...)
-	for _, want := range []string{"Power (NVML)", "GPU 0: 612 W to 612 W"} {
+	for _, want := range []string{"Power (NVML)", "GPU 0: 612 W to 612 W", "<dt>Energy</dt><dd>2.40 kJ</dd>", "<dt>Energy per ok job</dt><dd>1.20 kJ</dd>", "integral of power samples"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}

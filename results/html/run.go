@@ -125,6 +125,12 @@ func newRunView(r records, arm armName, b *budget) runView {
 	if r.run.Status == results.Running {
 		v.Facts[1].Value = fmt.Sprint(r.run.Jobs)
 	}
+	if e := m.Energy; e.UsedJ != nil {
+		v.Facts = append(v.Facts, show("Energy", e.UsedJ, report.Joules), show("Energy per ok job", e.PerOK, report.Joules), show("Energy with no task (estimated)", e.IdleJ, report.Joules))
+		if *e.Source == results.EnergyPower {
+			v.Facts = append(v.Facts, fact{"Energy from", "integral of power samples"})
+		}
+	}
 	if n := r.run.Workers; n > 0 {
 		v.Facts = append(v.Facts, fact{"Jobs at once", fmt.Sprint(n)})
 	}
