@@ -45,7 +45,8 @@ func newSweep() *cobra.Command {
 store before the first run. Each repetition runs all arms, a mix under a
 scheduler and with a probe each, in an order drawn from the seed. --resume
 continues a sweep that was stopped, even by kill -9, and repeats only the runs
-that were under way. On a machine that is lent for a time, --time-limit stops
+that were under way. With more --reps it extends a sweep, also a complete one. On
+a machine that is lent for a time, --time-limit stops
 between two runs.
 
 FILE is YAML with the flags' names as keys, and lists for mixes, scheds and
@@ -57,6 +58,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
   caserun sweep --mixes W7 --scheds case-alg3 --probes lazy,static
   caserun sweep nightly.yaml --tag nightly-2026-11-21
   caserun sweep --resume latest
+  caserun sweep --resume 3 --reps 9
   caserun sweep --resume latest --time-limit 25m`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -235,7 +237,14 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	agree := func() error { return sweep.Agree(w.ID, spec, planned, o.sweep, o.settings.Options, o.given) }
+	extend := o.sweep.Reps > spec.Reps && !o.show
+	agree := func() error {
+		asked := o.sweep
+		if extend {
+			asked.Reps = spec.Reps
+		}
+		return sweep.Agree(w.ID, spec, planned, asked, o.settings.Options, o.given)
+	}
 	switch {
 	case o.show:
 		if err := agree(); err != nil {
@@ -243,7 +252,7 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 		}
 		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Probes: spec.Probes, Reps: spec.Reps, Warmups: spec.Warmups}
 		return o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned})
-	case w.Status == results.Complete:
+	case w.Status == results.Complete && !extend:
 		if err := agree(); err != nil {
 			return err
 		}
@@ -277,11 +286,24 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 			return err
 		}
 	}
+	var more []results.Cell
+	if extend {
+		if more, err = p.Extend(o.sweep.Reps, say); err != nil {
+			return err
+		}
+		if !o.dryRun {
+			if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
+				return err
+			}
+			say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
+		}
+	}
 	left, finished, err := sweep.Remaining(ctx, db, w.ID)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
+		left = append(left, more...)
 		return o.showPlan(c, p, left)
 	}
 	say("sweep %d: %d of %d runs are left", w.ID, len(left), len(left)+finished)

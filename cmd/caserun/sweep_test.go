@@ -206,7 +206,7 @@ func TestResumeKeepsThePlan(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--mixes", "W1"}, "--mixes"}, {[]string{"--scheds", "sa"}, "--scheds"}, {[]string{"--reps", "2"}, "--reps"},
+		{[]string{"--mixes", "W1"}, "--mixes"}, {[]string{"--scheds", "sa"}, "--scheds"},
 		{[]string{"--warmups", "1"}, "--warmups"}, {[]string{"--name", "x"}, "--name"}, {[]string{"--seed", "9007199254740992"}, "--seed"},
 		{[]string{"--node", "sim:4xV100"}, "--node"}, {[]string{"--sim-noise", "0.1"}, "--sim-noise"}, {[]string{"--tag", "t"}, "--tag"},
 	}
@@ -353,7 +353,7 @@ func TestResumeOfABusySweep(t *testing.T) {
 	if status != exitUsage || !strings.Contains(errs, "sweep 2 is run by process 7 of host elsewhere: wait for it") || !strings.Contains(errs, "--force") {
 		t.Errorf("exit %d: %s", status, errs)
 	}
-	if status, _, errs := caserun(t, "sweep", "--resume", "--force", "--reps", "9"); status != exitUsage {
+	if status, _, errs := caserun(t, "sweep", "--resume", "--force", "--seed", "9"); status != exitUsage {
 		t.Errorf("--force with other settings: exit %d: %s", status, errs)
 	}
 	if s, err = store.Open("caserun.db"); err != nil {

@@ -44,22 +44,44 @@ func (s *Store) CreateSweep(ctx context.Context, sweep results.Sweep, plan []res
 		if id, err = inserted.LastInsertId(); err != nil {
 			return err
 		}
-		insert, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT INTO cell (%s) VALUES (%s)",
-			strings.Join(cells.columns, ", "), marks(len(cells.columns))))
+		return insertCells(ctx, tx, id, plan)
+	})
+	return id, err
+}
+
+// ExtendSweep adds cells to a sweep's plan, and replaces what the sweep was planned from and its
+// number of repetitions. A complete sweep becomes interrupted, so that it can be resumed. The error
+// is a HeldError if a process works on the sweep.
+func (s *Store) ExtendSweep(ctx context.Context, sweep results.Sweep, more []results.Cell) error {
+	return s.transaction(ctx, fmt.Sprintf("extend sweep %d", sweep.ID), func(tx *sql.Tx) error {
+		err := changeOne(ctx, tx, ErrBusy, `UPDATE sweep SET spec = ?, repetitions = ?,
+			status = CASE status WHEN 'complete' THEN 'interrupted' ELSE status END WHERE id = ? AND status <> 'running'`,
+			sweep.Spec, sweep.Repetitions, sweep.ID)
+		if errors.Is(err, ErrBusy) {
+			err = owns(ctx, tx, sweep.ID, "", nil)
+		}
 		if err != nil {
 			return err
 		}
-		defer insert.Close()
-		for _, c := range plan {
-			c.Sweep, c.Run = id, nil
-			_, values := cells.fields(&c)
-			if _, err := insert.ExecContext(ctx, values...); err != nil {
-				return fmt.Errorf("cell %d: %w", c.Position, err)
-			}
-		}
-		return nil
+		return insertCells(ctx, tx, sweep.ID, more)
 	})
-	return id, err
+}
+
+func insertCells(ctx context.Context, tx *sql.Tx, sweep int64, plan []results.Cell) error {
+	insert, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT INTO cell (%s) VALUES (%s)",
+		strings.Join(cells.columns, ", "), marks(len(cells.columns))))
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for _, c := range plan {
+		c.Sweep, c.Run = sweep, nil
+		_, values := cells.fields(&c)
+		if _, err := insert.ExecContext(ctx, values...); err != nil {
+			return fmt.Errorf("cell %d: %w", c.Position, err)
+		}
+	}
+	return nil
 }
 
 // ClaimSweep marks a sweep as running in a process of a host, and appends a non-empty note to

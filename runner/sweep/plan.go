@@ -124,8 +124,8 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	if len(o.Probes) == 0 {
 		p.Spec.Probes = []results.Probe{results.Lazy}
 	}
-	still := p.Mode == results.Simulated && runs.Noise == 0
-	switch {
+	p.Options = runs
+	switch still := p.still(); {
 	case o.Reps == 0 && still:
 		p.Spec.Reps = DefaultSimReps
 	case o.Reps == 0:
@@ -139,15 +139,27 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 			p.Spec.Warmups = 1
 		}
 	}
-	// As floats, which do not overflow.
-	perMix := float64(p.Spec.Reps)*float64(len(o.Scheds)) + float64(p.Spec.Warmups)
-	if n := perMix * float64(len(o.Mixes)*len(p.Spec.Probes)); n > maxRuns {
-		return nil, refuse("a plan of %.0f runs: want %d at most: fewer repetitions or arms, or several sweeps", n, maxRuns)
+	p.Spec.Mixes = make([]results.SpecMix, len(o.Mixes)) // settled below
+	if err := p.fewEnough(p.Spec.Reps); err != nil {
+		return nil, err
 	}
 	if p.Spec.Program, err = thisProgram(); err != nil {
 		return nil, err
 	}
 	return p, p.settle(ctx, backend, runs, o.Mixes, say)
+}
+
+// still reports whether repetitions are equal, because nothing draws them.
+func (p *Plan) still() bool { return p.Mode == results.Simulated && p.Options.Noise == 0 }
+
+// fewEnough refuses so many repetitions that the plan is too long.
+func (p *Plan) fewEnough(reps int) error {
+	// As floats, which do not overflow.
+	perMix := float64(reps)*float64(len(p.Spec.Scheds)) + float64(p.Spec.Warmups)
+	if n := perMix * float64(len(p.Spec.Mixes)*len(p.Spec.Probes)); n > maxRuns {
+		return refuse("a plan of %.0f runs: want %d at most: fewer repetitions or arms, or several sweeps", n, maxRuns)
+	}
+	return nil
 }
 
 func thisProgram() (results.Program, error) {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -118,6 +119,30 @@ func asFlag(key string, value any) string {
 		return "no --" + key
 	}
 	return fmt.Sprintf("--%s %v", key, value)
+}
+
+// Extend plans more repetitions than the sweep has, and returns the runs that this adds. They
+// follow the others in an order that is the same as if the sweep had been planned with all.
+func (p *Plan) Extend(reps int, say harness.Say) ([]results.Cell, error) {
+	had := len(p.Cells())
+	if err := p.fewEnough(reps); err != nil {
+		return nil, err
+	}
+	if p.still() {
+		say("SIMULATED without noise, the %d repetitions of an arm are equal: a sweep with --sim-noise 0.01 has others", reps)
+	}
+	p.Spec.Reps = reps
+	return p.Cells()[had:], nil
+}
+
+// StoreExtended stores the runs that Extend added.
+func (p *Plan) StoreExtended(ctx context.Context, db *store.Store, id int64, more []results.Cell) error {
+	text, err := json.Marshal(p.Spec)
+	if err != nil {
+		return fmt.Errorf("record the sweep: %w", err)
+	}
+	err = db.ExtendSweep(context.WithoutCancel(ctx), results.Sweep{ID: id, Spec: string(text), Repetitions: p.Spec.Reps}, more)
+	return Busy(err)
 }
 
 // SameSize refuses a node with another number of devices than the sweep's runs had, because an

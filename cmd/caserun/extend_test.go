@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// A sweep that is extended has the runs, in their order and with their seeds, that it would have
+// had with as many repetitions from the start.
+func TestSweepIsExtended(t *testing.T) {
+	inTempDir(t)
+	args := []string{"sweep", "--mixes", "W1,W2", "--scheds", "sa,case-alg3", "--node", "sim:2xP100", "--sim-noise", "0.01"}
+	for db, reps := range map[string]string{"caserun.db": "3", "whole.db": "5"} {
+		if status, _, errs := caserun(t, append(args, "--db", db, "--reps", reps)...); status != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	plan := func(path string) (out []string, w results.Sweep) {
+		db, err := store.OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		cells, err := db.Cells(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cells {
+			run, err := db.Run(t.Context(), *c.Run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, fmt.Sprint(c.Position, c.Mix, c.Scheduler, c.Repetition, c.Seed, *c.Run, run.Status, *run.Metrics.MakespanS))
+		}
+		if w, err = db.Sweep(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		return out, w
+	}
+	for _, c := range []struct {
+		line   string
+		status int
+		says   string
+	}{
+		{"sweep --resume 1 --reps 2", exitUsage, "planned with --reps 3, not --reps 2"},
+		{"sweep --resume 1 --reps 9999999", exitUsage, "want 100000 at most"},
+		{"sweep --resume 1 --reps 5 --dry-run", exitOK, "8 runs, about"},
+		{"sweep show 1", exitOK, "  3   3  "},
+		{"sweep --resume 1 --reps 5", exitOK, "  5   5  "},
+	} {
+		if status, out, errs := caserun(t, strings.Fields(c.line)...); status != c.status || !strings.Contains(out+errs, c.says) {
+			t.Errorf("caserun %s: exit %d, want %d and %q:\n%s%s", c.line, status, c.status, c.says, out, errs)
+		}
+	}
+	extended, w := plan("caserun.db")
+	whole, _ := plan("whole.db")
+	if diff := cmp.Diff(whole, extended); diff != "" {
+		t.Error(diff)
+	}
+	if w.Status != results.Complete || w.Repetitions != 5 {
+		t.Errorf("the sweep is %s with %d repetitions", w.Status, w.Repetitions)
+	}
+}
