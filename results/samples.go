@@ -26,12 +26,13 @@ func AllNoiseFree(runs []Run) bool {
 }
 
 // Copies reports of each run whether it is an earlier one again: a complete simulated run of the
-// same arm with the same figures, and with the same seed or without noise. A copy is not a sample
+// same arm and mix with the same figures, and with the same seed or without noise. A copy is not a sample
 // of its own. Noisy runs of several seeds are not copies even if their figures are equal, because
 // all jobs may end at a limit.
 func Copies(runs []Run) []bool {
 	type content struct {
 		arm                  Arm
+		source               string
 		seed                 uint64
 		ok                   int
 		makespan, turnaround float64
@@ -48,7 +49,7 @@ func Copies(runs []Run) []bool {
 		if r.Mode != Simulated || r.Status != Complete {
 			continue
 		}
-		c := content{ArmOf(r), r.Seed, r.Metrics.OK, of(r.Metrics.MakespanS), of(r.Metrics.TurnaroundMeanS)}
+		c := content{ArmOf(r), r.MixSource, r.Seed, r.Metrics.OK, of(r.Metrics.MakespanS), of(r.Metrics.TurnaroundMeanS)}
 		if NoiseFree(r) {
 			c.seed = 0
 		}

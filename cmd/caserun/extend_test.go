@@ -67,3 +67,34 @@ func TestSweepIsExtended(t *testing.T) {
 		t.Errorf("the sweep is %s with %d repetitions", w.Status, w.Repetitions)
 	}
 }
+
+// What is inconclusive comes with the command that settles it, and the command does.
+func TestInconclusiveResultsSayWhatSettlesThem(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "2")
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "2", "--seed", "2")
+	const settles = "caserun sweep --resume 1 --reps "
+	for _, c := range []struct {
+		line           string
+		before, behind int
+	}{
+		{"compare sweep:1/sa sweep:1/case-alg3 --metrics throughput -v", exitOK, exitOK},
+		{"regress --baseline sweep:1 --candidate sweep:2 -v", exitNothing, exitOK},
+	} {
+		status, out, errs := caserun(t, strings.Fields(c.line)...)
+		_, command, found := strings.Cut(out, "would settle ")
+		_, command, _ = strings.Cut(command, ": ")
+		command, _, _ = strings.Cut(command, "\n")
+		if status != c.before || !found || !strings.HasPrefix(command, settles) {
+			t.Fatalf("caserun %s: exit %d, %q:\n%s%s", c.line, status, command, out, errs)
+		}
+		for one := range strings.SplitSeq(command, " && ") {
+			if status, _, errs := caserun(t, strings.Fields(one)[1:]...); status != exitOK {
+				t.Fatalf("%s: exit %d: %s", one, status, errs)
+			}
+		}
+		if status, out, errs := caserun(t, strings.Fields(c.line)...); status != c.behind || strings.Contains(out, "inconclusive") || strings.Contains(out, " noise ") {
+			t.Errorf("behind %s, caserun %s: exit %d:\n%s%s", command, c.line, status, out, errs)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,9 +20,14 @@ import (
 
 // regressOptions are what regress has beyond the shared settings.
 type regressOptions struct {
-	baseline, candidate, limits, junit string
-	alpha                              float64
+	baseline, candidate, junit string
+	only                       []string // kinds of checks to print
+	alpha                      float64
 }
+
+// defaultLimits are those of --max-regression. cg loses jobs by chance, and its throughput, which
+// counts the others, scatters by as much.
+const defaultLimits = "throughput=3%,turnaround=5%,crashes=0,cg:throughput=10%"
 
 // gate is what regress is asked for.
 type gate struct {
@@ -36,8 +43,9 @@ func newRegress() *cobra.Command {
 		Short: "Fail if a candidate is worse than a baseline beyond its limits",
 		Long: `Compare a candidate's runs with a baseline's, mix by mix and scheduler by
 scheduler, and hold the changes to limits. A check fails if the metric is
-significantly worse and the change is beyond its limit, or if more jobs crashed
-than the limit allows.
+significantly worse and the change is beyond its limit. Checks are of each mix, and
+of each scheduler over all its mixes, which takes fewer repetitions. What failed
+is printed first.
 Each finding names its cause: regression, environment changed (driver, GPU,
 clocks, throttling, binary, host, settings), crash, noise, nothing measured.
 
@@ -46,14 +54,20 @@ Baseline and candidate are each
 ` + sides.Help + `
 
 Limits: throughput, turnaround, makespan, energy and energy-per-job in percent
-(3%), slowdown in percentage points (1pp), crashes in jobs per run (0).
+(3%), slowdown in percentage points (1pp), crashes in jobs per run (0). A
+limit may be for a scheduler or a mix, as cg:crashes=2, W7/cg:throughput=10% or
+W7/*:crashes=1; cg:turnaround=none checks nothing. The limit that names most of
+an arm counts. Numbers of crashes are tested too, so that chance is not an alarm.
+Limits may be in the configuration file, as
+max-regression: throughput=3%,cg:crashes=2.
 
 Live runs are not compared with simulated ones without --allow-simulated.
 
 Exit status: 0 within the limits; 99 a check fails; 4 too little was measured to
 say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
-  caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml`,
+  caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml
+  caserun regress --baseline v1.4 --max-regression throughput=3%,cg:throughput=10%,cg:crashes=2 --only failed`,
 		Args: cobra.NoArgs,
 		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
 	}
@@ -63,7 +77,9 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().StringVar(&o.baseline, "baseline", "", "`RUNS` to hold it against: a tag, sweep:N, or a run")
 	c.Flags().StringVar(&o.candidate, "candidate", "latest", "`RUNS` to judge: a tag, sweep:N, a run, or latest for the last sweep")
-	c.Flags().StringVar(&o.limits, "max-regression", "throughput=3%,turnaround=5%,crashes=0", "`LIMITS` by metric")
+	config.AddLimitsFlag(c.Flags(), defaultLimits)
+	c.Flags().StringSliceVar(&o.only, "only", nil, "print only these `KINDS` of checks: "+strings.Join(regress.Kinds, ", ")+"; the exit status and --report-junit have all")
+	_ = c.RegisterFlagCompletionFunc("only", inList(cobra.FixedCompletions(regress.Kinds, cobra.ShellCompDirectiveNoFileComp)))
 	c.Flags().StringVar(&o.junit, "report-junit", "", "also write the result to `FILE` as JUnit XML")
 	_ = c.MarkFlagRequired("baseline")
 	_ = c.RegisterFlagCompletionFunc("baseline", fromStore(offerSides))
@@ -76,7 +92,7 @@ func (o regressOptions) settle(c *cobra.Command) (gate, error) {
 	settings, err := load(c)
 	g := gate{regressOptions: o, settings: settings}
 	if err == nil {
-		g.bounds, err = o.check()
+		g.bounds, err = o.check(settings.MaxRegression)
 	}
 	if err != nil {
 		return g, err
@@ -93,7 +109,7 @@ func (o regressOptions) settle(c *cobra.Command) (gate, error) {
 }
 
 // check refuses options that contradict themselves, and reads the limits.
-func (o regressOptions) check() ([]regress.Limit, error) {
+func (o regressOptions) check(text string) ([]regress.Limit, error) {
 	if err := validateAlpha(o.alpha); err != nil {
 		return nil, err
 	}
@@ -103,11 +119,21 @@ func (o regressOptions) check() ([]regress.Limit, error) {
 	if o.junit == stdoutName {
 		return nil, errors.New("--report-junit -: standard output has the table: name a file")
 	}
-	limits, err := regress.ParseLimits(o.limits)
+	for _, kind := range o.only {
+		if !slices.Contains(regress.Kinds, kind) {
+			return nil, fmt.Errorf("--only %s: want some of %s", kind, strings.Join(regress.Kinds, ", "))
+		}
+	}
+	limits, err := regress.ParseLimits(text)
 	if err != nil {
 		return nil, fmt.Errorf("--max-regression: %w", err)
 	}
 	for _, l := range limits {
+		if l.Scheduler != "" {
+			if err := config.Check("sched", l.Scheduler); err != nil {
+				return nil, fmt.Errorf("--max-regression %s: %w", l, err)
+			}
+		}
 		if m := l.Metric; m.HigherIsBetter && !m.Absolute && l.Bound >= 1 {
 			return nil, fmt.Errorf("--max-regression %s: %s cannot fall by more than all of it, so that no run would fail the check: want less than 100%%", l, m.Name)
 		}
@@ -141,8 +167,9 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		}
 	}
 	r := regress.Gate(baseline, candidate, g.bounds, g.alpha)
+	r.Notes = append(r.Notes, r.Settle(g.settings.StoreFlag(), baseline, candidate)...)
 	warnUnseen(c, g.settings.Format, r.Notes)
-	if err := render(c, g.settings.Format, report.GateTable(r)); err != nil {
+	if err := render(c, g.settings.Format, report.GateTable(r, g.only...)); err != nil {
 		return err
 	}
 	if g.junit != "" {

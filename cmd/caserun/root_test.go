@@ -121,7 +121,7 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 		"report --tag t --node n --sched sa": ofStore,
 		"export":                             "db: caserun.db\n",
 		"compare":                            ofStore + "allow-simulated: false\n",
-		"regress --baseline x":               ofStore + "allow-simulated: false\n",
+		"regress --baseline x":               ofStore + "allow-simulated: false\nmax-regression: " + defaultLimits + "\n",
 		"sweep list":                         ofStore,
 		"schedulers":                         "format: table\n",
 		"mixes gen --seed 3":                 "seed: 3\n",
@@ -135,7 +135,7 @@ func TestConfigurationOfCommandsWithFewSettings(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "node: sim:2xP100\n") || strings.Contains(out, "sched:") || strings.Contains(out, "isolate-faults:") {
 		t.Errorf("sweep: exit %d: %s%s", status, errs, out)
 	}
-	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(config.Variables())-1 { // but the old name of isolate-faults
+	if status, out, _ := caserun(t, "mix", "--show-config"); status != exitOK || strings.Count(out, "\n") != len(config.Variables())-2 { // but the old name of isolate-faults, and the limits of regress
 		t.Errorf("mix, which has all settings: exit %d:\n%s", status, out)
 	}
 }

@@ -192,6 +192,8 @@ type Pair struct {
 	Warnings []string
 	// Environment has the differences that can change a figure without a change of caserun.
 	Environment []Difference
+
+	noiseFree bool // a side is one sample, because it was simulated without noise
 }
 
 // ErrAmbiguous means that it is not clear which of the sides' arms to compare.
@@ -270,7 +272,7 @@ func sorted(arms map[results.Arm][]Observation) []results.Arm {
 }
 
 func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) Pair {
-	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns}
+	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns, noiseFree: results.AllNoiseFree(rows(aRuns)) || results.AllNoiseFree(rows(bRuns))}
 	warn := func(differs bool, format string, args ...any) {
 		if differs {
 			p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
@@ -282,8 +284,8 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(a.Node != b.Node && a.Mode == b.Mode, "the nodes differ: %s and %s", a.Node, b.Node)
 	warn(a.Scheduler == b.Scheduler && a.Parameters != b.Parameters, "parameters of %s differ: %s and %s", a.Scheduler, a.Parameters, b.Parameters)
 	warn(a.Probe != b.Probe, "the probes differ: %s and %s", a.Probe, b.Probe)
-	warn(p.noiseFree(), results.NoNoise)
-	warn(!p.noiseFree() && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
+	warn(p.noiseFree, results.NoNoise)
+	warn(!p.noiseFree && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
 	p.Environment = environment(aRuns, bRuns)
 	for _, d := range p.Environment {
 		p.Warnings = append(p.Warnings, d.String())
@@ -298,12 +300,6 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 		p.Warnings = append(p.Warnings, fmt.Sprintf("jobs crashed (%d and %d): turnaround is over the others", lost(aRuns), lost(bRuns)))
 	}
 	return p
-}
-
-// noiseFree reports whether a side of the pair is one sample, because it was simulated without
-// noise.
-func (p Pair) noiseFree() bool {
-	return results.AllNoiseFree(rows(p.ARuns)) || results.AllNoiseFree(rows(p.BRuns))
 }
 
 // shared counts the simulated runs that drew the same noise on both sides.

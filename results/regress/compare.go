@@ -15,9 +15,10 @@ type Options struct {
 	Metrics   []Metric // nil: all that need not be named
 }
 
-// Row compares one metric of a pair of arms.
+// Row compares one metric of a pair of arms, or of two schedulers over all their mixes.
 type Row struct {
-	Pair   Pair
+	Pair   Pair // over several mixes, Mix of its arms names them together and Jobs is 0
+	Mixes  int
 	Metric Metric
 	stats.Comparison
 }
@@ -33,7 +34,8 @@ type Result struct {
 	MinEffect float64
 }
 
-// Compare compares every metric of every pair of arms. It adjusts the p values for the number
+// Compare compares every metric of every pair of arms, and before that of schedulers over all their
+// mixes. It adjusts the p values for the number
 // of comparisons.
 func Compare(a, b Side, o Options) (Result, error) {
 	if o.Alpha == 0 {
@@ -59,9 +61,13 @@ func Compare(a, b Side, o Options) (Result, error) {
 		out.Notes = append(out.Notes, leftOut(arm, a, aArms, out.Names))
 	}
 	var samples []stats.Pair
-	for _, p := range pairs {
+	for _, block := range slices.Concat(blocks(pairs), single(pairs)) {
+		all := block[0]
+		if len(block) > 1 {
+			all = merged(block)
+		}
 		for _, m := range o.Metrics {
-			x, y := m.values(p.ARuns), m.values(p.BRuns)
+			x, y := m.values(all.ARuns), m.values(all.BRuns)
 			if len(x) == 0 && len(y) == 0 {
 				continue
 			}
@@ -69,9 +75,13 @@ func Compare(a, b Side, o Options) (Result, error) {
 			if m.Exact {
 				options.MinEffect = 0
 			}
-			options.NoiseFree = p.noiseFree()
-			samples = append(samples, stats.Pair{A: x, B: y, Options: options})
-			out.Rows = append(out.Rows, Row{Pair: p, Metric: m})
+			options.NoiseFree = !anyNoise(block)
+			sample := stats.Pair{A: x, B: y, Options: options}
+			if len(block) > 1 {
+				sample = stats.Pair{Strata: strata(block, m.values), Options: options}
+			}
+			samples = append(samples, sample)
+			out.Rows = append(out.Rows, Row{Pair: all, Mixes: len(block), Metric: m})
 		}
 	}
 	for i, c := range stats.CompareAll(samples) {

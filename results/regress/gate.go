@@ -1,6 +1,7 @@
 package regress
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,37 +29,66 @@ func (c Class) Fails() bool { return c == Regression || c == EnvironmentChanged 
 // Unsettled reports whether too little was measured to decide.
 func (c Class) Unsettled() bool { return c == Noise || c == NothingMeasured }
 
-// Check is one limit applied to one arm.
+// Kinds are what a list of checks can be narrowed to.
+var Kinds = []string{"failed", "unsettled", "ok"}
+
+// Kind is the one of Kinds that the class belongs to.
+func (c Class) Kind() string { return Kinds[c.rank()] }
+
+// rank is the place of a class in a list of checks: what failed comes first.
+func (c Class) rank() int {
+	switch {
+	case c.Fails():
+		return 0
+	case c.Unsettled():
+		return 1
+	}
+	return 2
+}
+
+// Check is one limit applied to one arm, or to an arm over all its mixes.
 type Check struct {
-	Arm   results.Arm
+	Arm   results.Arm // over several mixes, Mix names them together and Jobs is 0
+	Mixes int         // over which it is; 1: one arm
 	Limit Limit
 	Class Class
 	Text  string // what was found, in one sentence
-	// Comparison is nil for crashes, which are counted, and if neither side measured anything.
+	// Comparison is nil if neither side measured anything. Of crashes it compares jobs per run.
 	Comparison *stats.Comparison
-	noiseFree  bool
-	// Crashed is the number of crashed jobs in the number of Runs, of baseline and candidate.
+	// Crashed is the number of crashed jobs among Jobs, in the number of Runs, of baseline and
+	// candidate.
 	Crashed [2]int
+	Jobs    [2]int
 	Runs    [2]int
+	// Settles is about how many repetitions of each arm would decide an unsettled check; 0: unknown.
+	Settles int
+
+	noiseFree bool
+	apart     bool    // the change is beyond the limit, and every value of the candidate is worse than the baseline's
+	excess    float64 // crashed jobs per run, of the candidate less the baseline, the mean over mixes
 }
 
 // Counted reports whether the check counted crashed jobs.
 func (c Check) Counted() bool { return c.Limit.Metric.Name == crashes && c.Class != NothingMeasured }
+
+// Rate is the share of a side's jobs that crashed.
+func (c Check) Rate(side int) float64 { return float64(c.Crashed[side]) / float64(c.Jobs[side]) }
 
 // Report is the gate's answer.
 type Report struct {
 	Baseline, Candidate string
 	Limits              []Limit
 	Alpha               float64
-	Checks              []Check
+	Checks              []Check // failures first, then what is unsettled; of these, those over several mixes first
 	Pairs               []Pair
 	Names               results.Names // of the arms of both sides
 	Notes               []string
 }
 
-// Gate checks the candidate's arms against limits relative to the baseline's arms. A metric
-// fails if it is significantly worse and the estimated change exceeds its limit;
-// docs/statistics.md says why. The p values of all checks are adjusted together.
+// Gate checks the candidate's arms against limits relative to the baseline's arms, each arm and
+// each scheduler over all its mixes. A check fails if the candidate is significantly worse and the
+// estimated change exceeds the limit; docs/statistics.md says why. The p values of all checks are
+// adjusted together.
 func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	r := Report{Baseline: baseline.Label, Candidate: candidate.Label, Limits: limits, Alpha: alpha}
 	aArms, bArms := baseline.arms(), candidate.arms()
@@ -74,34 +104,157 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is new: %s has no run of it", r.Names.Of(arm), baseline.Label))
 	}
 	var samples []stats.Pair
-	var of []int // check of each sample
 	for _, p := range pairs {
-		for _, l := range limits {
-			if !l.applies(p.A, aArms) {
-				continue
+		for _, l := range limitsOf(limits, p.A) {
+			if l.applies(p.A, aArms) {
+				c, s := newCheck([]Pair{p}, l, alpha)
+				r.Checks, samples = append(r.Checks, c), append(samples, s)
 			}
-			c := Check{Arm: p.A, Limit: l, Runs: [2]int{len(p.ARuns), len(p.BRuns)}, noiseFree: p.noiseFree()}
-			if l.Metric.Name == crashes {
-				c.count(p)
-				r.Checks = append(r.Checks, c)
-				continue
-			}
-			of = append(of, len(r.Checks))
-			samples = append(samples, stats.Pair{A: l.Metric.values(p.ARuns), B: l.Metric.values(p.BRuns), Options: stats.Options{
-				Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute, NoiseFree: p.noiseFree()}})
-			r.Checks = append(r.Checks, c)
 		}
+	}
+	over := map[int][]int{} // the checks of single arms that a check over their mixes has in it
+	for _, block := range r.blocksByLimit(pairs, aArms) {
+		c, s := newCheck(block.pairs, block.limit, alpha)
+		over[len(r.Checks)] = r.checksOf(block)
+		r.Checks, samples = append(r.Checks, c), append(samples, s)
 	}
 	environments := map[results.Arm][]Difference{}
 	for _, p := range pairs {
 		environments[p.A] = p.Environment
 	}
+	for _, block := range blocks(pairs) {
+		all := merged(block)
+		environments[all.A] = all.Environment
+	}
 	for i, c := range stats.CompareAll(samples) {
-		check := &r.Checks[of[i]]
-		check.judge(c, environments[check.Arm])
+		r.Checks[i].judge(c, environments[r.Checks[i].Arm], alpha)
+	}
+	for block, single := range over {
+		r.settleBy(block, single)
 	}
 	r.missing(onlyA, aArms, bArms)
+	slices.SortStableFunc(r.Checks, func(x, y Check) int {
+		return cmp.Or(x.Class.rank()-y.Class.rank(), min(y.Mixes, 2)-min(x.Mixes, 2))
+	})
 	return r
+}
+
+// limitedBlock is a block of pairs with one limit for all.
+type limitedBlock struct {
+	pairs []Pair
+	limit Limit
+}
+
+// blocksByLimit are the blocks of pairs for each limit that applies to two of their mixes at least.
+func (r *Report) blocksByLimit(pairs []Pair, arms map[results.Arm][]Observation) (out []limitedBlock) {
+	for _, block := range blocks(pairs) {
+		var order []Limit
+		by := map[string][]Pair{}
+		for _, p := range block {
+			for _, l := range limitsOf(r.Limits, p.A) {
+				key := l.String()
+				if !l.applies(p.A, arms) || len(l.Metric.values(p.ARuns)) == 0 || len(l.Metric.values(p.BRuns)) == 0 {
+					continue
+				}
+				if by[key] == nil {
+					order = append(order, l)
+				}
+				by[key] = append(by[key], p)
+			}
+		}
+		for _, l := range order {
+			if found := by[l.String()]; len(found) > 1 {
+				out = append(out, limitedBlock{found, l})
+			}
+		}
+	}
+	return out
+}
+
+// checksOf are the checks of the single arms of a block, for its limit.
+func (r *Report) checksOf(block limitedBlock) (out []int) {
+	for i, c := range r.Checks {
+		if c.Mixes == 1 && c.Limit.Metric.Name == block.limit.Metric.Name &&
+			slices.ContainsFunc(block.pairs, func(p Pair) bool { return p.A == c.Arm }) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// settleBy lets what a check over all mixes has shown stand for the single arms that cannot show it
+// alone. An arm is not settled if its candidate is beyond the limit and worse in every repetition,
+// which lacks repetitions only.
+func (r *Report) settleBy(block int, single []int) {
+	if r.Checks[block].Class != Passed {
+		return
+	}
+	for _, i := range single {
+		c := &r.Checks[i]
+		if c.Class == Noise && !c.apart && !c.noiseFree {
+			c.Class = Passed
+			c.Text += fmt.Sprintf("; settled over %s", r.Checks[block].Arm.Mix)
+		}
+	}
+}
+
+// newCheck is the check of a limit over pairs that differ in their mixes alone, and what is to be
+// compared for it.
+func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
+	c := Check{Arm: pairs[0].A, Limit: l, Mixes: len(pairs), noiseFree: !anyNoise(pairs)}
+	o := stats.Options{Alpha: alpha, MinEffect: l.Bound, HigherIsBetter: l.Metric.HigherIsBetter, Absolute: l.Metric.Absolute, NoiseFree: c.noiseFree}
+	values := l.Metric.values
+	if l.Metric.Name == crashes {
+		o.Counts, o.MinEffect, values = true, 0, crashed
+	}
+	for _, p := range pairs {
+		a, b := values(p.ARuns), values(p.BRuns)
+		c.excess += (mean(b) - mean(a)) / float64(len(pairs))
+		c.apart = len(pairs) == 1 && allWorse(a, b, l)
+		for side, runs := range [][]Observation{p.ARuns, p.BRuns} {
+			c.Runs[side] += len(runs)
+			c.Crashed[side] += lost(runs)
+			for _, o := range runs {
+				c.Jobs[side] += o.Jobs
+			}
+		}
+	}
+	if len(pairs) == 1 {
+		return c, stats.Pair{A: values(pairs[0].ARuns), B: values(pairs[0].BRuns), Options: o}
+	}
+	c.Arm = merged(pairs).A
+	return c, stats.Pair{Strata: strata(pairs, values), Options: o}
+}
+
+// crashed are the numbers of crashed jobs of runs.
+func crashed(runs []Observation) []float64 {
+	var out []float64
+	for _, o := range runs {
+		out = append(out, float64(o.Metrics.Crashed))
+	}
+	return out
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// allWorse reports whether every value of b is worse than every value of a. Numbers of crashed
+// jobs are by more than the limit.
+func allWorse(a, b []float64, l Limit) bool {
+	switch {
+	case len(a) == 0 || len(b) == 0:
+		return false
+	case l.Metric.Name == crashes:
+		return slices.Min(b) > slices.Max(a)+l.Bound
+	case l.Metric.HigherIsBetter:
+		return slices.Max(b) < slices.Min(a)
+	}
+	return slices.Min(b) > slices.Max(a)
 }
 
 // applies reports whether a limit applies to an arm. Times of traced runs count only if the arm
@@ -126,26 +279,49 @@ func (r *Report) missing(arms []results.Arm, all, candidate map[results.Arm][]Ob
 		if sizes := otherSizes(arm, candidate); sizes != "" {
 			text = fmt.Sprintf("the mix differs: %d jobs in %s, and %s in %s", arm.Jobs, r.Baseline, sizes, r.Candidate)
 		}
-		for _, l := range r.Limits {
+		for _, l := range limitsOf(r.Limits, arm) {
 			if l.applies(arm, all) {
-				r.Checks = append(r.Checks, Check{Arm: arm, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Text: text})
+				r.Checks = append(r.Checks, Check{Arm: arm, Mixes: 1, Limit: l, Class: NothingMeasured, Runs: [2]int{len(all[arm]), 0}, Text: text})
 			}
 		}
 	}
+	named := func(l Limit) bool { return l.Mix != "" || l.Scheduler != "" }
+	others := len(r.Checks) > 0 || slices.ContainsFunc(r.Limits, func(l Limit) bool { return !named(l) })
 	for _, l := range r.Limits {
-		checked := false
+		checked := l.None
 		for _, c := range r.Checks {
-			checked = checked || c.Limit.Metric.Name == l.Metric.Name
+			checked = checked || c.Limit.String() == l.String()
 		}
-		if checked {
+		if checked || r.replaced(l, all) {
 			continue
 		}
-		c := Check{Limit: l, Class: NothingMeasured, Text: fmt.Sprintf("%s and %s have no complete runs in common", r.Baseline, r.Candidate)}
+		if named(l) && others {
+			if l.Mix != "" { // perhaps a slip of the pen; nothing is checked less for it
+				r.Notes = append(r.Notes, fmt.Sprintf("no arm of both sides is of the limit %s", l))
+			}
+			continue
+		}
+		c := Check{Limit: l, Mixes: 1, Class: NothingMeasured, Text: fmt.Sprintf("%s and %s have no complete runs in common", r.Baseline, r.Candidate)}
 		if l.Metric.Name == "slowdown" && len(r.Pairs) > 0 {
 			c.Text = "no traced runs: measure with --trace, under sa too"
 		}
 		r.Checks = append(r.Checks, c)
 	}
+}
+
+// replaced reports whether arms are of a limit, and every one has a limit that names more of it.
+func (r *Report) replaced(l Limit, arms map[results.Arm][]Observation) bool {
+	found := false
+	for arm := range arms {
+		if !l.fits(arm) || !l.applies(arm, arms) {
+			continue
+		}
+		if slices.ContainsFunc(limitsOf(r.Limits, arm), func(o Limit) bool { return o.String() == l.String() }) {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 // otherSizes returns the numbers of jobs, as "4 jobs or 8 jobs", of the arms that differ from
@@ -161,22 +337,42 @@ func otherSizes(arm results.Arm, arms map[results.Arm][]Observation) string {
 	return strings.Join(found, " or ")
 }
 
-// count compares the numbers of crashed jobs per run. They are counts, not samples, so no test
-// applies.
-func (c *Check) count(p Pair) {
-	c.Crashed = [2]int{lost(p.ARuns), lost(p.BRuns)}
-	perRun := func(side int) float64 { return float64(c.Crashed[side]) / float64(c.Runs[side]) }
-	c.Class = Passed
-	if perRun(1) > perRun(0)+c.Limit.Bound+1e-9 {
-		c.Class = Crash
+// count judges numbers of crashed jobs. What no test finds passes, because some schedulers lose
+// jobs by chance. But first crashes of what never lost a job do not pass.
+func (c *Check) count(found stats.Comparison, alpha float64) {
+	c.Comparison = &found
+	c.Text = "no job crashed"
+	if c.Crashed != [2]int{} {
+		c.Text = fmt.Sprintf("%s of jobs crashed, %s before", share(c.Rate(1)), share(c.Rate(0)))
 	}
-	c.Text = fmt.Sprintf("%d jobs crashed in %d runs, %d in %d before", c.Crashed[1], c.Runs[1], c.Crashed[0], c.Runs[0])
+	switch beyond := c.excess > c.Limit.Bound+1e-9; {
+	case !beyond:
+		c.Class = Passed
+	case found.Significant:
+		c.Class = Crash
+	case c.noiseFree:
+		c.Class = Noise
+		c.Text += ": one sample of each, because there is no noise"
+	case c.Crashed[0] == 0:
+		c.Class = Noise
+		c.Text += ": the first crashes, and too few to tell them from chance"
+	case found.Needed > 0:
+		c.Class = Noise
+		c.Text += fmt.Sprintf(": too few repetitions to tell it from chance; measure %d of each", found.Needed)
+	default:
+		c.Class = Passed
+		c.Text += ": no more than chance explains"
+	}
+	if c.Class == Noise && !c.noiseFree {
+		c.Settles = max(found.Needed, found.RepetitionsFor(c.excess, alpha))
+	}
 }
 
-func (c *Check) judge(found stats.Comparison, environment []Difference) {
-	c.Comparison = &found
+func share(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+
+func (c *Check) judge(found stats.Comparison, environment []Difference, alpha float64) {
 	if found.A.N == 0 || found.B.N == 0 {
-		c.Class = NothingMeasured
+		c.Comparison, c.Class = &found, NothingMeasured
 		switch {
 		case found.B.N > 0:
 			c.Text = fmt.Sprintf("no value in %d runs of the baseline", c.Runs[0])
@@ -189,21 +385,28 @@ func (c *Check) judge(found stats.Comparison, environment []Difference) {
 		c.Text += c.Limit.Metric.Needs()
 		return
 	}
+	if c.Limit.Metric.Name == crashes {
+		c.count(found, alpha)
+		return
+	}
+	c.Comparison = &found
 	worse := found.Change
 	if c.Limit.Metric.HigherIsBetter {
 		worse = -worse
 	}
 	beyond := worse > 0 && worse >= c.Limit.Bound
+	c.apart = c.apart && beyond
 	change := describe(found, c.Limit)
+	room := c.Limit.Bound // what the interval must not exceed
 	switch {
-	case found.Significant && beyond && len(environment) > 0:
+	case found.Significant && beyond && !found.Divided() && len(environment) > 0:
 		c.Class = EnvironmentChanged
 		var kinds []string
 		for _, d := range environment {
 			kinds = append(kinds, d.Kind)
 		}
 		c.Text = fmt.Sprintf("worse: %s, and the environment is another one (%s)", change, strings.Join(kinds, ", "))
-	case found.Significant && beyond:
+	case found.Significant && beyond && !found.Divided():
 		c.Class, c.Text = Regression, "worse: "+change
 	case c.noiseFree:
 		c.Class, c.Text = Noise, change+": one sample of each, because there is no noise"
@@ -211,7 +414,7 @@ func (c *Check) judge(found stats.Comparison, environment []Difference) {
 		c.Class = Noise
 		c.Text = fmt.Sprintf("%s: too few repetitions to tell it from noise; measure %d of each", change, found.Needed)
 	case beyond:
-		c.Class, c.Text = Noise, change+": beyond the limit, but not significant; measure more repetitions"
+		c.Class, c.Text, room = Noise, change+": beyond the limit, but not significant; measure more repetitions", worse
 	case found.Significant && worse <= 0:
 		c.Class, c.Text = Passed, "better: "+change
 	case found.Resolution() > c.Limit.Bound:
@@ -219,6 +422,9 @@ func (c *Check) judge(found stats.Comparison, environment []Difference) {
 		c.Text = fmt.Sprintf("%s: it scatters so much that a regression of the limit would not stand out; measure more repetitions, or allow more than %s", change, c.Limit.Bounds())
 	default:
 		c.Class, c.Text = Passed, change
+	}
+	if c.Class == Noise && !c.noiseFree {
+		c.Settles = max(found.Needed, found.RepetitionsFor(room, alpha))
 	}
 }
 

@@ -5,8 +5,6 @@ package regress
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/caserun/caserun/results"
@@ -108,68 +106,4 @@ func (m Metric) Needs() string {
 		return ": it needs live runs on GPUs that measure their energy or power, for all of the run"
 	}
 	return ""
-}
-
-// Limit is how much worse than the baseline a candidate may be.
-type Limit struct {
-	Metric Metric
-	Bound  float64 // a ratio; a difference if the metric is absolute; jobs per run for crashes
-}
-
-// String returns the limit in the form that ParseLimits reads.
-func (l Limit) String() string { return l.Metric.Name + "=" + l.Bounds() }
-
-// Bounds returns the limit without its metric's name, such as 3%.
-func (l Limit) Bounds() string {
-	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	switch {
-	case l.Metric.Exact:
-		return number(l.Bound)
-	case l.Metric.Absolute:
-		return number(round(l.Bound*100)) + "pp"
-	}
-	return number(round(l.Bound*100)) + "%"
-}
-
-// round removes the rounding error of a percentage that was divided by 100.
-func round(v float64) float64 { return math.Round(v*1e9) / 1e9 }
-
-// ParseLimits reads "throughput=3%,turnaround=5%,crashes=0,slowdown=1pp".
-func ParseLimits(text string) ([]Limit, error) {
-	var out []Limit
-	for part := range strings.SplitSeq(text, ",") {
-		name, bound, found := strings.Cut(strings.TrimSpace(part), "=")
-		if !found {
-			return nil, fmt.Errorf("limit %q: want METRIC=LIMIT, such as throughput=3%%", part)
-		}
-		m, err := LookupMetric(name)
-		if err != nil {
-			return nil, fmt.Errorf("limit %q: %w", part, err)
-		}
-		if slices.ContainsFunc(out, func(l Limit) bool { return l.Metric.Name == name }) {
-			return nil, fmt.Errorf("limit %q: %s has a limit already", part, name)
-		}
-		value, err := m.parseBound(bound)
-		if err != nil {
-			return nil, fmt.Errorf("limit %q: %w", part, err)
-		}
-		out = append(out, Limit{m, value})
-	}
-	return out, nil
-}
-
-func (m Metric) parseBound(text string) (float64, error) {
-	suffix, scale, want := "%", 100.0, "a percentage such as 3%"
-	switch {
-	case m.Exact:
-		suffix, scale, want = "", 1, "a number of jobs per run, such as 0"
-	case m.Absolute:
-		suffix, want = "pp", "percentage points, such as 1pp"
-	}
-	number, ok := strings.CutSuffix(text, suffix)
-	v, err := strconv.ParseFloat(number, 64)
-	if !ok || err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0, fmt.Errorf("want %s, not negative", want)
-	}
-	return v / scale, nil
 }

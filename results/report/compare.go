@@ -43,6 +43,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
 		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Drop: dropReason},
 		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
+		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly},
 	}}
 	tests := 0
 	for _, row := range r.Rows {
@@ -58,13 +59,22 @@ func CompareTable(r regress.Result) *Table {
 			reason = c.Reason
 		}
 		t.Add(arrow(r.Names.Mix(a), r.Names.Mix(b)), arrow(schedulerOf(a, r.Names), schedulerOf(b, r.Names)), arrow(a.Node, b.Node),
-			arrow(a.Mix, b.Mix), a.Jobs, b.Jobs, a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
+			arrow(a.Mix, b.Mix), positive(a.Jobs), positive(b.Jobs), a.Scheduler, a.Parameters, a.Node, a.Mode, a.Traced, b.Scheduler, b.Parameters, b.Node, b.Mode, b.Traced,
 			row.Metric.Name, row.Metric.Unit, fmt.Sprintf("%d, %d", c.A.N, c.B.N), medianText(c.A, row.Metric), intervalText(c.A, row.Metric), medianText(c.B, row.Metric), intervalText(c.B, row.Metric),
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
 			changeText(c, row.Metric), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
-			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String())
+			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles))
 	}
-	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals. p: two-sided "+
+	over := ""
+	for _, row := range r.Rows {
+		if row.Mixes > 1 {
+			over = " Over several mixes: geometric means of the mixes, and van Elteren's test."
+		}
+		if says := overText(row, r.Names); says != "" {
+			t.Notes = append(t.Notes, Note{Text: says})
+		}
+	}
+	t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("Medians, and the median change over all pairs of repetitions, with %g %% confidence intervals."+over+" p: two-sided "+
 		"Mann-Whitney test, adjusted (Holm) for %d comparisons; alpha is %g. A change of %g %% or more matters; of crashes, any change does.",
 		100*(1-r.Alpha), tests, r.Alpha, 100*r.MinEffect)})
 	if r.Simulated() {
@@ -76,8 +86,26 @@ func CompareTable(r regress.Result) *Table {
 	return t
 }
 
-// GateTable has a row for each check of a gate.
-func GateTable(r regress.Report) *Table {
+// overText is "case-alg3 over sa over W1..W8: throughput 1.88× [1.85, 1.91]" for the row of two
+// schedulers over several mixes.
+func overText(row regress.Row, names results.Names) string {
+	a, b, c := schedulerOf(row.Pair.A, names), schedulerOf(row.Pair.B, names), row.Comparison
+	if row.Mixes < 2 || row.Metric.Absolute || a == b || !c.Bounded() {
+		return ""
+	}
+	return fmt.Sprintf("%s over %s over %s: %s %.2f× [%.2f, %.2f]", b, a, row.Pair.A.Mix, row.Metric.Name, 1+c.Change, 1+c.Low, 1+c.High)
+}
+
+// positive is unknown for 0.
+func positive(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// GateTable has a row for each check of a gate whose kind is one of regress.Kinds; none: all.
+func GateTable(r regress.Report, kinds ...string) *Table {
 	dropNode := 3
 	if slices.ContainsFunc(r.Checks, func(c regress.Check) bool { return c.Arm.Node != r.Checks[0].Arm.Node }) {
 		dropNode = 0
@@ -94,12 +122,16 @@ func GateTable(r regress.Report) *Table {
 		{Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 2},
 		{Name: "baseline_crashed", Place: DataOnly}, {Name: "candidate_crashed", Place: DataOnly}, {Name: "warnings", Place: DataOnly}, {Name: "probe", Place: DataOnly},
+		{Name: "mixes", Place: DataOnly}, {Name: "baseline_jobs", Place: DataOnly}, {Name: "candidate_jobs", Place: DataOnly}, {Name: "settles", Place: DataOnly},
 	}}
 	warnings := map[results.Arm]any{}
 	for _, p := range r.Pairs {
 		warnings[p.A] = warningCell(p)
 	}
 	for _, c := range r.Checks {
+		if len(kinds) > 0 && !slices.Contains(kinds, c.Class.Kind()) {
+			continue
+		}
 		var base, cand, baseText, candText, change, low, high, p, pCell, baseCrashed, candCrashed any
 		if s := c.Comparison; s != nil {
 			base, cand, change, low, high, p = finite(s.A.Median), finite(s.B.Median), finite(s.Change), finite(s.Low), finite(s.High), finite(s.Adjusted)
@@ -108,16 +140,17 @@ func GateTable(r regress.Report) *Table {
 		}
 		if c.Counted() {
 			baseCrashed, candCrashed = c.Crashed[0], c.Crashed[1]
-			baseText, candText = fmt.Sprintf("%d jobs", c.Crashed[0]), fmt.Sprintf("%d jobs", c.Crashed[1])
+			base, cand, change, low, high = c.Rate(0), c.Rate(1), c.Rate(1)-c.Rate(0), nil, nil
+			baseText, candText = Human(c.Rate(0), Ratio), Human(c.Rate(1), Ratio)
 		}
 		var mixText, schedulerText, mix, jobs, scheduler, node, mode any
 		if a := c.Arm; a.Mix != "" {
 			mixText, schedulerText = r.Names.Mix(a), schedulerOf(a, r.Names)
-			mix, jobs, scheduler, node, mode = a.Mix, a.Jobs, a.Scheduler, a.Node, a.Mode
+			mix, jobs, scheduler, node, mode = a.Mix, positive(a.Jobs), a.Scheduler, a.Node, a.Mode
 		}
 		t.Add(mixText, schedulerText, mix, jobs, scheduler, c.Arm.Parameters, node, mode, c.Arm.Traced, c.Limit.Metric.Name, c.Limit.Bounds(), c.Class, c.Text,
 			fmt.Sprintf("%d, %d", c.Runs[0], c.Runs[1]), baseText, candText, c.Runs[0], c.Runs[1], c.Limit.Metric.Unit, base, cand,
-			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String())
+			change, low, high, p, pCell, baseCrashed, candCrashed, warnings[c.Arm], c.Arm.Probe.String(), c.Mixes, positive(c.Jobs[0]), positive(c.Jobs[1]), positive(c.Settles))
 	}
 	for _, n := range gateNotes(r) {
 		t.Notes = append(t.Notes, Note{Text: n})
@@ -127,7 +160,7 @@ func GateTable(r regress.Report) *Table {
 
 // gateNotes says how a gate decides, and what is doubtful about its sides.
 func gateNotes(r regress.Report) []string {
-	notes := []string{fmt.Sprintf("A check fails if the change is significant (Mann-Whitney, Holm, alpha %g for all checks together) and beyond its limit, or if more jobs crashed than the limit allows.", r.Alpha)}
+	notes := []string{fmt.Sprintf("A check fails if the change is significant (Mann-Whitney, over several mixes van Elteren, of crashes a permutation test; Holm, alpha %g for all checks together) and beyond its limit.", r.Alpha)}
 	if r.Simulated() {
 		notes = append(notes, simulatedNote)
 	}

@@ -172,7 +172,7 @@ func (c *Comparison) judge(o Options, tests int) {
 		c.Needed = Repetitions(alpha, tests, len(c.sizes))
 	}
 	switch {
-	case c.Significant && math.Abs(c.Change) >= o.MinEffect && c.Change != 0 && !c.divided():
+	case c.Significant && math.Abs(c.Change) >= o.MinEffect && c.Change != 0 && !c.Divided():
 		c.Verdict = Worse
 		if c.Change > 0 == o.HigherIsBetter {
 			c.Verdict = Better
@@ -181,7 +181,7 @@ func (c *Comparison) judge(o Options, tests int) {
 		c.Verdict = Same
 	case c.Needed > 0:
 		c.Verdict, c.Reason = Inconclusive, tooFewIn(c.Strata, c.Needed, tests)
-	case c.Significant && c.divided():
+	case c.Significant && c.Divided():
 		c.Verdict, c.Reason = Inconclusive, "the blocks differ in different directions"
 	case c.Significant:
 		c.Verdict, c.Reason = Inconclusive, "they differ, perhaps by less than the minimum effect"
@@ -197,9 +197,9 @@ func (c *Comparison) judge(o Options, tests int) {
 	}
 }
 
-// divided reports whether the interval of a pooled change includes no change although the test
+// Divided reports whether the interval of a pooled change includes no change although the test
 // found a difference: some blocks gained and others lost.
-func (c *Comparison) divided() bool { return c.Strata > 0 && c.Bounded() && c.Low <= 0 && c.High >= 0 }
+func (c Comparison) Divided() bool { return c.Strata > 0 && c.Bounded() && c.Low <= 0 && c.High >= 0 }
 
 // RepetitionsFor is about how many values each side, or each side of each stratum, needs so that
 // half the width of the change's interval, corrected for all tests, is less than room. It is 0 if

@@ -37,12 +37,14 @@ type Settings struct {
 
 	RequireLive    bool `json:"require-live"` // Load settles it: the node is local
 	AllowSimulated bool `json:"allow-simulated"`
+
+	MaxRegression string `json:"max-regression"` // as regress.ParseLimits reads it
 	harness.Options
 }
 
 // keys are the names of all settings, in the order in which they are shown.
 var keys = []string{"db", "format", "node", requireLive, "allow-simulated", "devices", "sched", "probe", "workers", "timeout", "mem-cap", "sm-cap", "no-mps", "guard",
-	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", "sim-noise", "profiles"}
+	"context-reserve", "isolate-faults", oldIsolate, "trace", "tag", "suite", "data", "runs", "seed", "sim-noise", "profiles", "max-regression"}
 
 const (
 	oldIsolate  = "retry-collateral"

@@ -57,6 +57,11 @@ func AddAllowSimulatedFlag(f *pflag.FlagSet) {
 	f.Bool("allow-simulated", false, "let live and simulated runs be under one tag, and be compared with each other")
 }
 
+// AddLimitsFlag adds --max-regression.
+func AddLimitsFlag(f *pflag.FlagSet, limits string) {
+	f.String("max-regression", limits, "`LIMITS` by metric, or by SCHEDULER:metric and MIX/SCHEDULER:metric")
+}
+
 // AddNodeFlags adds what is the same for every run of a sweep.
 func AddNodeFlags(f *pflag.FlagSet) {
 	f.String("node", "", "`NODE` to run on: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
@@ -84,6 +89,7 @@ func allFlags() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddRunFlags(flags)
 	AddStoreFlag(flags)
+	AddLimitsFlag(flags, "")
 	flags.String("format", "", "")
 	return flags
 }

@@ -1,0 +1,167 @@
+package regress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// The limit that names most of an arm counts, and none means no check.
+func TestLimitsOfArms(t *testing.T) {
+	all := limits(t, "throughput=3%,crashes=0,cg:throughput=10%,W7/cg:throughput=20%,W7/*:crashes=1,zero:crashes=none,cg:workers=8:crashes=3")
+	for arm, want := range map[results.Arm]string{
+		{Mix: "W1", Scheduler: "sa"}:                              "throughput=3% crashes=0",
+		{Mix: "W1", Scheduler: "cg"}:                              "cg:throughput=10% crashes=0",
+		{Mix: "W7", Scheduler: "cg"}:                              "W7/cg:throughput=20% W7/*:crashes=1",
+		{Mix: "W7", Scheduler: "sa"}:                              "throughput=3% W7/*:crashes=1",
+		{Mix: "W1", Scheduler: "zero"}:                            "throughput=3%",
+		{Mix: "W1", Scheduler: "cg", Parameters: "a=1,workers=8"}: "cg:throughput=10% cg:workers=8:crashes=3",
+	} {
+		var got []string
+		for _, l := range limitsOf(all, arm) {
+			got = append(got, l.String())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%+v: %q, want %q", arm, got, want)
+		}
+	}
+	for text, says := range map[string]string{":crashes=1": "SCHEDULER:METRIC", "/cg:crashes=1": "MIX/SCHEDULER", "cg:speed=1%": "one of throughput",
+		"cg:crashes=1,cg:crashes=2": "cg:crashes has a limit already", "cg:crashes=x": "or none for no check"} {
+		if _, err := ParseLimits(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", text, err, says)
+		}
+	}
+}
+
+// lossy changes runs to ones that lose these numbers of jobs, in turn.
+func lossy(numbers ...int) func(*Observation) {
+	i := 0
+	return func(o *Observation) {
+		n := numbers[i%len(numbers)]
+		i++
+		o.Metrics.OK, o.Metrics.Crashed = 32-n, n
+	}
+}
+
+// Numbers of crashes are tested: as many as chance gives are not an alarm, more are, and the first
+// crashes of what never lost a job neither pass nor fail.
+func TestCrashesAreTested(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, new []int
+		limits   string
+		class    Class
+		says     string
+	}{
+		"chance":              {[]int{4, 2, 6, 3, 5, 4, 2}, []int{5, 3, 6, 2, 4, 6, 3}, "crashes=0", Passed, "12.9 % of jobs crashed, 11.6 % before: no more than chance explains"},
+		"more":                {[]int{4, 2, 6, 3, 5, 4, 2}, []int{9, 8, 11, 7, 9, 8, 10}, "crashes=0", Crash, "27.7 % of jobs crashed, 11.6 % before"},
+		"more, and allowed":   {[]int{4, 2, 6, 3, 5, 4, 2}, []int{9, 8, 11, 7, 9, 8, 10}, "cg:crashes=6", Passed, "27.7 %"},
+		"fewer":               {[]int{9, 8, 11, 7, 9, 8, 10}, []int{4, 2, 6, 3, 5, 4, 2}, "crashes=0", Passed, "11.6 %"},
+		"one run":             {[]int{0}, []int{0, 0, 12, 0, 0, 0, 0}, "crashes=0", Noise, "the first crashes, and too few to tell them from chance"},
+		"none":                {[]int{0}, []int{0}, "crashes=0", Passed, "no job crashed"},
+		"not checked":         {[]int{0}, []int{9}, "throughput=99%,cg:crashes=none", Passed, ""},
+		"another scheduler's": {[]int{0}, []int{9}, "crashes=0,sa:crashes=none", Crash, "28.1 %"},
+	} {
+		r := Gate(Side{Label: "old", Runs: runs("W1", "cg", 60, 7, lossy(c.old...))}, Side{Label: "new", Runs: runs("W1", "cg", 60, 7, lossy(c.new...))},
+			limits(t, c.limits), stats.DefaultAlpha)
+		if len(r.Checks) != 1 || r.Checks[0].Class != c.class || !strings.Contains(r.Checks[0].Text, c.says) {
+			t.Errorf("%s: %+v, want %s %q", name, r.Checks, c.class, c.says)
+		}
+	}
+}
+
+// eight are both sides of W1 to W8 with five repetitions, where the candidate takes so many times
+// as long in each mix.
+func eight(longer func(mix int) float64) (a, b Side) {
+	a, b = Side{Label: "old"}, Side{Label: "new"}
+	for m := range 8 {
+		mix, makespan := fmt.Sprint("W", m+1), 60*float64(m+1)
+		a.Runs = append(a.Runs, runs(mix, "sa", makespan, 5, nil)...)
+		b.Runs = append(b.Runs, runs(mix, "sa", makespan*longer(m), 5, nil)...)
+	}
+	return a, b
+}
+
+// Five repetitions are too few for a single mix among nine checks, and enough over eight mixes.
+func TestGateOverMixes(t *testing.T) {
+	for name, c := range map[string]struct {
+		longer func(int) float64
+		want   string // class of the check over all mixes, and the classes of the others
+	}{
+		"5 % in all mixes": {func(int) float64 { return 1 / 0.95 }, "regression, noise 8"},
+		"no change":        {func(int) float64 { return 1 }, "ok, ok 8"},
+		// Over all mixes it is 1.4 % less. The one mix is beyond its limit and worse each time.
+		"12 % in one mix": {func(m int) float64 { return 1 + 0.12*float64(m/7) }, "ok, noise 1, ok 7"},
+	} {
+		a, b := eight(c.longer)
+		r := Gate(a, b, limits(t, "throughput=3%"), stats.DefaultAlpha)
+		var over string
+		others := map[Class]int{}
+		for _, check := range r.Checks {
+			if check.Mixes == 8 {
+				over = string(check.Class)
+				if check.Arm.Mix != "W1..W8" {
+					t.Errorf("%s: mixes called %q", name, check.Arm.Mix)
+				}
+				continue
+			}
+			others[check.Class]++
+		}
+		got := over
+		for _, class := range []Class{Regression, Noise, Passed} {
+			if others[class] > 0 {
+				got += fmt.Sprintf(", %s %d", class, others[class])
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s: %+v", name, got, c.want, r.Checks)
+		}
+		if !slices.IsSortedFunc(r.Checks, func(x, y Check) int { return x.Class.rank() - y.Class.rank() }) {
+			t.Errorf("%s: what failed is not first", name)
+		}
+	}
+}
+
+// compare has two schedulers over all their mixes as well, with a ratio and its interval.
+func TestCompareOverMixes(t *testing.T) {
+	a, b := eight(func(m int) float64 { return 1 / (1.8 + 0.02*float64(m)) })
+	for i := range b.Runs {
+		b.Runs[i].Scheduler = "case-alg3"
+	}
+	r, err := Compare(a, b, Options{MinEffect: 0.02})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := r.Rows[0]
+	if over.Mixes != 8 || over.Metric.Name != "throughput" || over.Verdict != stats.Better || over.Low > 0.87 || over.High < 0.87 || over.Resolution() > 0.01 {
+		t.Errorf("%+v", over)
+	}
+	at := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Mixes == 1 })
+	if one := r.Rows[at]; one.Pair.A.Mix != "W1" || one.Verdict != stats.Inconclusive || one.Settles < 6 {
+		t.Errorf("%+v", one)
+	}
+}
+
+func TestSpanOf(t *testing.T) {
+	for want, mixes := range map[string][]string{"W1..W8": {"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"}, "W1, W2": {"W1", "W2"},
+		"W1, W3, W4": {"W1", "W3", "W4"}, "3 mixes": {"D-detect", "W1", "W2"}} {
+		if diff := cmp.Diff(want, spanOf(mixes)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// A mix and a part of that mix are not two mixes.
+func TestPartsOfAMixAreNotAnother(t *testing.T) {
+	part := func(o *Observation) { o.Jobs = 3 }
+	both := Side{Runs: slices.Concat(runs("W1", "sa", 60, 5, nil), runs("W1", "sa", 60, 5, part))}
+	r := Gate(both, both, limits(t, "throughput=3%"), stats.DefaultAlpha)
+	if slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Mixes > 1 }) {
+		t.Errorf("%+v", r.Checks)
+	}
+}

@@ -1,0 +1,163 @@
+package regress
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Limit is how much worse than the baseline a candidate may be.
+type Limit struct {
+	Mix, Scheduler string // of the arms that it is for; empty: all
+	Metric         Metric
+	Bound          float64 // a ratio; a difference if the metric is absolute; jobs per run for crashes
+	None           bool    // the arms are not checked
+}
+
+// String returns the limit in the form that ParseLimits reads.
+func (l Limit) String() string {
+	selector := l.Scheduler
+	if l.Mix != "" {
+		selector = l.Mix + "/" + cmp.Or(l.Scheduler, anyScheduler)
+	}
+	if selector != "" {
+		selector += ":"
+	}
+	return selector + l.Metric.Name + "=" + l.Bounds()
+}
+
+const (
+	anyScheduler = "*"
+	noLimit      = "none"
+)
+
+// Bounds returns the limit without its metric's name, such as 3%.
+func (l Limit) Bounds() string {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	switch {
+	case l.None:
+		return noLimit
+	case l.Metric.Exact:
+		return number(l.Bound)
+	case l.Metric.Absolute:
+		return number(round(l.Bound*100)) + "pp"
+	}
+	return number(round(l.Bound*100)) + "%"
+}
+
+// round removes the rounding error of a percentage that was divided by 100.
+func round(v float64) float64 { return math.Round(v*1e9) / 1e9 }
+
+// fits reports whether a limit is for an arm. A scheduler may have parameters, which the arm must
+// have, as in cg:workers=8.
+func (l Limit) fits(arm results.Arm) bool {
+	if l.Mix != "" && !strings.EqualFold(l.Mix, arm.Mix) {
+		return false
+	}
+	name, parameters, _ := strings.Cut(l.Scheduler, ":")
+	if name == "" {
+		return true
+	}
+	return name == arm.Scheduler &&
+		(parameters == "" || slices.Contains(append(strings.Split(arm.Parameters, ","), "probe="+arm.Probe.String()), parameters))
+}
+
+// of returns the limit of each metric for an arm, in the order of the limits: the limit that names
+// most of the arm, and of several such limits the last.
+func limitsOf(limits []Limit, arm results.Arm) []Limit {
+	named := func(l Limit) int {
+		n := strings.Count(l.Scheduler, ":")
+		if l.Mix != "" {
+			n++
+		}
+		if l.Scheduler != "" {
+			n++
+		}
+		return n
+	}
+	var out []Limit
+	for _, l := range limits {
+		if !l.fits(arm) {
+			continue
+		}
+		at := slices.IndexFunc(out, func(o Limit) bool { return o.Metric.Name == l.Metric.Name })
+		switch {
+		case at < 0:
+			out = append(out, l)
+		case named(l) >= named(out[at]):
+			out[at] = l
+		}
+	}
+	return slices.DeleteFunc(out, func(l Limit) bool { return l.None })
+}
+
+// ParseLimits reads "throughput=3%,cg:crashes=2,W7/cg:throughput=10%,zero:crashes=none".
+func ParseLimits(text string) ([]Limit, error) {
+	var out []Limit
+	for part := range strings.SplitSeq(text, ",") {
+		l, err := parseLimit(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("limit %q: %w", part, err)
+		}
+		if slices.ContainsFunc(out, func(o Limit) bool {
+			return o.Metric.Name == l.Metric.Name && o.Mix == l.Mix && o.Scheduler == l.Scheduler
+		}) {
+			return nil, fmt.Errorf("limit %q: %s has a limit already", part, strings.TrimSuffix(l.String(), "="+l.Bounds()))
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func parseLimit(text string) (l Limit, err error) {
+	at := strings.LastIndex(text, "=")
+	if at < 0 {
+		return l, fmt.Errorf("want METRIC=LIMIT, such as throughput=3%%")
+	}
+	name, bound := text[:at], text[at+1:]
+	if at := strings.LastIndex(name, ":"); at >= 0 {
+		selector := name[:at]
+		name = name[at+1:]
+		mix, scheduler, found := strings.Cut(selector, "/")
+		if !found {
+			mix, scheduler = "", selector
+		}
+		if scheduler == "" || found && mix == "" {
+			return l, fmt.Errorf("want SCHEDULER:METRIC=LIMIT or MIX/SCHEDULER:METRIC=LIMIT, such as cg:crashes=2 or W7/%s:throughput=10%%", anyScheduler)
+		}
+		if scheduler != anyScheduler {
+			l.Scheduler = scheduler
+		}
+		l.Mix = mix
+	}
+	if l.Metric, err = LookupMetric(name); err != nil {
+		return l, err
+	}
+	if bound == noLimit {
+		l.None = true
+		return l, nil
+	}
+	l.Bound, err = l.Metric.parseBound(bound)
+	return l, err
+}
+
+func (m Metric) parseBound(text string) (float64, error) {
+	suffix, scale, want := "%", 100.0, "a percentage such as 3%"
+	switch {
+	case m.Exact:
+		suffix, scale, want = "", 1, "a number of jobs per run, such as 0"
+	case m.Absolute:
+		suffix, want = "pp", "percentage points, such as 1pp"
+	}
+	number, ok := strings.CutSuffix(text, suffix)
+	v, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("want %s, not negative, or %s for no check", want, noLimit)
+	}
+	return v / scale, nil
+}
