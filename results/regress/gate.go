@@ -63,6 +63,7 @@ type Check struct {
 	// Settles is about how many repetitions of each arm would decide an unsettled check; 0: unknown.
 	Settles int
 
+	brief     string // Text without its reason
 	noiseFree bool
 	apart     bool    // the change is beyond the limit, and every value of the candidate is worse than the baseline's
 	excess    float64 // crashed jobs per run, of the candidate less the baseline, the mean over mixes
@@ -193,7 +194,8 @@ func (r *Report) settleBy(block int, single []int) {
 		c := &r.Checks[i]
 		if c.Class == Noise && !c.apart && !c.noiseFree {
 			c.Class = Passed
-			c.Text += fmt.Sprintf("; settled over %s", r.Checks[block].Arm.Mix)
+			c.Settles = 0
+			c.Text = fmt.Sprintf("%s; settled over %s", c.brief, r.Checks[block].Arm.Mix)
 		}
 	}
 }
@@ -345,6 +347,7 @@ func (c *Check) count(found stats.Comparison, alpha float64) {
 	if c.Crashed != [2]int{} {
 		c.Text = fmt.Sprintf("%s of jobs crashed, %s before", share(c.Rate(1)), share(c.Rate(0)))
 	}
+	c.brief = c.Text
 	switch beyond := c.excess > c.Limit.Bound+1e-9; {
 	case !beyond:
 		c.Class = Passed
@@ -397,6 +400,7 @@ func (c *Check) judge(found stats.Comparison, environment []Difference, alpha fl
 	beyond := worse > 0 && worse >= c.Limit.Bound
 	c.apart = c.apart && beyond
 	change := describe(found, c.Limit)
+	c.brief = change
 	room := c.Limit.Bound // what the interval must not exceed
 	switch {
 	case found.Significant && beyond && !found.Divided() && len(environment) > 0:
