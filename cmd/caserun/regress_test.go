@@ -263,3 +263,36 @@ func TestComparesSlowdownsAndModes(t *testing.T) {
 		t.Errorf("exit %d:\n%s%s", status, out, errs)
 	}
 }
+
+// Limits come from the configuration file too, what failed is printed first, and --only leaves the
+// others out of the table but not out of the status.
+func TestRegressLimitsAndOnly(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "7", "--tag", "old")
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "7", "--tag", "new", "--seed", "2")
+	sides := []string{"regress", "--baseline", "old", "--candidate", "new", "--format", "csv"}
+	for _, c := range []struct {
+		file   string
+		args   []string
+		status int
+		rows   int
+		says   string
+	}{
+		{"", nil, exitOK, 6, "throughput,3%"},
+		{"max-regression: throughput=5%,case-alg3:throughput=4%", nil, exitOK, 2, "throughput,4%"},
+		{"max-regression: throughput=5%", []string{"--max-regression", "W1/*:makespan=9%"}, exitOK, 2, "makespan,9%"},
+		{"", []string{"--only", "failed"}, exitOK, 0, "mix,jobs"},
+		{"", []string{"--only", "failed,ok"}, exitOK, 6, "crashes,0"},
+		{"", []string{"--only", "bad"}, exitUsage, 0, "--only bad: want some of failed, unsettled, ok"},
+		{"", []string{"--max-regression", "gc:crashes=1"}, exitUsage, 0, `unknown scheduler "gc"`},
+		{"max-regression: speed=3%", nil, exitUsage, 0, "one of throughput"},
+	} {
+		if err := os.WriteFile("caserun.yaml", []byte(c.file+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status, out, errs := caserun(t, append(slices.Clone(sides), c.args...)...)
+		if rows := strings.Count(out, "\nW1,"); status != c.status || rows != c.rows || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%q %v: exit %d with %d rows, want %d with %d and %q:\n%s%s", c.file, c.args, status, rows, c.status, c.rows, c.says, out, errs)
+		}
+	}
+}
