@@ -402,8 +402,15 @@ func newSweepList() *cobra.Command {
 
 func newSweepShow() *cobra.Command {
 	c := &cobra.Command{
-		Use:               "show [NUMBER|latest]",
-		Short:             "Show the arms of a sweep: medians, and how many runs they are of",
+		Use:   "show [NUMBER|latest]",
+		Short: "Show the arms of a sweep: medians, and how many runs they are of",
+		Long: `Show a row for each arm of a sweep: a mix under a scheduler, with a probe. The
+numbers are medians over the arm's complete runs. Warm-ups do not count.
+
+` + sweepColumns + `
+
+--format csv has more columns: the interval of each median, the parameters of the
+scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
@@ -427,6 +434,20 @@ func newSweepShow() *cobra.Command {
 	addFormatFlag(c)
 	return c
 }
+
+// sweepColumns says what each column of the table of a sweep is.
+const sweepColumns = `  mix              the mix
+  scheduler        the scheduler, with the parameters that the sweep gives it
+  n                complete runs, which the medians are of
+  of               planned runs
+  jobs             jobs of one run
+  crashed          jobs of one run that did not end ok and were not cancelled
+  throughput       jobs that ended ok, divided by the makespan
+  low, high        the 95 % confidence interval of the throughput; it takes 6 runs
+  mean turnaround  from a job's arrival to its end, mean over the jobs that
+                   ended ok
+  makespan         from the batch's arrival to the end of its last job
+  mean util        utilization, mean over the devices and over the makespan`
 
 // shownSweep is what sweep show is asked for.
 type shownSweep struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/sweep"
 )
@@ -483,5 +485,28 @@ func TestSweepFilesOfEveryShape(t *testing.T) {
 	}
 	if status, _, errs := caserun(t, "sweep", "f.yaml"); status != exitUsage || !strings.Contains(errs, "f.yaml:4:6: tag: aliases are not read") {
 		t.Errorf("an alias: exit %d: %s", status, errs)
+	}
+}
+
+// The help of sweep show explains each column of its table.
+func TestSweepColumnsAreExplained(t *testing.T) {
+	_, help, _ := caserun(t, "sweep", "show", "--help")
+	explained := regexp.MustCompile(`(?m)^  ([a-z]+(?:,? [a-z]+)*) {2,}\S`).FindAllStringSubmatch(help, -1)
+	var names []string
+	for _, e := range explained {
+		names = append(names, strings.Split(e[1], ", ")...)
+	}
+	columns := 0
+	for _, c := range report.SweepArms(results.Sweep{}, nil, nil, nil, "").Columns {
+		heading := c.Heading
+		if heading == "" {
+			heading = c.Name
+		}
+		if columns++; c.Place != report.DataOnly && !slices.Contains(names, heading) {
+			t.Errorf("column %s is not explained: %q", heading, names)
+		}
+	}
+	if columns < 10 {
+		t.Errorf("%d columns", columns)
 	}
 }
