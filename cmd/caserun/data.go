@@ -18,9 +18,14 @@ func newData() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "Make the input files that the suite's programs read",
-		Long: `Make what the catalog's jobs read: graph32M.txt for bfs (about 2 GB of text),
-rgb.bmp for dwt2d, and for Darknet the descriptions of its networks and the lists
-of its images, which are made from seeds. Files that exist are kept.`,
+		Long: `Make the files that the catalog's jobs read:
+
+  bfs      graph32M.txt, about 2 GB of text
+  dwt2d    rgb.bmp
+  Darknet  the descriptions of its networks, and the lists of its images, which
+           are made from seeds
+
+Files that exist are kept.`,
 		Example: `  caserun data
   caserun data --mixes 'D-*'`,
 		Args: cobra.NoArgs,

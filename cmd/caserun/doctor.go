@@ -17,8 +17,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that this machine can run jobs on its GPUs",
 		Long: `Check driver, GPUs, other processes on them, MIG and compute modes, MPS, the
-suite, whether it has code for these GPUs, its data, libcase.so, ballast, the sampler
-and free disk space, and measure what a CUDA context costs. Exit status 3 if something is missing.`,
+suite, whether it has code for these GPUs, its data, libcase.so, ballast, the
+sampler and free disk space. Measure what a CUDA context costs. The exit status
+is 3 if something is missing.`,
 		Args: cobra.NoArgs,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),
 	}

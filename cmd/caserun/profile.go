@@ -30,14 +30,18 @@ func newProfile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile [flags] -- PROGRAM [ARGS...]",
 		Short: "Measure a job alone on a GPU, for simulated nodes",
-		Long: `Run a program, or each command of a mix, alone on one GPU and without MPS,
-and write its profile: host time before, with and after device memory, copies,
-kernels by what they need of a device, memory, and the shape of the largest
-kernel. Where the tracer is built (make native says what it needs), each runs
-twice: kernels and copies come from a traced run, all else from a run that is not
-slowed down by tracing. A simulated node replays it (caserun mix --node sim:4xV100
---profiles FILE), and it is the footprint of a program that must be bound as a
-whole. docs/profile.md describes the file.`,
+		Long: `Run a program, or each command of a mix, alone on one GPU and without MPS, and
+write its profile. A profile has the host time before, with and after device
+memory, copies, kernels by what they need of a device, memory, and the shape of
+the largest kernel.
+
+Where the tracer is built, each program runs twice, because tracing costs time.
+Kernels and copies come from the traced run, and everything else from the other
+run. make native says what the tracer needs.
+
+A simulated node replays the profile (caserun mix --node sim:4xV100 --profiles
+FILE). It is also the footprint of a program that must be bound as a whole.
+docs/profile.md describes the file.`,
 		Example: `  caserun profile --out mine.csv -- ./my/solver -n 512
   caserun profile --mix W7 --out w7.csv
   caserun profile --mix their.wl --suite ~/rodinia --out their.csv

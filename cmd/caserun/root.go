@@ -21,9 +21,9 @@ func newRoot() *cobra.Command {
 		Use:   "caserun",
 		Short: "Run batches of GPU jobs under co-scheduling policies, measure them, report",
 		Long: `caserun turns job mixes (Rodinia, Darknet, or your own) into batches of
-processes, runs each batch under CASE or a baseline scheduler on the GPUs of
-this machine or on a simulated node, measures what happens, keeps it in SQLite
-and reports.
+processes. It runs each batch under CASE or a baseline scheduler, on the GPUs of
+this machine or on a simulated node. It measures what happens, keeps it in
+SQLite and reports.
 
 Settings come from flags, then CASERUN_* in the environment (CASERUN_MEM_CAP
 for --mem-cap), then caserun.yaml in the working directory or the file that
@@ -31,9 +31,16 @@ for --mem-cap), then caserun.yaml in the working directory or the file that
 --show-config prints; other flags are flags only. An unknown CASERUN_* variable
 gives a warning.
 
-Exit status: 0 ok; 1 jobs failed; 2 usage or configuration; 3 infrastructure;
-4 nothing or too little measured; 99 a regression; 129, 130 and 143 stopped
-by SIGHUP, SIGINT and SIGTERM; 141 nobody reads standard output any more.`,
+Exit status:
+
+  0              ok
+  1              jobs failed
+  2              usage or configuration
+  3              infrastructure
+  4              nothing or too little measured
+  99             a regression
+  129, 130, 143  stopped by SIGHUP, SIGINT, SIGTERM
+  141            nobody reads standard output any more`,
 		Version:       fmt.Sprintf("%s (revision %s)", version, revision),
 		SilenceErrors: true,
 		SilenceUsage:  true,

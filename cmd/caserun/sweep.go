@@ -42,11 +42,11 @@ func newSweep() *cobra.Command {
 		Use:   "sweep [FILE]",
 		Short: "Run mixes under schedulers, many times, in a fair order",
 		Long: `Run every mix under every scheduler, --reps times. The whole plan is in the
-store before the first run. Each repetition runs all arms, a mix under a
-scheduler and with a probe each, in an order drawn from the seed. --resume
-continues a sweep that was stopped, even by kill -9, and repeats only the runs
-that were under way. With more --reps it extends a sweep, also a complete one. On
-a machine that is lent for a time, --time-limit stops
+store before the first run. An arm is a mix under a scheduler with a probe.
+Each repetition runs all arms, in an order drawn from the seed. --resume
+continues a sweep that was stopped, even by kill -9. It repeats only the runs
+that were under way. With more --reps it extends a sweep, also a complete one.
+On a machine that is lent for a time, --time-limit stops
 between two runs.
 
 FILE is YAML with the flags' names as keys, and lists for mixes, scheds and
