@@ -2,26 +2,26 @@ package policies
 
 import "github.com/caserun/caserun/schedulers"
 
-// bestFit is best-fit bin packing by memory: among the devices where the task fits, it
+// pageFit is best-fit bin packing by memory: among the devices where the task fits, it
 // takes the one with the least memory left.
-type bestFit struct {
+type pageFit struct {
 	MemoryHard // admits tasks and growth only where the memory is free
 	IgnoresSMs // places no blocks on SMs
 }
 
-var bestFitEntry = entry{
-	Info: Info{Name: "best-fit", Binds: BindsTask, Shares: true,
+var pageFitEntry = entry{
+	Info: Info{Name: "page-fit", Binds: BindsTask, Shares: true,
 		Rule:   "memory hard: among the devices where it fits, the one with the least memory left",
 		Source: "this page",
 		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		memory, err := s.memory()
-		return bestFit{MemoryHard: memory}, err
+		return pageFit{MemoryHard: memory}, err
 	},
 }
 
 // Place implements schedulers.Policy.
-func (p bestFit) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+func (p pageFit) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	var best schedulers.Placement
 	var least int64 // bytes free on the best device
 	found := false

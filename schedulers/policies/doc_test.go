@@ -13,7 +13,8 @@ import (
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
-// The example of docs/policies.md is best_fit_test.go, which is compiled.
+// The example of docs/policies.md is best_fit_test.go, which is compiled. It has other names here, so
+// that a reader's copy of the page compiles beside it.
 func TestThePageShowsTheExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/policies.md")
 	if err != nil {
@@ -25,6 +26,12 @@ func TestThePageShowsTheExample(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "```go\npackage policies\n")
 	shown, _, _ := strings.Cut(rest, "```")
+	for _, name := range []string{"type bestFit struct", "var bestFitEntry =", `Name: "best-fit"`} {
+		if !strings.Contains(shown, name) || strings.Contains(string(source), name) {
+			t.Errorf("the page must have %q, and the example must not", name)
+		}
+	}
+	shown = strings.NewReplacer("bestFit", "pageFit", `"best-fit"`, `"page-fit"`).Replace(shown)
 	if diff := cmp.Diff(string(source), "package policies\n"+shown); diff != "" {
 		t.Errorf("the example (-best_fit_test.go +docs/policies.md):\n%s", diff)
 	}
@@ -36,7 +43,7 @@ func TestTheExampleOfThePage(t *testing.T) {
 	for _, queue := range []engine.Order{engine.FIFO, engine.LargestFirst} {
 		t.Run(string(queue), func(t *testing.T) { schedtest.Check(t, info, queue, schedtest.Rules{MemoryHard: true}) })
 	}
-	n := schedtest.NewNode(t, "best-fit", schedtest.Small, schedtest.Small) // 16 bytes each
+	n := schedtest.NewNode(t, "page-fit", schedtest.Small, schedtest.Small) // 16 bytes each
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")
 	n.Submit(schedulers.Task{ID: 2, Bytes: 12}, "2@1")
 	n.Submit(schedulers.Task{ID: 3, Bytes: 2}, "3@1") // 4 are free there, and 6 on device 0

@@ -4,7 +4,7 @@ import "testing"
 
 // RegisterExample registers the policy of docs/policies.md for the length of a test.
 func RegisterExample(t *testing.T) Info {
-	registry[bestFitEntry.Name] = bestFitEntry
-	t.Cleanup(func() { delete(registry, bestFitEntry.Name) })
-	return bestFitEntry.Info
+	registry[pageFitEntry.Name] = pageFitEntry
+	t.Cleanup(func() { delete(registry, pageFitEntry.Name) })
+	return pageFitEntry.Info
 }
