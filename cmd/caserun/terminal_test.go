@@ -71,8 +71,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa,case-alg3", "--reps", "6")
 	for args, wants := range map[string]string{
-		"report": "mean util. -v has them.", "report -v": "\nrun              1\n", "report 1 -v": "--format csv has them.",
-		"report 1": "mean turnaround", "sweep show": "low, high", "sweep list": "sim:2xP100", "sweep list -v": "\nsweep        1\n",
+		"report": "-v shows every column.", "report -v": "\nrun              1\n", "report 1 -v": "--format csv has every\ncolumn.",
+		"report 1": "mean turnaround", "sweep show": "low, high", "sweep --mixes W1..W8 --scheds sa --node sim:4xV100 --dry-run": "position  mix  scheduler", "sweep list": "sim:2xP100", "sweep list -v": "\nsweep        1\n",
 		"compare sweep:1/sa sweep:1/case-alg3": "better", "regress --baseline sweep:1/sa --candidate sweep:1/sa": "",
 		"doctor": "libcase", "paper": "Table 3", "schedulers": "case-alg3", "mixes list": "W1", "mixes show W7": "needle",
 		"sweep --help": "sim:4xV100", "mix --help": "--mem-cap", "--help": "Usage:",

@@ -67,9 +67,9 @@ func (g grid) without(dropped int, detail bool) string {
 			names = append(names, c.heading())
 		}
 	}
-	where := "-v has them."
+	where := "-v shows every column."
 	if detail {
-		where = "--format csv has them."
+		where = "--format csv has every column."
 	}
 	return "left out, because the terminal is narrow: " + strings.Join(names, ", ") + ". " + where
 }

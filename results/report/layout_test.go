@@ -63,7 +63,7 @@ fifth   50.50 s
 		{"none goes", Options{Columns: 45}, "t\n\n  first   second    third   fourth    fifth\n"},
 		{"a Drop goes before a Narrow", Options{Columns: 40}, "t\n\n  first    third   fourth    fifth\n"},
 		{"a Narrow goes", Options{Columns: 30}, "t\n\n  first   fourth    fifth\n"},
-		{"and says so", Options{Columns: 30}, "second, third. -v\nhas them.\n"},
+		{"and says so", Options{Columns: 30}, "second, third. -v\nshows every column.\n"},
 		{"the same Narrow go together", Options{Columns: 20}, "t\n\n  first\n"},
 		{"everything as blocks", Options{Columns: 30, Wide: true}, blocks},
 		{"wide enough", Options{Columns: 45, Wide: true}, "t\n\n  first   second    third   fourth    fifth\n"},
@@ -74,7 +74,7 @@ fifth   50.50 s
 		}
 	}
 	table.Detail = true
-	if text := render(t, table, Text, Options{Columns: 30, Wide: true}); !strings.Contains(text, "second, third.\n--format csv has them.") || strings.Contains(text, "2.50 s") {
+	if text := render(t, table, Text, Options{Columns: 30, Wide: true}); !strings.Contains(text, "second, third.\n--format csv has every column.") || strings.Contains(text, "2.50 s") {
 		t.Errorf("a table that only -v prints loses columns with it: %q", text)
 	}
 }
