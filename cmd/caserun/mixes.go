@@ -168,10 +168,10 @@ func newLearn() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "learn MIX",
 		Short: "Write a mix with the footprints that a run or a profile measured",
-		Long: `Write a mix with measured footprints in place of declared ones: memory, blocks and
-threads_per_block. They come from the latest run of the mix on real GPUs or, with
---profiles, from a file of caserun profile. A value that was not measured stays, and
-stderr names it. A YAML file keeps its comments and its layout.`,
+		Long: `Write a mix with measured footprints in place of declared ones: memory, blocks
+and threads_per_block. They come from the latest run of the mix on real GPUs or,
+with --profiles, from a file of caserun profile. A value that was not measured
+stays, and stderr names it. A YAML file keeps its comments and its layout.`,
 		Example: `  caserun mixes learn my.yaml --in-place
   caserun mixes learn my.yaml --run 12 -o learned.yaml
   caserun mixes learn D-128 --profiles darknet.csv -o D-128.yaml`,

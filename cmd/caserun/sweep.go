@@ -409,8 +409,8 @@ numbers are medians over the arm's complete runs. Warm-ups do not count.
 
 ` + sweepColumns + `
 
---format csv has more columns: the interval of each median, the parameters of the
-scheduler, and the probe.`,
+--format csv has more columns: the interval of each median, the parameters of
+the scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
@@ -443,7 +443,8 @@ const sweepColumns = `  mix              the mix
   jobs             jobs of one run
   crashed          jobs of one run that did not end ok and were not cancelled
   throughput       jobs that ended ok, divided by the makespan
-  low, high        the 95 % confidence interval of the throughput; it takes 6 runs
+  low, high        the 95 % confidence interval of the throughput, which takes
+                   6 runs
   mean turnaround  from a job's arrival to its end, mean over the jobs that
                    ended ok
   makespan         from the batch's arrival to the end of its last job
