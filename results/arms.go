@@ -37,6 +37,22 @@ func (a Arm) Alone() Arm {
 	return alone
 }
 
+// IsUnder reports whether the arm is under a scheduler with all the parameters that the user
+// named, as in "cg:workers=2". The probe counts as one.
+func (a Arm) IsUnder(scheduler string) bool {
+	name, parameters, _ := strings.Cut(scheduler, ":")
+	if a.Scheduler != name {
+		return false
+	}
+	has := append(strings.Split(a.Parameters, ","), "probe="+a.Probe.String())
+	for p := range strings.SplitSeq(parameters, ",") {
+		if p != "" && !slices.Contains(has, p) {
+			return false
+		}
+	}
+	return true
+}
+
 // String names an arm that is not listed with others.
 func (a Arm) String() string { return Names{}.Of(a) }
 

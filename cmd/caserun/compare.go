@@ -19,22 +19,30 @@ import (
 type compareOptions struct {
 	metrics          []string
 	alpha, minEffect float64
+	base, by         string // of the schedulers of one side
 }
 
 // comparison is what compare is asked for.
 type comparison struct {
 	settings config.Settings
 	options  regress.Options
-	sides    [2]string
+	sides    []string // one or two
+	base     string
+	byMix    bool
 }
 
 func newCompare() *cobra.Command {
 	var o compareOptions
 	c := &cobra.Command{
-		Use:   "compare A B",
-		Short: "Compare sweeps, tags, schedulers of a sweep, or runs",
-		Long: `Compare B with A, metric by metric: better, worse, same, or inconclusive. A and
-B are each
+		Use:   "compare [A [B]]",
+		Short: "Compare the schedulers of a sweep, or two sides",
+		Long: `Compare the schedulers of A, or of the latest sweep, with one another: a row for
+each scheduler, and each metric as a ratio to --base, over all mixes. --by mix
+prints the matrix of mixes and schedulers. Crashes stand beside throughput: a
+scheduler can gain throughput by losing jobs.
+
+With B, compare B with A, metric by metric: better, worse, same, or inconclusive.
+A and B are each
 
 ` + sides.Help + `
 
@@ -49,10 +57,12 @@ Traced and untraced runs are only compared in case 3. Simulated and live runs ar
 only compared there, and only with --allow-simulated. A run on both sides is left
 to the side that has no others.
 docs/statistics.md describes the tests.`,
-		Example: `  caserun compare sweep:3/sa sweep:3/case-alg3
+		Example: `  caserun compare
+  caserun compare sweep:3 --base cg --by mix
+  caserun compare sweep:3/sa sweep:3/case-alg3
   caserun compare nightly-2026-11-20 nightly-2026-11-21
   caserun compare 11 12 --metrics makespan`,
-		Args:              named("A", "B"),
+		Args:              upToTwo,
 		ValidArgsFunction: atMost(2, others(fromStore(offerSides))),
 		RunE: verb(func(c *cobra.Command, args []string) (comparison, error) {
 			settings, err := load(c)
@@ -60,7 +70,13 @@ docs/statistics.md describes the tests.`,
 				return comparison{}, err
 			}
 			options, err := o.settle()
-			return comparison{settings, options, [2]string(args)}, err
+			if err == nil {
+				err = o.fits(c, len(args))
+			}
+			if len(args) == 0 {
+				args = []string{sides.Latest}
+			}
+			return comparison{settings, options, args, o.base, o.by == byMix}, err
 		}, runCompare),
 	}
 	config.AddStoreFlag(c.Flags())
@@ -69,8 +85,39 @@ docs/statistics.md describes the tests.`,
 	addAlphaFlag(c.Flags(), &o.alpha)
 	c.Flags().Float64Var(&o.minEffect, "min-effect", 100*stats.DefaultMinEffect, "the smallest change that matters, in `PERCENT`")
 	c.Flags().StringSliceVar(&o.metrics, "metrics", nil, "only these `METRICS`: "+strings.Join(metricNames(), ", ")+"; the last two only if named")
+	addBaseFlag(c, &o.base)
+	c.Flags().StringVar(&o.by, "by", "", "of one side, print the matrix by `WHAT`: "+byMix)
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{byMix}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("metrics", inList(cobra.FixedCompletions(metricNames(), cobra.ShellCompDirectiveNoFileComp)))
 	return c
+}
+
+// upToTwo are the sides.
+func upToTwo(c *cobra.Command, args []string) error {
+	if len(args) <= 2 {
+		return nil
+	}
+	return named("A", "B")(c, args)
+}
+
+// byMix is the only value of --by.
+const byMix = "mix"
+
+// fits refuses flags that say nothing about the number of sides that are given.
+func (o compareOptions) fits(c *cobra.Command, sides int) error {
+	if o.by != "" && o.by != byMix {
+		return fmt.Errorf("--by %s: want %s", o.by, byMix)
+	}
+	unfit, of := []string{"base", "by"}, "is for one side, whose schedulers are compared"
+	if sides < 2 {
+		unfit, of = []string{"min-effect"}, "is for two sides"
+	}
+	for _, name := range unfit {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("--%s %s: leave it out, or see caserun compare --help", name, of)
+		}
+	}
+	return nil
 }
 
 func metricNames() []string {
@@ -109,7 +156,7 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	var both [2]regress.Side
+	both := make([]regress.Side, len(o.sides))
 	for i, text := range o.sides {
 		if both[i], err = sides.Select(c.Context(), db, text); err != nil {
 			return err
@@ -117,6 +164,9 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 		if len(both[i].Runs) == 0 {
 			return refuse("compare: %s: %s in %s; caserun report%s lists what there is", both[i].Label, sides.WhyEmpty(text), o.settings.DB, o.settings.StoreFlag())
 		}
+	}
+	if len(both) == 1 {
+		return compareSchedulers(c, o, both[0])
 	}
 	if both[0], both[1], err = regress.Apart(both[0], both[1]); err != nil {
 		return fmt.Errorf("compare: %w", err)
@@ -137,4 +187,32 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 	r.Notes = append(r.Notes, r.Settle(o.settings.StoreFlag(), both[:]...)...)
 	warnUnseen(c, o.settings.Format, r.Notes)
 	return render(c, o.settings.Format, report.CompareTable(r))
+}
+
+// compareSchedulers compares the schedulers of one side with one another.
+func compareSchedulers(c *cobra.Command, o comparison, side regress.Side) error {
+	matrices, err := regress.Matrices(side, o.base, o.options)
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	var tables []*report.Table
+	for _, m := range matrices {
+		if len(m.Rows) < 2 {
+			continue
+		}
+		warnUnseen(c, o.settings.Format, m.Notes)
+		f := report.Format(o.settings.Format)
+		switch {
+		case !o.byMix:
+			tables = append(tables, report.MatrixTable(m))
+		case f == report.CSV || f == report.JSON:
+			tables = append(tables, report.MatrixCells(m))
+		default:
+			tables = append(tables, report.MatrixByMix(m)...)
+		}
+	}
+	if len(tables) == 0 {
+		return nothingError{fmt.Errorf("compare: %s has complete runs under one scheduler alone, or none: name a second side to compare it with, as in caserun compare A B", side.Label)}
+	}
+	return render(c, o.settings.Format, tables...)
 }

@@ -51,6 +51,12 @@ func (f *filterFlags) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
 }
 
+// addBaseFlag adds the flag that names the scheduler to which ratios are.
+func addBaseFlag(c *cobra.Command, base *string) {
+	c.Flags().StringVar(base, "base", "", "`SCHEDULER` to which ratios are, parameters included if it takes them to tell it apart (default: sa, or the first)")
+	_ = c.RegisterFlagCompletionFunc("base", completeSchedulers)
+}
+
 // named takes an argument for each name. An error says which argument is missing.
 func named(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {

@@ -43,7 +43,7 @@ func Compare(a, b Side, o Options) (Result, error) {
 	}
 	asked := o.Metrics
 	if asked == nil {
-		o.Metrics = slices.DeleteFunc(Metrics(), func(m Metric) bool { return m.Named })
+		o.Metrics = unnamed()
 	}
 	out := Result{A: a.Label, B: b.Label, Alpha: o.Alpha, MinEffect: o.MinEffect}
 	aArms, bArms := a.arms(), b.arms()

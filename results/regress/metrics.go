@@ -56,7 +56,16 @@ func Metrics() []Metric {
 	}
 }
 
+// unnamed are the metrics that are compared unless the user names some.
+func unnamed() []Metric { return slices.DeleteFunc(Metrics(), func(m Metric) bool { return m.Named }) }
+
 const crashes = "crashes"
+
+// Counts reports whether the metric is of jobs that crashed.
+func (m Metric) Counts() bool { return m.Name == crashes }
+
+// OfSurvivors reports whether the metric is of the jobs that ended ok alone.
+func (m Metric) OfSurvivors() bool { return m.Name == "turnaround" }
 
 func crashedShare(o Observation) *float64 {
 	if o.Jobs == 0 {

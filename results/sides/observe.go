@@ -3,8 +3,6 @@ package sides
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
@@ -19,7 +17,7 @@ func observe(ctx context.Context, db *store.Store, side regress.Side, f store.Fi
 	}
 	runs, err := Observations(ctx, db, f)
 	for _, o := range runs {
-		if scheduler == "" || isUnder(o.Run, scheduler) {
+		if scheduler == "" || results.ArmOf(o.Run).IsUnder(scheduler) {
 			side.Runs = append(side.Runs, o)
 		}
 	}
@@ -81,22 +79,6 @@ func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix s
 		}
 		return "", ""
 	}, nil
-}
-
-// isUnder reports whether a run is under a scheduler with all the parameters that the user
-// named. The probe counts as one.
-func isUnder(r results.Run, scheduler string) bool {
-	name, parameters, _ := strings.Cut(scheduler, ":")
-	if r.Scheduler != name {
-		return false
-	}
-	has := append(strings.Split(r.Parameters, ","), "probe="+r.Probe.String())
-	for p := range strings.SplitSeq(parameters, ",") {
-		if p != "" && !slices.Contains(has, p) {
-			return false
-		}
-	}
-	return true
 }
 
 // kernelSlowdowns gives the kernel slowdown of each traced run against the pooled runs of the

@@ -1,0 +1,327 @@
+package regress
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/stats"
+)
+
+// Matrix has the schedulers of one side beside one another: every metric of every mix as a ratio
+// to one of the schedulers, the base, and the geometric mean of these ratios over the mixes. All
+// its runs are on one node and of one mode, and either all are traced or none is.
+type Matrix struct {
+	Label   string
+	Of      results.Arm   // node, mode and traced of all arms
+	Mixes   []results.Arm // batches that the base ran
+	Metrics []Metric
+	Rows    []Standing    // the base first
+	Names   results.Names // of all arms of the side
+	Alpha   float64       // 1 - the confidence of every interval
+	Notes   []string
+}
+
+// Standing is how one scheduler, with its parameters and probe, does beside the base.
+type Standing struct {
+	Name  string
+	Arm   results.Arm // without a mix
+	Base  bool
+	Mixes int     // of the matrix, that it ran
+	Cells []Cell  // one for each mix of the matrix
+	Over  []Level // one for each metric: over the mixes that it ran
+	Count
+}
+
+// Cell is a scheduler's arm of one mix.
+type Cell struct {
+	Count
+	Levels []Level // one for each metric
+}
+
+// Count is what runs lost.
+type Count struct{ Runs, Jobs, Crashed int }
+
+// CrashRate is the share of jobs that crashed; nil without jobs.
+func (c Count) CrashRate() *float64 {
+	if c.Jobs == 0 {
+		return nil
+	}
+	return new(float64(c.Crashed) / float64(c.Jobs))
+}
+
+// Level is a metric of one scheduler.
+type Level struct {
+	stats.Summary // of a cell; of a standing only if the metric is Absolute
+	// Ratio is to the base. It is unknown if the metric is Absolute, because such metrics may
+	// be 0.
+	Ratio Ratio
+	// Survivors says that the figure is of the jobs that ended ok, and that others crashed,
+	// here or under the base.
+	Survivors bool
+}
+
+// Ratio is a quotient with its confidence interval.
+type Ratio struct {
+	Value     float64 // NaN: unknown
+	Low, High float64 // infinite: too few values
+}
+
+// Bounded reports whether there were enough values for the interval.
+func (r Ratio) Bounded() bool { return !math.IsInf(r.Low, 0) && !math.IsInf(r.High, 0) }
+
+// BaseError says that no scheduler, or more than one, is what the user called the base.
+type BaseError struct{ why string }
+
+func (e *BaseError) Error() string { return e.why }
+
+// Matrices compares the schedulers of a side with a base: the one that the user names, or if the
+// name is empty sa, or if that did not run the first by name. There is a matrix for each node,
+// mode and kind of tracing, also if one scheduler alone ran there.
+func Matrices(s Side, base string, o Options) ([]Matrix, error) {
+	if o.Alpha == 0 {
+		o.Alpha = stats.DefaultAlpha
+	}
+	if o.Metrics == nil {
+		o.Metrics = unnamed()
+	}
+	all := s.arms()
+	names := results.Names(sorted(all))
+	apart := map[results.Arm]map[results.Arm][]Observation{}
+	for arm, runs := range all {
+		k := arm.Batch()
+		k.Mix, k.Jobs = "", 0
+		if apart[k] == nil {
+			apart[k] = map[results.Arm][]Observation{}
+		}
+		apart[k][arm] = runs
+	}
+	var out []Matrix
+	found := base == ""
+	for _, k := range slices.SortedFunc(maps.Keys(apart), results.Arm.Compare) {
+		rows := standings(apart[k], names)
+		at, err := baseOf(rows, base)
+		if err != nil {
+			return nil, err
+		}
+		m := Matrix{Label: s.Label, Of: k, Names: names, Alpha: o.Alpha}
+		if base != "" && at < 0 {
+			at, _ = baseOf(rows, "")
+			m.Notes = append(m.Notes, fmt.Sprintf("%s has no run under %s: ratios are to %s", m.Place(), base, rows[at].Name))
+		} else {
+			found = true
+		}
+		own := rows[at]
+		own.Base = true
+		m.Rows = slices.Insert(slices.Delete(rows, at, at+1), 0, own)
+		m.fill(apart[k], o.Metrics)
+		if len(out) == 0 {
+			m.Notes = append(m.Notes, s.notes(all, names)...)
+		}
+		out = append(out, m)
+	}
+	if !found && len(out) > 0 {
+		var known []string
+		for _, m := range out {
+			for _, row := range m.Rows {
+				if !slices.Contains(known, row.Name) {
+					known = append(known, row.Name)
+				}
+			}
+		}
+		return nil, &BaseError{fmt.Sprintf("--base %s: %s has no run under it: want one of %s", base, s.Label, strings.Join(known, ", "))}
+	}
+	return out, nil
+}
+
+// standings are the schedulers that ran any of the arms, by name.
+func standings(arms map[results.Arm][]Observation, names results.Names) []Standing {
+	seen := map[results.Arm]bool{}
+	var rows []Standing
+	for _, arm := range sorted(arms) {
+		name := names.Scheduler(arm)
+		arm.Mix, arm.Jobs = "", 0
+		if !seen[arm] {
+			seen[arm] = true
+			rows = append(rows, Standing{Name: name, Arm: arm})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b Standing) int { return a.Arm.Compare(b.Arm) })
+	return rows
+}
+
+// baseOf finds the base among rows; -1 if nothing is called so.
+func baseOf(rows []Standing, name string) (int, error) {
+	if name == "" {
+		return max(0, slices.IndexFunc(rows, func(s Standing) bool { return s.Arm.Scheduler == "sa" })), nil
+	}
+	if at := slices.IndexFunc(rows, func(s Standing) bool { return s.Name == name }); at >= 0 {
+		return at, nil
+	}
+	at := -1
+	for i, row := range rows {
+		switch {
+		case !row.Arm.IsUnder(name):
+		case at >= 0:
+			return -1, &BaseError{fmt.Sprintf("--base %s could be %s or %s: name one of them", name, rows[at].Name, row.Name)}
+		default:
+			at = i
+		}
+	}
+	return at, nil
+}
+
+// Place names the node, as "local, traced".
+func (m Matrix) Place() string {
+	if m.Of.Traced {
+		return m.Of.Node + ", traced"
+	}
+	return m.Of.Node
+}
+
+// arm is the arm of a row for a batch.
+func (s Standing) arm(batch results.Arm) results.Arm {
+	batch.Scheduler, batch.Parameters, batch.Probe = s.Arm.Scheduler, s.Arm.Parameters, s.Arm.Probe
+	return batch
+}
+
+// fill computes the cells and what they are over all mixes.
+func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
+	var left []string
+	for _, arm := range sorted(arms) {
+		k := arm.Batch()
+		_, ran := arms[m.Rows[0].arm(k)]
+		if name := m.Names.Mix(arm); !ran && !slices.Contains(left, name) {
+			left = append(left, name)
+		}
+		if ran && !slices.Contains(m.Mixes, k) {
+			m.Mixes = append(m.Mixes, k)
+		}
+	}
+	if len(left) > 0 {
+		m.Notes = append(m.Notes, fmt.Sprintf("mixes that %s did not run are left out: %s", m.Rows[0].Name, strings.Join(left, ", ")))
+	}
+	for _, metric := range metrics {
+		if slices.ContainsFunc(sorted(arms), func(a results.Arm) bool { return len(metric.values(arms[a])) > 0 }) {
+			m.Metrics = append(m.Metrics, metric)
+		}
+	}
+	var pairs []Pair
+	noiseFree := false
+	for i := range m.Rows {
+		row := &m.Rows[i]
+		row.Cells = make([]Cell, len(m.Mixes))
+		strata := make([][]stats.Stratum, len(m.Metrics))
+		for n, batch := range m.Mixes {
+			base, own := arms[m.Rows[0].arm(batch)], arms[row.arm(batch)]
+			row.Cells[n] = m.cell(base, own, row.Base)
+			if len(own) == 0 {
+				continue
+			}
+			row.Mixes++
+			row.add(row.Cells[n].Count)
+			for j, metric := range m.Metrics {
+				strata[j] = append(strata[j], stats.Stratum{A: metric.values(base), B: metric.values(own)})
+			}
+			noiseFree = noiseFree || results.AllNoiseFree(rows(own))
+			if !row.Base {
+				pairs = append(pairs, Pair{A: m.Rows[0].arm(batch), B: row.arm(batch), Warnings: differences(base, own)})
+			}
+		}
+		for j, metric := range m.Metrics {
+			row.Over = append(row.Over, m.over(metric, *row, strata[j]))
+		}
+	}
+	if noiseFree {
+		m.Notes = append(m.Notes, results.NoNoise)
+	}
+	m.Notes = append(m.Notes, remarks(pairs, m.Names)...)
+	for _, row := range m.Rows {
+		if row.Mixes < len(m.Mixes) {
+			m.Notes = append(m.Notes, fmt.Sprintf("%s ran %d of the %d mixes, and its means are over these", row.Name, row.Mixes, len(m.Mixes)))
+		}
+	}
+}
+
+func (c *Count) add(more Count) {
+	c.Runs, c.Jobs, c.Crashed = c.Runs+more.Runs, c.Jobs+more.Jobs, c.Crashed+more.Crashed
+}
+
+// differences says how the environments of two arms differ.
+func differences(base, own []Observation) []string {
+	var out []string
+	for _, d := range slices.Concat(environment(base, own), versions(base, own)) {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
+	c := Cell{Count: Count{Runs: len(own), Crashed: lost(own)}}
+	for _, o := range own {
+		c.Jobs += o.Jobs
+	}
+	for _, metric := range m.Metrics {
+		values := metric.values(own)
+		l := Level{Summary: stats.Summarize(values, 1-m.Alpha), Survivors: metric.OfSurvivors() && lost(base)+c.Crashed > 0}
+		l.Ratio = ratio(metric, isBase, []stats.Stratum{{A: metric.values(base), B: values}}, m.Alpha)
+		c.Levels = append(c.Levels, l)
+	}
+	return c
+}
+
+// over is a metric over all mixes that the row ran.
+func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level {
+	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, m.Alpha)}
+	if metric.Absolute {
+		var medians []float64
+		for _, s := range strata {
+			medians = append(medians, stats.Summarize(s.B, 1-m.Alpha).Median)
+		}
+		l.N, l.Median = len(medians), mean(medians)
+	}
+	for _, c := range row.Cells {
+		for _, own := range c.Levels {
+			l.Survivors = l.Survivors || metric.OfSurvivors() && own.Survivors
+		}
+	}
+	return l
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// ratio is a metric's ratio to the base over strata, which are mixes. This function alone decides
+// what the ratios and intervals of a matrix are.
+func ratio(metric Metric, ofBase bool, strata []stats.Stratum, alpha float64) Ratio {
+	unknown := Ratio{math.NaN(), math.Inf(-1), math.Inf(1)}
+	if metric.Absolute || len(strata) == 0 || slices.ContainsFunc(strata, func(s stats.Stratum) bool { return len(s.A) == 0 || len(s.B) == 0 }) {
+		return unknown
+	}
+	if ofBase {
+		return Ratio{1, unknown.Low, unknown.High} // by definition, so without an interval
+	}
+	pair := stats.Pair{Strata: strata, Options: stats.Options{Alpha: alpha}}
+	if len(strata) == 1 {
+		pair.A, pair.B, pair.Strata = strata[0].A, strata[0].B, nil
+	}
+	c := stats.CompareAll([]stats.Pair{pair})[0]
+	if !(c.Change > -1) || math.IsInf(c.Change, 0) {
+		return unknown
+	}
+	return Ratio{1 + c.Change, 1 + c.Low, 1 + c.High}
+}
+
+// Simulated reports whether the figures come from a model.
+func (m Matrix) Simulated() bool { return m.Of.Mode == results.Simulated }
+
+// Base is the scheduler to which ratios are.
+func (m Matrix) Base() Standing { return m.Rows[0] }
