@@ -195,6 +195,7 @@ func compareSchedulers(c *cobra.Command, o comparison, side regress.Side) error 
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
+	wide, _ := c.Flags().GetBool("verbose")
 	var tables []*report.Table
 	for _, m := range matrices {
 		if len(m.Rows) < 2 {
@@ -208,7 +209,7 @@ func compareSchedulers(c *cobra.Command, o comparison, side regress.Side) error 
 		case f == report.CSV || f == report.JSON:
 			tables = append(tables, report.MatrixCells(m))
 		default:
-			tables = append(tables, report.MatrixByMix(m)...)
+			tables = append(tables, report.MatrixByMix(m, wide || f == report.Markdown)...)
 		}
 	}
 	if len(tables) == 0 {

@@ -39,6 +39,11 @@ func TestReportHTML(t *testing.T) {
 		t.Error("--sched does not select")
 	}
 
+	if based := page("--base", "case-alg3"); based == both || !strings.Contains(based, "ratios to case-alg3") || !strings.Contains(both, "ratios to sa") {
+		t.Error("--base does not say what ratios are to")
+	}
+	page()
+
 	if status, out, errs := caserun(t, "report", "--html", "-"); status != exitOK || out != both || errs != "" {
 		t.Errorf("--html -: exit %d, stderr %q, and %d bytes on stdout, want the page's %d", status, errs, len(out), len(both))
 	}
@@ -62,6 +67,8 @@ func TestReportHTML(t *testing.T) {
 		{[]string{"--html", "x.html", "1", "--sched", "case-alg3"}, exitUsage, "run 1 (W1 under sa on sim:2xP100, simulated) is not among"},
 		{[]string{"1", "--mix", "W2"}, exitUsage, "is not among those that the flags select"},
 		{[]string{"1", "--last", "1"}, exitUsage, "--last 1 is for a list"},
+		{[]string{"--html", "x.html", "--base", "zero"}, exitUsage, "--base zero: this page has no run under it: want one of sa, case-alg3"},
+		{[]string{"--base", "sa"}, exitUsage, "--base is for --html: for a table, caserun compare --base sa"},
 		{[]string{"--html", "x.html", "--format", "csv"}, exitUsage, "--html does not go with --format, which is for tables: leave one of them out"},
 		{[]string{"--html", "x.html", "-v"}, exitUsage, "--html does not go with --verbose"},
 		{[]string{"--html", "x.html", "1", "--slowdown", "1"}, exitUsage, "--html does not go with --slowdown"},

@@ -34,6 +34,7 @@ type reportOptions struct {
 	baseline string // run
 	page     string // file
 	trend    string // metric
+	base     string // scheduler, of the page
 }
 
 func newReport() *cobra.Command {
@@ -62,6 +63,7 @@ func newReport() *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
 	c.Flags().StringVar(&o.trend, "trend", "", "show a `METRIC` of each arm over time, night by night, and its steps: "+strings.Join(trendMetrics(), ", "))
 	_ = c.RegisterFlagCompletionFunc("trend", cobra.FixedCompletions(trendMetrics(), cobra.ShellCompDirectiveNoFileComp))
+	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.page, "html", "", "write the runs to `FILE` as one page with timelines and a comparison of the schedulers; -: standard output")
 	return c
 }
@@ -74,6 +76,9 @@ func (o *reportOptions) settle(c *cobra.Command) (err error) {
 		if o.page != "" && c.Flags().Changed(other) {
 			return fmt.Errorf("--html does not go with --%s, which is for tables: leave one of them out", other)
 		}
+	}
+	if o.page == "" && o.base != "" {
+		return errors.New("--base is for --html: for a table, caserun compare --base " + o.base)
 	}
 	if o.trend != "" {
 		return o.checkTrend()
@@ -253,7 +258,7 @@ func reportHTML(c *cobra.Command, db *store.Store, o reportOptions, selected sto
 	}
 	version, _ := harness.Version()
 	write := func(w io.Writer) error {
-		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version, Trend: overTime})
+		return html.Write(ctx, w, db, runs, html.Options{Store: filepath.Base(db.Path()), Generator: version, Base: o.base, Trend: overTime})
 	}
 	if isStdout(path) {
 		return write(c.OutOrStdout())

@@ -82,10 +82,11 @@ type group struct {
 
 // armRow is one line of the comparison.
 type armRow struct {
-	Arm   armName
-	Base  bool
-	Runs  cell
-	Cells []cell
+	Arm     armName
+	Base    bool
+	Crashed cell
+	Runs    cell
+	Cells   []cell
 }
 
 // member is one arm with its complete runs.
@@ -112,8 +113,8 @@ func (m *member) leaveCopies() int {
 }
 
 // groups compares the arms. Only complete runs that are not warm-ups count, because other runs
-// are not measurements.
-func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms) []group {
+// are not measurements. bases are the arms that ratios are to, without a mix, by place.
+func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device, a *arms, bases map[results.Arm]results.Arm) []group {
 	var order []results.Arm
 	members := map[results.Arm][]*member{}
 	left := map[results.Arm]int{}
@@ -131,7 +132,7 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 		at := slices.IndexFunc(members[k], func(m *member) bool { return m.name.Index == name.Index })
 		if at < 0 {
 			at = len(members[k])
-			members[k] = append(members[k], &member{name: name, base: r.Scheduler == "sa"})
+			members[k] = append(members[k], &member{name: name, base: bases[anywhere(k)] == anywhere(results.ArmOf(r))})
 		}
 		m := members[k][at]
 		m.runs, m.jobs = append(m.runs, r), append(m.jobs, jobs[i])
@@ -191,6 +192,12 @@ func groups(runs []results.Run, jobs [][]results.Job, devices map[int64][]result
 	return out
 }
 
+// anywhere is an arm without its mix.
+func anywhere(a results.Arm) results.Arm {
+	a.Mix, a.Jobs = "", 0
+	return a
+}
+
 func newGroup(id string, k results.Arm, own []*member, left int) group {
 	g := group{ID: id, Title: fmt.Sprintf("%s on %s", line(k.Mix), line(k.Node)), Simulated: k.Mode == results.Simulated, Jobs: k.Jobs}
 	if k.Traced {
@@ -201,7 +208,7 @@ func newGroup(id string, k results.Arm, own []*member, left int) group {
 	}
 	against, reasons := verdicts(own)
 	for i, m := range own {
-		g.Rows = append(g.Rows, newArmRow(m, against[i]))
+		g.Rows = append(g.Rows, newArmRow(m, own[0], against[i]))
 	}
 	for _, r := range reasons {
 		g.Notes = append(g.Notes, "Inconclusive: "+r+".")
@@ -213,22 +220,32 @@ func newGroup(id string, k results.Arm, own []*member, left int) group {
 	return g
 }
 
-func newArmRow(m *member, against []stats.Comparison) armRow {
-	row := armRow{Arm: m.name, Base: m.base, Runs: integer(len(m.runs))}
+func newArmRow(m, base *member, against []stats.Comparison) armRow {
+	crashed, jobs := m.lost()
+	row := armRow{Arm: m.name, Base: m.base, Crashed: crashCell(crashed, jobs), Runs: integer(len(m.runs))}
 	factors := []cell{{Text: "1.00 ×", Value: "1"}, {Text: "1.00 ×", Value: "1"}}
 	for i, c := range against {
 		factors[i] = factor(c)
 	}
-	row.Cells = append(row.Cells, summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond), factors[0],
-		summaryCell(summarize(m.values(turnaroundOf)), report.Seconds), factors[1],
-		summaryCell(summarize(m.values(makespanOf)), report.Seconds))
-	crashed, jobs := 0, 0
+	turnaround := summaryCell(summarize(m.values(turnaroundOf)), report.Seconds)
+	if crashed > 0 {
+		turnaround.Text += ", " + survivorsOnly
+	}
+	if ofBase, _ := base.lost(); crashed+ofBase > 0 {
+		factors[1].Text += ", " + survivorsOnly
+	}
+	row.Cells = append(row.Cells, summaryCell(summarize(m.values(throughputOf)), report.JobsPerSecond), factors[0], turnaround, factors[1],
+		summaryCell(summarize(m.values(makespanOf)), report.Seconds), summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
+	return row
+}
+
+// lost counts the jobs of all runs that crashed, and all jobs.
+func (m *member) lost() (crashed, jobs int) {
 	for _, r := range m.runs {
 		crashed += r.Metrics.Crashed
 		jobs += r.Jobs
 	}
-	row.Cells = append(row.Cells, crashCell(crashed, jobs), summaryCell(summarize(m.values(utilizationOf)), report.Ratio))
-	return row
+	return crashed, jobs
 }
 
 func crashCell(crashed, jobs int) cell {

@@ -140,6 +140,12 @@ func (b *browser) open(path string, width int64, scheme string) {
 	b.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate("file://"+path))
 }
 
+// waitFor waits until a JavaScript expression is true, until the browser's context ends.
+func (b *browser) waitFor(expression string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("new Promise(done => { const look = () => %s ? done() : requestAnimationFrame(look); look(); })", expression), chromedp.EvalAwaitPromise))
+}
+
 // shoot writes a picture of the page to the directory in CASERUN_SCREENSHOTS, if it is set, for
 // a human to look at.
 func (b *browser) shoot(name string) {
@@ -187,6 +193,10 @@ func TestInBrowser(t *testing.T) {
 			b.nothingWrong()
 		})
 	}
+	t.Run("schedulers", func(t *testing.T) {
+		b.t = t
+		testMatrix(t, b, path)
+	})
 	t.Run("widths and colours", func(t *testing.T) {
 		b.t = t
 		testLooks(t, b, path)
@@ -259,6 +269,86 @@ func testHide(t *testing.T, b *browser) {
 	if got := len(b.texts("#runs tbody tr")); got != rows {
 		t.Errorf("%d of %d runs are listed again", got, rows)
 	}
+}
+
+// TestRunsWithoutASection opens runs of a page that has sections for some of its runs only.
+func TestRunsWithoutASection(t *testing.T) {
+	b := openBrowser(t)
+	m := memory{}
+	for i := range 324 {
+		m.add(simulatedRun([]string{"sa", "cg", "case-alg3"}[i%3], i/3+1, 10+float64(i%7)))
+	}
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, []byte(write(t, m, m.runs()...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const shown = "article.run > h3"
+	b.open(path+"#run-324", 1400, "light")
+	if got := b.texts(shown); len(got) != 1 || got[0] != "SIMULATED Run 324: W1 under case-alg3 on sim:2xV100" {
+		t.Fatalf("#run-324 shows %q", got)
+	}
+	if facts := strings.Join(b.texts("article.brief dd"), "\n"); !strings.Contains(facts, "jobs/s") || !strings.Contains(facts, "complete") {
+		t.Errorf("its facts are\n%s", facts)
+	}
+	if top := eval[float64](b, "document.querySelector('article.brief').getBoundingClientRect().top"); top < -1 || top > 800 {
+		t.Errorf("it is %g px below the window's top", top)
+	}
+	for _, hash := range []string{"run-1", "run-323", "run-2"} { // of which 323 has no section
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = '%s'", hash)))
+		b.waitFor(fmt.Sprintf("[...document.querySelectorAll(%q)].filter(e => e.checkVisibility()).map(e => e.textContent).join().includes('Run %s:')", shown, strings.TrimPrefix(hash, "run-")))
+		if got := b.texts(shown); len(got) != 1 {
+			t.Errorf("#%s shows %q", hash, got)
+		}
+	}
+	b.nothingWrong()
+}
+
+// testMatrix holds what the page begins with to every width, colour scheme and paper.
+func testMatrix(t *testing.T, b *browser, path string) {
+	check := func(name string, width int64) {
+		t.Helper()
+		if head := b.texts(".standings thead th:nth-child(2)"); len(head) < 1 || head[0] != "Crashed jobs" {
+			t.Errorf("%s: second column: %q", name, head)
+		}
+		clipped := eval[[]string](b, `[...document.querySelectorAll(".standings .scroll, .standings td, .standings th, .standings caption")].filter(e => e.checkVisibility() &&
+			(e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline" || e.getBoundingClientRect().right > innerWidth + 1)).map(e => e.outerHTML.slice(0, 120))`)
+		if len(clipped) > 0 {
+			t.Errorf("%s: clipped: %q", name, clipped)
+		}
+		if n := eval[int64](b, "document.documentElement.scrollWidth"); n > width {
+			t.Errorf("%s: the page is %d wide in %d", name, n, width)
+		}
+		if got := b.texts(".standings .matrix:not(.bymix) .doubt"); !slices.Contains(got, "survivors only") {
+			t.Errorf("%s: turnaround of a scheduler that lost jobs: %q", name, got)
+		}
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{390, 1400} {
+			name := fmt.Sprintf("matrix-%s-%d", scheme, width)
+			b.open(path, width, scheme)
+			b.do(chromedp.Evaluate[chromedp.Void]("for (const d of document.querySelectorAll('details')) d.open = true"))
+			check(name, width)
+			if n := eval[int64](b, "Math.max(...[...document.querySelectorAll('#comparison .scroll')].map(e => e.scrollWidth - e.clientWidth))"); width > 1000 && n > 0 {
+				t.Errorf("%s: a comparison of arms is %d px wider than its box", name, n)
+			}
+			b.shoot(name)
+		}
+	}
+	// Paper of 11 by 8.5 inches has 980 px between its margins.
+	const paper = 980
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	b.do(chromedp.EmulateViewport(paper, 700), chromedp.Navigate("file://"+path),
+		chromedp.Evaluate[chromedp.Void]("for (const d of document.querySelectorAll('details')) d.open = true"))
+	check("print", paper)
+	wide := eval[[]string](b, `[...document.querySelectorAll("main table, main pre, main svg, main p")].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 200))`)
+	if len(wide) > 0 {
+		t.Errorf("wider than the paper: %q", wide)
+	}
+	if got := b.texts("thead button"); len(got) > 0 {
+		t.Errorf("buttons are printed: %q", got)
+	}
+	b.shoot("print")
+	b.nothingWrong()
 }
 
 func testDetails(t *testing.T, b *browser) {

@@ -33,6 +33,7 @@ type Options struct {
 	Title     string // by default "caserun report"
 	Store     string // path of the store, for the reader
 	Generator string // version of the caserun that writes the page
+	Base      string // scheduler to which ratios are; by default sa, or the first
 	// Trend is a metric over time, also of runs that the page does not have; nil: none.
 	Trend *trend.Trend
 }
@@ -57,6 +58,7 @@ type view struct {
 	Style        template.CSS
 	Script       template.JS
 	Simulated    simulation
+	Matrices     []matrix
 	Runs         []runRow
 	Arms         []armName
 	Groups       []group
@@ -122,7 +124,7 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 	v.Arms = arms.names
 	chosen := choose(runs)
 	if len(chosen) < len(runs) {
-		v.Left = fmt.Sprintf("To keep the page small, %d of the %d runs have a section of their own: of each arm first the one with the median makespan. To see another, name it: caserun report RUN --html FILE.",
+		v.Left = fmt.Sprintf("To keep the page small, %d of the %d runs have a section of their own: of each arm first the one with the median makespan. Of the others the page has the figures of the list alone. To see more of one, name it: caserun report RUN --html FILE.",
 			len(chosen), len(runs))
 	}
 	budget := newBudget(len(chosen))
@@ -137,7 +139,7 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 		}
 		row := newRunRow(r, arms.of(r))
 		if chosen[r.ID] {
-			row.Linked = true
+			row.Section = true
 			one, err := load(ctx, source, records{run: r, jobs: jobs[i], devices: devices[r.ID]})
 			if err != nil {
 				return v, err
@@ -147,7 +149,18 @@ func build(ctx context.Context, source Source, runs []results.Run, o Options) (v
 		v.Runs = append(v.Runs, row)
 	}
 	v.Trend = newTrend(o.Trend, arms)
-	v.Groups = groups(runs, jobs, devices, arms)
+	found, err := compareSchedulers(newSide(runs, jobs, devices), o.Base)
+	if err != nil {
+		return v, err
+	}
+	bases := map[results.Arm]results.Arm{}
+	for _, m := range found {
+		bases[m.Of] = m.Base().Arm
+		if len(m.Rows) > 1 {
+			v.Matrices = append(v.Matrices, newMatrix(m))
+		}
+	}
+	v.Groups = groups(runs, jobs, devices, arms, bases)
 	v.Environments = environments(runs)
 	return v, nil
 }

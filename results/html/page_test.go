@@ -264,6 +264,97 @@ func TestPageShowsPower(t *testing.T) {
 	}
 }
 
+// The page begins with the schedulers, not with the list of runs.
+func TestPageBeginsWithTheSchedulers(t *testing.T) {
+	m := fixture()
+	text := write(t, m, m.runs()...)
+	last := -1
+	for _, id := range []string{"schedulers", "comparison", "detail", "runs", "provenance"} {
+		at := strings.Index(text, `<section id="`+id+`">`)
+		if at <= last {
+			t.Errorf("section %s is at %d, behind a section at %d", id, at, last)
+		}
+		last = at
+	}
+	doc, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode || n.Data != "table" {
+			continue
+		}
+		if heads := headings(n); slices.Contains(heads, "Scheduler") && !strings.HasPrefix(heads[1], "Crashed") {
+			t.Errorf("crashes are not in the second column: %q", heads)
+		}
+	}
+}
+
+// headings are the texts of a table's column headings.
+func headings(table *html.Node) []string {
+	var out []string
+	for n := range table.Descendants() {
+		if n.Type == html.ElementNode && n.Data == "th" && n.Parent.Parent.Data == "thead" {
+			out = append(out, n.FirstChild.Data)
+		}
+	}
+	return out
+}
+
+// The turnaround of a scheduler that lost jobs is marked, and that of another only if the base lost
+// jobs.
+func TestSurvivorsAreMarked(t *testing.T) {
+	m := fixture()
+	for base, want := range map[string]map[string]bool{
+		"":   {"sa": false, "case-alg3": false, "cg": true},
+		"cg": {"sa": true, "case-alg3": true, "cg": true},
+	} {
+		v, err := build(t.Context(), m, m.runs(), Options{Base: base})
+		if err != nil || len(v.Matrices) != 1 {
+			t.Fatalf("base %q: %d matrices, %v", base, len(v.Matrices), err)
+		}
+		for i, row := range v.Matrices[0].Rows {
+			name, _, _ := strings.Cut(row.Name, ":")
+			if got := row.Levels[1].Doubt == survivorsOnly; got != want[name] {
+				t.Errorf("base %q: turnaround of %s marked: %v", base, row.Name, got)
+			}
+			if row.Base != (i == 0) {
+				t.Errorf("base %q: row %d, %s, is the base: %v", base, i, row.Name, row.Base)
+			}
+		}
+		for _, row := range v.Groups[0].Rows {
+			if got := strings.Contains(row.Cells[3].Text, survivorsOnly); got != want[row.Arm.Text] {
+				t.Errorf("base %q: factor of %s: %q", base, row.Arm.Text, row.Cells[3].Text)
+			}
+		}
+		if first := v.Groups[0].Rows[0]; !first.Base || base == "cg" && first.Arm.Text != "cg" {
+			t.Errorf("base %q: the arms of %s begin with %+v", base, v.Groups[0].Title, first.Arm)
+		}
+	}
+	if _, err := build(t.Context(), m, m.runs(), Options{Base: "zero"}); err == nil || !strings.Contains(err.Error(), "--base zero") {
+		t.Errorf("a base that nobody ran: %v", err)
+	}
+}
+
+// Every run can be linked to, whether it has a section or only a row.
+func TestEveryRunHasAPlace(t *testing.T) {
+	m := memory{}
+	for i := range 100 {
+		m.add(simulatedRun("sa", i+1, 10))
+	}
+	ids := map[string]int{}
+	for _, e := range elements(t, write(t, m, m.runs()...)) {
+		if id, _ := attribute(e, "id"); strings.HasPrefix(id, "run-") {
+			ids[id]++
+		}
+	}
+	for i := 1; i <= 100; i++ {
+		if id := fmt.Sprintf("run-%d", i); ids[id] != 1 {
+			t.Errorf("%d elements are called %s", ids[id], id)
+		}
+	}
+}
+
 // TestLargePage tests the bound on size with ten minutes of changing samples of eight devices,
 // and with many runs.
 func TestLargePage(t *testing.T) {

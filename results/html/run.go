@@ -11,7 +11,9 @@ import (
 // runRow is a run in the summary of all runs.
 type runRow struct {
 	ID        int64
-	Linked    bool // it has a section
+	Section   bool // it has one
+	Title     string
+	Crashed   cell
 	Mix       string
 	Arm       armName
 	Node      string
@@ -19,24 +21,26 @@ type runRow struct {
 	Status    string
 	Simulated bool
 	Cells     []cell
+	Sweep     cell
+	Tag       string
 	Warned    bool
 }
 
 func newRunRow(r results.Run, arm armName) runRow {
 	m := r.Metrics
-	row := runRow{ID: r.ID, Mix: line(r.Mix), Arm: arm, Node: line(r.Node), Mode: modeOf(r), Status: string(r.Status),
+	row := runRow{ID: r.ID, Title: titleOf(r, arm), Sweep: number(r.Sweep, report.None), Tag: line(r.Tag), Mix: line(r.Mix), Arm: arm, Node: line(r.Node), Mode: modeOf(r), Status: string(r.Status),
 		Simulated: r.Mode == results.Simulated, Warned: doubtful(r)}
 	if r.Warmup {
 		row.Status += ", warm-up"
 	}
-	crashed := cell{Text: "–"}
+	row.Crashed = cell{Text: "–"}
 	if r.Status != results.Running {
-		crashed = integer(m.Crashed)
+		row.Crashed = integer(m.Crashed)
 		if m.Crashed > 0 {
-			crashed.Text = fmt.Sprintf("✕ %d", m.Crashed)
+			row.Crashed.Text = fmt.Sprintf("✕ %d", m.Crashed)
 		}
 	}
-	row.Cells = []cell{integer(r.Repetition), integer(r.Jobs), crashed, number(m.MakespanS, report.Seconds), number(m.ThroughputJobsPerS, report.JobsPerSecond),
+	row.Cells = []cell{integer(r.Repetition), integer(r.Jobs), number(m.MakespanS, report.Seconds), number(m.ThroughputJobsPerS, report.JobsPerSecond),
 		number(m.TurnaroundMeanS, report.Seconds), number(m.TurnaroundP95S, report.Seconds), number(m.WaitMeanS, report.Seconds), number(m.UtilizationMean, report.Ratio)}
 	return row
 }
@@ -106,7 +110,7 @@ func newRunView(r records, arm armName, b *budget) runView {
 	end := horizon(r)
 	m := r.run.Metrics
 	v := runView{ID: r.run.ID, Arm: arm, Simulated: r.run.Mode == results.Simulated, Warnings: warnings(r),
-		Title:    fmt.Sprintf("Run %d: %s under %s on %s", r.run.ID, line(r.run.Mix), arm.Text, line(r.run.Node)),
+		Title:    titleOf(r.run, arm),
 		Timeline: newTimeline(r, end), Series: newSeries(r, end, b), Config: configuration(r.run.Provenance.Configuration)}
 	v.Option = fmt.Sprintf("%d: %s, %s, %s, repetition %d", r.run.ID, line(r.run.Mix), arm.Text, line(r.run.Node), r.run.Repetition)
 	if v.Simulated {
@@ -161,6 +165,10 @@ func newRunView(r records, arm armName, b *budget) runView {
 		v.Events = append(v.Events, newEventLine(e))
 	}
 	return v
+}
+
+func titleOf(r results.Run, arm armName) string {
+	return fmt.Sprintf("Run %d: %s under %s on %s", r.ID, line(r.Mix), arm.Text, line(r.Node))
 }
 
 func newJobLine(j results.Job) jobLine {

@@ -48,6 +48,9 @@ func line(s string) string {
 	return strings.Join(strings.Fields(printable(s)), " ")
 }
 
+// unbroken is text that stays on one line.
+func unbroken(s string) string { return strings.ReplaceAll(s, " ", "\u00a0") }
+
 func seconds(v float64) string { return report.Human(v, report.Seconds) }
 
 func plural(n int, what string) string {

@@ -167,7 +167,7 @@ func TestVerdictsAreShown(t *testing.T) {
 	if got := rows[1].Cells[1].Text; got != "2.38 ×  ▲ better" {
 		t.Errorf("throughput of case-alg3: %q", got)
 	}
-	if got := rows[2].Cells[5].Text; got != "✕ 7 of 28 (25.0 %)" {
+	if got := rows[2].Crashed.Text; got != "✕ 7 of 28 (25.0 %)" {
 		t.Errorf("crashes of cg: %q", got)
 	}
 	v, err = build(t.Context(), m, m.runs()[:3], Options{})

@@ -23,7 +23,7 @@ func summaryCell(s stats.Summary, u report.Unit) cell {
 	}
 	c := number(&s.Median, u)
 	if s.Bounded() {
-		c.Text += fmt.Sprintf(" [%s, %s]", report.Human(s.Low, u), report.Human(s.High, u))
+		c.Text = unbroken(c.Text) + " " + unbroken(fmt.Sprintf("[%s, %s]", report.Human(s.Low, u), report.Human(s.High, u)))
 	}
 	return c
 }

@@ -291,14 +291,6 @@ func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level
 	return l
 }
 
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
 // ratio is a metric's ratio to the base over strata, which are mixes. This function alone decides
 // what the ratios and intervals of a matrix are.
 func ratio(metric Metric, ofBase bool, strata []stats.Stratum, alpha float64) Ratio {

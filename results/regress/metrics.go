@@ -5,6 +5,7 @@ package regress
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/caserun/caserun/results"

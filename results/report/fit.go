@@ -112,6 +112,12 @@ func (g grid) fit(width int, drop bool) (fitted grid, dropped int, fits bool) {
 	return g, dropped, sum(widths) <= width
 }
 
+// fits reports whether the table has Width without breaking words apart that belong together.
+func (t *Table) fits() bool {
+	_, least := t.grid().widths(together)
+	return sum(least) <= Width
+}
+
 // shrink takes from the widest columns until the table is at most width wide, or all columns
 // have their least width.
 func shrink(widths, least []int, width int) {
@@ -221,7 +227,8 @@ const together = 24
 
 // pieces are the parts of a text between which a line may break, spaces behind them
 // included. Up to the length keep, a number stays with the word behind it, and text in
-// parentheses stays on one line. A longer word breaks behind its commas.
+// parentheses stays on one line. A longer word, such as a scheduler with its parameters, breaks
+// behind its colons and commas.
 func pieces(s string, keep int) []string {
 	if len(s) <= together && !strings.Contains(s, " ") {
 		return []string{s}
@@ -241,7 +248,7 @@ func pieces(s string, keep int) []string {
 		}
 		for _, word := range split(piece, func(before rune, _ int) bool { return before == ' ' }) {
 			if displayWidth(word) > together {
-				out = append(out, split(word, func(before rune, _ int) bool { return before == ',' })...)
+				out = append(out, split(word, func(before rune, _ int) bool { return before == ',' || before == ':' })...)
 			} else {
 				out = append(out, word)
 			}
@@ -250,11 +257,11 @@ func pieces(s string, keep int) []string {
 	return out
 }
 
-// headingPieces also breaks headings such as sweep:1/case-alg3 behind the slash.
+// headingPieces also breaks headings such as sweep:1/cg:workers=2 behind colons and slashes.
 func headingPieces(s string, keep int) []string {
 	var out []string
 	for _, piece := range pieces(s, keep) {
-		out = append(out, split(piece, func(before rune, _ int) bool { return before == '/' })...)
+		out = append(out, split(piece, func(before rune, _ int) bool { return before == '/' || before == ':' })...)
 	}
 	return out
 }

@@ -53,8 +53,22 @@ func MatrixTable(m regress.Matrix) *Table {
 	return t
 }
 
-// MatrixByMix has a table for each metric: a row for each mix, a column for each scheduler.
-func MatrixByMix(m regress.Matrix) []*Table {
+// MatrixByMix has a table for each metric: a row for each mix, a column for each scheduler. Unless
+// wide, tables that are wider than Width with intervals have none.
+func MatrixByMix(m regress.Matrix, wide bool) []*Table {
+	how, intervals := "In parentheses: confidence intervals.", true
+	out := byMix(m, intervals)
+	if !wide && slices.ContainsFunc(out, func(t *Table) bool { return !t.fits() }) {
+		how, intervals = "-v also prints confidence intervals.", false
+		out = byMix(m, intervals)
+	}
+	if len(out) > 0 {
+		out[len(out)-1].Notes = matrixNotes(m, how)
+	}
+	return out
+}
+
+func byMix(m regress.Matrix, intervals bool) []*Table {
 	var out []*Table
 	for j, metric := range m.Metrics {
 		what := fmt.Sprintf("%s, ratio to %s by mix", metric.Name, m.Base().Name)
@@ -76,9 +90,9 @@ func MatrixByMix(m regress.Matrix) []*Table {
 		for _, s := range m.Rows {
 			t.Columns = append(t.Columns, Column{Name: standingName(s)})
 			for i, c := range s.Cells {
-				cells[i] = append(cells[i], levelText(metric, c.Count, c.Levels[j]))
+				cells[i] = append(cells[i], levelText(metric, c.Count, c.Levels[j], intervals))
 			}
-			cells[len(m.Mixes)] = append(cells[len(m.Mixes)], levelText(metric, s.Count, s.Over[j]))
+			cells[len(m.Mixes)] = append(cells[len(m.Mixes)], levelText(metric, s.Count, s.Over[j], intervals))
 		}
 		if len(m.Mixes) == 1 {
 			cells = cells[:1]
@@ -87,9 +101,6 @@ func MatrixByMix(m regress.Matrix) []*Table {
 			t.Add(row...)
 		}
 		out = append(out, t)
-	}
-	if len(out) > 0 {
-		out[len(out)-1].Notes = matrixNotes(m, "In parentheses: confidence intervals.")
 	}
 	return out
 }
@@ -197,7 +208,7 @@ func withMark(text any, survivors bool) any {
 
 // levelText is a metric of one scheduler, as "1.84× (1.82 to 1.86)". Throughput names the share of
 // jobs that crashed.
-func levelText(m regress.Metric, c regress.Count, l regress.Level) any {
+func levelText(m regress.Metric, c regress.Count, l regress.Level, intervals bool) any {
 	switch {
 	case m.Counts() && c.Jobs > 0:
 		return Human(*c.CrashRate(), Ratio)
@@ -207,7 +218,7 @@ func levelText(m regress.Metric, c regress.Count, l regress.Level) any {
 		return nil
 	}
 	text := RatioText(l.Ratio.Value) + "×"
-	if interval, known := ratioInterval(l.Ratio).(string); known {
+	if interval, known := ratioInterval(l.Ratio).(string); known && intervals {
 		text += " (" + interval + ")"
 	}
 	if m.HigherIsBetter && c.Crashed > 0 {

@@ -5,27 +5,62 @@
   const choose = document.getElementById("choose");
   const arms = document.getElementById("arms");
 
-  // One run at a time.
+  // One run at a time. A run without a section of its own shows what its row of the list has.
+  const brief = document.createElement("article");
+  brief.className = "run brief";
+  brief.hidden = true;
+  document.getElementById("detail").append(brief);
+  const facts = (names, cells) => {
+    const list = document.createElement("dl");
+    list.className = "facts";
+    cells.forEach((cell, i) => {
+      if (cell.textContent === "" || cell.textContent === "–") return;
+      const fact = document.createElement("div");
+      const term = document.createElement("dt");
+      const text = document.createElement("dd");
+      term.textContent = names[i];
+      text.textContent = cell.textContent;
+      fact.append(term, text);
+      list.append(fact);
+    });
+    return list;
+  };
   const show = id => {
+    const row = document.getElementById(id);
+    brief.hidden = !row || row.tagName !== "TR";
+    if (!brief.hidden) {
+      const title = document.createElement("h3");
+      title.textContent = row.dataset.title;
+      const hint = document.createElement("p");
+      hint.className = "muted";
+      hint.textContent = `This page has no more of this run. Its timeline: caserun report ${id.slice(4)} --html FILE`;
+      brief.replaceChildren(title, facts(all("#runs thead th").map(head => head.textContent), [...row.cells]), hint);
+    }
     for (const run of runs) run.hidden = run.id !== id;
     if (choose) choose.value = id;
+    return brief.hidden ? row : brief;
   };
   const follow = () => {
     const id = location.hash.slice(1);
-    if (!runs.some(run => run.id === id)) return false;
-    show(id);
-    document.getElementById(id).scrollIntoView();
+    if (!/^run-\d+$/.test(id) || !document.getElementById(id)) return false;
+    show(id).scrollIntoView();
     return true;
   };
+  addEventListener("hashchange", follow);
+  addEventListener("load", follow); // the browser has scrolled to the row
+  for (const link of all("a[href^='#run-']")) {
+    link.addEventListener("click", event => {
+      show(link.hash.slice(1));
+      if (location.hash !== link.hash) return;
+      event.preventDefault();
+      follow();
+    });
+  }
   if (runs.length > 1) {
     document.getElementById("chooser").hidden = false;
     choose.addEventListener("change", () => show(choose.value));
-    addEventListener("hashchange", follow);
-    if (!follow()) show(runs[0].id);
-    for (const link of all("a[href^='#run-']")) {
-      link.addEventListener("click", () => show(link.hash.slice(1)));
-    }
   }
+  if (!follow()) show(runs[0].id);
 
   // Hide arms whose checkbox is off.
   if (arms) {
@@ -49,7 +84,7 @@
     heads.forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = head.textContent;
+      button.textContent = head.dataset.heading = head.textContent; // style.css prints it
       head.replaceChildren(button);
       button.addEventListener("click", () => {
         const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
@@ -72,19 +107,7 @@
     const tell = job => {
       for (const mark of all("svg[data-job], g[data-job]", run)) mark.classList.toggle("here", mark.dataset.job === job);
       const row = run.querySelector(`tr[data-job="${job}"]`);
-      const list = document.createElement("dl");
-      list.className = "facts";
-      [...row.cells].forEach((cell, i) => {
-        if (cell.textContent === "" || cell.textContent === "–") return;
-        const fact = document.createElement("div");
-        const term = document.createElement("dt");
-        const text = document.createElement("dd");
-        term.textContent = names[i];
-        text.textContent = cell.textContent;
-        fact.append(term, text);
-        list.append(fact);
-      });
-      panel.replaceChildren(list);
+      panel.replaceChildren(facts(names, [...row.cells]));
     };
     lines.forEach((row, i) => row.setAttribute("tabindex", i === 0 ? "0" : "-1"));
     run.addEventListener("keydown", event => {
