@@ -46,3 +46,41 @@ func TestFiltersFindMixesAsTheyAreRun(t *testing.T) {
 		}
 	}
 }
+
+// The list of runs says which sweep and which tag a run has, in as many columns as ever.
+func TestReportNamesSweepAndTag(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,case-alg3", "--reps", "1", "--tag", "nightly-2026-11-21")
+	simulate(t, "--scheds", "cg", "--reps", "1")
+	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:2xP100", "--sched", "schedgpu"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	_, out, _ := caserun(t, "report")
+	lines := strings.Split(out, "\n")
+	rows := map[string]string{}
+	for _, line := range lines {
+		if len([]rune(line)) > 100 {
+			t.Errorf("a line of %d characters: %s", len([]rune(line)), line)
+		}
+		if fields := strings.Fields(line); len(fields) > 4 {
+			rows[fields[2]] = strings.Join(fields[len(fields)-2:], " ")
+		}
+	}
+	for sched, want := range map[string]string{"sa": "1 nightly-2026-11-21", "case-alg3": "1 nightly-2026-11-21", "cg": "2 -", "schedgpu": "- -"} {
+		if rows[sched] != want {
+			t.Errorf("sweep and tag of the run under %s: %q, want %q:\n%s", sched, rows[sched], want, out)
+		}
+	}
+	if lines[0] != "SIMULATED runs on sim:2xP100" {
+		t.Errorf("title: %q", lines[0])
+	}
+	if _, one, _ := caserun(t, "report", "1"); !strings.Contains(one, "\nsweep                1\n") || !strings.Contains(one, "\ntag                  nightly-2026-11-21\n") {
+		t.Errorf("a run of a sweep with a tag:\n%s", one)
+	}
+	if _, one, _ := caserun(t, "report", "latest"); strings.Contains(one, "\nsweep ") || strings.Contains(one, "\ntag ") {
+		t.Errorf("a run without either:\n%s", one)
+	}
+	if _, csv, _ := caserun(t, "report", "1", "--format", "csv"); !strings.Contains(csv, ",sweep_id,tag,") {
+		t.Errorf("as csv:\n%s", csv)
+	}
+}

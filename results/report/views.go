@@ -29,6 +29,14 @@ func ofRun(columns ...Column) []Column {
 	return append([]Column{{Name: "run_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}}, columns...)
 }
 
+// whereKnown is the place of a column that text leaves out if nothing of it is known.
+func whereKnown(known bool) Place {
+	if known {
+		return Everywhere
+	}
+	return DataOnly
+}
+
 // RunSummary is what caserun prints at the end of a run.
 func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbPath string) *Table {
 	m, s := r.Metrics, r.Sampler
@@ -95,6 +103,8 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "tracer_cut_processes", Place: DataOnly}, r.Tracer.Cut)
 	field(Column{Name: "tracer_untraced_jobs", Place: DataOnly}, r.Tracer.Untraced)
 	field(Column{Name: "probe", Place: DataOnly}, r.Probe.String())
+	field(Column{Name: "sweep_id", Heading: "sweep", Place: whereKnown(r.Sweep != nil)}, r.Sweep)
+	field(Column{Name: "tag", Place: whereKnown(r.Tag != "")}, given(r.Tag))
 	field(Column{Name: "store"}, dbPath)
 	t.Add(values...)
 
@@ -206,27 +216,47 @@ func failures(jobs []results.Job, tails bool) []Note {
 	return notes
 }
 
-// RunList has a row for each run.
+// RunList has a row for each run. Where the text is too wide, columns go that say the same of
+// every run.
 func RunList(runs []results.Run) *Table {
+	differs := func(of func(results.Run) any) bool {
+		return slices.ContainsFunc(runs, func(r results.Run) bool { return of(r) != of(runs[0]) })
+	}
+	dropStatus, dropNode := 3, 2
+	if len(runs) == 0 || runs[0].Status != results.Complete || differs(func(r results.Run) any { return r.Status }) {
+		dropStatus = 0
+	}
+	if differs(func(r results.Run) any { return r.Node }) {
+		dropNode = 0
+	}
+	sweepPlace := whereKnown(slices.ContainsFunc(runs, func(r results.Run) bool { return r.Sweep != nil }))
+	tagPlace := whereKnown(slices.ContainsFunc(runs, func(r results.Run) bool { return r.Tag != "" }))
 	t := &Table{Title: "runs", Columns: []Column{
-		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started", Drop: 6}, {Name: "mix"},
+		{Name: "run_id", Heading: "run"}, {Name: "started_at", Heading: "started", Drop: 8}, {Name: "mix"},
 		{Name: "scheduler", Place: DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly},
-		{Name: "parameters", Place: DataOnly}, {Name: "node", Narrow: 2}, {Name: "mode", Place: DataOnly},
-		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep", Drop: 5}, {Name: "status"}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
+		{Name: "parameters", Place: DataOnly}, {Name: "node", Drop: dropNode, Narrow: 2}, {Name: "mode", Place: DataOnly},
+		{Name: "mode_text", Heading: "mode", Place: TextOnly}, {Name: "repetition", Heading: "rep", Drop: 7}, {Name: "status", Drop: dropStatus}, {Name: "jobs", Drop: 1}, {Name: "jobs_ok", Heading: "ok"},
 		{Name: "jobs_oom", Heading: "oom"}, {Name: "jobs_crashed", Place: DataOnly},
 		{Name: "others", Heading: "other crashed", Place: TextOnly}, {Name: "jobs_cancelled", Place: DataOnly},
 		{Name: "jobs_not_started", Place: DataOnly},
-		{Name: "makespan", Unit: Seconds, Drop: 2}, {Name: "throughput", Unit: JobsPerSecond},
+		{Name: "makespan", Unit: Seconds, Drop: 4}, {Name: "throughput", Unit: JobsPerSecond},
 		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: Seconds, Narrow: 1},
-		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds, Drop: 7}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds, Drop: 4},
-		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 3},
+		{Name: "turnaround_p95", Heading: "p95", Unit: Seconds, Drop: 9}, {Name: "wait_mean", Heading: "mean wait", Unit: Seconds, Drop: 6},
+		{Name: "utilization_mean", Heading: "mean util", Unit: Ratio, Drop: 5},
 		{Name: "utilization_peak", Heading: "peak util", Unit: Ratio, Place: DataOnly},
 		{Name: "traced", Place: DataOnly}, {Name: "probe", Place: DataOnly},
+		{Name: "sweep_id", Heading: "sweep", Place: sweepPlace}, {Name: "tag", Place: tagPlace, Cut: 18},
 	}}
 	t.Columns = append(t.Columns, energyColumns(runs)...)
-	simulated := func(r results.Run) bool { return r.Mode == results.Simulated }
-	if slices.ContainsFunc(runs, simulated) {
-		t.Title = "runs (those of mode sim are SIMULATED)"
+	if dropNode > 0 && len(runs) > 0 {
+		t.Title += " on " + runs[0].Node
+	}
+	switch simulated := func(r results.Run) bool { return r.Mode == results.Simulated }; {
+	case !slices.ContainsFunc(runs, simulated):
+	case differs(func(r results.Run) any { return r.Mode }):
+		t.Title += " (those of mode sim are SIMULATED)"
+	default:
+		t.Title = "SIMULATED " + t.Title
 	}
 	if slices.ContainsFunc(runs, func(r results.Run) bool { return r.Traced }) {
 		t.Notes = append(t.Notes, Note{Text: tracedNote})
@@ -243,7 +273,7 @@ func RunList(runs []results.Run) *Table {
 		}
 		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, results.WithProbe(r.Scheduler, r.Probe), r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
-			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source)
+			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), r.Sweep, given(r.Tag), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source)
 	}
 	return t
 }
