@@ -21,6 +21,7 @@ import (
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/perfetto"
 	"github.com/caserun/caserun/results/publication"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
@@ -36,7 +37,12 @@ type exportOptions struct {
 	csv, jsonl, parquet        string // directories
 	markdown, benchfmt, bundle string // files; the first two may be stdoutName
 	perfetto, openmetrics      string // files, or stdoutName
+	latex                      string // file, or stdoutName
+	figures                    string // directory
+	base                       string // scheduler, of LaTeX and figures
 	force                      bool
+
+	matrices []regress.Matrix // of the selected runs, for LaTeX and figures
 }
 
 // settle gives standard output its one name, and checks what needs no store.
@@ -44,7 +50,7 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 	if o.settings, err = load(c); err != nil {
 		return err
 	}
-	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics} {
+	for _, path := range []*string{&o.markdown, &o.benchfmt, &o.perfetto, &o.openmetrics, &o.latex} {
 		if isStdout(*path) {
 			*path = stdoutName
 		}
@@ -53,13 +59,19 @@ func (o *exportOptions) settle(c *cobra.Command) (err error) {
 }
 
 func (o exportOptions) validate() error {
-	if o.csv == "" && o.jsonl == "" && o.parquet == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.openmetrics == "" && o.bundle == "" {
-		return errors.New("export: name at least one of --csv, --jsonl, --parquet, --markdown, --benchfmt, --perfetto, --openmetrics and --bundle")
+	if o.csv == "" && o.jsonl == "" && o.parquet == "" && o.markdown == "" && o.benchfmt == "" && o.perfetto == "" && o.openmetrics == "" && o.latex == "" && o.figures == "" && o.bundle == "" {
+		return errors.New("export: name at least one of --csv, --jsonl, --parquet, --markdown, --benchfmt, --perfetto, --openmetrics, --latex, --figures and --bundle")
 	}
 	for _, t := range o.tables() {
 		if t.dir == stdoutName {
 			return fmt.Errorf("export: --%s writes a file for each table: name a directory, not -", t.form)
 		}
+	}
+	if o.figures == stdoutName {
+		return errors.New("export: --figures writes several files: name a directory, not -")
+	}
+	if o.base != "" && o.latex == "" && o.figures == "" {
+		return errors.New("export: --base is for --latex and --figures: name one of them, or leave it out")
 	}
 	if toStdout := o.toStdout(); len(toStdout) > 1 {
 		return fmt.Errorf("export: %s and %s cannot both be standard output", toStdout[0], toStdout[1])
@@ -84,7 +96,7 @@ func (o exportOptions) tables() []tableExport {
 
 // toStdout are the flags whose data go to standard output.
 func (o exportOptions) toStdout() (flags []string) {
-	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}} {
+	for _, f := range []struct{ flag, path string }{{"--markdown", o.markdown}, {"--benchfmt", o.benchfmt}, {"--perfetto", o.perfetto}, {"--openmetrics", o.openmetrics}, {"--latex", o.latex}} {
 		if f.path == stdoutName {
 			flags = append(flags, f.flag)
 		}
@@ -105,7 +117,11 @@ func (o exportOptions) checkTargets(ctx context.Context, db *store.Store) error 
 			paths = append(paths, filepath.Join(export.dir, t.Name+"."+export.form))
 		}
 	}
-	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.openmetrics, o.bundle} {
+	if o.figures != "" {
+		made = append(made, o.figures)
+		paths = append(paths, publication.FigurePaths(figures.OfMatrices(o.matrices), o.figures)...)
+	}
+	for _, path := range []string{o.markdown, o.benchfmt, o.perfetto, o.openmetrics, o.latex, o.bundle} {
 		if path != "" && path != stdoutName {
 			paths = append(paths, path)
 		}
@@ -136,14 +152,16 @@ written. The paths of the files go to stdout, or to stderr where stdout has data
 --benchfmt is for benchstat: name parts are keys (benchstat -col /sched), and runs
 that are not complete are left out. --perfetto is for https://ui.perfetto.dev: the
 jobs, tasks, waits and counters of a run on a timeline, with the kernels and copies
-of a traced run. --bundle keeps everything in one file, which caserun report --db
-opens again. --openmetrics has the last sweep or tag of each arm, and no file if no
-run is complete.`,
+of a traced run. --latex and --figures have the schedulers of the runs beside one
+another, as caserun compare prints them. --bundle keeps everything in one file,
+which caserun report --db opens again. --openmetrics has the last sweep or tag of each arm,
+and no file if no run is complete.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --parquet results/ --sweep latest
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
   caserun export --perfetto w7.pftrace.gz latest
   caserun export --openmetrics /var/lib/node_exporter/caserun.prom --force
+  caserun export --sweep latest --latex tables.tex --figures figures
   caserun export --sweep latest --bundle sweep.tar.gz`,
 		ValidArgsFunction: others(fromStore(offerRuns)),
 		RunE: verb(func(c *cobra.Command, args []string) (exportOptions, error) {
@@ -161,6 +179,9 @@ run is complete.`,
 	c.Flags().StringVar(&o.benchfmt, "benchfmt", "", "write a line for each run to `FILE` in the Go benchmark format, which benchstat reads; -: standard output")
 	c.Flags().StringVar(&o.perfetto, "perfetto", "", fmt.Sprintf("write a timeline of up to %d runs to `FILE` as a trace that ui.perfetto.dev opens, compressed if FILE ends in .gz; -: standard output", mostTraced))
 	c.Flags().StringVar(&o.openmetrics, "openmetrics", "", "write the latest figures of each arm to `FILE` as OpenMetrics text, for node_exporter's textfile collector; -: standard output")
+	c.Flags().StringVar(&o.latex, "latex", "", "write the schedulers of the runs beside one another to `FILE` as LaTeX tables; -: standard output")
+	c.Flags().StringVar(&o.figures, "figures", "", "draw them to `DIR` as SVG, PNG and PDF: ratios by mix, with intervals, and crashes")
+	addBaseFlag(c, &o.base)
 	c.Flags().StringVar(&o.bundle, "bundle", "", "write store, configuration, provenance and figures to `FILE`.tar.gz")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	return c
@@ -192,6 +213,11 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 	if o.perfetto != "" && len(runs) > mostTraced {
 		return refuse("export: %d runs match, and --perfetto shows at most %d side by side: name runs by their numbers, or as latest", len(runs), mostTraced)
 	}
+	if o.latex != "" || o.figures != "" {
+		if o.matrices, err = o.findMatrices(ctx, db, chosen); err != nil {
+			return err
+		}
+	}
 	if err := o.checkTargets(ctx, db); err != nil {
 		return err
 	}
@@ -200,6 +226,33 @@ func runExport(c *cobra.Command, o exportOptions) (err error) {
 		return refusal{err}
 	}
 	return err
+}
+
+// findMatrices compares the schedulers of the selected runs.
+func (o exportOptions) findMatrices(ctx context.Context, db *store.Store, f store.Filter) ([]regress.Matrix, error) {
+	side := regress.Side{Label: "the selection"}
+	switch {
+	case f.Sweep != 0:
+		side.Label = fmt.Sprintf("sweep:%d", f.Sweep)
+	case f.Tag != "":
+		side.Label = sides.OfTag(f.Tag)
+	}
+	var err error
+	f.Warmups = false
+	if side.Runs, err = sides.Observations(ctx, db, f); err != nil {
+		return nil, err
+	}
+	found, err := regress.Matrices(side, o.base, regress.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	switch {
+	case len(found) == 0:
+		return nil, nothingError{errors.New("export: none of the selected runs is complete, so that there is nothing to compare")}
+	case o.figures != "" && len(figures.OfMatrices(found)) == 0:
+		return nil, nothingError{errors.New("export: --figures compares schedulers, and the selected runs are under one alone: select others too")}
+	}
+	return found, nil
 }
 
 // write does every export that was asked for.
@@ -258,6 +311,23 @@ func (o exportOptions) write(ctx context.Context, db *store.Store, f store.Filte
 		return report.OpenMetrics(w, latest)
 	}); err != nil {
 		return err
+	}
+	if err := toFile(o.latex, func(w io.Writer) error {
+		var tables []*report.Table
+		for _, m := range o.matrices {
+			tables = append(tables, report.MatrixLaTeX(m)...)
+		}
+		version, _ := harness.Version()
+		return report.LaTeX(w, "Written by caserun "+version+".", tables...)
+	}); err != nil {
+		return err
+	}
+	if o.figures != "" {
+		written, err := publication.WriteFigures(ctx, figures.OfMatrices(o.matrices), o.figures, o.force)
+		if err != nil {
+			return err
+		}
+		paths = append(paths, written...)
 	}
 	if o.bundle != "" {
 		version, revision := harness.Version()

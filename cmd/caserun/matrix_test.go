@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"os"
 	"strings"
 	"testing"
 )
@@ -58,5 +59,53 @@ func TestCompareSchedulers(t *testing.T) {
 		if status != c.status || !strings.Contains(errs, c.says) || out != "" {
 			t.Errorf("compare %q: exit %d, want %d with %q: %s", c.args, status, c.status, c.says, errs)
 		}
+	}
+}
+
+// LaTeX tables and figures are of whatever runs are selected.
+func TestExportMatrix(t *testing.T) {
+	inTempDir(t)
+	simulate(t, "--scheds", "sa,cg:workers=8", "--reps", "5", "--mixes", "W7", "--tag", "t")
+	status, out, errs := caserun(t, "export", "--sweep", "latest", "--latex", "tables.tex", "--figures", "figures/of/sweep")
+	if status != exitOK || errs != "" {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	for _, want := range []string{"tables.tex\n", "figures/of/sweep/throughput.svg\n", "figures/of/sweep/turnaround.png\n", "figures/of/sweep/makespan.pdf\n", "figures/of/sweep/crashes.pdf\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("export lacks %q:\n%s", want, out)
+		}
+	}
+	status, tex, _ := caserun(t, "export", "--tag", "t", "--latex", "-", "--base", "cg")
+	if status != exitOK {
+		t.Fatalf("--latex -: exit %d", status)
+	}
+	for _, want := range []string{`\caption{SIMULATED t on sim:2xP100: 2 mixes, geometric means of ratios to cg}`, "cg (base) &", `throughput, ratio to cg by mix`, `medians by mix`} {
+		if !strings.Contains(tex, want) {
+			t.Errorf("LaTeX lacks %q:\n%s", want, tex)
+		}
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"--latex", "tables.tex"}, exitUsage, "tables.tex: file already exists"},
+		{[]string{"--latex", "new.tex", "--figures", "figures/of/sweep"}, exitUsage, "figures/of/sweep/throughput.svg: file already exists"},
+		{[]string{"--figures", "-"}, exitUsage, "--figures writes several files: name a directory"},
+		{[]string{"--latex", "-", "--markdown", "-"}, exitUsage, "cannot both be standard output"},
+		{[]string{"--csv", "c", "--base", "sa"}, exitUsage, "--base is for --latex and --figures"},
+		{[]string{"--latex", "new.tex", "--base", "zero"}, exitUsage, "--base zero: the selection has no run under it"},
+		{[]string{"--figures", "f", "--sched", "sa"}, exitNothing, "are under one alone"},
+	} {
+		status, out, errs := caserun(t, append([]string{"export"}, c.args...)...)
+		if status != c.status || !strings.Contains(errs, c.says) || out != "" {
+			t.Errorf("export %q: exit %d, want %d with %q: %s", c.args, status, c.status, c.says, errs)
+		}
+	}
+	if _, err := os.Stat("new.tex"); err == nil {
+		t.Error("new.tex was written beside figures that could not be")
+	}
+	if status, out, errs := caserun(t, "export", "--latex", "-", "--sched", "sa"); status != exitOK || !strings.Contains(out, "medians by mix") || strings.Contains(out, "ratio") {
+		t.Errorf("LaTeX of one scheduler: exit %d: %s%s", status, errs, out)
 	}
 }

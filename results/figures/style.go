@@ -69,10 +69,11 @@ type fill struct {
 	mirror bool      // the lines fall instead of rise
 }
 
-// fillOf returns a different fill for each of up to five series. In every figure the first
+// fillOf returns a different fill for each of up to eight series. In every figure the first
 // series, the baseline, is white and the last is dark.
 func fillOf(i, n int) fill {
-	between := []fill{{grey: 255, hatch: 3}, {grey: 200}, {grey: 200, hatch: 3, mirror: true}}
+	between := []fill{{grey: 255, hatch: 3}, {grey: 200}, {grey: 200, hatch: 3, mirror: true},
+		{grey: 150}, {grey: 255, hatch: 2, mirror: true}, {grey: 150, hatch: 2}}
 	switch i {
 	case 0:
 		return fill{grey: 255}

@@ -68,6 +68,15 @@ func MatrixByMix(m regress.Matrix, wide bool) []*Table {
 	return out
 }
 
+// MatrixLaTeX are the tables of a matrix for LaTeX. Intervals of the ratios by mix are left to
+// figures, because a line of text has no room for them.
+func MatrixLaTeX(m regress.Matrix) []*Table {
+	if len(m.Rows) < 2 {
+		return []*Table{MatrixCells(m)}
+	}
+	return append(append([]*Table{MatrixTable(m)}, byMix(m, false)...), MatrixCells(m))
+}
+
 func byMix(m regress.Matrix, intervals bool) []*Table {
 	var out []*Table
 	for j, metric := range m.Metrics {
