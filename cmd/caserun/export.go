@@ -147,15 +147,16 @@ func newExport() *cobra.Command {
 		Short: "Write runs for other programs, or as an archive",
 		Long: `Write the stored runs, or some of them, in forms that other programs read. A
 file that exists is replaced only with --force, and no file is ever left half
-written. The paths of the files go to stdout, or to stderr where stdout has data.
+written. The paths of the files go to stdout, or to stderr where stdout has
+data.
 
---benchfmt is for benchstat: name parts are keys (benchstat -col /sched), and runs
-that are not complete are left out. --perfetto is for https://ui.perfetto.dev: the
-jobs, tasks, waits and counters of a run on a timeline, with the kernels and copies
-of a traced run. --latex and --figures have the schedulers of the runs beside one
-another, as caserun compare prints them. --bundle keeps everything in one file,
-which caserun report --db opens again. --openmetrics has the last sweep or tag of each arm,
-and no file if no run is complete.`,
+--benchfmt is for benchstat: name parts are keys (benchstat -col /sched), and
+runs that are not complete are left out. --perfetto is for
+https://ui.perfetto.dev: the jobs, tasks, waits and counters of a run on a
+timeline, with the kernels and copies of a traced run. --openmetrics has the
+last sweep or tag of each arm. --latex and --figures have the schedulers of the
+runs beside one another, as caserun compare prints them. --bundle keeps
+everything in one file, which caserun report --db opens again.`,
 		Example: `  caserun export --csv results/ --mix W7
   caserun export --parquet results/ --sweep latest
   caserun export --benchfmt w7.txt --mix W7 && benchstat -col /sched -ignore /params w7.txt
