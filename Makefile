@@ -56,14 +56,15 @@ install: build native
 
 # Makes bin/dist/caserun-VERSION-linux-amd64.tar.gz: what make install installs, the documents, and
 # the sources of the CUDA suites with a Makefile. It may be unpacked anywhere, on a machine without
-# Go. The same commit and compilers give the same bytes.
+# Go. The same commit and compilers give the same bytes in any folder; build IDs, which depend on it,
+# are left out.
 VERSION ?= $(shell git describe --tags --always --dirty)
 name     = caserun-$(VERSION)-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH)
 dist:
 	rm -rf bin/dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	$(MAKE) install DESTDIR= PREFIX=$(CURDIR)/bin/dist/$(name) SUITES= BUILDFLAGS='-trimpath -ldflags=-s'
-	strip -g bin/dist/$(name)/lib/caserun/*
+	strip -g -R .note.gnu.build-id bin/dist/$(name)/lib/caserun/*
 	git ls-files -z README.md LICENSE CITATION.cff docs benchmarks/Makefile 'benchmarks/*.mk' \
 		benchmarks/rodinia benchmarks/darknet | xargs -0 cp --parents -t bin/dist/$(name)
 	printf 'cuda:\n\t$$(MAKE) -C benchmarks\n.PHONY: cuda\n' >bin/dist/$(name)/Makefile
