@@ -1,5 +1,5 @@
-// Package installation finds what caserun needs beside its executable: the native parts and the
-// builtin suites.
+// Package installation finds what caserun needs beside its executable, the native parts and the
+// builtin suites, and says how to get what is missing.
 package installation
 
 import (
@@ -30,4 +30,24 @@ func Find(tree, name string, fits func(fs.FileInfo) bool) (string, bool, error) 
 		}
 	}
 	return "", false, nil
+}
+
+// sources are the folders of the source tree from which the Makefile's targets build.
+var sources = map[string]string{"native": "native/probe", "cuda": "benchmarks/rodinia", "casecc": "native/pass"}
+
+// Make says how to get the parts that a target of the Makefile builds: here, in the tree of this
+// executable, or, if the executable was installed without the sources, elsewhere.
+func Make(target string) string {
+	if _, err := os.Stat(sources[target]); err == nil {
+		return "run make " + target
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "run make " + target + " in caserun's source tree"
+	}
+	tree := filepath.Dir(filepath.Dir(self))
+	if _, err := os.Stat(filepath.Join(tree, sources[target])); err == nil {
+		return "run make -C " + tree + " " + target
+	}
+	return "run make " + target + " and make install in caserun's source tree, because " + self + " was installed without it"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,7 +137,7 @@ func TestProbesOfASweep(t *testing.T) {
 func TestProbesThatCannotBe(t *testing.T) {
 	library := fakeNVML(t)
 	dir := fakeSuites(t)
-	if err := os.RemoveAll("bin/suite-casecc"); err != nil {
+	if err := errors.Join(os.RemoveAll("bin/suite-casecc"), os.MkdirAll("native/pass", 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	sweep := func(probes string, more ...string) []string {

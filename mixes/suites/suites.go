@@ -34,14 +34,14 @@ var (
 
 // missing says how to make programs of the build.
 func (b Build) missing() string {
-	return fmt.Sprintf("run make %s%s, or name a build of your own with --suite DIR", b.target, b.without)
+	return fmt.Sprintf("%s%s, or name a build of your own with --suite DIR", installation.Make(b.target), b.without)
 }
 
 // Rebuild says how to make the suite's programs for devices of an architecture, such as 90 for
 // compute capability 9.0.
 func (s Suite) Rebuild(architecture int) string {
 	if s.Name == Builtin {
-		return fmt.Sprintf("run make %s on this machine, or with ARCH=sm_%d elsewhere", s.build.target, architecture)
+		return fmt.Sprintf("%s on this machine, or with ARCH=sm_%d elsewhere", installation.Make(s.build.target), architecture)
 	}
 	return fmt.Sprintf("compile them with -arch=sm_%d", architecture)
 }

@@ -61,6 +61,11 @@ func TestResolve(t *testing.T) {
 func TestBuildsOfTheBuiltinSuite(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
+	for _, sources := range []string{"benchmarks/rodinia", "native/pass"} {
+		if err := os.MkdirAll(sources, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for build, says := range map[Build]string{Plain: "bin/suite (programs not found): run make cuda, or name",
 		Compiled: "bin/suite-casecc (programs not found): run make casecc, run without --probe static, or name"} {
 		if _, err := Open(Builtin, build, dir); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), says) {
@@ -138,6 +143,7 @@ func TestSuiteOfOnesOwn(t *testing.T) {
 }
 
 func TestRebuildNamesTheTarget(t *testing.T) {
+	t.Chdir("../..")
 	for want, s := range map[string]Suite{
 		"run make cuda on this machine, or with ARCH=sm_90 elsewhere":   {Name: Builtin, build: Plain},
 		"run make casecc on this machine, or with ARCH=sm_90 elsewhere": {Name: Builtin, build: Compiled},

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/caserun/caserun/installation"
 )
 
 // LibraryVariable names a libcase.so to use instead of the one that
@@ -33,7 +35,7 @@ func FindLibrary(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("library %q: LD_PRELOAD takes no path with a space or a colon: copy it elsewhere and set %s to it", path, LibraryVariable)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("library libcase.so: %w: run make native, or correct %s", err, LibraryVariable)
+		return "", fmt.Errorf("library libcase.so: %w: %s, or correct %s", err, installation.Make("native"), LibraryVariable)
 	}
 	return path, tryPreload(ctx, path)
 }
@@ -82,7 +84,7 @@ func tryPreload(ctx context.Context, path string) error {
 		err = errors.New(text)
 	}
 	if err != nil {
-		return fmt.Errorf("library %s does not load (%w): run make native on this machine", path, err)
+		return fmt.Errorf("library %s does not load (%w): on this machine, %s", path, err, installation.Make("native"))
 	}
 	return nil
 }

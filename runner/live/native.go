@@ -22,7 +22,7 @@ func findNative(what, dir, file string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("find the %s: %w", what, err)
 	case !found:
-		return "", fmt.Errorf("the %s is not built (%w): run make native", what, ErrNotBuilt)
+		return "", fmt.Errorf("the %s is not built (%w): %s", what, ErrNotBuilt, installation.Make("native"))
 	}
 	return path, nil
 }
