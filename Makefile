@@ -11,6 +11,7 @@ export CGO_CFLAGS := $(or $(CGO_CFLAGS),$(shell $(GO) env CGO_CFLAGS)) -Wno-depr
 
 # SQLite takes a third of the first build's processor time.
 build:
+	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "caserun is partly written in C: install gcc, or name a compiler with CC, and do not set CGO_ENABLED=0" >&2; exit 1; }
 	@$(GO) list $(BUILDFLAGS) -f '{{if .Stale}}the first build compiles SQLite and takes about a minute{{end}}' github.com/mattn/go-sqlite3 >&2
 	$(GO) build -buildvcs=auto $(BUILDFLAGS) -o bin/caserun ./cmd/caserun
 
