@@ -101,7 +101,7 @@ func TestProbesOfASweep(t *testing.T) {
 	if got := seen(t, dir); strings.Count(got, "bin/suite preloads\n") != 5 || strings.Count(got, "bin/suite-casecc preloads\n") != 5 {
 		t.Errorf("programs that ran:\n%s", got)
 	}
-	if text := caserun("compare", "latest/sa:probe=lazy", "latest/sa:probe=static"); !strings.Contains(text, "suite  sa:probe=lazy →  ") ||
+	if text := caserun("compare", "latest/sa:probe=lazy", "latest/sa:probe=static"); !strings.Contains(text, "sweep:1/sa:probe=static against sweep:1/sa:probe=lazy\n") ||
 		!strings.Contains(text, "the probes differ: lazy and static") {
 		t.Errorf("comparison of the probes:\n%s", text)
 	}

@@ -16,17 +16,34 @@ const simulatedNote = "SIMULATED: figures of simulated nodes come from a model, 
 // CompareTable has a row for each metric of each pair of arms.
 func CompareTable(r regress.Result) *Table {
 	// A column with the same value in all rows is the first to go.
-	dropNode, dropReason := 0, 0
-	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool {
-		return row.Pair.A.Node != r.Rows[0].Pair.A.Node || row.Pair.B.Node != r.Rows[0].Pair.A.Node
-	}) {
+	same := func(value func(regress.Row) string) bool {
+		return !slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return value(row) != value(r.Rows[0]) })
+	}
+	dropNode, dropScheduler, reasonPlace := 0, 0, Everywhere
+	if same(func(row regress.Row) string { return arrow(row.Pair.A.Node, row.Pair.B.Node) }) {
 		dropNode = 6
 	}
-	if !slices.ContainsFunc(r.Rows, func(row regress.Row) bool { return row.Reason != "" }) {
-		dropReason = 7
+	schedulers := func(row regress.Row) string {
+		return arrow(schedulerOf(row.Pair.A, r.Names), schedulerOf(row.Pair.B, r.Names))
 	}
-	t := &Table{Title: marked(r.Simulated(), fmt.Sprintf("%s against %s", r.B, r.A)), Columns: []Column{
-		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "node_text", Heading: "node", Place: TextOnly, Drop: dropNode},
+	title := fmt.Sprintf("%s against %s", r.B, r.A)
+	if len(r.Rows) > 0 && same(schedulers) {
+		dropScheduler = 6
+		if one := r.Rows[0].Pair; schedulerOf(one.A, r.Names) == schedulerOf(one.B, r.Names) {
+			title += ", under " + schedulers(r.Rows[0])
+		}
+	}
+	reasons := map[string]int{}
+	for _, row := range r.Rows {
+		if row.Reason != "" {
+			reasons[row.Reason]++
+		}
+	}
+	if len(reasons) < 2 {
+		reasonPlace = DataOnly // a note has it
+	}
+	t := &Table{Title: marked(r.Simulated(), title), Columns: []Column{
+		{Name: "mix_text", Heading: "mix", Place: TextOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: TextOnly, Drop: dropScheduler}, {Name: "node_text", Heading: "node", Place: TextOnly, Drop: dropNode},
 		{Name: "mix", Place: DataOnly}, {Name: "jobs_a", Place: DataOnly}, {Name: "jobs_b", Place: DataOnly},
 		{Name: "scheduler_a", Place: DataOnly}, {Name: "parameters_a", Place: DataOnly}, {Name: "node_a", Place: DataOnly},
 		{Name: "mode_a", Place: DataOnly}, {Name: "traced_a", Place: DataOnly},
@@ -41,7 +58,7 @@ func CompareTable(r regress.Result) *Table {
 		{Name: "change_text", Heading: "change", Place: TextOnly}, {Name: "change_interval", Heading: "interval", Place: TextOnly, Drop: 1}, {Name: "change", Place: DataOnly}, {Name: "change_low", Place: DataOnly}, {Name: "change_high", Place: DataOnly},
 		{Name: "change_is", Place: DataOnly}, {Name: "p", Place: DataOnly},
 		{Name: "p_adjusted", Place: DataOnly}, {Name: "p_text", Heading: "p", Place: TextOnly, Drop: 3},
-		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Drop: dropReason},
+		{Name: "minimum_effect", Place: DataOnly}, {Name: "verdict"}, {Name: "reason", Heading: "reason", Place: reasonPlace},
 		{Name: "warnings", Place: DataOnly}, {Name: "probe_a", Place: DataOnly}, {Name: "probe_b", Place: DataOnly},
 		{Name: "mixes", Place: DataOnly}, {Name: "settles", Place: DataOnly},
 	}}
@@ -64,6 +81,11 @@ func CompareTable(r regress.Result) *Table {
 			x.n, x.median, x.low, x.high, y.n, y.median, y.low, y.high,
 			changeText(c, row.Metric), changeInterval(c), finite(c.Change), finite(c.Low), finite(c.High), change,
 			finite(c.P), finite(c.Adjusted), pText(c.Adjusted), c.MinEffect, c.Verdict, reason, warningCell(row.Pair), a.Probe.String(), b.Probe.String(), row.Mixes, positive(c.Settles))
+	}
+	if reasonPlace == DataOnly {
+		for reason, n := range reasons {
+			t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("inconclusive (%d of %d): %s", n, len(r.Rows), reason)})
+		}
 	}
 	over := ""
 	for _, row := range r.Rows {
