@@ -6,7 +6,7 @@ GO ?= go
 
 all: build native
 
-# go-nvml wraps functions that NVML's header calls deprecated. caserun calls none of them.
+# NVML's header calls some functions deprecated. go-nvml wraps these functions, and caserun does not call them.
 export CGO_CFLAGS := $(or $(CGO_CFLAGS),$(shell $(GO) env CGO_CFLAGS)) -Wno-deprecated-declarations
 
 # SQLite takes a third of the first build's processor time.

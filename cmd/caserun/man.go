@@ -44,7 +44,7 @@ exist. make install puts them where man(1) finds them.`,
 	}
 }
 
-// asMarkdown turns the help of a command and of those below it into what package doc reads: lines
+// asMarkdown turns the help of a command and of its subcommands into what package doc reads. Lines
 // that are indented are kept as they are.
 func asMarkdown(c *cobra.Command) {
 	c.DisableAutoGenTag = true

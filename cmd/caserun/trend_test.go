@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// nightly sweeps W1 once a night, of which the ones after the eighth run fewer jobs at once.
+// nightly sweeps W1 once a night. After the eighth night it runs fewer jobs at once.
 func nightly(t *testing.T, nights int) {
 	t.Helper()
 	for n := range nights {

@@ -54,7 +54,7 @@ type mixRow struct {
 // shownMetrics are the metrics of the page's matrix, by their names in package regress.
 var shownMetrics = []string{"throughput", "turnaround", "makespan"}
 
-// newSide makes the page's runs a side of a comparison. Warm-up runs are no measurements.
+// newSide makes the page's runs a side of a comparison. Warm-up runs are not measurements.
 func newSide(runs []results.Run, jobs [][]results.Job, devices map[int64][]results.Device) regress.Side {
 	side := regress.Side{Label: "this page"}
 	for i, r := range runs {
