@@ -2,13 +2,55 @@ package results
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
-// Traced is a traced run, with the kernels of each job in the order of their launches.
+// Traced is a traced run: its jobs, and how long their kernels took.
 type Traced struct {
-	Jobs    []Job
-	Kernels []Kernel
+	Jobs     []Job
+	launches map[int]launches // by job
+}
+
+// launches are the lengths in seconds of a job's launches, in the order of the launches. A run
+// can have millions, so that each is one number.
+type launches map[launchShape][]float64
+
+// launchShape tells which launches of jobs of one command can pair.
+type launchShape struct{ name, grid, block string }
+
+// Launch is one kernel of a traced run, as far as a slowdown needs to know it.
+type Launch struct {
+	Job               int
+	Name, Grid, Block string
+	BusyS             float64 // time in the kernel
+}
+
+// Add notes a launch. The launches of a job come in their order.
+func (t *Traced) Add(l Launch) {
+	if t.launches == nil {
+		t.launches = map[int]launches{}
+	}
+	if t.launches[l.Job] == nil {
+		t.launches[l.Job] = launches{}
+	}
+	shape := launchShape{l.Name, l.Grid, l.Block}
+	t.launches[l.Job][shape] = append(t.launches[l.Job][shape], l.BusyS)
+}
+
+// Pool adds another run's jobs, as different jobs.
+func (t *Traced) Pool(more Traced) {
+	shift := len(t.Jobs)
+	for _, j := range more.Jobs {
+		j.Index += shift
+		t.Jobs = append(t.Jobs, j)
+	}
+	for job, l := range more.launches {
+		if t.launches == nil {
+			t.launches = map[int]launches{}
+		}
+		t.launches[job+shift] = l
+	}
 }
 
 // Slowdown says how much longer kernels take in one traced run than in another
@@ -37,26 +79,18 @@ type JobSlowdown struct {
 	Why string
 }
 
-// launchKey pairs launches of jobs of one command.
-type launchKey struct {
-	name, grid, block string
-	ordinal           int
-}
-
 // KernelSlowdown compares a candidate with a baseline; the metric's definition takes a run
 // under sa as the baseline. Only jobs that ended ok count, because others may have ended early.
 func KernelSlowdown(candidate, baseline Traced) Slowdown {
-	alone := map[string]map[launchKey]float64{}
-	baselineKernels := byJob(baseline.Kernels)
+	alone := map[string]launches{}
 	for command, jobs := range okByCommand(baseline.Jobs) {
-		alone[command] = meanTimes(jobs, baselineKernels)
+		alone[command] = meanOf(jobs, baseline.launches)
 	}
-	kernels := byJob(candidate.Kernels)
 	var out Slowdown
 	var figures []float64
 	for _, j := range candidate.Jobs {
 		s := JobSlowdown{Job: j.Index, Name: j.Name, Command: j.Command}
-		own := times(kernels[j.Index])
+		own := candidate.launches[j.Index]
 		switch base, ran := alone[j.Command]; {
 		case j.Outcome == nil || *j.Outcome != OK:
 			s.Why = "did not end ok"
@@ -76,18 +110,18 @@ func KernelSlowdown(candidate, baseline Traced) Slowdown {
 	return out
 }
 
-func (s *JobSlowdown) compare(own, base map[launchKey]float64) {
-	for _, key := range sortedKeys(own) {
-		alone, ok := base[key]
-		if !ok {
-			s.Unpaired++
-			continue
+func (s *JobSlowdown) compare(own, base launches) {
+	for _, shape := range own.shapes() {
+		lengths, alone := own[shape], base[shape]
+		pairs := min(len(lengths), len(alone))
+		s.Pairs += pairs
+		s.Unpaired += len(lengths) - pairs
+		for i := range pairs {
+			s.KernelS += lengths[i]
+			s.BaselineS += alone[i]
 		}
-		s.Pairs++
-		s.KernelS += own[key]
-		s.BaselineS += alone
 	}
-	s.Missing = len(base) - s.Pairs
+	s.Missing = base.count() - s.Pairs
 	switch {
 	case s.Pairs == 0:
 		s.Why = "no launch has a partner in the baseline"
@@ -106,55 +140,38 @@ func okByCommand(jobs []Job) map[string][]int {
 	return out
 }
 
-func byJob(kernels []Kernel) map[int][]Kernel {
-	out := map[int][]Kernel{}
-	for _, k := range kernels {
-		out[k.Job] = append(out[k.Job], k)
-	}
-	return out
-}
-
-// times returns the lengths of one job's launches. Aggregates are not launches.
-func times(kernels []Kernel) map[launchKey]float64 {
-	out := map[launchKey]float64{}
-	alike := map[launchKey]int{}
-	for _, k := range kernels {
-		if k.Grid == "" {
-			continue
-		}
-		key := launchKey{name: k.Name, grid: k.Grid, block: k.Block}
-		ordinal := alike[key]
-		alike[key]++
-		key.ordinal = ordinal
-		out[key] = k.BusyS
-	}
-	return out
-}
-
-// meanTimes returns the mean length of each launch over several jobs.
-func meanTimes(jobs []int, kernels map[int][]Kernel) map[launchKey]float64 {
-	found := map[launchKey][]float64{}
+// meanOf returns the mean length of each launch over the jobs that have the launch.
+func meanOf(jobs []int, all map[int]launches) launches {
+	sums, counts := launches{}, map[launchShape][]int{}
 	for _, job := range jobs {
-		for key, length := range times(kernels[job]) {
-			found[key] = append(found[key], length)
+		for shape, lengths := range all[job] {
+			for i, length := range lengths {
+				if i == len(sums[shape]) {
+					sums[shape], counts[shape] = append(sums[shape], 0), append(counts[shape], 0)
+				}
+				sums[shape][i] += length
+				counts[shape][i]++
+			}
 		}
 	}
-	out := map[launchKey]float64{}
-	for key, lengths := range found {
-		out[key] = *mean(lengths)
+	for shape, lengths := range sums {
+		for i, n := range counts[shape] {
+			lengths[i] /= float64(n)
+		}
 	}
-	return out
+	return sums
 }
 
-// sortedKeys makes sums independent of the map's order.
-func sortedKeys(m map[launchKey]float64) []launchKey {
-	keys := make([]launchKey, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b launchKey) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.grid, b.grid), cmp.Compare(a.block, b.block),
-			cmp.Compare(a.ordinal, b.ordinal))
+// shapes are in order, so that sums do not depend on the map's order.
+func (l launches) shapes() []launchShape {
+	return slices.SortedFunc(maps.Keys(l), func(a, b launchShape) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.grid, b.grid), cmp.Compare(a.block, b.block))
 	})
-	return keys
+}
+
+func (l launches) count() (n int) {
+	for _, lengths := range l {
+		n += len(lengths)
+	}
+	return n
 }

@@ -86,7 +86,7 @@ func plannedMixes(ctx context.Context, db *store.Store) (func(sweep int64, mix s
 func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (map[int64]*float64, error) {
 	of := func(r results.Run) results.Arm { return results.ArmOf(r).Alone() }
 	usable := func(r results.Run) bool { return r.Traced && r.Status == results.Complete }
-	alone := map[results.Arm]results.Traced{}
+	alone := map[results.Arm]*results.Traced{}
 	for _, r := range runs {
 		if !usable(r) || r.Scheduler != "sa" {
 			continue
@@ -95,7 +95,10 @@ func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (
 		if err != nil {
 			return nil, err
 		}
-		alone[of(r)] = pool(alone[of(r)], more)
+		if alone[of(r)] == nil {
+			alone[of(r)] = &results.Traced{}
+		}
+		alone[of(r)].Pool(more)
 	}
 	out := map[int64]*float64{}
 	for _, r := range runs {
@@ -107,7 +110,7 @@ func kernelSlowdowns(ctx context.Context, db *store.Store, runs []results.Run) (
 		if err != nil {
 			return nil, err
 		}
-		out[r.ID] = results.KernelSlowdown(own, base).Mean
+		out[r.ID] = results.KernelSlowdown(own, *base).Mean
 	}
 	return out, nil
 }
@@ -118,20 +121,10 @@ func Traced(ctx context.Context, db *store.Store, run int64) (results.Traced, er
 	if err != nil {
 		return results.Traced{}, err
 	}
-	kernels, err := db.Kernels(ctx, run)
-	return results.Traced{Jobs: jobs, Kernels: kernels}, err
-}
-
-// pool adds a run's jobs to the jobs of other runs, as different jobs.
-func pool(all, more results.Traced) results.Traced {
-	shift := len(all.Jobs)
-	for _, j := range more.Jobs {
-		j.Index += shift
-		all.Jobs = append(all.Jobs, j)
-	}
-	for _, k := range more.Kernels {
-		k.Job += shift
-		all.Kernels = append(all.Kernels, k)
-	}
-	return all
+	t := results.Traced{Jobs: jobs}
+	err = db.EachLaunch(ctx, run, func(l results.Launch) error {
+		t.Add(l)
+		return nil
+	})
+	return t, err
 }

@@ -171,6 +171,36 @@ func (s *Store) EachKernel(ctx context.Context, run int64, do func(results.Kerne
 	return each(ctx, s, kernels, run, func(l *launch) error { return do(l.Kernel) })
 }
 
+// EachLaunch calls do with each launch of a traced run, by job, in the order in which the Writer
+// got them. It reads less of each than EachKernel, in about a quarter of the time, and leaves out
+// aggregates.
+func (s *Store) EachLaunch(ctx context.Context, run int64, do func(results.Launch) error) error {
+	type shape struct {
+		id     int64
+		launch results.Launch
+	}
+	operation := fmt.Sprintf("read the launches of run %d", run)
+	found, err := collect(ctx, s, operation, "SELECT shape_id, name, grid, block FROM _kernel_shape WHERE run_id = ? AND grid <> ''", []any{run},
+		func(k *shape) []any { return []any{&k.id, &k.launch.Name, &k.launch.Grid, &k.launch.Block} })
+	if err != nil {
+		return err
+	}
+	shapes := make(map[int64]results.Launch, len(found))
+	for _, k := range found {
+		shapes[k.id] = k.launch
+	}
+	return scan(ctx, s, operation, "SELECT job_index, shape_id, coalesce(busy_s, end_s - start_s) FROM _launch WHERE run_id = ? ORDER BY job_index, ordinal", []any{run},
+		func(k *shape) []any { return []any{&k.launch.Job, &k.id, &k.launch.BusyS} },
+		func(k *shape) error {
+			l, ok := shapes[k.id]
+			if !ok {
+				return nil
+			}
+			l.Job, l.BusyS = k.launch.Job, k.launch.BusyS
+			return do(l)
+		})
+}
+
 // Copies returns a traced run's copies by job, in the order in which the Writer got them.
 func (s *Store) Copies(ctx context.Context, run int64) (out []results.Copy, err error) {
 	err = s.EachCopy(ctx, run, func(c results.Copy) error {

@@ -19,7 +19,7 @@ const Repetitions = 7
 // systems. Throughput and turnaround vary by a few percent between repetitions.
 func Node(name string, mode results.Mode, system string, devices int, mixes, scheds []string) paper.Node {
 	n := paper.Node{Name: name, Hardware: fmt.Sprintf("%d x Test GPU", devices), Mode: mode, Devices: devices, System: system,
-		Segments: segments(mode), Trace: trace}
+		Segments: segments(mode), Trace: func(int64) (results.Traced, error) { return trace(1), nil }}
 	id := int64(0)
 	for rep := 1; rep <= Repetitions; rep++ {
 		for m, mix := range mixes {
@@ -65,24 +65,19 @@ func Traced(n paper.Node) paper.Node {
 			slow[r.ID] = 0.02
 		}
 	}
-	n.Trace = func(run int64) (results.Traced, error) {
-		t, err := trace(run)
-		for i := range t.Kernels {
-			t.Kernels[i].BusyS *= 1 + slow[run]
-		}
-		return t, err
-	}
+	n.Trace = func(run int64) (results.Traced, error) { return trace(1 + slow[run]), nil }
 	return n
 }
 
-func trace(int64) (results.Traced, error) {
+// trace returns a run with a kernel of so many seconds in each of two jobs.
+func trace(length float64) results.Traced {
 	ok := results.OK
 	t := results.Traced{}
 	for j := range 2 {
 		t.Jobs = append(t.Jobs, results.Job{Index: j, Name: "k", Command: fmt.Sprint("k ", j), Outcome: &ok})
-		t.Kernels = append(t.Kernels, results.Kernel{Job: j, Name: "kernel", Grid: "1,1,1", Block: "32,1,1", BusyS: 1})
+		t.Add(results.Launch{Job: j, Name: "kernel", Grid: "1,1,1", Block: "32,1,1", BusyS: length})
 	}
-	return t, nil
+	return t
 }
 
 // segments returns a square wave on device 0 and an idle device 1.
