@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/caserun/caserun/results"
@@ -85,6 +86,9 @@ func newMatrix(m regress.Matrix) matrix {
 		over = line(m.Names.Mix(m.Mixes[0])) + ": ratios"
 	}
 	v.Caption = fmt.Sprintf("%s to %s, with %.0f %% confidence intervals.", over, line(m.Base().Name), 100*(1-m.Alpha))
+	if !bounded(m) {
+		v.Caption = fmt.Sprintf("%s to %s. There are too few repetitions for confidence intervals.", over, line(m.Base().Name))
+	}
 	for _, metric := range m.Metrics {
 		v.Metrics = append(v.Metrics, headingOf(metric))
 	}
@@ -115,6 +119,13 @@ func newMatrix(m regress.Matrix) matrix {
 		v.ByMix = append(v.ByMix, t)
 	}
 	return v
+}
+
+// bounded reports whether any ratio over the mixes has an interval.
+func bounded(m regress.Matrix) bool {
+	return slices.ContainsFunc(m.Rows, func(s regress.Standing) bool {
+		return slices.ContainsFunc(s.Over, func(l regress.Level) bool { return l.Ratio.Bounded() })
+	})
 }
 
 func (r *mixRow) add(s regress.Standing, l level) {

@@ -336,6 +336,25 @@ func TestSurvivorsAreMarked(t *testing.T) {
 	}
 }
 
+// The caption does not speak of intervals where there are none.
+func TestIntervalsTakeRepetitions(t *testing.T) {
+	for runs, want := range map[int]string{1: "too few repetitions for confidence intervals", 7: "with 95 % confidence intervals"} {
+		m := memory{}
+		for i := 1; i <= runs; i++ {
+			for n, scheduler := range []string{"case-alg3", "sa"} {
+				m.add(simulatedRun(scheduler, i, 10+float64(n)+float64(i)/10))
+			}
+		}
+		v, err := build(t.Context(), m, m.runs(), Options{})
+		if err != nil || len(v.Matrices) != 1 {
+			t.Fatalf("%d matrices, %v", len(v.Matrices), err)
+		}
+		if got := v.Matrices[0].Caption; !strings.Contains(got, want) {
+			t.Errorf("%d repetitions: %q, want %q", runs, got, want)
+		}
+	}
+}
+
 // Every run can be linked to, whether it has a section or only a row.
 func TestEveryRunHasAPlace(t *testing.T) {
 	m := memory{}

@@ -138,7 +138,7 @@ func TestLogOfAFullDisk(t *testing.T) {
 	}
 }
 
-// A pipe that nobody reads is an error, and a wait of the run for its reader is none.
+// A pipe that nobody reads is an error. A run does not wait for a slow reader.
 func TestLogToAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
