@@ -13,10 +13,10 @@ import (
 // what came with CUDA 12 and 13.
 
 // traced is what the fake runtime was given: the matches in its trace of calls.
-func traced(t *testing.T, version, program, pattern string) []string {
+func traced(t *testing.T, version, program, pattern string, env ...string) []string {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	runLazy(t, version, program, "FAKE_CUDA_TRACE="+trace)
+	runLazy(t, version, program, append(env, "FAKE_CUDA_TRACE="+trace)...)
 	text, err := os.ReadFile(trace)
 	if err != nil {
 		t.Fatal(err)

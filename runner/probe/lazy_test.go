@@ -21,7 +21,7 @@ var programs = []string{"basic", "order", "shapes", "streams", "objects", "manag
 // Programs compute the same with and without the lazy runtime, whatever it does.
 func TestLazyKeepsResults(t *testing.T) {
 	for mode, env := range map[string][]string{"task": nil, "pinned": {"CASE_PIN=1"}, "passive": {"CASE_BINDING=job"},
-		"nothing recorded": {"CASE_RECORD_LIMIT=0"}} {
+		"nothing recorded": {"CASE_RECORD_LIMIT=0"}, "movable": {"CASE_MOVABLE=1"}, "movable, nothing recorded": {"CASE_MOVABLE=1", "CASE_RECORD_LIMIT=0"}} {
 		for _, version := range cudaVersions {
 			for _, program := range programs {
 				t.Run(mode+"/"+version+"/"+program, func(t *testing.T) {

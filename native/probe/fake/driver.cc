@@ -11,7 +11,11 @@ using fake::device_of;
 using fake::machine;
 using fake::Segment;
 
-enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
+enum {
+	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12
+};
 
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -281,10 +285,20 @@ API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr addre
 {
 	return call("cuPointerGetAttribute", [&]() -> CUresult {
 		const Segment *s = machine().find(reinterpret_cast<void *>(address));
-		if (s == nullptr || s->device == fake::the_host || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		if (s == nullptr || s->device == fake::the_host)
 			return CUDA_ERROR_INVALID_VALUE;
-		*static_cast<int *>(value) = s->device;
-		return 0;
+		switch (attribute) {
+		case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+			*static_cast<int *>(value) = s->device;
+			return 0;
+		case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+			*static_cast<CUdeviceptr *>(value) = s->base;
+			return 0;
+		case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+			*static_cast<size_t *>(value) = s->bytes;
+			return 0;
+		}
+		return CUDA_ERROR_INVALID_VALUE;
 	}, attribute, reinterpret_cast<void *>(address));
 }
 

@@ -5,6 +5,7 @@
 #include "handles.h"
 #include "lock.h"
 #include "memory.h"
+#include "mode.h"
 #include "real.h"
 #include "report.h"
 #include "task.h"
@@ -12,11 +13,15 @@
 namespace lazy {
 namespace {
 
-const size_t pitch_alignment = 512; // bytes: what cudaMallocPitch rounds rows to on every device since 2010
+// What an allocation is: linear memory, which only its address names, or an object of the CUDA
+// runtime.
+enum class Kind { linear, object };
 
 // allocate is cudaMalloc and its like. real makes the allocation on the bound
-// device and returns its address in *memory.
-template <typename Real> cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real)
+// device and returns its address in *memory. It is not called for memory that is ours: what is
+// recorded, and all linear memory where it can move, but for what a capture allocates.
+template <typename Real>
+cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, Kind kind = Kind::linear)
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
@@ -33,6 +38,18 @@ template <typename Real> cudaError_t allocate(const char *call, void **memory, s
 	if (error != cudaSuccess)
 		return error;
 	Task &task = Task::here();
+	if (bytes > 0 && kind == Kind::linear && movable() && !being_captured()) {
+		if (allocate_beside(bytes, memory))
+			return cudaSuccess;
+		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
+			return error;
+		use_device();
+		const CUresult made = allocate_backed(bytes, home(), memory);
+		if (made == CUDA_SUCCESS)
+			return cudaSuccess;
+		task.take_back(backing_of(bytes));
+		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : seen(made, "cuMemMap");
+	}
 	if (bytes > 0 && (error = task.await_charge(call, bytes)) != cudaSuccess)
 		return error;
 	use_device(); // until it was charged, the task could end and another begin elsewhere
@@ -60,7 +77,7 @@ cudaError_t allocate_object(const char *call, void **handle, uint64_t bytes, boo
 		if (error != cudaSuccess)
 			return error;
 	}
-	return allocate(call, handle, bytes, real);
+	return allocate(call, handle, bytes, real, Kind::object);
 }
 
 uint64_t array_bytes(const cudaChannelFormatDesc *format, cudaExtent extent)
@@ -97,7 +114,7 @@ cudaError_t cudaMallocPitch(void **memory, size_t *pitch, size_t width, size_t h
 {
 	if (pitch == nullptr)
 		return fail(cudaErrorInvalidValue);
-	const size_t row = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
+	const size_t row = row_of(width);
 	bool reserved = true;
 	cudaError_t error = allocate("cudaMallocPitch", memory, row * height, [&] {
 		reserved = false;
@@ -112,7 +129,7 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent extent)
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
-	const size_t row = (extent.width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
+	const size_t row = row_of(extent.width);
 	void *made = nullptr;
 	bool reserved = true;
 	cudaError_t error = allocate("cudaMalloc3D", &made, row * extent.height * extent.depth, [&] {

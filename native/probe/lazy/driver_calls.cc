@@ -1,4 +1,4 @@
-// driver_calls.cc: errors of the driver's functions.
+// driver_calls.cc: the driver's functions, for their errors and for memory that is ours.
 //
 // A program whose CUDA runtime is linked statically, as nvcc does by default, or that
 // calls the driver itself, is seen nowhere else. What the shared runtime calls is not
@@ -13,6 +13,7 @@
 
 #include "../activity.h"
 #include "device.h"
+#include "driver_memory.h"
 #include "gate.h"
 #include "objects.h"
 #include "real.h"
@@ -29,11 +30,17 @@ CASE_API cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, v
 extern "C" CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
 extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 
+#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) CASE_API CUresult symbol parameters;
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments) CASE_API CUresult symbol parameters;
+#define RELEASE(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
 #define CALL(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
+#define ANSWER(symbol, name)
 #include "driver_calls.def"
+#undef LINEAR
 #undef ALLOCATION
+#undef RELEASE
 #undef CALL
+#undef ANSWER
 
 namespace lazy {
 namespace {
@@ -101,11 +108,18 @@ const struct {
 	int own;
 	void *ours;
 } functions[] = {
-#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) {#symbol, #name, own, reinterpret_cast<void *>(symbol)},
-#define CALL(symbol, name, own, effect, parameters, arguments) {#symbol, #name, own, reinterpret_cast<void *>(symbol)},
+#define ENTRY(symbol, name, own) {#symbol, #name, own, reinterpret_cast<void *>(symbol)},
+#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) ENTRY(symbol, name, own)
+#define ALLOCATION(symbol, name, own, bytes, parameters, arguments) ENTRY(symbol, name, own)
+#define RELEASE(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
+#define CALL(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
+#define ANSWER(symbol, name) ENTRY(symbol, name, -1)
 #include "driver_calls.def"
+#undef LINEAR
 #undef ALLOCATION
+#undef RELEASE
 #undef CALL
+#undef ANSWER
 };
 
 bool of_cuda(const void *caller)
@@ -163,11 +177,29 @@ DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 2)
 DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, 0)
 DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 
+#define LINEAR(symbol, name, own, bytes, taken, parameters, arguments)                                                 \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		CUresult result;                                                                                       \
+		if (driver_allocates(#symbol, memory, taken, &result))                                                 \
+			return result;                                                                                 \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+	}
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments)                                                    \
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \
+	}
+#define RELEASE(symbol, name, own, parameters, arguments)                                                              \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		CUresult result;                                                                                       \
+		if (driver_frees(memory, &result))                                                                     \
+			return checked(result, #symbol);                                                               \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(#symbol, Effect::neither, [&] { return real arguments; }); \
 	}
 #define CALL(symbol, name, own, effect, parameters, arguments)                                                         \
 	CUresult symbol parameters                                                                                     \
@@ -177,4 +209,5 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
 		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
 	}
+#define ANSWER(symbol, name)
 #include "driver_calls.def"

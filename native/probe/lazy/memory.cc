@@ -2,13 +2,18 @@
 //
 // cuMemAddressReserve needs no context. So the program gets the addresses that it will keep,
 // whatever device they lead to, and nested and interior pointers need no rewriting. A large
-// allocation has a chunk of its own; small allocations share chunks of one granule. Each chunk has
+// allocation has a range of its own; small allocations share ranges of one granule. Each range has
 // a margin on both sides. It serves programs that read or write just outside an allocation, where
 // under cudaMalloc other memory lies.
+//
+// Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
+// each with a handle of its own, because a handle is the unit that can be mapped elsewhere.
 #include <limits.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "lock.h"
 #include "memory.h"
@@ -20,15 +25,18 @@
 
 namespace lazy {
 
-struct Chunk {
+struct Range {
 	uintptr_t base;
 	size_t size;
-	CUmemGenericAllocationHandle memory;
+	size_t unit; // of its chunks; the last may be smaller
+	std::vector<CUmemGenericAllocationHandle> chunks; // the memory behind it, in the order of addresses
 	bool mapped, shared;
-	bool below, above; // the margins that have memory
-	size_t used;       // bytes handed out of a shared chunk
-	size_t live;       // allocations in it
+	bool below, above;       // the margins that have memory
+	std::vector<bool> taken; // by 512 bytes: where the allocations of a shared range lie
+	size_t live;             // allocations in it
 };
+
+static const size_t movable_chunk = 32 << 20; // bytes
 
 // std::map for its order: find looks for the allocation before an address.
 static std::map<uintptr_t, Allocation> &allocations()
@@ -37,9 +45,9 @@ static std::map<uintptr_t, Allocation> &allocations()
 	return *all;
 }
 
-static std::map<uintptr_t, std::unique_ptr<Chunk>> &chunks()
+static std::map<uintptr_t, std::unique_ptr<Range>> &ranges()
 {
-	static auto *const all = new std::map<uintptr_t, std::unique_ptr<Chunk>>;
+	static auto *const all = new std::map<uintptr_t, std::unique_ptr<Range>>;
 	return *all;
 }
 
@@ -64,7 +72,7 @@ static size_t granularity(const Driver *d)
 	return found;
 }
 
-// margin is how many addresses, in bytes, are reserved on either side of a chunk.
+// margin is how many addresses, in bytes, are reserved on either side of a range.
 static size_t margin(const Driver *d) { return guarded() ? 0 : granularity(d); }
 
 static size_t largest_device(const Driver *d)
@@ -81,31 +89,71 @@ static size_t largest_device(const Driver *d)
 	return found;
 }
 
-static Chunk *new_chunk(const Driver *d, size_t size, bool shared)
+static Range *new_range(const Driver *d, size_t size, bool shared)
 {
 	CUdeviceptr start = 0;
 
 	if (d->reserve(&start, size + 2 * margin(d), granularity(d), 0, 0) != CUDA_SUCCESS)
 		return nullptr;
-	auto chunk = std::make_unique<Chunk>();
-	Chunk *made = chunk.get();
+	auto range = std::make_unique<Range>();
+	Range *made = range.get();
 	made->base = static_cast<uintptr_t>(start) + margin(d);
 	made->size = size;
+	made->unit = movable() ? movable_chunk : size;
 	made->shared = shared;
-	chunks()[made->base] = std::move(chunk);
-	Task::process().count(0, static_cast<int64_t>(size));
+	made->taken.resize(shared ? size / alignment : 0);
+	ranges()[made->base] = std::move(range);
 	return made;
 }
 
-static Chunk *shared_chunk(const Driver *d, size_t bytes)
+static size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// room_in finds free bytes in a shared range, and returns their offset. The range's size: there are none.
+static size_t room_in(const Range &r, size_t bytes)
 {
-	for (auto &entry : chunks()) {
-		Chunk &c = *entry.second;
-		if (c.shared && !c.mapped && c.size - c.used >= bytes)
-			return &c;
+	const size_t slots = whole(bytes, alignment) / alignment;
+	size_t free = 0;
+
+	for (size_t i = 0; i < r.taken.size(); i++) {
+		free = r.taken[i] ? 0 : free + 1;
+		if (free == slots)
+			return (i + 1 - slots) * alignment;
 	}
-	return new_chunk(d, granularity(d), true);
+	return r.size;
 }
+
+static Range *shared_range(size_t bytes, bool mapped)
+{
+	for (auto &entry : ranges()) {
+		Range &r = *entry.second;
+		if (r.shared && r.mapped == mapped && room_in(r, bytes) < r.size)
+			return &r;
+	}
+	return nullptr;
+}
+
+static void mark(Range &r, uintptr_t base, size_t bytes, bool taken)
+{
+	const auto first = r.taken.begin() + static_cast<ptrdiff_t>((base - r.base) / alignment);
+	std::fill(first, first + static_cast<ptrdiff_t>(whole(bytes, alignment) / alignment), taken);
+}
+
+// place makes an allocation in a range that has room for it.
+static void *place(Range &r, size_t bytes)
+{
+	const uintptr_t base = r.base + (r.shared ? room_in(r, bytes) : 0);
+
+	if (r.shared)
+		mark(r, base, bytes, true);
+	r.live++;
+	allocations()[base] = Allocation{base, bytes, &r, nullptr, 0, false};
+	return reinterpret_cast<void *>(base);
+}
+
+size_t backing_of(size_t bytes) { return small(bytes) ? granularity(driver()) : whole(bytes, granularity(driver())); }
+
+// cudaMallocPitch rounds rows to 512 bytes on every device since 2010.
+size_t row_of(size_t width) { return whole(width, 512); }
 
 bool reserve(size_t bytes, void **address)
 {
@@ -117,59 +165,140 @@ bool reserve(size_t bytes, void **address)
 	const uint64_t most = largest_device(d), held = Task::process().in_use();
 	if (bytes > most || held > most - bytes)
 		return false;
-	const size_t unit = small(bytes) ? alignment : granularity(d);
-	const size_t size = (bytes + unit - 1) / unit * unit;
-	Chunk *c = small(bytes) ? shared_chunk(d, size) : new_chunk(d, size, false);
-	if (c == nullptr)
-		return false;
-	const uintptr_t base = c->base + c->used;
-	c->used += size;
-	c->live++;
-	allocations()[base] = Allocation{base, bytes, c, nullptr, 0, false};
+	Range *r = small(bytes) ? shared_range(bytes, false) : nullptr;
+	if (r == nullptr) {
+		r = new_range(d, backing_of(bytes), small(bytes));
+		if (r == nullptr)
+			return false;
+		Task::process().count(0, static_cast<int64_t>(r->size));
+	}
+	*address = place(*r, bytes);
 	Task::process().count(1, 0);
-	*address = reinterpret_cast<void *>(base);
 	return true;
 }
 
-static void unmap(Chunk &c)
+// strip takes the memory behind a range away.
+static void strip(Range &r)
+{
+	const Driver *d = driver();
+	uintptr_t at = r.base;
+
+	for (CUmemGenericAllocationHandle memory : r.chunks) {
+		const size_t bytes = std::min(r.unit, r.base + r.size - at);
+		d->unmap(at, bytes);
+		d->release(memory);
+		at += bytes;
+	}
+	r.chunks.clear();
+	r.mapped = false;
+}
+
+// back puts memory of the device behind a range.
+static CUresult back(Range &r, int device)
+{
+	const Driver *d = driver();
+	const CUmemAllocationProp prop = on(device);
+	const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t at = 0; at < r.size && result == CUDA_SUCCESS; at += r.unit) {
+		const size_t bytes = std::min(r.unit, r.size - at);
+		CUmemGenericAllocationHandle memory = 0;
+		result = d->create(&memory, bytes, &prop, 0);
+		if (result != CUDA_SUCCESS)
+			break;
+		result = d->map(r.base + at, bytes, 0, memory, 0);
+		if (result == CUDA_SUCCESS)
+			r.chunks.push_back(memory);
+		else
+			d->release(memory);
+	}
+	if (result == CUDA_SUCCESS)
+		result = d->set_access(r.base, r.size, &access, 1);
+	r.mapped = result == CUDA_SUCCESS;
+	if (!r.mapped)
+		strip(r);
+	return result;
+}
+
+static void strip_margins(Range &r)
 {
 	const Driver *d = driver();
 
-	if (c.below)
-		d->unmap(c.base - margin(d), margin(d));
-	if (c.above)
-		d->unmap(c.base + c.size, margin(d));
-	c.below = c.above = false;
-	if (!c.mapped)
-		return;
-	d->unmap(c.base, c.size);
-	d->release(c.memory);
-	c.mapped = false;
+	if (r.below)
+		d->unmap(r.base - margin(d), margin(d));
+	if (r.above)
+		d->unmap(r.base + r.size, margin(d));
+	r.below = r.above = false;
 }
 
-static void unreserve(const Chunk &c)
+static void unreserve(const Range &r)
 {
 	const Driver *d = driver();
-	d->unreserve(c.base - margin(d), c.size + 2 * margin(d));
+	d->unreserve(r.base - margin(d), r.size + 2 * margin(d));
 }
 
-static void leave(Chunk *c)
+// The granule behind all margins.
+static struct {
+	bool made;
+	CUmemGenericAllocationHandle memory;
+} margins;
+
+static void drop_margins()
 {
-	if (--c->live > 0)
+	if (margins.made)
+		driver()->release(margins.memory);
+	margins.made = false;
+}
+
+// give_back ends a range without allocations.
+static void give_back(const Range *r)
+{
+	Range &gone = *ranges().at(r->base);
+
+	strip_margins(gone);
+	strip(gone);
+	unreserve(gone);
+	Task::process().count(0, -static_cast<int64_t>(gone.size));
+	ranges().erase(gone.base);
+	if (std::none_of(ranges().begin(), ranges().end(), [](const auto &entry) { return entry.second->mapped; }))
+		drop_margins();
+}
+
+// spares are shared ranges with memory and without allocations. One stays, because the next small
+// allocation would make it anew.
+static void drop_spares(const Range *but)
+{
+	std::vector<const Range *> gone;
+
+	for (auto &entry : ranges())
+		if (const Range *r = entry.second.get(); r->shared && r->mapped && r->live == 0 && r != but)
+			gone.push_back(r);
+	for (const Range *r : gone)
+		give_back(r);
+}
+
+void drop_spares() { drop_spares(nullptr); }
+
+static void leave(Range *r)
+{
+	if (--r->live > 0)
 		return;
-	unmap(*c);
-	unreserve(*c);
-	Task::process().count(0, -static_cast<int64_t>(c->size));
-	chunks().erase(c->base);
+	if (r->shared && r->mapped && movable())
+		drop_spares(r);
+	else
+		give_back(r);
 }
 
 static void erase(Allocation *a)
 {
-	Chunk *c = a->chunk;
+	Range *r = a->range;
 
+	if (r != nullptr && r->shared)
+		mark(*r, a->base, a->bytes, false);
 	allocations().erase(a->base);
-	if (c != nullptr)
-		leave(c);
+	if (r != nullptr)
+		leave(r);
 }
 
 Allocation *find(const void *address)
@@ -187,21 +316,21 @@ Allocation *pending(const void *address, size_t bytes)
 {
 	Allocation *a = find(address);
 
-	if (a == nullptr || a->chunk == nullptr || a->chunk->mapped)
+	if (a == nullptr || a->range == nullptr || a->range->mapped)
 		return nullptr;
 	return bytes <= a->bytes - (reinterpret_cast<uintptr_t>(address) - a->base) ? a : nullptr;
 }
 
-// The chunk whose addresses these are, with those of its margins.
-static const Chunk *chunk_at(uintptr_t at)
+// The range whose addresses these are, with those of its margins.
+static const Range *range_at(uintptr_t at)
 {
-	const uintptr_t around = chunks().empty() ? 0 : margin(driver());
-	auto after = chunks().upper_bound(at + around);
+	const uintptr_t around = ranges().empty() ? 0 : margin(driver());
+	auto after = ranges().upper_bound(at + around);
 
-	if (after == chunks().begin())
+	if (after == ranges().begin())
 		return nullptr;
-	const Chunk *c = std::prev(after)->second.get();
-	return at - (c->base - around) < c->size + 2 * around ? c : nullptr;
+	const Range *r = std::prev(after)->second.get();
+	return at - (r->base - around) < r->size + 2 * around ? r : nullptr;
 }
 
 bool strays(const void *address, size_t bytes)
@@ -210,7 +339,7 @@ bool strays(const void *address, size_t bytes)
 		return false;
 	Locked locked;
 	const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-	if (chunk_at(at) == nullptr)
+	if (range_at(at) == nullptr)
 		return false;
 	const Allocation *a = find(address);
 	return a == nullptr || bytes > a->bytes - (at - a->base);
@@ -248,9 +377,21 @@ Holder holder_of(const void *address)
 
 	if (a == nullptr)
 		return Holder::unknown;
-	if (a->chunk == nullptr)
+	if (a->range == nullptr)
 		return Holder::runtime;
-	return a->chunk->mapped ? Holder::mapped : Holder::reserved;
+	return a->range->mapped ? Holder::mapped : Holder::reserved;
+}
+
+bool allocation_at(const void *address, uintptr_t *base, size_t *bytes)
+{
+	Locked locked;
+	const Allocation *a = find(address);
+
+	if (a == nullptr || a->range == nullptr || !a->range->mapped)
+		return false;
+	*base = a->base;
+	*bytes = a->bytes;
+	return true;
 }
 
 bool withdraw(const void *address, Allocation *was)
@@ -258,7 +399,7 @@ bool withdraw(const void *address, Allocation *was)
 	Locked locked;
 	Allocation *a = at_base(address);
 
-	if (a == nullptr || a->chunk != nullptr)
+	if (a == nullptr || a->range != nullptr)
 		return false;
 	*was = *a;
 	erase(a);
@@ -272,7 +413,7 @@ void drop(const void *address)
 
 	if (a == nullptr)
 		return;
-	const bool shared = a->chunk != nullptr && a->chunk->shared;
+	const bool shared = a->range != nullptr && a->range->shared;
 	a->freed = a->recorded > 0; // its memory is still written, and perhaps read, in the replay
 	if (!a->freed)
 		erase(a);
@@ -305,59 +446,81 @@ static bool map_margin(uintptr_t base, CUmemGenericAllocationHandle memory, cons
 	return false;
 }
 
-// map_margins puts one granule behind all margins. Programs that stay inside their
-// allocations need none, so what the driver refuses is left out. The driver keeps the
-// granule as long as it is mapped anywhere.
-static void map_margins(int device)
+// back_margins puts one granule behind the margins that have no memory. Programs that stay inside
+// their allocations need none, so what the driver refuses is left out. The granule is made for the
+// first margin, and goes with the last range that has memory.
+static void back_margins(int device)
 {
 	const Driver *d = driver();
 	const CUmemAllocationProp prop = on(device);
 	const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-	CUmemGenericAllocationHandle memory = 0;
 
-	if (chunks().empty() || margin(d) == 0 || d->create(&memory, margin(d), &prop, 0) != CUDA_SUCCESS)
+	if (ranges().empty() || margin(d) == 0)
 		return;
-	for (auto &entry : chunks()) {
-		Chunk &c = *entry.second;
-		c.below = c.below || map_margin(c.base - margin(d), memory, access);
-		c.above = c.above || map_margin(c.base + c.size, memory, access);
+	if (!margins.made && d->create(&margins.memory, margin(d), &prop, 0) != CUDA_SUCCESS)
+		return;
+	margins.made = true;
+	for (auto &entry : ranges()) {
+		Range &r = *entry.second;
+		if (!r.mapped)
+			continue;
+		r.below = r.below || map_margin(r.base - margin(d), margins.memory, access);
+		r.above = r.above || map_margin(r.base + r.size, margins.memory, access);
 	}
-	d->release(memory);
 }
 
 cudaError_t map_all(int device)
 {
-	const Driver *d = driver();
-
-	for (auto &entry : chunks()) {
-		Chunk &c = *entry.second;
-		if (c.mapped)
+	for (auto &entry : ranges()) {
+		Range &r = *entry.second;
+		if (r.mapped)
 			continue;
-		const CUmemAllocationProp prop = on(device);
-		const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-		CUresult result = d->create(&c.memory, c.size, &prop, 0);
-		if (result == CUDA_SUCCESS) {
-			result = d->map(c.base, c.size, 0, c.memory, 0);
-			if (result != CUDA_SUCCESS)
-				d->release(c.memory);
-		}
-		if (result == CUDA_SUCCESS) {
-			c.mapped = true;
-			result = d->set_access(c.base, c.size, &access, 1);
-		}
+		const CUresult result = back(r, device);
 		if (result == CUDA_ERROR_OUT_OF_MEMORY)
-			return failed_allocation("cudaMalloc", c.size);
+			return failed_allocation("cudaMalloc", r.size);
 		if (result != CUDA_SUCCESS)
 			return seen(result, "cuMemMap");
 	}
-	map_margins(device); // last: what the program asked for comes first
+	back_margins(device); // last: what the program asked for comes first
 	return cudaSuccess;
+}
+
+bool allocate_beside(size_t bytes, void **address)
+{
+	Locked locked;
+	Range *const r = small(bytes) ? shared_range(bytes, true) : nullptr;
+
+	if (r == nullptr)
+		return false;
+	*address = place(*r, bytes);
+	Task::process().count(1, 0);
+	return true;
+}
+
+CUresult allocate_backed(size_t bytes, int device, void **address)
+{
+	Locked locked;
+	Range *const r = new_range(driver(), backing_of(bytes), small(bytes));
+
+	if (r == nullptr)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (const CUresult result = back(*r, device); result != CUDA_SUCCESS) {
+		unreserve(*r);
+		ranges().erase(r->base);
+		return result;
+	}
+	back_margins(device);
+	*address = place(*r, bytes);
+	return CUDA_SUCCESS;
 }
 
 void unmap_all()
 {
-	for (auto &entry : chunks())
-		unmap(*entry.second);
+	for (auto &entry : ranges()) {
+		strip_margins(*entry.second);
+		strip(*entry.second);
+	}
+	drop_margins();
 }
 
 void forget_memory()
@@ -365,11 +528,10 @@ void forget_memory()
 	Locked locked;
 
 	allocations().clear();
-	for (auto &entry : chunks()) {
-		unmap(*entry.second);
+	unmap_all();
+	for (auto &entry : ranges())
 		unreserve(*entry.second);
-	}
-	chunks().clear();
+	ranges().clear();
 }
 
 } // namespace lazy

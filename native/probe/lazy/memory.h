@@ -10,12 +10,12 @@
 namespace lazy {
 
 class Task;
-struct Chunk; // consecutive addresses backed by one piece of memory, with a margin on either side
+struct Range; // consecutive addresses that have memory together, with a margin on either side
 
 struct Allocation {
 	uintptr_t base;
 	size_t bytes;      // as the program asked
-	Chunk *chunk;      // nullptr: the CUDA runtime's own
+	Range *range;      // nullptr: the CUDA runtime's own
 	Task *task;        // to which it is charged, if it is the runtime's
 	unsigned recorded; // operations in the record that touch it
 	bool freed;        // by the program, while still recorded
@@ -27,7 +27,7 @@ Allocation *pending(const void *address, size_t bytes);
 
 // strays: [address, address + bytes) begins in addresses that reserve has handed out, or
 // beside them, and is not inside one allocation. CUDA refuses to copy and set such a range
-// (cudaErrorInvalidValue), but knows only of whole chunks and margins here.
+// (cudaErrorInvalidValue), but knows only of whole ranges and margins here.
 bool strays(const void *address, size_t bytes);
 // The same of a box of bytes in pitched memory, where CUDA has nothing else to refuse.
 bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box);
@@ -35,6 +35,14 @@ bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &b
 // reserve makes an allocation without memory. false: the driver cannot, or no device has that
 // much: bind, and let the CUDA runtime answer.
 bool reserve(size_t bytes, void **address);
+// allocate_beside makes a small allocation in memory that others have brought. allocate_backed brings
+// memory of the bound device; the caller has charged the task for an object of backing_of(bytes).
+bool allocate_beside(size_t bytes, void **address);
+CUresult allocate_backed(size_t bytes, int device, void **address);
+size_t backing_of(size_t bytes); // bytes of memory that an allocation takes
+size_t row_of(size_t width);     // bytes between the rows of pitched memory, as cudaMallocPitch has them
+// allocation_at finds the allocation of this library, with memory, that the address is in.
+bool allocation_at(const void *address, uintptr_t *base, size_t *bytes);
 void adopt(void *address, size_t bytes, Task *task); // notes an allocation of the CUDA runtime
 
 // Who holds the allocation that begins at address.
@@ -48,6 +56,7 @@ bool withdraw(const void *address, Allocation *was);
 Allocation *recorded_at(uintptr_t base);
 void release_recorded(Allocation *a); // an operation that touched it is gone
 cudaError_t map_all(int device);      // puts memory behind everything reserved
+void drop_spares();                   // the task is about to end
 void unmap_all();                     // takes it away again; contents are lost
 void forget_memory();                 // cudaDeviceReset
 

@@ -64,6 +64,13 @@ bool guarded()
 	return found;
 }
 
+// Memory that is exported to other processes must be cudaMalloc's own.
+bool movable()
+{
+	static const bool asked = set("CASE_MOVABLE");
+	return asked && one_device() && !exports_memory();
+}
+
 const Footprint &declared()
 {
 	static const Footprint found = [] {

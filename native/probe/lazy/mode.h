@@ -30,6 +30,10 @@ bool chooses_devices();
 // memory beyond the allocation's last granule then faults.
 bool guarded();
 
+// movable: the scheduler can take memory back (CASE_MOVABLE), and this program's memory can go: all
+// that the program allocates is the library's.
+bool movable();
+
 // Memory comes in granules of 2 MiB, but mixes and explicit tasks state sums of sizes. This
 // allowance is enough for the rounding of eight objects.
 inline const uint64_t rounding = 16 << 20; // bytes

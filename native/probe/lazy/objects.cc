@@ -93,25 +93,19 @@ bool holds_strings(const Elf64_Shdr &s, const std::string &name)
 	return true;
 }
 
-// reaches_driver: the text names the driver's library or function finder, or what
-// exports memory to other processes.
+bool has_text(const char *text, size_t size, std::string_view what)
+{
+	return memmem(text, size, what.data(), what.size()) != nullptr;
+}
+
+// reaches_driver: the text names the driver's library or function finder.
 bool reaches_driver(const char *text, size_t size)
 {
-	const std::string_view all(text, size);
-	const std::string_view library = "libcuda.so";
-	const size_t prefix = library.find("cuda");
-
-	for (const char *at = text, *end = text + size;
-	     (at = static_cast<const char *>(memmem(at, static_cast<size_t>(end - at), "cuda", 4))) != nullptr; at += 4) {
-		const size_t n = static_cast<size_t>(at - text);
-		for (std::string_view name : {"cudaGetDriverEntryPoint", "cudaIpcGetMemHandle"})
-			if (all.substr(n, name.size()) == name)
-				return true;
-		if (n >= prefix && all.substr(n - prefix, library.size()) == library)
-			return true;
-	}
-	return false;
+	return has_text(text, size, "libcuda.so") || has_text(text, size, "cudaGetDriverEntryPoint");
 }
+
+// exports: the text names what exports memory to other processes, the runtime's or the driver's.
+bool exports(const char *text, size_t size) { return has_text(text, size, "IpcGetMemHandle"); }
 
 // has_name: the table of strings contains this string, whole.
 bool has_name(const char *table, size_t size, std::string_view name)
@@ -129,6 +123,7 @@ struct Part {
 	// It has a CUDA runtime that this library does not serve, or the means to reach the driver or
 	// to export memory: linked, or looked up by name.
 	bool foreign;
+	bool exports; // memory to other processes
 	// It is the program itself, or calls the shared runtime, and loads others.
 	bool loads;
 	// It asks for tasks itself: it names those calls, or has them in it (../explicit.c).
@@ -148,6 +143,7 @@ Part read_part(const char *path)
 	const LinkedProgram *const linked = is_program ? linked_program() : nullptr;
 	bool device_code = false, runtime = false, opens = false;
 	bool asks = linked != nullptr && linked->asks, reaches = linked != nullptr && linked->reaches_driver;
+	bool shares = reaches; // the linker tells no more of a linked program
 
 	if (header == nullptr || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_shstrndx >= header->e_shnum)
@@ -165,6 +161,7 @@ Part read_part(const char *path)
 			const bool needs = name == ".dynstr", tells = text != nullptr && linked == nullptr;
 			asks = asks || (tells && names_tasks(text, s.sh_size));
 			reaches = reaches || (text != nullptr && (tells || needs) && reaches_driver(text, s.sh_size));
+			shares = shares || (text != nullptr && (tells || needs) && exports(text, s.sh_size));
 			opens = opens || (tells && needs && has_name(text, s.sh_size, "dlopen"));
 		}
 		if (s.sh_type != SHT_DYNAMIC || s.sh_link >= header->e_shnum)
@@ -178,8 +175,8 @@ Part read_part(const char *path)
 			runtime = runtime || names_runtime(needed.c_str());
 		}
 	}
-	const bool foreign = reaches || ((device_code || runtime) && !serves(is_program, runtime));
-	return {foreign, !foreign && opens && (runtime || is_program), asks};
+	const bool foreign = reaches || shares || ((device_code || runtime) && !serves(is_program, runtime));
+	return {foreign, shares, !foreign && opens && (runtime || is_program), asks};
 }
 
 struct Objects {
@@ -205,6 +202,7 @@ int look(dl_phdr_info *object, size_t, void *out)
 // be waiting.
 pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
+bool shared_out; // a part of the program exports memory
 bool may_load;   // the program may load parts that have a CUDA runtime of their own
 bool asks;       // a part of the program asks for tasks itself
 
@@ -219,6 +217,7 @@ void look_again()
 	for (const std::string &path : objects->unread) {
 		const Part part = read_part(path.c_str());
 		met_driver = met_driver || part.foreign;
+		shared_out = shared_out || part.exports;
 		may_load = may_load || part.loads;
 		asks = asks || part.asks;
 	}
@@ -242,6 +241,13 @@ bool self_contained()
 	if (!met_driver)
 		look_again();
 	return !met_driver;
+}
+
+bool exports_memory()
+{
+	Locked locked(looking);
+	look_again();
+	return shared_out;
 }
 
 bool asks_for_tasks()

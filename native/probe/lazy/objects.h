@@ -10,6 +10,7 @@ bool self_contained();
 void meet_driver(); // it is not: somebody uses the driver past the runtime
 bool loads_parts(); // the program may load parts that are not self-contained, and pass handles to them
 
+bool exports_memory(); // a part of the program exports device memory to other processes
 bool asks_for_tasks(); // a part of the program uses the task API of case.h
 // known: the object needs no reading. It is part of CUDA, of a tool that only watches CUDA, or
 // of the system.

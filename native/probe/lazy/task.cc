@@ -12,6 +12,7 @@
 #include "device.h"
 #include "explicit.h"
 #include "lock.h"
+#include "memory.h"
 #include "mode.h"
 #include "record.h"
 #include "report.h"
@@ -259,7 +260,11 @@ void Task::reset()
 // end_unused ends the task where nothing is left of it.
 void Task::end_unused()
 {
-	if (account_.objects > 0 || (account_.held() && account_.lasts()))
+	if (account_.objects > 0)
+		return;
+	if (one_device())
+		drop_spares();
+	if (account_.held() && account_.lasts())
 		return;
 	close();
 	if (one_device()) {

@@ -92,3 +92,49 @@ void own_context_in_threads()
 	TRY(driver_call<CUresult(CUdeviceptr)>("cuMemFree_v2")(memory));
 	state("after");
 }
+
+// range_of tells where an address lies in its allocation, as the driver has it.
+static void range_of(const char *what, CUdeviceptr address)
+{
+	CUdeviceptr base = 0, start = 0;
+	size_t bytes = 0, size = 0;
+
+	TRY(driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2")(&base, &bytes, address));
+	auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
+	TRY(ask(&start, 11, address)); // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+	TRY(ask(&size, 12, address));  // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+	say("%s: at %zu of %zu, %zu of %zu", what, static_cast<size_t>(address - base), bytes,
+	    static_cast<size_t>(address - start), size);
+}
+
+// driver_memory: the runtime and the driver each allocate, free what the other has allocated, and
+// are asked for ranges. The memory is more than the 32 MiB that move together.
+void driver_memory()
+{
+	const int n = 20 << 20; // 80 MiB
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	auto *const release = driver_call<CUresult(CUdeviceptr)>("cuMemFree_v2");
+	CUdeviceptr memory = 0, small = 0;
+
+	TRY(cudaSetDevice(0));
+	int *x = device<int>(n);
+	TRY(allocate(&memory, n * sizeof(int)));
+	TRY(allocate(&small, 1000));
+	int *y = reinterpret_cast<int *>(memory);
+	TRY(cudaMemset(x, 0, n * sizeof(int)));
+	TRY(cudaMemset(y, 0, n * sizeof(int)));
+	TRY(cudaMemset(reinterpret_cast<void *>(small), 1, 1000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 3));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, y, n, 4));
+	TRY(cudaMemcpy(x, y + n / 2, n / 4, cudaMemcpyDeviceToDevice));
+	say("x %ld y %ld small %ld", digest(x, n), digest(y, n), digest(reinterpret_cast<int *>(small), 250));
+	range_of("x", reinterpret_cast<CUdeviceptr>(x + n / 2));
+	range_of("y", memory + 70 * mib);
+	range_of("small", small + 999);
+	state("allocated");
+	TRY(release(reinterpret_cast<CUdeviceptr>(x)));
+	TRY(cudaFree(y));
+	TRY(release(small));
+	say("again %d", release(small) != 0);
+	state("after");
+}

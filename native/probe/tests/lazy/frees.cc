@@ -107,6 +107,25 @@ void temporaries()
 	TRY(cudaFree(x));
 }
 
+// small_temporaries: small memory is allocated and freed between launches.
+void small_temporaries()
+{
+	int *x = device<int>(mib);
+	TRY(cudaMemset(x, 0, 4 * mib));
+	for (int i = 0; i < 50; i++) {
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, static_cast<int>(mib), i));
+		int *small = device<int>(250), *other = device<int>(250);
+		TRY(cudaMemcpy(small, x, 1000, cudaMemcpyDeviceToDevice));
+		TRY(cudaMemcpy(other, small, 1000, cudaMemcpyDeviceToDevice));
+		if (i % 10 == 0)
+			say("%ld", digest(other, 250));
+		TRY(cudaFree(small));
+		TRY(cudaFree(other));
+	}
+	TRY(cudaFree(x));
+	state("after");
+}
+
 // host_frees: frees of host memory that is not page-locked.
 void host_frees()
 {

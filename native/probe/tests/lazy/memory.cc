@@ -61,6 +61,7 @@ void order()
 	size_t pitch = 0;
 	void *rows = nullptr;
 	TRY(cudaMallocPitch(&rows, &pitch, 100, 8));
+	TRY(cudaMemset(rows, 2, 8 * pitch)); // what lies between the rows counts too
 	TRY(cudaMemset2D(rows, pitch, 3, 100, 8));
 	TRY(cudaMemcpy2D(static_cast<char *>(rows) + pitch, pitch, b.data(), 120, 100, 3, cudaMemcpyHostToDevice));
 

@@ -64,7 +64,7 @@ void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), rea
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
-    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads();
+    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
 void reuse(const char *way), waits(const char *way);   // streams.cc
@@ -74,7 +74,7 @@ void variable_by_address(), heap_later(), late_memory();
 void another_waits(const char *way), frees_while_growing(const char *what), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
-void faults_behind(const char *way), chooses(const char *list), temporaries(), host_frees(), ordered_in_thread(), captures_own();
+void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies();            // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc

@@ -1,0 +1,23 @@
+// driver_memory.h: memory of this library in the driver's calls (driver_memory.cc).
+#ifndef CASE_LAZY_DRIVER_MEMORY_H
+#define CASE_LAZY_DRIVER_MEMORY_H
+
+#include "abi.h"
+#include "real.h"
+
+namespace lazy {
+
+// driver_allocates makes an allocation of this library where the program calls the driver, if memory
+// can move. false: the driver is to make it. driver_frees is the opposite.
+bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUresult *result);
+bool driver_frees(CUdeviceptr memory, CUresult *result);
+// driver_pitch is the length of a row that driver_allocates gives pitched memory.
+size_t driver_pitch(size_t *pitch, size_t width);
+
+} // namespace lazy
+
+CASE_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address);
+CASE_API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address);
+CASE_API CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address);
+
+#endif

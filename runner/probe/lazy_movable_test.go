@@ -1,0 +1,70 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// movable is what a run sets under a scheduler that takes memory back.
+const movable = "CASE_MOVABLE=1"
+
+// Where memory can move, all linear memory is the library's, whoever allocates it and when. It
+// lies in chunks of 32 MiB at most, and small allocations share a granule.
+func TestLazyMakesAllMemoryMovable(t *testing.T) {
+	for env, want := range map[string]string{
+		"CASE_MOVABLE=0": "allocations 3 handles 0 mappings 0 reservations 0",
+		// Three chunks each of x and y, the granule of the small allocation, and the granule of the
+		// margins, which is mapped on both sides of all three.
+		movable: "allocations 0 handles 8 mappings 13 reservations 3",
+	} {
+		p := runLazy(t, "13", "driver_memory", besideTheDriver(t, ".rodata"), env)
+		p.wantNative()
+		p.wantNothingLeft()
+		p.wantLine(fmt.Sprintf("allocated: contexts 1 first %d %s violations 0", grantedDevice, want))
+	}
+}
+
+// What the driver is asked for is charged, and refused as cudaMalloc is.
+func TestLazyChargesMovableDriverMemory(t *testing.T) {
+	p := runLazy(t, "13", "driver_memory", besideTheDriver(t, ".rodata"), movable)
+	var grown []uint64
+	for _, e := range p.of("grow") {
+		grown = append(grown, e.bytes>>20)
+	}
+	if want := []uint64{80, 80, 2}; !slices.Equal(grown, want) {
+		t.Errorf("grown by %d MiB, want %d", grown, want)
+	}
+	refuse := func(t *testing.T, e event) {
+		if e.kind == "grow" && e.bytes == 2<<20 {
+			if err := e.c.Refuse(e.task, ReasonDeviceFull, 2<<20, 1<<20, "no room"); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		grant(t, e)
+	}
+	p = startLazy(t, "13", "driver_memory", besideTheDriver(t, ".rodata"), movable).finish(refuse)
+	if len(p.of("oom")) == 0 || !slices.ContainsFunc(p.lines, func(l string) bool { return strings.HasSuffix(l, ": error 2") }) {
+		t.Errorf("%v\n%v", p.events, p.lines)
+	}
+}
+
+// Memory that may be exported to other processes must be cudaMalloc's.
+func TestLazyLeavesExportedMemoryToCUDA(t *testing.T) {
+	for _, name := range []string{"cudaIpcGetMemHandle", "cuIpcGetMemHandle"} {
+		exports := preloaded(t, "exports.so", fmt.Sprintf("const char exports[] = %q;", name))
+		p := runLazy(t, "13", "driver_memory", exports, movable)
+		p.wantNative()
+		p.wantLine(fmt.Sprintf("allocated: contexts 1 first %d allocations 3 handles 0 mappings 0 reservations 0 violations 0", grantedDevice))
+	}
+}
+
+// A small allocation that is made and freed again and again takes the same memory.
+func TestLazyKeepsMemoryForSmallAllocations(t *testing.T) {
+	runLazy(t, "13", "small_temporaries", movable).wantNative().wantNothingLeft()
+	if made := traced(t, "13", "small_temporaries", "cuMemCreate.*", movable); len(made) != 3 {
+		t.Errorf("memory was made %d times, want once for x, the margins, and all small allocations: %q", len(made), made)
+	}
+}
