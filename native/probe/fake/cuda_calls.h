@@ -179,4 +179,9 @@ inline fake_cuda_state fake_state()
 	driver_call<decltype(fake_cuda_read)>("fake_cuda_read")(&state);
 	return state;
 }
+
+inline void meanwhile(const char *call, fake_cuda_moment moment, void (*what)())
+{
+	driver_call<decltype(fake_cuda_meanwhile)>("fake_cuda_meanwhile")(call, moment, what);
+}
 #endif

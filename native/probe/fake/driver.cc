@@ -519,6 +519,12 @@ CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint
 	return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
+API void fake_cuda_meanwhile(const char *call, fake_cuda_moment moment, void (*what)())
+{
+	std::lock_guard<fake::Lock> locked(machine().lock);
+	machine().meanwhile(call, moment, what);
+}
+
 API void fake_cuda_read(fake_cuda_state *state)
 {
 	std::lock_guard<fake::Lock> locked(machine().lock);

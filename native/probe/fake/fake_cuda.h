@@ -42,6 +42,11 @@ struct fake_cuda_state {
 /* fake_cuda_read fills *state. Exported by the driver: find it with dlsym. */
 void fake_cuda_read(struct fake_cuda_state *state);
 
+/* fake_cuda_meanwhile has `what` done in the next call of that name, by the calling thread: before the
+ * call does anything, or after it has done all. Exported by the driver, as fake_cuda_read is. */
+enum fake_cuda_moment { FAKE_CUDA_BEFORE, FAKE_CUDA_AFTER };
+void fake_cuda_meanwhile(const char *call, enum fake_cuda_moment moment, void (*what)(void));
+
 /* What a kernel knows of its launch. */
 struct fake_launch {
 	dim3 grid, block;

@@ -153,12 +153,28 @@ int Machine::enter(const char *call, const std::string &arguments)
 	for (const Plan &p : kill)
 		if (p.call == call && p.nth == nth)
 			raise(SIGKILL);
+	interrupt(call, FAKE_CUDA_BEFORE);
 	if (const auto time = time_of(delay, call); time.count() > 0)
 		lock.without([time] { return usleep(static_cast<useconds_t>(time.count())); });
 	for (const Plan &p : fail)
 		if (p.call == call && p.nth == nth)
 			return p.error;
 	return 0;
+}
+
+void Machine::leave(const char *call) { interrupt(call, FAKE_CUDA_AFTER); }
+
+void Machine::meanwhile(const char *call, fake_cuda_moment moment, void (*what)()) { interruptions[{call, moment}] = what; }
+
+void Machine::interrupt(const char *call, fake_cuda_moment moment)
+{
+	const auto at = interruptions.find({call, moment});
+
+	if (at == interruptions.end())
+		return;
+	void (*const what)() = at->second;
+	interruptions.erase(at);
+	lock.without(what);
 }
 
 int Machine::violation(const std::string &what)

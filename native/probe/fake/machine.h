@@ -124,6 +124,8 @@ public:
 
 	// machine.cc
 	virtual int enter(const char *call, const std::string &arguments); // the error to inject, or 0
+	virtual void leave(const char *call);
+	void meanwhile(const char *call, fake_cuda_moment moment, void (*what)());
 	virtual std::chrono::microseconds kernel_time(const char *kernel);
 	virtual int violation(const std::string &what);                    // counts it; returns error_handle
 	virtual int make_context(int device); // the primary one
@@ -186,6 +188,7 @@ private:
 		uintptr_t start; // of the host's addresses that it takes: what is beside it stays unmapped
 		size_t length;
 	};
+	std::map<std::pair<std::string, fake_cuda_moment>, void (*)()> interruptions;
 	std::vector<int> order;
 	int contexts = 0;
 	std::set<CUcontext> own;
@@ -203,6 +206,7 @@ private:
 	std::map<std::pair<pthread_t, int>, Stream *> own_streams; // by thread and device
 	bool executing = false; // streams execute by themselves
 
+	void interrupt(const char *call, fake_cuda_moment moment);
 	void let_go(unsigned long long handle);
 	void erase(const Segment &s);
 	void protect(const Segment &s, bool readable);

@@ -50,6 +50,7 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 	error = body();
 	if (error == 0 && needs == Needs::context)
 		error = lasting();
+	node()->leave(name);
 	return complete(error);
 }
 

@@ -363,6 +363,28 @@ static void wait_at_gate(void *) { sem_wait(&gate); }
 static void open_gate() { CHECK(sem_post(&gate) == 0); }
 
 // by_itself: streams execute without anybody who waits for them, side by side.
+// What is done meanwhile is done once, at its moment, and may call CUDA.
+static void interrupted()
+{
+	static int *x, before, after;
+
+	x = device<int>(1);
+	OK(cudaMemset(x, 0, 4));
+	meanwhile("cudaDeviceSynchronize", FAKE_CUDA_BEFORE, [] {
+		OK(LAUNCH(add, one, one, 0, nullptr, x, 1, 1));
+		before++;
+	});
+	meanwhile("cudaDeviceSynchronize", FAKE_CUDA_AFTER, [] {
+		OK(cudaMemcpy(&after, x, 4, cudaMemcpyDeviceToHost));
+		OK(cudaDeviceSynchronize());
+	});
+	OK(cudaDeviceSynchronize());
+	CHECK(before == 1 && after == 1);
+	OK(cudaDeviceSynchronize());
+	CHECK(before == 1 && after == 1);
+	OK(cudaFree(x));
+}
+
 static void by_itself()
 {
 	const Mapped cu;
@@ -576,6 +598,7 @@ static const struct {
 	{"outside", outside, {}, 0},
 	{"sides", sides, {}, 0},
 	{"by itself", by_itself, {"FAKE_CUDA_KERNEL_US=7,add=20000", "FAKE_CUDA_DELAY_US=cudaGetDeviceCount=5000"}, 0},
+	{"interrupted", interrupted, {}, 0},
 	{"faulty", faulty, {}, 0},
 	{"own context", own_context, {}, 0},
 	{"handles", handles, {}, 0},
