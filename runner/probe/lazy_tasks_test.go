@@ -168,3 +168,37 @@ func TestLazyExitsWhileWaiting(t *testing.T) {
 	p.finish(func(*testing.T, event) {})
 	p.mustSucceed()
 }
+
+// A thread frees the last object while another gives work to the device: the work is done where the
+// thread waits for it. The task goes on while the call is under way. A call that has returned may
+// be waited for, and the task then ends.
+func TestLazyKeepsTheTaskOfACallUnderWay(t *testing.T) {
+	for way, tasks := range map[string]int{"launch": 1, "callback": 1, "host_function": 1, "set": 1, "after_wait": 2,
+		"after_wait_recorded": 1} {
+		for _, version := range cudaVersions {
+			t.Run(way+"/"+version, func(t *testing.T) {
+				p := startLazy(t, version, "under_way "+way).finish(grantByTurns())
+				p.mustSucceed()
+				p.wantNative()
+				p.wantNothingLeft()
+				if begins, frees := len(p.of("begin")), len(p.of("free")); begins != tasks || frees != tasks {
+					t.Errorf("%d tasks began, %d ended, want %d: %v", begins, frees, tasks, p.events)
+				}
+			})
+		}
+	}
+}
+
+// The next wait for the device ends a task that nothing was left of while a call was under way.
+func TestLazyEndsTheTaskOfACallUnderWayLater(t *testing.T) {
+	p := startLazy(t, "13", "over_later")
+	grant(t, p.r.next(t, "begin"))
+	p.hear("done 1")
+	p.hear("over")
+	p.goOn()
+	p.r.next(t, "free")
+	p.hear("rested")
+	p.goOn()
+	p.finish(grant)
+	p.mustSucceed()
+}

@@ -58,7 +58,7 @@ func (p *lazyRun) wantNoRaces() {
 // it, nor in the fakes.
 func TestLazyHasNoDataRace(t *testing.T) {
 	for _, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "ordered_in_thread",
-		"own_context_in_threads", "random 5,4,4", "random 150,12,3"} {
+		"own_context_in_threads", "under_way callback", "under_way after_wait", "random 5,4,4", "random 150,12,3"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			sanitized(t, program).start().finish(grant).wantNoRaces()

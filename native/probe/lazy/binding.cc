@@ -30,6 +30,7 @@ static void renew_in_child()
 	renew_looking();
 	renew_choosing();
 	renew_explicit();
+	renew_gate();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

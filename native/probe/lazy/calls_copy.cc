@@ -101,14 +101,13 @@ cudaError_t transfer(const char *call, void *to, const void *from, const Rows &r
 		if (deferring() && may_wait(asynchronous) && defer(call, to, from, rows, kind, asynchronous, copy))
 			return cudaSuccess;
 	}
-	cudaError_t error = await_device();
-	if (error != cudaSuccess)
+	return direct(call, [&] {
+		const uint64_t before = before_wait();
+		const cudaError_t error = copy(from, rows.from_pitch);
+		if (error == cudaSuccess && !asynchronous && kind == cudaMemcpyDeviceToHost)
+			waited_in_order(before);
 		return error;
-	const uint64_t before = before_wait();
-	error = seen(copy(from, rows.from_pitch), call);
-	if (error == cudaSuccess && !asynchronous && kind == cudaMemcpyDeviceToHost)
-		waited_in_order(before);
-	return error;
+	});
 }
 
 // A set of device memory is recorded as it is.
@@ -127,8 +126,7 @@ cudaError_t fill(const char *call, void *to, const Rows &rows, Run run)
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = await_device();
-	return error == cudaSuccess ? seen(run(), call) : error;
+	return direct(call, run);
 }
 
 // A copy to a variable is recorded where CUDA cannot refuse it: its success is told now.
@@ -151,8 +149,7 @@ cudaError_t to_symbol(const char *call, const void *symbol, size_t offset, const
 			return cudaSuccess;
 		}
 	}
-	cudaError_t error = await_device();
-	return error == cudaSuccess ? seen(run(from), call) : error;
+	return direct(call, [&] { return run(from); });
 }
 
 template <typename Run> cudaError_t from_symbol(const char *call, void *to, size_t bytes, Run run)

@@ -1,6 +1,7 @@
 // calls_free.cc: device memory is freed.
 #include "api.h"
 #include "device.h"
+#include "direct.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -47,7 +48,7 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	Allocation was = {};
 	const bool withdrawn = holder == Holder::runtime && withdraw(memory, &was);
 	if (holder == Holder::mapped) // kernels may still use it, and cudaFree waits for them
-		error = seen(REAL(cudaDeviceSynchronize)(), call);
+		error = seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
 	else if (holder != Holder::reserved)
 		error = seen(real(), call);
 	if (holder == Holder::unknown && error == cudaSuccess)
@@ -61,7 +62,15 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	else if (withdrawn)
 		adopt(memory, was.bytes, was.task);
 	await_postponed();
+	if (Task::process().would_end() && !being_captured()) // another thread gave work, or freed, after the wait
+		seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
 	return error;
+}
+
+// await_free is a free that waits for the device. CUDA waits only where there is something to free.
+template <typename Release> cudaError_t await_free(const char *call, void *memory, Release release)
+{
+	return deallocate(call, memory, [&] { return memory == nullptr ? release() : await_rest(release); });
 }
 
 // charged_to is the task that has the memory.
@@ -118,7 +127,7 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 		if (error != cudaSuccess || mode() == Mode::passive || !task.last_object() || being_captured())
 			return error;
 		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
-		return error == cudaSuccess ? await_all(task) : error;
+		return error == cudaSuccess ? await_rest([&] { return await_all(task); }) : error;
 	});
 }
 
@@ -129,7 +138,7 @@ using namespace lazy;
 
 cudaError_t cudaFree(void *memory)
 {
-	return deallocate("cudaFree", memory, [&] { return REAL(cudaFree)(memory); });
+	return await_free("cudaFree", memory, [&] { return REAL(cudaFree)(memory); });
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
@@ -148,10 +157,10 @@ cudaError_t cudaFreeAsync_ptsz(void *memory, cudaStream_t stream)
 
 cudaError_t cudaFreeArray(cudaArray_t array)
 {
-	return deallocate("cudaFreeArray", array, [&] { return REAL(cudaFreeArray)(array); });
+	return await_free("cudaFreeArray", array, [&] { return REAL(cudaFreeArray)(array); });
 }
 
 cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array)
 {
-	return deallocate("cudaFreeMipmappedArray", array, [&] { return REAL(cudaFreeMipmappedArray)(array); });
+	return await_free("cudaFreeMipmappedArray", array, [&] { return REAL(cudaFreeMipmappedArray)(array); });
 }

@@ -30,6 +30,7 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 
 	if (gone(stream))
 		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
+	const UnderWay under_way;
 	if (await_or_defer()) {
 		Locked locked;
 		cudaError_t error = Task::process().await_bound({blocks, threads, blocks_per_sm(kernel, threads, shared)});

@@ -121,7 +121,7 @@ template <typename Run> cudaError_t wait(const char *call, bool valid, bool whol
 		return seen(run(), call);
 	idle();
 	const uint64_t before = before_wait();
-	cudaError_t error = seen(run(), call);
+	cudaError_t error = seen(await_rest(run), call);
 	if (error == cudaSuccess)
 		waited(before);
 	return error;

@@ -186,7 +186,7 @@ void await_postponed()
 		all.swap(postponed());
 		waiting = 0;
 	}
-	seen(REAL(cudaDeviceSynchronize)(), "cudaFree"); // kernels may still use it
+	seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), "cudaFree"); // kernels may still use it
 	for (const auto &release : all)
 		release();
 }

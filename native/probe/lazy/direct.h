@@ -10,6 +10,7 @@ namespace lazy {
 
 template <typename Run> cudaError_t direct(const char *call, Run run)
 {
+	const UnderWay under_way;
 	cudaError_t error = await_device();
 	return error == cudaSuccess ? seen(run(), call) : error;
 }
@@ -19,6 +20,17 @@ template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 {
 	tie(Tie::call);
 	return direct(call, run);
+}
+
+// await_rest does a wait for all of the task's device. A fault that stays ends all work too.
+template <typename Wait> cudaError_t await_rest(Wait wait)
+{
+	const Lull lull = Lull::now();
+	const cudaError_t error = wait();
+
+	if (error == cudaSuccess || stays(error))
+		Task::process().rests(lull);
+	return error;
 }
 
 // translate turns a location that the program names into a location that CUDA is to read. An unknown

@@ -3,6 +3,7 @@
  * Each saves the registers that carry parameters (System V ABI, AMD64), lets
  * forward_prepare bind the process and translate them, and jumps to the real
  * function, whose return goes straight to the caller. The stack is as it was.
+ * The real function of a SUBMIT returns here first, for forward_over. So the stack is not as it was.
  *
  * dlsym is overridden here too, because RTLD_NEXT means "after the caller": the
  * real dlsym must find the caller's return address on the stack.
@@ -14,7 +15,7 @@
 	.text
 	.set index, 0
 
-	.macro forward name
+	.macro forward name, common
 	.globl \name
 	.type \name, @function
 	.p2align 4
@@ -22,19 +23,17 @@
 	.cfi_startproc
 	endbr64
 	movl $index, %r11d
-	jmp forward_common
+	jmp \common
 	.cfi_endproc
 	.size \name, . - \name
 	.set index, index + 1
 	.endm
 
-#define FORWARD(name, what) forward name
+#define FORWARD(name, what) forward name, forward_common
+#define SUBMIT(name, what) forward name, forward_submit
 #include "forward.def"
 
-	.type forward_common, @function
-	.p2align 4
-forward_common:
-	.cfi_startproc
+	.macro prepare
 	pushq %rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -73,11 +72,33 @@ forward_common:
 	movups 128(%rsp), %xmm5
 	movups 144(%rsp), %xmm6
 	movups 160(%rsp), %xmm7
+	.endm
+
+	.type forward_common, @function
+	.p2align 4
+forward_common:
+	.cfi_startproc
+	prepare
 	leave
 	.cfi_def_cfa %rsp, 8
 	jmp *%r11
 	.cfi_endproc
 	.size forward_common, . - forward_common
+
+	.type forward_submit, @function
+	.p2align 4
+forward_submit:
+	.cfi_startproc
+	prepare
+	call *%r11
+	movq %rax, (%rsp)
+	call forward_over
+	movq (%rsp), %rax
+	leave
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_endproc
+	.size forward_submit, . - forward_submit
 
 	.macro keeping_arguments function
 	pushq %rdi
@@ -129,6 +150,7 @@ dlsym:
 	.local found_dlsym
 	.comm found_dlsym, 8, 8
 
+	.hidden forward_over
 	.hidden forward_prepare
 	.hidden gate_dlsym
 	.hidden gate_find_dlsym

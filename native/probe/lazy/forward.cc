@@ -15,12 +15,13 @@
 extern "C" {
 cudaError_t cudaRuntimeGetVersion(int *version);
 void *forward_prepare(unsigned index, uint64_t *registers);
+void forward_over();
 }
 
 namespace lazy {
 namespace {
 
-enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16 };
+enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16, SUBMITS = 32 };
 constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
 constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
 constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
@@ -30,7 +31,9 @@ const struct {
 	unsigned what;
 } functions[] = {
 #define FORWARD(name, what) {#name, what},
+#define SUBMIT(name, what) {#name, (what) | SUBMITS},
 #include "forward.def"
+#undef SUBMIT
 #undef FORWARD
 };
 
@@ -91,6 +94,8 @@ bool runtime_13()
 extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 {
 	const unsigned what = functions[index].what;
+	if (what & SUBMITS)
+		enter_gate();
 	void *target = found[index].load(std::memory_order_acquire);
 
 	if (target == nullptr) {
@@ -117,5 +122,8 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 	translate(what, registers);
 	return target;
 }
+
+// forward_over comes after a call that gives work to the device, or that forward_prepare refused.
+extern "C" void forward_over() { leave_gate(); }
 
 } // namespace lazy

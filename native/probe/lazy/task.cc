@@ -250,6 +250,7 @@ void Task::reset()
 	close();
 	account_ = {};
 	refusal_ = {};
+	unused_ = false;
 	ties.clear();
 	if (!one_device())
 		return;
@@ -257,20 +258,46 @@ void Task::reset()
 	phase_.store(Phase::unbound);
 }
 
-// end_unused ends the task where nothing is left of it.
+// end_unused ends the task where nothing is left of it. `lock` is held.
 void Task::end_unused()
 {
+	unused_ = false;
 	if (account_.objects > 0)
 		return;
 	if (one_device())
 		drop_spares();
 	if (account_.held() && account_.lasts())
 		return;
+	if (one_device() && phase() == Phase::bound) {
+		const ClosedGate closed;
+		unused_ = !rest_.goes_on();
+		if (unused_)
+			return;
+		phase_.store(Phase::unbound);
+	}
 	close();
 	if (one_device()) {
 		phase_.store(Phase::unbound, std::memory_order_release);
 		forget_record();
 	}
+}
+
+void Task::rests(const Lull &lull)
+{
+	Locked locked;
+
+	if (rest_.before(lull))
+		rest_ = lull;
+	if (unused_)
+		end_unused();
+}
+
+bool Task::would_end() const
+{
+	if (!unused_) // most often, without the cost of the lock
+		return false;
+	Locked locked;
+	return unused_ && rest_.before(Lull::now());
 }
 
 void Task::count(int objects, int64_t bytes)

@@ -24,6 +24,7 @@
 #include "abi.h"
 #include "explicit.h"
 #include "mode.h"
+#include "under_way.h"
 
 namespace lazy {
 
@@ -136,14 +137,20 @@ public:
 
 	// await_charge makes room for an object of `bytes`, and asks the scheduler for what
 	// exceeds the grant. uncharge gives the room back when the object is freed; the last
-	// object ends the task. take_back undoes a charge for what was not allocated: it ends no
-	// task, because nobody has waited for the task's kernels.
+	// object ends the task (see rests). take_back undoes a charge for what was not allocated:
+	// it ends no task, because nobody has waited for the task's kernels.
 	cudaError_t await_charge(const char *call, uint64_t bytes);
 	void uncharge(uint64_t bytes);
 	void take_back(uint64_t bytes);
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
+	// rests says that a wait for all of the task's device is over, which began after the lull.
+	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
+	// object does not end the task. would_end: nothing is left of such a task, and a wait that
+	// begins now would end it.
+	void rests(const Lull &lull);
+	bool would_end() const;
 	uint64_t in_use() const;  // bytes
 	bool held() const;        // the scheduler has granted something
 	// covered: explicit tasks have room for all that is in use on the device and for `more`
@@ -204,6 +211,8 @@ private:
 		uint64_t bytes = 0; // 0: nothing is refused
 		cudaError_t error = cudaSuccess;
 	} refusal_;
+	Lull rest_; // the last one after which a wait has succeeded
+	std::atomic<bool> unused_{false}; // nothing is left of the task, but work may be under way
 	std::atomic<uint64_t> announced_{0}; // warps of the largest kernel that the scheduler knows
 	std::atomic<bool> told_{false};      // the scheduler knows the occupancy of a kernel
 	// One thread at a time asks for this task's grant, or for more. `growing_` is taken before

@@ -31,7 +31,7 @@ static const struct {
 	{"last_errors", last_errors}, {"last_errors_after_a_fault", last_errors_after_a_fault},
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 	{"interrupted_while_growing", interrupted_while_growing},
-	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits},
+	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
 };
 
 // Programs whose second argument says how they do what they do.
@@ -43,7 +43,7 @@ static const struct {
 	{"reset_after", reset_after}, {"another_waits", another_waits},
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
-	{"beyond", beyond}, {"asks_late", asks_late},
+	{"beyond", beyond}, {"asks_late", asks_late}, {"under_way", under_way},
 	{"random", random_programs},
 };
 

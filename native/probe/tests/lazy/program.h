@@ -83,5 +83,6 @@ void last_errors(), last_errors_after_a_fault();        // errors.cc
 void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); // signals.cc
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
+void under_way(const char *way), over_later();          // under_way.cc
 
 #endif

@@ -1,0 +1,46 @@
+// under_way.cc: calls that give work to the device, and the gate before them.
+#include <atomic>
+
+#include "lock.h"
+#include "under_way.h"
+
+namespace lazy {
+
+// A call counts itself and then looks whether the gate is closed. A thread closes the gate and then
+// looks at the count. All of this is sequentially consistent, so one of the two sees the other.
+static std::atomic<uint64_t> begun{1}, over{1}; // from 1: no lull has the number 0
+static std::atomic<bool> closed{false};
+
+void enter_gate()
+{
+	begun.fetch_add(1);
+	if (closed)
+		Locked until_open;
+}
+
+void leave_gate() { over.fetch_add(1); }
+
+// `over` is read first. If `begun` equals it later, no call was under way when `over` was read, and
+// none has begun since.
+Lull Lull::now()
+{
+	Lull lull;
+	const uint64_t ended = over;
+
+	if (begun == ended)
+		lull.number_ = ended;
+	return lull;
+}
+
+bool Lull::goes_on() const { return begun == number_; }
+
+ClosedGate::ClosedGate() { closed = true; }
+ClosedGate::~ClosedGate() { closed = false; }
+
+void renew_gate()
+{
+	over = begun.load();
+	closed = false;
+}
+
+} // namespace lazy

@@ -1,0 +1,54 @@
+// under_way.h: the gate of calls that give work to the device (under_way.cc).
+//
+// Such a call finds the task bound and then goes to the CUDA runtime, without `lock`. Between the
+// two, another thread may free the last object of the task. The task must not end then: the work
+// would run without a grant, perhaps on another device than the work that follows it.
+//
+// So the call passes a gate, and is under way until the runtime has returned. A task ends when no
+// call has passed the gate since a lull, and a wait for the device has succeeded after the lull.
+// Otherwise the task goes on, and a later wait for the device ends it. Nobody waits for a call
+// under way, because the call may wait for the thread that would end the task.
+#ifndef CASE_LAZY_UNDER_WAY_H
+#define CASE_LAZY_UNDER_WAY_H
+
+#include <stdint.h>
+
+namespace lazy {
+
+void enter_gate(); // takes `lock` where a thread has closed the gate
+void leave_gate();
+
+// UnderWay is a call that gives work to the device. It begins before the call looks at the task.
+class UnderWay {
+public:
+	UnderWay() { enter_gate(); }
+	~UnderWay() { leave_gate(); }
+	UnderWay(const UnderWay &) = delete;
+	UnderWay &operator=(const UnderWay &) = delete;
+};
+
+// Lull is a moment at which no call was under way.
+class Lull {
+public:
+	static Lull now();    // no lull, if a call is under way
+	bool goes_on() const; // no call has begun since
+	bool before(const Lull &other) const { return number_ < other.number_; }
+
+private:
+	uint64_t number_ = 0; // of the next call, from 1; 0: no lull
+};
+
+// ClosedGate keeps calls from entering. The thread that makes it holds `lock` for as long, and does
+// not wait.
+class ClosedGate {
+public:
+	ClosedGate();
+	~ClosedGate();
+	ClosedGate(const ClosedGate &) = delete;
+	ClosedGate &operator=(const ClosedGate &) = delete;
+};
+
+void renew_gate(); // in a child of fork, whose one thread has no call under way
+
+} // namespace lazy
+#endif
