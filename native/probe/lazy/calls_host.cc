@@ -110,10 +110,14 @@ cudaError_t await_free_ours(void *memory, const Pinned &block)
 
 } // namespace
 
+// The program may free memory that a reset has unregistered, and get the same address for other
+// memory. What allocate_host made stays until cudaFreeHost.
 void forget_registrations()
 {
-	for (auto &block : pinned())
-		block.second->registered = false;
+	for (auto at = pinned().begin(); at != pinned().end();) {
+		at->second->registered = false;
+		at = at->second->ours ? std::next(at) : pinned().erase(at);
+	}
 }
 
 bool page_locked(const void *memory, size_t bytes)

@@ -115,6 +115,27 @@ void reset_after(const char *way)
 		say("ran %d", noticed);
 }
 
+// registered_before_reset: a reset ends the registration of host memory, which is then pageable: an
+// asynchronous copy has read it when the call returns.
+void registered_before_reset()
+{
+	for (bool bound : {false, true}) {
+		std::vector<int> host(1000, 7);
+		TRY(cudaHostRegister(host.data(), 4000, 0));
+		if (bound)
+			TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+		say("reset %d", cudaDeviceReset());
+		int *x = device<int>(1000);
+		TRY(cudaMemcpyAsync(x, host.data(), 4000, cudaMemcpyHostToDevice, nullptr));
+		host.assign(1000, 0);
+		say("copied %ld", digest(x, 1000));
+		say("unregister %d", cudaHostUnregister(host.data()));
+		say("last %d", cudaGetLastError());
+		TRY(cudaFree(x));
+		say("reset %d", cudaDeviceReset());
+	}
+}
+
 // variable_by_address: device memory that no task holds.
 void variable_by_address()
 {
