@@ -3,6 +3,7 @@
 // Programs that call the driver, and libraries with a CUDA runtime of their own, allocate and free
 // here. What the shared runtime calls is not looked at.
 #include "device.h"
+#include "direct.h"
 #include "driver_memory.h"
 #include "gate.h"
 #include "graphs.h"
@@ -71,7 +72,7 @@ bool driver_frees(CUdeviceptr memory, CUresult *result)
 		postpone([at] { drop(at); });
 		return true;
 	}
-	*result = REAL_DRIVER(cuCtxSynchronize)(); // kernels may still use it, and cuMemFree waits for them
+	*result = await_rest([] { return REAL_DRIVER(cuCtxSynchronize)(); }); // kernels may still use it, and cuMemFree waits
 	drop(at);
 	return true;
 }
