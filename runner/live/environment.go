@@ -22,7 +22,7 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
 	})
 	env = append(env, x.config.Env...)
 	register := x.server.Register

@@ -37,6 +37,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	t.Setenv("CASE_FOOTPRINT", "1,2,3")
 	t.Setenv("CASE_DEVICES", "7")
 	t.Setenv("CASE_GUARD", "1")
+	t.Setenv("CASE_MOVABLE", "1")
 	t.Setenv("CASE_WAIT", "none")
 	f := mixes.Footprint{Bytes: 3 << 30, Blocks: 1 << 33, ThreadsPerBlock: 256}
 	for _, c := range []struct {
@@ -55,7 +56,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 			t.Fatalf("%s: %s", c.sched, jobs[0].Detail)
 		}
 		for key, want := range map[string]string{"CUDA_VISIBLE_DEVICES": c.visible, "CASE_BINDING": c.binding, "CASE_PIN": c.pin,
-			"CASE_FOOTPRINT": c.print, "CASE_DEVICES": c.devices, "CASE_GUARD": "", "CASE_WAIT": c.wait, "CASE_REQUIRED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LD_PRELOAD": os.Getenv("LD_PRELOAD")} {
+			"CASE_FOOTPRINT": c.print, "CASE_DEVICES": c.devices, "CASE_GUARD": "", "CASE_MOVABLE": "", "CASE_WAIT": c.wait, "CASE_REQUIRED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "LD_PRELOAD": os.Getenv("LD_PRELOAD")} {
 			if got := r.saw(0, key); got != want {
 				t.Errorf("%s, %+v: %s=%q, want %q", c.sched, c.job, key, got, want)
 			}

@@ -68,3 +68,34 @@ func TestLazyKeepsMemoryForSmallAllocations(t *testing.T) {
 		t.Errorf("memory was made %d times, want once for x, the margins, and all small allocations: %q", len(made), made)
 	}
 }
+
+// Programs that are made up from a seed compute the same where their memory can move, also where
+// streams execute by themselves.
+func TestLazyKeepsResultsOfRandomProgramsThatCanMove(t *testing.T) {
+	const each = 16
+	for n := range 12 {
+		version, env := cudaVersions[n%2], []string{movable, fmt.Sprintf("CASE_RECORD_LIMIT=%d", []int{0, 1 << 16, 1 << 26}[n/2%3])}
+		threads := []int{1, 1, 3}[n%3]
+		if threads == 1 && n%4 == 0 {
+			env = append(env, "FAKE_CUDA_KERNEL_US=30")
+		}
+		program := fmt.Sprintf("random %d,%d,%d", 30001+each*n, each, threads)
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			p := startLazy(t, version, program, env...).finish(grantByTurns())
+			if want := native(t, version, program); p.err != nil || !slices.Equal(p.lines, want) {
+				t.Errorf("CUDA %s, %q, %s: %v\n%s\nstderr:\n%s", version, env, program, p.err, firstDifference(p.lines, want), p.stderr.String())
+			}
+		})
+	}
+}
+
+// The thread sanitizer finds no data race where memory can move.
+func TestLazyMovableHasNoDataRace(t *testing.T) {
+	for _, program := range []string{"threads", "churn", "random 5,4,4", "random 150,12,3"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			sanitized(t, program, movable).start().finish(grant).wantNoRaces()
+		})
+	}
+}
