@@ -18,6 +18,7 @@ type Job struct {
 	// Program is a program of the suite, or the path of the user's own executable. A path
 	// contains a slash and is relative to the directory in which caserun was started. A program
 	// of the suite is one of SuitePrograms, or the base name of another executable of the suite.
+	// "": the job has Steps only, and runs on simulated nodes only.
 	Program string
 	// Args are the arguments without the program.
 	Args []string
@@ -56,6 +57,9 @@ type Job struct {
 	Wait *time.Duration `json:",omitempty"`
 	// Profile says what the job does alone, for simulated nodes; nil: its measured profile counts.
 	Profile *Profile `json:",omitempty"`
+	// Steps is a file with the steps that the job does alone, for simulated nodes, relative to the
+	// directory in which caserun was started; "": Profile counts, or the measured profile.
+	Steps string `json:",omitempty"`
 }
 
 // Footprint is a job's largest need for one device. A zero field is unknown.
@@ -111,8 +115,11 @@ var suitePrograms = []string{
 
 // Command returns the program and its arguments, then "< file" if the job reads a file. It
 // identifies jobs that run the same command. Ambiguous words are quoted, so different commands
-// have different identities.
+// have different identities. Of a job without a program it is "steps: file".
 func (j Job) Command() string {
+	if j.Program == "" && j.Steps != "" {
+		return "steps: " + quoteWord(j.Steps)
+	}
 	words := make([]string, 0, len(j.Args)+3)
 	words = append(words, quoteWord(j.Program))
 	for _, a := range j.Args {
@@ -134,7 +141,7 @@ func quoteWord(w string) string {
 
 // OfSuite reports whether the job's program is a program of the suite.
 func (j Job) OfSuite() bool {
-	return slices.Contains(suitePrograms, j.Program) || !strings.Contains(j.Program, "/")
+	return slices.Contains(suitePrograms, j.Program) || j.Program != "" && !strings.Contains(j.Program, "/")
 }
 
 // FromCommand returns the job of a command line. A first word without a slash, or equal to one
@@ -169,7 +176,7 @@ func (j Job) equal(k Job) bool {
 		j.Footprint == k.Footprint && j.Class == k.Class && j.Isolate == k.Isolate &&
 		j.KnownFault == k.KnownFault && j.Group == k.Group && j.Priority == k.Priority &&
 		j.Pin == k.Pin && j.Binding == k.Binding && j.Timeout == k.Timeout &&
-		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile)
+		(j.Wait == nil) == (k.Wait == nil) && (j.Wait == nil || *j.Wait == *k.Wait) && j.Profile.equal(k.Profile) && j.Steps == k.Steps
 }
 
 // Mix is a named list of jobs that arrive together, or group by group.

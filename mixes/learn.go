@@ -163,7 +163,7 @@ func (s source) jobEdits(r *yamlReader, n ast.Node, was, measured Footprint, inF
 }
 
 // mappingEdits returns edits that change the keys that a job has, and add the missing keys. Inside
-// braces the added keys come first. Otherwise they are on lines of their own after the program.
+// braces the added keys come first. Otherwise they are on lines of their own after what the job runs.
 func (s source) mappingEdits(fields map[string]field, m *ast.MappingNode, keys, values []string) (edits []edit, err error) {
 	var newKeys, newValues []string
 	for i, key := range keys {
@@ -188,11 +188,13 @@ func (s source) mappingEdits(fields map[string]field, m *ast.MappingNode, keys, 
 		}
 		return append(edits, edit{at + 1, at + 1, joined(newKeys, newValues, ", ") + ", "}), nil
 	}
-	program := fields["program"]
-	if f, found := fields["job"]; found {
-		program = f
+	var named field // what the job runs
+	for _, key := range []string{"steps", "program", "job"} {
+		if f, found := fields[key]; found {
+			named = f
+		}
 	}
-	key, ok := s.at(program.key)
+	key, ok := s.at(named.key)
 	if !ok {
 		return nil, errLayout
 	}

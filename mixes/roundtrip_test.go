@@ -106,6 +106,11 @@ func anyJob(t *rapid.T) Job {
 	if rapid.Bool().Draw(t, "profiled") {
 		j.Profile = anyProfile(t)
 		j.Footprint = stated(j.Footprint, j.Profile)
+	} else if rapid.Bool().Draw(t, "listed") {
+		j.Steps = label().Draw(t, "steps")
+		if rapid.Bool().Draw(t, "without a program") {
+			j.Program, j.Args, j.Stdin = "", nil, ""
+		}
 	}
 	j.Class = classOf(j.Footprint.Bytes)
 	return j

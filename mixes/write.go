@@ -77,7 +77,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 		put("job", scalar(j.Name))
 	} else {
 		putText("name", j.Name)
-		put("program", scalar(j.Program))
+		putText("program", j.Program)
 		if len(j.Args) > 0 {
 			put("args", list(j.Args))
 		}
@@ -115,6 +115,7 @@ func writeJob(b *bytes.Buffer, j Job, count int) {
 	if j.Profile != nil {
 		put("profile", profileText(j.Profile))
 	}
+	putText("steps", j.Steps)
 	if count > 1 {
 		put("count", strconv.Itoa(count))
 	}

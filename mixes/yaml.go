@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ const MaxNesting = 32
 //	    binding: declared    or probe, the default
 //	    timeout: 10m
 //	    profile: {host: 5s, kernel: 2s}   what it does alone; see profile.go
+//	    steps: own.jsonl     the same as a file, in place of profile; see Job.Steps
 //	    count: 4
 //	    name: solver-512     the program's base name if absent
 //
@@ -305,7 +307,7 @@ func repeat(j Job, count int) []Job {
 
 var jobKeys = []string{
 	"job", "program", "args", "stdin", "dir", "env", "memory", "blocks", "threads_per_block",
-	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "wait", "profile", "count", "name",
+	"isolate", "faults", "group", "priority", "pin", "binding", "timeout", "wait", "profile", "steps", "count", "name",
 }
 
 // maxThreadsPerBlock is CUDA's limit since compute capability 2.0.
@@ -367,9 +369,17 @@ func (r *yamlReader) catalogJob(n ast.Node) Job {
 	return j.clone()
 }
 
-// ownCommand reads program, args and stdin.
+// ownCommand reads program, args and stdin. A job without a program has steps.
 func (r *yamlReader) ownCommand(n ast.Node, fields map[string]field) (j Job) {
 	f, found := fields["program"]
+	if _, steps := fields["steps"]; !found && steps {
+		for _, key := range []string{"args", "stdin"} {
+			if f, found := fields[key]; found {
+				r.fail(f.key, "write program: beside it", "%s without a program", key)
+			}
+		}
+		return j
+	}
 	if !found {
 		r.fail(firstToken(n), "write program: and a path, or job: and a catalog job", "a job without a program")
 		return j
@@ -413,6 +423,15 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 	if f, found := fields["profile"]; found {
 		j.Profile = r.profile(f)
 		j.Footprint = stated(j.Footprint, j.Profile)
+	}
+	if f, found := fields["steps"]; found {
+		j.Steps = r.label(f.value, "steps")
+		if j.Profile != nil {
+			r.fail(f.key, "remove one", "steps beside profile: both say what the job does")
+		}
+		if j.Name == "" {
+			j.Name = filepath.Base(j.Steps)
+		}
 	}
 	if f, found := fields["isolate"]; found {
 		j.Isolate = r.flag(f.value, "isolate")

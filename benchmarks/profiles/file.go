@@ -219,7 +219,7 @@ func Read(file string, r io.Reader) (Set, error) {
 		return Set{}, fmt.Errorf("%s:%d: %s", file, line, fmt.Sprintf(format, args...))
 	}
 	names := header()
-	set := Set{map[string]Profile{}}
+	set := Set{byCommand: map[string]Profile{}}
 	lines := map[string]int{}
 	for first := true; ; first = false {
 		row, err := in.Read()

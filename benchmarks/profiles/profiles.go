@@ -49,6 +49,8 @@ type Profile struct {
 	GPU          string
 	Driver       string
 	MeasuredAt   time.Time // zero: unknown
+	// Listed are the steps of the job's steps file; nil: the phases above say what it does.
+	Listed []Step `json:",omitempty"`
 }
 
 // KernelPhase is the time in kernels whose grids fill about equally many SMs when they run alone.
@@ -66,13 +68,23 @@ const (
 	Untraced  Source = "untraced"  // unknown, and part of HostHeldS
 )
 
-// WallS returns the job's duration alone.
+// WallS returns the job's duration alone. It leaves out copies of a steps file that say no time.
 func (p Profile) WallS() float64 {
+	if p.Listed != nil {
+		sum := 0.0
+		for _, s := range p.Listed {
+			sum += s.S
+		}
+		return sum
+	}
 	return p.HostBeforeS + p.HostHeldS + p.HostAfterS + p.CopyInS + p.KernelS + p.CopyOutS
 }
 
-// Set finds profiles by a job's command, because names are not unique.
-type Set struct{ byCommand map[string]Profile }
+// Set finds profiles by a job's command, because names are not unique, and steps by their file.
+type Set struct {
+	byCommand map[string]Profile
+	steps     map[string][]Step
+}
 
 //go:embed rodinia31_h200.csv darknet_h200.csv
 var files embed.FS
@@ -94,23 +106,33 @@ var catalog = sync.OnceValue(func() Set {
 })
 
 // Catalog returns the profiles of the catalog's jobs.
-func Catalog() Set { return Set{maps.Clone(catalog().byCommand)} }
+func Catalog() Set { return Set{byCommand: maps.Clone(catalog().byCommand)} }
 
 // With returns the profiles of s and t. A profile of t takes precedence.
-func (s Set) With(t Set) Set {
-	all := maps.Clone(s.byCommand)
+func (s Set) With(t Set) Set { return Set{union(s.byCommand, t.byCommand), union(s.steps, t.steps)} }
+
+func union[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
 	if all == nil {
-		all = map[string]Profile{}
+		all = map[string]V{}
 	}
-	maps.Copy(all, t.byCommand)
-	return Set{all}
+	maps.Copy(all, b)
+	return all
 }
 
 // ErrNone is wrapped if a job has no profile.
 var ErrNone = errors.New("no profile")
 
-// Lookup returns the profile that the job's mix states, or else the profile of its command.
+// Lookup returns the steps or the profile that the job's mix names, or else the profile of its
+// command.
 func (s Set) Lookup(j mixes.Job) (Profile, error) {
+	if j.Steps != "" {
+		steps, read := s.steps[j.Steps]
+		if !read {
+			return Profile{}, fmt.Errorf("steps file %s was not read", j.Steps)
+		}
+		return Profile{Job: j.Name, Command: j.Command(), Kernels: Estimated, Footprint: j.Footprint, Listed: steps}, nil
+	}
 	if j.Profile != nil {
 		return stated(j), nil
 	}

@@ -1,0 +1,290 @@
+package profiles
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/userfile"
+)
+
+// StepKind is what a job does in a step.
+type StepKind uint8
+
+const (
+	Host     StepKind = iota // works on the host
+	Allocate                 // allocates an object
+	CopyIn                   // copies to an object
+	CopyOut                  // copies from an object
+	Kernel                   // runs a kernel
+	Free                     // frees an object
+)
+
+// Step is one thing that a job does. Its length is that of the job alone, on the device on which
+// it was measured.
+type Step struct {
+	Kind   StepKind
+	S      float64 // seconds; a copy lasts at least as long as its bytes take on the link
+	Object string  // that is allocated, copied or freed
+	Bytes  int64   // that are allocated or copied
+
+	Managed bool // the object is unified memory
+	// Binds: the allocation asks for a device at once, as that of managed memory always does.
+	Binds bool
+
+	// The grid of a kernel, and how many of its blocks an SM holds at once; 0: unknown.
+	Blocks          uint64
+	ThreadsPerBlock uint32
+	BlocksPerSM     uint32
+	// SMs is how many SMs the kernel fills if Blocks is 0; see KernelPhase.
+	SMs float64
+	// Objects that the kernel reads only, and those that it may write. Both nil: it may write
+	// all that are allocated.
+	Reads, Writes []string
+}
+
+// Steps are what the job does, one after another: those of its steps file, or else the phases of
+// the profile. f is the job's footprint. The phases are: host, allocation of all memory, copy in,
+// kernels, copy out, host, release of the memory, and host.
+func (p Profile) Steps(f mixes.Footprint) []Step {
+	if p.Listed != nil {
+		return p.Listed
+	}
+	const object = "memory"
+	steps := []Step{
+		{Kind: Host, S: p.HostBeforeS},
+		{Kind: Allocate, Object: object, Bytes: f.Bytes, Binds: true},
+		{Kind: CopyIn, Object: object, Bytes: p.CopyInBytes, S: p.CopyInS},
+	}
+	if len(p.KernelPhases) == 0 {
+		steps = append(steps, Step{Kind: Kernel, S: p.KernelS, Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock})
+	}
+	for _, k := range p.KernelPhases {
+		steps = append(steps, Step{Kind: Kernel, S: k.S, SMs: k.SMs})
+	}
+	return append(steps,
+		Step{Kind: CopyOut, Object: object, Bytes: p.CopyOutBytes, S: p.CopyOutS},
+		Step{Kind: Host, S: p.HostHeldS},
+		Step{Kind: Free, Object: object},
+		Step{Kind: Host, S: p.HostAfterS})
+}
+
+// WithSteps returns s with the steps files that jobs name.
+func (s Set) WithSteps(ctx context.Context, jobs []mixes.Job) (Set, error) {
+	all := s.With(Set{})
+	for _, j := range jobs {
+		if _, known := all.steps[j.Steps]; known || j.Steps == "" {
+			continue
+		}
+		text, err := userfile.Read(ctx, j.Steps, maxFileBytes)
+		if err != nil {
+			return Set{}, fmt.Errorf("read the steps of job %s: %w", j.Name, err)
+		}
+		if all.steps[j.Steps], err = ReadSteps(j.Steps, text); err != nil {
+			return Set{}, err
+		}
+	}
+	return all, nil
+}
+
+// Limits of a steps file. They keep sums of sizes within an int64.
+const (
+	maxSteps     = 100_000
+	maxStepBytes = 1 << 46
+)
+
+// ReadSteps reads a steps file: one JSON object in each line. Errors name file and line.
+func ReadSteps(file string, text []byte) ([]Step, error) {
+	r := stepReader{objects: map[string]Step{}}
+	line := 0
+	for row := range bytes.Lines(text) {
+		line++
+		if len(bytes.TrimSpace(row)) == 0 {
+			continue
+		}
+		s, err := r.step(row)
+		if err == nil && len(r.steps) == maxSteps {
+			err = fmt.Errorf("more than %d steps: leave some out", maxSteps)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, line, err)
+		}
+		r.steps = append(r.steps, s)
+	}
+	if len(r.steps) == 0 {
+		return nil, fmt.Errorf(`%s:1: no steps: write one JSON object in each line, such as {"step": "host", "seconds": 1}`, file)
+	}
+	return r.steps, nil
+}
+
+type stepReader struct {
+	steps   []Step
+	objects map[string]Step // allocated so far and not freed
+}
+
+// line is a step as it is written.
+type line struct {
+	Step        string   `json:"step"`
+	Seconds     float64  `json:"seconds"`
+	Object      string   `json:"object"`
+	Bytes       size     `json:"bytes"`
+	Managed     bool     `json:"managed"`
+	Binds       bool     `json:"binds"`
+	Direction   string   `json:"direction"`
+	Blocks      uint64   `json:"blocks"`
+	Threads     uint32   `json:"threads"`
+	BlocksPerSM uint32   `json:"blocks_per_sm"`
+	Reads       []string `json:"reads"`
+	Writes      []string `json:"writes"`
+}
+
+// size is written as a number of bytes, or as text such as "2GiB".
+type size int64
+
+func (s *size) UnmarshalJSON(text []byte) error {
+	n, err := mixes.ParseBytes(strings.Trim(string(text), `"`))
+	*s = size(n)
+	return err
+}
+
+// stepKeys are the keys that each step must have, and those that it may have.
+var stepKeys = map[string]struct{ must, may []string }{
+	"host":     {[]string{"seconds"}, nil},
+	"allocate": {[]string{"object", "bytes"}, []string{"managed", "binds"}},
+	"copy":     {[]string{"object", "direction"}, []string{"bytes", "seconds"}},
+	"kernel":   {[]string{"blocks", "threads", "seconds"}, []string{"blocks_per_sm", "reads", "writes"}},
+	"free":     {[]string{"object"}, nil},
+}
+
+func (r *stepReader) step(row []byte) (Step, error) {
+	l, keys, err := parse(row)
+	if err != nil {
+		return Step{}, err
+	}
+	of, known := stepKeys[l.Step]
+	if !known {
+		return Step{}, fmt.Errorf("unknown step %q: use one of %s", l.Step, strings.Join(slices.Sorted(maps.Keys(stepKeys)), ", "))
+	}
+	for _, key := range of.must {
+		if !slices.Contains(keys, key) {
+			return Step{}, fmt.Errorf("%s without %s: add it", l.Step, key)
+		}
+	}
+	for _, key := range keys {
+		if key != "step" && !slices.Contains(of.must, key) && !slices.Contains(of.may, key) {
+			return Step{}, fmt.Errorf("key %q of a step %s: use %s", key, l.Step, strings.Join(slices.Concat(of.must, of.may), ", "))
+		}
+	}
+	if !(l.Seconds >= 0 && l.Seconds <= maxSeconds) {
+		return Step{}, fmt.Errorf("seconds is %g: write a number from 0 to %s", l.Seconds, plain(maxSeconds))
+	}
+	s := Step{S: l.Seconds, Object: l.Object, Bytes: int64(l.Bytes)}
+	object, allocated := r.objects[l.Object]
+	if slices.Contains(keys, "object") && l.Step != "allocate" && !allocated {
+		return Step{}, fmt.Errorf("object %q is not allocated: allocate it in a line above", l.Object)
+	}
+	if slices.Contains(keys, "bytes") && (l.Bytes == 0 || l.Bytes > maxStepBytes) {
+		return Step{}, fmt.Errorf("bytes is %d: write a number from 1 to %d", l.Bytes, int64(maxStepBytes))
+	}
+	switch l.Step {
+	case "allocate":
+		if l.Object == "" {
+			return Step{}, errors.New(`object is "": give it a name`)
+		}
+		if allocated {
+			return Step{}, fmt.Errorf("object %q is allocated already: use another name, or free it first", l.Object)
+		}
+		s.Kind, s.Managed, s.Binds = Allocate, l.Managed, l.Managed || l.Binds
+		r.objects[l.Object] = s
+	case "copy":
+		err = copied(&s, l, object)
+	case "kernel":
+		s.Kind, s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM, s.Reads, s.Writes = Kernel, l.Blocks, l.Threads, l.BlocksPerSM, l.Reads, l.Writes
+		err = r.kernel(s)
+	case "free":
+		s.Kind = Free
+		delete(r.objects, l.Object)
+	}
+	return s, err
+}
+
+// parse reads a line and its keys. encoding/json alone would take a key twice, and in any case.
+func parse(row []byte) (l line, keys []string, err error) {
+	var values map[string]json.RawMessage
+	err = json.Unmarshal(row, &values)
+	if err == nil && values == nil {
+		err = errors.New("it is null")
+	}
+	if err != nil {
+		return l, nil, fmt.Errorf(`not a JSON object: %w: write a step such as {"step": "host", "seconds": 1}`, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(row))
+	_, _ = d.Token() // {
+	for d.More() {
+		key, _ := d.Token()
+		var value json.RawMessage
+		_ = d.Decode(&value)
+		name, _ := key.(string)
+		if slices.Contains(keys, name) {
+			return l, nil, fmt.Errorf("key %q twice: remove one", name)
+		}
+		if string(value) == "null" {
+			return l, nil, fmt.Errorf("key %q is null: remove it, or give it a value", name)
+		}
+		keys = append(keys, name)
+	}
+	if err := json.Unmarshal(row, &l); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return l, nil, fmt.Errorf("%s is a %s: write a value of its kind (docs/simulation.md)", kind.Field, kind.Value)
+		}
+		return l, nil, err
+	}
+	return l, keys, nil
+}
+
+func copied(s *Step, l line, object Step) error {
+	switch l.Direction {
+	case "in":
+		s.Kind = CopyIn
+	case "out":
+		s.Kind = CopyOut
+	default:
+		return fmt.Errorf("direction is %q: write in, which is to the device, or out", l.Direction)
+	}
+	if object.Managed {
+		return fmt.Errorf("object %q is managed memory, which moves by itself: remove the copy", l.Object)
+	}
+	if s.Bytes == 0 {
+		s.Bytes = object.Bytes
+	}
+	if s.Bytes > object.Bytes {
+		return fmt.Errorf("a copy of %d bytes, but object %q has %d: copy fewer", s.Bytes, l.Object, object.Bytes)
+	}
+	return nil
+}
+
+// Limits of CUDA's grids and blocks.
+const (
+	maxBlocks          = 1 << 62
+	maxThreadsPerBlock = 1024
+)
+
+func (r *stepReader) kernel(s Step) error {
+	if s.S == 0 || s.Blocks == 0 || s.Blocks > maxBlocks || s.ThreadsPerBlock == 0 || s.ThreadsPerBlock > maxThreadsPerBlock {
+		return fmt.Errorf("a kernel of %d blocks of %d threads for %g seconds: each must be more than 0, and threads %d at most",
+			s.Blocks, s.ThreadsPerBlock, s.S, maxThreadsPerBlock)
+	}
+	for _, name := range slices.Concat(s.Reads, s.Writes) {
+		if _, allocated := r.objects[name]; !allocated {
+			return fmt.Errorf("object %q is not allocated: allocate it in a line above", name)
+		}
+	}
+	return nil
+}
