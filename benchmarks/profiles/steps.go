@@ -57,11 +57,10 @@ func (p Profile) Steps(f mixes.Footprint) []Step {
 		return p.Listed
 	}
 	const object = "memory"
-	steps := []Step{
-		{Kind: Host, S: p.HostBeforeS},
-		{Kind: Allocate, Object: object, Bytes: f.Bytes, Binds: true},
-		{Kind: CopyIn, Object: object, Bytes: p.CopyInBytes, S: p.CopyInS},
-	}
+	steps := append(make([]Step, 0, 8+len(p.KernelPhases)),
+		Step{Kind: Host, S: p.HostBeforeS},
+		Step{Kind: Allocate, Object: object, Bytes: f.Bytes, Binds: true},
+		Step{Kind: CopyIn, Object: object, Bytes: p.CopyInBytes, S: p.CopyInS})
 	if len(p.KernelPhases) == 0 {
 		steps = append(steps, Step{Kind: Kernel, S: p.KernelS, Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock})
 	}

@@ -30,6 +30,7 @@ func newMix() *cobra.Command {
 		Short: "Run a mix under a scheduler and print what was measured",
 		Long: `Run all jobs of a mix as one batch under a scheduler. MIX is a name from
 caserun mixes list, or a file: .yaml, or .wl with one command line per job.
+caserun mixes new writes a commented one.
 
 Without an NVIDIA GPU the batch runs SIMULATED on sim:4xV100. A line on stderr
 and every output say so.`,
@@ -83,6 +84,9 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	mix.Jobs = known.Declare(mix.Jobs)
+	if known, err = known.WithSteps(ctx, mix.Jobs); err != nil {
+		return refusal{err}
+	}
 	db, err := harness.OpenStore(o.settings.DB) // not before the mix is known to be one
 	if err != nil {
 		return err

@@ -27,3 +27,24 @@ func BenchmarkBatch(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSteps measures 1,000 jobs of 100 steps each, in five tasks that grow.
+func BenchmarkSteps(b *testing.B) {
+	var text string
+	for range 5 {
+		text += allocate("a", "1GiB") + transfer("in", "a", "1GiB")
+		for _, more := range []string{"b", "c", "d", "e"} {
+			text += kernel(4096, 0.25, "") + host(0.125) + allocate(more, "256MiB")
+		}
+		text += free("b", "c", "d", "e") + transfer("out", "a", "1GiB") + free("a")
+	}
+	for _, scheduler := range []string{"sa", "case-alg2", "case-alg3"} {
+		b.Run(scheduler, func(b *testing.B) {
+			s := stepping(b, mustNode(b, "sim:4xH200"), scheduler, text)
+			s.jobs, s.workers = slices.Repeat(s.jobs, 1000), s.node.Threads()
+			for b.Loop() {
+				s.must(b)
+			}
+		})
+	}
+}

@@ -12,7 +12,7 @@ type event struct {
 	fire     func()
 }
 
-type eventHeap []event
+type eventHeap []*event
 
 func (h eventHeap) Len() int { return len(h) }
 func (h eventHeap) Less(i, j int) bool {
@@ -22,10 +22,11 @@ func (h eventHeap) Less(i, j int) bool {
 	return h[i].sequence < h[j].sequence
 }
 func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(*event)) }
 func (h *eventHeap) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
+	(*h)[last] = nil
 	*h = (*h)[:last]
 	return e
 }
@@ -40,7 +41,7 @@ type calendar struct {
 // at schedules fire; a time in the past means now.
 func (c *calendar) at(t time.Duration, fire func()) {
 	c.sequence++
-	heap.Push(&c.due, event{at: max(t, c.now), sequence: c.sequence, fire: fire})
+	heap.Push(&c.due, &event{at: max(t, c.now), sequence: c.sequence, fire: fire})
 }
 
 // step advances the clock to the next event and fires it; false: none is due.
@@ -48,7 +49,7 @@ func (c *calendar) step() bool {
 	if len(c.due) == 0 {
 		return false
 	}
-	e := heap.Pop(&c.due).(event)
+	e := heap.Pop(&c.due).(*event)
 	c.now = e.at
 	e.fire()
 	return true

@@ -41,6 +41,7 @@ type Executor struct {
 type device struct {
 	index     int
 	free      int64
+	managed   []*object // the least recently used first
 	sms       *pool
 	link      *pool
 	busySince time.Duration
@@ -64,7 +65,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 			return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 		}
 		noise := rand.New(rand.NewPCG(c.Seed, uint64(i)))
-		x.procs = append(x.procs, &process{x: x, index: i, job: j, profile: p, device: runner.Unbound,
+		x.procs = append(x.procs, &process{x: x, index: i, job: j, listed: p.Steps(j.Footprint), divided: p.Rounds, device: runner.Unbound,
 			stretch: func() float64 { return math.Exp(c.Noise * noise.NormFloat64()) }})
 	}
 	return x, nil

@@ -1,39 +1,33 @@
 package sim
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/schedulers"
 )
 
-// process is a simulated job: host phase, task begin, rounds of copies in, kernels,
-// copies out and host phase with the memory held, task end, host phase.
+// process is a simulated job. It does its steps one after another; its tasks follow from them.
 type process struct {
 	x       *Executor
 	index   int
 	job     mixes.Job
-	profile profiles.Profile
-	stretch func() float64 // noise for the next phase
+	listed  []profiles.Step // all that the job does
+	divided int             // rounds among which what it does with its memory is divided
+	stretch func() float64  // noise for the next step
 
-	device int
-	held   int64
-	gone   bool
+	steps    []step // still to do
+	task     task
+	device   int       // of the job, or of the latest task
+	contexts []*device // on which it has its context, until it ends
+	gone     bool
 
-	pool *pool // in which it works now
-	work *activity
-}
-
-// step is work of a process in one pool.
-type step struct {
-	in     *pool
-	demand float64
-	soloS  float64 // 0: nothing to do
+	pool         *pool // in which it works now
+	work         *activity
+	kernels      bool // run, or have just run
+	kernelsSince time.Duration
 }
 
 // Exit statuses as the builtin suite's programs use them.
@@ -47,185 +41,87 @@ func (p *process) start() {
 		return
 	}
 	p.x.post(runner.JobStarted{Job: p.index})
-	p.do(p.host(p.profile.HostBeforeS), p.begin)
+	p.steps = p.plan()
+	p.proceed()
+}
+
+// proceed does steps, up to one that takes time or that the scheduler must be asked for.
+func (p *process) proceed() {
+	for !p.gone && len(p.steps) > 0 {
+		s := &p.steps[0]
+		if s.Kind != profiles.Kernel {
+			p.recordKernels()
+		}
+		if p.asks(s) {
+			return
+		}
+		p.steps = p.steps[1:]
+		switch {
+		case s.Kind == profiles.Allocate:
+			p.allocate(s.Step)
+		case s.Kind == profiles.Free:
+			p.free(s.Object)
+		case s.Kind == profiles.CopyIn && !p.task.open:
+			p.task.record(s)
+		case s.Kind == profiles.Kernel:
+			p.launch(s)
+			return
+		default:
+			p.do(s, p.proceed)
+			return
+		}
+	}
+	p.recordKernels()
+	p.exit(runner.Exit{Status: new(0)})
 }
 
 // do works through a step and goes on with then.
-func (p *process) do(s step, then func()) {
-	if s.soloS <= 0 {
-		then()
-		return
+func (p *process) do(s *step, then func()) {
+	p.pool = p.x.cores
+	switch s.on {
+	case link:
+		p.pool = p.x.devices[p.device].link
+	case sms:
+		p.pool = p.x.devices[p.device].sms
 	}
-	p.pool = s.in
-	p.work = p.x.share(s.in, s.demand, s.soloS, func() {
+	p.work = p.x.share(p.pool, s.demand, s.soloS, func() {
 		p.pool, p.work = nil, nil
 		then()
 	})
 }
 
-// lasts is a step with the noise of a phase.
-func (p *process) lasts(in *pool, demand, soloS float64) step {
-	if soloS > 0 {
-		soloS *= p.stretch()
-	}
-	return step{in, demand, soloS}
-}
-
-func (p *process) host(seconds float64) step {
-	return p.lasts(p.x.cores, 1, seconds*p.x.config.Node.Model.HostFactor)
-}
-
-// copy moves bytes over the device's link. Alone it lasts as long as profiled,
-// scaled as host time because pageable copies are bound by the host, but not
-// less than the link needs.
-func (p *process) copy(bytes int64, seconds float64) step {
-	m := p.x.config.Node.Model
-	least := float64(bytes) / m.LinkBytesPerS
-	solo := max(seconds*m.HostFactor, least)
-	if solo == 0 {
-		return step{}
-	}
-	return p.lasts(p.x.devices[p.device].link, least/solo, solo)
-}
-
-// task is the one task of the job.
-func (p *process) task() schedulers.TaskID { return schedulers.TaskID(p.index + 1) }
-
-func (p *process) begin() {
-	f := p.job.Footprint
-	p.x.post(runner.TaskBegin{Task: schedulers.Task{ID: p.task(), Job: schedulers.JobID(p.index), Bytes: f.Bytes,
-		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, Wait: p.job.Wait}})
-}
-
-func (p *process) answered(d schedulers.Decision) {
-	if p.gone {
+// launch runs a kernel when its managed memory is there.
+func (p *process) launch(s *step) {
+	p.tellShape(s.Step)
+	if carried := p.x.devices[p.device].page(p, s.Step); carried > 0 {
+		p.recordKernels()
+		pages := p.here(&profiles.Step{Kind: profiles.CopyIn, Bytes: carried})
+		p.do(&pages, func() { p.run(s) })
 		return
 	}
-	if d.Kind != schedulers.Granted {
-		p.exit(runner.Exit{Status: new(statusRefused), StderrTail: d.Reason.Error()})
-		return
-	}
-	p.device = d.Device
-	if !p.allocate() {
-		p.x.post(runner.OutOfMemory{Process: schedulers.Process{Job: schedulers.JobID(p.index)}, Bytes: uint64(p.job.Footprint.Bytes), Where: "cudaMalloc (simulated)"})
-		p.exit(runner.Exit{Status: new(statusOOM), StderrTail: "out of memory (simulated)"})
-		return
-	}
-	p.through(p.steps(), p.end)
+	p.run(s)
 }
 
-// steps are the rounds between the grant and the release. The rounds of a job begin at a place
-// that depends only on the job's index. Otherwise equal jobs that are granted at once would all
-// use the device at the same time, and then all use the host.
-func (p *process) steps() []step {
-	r := p.profile
-	round := []step{p.copy(r.CopyInBytes, r.CopyInS)}
-	round = append(round, p.kernels()...)
-	round = append(round, p.copy(r.CopyOutBytes, r.CopyOutS), p.host(r.HostHeldS))
-	rounds := max(r.Rounds, 1)
-	if rounds == 1 {
-		return round
-	}
-	for i := range round {
-		round[i].soloS /= float64(rounds)
-	}
-	_, place := math.Modf(float64(p.index) * math.Phi) // spreads any number of jobs evenly
-	return slices.Repeat(begunAt(round, place), rounds)
-}
-
-// begunAt is a round that begins and ends at a place, a fraction of the round's length.
-func begunAt(round []step, place float64) []step {
-	total := 0.0
-	for _, s := range round {
-		total += s.soloS
-	}
-	skip := place * total
-	for i, s := range round {
-		if skip < s.soloS {
-			first, last := s, s
-			first.soloS, last.soloS = s.soloS-skip, skip
-			return slices.Concat([]step{first}, round[i+1:], round[:i], []step{last})
-		}
-		skip -= s.soloS
-	}
-	return round
-}
-
-// kernels are the steps of the profile's classes of kernels.
-func (p *process) kernels() []step {
-	m, sms := p.x.config.Node.Model, p.x.devices[p.device].sms
-	phases := p.profile.KernelPhases
-	if len(phases) == 0 {
-		return []step{p.lasts(sms, p.occupancy(), p.profile.KernelS*m.DeviceFactor)}
-	}
-	var out []step
-	for _, k := range phases {
-		out = append(out, p.lasts(sms, min(1, k.SMs/float64(m.SMs)), k.S*m.DeviceFactor))
-	}
-	return out
-}
-
-// through does one step after another. It records kernels that follow each other as one
-// interval.
-func (p *process) through(steps []step, then func()) {
+func (p *process) run(kernel *step) {
 	d := p.x.devices[p.device]
-	steps = slices.DeleteFunc(steps, func(s step) bool { return s.soloS <= 0 })
-	var since time.Duration
-	running := false // kernels, since then
-	var next func(i int)
-	next = func(i int) {
-		on := i < len(steps) && steps[i].in == d.sms
-		if running && !on {
-			p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(0), Device: p.device, Name: "all kernels (simulated)",
-				StartS: since.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - since).Seconds()})
-		}
-		if on && !running {
-			since = p.x.now
-		}
-		running = on
-		if i == len(steps) {
-			then()
-			return
-		}
-		p.do(steps[i], func() {
-			if on {
-				p.x.note(d)
-			}
-			next(i + 1)
-		})
-		if on {
-			p.x.note(d)
-		}
+	if !p.kernels {
+		p.kernels, p.kernelsSince = true, p.x.now
 	}
-	next(0)
+	p.do(kernel, func() {
+		p.x.note(d)
+		p.proceed()
+	})
+	p.x.note(d)
 }
 
-// allocate takes the process's context and the job's bytes. It fails if the device does not
-// have them free, whatever the scheduler's accounting says.
-func (p *process) allocate() bool {
-	d := p.x.devices[p.device]
-	need := p.job.Footprint.Bytes + runner.DefaultContextBytes
-	if need > d.free {
-		return false
+// recordKernels records the kernels that followed each other until now as one interval.
+func (p *process) recordKernels() {
+	if !p.kernels {
+		return
 	}
-	d.free -= need
-	p.held = need
-	return true
-}
-
-// occupancy is the share of a device that the job's main kernel fills alone: its blocks and
-// warps divided by the device's, at most 1.
-func (p *process) occupancy() float64 {
-	m, f := p.x.config.Node.Model, p.job.Footprint
-	t := schedulers.Task{Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock}
-	return min(1, max(float64(t.Blocks)/float64(m.SMs*m.BlocksPerSM), float64(t.Warps())/float64(m.SMs*m.WarpsPerSM)))
-}
-
-func (p *process) end() {
-	p.x.devices[p.device].free += p.held - runner.DefaultContextBytes
-	p.held = runner.DefaultContextBytes
-	p.x.post(runner.TaskFree{ID: p.task()})
-	p.do(p.host(p.profile.HostAfterS), func() { p.exit(runner.Exit{Status: new(0)}) })
+	p.kernels = false
+	p.x.rec.Kernel(results.Kernel{Job: p.index, Task: new(p.task.begun - 1), Device: p.device, Name: "all kernels (simulated)",
+		StartS: p.kernelsSince.Seconds(), EndS: p.x.now.Seconds(), BusyS: (p.x.now - p.kernelsSince).Seconds()})
 }
 
 // exit ends the process, whatever its state.
@@ -238,11 +134,18 @@ func (p *process) exit(e runner.Exit) {
 		p.x.leave(p.pool, p.work)
 		p.pool, p.work = nil, nil
 	}
-	if p.device != runner.Unbound {
-		d := p.x.devices[p.device]
-		d.free += p.held
-		p.x.note(d)
+	if p.task.open {
+		for _, o := range p.task.objects {
+			p.x.devices[p.device].give(o)
+		}
 	}
+	for _, d := range p.contexts {
+		d.free += runner.DefaultContextBytes
+	}
+	if p.device != runner.Unbound {
+		p.x.note(p.x.devices[p.device])
+	}
+	p.steps, p.task.objects = nil, nil
 	p.x.at(p.x.now, func() { p.x.post(runner.JobEnded{Job: p.index, Exit: e}) })
 }
 

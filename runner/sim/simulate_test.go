@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -58,24 +59,33 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 // must fails the test on an error, and where the node is not as it was before.
 func (r trial) must(t testing.TB) ([]results.Job, *tape) {
 	t.Helper()
-	jobs, rec, x, err := r.run(context.Background())
+	jobs, rec, err := r.clean(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return jobs, rec
+}
+
+// clean is run with an error where the node is not as it was before.
+func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
+	jobs, rec, x, err := r.run(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	if n := len(x.cores.members); n != 0 {
-		t.Errorf("%d host activities are left", n)
+		err = fmt.Errorf("%d host activities are left", n)
 	}
 	for _, d := range x.devices {
 		whole := r.node.Model.MemoryBytes
 		if x.config.MPS {
 			whole -= runner.ServerBytes
 		}
-		if d.free != whole || len(d.sms.members) != 0 || len(d.link.members) != 0 {
-			t.Errorf("device %d: %d bytes free of %d, %d kernels and %d copies are left",
-				d.index, d.free, whole, len(d.sms.members), len(d.link.members))
+		if d.free != whole || len(d.managed) != 0 || len(d.sms.members) != 0 || len(d.link.members) != 0 {
+			err = fmt.Errorf("device %d: %d bytes free of %d, %d managed objects, %d kernels and %d copies are left",
+				d.index, d.free, whole, len(d.managed), len(d.sms.members), len(d.link.members))
 		}
 	}
-	return jobs, rec
+	return jobs, rec, err
 }
 
 // metrics is what a run of a catalog mix measures.

@@ -205,6 +205,9 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 			return fmt.Errorf("mix %s: %w", mix.Name, err)
 		}
 		mix.Jobs = p.profiles.Declare(mix.Jobs)
+		if p.profiles, err = p.profiles.WithSteps(ctx, mix.Jobs); err != nil {
+			return &PlanError{err}
+		}
 		sum, err := p.digest(mix)
 		if err != nil {
 			return err

@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+)
+
+// object is memory that a process has allocated.
+type object struct {
+	owner    *process
+	name     string
+	bytes    int64
+	resident int64 // of them on the device; those of managed memory move
+	managed  bool
+	newer    bool // the device's contents are newer than the host's
+}
+
+// take takes memory for what cannot move. It fails if the device does not have so much beside what
+// cannot move either, whatever the scheduler's accounting says. Managed memory makes room, which
+// costs no time.
+func (d *device) take(bytes int64) bool {
+	d.displace(bytes)
+	if bytes > d.free {
+		return false
+	}
+	d.free -= bytes
+	return true
+}
+
+// give takes an object off the device.
+func (d *device) give(o *object) {
+	d.free += o.resident
+	o.resident = 0
+	if o.managed {
+		d.managed = slices.DeleteFunc(d.managed, func(m *object) bool { return m == o })
+	}
+}
+
+// displace moves managed memory to the host until so many bytes are free, or nothing is left to
+// move: first what was used least recently. It returns the bytes that had to be copied.
+func (d *device) displace(bytes int64) (copied int64) {
+	for _, o := range d.managed {
+		if d.free >= bytes {
+			break
+		}
+		moved := min(o.resident, bytes-d.free)
+		o.resident -= moved
+		d.free += moved
+		if o.newer {
+			copied += moved
+		}
+	}
+	return copied
+}
+
+// page brings the managed memory that a kernel of a process uses to the device, and returns the
+// bytes that the link carries for it, in both directions. What has no place on the device
+// passes through, and goes back if the kernel may write it.
+func (d *device) page(p *process, k *profiles.Step) (carried int64) {
+	if len(d.managed) == 0 {
+		return 0
+	}
+	var used []*object
+	d.managed = slices.DeleteFunc(d.managed, func(o *object) bool {
+		if o.owner != p || !uses(k, o.name) {
+			return false
+		}
+		used = append(used, o)
+		return true
+	})
+	for _, o := range used {
+		missing := o.bytes - o.resident
+		carried += missing + d.displace(missing)
+		stays := min(missing, d.free)
+		o.resident += stays
+		d.free -= stays
+		if k.Reads == nil && k.Writes == nil || slices.Contains(k.Writes, o.name) {
+			o.newer = true
+			carried += missing - stays
+		}
+	}
+	d.managed = append(d.managed, used...)
+	return carried
+}
+
+func uses(k *profiles.Step, name string) bool {
+	return k.Reads == nil && k.Writes == nil || slices.Contains(k.Reads, name) || slices.Contains(k.Writes, name)
+}

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"math"
+	"slices"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// resource is what a step works on.
+type resource uint8
+
+const (
+	nothing resource = iota // the step takes no time
+	cores                   // of the host
+	link                    // of the process's device
+	sms                     // of the process's device
+)
+
+// step is a step of a job as its process does it on this node.
+type step struct {
+	*profiles.Step
+	on     resource
+	demand float64 // share of the resource that it needs to go at full speed; of cores: their number
+	soloS  float64 // seconds at full speed
+}
+
+// plan is what the process does, with the noise of this run. Steps of no length are left out.
+func (p *process) plan() []step {
+	steps := make([]step, len(p.listed))
+	for i := range p.listed {
+		steps[i] = p.here(&p.listed[i])
+	}
+	if p.divided > 1 {
+		// Behind the first host time and the allocation, before the release and the last host time.
+		steps = slices.Concat(steps[:2], p.rounds(steps[2:len(steps)-2]), steps[len(steps)-2:])
+	}
+	return slices.DeleteFunc(steps, func(s step) bool { return s.on != nothing && s.soloS <= 0 })
+}
+
+// here scales a step to the node and draws its noise.
+func (p *process) here(s *profiles.Step) step {
+	m := p.x.config.Node.Model
+	out := step{Step: s}
+	switch s.Kind {
+	case profiles.Host:
+		out.on, out.demand, out.soloS = cores, 1, s.S*m.HostFactor
+	case profiles.CopyIn, profiles.CopyOut:
+		// Alone a copy lasts as long as profiled, scaled as host time because pageable copies are
+		// bound by the host, but not less than the link needs.
+		least := float64(s.Bytes) / m.LinkBytesPerS
+		out.on, out.soloS = link, max(s.S*m.HostFactor, least)
+		if out.soloS > 0 {
+			out.demand = least / out.soloS
+		}
+	case profiles.Kernel:
+		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*m.DeviceFactor
+	}
+	if out.soloS > 0 {
+		out.soloS *= p.stretch()
+	}
+	return out
+}
+
+// filledBy is the share of a device's SMs that a kernel fills alone, at most 1. If nothing is known
+// of its registers and shared memory, it is the kernel's blocks and warps divided by the device's.
+func (m Model) filledBy(k *profiles.Step) float64 {
+	fills := k.SMs / float64(m.SMs)
+	if k.Blocks > 0 && k.BlocksPerSM > 0 {
+		fills = float64(k.Blocks) / float64(k.BlocksPerSM) / float64(m.SMs)
+	} else if k.Blocks > 0 {
+		t := schedulers.Task{Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock}
+		fills = max(float64(t.Blocks)/float64(m.SMs*m.BlocksPerSM), float64(t.Warps())/float64(m.SMs*m.WarpsPerSM))
+	}
+	return min(1, fills)
+}
+
+// rounds divides the steps of a profile among its rounds. The rounds of a job begin at a place
+// that depends only on the job's index. Otherwise equal jobs that are granted at once would all
+// use the device at the same time, and then all use the host.
+func (p *process) rounds(round []step) []step {
+	for i := range round {
+		round[i].soloS /= float64(p.divided)
+	}
+	_, place := math.Modf(float64(p.index) * math.Phi) // spreads any number of jobs evenly
+	return slices.Repeat(begunAt(round, place), p.divided)
+}
+
+// begunAt is a round that begins and ends at a place, a fraction of the round's length.
+func begunAt(round []step, place float64) []step {
+	total := 0.0
+	for _, s := range round {
+		total += s.soloS
+	}
+	skip := place * total
+	for i, s := range round {
+		if skip < s.soloS {
+			first, last := s, s
+			first.soloS, last.soloS = s.soloS-skip, skip
+			return slices.Concat([]step{first}, round[i+1:], round[:i], []step{last})
+		}
+		skip -= s.soloS
+	}
+	return round
+}

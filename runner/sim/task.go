@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// task is what the process's tasks hold, by the rules of the lazy runtime (docs/lazy-runtime.md).
+type task struct {
+	begun   int    // tasks so far
+	open    bool   // the latest of them has its device
+	asked   int64  // bytes of the latest request
+	granted int64  // bytes
+	used    int64  // bytes of all objects
+	warps   uint64 // of the largest kernel that the scheduler knows
+	told    bool   // the scheduler knows how many blocks of a kernel an SM holds
+
+	objects  map[string]*object
+	recorded []step // copies from before the grant
+	copies   int64  // their bytes
+}
+
+// recordLimit is how many bytes of copies a process records before it asks for its device
+// (CASE_RECORD_LIMIT).
+const recordLimit = 64 * mib
+
+// id is that of the process's latest task.
+func (p *process) id() schedulers.TaskID {
+	return schedulers.TaskID(p.task.begun-1)<<32 | schedulers.TaskID(p.index+1)
+}
+
+// asks posts what the process must ask the scheduler for before it can do a step, if anything.
+// The answer comes to answered.
+func (p *process) asks(s *step) bool {
+	t := &p.task
+	switch {
+	case !t.open && t.binds(s.Step):
+		p.begin(s.Step)
+	case t.open && s.Kind == profiles.Allocate && t.used+s.Bytes > t.granted:
+		t.asked = t.used + s.Bytes - t.granted
+		p.x.post(runner.TaskGrow{ID: p.id(), Bytes: t.asked, Wait: p.job.Wait})
+	default:
+		return false
+	}
+	return true
+}
+
+// binds reports whether a step of a process without a device needs one.
+func (t *task) binds(s *profiles.Step) bool {
+	switch s.Kind {
+	case profiles.Kernel, profiles.CopyOut:
+		return true
+	case profiles.Allocate:
+		return s.Binds
+	case profiles.CopyIn:
+		return t.copies+s.Bytes > recordLimit
+	}
+	return false
+}
+
+// begin asks for a task with all that is allocated, for a step that needs it. The first task has
+// the footprint that the job declares, if it is larger (CASE_FOOTPRINT).
+func (p *process) begin(s *profiles.Step) {
+	t := &p.task
+	want := schedulers.Task{Job: schedulers.JobID(p.index), Bytes: t.used, Managed: s.Managed, Wait: p.job.Wait}
+	switch s.Kind {
+	case profiles.Allocate:
+		want.Bytes += s.Bytes
+	case profiles.Kernel:
+		want.Blocks, want.ThreadsPerBlock, want.BlocksPerSM = s.Blocks, s.ThreadsPerBlock, s.BlocksPerSM
+	}
+	if f := p.job.Footprint; t.begun == 0 {
+		want.Bytes = max(want.Bytes, f.Bytes)
+		if want.Blocks == 0 {
+			want.Blocks, want.ThreadsPerBlock = f.Blocks, f.ThreadsPerBlock
+		}
+	}
+	t.begun++
+	t.asked, t.warps, t.told = want.Bytes, want.Warps(), want.BlocksPerSM > 0
+	want.ID = p.id()
+	p.x.post(runner.TaskBegin{Task: want})
+}
+
+// answered goes on with the step that had to ask.
+func (p *process) answered(d schedulers.Decision) {
+	t := &p.task
+	switch {
+	case p.gone:
+		return
+	case d.Kind == schedulers.Granted:
+		p.device = d.Device
+		t.open, t.granted = true, t.asked
+		if !p.fill() {
+			return
+		}
+	case d.Kind == schedulers.Grown:
+		t.granted += t.asked
+	case d.Kind == schedulers.GrowRefused && d.Reason.Cause != schedulers.TimedOut:
+		p.outOfMemory(t.asked)
+		return
+	default:
+		p.exit(runner.Exit{Status: new(statusRefused), StderrTail: d.Reason.Error()})
+		return
+	}
+	p.proceed()
+}
+
+// fill puts the process's context, if it has none there, and all that it has allocated on its new
+// device, and plans the copies that it has recorded. false: the device does not have the memory.
+func (p *process) fill() bool {
+	t, d := &p.task, p.x.devices[p.device]
+	need, known := t.used, slices.Contains(p.contexts, d)
+	if !known {
+		need += runner.DefaultContextBytes
+	}
+	if !d.take(need) {
+		missing := t.used
+		if s := p.steps[0]; s.Kind == profiles.Allocate {
+			missing += s.Bytes
+		}
+		p.outOfMemory(missing)
+		return false
+	}
+	if !known {
+		p.contexts = append(p.contexts, d)
+	}
+	for _, o := range t.objects {
+		o.resident = o.bytes
+	}
+	if len(t.recorded) > 0 {
+		p.steps = slices.Concat(t.recorded, p.steps)
+		t.recorded, t.copies = nil, 0
+	}
+	return true
+}
+
+// allocate adds an object. While the task has no device, the object is an address only.
+func (p *process) allocate(s *profiles.Step) {
+	t, o := &p.task, &object{owner: p, name: s.Object, bytes: s.Bytes, managed: s.Managed}
+	switch {
+	case s.Managed:
+		d := p.x.devices[p.device]
+		d.managed = append(d.managed, o)
+	case t.open && p.x.devices[p.device].take(o.bytes):
+		o.resident = o.bytes
+	case t.open:
+		p.outOfMemory(o.bytes)
+		return
+	}
+	if t.objects == nil {
+		t.objects = map[string]*object{}
+	}
+	t.objects[o.name] = o
+	t.used += o.bytes
+}
+
+// free ends the task if nothing is left of it.
+func (p *process) free(name string) {
+	t := &p.task
+	o := t.objects[name]
+	delete(t.objects, name)
+	t.used -= o.bytes
+	if !t.open {
+		t.recorded = slices.DeleteFunc(t.recorded, func(s step) bool {
+			if s.Object == name {
+				t.copies -= s.Bytes
+			}
+			return s.Object == name
+		})
+		return
+	}
+	p.x.devices[p.device].give(o)
+	if len(t.objects) == 0 {
+		t.open = false
+		p.x.post(runner.TaskFree{ID: p.id()})
+	}
+}
+
+// record notes a copy to a device that the process does not have yet.
+func (t *task) record(s *step) {
+	t.recorded = append(t.recorded, *s)
+	t.copies += s.Bytes
+}
+
+// tellShape tells the scheduler of a kernel that is news: the first of the task whose occupancy is
+// known, or one with more than twice the warps of the largest so far.
+func (p *process) tellShape(k *profiles.Step) {
+	t := &p.task
+	warps := schedulers.Task{Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock}.Warps()
+	if warps <= 2*t.warps && (t.told || k.BlocksPerSM == 0) {
+		return
+	}
+	t.warps, t.told = max(t.warps, warps), t.told || k.BlocksPerSM > 0
+	p.x.post(runner.TaskShape{ID: p.id(), Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock, BlocksPerSM: k.BlocksPerSM})
+}
+
+// outOfMemory ends the process for an allocation that failed.
+func (p *process) outOfMemory(bytes int64) {
+	p.x.post(runner.OutOfMemory{Process: schedulers.Process{Job: schedulers.JobID(p.index)}, Bytes: uint64(bytes), Where: "cudaMalloc (simulated)"})
+	p.exit(runner.Exit{Status: new(statusOOM), StderrTail: "out of memory (simulated)"})
+}
