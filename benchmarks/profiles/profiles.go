@@ -11,7 +11,7 @@
 // darknet_h200.csv is what caserun profile measured of the builtin Darknet program on an H200. It
 // has one traced run of each job of the catalog, and of Table 5's command if the catalog's is
 // shorter. Tracing made the host's phases up to a third longer. docs/profile.md describes the
-// format.
+// format. docs/simulation.md describes steps files, which say more of one job.
 package profiles
 
 import (
