@@ -21,6 +21,9 @@ typedef _Atomic uint64_t since; /* nanoseconds; 0: nothing is running */
 struct page {
 	since busy;
 	_Atomic uint64_t peak; /* bytes */
+	_Atomic uint64_t calls, last_call, launches;
+	_Atomic uint64_t resident, referenced, fixed; /* bytes */
+	_Atomic uint64_t permit;
 };
 static_assert(sizeof(struct page) == sizeof(struct case_activity), "the same page");
 
@@ -90,6 +93,53 @@ void activity_uses(uint64_t bytes)
 	while (to != atomic_load(&current));
 }
 
+void *activity_enter(void)
+{
+	struct page *p = atomic_load(&current);
+
+	atomic_fetch_add(&p->calls, 1);
+	return p;
+}
+
+void activity_leave(void *entered)
+{
+	struct page *p = entered;
+
+	atomic_store(&p->last_call, now());
+	atomic_fetch_sub(&p->calls, 1);
+}
+
+void activity_launched(void) { atomic_fetch_add(&atomic_load(&current)->launches, 1); }
+
+/* As with activity_uses. */
+void activity_holds(uint64_t resident, uint64_t referenced, uint64_t fixed)
+{
+	struct page *to;
+
+	do {
+		to = atomic_load(&current);
+		atomic_store(&to->resident, resident);
+		atomic_store(&to->referenced, referenced);
+		atomic_store(&to->fixed, fixed);
+	} while (to != atomic_load(&current));
+}
+
+bool activity_permitted(void) { return atomic_load(&atomic_load(&current)->permit) != 0; }
+
+void activity_permit(bool permitted) { atomic_store(&atomic_load(&current)->permit, permitted); }
+
+/* inherit copies what has one value or only counts. Launches that other threads count meanwhile are
+ * lost. Calls under way are left out, because they end on the page on which they began. */
+static void inherit(struct page *to, struct page *from)
+{
+	atomic_store(&to->last_call, atomic_load(&from->last_call));
+	atomic_store(&to->launches, atomic_load(&from->launches));
+	atomic_store(&to->resident, atomic_load(&from->resident));
+	atomic_store(&to->referenced, atomic_load(&from->referenced));
+	atomic_store(&to->fixed, atomic_load(&from->fixed));
+	atomic_store(&to->permit, atomic_load(&from->permit));
+}
+
 int activity_share(void)
 {
 	const int page = atomic_load(&watched) ? memfd_create("case-activity", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
@@ -105,6 +155,7 @@ int activity_share(void)
 		return -1;
 	}
 	struct page *const to = shared;
+	inherit(to, atomic_load(&current));
 	struct page *before = atomic_exchange(&current, to); /* another thread may still write there: it stays mapped */
 	if (atomic_load(&before->busy) != 0)
 		start(&to->busy, atomic_load(&before->busy));
@@ -116,8 +167,12 @@ int activity_share(void)
  * not its own. */
 static void renew(void)
 {
+	static struct page nothing;
+
 	atomic_store(&unshared.busy, 0);
 	atomic_store(&unshared.peak, 0);
+	atomic_store(&unshared.calls, 0);
+	inherit(&unshared, &nothing);
 	atomic_store(&submitted, 0);
 	atomic_store(&current, &unshared);
 }

@@ -1,9 +1,10 @@
-/* activity.h: whether kernels of this process may be running, and how much memory it had in use. Both
- * are in a page that the scheduler can read too, even after the process is gone (wire.h, struct
+/* activity.h: whether kernels of this process may be running, how much memory it had in use and, of a
+ * process that can give memory back, what the scheduler must know to choose. All is in a page that the scheduler can read too, even after the process is gone (wire.h, struct
  * case_activity). Safe to call from several threads; none of the calls waits. */
 #ifndef CASE_ACTIVITY_H
 #define CASE_ACTIVITY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -25,6 +26,23 @@ void activity_over(uint64_t mark);
 
 /* activity_uses says how many bytes the tasks of this process have in use. The most counts. */
 void activity_uses(uint64_t bytes);
+
+/* activity_enter and activity_leave enclose a call that touches a device. activity_leave gets what
+ * activity_enter has returned. */
+void *activity_enter(void);
+void activity_leave(void *entered);
+
+/* activity_launched counts a launch of a kernel or a graph. */
+void activity_launched(void);
+
+/* activity_holds says how many bytes the tasks of this process have on devices and how many of these
+ * its latest kernels were given, or cannot be moved. Calls are made one at a time. */
+void activity_holds(uint64_t resident, uint64_t referenced, uint64_t fixed);
+
+/* activity_permitted: work may be submitted without asking (client_await_resume). case.c says so with
+ * activity_permit. */
+bool activity_permitted(void);
+void activity_permit(bool permitted);
 
 /* activity_share moves the contents to a new page and returns its descriptor, which the caller passes
  * on and closes; -1: the system gives no page. A process that connects again shares a new page,

@@ -11,6 +11,11 @@
  * has come it passes the reading on. So nothing polls, there is no helper
  * thread, and each reply wakes one thread.
  *
+ * A process that can give memory back (client_can_evict) must hear the server at any time. Each of its
+ * connections has a thread that reads it: `reading` stays true. The thread calls the hooks. When
+ * a hook waits for an answer, it reads the connection itself. A reader whose connection is not the
+ * current one ends. It may still be in a hook then: `serving` lets one thread call hooks at a time.
+ *
  * `lock` guards all state and is never held while waiting for a reply. Frames
  * are sent under it, which keeps BYE last; the server reads without waiting for
  * anybody, so a send blocks only for as long as the server is not scheduled.
@@ -25,8 +30,10 @@
 #pragma GCC visibility pop
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -59,8 +66,21 @@ struct entry {
 	union link_frame reply; /* valid when ANSWERED */
 	uint64_t bytes;         /* by this process's own decision, which it holds; */
 	uint32_t device;        /* on this device of the state file */
-	pthread_cond_t wake;
+	sem_t wake;
+	bool holds;    /* a device of the server's */
+	bool resuming; /* when WAITING: for permission to submit work */
+	bool revoked;  /* it has to resume */
+	bool asked;    /* a revocation, which no hook has seen yet; */
+	struct case_wire_revoke revoke;
+	uint64_t over;    /* it came over this connection */
+	uint64_t serving; /* a hook is at it, and it came over this connection; 0: none is */
 	struct entry *next;
+};
+
+/* A thread that waits for a change, on its stack. */
+struct waiter {
+	sem_t wake;
+	struct waiter *next;
 };
 
 struct caller;
@@ -70,6 +90,7 @@ union request {
 	struct case_wire_header header;
 	struct case_wire_task_begin begin;
 	struct case_wire_task_grow grow;
+	struct case_wire_task_resume resume;
 };
 
 /* Who decides. The calls come with the lock held. */
@@ -92,6 +113,18 @@ static struct {
 	bool client; /* case_client has been called */
 	struct link link;              /* none where clients decide and no run records it */
 	char path[sizeof ((struct sockaddr_un *)0)->sun_path], token[2 * CASE_WIRE_TOKEN + 1]; /* of it */
+	uint64_t connection; /* number of the last one */
+	const struct client_hooks *hooks; /* NULL: this process gives nothing back */
+	bool evicts;      /* said so over this connection, which has a thread that reads: */
+	pthread_t reader;
+	enum { NO_WELCOME, DUE, CAME, WELCOMED } welcome;
+	struct case_wire_welcome welcome_frame; /* when CAME, with its files */
+	struct link_files welcome_files;
+	bool serving;     /* a thread calls hooks: */
+	pthread_t server;
+	struct client_space *swap; /* where an answer goes that a hook waits for */
+	struct waiter *waiters;
+	bool granted; /* a task has had a device of the server's */
 	bool reading; /* a thread is in link_receive */
 	bool fault_sent;
 	uint64_t ooms; /* failed allocations so far */
@@ -139,6 +172,49 @@ static int leave(struct caller caller, int result)
 	return result;
 }
 
+static void begin_wait(void *caller)
+{
+	pthread_mutex_unlock(&process.lock);
+	pthread_sigmask(SIG_SETMASK, &((const struct caller *)caller)->signals, NULL);
+}
+
+static void end_wait(void *caller)
+{
+	sigset_t again;
+
+	(void)caller;
+	hold(&again);
+	pthread_mutex_lock(&process.lock);
+}
+
+/* sleep_until gives the lock up and waits. It may take hours, so the caller's signals are let in. */
+static void sleep_until(sem_t *wake, const struct caller *caller)
+{
+	begin_wait((void *)caller);
+	while (sem_wait(wake) != 0 && errno == EINTR)
+		;
+	end_wait((void *)caller);
+}
+
+/* sleep_until_changed waits for the next call of changed. */
+static void sleep_until_changed(const struct caller *caller)
+{
+	struct waiter self = {.next = process.waiters};
+
+	sem_init(&self.wake, 0, 0);
+	process.waiters = &self;
+	sleep_until(&self.wake, caller);
+}
+
+static void changed(void)
+{
+	while (process.waiters != NULL) {
+		struct waiter *first = process.waiters;
+		process.waiters = first->next;
+		sem_post(&first->wake);
+	}
+}
+
 static void before_fork(void) { pthread_mutex_lock(&process.lock); }
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&process.lock); }
@@ -154,6 +230,12 @@ static void after_fork_in_child(void)
 	process.phase = UNOPENED;
 	process.client = false;
 	process.reading = false;
+	process.evicts = false;
+	link_close(&process.welcome_files);
+	process.serving = false;
+	process.swap = NULL;
+	process.waiters = NULL;
+	process.granted = false;
 	process.fault_sent = false;
 	process.ooms = 0;
 	pthread_mutex_init(&process.lock, NULL);
@@ -179,6 +261,26 @@ static void say_last_oom(void)
 	link_send(process.link.fd, &frame, sizeof frame, MSG_DONTWAIT);
 }
 
+/* lock_at_exit takes the lock if nobody has it. A reader has it for moments, and nothing tells the
+ * reader from a thread in the middle of a call: so, with a reader, the exit is delayed a little. */
+static bool lock_at_exit(void)
+{
+	const long most_ns = 20000000;
+	struct timespec until;
+
+	if (pthread_mutex_trylock(&process.lock) == 0)
+		return true;
+	if (process.hooks == NULL)
+		return false;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += most_ns;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	return pthread_mutex_timedlock(&process.lock, &until) == 0;
+}
+
 /* BYE says that the process ends through exit. It must not delay the exit, so it is left out if
  *
  *   - a thread is in the middle of a call,
@@ -188,7 +290,7 @@ static void say_last_oom(void)
  * The socket stays open until the process is gone, because the device memory stays too. */
 __attribute__((destructor)) static void finish(void)
 {
-	if (pthread_mutex_trylock(&process.lock) != 0)
+	if (!lock_at_exit())
 		return;
 	if (process.phase == CONNECTED) {
 		struct case_wire_bye bye = {link_header(CASE_WIRE_BYE, sizeof bye)};
@@ -207,15 +309,72 @@ __attribute__((destructor)) static void finish(void)
  * at its own address. */
 static uint32_t instance(void) { return (uint32_t)((uintptr_t)&process >> 4) | 1; }
 
-/* dial connects, and shows the server what this process has running from now on. */
-static struct link dial(const char *path, const char *token, char *why, size_t why_size)
+static const char *variable(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text != NULL && *text != '\0' ? text : NULL;
+}
+
+static void *read_connection(void *number);
+
+/* start_reader starts the thread that reads the connection to come. */
+static bool start_reader(void)
+{
+	pthread_attr_t detached;
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	const bool started = pthread_create(&process.reader, &detached, read_connection, (void *)(uintptr_t)process.connection) == 0;
+	pthread_attr_destroy(&detached);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+/* permitted: the task may submit work. */
+static bool permitted(const struct entry *e) { return !e->revoked && !e->asked && e->serving == 0; }
+
+/* show_permit tells whether all tasks may submit work. */
+static void show_permit(void)
+{
+	bool all = process.granted;
+
+	if (process.hooks == NULL)
+		return;
+	for (const struct entry *e = process.tasks; e != NULL; e = e->next)
+		all = all && permitted(e);
+	activity_permit(all);
+}
+
+/* settle forgets what came over earlier connections and was not begun. */
+static void settle(void)
+{
+	for (struct entry *e = process.tasks; e != NULL; e = e->next)
+		e->asked = false;
+	link_close(&process.welcome_files);
+	process.swap = NULL;
+	show_permit();
+	changed();
+}
+
+/* dial connects, and shows the server what this process has running from now on. A process that can
+ * evict says so if a thread will hear the server. */
+static bool dial(const char *path, const char *token, char *why, size_t why_size)
 {
 	const int page = activity_share();
-	const struct link made = link_open(path, token, instance(), page, why, why_size);
 
+	process.connection++;
+	process.evicts = process.hooks != NULL && variable("CASE_SHARED") == NULL && start_reader();
+	process.reading = process.evicts;
+	process.welcome = process.evicts ? DUE : NO_WELCOME;
+	process.link = link_open(path, token, instance(), process.evicts ? CASE_CAN_EVICT : 0, page, why, why_size);
 	if (page >= 0)
 		close(page);
-	return made;
+	settle();
+	return process.link.fd >= 0;
 }
 
 /* read_wait reads CASE_WAIT. */
@@ -238,13 +397,6 @@ static int32_t read_priority(void)
 
 static uint32_t wait_of(uint32_t wait_ms) { return wait_ms == CASE_WAIT_DEFAULT ? process.wait_ms : wait_ms; }
 
-static const char *variable(const char *name)
-{
-	const char *text = getenv(name);
-
-	return text != NULL && *text != '\0' ? text : NULL;
-}
-
 /* open_connection runs once per process. Tasks found in the list are those of
  * the parent that forked this process; they are not ours. `file` is the state file of
  * clients that decide where the environment names nobody who does; NULL: none. */
@@ -263,10 +415,8 @@ static void open_connection(const char *file)
 	process.wait_ms = read_wait();
 	process.priority = read_priority();
 	process.arbiter = &server;
-	if (path != NULL) {
-		process.link = dial(path, token, why, sizeof why);
-		opened = process.link.fd >= 0;
-	}
+	if (path != NULL)
+		opened = dial(path, token, why, sizeof why);
 	if (opened) { /* so both are as long as they may be */
 		strcpy(process.path, path);
 		strcpy(process.token, token);
@@ -351,6 +501,8 @@ static void discard(struct entry *gone)
 		link = &(*link)->next;
 	*link = gone->next;
 	free(gone);
+	show_permit();
+	changed();
 }
 
 static void lose(const char *why)
@@ -361,11 +513,76 @@ static void lose(const char *why)
 	link_say("lost the scheduler: %s", why);
 	for (struct entry *e = process.tasks; e != NULL; e = e->next)
 		if (e->standing == WAITING)
-			pthread_cond_signal(&e->wake);
+			sem_post(&e->wake);
+	changed();
 }
 
-static void deliver(enum link_event event, const union link_frame *frame)
+/* answered takes GRANT or REFUSE, which both have the task first. false: it breaks the protocol, as
+ * with the functions that follow. */
+static bool answered(const union link_frame *frame)
 {
+	struct entry *e = find(frame->grant.task);
+
+	if (e == NULL || e->standing != WAITING)
+		return false;
+	if (frame->header.type == CASE_WIRE_GRANT) {
+		if (e->resuming && (e->asked || e->serving == process.connection))
+			return false;
+		e->holds = process.granted = true;
+		e->revoked = e->revoked && !e->resuming;
+		show_permit();
+	}
+	e->reply = *frame;
+	e->standing = ANSWERED;
+	sem_post(&e->wake);
+	return true;
+}
+
+static bool welcomed(const struct case_wire_welcome *frame, struct link_files *files)
+{
+	if (process.welcome != DUE)
+		return false;
+	process.welcome = CAME;
+	process.welcome_frame = *frame;
+	process.welcome_files = *files;
+	files->count = 0;
+	return true;
+}
+
+static bool revoked(const struct case_wire_revoke *frame)
+{
+	struct entry *e = find(frame->task);
+
+	if (!process.evicts || process.welcome_frame.chunk_bytes == 0)
+		return false;
+	if (e == NULL) /* it crossed TASK_FREE */
+		return true;
+	if (!e->holds || e->asked || e->serving == process.connection)
+		return false;
+	e->asked = true;
+	e->revoke = *frame;
+	e->over = process.connection;
+	show_permit();
+	return true;
+}
+
+static bool given(const struct case_wire_swap_space *frame, struct link_files *files)
+{
+	if (process.swap == NULL)
+		return false;
+	*process.swap = (struct client_space){.bytes = frame->bytes, .offset = frame->offset, .file_count = files->count};
+	memcpy(process.swap->files, files->fd, (size_t)files->count * sizeof *files->fd);
+	files->count = 0;
+	process.swap = NULL;
+	changed();
+	return true;
+}
+
+/* deliver files what was received. It leaves the files that nobody takes. */
+static void deliver(enum link_event event, const union link_frame *frame, struct link_files *files)
+{
+	bool allowed = false;
+
 	if (process.phase != CONNECTED)
 		return;
 	if (event == LINK_CLOSED) {
@@ -377,15 +594,32 @@ static void deliver(enum link_event event, const union link_frame *frame)
 		lose(frame->refuse.text);
 		return;
 	}
-	/* GRANT and REFUSE both have the task first. */
-	struct entry *e = event == LINK_FRAME ? find(frame->grant.task) : NULL;
-	if (e == NULL || e->standing != WAITING) {
-		lose("it sent a frame that answers no request");
-		return;
-	}
-	e->reply = *frame;
-	e->standing = ANSWERED;
-	pthread_cond_signal(&e->wake);
+	if (event == LINK_FRAME && (process.welcome != DUE || frame->header.type == CASE_WIRE_WELCOME))
+		switch (frame->header.type) {
+		case CASE_WIRE_WELCOME: allowed = welcomed(&frame->welcome, files); break;
+		case CASE_WIRE_REVOKE: allowed = revoked(&frame->revoke); break;
+		case CASE_WIRE_SWAP_SPACE: allowed = given(&frame->space, files); break;
+		default: allowed = answered(frame);
+		}
+	if (!allowed)
+		lose("it sent a frame that answers no request, or none that is allowed now");
+}
+
+/* receive takes the next frame, without the lock while it waits. What comes after the program has
+ * closed the descriptor may not be the connection's, unless it is a frame. */
+static void receive(const struct caller *caller)
+{
+	const uint64_t over = process.connection;
+	const int fd = process.link.fd;
+	union link_frame frame;
+	struct link_files files;
+
+	begin_wait((void *)caller);
+	const enum link_event event = link_receive(fd, &frame, &files);
+	end_wait((void *)caller);
+	if (over == process.connection && (event == LINK_FRAME || link_intact(&process.link)))
+		deliver(event, &frame, &files);
+	link_close(&files);
 }
 
 static const char closed_here[] =
@@ -406,11 +640,24 @@ static bool connected(void)
 			lose(closed_here);
 			return false;
 		}
-	process.link = dial(process.path, process.token, why, sizeof why);
-	if (process.link.fd >= 0)
+	if (dial(process.path, process.token, why, sizeof why))
 		return true;
 	lose(why);
 	return false;
+}
+
+static bool current(uint64_t connection) { return process.phase == CONNECTED && process.connection == connection; }
+
+/* wait_for_reason waits until the reader has said why the connection has ended. A hook, which may wait
+ * for a lock of this thread's, is not waited for. */
+static void wait_for_reason(void)
+{
+	const uint64_t over = process.connection;
+	struct caller caller;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &caller.signals);
+	while (process.evicts && current(over) && !process.serving)
+		sleep_until_changed(&caller);
 }
 
 /* transmit sends a frame. If that fails the server is gone, perhaps after a frame with the reason that
@@ -424,17 +671,24 @@ static bool transmit(const void *frame, size_t size)
 	shutdown(process.link.fd, SHUT_RDWR);
 	while (!process.reading && process.phase == CONNECTED) {
 		union link_frame last;
-		deliver(link_receive(process.link.fd, &last), &last);
+		struct link_files files;
+		const enum link_event event = link_receive(process.link.fd, &last, &files);
+		deliver(event, &last, &files);
+		link_close(&files);
 	}
+	wait_for_reason();
 	return false;
 }
+
+/* reads_here: this thread is the connection's reader, so nobody else reads for it. */
+static bool reads_here(void) { return process.evicts && pthread_equal(process.reader, pthread_self()); }
 
 /* await blocks until e is answered (true) or the scheduler is lost. */
 static bool await(struct entry *e, const struct caller *caller)
 {
 	while (e->standing == WAITING && process.phase == CONNECTED) {
-		if (process.reading) {
-			pthread_cond_wait(&e->wake, &process.lock);
+		if (process.reading && !reads_here()) {
+			sleep_until(&e->wake, caller);
 			continue;
 		}
 		if (!link_intact(&process.link)) {
@@ -442,19 +696,12 @@ static bool await(struct entry *e, const struct caller *caller)
 			break;
 		}
 		process.reading = true;
-		pthread_mutex_unlock(&process.lock);
-		pthread_sigmask(SIG_SETMASK, &caller->signals, NULL); /* it may take hours */
-		union link_frame frame;
-		enum link_event event = link_receive(process.link.fd, &frame);
-		sigset_t again;
-		hold(&again);
-		pthread_mutex_lock(&process.lock);
-		process.reading = false;
-		deliver(event, &frame);
+		receive(caller);
+		process.reading = process.evicts;
 	}
 	for (struct entry *next = process.tasks; next != NULL && !process.reading; next = next->next)
 		if (next->standing == WAITING) {
-			pthread_cond_signal(&next->wake);
+			sem_post(&next->wake);
 			break;
 		}
 	return e->standing == ANSWERED;
@@ -466,8 +713,10 @@ static bool server_ask(struct entry *e, union request *request, const struct cal
 
 	if (connected()) { /* while e waits for nothing yet */
 		e->standing = WAITING;
+		e->resuming = request->header.type == CASE_WIRE_TASK_RESUME;
 		answered = transmit(request, request->header.size) && await(e, caller);
 		e->standing = HELD;
+		changed();
 	}
 	return answered;
 }
@@ -480,25 +729,155 @@ static bool server_give(struct entry *e, uint64_t bytes, bool end, const void *f
 
 static const struct arbiter server = {server_ask, server_give};
 
+static void greet(const struct caller *caller)
+{
+	struct client_welcome welcome = {
+		.chunk_bytes = process.welcome_frame.chunk_bytes,
+		.window_us = process.welcome_frame.window_us,
+		.file_count = process.welcome_files.count,
+	};
+
+	memcpy(welcome.files, process.welcome_files.fd, sizeof welcome.files);
+	process.welcome_files.count = 0;
+	process.welcome = WELCOMED;
+	begin_wait((void *)caller);
+	process.hooks->welcome(&welcome);
+	end_wait((void *)caller);
+}
+
+static void report_revoked(const struct case_wire_revoke *revoke, const struct client_revoked *answer)
+{
+	const bool done = answer->outcome == CASE_REVOKED_DONE;
+	struct case_wire_revoked frame = {
+		.header = link_header(CASE_WIRE_REVOKED, sizeof frame),
+		.task = revoke->task,
+		.ticket = revoke->ticket,
+		.freed_bytes = done ? answer->freed_bytes : 0,
+		.resident_bytes = answer->resident_bytes,
+		.fixed_bytes = answer->fixed_bytes,
+		.drain_ns = answer->drain_ns,
+		.copy_ns = answer->copy_ns,
+		.bookkeeping_ns = answer->bookkeeping_ns,
+		.outcome = answer->outcome,
+	};
+
+	if (answer->outcome == CASE_REVOKED_UNABLE)
+		link_text(frame.why, sizeof frame.why, answer->why);
+	if (link_intact(&process.link)) /* else the reader connects again, which withdraws the ticket */
+		link_send(process.link.fd, &frame, sizeof frame, 0); /* if it fails, the reader hears why */
+}
+
+static void take_back(struct entry *e, const struct caller *caller)
+{
+	const struct case_wire_revoke revoke = e->revoke;
+	const uint64_t over = e->over;
+	const struct client_revocation revocation = {
+		.task = revoke.task,
+		.action = (enum case_wire_action)revoke.action,
+		.bytes = revoke.bytes,
+		.deadline_ms = revoke.deadline_ms,
+	};
+	struct client_revoked answer = {0};
+
+	e->asked = false;
+	e->serving = over;
+	begin_wait((void *)caller);
+	process.hooks->revoke(&revocation, &answer);
+	end_wait((void *)caller);
+	e = find(revoke.task);
+	if (e == NULL) /* freed meanwhile, which answers the ticket */
+		return;
+	e->serving = 0;
+	e->revoked = e->revoked || answer.outcome == CASE_REVOKED_DONE;
+	show_permit();
+	if (current(over))
+		report_revoked(&revoke, &answer);
+	changed();
+}
+
+/* serve calls the hooks for what has come, unless another thread does. */
+static void serve(const struct caller *caller)
+{
+	struct entry *e;
+
+	if (process.serving)
+		return;
+	process.serving = true;
+	process.server = pthread_self();
+	changed();
+	while (process.phase == CONNECTED) {
+		for (e = process.tasks; e != NULL && !e->asked; e = e->next)
+			;
+		if (process.welcome == CAME)
+			greet(caller);
+		else if (e != NULL)
+			take_back(e, caller);
+		else
+			break;
+	}
+	process.serving = false;
+}
+
+/* read_connection is the thread that reads the connection of this number. The program may have closed
+ * its descriptor while the thread was in link_receive, which kept the socket. */
+static void *read_connection(void *number)
+{
+	struct caller caller = enter();
+
+	while (current((uintptr_t)number)) {
+		if (link_intact(&process.link))
+			receive(&caller);
+		if (current((uintptr_t)number) && !link_intact(&process.link))
+			connected(); /* over a connection that has a reader of its own, and withdraws what came */
+		serve(&caller);
+	}
+	leave(caller, 0);
+	return NULL;
+}
+
+bool client_can_evict(const struct client_hooks *hooks)
+{
+	struct caller caller = enter();
+	const bool early = process.phase == UNOPENED && process.hooks == NULL;
+
+	if (early)
+		process.hooks = hooks;
+	leave(caller, 0);
+	return early;
+}
+
+static bool more_swap(uint64_t bytes, struct client_space *space, const struct caller *caller)
+{
+	const struct case_wire_swap_more frame = {link_header(CASE_WIRE_SWAP_MORE, sizeof frame), bytes};
+	const uint64_t over = process.connection;
+
+	if (!process.serving || !pthread_equal(process.server, pthread_self())) {
+		link_say("swap space is asked for outside of a hook");
+		return false;
+	}
+	if (!process.evicts || !current(over) || !link_intact(&process.link) || !transmit(&frame, sizeof frame))
+		return false;
+	process.swap = space;
+	while (process.swap == space && current(over) && link_intact(&process.link))
+		if (reads_here())
+			receive(caller);
+		else
+			sleep_until_changed(caller);
+	const bool answered = process.swap == NULL && current(over);
+	process.swap = NULL;
+	return answered;
+}
+
+bool client_await_swap(uint64_t bytes, struct client_space *space)
+{
+	struct caller caller = enter();
+	return leave(caller, more_swap(bytes, space, &caller));
+}
+
 /* report tells the run, where there is one, what this process decides. */
 static bool report(const void *frame, size_t size)
 {
 	return process.path[0] == '\0' ? process.phase == CONNECTED : transmit(frame, size);
-}
-
-static void begin_wait(void *caller)
-{
-	pthread_mutex_unlock(&process.lock);
-	pthread_sigmask(SIG_SETMASK, &((const struct caller *)caller)->signals, NULL);
-}
-
-static void end_wait(void *caller)
-{
-	sigset_t again;
-
-	(void)caller;
-	hold(&again);
-	pthread_mutex_lock(&process.lock);
 }
 
 /* answer_with makes the frame that a server would have sent for this decision. */
@@ -638,7 +1017,7 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 		link_say("task refused: out of host memory");
 		return CASE_REFUSED;
 	}
-	pthread_cond_init(&e->wake, NULL);
+	sem_init(&e->wake, 0, 0);
 	e->id = ++process.last_id;
 	e->next = process.tasks;
 	process.tasks = e;
@@ -714,6 +1093,55 @@ int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms
 		return CASE_OK;
 	struct caller caller = enter();
 	return leave(caller, grow(task, bytes, wait_ms, &caller));
+}
+
+bool client_permitted(const struct case_task *task)
+{
+	if (task->device < 0)
+		return true;
+	struct caller caller = enter();
+	const struct entry *e = find(task->id);
+	return leave(caller, e != NULL && permitted(e));
+}
+
+static int resume(struct case_task *task, uint64_t bytes, uint64_t referenced, const struct caller *caller)
+{
+	struct entry *e;
+
+	while ((e = find(task->id)) != NULL && process.phase == CONNECTED && (e->standing != HELD || e->asked || e->serving != 0)) {
+		if (process.serving && pthread_equal(process.server, pthread_self())) {
+			link_say("resume of task %" PRIu64 ": a hook may not wait for its own end", task->id);
+			return CASE_REFUSED;
+		}
+		sleep_until_changed(caller);
+	}
+	e = held(task, "resume");
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	if (permitted(e)) /* the revocation has changed nothing, or another thread has resumed the task */
+		return CASE_OK;
+	union request request = {.resume = {
+		.header = link_header(CASE_WIRE_TASK_RESUME, sizeof request.resume),
+		.task = task->id,
+		.bytes = bytes,
+		.referenced_bytes = referenced,
+	}};
+	const int result = ask(e, &request, caller);
+	if (result == CASE_OK) {
+		task->device = e->reply.grant.ordinal;
+		memcpy(task->uuid, e->reply.grant.uuid, sizeof task->uuid);
+	}
+	return result;
+}
+
+int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referenced)
+{
+	if (task->device < 0)
+		return CASE_OK;
+	struct caller caller = enter();
+	return leave(caller, resume(task, bytes, referenced, &caller));
 }
 
 static int shrink(struct case_task *task, uint64_t bytes)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "case.h"
+#include "wire.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +24,80 @@ int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
 int client_shrink(struct case_task *task, uint64_t bytes);
 int client_free(struct case_task *task);
+
+/* What follows is for a process that can give device memory back (wire.h, REVOKE).
+ *
+ * Such a process has a thread that reads the connection for as long as it lasts, and calls the hooks
+ * below, one at a time. All signals are blocked in this thread, it is never cancelled, and it waits
+ * for nobody's exit: a hook may be running when the process ends, and is not waited for. A child made
+ * by fork has the hooks, and a thread and a connection of its own once it needs them. */
+
+struct client_welcome {
+	uint64_t chunk_bytes; /* unit in which memory moves; 0: this run takes nothing back */
+	uint32_t window_us;   /* at most so much work is to be submitted at a time */
+	int file_count;       /* of the swap area; fewer than the run has if the process can have no more */
+	int files[CASE_WIRE_FILES];
+};
+
+struct client_revocation {
+	uint64_t task; /* its id */
+	enum case_wire_action action;
+	uint64_t bytes; /* to leave the device, at least; 0 with CASE_REVOKE_YIELD */
+	uint32_t deadline_ms; /* from now, for work that is running to end */
+};
+
+/* Bytes and times below 2^63. Unless the outcome is done, nothing may have changed. */
+struct client_revoked {
+	enum case_wire_outcome outcome;
+	uint64_t freed_bytes;
+	uint64_t resident_bytes, fixed_bytes; /* of the task on the device now; of these, cannot be moved */
+	uint64_t drain_ns, copy_ns, bookkeeping_ns;
+	char why[CASE_WIRE_WHY]; /* of CASE_REVOKED_UNABLE, NUL-terminated */
+};
+
+/* Hooks are called without any lock of the client's. They may take long, and may call any function of
+ * this file but client_await_resume. What other threads wait for is not read meanwhile: a thread that
+ * waits in a client_await_ function must hold no lock that a hook takes.
+ *
+ * welcome comes before the first grant has returned to anybody, and again after each reconnection, with
+ * the same contents. The files, close-on-exec, are the hook's to close.
+ *
+ * revoke fills in *answer, which is all zero. The permission of the task is gone already
+ * (activity_permitted). It comes back if the outcome is not done, and otherwise with
+ * client_await_resume. The task may be one whose client_await_grant has not returned yet, or one that
+ * another thread is freeing. The task's client_free, or the connection's end, withdraws the
+ * revocation: then nobody hears the answer. */
+struct client_hooks {
+	void (*welcome)(const struct client_welcome *welcome);
+	void (*revoke)(const struct client_revocation *revocation, struct client_revoked *answer);
+};
+
+/* client_can_evict says that this process can give memory back. It is called once, before any other
+ * call of the client; false: it came too late, and nothing will be asked. If the thread cannot be
+ * started, the process connects as one that cannot give memory back. *hooks stays. */
+bool client_can_evict(const struct client_hooks *hooks);
+
+/* client_await_resume waits until the task may submit work again. `bytes` of the task must be on the
+ * device, and the work that waits is known to touch `referenced` of them. It returns at once if the task
+ * has its permission, and first waits for a revocation or a request of the task that is under way. The
+ * task may have got another device. CASE_OK does not outlast the next revocation, so the caller
+ * passes its gate again. CASE_REFUSED: the task keeps what it has, and has no permission. */
+int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referenced);
+
+/* client_permitted: the task is not revoked, nor being revoked. activity_permitted is the same for all
+ * tasks of the process, and takes no lock. */
+bool client_permitted(const struct case_task *task);
+
+struct client_space {
+	uint64_t bytes;  /* 0: there is no more */
+	uint64_t offset; /* without files: in the swap area of client_welcome */
+	int file_count;  /* with files: each has an equal part of the bytes */
+	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
+};
+
+/* client_await_swap asks for more host memory. Only hooks call it. false: the connection has ended, so
+ * nobody hears the answer to the revocation either. */
+bool client_await_swap(uint64_t bytes, struct client_space *space);
 
 /* A process has one copy of the library that does the work: the copy that casecc has linked into
  * the program together with the lazy runtime, else the preloaded libcase.so, else its own.

@@ -89,7 +89,7 @@ static int say_hello(int fd, struct case_wire_hello *hello, int page)
 	return n < 0 ? errno : 0;
 }
 
-struct link link_open(const char *path, const char *hex_token, uint32_t instance, int page, char *why, size_t why_size)
+struct link link_open(const char *path, const char *hex_token, uint32_t instance, uint32_t can, int page, char *why, size_t why_size)
 {
 	const struct link none = {.fd = -1};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -97,6 +97,7 @@ struct link link_open(const char *path, const char *hex_token, uint32_t instance
 		.header = link_header(CASE_WIRE_HELLO, sizeof hello),
 		.pid = (uint32_t)getpid(),
 		.instance = instance,
+		.capabilities = can,
 	};
 	struct stat self;
 
@@ -141,6 +142,14 @@ int link_send(int fd, const void *frame, size_t size, int flags)
 	return n < 0 ? errno : 0;
 }
 
+/* brings says how many descriptors the frame says it brings. */
+static uint32_t brings(const union link_frame *frame)
+{
+	return frame->header.type == CASE_WIRE_WELCOME      ? frame->welcome.files
+	       : frame->header.type == CASE_WIRE_SWAP_SPACE ? frame->space.files
+	                                                    : 0;
+}
+
 static bool valid(const union link_frame *frame, size_t size)
 {
 	if (size < sizeof frame->header || frame->header.size != size)
@@ -148,24 +157,72 @@ static bool valid(const union link_frame *frame, size_t size)
 	if (frame->header.type == CASE_WIRE_REFUSE)
 		return size == sizeof frame->refuse &&
 		       frame->refuse.text[CASE_WIRE_TEXT - 1] == '\0';
-	return frame->header.type == CASE_WIRE_GRANT &&
-	       frame->header.version == CASE_WIRE_VERSION && size == sizeof frame->grant &&
-	       frame->grant.ordinal >= 0;
+	if (frame->header.version != CASE_WIRE_VERSION)
+		return false;
+	switch (frame->header.type) {
+	case CASE_WIRE_GRANT:
+		return size == sizeof frame->grant && frame->grant.ordinal >= 0;
+	case CASE_WIRE_WELCOME:
+		return size == sizeof frame->welcome && frame->welcome.chunk_bytes <= CASE_WIRE_MAX_BYTES;
+	case CASE_WIRE_REVOKE:
+		return size == sizeof frame->revoke && frame->revoke.ticket != 0 &&
+		       frame->revoke.bytes <= CASE_WIRE_MAX_BYTES &&
+		       (frame->revoke.action == CASE_REVOKE_EVICT ||
+		        (frame->revoke.action == CASE_REVOKE_YIELD && frame->revoke.bytes == 0));
+	case CASE_WIRE_SWAP_SPACE:
+		return size == sizeof frame->space && frame->space.bytes <= CASE_WIRE_MAX_BYTES &&
+		       frame->space.offset <= CASE_WIRE_MAX_BYTES - frame->space.bytes &&
+		       (frame->space.files == 0 || frame->space.offset == 0);
+	}
+	return false;
 }
 
-enum link_event link_receive(int fd, union link_frame *frame)
+/* take_files takes the descriptors out of the control message. */
+static void take_files(struct msghdr *message, struct link_files *files)
 {
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+			files->count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof *files->fd);
+			memcpy(files->fd, CMSG_DATA(c), (size_t)files->count * sizeof *files->fd);
+		}
+}
+
+void link_close(struct link_files *files)
+{
+	while (files->count > 0)
+		close(files->fd[--files->count]);
+}
+
+enum link_event link_receive(int fd, union link_frame *frame, struct link_files *files)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof files->fd)];
+	} control;
+	struct iovec buffer = {frame, sizeof *frame};
+	struct msghdr message;
 	ssize_t n;
 
 	/* A server that closes with unread frames of the client leaves ECONNRESET, once,
 	 * in front of what it sent before, such as the refusal that says why
 	 * (Linux net/unix/af_unix.c, unix_release_sock). */
-	do
-		n = recv(fd, frame, sizeof *frame, MSG_TRUNC);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	do {
+		message = (struct msghdr){.msg_iov = &buffer, .msg_iovlen = 1,
+		                          .msg_control = &control, .msg_controllen = sizeof control};
+		n = recvmsg(fd, &message, MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	files->count = 0;
 	if (n <= 0)
 		return LINK_CLOSED;
-	return valid(frame, (size_t)n) ? LINK_FRAME : LINK_BROKEN;
+	take_files(&message, files);
+	if (valid(frame, (size_t)n)) {
+		const uint32_t said = brings(frame);
+		const bool all = (uint32_t)files->count == said;
+		if (all || ((uint32_t)files->count < said && said <= CASE_WIRE_FILES && (message.msg_flags & MSG_CTRUNC) != 0))
+			return LINK_FRAME;
+	}
+	link_close(files);
+	return LINK_BROKEN;
 }
 
 void link_text(char *to, size_t size, const char *from)

@@ -14,11 +14,14 @@ union link_frame {
 	struct case_wire_header header;
 	struct case_wire_grant grant;
 	struct case_wire_refuse refuse;
+	struct case_wire_welcome welcome;
+	struct case_wire_revoke revoke;
+	struct case_wire_swap_space space;
 	unsigned char bytes[CASE_WIRE_MAX_FRAME];
 };
 
 enum link_event {
-	LINK_FRAME,  /* one valid GRANT or REFUSE */
+	LINK_FRAME,  /* one valid frame */
 	LINK_CLOSED, /* the server ended the connection, or recv failed */
 	LINK_BROKEN  /* the server sent what wire.h does not allow */
 };
@@ -35,11 +38,17 @@ struct link {
 	ino_t inode;
 };
 
-/* link_open connects to the socket at `path`, and says HELLO with the token in `hex_token` and this
- * instance. It passes the descriptor `page` on (wire.h, struct case_activity; -1: none), which the
+/* Descriptors that came with a frame, close-on-exec. */
+struct link_files {
+	int count;
+	int fd[CASE_WIRE_FILES];
+};
+
+/* link_open connects to the socket at `path`, and says HELLO with the token in `hex_token`, this
+ * instance and CASE_CAN_*. It passes the descriptor `page` on (wire.h, struct case_activity; -1: none), which the
  * caller keeps. It returns the connection, close-on-exec, or a connection without a descriptor and
  * the reason in `why`. It blocks while the server's backlog is full. */
-struct link link_open(const char *path, const char *hex_token, uint32_t instance, int page, char *why, size_t why_size);
+struct link link_open(const char *path, const char *hex_token, uint32_t instance, uint32_t can, int page, char *why, size_t why_size);
 
 /* link_intact reports whether the descriptor still names the connection's socket. */
 bool link_intact(const struct link *link);
@@ -51,8 +60,12 @@ struct case_wire_header link_header(enum case_wire_type type, size_t size);
  * blocks, unless told otherwise, while the server's receive queue is full. */
 int link_send(int fd, const void *frame, size_t size, int flags);
 
-/* link_receive blocks until the next frame or the connection's end. */
-enum link_event link_receive(int fd, union link_frame *frame);
+/* link_receive blocks until the next frame or the connection's end. The files are the caller's to
+ * close, and there are any only with LINK_FRAME. */
+enum link_event link_receive(int fd, union link_frame *frame, struct link_files *files);
+
+/* link_close closes the files, and then there are none. */
+void link_close(struct link_files *files);
 
 /* link_text copies `from`, which may be NULL, into a field of `size` bytes that
  * is already zero, cut so that the last byte stays NUL. */

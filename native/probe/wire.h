@@ -6,25 +6,49 @@
  * breaks a rule of this file costs its sender the connection.
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
- * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_FREE, OOM and FAULT; BYE last. Server to client:
- * GRANT or REFUSE, one for each TASK_BEGIN and TASK_GROW, in any order between tasks.
+ * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_FREE, REVOKED, SWAP_MORE, OOM and FAULT;
+ * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
+ * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
+ * tasks; SWAP_SPACE, one for each SWAP_MORE; REVOKE.
  *
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
- * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW, TASK_SHRINK and
- * TASK_FREE need a live task that has no request outstanding. TASK_SHAPE and TASK_SHRINK
- * have no answer. A refused grow leaves the task as it was.
+ * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW, TASK_SHRINK,
+ * TASK_RESUME and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE and
+ * TASK_SHRINK have no answer. A refused grow or resume leaves the task as it was.
+ *
+ * A server may take device memory back from a process whose HELLO said CASE_CAN_EVICT, if its
+ * WELCOME had chunk_bytes other than 0. From then on:
+ *
+ *   - REVOKE needs a task that has a device, whatever request of the task is outstanding. Its
+ *     ticket is the server's and is not 0. A task has at most one ticket unanswered.
+ *   - REVOKED answers the ticket, over the connection on which REVOKE came. TASK_FREE answers it
+ *     too, and so does the end of the connection. Outcome `busy` or `unable`: nothing has changed,
+ *     and freed_bytes is 0. Only `unable` has a text.
+ *   - A REVOKE may cross TASK_FREE, so a client ignores a REVOKE of a task that is not live, and
+ *     uses no task id twice. A REVOKE may cross TASK_RESUME too.
+ *   - From REVOKE on the task submits no work. After the outcome `done` it sends TASK_RESUME before
+ *     it submits work again. The server grants a TASK_RESUME only while the task has no ticket
+ *     unanswered.
+ *   - A connection has at most one SWAP_MORE unanswered.
+ *
+ * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
+ * TASK_RESUME, SWAP_MORE and SWAP_SPACE break the protocol.
  *
  * In a run whose clients decide for themselves the server only records. Every TASK_BEGIN has
  * CASE_FLAG_DECIDED there, and nowhere else. The server answers neither it nor a TASK_GROW of
  * such a task: TASK_DECIDED, from the client, says how the request ended.
  *
+ * Descriptors (SCM_RIGHTS) come with HELLO, WELCOME and SWAP_SPACE alone: with the last two as many
+ * as their field `files` says, or fewer if the receiver can have no more.
+ *
  * The process's end frees all of its tasks, and so does exec: device memory lasts as long as
  * the program that allocated it. The end of the connection alone withdraws what waits for a
- * device and frees nothing; growth is answered over the next connection, if there is one by
- * then. What the client itself decides is not withdrawn. A process that has lost its
- * descriptor, as one that closes all descriptors, connects again and says HELLO with the same
- * `instance`: its tasks go on. Only where the server cannot see the process, as in another PID
+ * device, and SWAP_MORE, and frees nothing; growth and resumption are answered over the next
+ * connection, if there is one by then. What the client itself decides is not withdrawn. A process
+ * that has lost its descriptor, as one that closes all descriptors, connects again and says HELLO
+ * with the same `instance`: its tasks go on, the capabilities of this HELLO count, and the server
+ * ends the earlier connection. Only where the server cannot see the process, as in another PID
  * namespace, does the end of the connection count as the process's.
  *
  * The server records the first CASE_WIRE_REPORTS OOM and FAULT frames of a process each and
@@ -47,7 +71,7 @@
 #error "frames are the structs' own bytes, which needs a little-endian machine"
 #endif
 
-#define CASE_WIRE_VERSION 3
+#define CASE_WIRE_VERSION 4
 
 enum case_wire_type {
 	CASE_WIRE_HELLO = 1,
@@ -61,7 +85,13 @@ enum case_wire_type {
 	CASE_WIRE_BYE = 9,
 	CASE_WIRE_TASK_SHAPE = 10,
 	CASE_WIRE_TASK_SHRINK = 11,
-	CASE_WIRE_TASK_DECIDED = 12
+	CASE_WIRE_TASK_DECIDED = 12,
+	CASE_WIRE_WELCOME = 13,
+	CASE_WIRE_REVOKE = 14,
+	CASE_WIRE_REVOKED = 15,
+	CASE_WIRE_TASK_RESUME = 16,
+	CASE_WIRE_SWAP_MORE = 17,
+	CASE_WIRE_SWAP_SPACE = 18
 };
 
 /* Why a request was refused. */
@@ -74,6 +104,22 @@ enum case_wire_reason {
 	CASE_REASON_TOO_MANY = 6     /* its job has too many requests or tasks open */
 };
 
+/* What a process can do when it is told to (HELLO). Other bits are 0. */
+#define CASE_CAN_EVICT 1u /* give device memory back, and have the same memory again later */
+
+/* What REVOKE asks of a task. */
+enum case_wire_action {
+	CASE_REVOKE_YIELD = 1, /* submit no more work; what is on the device may stay; bytes is 0 */
+	CASE_REVOKE_EVICT = 2  /* the same, and move at least `bytes` from the device to the host */
+};
+
+/* How a revocation ended. */
+enum case_wire_outcome {
+	CASE_REVOKED_DONE = 1,
+	CASE_REVOKED_BUSY = 2,  /* work that was submitted did not end by the deadline */
+	CASE_REVOKED_UNABLE = 3 /* the text says why */
+};
+
 /* Sums of bytes stay below 2^63: the store keeps signed 64-bit integers. */
 #define CASE_WIRE_MAX_BYTES INT64_MAX
 #define CASE_FLAG_DECIDED 4u /* the client decides by itself (TASK_DECIDED) */
@@ -81,6 +127,8 @@ enum case_wire_reason {
 #define CASE_WIRE_REPORTS 8
 #define CASE_WIRE_TEXT 120
 #define CASE_WIRE_WHERE 120
+#define CASE_WIRE_WHY 80
+#define CASE_WIRE_FILES 64 /* at most, with one frame */
 #define CASE_WIRE_TOKEN 16
 #define CASE_WIRE_MAX_FRAME 160
 
@@ -95,6 +143,15 @@ struct case_wire_hello {
 	uint32_t pid; /* for people; the server trusts SO_PEERCRED instead */
 	uint32_t instance; /* of the library in the process, which may have several; 0: never connects again */
 	uint8_t token[CASE_WIRE_TOKEN]; /* CASE_TOKEN, which names the job */
+	uint32_t capabilities; /* CASE_CAN_* */
+	uint32_t zero;
+};
+
+struct case_wire_welcome {
+	struct case_wire_header header;
+	uint64_t chunk_bytes; /* unit in which memory moves; 0: this run takes nothing back */
+	uint32_t window_us;   /* at most so much work is to be submitted at a time */
+	uint32_t files;       /* descriptors of the swap area that come with the frame */
 };
 
 struct case_wire_task_begin {
@@ -167,6 +224,54 @@ struct case_wire_task_free {
 	uint64_t task;
 };
 
+struct case_wire_revoke {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t ticket;
+	uint64_t bytes; /* below 2^63 */
+	uint32_t action;
+	uint32_t deadline_ms; /* for work that is running to end, from when the frame is read */
+};
+
+struct case_wire_revoked {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t ticket;
+	uint64_t freed_bytes;    /* device memory that this revocation gave back; this and all below: below 2^63 */
+	uint64_t resident_bytes; /* of the task on the device now, fixed_bytes included */
+	uint64_t fixed_bytes;    /* of these, cannot be moved */
+	uint64_t drain_ns;       /* until the work that was running had ended */
+	uint64_t copy_ns;
+	uint64_t bookkeeping_ns; /* mapping, unmapping and the like */
+	uint32_t outcome;
+	uint32_t zero;
+	char why[CASE_WIRE_WHY]; /* as text of REFUSE */
+};
+
+struct case_wire_task_resume {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t bytes;            /* of the task that must be on the device; below 2^63 */
+	uint64_t referenced_bytes; /* that the work which waits is known to touch; below 2^63 */
+};
+
+/* Host memory, from the swap area of the run, to which device memory moves. It is the
+ * process's until its end. */
+struct case_wire_swap_more {
+	struct case_wire_header header;
+	uint64_t bytes; /* more than it has; below 2^63, not 0 */
+};
+
+/* Without files, the memory is at `offset` of the area whose files WELCOME brought, laid end to
+ * end. With files, each has an equal part of it, and offset is 0. */
+struct case_wire_swap_space {
+	struct case_wire_header header;
+	uint64_t bytes; /* 0: there is no more */
+	uint64_t offset;
+	uint32_t files;
+	uint32_t zero;
+};
+
 struct case_wire_oom {
 	struct case_wire_header header;
 	uint64_t bytes;
@@ -187,17 +292,28 @@ struct case_wire_bye {
 
 /* With HELLO comes, as SCM_RIGHTS, the descriptor of a memfd that cannot shrink
  * (F_SEAL_SHRINK), which the process keeps up to date; without it the server knows
- * nothing of its work and its memory. */
+ * nothing of its work and its memory. The server may read it at any time and believes no
+ * number of it that it need not. Of a process that cannot evict, all but the first two are 0. */
 struct case_activity {
 	uint64_t busy_since_ns; /* CLOCK_MONOTONIC when the first work began whose end the
 	                         * process has not seen; 0: none is running */
 	uint64_t peak_bytes; /* the most that its tasks had in use at one time of what they
 	                      * were granted, device heap included; 0: unknown */
+	uint64_t calls; /* that touch a device and are under way; not those that began before the
+	                 * process connected again */
+	uint64_t last_call_ns; /* CLOCK_MONOTONIC when the last of them ended; 0: none has */
+	uint64_t launches; /* of kernels and graphs so far */
+	uint64_t resident_bytes;   /* of its tasks on devices, fixed_bytes included */
+	uint64_t referenced_bytes; /* of these, of allocations that its latest kernels were given */
+	uint64_t fixed_bytes;      /* of these, cannot be moved */
+	uint64_t permit; /* 1: work may be submitted without asking. 0: a task has been revoked, or
+	                  * none has been granted. GRANT sets it, REVOKE clears it. */
 };
 
-static_assert(sizeof(struct case_activity) == 16, "activity");
+static_assert(sizeof(struct case_activity) == 72, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
-static_assert(sizeof(struct case_wire_hello) == 32, "HELLO");
+static_assert(sizeof(struct case_wire_hello) == 40, "HELLO");
+static_assert(sizeof(struct case_wire_welcome) == 24, "WELCOME");
 static_assert(sizeof(struct case_wire_task_begin) == 64, "TASK_BEGIN");
 static_assert(sizeof(struct case_wire_grant) == 40, "GRANT");
 static_assert(sizeof(struct case_wire_refuse) == 160, "REFUSE");
@@ -205,6 +321,11 @@ static_assert(sizeof(struct case_wire_task_grow) == 32, "TASK_GROW");
 static_assert(sizeof(struct case_wire_task_shrink) == 24, "TASK_SHRINK");
 static_assert(sizeof(struct case_wire_task_decided) == 40, "TASK_DECIDED");
 static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
+static_assert(sizeof(struct case_wire_revoke) == 40, "REVOKE");
+static_assert(sizeof(struct case_wire_revoked) == 160, "REVOKED");
+static_assert(sizeof(struct case_wire_task_resume) == 32, "TASK_RESUME");
+static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
+static_assert(sizeof(struct case_wire_swap_space) == 32, "SWAP_SPACE");
 static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
 static_assert(sizeof(struct case_wire_fault) == 144, "FAULT");
 static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
@@ -214,6 +335,10 @@ static_assert(sizeof(struct case_wire_refuse) == CASE_WIRE_MAX_FRAME, "largest")
 static_assert(offsetof(struct case_wire_hello, pid) == 8, "pid");
 static_assert(offsetof(struct case_wire_hello, instance) == 12, "instance");
 static_assert(offsetof(struct case_wire_hello, token) == 16, "token");
+static_assert(offsetof(struct case_wire_hello, capabilities) == 32, "capabilities");
+static_assert(offsetof(struct case_wire_welcome, chunk_bytes) == 8, "chunk");
+static_assert(offsetof(struct case_wire_welcome, window_us) == 16, "window");
+static_assert(offsetof(struct case_wire_welcome, files) == 20, "files");
 static_assert(offsetof(struct case_wire_task_begin, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_begin, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_begin, blocks) == 24, "blocks");
@@ -246,6 +371,28 @@ static_assert(offsetof(struct case_wire_task_decided, capacity) == 24, "capacity
 static_assert(offsetof(struct case_wire_task_decided, reason) == 32, "reason");
 static_assert(offsetof(struct case_wire_task_decided, ordinal) == 36, "ordinal");
 static_assert(offsetof(struct case_wire_task_free, task) == 8, "task");
+static_assert(offsetof(struct case_wire_revoke, task) == 8, "task");
+static_assert(offsetof(struct case_wire_revoke, ticket) == 16, "ticket");
+static_assert(offsetof(struct case_wire_revoke, bytes) == 24, "bytes");
+static_assert(offsetof(struct case_wire_revoke, action) == 32, "action");
+static_assert(offsetof(struct case_wire_revoke, deadline_ms) == 36, "deadline");
+static_assert(offsetof(struct case_wire_revoked, task) == 8, "task");
+static_assert(offsetof(struct case_wire_revoked, ticket) == 16, "ticket");
+static_assert(offsetof(struct case_wire_revoked, freed_bytes) == 24, "freed");
+static_assert(offsetof(struct case_wire_revoked, resident_bytes) == 32, "resident");
+static_assert(offsetof(struct case_wire_revoked, fixed_bytes) == 40, "fixed");
+static_assert(offsetof(struct case_wire_revoked, drain_ns) == 48, "drain");
+static_assert(offsetof(struct case_wire_revoked, copy_ns) == 56, "copy");
+static_assert(offsetof(struct case_wire_revoked, bookkeeping_ns) == 64, "bookkeeping");
+static_assert(offsetof(struct case_wire_revoked, outcome) == 72, "outcome");
+static_assert(offsetof(struct case_wire_revoked, why) == 80, "why");
+static_assert(offsetof(struct case_wire_task_resume, task) == 8, "task");
+static_assert(offsetof(struct case_wire_task_resume, bytes) == 16, "bytes");
+static_assert(offsetof(struct case_wire_task_resume, referenced_bytes) == 24, "referenced");
+static_assert(offsetof(struct case_wire_swap_more, bytes) == 8, "bytes");
+static_assert(offsetof(struct case_wire_swap_space, bytes) == 8, "bytes");
+static_assert(offsetof(struct case_wire_swap_space, offset) == 16, "offset");
+static_assert(offsetof(struct case_wire_swap_space, files) == 24, "files");
 static_assert(offsetof(struct case_wire_oom, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_oom, where) == 16, "where");
 static_assert(offsetof(struct case_wire_fault, monotonic_ns) == 8, "time");

@@ -10,7 +10,7 @@ import (
 )
 
 // activitySize is that of struct case_activity (native/probe/wire.h).
-const activitySize = 16
+const activitySize = 72
 
 // receiveFirst is receive for a connection's first frame, with which a process passes its
 // activity page. page is nil if the process passes none, or if the page could shrink under
@@ -53,34 +53,59 @@ func mapActivity(file int) []byte {
 	return page
 }
 
-// Busy returns since when the process may have kernels running, or the zero time if it has
-// none. known is false if the process does not tell. Busy may be called until the Handler's
-// Closed has returned.
-func (c *Client) Busy() (since time.Time, known bool) {
+// Activity is what a process shows of itself (struct case_activity). Nothing in it need be true.
+// Bytes and counts are below 2^63. All but Busy and PeakBytes are of a process that can evict.
+type Activity struct {
+	Busy                        time.Time // since when it may have kernels running; zero: it has none
+	PeakBytes                   int64     // the most that its tasks had in use at one time; 0: unknown
+	Calls                       int64     // that touch a device and are under way
+	LastCall                    time.Time // the end of the last of them; zero: none has ended
+	Launches                    int64
+	Resident, Referenced, Fixed int64 // bytes of its tasks on devices
+	Permit                      bool  // it submits work without asking
+}
+
+// Activity returns what the process shows now; known is false if it shows nothing. A process that
+// is gone shows what it showed last, until the Handler's Closed has returned.
+func (c *Client) Activity() (a Activity, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.page == nil {
-		return time.Time{}, false
+		return Activity{}, false
 	}
-	ns := atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.page[0])))
-	if ns == 0 {
-		return time.Time{}, true
+	word := func(i int) int64 {
+		return int64(min(atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.page[8*i]))), math.MaxInt64))
 	}
-	return c.server.At(int64(ns)), true
+	at := func(i int) (t time.Time) {
+		if ns := word(i); ns != 0 {
+			t = c.server.At(ns)
+		}
+		return t
+	}
+	return Activity{Busy: at(0), PeakBytes: word(1), Calls: word(2), LastCall: at(3), Launches: word(4),
+		Resident: word(5), Referenced: word(6), Fixed: word(7), Permit: word(8) == 1}, true
+}
+
+// Busy returns since when the process may have kernels running, or the zero time if it has
+// none. known is false if the process does not tell.
+func (c *Client) Busy() (since time.Time, known bool) {
+	a, known := c.Activity()
+	return a.Busy, known
 }
 
 // PeakBytes returns the most device memory that the process's tasks had in use at one time;
-// known is false if the process does not tell. It may be called as long as Busy.
+// known is false if the process does not tell.
 func (c *Client) PeakBytes() (bytes int64, known bool) {
-	if c.page == nil {
-		return 0, false
-	}
-	peak := atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.page[8])))
-	return int64(min(peak, math.MaxInt64)), peak != 0
+	a, _ := c.Activity()
+	return a.PeakBytes, a.PeakBytes != 0
 }
 
-// forget unmaps the page.
-func (c *Client) forget() {
+// show takes the page in the place of the last one. nil: there is none.
+func (c *Client) show(page []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.page != nil {
 		_ = unix.Munmap(c.page)
-		c.page = nil
 	}
+	c.page = page
 }

@@ -3,6 +3,7 @@ package probe
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func memfd(t *testing.T, size int64, seals int, ns, bytes uint64) int {
 	if err := unix.Ftruncate(file, size); err != nil {
 		t.Fatal(err)
 	}
-	if size >= 16 {
+	if size >= activitySize {
 		page := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, ns), bytes)
 		if _, err := unix.Pwrite(file, page, 0); err != nil {
 			t.Fatal(err)
@@ -50,13 +51,13 @@ func TestActivityPage(t *testing.T) {
 		peak  int64         // 0: unknown
 	}{
 		{"none", nil, false, 0, 0},
-		{"busy", []int{memfd(t, 16, unix.F_SEAL_SHRINK, 3000, 0)}, true, 2000, 0},
+		{"busy", []int{memfd(t, activitySize, unix.F_SEAL_SHRINK, 3000, 0)}, true, 2000, 0},
 		{"idle", []int{memfd(t, 4096, unix.F_SEAL_SHRINK, 0, 7)}, true, 0, 7},
-		{"it says too much", []int{memfd(t, 16, unix.F_SEAL_SHRINK, 0, 1<<63)}, true, 0, math.MaxInt64},
-		{"it could shrink", []int{memfd(t, 16, 0, 3000, 7)}, false, 0, 0},
-		{"too short", []int{memfd(t, 15, unix.F_SEAL_SHRINK, 0, 0)}, false, 0, 0},
+		{"it says too much", []int{memfd(t, activitySize, unix.F_SEAL_SHRINK, 0, 1<<63)}, true, 0, math.MaxInt64},
+		{"it could shrink", []int{memfd(t, activitySize, 0, 3000, 7)}, false, 0, 0},
+		{"too short", []int{memfd(t, activitySize-1, unix.F_SEAL_SHRINK, 0, 0)}, false, 0, 0},
 		{"another kind of file", []int{pair[0]}, false, 0, 0},
-		{"more than one", []int{memfd(t, 16, unix.F_SEAL_SHRINK, 3000, 7), memfd(t, 16, unix.F_SEAL_SHRINK, 9000, 8)}, true, 2000, 7},
+		{"more than one", []int{memfd(t, activitySize, unix.F_SEAL_SHRINK, 3000, 7), memfd(t, activitySize, unix.F_SEAL_SHRINK, 9000, 8)}, true, 2000, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var rights []byte
@@ -79,10 +80,50 @@ func TestActivityPage(t *testing.T) {
 			if peak, known := client.PeakBytes(); peak != c.peak || known != (c.peak != 0) {
 				t.Errorf("peak of %d bytes, known %v; want %d", peak, known, c.peak)
 			}
-			client.forget()
+			client.show(nil)
 			if _, known := client.Busy(); known {
 				t.Error("a page that is forgotten is known")
 			}
 		})
 	}
+}
+
+// What a process shows is read as it is, whatever it writes, and after it is gone.
+func TestActivitySnapshot(t *testing.T) {
+	file := memfd(t, activitySize, unix.F_SEAL_SHRINK, 0, 0)
+	started := time.Now()
+	c := &Client{server: &Server{started: started, startedNS: 1000}, page: mapActivity(file)}
+	show := func(words ...uint64) {
+		var page []byte
+		for _, w := range words {
+			page = binary.LittleEndian.AppendUint64(page, w)
+		}
+		if _, err := unix.Pwrite(file, page, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show(2000, 7, 3, 5000, 11, 900, 600, 100, 1)
+	want := Activity{Busy: started.Add(1000), PeakBytes: 7, Calls: 3, LastCall: started.Add(4000), Launches: 11,
+		Resident: 900, Referenced: 600, Fixed: 100, Permit: true}
+	if a, known := c.Activity(); !known || a != want {
+		t.Errorf("it shows %+v, %v, want %+v", a, known, want)
+	}
+	all := uint64(math.MaxUint64)
+	show(all, all, all, all, all, all, all, all, all)
+	most := c.server.At(math.MaxInt64)
+	want = Activity{Busy: most, PeakBytes: math.MaxInt64, Calls: math.MaxInt64, LastCall: most, Launches: math.MaxInt64,
+		Resident: math.MaxInt64, Referenced: math.MaxInt64, Fixed: math.MaxInt64}
+	if a, known := c.Activity(); !known || a != want {
+		t.Errorf("garbage is %+v, %v, want %+v", a, known, want)
+	}
+	var readers sync.WaitGroup
+	for range 4 { // while the client is closed
+		readers.Go(func() {
+			for known := true; known; {
+				_, known = c.Activity()
+			}
+		})
+	}
+	c.show(nil)
+	readers.Wait()
 }

@@ -21,18 +21,20 @@ var errSlow = errors.New("does not read its replies")
 type task struct {
 	id       uint64 // the server's, which no other task has
 	standing standing
+	ticket   uint64 // of a revocation without an answer; 0: none
 }
 
 type standing uint8
 
 const (
-	held    standing = iota + 1
-	waiting          // begin without an answer
-	growing          // held, grow without an answer
+	held     standing = iota + 1
+	waiting           // begin without an answer
+	growing           // held, grow without an answer
+	resuming          // held, resume without an answer
 )
 
 // asks reports whether an answer is due.
-func (s standing) asks() bool { return s == waiting || s == growing }
+func (s standing) asks() bool { return s >= waiting }
 
 // Client is a copy of the library in a process of a job; a process usually has one. Its methods
 // may be called from any goroutine and never block on the process.
@@ -44,18 +46,20 @@ type Client struct {
 	job      *job // nil before HELLO
 	instance uint32
 	image    image
-	page     []byte // the process's activity; nil: it shows none
 	closed   bool
 
-	mu      sync.Mutex
-	fd      int   // -1 once the connection has ended
-	err     error // why the server ended the connection
-	ended   bool  // the server takes no more frames from the client
-	bye     bool
-	charged bool            // it has had a device, or may have
-	tasks   map[uint64]task // by the number that the process gave it
-	out     [maxFrame]byte  // the frame being sent
-	writer  cursor          // of out
+	mu        sync.Mutex
+	fd        int   // -1 once the connection has ended
+	err       error // why the server ended the connection
+	ended     bool  // the server takes no more frames from the client
+	bye       bool
+	charged   bool            // it has had a device, or may have
+	page      []byte          // the process's activity; nil: it shows none
+	can       uint32          // its capabilities
+	swapAsked bool            // SwapMore without an answer
+	tasks     map[uint64]task // by the number that the process gave it
+	out       [maxFrame]byte  // the frame being sent
+	writer    cursor          // of out
 }
 
 // Job returns the job whose token the process showed.
@@ -81,13 +85,16 @@ func (c *Client) SaidBye() bool {
 	return c.bye
 }
 
-// grant answers the outstanding begin or grow of a task with yes. The process calls the task
+// grant answers the outstanding request of a task with yes. The process calls the task
 // wire.
 func (c *Client) grant(id, wire uint64, ordinal int, uuid [16]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.answerable(id, wire); err != nil {
 		return c.failed("grant", wire, err)
+	}
+	if t := c.tasks[wire]; t.standing == resuming && t.ticket != 0 {
+		return c.failed("grant", wire, errRevoking)
 	}
 	c.conclude(wire, true)
 	if c.ended {
@@ -137,7 +144,7 @@ func (c *Client) failed(what string, task uint64, err error) error {
 
 // conclude, with mu held, ends the task's outstanding request.
 func (c *Client) conclude(wire uint64, granted bool) {
-	if granted || c.tasks[wire].standing == growing {
+	if granted || c.tasks[wire].standing != waiting {
 		c.set(wire, held)
 	} else {
 		c.set(wire, 0)
@@ -153,18 +160,18 @@ func (c *Client) set(wire uint64, to standing) task {
 		t.id = c.server.lastTask.Add(1)
 		c.job.live.Add(1)
 		c.charged = c.charged || c.job.decides // it may have its device before it says so
+		c.server.noteTask(t.id, owner{c, wire})
 	}
 	if from.asks() {
 		c.job.open.Add(-1)
-		c.server.noteAnswer(t.id)
 	}
 	if to.asks() {
 		c.job.open.Add(1)
-		c.server.noteRequest(t.id, request{c, wire})
 	}
 	t.standing = to
 	if to == 0 {
 		c.job.live.Add(-1)
+		c.server.noteEnd(t.id)
 		delete(c.tasks, wire)
 	} else {
 		c.tasks[wire] = t
@@ -178,15 +185,23 @@ func (c *Client) encode(f wireFrame) []byte {
 	return c.writer.encode(f, c.out[:])
 }
 
-// send is called with mu held. A send that would block means errSlow. Replies are answers to
-// requests, so the queue of a client that reads is never full.
-func (c *Client) send(f wireFrame) error {
-	switch err := sendNow(c.fd, c.encode(f)); err {
+// send is called with mu held. A send that would block means errSlow. A task has at most one
+// answer and one revocation on their way, so the queue of a client that reads is never full.
+func (c *Client) send(f wireFrame, files ...int) error {
+	var err error
+	if b := c.encode(f); len(files) == 0 {
+		err = sendNow(c.fd, b)
+	} else {
+		err = sendFiles(c.fd, b, files)
+	}
+	switch err {
 	case nil:
 		return nil
 	case unix.EAGAIN, unix.ENOBUFS:
 		c.hangUp(errSlow)
 		return errSlow
+	case unix.ETOOMANYREFS, unix.EBADF:
+		return fmt.Errorf("pass %d descriptors: %w", len(files), err)
 	default: // EPIPE or ECONNRESET; the reader sees the end by itself
 		return errGone
 	}
@@ -263,7 +278,9 @@ func (c *Client) step() {
 	if c.job != nil {
 		n, err = receive(c.fd, in)
 	} else {
-		n, c.page, err = receiveFirst(c.fd, in)
+		var page []byte
+		n, page, err = receiveFirst(c.fd, in)
+		c.show(page)
 	}
 	switch {
 	case err == unix.EAGAIN:
@@ -329,8 +346,8 @@ func (c *Client) disconnect() {
 	}
 }
 
-// detach closes the socket. It forgets and returns the tasks that wait for a device, because
-// their process cannot be answered. A client that decides by itself has no such tasks.
+// detach closes the socket, and settles the tickets that came over it. It forgets and returns the
+// tasks that wait for a device, because their process cannot be answered. A client that decides by itself has no such tasks.
 func (c *Client) detach() (withdrawn []uint64, charged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -338,8 +355,10 @@ func (c *Client) detach() (withdrawn []uint64, charged bool) {
 		delete(c.server.clients, int32(c.fd))
 		_ = unix.Close(c.fd) // which takes it out of the epoll set
 	}
-	c.fd, c.ended = -1, true
+	c.fd, c.ended, c.swapAsked = -1, true, false
 	for wire, t := range c.tasks {
+		t.ticket = 0
+		c.tasks[wire] = t
 		if t.standing == waiting && !c.job.decides {
 			withdrawn = append(withdrawn, t.id)
 			c.set(wire, 0)
@@ -366,7 +385,7 @@ func (c *Client) close() {
 		c.job.clients--
 		c.server.handler.Closed(c)
 	}
-	c.forget()
+	c.show(nil)
 }
 
 // greet takes the first frame, which must be HELLO with a token of this run.
@@ -388,14 +407,16 @@ func (c *Client) greet(b []byte) error {
 	}
 	_, c.image = look(c.process.pid)
 	if old := c.process.before(c, job, f.instance); old != nil {
-		return old.resume(c)
+		return old.resume(c, f.can)
 	}
 	if job.clients == jobClients {
 		return fmt.Errorf("HELLO: job %d has %d processes connected already", job.index, jobClients)
 	}
 	job.clients++
 	c.job, c.instance = job, f.instance
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.welcome(f.can)
 }
 
 // before is the client of the same copy of the library on an earlier connection, or nil. It
@@ -418,19 +439,19 @@ func (p *process) before(c *Client, job *job, instance uint32) (old *Client) {
 }
 
 // resume has c go on with the connection of as, which is the same copy of the library.
-func (c *Client) resume(as *Client) error {
+func (c *Client) resume(as *Client, can uint32) error {
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("HELLO again of a process that broke the protocol: %w", err)
 	}
+	c.show(as.page)
+	as.page = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fd, c.ended = as.fd, false
 	c.server.clients[int32(c.fd)] = c
 	as.fd = -1
-	c.forget()
-	c.page, as.page = as.page, nil
 	c.process.leave(as)
-	return nil
+	return c.welcome(can)
 }
 
 // take handles any frame after HELLO. An error costs the client its connection.
@@ -504,6 +525,30 @@ func (c *Client) dispatch(frame wireFrame) error {
 			return err
 		}
 		h.Free(c, id)
+	case *revokedFrame:
+		id, err := c.revoked(f.task, f.Ticket)
+		if err != nil {
+			return err
+		}
+		f.Why = text(f.why[:])
+		c.server.revoker.Revoked(c, id, f.Revoked)
+	case *resumeFrame:
+		if !c.CanEvict() {
+			return errTakesNothing
+		}
+		id, err := c.stand(f.task, held, resuming)
+		if err != nil {
+			return err
+		}
+		if refused, err := c.limited(id, f.task); refused {
+			return err
+		}
+		c.server.revoker.Resume(c, id, f.Resume)
+	case *moreFrame:
+		if err := c.askSwap(); err != nil {
+			return err
+		}
+		c.server.revoker.SwapMore(c, f.bytes)
 	case *oomFrame:
 		h.OOM(c, f.bytes, text(f.where[:]))
 	case *faultFrame:

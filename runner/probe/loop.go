@@ -207,3 +207,14 @@ func sendNow(fd int, b []byte) error {
 		}
 	}
 }
+
+// sendFiles is sendNow with descriptors.
+func sendFiles(fd int, b []byte, files []int) error {
+	rights := unix.UnixRights(files...)
+	for {
+		_, err := unix.SendmsgN(fd, b, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}

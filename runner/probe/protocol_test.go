@@ -46,7 +46,7 @@ func TestProtocolErrorsHarmOnlyTheirSender(t *testing.T) {
 		{"wrong size field", "claims", fresh, edit(t, kindBegin, func(b []byte) { b[4]++ })},
 		{"unknown type", "unknown frame type 99", fresh, edit(t, kindBye, func(b []byte) { b[0] = 99 })},
 		{"type 0", "unknown", fresh, edit(t, kindBye, func(b []byte) { b[0] = 0 })},
-		{"later version", "version 259", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
+		{"later version", "version 260", fresh, edit(t, kindBegin, func(b []byte) { b[3] = 1 })},
 		{"second HELLO", "HELLO", fresh, fixture(t, kindHello)},
 		{"server's frame", "GRANT", fresh, fixture(t, kindGrant)},
 		{"task 0", "task id 0", fresh, beginOf(0, 1)},

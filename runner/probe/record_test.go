@@ -12,7 +12,7 @@ import (
 
 // event is one call of the handler.
 type event struct {
-	kind  string // "begin", "grow", "shrink", "decided", "shape", "free", "oom", "fault", "limited", "silent", "closed"
+	kind  string // "begin", "grow", "shrink", "revoked", "resume", "more", "decided", "shape", "free", "oom", "fault", "limited", "silent", "closed"
 	c     *Client
 	task  uint64
 	bytes uint64
@@ -20,6 +20,8 @@ type event struct {
 	wait  Wait
 	shape Shape
 	ended Outcome
+	was   Revoked
+	need  Resume
 	code  int32
 	where string
 	at    time.Time
@@ -56,8 +58,8 @@ func (c *Client) idOf(wire uint64) uint64 {
 }
 
 func (r recorder) Begin(c *Client, task uint64, q Request) {
-	asked, _ := c.server.request(task)
-	r.wire[task] = asked.wire
+	o, _ := c.server.owner(task)
+	r.wire[task] = o.wire
 	r.events <- event{kind: "begin", c: c, task: r.wire[task], bytes: q.Bytes, r: q}
 }
 func (r recorder) Grow(c *Client, task, bytes uint64, wait Wait) {
@@ -86,6 +88,15 @@ func (r recorder) Shape(c *Client, task uint64, s Shape) {
 }
 func (r recorder) Free(c *Client, task uint64) {
 	r.events <- event{kind: "free", c: c, task: r.wire[task]}
+}
+func (r recorder) Revoked(c *Client, task uint64, was Revoked) {
+	r.events <- event{kind: "revoked", c: c, task: r.wire[task], was: was}
+}
+func (r recorder) Resume(c *Client, task uint64, need Resume) {
+	r.events <- event{kind: "resume", c: c, task: r.wire[task], need: need}
+}
+func (r recorder) SwapMore(c *Client, bytes uint64) {
+	r.events <- event{kind: "more", c: c, bytes: bytes}
 }
 func (r recorder) OOM(c *Client, bytes uint64, where string) {
 	r.events <- event{kind: "oom", c: c, bytes: bytes, where: where}
@@ -164,7 +175,12 @@ func ownUnseen(fd, pid int) int {
 func start(t *testing.T) (*Server, recorder, *logbook) {
 	t.Helper()
 	r, l := newRecorder(), &logbook{}
-	s, err := listen(filepath.Join(t.TempDir(), "s"), r, l.logf, ownUnseen)
+	return serving(t, newServer(r, l.logf, ownUnseen)), r, l
+}
+
+func serving(t *testing.T, s *Server) *Server {
+	t.Helper()
+	s, err := s.listen(filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,9 +188,9 @@ func start(t *testing.T) (*Server, recorder, *logbook) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := len(s.asked); n > 0 {
-			t.Errorf("%d requests are left when all clients are gone", n)
+		if n := len(s.tasks); n > 0 {
+			t.Errorf("%d tasks are left when all clients are gone", n)
 		}
 	})
-	return s, r, l
+	return s
 }

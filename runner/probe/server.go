@@ -64,6 +64,7 @@ type Handler interface {
 	Decided(c *Client, task uint64, o Outcome) error
 	// Shape corrects what Begin said of a task that has its device.
 	Shape(c *Client, task uint64, s Shape)
+	// Free says that the task is over. A ticket of it is settled.
 	Free(c *Client, task uint64)
 	OOM(c *Client, bytes uint64, where string)
 	// Fault: at is when the process saw the error. Times of all clients are on
@@ -77,12 +78,14 @@ type Handler interface {
 	Limited(c *Client, why string)
 	// Silent says that the connection has ended and the process lives on. The process has had a
 	// device, and keeps what it holds. Tasks that waited for a device have been freed (Free).
-	// A request to grow is still to be answered, and a process that decides by itself goes on
-	// to decide. The process may connect again and go on.
+	// A request to grow or to resume is still to be answered, and a process that decides by itself
+	// goes on to decide. Tickets of its tasks (Server.Revoke) are settled without an answer: the
+	// process may have given memory back or not, and has no permission to submit work until
+	// it asks. The process may connect again and go on.
 	Silent(c *Client)
 	// Closed comes last and exactly once for each client that had any other event or said
 	// HELLO. Its process has ended, runs another program, or has never had a device.
-	// Everything that the client held or waited for is free.
+	// Everything that the client held or waited for is free, swap space included.
 	Closed(c *Client)
 }
 
@@ -98,6 +101,8 @@ const backlog = unix.SOMAXCONN
 // Server is a listening probe socket.
 type Server struct {
 	handler Handler
+	revoker Revoker // the same; nil: the run takes nothing back
+	welcome Welcome
 	logf    func(format string, args ...any)
 	dir     string
 	madeDir bool
@@ -117,7 +122,7 @@ type Server struct {
 	closed   bool
 	jobs     map[[tokenSize]byte]*job
 	settling []chan struct{}
-	asked    map[uint64]request // by the task's id: requests without an answer
+	tasks    map[uint64]owner // live ones, by id
 
 	lastTask atomic.Uint64 // id of the task that began last
 
@@ -132,8 +137,8 @@ type Server struct {
 	events    [64]unix.EpollEvent
 }
 
-// request is a begin or grow of a client's task, by the number that the process gave it.
-type request struct {
+// owner is whose task it is, and the number that the process gave it.
+type owner struct {
 	client *Client
 	wire   uint64
 }
@@ -162,19 +167,39 @@ const (
 // nil and is called from several goroutines, hears of every connection that the
 // server ended and why.
 func Listen(dir string, h Handler, logf func(format string, args ...any)) (*Server, error) {
-	return listen(dir, h, logf, openProcess)
+	return newServer(h, logf, openProcess).listen(dir)
 }
 
-func listen(dir string, h Handler, logf func(format string, args ...any), open func(fd, pid int) int) (*Server, error) {
+// ListenRevoking is Listen for a run that takes device memory back.
+func ListenRevoking(dir string, h Revoker, w Welcome, logf func(format string, args ...any)) (*Server, error) {
+	s, err := newServer(h, logf, openProcess).revoking(h, w)
+	if err != nil {
+		return nil, err
+	}
+	return s.listen(dir)
+}
+
+func newServer(h Handler, logf func(format string, args ...any), open func(fd, pid int) int) *Server {
 	if logf == nil {
 		logf = func(string, ...any) {}
 	}
-	s := &Server{
-		handler: h, logf: logf, dir: dir, path: filepath.Join(dir, socketName),
-		uid:  uint32(os.Geteuid()),
-		open: open, jobs: map[[tokenSize]byte]*job{}, asked: map[uint64]request{},
+	return &Server{
+		handler: h, logf: logf, uid: uint32(os.Geteuid()),
+		open: open, jobs: map[[tokenSize]byte]*job{}, tasks: map[uint64]owner{},
 		clients: map[int32]*Client{}, processes: map[int]*process{}, handles: map[int32]*process{}, frames: clientFrames(),
 	}
+}
+
+func (s *Server) revoking(h Revoker, w Welcome) (*Server, error) {
+	if err := w.validate(); err != nil {
+		return nil, fmt.Errorf("welcome processes that can give memory back: %w", err)
+	}
+	s.revoker, s.welcome = h, w
+	return s, nil
+}
+
+func (s *Server) listen(dir string) (*Server, error) {
+	s.dir, s.path = dir, filepath.Join(dir, socketName)
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, fmt.Errorf("read the limit of open files: %w", err)
@@ -322,44 +347,44 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Grant answers the task's outstanding begin or grow with yes: it runs on the
+// Grant answers the task's outstanding request with yes: it runs on the
 // device with this ordinal (PCI bus order) and UUID.
 func (s *Server) Grant(task uint64, ordinal int, uuid [16]byte) error {
-	r, ok := s.request(task)
+	o, ok := s.owner(task)
 	if !ok {
 		return fmt.Errorf("grant task %d: %w", task, errNotAsked)
 	}
-	return r.client.grant(task, r.wire, ordinal, uuid)
+	return o.client.grant(task, o.wire, ordinal, uuid)
 }
 
-// Refuse answers the task's outstanding begin or grow with no. A refused begin
-// ends the task; a refused grow leaves it as it was. need and capacity, in
+// Refuse answers the task's outstanding request with no. A refused begin
+// ends the task; a refused grow or resume leaves it as it was. need and capacity, in
 // bytes, and the first 119 bytes of text reach the user's stderr.
 func (s *Server) Refuse(task uint64, reason Reason, need, capacity uint64, text string) error {
-	r, ok := s.request(task)
+	o, ok := s.owner(task)
 	if !ok {
 		return fmt.Errorf("refuse task %d: %w", task, errNotAsked)
 	}
-	return r.client.refuse(task, r.wire, reason, need, capacity, text)
+	return o.client.refuse(task, o.wire, reason, need, capacity, text)
 }
 
-func (s *Server) request(task uint64) (request, bool) {
+func (s *Server) owner(task uint64) (owner, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.asked[task]
-	return r, ok
+	o, ok := s.tasks[task]
+	return o, ok
 }
 
-func (s *Server) noteRequest(task uint64, r request) {
+func (s *Server) noteTask(task uint64, o owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked[task] = r
+	s.tasks[task] = o
 }
 
-func (s *Server) noteAnswer(task uint64) {
+func (s *Server) noteEnd(task uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.asked, task)
+	delete(s.tasks, task)
 }
 
 func (s *Server) jobOf(token [tokenSize]byte) *job {

@@ -17,7 +17,7 @@ import (
 // compares sizes with that header's assertions and bytes with
 // native/probe/testdata.
 
-const version = 3 // CASE_WIRE_VERSION
+const version = 4 // CASE_WIRE_VERSION
 
 type kind uint16
 
@@ -34,6 +34,12 @@ const (
 	kindShape   kind = 10
 	kindShrink  kind = 11
 	kindDecided kind = 12
+	kindWelcome kind = 13
+	kindRevoke  kind = 14
+	kindRevoked kind = 15
+	kindResume  kind = 16
+	kindMore    kind = 17
+	kindSpace   kind = 18
 )
 
 const (
@@ -41,16 +47,20 @@ const (
 	tokenSize  = 16
 	textSize   = 120
 	whereSize  = 120
+	whySize    = 80
 	maxFrame   = 160
+	maxFiles   = 64 // CASE_WIRE_FILES
 
 	knownFlags = FlagManaged | FlagDevice | FlagDecided // CASE_WIRE_FLAGS
+
+	canEvict uint32 = 1 // CASE_CAN_EVICT, the one capability
 )
 
 var frames = [...]struct {
 	name string // as in wire.h
 	size int
 }{
-	kindHello:   {"HELLO", headerSize + 4 + 4 + tokenSize},
+	kindHello:   {"HELLO", headerSize + 4 + 4 + tokenSize + 2*4},
 	kindBegin:   {"TASK_BEGIN", headerSize + 4*8 + 6*4},
 	kindGrant:   {"GRANT", headerSize + 8 + 16 + 4 + 4},
 	kindRefuse:  {"REFUSE", headerSize + 3*8 + 4 + 4 + textSize},
@@ -62,6 +72,12 @@ var frames = [...]struct {
 	kindShape:   {"TASK_SHAPE", headerSize + 2*8 + 2*4},
 	kindShrink:  {"TASK_SHRINK", headerSize + 2*8},
 	kindDecided: {"TASK_DECIDED", headerSize + 3*8 + 2*4},
+	kindWelcome: {"WELCOME", headerSize + 8 + 2*4},
+	kindRevoke:  {"REVOKE", headerSize + 3*8 + 2*4},
+	kindRevoked: {"REVOKED", headerSize + 8*8 + 2*4 + whySize},
+	kindResume:  {"TASK_RESUME", headerSize + 3*8},
+	kindMore:    {"SWAP_MORE", headerSize + 8},
+	kindSpace:   {"SWAP_SPACE", headerSize + 2*8 + 2*4},
 }
 
 func (k kind) String() string {
@@ -163,6 +179,7 @@ type helloFrame struct {
 	pid      uint32
 	instance uint32
 	token    [tokenSize]byte
+	can      uint32 // capabilities
 }
 
 func (*helloFrame) kind() kind { return kindHello }
@@ -171,6 +188,28 @@ func (f *helloFrame) fields(c *cursor) {
 	c.u32(&f.pid)
 	c.u32(&f.instance)
 	c.raw(f.token[:])
+	c.u32(&f.can)
+	c.unused(4)
+}
+
+func (f *helloFrame) valid() error {
+	if f.can&^canEvict != 0 {
+		return fmt.Errorf("unknown capabilities %#x", f.can)
+	}
+	return nil
+}
+
+type welcomeFrame struct {
+	chunk           uint64
+	windowUS, files uint32
+}
+
+func (*welcomeFrame) kind() kind { return kindWelcome }
+
+func (f *welcomeFrame) fields(c *cursor) {
+	c.size(&f.chunk)
+	c.u32(&f.windowUS)
+	c.u32(&f.files)
 }
 
 type beginFrame struct {
@@ -311,6 +350,98 @@ func (*freeFrame) kind() kind { return kindFree }
 
 func (f *freeFrame) fields(c *cursor) { c.u64(&f.task) }
 
+type revokeFrame struct {
+	task, ticket, bytes uint64
+	action              Action
+	deadlineMS          uint32
+}
+
+func (*revokeFrame) kind() kind { return kindRevoke }
+
+func (f *revokeFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.u64(&f.ticket)
+	c.size(&f.bytes)
+	c.u32((*uint32)(&f.action))
+	c.u32(&f.deadlineMS)
+}
+
+type revokedFrame struct {
+	task uint64
+	Revoked
+	why [whySize]byte
+}
+
+func (*revokedFrame) kind() kind { return kindRevoked }
+
+func (f *revokedFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.u64(&f.Ticket)
+	c.size(&f.Freed)
+	c.size(&f.Resident)
+	c.size(&f.Fixed)
+	c.duration(&f.Drain)
+	c.duration(&f.Copy)
+	c.duration(&f.Bookkeeping)
+	c.u32((*uint32)(&f.Ended))
+	c.unused(4)
+	c.text(f.why[:])
+}
+
+func (f *revokedFrame) valid() error {
+	switch {
+	case f.Ended < Done || f.Ended > Unable:
+		return fmt.Errorf("%v", f.Ended)
+	case f.Ended != Done && f.Freed != 0:
+		return fmt.Errorf("%v with %d bytes freed", f.Ended, f.Freed)
+	case f.Ended != Unable && f.why[0] != 0:
+		return fmt.Errorf("%v with a reason", f.Ended)
+	case f.Fixed > f.Resident:
+		return fmt.Errorf("%d of %d bytes cannot be moved", f.Fixed, f.Resident)
+	}
+	return nil
+}
+
+type resumeFrame struct {
+	task uint64
+	Resume
+}
+
+func (*resumeFrame) kind() kind { return kindResume }
+
+func (f *resumeFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.Bytes)
+	c.size(&f.Referenced)
+}
+
+type moreFrame struct{ bytes uint64 }
+
+func (*moreFrame) kind() kind { return kindMore }
+
+func (f *moreFrame) fields(c *cursor) { c.size(&f.bytes) }
+
+func (f *moreFrame) valid() error {
+	if f.bytes == 0 {
+		return errors.New("0 bytes more")
+	}
+	return nil
+}
+
+type spaceFrame struct {
+	bytes, offset uint64
+	files         uint32
+}
+
+func (*spaceFrame) kind() kind { return kindSpace }
+
+func (f *spaceFrame) fields(c *cursor) {
+	c.size(&f.bytes)
+	c.size(&f.offset)
+	c.u32(&f.files)
+	c.unused(4)
+}
+
 type oomFrame struct {
 	bytes uint64
 	where [whereSize]byte
@@ -347,9 +478,10 @@ func (*byeFrame) fields(*cursor) {}
 // clientFrames are the frames that a client sends, by kind, to be reused: making one for each
 // packet would take memory from the heap.
 func clientFrames() [len(frames)]wireFrame {
-	return [...]wireFrame{kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
+	return [len(frames)]wireFrame{kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{}, kindShape: &shapeFrame{},
-		kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{}}
+		kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
+		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}}
 }
 
 // encode writes the frame to b, which must be zero and hold maxFrame bytes, and returns b
@@ -421,6 +553,13 @@ func (c *cursor) u64(v *uint64) {
 func (c *cursor) size(v *uint64) {
 	c.u64(v)
 	c.require(*v <= math.MaxInt64, errRange)
+}
+
+// duration is a number of nanoseconds below 2^63.
+func (c *cursor) duration(v *time.Duration) {
+	ns := uint64(*v)
+	c.size(&ns)
+	*v = time.Duration(ns)
 }
 
 func (c *cursor) raw(v []byte) {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func encode(f wireFrame, b []byte) []byte { return new(cursor).encode(f, b) }
@@ -23,13 +24,15 @@ func blank(k kind) wireFrame {
 		kindRefuse: &refuseFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{},
 		kindShape: &shapeFrame{}, kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
+		kindWelcome: &welcomeFrame{}, kindRevoke: &revokeFrame{}, kindRevoked: &revokedFrame{},
+		kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindSpace: &spaceFrame{},
 	}[k]
 }
 
 // samples holds the values of native/probe/testdata, which tests/wire_test.c
 // has too.
 func samples() map[kind]wireFrame {
-	hello, grant := &helloFrame{pid: 4242, instance: 17}, &grantFrame{task: 7, ordinal: 3}
+	hello, grant := &helloFrame{pid: 4242, instance: 17, can: canEvict}, &grantFrame{task: 7, ordinal: 3}
 	for i := range 16 {
 		hello.token[i], grant.uuid[i] = byte(i), byte(0xa0+i)
 	}
@@ -39,6 +42,9 @@ func samples() map[kind]wireFrame {
 	fill(oom.where[:], "cudaMalloc")
 	fault := &faultFrame{monotonicNS: 123456789012345, code: 700}
 	fill(fault.where[:], "cudaMemcpy")
+	revoked := &revokedFrame{task: 7, Revoked: Revoked{Ticket: 99, Ended: Unable, Resident: 5 << 30, Fixed: 517 << 20,
+		Drain: time.Millisecond, Copy: 2 * time.Millisecond, Bookkeeping: 3 * time.Millisecond}}
+	fill(revoked.why[:], "the swap area is full")
 	return map[kind]wireFrame{
 		kindHello: hello,
 		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20,
@@ -49,12 +55,23 @@ func samples() map[kind]wireFrame {
 		kindShape:   &shapeFrame{7, Shape{Blocks: 2097152, ThreadsPerBlock: 256, BlocksPerSM: 8}},
 		kindShrink:  &shrinkFrame{7, 3 << 20},
 		kindDecided: &decidedFrame{7, Outcome{Reason: ReasonTimeout, Need: 20 << 30, Capacity: 16 << 30}},
+		kindWelcome: &welcomeFrame{chunk: 32 << 20, windowUS: 50000, files: 2},
+		kindRevoke:  &revokeFrame{task: 7, ticket: 99, bytes: 3 << 30, action: Evict, deadlineMS: 250},
+		kindRevoked: revoked,
+		kindResume:  &resumeFrame{7, Resume{Bytes: 5 << 30, Referenced: 1 << 30}},
+		kindMore:    &moreFrame{96 << 20},
+		kindSpace:   &spaceFrame{bytes: 96 << 20, files: 3},
 	}
 }
 
 func fixture(tb testing.TB, k kind) []byte {
 	tb.Helper()
-	file := filepath.Join(nativeDir, "testdata", strings.ToLower(k.String())+".hex")
+	return hexFile(tb, strings.ToLower(k.String()))
+}
+
+func hexFile(tb testing.TB, name string) []byte {
+	tb.Helper()
+	file := filepath.Join(nativeDir, "testdata", name+".hex")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		tb.Fatal(err)
@@ -116,8 +133,8 @@ func TestSizesMatchHeader(t *testing.T) {
 			t.Errorf("%v is larger than maxFrame", k)
 		}
 	}
-	if len(sizes) != int(kindDecided) {
-		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindDecided)
+	if len(sizes) != int(kindSpace) {
+		t.Errorf("wire.h asserts %d frame sizes, want %d", len(sizes), kindSpace)
 	}
 }
 
@@ -164,6 +181,18 @@ func TestDecodeRejects(t *testing.T) {
 		"device without flag":  edit(t, kindBegin, func(b []byte) { b[44] = 1 }),
 		"shape blocks 2^63":    edit(t, kindShape, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
 		"grow by 2^63":         edit(t, kindGrow, func(b []byte) { le.PutUint64(b[16:], 1<<63) }),
+		"unknown capability":   edit(t, kindHello, func(b []byte) { b[32] = 3 }),
+		"hello unused":         edit(t, kindHello, func(b []byte) { b[39] = 1 }),
+		"outcome 0":            edit(t, kindRevoked, func(b []byte) { b[72] = 0 }),
+		"revoked outcome 4":    edit(t, kindRevoked, func(b []byte) { b[72] = 4 }),
+		"busy with a reason":   edit(t, kindRevoked, func(b []byte) { b[72] = byte(Busy) }),
+		"unable but freed":     edit(t, kindRevoked, func(b []byte) { b[24] = 1 }),
+		"fixed over resident":  edit(t, kindRevoked, func(b []byte) { b[47] = 1 }),
+		"drained 2^63 ns":      edit(t, kindRevoked, func(b []byte) { b[55] = 0x80 }),
+		"revoked unused":       edit(t, kindRevoked, func(b []byte) { b[76] = 1 }),
+		"why not terminated":   edit(t, kindRevoked, func(b []byte) { copy(b[80:], bytes.Repeat([]byte{'x'}, whySize)) }),
+		"resume with 2^63":     edit(t, kindResume, func(b []byte) { b[23] = 0x80 }),
+		"0 bytes more":         edit(t, kindMore, func(b []byte) { clear(b[8:]) }),
 		"grant unused":         edit(t, kindGrant, func(b []byte) { b[39] = 1 }),
 		"fault unused":         edit(t, kindFault, func(b []byte) { b[20] = 1 }),
 		"fault time":           edit(t, kindFault, func(b []byte) { b[15] = 0x80 }),

@@ -46,6 +46,60 @@ static void *work(void *unused)
 	return unused;
 }
 
+static void *call(void *unused)
+{
+	for (int i = 0; i < 100000; i++) {
+		void *entered = activity_enter();
+		activity_launched();
+		activity_leave(entered);
+	}
+	return unused;
+}
+
+/* What a process that can give memory back shows besides. */
+static void revocable(void)
+{
+	const volatile struct case_activity *page = share(), *next;
+	const uint64_t before = page->launches;
+	pthread_t threads[3];
+
+	CHECK(page->calls == 0 && page->last_call_ns == 0 && page->permit == 0 && !activity_permitted());
+	activity_permit(true);
+	activity_holds(900, 600, 100);
+	void *entered = activity_enter();
+	CHECK(page->calls == 1 && page->last_call_ns == 0);
+	next = share();
+	CHECK(next->permit == 1 && next->resident_bytes == 900 && next->referenced_bytes == 600 && next->fixed_bytes == 100);
+	activity_leave(entered); /* on the page on which it began */
+	CHECK(next->calls == 0 && page->calls == 0 && page->last_call_ns != 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&threads[i], NULL, call, NULL) == 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(next->calls == 0 && next->launches == before + 300000 && next->last_call_ns != 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&threads[i], NULL, call, NULL) == 0);
+	for (uint64_t i = 0; i < 100; i++) { /* whatever the order, calls are counted where they end, */
+		activity_holds(i, i, i); /* and the last bytes show */
+		next = share();
+		CHECK(next->resident_bytes == i && next->calls <= 3);
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(next->calls == 0 && next->permit == 1);
+	activity_permit(false);
+	CHECK(next->permit == 0);
+	activity_permit(true);
+	const pid_t child = fork();
+	if (child == 0) { /* has no permission and holds nothing */
+		page = share();
+		CHECK(page->permit == 0 && page->resident_bytes == 0 && page->launches == 0 && page->last_call_ns == 0);
+		_exit(0);
+	}
+	int status = 1;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void)
 {
 	CHECK(activity_share() == -1); /* nobody watches */
@@ -118,6 +172,7 @@ int main(void)
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	CHECK(again->peak_bytes == 300001);
+	revocable();
 	printf("activity_test: ok\n");
 	return 0;
 }

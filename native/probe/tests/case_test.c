@@ -2,10 +2,13 @@
  * the order of replies and failures. Each test runs in a fork, which gives it a library without a
  * connection. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../activity.h"
 #include "../case.h"
+#include "../client.h"
 #include "../wire.h"
 
 #define CHECK(condition) \
@@ -617,6 +622,625 @@ static void fork_lets_go(void)
 	waitpid(owner, NULL, 0);
 }
 
+/* What follows is of a process that can give memory back. */
+
+static struct {
+	sem_t entered, go; /* revoke posts one, and waits for the other */
+	struct client_revocation revocation;
+	struct client_revoked answer;
+	void (*act)(void); /* in revoke, if not NULL */
+	sigset_t blocked;
+	pthread_t thread;
+	sem_t greeted;
+	struct client_welcome welcome;
+} hook;
+
+static void hook_welcome(const struct client_welcome *welcome)
+{
+	hook.welcome = *welcome;
+	sem_post(&hook.greeted);
+}
+
+static void hook_revoke(const struct client_revocation *revocation, struct client_revoked *answer)
+{
+	hook.revocation = *revocation;
+	hook.thread = pthread_self();
+	pthread_sigmask(SIG_BLOCK, NULL, &hook.blocked);
+	sem_post(&hook.entered);
+	sem_wait(&hook.go);
+	if (hook.act != NULL)
+		hook.act();
+	*answer = hook.answer;
+}
+
+static const struct client_hooks hooks = {hook_welcome, hook_revoke};
+
+static void evicts(void)
+{
+	sem_init(&hook.entered, 0, 0);
+	sem_init(&hook.go, 0, 0);
+	sem_init(&hook.greeted, 0, 0);
+	hook.answer.outcome = CASE_REVOKED_DONE;
+	activity_watched();
+	CHECK(client_can_evict(&hooks));
+}
+
+/* send_with sends a frame with descriptors. */
+static void send_with(int fd, const void *frame, size_t size, const int *files, int count)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(8 * sizeof(int))];
+	} control;
+	struct iovec part = {(void *)frame, size};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (count > 0) {
+		control.header = (struct cmsghdr){CMSG_LEN((size_t)count * sizeof *files), SOL_SOCKET, SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.header), files, (size_t)count * sizeof *files);
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE((size_t)count * sizeof *files);
+	}
+	CHECK(sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)size);
+}
+
+static void welcome(int fd)
+{
+	struct case_wire_welcome f = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof f}, 32 << 20, 50000, 0};
+	send_with(fd, &f, sizeof f, NULL, 0);
+}
+
+static void send_revoke(int fd, uint64_t task, uint64_t ticket)
+{
+	struct case_wire_revoke f = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof f}, task, ticket, 3ull << 30, CASE_REVOKE_EVICT, 250};
+	send_with(fd, &f, sizeof f, NULL, 0);
+}
+
+static int accept_evictor(int listener, struct case_wire_hello *hello)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	take(fd, hello, sizeof *hello, CASE_WIRE_HELLO);
+	return fd;
+}
+
+/* evictor has the library connect, and the task of *a granted. */
+static int evictor(int listener, struct call *a)
+{
+	struct case_wire_hello hello;
+	struct case_wire_task_begin begin;
+
+	start(a, 1);
+	int fd = accept_evictor(listener, &hello);
+	CHECK(hello.capabilities == CASE_CAN_EVICT);
+	welcome(fd);
+	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	grant(fd, begin.task, 1);
+	pthread_join(a->thread, NULL);
+	CHECK(a->result == CASE_OK && a->task.device == 1);
+	CHECK(sem_trywait(&hook.greeted) == 0 && hook.welcome.chunk_bytes == 32 << 20 && hook.welcome.window_us == 50000); /* before the grant */
+	return fd;
+}
+
+static int threads(void)
+{
+	DIR *list = opendir("/proc/self/task");
+	int n = 0;
+
+	CHECK(list != NULL);
+	for (struct dirent *d; (d = readdir(list)) != NULL;)
+		n += d->d_name[0] != '.';
+	closedir(list);
+	return n;
+}
+
+/* reader_waits returns when the other thread sleeps. It has no lock to wait for. */
+static void reader_waits(void)
+{
+	char path[64], text[256] = "";
+	DIR *list = opendir("/proc/self/task");
+
+	CHECK(list != NULL);
+	for (struct dirent *d; (d = readdir(list)) != NULL;)
+		if (d->d_name[0] != '.' && atoi(d->d_name) != (int)getpid())
+			snprintf(path, sizeof path, "/proc/self/task/%d/stat", atoi(d->d_name));
+	closedir(list);
+	for (char *state = NULL; state == NULL || state[2] != 'S'; state = strrchr(text, ')')) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = read(fd, text, sizeof text - 1);
+		text[n < 0 ? 0 : n] = '\0';
+		close(fd);
+		sched_yield();
+	}
+}
+
+static void plain_process_has_no_thread(void)
+{
+	int listener = serve();
+	struct case_wire_hello hello;
+
+	case_report_oom(1, "x");
+	int fd = accept_evictor(listener, &hello);
+	CHECK(hello.capabilities == 0 && threads() == 1 && !client_can_evict(&hooks)); /* too late */
+	close(fd);
+}
+
+static void *resuming(void *argument)
+{
+	struct call *c = argument;
+	c->result = client_await_resume(&c->task, 900, 600);
+	return NULL;
+}
+
+static void reports_inside(void) { case_report_oom(5, "inside"); }
+
+static void revocation(void)
+{
+	int listener = serve();
+	struct call a, b;
+	struct case_wire_oom oom;
+	struct case_wire_revoked revoked;
+	struct case_wire_task_resume resume;
+
+	evicts();
+	hook.answer = (struct client_revoked){CASE_REVOKED_DONE, 4, 3, 2, 10, 20, 30, "not for a success"};
+	hook.act = reports_inside;
+	int fd = evictor(listener, &a);
+	CHECK(threads() == 2 && activity_permitted() && client_permitted(&a.task));
+	CHECK(client_await_resume(&a.task, 1, 1) == CASE_OK); /* no frame */
+	send_revoke(fd, a.task.id, 9);
+	sem_wait(&hook.entered);
+	CHECK(!activity_permitted() && !client_permitted(&a.task));
+	CHECK(hook.revocation.task == a.task.id && hook.revocation.action == CASE_REVOKE_EVICT && hook.revocation.bytes == 3ull << 30 &&
+	      hook.revocation.deadline_ms == 250 && !pthread_equal(hook.thread, pthread_self()));
+	for (int i = 1; i < 32; i++)
+		CHECK(i == SIGKILL || i == SIGSTOP || sigismember(&hook.blocked, i) == 1);
+	sem_post(&hook.go);
+	take(fd, &oom, sizeof oom, CASE_WIRE_OOM);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.task == a.task.id && revoked.ticket == 9 && revoked.outcome == CASE_REVOKED_DONE && revoked.freed_bytes == 4 &&
+	      revoked.resident_bytes == 3 && revoked.fixed_bytes == 2 && revoked.drain_ns == 10 && revoked.copy_ns == 20 &&
+	      revoked.bookkeeping_ns == 30 && revoked.why[0] == '\0');
+	CHECK(!activity_permitted());
+	b = a;
+	CHECK(pthread_create(&b.thread, NULL, resuming, &b) == 0);
+	CHECK(pthread_create(&a.thread, NULL, resuming, &a) == 0); /* one asks, and both are answered */
+	take(fd, &resume, sizeof resume, CASE_WIRE_TASK_RESUME);
+	CHECK(resume.task == a.task.id && resume.bytes == 900 && resume.referenced_bytes == 600);
+	grant(fd, resume.task, 2);
+	pthread_join(a.thread, NULL);
+	pthread_join(b.thread, NULL);
+	CHECK(a.result == CASE_OK && b.result == CASE_OK && (a.task.device == 2 || b.task.device == 2));
+	CHECK(activity_permitted() && client_permitted(&a.task));
+	said(0, "");
+}
+
+/* A revocation that changes nothing gives the permission back, and nothing is asked. */
+static void revocation_without_effect(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_revoked revoked;
+	struct case_wire_task_free freed;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	const struct client_revoked each[] = {{.outcome = CASE_REVOKED_BUSY, .freed_bytes = 7, .resident_bytes = 3, .why = "x"},
+	                                      {.outcome = CASE_REVOKED_UNABLE, .freed_bytes = 7, .why = "the area is full"}};
+	for (uint64_t i = 0; i < 2; i++) {
+		hook.answer = each[i];
+		send_revoke(fd, a.task.id, i + 1);
+		sem_wait(&hook.entered);
+		CHECK(pthread_create(&a.thread, NULL, resuming, &a) == 0); /* waits for the end of the revocation */
+		sem_post(&hook.go);
+		pthread_join(a.thread, NULL);
+		CHECK(a.result == CASE_OK && activity_permitted());
+		take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+		CHECK(revoked.ticket == i + 1 && revoked.outcome == each[i].outcome && revoked.freed_bytes == 0 &&
+		      revoked.resident_bytes == each[i].resident_bytes && strcmp(revoked.why, i == 1 ? "the area is full" : "") == 0);
+	}
+	CHECK(case_task_free(&a.task) == CASE_OK);
+	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
+}
+
+static void *growing(void *argument)
+{
+	struct call *c = argument;
+	c->result = case_task_grow(&c->task, 5, 0);
+	return NULL;
+}
+
+/* The grant of a growth is not a permission, and a task that waits for growth can be revoked. A refused
+ * resumption leaves the task as it was. */
+static void growth_is_no_permission(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_revoked revoked;
+	struct case_wire_task_grow grow;
+	struct case_wire_task_resume resume;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	CHECK(pthread_create(&a.thread, NULL, growing, &a) == 0);
+	take(fd, &grow, sizeof grow, CASE_WIRE_TASK_GROW);
+	send_revoke(fd, a.task.id, 1);
+	sem_post(&hook.go);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	grant(fd, a.task.id, 1);
+	pthread_join(a.thread, NULL);
+	CHECK(a.result == CASE_OK && !activity_permitted() && !client_permitted(&a.task));
+	CHECK(pthread_create(&a.thread, NULL, resuming, &a) == 0);
+	take(fd, &resume, sizeof resume, CASE_WIRE_TASK_RESUME);
+	refuse_timeout(fd, a.task.id);
+	pthread_join(a.thread, NULL);
+	CHECK(a.result == CASE_TIMED_OUT && a.task.device == 1 && !client_permitted(&a.task));
+	CHECK(case_task_free(&a.task) == CASE_OK && activity_permitted());
+}
+
+/* The task's end answers the ticket: nobody hears what the hook says later. A revocation that crosses
+ * the end is not for anybody. */
+static void revoked_task_is_freed(void)
+{
+	int listener = serve();
+	struct call a, b;
+	struct case_wire_task_begin begin;
+	struct case_wire_task_free freed;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	const uint64_t task = a.task.id;
+	send_revoke(fd, task, 1);
+	sem_wait(&hook.entered);
+	CHECK(case_task_free(&a.task) == CASE_OK && activity_permitted());
+	take(fd, &freed, sizeof freed, CASE_WIRE_TASK_FREE);
+	send_revoke(fd, task, 2);
+	sem_post(&hook.go);
+	start(&b, 2);
+	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	grant(fd, begin.task, 0);
+	pthread_join(b.thread, NULL);
+	CHECK(b.result == CASE_OK && sem_trywait(&hook.entered) != 0);
+	said(0, "");
+}
+
+static struct client_space space;
+static bool has_space;
+static int swap_asks;
+
+static void asks_for_swap(void)
+{
+	for (int i = 0; i < swap_asks; i++)
+		has_space = client_await_swap(64 << 20, &space);
+	has_space = has_space && client_await_resume(&(struct case_task){.id = hook.revocation.task}, 1, 1) == CASE_REFUSED;
+}
+
+/* A hook that waits for swap space reads the connection, and what comes meanwhile is not lost. */
+static void swap_space(void)
+{
+	int listener = serve(), files[2];
+	struct call a, b;
+	struct case_wire_task_begin begin;
+	struct case_wire_swap_more more;
+	struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, 64 << 20, 0, 2, 0};
+	struct case_wire_revoked revoked;
+	char byte;
+
+	evicts();
+	hook.act = asks_for_swap;
+	swap_asks = 2;
+	int fd = evictor(listener, &a);
+	CHECK(!client_await_swap(1, &space));
+	said(1, "outside of a hook");
+	start(&b, 2);
+	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	send_revoke(fd, a.task.id, 1);
+	sem_wait(&hook.entered);
+	sem_post(&hook.go);
+	take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
+	CHECK(more.bytes == 64 << 20);
+	grant(fd, begin.task, 3);
+	pthread_join(b.thread, NULL);
+	CHECK(b.result == CASE_OK && b.task.device == 3);
+	send_revoke(fd, b.task.id, 2); /* waits for its turn */
+	CHECK(pipe2(files, O_CLOEXEC) == 0);
+	send_with(fd, &f, sizeof f, files, 2);
+	take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
+	CHECK(write(space.files[1], "x", 1) == 1 && read(files[0], &byte, 1) == 1 && (fcntl(space.files[0], F_GETFD) & FD_CLOEXEC) != 0);
+	CHECK(space.bytes == 64 << 20 && space.file_count == 2 && sem_trywait(&hook.entered) != 0);
+	f.files = 0;
+	f.offset = 96 << 20;
+	send_with(fd, &f, sizeof f, NULL, 0);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.ticket == 1 && has_space && space.offset == 96 << 20 && space.file_count == 0);
+	said(1, "may not wait for its own end");
+	hook.act = NULL;
+	sem_post(&hook.go);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.ticket == 2 && revoked.task == b.task.id);
+}
+
+/* What a server may not send ends the connection. */
+static void breaches_of_revocation(void)
+{
+	enum { REVOKE_PLAIN, WELCOME_PLAIN, NO_WELCOME_YET, WELCOMED_TWICE, TICKET_0, ACTION_3, TWO_TICKETS, WAITING_TASK, SWAP_UNASKED,
+	       FILES_WITH_GRANT, TOO_FEW_FILES, NOTHING_TAKEN_BACK, BREACHES };
+	for (int breach = 0; breach < BREACHES; breach++) {
+		pid_t child = fork();
+		if (child == 0) {
+			int listener = serve();
+			struct case_wire_hello hello;
+			struct case_wire_task_begin begin;
+			struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, 1, 1, 0, CASE_REVOKE_YIELD, 0};
+			struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, 1, 0, 1, 0};
+			struct case_wire_welcome w = {{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, sizeof w}, 0, 0, 0};
+			struct case_wire_grant g = {{CASE_WIRE_GRANT, CASE_WIRE_VERSION, sizeof g}, 2, {9}, 0, 0};
+			struct case_wire_swap_more more;
+			struct call a, b;
+			int fd;
+
+			if (breach > WELCOME_PLAIN)
+				evicts();
+			if (breach <= NO_WELCOME_YET || breach == NOTHING_TAKEN_BACK) {
+				start(&b, 1);
+				fd = accept_evictor(listener, &hello);
+				if (breach == NOTHING_TAKEN_BACK)
+					send_with(fd, &w, sizeof w, NULL, 0);
+				take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+				g.task = begin.task;
+			} else {
+				fd = evictor(listener, &a);
+				start(&b, 2);
+				take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+				g.task = begin.task;
+			}
+			switch (breach) {
+			case WELCOME_PLAIN:
+			case WELCOMED_TWICE: welcome(fd); break;
+			case TICKET_0: r.ticket = 0; break;
+			case ACTION_3: r.action = 3; break;
+			case TWO_TICKETS:
+				send_revoke(fd, a.task.id, 5);
+				hook.act = asks_for_swap; /* the hook reads */
+				swap_asks = 1;
+				sem_post(&hook.go);
+				take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
+				send_revoke(fd, a.task.id, 6);
+				break;
+			case WAITING_TASK: r.task = begin.task; break;
+			case SWAP_UNASKED: send_with(fd, &f, sizeof f, &fd, 1); break;
+			case FILES_WITH_GRANT: send_with(fd, &g, sizeof g, &fd, 1); break;
+			case TOO_FEW_FILES: send_with(fd, &f, sizeof f, NULL, 0); break;
+			case NO_WELCOME_YET: send_with(fd, &g, sizeof g, NULL, 0); break;
+			}
+			if (breach == REVOKE_PLAIN || breach == TICKET_0 || breach == ACTION_3 || breach == WAITING_TASK || breach == NOTHING_TAKEN_BACK)
+				send_with(fd, &r, sizeof r, NULL, 0);
+			pthread_join(b.thread, NULL);
+			if (b.result != CASE_DISCONNECTED)
+				_exit(1);
+			said(1, "answers no request, or none that is allowed now");
+			_exit(0);
+		}
+		int status;
+		waitpid(child, &status, 0);
+		if (status != 0)
+			printf("breach %d: wait status %#x\n", breach, (unsigned)status);
+		CHECK(status == 0);
+	}
+}
+
+/* The program closes the descriptor while the reader waits: the next connection has a reader too. */
+static void descriptor_taken_from_the_reader(void)
+{
+	int listener = serve(), pair[2];
+	struct call a, b;
+	struct case_wire_hello hello;
+	struct case_wire_revoked revoked;
+	struct case_wire_task_begin begin;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	reader_waits();
+	seize(fd, pair);
+	send_revoke(fd, a.task.id, 1); /* comes: the thread has the socket yet */
+	int second = accept_evictor(listener, &hello);
+	CHECK(hello.capabilities == CASE_CAN_EVICT);
+	close(fd);
+	welcome(second);
+	sem_wait(&hook.greeted);
+	send_revoke(second, a.task.id, 2);
+	sem_post(&hook.go);
+	sem_post(&hook.go);
+	take(second, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.ticket == 2); /* the first one's connection is over */
+	start(&b, 2);
+	take(second, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	grant(second, begin.task, 0);
+	pthread_join(b.thread, NULL);
+	CHECK(b.result == CASE_OK);
+	untouched(pair);
+	said(0, "");
+}
+
+/* The same while the thread is in a hook: a thread of the program connects again, and the hook's answer
+ * is nobody's. What comes over the next connection waits for its turn. */
+static void descriptor_taken_from_a_hook(void)
+{
+	int listener = serve(), pair[2];
+	struct call a;
+	struct case_wire_hello hello;
+	struct case_wire_oom oom;
+	struct case_wire_revoked revoked;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	send_revoke(fd, a.task.id, 1);
+	sem_wait(&hook.entered);
+	seize(fd, pair);
+	CHECK(recv(fd, &oom, sizeof oom, 0) == 0);
+	case_report_oom(1, "which connects again");
+	int second = accept_evictor(listener, &hello);
+	welcome(second);
+	take(second, &oom, sizeof oom, CASE_WIRE_OOM);
+	send_revoke(second, a.task.id, 2);
+	sem_post(&hook.go);
+	sem_wait(&hook.entered);
+	sem_post(&hook.go);
+	take(second, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.ticket == 2);
+	untouched(pair);
+	said(0, "");
+}
+
+static void child_has_a_reader_of_its_own(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_hello hello;
+	struct case_wire_revoked revoked;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	pid_t child = fork();
+	if (child == 0) {
+		struct case_task t;
+		CHECK(threads() == 1 && !activity_permitted());
+		CHECK(case_task_begin(1, 1, 1, 0, 0, &t) == CASE_OK && threads() == 2);
+		sem_wait(&hook.entered); /* its own */
+		_exit(0);
+	}
+	struct case_wire_task_begin begin;
+	int second = accept_evictor(listener, &hello);
+	CHECK(hello.pid == (uint32_t)child && hello.capabilities == CASE_CAN_EVICT);
+	welcome(second);
+	take(second, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+	grant(second, begin.task, 0);
+	send_revoke(second, begin.task, 1);
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	send_revoke(fd, a.task.id, 2);
+	sem_post(&hook.go);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(revoked.ticket == 2);
+}
+
+/* exit waits for no hook, and nothing follows BYE, whatever the reader is at. */
+static void exit_with_a_reader(void)
+{
+	int listener = serve(), byes = 0;
+
+	for (uint64_t round = 0; round < 40; round++) {
+		pid_t child = fork();
+		if (child == 0) {
+			struct case_task t;
+			evicts();
+			if (round % 2 == 0)
+				sem_post(&hook.go); /* else the hook does not return */
+			if (case_task_begin(1, 1, 1, 0, 0, &t) != CASE_OK)
+				_exit(1);
+			if (round % 4 == 3)
+				sem_wait(&hook.entered);
+			exit(0);
+		}
+		struct case_wire_hello hello;
+		struct case_wire_task_begin begin;
+		union {
+			struct case_wire_header header;
+			unsigned char bytes[CASE_WIRE_MAX_FRAME];
+		} frame;
+		int fd = accept_evictor(listener, &hello), status;
+		welcome(fd);
+		take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
+		grant(fd, begin.task, 0);
+		struct case_wire_revoke r = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof r}, begin.task, 1, 0, CASE_REVOKE_YIELD, 0};
+		send(fd, &r, sizeof r, MSG_NOSIGNAL); /* the process may be gone */
+		bool bye = false;
+		for (ssize_t n; (n = recv(fd, &frame, sizeof frame, 0)) > 0 || (n < 0 && errno == ECONNRESET);) {
+			if (n < 0)
+				continue;
+			CHECK(!bye);
+			bye = frame.header.type == CASE_WIRE_BYE;
+		}
+		byes += bye;
+		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		close(fd);
+	}
+	CHECK(byes > 0);
+}
+
+static atomic_int handled;
+
+static void count(int signal)
+{
+	(void)signal;
+	atomic_fetch_add(&handled, 1);
+}
+
+/* A thread that waits lets signals in, whoever reads for it. */
+static void signals_while_another_reads(void)
+{
+	int listener = serve();
+	struct call first, second, a;
+	struct case_wire_task_begin begin[2];
+	int fd;
+
+	CHECK(signal(SIGUSR1, count) != SIG_ERR);
+	start(&first, 1);
+	fd = greet(listener);
+	take(fd, &begin[0], sizeof begin[0], CASE_WIRE_TASK_BEGIN);
+	start(&second, 1);
+	take(fd, &begin[1], sizeof begin[1], CASE_WIRE_TASK_BEGIN);
+	pthread_kill(first.thread, SIGUSR1);
+	pthread_kill(second.thread, SIGUSR1);
+	while (atomic_load(&handled) < 2)
+		sched_yield();
+	grant(fd, begin[0].task, 0);
+	grant(fd, begin[1].task, 0);
+	pthread_join(first.thread, NULL);
+	pthread_join(second.thread, NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		struct case_wire_hello hello;
+		evicts();
+		start(&a, 1);
+		fd = accept_evictor(listener, &hello);
+		welcome(fd);
+		take(fd, &begin[0], sizeof begin[0], CASE_WIRE_TASK_BEGIN);
+		pthread_kill(a.thread, SIGUSR1);
+		while (atomic_load(&handled) < 3)
+			sched_yield();
+		grant(fd, begin[0].task, 0);
+		pthread_join(a.thread, NULL);
+		_exit(a.result != CASE_OK);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A scheduler of another version says why it does not serve, in the one frame that never changes. */
+static void another_version(void)
+{
+	for (uint16_t version = CASE_WIRE_VERSION - 1; version <= CASE_WIRE_VERSION + 1; version += 2) {
+		int listener = serve();
+		struct call a;
+		struct case_wire_hello hello;
+		struct case_wire_refuse r = {{CASE_WIRE_REFUSE, version, sizeof r}, 0, 0, 0, CASE_REASON_PROTOCOL, 0,
+		                             "HELLO of protocol version 4; this scheduler speaks another"};
+		pid_t child = fork();
+		if (child == 0) {
+			evicts();
+			CHECK(case_task_begin(1, 1, 1, 0, 0, &a.task) == CASE_DISCONNECTED);
+			_exit(0);
+		}
+		int fd = accept_evictor(listener, &hello), status;
+		send_with(fd, &r, sizeof r, NULL, 0);
+		close(fd);
+		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		said(1, "this scheduler speaks another");
+		close(listener);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -627,6 +1251,10 @@ static const struct {
 	TEST(last_words), TEST(free_after_the_end), TEST(broken_server), TEST(interrupted), TEST(nonsense_stays_here),
 	TEST(needs_and_shapes), TEST(waits), TEST(waits_for_nothing), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
+	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
+	TEST(revoked_task_is_freed), TEST(swap_space), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
+	TEST(descriptor_taken_from_a_hook), TEST(child_has_a_reader_of_its_own), TEST(exit_with_a_reader),
+	TEST(signals_while_another_reads), TEST(another_version),
 };
 
 int main(void)

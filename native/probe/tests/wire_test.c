@@ -57,11 +57,11 @@ static void expect(const char *what, int ok)
 	}
 }
 
-#define HEADER(type, frame) {type, 3, sizeof(frame)}
+#define HEADER(type, frame) {type, 4, sizeof(frame)}
 
 static void encode(void)
 {
-	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 17, {0}};
+	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 17, {0}, CASE_CAN_EVICT, 0};
 	struct case_wire_task_begin begin = {
 		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0};
 	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
@@ -75,6 +75,13 @@ static void encode(void)
 	struct case_wire_task_free release = {HEADER(CASE_WIRE_TASK_FREE, release), 7};
 	struct case_wire_oom oom = {HEADER(CASE_WIRE_OOM, oom), 1 << 30, "cudaMalloc"};
 	struct case_wire_fault fault = {HEADER(CASE_WIRE_FAULT, fault), 123456789012345, 700, 0, "cudaMemcpy"};
+	struct case_wire_welcome welcome = {HEADER(CASE_WIRE_WELCOME, welcome), 32 << 20, 50000, 2};
+	struct case_wire_revoke revoke = {HEADER(CASE_WIRE_REVOKE, revoke), 7, 99, 3ull << 30, CASE_REVOKE_EVICT, 250};
+	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000,
+	                                    CASE_REVOKED_UNABLE, 0, "the swap area is full"};
+	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30};
+	struct case_wire_swap_more more = {HEADER(CASE_WIRE_SWAP_MORE, more), 96 << 20};
+	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
 	struct case_wire_bye bye = {HEADER(CASE_WIRE_BYE, bye)};
 
 	for (unsigned i = 0; i < 16; i++) {
@@ -93,6 +100,12 @@ static void encode(void)
 	compare("oom", &oom, sizeof oom);
 	compare("fault", &fault, sizeof fault);
 	compare("bye", &bye, sizeof bye);
+	compare("welcome", &welcome, sizeof welcome);
+	compare("revoke", &revoke, sizeof revoke);
+	compare("revoked", &revoked, sizeof revoked);
+	compare("task_resume", &resume, sizeof resume);
+	compare("swap_more", &more, sizeof more);
+	compare("swap_space", &space, sizeof space);
 }
 
 static void encode_state(void)
