@@ -1,10 +1,13 @@
 package probe
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/runner/probe/probetest"
 )
@@ -32,11 +35,52 @@ func TestKill(t *testing.T) {
 			d.Say("grow a 1")
 			r.next(t, "grow")
 		},
+		"a revocation unread": func(t *testing.T, d *probetest.Driver, r recorder) {
+			e := evictingTask(t, d, r)
+			if err := d.Cmd.Process.Signal(unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			mustRevoke(t, e.c.server, e.c.idOf(1), evict(7))
+		},
+		"revoked": func(t *testing.T, d *probetest.Driver, r recorder) {
+			revokedTask(t, d, r)
+		},
+		"revoked, and asks for swap space": func(t *testing.T, d *probetest.Driver, r recorder) {
+			revokedTask(t, d, r)
+			d.Say("answer swap")
+			r.next(t, "more")
+		},
+		"before it answers a revocation": func(t *testing.T, d *probetest.Driver, r recorder) {
+			revokedTask(t, d, r)
+			d.Say("answer kill")
+		},
+		"after it has answered": func(t *testing.T, d *probetest.Driver, r recorder) {
+			revokedTask(t, d, r)
+			d.Say("answer done")
+			r.next(t, "revoked")
+		},
+		"resuming": func(t *testing.T, d *probetest.Driver, r recorder) {
+			revokedTask(t, d, r)
+			d.Say("answer done")
+			r.next(t, "revoked")
+			d.Say("resume a 9")
+			r.next(t, "resume")
+		},
+		"resuming, and revoked again": func(t *testing.T, d *probetest.Driver, r recorder) {
+			e := revokedTask(t, d, r)
+			d.Say("answer done")
+			r.next(t, "revoked")
+			d.Say("resume a 9")
+			r.next(t, "resume")
+			mustRevoke(t, e.c.server, e.c.idOf(1), evict(8))
+			d.Hear("revoke 1 2 3221225472 250")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, r, _ := start(t)
+			s, r, _ := startRevoking(t, welcomed)
 			d := driveJob(t, s, 1)
 			prepare(t, d, r)
+			s.Settle()
 			d.Kill() // returns when the process is reaped, so the socket is closed
 			dead := time.Now()
 			e := r.next(t, "closed")
@@ -45,7 +89,102 @@ func TestKill(t *testing.T) {
 				t.Errorf("closed %v: %v, bye %v", e, e.c.Err(), e.c.SaidBye())
 			}
 			r.none(t)
+			if open, live := e.c.job.open.Load(), e.c.job.live.Load(); open != 0 || live != 0 {
+				t.Errorf("%d requests and %d tasks are left", open, live)
+			}
+			if err := s.Revoke(1, evict(9)); !errors.Is(err, errNoTask) {
+				t.Errorf("revocation of a task of the dead: %v", err)
+			}
 		})
+	}
+}
+
+// evictingTask has a process that can evict hold its task a.
+func evictingTask(t *testing.T, d *probetest.Driver, r recorder) event {
+	t.Helper()
+	d.Say("evict")
+	d.Hear("able 1")
+	d.Say("begin a 1")
+	e := r.next(t, "begin")
+	mustGrant(t, e)
+	d.Hear("a 0 3 171")
+	return e
+}
+
+// revokedTask is evictingTask with a revocation that the process has begun.
+func revokedTask(t *testing.T, d *probetest.Driver, r recorder) event {
+	t.Helper()
+	e := evictingTask(t, d, r)
+	mustRevoke(t, e.c.server, e.c.idOf(1), evict(7))
+	d.Hear("revoke 1 2 3221225472 250")
+	return e
+}
+
+// The library and the server through a revocation of each outcome, and the return.
+func TestLibraryRevocation(t *testing.T) {
+	s, r, log := startRevoking(t, welcomed)
+	d := driveJob(t, s, 1)
+	e := revokedTask(t, d, r)
+	d.Say("permit a")
+	d.Hear("a 0")
+	d.Say("answer swap")
+	if e := r.next(t, "more"); e.bytes != 64<<20 {
+		t.Fatalf("asked for %d bytes", e.bytes)
+	}
+	if err := e.c.GiveSwap(32<<20, 0); err != nil {
+		t.Fatal(err)
+	}
+	d.Hear("swap 1 33554432")
+	d.Say("answer busy")
+	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 7, Ended: Busy}) {
+		t.Errorf("revoked %+v", e.was)
+	}
+	d.Say("resume a 9") // has changed nothing, so nothing is asked
+	d.Hear("a 0 3 171")
+	id := e.c.idOf(1)
+	mustRevoke(t, s, id, Revocation{Ticket: 8, Action: Yield})
+	d.Hear("revoke 1 1 0 0")
+	d.Say("answer unable")
+	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 8, Ended: Unable, Why: "told so"}) {
+		t.Errorf("revoked %+v", e.was)
+	}
+	mustRevoke(t, s, id, evict(9))
+	d.Hear("revoke 1 2 3221225472 250")
+	d.Say("answer done")
+	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 9, Ended: Done, Freed: 1}) {
+		t.Errorf("revoked %+v", e.was)
+	}
+	d.Say("resume a 9")
+	if e := r.next(t, "resume"); e.need != (Resume{Bytes: 9}) {
+		t.Errorf("resume %+v", e.need)
+	}
+	if err := s.Grant(id, 2, [16]byte{7}); err != nil {
+		t.Fatal(err)
+	}
+	d.Hear("a 0 2 7")
+	d.Say("permit a")
+	d.Hear("a 1")
+
+	d.Say("close") // while the reader waits
+	d.Hear("closed")
+	d.Say("oom 1 x") // needs the scheduler
+	d.Hear("reported")
+	r.next(t, "silent")
+	if o := r.next(t, "oom"); o.c != e.c {
+		t.Errorf("oom %v of another client", o)
+	}
+	mustRevoke(t, s, id, evict(10)) // over the next connection
+	d.Hear("revoke 1 2 3221225472 250")
+	d.Say("answer done")
+	r.next(t, "revoked")
+	if stderr := d.Finish(); stderr != "" {
+		t.Errorf("stderr %q", stderr)
+	}
+	if e := r.next(t, "closed"); e.c.Err() != nil || !e.c.SaidBye() {
+		t.Errorf("closed: %v, bye %v", e.c.Err(), e.c.SaidBye())
+	}
+	if lines := log.all(); len(lines) != 0 {
+		t.Errorf("log %q", lines)
 	}
 }
 

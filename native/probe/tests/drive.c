@@ -10,6 +10,12 @@
  *   shrink NAME BYTES  "NAME RESULT"
  *   shape NAME BLOCKS  "NAME RESULT"; 256 threads in a block, 8 blocks on an SM
  *   free NAME          "NAME RESULT"
+ *   evict              before all others: the process can give memory back: "able CAN". From then on
+ *                      each revocation says "revoke TASK ACTION BYTES DEADLINE", and ends with
+ *   answer HOW         done (1 byte), busy, unable, kill (the process, before it answers), or swap,
+ *                      which asks for 64 MiB of swap space: "swap GIVEN BYTES", and waits for another
+ *   resume NAME BYTES  on a thread of its own: "NAME RESULT DEVICE UUID[0]"
+ *   permit NAME        "NAME PERMITTED"
  *   oom BYTES WHERE    "reported"
  *   fault CODE WHERE   "reported"
  *   fork NAME BYTES    in a child: free of the parent's task NAME, then begin,
@@ -29,6 +35,7 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,12 +47,13 @@
 #include <unistd.h>
 
 #include "../case.h"
+#include "../client.h"
 
 #define NAMES 64
 
 static struct step {
 	char name[32];
-	enum { BEGIN, PIN, ON, GROW } what;
+	enum { BEGIN, PIN, ON, GROW, RESUME } what;
 	uint64_t number;
 	int device; /* of ON */
 	uint32_t wait_ms;
@@ -96,9 +104,10 @@ static void *request(void *argument)
 		.device = s->device,
 		.wait_ms = s->wait_ms,
 	};
-	int result = s->what == GROW  ? case_task_grow(&s->task, s->number, s->wait_ms)
-	             : s->what == PIN ? case_task_ask(&pinned, &s->task)
-	                              : case_task_ask(&need, &s->task);
+	int result = s->what == GROW     ? case_task_grow(&s->task, s->number, s->wait_ms)
+	             : s->what == RESUME ? client_await_resume(&s->task, s->number, 0)
+	             : s->what == PIN    ? case_task_ask(&pinned, &s->task)
+	                                 : case_task_ask(&need, &s->task);
 
 	say("%s %d %d %u\n", s->name, result, s->task.device, s->task.uuid[0]);
 	return NULL;
@@ -111,7 +120,7 @@ static void start(const char *verb, const char *name, uint64_t number)
 
 	s->number = number;
 	s->wait_ms = wait_ms;
-	s->what = strcmp(verb, "grow") == 0 ? GROW : strcmp(verb, "pin") == 0 ? PIN : strcmp(verb, "on") == 0 ? ON : BEGIN;
+	s->what = strcmp(verb, "grow") == 0 ? GROW : strcmp(verb, "resume") == 0 ? RESUME : strcmp(verb, "pin") == 0 ? PIN : strcmp(verb, "on") == 0 ? ON : BEGIN;
 	if (pthread_create(&thread, NULL, request, s) != 0)
 		exit(2);
 	pthread_detach(thread);
@@ -131,6 +140,29 @@ static void fork_child(const char *name, uint64_t bytes)
 		exit(0);
 	}
 	waitpid(child, NULL, 0);
+}
+
+static sem_t answered;
+static char how[32];
+
+static void welcome(const struct client_welcome *w) { (void)w; }
+
+static void take_back(const struct client_revocation *r, struct client_revoked *answer)
+{
+	struct client_space space = {0};
+
+	say("revoke %" PRIu64 " %d %" PRIu64 " %u\n", r->task, (int)r->action, r->bytes, r->deadline_ms);
+	for (sem_wait(&answered); strcmp(how, "swap") == 0; sem_wait(&answered)) {
+		const bool given = client_await_swap(64 << 20, &space);
+		say("swap %d %" PRIu64 "\n", given, space.bytes);
+	}
+	if (strcmp(how, "kill") == 0)
+		kill(getpid(), SIGKILL);
+	answer->outcome = strcmp(how, "done") == 0   ? CASE_REVOKED_DONE
+	                  : strcmp(how, "busy") == 0 ? CASE_REVOKED_BUSY
+	                                             : CASE_REVOKED_UNABLE;
+	answer->freed_bytes = 1;
+	strcpy(answer->why, "told so");
 }
 
 static int other_end = -1;
@@ -185,6 +217,14 @@ int main(int argc, char **argv)
 			continue;
 		if (strcmp(verb, "pid") == 0)
 			say("pid %d\n", (int)getpid());
+		else if (strcmp(verb, "evict") == 0) {
+			static const struct client_hooks hooks = {welcome, take_back};
+			sem_init(&answered, 0, 0);
+			say("able %d\n", client_can_evict(&hooks));
+		} else if (strcmp(verb, "answer") == 0 && sscanf(line, "%*s %31s", how) == 1)
+			sem_post(&answered);
+		else if (strcmp(verb, "permit") == 0 && sscanf(line, "%*s %31s", name) == 1)
+			say("%s %d\n", name, client_permitted(&named(name)->task));
 		else if (strcmp(verb, "close") == 0) {
 			close_range(3, ~0U, 0);
 			say("closed\n");
