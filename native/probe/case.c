@@ -517,9 +517,9 @@ static void lose(const char *why)
 	changed();
 }
 
-/* answered takes GRANT or REFUSE, which both have the task first. false: it breaks the protocol, as
+/* take_answer takes GRANT or REFUSE, which both have the task first. false: it breaks the protocol, as
  * with the functions that follow. */
-static bool answered(const union link_frame *frame)
+static bool take_answer(const union link_frame *frame)
 {
 	struct entry *e = find(frame->grant.task);
 
@@ -538,7 +538,7 @@ static bool answered(const union link_frame *frame)
 	return true;
 }
 
-static bool welcomed(const struct case_wire_welcome *frame, struct link_files *files)
+static bool take_welcome(const struct case_wire_welcome *frame, struct link_files *files)
 {
 	if (process.welcome != DUE)
 		return false;
@@ -549,7 +549,7 @@ static bool welcomed(const struct case_wire_welcome *frame, struct link_files *f
 	return true;
 }
 
-static bool revoked(const struct case_wire_revoke *frame)
+static bool take_revoke(const struct case_wire_revoke *frame)
 {
 	struct entry *e = find(frame->task);
 
@@ -566,7 +566,7 @@ static bool revoked(const struct case_wire_revoke *frame)
 	return true;
 }
 
-static bool given(const struct case_wire_swap_space *frame, struct link_files *files)
+static bool take_space(const struct case_wire_swap_space *frame, struct link_files *files)
 {
 	if (process.swap == NULL)
 		return false;
@@ -596,10 +596,10 @@ static void deliver(enum link_event event, const union link_frame *frame, struct
 	}
 	if (event == LINK_FRAME && (process.welcome != DUE || frame->header.type == CASE_WIRE_WELCOME))
 		switch (frame->header.type) {
-		case CASE_WIRE_WELCOME: allowed = welcomed(&frame->welcome, files); break;
-		case CASE_WIRE_REVOKE: allowed = revoked(&frame->revoke); break;
-		case CASE_WIRE_SWAP_SPACE: allowed = given(&frame->space, files); break;
-		default: allowed = answered(frame);
+		case CASE_WIRE_WELCOME: allowed = take_welcome(&frame->welcome, files); break;
+		case CASE_WIRE_REVOKE: allowed = take_revoke(&frame->revoke); break;
+		case CASE_WIRE_SWAP_SPACE: allowed = take_space(&frame->space, files); break;
+		default: allowed = take_answer(frame);
 		}
 	if (!allowed)
 		lose("it sent a frame that answers no request, or none that is allowed now");
@@ -853,6 +853,10 @@ static bool more_swap(uint64_t bytes, struct client_space *space, const struct c
 
 	if (!process.serving || !pthread_equal(process.server, pthread_self())) {
 		link_say("swap space is asked for outside of a hook");
+		return false;
+	}
+	if (bytes == 0 || bytes > CASE_WIRE_MAX_BYTES) {
+		link_say("%" PRIu64 " bytes is not an amount of swap space", bytes);
 		return false;
 	}
 	if (!process.evicts || !current(over) || !link_intact(&process.link) || !transmit(&frame, sizeof frame))
@@ -1120,6 +1124,11 @@ static int resume(struct case_task *task, uint64_t bytes, uint64_t referenced, c
 		return CASE_DISCONNECTED;
 	if (e == NULL)
 		return CASE_REFUSED;
+	if (bytes > CASE_WIRE_MAX_BYTES || referenced > CASE_WIRE_MAX_BYTES) {
+		link_say("resume of task %" PRIu64 ": %" PRIu64 " bytes, %" PRIu64 " referenced, are more than any task holds", task->id,
+		         bytes, referenced);
+		return CASE_REFUSED;
+	}
 	if (permitted(e)) /* the revocation has changed nothing, or another thread has resumed the task */
 		return CASE_OK;
 	union request request = {.resume = {

@@ -46,7 +46,7 @@ struct client_revocation {
 	uint32_t deadline_ms; /* from now, for work that is running to end */
 };
 
-/* Bytes and times below 2^63. Unless the outcome is done, nothing may have changed. */
+/* Bytes and times are below 2^63. Every answer has an outcome. Unless it is done, nothing has changed. */
 struct client_revoked {
 	enum case_wire_outcome outcome;
 	uint64_t freed_bytes;
@@ -95,8 +95,8 @@ struct client_space {
 	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
 };
 
-/* client_await_swap asks for more host memory. Only hooks call it. false: the connection has ended, so
- * nobody hears the answer to the revocation either. */
+/* client_await_swap asks for `bytes` more of host memory, which are neither 0 nor 2^63 or more. Only
+ * hooks call it. false: the connection has ended, so nobody hears the answer to the revocation either. */
 bool client_await_swap(uint64_t bytes, struct client_space *space);
 
 /* A process has one copy of the library that does the work: the copy that casecc has linked into
