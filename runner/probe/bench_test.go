@@ -35,7 +35,8 @@ func (granter) Starved(error)                                   {}
 // that grants at once. Clients run closed loops, so with 48 of them on two cores
 // a request waits mostly for the other 47; paced clients pause 1 ms (one) or
 // 10 ms (48) between requests, as jobs do that compute. The machine's own time for
-// a packet to another C process and back stands beside them.
+// a packet to another C process and back stands beside them, and clients that can evict: a thread
+// of theirs reads the answer and wakes the thread that waits.
 func BenchmarkRoundTrip(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
 	compile(b, client, "bench/roundtrip.c")
@@ -46,8 +47,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 		flags   []string
 	}{
 		{"processes=1", 1, 0, nil},
+		{"evicts=1", 1, 0, []string{"-r"}},
 		{"machine=1", 1, 0, []string{"-e"}},
 		{"paced=1", 1, 1000, nil},
+		{"paced-evicts=1", 1, 1000, []string{"-r"}},
 		{"paced-machine=1", 1, 1000, []string{"-e"}},
 		{"processes=48", 48, 0, nil},
 		{"paced=48", 48, 10000, nil},
