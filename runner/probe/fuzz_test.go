@@ -1,0 +1,358 @@
+package probe
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// FuzzServer plays any frames of up to three connections of one job, in any order, against a
+// handler that answers, revokes and gives swap space as the input says (step). Nothing may panic,
+// and after each step the server's tasks, requests and tickets must be those of a plain model of the
+// protocol. Nothing may be left when all connections have ended. The input's first byte says whether
+// the run takes memory back, and whether the process can be seen, so that its connections resume.
+func FuzzServer(f *testing.F) {
+	const (
+		hello, begin, revoked, resume, more, free, bye = 0, 1, 2, 3, 4, 5, 10
+		grant, refuse, revoke, give, hangUp            = 20, 21, 22, 23, 24
+		done, busy                                     = byte(Done), byte(Busy)
+	)
+	for how := range byte(4) {
+		for _, steps := range [][]byte{
+			{hello, begin, 1, 0, grant, 1, free, 1},
+			{hello, begin, 1, 0, grant, 1, revoke, 1, revoked, 1, done, 1, resume, 1, 0, grant, 1, free, 1},
+			{hello, begin, 1, 0, grant, 1, revoke, 1, revoke, 1, revoked, 1, busy, 1, revoke, 1, free, 1},
+			{hello, begin, 1, 0, grant, 1, revoke, 1, hangUp, hello, resume, 1, 0, revoke, 1, grant, 1, revoked, 2, done, 1, refuse, 1, bye},
+			{hello, begin, 1, 0, grant, 1, revoke, 1, revoked, 9, done, 1},
+			{hello, begin, 1, 0, grant, 1, begin, 2, 0, revoke, 1, grant, 2, revoke, 2, revoked, 2, done, 2, revoked, 1, done, 2},
+			{hello, begin, 1, 0, grant, 1, more, 1, give, 2, more, 1, hangUp, hello, more, 1, give, 0},
+		} {
+			f.Add(append([]byte{how}, steps...))
+		}
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if len(input) > 0 && len(input) < 1<<12 {
+			newPlay(t, input[0]).run(input[1:])
+		}
+	})
+}
+
+// play is a server without its loop, and a model of what it must keep.
+type play struct {
+	t     *testing.T
+	s     *Server
+	token [tokenSize]byte
+	seen  *process // what connections are of, if they are of one process
+	ends  [3]int   // the process's, of each connection; -1: none
+	input []byte
+
+	tasks   map[uint64]*Client // live, by id
+	asked   map[uint64]bool    // of these, with a request
+	tickets map[uint64]uint64  // of these, by id
+	more    map[*Client]bool   // asked for swap space
+	last    uint64             // ticket
+}
+
+func newPlay(t *testing.T, how byte) *play {
+	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[uint64]*Client{}, asked: map[uint64]bool{}, tickets: map[uint64]uint64{}, more: map[*Client]bool{}}
+	p.s = newServer(p, nil, openProcess)
+	p.s.fd = -1 // nobody listens
+	if how&1 != 0 {
+		if _, err := p.s.revoking(p, welcomed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.s.jobs[p.token] = &job{}
+	if how&2 != 0 {
+		handle, err := unix.PidfdOpen(os.Getpid(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.seen = &process{pid: os.Getpid(), handle: handle}
+		p.s.processes[p.seen.pid], p.s.handles[int32(handle)] = p.seen, p.seen
+	}
+	return p
+}
+
+func (p *play) byte() byte {
+	if len(p.input) == 0 {
+		return 0
+	}
+	b := p.input[0]
+	p.input = p.input[1:]
+	return b
+}
+
+// connect makes connection i, if it has none.
+func (p *play) connect(i int) {
+	if p.ends[i] >= 0 {
+		return
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	of := p.seen
+	if of == nil || of.handle < 0 {
+		of = &process{pid: 1, handle: -1}
+	}
+	c := &Client{server: p.s, process: of, fd: pair[0], tasks: map[uint64]task{}}
+	p.s.clients[int32(pair[0])] = c
+	of.clients = append(of.clients, c)
+	p.ends[i] = pair[1]
+}
+
+// settle has the server take all that was sent, and drops what it answered.
+func (p *play) settle() {
+	for busy := true; busy; {
+		busy = false
+		for _, c := range p.s.clients {
+			if ready(int32(c.fd)) {
+				c.step()
+				busy = true
+				break // the step may have changed the map
+			}
+		}
+	}
+	b := make([]byte, maxFrame)
+	for i, end := range p.ends {
+		for end >= 0 {
+			n, err := receive(end, b)
+			if err == unix.EAGAIN {
+				break
+			}
+			if err != nil || n == 0 {
+				unix.Close(end)
+				p.ends[i] = -1
+				break
+			}
+			if _, err := check(b[:n]); err != nil {
+				p.t.Fatalf("the server sent %v", err)
+			}
+		}
+	}
+}
+
+func (p *play) run(input []byte) {
+	p.input = input
+	for len(p.input) > 0 {
+		p.step(p.byte())
+		p.settle()
+		p.compare()
+	}
+	for i, end := range p.ends {
+		if end >= 0 {
+			unix.Close(end)
+			p.ends[i] = -1
+		}
+	}
+	p.settle()
+	if p.seen != nil {
+		p.s.processEndedForGood(p.seen)
+	}
+	if len(p.tasks)+len(p.tickets)+len(p.asked)+len(p.more) > 0 || len(p.s.tasks)+len(p.s.clients)+len(p.s.handles) > 0 {
+		p.t.Fatalf("left in the end: tasks %v, requests %v, tickets %v, for swap space %v; of the server: tasks %v, %d clients, %d handles",
+			p.tasks, p.asked, p.tickets, p.more, p.s.tasks, len(p.s.clients), len(p.s.handles))
+	}
+}
+
+// processEndedForGood is processEnded where there is no loop and no listening socket.
+func (s *Server) processEndedForGood(p *process) {
+	for len(p.clients) > 0 {
+		p.clients[0].close()
+	}
+	if p.handle >= 0 { // no client ever joined it
+		delete(s.handles, int32(p.handle))
+		p.release()
+	}
+}
+
+// step does what its byte says: 5 bits for what, one to change a bit of the frame, two for the
+// connection. Connections, tasks and numbers are small, so that they meet.
+func (p *play) step(b byte) {
+	i := int(b>>6) % 3
+	switch what := b % 32; {
+	case what < 12:
+		p.connect(i)
+		f := frame(p.frame(what))
+		if b&32 != 0 {
+			at := int(p.byte())
+			f[at%len(f)] ^= 1 << (at % 8)
+		}
+		_ = sendNow(p.ends[i], f)
+	case what < 16: // any bytes
+		p.connect(i)
+		n := min(int(p.byte())%(maxFrame+2), len(p.input))
+		if n > 0 {
+			_ = sendNow(p.ends[i], p.input[:n])
+			p.input = p.input[n:]
+		}
+	case what == 20:
+		p.answer(uint64(p.byte()), true)
+	case what == 21:
+		p.answer(uint64(p.byte()), false)
+	case what == 22:
+		id := uint64(p.byte())
+		p.last++
+		r := Revocation{Ticket: p.last, Action: Evict, Bytes: 1}
+		c, live := p.tasks[id]
+		err := p.s.Revoke(id, r)
+		if err == nil && (!live || !c.CanEvict() || p.tickets[id] != 0) {
+			p.t.Fatalf("task %d of %v was told to evict", id, c)
+		}
+		if err == nil {
+			p.tickets[id] = p.last
+		}
+	case what == 23:
+		for c := range p.more {
+			if err := c.GiveSwap(uint64(p.byte())<<25, 0); err == nil {
+				delete(p.more, c)
+			}
+			break
+		}
+	case what == 24:
+		if p.ends[i] >= 0 {
+			unix.Close(p.ends[i])
+			p.ends[i] = -1
+		}
+	}
+}
+
+func (p *play) frame(what byte) wireFrame {
+	task := func() uint64 { return uint64(p.byte() % 4) }
+	switch what {
+	case 0:
+		return &helloFrame{instance: 5, token: p.token, can: canEvict}
+	case 1:
+		return &beginFrame{task: task(), Request: Request{Bytes: uint64(p.byte())}}
+	case 2:
+		was := Revoked{Ticket: uint64(p.byte()), Ended: Ended(p.byte() % 5)}
+		return &revokedFrame{task: task(), Revoked: was}
+	case 3:
+		return &resumeFrame{task(), Resume{Bytes: uint64(p.byte())}}
+	case 4:
+		return &moreFrame{uint64(p.byte())}
+	case 5:
+		return &freeFrame{task()}
+	case 6:
+		return &growFrame{task: task(), bytes: uint64(p.byte())}
+	case 7:
+		return &shrinkFrame{task: task(), bytes: uint64(p.byte())}
+	case 8:
+		return &shapeFrame{task: task()}
+	case 9:
+		return &decidedFrame{task: task()}
+	case 10:
+		return &byeFrame{}
+	}
+	return &helloFrame{instance: uint32(p.byte()), token: p.token, can: uint32(p.byte() % 3)}
+}
+
+func (p *play) answer(id uint64, yes bool) {
+	standing := standing(0)
+	if c := p.tasks[id]; c != nil {
+		o, _ := p.s.owner(id)
+		standing = c.tasks[o.wire].standing
+	}
+	was, kept := p.asked[id], standing
+	var err error
+	if yes {
+		err = p.s.Grant(id, 0, [16]byte{})
+	} else {
+		err = p.s.Refuse(id, ReasonDeviceFull, 0, 0, "no")
+	}
+	if yes && standing == resuming && p.tickets[id] != 0 {
+		if err == nil {
+			p.t.Fatalf("task %d may go on and has ticket %d", id, p.tickets[id])
+		}
+		return
+	}
+	if !was && err == nil {
+		p.t.Fatalf("task %d got an answer that it had not asked for", id)
+	}
+	delete(p.asked, id)
+	if !yes && kept == waiting {
+		p.Free(nil, id)
+	}
+}
+
+// compare: the server's books and the model's are the same.
+func (p *play) compare() {
+	open := 0
+	for id, c := range p.tasks {
+		o, ok := p.s.owner(id)
+		t := c.tasks[o.wire]
+		if !ok || o.client != c || t.id != id || t.ticket != p.tickets[id] || t.standing.asks() != p.asked[id] {
+			p.t.Fatalf("task %d is %+v (%v), want ticket %d, asks %v", id, t, ok, p.tickets[id], p.asked[id])
+		}
+		if t.standing.asks() {
+			open++
+		}
+	}
+	for _, c := range p.s.clients {
+		if c.swapAsked != p.more[c] {
+			p.t.Fatalf("a client waits for swap space: %v, want %v", c.swapAsked, p.more[c])
+		}
+	}
+	j := p.s.jobs[p.token]
+	if len(p.s.tasks) != len(p.tasks) || int(j.live.Load()) != len(p.tasks) || int(j.open.Load()) != open {
+		p.t.Fatalf("the server has %d tasks, and the job %d of them and %d requests; want %d and %d",
+			len(p.s.tasks), j.live.Load(), j.open.Load(), len(p.tasks), open)
+	}
+}
+
+func (p *play) ask(c *Client, id uint64) {
+	if p.tasks[id] != c || p.asked[id] {
+		p.t.Fatalf("request of task %d, which is %v's and has a request: %v", id, p.tasks[id], p.asked[id])
+	}
+	p.asked[id] = true
+}
+
+func (p *play) Begin(c *Client, id uint64, _ Request) {
+	p.tasks[id] = c
+	p.ask(c, id)
+}
+func (p *play) Grow(c *Client, id, _ uint64, _ Wait)  { p.ask(c, id) }
+func (p *play) Resume(c *Client, id uint64, _ Resume) { p.ask(c, id) }
+func (*play) Shrink(*Client, uint64, uint64) error    { return nil }
+func (*play) Decided(*Client, uint64, Outcome) error  { panic("of a job that does not decide") }
+func (*play) Shape(*Client, uint64, Shape)            {}
+func (*play) OOM(*Client, uint64, string)             {}
+func (*play) Fault(*Client, int32, time.Time, string) {}
+func (*play) Starved(error)                           {}
+func (*play) Limited(*Client, string)                 {}
+func (p *play) Revoked(_ *Client, id uint64, r Revoked) {
+	if r.Ticket == 0 || p.tickets[id] != r.Ticket {
+		p.t.Fatalf("task %d answers ticket %d, and has %d", id, r.Ticket, p.tickets[id])
+	}
+	delete(p.tickets, id)
+}
+func (p *play) SwapMore(c *Client, _ uint64) {
+	if p.more[c] {
+		p.t.Fatal("asked for swap space twice")
+	}
+	p.more[c] = true
+}
+func (p *play) Free(_ *Client, id uint64) {
+	delete(p.tasks, id)
+	delete(p.asked, id)
+	delete(p.tickets, id)
+}
+func (p *play) Silent(c *Client) {
+	delete(p.more, c)
+	for id, of := range p.tasks {
+		if of == c {
+			delete(p.tickets, id)
+		}
+	}
+}
+func (p *play) Closed(c *Client) {
+	delete(p.more, c)
+	for id, of := range p.tasks {
+		if of == c {
+			p.Free(c, id)
+		}
+	}
+}
