@@ -89,6 +89,12 @@ func startLazyBinary(t *testing.T, version, file, arguments string, env ...strin
 func prepareLazy(t *testing.T, version, file, arguments string, env ...string) *lazyRun {
 	t.Helper()
 	s, r, _ := start(t)
+	return prepareLazyAt(t, s, r, version, file, arguments, env...)
+}
+
+// prepareLazyAt is prepareLazy for a server that there is.
+func prepareLazyAt(t *testing.T, s *Server, r recorder, version, file, arguments string, env ...string) *lazyRun {
+	t.Helper()
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
 	if err != nil {
 		t.Fatal(err)

@@ -329,6 +329,14 @@ static CUresult copy_now(int device, void *to, const void *from, size_t bytes)
 	return error;
 }
 
+// Addresses tell where memory is.
+API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	return with_context("cuMemcpy", [&](int mine) {
+		return copy_now(mine, reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+	}, bytes);
+}
+
 API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
 	return with_context("cuMemcpyHtoD_v2", [&](int mine) {

@@ -25,6 +25,7 @@ static struct {
 	std::atomic<int> scheduled{-1};     // the scheduler's, of the last grant
 	std::atomic<bool> has_context{false}; // and what came before the context is replayed
 	std::atomic<unsigned> moves{1};     // how often the ordinal has changed
+	std::atomic<CUcontext> context{nullptr};
 	bool hidden = false;                // the granted device is not visible
 	bool has_flags = false;
 	unsigned flags = 0;
@@ -55,6 +56,7 @@ int real_to_visible(int real) { return one_device() && real >= 0 && real == home
 
 void forget_device()
 {
+	self.context.store(nullptr);
 	self.has_context.store(false);
 	self.ordinal.store(-1);
 	self.moves.fetch_add(1);
@@ -158,10 +160,16 @@ cudaError_t make_context()
 		error = REAL(cudaSetDeviceFlags)(self.flags);
 	if (error == cudaSuccess)
 		error = REAL(cudaFree)(nullptr);
-	if (error == cudaSuccess)
+	if (error == cudaSuccess) {
+		CUcontext made = nullptr;
 		in_move = self.moves.load();
+		if (driver() != nullptr && driver()->get_current(&made) == CUDA_SUCCESS)
+			self.context.store(made);
+	}
 	return error;
 }
+
+CUcontext context_of_task() { return self.context.load(); }
 
 void context_is_ready() { self.has_context.store(true, std::memory_order_release); }
 

@@ -41,6 +41,7 @@ bool device_is_hidden(); // move_to has returned false
 // came before it is replayed.
 cudaError_t make_context();
 void context_is_ready();
+CUcontext context_of_task(); // that make_context has made; nullptr: none
 
 } // namespace lazy
 #endif

@@ -9,6 +9,7 @@
 // Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
 // each with a handle of its own, because a handle is the unit that can be mapped elsewhere.
 #include <limits.h>
+#include <time.h>
 
 #include <algorithm>
 #include <map>
@@ -21,22 +22,29 @@
 #include "real.h"
 #include "record.h"
 #include "report.h"
+#include "swap.h"
 #include "task.h"
 
+extern "C" CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+
 namespace lazy {
+
+// Chunk is the memory behind some addresses: the device's or, where it has moved, the host's.
+struct Chunk {
+	CUmemGenericAllocationHandle memory; // of the device
+	HostChunk *host;                     // nullptr: it is on the device
+};
 
 struct Range {
 	uintptr_t base;
 	size_t size;
 	size_t unit; // of its chunks; the last may be smaller
-	std::vector<CUmemGenericAllocationHandle> chunks; // the memory behind it, in the order of addresses
+	std::vector<Chunk> chunks; // in the order of addresses
 	bool mapped, shared;
 	bool below, above;       // the margins that have memory
 	std::vector<bool> taken; // by 512 bytes: where the allocations of a shared range lie
 	size_t live;             // allocations in it
 };
-
-static const size_t movable_chunk = 32 << 20; // bytes
 
 // std::map for its order: find looks for the allocation before an address.
 static std::map<uintptr_t, Allocation> &allocations()
@@ -177,17 +185,20 @@ bool reserve(size_t bytes, void **address)
 	return true;
 }
 
+static uintptr_t address_of(const Range &r, size_t chunk) { return r.base + chunk * r.unit; }
+static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r.size - chunk * r.unit); }
+
 // strip takes the memory behind a range away.
 static void strip(Range &r)
 {
 	const Driver *d = driver();
-	uintptr_t at = r.base;
-
-	for (CUmemGenericAllocationHandle memory : r.chunks) {
-		const size_t bytes = std::min(r.unit, r.base + r.size - at);
-		d->unmap(at, bytes);
-		d->release(memory);
-		at += bytes;
+	for (size_t i = 0; i < r.chunks.size(); i++) {
+		const Chunk &c = r.chunks[i];
+		d->unmap(address_of(r, i), bytes_of(r, i));
+		if (c.host != nullptr)
+			give_host_chunk(c.host);
+		else
+			d->release(c.memory);
 	}
 	r.chunks.clear();
 	r.mapped = false;
@@ -209,7 +220,7 @@ static CUresult back(Range &r, int device)
 			break;
 		result = d->map(r.base + at, bytes, 0, memory, 0);
 		if (result == CUDA_SUCCESS)
-			r.chunks.push_back(memory);
+			r.chunks.push_back({memory, nullptr});
 		else
 			d->release(memory);
 	}
@@ -512,6 +523,130 @@ CUresult allocate_backed(size_t bytes, int device, void **address)
 	back_margins(device);
 	*address = place(*r, bytes);
 	return CUDA_SUCCESS;
+}
+
+static CUresult access_to(uintptr_t at, size_t bytes, int device)
+{
+	const CUmemAccessDesc access = {on(device).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	return driver()->set_access(at, bytes, &access, 1);
+}
+
+static uint64_t now_ns()
+{
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// remap puts memory at addresses that have other memory. If the driver refuses, the other memory comes
+// back.
+static bool remap(uintptr_t at, size_t bytes, CUmemGenericAllocationHandle to, CUmemGenericAllocationHandle from, int device)
+{
+	const Driver *d = driver();
+
+	if (d->unmap(at, bytes) != CUDA_SUCCESS)
+		return false;
+	if (d->map(at, bytes, 0, to, 0) == CUDA_SUCCESS) {
+		if (access_to(at, bytes, device) == CUDA_SUCCESS)
+			return true;
+		d->unmap(at, bytes);
+	}
+	if (d->map(at, bytes, 0, from, 0) == CUDA_SUCCESS)
+		access_to(at, bytes, device);
+	return false;
+}
+
+static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *copy_ns)
+{
+	Chunk &c = r.chunks[i];
+	const uint64_t began = now_ns();
+	const CUresult copied = REAL_DRIVER(cuMemcpy)(host->window, address_of(r, i), bytes_of(r, i));
+
+	*copy_ns += now_ns() - began;
+	if (copied != CUDA_SUCCESS || !remap(address_of(r, i), bytes_of(r, i), host->memory, c.memory, device))
+		return false;
+	driver()->release(c.memory);
+	c.host = host;
+	return true;
+}
+
+static bool moves(const Range &r) { return r.mapped && !r.shared && r.unit == movable_chunk; }
+
+uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
+{
+	uint64_t moved = 0;
+
+	for (auto &entry : ranges()) {
+		Range &r = *entry.second;
+		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++) {
+			if (r.chunks[i].host != nullptr)
+				continue;
+			HostChunk *const host = await_host_chunk(device, (bytes - moved + movable_chunk - 1) / movable_chunk);
+			if (host == nullptr)
+				return moved;
+			if (!move_out(r, i, host, device, copy_ns)) {
+				give_host_chunk(host);
+				return moved;
+			}
+			moved += bytes_of(r, i);
+		}
+	}
+	return moved;
+}
+
+static bool move_in(Range &r, size_t i, int device)
+{
+	const Driver *d = driver();
+	const CUmemAllocationProp prop = on(device);
+	Chunk &c = r.chunks[i];
+
+	if (d->create(&c.memory, bytes_of(r, i), &prop, 0) != CUDA_SUCCESS)
+		return false;
+	if (!remap(address_of(r, i), bytes_of(r, i), c.memory, c.host->memory, device)) {
+		d->release(c.memory);
+		return false;
+	}
+	REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
+	give_host_chunk(c.host);
+	c.host = nullptr;
+	return true;
+}
+
+void move_in(int device)
+{
+	for (auto &entry : ranges()) {
+		Range &r = *entry.second;
+		for (size_t i = 0; i < r.chunks.size(); i++)
+			if (r.chunks[i].host != nullptr && !move_in(r, i, device))
+				return;
+	}
+}
+
+// bytes_where adds up the chunks of which `counts` says so.
+template <typename Counts> static uint64_t bytes_where(Counts counts)
+{
+	uint64_t sum = 0;
+
+	for (auto &entry : ranges())
+		for (size_t i = 0; i < entry.second->chunks.size(); i++)
+			if (counts(*entry.second, entry.second->chunks[i]))
+				sum += bytes_of(*entry.second, i);
+	return sum;
+}
+
+uint64_t resident_bytes()
+{
+	return bytes_where([](const Range &, const Chunk &c) { return c.host == nullptr; });
+}
+
+uint64_t movable_bytes()
+{
+	return bytes_where([](const Range &r, const Chunk &c) { return c.host == nullptr && moves(r); });
+}
+
+uint64_t away_bytes()
+{
+	return bytes_where([](const Range &, const Chunk &c) { return c.host != nullptr; });
 }
 
 void unmap_all()

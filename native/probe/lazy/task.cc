@@ -16,6 +16,7 @@
 #include "mode.h"
 #include "record.h"
 #include "report.h"
+#include "revoke.h"
 #include "task.h"
 #include "variables.h"
 
@@ -169,6 +170,7 @@ cudaError_t Task::await_answer(case_need need)
 
 	need.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
 	need.heap_bytes = heap_to_ask();
+	prepare_revocation();
 	{
 		Interruptible here;
 		answer = client_await_grant(&need, &granted);
@@ -239,6 +241,7 @@ void Task::close()
 	if (!account_.held())
 		return;
 	client_free(&account_.grant);
+	forget_revocation();
 	account_.granted = 0;
 	announced_.store(0);
 }

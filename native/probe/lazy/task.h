@@ -152,6 +152,7 @@ public:
 	void rests(const Lull &lull);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
+	case_task grant() const { return account_.grant; } // `lock` is held
 	bool held() const;        // the scheduler has granted something
 	// covered: explicit tasks have room for all that is in use on the device and for `more`
 	// bytes, so the device needs no task of the lazy runtime.

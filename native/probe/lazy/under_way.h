@@ -15,7 +15,9 @@
 
 namespace lazy {
 
-void enter_gate(); // takes `lock` where a thread has closed the gate
+// enter_gate waits where a thread has closed the gate (it takes `lock`), and where the scheduler has
+// taken the task's permission (revoke.h).
+void enter_gate();
 void leave_gate();
 
 // UnderWay is a call that gives work to the device. It begins before the call looks at the task.
@@ -38,12 +40,13 @@ private:
 	uint64_t number_ = 0; // of the next call, from 1; 0: no lull
 };
 
-// ClosedGate keeps calls from entering. The thread that makes it holds `lock` for as long, and does
-// not wait.
+// ClosedGate keeps calls from entering. The thread that makes it holds `lock` for as long.
 class ClosedGate {
 public:
 	ClosedGate();
 	~ClosedGate();
+	// empties waits until no call is under way, or until CLOCK_MONOTONIC reads deadline_ns: false.
+	bool empties(uint64_t deadline_ns) const;
 	ClosedGate(const ClosedGate &) = delete;
 	ClosedGate &operator=(const ClosedGate &) = delete;
 };

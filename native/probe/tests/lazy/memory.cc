@@ -362,3 +362,28 @@ void small_copies()
 	say("x %ld", digest(x, n));
 	TRY(cudaFree(x));
 }
+
+// swapped: memory that is more than the 32 MiB that move together is used again and again, by kernels,
+// sets and copies.
+void swapped()
+{
+	const int n = 10 << 20; // 40 MiB
+	int *x = device<int>(n), *y = device<int>(n / 2);
+	std::vector<int> out(static_cast<size_t>(n) / 2);
+
+	TRY(cudaMemset(x, 0, static_cast<size_t>(n) * 4));
+	for (int i = 0; i < 12; i++) {
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, i));
+		TRY(cudaMemcpy(y, x + n / 3, static_cast<size_t>(n) * 2, cudaMemcpyDeviceToDevice));
+		TRY(cudaMemset(x + n / 4, i, 1000000));
+		TRY(LAUNCH(add, grid, block, 0, nullptr, y, n / 2, -i));
+		TRY(cudaMemcpy(out.data(), y, out.size() * 4, cudaMemcpyDeviceToHost));
+		long all = 0;
+		for (int v : out)
+			all = 31 * all + v;
+		say("%d: %ld", i, all);
+	}
+	TRY(cudaFree(x));
+	TRY(cudaFree(y));
+	state("after");
+}

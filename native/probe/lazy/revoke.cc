@@ -1,0 +1,212 @@
+// revoke.cc: the scheduler takes device memory back, and gives it again.
+//
+// A revocation comes on the thread that reads the connection. It closes the gate of calls that give
+// the device work (under_way.h), waits for the calls that are inside and then for the device, and moves
+// chunks to the host. All of this is bounded by the revocation's deadline, and undone when the
+// deadline passes: the answer is busy. What has moved stays mapped, from the host, so an access that
+// nobody foresaw is slow and not wrong. The next call that gives the device work asks the
+// scheduler, and waits until memory is back on the device.
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "../client.h"
+#include "device.h"
+#include "graphs.h"
+#include "lock.h"
+#include "memory.h"
+#include "mode.h"
+#include "objects.h"
+#include "real.h"
+#include "revoke.h"
+#include "swap.h"
+#include "task.h"
+#include "under_way.h"
+
+extern "C" CUresult cuCtxSynchronize(void);
+
+namespace lazy {
+
+static std::atomic<bool> must_ask{false};
+static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
+
+bool revoked() { return must_ask.load(std::memory_order_relaxed); }
+
+static uint64_t now_ns()
+{
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+static timespec at_ns(uint64_t ns) { return {static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)}; }
+
+// Drain is a wait for the device that may last longer than its caller waits.
+struct Drain {
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t over;
+	CUcontext context = nullptr;
+	CUresult result = CUDA_SUCCESS;
+	bool ended = false;
+	std::atomic<int> users{2};
+};
+
+static void leave(Drain *drain)
+{
+	if (drain->users.fetch_sub(1) == 1)
+		delete drain;
+}
+
+static void *wait_for_device(void *argument)
+{
+	auto *const drain = static_cast<Drain *>(argument);
+	CUresult result = driver()->set_current(drain->context);
+
+	if (result == CUDA_SUCCESS)
+		result = REAL_DRIVER(cuCtxSynchronize)();
+	pthread_mutex_lock(&drain->mutex);
+	drain->result = result;
+	drain->ended = true;
+	pthread_cond_signal(&drain->over);
+	pthread_mutex_unlock(&drain->mutex);
+	leave(drain);
+	return nullptr;
+}
+
+// await_device_idle waits until the context has done its work. false: not by then, or it failed.
+static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult *result)
+{
+	auto *const drain = new Drain;
+	pthread_condattr_t monotonic;
+	pthread_attr_t detached;
+	pthread_t thread;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&drain->over, &monotonic);
+	drain->context = context;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &detached, wait_for_device, drain) != 0) {
+		delete drain;
+		return false;
+	}
+	const timespec until = at_ns(deadline_ns);
+	pthread_mutex_lock(&drain->mutex);
+	while (!drain->ended && pthread_cond_timedwait(&drain->over, &drain->mutex, &until) != ETIMEDOUT)
+		;
+	const bool ended = drain->ended;
+	*result = drain->result;
+	pthread_mutex_unlock(&drain->mutex);
+	leave(drain);
+	return ended;
+}
+
+static void unable(client_revoked *answer, const char *why)
+{
+	answer->outcome = CASE_REVOKED_UNABLE;
+	snprintf(answer->why, sizeof answer->why, "%s", why);
+}
+
+// move_out moves memory while nothing of the process runs. `lock` is held, and the gate is closed.
+static void move_out(const client_revocation &r, client_revoked *answer)
+{
+	const uint64_t began = now_ns();
+
+	answer->outcome = CASE_REVOKED_DONE;
+	if (r.action == CASE_REVOKE_EVICT)
+		answer->freed_bytes = await_moved_out(r.bytes, home(), &answer->copy_ns);
+	answer->bookkeeping_ns = now_ns() - began - answer->copy_ns;
+	must_ask.store(true);
+}
+
+// serve is a revocation with `lock` held.
+static void serve(const client_revocation &r, uint64_t deadline_ns, client_revoked *answer)
+{
+	const uint64_t began = now_ns();
+	const CUcontext context = context_of_task();
+	CUresult result = CUDA_SUCCESS;
+
+	answer->outcome = CASE_REVOKED_BUSY;
+	if (!welcomed)
+		return unable(answer, "the run moves memory in chunks of another size");
+	if (!self_contained())
+		return unable(answer, "a part of the program gives the device work past the CUDA runtime");
+	if (Task::process().phase() != Phase::bound || context == nullptr)
+		return;
+	use_device(); // this thread's first call of the runtime would be about another
+	ClosedGate closed;
+	if (!closed.empties(deadline_ns) || being_captured()) // a wait for the device would break the capture
+		return;
+	if (!await_device_idle(context, deadline_ns, &result))
+		return;
+	answer->drain_ns = now_ns() - began;
+	if (result != CUDA_SUCCESS)
+		return unable(answer, "the device has failed");
+	if (driver()->set_current(context) != CUDA_SUCCESS)
+		return unable(answer, "the context is gone");
+	move_out(r, answer);
+}
+
+static void revoke(const client_revocation *r, client_revoked *answer)
+{
+	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
+	const timespec until = at_ns(deadline_ns);
+
+	if (pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &until) != 0) {
+		answer->outcome = CASE_REVOKED_BUSY;
+		return;
+	}
+	serve(*r, deadline_ns, answer);
+	answer->resident_bytes = resident_bytes();
+	answer->fixed_bytes = answer->resident_bytes - movable_bytes();
+	pthread_mutex_unlock(&lock);
+}
+
+static void welcome(const client_welcome *w)
+{
+	welcomed.store(w->chunk_bytes == movable_chunk);
+	for (int i = 0; i < w->file_count; i++)
+		close(w->files[i]);
+}
+
+void forget_revocation() { must_ask.store(false); }
+
+void prepare_revocation()
+{
+	static const client_hooks hooks = {welcome, revoke};
+	static const bool prepared = movable() && client_can_evict(&hooks);
+	static_cast<void>(prepared);
+}
+
+// One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
+// that is mapped from the host.
+void await_permission()
+{
+	static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&asking);
+	while (revoked()) {
+		case_task task;
+		uint64_t away, all;
+		{
+			Locked locked;
+			task = Task::process().grant();
+			away = away_bytes();
+			all = Task::process().in_use();
+		}
+		const int answer = client_await_resume(&task, away, all);
+		Locked locked;
+		ClosedGate closed;
+		if (answer == CASE_OK && client_permitted(&task))
+			move_in(home());
+		if (answer != CASE_OK || client_permitted(&task))
+			must_ask.store(false);
+	}
+	pthread_mutex_unlock(&asking);
+}
+
+} // namespace lazy
