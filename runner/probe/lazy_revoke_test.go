@@ -25,14 +25,11 @@ type taker struct {
 	revoked []Revoked
 }
 
-// startTaking starts the program under a scheduler that takes memory back. The caller calls finish
-// with answer.
-func startTaking(t *testing.T, seed uint64, version, program string, env ...string) (*lazyRun, *taker) {
+// newTaker has a server for one program. ready is called once the program can be started.
+func newTaker(t *testing.T, seed uint64, ready func(*Server, recorder) *lazyRun) (*lazyRun, *taker) {
 	t.Helper()
 	s, r, _ := startRevoking(t, welcomed)
-	p := prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...)
-	ticks := time.NewTicker(2 * time.Millisecond)
-	ended := make(chan struct{})
+	ticks, ended := time.NewTicker(2*time.Millisecond), make(chan struct{})
 	go func() {
 		for {
 			select {
@@ -44,7 +41,17 @@ func startTaking(t *testing.T, seed uint64, version, program string, env ...stri
 		}
 	}()
 	t.Cleanup(func() { ticks.Stop(); close(ended) })
-	return p.start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), home: map[uint64]int{}, tasks: map[uint64]uint64{}, asked: map[uint64]bool{}, waits: map[uint64]event{}}
+	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), home: map[uint64]int{},
+		tasks: map[uint64]uint64{}, asked: map[uint64]bool{}, waits: map[uint64]event{}}
+}
+
+// startTaking starts the program under a scheduler that takes memory back. The caller calls finish
+// with answer.
+func startTaking(t *testing.T, seed uint64, version, program string, env ...string) (*lazyRun, *taker) {
+	t.Helper()
+	return newTaker(t, seed, func(s *Server, r recorder) *lazyRun {
+		return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...)
+	})
 }
 
 // answer serves the process, and takes memory back at most of the ticks.
@@ -198,6 +205,19 @@ func TestLazyKeepsResultsOfRandomProgramsWhoseMemoryIsTaken(t *testing.T) {
 			if want := native(t, version, program); p.err != nil || !slices.Equal(p.lines, want) {
 				t.Errorf("CUDA %s, %q: %v\n%s\nstderr:\n%s", version, env, p.err, firstDifference(p.lines, want), p.stderr.String())
 			}
+			done, freed := k.count()
+			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
+		})
+	}
+}
+
+// The thread that serves revocations makes no data race with the program's.
+func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
+	for n, program := range []string{"threads", "churn", "random 5,2,4"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			p, k := newTaker(t, uint64(n), func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, movable) })
+			p.finish(k.answer).wantNoRaces()
 			done, freed := k.count()
 			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
 		})

@@ -24,6 +24,13 @@ var buildSanitized = sync.OnceValue(func() error {
 // sanitized is the program with the library, the fakes and itself under the thread sanitizer.
 func sanitized(t *testing.T, program string, env ...string) *lazyRun {
 	t.Helper()
+	s, r, _ := start(t)
+	return sanitizedAt(t, s, r, program, env...)
+}
+
+// sanitizedAt is sanitized for a server that there is.
+func sanitizedAt(t *testing.T, s *Server, r recorder, program string, env ...string) *lazyRun {
+	t.Helper()
 	if err := buildSanitized(); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +38,7 @@ func sanitized(t *testing.T, program string, env ...string) *lazyRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := prepareLazy(t, "13", "lazy_program", program, append(env, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+filepath.Join(dir, "libcase.so"),
+	p := prepareLazyAt(t, s, r, "13", "lazy_program", program, append(env, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="+filepath.Join(dir, "libcase.so"),
 		"TSAN_OPTIONS=log_path='"+filepath.Join(t.TempDir(), "races")+"'")...)
 	p.cmd.Path = filepath.Join(dir, "lazy_program")
 	return p

@@ -28,6 +28,9 @@ type event struct {
 }
 
 func (e event) String() string {
+	if e.c == nil { // the test's own
+		return e.kind
+	}
 	return fmt.Sprintf("%s(job %d, pid %d, task %d, bytes %d, %q)", e.kind, e.c.Job(), e.c.PID(), e.task, e.bytes, e.where)
 }
 

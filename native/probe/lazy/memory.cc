@@ -9,13 +9,13 @@
 // Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
 // each with a handle of its own, because a handle is the unit that can be mapped elsewhere.
 #include <limits.h>
-#include <time.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "clock.h"
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
@@ -529,13 +529,6 @@ static CUresult access_to(uintptr_t at, size_t bytes, int device)
 {
 	const CUmemAccessDesc access = {on(device).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	return driver()->set_access(at, bytes, &access, 1);
-}
-
-static uint64_t now_ns()
-{
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
 // remap puts memory at addresses that have other memory. If the driver refuses, the other memory comes

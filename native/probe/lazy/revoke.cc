@@ -8,12 +8,12 @@
 // scheduler, and waits until memory is back on the device.
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "../client.h"
+#include "clock.h"
 #include "device.h"
 #include "graphs.h"
 #include "lock.h"
@@ -34,15 +34,6 @@ static std::atomic<bool> must_ask{false};
 static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
 
 bool revoked() { return must_ask.load(std::memory_order_relaxed); }
-
-static uint64_t now_ns()
-{
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
-
-static timespec at_ns(uint64_t ns) { return {static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)}; }
 
 // Drain is a wait for the device that may last longer than its caller waits.
 struct Drain {
@@ -94,7 +85,7 @@ static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult 
 		delete drain;
 		return false;
 	}
-	const timespec until = at_ns(deadline_ns);
+	const timespec until = time_of(deadline_ns);
 	pthread_mutex_lock(&drain->mutex);
 	while (!drain->ended && pthread_cond_timedwait(&drain->over, &drain->mutex, &until) != ETIMEDOUT)
 		;
@@ -139,7 +130,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
 	ClosedGate closed;
-	if (!closed.empties(deadline_ns) || being_captured()) // a wait for the device would break the capture
+	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
 	if (!await_device_idle(context, deadline_ns, &result))
 		return;
@@ -154,9 +145,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 static void revoke(const client_revocation *r, client_revoked *answer)
 {
 	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
-	const timespec until = at_ns(deadline_ns);
 
-	if (pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &until) != 0) {
+	if (!await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
 		answer->outcome = CASE_REVOKED_BUSY;
 		return;
 	}

@@ -1,9 +1,7 @@
 // under_way.cc: calls that give work to the device, and the gate before them.
-#include <time.h>
-#include <unistd.h>
-
 #include <atomic>
 
+#include "clock.h"
 #include "lock.h"
 #include "revoke.h"
 #include "under_way.h"
@@ -47,17 +45,9 @@ bool Lull::goes_on() const { return begun == number_; }
 
 ClosedGate::ClosedGate() { closed = true; }
 
-// A call under way ends without this thread's help, so it is looked for now and then.
-bool ClosedGate::empties(uint64_t deadline_ns) const
+bool ClosedGate::await_empty(uint64_t deadline_ns) const
 {
-	for (useconds_t pause = 1; begun != over; pause = pause < 1000 ? 2 * pause : pause) {
-		timespec now;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec) >= deadline_ns)
-			return false;
-		usleep(pause);
-	}
-	return true;
+	return await_until(deadline_ns, [] { return begun == over; });
 }
 
 ClosedGate::~ClosedGate() { closed = false; }

@@ -45,8 +45,8 @@ class ClosedGate {
 public:
 	ClosedGate();
 	~ClosedGate();
-	// empties waits until no call is under way, or until CLOCK_MONOTONIC reads deadline_ns: false.
-	bool empties(uint64_t deadline_ns) const;
+	// await_empty waits until no call is under way. false: not by the deadline (clock.h).
+	bool await_empty(uint64_t deadline_ns) const;
 	ClosedGate(const ClosedGate &) = delete;
 	ClosedGate &operator=(const ClosedGate &) = delete;
 };
