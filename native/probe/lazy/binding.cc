@@ -13,6 +13,7 @@
 #include "real.h"
 #include "record.h"
 #include "report.h"
+#include "revoke.h"
 #include "task.h"
 
 extern "C" cudaError_t cudaDeviceSynchronize(void);
@@ -31,6 +32,7 @@ static void renew_in_child()
 	renew_choosing();
 	renew_explicit();
 	renew_gate();
+	renew_revocation();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

@@ -35,65 +35,72 @@ static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
 
 bool revoked() { return must_ask.load(std::memory_order_relaxed); }
 
-// Drain is a wait for the device that may last longer than its caller waits.
-struct Drain {
+// Waiter is the thread that waits for the device, longer perhaps than a revocation may last.
+static struct Waiter {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	pthread_cond_t over;
-	CUcontext context = nullptr;
-	CUresult result = CUDA_SUCCESS;
-	bool ended = false;
-	std::atomic<int> users{2};
-};
+	pthread_cond_t wanted = PTHREAD_COND_INITIALIZER, over = PTHREAD_COND_INITIALIZER;
+	bool started = false;
+	uint64_t asked = 0, answered = 0; // waits
+	CUcontext context = nullptr;      // of the latest
+	CUresult result = CUDA_SUCCESS;   // of the latest that is over
+} waiter;
 
-static void leave(Drain *drain)
+static void *wait_for_devices(void *)
 {
-	if (drain->users.fetch_sub(1) == 1)
-		delete drain;
+	pthread_mutex_lock(&waiter.mutex);
+	for (;;) {
+		while (waiter.asked == waiter.answered)
+			pthread_cond_wait(&waiter.wanted, &waiter.mutex);
+		const CUcontext context = waiter.context;
+		pthread_mutex_unlock(&waiter.mutex);
+		CUresult result = driver()->set_current(context);
+		if (result == CUDA_SUCCESS)
+			result = REAL_DRIVER(cuCtxSynchronize)();
+		pthread_mutex_lock(&waiter.mutex);
+		waiter.result = result;
+		waiter.answered++;
+		pthread_cond_signal(&waiter.over);
+	}
 }
 
-static void *wait_for_device(void *argument)
+// start_waiter starts the thread, with all signals blocked as in the thread that comes here.
+static bool start_waiter()
 {
-	auto *const drain = static_cast<Drain *>(argument);
-	CUresult result = driver()->set_current(drain->context);
-
-	if (result == CUDA_SUCCESS)
-		result = REAL_DRIVER(cuCtxSynchronize)();
-	pthread_mutex_lock(&drain->mutex);
-	drain->result = result;
-	drain->ended = true;
-	pthread_cond_signal(&drain->over);
-	pthread_mutex_unlock(&drain->mutex);
-	leave(drain);
-	return nullptr;
-}
-
-// await_device_idle waits until the context has done its work. false: not by then, or it failed.
-static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult *result)
-{
-	auto *const drain = new Drain;
 	pthread_condattr_t monotonic;
 	pthread_attr_t detached;
 	pthread_t thread;
 
+	if (waiter.started)
+		return true;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&drain->over, &monotonic);
-	drain->context = context;
+	pthread_cond_init(&waiter.over, &monotonic);
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &detached, wait_for_device, drain) != 0) {
-		delete drain;
-		return false;
-	}
+	waiter.started = pthread_create(&thread, &detached, wait_for_devices, nullptr) == 0;
+	return waiter.started;
+}
+
+// await_device_idle waits until the context has done its work. false: not by the deadline, or not
+// even the work that an earlier revocation has waited for.
+static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult *result)
+{
 	const timespec until = time_of(deadline_ns);
-	pthread_mutex_lock(&drain->mutex);
-	while (!drain->ended && pthread_cond_timedwait(&drain->over, &drain->mutex, &until) != ETIMEDOUT)
-		;
-	const bool ended = drain->ended;
-	*result = drain->result;
-	pthread_mutex_unlock(&drain->mutex);
-	leave(drain);
-	return ended;
+
+	pthread_mutex_lock(&waiter.mutex);
+	bool idle = start_waiter() && waiter.asked == waiter.answered;
+	if (idle) {
+		waiter.context = context;
+		waiter.asked++;
+		pthread_cond_signal(&waiter.wanted);
+		while (waiter.asked != waiter.answered &&
+		       pthread_cond_timedwait(&waiter.over, &waiter.mutex, &until) != ETIMEDOUT)
+			;
+		idle = waiter.asked == waiter.answered;
+		*result = waiter.result;
+	}
+	pthread_mutex_unlock(&waiter.mutex);
+	return idle;
 }
 
 static void unable(client_revoked *answer, const char *why)
@@ -172,12 +179,19 @@ void prepare_revocation()
 	static_cast<void>(prepared);
 }
 
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+void renew_revocation()
+{
+	waiter = {};
+	asking = PTHREAD_MUTEX_INITIALIZER;
+	must_ask.store(false);
+}
+
 // One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
 // that is mapped from the host.
 void await_permission()
 {
-	static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-
 	pthread_mutex_lock(&asking);
 	while (revoked()) {
 		case_task task;

@@ -12,6 +12,7 @@ void prepare_revocation();
 bool revoked();
 void await_permission();
 void forget_revocation();
+void renew_revocation(); // in a child of fork
 
 } // namespace lazy
 #endif
