@@ -788,7 +788,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 	if (e == NULL) /* freed meanwhile, which answers the ticket */
 		return;
 	e->serving = 0;
-	e->revoked = e->revoked || answer.outcome == CASE_REVOKED_DONE;
+	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && revoke.action == CASE_REVOKE_YIELD);
 	show_permit();
 	if (current(over))
 		report_revoked(&revoke, &answer);

@@ -42,7 +42,7 @@ struct client_welcome {
 struct client_revocation {
 	uint64_t task; /* its id */
 	enum case_wire_action action;
-	uint64_t bytes; /* to leave the device, at least; 0 with CASE_REVOKE_YIELD */
+	uint64_t bytes; /* to leave the device, at least */
 	uint32_t deadline_ms; /* from now, for work that is running to end */
 };
 
@@ -63,7 +63,7 @@ struct client_revoked {
  * the same contents. The files, close-on-exec, are the hook's to close.
  *
  * revoke fills in *answer, which is all zero. The permission of the task is gone already
- * (activity_permitted). It comes back if the outcome is not done, and otherwise with
+ * (activity_permitted). It comes back with the answer, but after a yield that is done with
  * client_await_resume. The task may be one whose client_await_grant has not returned yet, or one that
  * another thread is freeing. The task's client_free, or the connection's end, withdraws the
  * revocation: then nobody hears the answer. */

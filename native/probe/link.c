@@ -167,8 +167,7 @@ static bool valid(const union link_frame *frame, size_t size)
 	case CASE_WIRE_REVOKE:
 		return size == sizeof frame->revoke && frame->revoke.ticket != 0 &&
 		       frame->revoke.bytes <= CASE_WIRE_MAX_BYTES &&
-		       (frame->revoke.action == CASE_REVOKE_EVICT ||
-		        (frame->revoke.action == CASE_REVOKE_YIELD && frame->revoke.bytes == 0));
+		       (frame->revoke.action == CASE_REVOKE_YIELD || frame->revoke.action == CASE_REVOKE_EVICT);
 	case CASE_WIRE_SWAP_SPACE:
 		return size == sizeof frame->space && frame->space.bytes <= CASE_WIRE_MAX_BYTES &&
 		       frame->space.offset <= CASE_WIRE_MAX_BYTES - frame->space.bytes &&

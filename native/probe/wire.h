@@ -27,9 +27,9 @@
  *     and freed_bytes is 0. Only `unable` has a text.
  *   - A REVOKE may cross TASK_FREE, so a client ignores a REVOKE of a task that is not live, and
  *     uses no task id twice. A REVOKE may cross TASK_RESUME too.
- *   - From REVOKE on the task submits no work. After the outcome `done` it sends TASK_RESUME before
- *     it submits work again. The server grants a TASK_RESUME only while the task has no ticket
- *     unanswered.
+ *   - From REVOKE on the task submits no work. After the outcome `done` of a yield it sends
+ *     TASK_RESUME before it submits work again. After all others it goes on with its answer. The
+ *     server grants a TASK_RESUME only while the task has no ticket unanswered.
  *   - A connection has at most one SWAP_MORE unanswered.
  *
  * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
@@ -109,8 +109,8 @@ enum case_wire_reason {
 
 /* What REVOKE asks of a task. */
 enum case_wire_action {
-	CASE_REVOKE_YIELD = 1, /* submit no more work; what is on the device may stay; bytes is 0 */
-	CASE_REVOKE_EVICT = 2  /* the same, and move at least `bytes` from the device to the host */
+	CASE_REVOKE_YIELD = 1, /* move at least `bytes` from the device to the host, and submit no more work */
+	CASE_REVOKE_EVICT = 2  /* move at least `bytes` */
 };
 
 /* How a revocation ended. */

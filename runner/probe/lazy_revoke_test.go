@@ -108,7 +108,7 @@ func (k *taker) take() {
 			continue
 		}
 		k.ticket++
-		r := Revocation{Ticket: k.ticket, Action: Evict, Bytes: uint64(k.random.IntN(200)) << 20, Deadline: time.Duration(k.random.IntN(50)) * time.Millisecond}
+		r := Revocation{Ticket: k.ticket, Action: []Action{Yield, Evict}[k.random.IntN(2)], Bytes: uint64(k.random.IntN(200)) << 20, Deadline: time.Duration(k.random.IntN(50)) * time.Millisecond}
 		if err := k.server.Revoke(id, r); err == nil {
 			k.asked[task] = true
 		}

@@ -49,16 +49,16 @@ func (w Welcome) validate() error {
 type Action uint32
 
 const (
-	Yield Action = 1 // submit no more work; what is on the device may stay
-	Evict Action = 2 // the same, and move memory to the host
+	Yield Action = 1 // move memory to the host, and submit no more work
+	Evict Action = 2 // move memory to the host
 )
 
-// Revocation takes a task's permission to submit work, and with Evict device memory. The task
+// Revocation takes device memory and, with Yield, a task's permission to submit work: the task
 // asks with Resume before it submits work again.
 type Revocation struct {
 	Ticket   uint64 // not 0; Revoked has it
 	Action   Action
-	Bytes    uint64        // at least so many leave the device; with Evict, else 0; below 2^63
+	Bytes    uint64        // at least so many leave the device; below 2^63
 	Deadline time.Duration // how long work that is running may take to end; whole milliseconds
 }
 
@@ -68,7 +68,7 @@ func (r Revocation) validate() error {
 		return errors.New("ticket 0")
 	case r.Action != Evict && r.Action != Yield:
 		return fmt.Errorf("action %d", r.Action)
-	case r.Bytes > math.MaxInt64, r.Action == Yield && r.Bytes != 0:
+	case r.Bytes > math.MaxInt64:
 		return fmt.Errorf("%d bytes", r.Bytes)
 	case r.Deadline < 0 || r.Deadline.Milliseconds() > math.MaxUint32:
 		return fmt.Errorf("a deadline of %v", r.Deadline)

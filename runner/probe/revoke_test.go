@@ -158,7 +158,7 @@ func TestRevocationsThatAreNotSent(t *testing.T) {
 	for want, wrong := range map[string]Revocation{
 		"ticket 0":      {Action: Evict, Bytes: 1},
 		"action 3":      {Ticket: 1, Action: 3},
-		"1 bytes":       {Ticket: 1, Action: Yield, Bytes: 1},
+		" bytes":        {Ticket: 1, Action: Yield, Bytes: 1 << 63},
 		"deadline":      {Ticket: 1, Action: Evict, Deadline: -1},
 		"a deadline of": {Ticket: 1, Action: Evict, Deadline: 1 << 62},
 	} {

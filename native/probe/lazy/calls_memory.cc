@@ -214,6 +214,12 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
 			return cudaSuccess;
 		}
 	}
+	uintptr_t base = 0;
+	size_t bytes = 0;
+	if (movable() && attributes != nullptr && allocation_at(memory, &base, &bytes)) { // where its chunk is does not count
+		*attributes = {cudaMemoryTypeDevice, 0, const_cast<void *>(memory), nullptr};
+		return cudaSuccess;
+	}
 	cudaError_t error = await_context();
 	if (error == cudaSuccess)
 		error = seen(REAL(cudaPointerGetAttributes)(attributes, memory), "cudaPointerGetAttributes");

@@ -115,10 +115,10 @@ static void move_out(const client_revocation &r, client_revoked *answer)
 	const uint64_t began = now_ns();
 
 	answer->outcome = CASE_REVOKED_DONE;
-	if (r.action == CASE_REVOKE_EVICT)
-		answer->freed_bytes = await_moved_out(r.bytes, home(), &answer->copy_ns);
+	answer->freed_bytes = await_moved_out(r.bytes, home(), &answer->copy_ns);
 	answer->bookkeeping_ns = now_ns() - began - answer->copy_ns;
-	must_ask.store(true);
+	if (r.action == CASE_REVOKE_YIELD)
+		must_ask.store(true);
 }
 
 // serve is a revocation with `lock` held.
@@ -179,12 +179,9 @@ void prepare_revocation()
 	static_cast<void>(prepared);
 }
 
-static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-
 void renew_revocation()
 {
 	waiter = {};
-	asking = PTHREAD_MUTEX_INITIALIZER;
 	must_ask.store(false);
 }
 
@@ -192,17 +189,21 @@ void renew_revocation()
 // that is mapped from the host.
 void await_permission()
 {
-	pthread_mutex_lock(&asking);
+	Locked one_at_a_time(Task::process().asking());
 	while (revoked()) {
 		case_task task;
 		uint64_t away, all;
+		int answer;
 		{
 			Locked locked;
 			task = Task::process().grant();
 			away = away_bytes();
 			all = Task::process().in_use();
 		}
-		const int answer = client_await_resume(&task, away, all);
+		{
+			Interruptible here;
+			answer = client_await_resume(&task, away, all);
+		}
 		Locked locked;
 		ClosedGate closed;
 		if (answer == CASE_OK && client_permitted(&task))
@@ -210,7 +211,6 @@ void await_permission()
 		if (answer != CASE_OK || client_permitted(&task))
 			must_ask.store(false);
 	}
-	pthread_mutex_unlock(&asking);
 }
 
 } // namespace lazy

@@ -153,6 +153,8 @@ public:
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
 	case_task grant() const { return account_.grant; } // `lock` is held
+	// asking is held by the thread that asks for this task's grant, for more, or to resume.
+	pthread_mutex_t &asking() { return growing_; }
 	bool held() const;        // the scheduler has granted something
 	// covered: explicit tasks have room for all that is in use on the device and for `more`
 	// bytes, so the device needs no task of the lazy runtime.

@@ -692,7 +692,7 @@ static void welcome(int fd)
 
 static void send_revoke(int fd, uint64_t task, uint64_t ticket)
 {
-	struct case_wire_revoke f = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof f}, task, ticket, 3ull << 30, CASE_REVOKE_EVICT, 250};
+	struct case_wire_revoke f = {{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, sizeof f}, task, ticket, 3ull << 30, CASE_REVOKE_YIELD, 250};
 	send_with(fd, &f, sizeof f, NULL, 0);
 }
 
@@ -791,7 +791,7 @@ static void revocation(void)
 	send_revoke(fd, a.task.id, 9);
 	sem_wait(&hook.entered);
 	CHECK(!activity_permitted() && !client_permitted(&a.task));
-	CHECK(hook.revocation.task == a.task.id && hook.revocation.action == CASE_REVOKE_EVICT && hook.revocation.bytes == 3ull << 30 &&
+	CHECK(hook.revocation.task == a.task.id && hook.revocation.action == CASE_REVOKE_YIELD && hook.revocation.bytes == 3ull << 30 &&
 	      hook.revocation.deadline_ms == 250 && !pthread_equal(hook.thread, pthread_self()));
 	for (int i = 1; i < 32; i++)
 		CHECK(i == SIGKILL || i == SIGSTOP || sigismember(&hook.blocked, i) == 1);
