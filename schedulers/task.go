@@ -40,9 +40,21 @@ type Task struct {
 	OnDevice        *int   // the only device that the task may have; nil = any
 	Priority        int    // under a queue order by priority the larger goes first
 	Isolate         bool   // shares its device with no other job
+	// Need is the part of Bytes that must be on the device before the task's first kernel runs;
+	// nil: all. Only a Preempter reads it, because elsewhere nothing is ever on the host.
+	Need *int64
+	Can  Actions // what its process can do under a Preempter; none: all its memory stays where it is
 	// Wait is the longest time that the task waits for its device. nil: engine.Config.WaitLimit.
 	// 0: the task is refused if it cannot be granted now.
 	Wait *time.Duration
+}
+
+// Needs is the memory that must be on the device before the task's first kernel runs.
+func (t Task) Needs() int64 {
+	if t.Need != nil {
+		return *t.Need
+	}
+	return t.Bytes
 }
 
 // Process returns the process whose context the task uses.
@@ -101,19 +113,27 @@ const (
 	Refused                         // the task will never get a device
 	Grown                           // the task has the additional bytes
 	GrowRefused                     // the task will not get the additional bytes; it keeps its device
+	// Only under a Preempter:
+	Revoke        // the task's process is asked to give something back
+	Resumed       // the task's context has its permit, and what the task lacks may come onto the device
+	ResumeRefused // the task will not get what it lacks; it keeps its device
 )
 
 func (k DecisionKind) String() string {
-	return [...]string{"granted", "refused", "grown", "grow refused"}[k]
+	return [...]string{"granted", "refused", "grown", "grow refused", "revoke", "resumed", "resume refused"}[k]
 }
 
-// Decision answers one Submit or Grow. Refusals have a Reason.
+// Decision answers one Submit, Grow or Resume, or asks a task to give something back. Refusals have
+// a Reason.
 type Decision struct {
 	Kind   DecisionKind
 	Task   Task
 	Device int
 	Passed int // how often a later task was granted while this one waited
 	Reason *Refusal
+
+	Ticket     Ticket      // of a Revoke; its answer names it
+	Revocation *Revocation // of a Revoke
 }
 
 // Cause is the kind of a refusal.

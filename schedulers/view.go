@@ -1,18 +1,21 @@
 package schedulers
 
+import "iter"
+
 // View is a node's devices as they stand now. A policy reads a View and cannot
 // change it. What a View returns holds until the engine's next decision.
 type View interface {
 	Len() int                // devices of the node
 	Device(i int) DeviceView // in node order
-	Latest() int             // device of the latest grant, -1 before the first
+	Latest() int             // device of the latest Granted, -1 before the first
 }
 
 // DeviceView is what is in use on one device.
 type DeviceView interface {
 	// Limits describes the device when nothing uses it.
 	Limits() Device
-	// UsedBytes is the memory of tasks and contexts here.
+	// UsedBytes is the memory of tasks and contexts here: what is on the device under a
+	// Preempter, what was granted under others.
 	UsedBytes() int64
 	// FreeBytes is the memory that can still be granted. It is negative under
 	// oversubscription, which policies without knowledge of memory cause.
@@ -20,6 +23,14 @@ type DeviceView interface {
 	// ContextBytes is the memory that the context of t's process would take here in
 	// addition to t. It is 0 if the process has a context here already.
 	ContextBytes(t Task) int64
+	// Context reports whether the process has a context here, and whether the context has a
+	// permit. Only a Preempter's contexts have permits.
+	Context(p Process) (here, permit bool)
+	// Permits is the number of contexts here that have a permit.
+	Permits() int
+	// TaskViews has the tasks here in the order of their ids; none unless the policy is a
+	// Preempter.
+	TaskViews() iter.Seq[TaskView]
 	// UsedWarps is the sum of the whole grids of the tasks here.
 	UsedWarps() uint64
 	// Tasks is the number of tasks here.
@@ -33,7 +44,8 @@ type DeviceView interface {
 	//   - t must have another device (Task.OnDevice);
 	//   - t or a job here is isolated, and they are not the same job;
 	//   - a task here has the device to itself (Placement.Exclusive);
-	//   - a task here waits to grow, and t could take the memory that it waits for.
+	//   - a task here waits to grow, and t could take the memory that it waits for;
+	//   - room is being made here for another request (Preempter).
 	Open(t Task) bool
 	// Saturated reports whether a task here has the device to itself.
 	Saturated() bool

@@ -44,10 +44,11 @@ func (e *Engine) nodeDeadlock() bool {
 
 // resolveNodeDeadlock grants the first waiting task that fits, whatever the queue's order.
 // The other tasks do not count as passed, because none of them could have gone. If no
-// task fits, the latest growth is refused, so that its task goes on. If nothing waits to grow, the latest task whose job has a context is refused, so that a job exits.
+// task fits, the latest growth is refused, so that its task goes on. If nothing waits to grow, the
+// latest request whose job has a context is refused, so that a job exits.
 func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 	for _, w := range e.queue.tasks {
-		if p, ok := e.policy.Place(w.task, e.state); ok {
+		if p, ok := e.place(w); ok {
 			return e.grant(e.queue.take(w), p)
 		}
 	}
@@ -60,10 +61,8 @@ func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 			last = w
 		}
 	}
-	e.queue.take(last)
-	r := e.tooLarge(last.task)
-	r.Cause, r.Why = schedulers.DeviceFull, "out of memory: every job with a context on a device waits for another to exit, and this one came last"
-	return schedulers.Decision{Kind: schedulers.Refused, Task: last.task, Device: -1, Passed: last.passed, Reason: r}
+	return e.refuse(e.queue.take(last), schedulers.DeviceFull,
+		"out of memory: every job with a context on a device waits for another to exit, and this one came last")
 }
 
 // deviceDeadlock returns the latest growth on a device that is in deadlock, or nil. A job
@@ -115,8 +114,9 @@ func (e *Engine) fitsElsewhere(t schedulers.Task, index int) bool {
 	return false
 }
 
-// allGrow reports whether each task on the device waits to grow.
-func (d *device) allGrow() bool { return d.growing == d.tasks }
+// allGrow reports whether each task on the device waits, to grow or to resume, and no answer of a
+// process can change that.
+func (d *device) allGrow() bool { return d.growing+d.resuming == d.tasks && d.live == 0 }
 
 // allWait reports whether each task on the device waits to grow, and each job with a
 // context there is in jobs.

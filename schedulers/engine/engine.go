@@ -46,15 +46,21 @@ type Engine struct {
 	held    map[schedulers.TaskID]*holding
 	growing []*growth // by arrival
 
+	now       time.Duration        // of the latest call that said its time
+	preempter schedulers.Preempter // the policy, if it takes back; else nil
+	issued    schedulers.Ticket    // the latest
+
 	withheld *state // the node with what waiting jobs have there; nil: no request can be stalled
 	stale    bool   // withheld, and which requests are stalled, may have changed
 }
 
 // holding is a task with its device.
 type holding struct {
-	task  schedulers.Task
-	bytes int64 // charged, growth included
-	at    schedulers.Placement
+	task       schedulers.Task
+	bytes      int64 // charged: what it has on the device, growth included
+	allocated  int64 // what it has anywhere; less than bytes if it is charged the whole device
+	at         schedulers.Placement
+	*revocable // nil unless the policy is a Preempter
 }
 
 // New returns an engine for the devices in node order.
@@ -68,8 +74,9 @@ func New(devices []schedulers.Device, policy schedulers.Policy, config Config) (
 				i, d.Name, d.CapacityBytes, d.ContextBytes, d.SMs, d.WarpsPerSM, d.BlocksPerSM)
 		}
 	}
+	preempter, _ := policy.(schedulers.Preempter)
 	return &Engine{
-		policy: policy, config: config, devices: slices.Clone(devices),
+		policy: policy, preempter: preempter, config: config, devices: slices.Clone(devices),
 		state: newState(devices), empty: newState(devices),
 		queue: queue{order: config.Queue, ageLimit: config.AgeLimit},
 		held:  map[schedulers.TaskID]*holding{},
@@ -85,11 +92,17 @@ func (e *Engine) Waiting() int { return len(e.queue.tasks) }
 // Submit asks for a device for t. An id in use or a negative size is an error
 // and changes nothing.
 func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Decision, error) {
+	e.at(now)
 	if t.Bytes < 0 {
 		return nil, fmt.Errorf("submit task %d of job %d: negative size %d", t.ID, t.Job, t.Bytes)
 	}
 	if e.known(t.ID) {
 		return nil, fmt.Errorf("submit task %d of job %d: the id is in use", t.ID, t.Job)
+	}
+	if e.preempter == nil {
+		t.Need = nil
+	} else if t.Needs() < 0 || t.Needs() > t.Bytes {
+		return nil, fmt.Errorf("submit task %d of job %d: it needs %d of its %d bytes", t.ID, t.Job, t.Needs(), t.Bytes)
 	}
 	_, fits := e.policy.Place(t, e.state)
 	if !fits {
@@ -106,7 +119,7 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 		e.touch(t.Job)
 	}
 	// The present state has turned down every request that waited before.
-	if fits || e.stale || e.nodeDeadlock() || e.deviceDeadlock() != nil {
+	if fits || e.stale || e.preempter != nil || e.nodeDeadlock() || e.deviceDeadlock() != nil {
 		return e.pump(), nil
 	}
 	return nil, nil
@@ -198,6 +211,7 @@ func (e *Engine) NextExpiry() time.Duration {
 
 // Expire refuses the requests that have waited as long as they may.
 func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
+	e.at(now)
 	var decisions []schedulers.Decision
 	for _, w := range e.queue.remove(func(w *waiting) bool { return w.limit.expires <= now }) {
 		e.touch(w.task.Job)
@@ -213,13 +227,14 @@ func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 }
 
 func (e *Engine) timedOut(w *waiting) schedulers.Decision {
-	r := e.tooLarge(w.task)
-	r.Cause, r.Why = schedulers.TimedOut, w.limit.why()
-	return schedulers.Decision{Kind: schedulers.Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r}
+	return e.refuse(w, schedulers.TimedOut, w.limit.why())
 }
 
 // pump makes every grant that is possible now, and resolves the deadlocks.
 func (e *Engine) pump() []schedulers.Decision {
+	if e.preempter != nil {
+		return e.pumpRevoking()
+	}
 	decisions := e.pumpGrowth()
 	for {
 		e.findStalled()
@@ -236,7 +251,14 @@ func (e *Engine) pump() []schedulers.Decision {
 }
 
 func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
-	e.held[w.task.ID] = &holding{task: w.task, bytes: e.state.add(w.task, p), at: p}
+	if w.resumes != nil {
+		return e.resumed(w)
+	}
+	h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
+	e.held[w.task.ID] = h
+	if e.preempter != nil {
+		e.enlist(h)
+	}
 	e.touch(w.task.Job)
 	return schedulers.Decision{Kind: schedulers.Granted, Task: w.task, Device: p.Device, Passed: w.passed}
 }
@@ -249,7 +271,7 @@ func (e *Engine) next() (int, schedulers.Placement, bool) {
 		if misfit != nil && e.queue.order.blocks(misfit, w) {
 			break
 		}
-		if p, ok := e.policy.Place(w.task, e.state); ok {
+		if p, ok := e.place(w); ok {
 			return i, p, true
 		}
 		if w.stalled {
@@ -271,6 +293,9 @@ func (e *Engine) drop(h *holding) {
 	}
 	delete(e.held, h.task.ID)
 	e.state.remove(h.task, h.bytes, h.at)
+	if e.preempter != nil {
+		e.delist(h)
+	}
 }
 
 func (e *Engine) known(id schedulers.TaskID) bool {

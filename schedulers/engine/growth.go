@@ -15,12 +15,14 @@ type growth struct {
 	bytes   int64
 	limit   limit
 	stalled bool
+	spent   bool // its own memory cannot give more room
 }
 
 // Grow asks for bytes more on the device that task id has. Growth goes before waiting
 // tasks. A device on which a task waits to grow admits no other task, unless the growth
 // is stalled. wait is like Task.Wait.
 func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) ([]schedulers.Decision, error) {
+	e.at(now)
 	h, ok := e.held[id]
 	switch {
 	case !ok:
@@ -34,12 +36,12 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 		return []schedulers.Decision{{Kind: schedulers.Grown, Task: h.task, Device: h.at.Device}}, nil
 	}
 	alone := e.empty.devices[h.at.Device]
-	alone.usedBytes = h.bytes + alone.limits.ContextBytes
-	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.bytes {
+	alone.usedBytes = e.kept(h) + alone.limits.ContextBytes
+	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.allocated {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.DeviceFull, "the device is too small")}, nil
 	}
 	d, limit := &e.state.devices[h.at.Device], e.limit(wait, now)
-	if limit.longest == 0 && !e.policy.CanGrow(bytes, d) {
+	if limit.longest == 0 && !e.canGrow(h, bytes) {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.TimedOut, limit.why())}, nil
 	}
 	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, limit: limit})
@@ -49,8 +51,9 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	return e.pump(), nil
 }
 
-// Shrink says that task id, which has its device, gave back bytes of its memory there. More
-// bytes than the task has are an error and change nothing.
+// Shrink says that task id, which has its device, gave back bytes of its memory. More bytes than
+// the task has are an error and change nothing. Under a Preempter the bytes count as those that
+// are not on the device, as far as there are any, until the next answer of the task says more.
 func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decision, error) {
 	h, ok := e.held[id]
 	switch {
@@ -60,11 +63,11 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 		return nil, fmt.Errorf("shrink task %d: negative size %d", id, bytes)
 	case h.at.WholeMemory: // it keeps the device's whole memory
 		return nil, nil
-	case bytes > h.bytes:
-		return nil, fmt.Errorf("shrink task %d by %d bytes: it has %d", id, bytes, h.bytes)
+	case bytes > h.allocated:
+		return nil, fmt.Errorf("shrink task %d by %d bytes: it has %d", id, bytes, h.allocated)
 	}
-	h.bytes -= bytes
-	e.state.devices[h.at.Device].usedBytes -= bytes
+	h.allocated -= bytes
+	e.charge(h, min(h.bytes, h.allocated))
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }
@@ -75,19 +78,34 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 // releases it only after it has grown.
 func (e *Engine) pumpGrowth() []schedulers.Decision {
 	var decisions []schedulers.Decision
-	inTurn := slices.Clone(e.growing)
-	slices.SortStableFunc(inTurn, func(a, b *growth) int { return e.queue.order.byPriority(a.holding.task, b.holding.task) })
-	for _, g := range inTurn {
-		d := &e.state.devices[g.holding.at.Device]
-		if !e.policy.CanGrow(g.bytes, d) {
+	for _, g := range e.growthInTurn() {
+		h := g.holding
+		if !e.canGrow(h, g.bytes) {
 			continue
 		}
 		e.endGrowth(g)
-		g.holding.bytes += g.bytes
-		d.usedBytes += g.bytes
-		decisions = append(decisions, schedulers.Decision{Kind: schedulers.Grown, Task: g.holding.task, Device: g.holding.at.Device})
+		h.allocated += g.bytes
+		e.charge(h, h.bytes+g.bytes)
+		decisions = append(decisions, schedulers.Decision{Kind: schedulers.Grown, Task: h.task, Device: h.at.Device})
 	}
 	return decisions
+}
+
+// canGrow reports whether h may have bytes more on its device now.
+func (e *Engine) canGrow(h *holding, bytes int64) bool {
+	return (h.revocable == nil || h.ticket == nil) && e.policy.CanGrow(bytes, &e.state.devices[h.at.Device])
+}
+
+// charge says that h has bytes on its device.
+func (e *Engine) charge(h *holding, bytes int64) {
+	e.state.devices[h.at.Device].usedBytes += bytes - h.bytes
+	h.bytes = bytes
+}
+
+func (e *Engine) growthInTurn() []*growth {
+	inTurn := slices.Clone(e.growing)
+	slices.SortStableFunc(inTurn, func(a, b *growth) int { return e.queue.order.byPriority(a.holding.task, b.holding.task) })
+	return inTurn
 }
 
 func (e *Engine) refuseGrowth(g *growth) schedulers.Decision {
@@ -114,5 +132,5 @@ func (e *Engine) isGrowing(h *holding) bool {
 func (e *Engine) growRefused(h *holding, bytes int64, cause schedulers.Cause, why string) schedulers.Decision {
 	limits := e.devices[h.at.Device]
 	return schedulers.Decision{Kind: schedulers.GrowRefused, Task: h.task, Device: h.at.Device, Reason: &schedulers.Refusal{
-		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(h.bytes, limits.ContextBytes), bytes), CapacityBytes: limits.CapacityBytes}}
+		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(e.kept(h), limits.ContextBytes), bytes), CapacityBytes: limits.CapacityBytes}}
 }

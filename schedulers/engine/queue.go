@@ -75,6 +75,8 @@ type waiting struct {
 	limit   limit
 	passed  int
 	stalled bool
+	resumes *holding // the task that has its device already; nil: it has none yet
+	spent   bool     // its own memory cannot give more room
 }
 
 // limit is how long a request may wait, and when the wait ends. Never in both: for ever.

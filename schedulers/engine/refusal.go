@@ -22,14 +22,24 @@ func (e *Engine) tooLarge(t schedulers.Task) *schedulers.Refusal {
 	largest, usable := e.devices[bySize[0]], false
 	for _, i := range bySize {
 		probe := t
-		probe.Bytes = e.devices[i].CapacityBytes - e.devices[i].ContextBytes
+		probe.Bytes, probe.Need = e.devices[i].CapacityBytes-e.devices[i].ContextBytes, nil
 		if p, ok := e.policy.Place(probe, e.empty); ok {
 			largest, usable = e.devices[p.Device], true
 			break
 		}
 	}
 	return &schedulers.Refusal{Cause: schedulers.TooLarge, Why: whyTooLarge(t, usable, len(e.devices)),
-		NeedBytes: sumBytes(t.Bytes, largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
+		NeedBytes: sumBytes(t.Needs(), largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
+}
+
+// refuse answers w, which is no longer in the queue.
+func (e *Engine) refuse(w *waiting, cause schedulers.Cause, why string) schedulers.Decision {
+	if w.resumes != nil {
+		return e.resumeRefused(w, cause, why)
+	}
+	r := e.tooLarge(w.task)
+	r.Cause, r.Why = cause, why
+	return schedulers.Decision{Kind: schedulers.Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r}
 }
 
 func whyTooLarge(t schedulers.Task, usable bool, devices int) string {

@@ -22,6 +22,9 @@ import (
 //
 // If the waiting jobs have only contexts, and tasks that wait to grow, no request is
 // stalled, because the engine resolves these deadlocks.
+//
+// Under a Preempter only what cannot be taken back counts: what waiting jobs hold can go to the
+// host, except for fixed memory and contexts. A permit counts until it is given up.
 
 // touch notes a change of what a job holds or waits for, if the change may affect which
 // requests are stalled.
@@ -81,7 +84,7 @@ func (e *Engine) heldByWaiting() *state {
 		if node == nil {
 			node = newState(e.devices)
 		}
-		node.put(h.task, h.bytes, h.at)
+		node.put(h.task, e.kept(h), h.at)
 		holds = holds || !e.isGrowing(h)
 	}
 	if !holds {
@@ -93,6 +96,7 @@ func (e *Engine) heldByWaiting() *state {
 			if waits[p.Job] {
 				d.enter(p)
 				d.isolated = now.isolated // by its job, which is alone there
+				d.permit(p, now.permits[p])
 			}
 		}
 	}

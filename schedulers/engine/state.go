@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"maps"
 
 	"github.com/caserun/caserun/schedulers"
@@ -16,7 +17,7 @@ type state struct {
 type device struct {
 	limits    schedulers.Device
 	index     int
-	usedBytes int64  // tasks and contexts
+	usedBytes int64  // of tasks and contexts, on the device
 	usedWarps uint64 // whole grids of the tasks here
 	tasks     int
 	sms       []schedulers.SM
@@ -28,6 +29,13 @@ type device struct {
 	growing  int                      // tasks here that wait for more memory
 	claimed  int                      // tasks here that wait for more memory and are not stalled
 	closers  int                      // tasks here that let no other task join (Placement.Exclusive)
+
+	// Under a Preempter:
+	held     []*holding // the tasks here, by id
+	permits  map[schedulers.Process]bool
+	reserved *schedulers.TaskID // the request that room is being made for; nil: none
+	resuming int                // tasks here that wait to resume and not to grow
+	live     int                // tasks here that owe an answer or may be asked again soon, and contexts with a permit that wait for nothing
 }
 
 func newState(limits []schedulers.Device) *state {
@@ -57,6 +65,41 @@ func (d *device) Saturated() bool                  { return d.closers > 0 }
 func (d *device) SM(i int) schedulers.SM           { return d.sms[i] }
 func (d *device) NextSM() int                      { return d.nextSM }
 
+// Context implements schedulers.DeviceView.
+func (d *device) Context(p schedulers.Process) (here, permit bool) {
+	return d.contexts[p], d.permits[p]
+}
+
+func (d *device) Permits() int { return len(d.permits) }
+
+// TaskViews implements schedulers.DeviceView.
+func (d *device) TaskViews() iter.Seq[schedulers.TaskView] {
+	return func(yield func(schedulers.TaskView) bool) {
+		for _, h := range d.held {
+			if !yield(d.view(h)) {
+				return
+			}
+		}
+	}
+}
+
+// permit gives the context of p a permit, or takes it.
+func (d *device) permit(p schedulers.Process, has bool) {
+	switch {
+	case !has:
+		delete(d.permits, p)
+	case d.permits == nil:
+		d.permits = map[schedulers.Process]bool{p: true}
+	default:
+		d.permits[p] = true
+	}
+}
+
+// isReservedFrom reports whether room is being made here for another request.
+func (d *device) isReservedFrom(id schedulers.TaskID) bool {
+	return d.reserved != nil && *d.reserved != id
+}
+
 // Open implements schedulers.DeviceView: the admission rule.
 func (d *device) Open(t schedulers.Task) bool {
 	if t.OnDevice != nil && *t.OnDevice != d.index {
@@ -69,7 +112,7 @@ func (d *device) Open(t schedulers.Task) bool {
 	if others > 0 && (t.Isolate || d.isolated) {
 		return false
 	}
-	return d.claimed == 0 && d.closers == 0
+	return d.claimed == 0 && d.closers == 0 && !d.isReservedFrom(t.ID)
 }
 
 // ContextBytes implements schedulers.DeviceView.
@@ -83,7 +126,7 @@ func (d *device) ContextBytes(t schedulers.Task) int64 {
 // add puts t at p and returns the bytes that t is charged.
 func (s *state) add(t schedulers.Task, p schedulers.Placement) (bytes int64) {
 	d := &s.devices[p.Device]
-	bytes = t.Bytes
+	bytes = t.Needs()
 	if p.WholeMemory {
 		bytes = d.FreeBytes() - d.ContextBytes(t)
 	}
@@ -156,6 +199,7 @@ func (d *device) leave(gone func(schedulers.Process) bool) {
 	for p := range d.contexts {
 		if gone(p) {
 			delete(d.contexts, p)
+			delete(d.permits, p)
 			d.usedBytes -= d.limits.ContextBytes
 		} else {
 			remaining[p.Job] = true

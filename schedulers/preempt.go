@@ -1,0 +1,120 @@
+package schedulers
+
+import "time"
+
+// A Preempter is a Policy that takes back: it moves memory of running processes to the host so
+// that others can go. Under a Preempter the engine accounts what is on a device, not what was
+// granted: Task.Bytes may be more than the device has.
+//
+// The process asks before each burst of launches that has no permit (engine.Engine.Resume). The
+// permit belongs to a context, which is a process on a device. It comes with each grant of a task
+// of the context, and lasts until a Yield.
+type Preempter interface {
+	// Revoke says what to take back so that requests that cannot go now can go later. waiting has
+	// every request that waits, in the order in which the engine serves them. The engine asks when
+	// a request cannot be placed, at each answer, and at each tick. It drops a revocation
+	//   - of a task that may not be asked for that action now (TaskView.CanAsk);
+	//   - of a task on a device where room is being made for another request;
+	//   - for a request that does not wait.
+	Revoke(waiting []Request, v View, now time.Duration) []Revocation
+	// NextTick says when the policy wants to be asked again without any other event, or Never.
+	// It is later than now.
+	NextTick(waiting []Request, v View, now time.Duration) time.Duration
+}
+
+// Action is what a process is asked to do with one of its tasks. Each action waits until the
+// device has done what the process submitted, and happens between two launches.
+type Action int
+
+const (
+	// Yield: the context gives up its permit, and at least Revocation.Bytes go out.
+	Yield Action = iota
+	// Evict: at least Revocation.Bytes go out. The context keeps its permit if it has one.
+	Evict
+)
+
+func (a Action) String() string { return [...]string{"yield", "evict"}[a] }
+
+// Actions is a set of actions.
+type Actions uint8
+
+// Movable is what a process can do whose memory can move.
+const Movable = Actions(1<<Yield | 1<<Evict)
+
+func (s Actions) Has(a Action) bool        { return s&(1<<a) != 0 }
+func (s Actions) Without(a Action) Actions { return s &^ (1 << a) }
+
+// Revocation takes something back from a task.
+type Revocation struct {
+	Task   TaskID
+	Action Action
+	Bytes  int64 // that go out at least
+	// Unmap: what goes out need not stay mapped from the host, because the process's kernels
+	// use only memory that they are given.
+	Unmap    bool
+	Deadline time.Duration // to finish what is under way; then the answer is Busy
+	For      TaskID        // the waiting request that gets the room
+}
+
+// Ticket identifies a revocation until its answer is in.
+type Ticket uint64
+
+// Answer is how a process answers a revocation.
+type Answer int
+
+const (
+	Done   Answer = iota
+	Busy          // the deadline passed, or a stream captures; nothing has changed
+	Unable        // what is asked cannot be done to this task, ever
+)
+
+func (a Answer) String() string { return [...]string{"done", "busy", "unable"}[a] }
+
+// Outcome is a process's answer, and what the task has on the device since. Resident includes
+// the bytes of every grant that the process has received, whether or not they are there yet.
+type Outcome struct {
+	Answer   Answer
+	Resident int64
+	Fixed    int64 // of Resident: bytes that cannot move
+}
+
+// Activity is what a process's activity page says of a task.
+type Activity struct {
+	Running    bool          // a call that touches the device is under way
+	Last       time.Duration // when the latest such call ended
+	Referenced int64         // bytes that the latest launches referenced
+	Fixed      int64         // bytes on the device that cannot move
+}
+
+// Request is a request that waits, as a Preempter sees it.
+type Request struct {
+	Task  Task  // one that has a device already asks for that device (Task.OnDevice)
+	Bytes int64 // that have to come onto the device, without a new context
+	Grows bool  // it waits to grow: it needs no permit
+	// Own is the part of its memory on the device that its next kernel does not reference and
+	// that it can be asked to evict now.
+	Own int64
+	// Asked: others are being asked to make room for it.
+	Asked bool
+}
+
+// TaskView is a task on a device under a Preempter.
+type TaskView struct {
+	Task       Task
+	Allocated  int64         // bytes of all that it has, growth included
+	Resident   int64         // of Allocated: bytes on the device
+	Referenced int64         // of Allocated: bytes that its latest launches referenced
+	Fixed      int64         // of Resident: bytes that cannot move
+	Movable    int64         // of Resident: bytes that a revocation may get; 0 if it gave less than it was asked for
+	Running    bool          // it was granted its device or resumed, and has not been idle since
+	Last       time.Duration // when its latest call ended, or it was granted something
+	Permit     bool          // its context may launch without asking
+	Can        Actions       // that it has not answered Unable to
+	Asked      bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
+}
+
+// HostBytes is the part of the task's memory that is only on the host.
+func (t TaskView) HostBytes() int64 { return t.Allocated - t.Resident }
+
+// CanAsk reports whether the task may be asked for the action now.
+func (t TaskView) CanAsk(a Action) bool { return t.Can.Has(a) && !t.Asked }
