@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -92,4 +93,92 @@ func BenchmarkEngine(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkEngineRevoking is one burst of a task, on one of four devices whose processes fit one at
+// a time: the task asks to resume, the task that was there yields, and the burst ends.
+func BenchmarkEngineRevoking(b *testing.B) {
+	device := schedulers.Device{Name: "H200", CapacityBytes: 140 << 30, ContextBytes: 512 << 20, SMs: 132, WarpsPerSM: 64, BlocksPerSM: 32}
+	for _, name := range []string{"vgpu:n=16", "demand"} {
+		for _, tasks := range []int{8, 64} {
+			b.Run(fmt.Sprintf("%s/tasks=%d", name, tasks), func(b *testing.B) {
+				s, err := policies.Parse(name, 4)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e, err := engine.New(slices.Repeat([]schedulers.Device{device}, 4), s.Policy, s.Config)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p := &processes{b: b, engine: e}
+				for id := range schedulers.TaskID(tasks) {
+					p.now += time.Millisecond
+					t := schedulers.Task{ID: id + 1, Job: schedulers.JobID(id), Bytes: 80 << 30, Can: schedulers.Movable}
+					ds, err := e.Submit(t, p.now)
+					p.answer(ds, err)
+				}
+				p.settle()
+				if e.Waiting() > 0 {
+					b.Fatalf("%d tasks wait", e.Waiting())
+				}
+				revoked := p.revoked
+				b.ReportAllocs()
+				id, bursts := schedulers.TaskID(0), 0
+				for b.Loop() {
+					id, bursts = id%schedulers.TaskID(tasks)+1, bursts+1
+					p.burst(id)
+				}
+				b.ReportMetric(float64(p.revoked-revoked)/float64(bursts), "revocations/op")
+			})
+		}
+	}
+}
+
+// processes do what they are asked, at once.
+type processes struct {
+	b       *testing.B
+	engine  *engine.Engine
+	now     time.Duration
+	running []schedulers.TaskID
+	revoked int
+}
+
+func (p *processes) answer(ds []schedulers.Decision, err error) {
+	for ; err == nil && len(ds) > 0; ds = ds[1:] {
+		switch d := ds[0]; d.Kind {
+		case schedulers.Granted, schedulers.Resumed:
+			p.running = append(p.running, d.Task.ID)
+		case schedulers.Revoke:
+			p.revoked++
+			var more []schedulers.Decision
+			more, err = p.engine.Revoked(d.Task.ID, d.Ticket, schedulers.Outcome{}, p.now)
+			ds = append(ds, more...)
+		default:
+			p.b.Fatalf("%v: %v", d.Kind, d.Reason)
+		}
+	}
+	if err != nil {
+		p.b.Fatal(err)
+	}
+}
+
+// settle ends the calls of the running tasks, until nobody waits for them.
+func (p *processes) settle() {
+	for len(p.running) > 0 {
+		ended := p.running
+		p.running = nil
+		p.now += time.Millisecond
+		for _, id := range ended {
+			if err := p.engine.Active(id, schedulers.Activity{Last: p.now}, p.now); err != nil {
+				p.b.Fatal(err)
+			}
+		}
+		p.answer(p.engine.Tick(p.now), nil)
+	}
+}
+
+func (p *processes) burst(id schedulers.TaskID) {
+	ds, err := p.engine.Resume(id, 80<<30, 80<<30, p.now)
+	p.answer(ds, err)
+	p.settle()
 }

@@ -1,6 +1,8 @@
 package policies_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/caserun/caserun/schedulers/engine"
@@ -19,12 +21,29 @@ var promises = map[string]schedtest.Rules{
 	"zero":      {},
 }
 
+// bounds says what each registered Preempter promises instead.
+var bounds = map[string]func(policies.Scheduler) schedtest.Bound{
+	"demand": func(policies.Scheduler) schedtest.Bound { return schedtest.Bound{} },
+	"vgpu": func(s policies.Scheduler) (b schedtest.Bound) {
+		for _, p := range []struct {
+			key string
+			to  *int
+		}{{"n=", &b.Slots}, {"victims=", &b.Victims}} {
+			_, value, _ := strings.Cut(","+s.Parameters(), ","+p.key)
+			value, _, _ = strings.Cut(value, ",")
+			*p.to, _ = strconv.Atoi(value)
+		}
+		return b
+	},
+}
+
 func TestInvariants(t *testing.T) {
 	orders := []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst,
 		engine.PriorityFIFO, engine.PriorityFirstFit}
 	for _, info := range policies.All() {
 		rules, ok := promises[info.Name]
-		if !ok {
+		bound, preempts := bounds[info.Name]
+		if info.Revokes != preempts || ok == preempts {
 			t.Errorf("scheduler %s is registered without its promises", info.Name)
 			continue
 		}
@@ -39,7 +58,13 @@ func TestInvariants(t *testing.T) {
 			if queue != "" {
 				name += "/" + string(queue)
 			}
-			t.Run(name, func(t *testing.T) { schedtest.Check(t, info, queue, rules) })
+			t.Run(name, func(t *testing.T) {
+				if preempts {
+					schedtest.CheckPreempter(t, info, queue, bound)
+				} else {
+					schedtest.Check(t, info, queue, rules)
+				}
+			})
 		}
 	}
 }

@@ -1,6 +1,11 @@
 package policies
 
-import "github.com/caserun/caserun/schedulers"
+import (
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
 
 // The parts that policies share. A policy embeds one of MemoryHard and MemoryBlind, and
 // IgnoresSMs unless it places blocks on SMs.
@@ -56,4 +61,59 @@ func RoundRobin(v schedulers.View, ok func(schedulers.DeviceView) bool) (schedul
 		}
 	}
 	return schedulers.Placement{}, false
+}
+
+// The parts that Preempters share.
+
+const (
+	// closing is how long a process may take to finish what it submitted: twice the 50 ms of work
+	// that a revocable process submits at most.
+	closing = 100 * time.Millisecond
+	// lookEvery is how often activity pages are read while a request waits.
+	lookEvery = 5 * time.Millisecond
+)
+
+// Looks asks for a tick every 5 ms while a request waits, so that the policy learns which tasks are
+// idle. The ticks keep their times whatever else happens.
+type Looks struct{}
+
+// NextTick implements schedulers.Preempter.
+func (Looks) NextTick(waiting []schedulers.Request, _ schedulers.View, now time.Duration) time.Duration {
+	if len(waiting) == 0 {
+		return schedulers.Never
+	}
+	return now.Truncate(lookEvery) + lookEvery
+}
+
+// needFits reports whether what t must have on d is free there, with a context if t's process has none.
+func needFits(t schedulers.Task, d schedulers.DeviceView) bool {
+	return t.Needs() <= d.FreeBytes()-d.ContextBytes(t)
+}
+
+// missing returns how much of what r needs is not free on d.
+func missing(r schedulers.Request, d schedulers.DeviceView) int64 {
+	return r.Bytes + d.ContextBytes(r.Task) - d.FreeBytes()
+}
+
+// home returns the device where t's process has a context, if t can ever have that device. A task
+// that must have some device goes there, whatever its process has.
+func home(t schedulers.Task, v schedulers.View) (int, bool) {
+	for i := range v.Len() {
+		d := v.Device(i)
+		if here, _ := d.Context(t.Process()); here && t.OnDevice == nil && t.Needs() <= d.Limits().CapacityBytes-d.Limits().ContextBytes {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// idle reports whether t gives way to the request waiting[at]: if it does not run, or waits behind
+// that request. Without the second, tasks that have part of what they need would wait for each
+// other.
+func idle(t schedulers.TaskView, waiting []schedulers.Request, at int) bool {
+	position := slices.IndexFunc(waiting, func(r schedulers.Request) bool { return r.Task.ID == t.Task.ID })
+	if position >= 0 {
+		return position > at
+	}
+	return !t.Running
 }

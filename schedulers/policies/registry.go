@@ -37,9 +37,11 @@ type Info struct {
 	Name   string
 	Binds  Binding
 	Shares bool // several processes may use one device at once, so a live run needs MPS
-	Rule   string
-	Source string
-	Params []Param
+	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
+	Revokes bool
+	Rule    string
+	Source  string
+	Params  []Param
 }
 
 // Scheduler is a registered scheduler with its parameters settled.
@@ -112,6 +114,8 @@ var registry = map[string]entry{
 	alg2.Name:     alg2,
 	alg3.Name:     alg3,
 	zero.Name:     zero,
+	vgpu.Name:     vgpu,
+	demand.Name:   demand,
 }
 
 // All describes every registered scheduler, by name.

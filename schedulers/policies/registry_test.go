@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -29,6 +30,9 @@ func TestParametersAreCanonical(t *testing.T) {
 		{"cg:isolate=known", "isolate=known,workers=8"},
 		{"schedgpu:arch=server", "age-limit=0,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
 		{"schedgpu:arch=shared", "age-limit=0,arch=shared,device=0,managed=fit,queue=mmu,room=0,wait-limit=0s"},
+		{"vgpu", "age-limit=64,n=4,queue=mmu,references=safe,victims=1,wait-limit=0s"},
+		{"vgpu:n=08,victims=0,references=complete", "age-limit=64,n=8,queue=mmu,references=complete,victims=0,wait-limit=0s"},
+		{"demand", "age-limit=64,queue=mmu,wait-limit=0s"},
 		{"schedgpu:wait-limit=1.5m,device=3", "age-limit=0,device=3,managed=fit,queue=mmu,room=0,wait-limit=1m30s"},
 	} {
 		s, err := policies.Parse(c.text, 4)
@@ -67,6 +71,9 @@ func TestParseErrors(t *testing.T) {
 		{"schedgpu:room=10%", "room=10%: want a share"},
 		{"case-alg2:managed=yes", "managed=yes: use fit or exceed"},
 		{"case-alg3:isolate=all", "scheduler case-alg3: isolate=all: use none or known"},
+		{"vgpu:n=0", "scheduler vgpu: n=0: want a whole number of 1 or more"},
+		{"vgpu:victims=2", "scheduler vgpu: victims=2: use 1, or 0 for as many as it takes"},
+		{"vgpu:references=all", "scheduler vgpu: references=all: use safe or complete"},
 		{"cg:workers=-1", "workers=-1: want a whole number of 0 or more"},
 		{"cg:workers=many", "workers=many: want a whole number"},
 		{"schedgpu:device=4", "device=4: the node has devices 0 to 3"},
@@ -117,12 +124,18 @@ func describesAll(t *testing.T) {
 	want := map[string]nature{
 		"case-alg2": {policies.BindsTask, true}, "case-alg3": {policies.BindsTask, true}, "cg": {policies.BindsJob, true},
 		"sa": {policies.BindsJob, false}, "schedgpu": {policies.BindsTask, true}, "zero": {policies.BindsTask, true},
+		"demand": {policies.BindsTask, true}, "vgpu": {policies.BindsTask, true},
 	}
 	var names []string
 	for _, info := range policies.All() {
 		names = append(names, info.Name)
 		if info.Rule == "" || info.Source == "" {
 			t.Errorf("%s: rule %q, source %q", info.Name, info.Rule, info.Source)
+		}
+		if s, err := policies.Parse(info.Name, 4); err != nil {
+			t.Error(err)
+		} else if _, preempts := s.Policy.(schedulers.Preempter); preempts != info.Revokes {
+			t.Errorf("%s takes back: %v, and says %v", info.Name, preempts, info.Revokes)
 		}
 		if n, known := want[info.Name]; known && n != (nature{info.Binds, info.Shares}) {
 			t.Errorf("%s binds each %s and shares devices: %v, want %v", info.Name, info.Binds, info.Shares, n)

@@ -19,10 +19,13 @@ var V100 = schedulers.Device{Name: "V100", CapacityBytes: 16, SMs: 80, WarpsPerS
 var Small = schedulers.Device{Name: "small", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 
 // Node is an engine whose answers read as text: "1@0" task 1 granted device 0,
-// "!1" task 1 refused, "+1@0" grown, "-1@0" growth refused.
+// "!1" task 1 refused, "+1@0" grown, "-1@0" growth refused; under a Preempter "yield(1,6)" task 1
+// is asked to yield and give 6 bytes, "evict(1,6)" to evict them, "^1@0" resumed, "_1@0" resuming
+// refused.
 type Node struct {
-	t      *testing.T
-	Engine *engine.Engine
+	t       *testing.T
+	Engine  *engine.Engine
+	tickets map[schedulers.TaskID]schedulers.Decision // the latest of each task
 }
 
 func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node {
@@ -35,19 +38,22 @@ func NewNode(t *testing.T, scheduler string, devices ...schedulers.Device) Node 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Node{t, e}
+	return Node{t, e, map[schedulers.TaskID]schedulers.Decision{}}
 }
 
 // Text returns decisions as Node writes them.
 func Text(ds []schedulers.Decision) string {
 	var out []string
 	for _, d := range ds {
-		sign := map[schedulers.DecisionKind]string{schedulers.Grown: "+", schedulers.GrowRefused: "-"}[d.Kind]
-		if d.Kind == schedulers.Refused {
+		sign := map[schedulers.DecisionKind]string{schedulers.Grown: "+", schedulers.GrowRefused: "-", schedulers.Resumed: "^", schedulers.ResumeRefused: "_"}[d.Kind]
+		switch d.Kind {
+		case schedulers.Refused:
 			out = append(out, fmt.Sprintf("!%d", d.Task.ID))
-			continue
+		case schedulers.Revoke:
+			out = append(out, fmt.Sprintf("%v(%d,%d)", d.Revocation.Action, d.Task.ID, d.Revocation.Bytes))
+		default:
+			out = append(out, fmt.Sprintf("%s%d@%d", sign, d.Task.ID, d.Device))
 		}
-		out = append(out, fmt.Sprintf("%s%d@%d", sign, d.Task.ID, d.Device))
 	}
 	return strings.Join(out, " ")
 }
@@ -60,6 +66,64 @@ func (n Node) Want(call, want string, ds []schedulers.Decision, err error) {
 	if got := Text(ds); got != want {
 		n.t.Fatalf("%s: decided %q, want %q", call, got, want)
 	}
+	for _, d := range ds {
+		if d.Kind == schedulers.Revoke {
+			n.tickets[d.Task.ID] = d
+		}
+	}
+}
+
+// Resume asks at the time 0, as Submit and Grow do.
+func (n Node) Resume(id schedulers.TaskID, need, referenced int64, want string) {
+	n.t.Helper()
+	ds, err := n.Engine.Resume(id, need, referenced, 0)
+	n.Want(fmt.Sprintf("resume task %d", id), want, ds, err)
+}
+
+// Answer answers the task's latest ticket. resident is what it has on the device then.
+func (n Node) Answer(id schedulers.TaskID, a schedulers.Answer, resident int64, now time.Duration, want string) {
+	n.t.Helper()
+	ds, err := n.Engine.Revoked(id, n.tickets[id].Ticket, schedulers.Outcome{Answer: a, Resident: resident}, now)
+	n.Want(fmt.Sprintf("answer of task %d", id), want, ds, err)
+}
+
+// Give lets the task do what its latest ticket asks.
+func (n Node) Give(id schedulers.TaskID, want string) {
+	n.t.Helper()
+	n.Answer(id, schedulers.Done, n.Task(id).Resident-n.tickets[id].Revocation.Bytes, 0, want)
+}
+
+// Idle says that the task's latest call ended at the time, and that nothing of it runs.
+func (n Node) Idle(id schedulers.TaskID, since time.Duration) {
+	n.t.Helper()
+	t := n.Task(id)
+	if err := n.Engine.Active(id, schedulers.Activity{Last: since, Referenced: t.Referenced}, since); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n Node) Tick(now time.Duration, want string) {
+	n.t.Helper()
+	n.Want(fmt.Sprintf("tick at %v", now), want, n.Engine.Tick(now), nil)
+}
+
+// Revocation is what the task was asked for last.
+func (n Node) Revocation(id schedulers.TaskID) schedulers.Revocation {
+	return *n.tickets[id].Revocation
+}
+
+// Task is the task as a Preempter sees it.
+func (n Node) Task(id schedulers.TaskID) schedulers.TaskView {
+	n.t.Helper()
+	for i := range n.Engine.View().Len() {
+		for t := range n.Device(i).TaskViews() {
+			if t.Task.ID == id {
+				return t
+			}
+		}
+	}
+	n.t.Fatalf("task %d has no device", id)
+	return schedulers.TaskView{}
 }
 
 // Submit submits the task. Its job is the task's id unless the task names a job.

@@ -312,6 +312,10 @@ func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string 
 			values = append(values, "room="+rapid.SampledFrom([]string{"0", "0.1", "0.5"}).Draw(rt, "room"))
 		case "managed":
 			values = append(values, "managed="+rapid.SampledFrom([]string{"fit", "exceed"}).Draw(rt, "managed"))
+		case "n":
+			values = append(values, "n="+rapid.SampledFrom([]string{"1", "2", "4"}).Draw(rt, "slots"))
+		case "victims":
+			values = append(values, "victims="+rapid.SampledFrom([]string{"0", "1"}).Draw(rt, "victims"))
 		case "workers":
 			values = append(values, "workers="+rapid.SampledFrom([]string{"1", "3", "0"}).Draw(rt, "workers"))
 		}

@@ -1,0 +1,223 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/schedtest"
+)
+
+const ms = time.Millisecond
+
+func movable(id schedulers.TaskID, bytes int64) schedulers.Task {
+	return schedulers.Task{ID: id, Bytes: bytes, Can: schedulers.Movable}
+}
+
+// The end of a task withdraws its ticket, and the room is there at once.
+func TestAnExitSettlesItsTickets(t *testing.T) {
+	for _, end := range []func(schedtest.Node){
+		func(n schedtest.Node) { n.Exit(1, "2@0") },
+		func(n schedtest.Node) { n.Release(1, "2@0") },
+		func(n schedtest.Node) {
+			n.Want("exit of the process", "2@0", n.Engine.ProcessExit(schedulers.Process{Job: 1}), nil)
+		},
+	} {
+		n := schedtest.NewNode(t, "demand", schedtest.Small)
+		n.Submit(movable(1, 10), "1@0")
+		n.Idle(1, ms)
+		n.Submit(movable(2, 10), "yield(1,4)")
+		end(n)
+		if _, err := n.Engine.Revoked(1, 1, schedulers.Outcome{}, 2*ms); err == nil || !strings.Contains(err.Error(), "task 1 answers ticket 1: it is not outstanding") {
+			t.Errorf("answer after the end: %v", err)
+		}
+	}
+}
+
+// If the request that room is made for ends, the device is open to others, and the answer still counts.
+func TestRoomForARequestThatEnded(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Submit(movable(3, 2), "")
+	n.Exit(2, "3@0")
+	n.Give(1, "")
+	if used := n.Device(0).UsedBytes(); used != 6+2 {
+		t.Errorf("%d bytes in use", used)
+	}
+}
+
+// A task with a ticket gets nothing before its answer.
+func TestATaskWithATicketWaits(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Grow(1, 1, "")                                       // crosses the revocation
+	n.Resume(1, 0, 8, "")                                  // the launch too: nothing was missing when it asked
+	n.Answer(1, schedulers.Done, 6, ms, "+1@0 yield(1,1)") // growth goes first, and task 1 waits behind task 2
+	// What went out may be what task 1's kernel references: 5 more bytes of its 11, so that 3 of the 6
+	// that it has there are not referenced.
+	n.Answer(1, schedulers.Done, 6, ms, "2@0 evict(1,3)")
+	n.Give(1, "")
+	n.Idle(2, 2*ms)
+	n.Tick(5*ms, "yield(2,2)")
+	n.Give(2, "^1@0")
+	if got := n.Task(1); got.Resident != 8 || got.Referenced != 8 || got.HostBytes() != 3 {
+		t.Errorf("task 1 has %+v", got)
+	}
+}
+
+// A task that gives less than it was asked for is not asked for the difference again before it gets
+// something. It counts as fixed.
+func TestATaskThatGivesLessIsNotAskedForMore(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Answer(1, schedulers.Done, 8, 2*ms, "")
+	if got := n.Task(1); got.Movable != 0 || got.Resident != 8 {
+		t.Errorf("task 1 has %+v", got)
+	}
+	n.Tick(5*ms, "")
+	n.Resume(1, 2, 10, "^1@0")
+	if got := n.Task(1); got.Movable != 10 {
+		t.Errorf("task 1 has %+v after it got something", got)
+	}
+	// The same where it was to make room for itself.
+	n = schedtest.NewNode(t, "demand", schedtest.Small)
+	task := movable(1, 40)
+	task.Need = new(int64(12))
+	n.Submit(task, "1@0")
+	n.Resume(1, 8, 8, "evict(1,4)")
+	n.Answer(1, schedulers.Done, 12, 2*ms, "_1@0") // and every job waits
+}
+
+// Deadlock: what each task needs is what another cannot give. The latest request is refused, unless
+// an answer may still change something.
+func TestDeadlockOfFixedMemory(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	fixed := func(id schedulers.TaskID, now time.Duration) {
+		t.Helper()
+		if err := n.Engine.Active(id, schedulers.Activity{Last: now, Fixed: 8}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range schedulers.TaskID(2) {
+		task := movable(id+1, 12)
+		task.Need = new(int64(8))
+		n.Submit(task, schedtest.Text([]schedulers.Decision{{Task: schedulers.Task{ID: id + 1}}}))
+		fixed(id+1, 0)
+	}
+	n.Resume(1, 4, 4, "")
+	n.Resume(2, 4, 4, "_2@0")
+	n.Finish(2, "^1@0")
+}
+
+func TestNoDeadlockWhileAnAnswerIsDue(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 8), "1@0")
+	n.Submit(movable(2, 8), "2@0")
+	n.Grow(1, 8, "")
+	n.Grow(2, 8, "yield(2,8)") // it waits behind task 1
+	n.Answer(2, schedulers.Busy, 8, ms, "")
+	n.Tick(2*ms, "")
+	n.Tick(101*ms, "yield(2,8)")
+	n.Give(2, "+1@0")
+	n.Idle(1, 102*ms)
+	n.Tick(105*ms, "yield(1,8)")
+	n.Give(1, "+2@0")
+}
+
+// A process that has a permit and waits for nothing may end, and its slot comes back.
+func TestNoDeadlockWhileAContextMayEnd(t *testing.T) {
+	n := schedtest.NewNode(t, "vgpu:n=1", schedtest.Small)
+	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 1, Can: schedulers.Movable}, "1@0")
+	n.Release(1, "")
+	n.Submit(schedulers.Task{ID: 2, Job: 1, Serial: 1, Bytes: 1, Can: schedulers.Movable}, "")
+	n.Want("exit of process 0", "2@0", n.Engine.ProcessExit(schedulers.Process{Job: 1}), nil)
+}
+
+func TestResumingHasTheSchedulersWaitLimit(t *testing.T) {
+	n := schedtest.NewNode(t, "demand:wait-limit=5s", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Give(1, "2@0")
+	n.Resume(1, 4, 10, "")
+	n.Expire(5*time.Second, "_1@0")
+	if got := n.Task(1); got.Permit || got.Resident != 6 {
+		t.Errorf("task 1 has %+v", got)
+	}
+	n.Resume(1, 4, 10, "") // it may ask again
+}
+
+// A request that does not wait takes only what is free, and nobody is asked for it.
+func TestARequestThatDoesNotWaitRevokesNothing(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	task := movable(2, 10)
+	task.Wait = new(time.Duration(0))
+	n.Submit(task, "!2")
+	ds, err := n.Engine.Grow(1, 7, task.Wait, 0)
+	n.Want("grow", "-1@0", ds, err)
+}
+
+// Memory that is given back counts as memory on the host first, until the next answer says more.
+func TestShrinkUnderAPreempter(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	task := movable(1, 12)
+	task.Need = new(int64(8))
+	n.Submit(task, "1@0")
+	for _, c := range []struct{ shrink, resident, host int64 }{{3, 8, 1}, {3, 6, 0}} {
+		ds, err := n.Engine.Shrink(1, c.shrink)
+		n.Want("shrink", "", ds, err)
+		if got := n.Task(1); got.Resident != c.resident || got.HostBytes() != c.host || n.Device(0).UsedBytes() != c.resident {
+			t.Errorf("after %d fewer: %+v", c.shrink, got)
+		}
+	}
+}
+
+func TestMisuseOfRevocation(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Resume(1, 0, 0, "")
+	plain := schedtest.NewNode(t, "case-alg3", schedtest.Small)
+	plain.Submit(movable(1, 10), "1@0")
+	for want, call := range map[string]func() ([]schedulers.Decision, error){
+		"task 1 answers ticket 2: it is not outstanding": func() ([]schedulers.Decision, error) {
+			return n.Engine.Revoked(1, 2, schedulers.Outcome{}, 0)
+		},
+		"task 1 answers ticket 1: 11 bytes on the device": func() ([]schedulers.Decision, error) {
+			return n.Engine.Revoked(1, 1, schedulers.Outcome{Resident: 11}, 0)
+		},
+		"4 bytes on the device, 5 of them fixed": func() ([]schedulers.Decision, error) {
+			return n.Engine.Revoked(1, 1, schedulers.Outcome{Resident: 4, Fixed: 5}, 0)
+		},
+		"resume task 2: it has no device":        func() ([]schedulers.Decision, error) { return n.Engine.Resume(2, 0, 0, 0) },
+		"resume task 1: it waits to resume":      func() ([]schedulers.Decision, error) { return n.Engine.Resume(1, 0, 0, 0) },
+		"resume task 1: 3 of 2 referenced bytes": func() ([]schedulers.Decision, error) { return n.Engine.Resume(1, 3, 2, 0) },
+		"11 referenced bytes, of 10 that it has": func() ([]schedulers.Decision, error) { return n.Engine.Resume(1, 3, 11, 0) },
+		"activity of task 2: it has no device, ": func() ([]schedulers.Decision, error) {
+			return nil, n.Engine.Active(2, schedulers.Activity{}, 0)
+		},
+		"it needs 11 of its 10 bytes": func() ([]schedulers.Decision, error) {
+			return n.Engine.Submit(schedulers.Task{ID: 3, Bytes: 10, Need: new(int64(11))}, 0)
+		},
+		"the scheduler takes nothing back": func() ([]schedulers.Decision, error) { return plain.Engine.Resume(1, 0, 0, 0) },
+	} {
+		ds, err := call()
+		if err == nil || !strings.Contains(err.Error(), want) || len(ds) != 0 {
+			t.Errorf("decided %q with error %v, want an error with %q", schedtest.Text(ds), err, want)
+		}
+	}
+	n.Give(1, "2@0 ^1@0")
+	if next := plain.Engine.NextTick(); next != schedulers.Never || len(plain.Engine.Tick(0)) != 0 {
+		t.Errorf("a scheduler that takes nothing back ticks at %v", next)
+	}
+}

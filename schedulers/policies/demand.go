@@ -1,0 +1,100 @@
+package policies
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+)
+
+// onDemand lets each burst start as soon as what it references is on the device, and nobody defends
+// what it has there: "PILOT base", the baseline that thrashes. Room is made by the tasks that do not
+// run, the least recently active first, and last by what the request's own task does not reference.
+// What there is to take is taken, even if it does not suffice yet.
+//
+// The paper has one device. Ours: a first task goes to the device with the least memory in use, and
+// the tasks of a process go where it has its context, if they can.
+type onDemand struct {
+	MemoryHard // for growth
+	IgnoresSMs
+	Looks
+}
+
+var demand = entry{
+	Info: Info{Name: "demand", Binds: BindsTask, Shares: true, Revokes: true,
+		Rule:   "a burst starts at once: what it references comes onto the device, and the least recently active tasks that do not run lose memory to the host; a process starts on the device with the least memory in use",
+		Source: "PILOT: a Runtime System to Manage Multi-tenant GPU Unified Memory Footprint, its base without policies",
+		Params: []Param{withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+	policy: func(settings) (schedulers.Policy, error) { return onDemand{}, nil },
+}
+
+// Place implements schedulers.Policy.
+func (onDemand) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	for _, i := range byLoad(t, v) {
+		if needFits(t, v.Device(i)) {
+			return schedulers.Placement{Device: i}, true
+		}
+	}
+	return schedulers.Placement{}, false
+}
+
+// byLoad returns the devices that t may have, the one with the least memory in use first.
+func byLoad(t schedulers.Task, v schedulers.View) []int {
+	own, bound := home(t, v)
+	var out []int
+	for i := range v.Len() {
+		if v.Device(i).Open(t) && (!bound || i == own) {
+			out = append(out, i)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(v.Device(a).UsedBytes(), v.Device(b).UsedBytes()) })
+	return out
+}
+
+// Revoke implements schedulers.Preempter.
+func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
+	var out []schedulers.Revocation
+	for at, r := range waiting {
+		if r.Asked {
+			continue
+		}
+		devices := byLoad(r.Task, v)
+		if r.Grows {
+			devices = []int{*r.Task.OnDevice}
+		}
+		for _, i := range devices {
+			if asked := evictIdle(waiting, at, v.Device(i)); len(asked) > 0 {
+				out = append(out, asked...)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// evictIdle asks the tasks on d that do not run for what the request waiting[at] lacks there.
+func evictIdle(waiting []schedulers.Request, at int, d schedulers.DeviceView) []schedulers.Revocation {
+	r := waiting[at]
+	lacks := missing(r, d)
+	var others []schedulers.TaskView
+	for t := range d.TaskViews() {
+		if t.Task.ID != r.Task.ID && t.Movable > 0 && t.CanAsk(schedulers.Yield) && idle(t, waiting, at) {
+			others = append(others, t)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b schedulers.TaskView) int { return cmp.Compare(a.Last, b.Last) })
+	var out []schedulers.Revocation
+	ask := func(task schedulers.TaskID, a schedulers.Action, bytes int64) {
+		if bytes = min(bytes, lacks); bytes > 0 {
+			lacks -= bytes
+			out = append(out, schedulers.Revocation{Task: task, Action: a, Bytes: bytes, Deadline: closing, For: r.Task.ID})
+		}
+	}
+	for _, t := range others {
+		ask(t.Task.ID, schedulers.Yield, t.Movable)
+	}
+	ask(r.Task.ID, schedulers.Evict, r.Own)
+	return out
+}

@@ -1,0 +1,205 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+)
+
+// virtualGPUs divides each device into slots (dissertation, sections 3.3.2 and 3.5.5). A context
+// takes a slot with its first task and keeps it to its end, unless it is swapped out. A slot is a
+// permit: a context that waits to resume has none.
+//
+// What a request lacks on its device is made free in this order (section 3.5.6, Table 3-1):
+//
+//   - within the application: what the request's own process has there and its next kernel does
+//     not reference;
+//   - between applications: one other context in a host phase, whose memory there suffices. It
+//     loses its slot. It may decline, because it has launched meanwhile.
+//
+// If nobody accepts, the request waits without a slot, and others may pass it.
+//
+// Ours: a device where the memory is free goes before a device of the same kind where it must be
+// made free. The context that has been idle longest is asked. A context that waits behind the
+// request counts as in a host phase. Tasks of a process go where it has its context, if they can.
+type virtualGPUs struct {
+	MemoryHard // for growth, which needs no slot
+	IgnoresSMs
+	Looks
+	slots   int  // of each device
+	victims int  // contexts that are asked for one request; 0: as many as it takes
+	unmap   bool // what goes out within an application is unmapped
+}
+
+const (
+	referencesSafe     = "safe"
+	referencesComplete = "complete"
+)
+
+var vgpu = entry{
+	Info: Info{Name: "vgpu", Binds: BindsTask, Shares: true, Revokes: true,
+		Rule:   "n slots on each device, round robin over devices without contexts first; memory goes to the host: first what the process's own next kernel does not use, then all of one idle neighbour's, which loses its slot",
+		Source: "dissertation on runtime support for CPU-GPU clusters, sections 3.3.2, 3.5.5 and 3.5.6, Table 3-1",
+		Params: []Param{
+			{Name: "n", Default: "4", Help: "slots (virtual GPUs) on each device; 1: one process at a time"},
+			{Name: "victims", Default: "1", Help: "neighbours that are swapped out for one request; 0: as many as it takes"},
+			{Name: "references", Default: referencesSafe, Help: "safe: what a process's next kernel is not given stays mapped from the host; complete: it is unmapped, because kernels use only memory that they are given"},
+			withDefault(paramQueue, string(engine.FirstFit)), paramAge, paramWait, paramIsolate}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		p := virtualGPUs{unmap: s["references"] == referencesComplete}
+		var err error
+		if p.slots, err = s.number("n", 1); err != nil {
+			return nil, err
+		}
+		if p.victims, err = s.number("victims", 0); err != nil {
+			return nil, err
+		}
+		if p.victims > 1 {
+			return nil, fmt.Errorf("victims=%d: use 1, or 0 for as many as it takes", p.victims)
+		}
+		if v := s["references"]; v != referencesSafe && v != referencesComplete {
+			return nil, fmt.Errorf("references=%s: use %s or %s", v, referencesSafe, referencesComplete)
+		}
+		return p, nil
+	},
+}
+
+// Place implements schedulers.Policy.
+func (p virtualGPUs) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	for i, d := range p.seats(t, v) {
+		if needFits(t, d) {
+			return schedulers.Placement{Device: i}, true
+		}
+	}
+	return schedulers.Placement{}, false
+}
+
+// seats has the devices where t's process has a slot or can take one, in the order in which it
+// takes one: its own device, or in cyclic order after the latest grant first the devices where no
+// context has a slot, then the others.
+func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) iter.Seq2[int, schedulers.DeviceView] {
+	own, bound := home(t, v)
+	return func(yield func(int, schedulers.DeviceView) bool) {
+		for _, unused := range []bool{true, false} {
+			for k := range v.Len() {
+				i := (v.Latest() + 1 + k) % v.Len()
+				d := v.Device(i)
+				_, seated := d.Context(t.Process())
+				others := d.Permits()
+				if seated {
+					others--
+				}
+				if bound && i != own || (d.Permits() == 0) != unused || others >= p.slots || !d.Open(t) {
+					continue
+				}
+				if !yield(i, d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Revoke implements schedulers.Preempter.
+func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
+	var out []schedulers.Revocation
+	for at, r := range waiting {
+		if r.Asked {
+			continue
+		}
+		if r.Grows {
+			out = append(out, p.room(waiting, at, v.Device(*r.Task.OnDevice))...)
+			continue
+		}
+		for _, d := range p.seats(r.Task, v) {
+			if asked := p.room(waiting, at, d); len(asked) > 0 {
+				out = append(out, asked...)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// room says whom to ask so that the request waiting[at] fits on d.
+func (p virtualGPUs) room(waiting []schedulers.Request, at int, d schedulers.DeviceView) []schedulers.Revocation {
+	r := waiting[at]
+	lacks := missing(r, d)
+	if lacks <= 0 { // it waits for something else
+		return nil
+	}
+	if own := p.within(waiting, at, d, lacks); len(own) > 0 {
+		return own
+	}
+	return p.between(waiting, at, d, lacks)
+}
+
+// within asks the request's own process, the task itself first.
+func (p virtualGPUs) within(waiting []schedulers.Request, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
+	r := waiting[at]
+	var out []schedulers.Revocation
+	ask := func(task schedulers.TaskID, bytes int64) {
+		if bytes = min(bytes, lacks); bytes > 0 {
+			lacks -= bytes
+			out = append(out, schedulers.Revocation{Task: task, Action: schedulers.Evict, Bytes: bytes, Unmap: p.unmap, Deadline: closing, For: r.Task.ID})
+		}
+	}
+	ask(r.Task.ID, r.Own)
+	for t := range d.TaskViews() {
+		if t.Task.Process() == r.Task.Process() && t.Task.ID != r.Task.ID && t.CanAsk(schedulers.Evict) && idle(t, waiting, at) {
+			ask(t.Task.ID, t.Movable)
+		}
+	}
+	return out
+}
+
+// tenant is another context on the request's device.
+type tenant struct {
+	process schedulers.Process
+	tasks   []schedulers.TaskView // that have a permit or something to give
+	bytes   int64
+	last    time.Duration // of its activity
+	refuses bool
+}
+
+// between asks other contexts, the longest idle first. Each gives all that it has there.
+func (p virtualGPUs) between(waiting []schedulers.Request, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
+	r := waiting[at]
+	var others []*tenant
+	for t := range d.TaskViews() {
+		if t.Task.Process() == r.Task.Process() {
+			continue
+		}
+		i := slices.IndexFunc(others, func(o *tenant) bool { return o.process == t.Task.Process() })
+		if i < 0 {
+			i = len(others)
+			others = append(others, &tenant{process: t.Task.Process()})
+		}
+		o := others[i]
+		o.last = max(o.last, t.Last)
+		if t.Permit || t.Movable > 0 {
+			o.tasks = append(o.tasks, t)
+			o.bytes += t.Movable
+			o.refuses = o.refuses || !t.CanAsk(schedulers.Yield) || !idle(t, waiting, at)
+		}
+	}
+	others = slices.DeleteFunc(others, func(o *tenant) bool {
+		return o.refuses || o.bytes == 0 || p.victims == 1 && o.bytes < lacks
+	})
+	slices.SortStableFunc(others, func(a, b *tenant) int { return cmp.Compare(a.last, b.last) })
+	var out []schedulers.Revocation
+	for _, o := range others {
+		for _, t := range o.tasks {
+			out = append(out, schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Yield, Bytes: t.Movable, Deadline: closing, For: r.Task.ID})
+		}
+		if lacks -= o.bytes; lacks <= 0 {
+			return out
+		}
+	}
+	return nil
+}

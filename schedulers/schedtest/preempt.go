@@ -1,0 +1,583 @@
+package schedtest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Bound is what a Preempter promises to a request that waits first, when nothing runs and every
+// process answers: it goes if it fits beside what stays on the device.
+type Bound struct {
+	Slots   int // contexts with a permit on one device; 0: any number
+	Victims int // contexts that make room for one request; 0: any number
+}
+
+// CheckPreempter runs a scheduler that takes back against random processes, which keep their own
+// account of what they have on their devices, and answer as they like.
+func CheckPreempter(t *testing.T, info policies.Info, queue engine.Order, bound func(policies.Scheduler) Bound) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newSwapping(rt, info, queue, bound)
+		rt.Repeat(map[string]func(*rapid.T){
+			"begin":   m.begin,
+			"resume":  m.resume,
+			"grow":    m.grow,
+			"shrink":  m.shrink,
+			"active":  m.active,
+			"answer":  m.answer,
+			"tick":    m.tick,
+			"expire":  m.expire,
+			"release": m.release,
+			"vanish":  m.vanish,
+			"exit":    m.exit,
+			"settle":  m.settle,
+			"":        m.check,
+		})
+		m.drain(rt)
+	})
+}
+
+// swapping is a node of processes that move memory, beside the engine that decides about them.
+type swapping struct {
+	engine, twin *engine.Engine
+	devices      []schedulers.Device
+	scheduler    policies.Scheduler
+	bound        Bound
+	now          time.Duration
+	tasks        map[schedulers.TaskID]*swapped
+	contexts     []map[schedulers.Process]bool // by device: whether the context has a permit
+	last         schedulers.TaskID
+	lastJob      schedulers.JobID
+	requests     int
+	ticket       schedulers.Ticket
+}
+
+// swapped is a task that waits for a device, or has one. Sizes are in bytes.
+type swapped struct {
+	task      schedulers.Task
+	device    int // -1: it waits
+	asked     int // when it asked for what it waits for: the number of its request; 0: it waits for nothing
+	allocated int64
+	there     int64 // on the device
+	fixed     int64 // of there
+
+	resumes        bool
+	kernel, loaded int64 // what its next kernel references; of that, on the device
+
+	grows   int64
+	growing bool
+
+	revoked *schedulers.Decision
+	rest    time.Duration
+	unable  schedulers.Actions
+}
+
+func newSwapping(rt *rapid.T, info policies.Info, queue engine.Order, bound func(policies.Scheduler) Bound) *swapping {
+	m := &swapping{devices: drawNode(rt), tasks: map[schedulers.TaskID]*swapped{}}
+	s, err := policies.Parse(drawParameters(rt, info, queue), len(m.devices))
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.scheduler, m.bound = s, bound(s)
+	for _, e := range []**engine.Engine{&m.engine, &m.twin} {
+		if *e, err = engine.New(m.devices, s.Policy, s.Config); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	for range m.devices {
+		m.contexts = append(m.contexts, map[schedulers.Process]bool{})
+	}
+	return m
+}
+
+// both makes the same call on the engine and on its twin, checks that they agree, and carries out
+// the decisions.
+func (m *swapping) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) []schedulers.Decision {
+	rt.Helper()
+	got, err := call(m.engine)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	again, err := call(m.twin)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if diff := gocmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
+		rt.Fatalf("the same calls gave different decisions:\n%s", diff)
+	}
+	for _, d := range got {
+		if err := m.carryOut(d); err != nil {
+			rt.Fatalf("decision %v of task %d on device %d: %v", d.Kind, d.Task.ID, d.Device, err)
+		}
+	}
+	return got
+}
+
+// carryOut does what a decision says, or says why it is wrong.
+func (m *swapping) carryOut(d schedulers.Decision) error {
+	t, ok := m.tasks[d.Task.ID]
+	refuses := d.Kind == schedulers.Refused || d.Kind == schedulers.GrowRefused || d.Kind == schedulers.ResumeRefused
+	switch {
+	case !ok:
+		return fmt.Errorf("no such task")
+	case t.device >= 0 && d.Device != t.device:
+		return fmt.Errorf("it is on device %d", t.device)
+	case refuses && (d.Reason == nil || d.Reason.NeedBytes <= 0 && d.Reason.Cause == schedulers.TooLarge || d.Reason.CapacityBytes <= 0):
+		return fmt.Errorf("reason %+v does not state need and capacity", d.Reason)
+	case t.revoked != nil && !refuses && d.Kind != schedulers.Granted:
+		return fmt.Errorf("its ticket %d is outstanding", t.revoked.Ticket)
+	}
+	switch d.Kind {
+	case schedulers.Granted:
+		if pin := t.task.OnDevice; t.device >= 0 || pin != nil && *pin != d.Device {
+			return fmt.Errorf("it has device %d and wants %v", t.device, t.task.OnDevice)
+		}
+		t.device, t.asked, t.there = d.Device, 0, t.task.Needs()
+		m.contexts[t.device][t.task.Process()] = true
+	case schedulers.Refused:
+		if t.device >= 0 {
+			return fmt.Errorf("it has device %d", t.device)
+		}
+		delete(m.tasks, d.Task.ID)
+	case schedulers.Resumed, schedulers.ResumeRefused:
+		if !t.resumes {
+			return fmt.Errorf("it does not wait to resume")
+		}
+		t.resumes, t.asked = false, 0
+		if d.Kind == schedulers.Resumed {
+			t.there += t.kernel - t.loaded
+			m.contexts[t.device][t.task.Process()] = true
+		}
+	case schedulers.Grown, schedulers.GrowRefused:
+		if !t.growing {
+			return fmt.Errorf("it does not wait to grow")
+		}
+		t.growing = false
+		if d.Kind == schedulers.Grown {
+			t.allocated += t.grows
+			t.there += t.grows
+		}
+	case schedulers.Revoke:
+		r := d.Revocation
+		beneficiary, waits := m.tasks[r.For]
+		switch {
+		case d.Ticket <= m.ticket:
+			return fmt.Errorf("ticket %d comes after ticket %d", d.Ticket, m.ticket)
+		case t.device < 0 || !t.task.Can.Has(r.Action) || t.unable.Has(r.Action):
+			return fmt.Errorf("it cannot be asked: %+v", *t)
+		case m.now < t.rest:
+			return fmt.Errorf("it was busy and is not asked before %v: %v", t.rest, m.now)
+		case !waits || !beneficiary.waits():
+			return fmt.Errorf("task %d waits for nothing", r.For)
+		case r.Deadline <= 0 || r.Bytes < 0 || r.Bytes > t.allocated:
+			return fmt.Errorf("revocation %+v of a task of %d bytes", *r, t.allocated)
+		}
+		m.ticket, t.revoked = d.Ticket, &d
+	}
+	return nil
+}
+
+func (t *swapped) waits() bool { return t.device < 0 || t.resumes || t.growing }
+
+// check compares the engine's accounting with the processes' own.
+func (m *swapping) check(rt *rapid.T) {
+	for i, limits := range m.devices {
+		d := m.engine.View().Device(i)
+		used, permits := int64(len(m.contexts[i]))*limits.ContextBytes, 0
+		for _, has := range m.contexts[i] {
+			if has {
+				permits++
+			}
+		}
+		tasks := 0
+		for v := range d.TaskViews() {
+			t := m.tasks[v.Task.ID]
+			tasks++
+			if t == nil || t.device != i || v.Allocated != t.allocated || v.Resident < t.there || v.Resident > v.Allocated || v.Movable > v.Resident || v.Permit != m.contexts[i][t.task.Process()] {
+				rt.Fatalf("device %d: the view %+v of a task %+v", i, v, t)
+			}
+			used += v.Resident
+		}
+		if d.Tasks() != tasks || d.UsedBytes() != used || used > limits.CapacityBytes {
+			rt.Fatalf("device %d: %d tasks with %d bytes, accounted as %d with %d, capacity %d", i, tasks, used, d.Tasks(), d.UsedBytes(), limits.CapacityBytes)
+		}
+		if d.Permits() != permits || m.bound.Slots > 0 && permits > m.bound.Slots {
+			rt.Fatalf("device %d: %d permits, accounted as %d, slots %d", i, permits, d.Permits(), m.bound.Slots)
+		}
+	}
+	if tick := m.engine.NextTick(); tick <= m.now {
+		rt.Fatalf("at %v the next tick is at %v", m.now, tick)
+	}
+}
+
+// pick draws a task that ok accepts.
+func (m *swapping) pick(rt *rapid.T, ok func(*swapped) bool) *swapped {
+	ids := m.ids(ok)
+	if len(ids) == 0 {
+		rt.Skip("no such task")
+	}
+	return m.tasks[rapid.SampledFrom(ids).Draw(rt, "task")]
+}
+
+// ids returns the tasks that ok accepts, in order.
+func (m *swapping) ids(ok func(*swapped) bool) []schedulers.TaskID {
+	var ids []schedulers.TaskID
+	for id, t := range m.tasks {
+		if ok(t) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func isHeld(t *swapped) bool { return t.device >= 0 }
+
+// drawJob draws a job that has been, or the next.
+func (m *swapping) drawJob(rt *rapid.T) schedulers.JobID {
+	return schedulers.JobID(rapid.IntRange(1, int(m.lastJob)+1).Draw(rt, "job"))
+}
+
+func (m *swapping) begin(rt *rapid.T) {
+	m.last++
+	job := m.drawJob(rt)
+	m.lastJob = max(m.lastJob, job)
+	task := schedulers.Task{ID: m.last, Job: job, Serial: rapid.IntRange(0, 1).Draw(rt, "process"), Bytes: rapid.Int64Range(0, 120).Draw(rt, "bytes"),
+		Priority: rapid.IntRange(0, 2).Draw(rt, "priority"), Wait: drawWait(rt)}
+	if rapid.IntRange(0, 5).Draw(rt, "movable") > 0 {
+		task.Can = schedulers.Movable
+	}
+	if rapid.IntRange(0, 2).Draw(rt, "needs part") > 0 {
+		task.Need = new(rapid.Int64Range(0, min(task.Bytes, 40)).Draw(rt, "need"))
+	}
+	if rapid.IntRange(0, 4).Draw(rt, "pinned") == 0 {
+		task.OnDevice = new(rapid.IntRange(0, len(m.devices)-1).Draw(rt, "on device"))
+	}
+	m.requests++
+	m.tasks[task.ID] = &swapped{task: task, device: -1, asked: m.requests, allocated: task.Bytes}
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
+}
+
+func (m *swapping) resume(rt *rapid.T) {
+	t := m.pick(rt, func(t *swapped) bool { return isHeld(t) && !t.resumes })
+	t.kernel = rapid.Int64Range(0, t.allocated).Draw(rt, "references")
+	least := max(0, t.kernel-(t.allocated-t.there)) // what is not on the host is on the device
+	t.loaded = rapid.Int64Range(least, min(t.kernel, t.there)).Draw(rt, "of that on the device")
+	m.requests++
+	t.resumes, t.asked = true, m.requests
+	m.contexts[t.device][t.task.Process()] = false
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
+		return e.Resume(t.task.ID, t.kernel-t.loaded, t.kernel, m.now)
+	})
+}
+
+func (m *swapping) grow(rt *rapid.T) {
+	t := m.pick(rt, func(t *swapped) bool { return isHeld(t) && !t.growing })
+	wait := drawWait(rt)
+	t.growing, t.grows = true, rapid.Int64Range(0, 30).Draw(rt, "grow by")
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Grow(t.task.ID, t.grows, wait, m.now) })
+}
+
+func (m *swapping) shrink(rt *rapid.T) {
+	t := m.pick(rt, func(t *swapped) bool { return isHeld(t) && !t.resumes && t.allocated > t.fixed })
+	bytes := rapid.Int64Range(0, t.allocated-t.fixed).Draw(rt, "shrink by")
+	t.there -= rapid.Int64Range(max(0, bytes-(t.allocated-t.there)), min(bytes, t.there-t.fixed)).Draw(rt, "of that on the device")
+	t.allocated -= bytes
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Shrink(t.task.ID, bytes) })
+}
+
+func (m *swapping) active(rt *rapid.T) {
+	t := m.pick(rt, isHeld)
+	if t.task.Can == schedulers.Movable {
+		t.fixed = rapid.Int64Range(0, t.there).Draw(rt, "fixed")
+	}
+	m.report(rt, t, schedulers.Activity{Running: rapid.IntRange(0, 3).Draw(rt, "running") == 0, Last: m.now,
+		Referenced: rapid.Int64Range(0, t.allocated).Draw(rt, "referenced"), Fixed: t.fixed})
+}
+
+func (m *swapping) report(rt *rapid.T, t *swapped, a schedulers.Activity) {
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return nil, e.Active(t.task.ID, a, m.now) })
+}
+
+func (m *swapping) answer(rt *rapid.T) {
+	t := m.pick(rt, func(t *swapped) bool { return t.revoked != nil })
+	a := rapid.SampledFrom([]schedulers.Answer{schedulers.Done, schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}).Draw(rt, "answer")
+	freed := int64(0)
+	if a == schedulers.Done {
+		most := t.most()
+		freed = rapid.Int64Range(min(most, t.revoked.Revocation.Bytes), most).Draw(rt, "freed")
+		if rapid.IntRange(0, 7).Draw(rt, "less") == 0 {
+			freed = rapid.Int64Range(0, most).Draw(rt, "freed at most")
+		}
+	}
+	m.reply(rt, t, a, freed)
+}
+
+// most is what the task can give: all but what is fixed, and what it needs itself if it gives for
+// itself.
+func (t *swapped) most() int64 {
+	most := t.there - t.fixed
+	if t.revoked.Revocation.For == t.task.ID && t.resumes {
+		most = min(most, t.there-t.loaded)
+	}
+	return most
+}
+
+func (m *swapping) reply(rt *rapid.T, t *swapped, a schedulers.Answer, freed int64) {
+	d := *t.revoked
+	t.revoked = nil
+	t.there -= freed
+	if d.Revocation.For != t.task.ID { // perhaps what its kernel references
+		t.loaded = max(0, t.loaded-freed)
+	}
+	switch {
+	case a == schedulers.Busy:
+		t.rest = m.now + d.Revocation.Deadline
+	case a == schedulers.Unable:
+		t.unable |= 1 << d.Revocation.Action
+	case d.Revocation.Action == schedulers.Yield:
+		m.contexts[t.device][t.task.Process()] = false
+	}
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
+		return e.Revoked(t.task.ID, d.Ticket, schedulers.Outcome{Answer: a, Resident: t.there, Fixed: t.fixed}, m.now)
+	})
+	if _, err := m.engine.Revoked(t.task.ID, d.Ticket, schedulers.Outcome{Resident: t.there}, m.now); err == nil {
+		rt.Fatalf("ticket %d was answered twice", d.Ticket)
+	}
+}
+
+func (m *swapping) tick(rt *rapid.T) {
+	m.now += rapid.SampledFrom([]time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, time.Second}).Draw(rt, "time passes")
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now), nil })
+}
+
+func (m *swapping) expire(rt *rapid.T) {
+	m.now += time.Duration(rapid.IntRange(0, 10).Draw(rt, "seconds")) * time.Second
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
+	if next := m.engine.NextExpiry(); next <= m.now {
+		rt.Fatalf("at %v the next wait is over at %v", m.now, next)
+	}
+}
+
+func (m *swapping) release(rt *rapid.T) {
+	t := m.pick(rt, func(*swapped) bool { return true })
+	delete(m.tasks, t.task.ID)
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(t.task.ID) })
+}
+
+// end forgets processes that are gone.
+func (m *swapping) end(gone func(schedulers.Process) bool) {
+	maps.DeleteFunc(m.tasks, func(_ schedulers.TaskID, t *swapped) bool { return gone(t.task.Process()) })
+	for _, c := range m.contexts {
+		maps.DeleteFunc(c, func(p schedulers.Process, _ bool) bool { return gone(p) })
+	}
+}
+
+func (m *swapping) vanish(rt *rapid.T) {
+	process := m.pick(rt, func(*swapped) bool { return true }).task.Process()
+	m.end(func(p schedulers.Process) bool { return p == process })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
+}
+
+func (m *swapping) exit(rt *rapid.T) {
+	m.exitJob(rt, m.drawJob(rt))
+}
+
+func (m *swapping) exitJob(rt *rapid.T, job schedulers.JobID) {
+	m.end(func(p schedulers.Process) bool { return p.Job == job })
+	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
+}
+
+// settle lets every process finish its kernels and answer what it is asked, until nothing changes.
+// The number of rounds is limited, because each one serves a request or finds out what a task can
+// give.
+func (m *swapping) settle(rt *rapid.T) {
+	for range 4*len(m.tasks) + 4 {
+		changed := false
+		for _, id := range m.ids(func(t *swapped) bool { return t.revoked != nil }) {
+			if t := m.tasks[id]; t != nil && t.revoked != nil {
+				changed = true
+				m.reply(rt, t, schedulers.Done, min(t.most(), t.revoked.Revocation.Bytes))
+				m.check(rt)
+			}
+		}
+		m.now += time.Second // more than any deadline
+		for _, id := range m.ids(isHeld) {
+			m.report(rt, m.tasks[id], schedulers.Activity{Last: m.now, Referenced: m.tasks[id].kernel, Fixed: m.tasks[id].fixed})
+		}
+		before := len(m.ids((*swapped).waits))
+		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Tick(m.now), nil })
+		m.check(rt)
+		if !changed && before == len(m.ids((*swapped).waits)) && len(m.ids(func(t *swapped) bool { return t.revoked != nil })) == 0 {
+			m.checkBound(rt)
+			return
+		}
+	}
+	rt.Fatalf("requests %v wait, and tasks are still being asked to give back after %d rounds", m.ids((*swapped).waits), 4*len(m.tasks)+4)
+}
+
+// checkBound checks that the first request waits only for what stays on its devices, or for a slot.
+func (m *swapping) checkBound(rt *rapid.T) {
+	ordered := m.scheduler.Config.Queue == engine.FIFO || m.scheduler.Config.Queue == engine.FirstFit
+	if !ordered || m.scheduler.Config.AgeLimit > 0 || len(m.ids(func(t *swapped) bool { return t.growing })) > 0 {
+		return
+	}
+	waiting := m.ids((*swapped).waits)
+	if len(waiting) == 0 {
+		return
+	}
+	first := m.tasks[slices.MinFunc(waiting, func(a, b schedulers.TaskID) int { return cmp.Compare(m.tasks[a].asked, m.tasks[b].asked) })]
+	for i := range m.devices {
+		if first.device >= 0 && first.device != i || first.task.OnDevice != nil && *first.task.OnDevice != i {
+			continue
+		}
+		if first.device < 0 && first.task.OnDevice == nil && m.hasContextElsewhere(first.task, i) {
+			continue
+		}
+		if m.couldGo(first, i) {
+			rt.Fatalf("task %d waits first, nothing runs, and device %d has room for it: %+v", first.task.ID, i, *first)
+		}
+	}
+}
+
+func (m *swapping) hasContextElsewhere(t schedulers.Task, device int) bool {
+	for i, c := range m.contexts {
+		if _, here := c[t.Process()]; here && i != device {
+			return true
+		}
+	}
+	return false
+}
+
+// couldGo reports whether the device has a slot for t, and room if those give who may.
+func (m *swapping) couldGo(t *swapped, device int) bool {
+	view, process := m.engine.View().Device(device), t.task.Process()
+	seats := 0
+	for p, has := range m.contexts[device] {
+		if has && p != process {
+			seats++
+		}
+	}
+	if m.bound.Slots > 0 && seats >= m.bound.Slots {
+		return false
+	}
+	need := t.task.Needs()
+	if t.device >= 0 {
+		need = t.kernel - t.loaded
+	}
+	if _, here := m.contexts[device][process]; !here {
+		need += m.devices[device].ContextBytes
+	}
+	own, others := int64(0), map[schedulers.Process]int64{}
+	for v := range view.TaskViews() {
+		switch {
+		case v.Task.ID == t.task.ID: // perhaps it references all that it has there
+		case v.Task.Process() != process:
+			others[v.Task.Process()] += v.Movable
+		default:
+			own += v.Movable
+		}
+	}
+	for v := range view.TaskViews() {
+		p := v.Task.Process()
+		switch {
+		case v.Can.Has(schedulers.Yield):
+		case m.bound.Slots > 0 && (v.Permit || v.Movable > 0): // a context yields as a whole
+			delete(others, p)
+		case p != process:
+			others[p] -= v.Movable
+		}
+	}
+	sizes := slices.SortedFunc(maps.Values(others), func(a, b int64) int { return cmp.Compare(b, a) })
+	if v := m.bound.Victims; v > 0 && len(sizes) > v {
+		sizes = sizes[:v]
+	}
+	room := view.FreeBytes() + own
+	for _, bytes := range sizes {
+		room += bytes
+	}
+	return need <= room
+}
+
+// drain lets the jobs that wait for nothing exit one by one. At the end nobody may wait, and the
+// node must be as it was at the start.
+func (m *swapping) drain(rt *rapid.T) {
+	m.settle(rt)
+	for job, ok := m.free(); ok; job, ok = m.free() {
+		m.exitJob(rt, job)
+		m.settle(rt)
+	}
+	if waiting := m.ids((*swapped).waits); len(waiting) > 0 && !m.oneWaitsForItself() {
+		rt.Fatalf("every job waits: %v", waiting)
+	}
+	for _, t := range slices.Collect(maps.Values(m.tasks)) {
+		m.exitJob(rt, t.task.Job)
+	}
+	fresh, err := engine.New(m.devices, m.scheduler.Policy, m.scheduler.Config)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for i := range m.devices {
+		if diff := gocmp.Diff(useOf(fresh.View().Device(i)), useOf(m.engine.View().Device(i))); diff != "" {
+			rt.Fatalf("device %d after all jobs have gone (-want +got):\n%s", i, diff)
+		}
+	}
+	if m.engine.Waiting() != 0 || m.engine.NextExpiry() != schedulers.Never || m.engine.NextTick() != schedulers.Never {
+		rt.Fatalf("%d requests wait after all jobs have gone", m.engine.Waiting())
+	}
+}
+
+// free returns the first job that has a context and waits for nothing.
+func (m *swapping) free() (schedulers.JobID, bool) {
+	waits, here := map[schedulers.JobID]bool{}, map[schedulers.JobID]bool{}
+	for _, t := range m.tasks {
+		waits[t.task.Job] = waits[t.task.Job] || t.waits()
+	}
+	for _, c := range m.contexts {
+		for p := range c {
+			here[p.Job] = true
+		}
+	}
+	for _, job := range slices.Sorted(maps.Keys(here)) {
+		if !waits[job] {
+			return job, true
+		}
+	}
+	return 0, false
+}
+
+// oneWaitsForItself reports whether a job that waits has a process or a task that does not, and may
+// end by itself.
+func (m *swapping) oneWaitsForItself() bool {
+	waits := map[schedulers.Process]bool{}
+	for _, t := range m.tasks {
+		if t.waits() {
+			waits[t.task.Process()] = true
+		}
+	}
+	for _, t := range m.tasks {
+		if !t.waits() {
+			return true
+		}
+	}
+	for _, c := range m.contexts {
+		for p := range c {
+			if !waits[p] {
+				return true
+			}
+		}
+	}
+	return false
+}
