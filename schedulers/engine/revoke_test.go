@@ -221,3 +221,20 @@ func TestMisuseOfRevocation(t *testing.T) {
 		t.Errorf("a scheduler that takes nothing back ticks at %v", next)
 	}
 }
+
+// Room is made for one request at a time on a device. The others keep what they have until then.
+func TestRoomIsMadeForOneRequestAtATime(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 8), "1@0")
+	n.Submit(movable(2, 8), "2@0")
+	n.Submit(movable(3, 8), "")
+	n.Submit(movable(4, 16), "") // would have both
+	n.Idle(1, ms)
+	n.Idle(2, 2*ms)
+	n.Tick(5*ms, "yield(1,8)")
+	n.Give(1, "3@0 yield(2,8)")
+	n.Give(2, "")
+	n.Idle(3, 6*ms)
+	n.Tick(10*ms, "yield(3,8)")
+	n.Give(3, "4@0")
+}
