@@ -145,6 +145,7 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	if a.Running || a.Last > h.given {
 		h.running, h.last = a.Running, max(h.last, a.Last)
 	}
+	e.touch(h.task.Job)
 	return nil
 }
 

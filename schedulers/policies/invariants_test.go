@@ -24,16 +24,14 @@ var promises = map[string]schedtest.Rules{
 // bounds says what each registered Preempter promises instead.
 var bounds = map[string]func(policies.Scheduler) schedtest.Bound{
 	"demand": func(policies.Scheduler) schedtest.Bound { return schedtest.Bound{} },
-	"vgpu": func(s policies.Scheduler) (b schedtest.Bound) {
-		for _, p := range []struct {
-			key string
-			to  *int
-		}{{"n=", &b.Slots}, {"victims=", &b.Victims}} {
-			_, value, _ := strings.Cut(","+s.Parameters(), ","+p.key)
-			value, _, _ = strings.Cut(value, ",")
-			*p.to, _ = strconv.Atoi(value)
+	"vgpu": func(s policies.Scheduler) schedtest.Bound {
+		values := map[string]string{}
+		for item := range strings.SplitSeq(s.Parameters(), ",") {
+			key, value, _ := strings.Cut(item, "=")
+			values[key] = value
 		}
-		return b
+		slots, _ := strconv.Atoi(values["n"])
+		return schedtest.Bound{Slots: slots, OneVictim: values["victims"] == "1"}
 	},
 }
 

@@ -111,9 +111,13 @@ func home(t schedulers.Task, v schedulers.View) (int, bool) {
 // that request. Without the second, tasks that have part of what they need would wait for each
 // other.
 func idle(t schedulers.TaskView, waiting []schedulers.Request, at int) bool {
-	position := slices.IndexFunc(waiting, func(r schedulers.Request) bool { return r.Task.ID == t.Task.ID })
-	if position >= 0 {
-		return position > at
+	if i := position(t, waiting); i >= 0 {
+		return i > at
 	}
 	return !t.Running
+}
+
+// position returns where t's own request is among those that wait; -1 if it has none.
+func position(t schedulers.TaskView, waiting []schedulers.Request) int {
+	return slices.IndexFunc(waiting, func(r schedulers.Request) bool { return r.Task.ID == t.Task.ID })
 }

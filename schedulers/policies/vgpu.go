@@ -26,7 +26,9 @@ import (
 //
 // Ours: a device where the memory is free goes before a device of the same kind where it must be
 // made free. The context that has been idle longest is asked. A context that waits behind the
-// request counts as in a host phase. Tasks of a process go where it has its context, if they can.
+// request counts as in a host phase, and several of these may be asked: otherwise contexts that have
+// part of what they need would wait for each other. Tasks of a process go where it has its context,
+// if they can.
 type virtualGPUs struct {
 	MemoryHard // for growth, which needs no slot
 	IgnoresSMs
@@ -164,10 +166,12 @@ type tenant struct {
 	tasks   []schedulers.TaskView // that have a permit or something to give
 	bytes   int64
 	last    time.Duration // of its activity
+	waits   bool          // behind the request
 	refuses bool
 }
 
-// between asks other contexts, the longest idle first. Each gives all that it has there.
+// between asks other contexts, the longest idle first. Each gives all that it has there. If one is
+// the limit and none suffices, those that wait behind the request are asked.
 func (p virtualGPUs) between(waiting []schedulers.Request, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
 	r := waiting[at]
 	var others []*tenant
@@ -185,13 +189,20 @@ func (p virtualGPUs) between(waiting []schedulers.Request, at int, d schedulers.
 		if t.Permit || t.Movable > 0 {
 			o.tasks = append(o.tasks, t)
 			o.bytes += t.Movable
+			o.waits = o.waits || position(t, waiting) > at
 			o.refuses = o.refuses || !t.CanAsk(schedulers.Yield) || !idle(t, waiting, at)
 		}
 	}
-	others = slices.DeleteFunc(others, func(o *tenant) bool {
-		return o.refuses || o.bytes == 0 || p.victims == 1 && o.bytes < lacks
-	})
+	others = slices.DeleteFunc(others, func(o *tenant) bool { return o.refuses || o.bytes == 0 })
 	slices.SortStableFunc(others, func(a, b *tenant) int { return cmp.Compare(a.last, b.last) })
+	if p.victims == 1 {
+		one := slices.IndexFunc(others, func(o *tenant) bool { return o.bytes >= lacks })
+		if one >= 0 {
+			others = others[one : one+1]
+		} else {
+			others = slices.DeleteFunc(others, func(o *tenant) bool { return !o.waits })
+		}
+	}
 	var out []schedulers.Revocation
 	for _, o := range others {
 		for _, t := range o.tasks {

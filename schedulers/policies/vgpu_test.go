@@ -234,6 +234,26 @@ func TestTasksThatWaitForEachOther(t *testing.T) {
 	}
 }
 
+// One victim is the limit for contexts in a host phase. Those that wait behind the request are
+// stopped anyway: without them nobody could go on here.
+func TestSeveralThatWaitGiveWay(t *testing.T) {
+	n := schedtest.NewNode(t, "vgpu", schedtest.Small)
+	for i, have := range []int64{6, 5, 5} {
+		id := schedulers.TaskID(i + 1)
+		task := movable(id, 14)
+		task.Need = &have
+		n.Submit(task, schedtest.Text([]schedulers.Decision{{Task: schedulers.Task{ID: id}}}))
+	}
+	n.Resume(1, 8, 14, "")
+	n.Resume(2, 1, 6, "") // task 3 runs
+	n.Resume(3, 1, 6, "yield(2,5) yield(3,5)")
+	n.Give(2, "")
+	n.Give(3, "^1@0")
+	n.Idle(1, ms)
+	n.Tick(5*ms, "yield(1,14)")
+	n.Give(1, "^2@0 ^3@0")
+}
+
 // A kernel that references more than the device has is refused; the sum of allocations does not
 // matter.
 func TestTheLargestKernelDecidesAndNotTheSum(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 // Bound is what a Preempter promises to a request that waits first, when nothing runs and every
 // process answers: it goes if it fits beside what stays on the device.
 type Bound struct {
-	Slots   int // contexts with a permit on one device; 0: any number
-	Victims int // contexts that make room for one request; 0: any number
+	Slots     int  // contexts with a permit on one device, which yield as a whole; 0: any number
+	OneVictim bool // one context makes room for a request, or those that wait behind it
 }
 
 // CheckPreempter runs a scheduler that takes back against random processes, which keep their own
@@ -500,15 +500,18 @@ func (m *swapping) couldGo(t *swapped, device int) bool {
 			others[p] -= v.Movable
 		}
 	}
-	sizes := slices.SortedFunc(maps.Values(others), func(a, b int64) int { return cmp.Compare(b, a) })
-	if v := m.bound.Victims; v > 0 && len(sizes) > v {
-		sizes = sizes[:v]
+	all, largest, waiting := int64(0), int64(0), int64(0)
+	for p, bytes := range others {
+		all += bytes
+		largest = max(largest, bytes)
+		if len(m.ids(func(t *swapped) bool { return t.task.Process() == p && t.device == device && t.resumes })) > 0 {
+			waiting += bytes
+		}
 	}
-	room := view.FreeBytes() + own
-	for _, bytes := range sizes {
-		room += bytes
+	if m.bound.OneVictim {
+		all = max(largest, waiting)
 	}
-	return need <= room
+	return need <= view.FreeBytes()+own+all
 }
 
 // drain lets the jobs that wait for nothing exit one by one. At the end nobody may wait, and the
