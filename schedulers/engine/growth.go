@@ -67,7 +67,12 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 		return nil, fmt.Errorf("shrink task %d by %d bytes: it has %d", id, bytes, h.allocated)
 	}
 	h.allocated -= bytes
-	e.charge(h, min(h.bytes, h.allocated))
+	if there := min(h.bytes, h.allocated); there < h.bytes {
+		if h.revocable != nil && h.ticket != nil { // it was asked for part of what it gave back
+			h.ticket.Bytes -= h.bytes - there
+		}
+		e.charge(h, there)
+	}
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }

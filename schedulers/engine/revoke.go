@@ -67,7 +67,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	h.referenced, h.running, h.last = referenced, false, e.now
 	t := h.task
 	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
-	alone := device{limits: d.limits, usedBytes: d.limits.ContextBytes + max(e.kept(h), referenced-need)}
+	alone := device{limits: d.limits, usedBytes: sumBytes(d.limits.ContextBytes, max(e.kept(h), referenced-need))}
 	if !e.policy.CanGrow(need, &alone) {
 		return []schedulers.Decision{e.resumeRefused(&waiting{task: t, resumes: h}, schedulers.TooLarge, "its kernel references more than the device has")}, nil
 	}
@@ -128,7 +128,8 @@ func (e *Engine) spend(h *holding, beneficiary schedulers.TaskID) {
 
 // Active enters what the activity page of task id's process says. Nothing follows before the next
 // Tick. A page that was last written before the task's latest grant does not make it idle: a
-// task keeps what it was granted for at least one call.
+// task keeps what it was granted for at least one call. A task whose context has no permit does not
+// run, though its launch may be under way and wait.
 func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Duration) error {
 	e.at(now)
 	h, ok := e.held[id]
@@ -143,7 +144,8 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 		h.referenced = min(a.Referenced, h.allocated)
 	}
 	if a.Running || a.Last > h.given {
-		h.running, h.last = a.Running, max(h.last, a.Last)
+		h.running = a.Running && e.state.devices[h.at.Device].permits[h.task.Process()]
+		h.last = max(h.last, a.Last)
 	}
 	e.touch(h.task.Job)
 	return nil

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,46 @@ func TestShrinkUnderAPreempter(t *testing.T) {
 			t.Errorf("after %d fewer: %+v", c.shrink, got)
 		}
 	}
+}
+
+// What a task gives back by itself counts as given where it was asked for it.
+func TestShrinkCrossesARevocation(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 12), "yield(1,6)")
+	ds, err := n.Engine.Shrink(1, 5)
+	n.Want("shrink", "", ds, err)
+	n.Answer(1, schedulers.Done, 4, 2*ms, "2@0")
+	if got := n.Task(1); got.Movable != 4 {
+		t.Errorf("task 1 has %+v, and gave all that it was asked for", got)
+	}
+}
+
+// A launch that waits for its permit may count as a call under way.
+func TestATaskWithoutAPermitDoesNotRun(t *testing.T) {
+	n := schedtest.NewNode(t, "demand", schedtest.Small)
+	n.Submit(movable(1, 10), "1@0")
+	n.Idle(1, ms)
+	n.Submit(movable(2, 10), "yield(1,4)")
+	n.Give(1, "2@0")
+	if err := n.Engine.Active(1, schedulers.Activity{Running: true, Last: 2 * ms}, 3*ms); err != nil {
+		t.Fatal(err)
+	}
+	n.Submit(movable(3, 5), "yield(1,5)")
+}
+
+// Sizes come from processes, and their sums do not wrap around.
+func TestAKernelOfAnySizeIsRefused(t *testing.T) {
+	d := schedtest.Small
+	d.ContextBytes = 2
+	n := schedtest.NewNode(t, "demand", d)
+	task := movable(1, math.MaxInt64)
+	task.Need = new(int64(1))
+	n.Submit(task, "1@0")
+	n.Resume(1, 1, math.MaxInt64, "_1@0")
+	n.Resume(1, math.MaxInt64, math.MaxInt64, "_1@0")
+	n.Grow(1, 1, "-1@0")
 }
 
 func TestMisuseOfRevocation(t *testing.T) {
