@@ -68,8 +68,6 @@ const (
 	Unable        // what is asked cannot be done to this task, ever
 )
 
-func (a Answer) String() string { return [...]string{"done", "busy", "unable"}[a] }
-
 // Outcome is a process's answer, and what the task has on the device since. Resident includes
 // the bytes of every grant that the process has received, whether or not they are there yet.
 type Outcome struct {
@@ -101,16 +99,18 @@ type Request struct {
 // TaskView is a task on a device under a Preempter.
 type TaskView struct {
 	Task       Task
-	Allocated  int64         // bytes of all that it has, growth included
-	Resident   int64         // of Allocated: bytes on the device
-	Referenced int64         // of Allocated: bytes that its latest launches referenced
-	Fixed      int64         // of Resident: bytes that cannot move
-	Movable    int64         // of Resident: bytes that a revocation may get; 0 if it gave less than it was asked for
-	Running    bool          // it was granted its device or resumed, and has not been idle since
-	Last       time.Duration // when its latest call ended, or it was granted something
-	Permit     bool          // its context may launch without asking
-	Can        Actions       // that it has not answered Unable to
-	Asked      bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
+	Allocated  int64 // bytes of all that it has, growth included
+	Resident   int64 // of Allocated: bytes on the device
+	Referenced int64 // of Allocated: bytes that its latest launches referenced
+	Fixed      int64 // of Resident: bytes that cannot move
+	Movable    int64 // of Resident: bytes that a revocation may get; 0 if it gave less than it was asked for
+	// Running: the context has a permit, and a call of the task is under way or has yet to come since
+	// it was granted its device or resumed. A launch that waits for a permit is not such a call.
+	Running bool
+	Last    time.Duration // when its latest call ended, or it was granted something
+	Permit  bool          // its context may launch without asking
+	Can     Actions       // that it has not answered Unable to
+	Asked   bool          // it has a ticket, or answered Busy less than the ticket's deadline ago
 }
 
 // HostBytes is the part of the task's memory that is only on the host.

@@ -31,7 +31,7 @@ type revocable struct {
 	fixed      int64
 	kept       int64 // on the device after it gave less than it was asked for; 0 once it is given something
 	can        schedulers.Actions
-	running    bool
+	running    bool // as far as its context has a permit
 	last       time.Duration
 	given      time.Duration // when it was last granted its device, or resumed
 	ticket     *ticket
@@ -64,7 +64,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	}
 	d := &e.state.devices[h.at.Device]
 	d.permit(h.task.Process(), false)
-	h.referenced, h.running, h.last = referenced, false, e.now
+	h.referenced, h.last = referenced, e.now
 	t := h.task
 	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
 	alone := device{limits: d.limits, usedBytes: sumBytes(d.limits.ContextBytes, max(e.kept(h), referenced-need))}
@@ -102,7 +102,6 @@ func (e *Engine) Revoked(id schedulers.TaskID, answered schedulers.Ticket, o sch
 	case schedulers.Done:
 		if r.Action == schedulers.Yield {
 			e.state.devices[h.at.Device].permit(h.task.Process(), false)
-			h.running = false
 		}
 		if freed < r.Bytes {
 			e.spend(h, r.For)
@@ -128,8 +127,7 @@ func (e *Engine) spend(h *holding, beneficiary schedulers.TaskID) {
 
 // Active enters what the activity page of task id's process says. Nothing follows before the next
 // Tick. A page that was last written before the task's latest grant does not make it idle: a
-// task keeps what it was granted for at least one call. A task whose context has no permit does not
-// run, though its launch may be under way and wait.
+// task keeps what it was granted for at least one call.
 func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Duration) error {
 	e.at(now)
 	h, ok := e.held[id]
@@ -144,8 +142,7 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 		h.referenced = min(a.Referenced, h.allocated)
 	}
 	if a.Running || a.Last > h.given {
-		h.running = a.Running && e.state.devices[h.at.Device].permits[h.task.Process()]
-		h.last = max(h.last, a.Last)
+		h.running, h.last = a.Running, max(h.last, a.Last)
 	}
 	e.touch(h.task.Job)
 	return nil
@@ -339,9 +336,10 @@ func (h *holding) movable() int64 {
 
 // view is h as policies see it on d, where it is.
 func (d *device) view(h *holding) schedulers.TaskView {
+	permit := d.permits[h.task.Process()]
 	v := schedulers.TaskView{Task: h.task, Allocated: h.allocated, Resident: h.bytes, Referenced: min(h.referenced, h.allocated),
-		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running, Last: h.last,
-		Permit: d.permits[h.task.Process()], Can: h.can, Asked: h.ticket != nil || h.rest > 0}
+		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Last: h.last,
+		Permit: permit, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
 	if !h.can.Has(schedulers.Evict) {
 		v.Fixed = h.bytes
 	}
