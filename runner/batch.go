@@ -31,6 +31,8 @@ type Batch struct {
 	cancelled bool
 	broken    error // of our own accounting: the run cannot be trusted
 
+	looks time.Duration // when the engine's next tick is due; it was asked for
+
 	progress progress
 	server   blame.Server
 	held     []schedulers.Decision // grants that wait for the server's recovery
@@ -241,6 +243,8 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		j := b.jobs[d.Task.Job]
 		switch {
 		case j.record.Outcome != nil: // cancelled while it waited for its device
+		case d.Kind == schedulers.Revoke:
+			b.command(Revoke{d})
 		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
 			b.held = append(b.held, d)
 		case d.Task.ID != j.binding():
@@ -254,6 +258,10 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		}
 	}
 	if t := b.engine.NextExpiry(); t != schedulers.Never {
+		b.command(WakeAt{t})
+	}
+	if t := b.engine.NextTick(); t != schedulers.Never && t != b.looks {
+		b.looks = t
 		b.command(WakeAt{t})
 	}
 }
@@ -371,7 +379,11 @@ func (Tick) apply(b *Batch, now time.Duration) error {
 			b.command(Stop{i})
 		}
 	}
-	b.carryOut(b.engine.Expire(now), now)
+	ds := b.engine.Expire(now)
+	if b.config.Scheduler.Revokes {
+		ds = append(ds, b.engine.Tick(now)...)
+	}
+	b.carryOut(ds, now)
 	b.watchProgress(now)
 	return nil
 }

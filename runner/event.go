@@ -99,6 +99,25 @@ type (
 	}
 	// TaskFree gives a task back, also one that still waits.
 	TaskFree struct{ ID schedulers.TaskID }
+	// TaskResume asks that a task may give its device work again: Need bytes of it must come onto
+	// the device for a kernel that references Referenced bytes. This and the two that follow
+	// come only under a scheduler that takes back (schedulers.Preempter).
+	TaskResume struct {
+		ID               schedulers.TaskID
+		Need, Referenced int64
+	}
+	// TaskActive says what a task's process does. It comes for each task before a Tick.
+	TaskActive struct {
+		ID       schedulers.TaskID
+		Activity schedulers.Activity
+	}
+	// TaskRevoked answers Revoke. An answer to a ticket that is not outstanding, or that cannot be, is
+	// an error.
+	TaskRevoked struct {
+		ID      schedulers.TaskID
+		Ticket  schedulers.Ticket
+		Outcome schedulers.Outcome
+	}
 )
 
 // Events of a process. Serial 0 stands for all processes of a job where they are not told
@@ -174,8 +193,10 @@ type (
 	// Start begins a job: JobStarted or JobEnded follows. The job is pinned to the device
 	// unless that is Unbound.
 	Start struct{ Job, Device int }
-	// Answer tells the process that waits in a task's begin or grow.
+	// Answer tells the process that waits in a task's begin, grow or resume.
 	Answer struct{ Decision schedulers.Decision }
+	// Revoke asks a task's process to give something back: TaskRevoked follows, unless the task ends.
+	Revoke struct{ Decision schedulers.Decision }
 	// Stop ends a job that runs: JobEnded follows. It does nothing if the job has just ended.
 	Stop struct{ Job int }
 	// WakeAt asks for a Tick at a time or soon after.
@@ -192,6 +213,7 @@ type (
 
 func (Start) command()       {}
 func (Answer) command()      {}
+func (Revoke) command()      {}
 func (Stop) command()        {}
 func (WakeAt) command()      {}
 func (AwaitServer) command() {}

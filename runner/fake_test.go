@@ -16,7 +16,7 @@ import (
 
 // fake is an Executor that a test's script drives. It notes what the batch
 // asks of it: "start 2@1", "start 2" (unbound), "answer 5@0", "refuse 5",
-// "grown 5", "no growth 5", "stop 2", "wake 3s".
+// "grown 5", "no growth 5", "resumed 5", "not resumed 5", "yield 9 of 5, ticket 1", "stop 2", "wake 3s".
 type fake struct {
 	t      *testing.T
 	script func(*fake)
@@ -57,7 +57,15 @@ func (f *fake) Answer(d schedulers.Decision) {
 		f.note("grown %d", d.Task.ID)
 	case schedulers.GrowRefused:
 		f.note("no growth %d", d.Task.ID)
+	case schedulers.Resumed:
+		f.note("resumed %d", d.Task.ID)
+	case schedulers.ResumeRefused:
+		f.note("not resumed %d", d.Task.ID)
 	}
+}
+
+func (f *fake) Revoke(d schedulers.Decision) {
+	f.note("%v %d of %d, ticket %d", d.Revocation.Action, d.Revocation.Bytes, d.Task.ID, d.Ticket)
 }
 
 func (f *fake) Stop(job int)           { f.note("stop %d", job) }

@@ -6,6 +6,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,13 @@ type Executor interface {
 type Recoverer interface {
 	Executor
 	AwaitServer()
+}
+
+// Revoker is an Executor whose processes can give device memory back. Under a scheduler that takes
+// back it posts TaskActive for each task before each Tick.
+type Revoker interface {
+	Executor
+	Revoke(d schedulers.Decision)
 }
 
 // Recorder keeps records as they complete. Records with the same key replace
@@ -81,11 +89,15 @@ type Step struct {
 func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job, error) {
 	recoverer, canBreak := x.(Recoverer)
 	c.MPS = c.MPS && canBreak
+	revoker, givesBack := x.(Revoker)
+	if c.Scheduler.Revokes && !givesBack {
+		return nil, fmt.Errorf("run batch: %s takes memory back from running processes, which this node cannot do", c.Scheduler.Name)
+	}
 	b, err := NewBatch(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, recorder: rec, done: make(chan struct{})}
+	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, recorder: rec, done: make(chan struct{})}
 	err = x.Run(ctx, l)
 	jobs, broken := l.finish()
 	if broken != nil {
@@ -99,6 +111,7 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 type Loop struct {
 	executor  Executor
 	recoverer Recoverer // the executor, where it is one
+	revoker   Revoker   // the same
 	recorder  Recorder
 	observe   func(Step)
 	done      chan struct{}
@@ -165,6 +178,8 @@ func (l *Loop) do(c Command) {
 		l.executor.Start(c.Job, c.Device)
 	case Answer:
 		l.executor.Answer(c.Decision)
+	case Revoke:
+		l.revoker.Revoke(c.Decision)
 	case Stop:
 		l.executor.Stop(c.Job)
 	case WakeAt:

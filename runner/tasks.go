@@ -151,6 +151,40 @@ func (e TaskFree) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
+func (e TaskResume) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
+	if t == nil {
+		return nil
+	}
+	ds, err := b.engine.Resume(e.ID, e.Need, e.Referenced, now)
+	if err != nil {
+		return err
+	}
+	b.ask(t, now)
+	b.carryOut(ds, now)
+	return nil
+}
+
+func (e TaskActive) apply(b *Batch, now time.Duration) error {
+	if b.tasks[e.ID] == nil {
+		return nil
+	}
+	return b.engine.Active(e.ID, e.Activity, now)
+}
+
+func (e TaskRevoked) apply(b *Batch, now time.Duration) error {
+	if b.tasks[e.ID] == nil {
+		return nil
+	}
+	ds, err := b.engine.Revoked(e.ID, e.Ticket, e.Outcome, now)
+	if err != nil {
+		return err
+	}
+	b.progress.made(now)
+	b.carryOut(ds, now)
+	return nil
+}
+
 func (e ProcessGone) apply(b *Batch, now time.Duration) error {
 	b.endTasks(func(t *task) bool { return t.process == e.Process }, now)
 	j := b.jobs[e.Process.Job]
@@ -204,7 +238,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	case schedulers.Grown:
 		t.holds = sum(t.holds, t.asked)
 		t.record.GrownBytes = max(t.record.GrownBytes, t.holds-t.record.Bytes-t.record.HeapBytes)
-	case schedulers.Refused, schedulers.GrowRefused:
+	case schedulers.Refused, schedulers.GrowRefused, schedulers.ResumeRefused:
 		why := d.Reason.Error()
 		t.record.Refusal = &why
 		if j.refused == "" {

@@ -63,7 +63,7 @@ func BenchmarkGrant(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, info := range policies.All() {
-		if info.Revokes { // no node can run it (Request.Scheduler)
+		if info.Revokes { // its processes give nothing back
 			continue
 		}
 		b.Run(info.Name, func(b *testing.B) {

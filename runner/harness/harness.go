@@ -190,9 +190,6 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	if err != nil {
 		return s, 0, Refuse(err)
 	}
-	if s.Revokes { // until the runner carries revocations to the processes
-		return s, 0, Refuse(fmt.Errorf("--sched %s: it takes memory back from running processes, which no node can do yet: use a scheduler that does not, such as case-alg3", text))
-	}
 	if s.Binds == policies.BindsJob {
 		return s, 0, nil
 	}

@@ -23,6 +23,7 @@ type Config struct {
 	Seed uint64
 	// Profiles is what the jobs do; a job that is not there is an error.
 	Profiles profiles.Set
+	Revokes  bool    // the scheduler takes memory back
 	Noise    float64 // σ of the logarithm of each phase's length; 0 = none
 }
 
@@ -65,7 +66,8 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 			return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 		}
 		noise := rand.New(rand.NewPCG(c.Seed, uint64(i)))
-		x.procs = append(x.procs, &process{x: x, index: i, job: j, listed: p.Steps(j.Footprint), divided: p.Rounds, device: runner.Unbound,
+		steps := p.Steps(j.Footprint)
+		x.procs = append(x.procs, &process{x: x, index: i, job: j, listed: steps, divided: p.Rounds, device: runner.Unbound, movable: c.Revokes && movable(steps),
 			stretch: func() float64 { return math.Exp(c.Noise * noise.NormFloat64()) }})
 	}
 	return x, nil
@@ -113,13 +115,26 @@ func (x *Executor) Answer(d schedulers.Decision) {
 	x.at(x.now, func() { p.answered(d) })
 }
 
+// Revoke carries out runner.Revoke.
+func (x *Executor) Revoke(d schedulers.Decision) {
+	p := x.procs[d.Task.Job]
+	x.at(x.now, func() { p.revoke(d) })
+}
+
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	x.at(x.now, func() { x.procs[job].exit(runner.Exit{Signal: new("SIGKILL")}) })
 }
 
 // WakeAt carries out runner.WakeAt.
-func (x *Executor) WakeAt(t time.Duration) { x.at(t, func() { x.post(runner.Tick{}) }) }
+func (x *Executor) WakeAt(t time.Duration) {
+	x.at(t, func() {
+		for _, p := range x.procs {
+			p.tellActivity()
+		}
+		x.post(runner.Tick{})
+	})
+}
 
 // share puts work into a pool, which takes solo seconds alone there. done is called at its end.
 func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {

@@ -177,15 +177,9 @@ func TestRunsRepeatExactlyAndSeedsDiffer(t *testing.T) {
 	}
 }
 
-// runnable are the schedulers that a node can run: those that take nothing back
-// (harness.Request.Scheduler).
-func runnable() []policies.Info {
-	return slices.DeleteFunc(policies.All(), func(i policies.Info) bool { return i.Revokes })
-}
-
 func TestAllMixesCompleteUnderAllSchedulers(t *testing.T) {
 	for _, node := range []string{"sim:4xV100", "sim:2xP100"} {
-		for _, info := range runnable() {
+		for _, info := range policies.All() {
 			for _, mix := range mixNames {
 				t.Run(fmt.Sprintf("%s/%s/%s", node, info.Name, mix), func(t *testing.T) {
 					jobs, rec := trial{node: mustNode(t, node), scheduler: info.Name, jobs: mixJobs(t, mix)}.must(t)

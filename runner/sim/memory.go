@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 )
@@ -14,6 +15,8 @@ type object struct {
 	resident int64 // of them on the device; those of managed memory move
 	managed  bool
 	newer    bool // the device's contents are newer than the host's
+	filled   bool // it has contents
+	lastUsed time.Duration
 }
 
 // take takes memory for what cannot move. It fails if the device does not have so much beside what
@@ -75,7 +78,7 @@ func (d *device) page(p *process, k *profiles.Step) (carried int64) {
 		stays := min(missing, d.free)
 		o.resident += stays
 		d.free -= stays
-		if k.Reads == nil && k.Writes == nil || slices.Contains(k.Writes, o.name) {
+		if writes(k, o.name) {
 			o.newer = true
 			carried += missing - stays
 		}
@@ -84,6 +87,18 @@ func (d *device) page(p *process, k *profiles.Step) (carried int64) {
 	return carried
 }
 
-func uses(k *profiles.Step, name string) bool {
-	return k.Reads == nil && k.Writes == nil || slices.Contains(k.Reads, name) || slices.Contains(k.Writes, name)
+// uses reports whether a step works with an object on the device.
+func uses(s *profiles.Step, name string) bool {
+	if s.Kind != profiles.Kernel {
+		return s.Object == name
+	}
+	return s.Reads == nil && s.Writes == nil || slices.Contains(s.Reads, name) || slices.Contains(s.Writes, name)
+}
+
+// writes reports whether a step may write an object on the device.
+func writes(s *profiles.Step, name string) bool {
+	if s.Kind != profiles.Kernel {
+		return s.Kind == profiles.CopyIn && s.Object == name
+	}
+	return s.Reads == nil && s.Writes == nil || slices.Contains(s.Writes, name)
 }

@@ -23,6 +23,8 @@ type process struct {
 	device   int       // of the job, or of the latest task
 	contexts []*device // on which it has its context, until it ends
 	gone     bool
+	movable  bool // its memory can go to the host (swap.go)
+	swap     swap
 
 	pool         *pool // in which it works now
 	work         *activity
@@ -52,10 +54,15 @@ func (p *process) proceed() {
 		if s.Kind != profiles.Kernel {
 			p.recordKernels()
 		}
-		if p.asks(s) {
+		if p.swap.moving != nil && s.Kind != profiles.Host { // its gate is closed
+			p.swap.held = p.proceed
+			return
+		}
+		if p.asks(s) || p.resumes(s) {
 			return
 		}
 		p.steps = p.steps[1:]
+		p.swap.used(p, s)
 		switch {
 		case s.Kind == profiles.Allocate:
 			p.allocate(s.Step)
@@ -85,7 +92,11 @@ func (p *process) do(s *step, then func()) {
 		p.pool = p.x.devices[p.device].sms
 	}
 	p.work = p.x.share(p.pool, s.demand, s.soloS, func() {
+		if s.on != cores {
+			p.swap.last = p.x.now
+		}
 		p.pool, p.work = nil, nil
+		p.moveOut()
 		then()
 	})
 }
@@ -134,6 +145,10 @@ func (p *process) exit(e runner.Exit) {
 		p.x.leave(p.pool, p.work)
 		p.pool, p.work = nil, nil
 	}
+	if p.swap.moving != nil {
+		p.x.leave(p.x.devices[p.device].link, p.swap.moving)
+		p.swap.moving = nil
+	}
 	if p.task.open {
 		for _, o := range p.task.objects {
 			p.x.devices[p.device].give(o)
@@ -149,4 +164,4 @@ func (p *process) exit(e runner.Exit) {
 	p.x.at(p.x.now, func() { p.x.post(runner.JobEnded{Job: p.index, Exit: e}) })
 }
 
-var _ runner.Executor = (*Executor)(nil)
+var _ runner.Revoker = (*Executor)(nil)

@@ -47,7 +47,7 @@ func (r trial) run(ctx context.Context) ([]results.Job, *tape, *Executor, error)
 		return nil, nil, nil, err
 	}
 	rec := &tape{}
-	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
+	x, err := NewExecutor(Config{Node: r.node, Jobs: r.jobs, MPS: s.Shares, Revokes: s.Revokes, Seed: r.seed, Noise: r.noise, Profiles: profiles.Catalog().With(r.profiles)}, rec)
 	if err != nil {
 		return nil, nil, nil, err
 	}

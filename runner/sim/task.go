@@ -78,6 +78,9 @@ func (p *process) begin(s *profiles.Step) {
 			want.Blocks, want.ThreadsPerBlock = f.Blocks, f.ThreadsPerBlock
 		}
 	}
+	if p.movable {
+		want.Can, want.Need = schedulers.Movable, new(p.needs(s))
+	}
 	t.begun++
 	t.asked, t.warps, t.told = want.Bytes, want.Warps(), want.BlocksPerSM > 0
 	want.ID = p.id()
@@ -93,11 +96,19 @@ func (p *process) answered(d schedulers.Decision) {
 	case d.Kind == schedulers.Granted:
 		p.device = d.Device
 		t.open, t.granted = true, t.asked
+		p.swap.permit = true
 		if !p.fill() {
 			return
 		}
 	case d.Kind == schedulers.Grown:
 		t.granted += t.asked
+		p.swap.brings = t.asked
+	case d.Kind == schedulers.Resumed:
+		p.resumed()
+		return
+	case d.Kind == schedulers.ResumeRefused && d.Reason.Cause != schedulers.TimedOut:
+		p.outOfMemory(d.Reason.NeedBytes)
+		return
 	case d.Kind == schedulers.GrowRefused && d.Reason.Cause != schedulers.TimedOut:
 		p.outOfMemory(t.asked)
 		return
@@ -112,7 +123,7 @@ func (p *process) answered(d schedulers.Decision) {
 // device, and plans the copies that it has recorded. false: the device does not have the memory.
 func (p *process) fill() bool {
 	t, d := &p.task, p.x.devices[p.device]
-	need, known := t.used, slices.Contains(p.contexts, d)
+	need, known := p.placed(), slices.Contains(p.contexts, d)
 	if !known {
 		need += runner.DefaultContextBytes
 	}
@@ -128,7 +139,9 @@ func (p *process) fill() bool {
 		p.contexts = append(p.contexts, d)
 	}
 	for _, o := range t.objects {
-		o.resident = o.bytes
+		if !p.movable || uses(p.steps[0].Step, o.name) {
+			o.resident = o.bytes
+		}
 	}
 	if len(t.recorded) > 0 {
 		p.steps = slices.Concat(t.recorded, p.steps)
@@ -144,8 +157,9 @@ func (p *process) allocate(s *profiles.Step) {
 	case s.Managed:
 		d := p.x.devices[p.device]
 		d.managed = append(d.managed, o)
-	case t.open && p.x.devices[p.device].take(o.bytes):
-		o.resident = o.bytes
+	case t.open && p.x.devices[p.device].take(p.brought(o.bytes)):
+		o.resident = p.brought(o.bytes)
+		p.swap.brings = 0
 	case t.open:
 		p.outOfMemory(o.bytes)
 		return

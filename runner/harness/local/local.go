@@ -82,6 +82,9 @@ func Resolve(o harness.Options, probe results.Probe, jobs []mixes.Job) (programs
 
 // CheckScheduler implements harness.Backend.
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
+	if s.Revokes {
+		return harness.Refuse(fmt.Errorf("--sched %s: it takes memory back from running processes, which only simulated nodes can do yet: add --node sim:1xH200, or use another scheduler, such as case-alg3", s.Name))
+	}
 	_, err := b.nodeOptions(s, nil)
 	return err
 }

@@ -120,7 +120,7 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
 	var err error
-	n.executor, err = sim.NewExecutor(sim.Config{Node: b.model, Jobs: n.Mix.Jobs, MPS: n.MPS(), Profiles: n.Profiles, Seed: n.Seed, Noise: n.Noise}, to)
+	n.executor, err = sim.NewExecutor(sim.Config{Node: b.model, Jobs: n.Mix.Jobs, MPS: n.MPS(), Profiles: n.Profiles, Revokes: n.Scheduler.Revokes, Seed: n.Seed, Noise: n.Noise}, to)
 	if err != nil {
 		return nil, harness.Refuse(harness.ToMeasure(err, profiles.ErrNone, n.Suite, n.Mix))
 	}

@@ -1,0 +1,102 @@
+package runner_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+func (f *fake) mustPost(e runner.Event) {
+	f.t.Helper()
+	if err := f.batch.TryPost(f.now, e); err != nil {
+		f.t.Errorf("at %v: %+v: %v", f.now, e, err)
+	}
+}
+
+// A task that is idle is revoked for a task that waits, and resumes when that has ended.
+func TestATaskIsRevokedAndResumes(t *testing.T) {
+	jobs, rec := setup{scheduler: "vgpu:n=2", jobs: probed(2)}.run(t, func(f *fake) {
+		f.started(0, 1)
+		f.want("start 0", "start 1")
+		movable := schedulers.Task{Bytes: 10, Can: schedulers.Movable}
+		first := f.batch.TaskBegin(0, movable, f.now)
+		f.want("answer 1@0")
+		f.at(1)
+		second := f.batch.TaskBegin(1, movable, f.now)
+		f.want("wake 1.005s")
+		f.now = 1005 * time.Millisecond
+		f.mustPost(runner.TaskActive{ID: first, Activity: schedulers.Activity{Last: time.Second, Referenced: 10}})
+		f.mustPost(runner.Tick{})
+		f.want("yield 10 of 1, ticket 1", "wake 1.01s")
+		f.at(2)
+		for _, wrong := range []runner.TaskRevoked{
+			{ID: first, Ticket: 2},
+			{ID: second, Ticket: 1},
+			{ID: first, Ticket: 1, Outcome: schedulers.Outcome{Resident: 11}},
+		} {
+			if err := f.batch.TryPost(f.now, wrong); err == nil {
+				f.t.Errorf("%+v is taken", wrong)
+			}
+		}
+		if err := f.batch.TryPost(f.now, runner.TaskResume{ID: second, Need: 1, Referenced: 1}); err == nil {
+			f.t.Error("a task that has no device resumes")
+		}
+		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 1})
+		f.want("answer 2@0")
+		f.at(3)
+		f.mustPost(runner.TaskResume{ID: first, Need: 10, Referenced: 10})
+		f.want("wake 3.005s")
+		f.at(5)
+		f.batch.TaskFree(second, f.now)
+		f.want("resumed 1")
+		f.at(6)
+		f.mustPost(runner.TaskRevoked{ID: 99, Ticket: 1}) // of a task that has ended
+		f.mustPost(runner.TaskResume{ID: second})
+		f.ended(0, 1)
+	})
+	wantOutcomes(t, jobs, results.OK, results.OK)
+	if wait := *jobs[0].WaitS; wait != 2 {
+		t.Errorf("job 0 waited %g s, want 2 s to resume", wait)
+	}
+	if wait := *jobs[1].WaitS; wait != 1 {
+		t.Errorf("job 1 waited %g s, want 1 s", wait)
+	}
+	if k := rec.task(0, 0); k.Refusal != nil || *k.ReleaseS != 6 {
+		t.Errorf("task %+v", k)
+	}
+}
+
+// A kernel that uses more than the device has is refused, with the reason in the task's record.
+func TestAResumptionIsRefused(t *testing.T) {
+	_, rec := setup{scheduler: "vgpu", jobs: probed(1)}.run(t, func(f *fake) {
+		f.started(0)
+		id := f.batch.TaskBegin(0, schedulers.Task{Bytes: 20, Need: new(int64(5)), Can: schedulers.Movable}, f.now)
+		f.calls = nil
+		f.mustPost(runner.TaskResume{ID: id, Need: 15, Referenced: 20})
+		f.want("not resumed 1")
+		f.ended(0)
+	})
+	if k := rec.task(0, 0); k.Refusal == nil || !strings.Contains(*k.Refusal, "its kernel references more than the device has") {
+		t.Errorf("task %+v", k)
+	}
+}
+
+// A node whose processes give nothing back does not run such a scheduler.
+func TestANodeThatTakesNothingBack(t *testing.T) {
+	s, err := policies.Parse("demand", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
+	plain := struct{ runner.Executor }{&fake{t: t}}
+	_, err = runner.Run(t.Context(), runner.Config{Jobs: probed(1), Devices: slices.Repeat([]schedulers.Device{device}, 1), Scheduler: s}, plain, newTape())
+	if err == nil || !strings.Contains(err.Error(), "demand takes memory back from running processes") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// swap is the process's side of a scheduler that takes memory back (docs/movable-memory.md). Each
+// step that works on the device needs the permission of the process's context, and what the step uses
+// on the device.
+type swap struct {
+	permit     bool
+	brings     int64                // bytes that the latest growth brings to the device
+	referenced int64                // bytes that the latest step on the device used
+	last       time.Duration        // when the latest step on the device ended
+	ticket     *schedulers.Decision // a revocation without an answer
+	moving     *activity            // memory is on its way to the host, and the gate is closed
+	held       func()               // goes on when the gate is open
+}
+
+// Moving memory on an H200: page-locked copies reach 55 of the link's 63 GB/s in one direction,
+// and mapping, unmapping and releasing a chunk of 32 MiB takes 75 us. Estimated from one series of
+// measurements; other models are scaled by their links.
+const (
+	pinnedShare  = 55.0 / 63
+	chunkBytes   = 32 << 20
+	chunkSeconds = 75e-6
+)
+
+// move is a step in which so many bytes change their place, of which `copied` have contents that
+// the other side lacks.
+func (m Model) move(bytes, copied int64) step {
+	least := float64(copied) / m.LinkBytesPerS
+	solo := least/pinnedShare + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds
+	return step{on: link, demand: least / solo, soloS: solo}
+}
+
+// movable reports whether the memory of a job with these steps can move. The driver moves managed
+// memory.
+func movable(steps []profiles.Step) bool {
+	return !slices.ContainsFunc(steps, func(s profiles.Step) bool { return s.Managed })
+}
+
+// needs returns the bytes that a step of a process without a device uses there.
+func (p *process) needs(s *profiles.Step) int64 {
+	need := int64(0)
+	if s.Kind == profiles.Allocate {
+		need = s.Bytes
+	}
+	for _, o := range p.task.objects {
+		if uses(s, o.name) {
+			need += o.bytes
+		}
+	}
+	return need
+}
+
+// placed returns the bytes that a grant brings to the device of what is allocated already.
+func (p *process) placed() int64 {
+	if !p.movable {
+		return p.task.used
+	}
+	need := p.needs(p.steps[0].Step)
+	if s := p.steps[0]; s.Kind == profiles.Allocate {
+		need -= s.Bytes
+	}
+	return need
+}
+
+// brought returns the part of a new object that comes to the device at once: what the scheduler has
+// been asked for. The rest follows when it is used.
+func (p *process) brought(bytes int64) int64 {
+	if p.movable {
+		return min(bytes, p.swap.brings)
+	}
+	return bytes
+}
+
+// resumes asks the scheduler where a step may not work on the device yet. The answer comes to
+// resumed.
+func (p *process) resumes(s *step) bool {
+	if !p.movable || !p.task.open || !onDevice(s.Kind) {
+		return false
+	}
+	need, referenced := int64(0), int64(0)
+	for _, o := range p.task.objects {
+		if uses(s.Step, o.name) {
+			need += o.bytes - o.resident
+			referenced += o.bytes
+		}
+	}
+	if p.swap.permit && need == 0 {
+		return false
+	}
+	p.recordKernels()
+	p.x.post(runner.TaskResume{ID: p.id(), Need: need, Referenced: referenced})
+	return true
+}
+
+func onDevice(k profiles.StepKind) bool {
+	return k == profiles.Kernel || k == profiles.CopyIn || k == profiles.CopyOut
+}
+
+// resumed brings what the next step uses to the device.
+func (p *process) resumed() {
+	d, bytes, copied := p.x.devices[p.device], int64(0), int64(0)
+	for _, o := range p.task.objects {
+		if missing := o.bytes - o.resident; missing > 0 && uses(p.steps[0].Step, o.name) {
+			bytes += missing
+			if o.filled {
+				copied += missing
+			}
+			o.resident = o.bytes
+		}
+	}
+	p.swap.permit = true
+	d.free -= bytes // the scheduler has it for this task
+	if bytes == 0 {
+		p.proceed()
+		return
+	}
+	moves := p.x.config.Node.Model.move(bytes, copied)
+	p.do(&moves, p.proceed)
+}
+
+// used notes that the process goes on to do a step.
+func (w *swap) used(p *process, s *step) {
+	if !p.movable || !p.task.open || !onDevice(s.Kind) {
+		return
+	}
+	w.referenced = 0
+	for _, o := range p.task.objects {
+		if !uses(s.Step, o.name) {
+			continue
+		}
+		w.referenced += o.bytes
+		o.lastUsed = p.x.now
+		if writes(s.Step, o.name) {
+			o.newer, o.filled = true, true
+		}
+	}
+}
+
+// tellActivity posts what the process does, for a scheduler that takes back.
+func (p *process) tellActivity() {
+	if !p.movable || p.gone || !p.task.open {
+		return
+	}
+	p.x.post(runner.TaskActive{ID: p.id(), Activity: schedulers.Activity{Running: p.worksOnDevice(), Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}})
+}
+
+func (p *process) worksOnDevice() bool { return p.work != nil && p.pool != p.x.cores }
+
+// revoke begins a revocation. What works on the device goes on to its end, or the answer is busy.
+func (p *process) revoke(d schedulers.Decision) {
+	if p.gone || !p.task.open || d.Task.ID != p.id() {
+		return
+	}
+	p.swap.ticket = &d
+	if !p.worksOnDevice() {
+		p.moveOut()
+		return
+	}
+	p.x.at(p.x.now+d.Revocation.Deadline, func() {
+		if w := &p.swap; w.ticket == &d && w.moving == nil && !p.gone {
+			p.answer(schedulers.Busy)
+		}
+	})
+}
+
+// moveOut moves to the host what the revocation wants, if there is one: first what the next step does
+// not use, and of that what was used least recently.
+func (p *process) moveOut() {
+	w := &p.swap
+	if w.ticket == nil || w.moving != nil || p.gone {
+		return
+	}
+	var objects []*object
+	for _, o := range p.task.objects {
+		objects = append(objects, o)
+	}
+	wanted := func(o *object) int {
+		if len(p.steps) > 0 && onDevice(p.steps[0].Kind) && uses(p.steps[0].Step, o.name) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(objects, func(a, b *object) int {
+		return cmp.Or(cmp.Compare(wanted(a), wanted(b)), cmp.Compare(a.lastUsed, b.lastUsed), cmp.Compare(a.name, b.name))
+	})
+	moved := map[*object]int64{}
+	bytes, copied := int64(0), int64(0)
+	for _, o := range objects {
+		if n := min(o.resident, w.ticket.Revocation.Bytes-bytes); n > 0 {
+			moved[o], bytes = n, bytes+n
+			if o.newer {
+				copied += n
+			}
+		}
+	}
+	over := func() {
+		w.moving = nil
+		for o, n := range moved {
+			o.resident -= n
+			p.x.devices[p.device].free += n
+			o.newer = o.newer && o.resident > 0
+		}
+		if w.ticket.Revocation.Action == schedulers.Yield {
+			w.permit = false
+		}
+		held := w.held
+		w.held = nil
+		p.answer(schedulers.Done)
+		if held != nil {
+			held()
+		}
+	}
+	if bytes == 0 {
+		over()
+		return
+	}
+	s := p.x.config.Node.Model.move(bytes, copied)
+	w.moving = p.x.share(p.x.devices[p.device].link, s.demand, s.soloS, over)
+}
+
+func (p *process) answer(a schedulers.Answer) {
+	ticket := p.swap.ticket.Ticket
+	p.swap.ticket = nil
+	resident := int64(0)
+	for _, o := range p.task.objects {
+		resident += o.resident
+	}
+	p.x.post(runner.TaskRevoked{ID: p.id(), Ticket: ticket, Outcome: schedulers.Outcome{Answer: a, Resident: resident}})
+}
