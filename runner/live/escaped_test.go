@@ -171,11 +171,11 @@ static const struct case_need need = { .bytes = 12000000000, .blocks = 1024, .th
 static int dies;
 
 /* The library's: it has asked when it comes here. */
-ssize_t recv(int fd, void *buffer, size_t size, int flags)
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	if (dies)
 		abort();
-	return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
+	return syscall(SYS_recvmsg, fd, message, flags);
 }
 
 /* odd wipe: has a task and nothing in its environment, for a minute.

@@ -40,7 +40,7 @@ func TestKill(t *testing.T) {
 			if err := d.Cmd.Process.Signal(unix.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			mustRevoke(t, e.c.server, e.c.idOf(1), evict(7))
+			mustRevoke(t, e.c.server, e.c.idOf(1), yielding(7))
 		},
 		"revoked": func(t *testing.T, d *probetest.Driver, r recorder) {
 			revokedTask(t, d, r)
@@ -72,8 +72,8 @@ func TestKill(t *testing.T) {
 			r.next(t, "revoked")
 			d.Say("resume a 9")
 			r.next(t, "resume")
-			mustRevoke(t, e.c.server, e.c.idOf(1), evict(8))
-			d.Hear("revoke 1 2 3221225472 250")
+			mustRevoke(t, e.c.server, e.c.idOf(1), yielding(8))
+			d.Hear("revoke 1 1 3221225472 250")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestKill(t *testing.T) {
 			if open, live := e.c.job.open.Load(), e.c.job.live.Load(); open != 0 || live != 0 {
 				t.Errorf("%d requests and %d tasks are left", open, live)
 			}
-			if err := s.Revoke(1, evict(9)); !errors.Is(err, errNoTask) {
+			if err := s.Revoke(1, yielding(9)); !errors.Is(err, errNoTask) {
 				t.Errorf("revocation of a task of the dead: %v", err)
 			}
 		})
@@ -115,8 +115,8 @@ func evictingTask(t *testing.T, d *probetest.Driver, r recorder) event {
 func revokedTask(t *testing.T, d *probetest.Driver, r recorder) event {
 	t.Helper()
 	e := evictingTask(t, d, r)
-	mustRevoke(t, e.c.server, e.c.idOf(1), evict(7))
-	d.Hear("revoke 1 2 3221225472 250")
+	mustRevoke(t, e.c.server, e.c.idOf(1), yielding(7))
+	d.Hear("revoke 1 1 3221225472 250")
 	return e
 }
 
@@ -148,8 +148,8 @@ func TestLibraryRevocation(t *testing.T) {
 	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 8, Ended: Unable, Why: "told so"}) {
 		t.Errorf("revoked %+v", e.was)
 	}
-	mustRevoke(t, s, id, evict(9))
-	d.Hear("revoke 1 2 3221225472 250")
+	mustRevoke(t, s, id, yielding(9))
+	d.Hear("revoke 1 1 3221225472 250")
 	d.Say("answer done")
 	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 9, Ended: Done, Freed: 1}) {
 		t.Errorf("revoked %+v", e.was)
@@ -165,6 +165,13 @@ func TestLibraryRevocation(t *testing.T) {
 	d.Say("permit a")
 	d.Hear("a 1")
 
+	mustRevoke(t, s, id, Revocation{Ticket: 11, Action: Evict, Bytes: 1}) // keeps its permission
+	d.Hear("revoke 1 2 1 0")
+	d.Say("answer done")
+	r.next(t, "revoked")
+	d.Say("permit a")
+	d.Hear("a 1")
+
 	d.Say("close") // while the reader waits
 	d.Hear("closed")
 	d.Say("oom 1 x") // needs the scheduler
@@ -173,8 +180,8 @@ func TestLibraryRevocation(t *testing.T) {
 	if o := r.next(t, "oom"); o.c != e.c {
 		t.Errorf("oom %v of another client", o)
 	}
-	mustRevoke(t, s, id, evict(10)) // over the next connection
-	d.Hear("revoke 1 2 3221225472 250")
+	mustRevoke(t, s, id, yielding(10)) // over the next connection
+	d.Hear("revoke 1 1 3221225472 250")
 	d.Say("answer done")
 	r.next(t, "revoked")
 	if stderr := d.Finish(); stderr != "" {

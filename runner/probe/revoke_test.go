@@ -52,8 +52,8 @@ func (c *raw) holds(r recorder, task uint64) (id uint64, at *Client) {
 	return e.c.idOf(task), e.c
 }
 
-func evict(ticket uint64) Revocation {
-	return Revocation{Ticket: ticket, Action: Evict, Bytes: 3 << 30, Deadline: 250 * time.Millisecond}
+func yielding(ticket uint64) Revocation {
+	return Revocation{Ticket: ticket, Action: Yield, Bytes: 3 << 30, Deadline: 250 * time.Millisecond}
 }
 
 func mustRevoke(t *testing.T, s *Server, task uint64, r Revocation) {
@@ -84,8 +84,8 @@ func TestRevocation(t *testing.T) {
 		t.Fatalf("welcome %+v: %v", w, err)
 	}
 	id, _ := c.holds(r, 5)
-	mustRevoke(t, s, id, evict(9))
-	c.expectRevoke(revokeFrame{task: 5, ticket: 9, bytes: 3 << 30, action: Evict, deadlineMS: 250})
+	mustRevoke(t, s, id, yielding(9))
+	c.expectRevoke(revokeFrame{task: 5, ticket: 9, bytes: 3 << 30, action: Yield, deadlineMS: 250})
 	answer := revokedFrame{task: 5, Revoked: Revoked{Ticket: 9, Ended: Done, Freed: 4 << 30, Resident: 2 << 30, Fixed: 1 << 20,
 		Drain: 1, Copy: 2, Bookkeeping: 3}}
 	c.send(frame(&answer))
@@ -112,7 +112,7 @@ func TestRevocation(t *testing.T) {
 	c.expect(kindRefuse)
 	c.send(frame(&resumeFrame{5, Resume{Bytes: 7}})) // the task has stayed
 	r.next(t, "resume")
-	mustRevoke(t, s, id, evict(11)) // a task that waits may have to give more
+	mustRevoke(t, s, id, yielding(11)) // a task that waits may have to give more
 	c.expect(kindRevoke)
 	if err := s.Grant(id, 0, [16]byte{}); !errors.Is(err, errRevoking) {
 		t.Errorf("grant before the ticket is answered: %v", err)
@@ -122,10 +122,10 @@ func TestRevocation(t *testing.T) {
 	mustGrant(t, e)
 	c.expect(kindGrant)
 
-	mustRevoke(t, s, id, evict(12))
+	mustRevoke(t, s, id, yielding(12))
 	c.send(frame(&freeFrame{5})) // they cross
 	r.next(t, "free")
-	if err := s.Revoke(id, evict(13)); !errors.Is(err, errNoTask) {
+	if err := s.Revoke(id, yielding(13)); !errors.Is(err, errNoTask) {
 		t.Errorf("revocation of a task that is over: %v", err)
 	}
 	c.send(frame(&byeFrame{}))
@@ -143,13 +143,13 @@ func TestRevocationsThatAreNotSent(t *testing.T) {
 	s, r, _ := startRevoking(t, welcomed)
 	plain := greeted(t, s, 1)
 	id, _ := plain.holds(r, 1)
-	if err := s.Revoke(id, evict(1)); !errors.Is(err, errUnable) {
+	if err := s.Revoke(id, yielding(1)); !errors.Is(err, errUnable) {
 		t.Errorf("of a process that cannot evict: %v", err)
 	}
 	c := evictor(t, s)
 	c.send(beginOf(1, 10))
 	e := r.next(t, "begin")
-	if err := s.Revoke(e.c.idOf(1), evict(1)); !errors.Is(err, errNoDevice) {
+	if err := s.Revoke(e.c.idOf(1), yielding(1)); !errors.Is(err, errNoDevice) {
 		t.Errorf("of a task that waits: %v", err)
 	}
 	mustGrant(t, e)
@@ -166,14 +166,14 @@ func TestRevocationsThatAreNotSent(t *testing.T) {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
-	mustRevoke(t, s, id, evict(1))
-	if err := s.Revoke(id, evict(2)); !errors.Is(err, errRevoking) {
+	mustRevoke(t, s, id, yielding(1))
+	if err := s.Revoke(id, yielding(2)); !errors.Is(err, errRevoking) {
 		t.Errorf("of a task with a ticket: %v", err)
 	}
-	c.expectRevoke(revokeFrame{task: 1, ticket: 1, bytes: 3 << 30, action: Evict, deadlineMS: 250})
+	c.expectRevoke(revokeFrame{task: 1, ticket: 1, bytes: 3 << 30, action: Yield, deadlineMS: 250})
 	c.send(frame(&byeFrame{}))
 	s.Settle()
-	if err := s.Revoke(id, evict(3)); !errors.Is(err, errGone) {
+	if err := s.Revoke(id, yielding(3)); !errors.Is(err, errGone) {
 		t.Errorf("after BYE: %v", err)
 	}
 	for name, w := range map[string]Welcome{
@@ -220,7 +220,7 @@ func TestProtocolErrorsOfRevocation(t *testing.T) {
 	live := func(c *raw) { c.holds(r, 1) }
 	revoking := func(c *raw) {
 		id, _ := c.holds(r, 1)
-		mustRevoke(t, s, id, evict(7))
+		mustRevoke(t, s, id, yielding(7))
 		c.expect(kindRevoke)
 	}
 	resuming := func(c *raw) { live(c); c.send(frame(&resumeFrame{1, Resume{}})); r.next(t, "resume") }
@@ -299,11 +299,11 @@ func TestConnectionsEndSettlesTickets(t *testing.T) {
 	id, at := c.holds(r, 1)
 	c.send(frame(&moreFrame{64 << 20}))
 	r.next(t, "more")
-	mustRevoke(t, s, id, evict(7))
+	mustRevoke(t, s, id, yielding(7))
 	c.expect(kindRevoke)
 	c.close()
 	r.next(t, "silent")
-	if err := s.Revoke(id, evict(8)); !errors.Is(err, errGone) {
+	if err := s.Revoke(id, yielding(8)); !errors.Is(err, errGone) {
 		t.Errorf("of a silent process: %v", err)
 	}
 	if err := at.GiveSwap(0, 0); !errors.Is(err, errGone) {
@@ -315,7 +315,7 @@ func TestConnectionsEndSettlesTickets(t *testing.T) {
 	if e.c != at || e.task != 1 {
 		t.Fatalf("resume %v of another client", e)
 	}
-	mustRevoke(t, s, id, evict(9)) // none is outstanding
+	mustRevoke(t, s, id, yielding(9)) // none is outstanding
 	again.expect(kindRevoke)
 	again.send(done(1, 9))
 	r.next(t, "revoked")
@@ -336,7 +336,7 @@ func TestConnectionsEndSettlesTickets(t *testing.T) {
 	weak.send(frame(&f))
 	weak.send(frame(&shrinkFrame{1, 1}))
 	r.next(t, "shrink")
-	if err := s.Revoke(id, evict(10)); !errors.Is(err, errUnable) {
+	if err := s.Revoke(id, yielding(10)); !errors.Is(err, errUnable) {
 		t.Errorf("after HELLO without capabilities: %v", err)
 	}
 	weak.send([]byte("nonsense"))
