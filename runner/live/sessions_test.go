@@ -263,7 +263,7 @@ func (m *sessions) say(p *peer, what string) (fd int) {
 func frameOf(kind uint16, size int, set func(b []byte)) []byte {
 	b := make([]byte, size)
 	binary.LittleEndian.PutUint16(b, kind)
-	binary.LittleEndian.PutUint16(b[2:], 3)
+	binary.LittleEndian.PutUint16(b[2:], 4)
 	binary.LittleEndian.PutUint32(b[4:], uint32(size))
 	if set != nil {
 		set(b)
@@ -293,7 +293,7 @@ func (m *sessions) hello(p *peer, instance uint32) *session {
 	if fd < 0 {
 		m.rt.Fatal("no connection")
 	}
-	hello := frameOf(1, 32, func(b []byte) {
+	hello := frameOf(1, 40, func(b []byte) {
 		binary.LittleEndian.PutUint32(b[12:], instance)
 		_, _ = hex.Decode(b[16:], []byte(m.tokens[p.job])) // as Register made it
 	})
@@ -624,11 +624,14 @@ func (m *sessions) nonsense(rt *rapid.T) {
 		[]byte("nonsense"),
 		{},
 		make([]byte, 1000),
-		frameOf(1, 32, nil), // a second HELLO
+		frameOf(1, 40, nil), // a second HELLO
 		frameOf(2, 64, nil), // task 0
 		frameOf(3, 40, nil),
 		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
-		frameOf(12, 40, nil), // of task 0
+		frameOf(12, 40, nil),  // of task 0
+		frameOf(15, 160, nil), // REVOKED, TASK_RESUME and SWAP_MORE of a process that nothing is taken back from
+		frameOf(16, 32, nil),
+		frameOf(17, 16, func(b []byte) { word(b, 8, 1) }),
 		frameOf(99, 16, nil),
 	}).Draw(rt, "frame")
 	c.broken = true
