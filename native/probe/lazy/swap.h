@@ -16,9 +16,9 @@ struct HostChunk {
 	int device; // that reaches the window
 };
 
-// await_host_chunk takes a chunk, and asks the scheduler for `more` of them if there is none. nullptr: there
-// is no more. Only the thread that serves a revocation calls it. `lock` is held, here and in
-// give_host_chunk.
+// await_host_chunk takes a chunk, and asks the scheduler for `more` of them if none is left. nullptr: the
+// scheduler has none either. Only the thread that serves a revocation calls it. `lock` is held, here
+// and in give_host_chunk.
 HostChunk *await_host_chunk(int device, size_t more);
 void give_host_chunk(HostChunk *chunk);
 
