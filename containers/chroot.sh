@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the steps of Dockerfile and caserun.def in a chroot of Debian 12, where there is no container
-# engine, and tries what they install. Debian's CUDA packages stand in for NVIDIA's image, and this
+# Runs the steps of Dockerfile and caserun.def in a chroot of Debian 12, on a machine without a
+# container engine, and tries what they install. Debian's CUDA packages stand in for NVIDIA's image, and this
 # machine's Go for the golang image. The source is the last commit.
 #
 #   containers/chroot.sh DIR     DIR is made, and removed at the end

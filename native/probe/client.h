@@ -89,7 +89,7 @@ int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referen
 bool client_permitted(const struct case_task *task);
 
 struct client_space {
-	uint64_t bytes;  /* 0: there is no more */
+	uint64_t bytes;  /* 0: the server has no more to give */
 	uint64_t offset; /* without files: in the swap area of client_welcome */
 	int file_count;  /* with files: each has an equal part of the bytes */
 	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */

@@ -266,7 +266,7 @@ struct case_wire_swap_more {
  * end. With files, each has an equal part of it, and offset is 0. */
 struct case_wire_swap_space {
 	struct case_wire_header header;
-	uint64_t bytes; /* 0: there is no more */
+	uint64_t bytes; /* 0: the server has no more to give */
 	uint64_t offset;
 	uint32_t files;
 	uint32_t zero;

@@ -171,7 +171,7 @@ func TestExportParquet(t *testing.T) {
 	}
 }
 
-// A long table is written in groups, of which one is in memory, and says how far it is.
+// A long table is written in groups. One group is in memory at a time. The writer says how far it is.
 func TestExportOfALongTable(t *testing.T) {
 	s := stored(t)
 	ctx := context.Background()

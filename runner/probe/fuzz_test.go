@@ -158,7 +158,8 @@ func (p *play) run(input []byte) {
 	}
 }
 
-// processEndedForGood is processEnded where there is no loop and no listening socket.
+// processEndedForGood does what processEnded does, for a server without a loop and without a
+// listening socket.
 func (s *Server) processEndedForGood(p *process) {
 	for len(p.clients) > 0 {
 		p.clients[0].close()

@@ -33,8 +33,8 @@ const (
 	chunkSeconds = 75e-6
 )
 
-// move is a step in which so many bytes change their place, of which `copied` have contents that
-// the other side lacks.
+// move is a step in which so many bytes change their place. `copied` of them must be copied, because
+// the other side lacks their contents.
 func (m Model) move(bytes, copied int64) step {
 	least := float64(copied) / m.LinkBytesPerS
 	solo := least/pinnedShare + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds

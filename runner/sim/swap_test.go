@@ -9,7 +9,7 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// moving is how long moves of so many GiB take on the small node, of which `copied` GiB are copied.
+// moving is how long moves of so many GiB take on the small node. `copied` GiB of them are copied.
 func moving(gibs, copied float64) float64 { return copied*63/55 + 32*gibs*75e-6 }
 
 // asked is when a policy that looks every 5 ms asks whoever is idle for a request that comes at a time.

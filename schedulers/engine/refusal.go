@@ -32,7 +32,7 @@ func (e *Engine) tooLarge(t schedulers.Task) *schedulers.Refusal {
 		NeedBytes: sumBytes(t.Needs(), largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
 }
 
-// refuse answers w, which is no longer in the queue.
+// refuse answers w. The caller has taken w out of the queue.
 func (e *Engine) refuse(w *waiting, cause schedulers.Cause, why string) schedulers.Decision {
 	if w.resumes != nil {
 		return e.resumeRefused(w, cause, why)

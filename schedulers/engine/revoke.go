@@ -278,7 +278,7 @@ func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
 	return e.policy.Place(w.task, e.state)
 }
 
-// resumed answers w, which is no longer in the queue.
+// resumed answers w. The caller has taken w out of the queue.
 func (e *Engine) resumed(w *waiting) schedulers.Decision {
 	h := w.resumes
 	h.resume = nil
