@@ -28,7 +28,7 @@ func newData() *cobra.Command {
 Files that exist are kept.`,
 		Example: `  caserun data
   caserun data --mixes 'D-*'`,
-		Args: cobra.NoArgs,
+		Args: noCommand,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return makeData(c, settings, only) }),
 	}
 	c.Flags().String("data", "data", "`DIR` for the files")
@@ -60,7 +60,7 @@ func newGraph() *cobra.Command {
 		Use:     "graph",
 		Short:   "Write a random graph in the format of Rodinia's bfs",
 		Example: "  caserun data graph --nodes 65536 -o graph65536.txt",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (config.Settings, error) {
 			if nodes < 1 || nodes > graph.MaxNodes {
 				return config.Settings{}, fmt.Errorf("--nodes %d: want 1 to %d", nodes, graph.MaxNodes)

@@ -20,7 +20,7 @@ func newDoctor() *cobra.Command {
 suite, whether it has code for these GPUs, its data, libcase.so, ballast, the
 sampler and free disk space. Measure what a CUDA context costs. The exit status
 is 3 if something is missing.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error { return runDoctor(c, settings, only) }),
 	}
 	addFormatFlag(c)

@@ -24,7 +24,7 @@ func newMixes() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the mixes of the catalog",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, mixList())
 		}),
@@ -68,7 +68,7 @@ func newTemplate() *cobra.Command {
 		Use:     "new",
 		Short:   "Write a commented mix of your own to start from",
 		Example: "  caserun mixes new -o my.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: verb(loadAlone, func(c *cobra.Command, _ config.Settings) error {
 			return writeOutput(c, out, func(w io.Writer) error { _, err := io.WriteString(w, mixes.Template); return err })
 		}),
@@ -87,7 +87,7 @@ func newGen() *cobra.Command {
 from the large (over 4 GiB) and the small ones in the given ratio, in random
 order. The same arguments give the same mix.`,
 		Example: "  caserun mixes gen --jobs 32 --ratio 3:1 --seed 7 -o my.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (mixes.Mix, error) {
 			settings, err := load(c)
 			if err != nil {

@@ -101,7 +101,7 @@ behind each table and figure to CSV files, and figures to SVG, PNG and PDF.`,
 		Example: `  caserun paper --run --node sim:4xV100,sim:2xP100 --out paper
   caserun paper --sweep 3,4 --format markdown
   caserun paper --tag evaluation --out paper --force`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (paperOptions, error) {
 			err := o.settle(c)
 			return o, err

@@ -68,7 +68,7 @@ say; 2 wrong usage, such as a baseline or a candidate that matches no run.`,
 		Example: `  caserun regress --baseline nightly-2026-11-20 --candidate nightly-2026-11-21
   caserun regress --baseline v1.4 --candidate latest --max-regression throughput=3%,turnaround=5%,crashes=0 --report-junit gate.xml
   caserun regress --baseline v1.4 --max-regression throughput=3%,cg:throughput=10%,cg:crashes=2 --only failed`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: verb(func(c *cobra.Command, _ []string) (gate, error) { return o.settle(c) }, runRegress),
 	}
 	config.AddStoreFlag(c.Flags())

@@ -107,7 +107,7 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
-// noCommand refuses arguments of a command that only has subcommands.
+// noCommand refuses a word after a command that has subcommands, and none of that name.
 func noCommand(c *cobra.Command, args []string) error {
 	err := cobra.NoArgs(c, args)
 	if err == nil {
@@ -121,6 +121,14 @@ func noCommand(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
 	}
 	return err
+}
+
+// noArguments refuses arguments of a command that takes none.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%q: %s takes no arguments, only flags: see %[2]s --help", args[0], c.CommandPath())
 }
 
 // helpAlone is the work of a command that only has subcommands.

@@ -14,7 +14,7 @@ func newSchedulers() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schedulers",
 		Short: "List the schedulers with their parameters and their sources",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) error {
 			return render(c, settings.Format, schedulerList(), parameterList())
 		}),

@@ -373,7 +373,7 @@ func newSweepList() *cobra.Command {
 		Use:     "list",
 		Short:   "List the sweeps of the store",
 		Example: "  caserun sweep list",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: verb(loadAlone, func(c *cobra.Command, settings config.Settings) (err error) {
 			db, done, err := openForReading(c.Context(), settings.DB)
 			if err != nil {
