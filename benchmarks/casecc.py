@@ -4,15 +4,23 @@
   benchmarks/casecc.py table       which launches and bytes of each program are static
   benchmarks/casecc.py time [N [PROGRAM...]]
                                    compile times by clang++ and by casecc, N times each (15)
+  benchmarks/casecc.py plain DIR   builds the programs into DIR, by clang++ alone
+  benchmarks/casecc.py same DIR [JOB...]
+                                   runs each job of the catalogs on a GPU (DEVICE, 0), twice with
+                                   the programs of DIR and once with those of bin/suite-casecc,
+                                   and compares exit statuses, outputs and result files
 
-Both print a table in Markdown. They compile each program from its sources to the executable
-with the commands of its Makefile, in a temporary directory. `time` alternates the compilers,
-and counts the processor time of all their processes: medians, by how much they differ, and by
-how much the least times differ, which other work disturbs less. `table` prints the same for the same
-sources, pass and toolkit.
+`table` and `time` print a table in Markdown. They compile each program from its sources to the
+executable with the commands of its Makefile, in a temporary directory. `time` alternates the
+compilers, and counts the processor time of all their processes: medians, by how much they differ,
+and by how much the least times differ, which other work disturbs less. `table` prints the same for
+the same sources, pass and toolkit.
 
-Needs what make casecc needs, with LLVM 16 or that of CASECC_LLVM. Exit status: 0 done; 1 a program does not compile."""
+These need what make casecc needs, with LLVM 16 or that of CASECC_LLVM. `same` needs an NVIDIA GPU
+and data/ from caserun data (DATA names another folder). It runs AT_ONCE (4) jobs at the
+same time. Exit status: 0 done; 1 a program does not compile, or an output differs."""
 
+import concurrent.futures
 import json
 import os
 import re
@@ -22,7 +30,10 @@ import subprocess
 import sys
 import tempfile
 
+from harness import last_line, run_native
+
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+DEVICE = os.environ.get("DEVICE", "0")
 CASECC = os.path.join(ROOT, "native/pass/casecc")
 LLVM = os.environ.setdefault("CASECC_LLVM", "/usr/lib/llvm-16")
 # The folder with each program's Makefile, and the catalog's file with its jobs.
@@ -78,11 +89,23 @@ printf '%s\\n' "$@" >"$RECORD"
     return [os.path.join(LLVM, "bin/clang++")] + [a for a in arguments if not any(o in a for o in ours)]
 
 
+def catalog(name):
+    """Returns the jobs of a file of the catalog, as dicts of text."""
+    jobs = []
+    with open(os.path.join(ROOT, "mixes/catalog", name)) as file:
+        for line in file:
+            key, separator, value = line.strip().removeprefix("- ").partition(": ")
+            if line.startswith("  - "):
+                jobs.append({})
+            if separator and line.startswith(("  - ", "    ")):
+                jobs[-1][key] = value
+    return jobs
+
+
 def jobs_bytes(program):
     """Returns the memory that the catalog declares for the jobs of a program, in bytes."""
-    with open(os.path.join(ROOT, "mixes/catalog", PROGRAMS[program][1])) as file:
-        jobs = re.findall(r"^ +program: (\S+)$.*?^ +memory: (\d+)((?:[KMG]iB)?)$", file.read(), re.M | re.S)
-    found = [int(number) * UNITS[unit] for name, number, unit in jobs if name == program]
+    sizes = [re.fullmatch(r"(\d+)([KMG]iB)?", job["memory"]) for job in catalog(PROGRAMS[program][1]) if job["program"] == program]
+    found = [int(size[1]) * UNITS[size[2] or ""] for size in sizes]
     if not found:
         die(f"{PROGRAMS[program][1]} has no memory of {program}")
     return found
@@ -138,15 +161,70 @@ def times(work, repetitions, programs):
         print(f"| `{program}` | {medians['clang++']:.2f} | {medians['casecc']:.2f} | {changes} |", flush=True)
 
 
+def build_plain(directory):
+    directory = os.path.abspath(directory)
+    with tempfile.TemporaryDirectory() as work:
+        for program in PROGRAMS:
+            for command in commands(program, directory):
+                run(plain(command, program, work), folder(program))
+
+
+def outcome(suite, job, data, out):
+    """Runs a job, and returns all that it leaves behind, by name."""
+    command = [os.path.join(suite, job["program"]), *job.get("args", "").split(), "--out", out]
+    stdin = os.path.join(data, job["stdin"]) if "stdin" in job else os.devnull
+    with open(stdin) as file:
+        status, stdout, stderr, wall = run_native(command, data, 600, DEVICE, file)
+    result = None
+    if os.path.exists(out):
+        with open(out, "rb") as file:
+            result = file.read()
+        os.remove(out)
+    return {"exit status": status, "stdout": stdout, "stderr": stderr, "result file": result}, wall
+
+
+def same(suite, names):
+    """Returns whether the jobs leave the same behind with both builds."""
+    jobs = [job for file in ("rodinia.yaml", "darknet.yaml") for job in catalog(file)]
+    unknown = set(names) - {job["name"] for job in jobs}
+    if unknown:
+        die(f"the catalogs have no job {', '.join(sorted(unknown))}")
+    data = os.environ.get("DATA", os.path.join(ROOT, "data"))
+    suites = [os.path.abspath(suite), os.path.join(ROOT, "bin/suite-casecc")]
+
+    def compare(job):
+        with tempfile.TemporaryDirectory() as work:
+            (want, _), (got, wall), (again, _) = (outcome(s, job, data, os.path.join(work, "result")) for s in suites + suites[:1])
+        what = {name: [text for text in want if other[text] != want[text]] for name, other in (("casecc", got), ("again", again))}
+        ok = got["exit status"] == 0 and got["result file"] is not None and not what["casecc"]
+        verdict = "the same" if ok else f"DIFFERS in {', '.join(what['casecc'])}" if what["casecc"] else "FAILED"
+        if what["again"]:
+            verdict += f"; two runs of {suite} differ in {', '.join(what['again'])}"
+        size = len(got["result file"] or b"")
+        print(f"{job['name']:20} {verdict} ({wall:.1f} s, {len(got['stdout'])} B of output, {size} B of result; "
+              f"{last_line(got['stdout'] or got['stderr'])[:60]})", flush=True)
+        return ok
+
+    chosen = [job for job in jobs if not names or job["name"] in names]
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("AT_ONCE", "4"))) as pool:
+        results = list(pool.map(compare, chosen))
+    print(f"{len(results)} jobs, {results.count(True)} the same")
+    return all(results)
+
+
 def main():
     arguments = sys.argv[1:]
+    if arguments[:1] == ["plain"] and len(arguments) == 2:
+        return build_plain(arguments[1])
+    if arguments[:1] == ["same"] and len(arguments) > 1:
+        return sys.exit(0 if same(arguments[1], arguments[2:]) else 1)
     with tempfile.TemporaryDirectory() as work:
         if arguments == ["table"]:
             table(work)
         elif arguments[:1] == ["time"] and all(a.isdigit() and int(a) > 0 for a in arguments[1:2]) and set(arguments[2:]) <= set(PROGRAMS):
             times(work, int(arguments[1]) if arguments[1:] else 15, arguments[2:] or list(PROGRAMS))
         else:
-            die(f"usage: benchmarks/casecc.py table, or time [N [PROGRAM...]] with programs of {', '.join(PROGRAMS)}")
+            die(f"usage: benchmarks/casecc.py table, or time [N [PROGRAM...]] with programs of {', '.join(PROGRAMS)}, or plain DIR, or same DIR [JOB...]")
 
 
 main()

@@ -39,11 +39,11 @@ def native_environment(gpu):
     return env
 
 
-def run_native(argv, cwd, limit_s=120, gpu=0):
+def run_native(argv, cwd, limit_s=120, gpu=0, stdin=subprocess.DEVNULL):
     """Returns (exit status, stdout, stderr, wall seconds)."""
     start = time.monotonic()
     try:
-        p = subprocess.run(argv, cwd=cwd, env=native_environment(gpu), stdin=subprocess.DEVNULL,
+        p = subprocess.run(argv, cwd=cwd, env=native_environment(gpu), stdin=stdin,
                            capture_output=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
         return None, b"", b"timeout", time.monotonic() - start

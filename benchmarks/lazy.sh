@@ -23,6 +23,7 @@
 #   PROGRAMS        identity: names
 #   JOBS, SHORT     overhead: regular expressions
 #   REPS            overhead: repetitions (4)
+#   DEVICES         overhead: the GPUs, such as 1 or 0,1 (all)
 #   PROBE           overhead: probe of the runs (lazy); static runs bin/suite-casecc
 #   KILLS, BATCH    kill: kills (200), jobs in a batch (80)
 #   BATCHES         faults: batches (30)
