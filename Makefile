@@ -15,8 +15,7 @@ build:
 	@$(GO) list $(BUILDFLAGS) -f '{{if .Stale}}the first build compiles SQLite and takes about a minute{{end}}' github.com/mattn/go-sqlite3 >&2
 	$(GO) build -buildvcs=auto $(BUILDFLAGS) -o bin/caserun ./cmd/caserun
 
-# libcase, the program that holds device memory, and the kernel tracer if CUPTI is
-# installed.
+# libcase, the programs that hold memory for a run, and the kernel tracer if CUPTI is installed.
 native:
 	$(MAKE) -C native/probe
 	$(MAKE) -C native/probe/tracer
@@ -49,7 +48,7 @@ install: build native
 	bin/caserun completion zsh >$(share)/zsh/site-functions/_caserun
 	bin/caserun completion fish >$(share)/fish/vendor_completions.d/caserun.fish
 	install -D -t $(lib) -m 644 native/probe/libcase.so
-	install -D -t $(lib) native/ballast/ballast
+	install -D -t $(lib) native/ballast/ballast native/ballast/swaparea
 	[ ! -f native/probe/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/probe/tracer/libcasetrace.so
 	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \

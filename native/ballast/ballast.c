@@ -8,8 +8,7 @@
  * Once the memory is held, one line of JSON goes to stdout, all sizes in bytes:
  *   {"device":"GPU-...","total":T,"free":F,"leave_free":L,"held":H,"pieces":N}
  * with L <= F < L + 2 MiB. It then waits for the end of stdin, SIGTERM or
- * SIGINT, frees and exits 0. It also ends when the thread that started it ends
- * (PR_SET_PDEATHSIG), so that thread must outlive it.
+ * SIGINT, frees and exits 0.
  *
  * Its own CUDA context is part of what is not free. Contexts that other
  * processes, or an MPS server, create later come out of LEAVE_FREE_BYTES: the
@@ -21,40 +20,21 @@
  * Exit status: 0 done; 2 usage; 3 less than LEAVE_FREE_BYTES is free already;
  * 4 CUDA failed; 5 no CUDA driver or no such device.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/prctl.h>
-#include <unistd.h>
+#define PROGRAM "ballast"
+#include "hold.h"
 
-enum { EXIT_USAGE = 2, EXIT_NO_ROOM = 3, EXIT_CUDA = 4, EXIT_NO_DEVICE = 5 };
+#include <strings.h>
 
 /* The driver hands out device memory in pieces of 2 MiB. */
 #define GRANULE ((size_t)2 << 20)
 
-/* Declared here and not included, so that the program builds without a CUDA
- * toolkit: the driver's ABI (cuda.h) is stable, and _v2 names are the 64-bit
- * forms that every driver since 3.2 exports. */
-typedef int CUresult;
-typedef int CUdevice;
 typedef void *CUcontext;
 typedef unsigned long long CUdeviceptr;
 typedef struct {
   char bytes[16];
 } CUuuid;
-enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100 };
 
 static struct {
-  CUresult (*cuInit)(unsigned flags);
   CUresult (*cuDeviceGetCount)(int *count);
   CUresult (*cuDeviceGet)(CUdevice *device, int ordinal);
   CUresult (*cuDeviceGetUuid)(CUuuid *uuid, CUdevice device);
@@ -64,14 +44,9 @@ static struct {
   CUresult (*cuMemGetInfo)(size_t *free, size_t *total);
   CUresult (*cuMemAlloc)(CUdeviceptr *pointer, size_t bytes);
   CUresult (*cuMemFree)(CUdeviceptr pointer);
-  CUresult (*cuGetErrorName)(CUresult error, const char **name);
 } cu;
 
-static const struct {
-  const char *symbol;
-  void *slot;
-} symbols[] = {
-    {"cuInit", &cu.cuInit},
+static const struct symbol symbols[] = {
     {"cuDeviceGetCount", &cu.cuDeviceGetCount},
     {"cuDeviceGet", &cu.cuDeviceGet},
     {"cuDeviceGetUuid", &cu.cuDeviceGetUuid},
@@ -81,60 +56,12 @@ static const struct {
     {"cuMemGetInfo_v2", &cu.cuMemGetInfo},
     {"cuMemAlloc_v2", &cu.cuMemAlloc},
     {"cuMemFree_v2", &cu.cuMemFree},
-    {"cuGetErrorName", &cu.cuGetErrorName},
 };
-
-static volatile sig_atomic_t stopped;
-
-static void on_signal(int sig) {
-  (void)sig;
-  stopped = 1;
-}
-
-__attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  fputs("ballast: ", stderr);
-  vfprintf(stderr, format, args);
-  fputc('\n', stderr);
-  va_end(args);
-  exit(status);
-}
-
-static const char *error_name(CUresult r) {
-  const char *name = NULL;
-  if (!cu.cuGetErrorName || cu.cuGetErrorName(r, &name) != CUDA_SUCCESS || !name) return "unknown error";
-  return name;
-}
-
-static void must(CUresult r, const char *call, const char *device) {
-  if (r != CUDA_SUCCESS)
-    fail(r == CUDA_ERROR_NO_DEVICE ? EXIT_NO_DEVICE : EXIT_CUDA, "%s on device %s: %s (%d)", call, device,
-         error_name(r), r);
-}
-
-static void load(void) {
-  void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-  if (!lib) fail(EXIT_NO_DEVICE, "load the CUDA driver: %s", dlerror());
-  for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-    void *found = dlsym(lib, symbols[i].symbol);
-    if (!found) fail(EXIT_NO_DEVICE, "libcuda.so.1 has no %s", symbols[i].symbol);
-    memcpy(symbols[i].slot, &found, sizeof found);
-  }
-}
 
 static void format_uuid(char out[41], const CUuuid *uuid) {
   const unsigned char *b = (const unsigned char *)uuid->bytes;
   snprintf(out, 41, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
            b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-}
-
-static int parse_number(const char *s, uint64_t *out) {
-  char *end;
-  if (*s < '0' || *s > '9') return 0;
-  errno = 0;
-  *out = strtoull(s, &end, 10);
-  return errno == 0 && *end == '\0';
 }
 
 /* find_device accepts an ordinal or a UUID and returns the UUID in uuid. */
@@ -209,48 +136,15 @@ static void release(CUdevice device, const char *name) {
   must(cu.cuDevicePrimaryCtxRelease(device), "cuDevicePrimaryCtxRelease", name);
 }
 
-/* wait_for_end returns at the end of stdin or after a signal. The signals are
- * blocked outside ppoll, so that none is lost between a check and the wait. */
-static void wait_for_end(const sigset_t *unblocked) {
-  char discard[256];
-  while (!stopped) {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (ppoll(&in, 1, NULL, unblocked) < 0) {
-      if (errno == EINTR) continue;
-      fail(EXIT_CUDA, "wait for the end of stdin: %s", strerror(errno));
-    }
-    ssize_t n = read(STDIN_FILENO, discard, sizeof discard);
-    if (n == 0 || (n < 0 && errno != EINTR)) return;
-  }
-}
-
 int main(int argc, char **argv) {
   uint64_t leave;
   if (argc != 3 || !parse_number(argv[2], &leave)) {
     fputs("usage: ballast DEVICE LEAVE_FREE_BYTES\n", stderr);
     return EXIT_USAGE;
   }
-  sigset_t ends, unblocked;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  sigprocmask(SIG_BLOCK, &ends, &unblocked);
-  sigdelset(&unblocked, SIGTERM);
-  sigdelset(&unblocked, SIGINT);
-  struct sigaction act = {.sa_handler = on_signal};
-  sigaction(SIGTERM, &act, NULL);
-  sigaction(SIGINT, &act, NULL);
-  /* A parent that died before this call is noticed through stdin. */
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) fail(EXIT_CUDA, "PR_SET_PDEATHSIG: %s", strerror(errno));
-
-  /* Every GPU of the node, in PCI order; and no MPS: the driver runs without it
-   * when it cannot reach a control daemon in this directory. */
-  if (unsetenv("CUDA_VISIBLE_DEVICES") || setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) ||
-      setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1))
-    fail(EXIT_CUDA, "set the environment: %s", strerror(errno));
-
-  load();
-  must(cu.cuInit(0), "cuInit", argv[1]);
+  sigset_t unblocked;
+  catch_signals(&unblocked);
+  load_driver(symbols, sizeof symbols / sizeof *symbols);
   char uuid[41];
   CUdevice device = find_device(argv[1], uuid);
   CUcontext context;
@@ -264,7 +158,7 @@ int main(int argc, char **argv) {
          ",\"held\":%zu,\"pieces\":%zu}\n",
          uuid, total, left, leave, held, piece_count);
   if (fflush(stdout) != 0) fail(EXIT_CUDA, "write the ready line: %s", strerror(errno));
-  wait_for_end(&unblocked);
+  ended(&unblocked, 1);
   release(device, uuid);
   return 0;
 }

@@ -1,18 +1,23 @@
 /*
- * A CUDA driver for ballast's tests, built as libcuda.so.1. It keeps counts and
- * no memory. The environment describes the node:
+ * A CUDA driver for the tests of ballast and swaparea, built as libcuda.so.1. It keeps counts and
+ * no memory, except on the host: host memory is that of native/probe/fake, memfds whose name has the
+ * device, -1. The environment describes the node:
  *   FAKE_CUDA_DEVICES    number of devices (1); the last byte of a UUID is its ordinal
  *   FAKE_CUDA_TOTAL      bytes per device (1 GiB)
  *   FAKE_CUDA_USED       bytes that others hold (0)
  *   FAKE_CUDA_LARGEST    largest free piece in bytes: memory is fragmented (no limit)
  *   FAKE_CUDA_UNUSABLE   bytes that are free and that no allocation gets (0)
+ *   FAKE_CUDA_HOST       bytes of host memory (no limit)
  *   FAKE_CUDA_LOG        file to append one line to per allocation, free and release
  * cuInit fails with error 3 (not initialized) when the environment would let
  * the caller run under MPS or see fewer than all devices.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define GRANULE ((size_t)2 << 20)
 #define CONTEXT ((size_t)512 << 20) /* what a context costs on an H200, about */
@@ -109,6 +114,31 @@ int cuMemFree_v2(unsigned long long at) {
     return 0;
   }
   return 1;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  *value = 0;
+  return attribute == 134 ? 0 : 1;
+}
+
+int cuMemCreate(unsigned long long *memory, size_t bytes, const int *properties, unsigned long long flags) {
+  static size_t made;
+  const int want[] = {1, 1, 3, 0}; /* pinned, to be exported as a descriptor, of the host, node 0 */
+  if (flags || memcmp(properties, want, sizeof want)) return 1;
+  if (bytes > setting("FAKE_CUDA_HOST", (size_t)-1) - made) return 2;
+  int file = memfd_create("fake CUDA memory of -1", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, (off_t)bytes)) return 2;
+  made += bytes;
+  *memory = (unsigned long long)file;
+  log_line("made", bytes);
+  return 0;
+}
+
+/* A handle is exported once, so the program needs no more descriptors than with the real driver. */
+int cuMemExportToShareableHandle(void *file, unsigned long long memory, int type, unsigned long long flags) {
+  memcpy(file, &(int){(int)memory}, sizeof(int));
+  return type == 1 && !flags ? 0 : 1;
 }
 
 int cuGetErrorName(int error, const char **name) {

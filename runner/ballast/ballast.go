@@ -4,19 +4,14 @@ package ballast
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/caserun/caserun/runner/child"
 )
@@ -34,10 +29,6 @@ const (
 	exitNoDevice = 5
 )
 
-// closeLimit is the longest time that Close gives the program to free its memory. Freeing 140 GiB
-// takes well under a second.
-const closeLimit = 10 * time.Second
-
 // Held is what the program reported when it was ready. Sizes are in bytes.
 type Held struct {
 	Device    string `json:"device"` // UUID
@@ -50,14 +41,9 @@ type Held struct {
 
 // Ballast is a running program that holds device memory.
 type Ballast struct {
+	*child.Holder
 	held   Held
 	device string
-	proc   *child.Process
-	stdin  io.Closer
-	stderr *bytes.Buffer // read only after the program's end
-
-	closing sync.Once
-	closed  error
 }
 
 // Start runs bin for the device (a UUID, or an ordinal in PCI bus order) and returns when
@@ -65,31 +51,29 @@ type Ballast struct {
 // take their memory from leaveFree. The program ends when this process ends, even by SIGKILL. ctx
 // limits only the start.
 func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
-	fail := func(err error) (*Ballast, error) {
-		return nil, fmt.Errorf("start ballast on %s leaving %d bytes free: %w", device, leaveFree, err)
-	}
-	cmd := exec.Command(bin, device, strconv.FormatUint(leaveFree, 10))
-	stderr := &bytes.Buffer{}
-	cmd.Stderr = stderr
-	stdin, err := cmd.StdinPipe()
+	b, err := hold(ctx, bin, device, leaveFree)
 	if err != nil {
-		return fail(err)
+		return nil, fmt.Errorf("start ballast on %s leaving %d bytes free: %w", device, leaveFree, why(err))
 	}
+	return b, nil
+}
+
+func hold(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast, error) {
+	cmd := exec.Command(bin, device, strconv.FormatUint(leaveFree, 10))
 	// Not StdoutPipe: Wait would close it under the reader.
 	stdout, stdoutChild, err := os.Pipe()
 	if err != nil {
-		return fail(errors.Join(err, stdin.Close()))
+		return nil, err
 	}
 	cmd.Stdout = stdoutChild
-	proc, err := child.Start(cmd, syscall.SIGTERM)
+	h, err := child.StartHolder(cmd)
 	if closeErr := stdoutChild.Close(); err == nil && closeErr != nil {
-		err = errors.Join(closeErr, proc.Kill())
+		err = errors.Join(closeErr, h.Close())
 	}
 	if err != nil {
 		stdout.Close()
-		return fail(err)
+		return nil, err
 	}
-	b := &Ballast{device: device, proc: proc, stdin: stdin, stderr: stderr}
 	line := make(chan string, 1)
 	go func() {
 		defer close(line)
@@ -98,76 +82,41 @@ func Start(ctx context.Context, bin, device string, leaveFree uint64) (*Ballast,
 			line <- s
 		}
 	}()
-	select {
-	case s, ok := <-line:
-		if !ok { // the program has ended or is about to end
-			if err := b.close(); err != nil {
-				return fail(err)
-			}
-			return fail(b.exitError())
-		}
-		if err := json.Unmarshal([]byte(s), &b.held); err != nil {
-			return fail(errors.Join(fmt.Errorf("read its ready line %q: %w", strings.TrimSpace(s), err), b.Close()))
-		}
-		return b, nil
-	case <-ctx.Done():
-		return fail(errors.Join(context.Cause(ctx), b.Close()))
+	s, err := child.Until(ctx, h, line)
+	if err != nil {
+		return nil, err
 	}
+	b := &Ballast{Holder: h, device: device}
+	if err := json.Unmarshal([]byte(s), &b.held); err != nil {
+		return nil, errors.Join(fmt.Errorf("read its ready line %q: %w", strings.TrimSpace(s), err), h.Close())
+	}
+	return b, nil
 }
 
-func (b *Ballast) exitError() error {
-	said := strings.TrimSpace(b.stderr.String())
-	if said == "" {
-		said = "it said nothing on stderr"
+// why adds what the program's exit status means.
+func why(err error) error {
+	var exit *child.ExitError
+	if !errors.As(err, &exit) {
+		return err
 	}
-	err := b.proc.Err()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return fmt.Errorf("it exited before it was told to: %s", said)
-	case errors.As(err, &exit) && exit.ExitCode() == exitNoRoom:
-		return fmt.Errorf("%w: %s", ErrNoRoom, said)
-	case errors.As(err, &exit) && exit.ExitCode() == exitNoDevice:
-		return fmt.Errorf("%w: %s", ErrNoDevice, said)
+	switch exit.Status {
+	case exitNoRoom:
+		return fmt.Errorf("%w: %s", ErrNoRoom, exit.Said)
+	case exitNoDevice:
+		return fmt.Errorf("%w: %s", ErrNoDevice, exit.Said)
 	}
-	return fmt.Errorf("%w: %s", err, said)
+	return err
 }
 
 // Held returns what the program reported.
 func (b *Ballast) Held() Held { return b.held }
 
-// Done is closed when the program has ended, whether or not it was told to. If it was not told to,
-// measurements beside it are invalid, and Close returns the reason.
-func (b *Ballast) Done() <-chan struct{} { return b.proc.Done() }
-
 // Close frees the memory and waits until the program has ended. It returns an error if the program
-// had ended before, had to be killed, or failed.
+// had ended before, had to be killed, or failed. Measurements beside a ballast that ended by itself are
+// invalid.
 func (b *Ballast) Close() error {
-	b.closing.Do(func() {
-		if err := b.close(); err != nil {
-			b.closed = fmt.Errorf("close ballast on %s: %w", b.device, err)
-		}
-	})
-	return b.closed
-}
-
-func (b *Ballast) close() error {
-	select {
-	case <-b.proc.Done():
-		return b.exitError()
-	default:
-	}
-	// An error here means that the program is gone, which Wait reports.
-	_ = b.stdin.Close()
-	limit := time.NewTimer(closeLimit)
-	defer limit.Stop()
-	select {
-	case <-b.proc.Done():
-	case <-limit.C:
-		return errors.Join(fmt.Errorf("it did not end within %v of the end of its input and was killed", closeLimit), b.proc.Kill())
-	}
-	if b.proc.Err() != nil {
-		return b.exitError()
+	if err := b.Holder.Close(); err != nil {
+		return fmt.Errorf("close ballast on %s: %w", b.device, err)
 	}
 	return nil
 }

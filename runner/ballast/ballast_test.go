@@ -218,7 +218,7 @@ func TestCancelledStartLeavesNoProcess(t *testing.T) {
 func TestEndsBySignal(t *testing.T) {
 	bin, log := build(t, map[string]uint64{"TOTAL": 2 * gib})
 	b := start(t, bin, "0", gib)
-	if err := syscall.Kill(b.proc.PID(), syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(b.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-b.Done()
@@ -233,7 +233,7 @@ func TestEndsBySignal(t *testing.T) {
 func TestDeathIsReported(t *testing.T) {
 	bin, _ := build(t, map[string]uint64{"TOTAL": 2 * gib})
 	b := start(t, bin, "0", gib)
-	if err := syscall.Kill(b.proc.PID(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(b.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	<-b.Done()

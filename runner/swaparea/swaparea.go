@@ -1,0 +1,226 @@
+// Package swaparea runs native/ballast/swaparea, which makes page-locked host memory that device
+// memory of processes can be moved to, and hands that memory out in pieces.
+package swaparea
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/runner/child"
+)
+
+// PieceBytes is the size of a piece.
+const PieceBytes = 32 << 20
+
+// ErrNoRoom is wrapped by Start if the host has less memory than the area is to have.
+var ErrNoRoom = errors.New("not enough host memory")
+
+// exitNoRoom is hold.h's EXIT_NO_ROOM.
+const exitNoRoom = 3
+
+// Area is page-locked memory of the host. Its methods may be called from any goroutine.
+type Area struct {
+	*child.Holder
+	files []int // descriptors of the pieces
+
+	mu   sync.Mutex
+	free []int // pieces that nobody has, as descriptors
+	most int   // the most that were given at one time
+}
+
+// Start runs bin, which makes an area of so many bytes, a multiple of PieceBytes. That takes a
+// second for about 4 GiB. made, if not nil, hears how many bytes there are so far. The memory is given
+// back when this process ends, even by SIGKILL. ctx limits only the start.
+func Start(ctx context.Context, bin string, bytes int64, made func(bytes int64)) (*Area, error) {
+	a, err := start(ctx, bin, bytes, made)
+	var exit *child.ExitError
+	if errors.As(err, &exit) && exit.Status == exitNoRoom {
+		err = fmt.Errorf("%w: %s", ErrNoRoom, exit.Said)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make %d bytes of swap area: %w", bytes, err)
+	}
+	return a, nil
+}
+
+func start(ctx context.Context, bin string, bytes int64, made func(int64)) (_ *Area, err error) {
+	if bytes <= 0 || bytes%PieceBytes != 0 {
+		return nil, fmt.Errorf("not a multiple of %d", PieceBytes)
+	}
+	if err := checkDescriptors(bytes / PieceBytes); err != nil {
+		return nil, err
+	}
+	ours, its, err := socketpair()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(bin, strconv.FormatInt(bytes, 10))
+	cmd.ExtraFiles = []*os.File{its}
+	h, err := child.StartHolder(cmd)
+	its.Close()
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	a := &Area{Holder: h}
+	ready := make(chan error, 1)
+	go func() {
+		defer close(ready)
+		defer ours.Close()
+		if err := a.receive(ours, bytes, made); err != errEnded {
+			ready <- err
+		}
+	}()
+	failed, err := child.Until(ctx, h, ready)
+	if err == nil && failed != nil {
+		err = errors.Join(failed, h.Close())
+	}
+	if err != nil {
+		<-ready // the program has ended, so receive has
+		a.closeFiles()
+		return nil, err
+	}
+	a.free = slices.Clone(a.files)
+	return a, nil
+}
+
+// spareDescriptors is what the rest of a run needs at least.
+const spareDescriptors = 256
+
+func checkDescriptors(pieces int64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("limit of open files: %w", err)
+	}
+	if need := uint64(pieces) + spareDescriptors; limit.Cur < need {
+		return fmt.Errorf("it takes %d open files, and the limit is %d: raise it (ulimit -n %d)", pieces, limit.Cur, need)
+	}
+	return nil
+}
+
+func socketpair() (ours, its *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	if err := unix.SetNonblock(fds[1], false); err != nil { // the program waits
+		return nil, nil, errors.Join(fmt.Errorf("socketpair: %w", err), unix.Close(fds[0]), unix.Close(fds[1]))
+	}
+	return os.NewFile(uintptr(fds[0]), "swap area"), os.NewFile(uintptr(fds[1]), "swap area"), nil
+}
+
+var errEnded = errors.New("the program has ended")
+
+// receive takes the pieces until all are there.
+func (a *Area) receive(from *os.File, bytes int64, made func(int64)) error {
+	for {
+		var packet struct {
+			Made int64 `json:"made"`
+		}
+		text, files, err := receivePacket(from)
+		a.files = append(a.files, files...)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &packet); err != nil || packet.Made != int64(len(a.files))*PieceBytes {
+			return errors.Join(fmt.Errorf("it said %q after %d pieces", text, len(a.files)), err)
+		}
+		if made != nil {
+			made(packet.Made)
+		}
+		if packet.Made >= bytes {
+			return nil
+		}
+	}
+}
+
+func receivePacket(from *os.File) (text []byte, files []int, err error) {
+	connection, err := from.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, control := make([]byte, 256), make([]byte, unix.CmsgSpace(4*64))
+	var n, used, flags int
+	var failed error
+	err = connection.Read(func(fd uintptr) bool {
+		n, used, flags, _, failed = unix.Recvmsg(int(fd), text, control, unix.MSG_CMSG_CLOEXEC)
+		return failed != unix.EAGAIN && failed != unix.EINTR
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return nil, nil, fmt.Errorf("receive descriptors: %w", err)
+	}
+	if n == 0 {
+		return nil, nil, errEnded
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:used])
+	for _, m := range messages {
+		passed, wrong := unix.ParseUnixRights(&m)
+		files, err = append(files, passed...), errors.Join(err, wrong)
+	}
+	if flags&unix.MSG_CTRUNC != 0 {
+		err = errors.Join(err, errors.New("this process can have no more open files: raise the limit (ulimit -n)"))
+	}
+	return text[:n], files, err
+}
+
+// Bytes returns the size of the area; 0 once it is closed.
+func (a *Area) Bytes() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int64(len(a.files)) * PieceBytes
+}
+
+// Take returns up to n pieces that nobody else has, as descriptors, which stay the Area's.
+func (a *Area) Take(n int) []int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := max(0, len(a.free)-n)
+	out := slices.Clone(a.free[left:])
+	a.free = a.free[:left]
+	a.most = max(a.most, len(a.files)-len(a.free))
+	return out
+}
+
+// Give takes pieces back from a process that has ended.
+func (a *Area) Give(pieces []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = append(a.free, pieces...)
+}
+
+// MostBytes returns the most that was given at one time since the last call, or since the start.
+func (a *Area) MostBytes() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	most := a.most
+	a.most = len(a.files) - len(a.free)
+	return int64(most) * PieceBytes
+}
+
+// Close gives the memory back. It returns an error if the program had ended before, had to be killed,
+// or failed.
+func (a *Area) Close() error {
+	a.closeFiles()
+	if err := a.Holder.Close(); err != nil {
+		return fmt.Errorf("close the swap area: %w", err)
+	}
+	return nil
+}
+
+func (a *Area) closeFiles() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, fd := range a.files {
+		_ = unix.Close(fd)
+	}
+	a.files, a.free = nil, nil
+}
