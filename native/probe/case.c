@@ -1153,6 +1153,33 @@ int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referen
 	return leave(caller, resume(task, bytes, referenced, &caller));
 }
 
+static int resumed(const struct case_wire_task_resumed *frame, const struct case_task *task)
+{
+	const struct entry *e = held(task, "end of the resumption");
+
+	if (process.phase == LOST)
+		return CASE_DISCONNECTED;
+	if (e == NULL)
+		return CASE_REFUSED;
+	return report(frame, sizeof *frame) ? CASE_OK : CASE_DISCONNECTED;
+}
+
+int client_resumed(struct case_task *task, uint64_t bytes, uint64_t copy_ns, uint64_t bookkeeping_ns)
+{
+	const struct case_wire_task_resumed frame = {
+		.header = link_header(CASE_WIRE_TASK_RESUMED, sizeof frame),
+		.task = task->id,
+		.bytes = bytes,
+		.copy_ns = copy_ns,
+		.bookkeeping_ns = bookkeeping_ns,
+	};
+
+	if (task->device < 0)
+		return CASE_OK;
+	struct caller caller = enter();
+	return leave(caller, resumed(&frame, task));
+}
+
 static int shrink(struct case_task *task, uint64_t bytes)
 {
 	struct entry *e = held(task, "shrink");

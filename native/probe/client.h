@@ -84,6 +84,10 @@ bool client_can_evict(const struct client_hooks *hooks);
  * passes its gate again. CASE_REFUSED: the task keeps what it has, and has no permission. */
 int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referenced);
 
+/* client_resumed says what came back onto the device after client_await_resume. Bytes and times are
+ * below 2^63. */
+int client_resumed(struct case_task *task, uint64_t bytes, uint64_t copy_ns, uint64_t bookkeeping_ns);
+
 /* client_permitted: the task is not revoked, nor being revoked. activity_permitted is the same for all
  * tasks of the process, and takes no lock. */
 bool client_permitted(const struct case_task *task);

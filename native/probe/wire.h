@@ -6,7 +6,8 @@
  * breaks a rule of this file costs its sender the connection.
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
- * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_FREE, REVOKED, SWAP_MORE, OOM and FAULT;
+ * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_RESUMED, TASK_FREE, REVOKED, SWAP_MORE, OOM and
+ * FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
  * tasks; SWAP_SPACE, one for each SWAP_MORE; REVOKE.
@@ -14,8 +15,8 @@
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
  * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW, TASK_SHRINK,
- * TASK_RESUME and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE and
- * TASK_SHRINK have no answer. A refused grow or resume leaves the task as it was.
+ * TASK_RESUME, TASK_RESUMED and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE,
+ * TASK_SHRINK and TASK_RESUMED have no answer. A refused grow or resume leaves the task as it was.
  *
  * A server may take device memory back from a process whose HELLO said CASE_CAN_EVICT, if its
  * WELCOME had chunk_bytes other than 0. From then on:
@@ -33,7 +34,7 @@
  *   - A connection has at most one SWAP_MORE unanswered.
  *
  * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
- * TASK_RESUME, SWAP_MORE and SWAP_SPACE break the protocol.
+ * TASK_RESUME, TASK_RESUMED, SWAP_MORE and SWAP_SPACE break the protocol.
  *
  * In a run whose clients decide for themselves the server only records. Every TASK_BEGIN has
  * CASE_FLAG_DECIDED there, and nowhere else. The server answers neither it nor a TASK_GROW of
@@ -91,7 +92,8 @@ enum case_wire_type {
 	CASE_WIRE_REVOKED = 15,
 	CASE_WIRE_TASK_RESUME = 16,
 	CASE_WIRE_SWAP_MORE = 17,
-	CASE_WIRE_SWAP_SPACE = 18
+	CASE_WIRE_SWAP_SPACE = 18,
+	CASE_WIRE_TASK_RESUMED = 19
 };
 
 /* Why a request was refused. */
@@ -255,6 +257,15 @@ struct case_wire_task_resume {
 	uint64_t referenced_bytes; /* that the work which waits is known to touch; below 2^63 */
 };
 
+/* What came back onto the device after a GRANT of TASK_RESUME. */
+struct case_wire_task_resumed {
+	struct case_wire_header header;
+	uint64_t task;
+	uint64_t bytes; /* this and the next two: below 2^63 */
+	uint64_t copy_ns;
+	uint64_t bookkeeping_ns;
+};
+
 /* Host memory, from the swap area of the run, to which device memory moves. It is the
  * process's until its end. */
 struct case_wire_swap_more {
@@ -324,6 +335,7 @@ static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
 static_assert(sizeof(struct case_wire_revoke) == 40, "REVOKE");
 static_assert(sizeof(struct case_wire_revoked) == 160, "REVOKED");
 static_assert(sizeof(struct case_wire_task_resume) == 32, "TASK_RESUME");
+static_assert(sizeof(struct case_wire_task_resumed) == 40, "TASK_RESUMED");
 static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
 static_assert(sizeof(struct case_wire_swap_space) == 32, "SWAP_SPACE");
 static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
@@ -389,6 +401,10 @@ static_assert(offsetof(struct case_wire_revoked, why) == 80, "why");
 static_assert(offsetof(struct case_wire_task_resume, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_resume, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_resume, referenced_bytes) == 24, "referenced");
+static_assert(offsetof(struct case_wire_task_resumed, task) == 8, "task");
+static_assert(offsetof(struct case_wire_task_resumed, bytes) == 16, "bytes");
+static_assert(offsetof(struct case_wire_task_resumed, copy_ns) == 24, "copy");
+static_assert(offsetof(struct case_wire_task_resumed, bookkeeping_ns) == 32, "bookkeeping");
 static_assert(offsetof(struct case_wire_swap_more, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, offset) == 16, "offset");

@@ -544,6 +544,15 @@ func (c *Client) dispatch(frame wireFrame) error {
 			return err
 		}
 		c.server.revoker.Resume(c, id, f.Resume)
+	case *resumedFrame:
+		if !c.CanEvict() {
+			return errTakesNothing
+		}
+		id, err := c.stand(f.task, held, held)
+		if err != nil {
+			return err
+		}
+		c.server.revoker.MovedIn(c, id, f.MovedIn)
 	case *moreFrame:
 		if err := c.askSwap(); err != nil {
 			return err

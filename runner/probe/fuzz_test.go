@@ -175,7 +175,7 @@ func (s *Server) processEndedForGood(p *process) {
 func (p *play) step(b byte) {
 	i := int(b>>6) % 3
 	switch what := b % 32; {
-	case what < 12:
+	case what < 13:
 		p.connect(i)
 		f := frame(p.frame(what))
 		if b&32 != 0 {
@@ -247,6 +247,8 @@ func (p *play) frame(what byte) wireFrame {
 		return &decidedFrame{task: task()}
 	case 10:
 		return &byeFrame{}
+	case 12:
+		return &resumedFrame{task(), MovedIn{Bytes: uint64(p.byte())}}
 	}
 	return &helloFrame{instance: uint32(p.byte()), token: p.token, can: uint32(p.byte() % 3)}
 }
@@ -329,6 +331,11 @@ func (p *play) Revoked(_ *Client, id uint64, r Revoked) {
 		p.t.Fatalf("task %d answers ticket %d, and has %d", id, r.Ticket, p.tickets[id])
 	}
 	delete(p.tickets, id)
+}
+func (p *play) MovedIn(_ *Client, id uint64, _ MovedIn) {
+	if p.tasks[id] == nil || p.asked[id] {
+		p.t.Fatalf("task %d resumed: it is unknown, or waits", id)
+	}
 }
 func (p *play) SwapMore(c *Client, _ uint64) {
 	if p.more[c] {

@@ -19,6 +19,8 @@ type Revoker interface {
 	// server grants it only while the task has no ticket unanswered. A refused task keeps what
 	// it has.
 	Resume(c *Client, task uint64, r Resume)
+	// MovedIn is what came back onto the device after a Resume that was granted.
+	MovedIn(c *Client, task uint64, m MovedIn)
 	// SwapMore asks for bytes more of host memory. The handler answers with Client.GiveSwap, during
 	// the call or later. Silent and Closed withdraw the request.
 	SwapMore(c *Client, bytes uint64)
@@ -111,6 +113,13 @@ type Revoked struct {
 type Resume struct {
 	Bytes      uint64 // of the task that must be on the device; below 2^63
 	Referenced uint64 // that the work which waits is known to touch; below 2^63
+}
+
+// MovedIn is memory of a task that came back onto its device. Bytes and times are what the process
+// says.
+type MovedIn struct {
+	Bytes             uint64
+	Copy, Bookkeeping time.Duration
 }
 
 // Revoke sends a revocation to a task that has a device. An error says that nothing was sent, and

@@ -40,6 +40,7 @@ const (
 	kindResume  kind = 16
 	kindMore    kind = 17
 	kindSpace   kind = 18
+	kindResumed kind = 19
 )
 
 const (
@@ -78,6 +79,7 @@ var frames = [...]struct {
 	kindResume:  {"TASK_RESUME", headerSize + 3*8},
 	kindMore:    {"SWAP_MORE", headerSize + 8},
 	kindSpace:   {"SWAP_SPACE", headerSize + 2*8 + 2*4},
+	kindResumed: {"TASK_RESUMED", headerSize + 4*8},
 }
 
 func (k kind) String() string {
@@ -415,6 +417,20 @@ func (f *resumeFrame) fields(c *cursor) {
 	c.size(&f.Referenced)
 }
 
+type resumedFrame struct {
+	task uint64
+	MovedIn
+}
+
+func (*resumedFrame) kind() kind { return kindResumed }
+
+func (f *resumedFrame) fields(c *cursor) {
+	c.u64(&f.task)
+	c.size(&f.Bytes)
+	c.duration(&f.Copy)
+	c.duration(&f.Bookkeeping)
+}
+
 type moreFrame struct{ bytes uint64 }
 
 func (*moreFrame) kind() kind { return kindMore }
@@ -481,7 +497,7 @@ func clientFrames() [len(frames)]wireFrame {
 	return [len(frames)]wireFrame{kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{}, kindShape: &shapeFrame{},
 		kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
-		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}}
+		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindResumed: &resumedFrame{}}
 }
 
 // encode writes the frame to b, which must be zero and hold maxFrame bytes, and returns b

@@ -192,16 +192,22 @@ static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r
 static void strip(Range &r)
 {
 	const Driver *d = driver();
+	uint64_t away = 0;
+
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
 		d->unmap(address_of(r, i), bytes_of(r, i));
-		if (c.host != nullptr)
+		if (c.host != nullptr) {
 			give_host_chunk(c.host);
-		else
+			away += bytes_of(r, i);
+		} else {
 			d->release(c.memory);
+		}
 	}
 	r.chunks.clear();
 	r.mapped = false;
+	if (away > 0)
+		Task::process().forgo(away);
 }
 
 // back puts memory of the device behind a range.
@@ -587,7 +593,7 @@ uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
 	return moved;
 }
 
-static bool move_in(Range &r, size_t i, int device)
+static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 {
 	const Driver *d = driver();
 	const CUmemAllocationProp prop = on(device);
@@ -599,20 +605,29 @@ static bool move_in(Range &r, size_t i, int device)
 		d->release(c.memory);
 		return false;
 	}
+	const uint64_t began = now_ns();
 	REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
+	*copy_ns += now_ns() - began;
 	give_host_chunk(c.host);
 	c.host = nullptr;
 	return true;
 }
 
-void move_in(int device)
+uint64_t move_in(int device, uint64_t *copy_ns)
 {
+	uint64_t moved = 0;
+
 	for (auto &entry : ranges()) {
 		Range &r = *entry.second;
-		for (size_t i = 0; i < r.chunks.size(); i++)
-			if (r.chunks[i].host != nullptr && !move_in(r, i, device))
-				return;
+		for (size_t i = 0; i < r.chunks.size(); i++) {
+			if (r.chunks[i].host == nullptr)
+				continue;
+			if (!move_in(r, i, device, copy_ns))
+				return moved;
+			moved += bytes_of(r, i);
+		}
 	}
+	return moved;
 }
 
 // bytes_where adds up the chunks of which `counts` says so.

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "../client.h"
@@ -158,8 +159,8 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 		return;
 	}
 	serve(*r, deadline_ns, answer);
-	answer->resident_bytes = resident_bytes();
-	answer->fixed_bytes = answer->resident_bytes - movable_bytes();
+	answer->resident_bytes = Task::process().granted() - away_bytes();
+	answer->fixed_bytes = answer->resident_bytes - std::min(answer->resident_bytes, movable_bytes());
 	pthread_mutex_unlock(&lock);
 }
 
@@ -206,8 +207,12 @@ void await_permission()
 		}
 		Locked locked;
 		ClosedGate closed;
-		if (answer == CASE_OK && client_permitted(&task))
-			move_in(home());
+		if (answer == CASE_OK && client_permitted(&task)) {
+			const uint64_t began = now_ns();
+			uint64_t copy_ns = 0;
+			const uint64_t bytes = move_in(home(), &copy_ns);
+			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
+		}
 		if (answer != CASE_OK || client_permitted(&task))
 			must_ask.store(false);
 	}

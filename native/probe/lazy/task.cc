@@ -111,6 +111,12 @@ uint64_t Task::in_use() const
 	return account_.in_use();
 }
 
+uint64_t Task::granted() const
+{
+	Locked locked;
+	return account_.granted + account_.heap.granted;
+}
+
 bool Task::held() const
 {
 	Locked locked;
@@ -414,6 +420,23 @@ bool Task::unreserve(uint64_t bytes)
 	if (alone)
 		pthread_mutex_unlock(&growing_);
 	return there;
+}
+
+// A task that waits takes no other frame (wire.h). The scheduler then goes on to think that the task
+// has these bytes on the host.
+void Task::forgo(uint64_t bytes)
+{
+	const bool alone = pthread_mutex_trylock(&growing_) == 0;
+	{
+		Locked locked;
+		Account &a = account_;
+		const uint64_t less = bytes < a.granted ? bytes : a.granted;
+		if (a.held() && alone)
+			client_shrink(&a.grant, less);
+		a.granted -= less;
+	}
+	if (alone)
+		pthread_mutex_unlock(&growing_);
 }
 
 cudaError_t Task::await_charge(const char *call, uint64_t bytes)

@@ -145,6 +145,9 @@ public:
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
+	// forgo takes bytes off the grant that were on the host when they were freed: the scheduler has no
+	// room for them on the device.
+	void forgo(uint64_t bytes);
 	// rests says that a wait for all of the task's device is over, which began after the lull.
 	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
 	// object does not end the task. would_end: nothing is left of such a task, and a wait that
@@ -152,6 +155,7 @@ public:
 	void rests(const Lull &lull);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
+	uint64_t granted() const; // bytes, device heap included
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }

@@ -781,6 +781,7 @@ static void revocation(void)
 	struct case_wire_oom oom;
 	struct case_wire_revoked revoked;
 	struct case_wire_task_resume resume;
+	struct case_wire_task_resumed resumed;
 
 	evicts();
 	hook.answer = (struct client_revoked){CASE_REVOKED_DONE, 4, 3, 2, 10, 20, 30, "not for a success"};
@@ -812,6 +813,9 @@ static void revocation(void)
 	pthread_join(b.thread, NULL);
 	CHECK(a.result == CASE_OK && b.result == CASE_OK && (a.task.device == 2 || b.task.device == 2));
 	CHECK(activity_permitted() && client_permitted(&a.task));
+	CHECK(client_resumed(&a.task, 800, 40, 50) == CASE_OK);
+	take(fd, &resumed, sizeof resumed, CASE_WIRE_TASK_RESUMED);
+	CHECK(resumed.task == a.task.id && resumed.bytes == 800 && resumed.copy_ns == 40 && resumed.bookkeeping_ns == 50);
 	said(0, "");
 }
 

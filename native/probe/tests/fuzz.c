@@ -164,8 +164,8 @@ static void *program(void *number)
 			continue;
 		if ((does & 8) != 0)
 			case_task_grow(&task, 5, 0);
-		if ((does & 16) != 0)
-			client_await_resume(&task, 900, 600);
+		if ((does & 16) != 0 && client_await_resume(&task, 900, 600) == CASE_OK)
+			client_resumed(&task, 800, 1, 1);
 		case_task_shape(&task, 2, 64, 1);
 		if ((does & 32) != 0 && i == 1)
 			continue;

@@ -79,6 +79,7 @@ static void encode(void)
 	struct case_wire_revoke revoke = {HEADER(CASE_WIRE_REVOKE, revoke), 7, 99, 3ull << 30, CASE_REVOKE_EVICT, 250};
 	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000,
 	                                    CASE_REVOKED_UNABLE, 0, "the swap area is full"};
+	struct case_wire_task_resumed resumed = {HEADER(CASE_WIRE_TASK_RESUMED, resumed), 7, 5ull << 30, 2000000, 3000000};
 	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30};
 	struct case_wire_swap_more more = {HEADER(CASE_WIRE_SWAP_MORE, more), 96 << 20};
 	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
@@ -104,6 +105,7 @@ static void encode(void)
 	compare("revoke", &revoke, sizeof revoke);
 	compare("revoked", &revoked, sizeof revoked);
 	compare("task_resume", &resume, sizeof resume);
+	compare("task_resumed", &resumed, sizeof resumed);
 	compare("swap_more", &more, sizeof more);
 	compare("swap_space", &space, sizeof space);
 }
