@@ -228,6 +228,45 @@ type Copy struct {
 	EndS   float64
 }
 
+// Direction says which way memory moved.
+type Direction string
+
+const (
+	SwapOut Direction = "out" // from its device to the host
+	SwapIn  Direction = "in"
+)
+
+// SwapOutcome is how a process answered the scheduler (docs/store.md defines each word).
+type SwapOutcome string
+
+const (
+	SwapDone   SwapOutcome = "done"
+	SwapBusy   SwapOutcome = "busy"
+	SwapUnable SwapOutcome = "unable"
+)
+
+// Swap is memory of a task that moved between its device and the host, or that the scheduler asked
+// for in vain.
+type Swap struct {
+	Job           int
+	Task          int // within the job
+	Device        int
+	Direction     Direction
+	Action        string // yield or evict; empty for SwapIn
+	Outcome       SwapOutcome
+	Why           string  // of SwapUnable
+	StartS        float64 // the scheduler asked for it, or let the task go on
+	EndS          float64
+	Bytes         int64
+	DrainS        float64 // until the device had ended what the process submitted
+	CopyS         float64
+	BookkeepingS  float64
+	ResidentBytes *int64 // of the task, on the device afterwards
+	FixedBytes    *int64 // of ResidentBytes: bytes that cannot move
+	ForJob        *int   // whose request the room is for
+	ForTask       *int   // its task; nil: the job asks as a whole
+}
+
 // Series names what a utilization segment measures.
 type Series string
 

@@ -245,6 +245,7 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		case j.record.Outcome != nil: // cancelled while it waited for its device
 		case d.Kind == schedulers.Revoke:
 			b.command(Revoke{d})
+			b.tasks[d.Task.ID].revocation = b.revocation(d, now)
 		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
 			b.held = append(b.held, d)
 		case d.Task.ID != j.binding():

@@ -100,8 +100,8 @@ type (
 	// TaskFree gives a task back, also one that still waits.
 	TaskFree struct{ ID schedulers.TaskID }
 	// TaskResume asks that a task may give its device work again: Need bytes of it must come onto
-	// the device for a kernel that references Referenced bytes. This and the two that follow
-	// come only under a scheduler that takes back (schedulers.Preempter).
+	// the device for a kernel that references Referenced bytes. This and the three that
+	// follow come only under a scheduler that takes back (schedulers.Preempter).
 	TaskResume struct {
 		ID               schedulers.TaskID
 		Need, Referenced int64
@@ -117,6 +117,13 @@ type (
 		ID      schedulers.TaskID
 		Ticket  schedulers.Ticket
 		Outcome schedulers.Outcome
+		Moved   Moved
+		Why     string // why the process is unable; printable
+	}
+	// TaskMovedIn says that memory of a task came back onto its device after a resumption.
+	TaskMovedIn struct {
+		ID    schedulers.TaskID
+		Moved Moved
 	}
 )
 
@@ -205,9 +212,10 @@ type (
 	// client's fault or death. ServerRecovered follows, and ServerBroken before it where
 	// the server was not healthy.
 	AwaitServer struct{}
-	// RecordJob, RecordTask and RecordEvent are records for the Recorder.
+	// RecordJob, RecordTask, RecordSwap and RecordEvent are records for the Recorder.
 	RecordJob   struct{ Job results.Job }
 	RecordTask  struct{ Task results.Task }
+	RecordSwap  struct{ Swap results.Swap }
 	RecordEvent struct{ Event results.Event }
 )
 
@@ -219,4 +227,5 @@ func (WakeAt) command()      {}
 func (AwaitServer) command() {}
 func (RecordJob) command()   {}
 func (RecordTask) command()  {}
+func (RecordSwap) command()  {}
 func (RecordEvent) command() {}

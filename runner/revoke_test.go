@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers"
@@ -47,7 +49,16 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		if err := f.batch.TryPost(f.now, runner.TaskResume{ID: second, Need: 1, Referenced: 1}); err == nil {
 			f.t.Error("a task that has no device resumes")
 		}
-		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 1})
+		for _, e := range []runner.Event{
+			runner.TaskRevoked{ID: first, Ticket: 1, Moved: runner.Moved{Bytes: -1}},
+			runner.TaskMovedIn{ID: first, Moved: runner.Moved{Copy: -1}},
+			runner.TaskMovedIn{ID: second, Moved: runner.Moved{Bytes: 1}}, // it has no device
+		} {
+			if err := f.batch.TryPost(f.now, e); err == nil {
+				f.t.Errorf("%+v is taken", e)
+			}
+		}
+		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 1, Moved: runner.Moved{Bytes: 10, Drain: time.Millisecond, Copy: time.Second, Bookkeeping: time.Microsecond}})
 		f.want("answer 2@0")
 		f.at(3)
 		f.mustPost(runner.TaskResume{ID: first, Need: 10, Referenced: 10})
@@ -56,7 +67,9 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		f.batch.TaskFree(second, f.now)
 		f.want("resumed 1")
 		f.at(6)
+		f.mustPost(runner.TaskMovedIn{ID: first, Moved: runner.Moved{Bytes: 9, Copy: 500 * time.Millisecond, Bookkeeping: time.Microsecond}})
 		f.mustPost(runner.TaskRevoked{ID: 99, Ticket: 1}) // of a task that has ended
+		f.mustPost(runner.TaskMovedIn{ID: 99})
 		f.mustPost(runner.TaskResume{ID: second})
 		f.ended(0, 1)
 	})
@@ -70,6 +83,47 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 	if k := rec.task(0, 0); k.Refusal != nil || *k.ReleaseS != 6 {
 		t.Errorf("task %+v", k)
 	}
+	wantSwaps(t, rec,
+		results.Swap{Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 1.005, EndS: 2,
+			Bytes: 10, DrainS: 0.001, CopyS: 1, BookkeepingS: 1e-6, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(1), ForTask: new(0)},
+		results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 5, EndS: 6, Bytes: 9, CopyS: 0.5, BookkeepingS: 1e-6})
+}
+
+func wantSwaps(t *testing.T, rec *tape, want ...results.Swap) {
+	t.Helper()
+	if diff := cmp.Diff(want, rec.swaps); diff != "" {
+		t.Errorf("swaps (-want +got):\n%s", diff)
+	}
+}
+
+// A process that is busy, or cannot give way, is recorded. The room is for a job as a whole.
+func TestRevocationsInVainAreRecorded(t *testing.T) {
+	_, rec := setup{scheduler: "vgpu:n=2", jobs: append(probed(2), declared(10)), workers: 2}.run(t, func(f *fake) {
+		f.started(0, 1)
+		first := f.batch.TaskBegin(0, schedulers.Task{Bytes: 8, Can: schedulers.Movable}, f.now)
+		f.ended(1)
+		f.calls = nil
+		look := func(now time.Duration) {
+			f.now = now
+			f.mustPost(runner.TaskActive{ID: first, Activity: schedulers.Activity{Last: time.Microsecond}})
+			f.mustPost(runner.Tick{})
+		}
+		outcome := schedulers.Outcome{Answer: schedulers.Busy, Resident: 8, Fixed: 2}
+		look(5 * time.Millisecond)
+		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 1, Outcome: outcome, Moved: runner.Moved{Drain: time.Millisecond}})
+		look(time.Second)
+		f.want("yield 8 of 1, ticket 1", "wake 10ms", "yield 8 of 1, ticket 2", "wake 1.005s")
+		outcome.Answer = schedulers.Unable
+		f.mustPost(runner.TaskRevoked{ID: first, Ticket: 2, Outcome: outcome, Why: "it uses cuMemMap"})
+		f.ended(0)
+		f.started(2)
+		f.ended(2)
+	})
+	swap := results.Swap{Direction: results.SwapOut, Action: "yield", Outcome: results.SwapBusy, StartS: 0.005, EndS: 0.005,
+		DrainS: 0.001, ResidentBytes: new(int64(8)), FixedBytes: new(int64(2)), ForJob: new(2)}
+	unable := swap
+	unable.Outcome, unable.Why, unable.StartS, unable.EndS, unable.DrainS = results.SwapUnable, "it uses cuMemMap", 1, 1, 0
+	wantSwaps(t, rec, swap, unable)
 }
 
 // A kernel that uses more than the device has is refused, with the reason in the task's record.

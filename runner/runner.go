@@ -47,11 +47,12 @@ type Revoker interface {
 	Revoke(d schedulers.Decision)
 }
 
-// Recorder keeps records as they complete. Records with the same key replace
+// Recorder keeps records as they complete. Jobs, tasks and segments with the same key replace
 // each other. Its methods do not block.
 type Recorder interface {
 	Job(results.Job)
 	Task(results.Task)
+	Swap(results.Swap)
 	Kernel(results.Kernel)
 	Segment(results.Segment)
 	Event(results.Event)
@@ -190,6 +191,8 @@ func (l *Loop) do(c Command) {
 		l.recorder.Job(c.Job)
 	case RecordTask:
 		l.recorder.Task(c.Task)
+	case RecordSwap:
+		l.recorder.Swap(c.Swap)
 	case RecordEvent:
 		l.recorder.Event(c.Event)
 	}

@@ -19,6 +19,9 @@ type task struct {
 	asks    bool  // a begin or grow without an answer
 	asked   int64 // bytes of the latest begin or grow
 	holds   int64 // bytes granted and not given back
+
+	revocation *results.Swap // what is known of the swap that a revocation asks for; nil: no ticket is outstanding
+	given      time.Duration // when it was last granted its device, or resumed
 }
 
 // The engine decides about the tasks of a job, with two exceptions. The tasks of a job whose
@@ -173,15 +176,37 @@ func (e TaskActive) apply(b *Batch, now time.Duration) error {
 }
 
 func (e TaskRevoked) apply(b *Batch, now time.Duration) error {
-	if b.tasks[e.ID] == nil {
+	t := b.tasks[e.ID]
+	if t == nil {
 		return nil
+	}
+	if err := e.Moved.check(); err != nil {
+		return err
 	}
 	ds, err := b.engine.Revoked(e.ID, e.Ticket, e.Outcome, now)
 	if err != nil {
 		return err
 	}
 	b.progress.made(now)
+	b.recordRevoked(t, e, now)
 	b.carryOut(ds, now)
+	return nil
+}
+
+func (e TaskMovedIn) apply(b *Batch, now time.Duration) error {
+	t := b.tasks[e.ID]
+	if t == nil {
+		return nil
+	}
+	if !t.granted {
+		return fmt.Errorf("%d bytes come onto the device of a task that has none", e.Moved.Bytes)
+	}
+	if err := e.Moved.check(); err != nil {
+		return err
+	}
+	b.progress.made(now)
+	s := results.Swap{Job: t.record.Job, Task: t.record.Seq, Device: *t.record.Device, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: seconds(t.given)}
+	b.recordSwap(s, e.Moved, now)
 	return nil
 }
 
@@ -223,8 +248,10 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	j := b.jobs[t.record.Job]
 	b.answered(t, now)
 	switch d.Kind {
+	case schedulers.Resumed:
+		t.given = now
 	case schedulers.Granted:
-		t.granted, t.holds = true, t.asked
+		t.granted, t.holds, t.given = true, t.asked, now
 		t.record.Device = &d.Device
 		t.record.GrantS = new(seconds(now))
 		t.record.Passed = d.Passed

@@ -185,3 +185,33 @@ func TestMigrationKeepsOutcomes(t *testing.T) {
 		t.Errorf("metrics %+v (%v)", run.Metrics, err)
 	}
 }
+
+// A run of an earlier version moved no memory. Its tasks can have swaps.
+func TestMigrationAddsSwaps(t *testing.T) {
+	path := storeOf(t, 10, `INSERT INTO device (run_id, device_index, uuid, name, memory_bytes, used_at_start_bytes, capacity_bytes, context_bytes, sms, warps_per_sm, blocks_per_sm)
+			VALUES (1, 0, 'u', 'd', 1, 0, 1, 0, 1, 1, 1);
+		INSERT INTO job (run_id, job_index, name, command, class, detail, stderr_tail) VALUES (1, 0, 'j', 'j', '', '', '');
+		INSERT INTO task (run_id, job_index, task_seq, bytes, heap_bytes, grown_bytes, blocks, threads_per_block, submit_s, passed)
+			VALUES (1, 0, 0, 5, 0, 0, 1, 1, 0, 0);`)
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, err := s.Swaps(t.Context(), 1); err != nil || len(got) != 0 {
+		t.Errorf("swaps of an earlier run: %+v (%v)", got, err)
+	}
+	want := results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 1, EndS: 2, Bytes: 5}
+	w := s.Writer(1)
+	w.Swap(want)
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Swaps(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]results.Swap{want}, got); diff != "" {
+		t.Errorf("swaps (-written +read):\n%s", diff)
+	}
+}

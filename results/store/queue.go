@@ -195,6 +195,7 @@ var upserts = map[string]string{
 	shapes.table:   upsertSQL(shapes),
 	launches.table: upsertSQL(launches),
 	copies.table:   upsertSQL(copies),
+	swaps.table:    upsertSQL(swaps),
 	segments.table: upsertSQL(segments),
 	blocks.table:   upsertSQL(blocks),
 	events.table:   upsertSQL(events),

@@ -215,6 +215,16 @@ func (s *Store) EachCopy(ctx context.Context, run int64, do func(results.Copy) e
 	return each(ctx, s, copies, run, func(t *transfer) error { return do(t.Copy) })
 }
 
+// Swaps returns a run's swaps by job, in the order in which the Writer got them.
+func (s *Store) Swaps(ctx context.Context, run int64) ([]results.Swap, error) {
+	found, err := list(ctx, s, swaps, run)
+	out := make([]results.Swap, len(found))
+	for i := range found {
+		out[i] = found[i].Swap
+	}
+	return out, err
+}
+
 // Events returns a run's events in the order in which the Writer got them.
 func (s *Store) Events(ctx context.Context, run int64) ([]results.Event, error) {
 	found, err := list(ctx, s, events, run)

@@ -182,6 +182,25 @@ var copies = layout[transfer]{
 	},
 }
 
+// move is a swap with its ordinal among the swaps of its job.
+type move struct {
+	results.Swap
+	ordinal int
+}
+
+var swaps = layout[move]{
+	table: "swap",
+	keys:  []string{"job_index", "ordinal"},
+	columns: []string{"task_seq", "device_index", "direction", "action", "outcome", "why", "start_s", "end_s", "bytes",
+		"drain_s", "copy_s", "bookkeeping_s", "resident_bytes", "fixed_bytes", "for_job_index", "for_task_seq"},
+	fields: func(m *move) (keys, values []any) {
+		return []any{&m.Job, &m.ordinal}, []any{
+			&m.Task, &m.Device, &m.Direction, text{&m.Action}, &m.Outcome, text{&m.Why}, &m.StartS, &m.EndS, &m.Bytes,
+			&m.DrainS, &m.CopyS, &m.BookkeepingS, &m.ResidentBytes, &m.FixedBytes, &m.ForJob, &m.ForTask,
+		}
+	},
+}
+
 var segments = layout[results.Segment]{
 	table:   "_segment",
 	keys:    []string{"device_index", "series", "first_s"},

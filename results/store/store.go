@@ -162,7 +162,7 @@ func (s *Store) Writer(run int64) *Writer {
 		return w
 	}
 	w := &Writer{store: s, run: run, failed: make(chan struct{}),
-		shapes: map[results.Kernel]int{}, launches: map[int]int{}, copies: map[int]int{},
+		shapes: map[results.Kernel]int{}, launches: map[int]int{}, copies: map[int]int{}, swaps: map[int]int{},
 		waiting: map[track][]results.Segment{}}
 	if s.writers != nil {
 		s.writers[run] = w

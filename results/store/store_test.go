@@ -74,6 +74,7 @@ type rows struct {
 	Tasks    []results.Task
 	Kernels  []results.Kernel
 	Copies   []results.Copy
+	Swaps    []results.Swap
 	Segments []results.Segment
 	Events   []results.Event
 }
@@ -101,6 +102,14 @@ func fullRows(found []results.Device) rows {
 		Copies: []results.Copy{
 			{Job: 0, PID: 77, Device: 1, Kind: "htod", Bytes: 5 << 30, Stream: 7, StartS: 0.5, EndS: 1},
 			{Job: 0, PID: 77, Device: 1, Kind: "htod", Bytes: 5 << 30, Stream: 7, StartS: 0.5, EndS: 1},
+		},
+		Swaps: []results.Swap{
+			{Job: 0, Task: 0, Device: 1, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 2, EndS: 3.5, Bytes: 4 << 30,
+				DrainS: 0.5, CopyS: 0.75, BookkeepingS: 0.25, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(0)), ForJob: ptr(1), ForTask: ptr(0)},
+			{Job: 0, Task: 0, Device: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
+			{Job: 0, Task: 0, Device: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 4, EndS: 5, Bytes: 4 << 30, CopyS: 0.75, BookkeepingS: 0.25},
+			{Job: 1, Task: 0, Device: 0, Direction: results.SwapOut, Action: "evict", Outcome: results.SwapUnable, Why: "it exports memory", StartS: 2, EndS: 2,
+				ResidentBytes: ptr(int64(5)), FixedBytes: ptr(int64(5)), ForJob: ptr(2)},
 		},
 		Segments: []results.Segment{
 			{Device: 0, Series: results.SeriesGPU, FirstS: -0.001, LastS: 4, Samples: 4000, Value: ptr(0.5)},
@@ -140,6 +149,9 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 	for _, c := range r.Copies {
 		w.Copy(c)
 	}
+	for _, x := range r.Swaps {
+		w.Swap(x)
+	}
 	for _, x := range r.Segments {
 		w.Segment(results.Segment{Device: x.Device, Series: x.Series, FirstS: x.FirstS, LastS: x.FirstS, Samples: 1})
 		w.Segment(x)
@@ -156,7 +168,7 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	t.Helper()
 	ctx := context.Background()
-	var errs [8]error
+	var errs [9]error
 	var run results.Run
 	var r rows
 	run, errs[0] = s.Run(ctx, id)
@@ -167,6 +179,7 @@ func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	r.Segments, errs[5] = s.Segments(ctx, id)
 	r.Events, errs[6] = s.Events(ctx, id)
 	r.Copies, errs[7] = s.Copies(ctx, id)
+	r.Swaps, errs[8] = s.Swaps(ctx, id)
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // Writer takes the rows of one run as they happen. Its record methods only queue a row: they
 // return at once, whatever the disk does, unless a million rows are already waiting. Rows are
 // written in the order of the calls. A later row replaces an earlier row with the same natural
-// key; each Kernel, Copy and Event is a row of its own. A caller must not change what a record
+// key; each Kernel, Copy, Swap and Event is a row of its own. A caller must not change what a record
 // points to.
 //
 // A row whose job or device has no row yet is an error. The first error closes Failed; Err,
@@ -32,6 +32,7 @@ type Writer struct {
 	shapes   map[results.Kernel]int // by the fields that a shape has
 	launches map[int]int            // kernels so far, by job
 	copies   map[int]int
+	swaps    map[int]int
 	waiting  map[track][]results.Segment // in the table, but not yet in a block
 	events   int
 }
@@ -107,6 +108,14 @@ func (w *Writer) Copy(c results.Copy) {
 	defer w.order.Unlock()
 	w.put(row(copies, w.run, transfer{Copy: c, ordinal: w.copies[c.Job]}))
 	w.copies[c.Job]++
+}
+
+// Swap appends a swap.
+func (w *Writer) Swap(s results.Swap) {
+	w.order.Lock()
+	defer w.order.Unlock()
+	w.put(row(swaps, w.run, move{Swap: s, ordinal: w.swaps[s.Job]}))
+	w.swaps[s.Job]++
 }
 
 // Event appends an event.

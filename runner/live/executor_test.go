@@ -83,6 +83,7 @@ func (r *tape) Event(e results.Event) {
 	r.events = append(r.events, e)
 }
 
+func (*tape) Swap(results.Swap)       {}
 func (*tape) Kernel(results.Kernel)   {}
 func (*tape) Segment(results.Segment) {}
 

@@ -52,6 +52,7 @@ func (r *traceTape) Event(e results.Event) {
 
 func (*traceTape) Job(results.Job)         {}
 func (*traceTape) Task(results.Task)       {}
+func (*traceTape) Swap(results.Swap)       {}
 func (*traceTape) Segment(results.Segment) {}
 
 // traced runs jobs that are shell scripts under sa, with the device of the

@@ -20,6 +20,7 @@ type swap struct {
 	referenced int64                // bytes that the latest step on the device used
 	last       time.Duration        // when the latest step on the device ended
 	ticket     *schedulers.Decision // a revocation without an answer
+	asked      time.Duration        // when it came
 	moving     *activity            // memory is on its way to the host, and the gate is closed
 	held       func()               // goes on when the gate is open
 }
@@ -33,12 +34,26 @@ const (
 	chunkSeconds = 75e-6
 )
 
-// move is a step in which so many bytes change their place. `copied` of them must be copied, because
-// the other side lacks their contents.
-func (m Model) move(bytes, copied int64) step {
+// move is a step in which so many bytes change their place.
+type move struct {
+	step
+	bytes int64
+	copyS float64 // of step.soloS
+}
+
+// move returns the step in which so many bytes change their place. `copied` of them must be copied,
+// because the other side lacks their contents.
+func (m Model) move(bytes, copied int64) move {
 	least := float64(copied) / m.LinkBytesPerS
-	solo := least/pinnedShare + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds
-	return step{on: link, demand: least / solo, soloS: solo}
+	copyS := least / pinnedShare
+	solo := copyS + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds
+	return move{step{on: link, demand: least / solo, soloS: solo}, bytes, copyS}
+}
+
+// took says what the move took if it lasted so long: others on the link slow all of it down alike.
+func (m move) took(lasted time.Duration) runner.Moved {
+	copying := time.Duration(float64(lasted) * (m.copyS / m.soloS))
+	return runner.Moved{Bytes: m.bytes, Copy: copying, Bookkeeping: lasted - copying}
 }
 
 // movable reports whether the memory of a job with these steps can move. The driver moves managed
@@ -125,8 +140,11 @@ func (p *process) resumed() {
 		p.proceed()
 		return
 	}
-	moves := p.x.config.Node.Model.move(bytes, copied)
-	p.do(&moves, p.proceed)
+	moves, begun, id := p.x.config.Node.Model.move(bytes, copied), p.x.now, p.id()
+	p.do(&moves.step, func() {
+		p.x.post(runner.TaskMovedIn{ID: id, Moved: moves.took(p.x.now - begun)})
+		p.proceed()
+	})
 }
 
 // used notes that the process goes on to do a step.
@@ -162,14 +180,14 @@ func (p *process) revoke(d schedulers.Decision) {
 	if p.gone || !p.task.open || d.Task.ID != p.id() {
 		return
 	}
-	p.swap.ticket = &d
+	p.swap.ticket, p.swap.asked = &d, p.x.now
 	if !p.worksOnDevice() {
 		p.moveOut()
 		return
 	}
 	p.x.at(p.x.now+d.Revocation.Deadline, func() {
 		if w := &p.swap; w.ticket == &d && w.moving == nil && !p.gone {
-			p.answer(schedulers.Busy)
+			p.answer(schedulers.Busy, runner.Moved{Drain: p.x.now - w.asked})
 		}
 	})
 }
@@ -204,8 +222,10 @@ func (p *process) moveOut() {
 			}
 		}
 	}
-	over := func() {
+	begun := p.x.now
+	over := func(took runner.Moved) {
 		w.moving = nil
+		took.Drain = begun - w.asked
 		for o, n := range moved {
 			o.resident -= n
 			p.x.devices[p.device].free += n
@@ -216,25 +236,25 @@ func (p *process) moveOut() {
 		}
 		held := w.held
 		w.held = nil
-		p.answer(schedulers.Done)
+		p.answer(schedulers.Done, took)
 		if held != nil {
 			held()
 		}
 	}
 	if bytes == 0 {
-		over()
+		over(runner.Moved{})
 		return
 	}
-	s := p.x.config.Node.Model.move(bytes, copied)
-	w.moving = p.x.share(p.x.devices[p.device].link, s.demand, s.soloS, over)
+	m := p.x.config.Node.Model.move(bytes, copied)
+	w.moving = p.x.share(p.x.devices[p.device].link, m.demand, m.soloS, func() { over(m.took(p.x.now - begun)) })
 }
 
-func (p *process) answer(a schedulers.Answer) {
+func (p *process) answer(a schedulers.Answer, took runner.Moved) {
 	ticket := p.swap.ticket.Ticket
 	p.swap.ticket = nil
 	resident := int64(0)
 	for _, o := range p.task.objects {
 		resident += o.resident
 	}
-	p.x.post(runner.TaskRevoked{ID: p.id(), Ticket: ticket, Outcome: schedulers.Outcome{Answer: a, Resident: resident}})
+	p.x.post(runner.TaskRevoked{ID: p.id(), Ticket: ticket, Outcome: schedulers.Outcome{Answer: a, Resident: resident}, Moved: took})
 }

@@ -46,7 +46,8 @@ type notebook struct {
 	trace    *profiles.Trace
 }
 
-func (*notebook) Job(results.Job) {}
+func (*notebook) Job(results.Job)   {}
+func (*notebook) Swap(results.Swap) {}
 
 // Event passes on what the tracer has to say; the job's outcome says the rest.
 func (n *notebook) Event(e results.Event) {
