@@ -68,8 +68,8 @@ const (
 	Unable        // what is asked cannot be done to this task, ever
 )
 
-// Outcome is a process's answer, and what the task has on the device since. Resident includes
-// the bytes of every grant that the process has received, whether or not they are there yet.
+// Outcome is a process's answer and, if it is Done, what the task has on the device since. Resident
+// includes the bytes of every grant that the process has received, whether or not they are there yet.
 type Outcome struct {
 	Answer   Answer
 	Resident int64

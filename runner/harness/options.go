@@ -22,6 +22,7 @@ type Options struct {
 	Workers int      `json:"workers"` // jobs on the node at once; 0: by the scheduler or the host
 	Timeout Duration `json:"timeout"` // of each job; 0: none
 	MemCap  string   `json:"mem-cap"` // memory that each GPU seems to have, as 16GiB; "": all
+	Swap    string   `json:"swap"`    // host memory that device memory can move to, as 32GiB; "": DefaultSwap
 	SMCap   int      `json:"sm-cap"`  // SMs that jobs may use, through MPS; 0: all
 	NoMPS   bool     `json:"no-mps"`
 	Guard   bool     `json:"guard"`           // nothing is mapped beside allocations
@@ -40,6 +41,10 @@ type Options struct {
 // DefaultContext is the memory that is reserved for a process's CUDA context, as the options
 // have it.
 func DefaultContext() string { return mixes.FormatBytes(runner.DefaultContextBytes) }
+
+// DefaultSwap is the host memory that device memory can move to, under a scheduler that takes memory
+// back.
+const DefaultSwap = "32GiB"
 
 // Duration is a time.Duration that reads and writes its text, such as 1m30s.
 type Duration time.Duration

@@ -45,6 +45,9 @@ func (x *Executor) environment(job, device int) []string {
 	if w := spec.Wait; w != nil {
 		env = append(env, "CASE_WAIT="+waitText(*w))
 	}
+	if x.config.Swap != nil {
+		env = append(env, "CASE_MOVABLE=1")
+	}
 	if x.config.Guard {
 		env = append(env, "CASE_GUARD=1")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/caserun/caserun/runner/probe"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/scratch"
+	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -41,6 +42,8 @@ type Config struct {
 	// Clients, where not nil, is written to a state file, over which the jobs' processes decide
 	// by themselves. They report how their requests end (policies.Scheduler).
 	Clients *schedshm.Config
+	// Swap, where not nil, is the host memory of a run whose scheduler takes memory back.
+	Swap *swaparea.Area
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error
@@ -54,8 +57,8 @@ type Config struct {
 	Start       time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
-// Executor runs real processes. It implements runner.Recoverer and
-// probe.Handler.
+// Executor runs real processes. It implements runner.Recoverer, runner.Revoker and
+// probe.Revoker.
 type Executor struct {
 	config  Config
 	loop    *runner.Loop
@@ -82,9 +85,11 @@ type Executor struct {
 	hungUp    []bool       // whether the server hung up on a process of the job
 	silenced  map[int]bool // jobs of which a process has closed its connection
 	clients   map[*probe.Client]*client
-	connected int                           // clients so far
-	changed   *sync.Cond                    // clients lost one
-	timers    map[time.Duration]*time.Timer // that have not fired
+	connected int                                 // clients so far
+	changed   *sync.Cond                          // clients lost one
+	timers    map[time.Duration]*time.Timer       // that have not fired
+	revocable map[schedulers.TaskID]*probe.Client // whose tasks have a device; empty without Config.Swap
+	swapped   map[*probe.Client][]int             // pieces of Config.Swap that a process has
 }
 
 // client is one process that talks to the server. No other process of the run has its
@@ -105,7 +110,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
-		timers: map[time.Duration]*time.Timer{}, procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, swapped: map[*probe.Client][]int{}, procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
 }
@@ -117,7 +122,7 @@ func (x *Executor) listen() (closes func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.server, err = probe.Listen(filepath.Join(dir.Path(), "probe"), x, x.config.Warn); err != nil {
+	if x.server, err = x.serve(filepath.Join(dir.Path(), "probe")); err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
 	if x.preload, err = preloadable(x.config.Preload, filepath.Join(dir.Path(), "preload")); err != nil {
@@ -308,6 +313,7 @@ func (x *Executor) WakeAt(t time.Duration) {
 			x.mu.Lock()
 			delete(x.timers, t)
 			x.mu.Unlock()
+			x.tellActivity()
 			x.post(runner.Tick{})
 		})
 	}
@@ -315,5 +321,6 @@ func (x *Executor) WakeAt(t time.Duration) {
 
 var (
 	_ runner.Recoverer = (*Executor)(nil)
-	_ probe.Handler    = (*Executor)(nil)
+	_ runner.Revoker   = (*Executor)(nil)
+	_ probe.Revoker    = (*Executor)(nil)
 )

@@ -24,6 +24,7 @@ import (
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/runner/schedshm"
+	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -59,6 +60,7 @@ type tape struct {
 	jobs   map[int]results.Job
 	tasks  map[[2]int]results.Task
 	events []results.Event
+	swaps  []results.Swap
 	began  chan<- int
 }
 
@@ -83,7 +85,12 @@ func (r *tape) Event(e results.Event) {
 	r.events = append(r.events, e)
 }
 
-func (*tape) Swap(results.Swap)       {}
+func (r *tape) Swap(s results.Swap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.swaps = append(r.swaps, s)
+}
+
 func (*tape) Kernel(results.Kernel)   {}
 func (*tape) Segment(results.Segment) {}
 
@@ -102,7 +109,11 @@ type rig struct {
 	dir   string
 	limit time.Duration
 
+	device    schedulers.Device // each of the two
+	uuids     []string
+	ids       [][16]byte
 	preload   string
+	swap      *swaparea.Area
 	await     func(context.Context, func(error)) error
 	terminate func(pids ...int) error
 	observe   func(runner.Step)
@@ -114,7 +125,8 @@ type rig struct {
 }
 
 func newRig(t testing.TB, sched string) *rig {
-	return &rig{t: t, sched: sched, dir: t.TempDir(), made: make(chan *Executor, 1)}
+	return &rig{t: t, sched: sched, dir: t.TempDir(), made: make(chan *Executor, 1), uuids: []string{"GPU-zero", "GPU-one"}, ids: [][16]byte{{1}, {2}},
+		device: schedulers.Device{Name: "paper", CapacityBytes: 16 * gib, ContextBytes: gib / 2, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}}
 }
 
 func (r *rig) job(steps ...string) *rig {
@@ -139,12 +151,11 @@ func (r *rig) sh(script string) *rig {
 // config is the batch of the rig's jobs under a scheduler.
 func (r *rig) config(sched string) runner.Config {
 	r.t.Helper()
-	device := schedulers.Device{Name: "paper", CapacityBytes: 16 * gib, ContextBytes: gib / 2, SMs: 80, WarpsPerSM: 64, BlocksPerSM: 32}
 	s, err := policies.Parse(sched, 2)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{device, device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe}
+	return runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe}
 }
 
 func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
@@ -159,8 +170,8 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 		clients = &schedshm.Config{Policy: string(s.Config.Queue), Devices: []schedshm.Device{{UUID: [16]byte{2}, Ordinal: s.SharedDevice,
 			CapacityBytes: c.Devices[0].CapacityBytes, ContextBytes: c.Devices[0].ContextBytes}}}
 	}
-	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: []string{"GPU-zero", "GPU-one"},
-		IDs: [][16]byte{{1}, {2}}, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
+	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
+		IDs: r.ids, Swap: r.swap, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
 		Clients: clients, Preload: r.preload, WrongStatus: 4, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)

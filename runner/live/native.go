@@ -15,6 +15,9 @@ var ErrNotBuilt = errors.New("programs not found")
 // FindBallast finds the program that holds device memory.
 func FindBallast() (string, error) { return findNative("ballast program", "ballast", "ballast") }
 
+// FindSwapArea finds the program that makes host memory for device memory to move to.
+func FindSwapArea() (string, error) { return findNative("swap area program", "ballast", "swaparea") }
+
 // findNative finds a file that make native built in a folder of native.
 func findNative(what, dir, file string) (string, error) {
 	path, found, err := installation.Find(filepath.Join("native", dir), file, func(i fs.FileInfo) bool { return i.Mode().IsRegular() })

@@ -26,7 +26,9 @@ func (x *Executor) of(c *probe.Client) *client {
 // Begin implements probe.Handler. The server's number of a task is its id in the batch.
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
-	x.post(runner.TaskBegin{Task: schedulers.Task{ID: schedulers.TaskID(task), Job: schedulers.JobID(k.job), Serial: k.serial,
+	id := schedulers.TaskID(task)
+	x.noteRevocable(id, c)
+	x.post(runner.TaskBegin{Task: schedulers.Task{ID: id, Job: schedulers.JobID(k.job), Serial: k.serial, Can: x.canDo(c),
 		Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
 		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, HeapBytes: int64(r.HeapBytes)})
 }
@@ -66,7 +68,9 @@ func (x *Executor) Decided(_ *probe.Client, task uint64, o probe.Outcome) error 
 
 // Free implements probe.Handler.
 func (x *Executor) Free(_ *probe.Client, task uint64) {
-	x.post(runner.TaskFree{ID: schedulers.TaskID(task)})
+	id := schedulers.TaskID(task)
+	x.forgetRevocable(func(of schedulers.TaskID, _ *probe.Client) bool { return of == id })
+	x.post(runner.TaskFree{ID: id})
 }
 
 // OOM implements probe.Handler.
@@ -155,6 +159,7 @@ func (x *Executor) Closed(c *probe.Client) {
 	x.tellWork(c, k)
 	x.tellUse(c, k)
 	x.post(runner.ProcessGone{Process: k.process(), SaidBye: c.SaidBye()})
+	x.endRevocable(c)
 	x.mu.Lock()
 	delete(x.clients, c)
 	x.changed.Broadcast()
@@ -185,7 +190,7 @@ var causes = map[probe.Reason]schedulers.Cause{
 func (x *Executor) Answer(d schedulers.Decision) {
 	task := uint64(d.Task.ID)
 	switch d.Kind {
-	case schedulers.Granted, schedulers.Grown:
+	case schedulers.Granted, schedulers.Grown, schedulers.Resumed:
 		_ = x.server.Grant(task, x.ordinal(int(d.Task.Job), d.Device), x.config.IDs[d.Device])
 	default:
 		r := d.Reason

@@ -85,12 +85,15 @@ func (e *Engine) Revoked(id schedulers.TaskID, answered schedulers.Ticket, o sch
 	switch {
 	case !ok || e.preempter == nil || h.ticket == nil || h.ticket.id != answered:
 		return nil, fmt.Errorf("task %d answers ticket %d: it is not outstanding", id, answered)
-	case o.Fixed < 0 || o.Fixed > o.Resident || o.Resident > h.bytes:
+	case o.Answer == schedulers.Done && (o.Fixed < 0 || o.Fixed > o.Resident || o.Resident > h.bytes):
 		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answered, o.Resident, o.Fixed, h.bytes)
 	}
-	r, freed := h.ticket.Revocation, h.bytes-o.Resident
-	h.ticket, h.fixed = nil, o.Fixed
-	e.charge(h, o.Resident)
+	r, freed := h.ticket.Revocation, int64(0)
+	h.ticket = nil
+	if o.Answer == schedulers.Done {
+		freed, h.fixed = h.bytes-o.Resident, o.Fixed
+		e.charge(h, o.Resident)
+	}
 	if w := h.resume; w != nil && r.For != id { // what went out may be what it asked to have
 		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
 	}

@@ -4,6 +4,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/schedshm"
+	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -27,6 +29,7 @@ import (
 type Backend struct {
 	options harness.Options
 	gpus    *nvml.Node
+	swap    *swaparea.Area // nil before the first run that needs it
 }
 
 // Open opens NVML for the GPUs that the options choose. Close must follow a success.
@@ -35,7 +38,7 @@ func Open(o harness.Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{o, gpus}, nil
+	return &Backend{options: o, gpus: gpus}, nil
 }
 
 // Mode implements harness.Backend.
@@ -82,20 +85,27 @@ func Resolve(o harness.Options, probe results.Probe, jobs []mixes.Job) (programs
 
 // CheckScheduler implements harness.Backend.
 func (b *Backend) CheckScheduler(s policies.Scheduler) error {
-	if s.Revokes {
-		return harness.Refuse(fmt.Errorf("--sched %s: it takes memory back from running processes, which only simulated nodes can do yet: add --node sim:1xH200, or use another scheduler, such as case-alg3", s.Name))
+	if _, err := b.swapBytes(); s.Revokes && err != nil {
+		return err
 	}
 	_, err := b.nodeOptions(s, nil)
 	return err
 }
 
 // Close implements harness.Backend.
-func (b *Backend) Close() error { return b.gpus.Close() }
+func (b *Backend) Close() error {
+	var err error
+	if b.swap != nil {
+		err = b.swap.Close()
+	}
+	return errors.Join(err, b.gpus.Close())
+}
 
 // node is this machine's GPUs while they are prepared for one batch.
 type node struct {
 	harness.Batch
 	session  *live.Session
+	swap     *swaparea.Area // nil: the scheduler takes no memory back
 	to       harness.Recorder
 	executor *live.Executor // nil before Execute
 
@@ -148,6 +158,11 @@ func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Reco
 	if err != nil {
 		return nil, err
 	}
+	if n.Scheduler.Revokes {
+		if n.swap, err = b.swapArea(ctx, n.Say); err != nil {
+			return nil, err
+		}
+	}
 	n.Say("preparing %d GPUs%s", len(found), Given(n.Options.Devices))
 	if n.session, err = live.Prepare(ctx, b.gpus, options); err != nil {
 		return nil, err
@@ -190,7 +205,13 @@ func (n *node) Describe(run *results.Run) {
 }
 
 // Helpers implements harness.Node.
-func (n *node) Helpers() map[string]<-chan struct{} { return n.session.Helpers() }
+func (n *node) Helpers() map[string]<-chan struct{} {
+	helpers := n.session.Helpers()
+	if n.swap != nil {
+		helpers["swap area"] = n.swap.Done()
+	}
+	return helpers
+}
 
 // noRecoveryVariable, if set, makes nobody wait for a broken MPS server, so that
 // benchmarks/lazy.sh can measure what the wait is worth.
@@ -221,7 +242,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		IDs: s.IDs(), WrongStatus: suites.WrongStatus(n.Suite),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
-		AwaitServer: await, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
+		Swap: n.swap, AwaitServer: await, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (*Backend) Mode() results.Mode { return results.Simulated }
 // Options implements harness.Backend.
 func (b *Backend) Options() harness.Options {
 	o := b.options
-	o.MemCap, o.SMCap, o.Guard, o.Context = "", 0, false, harness.DefaultContext()
+	o.MemCap, o.Swap, o.SMCap, o.Guard, o.Context = "", "", 0, false, harness.DefaultContext()
 	return o
 }
 
@@ -51,7 +51,7 @@ func (b *Backend) Ignored() (flags []string) {
 	for _, s := range []struct {
 		flag  string
 		given bool
-	}{{"--mem-cap", o.MemCap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
+	}{{"--mem-cap", o.MemCap != ""}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
 		{"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
 		if s.given {
 			flags = append(flags, s.flag)

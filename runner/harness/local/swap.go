@@ -1,0 +1,60 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/swaparea"
+)
+
+// swapBytes is the size of the swap area, in whole pieces.
+func (b *Backend) swapBytes() (int64, error) {
+	text := cmp.Or(b.options.Swap, harness.DefaultSwap)
+	bytes, err := mixes.ParseBytes(text)
+	switch {
+	case err != nil:
+		return 0, harness.Refuse(fmt.Errorf("--swap: %w", err))
+	case bytes == 0:
+		return 0, harness.Refuse(fmt.Errorf("--swap %s: a scheduler that takes memory back needs some", text))
+	}
+	return (bytes + swaparea.PieceBytes - 1) / swaparea.PieceBytes * swaparea.PieceBytes, nil
+}
+
+// swapArea makes the swap area at the first run that needs it. All runs share it, because making it
+// takes longer than to fill it.
+func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area, error) {
+	if b.swap != nil {
+		select {
+		case <-b.swap.Done(): // it ended in an earlier run, which said so
+			_ = b.swap.Close()
+			b.swap = nil
+		default:
+			return b.swap, nil
+		}
+	}
+	bytes, err := b.swapBytes()
+	if err != nil {
+		return nil, err
+	}
+	program, err := live.FindSwapArea()
+	if err != nil {
+		return nil, err
+	}
+	began, said := time.Now(), time.Now()
+	say("making the swap area: %s of page-locked host memory (--swap)", mixes.FormatBytes(bytes))
+	b.swap, err = swaparea.Start(ctx, program, bytes, func(made int64) {
+		if time.Since(said) > time.Second && made < bytes {
+			said = time.Now()
+			say("making the swap area: %s of %s after %.0f s", mixes.FormatBytes(made), mixes.FormatBytes(bytes), time.Since(began).Seconds())
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: use a smaller --swap, or free host memory", err)
+	}
+	return b.swap, nil
+}

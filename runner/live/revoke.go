@@ -1,0 +1,130 @@
+package live
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/probe"
+	"github.com/caserun/caserun/runner/swaparea"
+	"github.com/caserun/caserun/schedulers"
+)
+
+// window is how much work a process that can give memory back has submitted at most, so that a
+// revocation need not wait long (policies: twice as long).
+const window = 50 * time.Millisecond
+
+// serve opens the probe's socket.
+func (x *Executor) serve(dir string) (*probe.Server, error) {
+	if x.config.Swap == nil {
+		return probe.Listen(dir, x, x.config.Warn)
+	}
+	return probe.ListenRevoking(dir, x, probe.Welcome{Chunk: swaparea.PieceBytes, Window: window}, x.config.Warn)
+}
+
+// canDo is what a task of the process can be asked for.
+func (x *Executor) canDo(c *probe.Client) schedulers.Actions {
+	if x.config.Swap != nil && c.CanEvict() {
+		return schedulers.Movable
+	}
+	return 0
+}
+
+func (x *Executor) noteRevocable(id schedulers.TaskID, c *probe.Client) {
+	if x.canDo(c) == 0 {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.revocable[id] = c
+}
+
+func (x *Executor) forgetRevocable(of func(schedulers.TaskID, *probe.Client) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.revocable, of)
+}
+
+// endRevocable takes back what a process had of the host's memory. The process is gone.
+func (x *Executor) endRevocable(c *probe.Client) {
+	x.forgetRevocable(func(_ schedulers.TaskID, of *probe.Client) bool { return of == c })
+	x.mu.Lock()
+	pieces := x.swapped[c]
+	delete(x.swapped, c)
+	x.mu.Unlock()
+	if len(pieces) > 0 {
+		x.config.Swap.Give(pieces)
+	}
+}
+
+// tellActivity posts what processes show of the tasks that can be taken memory from. A process that
+// waits for its device is in a call. Work that it has submitted and does not wait for yet is
+// waited for when the gate is closed.
+func (x *Executor) tellActivity() {
+	x.mu.Lock()
+	tasks := maps.Clone(x.revocable)
+	x.mu.Unlock()
+	for id, c := range tasks {
+		a, known := c.Activity()
+		now := schedulers.Activity{Running: !known || a.Calls > 0, Referenced: a.Referenced, Fixed: a.Fixed}
+		if !a.LastCall.IsZero() {
+			now.Last = max(0, a.LastCall.Sub(x.config.Start))
+		}
+		x.post(runner.TaskActive{ID: id, Activity: now})
+	}
+}
+
+var actions = map[schedulers.Action]probe.Action{schedulers.Yield: probe.Yield, schedulers.Evict: probe.Evict}
+
+// Revoke carries out runner.Revoke. The end of the task withdraws a revocation that nobody has
+// heard of.
+func (x *Executor) Revoke(d schedulers.Decision) {
+	r := d.Revocation
+	_ = x.server.Revoke(uint64(d.Task.ID), probe.Revocation{Ticket: uint64(d.Ticket), Action: actions[r.Action], Bytes: uint64(r.Bytes), Deadline: r.Deadline})
+}
+
+var answers = map[probe.Ended]schedulers.Answer{probe.Done: schedulers.Done, probe.Busy: schedulers.Busy, probe.Unable: schedulers.Unable}
+
+// Revoked implements probe.Revoker.
+func (x *Executor) Revoked(c *probe.Client, task uint64, r probe.Revoked) {
+	x.tryPost(c, runner.TaskRevoked{ID: schedulers.TaskID(task), Ticket: schedulers.Ticket(r.Ticket),
+		Outcome: schedulers.Outcome{Answer: answers[r.Ended], Resident: int64(r.Resident), Fixed: int64(r.Fixed)},
+		Moved:   runner.Moved{Bytes: int64(r.Freed), Drain: r.Drain, Copy: r.Copy, Bookkeeping: r.Bookkeeping}, Why: r.Why})
+}
+
+// Resume implements probe.Revoker.
+func (x *Executor) Resume(c *probe.Client, task uint64, r probe.Resume) {
+	x.tryPost(c, runner.TaskResume{ID: schedulers.TaskID(task), Need: int64(r.Bytes), Referenced: int64(r.Referenced)})
+}
+
+// MovedIn implements probe.Revoker.
+func (x *Executor) MovedIn(c *probe.Client, task uint64, m probe.MovedIn) {
+	x.tryPost(c, runner.TaskMovedIn{ID: schedulers.TaskID(task), Moved: runner.Moved{Bytes: int64(m.Bytes), Copy: m.Copy, Bookkeeping: m.Bookkeeping}})
+}
+
+// tryPost posts what a process said. What cannot be stops its job.
+func (x *Executor) tryPost(c *probe.Client, e runner.Event) {
+	if err := x.loop.TryPost(x.now(), e); err != nil {
+		x.post(runner.Misbehaved{Job: x.of(c).job, Why: fmt.Sprintf("process %d: %v", c.PID(), err)})
+	}
+}
+
+// maxPieces is how many descriptors one frame holds.
+const maxPieces = 64
+
+// SwapMore implements probe.Revoker.
+func (x *Executor) SwapMore(c *probe.Client, bytes uint64) {
+	want := min((bytes+swaparea.PieceBytes-1)/swaparea.PieceBytes, maxPieces)
+	pieces := x.config.Swap.Take(int(want))
+	if err := c.GiveSwap(uint64(len(pieces))*swaparea.PieceBytes, 0, pieces...); err != nil {
+		x.config.Swap.Give(pieces) // the process is gone, or the answer did not go out
+		if len(pieces) > 0 {
+			_ = c.GiveSwap(0, 0) // fails where the process is gone
+		}
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.swapped[c] = append(x.swapped[c], pieces...)
+}
