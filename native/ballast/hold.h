@@ -49,27 +49,27 @@ __attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, con
   exit(status);
 }
 
-static const char *error_name(CUresult r) {
+static inline const char *error_name(CUresult r) {
   const char *name = NULL;
   if (!cuGetErrorName || cuGetErrorName(r, &name) != CUDA_SUCCESS || !name) return "unknown error";
   return name;
 }
 
 /* must ends the program unless r is success. `where` says on which device; NULL: on none. */
-static void must(CUresult r, const char *call, const char *where) {
+static inline void must(CUresult r, const char *call, const char *where) {
   if (r != CUDA_SUCCESS)
     fail(r == CUDA_ERROR_NO_DEVICE ? EXIT_NO_DEVICE : EXIT_CUDA, "%s%s%s: %s (%d)", call, where ? " on device " : "",
          where ? where : "", error_name(r), r);
 }
 
-static void on_signal(int sig) {
+static inline void on_signal(int sig) {
   (void)sig;
   stopped = 1;
 }
 
 /* load_driver finds the functions and starts the driver, which shows every GPU of the node, in PCI
  * order. It runs without MPS: it cannot reach a control daemon in this directory. */
-static void load_driver(const struct symbol *symbols, size_t count) {
+static inline void load_driver(const struct symbol *symbols, size_t count) {
   CUresult (*init)(unsigned flags);
   const struct symbol shared[] = {{"cuGetErrorName", &cuGetErrorName}, {"cuInit", &init}};
 
@@ -88,7 +88,7 @@ static void load_driver(const struct symbol *symbols, size_t count) {
 }
 
 /* catch_signals has SIGTERM and SIGINT, and the starter's death, end wait_for_end, and only that. */
-static void catch_signals(sigset_t *unblocked) {
+static inline void catch_signals(sigset_t *unblocked) {
   const struct sigaction act = {.sa_handler = on_signal};
   sigset_t ends;
   sigemptyset(&ends);
@@ -105,7 +105,7 @@ static void catch_signals(sigset_t *unblocked) {
 
 /* ended waits for the end of stdin or a signal, if `wait`, and reports whether one has come. The signals
  * are blocked outside ppoll, so that none is lost between a check and the wait. */
-static int ended(const sigset_t *unblocked, int wait) {
+static inline int ended(const sigset_t *unblocked, int wait) {
   static const struct timespec now;
   char discard[256];
   while (!stopped) {
@@ -120,7 +120,7 @@ static int ended(const sigset_t *unblocked, int wait) {
   return 1;
 }
 
-static int parse_number(const char *s, uint64_t *out) {
+static inline int parse_number(const char *s, uint64_t *out) {
   char *end;
   if (*s < '0' || *s > '9') return 0;
   errno = 0;

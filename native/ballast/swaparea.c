@@ -17,63 +17,21 @@
  * or no GPU; 6 nobody takes the descriptors.
  */
 #define PROGRAM "swaparea"
-#include "hold.h"
+#include "host.h"
 
 #include <sys/socket.h>
 
 enum { EXIT_NOBODY = 6 };
-
-#define PIECE ((uint64_t)32 << 20)
 enum { SOCKET = 3, PIECES_A_PACKET = 64 };
 
-typedef unsigned long long CUmemGenericAllocationHandle;
-enum { ATTRIBUTE_HOST_NUMA_ID = 134 };                                     /* CUdevice_attribute */
-enum { TYPE_PINNED = 1, LOCATION_HOST_NUMA = 3, HANDLE_FILE_DESCRIPTOR = 1 };
+static CUresult (*cuMemExportToShareableHandle)(void *file, CUmemGenericAllocationHandle memory, int type, unsigned long long flags);
 
-struct properties { /* CUmemAllocationProp */
-  int type, handle_types;
-  struct {
-    int type, id;
-  } location;
-  void *security;
-  unsigned char flags[8];
-};
+static const struct symbol symbols[] = {HOST_SYMBOLS, {"cuMemExportToShareableHandle", &cuMemExportToShareableHandle}};
 
-static struct {
-  CUresult (*cuDeviceGetCount)(int *count);
-  CUresult (*cuDeviceGet)(int *device, int ordinal);
-  CUresult (*cuDeviceGetAttribute)(int *value, int attribute, int device);
-  CUresult (*cuMemCreate)(CUmemGenericAllocationHandle *memory, size_t bytes, const struct properties *p, unsigned long long flags);
-  CUresult (*cuMemExportToShareableHandle)(void *file, CUmemGenericAllocationHandle memory, int type, unsigned long long flags);
-} cu;
-
-static const struct symbol symbols[] = {
-    {"cuDeviceGetCount", &cu.cuDeviceGetCount},
-    {"cuDeviceGet", &cu.cuDeviceGet},
-    {"cuDeviceGetAttribute", &cu.cuDeviceGetAttribute},
-    {"cuMemCreate", &cu.cuMemCreate},
-    {"cuMemExportToShareableHandle", &cu.cuMemExportToShareableHandle},
-};
-
-/* numa_node is that of the first GPU; 0 where the driver does not know. */
-static int numa_node(void) {
-  int count = 0, device, node = -1;
-  must(cu.cuDeviceGetCount(&count), "cuDeviceGetCount", NULL);
-  if (count == 0) fail(EXIT_NO_DEVICE, "no GPU");
-  must(cu.cuDeviceGet(&device, 0), "cuDeviceGet", NULL);
-  if (cu.cuDeviceGetAttribute(&node, ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS || node < 0) return 0;
-  return node;
-}
-
-/* make makes a piece and returns its descriptor. The descriptor keeps the memory, beside the handle. */
-static int make(int node, uint64_t made) {
-  struct properties p = {.type = TYPE_PINNED, .handle_types = HANDLE_FILE_DESCRIPTOR, .location = {LOCATION_HOST_NUMA, node}};
-  CUmemGenericAllocationHandle memory;
+/* export returns a descriptor, which keeps the memory beside the handle. */
+static int export(CUmemGenericAllocationHandle memory) {
   int file = -1;
-  CUresult r = cu.cuMemCreate(&memory, PIECE, &p, 0);
-  if (r == CUDA_ERROR_OUT_OF_MEMORY) fail(EXIT_NO_ROOM, "the host has no more memory after %" PRIu64 " bytes", made);
-  must(r, "cuMemCreate", NULL);
-  must(cu.cuMemExportToShareableHandle(&file, memory, HANDLE_FILE_DESCRIPTOR, 0), "cuMemExportToShareableHandle", NULL);
+  must(cuMemExportToShareableHandle(&file, memory, HANDLE_FILE_DESCRIPTOR, 0), "cuMemExportToShareableHandle", NULL);
   return file;
 }
 
@@ -106,11 +64,11 @@ int main(int argc, char **argv) {
   sigset_t unblocked;
   catch_signals(&unblocked);
   load_driver(symbols, sizeof symbols / sizeof *symbols);
-  const int node = numa_node();
+  const int node = numa_node(gpu(0));
   int files[PIECES_A_PACKET];
   size_t count = 0;
   for (uint64_t made = 0; made < bytes && !ended(&unblocked, 0);) {
-    files[count++] = make(node, made);
+    files[count++] = export(make_piece(node, made));
     made += PIECE;
     if (count == PIECES_A_PACKET || made == bytes) {
       send_files(files, count, made, node);
