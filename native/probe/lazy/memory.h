@@ -66,7 +66,8 @@ void forget_memory();                 // cudaDeviceReset
 // has room, and returns how many it has moved. move_in moves all back that the device has room for.
 uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns);
 void move_in(int device);
-uint64_t resident_bytes(); // of the library's memory, on the device
+uint64_t range_bytes();    // of the library's memory, with what is only reserved
+uint64_t resident_bytes(); // of these, on the device
 uint64_t movable_bytes();  // of these
 uint64_t away_bytes();     // on the host
 

@@ -111,6 +111,12 @@ uint64_t Task::in_use() const
 	return account_.in_use();
 }
 
+uint64_t Task::charged() const
+{
+	Locked locked;
+	return account_.in_use() + (account_.held() ? account_.heap.granted : 0);
+}
+
 bool Task::held() const
 {
 	Locked locked;
@@ -146,6 +152,7 @@ void Task::show_use()
 		if (const Account &a = tasks[device].account_; a.answered(cover_of(device)) && a.in_use() > 0)
 			now += a.in_use() + (a.held() ? a.heap.granted : a.heap.limit);
 	activity_uses(now);
+	show_holdings();
 }
 
 // The end of a wait is schedGPU's error (TPDS 2018, section 4): the program may ask again.
@@ -252,6 +259,7 @@ void Task::reset()
 
 	close();
 	account_ = {};
+	show_holdings();
 	refusal_ = {};
 	unused_ = false;
 	ties.clear();
@@ -310,6 +318,7 @@ void Task::count(int objects, int64_t bytes)
 	account_.add(objects, bytes);
 	if (objects < 0)
 		end_unused();
+	show_holdings();
 }
 
 // fits adds the bytes where they are granted already.
@@ -440,8 +449,10 @@ void Task::uncharge(uint64_t bytes)
 void Task::take_back(uint64_t bytes)
 {
 	Locked locked;
-	if (mode() != Mode::passive)
-		account_.add(-1, -static_cast<int64_t>(bytes));
+	if (mode() == Mode::passive)
+		return;
+	account_.add(-1, -static_cast<int64_t>(bytes));
+	show_holdings();
 }
 
 cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)

@@ -152,6 +152,7 @@ public:
 	void rests(const Lull &lull);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
+	uint64_t charged() const; // the same with the device heap
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }
