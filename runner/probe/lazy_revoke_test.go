@@ -122,20 +122,26 @@ func (k *taker) swap(e event) {
 	if k.random.IntN(5) == 0 {
 		n = 0
 	}
+	giveSwap(k.t, e, n)
+}
+
+// giveSwap gives the process that many chunks of the fakes' host memory.
+func giveSwap(t *testing.T, e event, chunks int) {
+	t.Helper()
 	var files []int
-	for range n {
+	for range chunks {
 		fd, err := unix.MemfdCreate("fake CUDA memory of -1", unix.MFD_CLOEXEC)
 		if err != nil {
-			k.t.Fatal(err)
+			t.Fatal(err)
 		}
 		defer unix.Close(fd)
 		if err := unix.Ftruncate(fd, int64(welcomed.Chunk)); err != nil {
-			k.t.Fatal(err)
+			t.Fatal(err)
 		}
 		files = append(files, fd)
 	}
-	if err := e.c.GiveSwap(uint64(n)*welcomed.Chunk, 0, files...); err != nil {
-		k.t.Logf("swap: %v", err) // it has ended meanwhile
+	if err := e.c.GiveSwap(uint64(chunks)*welcomed.Chunk, 0, files...); err != nil {
+		t.Logf("swap: %v", err) // it has ended meanwhile
 	}
 }
 

@@ -107,6 +107,7 @@ CASE_API cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t executable, cuda
                                                 cudaGraphNodeParams *params);
 CASE_API cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id,
                                                      const cudaLaunchAttributeValue *value);
+WITH_PTSZ(cudaGraphLaunch, cudaGraphExec_t executable, cudaStream_t stream);
 WITH_PTSZ(cudaGraphInstantiateWithParams, cudaGraphExec_t *executable, cudaGraph_t graph,
           cudaGraphInstantiateParams *params);
 

@@ -241,3 +241,18 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id, const 
 	}
 INSTANTIATE(cudaGraphInstantiateWithParams)
 INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)
+
+#define GRAPH_LAUNCH(name)                                                                                    \
+	cudaError_t name(cudaGraphExec_t executable, cudaStream_t stream)                                     \
+	{                                                                                                     \
+		EXISTS(stream);                                                                               \
+		return direct_kept("cudaGraphLaunch", [=] {                                                   \
+			working();                                                                            \
+			const cudaError_t error = REAL(name)(executable, real(stream));                       \
+			if (error == cudaSuccess)                                                             \
+				count_launch();                                                               \
+			return error;                                                                         \
+		});                                                                                           \
+	}
+GRAPH_LAUNCH(cudaGraphLaunch)
+GRAPH_LAUNCH(cudaGraphLaunch_ptsz)

@@ -22,6 +22,7 @@
 #include "real.h"
 #include "record.h"
 #include "report.h"
+#include "revoke.h"
 #include "swap.h"
 #include "task.h"
 
@@ -57,6 +58,22 @@ static std::map<uintptr_t, std::unique_ptr<Range>> &ranges()
 {
 	static auto *const all = new std::map<uintptr_t, std::unique_ptr<Range>>;
 	return *all;
+}
+
+// Sums over all ranges, in bytes.
+static struct {
+	uint64_t reserved, resident, movable;
+} sums;
+
+// moves: chunks of the range can move.
+static bool moves(const Range &r) { return !r.shared && r.unit == movable_chunk; }
+
+// on_device notes that the device has so many more bytes of the range's memory.
+static void on_device(const Range &r, int64_t bytes)
+{
+	sums.resident += static_cast<uint64_t>(bytes);
+	sums.movable += moves(r) ? static_cast<uint64_t>(bytes) : 0;
+	show_holdings();
 }
 
 static const size_t alignment = 512; // bytes, as cudaMalloc's addresses have
@@ -111,6 +128,7 @@ static Range *new_range(const Driver *d, size_t size, bool shared)
 	made->shared = shared;
 	made->taken.resize(shared ? size / alignment : 0);
 	ranges()[made->base] = std::move(range);
+	sums.reserved += size;
 	return made;
 }
 
@@ -200,9 +218,10 @@ static void strip(Range &r)
 		if (c.host != nullptr) {
 			give_host_chunk(c.host);
 			away += bytes_of(r, i);
-		} else {
-			d->release(c.memory);
+			continue;
 		}
+		d->release(c.memory);
+		on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
 	}
 	r.chunks.clear();
 	r.mapped = false;
@@ -225,10 +244,12 @@ static CUresult back(Range &r, int device)
 		if (result != CUDA_SUCCESS)
 			break;
 		result = d->map(r.base + at, bytes, 0, memory, 0);
-		if (result == CUDA_SUCCESS)
-			r.chunks.push_back({memory, nullptr});
-		else
+		if (result != CUDA_SUCCESS) {
 			d->release(memory);
+			break;
+		}
+		r.chunks.push_back({memory, nullptr});
+		on_device(r, static_cast<int64_t>(bytes));
 	}
 	if (result == CUDA_SUCCESS)
 		result = d->set_access(r.base, r.size, &access, 1);
@@ -253,6 +274,7 @@ static void unreserve(const Range &r)
 {
 	const Driver *d = driver();
 	d->unreserve(r.base - margin(d), r.size + 2 * margin(d));
+	sums.reserved -= r.size;
 }
 
 // The granule behind all margins.
@@ -566,10 +588,9 @@ static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *
 		return false;
 	driver()->release(c.memory);
 	c.host = host;
+	on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
 	return true;
 }
-
-static bool moves(const Range &r) { return r.mapped && !r.shared && r.unit == movable_chunk; }
 
 uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
 {
@@ -610,6 +631,7 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 	*copy_ns += now_ns() - began;
 	give_host_chunk(c.host);
 	c.host = nullptr;
+	on_device(r, static_cast<int64_t>(bytes_of(r, i)));
 	return true;
 }
 
@@ -630,31 +652,19 @@ uint64_t move_in(int device, uint64_t *copy_ns)
 	return moved;
 }
 
-// bytes_where adds up the chunks of which `counts` says so.
-template <typename Counts> static uint64_t bytes_where(Counts counts)
+uint64_t range_bytes() { return sums.reserved; }
+uint64_t resident_bytes() { return sums.resident; }
+uint64_t movable_bytes() { return sums.movable; }
+
+uint64_t away_bytes()
 {
 	uint64_t sum = 0;
 
 	for (auto &entry : ranges())
 		for (size_t i = 0; i < entry.second->chunks.size(); i++)
-			if (counts(*entry.second, entry.second->chunks[i]))
+			if (entry.second->chunks[i].host != nullptr)
 				sum += bytes_of(*entry.second, i);
 	return sum;
-}
-
-uint64_t resident_bytes()
-{
-	return bytes_where([](const Range &, const Chunk &c) { return c.host == nullptr; });
-}
-
-uint64_t movable_bytes()
-{
-	return bytes_where([](const Range &r, const Chunk &c) { return c.host == nullptr && moves(r); });
-}
-
-uint64_t away_bytes()
-{
-	return bytes_where([](const Range &, const Chunk &c) { return c.host != nullptr; });
 }
 
 void unmap_all()

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 
+#include "../activity.h"
 #include "../client.h"
 #include "clock.h"
 #include "device.h"
@@ -32,6 +32,7 @@ extern "C" CUresult cuCtxSynchronize(void);
 namespace lazy {
 
 static std::atomic<bool> must_ask{false};
+static std::atomic<bool> prepared{false}; // the scheduler knows that this process can give memory back
 static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
 
 bool revoked() { return must_ask.load(std::memory_order_relaxed); }
@@ -104,6 +105,28 @@ static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult 
 	return idle;
 }
 
+struct Holdings {
+	uint64_t resident, fixed; // bytes on the device, and of these, that cannot move
+};
+
+// What is charged and has no range is the CUDA runtime's, and stays on the device.
+static Holdings holdings()
+{
+	const uint64_t charged = Task::process().charged(), ranges = range_bytes();
+	const uint64_t others = charged > ranges ? charged - ranges : 0;
+
+	return {resident_bytes() + others, resident_bytes() - movable_bytes() + others};
+}
+
+void show_holdings()
+{
+	if (!prepared)
+		return;
+	const Holdings now = holdings();
+	show_calls(); // by now the scheduler has the page
+	activity_holds(now.resident, now.resident, now.fixed);
+}
+
 static void unable(client_revoked *answer, const char *why)
 {
 	answer->outcome = CASE_REVOKED_UNABLE;
@@ -118,6 +141,7 @@ static void move_out(const client_revocation &r, client_revoked *answer)
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = await_moved_out(r.bytes, home(), &answer->copy_ns);
 	answer->bookkeeping_ns = now_ns() - began - answer->copy_ns;
+	Task::process().trim(); // so that what is granted and what is told are the same
 	if (r.action == CASE_REVOKE_YIELD)
 		must_ask.store(true);
 }
@@ -159,8 +183,9 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 		return;
 	}
 	serve(*r, deadline_ns, answer);
-	answer->resident_bytes = Task::process().granted() - away_bytes();
-	answer->fixed_bytes = answer->resident_bytes - std::min(answer->resident_bytes, movable_bytes());
+	const Holdings left = holdings();
+	answer->resident_bytes = left.resident;
+	answer->fixed_bytes = left.fixed;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -176,8 +201,9 @@ void forget_revocation() { must_ask.store(false); }
 void prepare_revocation()
 {
 	static const client_hooks hooks = {welcome, revoke};
-	static const bool prepared = movable() && client_can_evict(&hooks);
-	static_cast<void>(prepared);
+	static const bool can = movable() && client_can_evict(&hooks);
+
+	prepared.store(can);
 }
 
 void renew_revocation()

@@ -12,6 +12,8 @@ void prepare_revocation();
 bool revoked();
 void await_permission();
 void forget_revocation();
+// show_holdings shows the scheduler what this process has on its device, after it has changed. `lock` is held.
+void show_holdings();
 void renew_revocation(); // in a child of fork
 
 } // namespace lazy

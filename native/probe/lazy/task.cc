@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <algorithm>
 #include <set>
 
 #include "../activity.h"
@@ -111,10 +112,10 @@ uint64_t Task::in_use() const
 	return account_.in_use();
 }
 
-uint64_t Task::granted() const
+uint64_t Task::charged() const
 {
 	Locked locked;
-	return account_.granted + account_.heap.granted;
+	return account_.held() ? std::min(account_.in_use(), account_.granted) + account_.heap.granted : account_.in_use();
 }
 
 bool Task::held() const
@@ -152,6 +153,7 @@ void Task::show_use()
 		if (const Account &a = tasks[device].account_; a.answered(cover_of(device)) && a.in_use() > 0)
 			now += a.in_use() + (a.held() ? a.heap.granted : a.heap.limit);
 	activity_uses(now);
+	show_holdings();
 }
 
 // The end of a wait is schedGPU's error (TPDS 2018, section 4): the program may ask again.
@@ -258,6 +260,7 @@ void Task::reset()
 
 	close();
 	account_ = {};
+	show_holdings();
 	refusal_ = {};
 	unused_ = false;
 	ties.clear();
@@ -316,6 +319,7 @@ void Task::count(int objects, int64_t bytes)
 	account_.add(objects, bytes);
 	if (objects < 0)
 		end_unused();
+	show_holdings();
 }
 
 // fits adds the bytes where they are granted already.
@@ -422,6 +426,12 @@ bool Task::unreserve(uint64_t bytes)
 	return there;
 }
 
+void Task::trim()
+{
+	Locked locked;
+	account_.granted = std::min(account_.granted, account_.wanted(cover_of(device())));
+}
+
 // A task that waits takes no other frame (wire.h). The scheduler then goes on to think that the task
 // has these bytes on the host.
 void Task::forgo(uint64_t bytes)
@@ -463,8 +473,10 @@ void Task::uncharge(uint64_t bytes)
 void Task::take_back(uint64_t bytes)
 {
 	Locked locked;
-	if (mode() != Mode::passive)
-		account_.add(-1, -static_cast<int64_t>(bytes));
+	if (mode() == Mode::passive)
+		return;
+	account_.add(-1, -static_cast<int64_t>(bytes));
+	show_holdings();
 }
 
 cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)

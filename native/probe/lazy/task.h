@@ -148,6 +148,8 @@ public:
 	// forgo takes bytes off the grant that were on the host when they were freed: the scheduler has no
 	// room for them on the device.
 	void forgo(uint64_t bytes);
+	// trim takes off the grant what is not in use.
+	void trim();
 	// rests says that a wait for all of the task's device is over, which began after the lull.
 	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
 	// object does not end the task. would_end: nothing is left of such a task, and a wait that
@@ -155,7 +157,7 @@ public:
 	void rests(const Lull &lull);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
-	uint64_t granted() const; // bytes, device heap included
+	uint64_t charged() const; // of what is granted, what is in use; with the device heap
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }

@@ -1,6 +1,7 @@
 // under_way.cc: calls that give work to the device, and the gate before them.
 #include <atomic>
 
+#include "../activity.h"
 #include "clock.h"
 #include "lock.h"
 #include "revoke.h"
@@ -12,22 +13,52 @@ namespace lazy {
 // looks at the count. All of this is sequentially consistent, so one of the two sees the other.
 static std::atomic<uint64_t> begun{1}, over{1}; // from 1: no lull has the number 0
 static std::atomic<bool> closed{false};
+static std::atomic<bool> shown{false}; // the scheduler sees the calls under way (activity.h)
+
+// Inside is what a thread is inside of: one call, and perhaps calls that a signal handler makes
+// during the call. They pass with the call, because who has closed the gate waits for it.
+static thread_local struct {
+	unsigned depth;
+	void *shown_on; // the activity page; nullptr: none
+} inside;
+
+void show_calls()
+{
+	if (!shown.exchange(true) && inside.depth > 0)
+		inside.shown_on = activity_enter();
+}
 
 void enter_gate()
 {
-	for (;;) {
+	while (inside.depth == 0) {
 		begun.fetch_add(1);
 		if (!closed && !revoked())
-			return;
+			break;
 		over.fetch_add(1); // so that who has closed the gate need not wait for this call
 		if (closed)
 			Locked until_open;
 		else
 			await_permission();
 	}
+	if (inside.depth++ == 0 && shown.load(std::memory_order_relaxed))
+		inside.shown_on = activity_enter();
 }
 
-void leave_gate() { over.fetch_add(1); }
+void leave_gate()
+{
+	if (--inside.depth > 0)
+		return;
+	if (inside.shown_on != nullptr)
+		activity_leave(inside.shown_on);
+	inside.shown_on = nullptr;
+	over.fetch_add(1);
+}
+
+void count_launch()
+{
+	if (shown.load(std::memory_order_relaxed))
+		activity_launched();
+}
 
 // `over` is read first. If `begun` equals it later, no call was under way when `over` was read, and
 // none has begun since.

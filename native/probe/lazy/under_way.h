@@ -20,6 +20,11 @@ namespace lazy {
 void enter_gate();
 void leave_gate();
 
+// show_calls shows the scheduler from now on which calls are under way (activity.h), with this thread's,
+// and how many kernels and graphs were launched, captured kernels too. count_launch counts them.
+void show_calls();
+void count_launch();
+
 // UnderWay is a call that gives work to the device. It begins before the call looks at the task.
 class UnderWay {
 public:

@@ -33,6 +33,7 @@ static const struct {
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
+	{"shown", shown},
 };
 
 // Programs whose second argument says how they do what they do.

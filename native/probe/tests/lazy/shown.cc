@@ -1,0 +1,55 @@
+// shown.cc: what the scheduler sees of a process that can give memory back.
+#include "program.h"
+
+static const int n = 16 << 20; // 64 MiB
+
+static void submitting() { wait_after("submitting"); }
+
+static void captured_add(int *x, cudaStream_t stream)
+{
+	cudaGraph_t graph = nullptr;
+	void *executable = nullptr;
+
+	TRY(cudaStreamBeginCapture(stream, 0));
+	TRY(LAUNCH(add, grid, block, 0, stream, x, n, 1));
+	TRY(cudaStreamEndCapture(stream, &graph));
+	TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+	TRY(cudaGraphLaunch(executable, stream));
+	TRY(cudaStreamSynchronize(stream));
+	TRY(cudaGraphExecDestroy(executable));
+	TRY(cudaGraphDestroy(graph));
+}
+
+// shown: after each line the test looks at the activity page.
+void shown()
+{
+	int *x = device<int>(n), *small = device<int>(1000);
+	cudaArray_t array = nullptr;
+	cudaStream_t stream = nullptr;
+	const cudaChannelFormatDesc format = {32, 0, 0, 0, 0};
+
+	TRY(cudaMemset(x, 0, static_cast<size_t>(n) * 4));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	TRY(cudaDeviceSynchronize());
+	wait_after("launched");
+	meanwhile("cudaLaunchKernel", FAKE_CUDA_BEFORE, submitting);
+	meanwhile("__cudaLaunchKernel", FAKE_CUDA_BEFORE, submitting);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	TRY(cudaDeviceSynchronize());
+	wait_after("idle");
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	wait_after("evicted");
+	TRY(cudaMallocArray(&array, &format, 1 << 20, 1, 0));
+	wait_after("array");
+	TRY(cudaFreeArray(array));
+	TRY(cudaStreamCreate(&stream));
+	captured_add(x, stream);
+	wait_after("graph");
+	int first = 0;
+	TRY(cudaMemcpy(&first, x, sizeof first, cudaMemcpyDeviceToHost));
+	say("x %d", first);
+	TRY(cudaFree(x));
+	wait_after("freed");
+	TRY(cudaFree(small));
+	TRY(cudaStreamDestroy(stream));
+}

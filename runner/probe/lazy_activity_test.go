@@ -1,0 +1,70 @@
+package probe
+
+import (
+	"testing"
+	"time"
+)
+
+// evictAll takes the memory of a task, gives host memory for it, and returns the answer.
+func evictAll(t *testing.T, p *lazyRun, id uint64) Revoked {
+	t.Helper()
+	mustRevoke(t, p.server, id, Revocation{Ticket: 1, Action: Evict, Bytes: 1 << 40, Deadline: patience})
+	for timeout := time.After(patience); ; {
+		select {
+		case e := <-p.r.events:
+			switch e.kind {
+			case "more":
+				giveSwap(t, e, int(e.bytes/welcomed.Chunk))
+			case "revoked":
+				return e.was
+			}
+		case <-timeout:
+			t.Fatal("no answer")
+		}
+	}
+}
+
+// The scheduler sees the calls under way of a process that can give memory back, its launches and its
+// memory, before and after a revocation.
+func TestLazyShowsItsActivity(t *testing.T) {
+	const mib, rest = 1 << 20, 8<<20 + 2<<20 // the device heap, and the granule of small allocations
+	for _, version := range cudaVersions {
+		s, r, _ := startRevoking(t, welcomed)
+		p := prepareLazyAt(t, s, r, version, "lazy_program", "shown", movable).start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		var last time.Time
+		want := func(when string, calls, launches, resident, fixed int64) {
+			t.Helper()
+			p.hear(when)
+			a, known := begin.c.Activity()
+			if !known || a.Calls != calls || a.Launches != launches || a.Resident != resident || a.Referenced != resident || a.Fixed != fixed || !a.Permit {
+				t.Errorf("CUDA %s, %s: %+v, want %d calls, %d launches, %d bytes of which %d are fixed", version, when, a, calls, launches, resident, fixed)
+			}
+			if a.LastCall.IsZero() || a.LastCall.Before(last) {
+				t.Errorf("%s: the last call ended at %v, and before it one at %v", when, a.LastCall, last)
+			}
+			last = a.LastCall
+		}
+		want("launched", 0, 1, 64*mib+rest, rest)
+		p.goOn()
+		want("submitting", 1, 1, 64*mib+rest, rest)
+		p.goOn()
+		want("idle", 0, 2, 64*mib+rest, rest)
+		if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 64*mib || was.Resident != rest || was.Fixed != rest {
+			t.Errorf("CUDA %s: revoked %+v", version, was)
+		}
+		p.goOn()
+		want("evicted", 0, 3, rest, rest)
+		p.goOn()
+		grant(t, r.next(t, "grow"))
+		want("array", 0, 3, rest+4*mib, rest+4*mib)
+		p.goOn()
+		want("graph", 0, 5, rest, rest) // and the kernel in it
+		p.goOn()
+		p.hear("x 4")
+		want("freed", 0, 5, rest, rest)
+		p.goOn()
+		p.finish(grant).mustSucceed()
+	}
+}
