@@ -48,7 +48,7 @@ install: build native
 	bin/caserun completion zsh >$(share)/zsh/site-functions/_caserun
 	bin/caserun completion fish >$(share)/fish/vendor_completions.d/caserun.fish
 	install -D -t $(lib) -m 644 native/probe/libcase.so
-	install -D -t $(lib) native/ballast/ballast native/ballast/swaparea
+	install -D -t $(lib) native/ballast/ballast native/ballast/swaparea native/ballast/swaprate
 	[ ! -f native/probe/tracer/libcasetrace.so ] || install -D -t $(lib) -m 644 native/probe/tracer/libcasetrace.so
 	for suite in $(SUITES); do \
 		[ ! -d bin/$$suite ] || (cd bin/$$suite && find . -type f -perm -u+x ! -path './obj/*' -exec install -D {} $(abspath $(lib))/$$suite/{} \;) || exit 1; \

@@ -70,16 +70,18 @@ static inline void on_signal(int sig) {
 /* load_driver finds the functions and starts the driver, which shows every GPU of the node, in PCI
  * order. It runs without MPS: it cannot reach a control daemon in this directory. */
 static inline void load_driver(const struct symbol *symbols, size_t count) {
-  CUresult (*init)(unsigned flags);
-  const struct symbol shared[] = {{"cuGetErrorName", &cuGetErrorName}, {"cuInit", &init}};
+  CUresult (*init)(unsigned flags) = NULL;
+  const struct symbol start = {"cuInit", &init};
 
   if (unsetenv("CUDA_VISIBLE_DEVICES") || setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) ||
       setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1))
     fail(EXIT_CUDA, "set the environment: %s", strerror(errno));
   void *lib = dlopen("libcuda.so.1", RTLD_NOW);
   if (!lib) fail(EXIT_NO_DEVICE, "load the CUDA driver: %s", dlerror());
-  for (size_t i = 0; i < count + 2; i++) {
-    const struct symbol *s = i < count ? &symbols[i] : &shared[i - count];
+  void *names = dlsym(lib, "cuGetErrorName"); /* messages can do without */
+  memcpy(&cuGetErrorName, &names, sizeof names);
+  for (size_t i = 0; i <= count; i++) {
+    const struct symbol *s = i < count ? &symbols[i] : &start;
     void *found = dlsym(lib, s->name);
     if (!found) fail(EXIT_NO_DEVICE, "libcuda.so.1 has no %s", s->name);
     memcpy(s->slot, &found, sizeof found);

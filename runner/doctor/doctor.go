@@ -25,6 +25,7 @@ import (
 	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/mps"
+	"github.com/caserun/caserun/runner/swaparea"
 )
 
 // Finding is the result of one check.
@@ -115,6 +116,7 @@ func (e *examination) gpus(parent context.Context, node *nvml.Node, given string
 	defer cancel()
 	e.mps(ctx)
 	e.context(ctx, node, devices[0])
+	e.swap(ctx, devices[0])
 	e.sampler(node)
 	return devices
 }
@@ -159,6 +161,31 @@ func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Devic
 	}
 	e.add("CUDA context", verdict, "%s of device memory each; runs reserve %s",
 		report.Human(float64(cost), report.Bytes), report.Human(float64(runner.DefaultContextBytes), report.Bytes))
+}
+
+// swapRoom is the memory that measuring a swap takes, of the device and of the host, with room for a
+// context.
+const swapRoom = 4 << 30
+
+// swap measures what a scheduler that takes memory back would have to pay.
+func (e *examination) swap(ctx context.Context, d nvml.Device) {
+	bin, err := live.FindSwapRate()
+	if err != nil {
+		e.add("swap", Failed, "%v", err)
+		return
+	}
+	if d.Memory.Free < swapRoom {
+		e.add("swap", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(swapRoom, report.Bytes))
+		return
+	}
+	r, err := swaparea.Measure(ctx, bin, d.Number)
+	if !e.try("swap", err, "device memory to the host %.1f GB/s, back %.1f GB/s, and for each %s %.0f us and %.0f us; host memory is made at %.1f GB/s",
+		r.Out/1e9, r.In/1e9, report.Human(swaparea.PieceBytes, report.Bytes), r.OutUS, r.InUS, r.Make/1e9) {
+		return
+	}
+	if !r.Whole || !r.Front {
+		e.add("swap", Failed, "this driver cannot map host memory in the place of device memory (contents kept: %t, part of a piece: %t): do not use schedulers that take memory back", r.Whole, r.Front)
+	}
 }
 
 // sampleFor is how long the sampler is tried.

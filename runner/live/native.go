@@ -18,6 +18,9 @@ func FindBallast() (string, error) { return findNative("ballast program", "balla
 // FindSwapArea finds the program that makes host memory for device memory to move to.
 func FindSwapArea() (string, error) { return findNative("swap area program", "ballast", "swaparea") }
 
+// FindSwapRate finds the program that measures what moving memory costs.
+func FindSwapRate() (string, error) { return findNative("swap rate program", "ballast", "swaprate") }
+
 // findNative finds a file that make native built in a folder of native.
 func findNative(what, dir, file string) (string, error) {
 	path, found, err := installation.Find(filepath.Join("native", dir), file, func(i fs.FileInfo) bool { return i.Mode().IsRegular() })

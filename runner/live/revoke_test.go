@@ -3,6 +3,8 @@ package live
 import (
 	"context"
 	"fmt"
+	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,19 +27,32 @@ var buildFakes = sync.OnceValue(func() error {
 	return nil
 })
 
-// newSwapArea makes a swap area of the fakes' host memory.
-func newSwapArea(t *testing.T, pieces int64) *swaparea.Area {
-	t.Helper()
-	dir := t.TempDir()
+// buildSwapArea builds swaparea and the driver for it into one folder.
+var buildSwapArea = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "caserun-swap-")
+	if err != nil {
+		return "", err
+	}
 	for source, flags := range map[string][]string{"swaparea.c": {"-o", filepath.Join(dir, "swaparea"), "-ldl"},
 		"fake_cuda.c": {"-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1")}} {
 		source = filepath.Join("..", "..", "native", "ballast", source)
 		if out, err := exec.Command("cc", append([]string{"-std=c11", source}, flags...)...).CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", source, err, out)
+			return "", fmt.Errorf("build %s: %w\n%s", source, err, out)
 		}
 	}
-	t.Setenv("LD_LIBRARY_PATH", dir)
-	a, err := swaparea.Start(context.Background(), filepath.Join(dir, "swaparea"), pieces*swaparea.PieceBytes, nil)
+	// The program finds the driver by a script, because the test's own environment is of all tests.
+	script := filepath.Join(dir, "start")
+	return script, os.WriteFile(script, []byte("#!/bin/sh\nLD_LIBRARY_PATH="+dir+" exec "+dir+"/swaparea \"$@\"\n"), 0o700)
+})
+
+// newSwapArea makes a swap area of the fakes' host memory.
+func newSwapArea(t *testing.T) *swaparea.Area {
+	t.Helper()
+	program, err := buildSwapArea()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := swaparea.Start(context.Background(), program, 64*swaparea.PieceBytes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +76,7 @@ func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 		t.Fatal(err)
 	}
 	r := newRig(t, sched)
+	r.swap = newSwapArea(t)
 	r.preload = filepath.Join(native, "libcase.so")
 	r.device.CapacityBytes, r.device.ContextBytes = 150*mebibyte, 8*mebibyte
 	r.uuids, r.ids = nil, nil
@@ -80,9 +96,7 @@ func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 func TestMemoryMoves(t *testing.T) {
 	for _, sched := range []string{"vgpu:n=4,victims=0", "demand"} {
 		t.Run(sched, func(t *testing.T) {
-			area := newSwapArea(t, 64)
-			r := newSwapRig(t, sched, 6)
-			r.swap = area
+			r := newSwapRig(t, sched, 4)
 			alone := newSwapRig(t, "sa", 1)
 			alone.mustRun()
 			want := computed(alone, 0)
@@ -92,15 +106,52 @@ func TestMemoryMoves(t *testing.T) {
 					t.Errorf("job %d: %s: %s\n%s\nwant\n%s", i, *j.Outcome, j.Detail, r.output(i), want)
 				}
 			}
-			moved := map[string]int64{}
+			moved := map[results.Direction]int64{}
 			for _, s := range rec.swaps {
-				moved[string(s.Direction)+" "+string(s.Outcome)] += s.Bytes
+				moved[s.Direction] += s.Bytes
+				if s.Bytes > 0 && s.CopyS <= 0 {
+					t.Errorf("no time to copy: %+v", s)
+				}
 			}
-			t.Logf("bytes: %v", moved)
-			if len(area.Take(64)) != 64 {
-				t.Error("the swap area lacks pieces after the run")
+			if moved[results.SwapOut] == 0 || moved[results.SwapIn] == 0 {
+				t.Errorf("moved %v bytes; want some out and some in", moved)
+			}
+			r.wantWholeArea()
+		})
+	}
+}
+
+// A job that is killed while its memory moves harms no other job, and its part of the swap area comes
+// back.
+func TestKilledInTheMiddleOfASwap(t *testing.T) {
+	for _, where := range []string{"cuMemImportFromShareableHandle:1", "cuMemcpy:2", "cuMemcpy:5", "cuMemRelease:1"} {
+		t.Run(where, func(t *testing.T) {
+			r := newSwapRig(t, "vgpu:n=4,victims=0", 4)
+			r.jobs[0].Env = append(r.jobs[0].Env, "FAKE_CUDA_KILL="+where)
+			jobs, rec := r.mustRun()
+			if jobs[0].Signal == nil || *jobs[0].Signal != "SIGKILL" {
+				t.Errorf("job 0: %s: it was not killed", *jobs[0].Outcome)
+			}
+			for i, j := range jobs[1:] {
+				if *j.Outcome != results.OK {
+					t.Errorf("job %d: %s: %s", i+1, *j.Outcome, j.Detail)
+				}
+			}
+			r.wantWholeArea()
+			for key, task := range rec.tasks {
+				if task.GrantS != nil && task.ReleaseS == nil {
+					t.Errorf("task %v was granted and never released", key)
+				}
 			}
 		})
+	}
+}
+
+// wantWholeArea: every piece of the swap area can be had again.
+func (r *rig) wantWholeArea() {
+	r.t.Helper()
+	if got, want := int64(len(r.swap.Take(math.MaxInt)))*swaparea.PieceBytes, r.swap.Bytes(); got != want {
+		r.t.Errorf("%d bytes of the swap area came back; want %d", got, want)
 	}
 }
 

@@ -142,6 +142,7 @@ API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 		case 106: *value = 32; break;    // its blocks
 		case 111: *value = 1024; break;  // shared memory reserved for each block
 		case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 232448; break;
+		case 134: *value = 0; break; // the host NUMA node that is nearest
 		default: *value = 1;
 		}
 		return exists(device) ? 0 : cudaErrorInvalidDevice;

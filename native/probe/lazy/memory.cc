@@ -635,14 +635,14 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 	return true;
 }
 
-uint64_t move_in(int device, uint64_t *copy_ns)
+uint64_t move_in(uint64_t most, int device, uint64_t *copy_ns)
 {
 	uint64_t moved = 0;
 
 	for (auto &entry : ranges()) {
 		Range &r = *entry.second;
 		for (size_t i = 0; i < r.chunks.size(); i++) {
-			if (r.chunks[i].host == nullptr)
+			if (r.chunks[i].host == nullptr || bytes_of(r, i) > most - moved)
 				continue;
 			if (!move_in(r, i, device, copy_ns))
 				return moved;

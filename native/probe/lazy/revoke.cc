@@ -212,7 +212,8 @@ void renew_revocation()
 	must_ask.store(false);
 }
 
-// One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
+// One thread asks for all. No more comes back than it has asked for: what is taken after the grant and
+// before this thread goes on is not the task's any more. A refusal leaves the memory where it is: the program goes on with memory
 // that is mapped from the host.
 void await_permission()
 {
@@ -236,7 +237,7 @@ void await_permission()
 		if (answer == CASE_OK && client_permitted(&task)) {
 			const uint64_t began = now_ns();
 			uint64_t copy_ns = 0;
-			const uint64_t bytes = move_in(home(), &copy_ns);
+			const uint64_t bytes = move_in(away, home(), &copy_ns);
 			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
 		}
 		if (answer != CASE_OK || client_permitted(&task))

@@ -6,19 +6,37 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// A live run under a scheduler that takes back would wait for answers that nobody gives.
-func TestNoLiveRunUnderASchedulerThatTakesBack(t *testing.T) {
-	for _, name := range []string{"vgpu", "demand"} {
-		s, err := policies.Parse(name, 4)
-		if err != nil {
-			t.Fatal(err)
+func TestSizeOfTheSwapArea(t *testing.T) {
+	for _, tt := range []struct {
+		swap   string
+		pieces int64
+		wrong  string
+	}{
+		{"", 1024, ""},
+		{"1GiB", 32, ""},
+		{"33MiB", 2, ""},
+		{"0", 0, "needs some"},
+		{"much", 0, "--swap: "},
+	} {
+		b := &Backend{options: harness.Options{Swap: tt.swap}}
+		bytes, err := b.swapBytes()
+		if tt.wrong == "" {
+			if err != nil || bytes != tt.pieces*swaparea.PieceBytes {
+				t.Errorf("%q: %d bytes, %v; want %d pieces", tt.swap, bytes, err, tt.pieces)
+			}
+			continue
 		}
-		var wrong *harness.RequestError
-		if err := new(Backend).CheckScheduler(s); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "--sched "+name+": it takes memory back") {
-			t.Errorf("%s: error %v", name, err)
+		s, unwanted := policies.Parse("vgpu", 4)
+		if unwanted != nil {
+			t.Fatal(unwanted)
+		}
+		var request *harness.RequestError
+		if err := b.CheckScheduler(s); !errors.As(err, &request) || !strings.Contains(err.Error(), tt.wrong) {
+			t.Errorf("%q: error %v; want one that says %q", tt.swap, err, tt.wrong)
 		}
 	}
 }

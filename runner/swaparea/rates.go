@@ -1,0 +1,39 @@
+package swaparea
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// Rates is what moving memory between a GPU and the host costs (native/ballast/swaprate.c).
+type Rates struct {
+	Make  float64 `json:"make"`   // bytes/s of making page-locked host memory
+	Out   float64 `json:"out"`    // bytes/s of copies to the host
+	In    float64 `json:"in"`     // bytes/s of copies to the GPU
+	OutUS float64 `json:"out_us"` // microseconds for a piece that goes out, beside the copy
+	InUS  float64 `json:"in_us"`  // the same for a piece that comes in
+	Whole bool    `json:"whole"`  // contents stay the same
+	Front bool    `json:"front"`  // a part of a piece can be mapped, as the end of an allocation is
+}
+
+// Measure runs bin on the GPU with this ordinal in PCI bus order.
+func Measure(ctx context.Context, bin string, ordinal int) (Rates, error) {
+	out, err := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal)).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	var r Rates
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		return Rates{}, fmt.Errorf("measure swapping on GPU %d: %w", ordinal, err)
+	}
+	return r, nil
+}
