@@ -24,6 +24,7 @@ type Metrics struct {
 	UtilizationPeak       *float64
 	KernelUtilizationMean *float64 // from kernel intervals
 	Energy                Energy   // set by WithEnergy, not by Compute
+	Swapping              Swapping // set by NewSwapping, not by Compute
 }
 
 // Compute derives a run's metrics from its records alone, so that a stored run gives the same

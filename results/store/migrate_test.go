@@ -201,6 +201,9 @@ func TestMigrationAddsSwaps(t *testing.T) {
 	if got, err := s.Swaps(t.Context(), 1); err != nil || len(got) != 0 {
 		t.Errorf("swaps of an earlier run: %+v (%v)", got, err)
 	}
+	if run, err := s.Run(t.Context(), 1); err != nil || run.Metrics.Swapping != (results.Swapping{}) {
+		t.Errorf("swapping of an earlier run: %+v (%v)", run.Metrics.Swapping, err)
+	}
 	want := results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 1, EndS: 2, Bytes: 5}
 	w := s.Writer(1)
 	w.Swap(want)

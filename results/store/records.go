@@ -35,9 +35,11 @@ var runs = layout[results.Run]{
 		"tracer_cut_processes", "tracer_untraced_jobs",
 		"sweep_id", "warmup", "tag", "jobs_not_started", "probe",
 		"energy_j", "energy_idle_j", "energy_per_ok_job_j", "energy_source",
+		"swaps", "swaps_in_vain", "swapped_out_bytes", "swapped_in_bytes", "swap_drain_s", "swap_copy_s", "swap_bookkeeping_s",
+		"swap_host_peak_bytes", "host_mapped_slowdown_s",
 	},
 	fields: func(r *results.Run) (keys, values []any) {
-		m, s, p, x := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer
+		m, s, p, x, w := &r.Metrics, &r.Sampler, &r.Provenance, &r.Tracer, &r.Metrics.Swapping
 		counts := r.Status != results.Running
 		return nil, []any{
 			&r.Mix, &r.MixSource, &r.Scheduler, &r.Parameters, &r.Node, &r.Mode, &r.Suite, &r.Repetition,
@@ -52,6 +54,8 @@ var runs = layout[results.Run]{
 			&r.Traced, &x.Processes, &x.Kernels, &x.Copies, &x.Lost, &x.Cut, &x.Untraced,
 			&r.Sweep, &r.Warmup, text{&r.Tag}, count{&m.NotStarted, counts}, probe{&r.Probe},
 			&m.Energy.UsedJ, &m.Energy.IdleJ, &m.Energy.PerOK, &m.Energy.Source,
+			&w.Swaps, &w.InVain, &w.OutBytes, &w.InBytes, &w.DrainS, &w.CopyS, &w.BookkeepingS,
+			&w.HostPeakBytes, &w.HostMappedS,
 		}
 	},
 }

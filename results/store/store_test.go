@@ -41,6 +41,8 @@ func fullRun() (results.Run, []results.Device) {
 			AttemptedJobsPerS: ptr(0.3), TurnaroundMeanS: ptr(9.5), TurnaroundP95S: ptr(10.0),
 			WaitMeanS: ptr(0.5), UtilizationMean: ptr(0.4), UtilizationPeak: ptr(1.0), KernelUtilizationMean: ptr(0.3),
 			Energy: results.Energy{UsedJ: ptr(900.0), IdleJ: ptr(200.0), PerOK: ptr(900.0), Source: ptr(results.EnergyPower)},
+			Swapping: results.Swapping{Swaps: ptr(int64(3)), InVain: ptr(int64(1)), OutBytes: ptr(int64(4 << 30)), InBytes: ptr(int64(8 << 30)),
+				DrainS: ptr(0.5), CopyS: ptr(2.25), BookkeepingS: ptr(0.75), HostPeakBytes: ptr(int64(4 << 30)), HostMappedS: ptr(0.125)},
 		},
 		Traced: true,
 		Tracer: results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2)), Copies: ptr(int64(2)), Lost: ptr(int64(5)),

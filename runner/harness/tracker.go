@@ -25,7 +25,8 @@ type tracker struct {
 	log     Log
 
 	mu       sync.Mutex
-	tasks    map[taskKey]results.Task // in their latest state; none in a simulated run
+	tasks    map[taskKey]results.Task // in their latest state; of a simulated run only the tasks that swaps need
+	swaps    []results.Swap
 	segments []results.Segment
 	kernels  []results.Kernel
 }
@@ -84,19 +85,28 @@ func (t *tracker) Job(j results.Job) {
 	t.display.Job(j)
 }
 
-// Task keeps the tasks of live runs, because only live runs have energy to divide among them.
+// Task keeps the tasks of live runs, because only live runs have energy to divide among them. Of
+// simulated runs it keeps what comes after the first swap: that has the release of each task with a
+// swap.
 func (t *tracker) Task(k results.Task) {
 	t.Writer.Task(k)
 	t.log.Task(t.run.ID, k)
-	if t.run.Mode != results.Live {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.run.Mode != results.Live && len(t.swaps) == 0 {
+		return
+	}
 	if t.tasks == nil {
 		t.tasks = map[taskKey]results.Task{}
 	}
 	t.tasks[taskKey{k.Job, k.Seq}] = k
+}
+
+func (t *tracker) Swap(s results.Swap) {
+	t.Writer.Swap(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.swaps = append(t.swaps, s)
 }
 
 func (t *tracker) Event(e results.Event) {
@@ -165,6 +175,7 @@ func (t *tracker) settle(ctx context.Context, node Node, jobs []results.Job, err
 	defer t.mu.Unlock()
 	t.devices = results.WithFigures(t.run, t.devices, jobs, t.segments, t.kernels)
 	t.run.Metrics = results.Compute(t.run, t.devices, jobs, t.segments, t.kernels)
+	t.run.Metrics.Swapping = results.NewSwapping(t.run, slices.Collect(maps.Values(t.tasks)), t.swaps)
 	jobs = t.energy(jobs)
 	for _, d := range t.devices {
 		t.Device(d)

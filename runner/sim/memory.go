@@ -13,6 +13,7 @@ type object struct {
 	name     string
 	bytes    int64
 	resident int64 // of them on the device; those of managed memory move
+	out      int64 // of the others: bytes that a revocation moved to the host
 	managed  bool
 	newer    bool // the device's contents are newer than the host's
 	filled   bool // it has contents

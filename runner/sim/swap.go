@@ -37,8 +37,7 @@ const (
 // move is a step in which so many bytes change their place.
 type move struct {
 	step
-	bytes int64
-	copyS float64 // of step.soloS
+	copyS float64 // of soloS
 }
 
 // move returns the step in which so many bytes change their place. `copied` of them must be copied,
@@ -47,13 +46,14 @@ func (m Model) move(bytes, copied int64) move {
 	least := float64(copied) / m.LinkBytesPerS
 	copyS := least / pinnedShare
 	solo := copyS + math.Ceil(float64(bytes)/chunkBytes)*chunkSeconds
-	return move{step{on: link, demand: least / solo, soloS: solo}, bytes, copyS}
+	return move{step{on: link, demand: least / solo, soloS: solo}, copyS}
 }
 
-// took says what the move took if it lasted so long: others on the link slow all of it down alike.
-func (m move) took(lasted time.Duration) runner.Moved {
+// took says what the move of so many bytes took if it lasted so long: others on the link slow all of
+// it down alike.
+func (m move) took(bytes int64, lasted time.Duration) runner.Moved {
 	copying := time.Duration(float64(lasted) * (m.copyS / m.soloS))
-	return runner.Moved{Bytes: m.bytes, Copy: copying, Bookkeeping: lasted - copying}
+	return runner.Moved{Bytes: bytes, Copy: copying, Bookkeeping: lasted - copying}
 }
 
 // movable reports whether the memory of a job with these steps can move. The driver moves managed
@@ -124,14 +124,15 @@ func onDevice(k profiles.StepKind) bool {
 
 // resumed brings what the next step uses to the device.
 func (p *process) resumed() {
-	d, bytes, copied := p.x.devices[p.device], int64(0), int64(0)
+	d, bytes, copied, back := p.x.devices[p.device], int64(0), int64(0), int64(0)
 	for _, o := range p.task.objects {
 		if missing := o.bytes - o.resident; missing > 0 && uses(p.steps[0].Step, o.name) {
 			bytes += missing
 			if o.filled {
 				copied += missing
 			}
-			o.resident = o.bytes
+			back += o.out
+			o.resident, o.out = o.bytes, 0
 		}
 	}
 	p.swap.permit = true
@@ -142,7 +143,9 @@ func (p *process) resumed() {
 	}
 	moves, begun, id := p.x.config.Node.Model.move(bytes, copied), p.x.now, p.id()
 	p.do(&moves.step, func() {
-		p.x.post(runner.TaskMovedIn{ID: id, Moved: moves.took(p.x.now - begun)})
+		if back > 0 { // else it is new memory
+			p.x.post(runner.TaskMovedIn{ID: id, Moved: moves.took(back, p.x.now-begun)})
+		}
 		p.proceed()
 	})
 }
@@ -228,6 +231,7 @@ func (p *process) moveOut() {
 		took.Drain = begun - w.asked
 		for o, n := range moved {
 			o.resident -= n
+			o.out += n
 			p.x.devices[p.device].free += n
 			o.newer = o.newer && o.resident > 0
 		}
@@ -246,7 +250,7 @@ func (p *process) moveOut() {
 		return
 	}
 	m := p.x.config.Node.Model.move(bytes, copied)
-	w.moving = p.x.share(p.x.devices[p.device].link, m.demand, m.soloS, func() { over(m.took(p.x.now - begun)) })
+	w.moving = p.x.share(p.x.devices[p.device].link, m.demand, m.soloS, func() { over(m.took(bytes, p.x.now-begun)) })
 }
 
 func (p *process) answer(a schedulers.Answer, took runner.Moved) {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/caserun/caserun/results"
 )
 
@@ -94,5 +97,73 @@ func TestAMoveIsStopped(t *testing.T) {
 		if _, _, err := r.clean(t.Context()); err != nil {
 			t.Errorf("stopped after %v: %v", r.timeout, err)
 		}
+	}
+}
+
+// wantSwaps compares what was recorded. Of times it wants those of the small node to the microsecond.
+func wantSwaps(t *testing.T, scheduler string, steps []string, want ...results.Swap) {
+	t.Helper()
+	_, rec := stepping(t, small(t, 1), scheduler, steps...).must(t)
+	if diff := cmp.Diff(want, rec.Swaps, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+		t.Errorf("%s: swaps (-want +got):\n%s", scheduler, diff)
+	}
+}
+
+// out and in are swaps of so many GiB of which `copied` GiB are copied.
+func out(job int, action string, gibs, copied, start, resident float64, forJob int) results.Swap {
+	s := in(job, gibs, copied, start)
+	s.Direction, s.Action = results.SwapOut, action
+	s.ResidentBytes, s.FixedBytes, s.ForJob, s.ForTask = new(int64(resident*gib)), new(int64(0)), &forJob, new(0)
+	return s
+}
+
+func in(job int, gibs, copied, start float64) results.Swap {
+	return results.Swap{Job: job, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: start, EndS: start + moving(gibs, copied),
+		Bytes: int64(gibs * gib), CopyS: moving(0, copied), BookkeepingS: moving(gibs, 0)}
+}
+
+func TestSwapsAreRecorded(t *testing.T) {
+	all, some := moving(6, 6), moving(2, 2)
+	second := asked(1 + all + 1)
+	third := asked(6)
+	wantSwaps(t, "vgpu:n=2", []string{burst(), burst()}, out(0, "yield", 6, 6, 1, 0, 1), out(1, "yield", 6, 6, second, 0, 0),
+		in(0, 6, 6, second+all), in(1, 6, 6, second+2*all+1))
+	wantSwaps(t, "demand", []string{burst(), burst()}, out(0, "yield", 2, 2, 1, 4, 1), out(1, "yield", 2, 2, third, 4, 0),
+		in(0, 2, 2, third+some), in(1, 2, 2, third+2*some+1))
+	// A process makes room for itself. What c brings to the device was never on the host.
+	part := moving(1.4375, 1.4375)
+	c := 1 + part + moving(4, 0) + 1
+	wantSwaps(t, "vgpu", []string{allocate("a", "4GiB") + allocate("b", "4GiB") + allocate("c", "4GiB") + kernel(1, 1, `, "writes": ["a", "b"]`) +
+		kernel(1, 1, `, "writes": ["b", "c"]`) + kernel(1, 1, `, "writes": ["a", "c"]`)},
+		out(0, "evict", 1.4375, 1.4375, 1, 6.5625, 0), out(0, "evict", 1.4375, 1.4375, c, 9.125, 0), in(0, 1.4375, 1.4375, c+part))
+}
+
+// A process that begins a kernel in the instant in which it is asked gives way when the kernel ends. If
+// that is after the deadline, it is busy, and is asked again later.
+func TestTheDrainIsRecorded(t *testing.T) {
+	steps := func(kernelS float64) []string {
+		return []string{allocate("x", "6GiB") + kernel(1, 1.0025, "") + host(0.0025) + kernel(1, kernelS, "") + host(20), host(0.5) + allocate("y", "6GiB") + kernel(1, 1, "")}
+	}
+	drained := out(0, "yield", 6, 6, 1.005, 0, 1)
+	drained.DrainS, drained.EndS = 0.0625, drained.EndS+0.0625
+	wantSwaps(t, "vgpu:n=2", steps(0.0625), drained)
+	busy := out(0, "yield", 0, 0, 1.005, 6, 1)
+	busy.Outcome, busy.DrainS, busy.EndS = results.SwapBusy, 0.1, 1.105
+	wantSwaps(t, "vgpu:n=2", steps(0.125), busy, out(0, "yield", 6, 6, 1.205, 0, 1)) // it rests for the deadline
+}
+
+// Who shares the link slows copies and bookkeeping alike.
+func TestAMoveThatIsSlowedDown(t *testing.T) {
+	m := small(t, 1).Model.move(6*gib, 3*gib)
+	solo := time.Duration(m.soloS * float64(time.Second))
+	alone, shared := m.took(6*gib, solo), m.took(6*gib, 2*solo)
+	if alone.Copy+alone.Bookkeeping != solo || math.Abs(alone.Copy.Seconds()-moving(0, 3)) > 1e-6 || alone.Bytes != 6*gib {
+		t.Errorf("alone %+v, want copies of %g s", alone, moving(0, 3))
+	}
+	if shared.Copy+shared.Bookkeeping != 2*solo || math.Abs(shared.Copy.Seconds()-2*moving(0, 3)) > 1e-6 {
+		t.Errorf("shared %+v, want twice as long as %+v", shared, alone)
+	}
+	if m := small(t, 1).Model.move(gib, 0); m.took(gib, time.Second).Copy != 0 {
+		t.Error("what is not copied takes time to copy")
 	}
 }

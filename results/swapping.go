@@ -1,0 +1,94 @@
+package results
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Swapping is what moving memory between devices and the host took in a run. All fields are nil in a
+// run whose scheduler asked for no memory.
+type Swapping struct {
+	Swaps         *int64 // times that memory moved, in either direction
+	InVain        *int64 // answers that a process was busy or unable
+	OutBytes      *int64
+	InBytes       *int64
+	DrainS        *float64 // sums over swaps, which can overlap; those in vain included
+	CopyS         *float64
+	BookkeepingS  *float64
+	HostPeakBytes *int64 // the most that was on the host at one time
+	// HostMappedS is by how much kernels took longer because memory that they used was on the host.
+	HostMappedS *float64
+}
+
+// NewSwapping sums the swaps of a run. tasks has at least the tasks of the swaps.
+//
+// Memory counts as on the host from the end of the swap that moved it out to the end of the swap
+// that moved it back, or to the release of its task.
+//
+// HostMappedS is 0 in a simulated run, because the model's processes wait until what they use is on
+// the device. It is not known in a live run.
+func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
+	if len(swaps) == 0 {
+		return Swapping{}
+	}
+	var done, inVain, out, in int64
+	var drain, copying, bookkeeping []float64
+	for _, s := range swaps {
+		switch {
+		case s.Outcome != SwapDone:
+			inVain++
+		case s.Direction == SwapOut:
+			done, out = done+1, sum(out, s.Bytes)
+		default:
+			done, in = done+1, sum(in, s.Bytes)
+		}
+		drain, copying, bookkeeping = append(drain, s.DrainS), append(copying, s.CopyS), append(bookkeeping, s.BookkeepingS)
+	}
+	total := func(values []float64) *float64 { return known(*mean(values) * float64(len(values))) }
+	s := Swapping{Swaps: &done, InVain: &inVain, OutBytes: &out, InBytes: &in, HostPeakBytes: known(hostPeak(tasks, swaps)),
+		DrainS: total(drain), CopyS: total(copying), BookkeepingS: total(bookkeeping)}
+	if run.Mode == Simulated {
+		s.HostMappedS = known(0.0)
+	}
+	return s
+}
+
+// hostPeak returns the most bytes that were on the host at one time.
+func hostPeak(tasks []Task, swaps []Swap) int64 {
+	type key struct{ job, task int }
+	type change struct {
+		at float64
+		by int64
+	}
+	var changes []change
+	host := map[key]int64{} // of each task
+	for _, s := range swaps {
+		of, by := key{s.Job, s.Task}, s.Bytes
+		if s.Direction == SwapIn {
+			by = -min(by, host[of])
+		}
+		host[of] = sum(host[of], by)
+		changes = append(changes, change{s.EndS, by})
+	}
+	for _, t := range tasks {
+		if t.ReleaseS != nil {
+			changes = append(changes, change{*t.ReleaseS, -host[key{t.Job, t.Seq}]})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	var now, peak int64
+	for _, c := range changes {
+		now = sum(now, c.by)
+		peak = max(peak, now)
+	}
+	return peak
+}
+
+// sum stops at the largest integer.
+func sum(a, b int64) int64 {
+	if b > math.MaxInt64-max(a, 0) {
+		return math.MaxInt64
+	}
+	return a + b
+}
