@@ -267,6 +267,9 @@ type Swap struct {
 	ForTask       *int   // its task; nil: the job asks as a whole
 }
 
+// Moved reports whether memory moved. A process can also give way and have nothing that can move.
+func (s Swap) Moved() bool { return s.Outcome == SwapDone && s.Bytes > 0 }
+
 // Series names what a utilization segment measures.
 type Series string
 

@@ -32,21 +32,24 @@ func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
 	if len(swaps) == 0 {
 		return Swapping{}
 	}
-	var done, inVain, out, in int64
+	var moved, inVain, out, in int64
 	var drain, copying, bookkeeping []float64
 	for _, s := range swaps {
 		switch {
 		case s.Outcome != SwapDone:
 			inVain++
 		case s.Direction == SwapOut:
-			done, out = done+1, sum(out, s.Bytes)
+			out = sum(out, s.Bytes)
 		default:
-			done, in = done+1, sum(in, s.Bytes)
+			in = sum(in, s.Bytes)
+		}
+		if s.Moved() {
+			moved++
 		}
 		drain, copying, bookkeeping = append(drain, s.DrainS), append(copying, s.CopyS), append(bookkeeping, s.BookkeepingS)
 	}
 	total := func(values []float64) *float64 { return known(*mean(values) * float64(len(values))) }
-	s := Swapping{Swaps: &done, InVain: &inVain, OutBytes: &out, InBytes: &in, HostPeakBytes: known(hostPeak(tasks, swaps)),
+	s := Swapping{Swaps: &moved, InVain: &inVain, OutBytes: &out, InBytes: &in, HostPeakBytes: known(hostPeak(tasks, swaps)),
 		DrainS: total(drain), CopyS: total(copying), BookkeepingS: total(bookkeeping)}
 	if run.Mode == Simulated {
 		s.HostMappedS = known(0.0)

@@ -15,16 +15,17 @@ func TestSwapping(t *testing.T) {
 	unable := Swap{Job: 1, Direction: SwapOut, Outcome: SwapUnable, EndS: 3, DrainS: 0.125}
 	costly := Swap{Job: 2, Direction: SwapOut, Outcome: SwapDone, EndS: 1, Bytes: 7, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 1}
 	back := Swap{Job: 2, Direction: SwapIn, Outcome: SwapDone, EndS: 2, Bytes: 5, CopyS: 0.25, BookkeepingS: 0.5}
+	nothing := Swap{Job: 3, Direction: SwapOut, Outcome: SwapDone, EndS: 1, ResidentBytes: known(int64(0))} // it gave way, and had nothing
 	busy := unable
 	busy.Outcome = SwapBusy
-	got := NewSwapping(Run{Mode: Live}, []Task{{Job: 2, ReleaseS: known(9.0)}}, []Swap{unable, busy, costly, back})
+	got := NewSwapping(Run{Mode: Live}, []Task{{Job: 2, ReleaseS: known(9.0)}}, []Swap{unable, busy, costly, nothing, back})
 	want := Swapping{Swaps: known(int64(2)), InVain: known(int64(2)), OutBytes: known(int64(7)), InBytes: known(int64(5)),
 		DrainS: known(0.5), CopyS: known(0.75), BookkeepingS: known(1.5), HostPeakBytes: known(int64(7))}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("live (-want +got):\n%s", diff)
 	}
 	want.HostMappedS = known(0.0)
-	if diff := cmp.Diff(want, NewSwapping(Run{Mode: Simulated}, nil, []Swap{unable, busy, costly, back})); diff != "" {
+	if diff := cmp.Diff(want, NewSwapping(Run{Mode: Simulated}, nil, []Swap{unable, busy, costly, nothing, back})); diff != "" {
 		t.Errorf("simulated (-want +got):\n%s", diff)
 	}
 	if got := NewSwapping(Run{Mode: Simulated}, []Task{{}}, nil); got != (Swapping{}) {

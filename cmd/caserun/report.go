@@ -57,7 +57,7 @@ func newReport() *cobra.Command {
 	}
 	o.filter.addTo(c)
 	config.AddStoreFlag(c.Flags())
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, kernels and events of each run")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, swaps, kernels and events of each run")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
 	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
@@ -205,8 +205,15 @@ func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 	if err != nil {
 		return nil, err
 	}
-	return append(tables, report.DeviceTable(run, devices), report.JobTable(run, jobs),
-		report.TaskTable(run, tasks), report.KernelTable(run, kernels), report.EventTable(run, events)), nil
+	swaps, err := db.Swaps(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	tables = append(tables, report.DeviceTable(run, devices), report.JobTable(run, jobs), report.TaskTable(run, tasks))
+	if len(swaps) > 0 {
+		tables = append(tables, report.SwapTable(run, swaps))
+	}
+	return append(tables, report.KernelTable(run, kernels), report.EventTable(run, events)), nil
 }
 
 // slowdownTables compares a run's kernels with those of the baseline that arg names.

@@ -63,6 +63,8 @@ func stored(t *testing.T) *store.Store {
 			w.Segment(results.Segment{Series: results.SeriesSimulated, FirstS: float64(i), LastS: float64(i), Samples: 1, Value: &value})
 		}
 		w.Kernel(results.Kernel{Name: "k", StartS: 1, EndS: 2, BusyS: 1})
+		w.Task(results.Task{})
+		w.Swap(results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, EndS: float64(id), Bytes: 3})
 		run := about
 		stored, err := s.Run(context.Background(), id)
 		if err != nil {

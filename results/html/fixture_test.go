@@ -18,6 +18,7 @@ func (m memory) Devices(_ context.Context, run int64) ([]results.Device, error) 
 }
 func (m memory) Jobs(_ context.Context, run int64) ([]results.Job, error)   { return m[run].jobs, nil }
 func (m memory) Tasks(_ context.Context, run int64) ([]results.Task, error) { return m[run].tasks, nil }
+func (m memory) Swaps(_ context.Context, run int64) ([]results.Swap, error) { return m[run].swaps, nil }
 func (m memory) Segments(_ context.Context, run int64) ([]results.Segment, error) {
 	return m[run].segments, nil
 }
@@ -41,6 +42,7 @@ func (m memory) add(r records) {
 	}
 	r.devices = results.WithFigures(r.run, r.devices, r.jobs, r.segments, nil)
 	r.run.Metrics = results.Compute(r.run, r.devices, r.jobs, r.segments, nil)
+	r.run.Metrics.Swapping = results.NewSwapping(r.run, r.tasks, r.swaps)
 	m[r.run.ID] = r
 }
 

@@ -24,6 +24,7 @@ type Source interface {
 	Devices(ctx context.Context, run int64) ([]results.Device, error)
 	Jobs(ctx context.Context, run int64) ([]results.Job, error)
 	Tasks(ctx context.Context, run int64) ([]results.Task, error)
+	Swaps(ctx context.Context, run int64) ([]results.Swap, error)
 	Segments(ctx context.Context, run int64) ([]results.Segment, error)
 	Events(ctx context.Context, run int64) ([]results.Event, error)
 }
@@ -171,6 +172,7 @@ type records struct {
 	jobs     []results.Job
 	devices  []results.Device
 	tasks    []results.Task
+	swaps    []results.Swap
 	segments []results.Segment
 	events   []results.Event
 }
@@ -179,6 +181,9 @@ type records struct {
 func load(ctx context.Context, source Source, one records) (records, error) {
 	var err error
 	if one.tasks, err = source.Tasks(ctx, one.run.ID); err != nil {
+		return one, err
+	}
+	if one.swaps, err = source.Swaps(ctx, one.run.ID); err != nil {
 		return one, err
 	}
 	if one.segments, err = source.Segments(ctx, one.run.ID); err != nil {

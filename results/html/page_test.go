@@ -415,3 +415,35 @@ func TestLargePage(t *testing.T) {
 		t.Error("the page does not say that it leaves runs out")
 	}
 }
+
+// Swaps have bars with words, a legend and facts. What a live run does not know is not 0.
+func TestPageShowsSwaps(t *testing.T) {
+	swaps := []results.Swap{
+		{Job: 0, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 3, EndS: 4, Bytes: 6 << 30, DrainS: 0.25, CopyS: 0.5, BookkeepingS: 0.125},
+		{Job: 0, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 5, EndS: 6, Bytes: 6 << 30, CopyS: 0.5, BookkeepingS: 0.125},
+	}
+	m := memory{}
+	for _, r := range []records{simulatedRun("vgpu", 1, 10), liveRun()} {
+		r.swaps = swaps
+		m.add(r)
+	}
+	shown := []string{"above: its memory moves to the host", "below: it comes back", "2 swaps (6 GiB to the host, 6 GiB back), 0 asked in vain",
+		`<rect class="out" x="30%" width="10%" y="2" height="7"><title>6 GiB to the host, 3.00 s to 4.00 s</title></rect>`,
+		`<rect class="in" x="50%" width="10%" y="9" height="7"><title>6 GiB back from the host, 5.00 s to 6.00 s</title></rect>`,
+		"<dt>Swaps</dt><dd>2, and 0 asked in vain</dd>", "<dt>Moved to the host</dt><dd>6 GiB</dd>", "<dt>Drain</dt><dd>250 ms</dd>", "<dt>Copies</dt><dd>1.00 s</dd>",
+		"<dt>Bookkeeping</dt><dd>250 ms</dd>", "<dt>Most on the host</dt><dd>6 GiB</dd>"}
+	for i, slowdown := range []string{"0 s", "–"} {
+		text := write(t, m, m.runs()[i])
+		elements(t, text)
+		for _, want := range append(shown, "<dt>Slowdown by host access</dt><dd>"+slowdown+"</dd>") {
+			if !strings.Contains(text, want) {
+				t.Errorf("run %d: the page lacks %q", i+1, want)
+			}
+		}
+	}
+	none := memory{}
+	none.add(simulatedRun("vgpu", 1, 10))
+	if text := write(t, none, none.runs()...); strings.Contains(text, "its memory moves") || strings.Contains(text, "<dt>Swaps") {
+		t.Error("a run without swaps has a legend or facts of them")
+	}
+}

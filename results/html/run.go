@@ -135,6 +135,12 @@ func newRunView(r records, arm armName, b *budget) runView {
 			v.Facts = append(v.Facts, fact{"Energy from", "integral of power samples"})
 		}
 	}
+	if w := m.Swapping; w.Swaps != nil {
+		v.Facts = append(v.Facts, fact{"Swaps", fmt.Sprintf("%d, and %d asked in vain", *w.Swaps, *w.InVain)},
+			fact{"Moved to the host", number(w.OutBytes, report.Bytes).Text}, fact{"Moved back", number(w.InBytes, report.Bytes).Text},
+			show("Drain", w.DrainS, report.Seconds), show("Copies", w.CopyS, report.Seconds), show("Bookkeeping", w.BookkeepingS, report.Seconds),
+			fact{"Most on the host", number(w.HostPeakBytes, report.Bytes).Text}, show("Slowdown by host access", w.HostMappedS, report.Seconds))
+	}
 	if n := r.run.Workers; n > 0 {
 		v.Facts = append(v.Facts, fact{"Jobs at once", fmt.Sprint(n)})
 	}

@@ -17,6 +17,8 @@ const (
 	classOK   = "ok"
 	classBad  = "bad"
 	classOpen = "open" // no outcome yet, cancelled or not started
+	classOut  = "out"  // memory moves to the host
+	classIn   = "in"   // memory comes back
 )
 
 // bar is an interval in a row of a timeline.
@@ -34,7 +36,8 @@ type timeline struct {
 	Ticks   []tick
 	Jobs    []jobRow
 	Devices []deviceRows
-	Height  int // number of lanes of all devices
+	Height  int  // number of lanes of all devices
+	Swaps   bool // rows of jobs have bars of swaps
 }
 
 type jobRow struct {
@@ -70,10 +73,15 @@ func newTimeline(r records, end float64) timeline {
 	for _, k := range r.tasks {
 		tasks[k.Job] = append(tasks[k.Job], k)
 	}
+	swaps := map[int][]results.Swap{}
+	for _, s := range r.swaps {
+		swaps[s.Job] = append(swaps[s.Job], s)
+		t.Swaps = t.Swaps || s.Moved()
+	}
 	held := map[int][]hold{}
 	for _, j := range r.jobs {
 		holds := holdsOf(j, tasks[j.Index], end)
-		t.Jobs = append(t.Jobs, newJobRow(j, tasks[j.Index], holds, end))
+		t.Jobs = append(t.Jobs, newJobRow(j, tasks[j.Index], holds, swaps[j.Index], end))
 		for _, h := range holds {
 			held[h.device] = append(held[h.device], h)
 		}
@@ -129,7 +137,7 @@ func holdsOf(j results.Job, tasks []results.Task, end float64) []hold {
 	return merged
 }
 
-func newJobRow(j results.Job, tasks []results.Task, holds []hold, end float64) jobRow {
+func newJobRow(j results.Job, tasks []results.Task, holds []hold, swaps []results.Swap, end float64) jobRow {
 	row := jobRow{Index: j.Index, Name: line(j.Name)}
 	outcome := "no outcome yet"
 	if j.Outcome != nil {
@@ -158,17 +166,55 @@ func newJobRow(j results.Job, tasks []results.Task, holds []hold, end float64) j
 	for _, h := range holds {
 		row.Bars = append(row.Bars, newBar(classOf(j), h.from, h.to, end))
 	}
+	row.Bars = append(row.Bars, swapBars(swaps, end)...)
 	if j.WaitS != nil {
 		text = append(text, "waited "+seconds(*j.WaitS))
 	}
 	if n := len(holds); n > 0 {
 		text = append(text, fmt.Sprintf("on GPU %d from %s to %s", holds[0].device, seconds(holds[0].from), seconds(holds[n-1].to)))
 	}
+	if len(swaps) > 0 {
+		text = append(text, swapText(swaps))
+	}
 	if j.EndS != nil {
 		text = append(text, "ended at "+seconds(*j.EndS))
 	}
 	row.Text = strings.Join(text, ", ")
 	return row
+}
+
+// swapBars returns the bars of a job's swaps. Swaps of one direction that are too near to be told
+// apart are one bar.
+func swapBars(swaps []results.Swap, end float64) []bar {
+	var out []bar
+	for _, d := range []struct {
+		direction   results.Direction
+		class, text string
+	}{{results.SwapOut, classOut, "to the host"}, {results.SwapIn, classIn, "back from the host"}} {
+		var merged []results.Swap
+		for _, s := range slices.SortedStableFunc(slices.Values(swaps), func(a, b results.Swap) int { return cmp.Compare(a.StartS, b.StartS) }) {
+			if s.Direction != d.direction || !s.Moved() {
+				continue
+			}
+			if n := len(merged); n > 0 && s.StartS-merged[n-1].EndS < end*resolution {
+				merged[n-1].EndS, merged[n-1].Bytes = max(merged[n-1].EndS, s.EndS), merged[n-1].Bytes+s.Bytes
+				continue
+			}
+			merged = append(merged, s)
+		}
+		for _, s := range merged {
+			b := newBar(d.class, s.StartS, s.EndS, end)
+			b.Text = fmt.Sprintf("%s %s, %s to %s", report.Human(float64(s.Bytes), report.Bytes), d.text, seconds(s.StartS), seconds(s.EndS))
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func swapText(swaps []results.Swap) string {
+	w := results.NewSwapping(results.Run{}, nil, swaps)
+	return fmt.Sprintf("%d swaps (%s to the host, %s back), %d asked in vain", *w.Swaps, report.Human(float64(*w.OutBytes), report.Bytes),
+		report.Human(float64(*w.InBytes), report.Bytes), *w.InVain)
 }
 
 func newBar(class string, from, to, end float64) bar {

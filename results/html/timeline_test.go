@@ -41,7 +41,7 @@ func TestJobRows(t *testing.T) {
 		{"still waits", results.Job{}, nil, []string{"wait 0% 100%"}, ""},
 		{"still runs", results.Job{Device: new(0), StartS: at(5)}, nil, []string{"wait 0% 50%", "host 50% 50%", "open 50% 50%"}, ""},
 	} {
-		row := newJobRow(c.job, c.tasks, holdsOf(c.job, c.tasks, 10), 10)
+		row := newJobRow(c.job, c.tasks, holdsOf(c.job, c.tasks, 10), nil, 10)
 		if diff := cmp.Diff(c.bars, classes(row.Bars)); diff != "" || row.Outcome != c.outcome {
 			t.Errorf("%s: outcome %q\n%s", c.name, row.Outcome, diff)
 		}
@@ -214,6 +214,33 @@ func TestClassOfOutcomes(t *testing.T) {
 		results.Cancelled: classOpen, results.NotStarted: classOpen} {
 		if got := classOf(results.Job{Outcome: &outcome}); got != want {
 			t.Errorf("%s: %s, want %s", outcome, got, want)
+		}
+	}
+}
+
+// Memory that leaves is above, memory that comes back below. Swaps that are too near to be told apart
+// are one bar, and those in vain have none.
+func TestSwapsInTheRowOfTheirJob(t *testing.T) {
+	swap := func(d results.Direction, o results.SwapOutcome, from, to float64, gibs int64) results.Swap {
+		return results.Swap{Direction: d, Outcome: o, StartS: from, EndS: to, Bytes: gibs << 30}
+	}
+	out, in := results.SwapOut, results.SwapIn
+	swaps := []results.Swap{
+		swap(in, results.SwapDone, 6, 7, 3), // rows are in the order of the answers
+		swap(out, results.SwapDone, 2, 3, 2), swap(out, results.SwapDone, 3.001, 4, 1), swap(out, results.SwapDone, 8, 9, 4),
+		swap(out, results.SwapBusy, 5, 5.5, 0), swap(out, results.SwapDone, 9.5, 9.5, 0),
+	}
+	job := results.Job{Device: new(0), StartS: new(0.0), EndS: new(10.0), Outcome: new(results.OK)}
+	row := newJobRow(job, nil, nil, swaps, 10)
+	if diff := cmp.Diff([]string{"host 0% 100%", "out 20% 20%", "out 80% 10%", "in 60% 10%"}, classes(row.Bars)); diff != "" {
+		t.Error(diff)
+	}
+	if want := "job 0 : ok, 4 swaps (7 GiB to the host, 3 GiB back), 1 asked in vain, ended at 10.00 s"; row.Text != want {
+		t.Errorf("text %q, want %q", row.Text, want)
+	}
+	for i, want := range []string{"", "3 GiB to the host, 2.00 s to 4.00 s", "4 GiB to the host, 8.00 s to 9.00 s", "3 GiB back from the host, 6.00 s to 7.00 s"} {
+		if row.Bars[i].Text != want {
+			t.Errorf("bar %d: %q, want %q", i, row.Bars[i].Text, want)
 		}
 	}
 }

@@ -74,6 +74,7 @@ type run struct {
 	results.Run
 	jobs     []results.Job
 	tasks    []results.Task
+	swaps    []results.Swap
 	devices  []results.Device
 	segments []results.Segment
 	events   []results.Event
@@ -95,12 +96,13 @@ type streamKey struct {
 
 func load(ctx context.Context, s *store.Store, p *packets, r results.Run) (*run, error) {
 	t := &run{packets: p, Run: r, processes: map[int]track{}, grants: map[taskKey]flow{}, refusedAt: map[int]map[string][]float64{}}
-	var errs [5]error
+	var errs [6]error
 	t.jobs, errs[0] = s.Jobs(ctx, r.ID)
 	t.tasks, errs[1] = s.Tasks(ctx, r.ID)
 	t.devices, errs[2] = s.Devices(ctx, r.ID)
 	t.segments, errs[3] = s.Segments(ctx, r.ID)
 	t.events, errs[4] = s.Events(ctx, r.ID)
+	t.swaps, errs[5] = s.Swaps(ctx, r.ID)
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -112,6 +114,9 @@ func load(ctx context.Context, s *store.Store, p *packets, r results.Run) (*run,
 	}
 	for _, k := range t.tasks {
 		t.end = max(t.end, k.SubmitS, orElse(k.GrantS, 0), orElse(k.ReleaseS, 0))
+	}
+	for _, x := range t.swaps {
+		t.end = max(t.end, x.EndS)
 	}
 	for _, x := range t.segments {
 		t.end = max(t.end, x.LastS)
@@ -208,6 +213,31 @@ func (t *run) job(j results.Job) {
 			t.task(tasks, k, end)
 		}
 	}
+	swaps := &lanes{packets: t.packets, parent: process, name: "swaps", rank: 2}
+	for _, s := range t.swaps {
+		if s.Job == j.Index {
+			t.swap(swaps, s)
+		}
+	}
+}
+
+// swap writes memory that moved, or that was asked for in vain.
+func (t *run) swap(on *lanes, s results.Swap) {
+	name := string(s.Direction)
+	if s.Direction == results.SwapOut {
+		name += " (" + s.Action + ")"
+	}
+	if s.Outcome != results.SwapDone {
+		name += ": " + string(s.Outcome)
+	}
+	from, to := ns(s.StartS), ns(s.EndS)
+	args := []arg{whole("task_seq", int64(s.Task)), whole("device_index", int64(s.Device)), words("outcome", string(s.Outcome)), whole("bytes", s.Bytes),
+		quantity("drain_s", s.DrainS), quantity("copy_s", s.CopyS), quantity("bookkeeping_s", s.BookkeepingS), size("resident_bytes", s.ResidentBytes),
+		size("fixed_bytes", s.FixedBytes), index("for_job_index", s.ForJob), index("for_task_seq", s.ForTask)}
+	if s.Why != "" {
+		args = append(args, words("why", s.Why))
+	}
+	t.slice(slice{track: on.free(from, to), name: name, from: from, to: to}, args...)
 }
 
 // task writes what a task's job sees: the wait for the grant, and the time that the task holds

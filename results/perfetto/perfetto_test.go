@@ -310,6 +310,10 @@ func TestTimelineOfARun(t *testing.T) {
 		w.Task(results.Task{Job: 0, Seq: 2, SubmitS: 5, GrantS: new(6.0), ReleaseS: new(7.0), Device: new(0)})
 		w.Task(results.Task{Job: 1, Seq: 0, SubmitS: 1, Refusal: new("too large")})
 		w.Task(results.Task{Job: 1, Seq: 1, SubmitS: 4, Refusal: new("too large")})
+		w.Swap(results.Swap{Job: 0, Task: 1, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 3.25, EndS: 4, Bytes: 1 << 32,
+			DrainS: 0.125, CopyS: 0.5, BookkeepingS: 0.0625, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(2)})
+		w.Swap(results.Swap{Job: 0, Task: 0, Direction: results.SwapOut, Action: "evict", Outcome: results.SwapUnable, Why: "exported", StartS: 3.5, EndS: 4})
+		w.Swap(results.Swap{Job: 0, Task: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 4.25, EndS: 4.5, Bytes: 1 << 32, CopyS: 0.25})
 		w.Event(results.Event{AtS: 1.5, Kind: results.EventRefused, Job: new(1), Detail: "too large"})
 		w.Event(results.Event{AtS: 4.25, Kind: results.EventRefused, Job: new(1), Detail: "too large"})
 		w.Event(results.Event{AtS: 3, Kind: results.EventTrace, Detail: "lost"}) // it became known late
@@ -354,6 +358,8 @@ func TestTimelineOfARun(t *testing.T) {
 		"run 1 job 0: a / job":       {"waits to start 0-0.5", "a 0.5-8"},
 		"run 1 job 0: a / tasks":     {"task 0 waits 1-2", "task 0 on GPU 0 2-4", "task 2 waits 5-6", "task 2 on GPU 0 6-7"},
 		"run 1 job 0: a / tasks (2)": {"task 1 on GPU 0 3-5"},
+		"run 1 job 0: a / swaps":     {"out (yield) 3.25-4", "in 4.25-4.5"},
+		"run 1 job 0: a / swaps (2)": {"out (evict): unable 3.5-4"},
 		"run 1 job 1: b / job":       {"b: refused 0-9"},
 		"run 1 job 1: b / tasks":     {"task 0 refused 1-1.5", "task 1 refused 4-4.25"},
 		"run 1 job 2: c / job":       {"waits to start 0-1", "c 1-9"},
@@ -391,6 +397,10 @@ func TestTimelineOfARun(t *testing.T) {
 		{"run 1 job 0: a / kernels, GPU 0, pid 4711, stream 7", 0, map[string]any{"grid": "1,2,3", "block": "32,1,1", "registers": int64(40),
 			"static_shared_bytes": int64(0), "dynamic_shared_bytes": int64(0)}},
 		{"run 1 job 0: a / copies, GPU 0, pid 4711, stream 7", 0, map[string]any{"bytes": int64(1 << 32)}},
+		{"run 1 job 0: a / swaps", 0, map[string]any{"task_seq": int64(1), "device_index": int64(0), "outcome": "done", "bytes": int64(1 << 32), "drain_s": 0.125,
+			"copy_s": 0.5, "bookkeeping_s": 0.0625, "resident_bytes": int64(0), "fixed_bytes": int64(0), "for_job_index": int64(2)}},
+		{"run 1 job 0: a / swaps (2)", 0, map[string]any{"task_seq": int64(0), "device_index": int64(0), "outcome": "unable", "bytes": int64(0), "drain_s": 0.0,
+			"copy_s": 0.0, "bookkeeping_s": 0.0, "why": "exported"}},
 		{"run 1 job 2: c / job", 1, map[string]any{"command": "c", "outcome": "not known", "device_index": int64(0)}},
 		{"run 1 job 1: b / job", 0, map[string]any{"command": "b \uFFFD", "outcome": "refused", "turnaround_s": 9.0}},
 	} {

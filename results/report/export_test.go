@@ -79,7 +79,7 @@ func TestExportCSV(t *testing.T) {
 	for _, p := range paths {
 		names = append(names, filepath.Base(p))
 	}
-	want := []string{"cell.csv", "copy.csv", "device.csv", "event.csv", "job.csv", "kernel.csv", "run.csv", "sweep.csv", "task.csv", "utilization.csv"}
+	want := []string{"cell.csv", "copy.csv", "device.csv", "event.csv", "job.csv", "kernel.csv", "run.csv", "swap.csv", "sweep.csv", "task.csv", "utilization.csv"}
 	if !slices.Equal(names, want) {
 		t.Errorf("wrote %v, want %v", names, want)
 	}

@@ -38,6 +38,12 @@ var families = []family{
 		medianOf(func(r results.Run) *float64 { return r.Metrics.Energy.UsedJ })},
 	{"caserun_energy_per_ok_job_joules", "joules", "Energy that the GPUs used for each job that ended ok: the median over the live runs.",
 		medianOf(func(r results.Run) *float64 { return r.Metrics.Energy.PerOK })},
+	{"caserun_swapped_out_bytes", "bytes", "GPU memory that moved to the host: the median over the runs whose scheduler asked for memory.",
+		medianOf(func(r results.Run) *float64 { return number(r.Metrics.Swapping.OutBytes) })},
+	{"caserun_swapped_in_bytes", "bytes", "GPU memory that came back from the host: the median over the same runs.",
+		medianOf(func(r results.Run) *float64 { return number(r.Metrics.Swapping.InBytes) })},
+	{"caserun_swap_host_peak_bytes", "bytes", "The most GPU memory that was on the host at one time: the median over the same runs.",
+		medianOf(func(r results.Run) *float64 { return number(r.Metrics.Swapping.HostPeakBytes) })},
 	{"caserun_runs", "", "Complete runs behind the figures.", func(n trend.Night) *float64 { return new(float64(len(n.Runs))) }},
 	{"caserun_started_timestamp_seconds", "seconds", "Unix time at which the last of the live runs started.", startedAt},
 }
@@ -107,6 +113,13 @@ func labelSet(pairs []string) string {
 		}
 	}
 	return strings.Join(out, ",")
+}
+
+func number(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
 }
 
 func medianOf(figure func(results.Run) *float64) func(trend.Night) *float64 {

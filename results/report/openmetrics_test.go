@@ -86,7 +86,10 @@ func armsOfAllKinds() []regress.Observation {
 		runs = append(runs, regress.Observation{Run: r})
 	}
 	add(func(*results.Run) {})
-	add(func(r *results.Run) { r.Parameters = "workers=3" })
+	add(func(r *results.Run) {
+		r.Parameters = "workers=3"
+		r.Metrics.Swapping = results.Swapping{Swaps: new(int64(2)), OutBytes: new(int64(6 << 30)), InBytes: new(int64(0)), HostPeakBytes: new(int64(6 << 30))}
+	})
 	add(func(r *results.Run) { r.Probe = results.Static })
 	add(func(r *results.Run) { r.Traced = true })
 	add(func(r *results.Run) { r.Jobs = 5 })
@@ -111,7 +114,8 @@ func TestOpenMetricsIsReadByOthers(t *testing.T) {
 		}
 	}
 	wantUnits := map[string]string{"caserun_throughput_jobs_per_second": "jobs_per_second", "caserun_makespan_seconds": "seconds", "caserun_crashed_jobs_ratio": "ratio",
-		"caserun_energy_joules": "joules", "caserun_energy_per_ok_job_joules": "joules", "caserun_started_timestamp_seconds": "seconds"}
+		"caserun_energy_joules": "joules", "caserun_energy_per_ok_job_joules": "joules", "caserun_started_timestamp_seconds": "seconds",
+		"caserun_swapped_out_bytes": "bytes", "caserun_swapped_in_bytes": "bytes", "caserun_swap_host_peak_bytes": "bytes"}
 	if diff := cmp.Diff(wantUnits, got.units); diff != "" {
 		t.Errorf("units (-want +got):\n%s", diff)
 	}
@@ -119,8 +123,8 @@ func TestOpenMetricsIsReadByOthers(t *testing.T) {
 	for _, l := range got.samples {
 		count[l.Get("__name__")]++
 	}
-	if n := len(armsOfAllKinds()); count["caserun_throughput_jobs_per_second"] != n || count["caserun_provenance"] != n || count["caserun_energy_joules"] != n-1 || count["caserun_started_timestamp_seconds"] != n-1 {
-		t.Errorf("samples %v, want %d arms, of which the simulated one has no energy and no time", count, n)
+	if n := len(armsOfAllKinds()); count["caserun_throughput_jobs_per_second"] != n || count["caserun_provenance"] != n || count["caserun_energy_joules"] != n-1 || count["caserun_started_timestamp_seconds"] != n-1 || count["caserun_swapped_out_bytes"] != 1 || count["caserun_swapped_in_bytes"] != 1 || count["caserun_swap_host_peak_bytes"] != 1 {
+		t.Errorf("samples %v, want %d arms, of which the simulated one has no energy and no time, and one alone has swaps", count, n)
 	}
 	arm := func(name, mix, mode string, more ...string) string {
 		return labels.FromStrings(append([]string{"__name__", name, "mix", mix, "jobs", "4", "scheduler", "cg", "parameters", "workers=2", "probe", "lazy",

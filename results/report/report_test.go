@@ -95,6 +95,12 @@ func views() map[string]*Table {
 		"devices":     DeviceTable(sim, someDevices("Tesla V100", 2)),
 		"events":      EventTable(live, events),
 
+		"summary_swapped":      RunSummary(swappedRun(results.Simulated), nil, nil, "/tmp/caserun.db"),
+		"summary_swapped_live": RunSummary(swappedRun(results.Live), nil, nil, "/tmp/caserun.db"),
+		"list_swapped":         RunList([]results.Run{live, swappedRun(results.Simulated)}),
+		"swaps":                SwapTable(swappedRun(results.Simulated), someSwaps()),
+		"swaps_live":           SwapTable(swappedRun(results.Live), someSwaps()[:2]),
+
 		"summary_traced":  RunSummary(tracedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
 		"list_traced":     RunList([]results.Run{live, tracedRun()}),
 		"summary_guarded": RunSummary(guardedRun(), nil, someDevices("NVIDIA H200", 1), "/tmp/caserun.db"),
@@ -114,6 +120,27 @@ func tracedRun() results.Run {
 	run.Tracer = results.Tracer{Processes: ptr(int64(3)), Kernels: ptr(int64(2049)), Copies: ptr(int64(12)), Lost: ptr(int64(5)),
 		Cut: ptr(int64(1)), Untraced: ptr(int64(1))}
 	return run
+}
+
+func swappedRun(mode results.Mode) results.Run {
+	run := simRun()
+	if mode == results.Live {
+		run = liveRun()
+	}
+	run.ID, run.Scheduler, run.Parameters = 9, "vgpu", "n=2"
+	run.Metrics.Swapping = results.NewSwapping(run, nil, someSwaps())
+	return run
+}
+
+func someSwaps() []results.Swap {
+	out := results.Swap{Job: 1, Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 1, EndS: 1.5, Bytes: 5 << 30,
+		DrainS: 0.0625, CopyS: 0.25, BookkeepingS: 0.0125, ResidentBytes: ptr(int64(1 << 30)), FixedBytes: ptr(int64(64 << 20)), ForJob: ptr(2), ForTask: ptr(0)}
+	in := results.Swap{Job: 1, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 2, EndS: 2.5, Bytes: 4 << 30, CopyS: 0.25, BookkeepingS: 0.0125}
+	busy, unable := out, out
+	busy.Outcome, busy.StartS, busy.EndS, busy.Bytes, busy.CopyS, busy.BookkeepingS, busy.ForTask = results.SwapBusy, 0.5, 0.75, 0, 0, 0, nil
+	unable.Job, unable.Device, unable.Action, unable.Outcome, unable.StartS, unable.EndS, unable.Bytes, unable.DrainS, unable.CopyS, unable.BookkeepingS = 3, 1, "evict", results.SwapUnable, 3, 3, 0, 0, 0, 0
+	unable.Why, unable.ForJob, unable.ForTask = "its memory can be exported (cudaIpcGetMemHandle)", nil, nil
+	return []results.Swap{out, in, busy, unable}
 }
 
 func guardedRun() results.Run {

@@ -82,6 +82,7 @@ func RunSummary(r results.Run, jobs []results.Job, devices []results.Device, dbP
 	field(Column{Name: "utilization_peak", Heading: "peak utilization", Unit: Ratio}, m.UtilizationPeak)
 	field(Column{Name: "kernel_utilization_mean", Heading: "kernel resident", Unit: Ratio}, m.KernelUtilizationMean)
 	energyFields(field, m.Energy)
+	swappingFields(field, m.Swapping)
 	if r.Mode == results.Live {
 		field(Column{Name: "sampler", Place: TextOnly}, samplerLine(s, m.MakespanS))
 	}
@@ -248,6 +249,8 @@ func RunList(runs []results.Run) *Table {
 		{Name: "sweep_id", Heading: "sweep", Place: sweepPlace}, {Name: "tag", Place: tagPlace, Cut: 18},
 	}}
 	t.Columns = append(t.Columns, energyColumns(runs)...)
+	swapping := swappingColumns(runs)
+	t.Columns = append(t.Columns, swapping...)
 	if dropNode > 0 && len(runs) > 0 {
 		t.Title += " on " + runs[0].Node
 	}
@@ -271,9 +274,13 @@ func RunList(runs []results.Run) *Table {
 		if results.Guarded(r) {
 			mode += ", guarded"
 		}
-		t.Add(r.ID, r.StartedAt, r.Mix, r.Scheduler, results.WithProbe(r.Scheduler, r.Probe), r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
+		row := []any{r.ID, r.StartedAt, r.Mix, r.Scheduler, results.WithProbe(r.Scheduler, r.Probe), r.Parameters, r.Node, r.Mode, mode, r.Repetition, r.Status, r.Jobs,
 			ok, oom, crashed, others, cancelled, unstarted, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS, m.TurnaroundP95S,
-			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), r.Sweep, given(r.Tag), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source)
+			m.WaitMeanS, m.UtilizationMean, m.UtilizationPeak, r.Traced, r.Probe.String(), r.Sweep, given(r.Tag), m.Energy.UsedJ, m.Energy.PerOK, m.Energy.Source}
+		if len(swapping) > 0 {
+			row = append(row, m.Swapping.Swaps, m.Swapping.OutBytes, m.Swapping.InBytes)
+		}
+		t.Add(row...)
 	}
 	return t
 }

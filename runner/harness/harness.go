@@ -55,6 +55,7 @@ type Log interface {
 	Begun(results.Run, []results.Device)
 	Job(run int64, j results.Job)
 	Task(run int64, t results.Task)
+	Swap(run int64, s results.Swap)
 	Event(run int64, e results.Event)
 	Ended(results.Run)
 }

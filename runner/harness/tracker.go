@@ -76,6 +76,7 @@ type unlogged struct{}
 func (unlogged) Begun(results.Run, []results.Device) {}
 func (unlogged) Job(int64, results.Job)              {}
 func (unlogged) Task(int64, results.Task)            {}
+func (unlogged) Swap(int64, results.Swap)            {}
 func (unlogged) Event(int64, results.Event)          {}
 func (unlogged) Ended(results.Run)                   {}
 
@@ -104,6 +105,7 @@ func (t *tracker) Task(k results.Task) {
 
 func (t *tracker) Swap(s results.Swap) {
 	t.Writer.Swap(s)
+	t.log.Swap(t.run.ID, s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.swaps = append(t.swaps, s)

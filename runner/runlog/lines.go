@@ -96,6 +96,26 @@ type taskReleased struct {
 	GrownBytes int64 `json:"grown_bytes"`
 }
 
+type swapped struct {
+	head
+	Job           int                 `json:"job_index"`
+	Task          int                 `json:"task_seq"`
+	Device        int                 `json:"device_index"`
+	Direction     results.Direction   `json:"direction"`
+	Action        *string             `json:"action"`
+	Outcome       results.SwapOutcome `json:"outcome"`
+	Why           *string             `json:"why"`
+	StartS        float64             `json:"start_s"`
+	Bytes         int64               `json:"bytes"`
+	DrainS        float64             `json:"drain_s"`
+	CopyS         float64             `json:"copy_s"`
+	BookkeepingS  float64             `json:"bookkeeping_s"`
+	ResidentBytes *int64              `json:"resident_bytes"`
+	FixedBytes    *int64              `json:"fixed_bytes"`
+	ForJob        *int                `json:"for_job_index"`
+	ForTask       *int                `json:"for_task_seq"`
+}
+
 type happened struct {
 	head
 	Event  results.EventKind `json:"event"`
@@ -126,9 +146,7 @@ func (l *Log) Begun(run results.Run, devices []results.Device) {
 	o := runStarted{head: l.head(run.ID, "run_started", nil), Mix: run.Mix, Scheduler: run.Scheduler, Parameters: run.Parameters,
 		Probe: run.Probe.String(), Node: run.Node, Suite: run.Suite, Repetition: run.Repetition, Sweep: run.Sweep, Warmup: run.Warmup,
 		Seed: run.Seed, Jobs: run.Jobs, StartedAt: run.StartedAt, Devices: []deviceRow{}}
-	if run.Tag != "" {
-		o.Tag = &run.Tag
-	}
+	o.Tag = given(run.Tag)
 	for _, d := range devices {
 		o.Devices = append(o.Devices, deviceRow{d.Index, d.UUID, d.Name, d.MemoryBytes, d.CapacityBytes})
 	}
@@ -201,6 +219,14 @@ func (l *Log) Task(run int64, t results.Task) {
 	}
 }
 
+// Swap says that memory of a task moved, or was asked for in vain.
+func (l *Log) Swap(run int64, s results.Swap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.line(swapped{l.head(run, "swap", &s.EndS), s.Job, s.Task, s.Device, s.Direction, given(s.Action), s.Outcome, given(s.Why), s.StartS, s.Bytes,
+		s.DrainS, s.CopyS, s.BookkeepingS, s.ResidentBytes, s.FixedBytes, s.ForJob, s.ForTask})
+}
+
 // Event says what happened beside that.
 func (l *Log) Event(run int64, e results.Event) {
 	l.mu.Lock()
@@ -209,6 +235,14 @@ func (l *Log) Event(run int64, e results.Event) {
 		s.refused[*e.Job] = e
 	}
 	l.line(happened{l.head(run, "event", &e.AtS), e.Kind, e.Job, e.Device, e.Detail})
+}
+
+// given is nil for an empty text.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func (l *Log) head(run int64, kind string, at *float64) head {

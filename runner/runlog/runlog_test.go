@@ -64,6 +64,7 @@ func TestLinesAreChangesOfRecords(t *testing.T) {
 	l.Task(7, k)
 	k.GrantS, k.Device = new(3.5), new(0)
 	l.Task(7, k)
+	l.Swap(7, results.Swap{Job: 1, Direction: results.SwapOut, Action: "evict", Outcome: results.SwapBusy, StartS: 3.5, EndS: 3.75, ForJob: new(0)})
 	l.Event(7, results.Event{AtS: 4, Kind: results.EventRefused, Job: new(1), Detail: "too much"})
 	k.Refusal = new("too much")
 	l.Task(7, k)
@@ -93,6 +94,7 @@ func TestLinesAreChangesOfRecords(t *testing.T) {
 		"job_started 1 1",
 		"task_submitted 2 1 0 5",
 		"task_granted 3.5 1 0",
+		"swap 3.75 1 0 0 busy out evict null null",
 		"event 4 refused 1",
 		"task_growth_refused 4 1 0",
 		"task_released 5 1 0",
@@ -107,7 +109,7 @@ func TestLinesAreChangesOfRecords(t *testing.T) {
 		"job_outcome 7 1 fault",
 		"event 7 verdict 1",
 	}
-	if diff := cmp.Diff(want, lines(t, path, "event", "job_index", "task_seq", "bytes", "outcome")); diff != "" {
+	if diff := cmp.Diff(want, lines(t, path, "event", "job_index", "task_seq", "bytes", "outcome", "direction", "action", "why", "for_task_seq")); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
