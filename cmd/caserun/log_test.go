@@ -71,6 +71,17 @@ type logLine struct {
 	Throughput      *float64          `json:"throughput_jobs_per_s"`
 	TurnaroundMeanS *float64          `json:"turnaround_mean_s"`
 	Utilization     *float64          `json:"utilization_mean"`
+	Direction       results.Direction `json:"direction"`
+	Action          *string           `json:"action"`
+	Why             *string           `json:"why"`
+	StartS          *float64          `json:"start_s"`
+	DrainS          float64           `json:"drain_s"`
+	CopyS           float64           `json:"copy_s"`
+	BookkeepingS    float64           `json:"bookkeeping_s"`
+	ResidentBytes   *int64            `json:"resident_bytes"`
+	FixedBytes      *int64            `json:"fixed_bytes"`
+	ForJob          *int              `json:"for_job_index"`
+	ForTask         *int              `json:"for_task_seq"`
 }
 
 // readLog reads a log. The document must have every field.
@@ -110,7 +121,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 	}
 	inTempDir(t)
 	for _, args := range [][]string{
-		{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=12,case-alg3", "--node", "sim:2xP100", "--jobs", "4", "--reps", "2", "--sim-noise", "0.01", "--tag", "t", "--log-json", "l.jsonl"},
+		{"sweep", "--mixes", "W1,W7", "--scheds", "sa,cg:workers=12,case-alg3,demand", "--node", "sim:2xP100", "--jobs", "4", "--reps", "2", "--sim-noise", "0.01", "--tag", "t", "--log-json", "l.jsonl"},
 		{"mix", "W1", "--sched", "case-alg3", "--node", "sim:2xP100", "--log-json", "l.jsonl"},
 		{"paper", "--run", "--node", "sim:4xV100", "--mixes", "W1", "--log-json", "l.jsonl"},
 	} {
@@ -168,6 +179,18 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 					logLine{Kind: "task_released", AtS: k.ReleaseS, Job: &k.Job, Task: &k.Seq, Device: k.Device, GrownBytes: k.GrownBytes})
 			}
 		}
+		swaps, err := db.Swaps(ctx, r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range swaps {
+			l := logLine{Kind: "swap", AtS: &s.EndS, Job: &s.Job, Task: &s.Task, Device: &s.Device, Direction: s.Direction, Outcome: new(results.Outcome(s.Outcome)), StartS: &s.StartS,
+				Bytes: s.Bytes, DrainS: s.DrainS, CopyS: s.CopyS, BookkeepingS: s.BookkeepingS, ResidentBytes: s.ResidentBytes, FixedBytes: s.FixedBytes, ForJob: s.ForJob, ForTask: s.ForTask}
+			if s.Action != "" {
+				l.Action = &s.Action
+			}
+			want = append(want, l)
+		}
 		for _, e := range events {
 			want = append(want, logLine{Kind: "event", AtS: &e.AtS, Event: e.Kind, Job: e.Job, Device: e.Device, Detail: e.Detail})
 		}
@@ -191,7 +214,7 @@ func TestLogSaysWhatTheStoreHas(t *testing.T) {
 			t.Fatalf("run %d, store and log (-store +log):\n%s", r.ID, diff)
 		}
 	}
-	for _, kind := range []string{"run_started", "run_ended", "job_started", "job_ended", "task_submitted", "task_granted", "task_released", "event"} {
+	for _, kind := range []string{"run_started", "run_ended", "job_started", "job_ended", "task_submitted", "task_granted", "task_released", "swap", "event"} {
 		if kinds[kind] == 0 {
 			t.Errorf("no line is a %s, so that nothing was compared", kind)
 		}
