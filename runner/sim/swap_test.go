@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/results"
 )
@@ -150,6 +152,56 @@ func TestTheDrainIsRecorded(t *testing.T) {
 	busy := out(0, "yield", 0, 0, 1.005, 6, 1)
 	busy.Outcome, busy.DrainS, busy.EndS = results.SwapBusy, 0.1, 1.105
 	wantSwaps(t, "vgpu:n=2", steps(0.125), busy, out(0, "yield", 6, 6, 1.205, 0, 1)) // it rests for the deadline
+}
+
+// checkSwaps looks for a swap that did not take what it says it took, and for memory that came back
+// without having been out.
+func checkSwaps(swaps []results.Swap) error {
+	host := map[[2]int]int64{} // of each task
+	for _, s := range swaps {
+		of := [2]int{s.Job, s.Task}
+		if took := s.DrainS + s.CopyS + s.BookkeepingS; math.Abs(s.EndS-s.StartS-took) > 1e-6 || s.Outcome == results.SwapBusy && s.Bytes > 0 {
+			return fmt.Errorf("swap %+v lasted %g s, and took %g s", s, s.EndS-s.StartS, took)
+		}
+		if s.Direction == results.SwapOut {
+			host[of] += s.Bytes
+		} else {
+			host[of] -= s.Bytes
+		}
+		if host[of] < 0 {
+			return fmt.Errorf("swap %+v brings back %d bytes more than were out", s, -host[of])
+		}
+	}
+	return nil
+}
+
+// Whatever jobs do on a device that is too small for them, each swap took what it says, and nothing came
+// back that was not out.
+func TestAnySwapsAddUp(t *testing.T) {
+	moved := map[results.Direction]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		var steps []string
+		for range rapid.IntRange(2, 4).Draw(rt, "jobs") {
+			text, _ := anySteps(rt)
+			steps = append(steps, text+allocate("last", "1GiB")+kernel(1, 1, "")+host(1)+kernel(1, 1, ""))
+		}
+		node := small(t, 1)
+		node.Model.MemoryBytes -= 6 * gib
+		r := stepping(t, node, rapid.SampledFrom([]string{"vgpu:n=2", "vgpu:victims=0", "demand"}).Draw(rt, "policy"), steps...)
+		_, rec, err := r.clean(t.Context())
+		if err == nil {
+			err = checkSwaps(rec.Swaps)
+		}
+		if err != nil {
+			rt.Fatalf("%s: %v: %q", r.scheduler, err, steps)
+		}
+		for _, s := range rec.Swaps {
+			moved[s.Direction]++
+		}
+	})
+	if moved[results.SwapOut] == 0 || moved[results.SwapIn] == 0 {
+		t.Errorf("swaps %v, so that nothing was checked", moved)
+	}
 }
 
 // Who shares the link slows copies and bookkeeping alike.
