@@ -67,6 +67,9 @@ func hostPeak(tasks []Task, swaps []Swap) int64 {
 	var changes []change
 	host := map[key]int64{} // of each task
 	for _, s := range swaps {
+		if !s.Moved() {
+			continue
+		}
 		of, by := key{s.Job, s.Task}, s.Bytes
 		if s.Direction == SwapIn {
 			by = -min(by, host[of])

@@ -55,6 +55,8 @@ func TestMostHostMemoryAtOneTime(t *testing.T) {
 			[]Swap{moved(0, 0, SwapOut, 1, 4), moved(0, 0, SwapIn, 2, 9), moved(0, 0, SwapOut, 3, 2)}, 4},
 		{"out and back at one time", []Task{released(0, 0, 9)},
 			[]Swap{moved(0, 0, SwapOut, 1, 4), moved(0, 0, SwapIn, 1, 4), moved(0, 0, SwapOut, 2, 1)}, 1},
+		{"a process that is busy and names a size", []Task{released(0, 0, 9)},
+			[]Swap{moved(0, 0, SwapOut, 1, 4), {Direction: SwapOut, Outcome: SwapBusy, EndS: 2, Bytes: 3}}, 4},
 		{"sizes that a process made up", []Task{released(0, 0, 9)},
 			[]Swap{moved(0, 0, SwapOut, 1, math.MaxInt64), moved(0, 0, SwapOut, 2, math.MaxInt64)}, math.MaxInt64},
 	} {
