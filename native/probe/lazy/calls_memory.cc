@@ -39,11 +39,11 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		return error;
 	Task &task = Task::here();
 	if (bytes > 0 && kind == Kind::linear && movable() && !being_captured()) {
-		const UnderWay under_way; // it brings memory to the device
 		if (allocate_beside(bytes, memory))
 			return cudaSuccess;
 		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
 			return error;
+		const UnderWay under_way; // it brings memory to the device, and no longer waits for the scheduler
 		use_device();
 		const CUresult made = allocate_backed(bytes, home(), memory);
 		if (made == CUDA_SUCCESS)

@@ -84,5 +84,6 @@ void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); //
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
 void under_way(const char *way), over_later();          // under_way.cc
+void revoked(const char *way);                          // revoked.cc
 
 #endif
