@@ -68,6 +68,7 @@ struct entry {
 	uint32_t device;        /* on this device of the state file */
 	sem_t wake;
 	bool holds;    /* a device of the server's */
+	bool freed;    /* when WAITING for more: the thread that waits gives it back */
 	bool resuming; /* when WAITING: for permission to submit work */
 	bool revoked;  /* it has to resume */
 	bool asked;    /* a revocation, which no hook has seen yet; */
@@ -1069,6 +1070,20 @@ static struct entry *held(const struct case_task *task, const char *call)
 	return NULL;
 }
 
+static int release(struct case_task *task);
+
+/* ask_again is ask for a task that is held. Another thread may free the task meanwhile. */
+static int ask_again(struct entry *e, union request *request, const struct caller *caller)
+{
+	const int result = ask(e, request, caller);
+	struct case_task gone = {.id = e->id};
+
+	if (!e->freed)
+		return result;
+	release(&gone);
+	return CASE_REFUSED;
+}
+
 static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const struct caller *caller)
 {
 	struct entry *e = held(task, "grow");
@@ -1088,7 +1103,7 @@ static int grow(struct case_task *task, uint64_t bytes, uint32_t wait_ms, const 
 		.bytes = bytes,
 		.wait_ms = wait_of(wait_ms),
 	}};
-	return ask(e, &request, caller);
+	return ask_again(e, &request, caller);
 }
 
 int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms)
@@ -1137,7 +1152,7 @@ static int resume(struct case_task *task, uint64_t bytes, uint64_t referenced, c
 		.bytes = bytes,
 		.referenced_bytes = referenced,
 	}};
-	const int result = ask(e, &request, caller);
+	const int result = ask_again(e, &request, caller);
 	if (result == CASE_OK) {
 		task->device = e->reply.grant.ordinal;
 		memcpy(task->uuid, e->reply.grant.uuid, sizeof task->uuid);
@@ -1242,10 +1257,15 @@ int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_b
 
 static int release(struct case_task *task)
 {
-	struct entry *e = held(task, "free");
+	struct entry *e = find(task->id);
 
 	if (process.phase == LOST)
 		return CASE_DISCONNECTED;
+	if (e != NULL && e->standing == WAITING && e->holds) {
+		e->freed = true;
+		return CASE_OK;
+	}
+	e = held(task, "free");
 	if (e == NULL)
 		return CASE_REFUSED;
 	struct case_wire_task_free frame = {

@@ -18,7 +18,9 @@ extern "C" {
  * file is made if it does not exist. false: nobody decides; the reason is on stderr. */
 bool case_client(const char *file);
 
-/* The calls of case.h about tasks, for tasks of the program and of the lazy runtime alike. */
+/* The calls of case.h about tasks, for tasks of the program and of the lazy runtime alike. While a thread
+ * waits for more of a task, or to resume it, another may free the task: the first gives it back when it is
+ * answered, and its call returns CASE_REFUSED. */
 int client_await_grant(const struct case_need *need, struct case_task *task);
 int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block, uint32_t blocks_per_sm);
 int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms);

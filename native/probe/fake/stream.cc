@@ -278,6 +278,7 @@ int Machine::kernel(int device, CUcontext context, const fake_launch &launch, co
 	fake_launch now = launch;
 	std::vector<void *> pointers;
 	struct sigaction catching = {};
+	sigset_t faults, masked;
 	size_t offset = 0;
 
 	for (unsigned i = 0; i < k->count; i++) {
@@ -289,6 +290,9 @@ int Machine::kernel(int device, CUcontext context, const fake_launch &launch, co
 	now.fail = stop_kernel;
 	catching.sa_handler = on_fault;
 	sigaction(SIGSEGV, &catching, &before);
+	sigemptyset(&faults); // the thread that waits for the kernel, and so runs it, may have blocked them
+	sigaddset(&faults, SIGSEGV);
+	pthread_sigmask(SIG_UNBLOCK, &faults, &masked);
 	open(device, context, true);
 	running_on = device;
 	running_in = context;
@@ -299,6 +303,7 @@ int Machine::kernel(int device, CUcontext context, const fake_launch &launch, co
 		running = false;
 	}
 	open(device, context, false);
+	pthread_sigmask(SIG_SETMASK, &masked, nullptr);
 	sigaction(SIGSEGV, &before, nullptr);
 	return error;
 }

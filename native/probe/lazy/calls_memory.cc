@@ -43,7 +43,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 			return cudaSuccess;
 		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
 			return error;
-		const UnderWay under_way; // it brings memory to the device
+		const UnderWay under_way; // it brings memory to the device, and no longer waits for the scheduler
 		use_device();
 		const CUresult made = allocate_backed(bytes, home(), memory);
 		if (made == CUDA_SUCCESS)

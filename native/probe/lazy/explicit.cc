@@ -46,13 +46,13 @@ Open *noted(const case_task *task)
 	return at == tasks().end() ? nullptr : &at->second;
 }
 
-bool is_noted(const case_task *task)
+} // namespace
+
+bool is_explicit(uint64_t id)
 {
 	Locked locked(noting);
-	return noted(task) != nullptr;
+	return tasks().count(id) > 0;
 }
-
-} // namespace
 
 Cover cover_of(int device)
 {
@@ -132,7 +132,7 @@ void lazy_await_after_ask(const case_need *need, case_task *task, int answer)
 {
 	const bool granted = answer == CASE_OK && task->device >= 0;
 
-	if (granted && !is_noted(task))
+	if (granted && !is_explicit(task->id))
 		note_explicit(*need, task);
 	if (!one_device())
 		return;

@@ -17,6 +17,7 @@ struct Cover {
 };
 Cover cover_of(int device); // as the program counts devices
 bool has_explicit();        // the process has asked for a task
+bool is_explicit(uint64_t id); // an open task that the program has asked for
 bool asks_here();           // a request waits for the device that the process has
 // note_explicit notes a task that is granted. Under task binding the program knows its device as 0.
 void note_explicit(const case_need &need, case_task *task);

@@ -592,8 +592,26 @@ static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *
 	return true;
 }
 
+// chunks_to_move is how many chunks have to leave the device for at least `bytes`.
+static size_t chunks_to_move(uint64_t bytes)
+{
+	uint64_t moved = 0;
+	size_t chunks = 0;
+
+	for (auto &entry : ranges()) {
+		const Range &r = *entry.second;
+		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++)
+			if (r.chunks[i].host == nullptr) {
+				moved += bytes_of(r, i);
+				chunks++;
+			}
+	}
+	return chunks;
+}
+
 uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
 {
+	size_t left = chunks_to_move(bytes);
 	uint64_t moved = 0;
 
 	for (auto &entry : ranges()) {
@@ -601,7 +619,7 @@ uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
 		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++) {
 			if (r.chunks[i].host != nullptr)
 				continue;
-			HostChunk *const host = await_host_chunk(device, (bytes - moved + movable_chunk - 1) / movable_chunk);
+			HostChunk *const host = await_host_chunk(device, left--);
 			if (host == nullptr)
 				return moved;
 			if (!move_out(r, i, host, device, copy_ns)) {
@@ -627,8 +645,13 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 		return false;
 	}
 	const uint64_t began = now_ns();
-	REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
+	const CUresult copied = REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
 	*copy_ns += now_ns() - began;
+	if (copied != CUDA_SUCCESS) {
+		remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device);
+		d->release(c.memory);
+		return false;
+	}
 	give_host_chunk(c.host);
 	c.host = nullptr;
 	on_device(r, static_cast<int64_t>(bytes_of(r, i)));

@@ -16,6 +16,7 @@
 #include "../client.h"
 #include "clock.h"
 #include "device.h"
+#include "explicit.h"
 #include "graphs.h"
 #include "lock.h"
 #include "memory.h"
@@ -158,8 +159,10 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, "the run moves memory in chunks of another size");
 	if (!self_contained())
 		return unable(answer, "a part of the program gives the device work past the CUDA runtime");
-	if (Task::process().phase() != Phase::bound || context == nullptr)
-		return;
+	if (is_explicit(r.task))
+		return unable(answer, "the program itself has asked for the task");
+	if (Task::process().grant().id != r.task || Task::process().phase() != Phase::bound || context == nullptr)
+		return; // the task is over, or has just begun
 	use_device(); // this thread's first call of the runtime would be about another
 	ClosedGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
@@ -233,6 +236,8 @@ void await_permission()
 			answer = client_await_resume(&task, away, all);
 		}
 		Locked locked;
+		if (Task::process().grant().id != task.id) // it has ended meanwhile
+			continue;
 		ClosedGate closed;
 		if (answer == CASE_OK && client_permitted(&task)) {
 			const uint64_t began = now_ns();

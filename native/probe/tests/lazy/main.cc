@@ -45,7 +45,7 @@ static const struct {
 	{"reset_after", reset_after}, {"another_waits", another_waits},
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
-	{"beyond", beyond}, {"asks_late", asks_late}, {"under_way", under_way},
+	{"beyond", beyond}, {"asks_late", asks_late}, {"under_way", under_way}, {"revoked", revoked},
 	{"random", random_programs},
 };
 

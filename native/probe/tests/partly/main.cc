@@ -124,6 +124,23 @@ static void among()
 	state("after");
 }
 
+// taken: as among, and the scheduler may take memory meanwhile.
+static void taken()
+{
+	int *x = allocate(64 * mib);
+	say("lazy %d", right(x, 2));
+	{
+		Static task(64 * mib);
+		int *y = task.allocate(64 * mib);
+		wait_after("both");
+		say("static %d", right(y, 1));
+		TRY(cudaFree(y));
+	}
+	say("lazy %d", right(x, 3));
+	TRY(cudaFree(x));
+	state("after");
+}
+
 // recorded: memory of the lazy runtime's is reserved when the static task begins, and nothing more.
 static void recorded()
 {
@@ -225,7 +242,7 @@ int main(int count, char **arguments)
 	static const struct {
 		const char *name;
 		void (*run)();
-	} programs[] = {{"first", first}, {"last", last}, {"moves", moves}, {"among", among}, {"recorded", recorded},
+	} programs[] = {{"first", first}, {"last", last}, {"moves", moves}, {"among", among}, {"taken", taken}, {"recorded", recorded},
 	                {"alone", alone}, {"pinned", pinned}, {"threads", in_threads}, {"many", in_many_threads}, {"stays", stays}, {"asks", asks}};
 
 	for (const auto &p : programs)

@@ -1,0 +1,109 @@
+// revoked.cc: what a program does before, while and after the scheduler takes its memory. The test takes
+// the memory while the program waits for a line.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "program.h"
+
+static const int n = 9 << 20; // 36 MiB: chunks of 32 and of 4 MiB
+
+static int *x;
+static long *out;
+
+static void compute(int by) { TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, by)); }
+
+static void show()
+{
+	long value = 0;
+	TRY(LAUNCH(sum, grid, block, 0, nullptr, x, n, out));
+	TRY(cudaMemcpy(&value, out, sizeof value, cudaMemcpyDeviceToHost));
+	say("x %ld", value);
+}
+
+static void end()
+{
+	TRY(cudaFree(x));
+	TRY(cudaFree(out));
+	state("after");
+}
+
+// while_thread_waits: a thread gives the device work, which the scheduler delays, and meanwhile the
+// program does something.
+template <class What> static void while_thread_waits(What what)
+{
+	std::thread other([] { TRY(LAUNCH(notice, grid, block, 0, nullptr)); });
+	wait_after("launching");
+	what();
+	say("meanwhile");
+	other.join();
+	TRY(cudaDeviceSynchronize());
+	say("noticed %d", noticed);
+}
+
+void revoked(const char *way)
+{
+	const std::string what = way;
+	const std::vector<int> host = numbers(n, 7);
+
+	x = device<int>(n);
+	out = device<long>(1);
+	TRY(cudaMemcpy(x, host.data(), host.size() * sizeof(int), cudaMemcpyHostToDevice));
+	compute(1); // under way when the memory is taken first
+	wait_after("bound");
+	if (what == "again") {
+		compute(2);
+		wait_after("computed"); // with a second kernel under way
+		compute(3);
+		show();
+		end();
+	} else if (what == "free") {
+		while_thread_waits([] { end(); });
+		int *y = device<int>(1000); // ends the task of that work
+		TRY(cudaFree(y));
+	} else if (what == "reset_in_thread") {
+		while_thread_waits([] { TRY(cudaDeviceReset()); });
+	} else if (what == "reset") {
+		TRY(cudaDeviceReset());
+		state("reset");
+		x = device<int>(n);
+		out = device<long>(1);
+		TRY(cudaMemcpy(x, host.data(), host.size() * sizeof(int), cudaMemcpyHostToDevice));
+		show();
+		end();
+	} else if (what == "grow") {
+		std::thread other([] {
+			int *y = device<int>(n);
+			say("more %d", y != nullptr);
+			TRY(cudaFree(y));
+		});
+		wait_after("growing");
+		other.join();
+		show();
+		end();
+	} else if (what == "fault") {
+		TRY(LAUNCH(touch, grid, block, 0, nullptr, static_cast<const char *>(nullptr) + 4096));
+		wait_after("faulting");
+		say("synchronized %d", cudaDeviceSynchronize());
+		say("freed %d", cudaFree(x));
+	} else if (what == "fork") {
+		int status = -1;
+		const pid_t child = fork();
+		if (child == 0)
+			exit(0); // through its exit handlers
+		waitpid(child, &status, 0);
+		wait_after(status == 0 ? "forked" : "the child failed");
+		show();
+		end();
+	} else if (what == "exec") {
+		execl("/proc/self/exe", "lazy_program", "basic", nullptr);
+	} else if (what == "exit") {
+		exit(0);
+	} else if (what == "exit_in_thread") {
+		std::thread([] { exit(0); }).join();
+	} else {
+		exit(2);
+	}
+}

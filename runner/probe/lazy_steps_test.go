@@ -1,0 +1,440 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Programs of native/probe/tests/lazy/revoked.cc: what happens in the middle of a revocation, and of
+// the way back.
+
+// swapArea is host memory that the test hands out in chunks.
+type swapArea struct {
+	t      *testing.T
+	chunks []int // descriptors
+}
+
+// give answers a process's SwapMore.
+func (a *swapArea) give(e event) {
+	a.t.Helper()
+	from := len(a.chunks)
+	for range e.bytes / welcomed.Chunk {
+		fd, err := unix.MemfdCreate("fake CUDA memory of -1", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.Ftruncate(fd, int64(welcomed.Chunk)); err != nil {
+			a.t.Fatal(err)
+		}
+		a.chunks = append(a.chunks, fd)
+	}
+	if err := e.c.GiveSwap(e.bytes, 0, a.chunks[from:]...); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// wantUnmapped: nobody has the chunks mapped. Otherwise the kernel would not seal them.
+func (a *swapArea) wantUnmapped() {
+	a.t.Helper()
+	for _, fd := range a.chunks {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err != nil {
+			a.t.Errorf("a chunk of host memory is mapped by somebody: %v", err)
+		}
+	}
+}
+
+// revocable is a program of revoked.cc under a scheduler that does what the test says, and grants
+// everything else.
+type revocable struct {
+	*lazyRun
+	area swapArea
+	task event // its begin
+}
+
+// startRevocable returns when the program waits to be revoked. Its memory is then 46 MiB, of which 10
+// cannot move, and a kernel is under way.
+func startRevocable(t *testing.T, way string, env ...string) *revocable {
+	t.Helper()
+	s, r, _ := startRevoking(t, welcomed)
+	p := &revocable{lazyRun: prepareLazyAt(t, s, r, "13", "lazy_program", "revoked "+way, append([]string{movable}, env...)...), area: swapArea{t: t}}
+	p.start()
+	go func() {
+		for {
+			line, err := p.out.ReadString('\n')
+			if err != nil {
+				break
+			}
+			r.events <- event{kind: "said", where: strings.TrimSuffix(line, "\n")}
+		}
+		p.err = p.cmd.Wait()
+		s.Settle()
+		r.events <- event{kind: "ended"}
+	}()
+	p.task = p.next("begin")
+	p.grant(p.task)
+	p.wantSaid("bound")
+	return p
+}
+
+// next is the next event of these kinds. Others are answered.
+func (p *revocable) next(kinds ...string) event {
+	p.t.Helper()
+	for {
+		var e event
+		select {
+		case e = <-p.r.events:
+		case <-time.After(patience):
+			_ = p.cmd.Process.Kill()
+			p.t.Fatalf("%s: no %s; events %v\nstdout %q", p.program, strings.Join(kinds, " or "), p.events, p.lines)
+		}
+		p.events = append(p.events, e)
+		if e.kind == "said" {
+			p.lines = append(p.lines, e.where)
+		}
+		switch {
+		case slices.Contains(kinds, e.kind):
+			return e
+		case e.kind == "begin" || e.kind == "grow" || e.kind == "resume":
+			p.grant(e)
+		case e.kind == "more":
+			p.area.give(e)
+		case e.kind == "ended":
+			p.t.Fatalf("%s: no %s; events %v\nstdout %q\nstderr:\n%s", p.program, strings.Join(kinds, " or "), p.events, p.lines, p.stderr.String())
+		}
+	}
+}
+
+func (p *revocable) grant(e event) {
+	p.t.Helper()
+	if err := e.c.Grant(e.task, grantedDevice, fakeUUID(grantedDevice)); err != nil {
+		p.t.Errorf("grant: %v", err)
+	}
+}
+
+func (p *revocable) wantSaid(line string) {
+	p.t.Helper()
+	if e := p.next("said"); e.where != line {
+		p.t.Fatalf("the program said %q, want %q\nstderr:\n%s", e.where, line, p.stderr.String())
+	}
+}
+
+// revoke takes all of the memory. The answer comes as an event.
+func (p *revocable) revoke(action Action) {
+	p.t.Helper()
+	mustRevoke(p.t, p.server, p.task.c.idOf(p.task.task), Revocation{Ticket: 1, Action: action, Bytes: 1 << 40, Deadline: patience})
+}
+
+// revoked has all of the memory taken.
+func (p *revocable) revoked(action Action) Revoked {
+	p.t.Helper()
+	p.revoke(action)
+	return p.next("revoked").was
+}
+
+// stays is what cannot move: a granule of small allocations, and the device heap.
+const stays = 10 << 20
+
+func (p *revocable) mustBeTaken(action Action) {
+	p.t.Helper()
+	if was := p.revoked(action); was.Ended != Done || was.Freed != 36<<20 || was.Resident != stays || was.Fixed != stays {
+		p.t.Fatalf("%s: revoked %+v", p.program, was)
+	}
+}
+
+// end is the process's end. Nothing of it is left on the server, and nothing in host memory.
+func (p *revocable) end() {
+	p.t.Helper()
+	p.next("ended")
+	for len(p.r.events) > 0 {
+		p.events = append(p.events, <-p.r.events)
+	}
+	job := p.task.c.job
+	if open, live := job.open.Load(), job.live.Load(); open != 0 || live != 0 {
+		p.t.Errorf("%s %q: %d requests and %d tasks are left: %v", p.program, p.env, open, live, p.events)
+	}
+	if err := p.server.Revoke(p.task.c.idOf(p.task.task), yielding(9)); !errors.Is(err, errNoTask) {
+		p.t.Errorf("%s %q: revocation of a task of the dead: %v", p.program, p.env, err)
+	}
+	p.area.wantUnmapped()
+}
+
+// endsWell: the process ends by itself with this output, and says nothing to the user. All that is left on
+// the device is what the test has given.
+func (p *revocable) endsWell(lines ...string) {
+	p.t.Helper()
+	p.end()
+	p.mustSucceed()
+	if p.stderr.Len() > 0 {
+		p.t.Errorf("%s %q: stderr:\n%s", p.program, p.env, p.stderr.String())
+	}
+	if got := results(p.lines); !slices.Equal(got, append([]string{"bound"}, lines...)) {
+		p.t.Errorf("%s %q: output %q, want %q", p.program, p.env, got, lines)
+	}
+	p.wantOnlySwapLeft()
+}
+
+// shown is what such a program shows when its kernels have added so much.
+func shown(by int64) string {
+	all := int64(0)
+	for i := range int64(9 << 20) {
+		all = all*31 + 7 + i*i%97 + by
+	}
+	return fmt.Sprintf("x %d", all)
+}
+
+// Memory goes and comes back, with work under way. A process asks for as much host memory as it needs,
+// whatever the scheduler wants to have.
+func TestLazyMemoryGoesAndComesBack(t *testing.T) {
+	p := startRevocable(t, "again")
+	p.mustBeTaken(Yield)
+	p.goOn()
+	if e := p.next("resume"); e.need.Bytes != 36<<20 {
+		t.Errorf("resume %+v", e.need)
+	} else {
+		p.grant(e)
+	}
+	p.wantSaid("computed")
+	p.mustBeTaken(Evict)
+	p.goOn()
+	p.endsWell("computed", shown(6))
+	if more := p.of("more"); len(more) != 1 || more[0].bytes != 64<<20 {
+		t.Errorf("asked for host memory: %v", more)
+	}
+}
+
+// A task whose last object is freed, and a device that is reset, while a thread waits to give the task
+// work: what is over is over for the scheduler too.
+func TestLazyTaskEndsWhileAThreadResumes(t *testing.T) {
+	for way, events := range map[string]string{"free": "begin more revoked resume free begin free closed", "reset_in_thread": "begin more revoked resume free begin closed"} {
+		p := startRevocable(t, way)
+		p.mustBeTaken(Yield)
+		p.goOn()
+		p.wantSaid("launching")
+		waiting := p.next("resume")
+		p.goOn()
+		for p.next("said").where != "meanwhile" {
+		}
+		p.grant(waiting)
+		p.endsWell("launching", "meanwhile", "noticed 1")
+		p.wantHeard(events)
+	}
+}
+
+// wantHeard: the scheduler has heard these events.
+func (p *revocable) wantHeard(kinds string) {
+	p.t.Helper()
+	p.events = slices.DeleteFunc(p.events, func(e event) bool { return e.kind == "said" || e.kind == "ended" || e.kind == "grow" })
+	p.wantEvents(kinds)
+}
+
+func TestLazyResetsADeviceWhoseMemoryIsTaken(t *testing.T) {
+	for _, action := range []Action{Yield, Evict} {
+		p := startRevocable(t, "reset")
+		p.mustBeTaken(action)
+		p.goOn()
+		p.endsWell(shown(0))
+		p.wantHeard("begin more revoked shrink free begin free closed")
+	}
+}
+
+// A thread that waits for more memory keeps nobody from taking what the task has.
+func TestLazyMemoryIsTakenWhileTheTaskGrows(t *testing.T) {
+	p := startRevocable(t, "grow")
+	p.goOn()
+	waiting := p.next("grow")
+	p.mustBeTaken(Yield)
+	p.goOn()
+	p.grant(waiting)
+	p.endsWell("growing", "more 1", shown(1))
+}
+
+// A kernel faults while the memory is on the host: the next revocation is told so, and the program sees
+// the error.
+func TestLazyFaultsWhileItsMemoryIsTaken(t *testing.T) {
+	p := startRevocable(t, "fault")
+	p.mustBeTaken(Evict)
+	p.goOn()
+	p.wantSaid("faulting")
+	if was := p.revoked(Yield); was.Ended != Unable || was.Why != "the device has failed" || was.Resident != stays {
+		t.Errorf("revoked %+v", was)
+	}
+	p.goOn()
+	p.endsWell("faulting", "synchronized 700", "freed 700")
+	if faults := p.of("fault"); len(faults) != 1 || faults[0].code != 700 {
+		t.Errorf("events %v", p.events)
+	}
+}
+
+// The process forks, starts another program or ends while a thread of the library waits for host memory, in the
+// middle of a revocation.
+func TestLazyEndsInTheMiddleOfARevocation(t *testing.T) {
+	for _, way := range []string{"fork", "exec", "exit", "exit_in_thread", "reset"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			p := startRevocable(t, way)
+			p.revoke(Yield)
+			waiting := p.next("more")
+			p.goOn()
+			switch way {
+			case "fork":
+				p.wantSaid("forked")
+				p.area.give(waiting)
+				if was := p.next("revoked").was; was.Ended != Done || was.Freed != 36<<20 {
+					t.Errorf("revoked %+v", was)
+				}
+				p.goOn()
+				p.endsWell("forked", shown(1))
+			case "exec":
+				p.endsWell(results(native(t, "13", "basic"))...)
+			case "reset": // which waits for the revocation
+				p.area.give(waiting)
+				p.endsWell(shown(0))
+			default:
+				p.endsWell()
+			}
+		})
+	}
+}
+
+// The scheduler ends in the middle: the program goes on with its memory where it is.
+func TestLazyLosesItsSchedulerInTheMiddleOfARevocation(t *testing.T) {
+	p := startRevocable(t, "again")
+	p.revoke(Yield)
+	p.next("more")
+	if err := p.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.goOn()
+	p.wantSaid("computed")
+	p.goOn()
+	p.end()
+	p.mustSucceed()
+	if got := results(p.lines); !slices.Equal(got, []string{"bound", "computed", shown(6)}) || !strings.Contains(p.stderr.String(), "lost the scheduler") {
+		t.Errorf("output %q\nstderr:\n%s", got, p.stderr.String())
+	}
+	p.wantOnlySwapLeft()
+}
+
+// The scheduler does not know of memory of the lazy runtime's in a task that the program has asked for.
+func TestLazyTakesNoMemoryForTheProgramsOwnTask(t *testing.T) {
+	s, r, _ := startRevoking(t, welcomed)
+	p := prepareLazyAt(t, s, r, "13", partly, "taken", movable).start()
+	grant(t, r.next(t, "begin"))
+	p.hear("lazy 1")
+	own := r.next(t, "begin")
+	grant(t, own)
+	p.hear("both")
+	mustRevoke(t, s, own.c.idOf(own.task), yielding(3))
+	if was := r.next(t, "revoked").was; was.Ended != Unable || was.Why != "the program itself has asked for the task" {
+		t.Errorf("revoked %+v", was)
+	}
+	p.goOn()
+	p.finish(grant)
+	p.mustSucceed()
+	p.wantLine("static 1")
+	p.wantNothingLeft()
+}
+
+// callStep is a call of CUDA's in the middle of a revocation or of the way back.
+type callStep struct {
+	call  string
+	nth   int  // of the process
+	after bool // the memory has been taken
+}
+
+// callSteps are all calls that a process makes from a revocation to the end of the way back.
+func callSteps(t *testing.T) []callStep {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	counts := map[string]int{}
+	var all []callStep
+	read := 0
+	more := func(keep, after bool) {
+		text, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text[read:])) {
+			call := strings.Fields(line)[0]
+			counts[call]++
+			if keep {
+				all = append(all, callStep{call, counts[call], after})
+			}
+		}
+		read = len(text)
+	}
+	p := startRevocable(t, "again", "FAKE_CUDA_TRACE="+trace)
+	more(false, false)
+	p.mustBeTaken(Yield)
+	more(true, false)
+	p.goOn()
+	p.wantSaid("computed")
+	more(true, true)
+	p.goOn()
+	p.end()
+	if len(all) < 20 {
+		t.Fatalf("steps %v", all)
+	}
+	return all
+}
+
+// reach brings the program to the step.
+func (s callStep) reach(t *testing.T, setting string) *revocable {
+	t.Helper()
+	p := startRevocable(t, "again", fmt.Sprintf(setting, s.call, s.nth))
+	if s.after {
+		p.mustBeTaken(Yield)
+		p.goOn()
+	} else {
+		p.revoke(Yield)
+	}
+	return p
+}
+
+// The process is killed at each step.
+func TestLazyIsKilledInTheMiddleOfARevocation(t *testing.T) {
+	for _, s := range callSteps(t) {
+		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
+			t.Parallel()
+			p := s.reach(t, "FAKE_CUDA_KILL=%s:%d")
+			p.end()
+			if p.err == nil || p.err.Error() != "signal: killed" {
+				t.Errorf("ended: %v; events %v", p.err, p.events)
+			}
+			if e := p.of("closed"); len(e) != 1 || e[0].c.SaidBye() || e[0].c.Err() != nil {
+				t.Errorf("closed: %v", e)
+			}
+		})
+	}
+}
+
+// The driver refuses a call: less memory moves, or it stays on the host, and nothing is lost.
+func TestLazyMemoryStaysWhereTheDriverRefuses(t *testing.T) {
+	for _, s := range callSteps(t) {
+		if !strings.HasPrefix(s.call, "cuMem") || s.call == "cuMemRelease" {
+			continue
+		}
+		t.Run(fmt.Sprint(s.call, " ", s.nth), func(t *testing.T) {
+			t.Parallel()
+			p := s.reach(t, "FAKE_CUDA_FAIL=%s:%d=2")
+			if !s.after {
+				if was := p.next("revoked").was; was.Ended != Done || was.Freed+was.Resident != 38<<20 {
+					t.Errorf("revoked %+v", was)
+				}
+				p.goOn()
+			}
+			p.wantSaid("computed")
+			p.goOn()
+			p.endsWell("computed", shown(6))
+		})
+	}
+}
