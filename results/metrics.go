@@ -151,16 +151,20 @@ func Primary(mode Mode) Series {
 
 func known[T any](v T) *T { return &v }
 
-// mean sums in ascending order, so that the order of the records does not change the last bits.
 func mean(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
 	}
+	return known(total(values) / float64(len(values)))
+}
+
+// total sums in ascending order, so that the order of the records does not change the last bits.
+func total(values []float64) float64 {
 	sum := 0.0
 	for _, v := range slices.Sorted(slices.Values(values)) {
 		sum += v
 	}
-	return known(sum / float64(len(values)))
+	return sum
 }
 
 // Quantile interpolates linearly between order statistics: with h = (n-1)p the result is

@@ -48,9 +48,8 @@ func NewSwapping(run Run, tasks []Task, swaps []Swap) Swapping {
 		}
 		drain, copying, bookkeeping = append(drain, s.DrainS), append(copying, s.CopyS), append(bookkeeping, s.BookkeepingS)
 	}
-	total := func(values []float64) *float64 { return known(*mean(values) * float64(len(values))) }
 	s := Swapping{Swaps: &moved, InVain: &inVain, OutBytes: &out, InBytes: &in, HostPeakBytes: known(hostPeak(tasks, swaps)),
-		DrainS: total(drain), CopyS: total(copying), BookkeepingS: total(bookkeeping)}
+		DrainS: known(total(drain)), CopyS: known(total(copying)), BookkeepingS: known(total(bookkeeping))}
 	if run.Mode == Simulated {
 		s.HostMappedS = known(0.0)
 	}
