@@ -84,7 +84,7 @@ test:
 
 # Needs NVIDIA GPUs. A skipped test is a failure.
 test-gpu: build native
-	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./collectors/kernels ./runner/mps ./runner/ballast
+	CASERUN_REQUIRE_GPU=1 $(GO) test -count=1 ./collectors/nvml ./collectors/kernels ./runner/mps ./runner/ballast ./runner/probe -run GPU
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -14,7 +14,7 @@ func evictAll(t *testing.T, p *lazyRun, id uint64) Revoked {
 		case e := <-p.r.events:
 			switch e.kind {
 			case "more":
-				giveSwap(t, e, int(e.bytes/welcomed.Chunk))
+				giveSwap(t, e, fakeChunks(t, int(e.bytes/welcomed.Chunk)))
 			case "revoked":
 				return e.was
 			}

@@ -16,6 +16,8 @@ type taker struct {
 	t       *testing.T
 	server  *Server
 	random  *rand.Rand
+	uuids   [][16]byte        // of the devices
+	chunks  func(n int) []int // of the swap area
 	next    int               // the device of the next task
 	home    map[uint64]int    // the devices of tasks, by the process's number
 	tasks   map[uint64]uint64 // live ones: the server's number
@@ -42,7 +44,8 @@ func newTaker(t *testing.T, seed uint64, ready func(*Server, recorder) *lazyRun)
 	}()
 	t.Cleanup(func() { ticks.Stop(); close(ended) })
 	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), home: map[uint64]int{},
-		tasks: map[uint64]uint64{}, asked: map[uint64]bool{}, waits: map[uint64]event{}}
+		tasks: map[uint64]uint64{}, asked: map[uint64]bool{}, waits: map[uint64]event{},
+		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, chunks: func(n int) []int { return fakeChunks(t, n) }}
 }
 
 // startTaking starts the program under a scheduler that takes memory back. The caller calls finish
@@ -58,7 +61,7 @@ func startTaking(t *testing.T, seed uint64, version, program string, env ...stri
 func (k *taker) answer(t *testing.T, e event) {
 	switch e.kind {
 	case "begin":
-		k.next = 1 - k.next
+		k.next = (k.next + 1) % len(k.uuids)
 		k.home[e.task] = k.next
 		if e.r.Flags&FlagDevice != 0 {
 			k.home[e.task] = int(e.r.Device)
@@ -96,7 +99,7 @@ func (k *taker) answer(t *testing.T, e event) {
 
 // grant gives a task the device that it has, or gets.
 func (k *taker) grant(e event) {
-	if err := e.c.Grant(e.task, k.home[e.task], fakeUUID(k.home[e.task])); err != nil {
+	if err := e.c.Grant(e.task, k.home[e.task], k.uuids[k.home[e.task]]); err != nil {
 		k.t.Logf("%s: %v", e.kind, err) // it has ended meanwhile
 	}
 }
@@ -122,25 +125,31 @@ func (k *taker) swap(e event) {
 	if k.random.IntN(5) == 0 {
 		n = 0
 	}
-	giveSwap(k.t, e, n)
+	giveSwap(k.t, e, k.chunks(n))
 }
 
-// giveSwap gives the process that many chunks of the fakes' host memory.
-func giveSwap(t *testing.T, e event, chunks int) {
+// fakeChunks makes chunks of the fakes' host memory, which are there until the test's end.
+func fakeChunks(t *testing.T, n int) []int {
 	t.Helper()
 	var files []int
-	for range chunks {
+	for range n {
 		fd, err := unix.MemfdCreate("fake CUDA memory of -1", unix.MFD_CLOEXEC)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fd)
+		t.Cleanup(func() { unix.Close(fd) })
 		if err := unix.Ftruncate(fd, int64(welcomed.Chunk)); err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, fd)
 	}
-	if err := e.c.GiveSwap(uint64(chunks)*welcomed.Chunk, 0, files...); err != nil {
+	return files
+}
+
+// giveSwap gives the process these chunks.
+func giveSwap(t *testing.T, e event, files []int) {
+	t.Helper()
+	if err := e.c.GiveSwap(uint64(len(files))*welcomed.Chunk, 0, files...); err != nil {
 		t.Logf("swap: %v", err) // it has ended meanwhile
 	}
 }

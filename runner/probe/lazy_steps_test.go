@@ -218,7 +218,6 @@ func TestLazyTaskEndsWhileAThreadResumes(t *testing.T) {
 		p := startRevocable(t, way)
 		p.mustBeTaken(Yield)
 		p.goOn()
-		p.wantSaid("launching")
 		waiting := p.next("resume")
 		p.goOn()
 		for p.next("said").where != "meanwhile" {

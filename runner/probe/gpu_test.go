@@ -1,0 +1,179 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caserun/caserun/runner/child"
+	"github.com/caserun/caserun/runner/mps"
+	"github.com/caserun/caserun/runner/swaparea"
+)
+
+// gpuPrograms are programs of benchmarks/lazy and of the builtin suite, and scripts. Those that are not
+// built, or whose modules are missing, are left out.
+func gpuPrograms(t *testing.T) [][]string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := []string{"oom", "oom_first", "fault", "oom_static", "fault_static"} // on purpose
+	built, err := filepath.Glob(filepath.Join(root, "bin/lazy/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]string
+	for _, program := range built {
+		if !slices.Contains(fails, filepath.Base(program)) && !strings.HasSuffix(program, ".so") {
+			all = append(all, []string{program})
+		}
+	}
+	for _, line := range []string{"backprop 65536", "bfs gen:100000:7", "srad_v1/srad 10 0.5 502 458", "srad_v2/srad 1024 512 0 127 0 127 0.5 2",
+		"needle 1024 10", "lavaMD -boxes1d 6", "darknet rnn generate cfg/rnn.cfg weights/shakespeare.weights -len 200"} {
+		command := strings.Fields(line)
+		command[0] = filepath.Join(root, "bin/suite", command[0])
+		all = append(all, command)
+	}
+	for _, name := range []string{"torch", "cupy", "jax"} {
+		all = append(all, []string{"python3", filepath.Join(root, "benchmarks/lazy/python", "with_"+name+".py")})
+	}
+	return all
+}
+
+// TestGPURevocations runs programs on a real GPU while their memory is taken at random moments: each
+// alone and eight at once, with MPS and without. They print the same as without the lazy runtime. It skips
+// only if there is no GPU; with CASERUN_REQUIRE_GPU=1 it fails instead.
+func TestGPURevocations(t *testing.T) {
+	const noDevice = 5 // hold.h
+	area, err := swaparea.Start(context.Background(), filepath.Join("..", "..", "native", "ballast", "swaparea"), 8<<30, nil)
+	var exit *child.ExitError
+	if required := os.Getenv("CASERUN_REQUIRE_GPU") == "1"; !required && (errors.Is(err, os.ErrNotExist) || errors.As(err, &exit) && exit.Status == noDevice) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := area.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	daemon, err := mps.Start(context.Background(), mps.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := daemon.Quit(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	g := &gpu{area: area, uuid: firstGPU(t)}
+	for _, way := range []struct {
+		name   string
+		env    []string
+		atOnce int
+	}{{"alone", nil, 1}, {"alone, MPS", daemon.Env(), 1}, {"8 at once", nil, 8}, {"8 at once, MPS", daemon.Env(), 8}} {
+		t.Run(way.name, func(t *testing.T) {
+			var all sync.WaitGroup
+			free := make(chan bool, way.atOnce)
+			for n, command := range gpuPrograms(t) {
+				free <- true
+				all.Go(func() {
+					defer func() { <-free }()
+					g.take(t, uint64(n), command, way.env)
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+func firstGPU(t *testing.T) (id [16]byte) {
+	t.Helper()
+	out, err := exec.Command("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader", "-i", "0").Output()
+	if err != nil {
+		t.Fatalf("nvidia-smi: %v", err)
+	}
+	digits := strings.ReplaceAll(strings.TrimPrefix(strings.TrimSpace(string(out)), "GPU-"), "-", "")
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
+		t.Fatalf("nvidia-smi says %q: %v", out, err)
+	}
+	return id
+}
+
+// gpu is a GPU and host memory for what it holds.
+type gpu struct {
+	area *swaparea.Area
+	uuid [16]byte
+}
+
+func (g *gpu) command(command, env []string) *exec.Cmd {
+	c := exec.Command(command[0], command[1:]...)
+	if data := filepath.Join("..", "..", "data"); isDirectory(data) { // caserun data makes it
+		c.Dir = data
+	}
+	c.Env = append(append(os.Environ(), "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=0"), env...)
+	return c
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// take runs one program without the lazy runtime, and then under a server that takes its memory. It is
+// called from several goroutines.
+func (g *gpu) take(t *testing.T, seed uint64, command, env []string) {
+	name := strings.Join(command, " ")
+	if _, err := exec.LookPath(command[0]); err != nil {
+		t.Logf("%s: left out: %v", name, err)
+		return
+	}
+	want, err := g.command(command, env).CombinedOutput()
+	if bytes.Contains(want, []byte("ModuleNotFoundError")) {
+		t.Logf("%s: left out: its module is missing", name)
+		return
+	}
+	if err != nil {
+		t.Errorf("%s without the lazy runtime: %v\n%s", name, err, want)
+		return
+	}
+	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	p, k := newTaker(t, seed, func(s *Server, r recorder) *lazyRun {
+		p := &lazyRun{t: t, server: s, r: r, program: name, cmd: g.command(command, append(slices.Clone(env),
+			"LD_PRELOAD="+library, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task", movable))}
+		p.cmd.Stderr = &p.stderr
+		return p
+	})
+	var given []int
+	k.uuids = [][16]byte{g.uuid}
+	k.chunks = func(n int) []int {
+		files := g.area.Take(n)
+		given = append(given, files...)
+		return files
+	}
+	p.finish(k.answer)
+	g.area.Give(given)
+	if got := strings.Join(p.lines, "\n"); p.err != nil || strings.TrimSpace(got) != strings.TrimSpace(string(want)) {
+		t.Errorf("%s: %v\n%s\nwant\n%s\nstderr:\n%s", name, p.err, got, want, p.stderr.String())
+	}
+	ended := map[string]int{}
+	for _, r := range k.revoked {
+		ended[strings.TrimSpace(r.Ended.String()+" "+r.Why)]++
+	}
+	_, freed := k.count()
+	t.Logf("%s: %v, %d MiB freed", name, ended, freed>>20)
+}
