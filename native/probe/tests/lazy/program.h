@@ -85,5 +85,6 @@ void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
 void under_way(const char *way), over_later();          // under_way.cc
 void shown();                                           // shown.cc
+void far_ahead(), behind_the_host(), windowed();        // window.cc
 
 #endif
