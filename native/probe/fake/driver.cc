@@ -245,6 +245,76 @@ API CUresult cuCtxSynchronize(void)
 	});
 }
 
+// ---- streams and events
+
+// on_event is with_context for what takes an event.
+template <class F> static CUresult on_event(const char *name, cudaEvent_t handle, F body)
+{
+	return with_context(name, [&](int) -> CUresult {
+		fake::Event *e;
+		const int error = machine().event(handle, &e);
+		return error != 0 ? error : body(e);
+	}, handle);
+}
+
+API CUresult cuEventCreate(cudaEvent_t *out, unsigned flags)
+{
+	return with_context("cuEventCreate", [&](int mine) {
+		*out = reinterpret_cast<cudaEvent_t>(machine().make_event(mine));
+		return 0;
+	}, flags);
+}
+
+API CUresult cuEventDestroy_v2(cudaEvent_t event)
+{
+	return on_event("cuEventDestroy_v2", event, [](fake::Event *e) { return machine().end_event(e); });
+}
+
+API CUresult cuEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	return on_event("cuEventRecord", event, [&](fake::Event *e) {
+		fake::Stream *s;
+		const int error = machine().stream(stream, e->device, &s);
+		return error != 0 ? error : machine().record(e, s);
+	});
+}
+
+// A thread whose calls may break the captures of others breaks them when it asks about an event.
+static thread_local int capture_mode; // CUstreamCaptureMode: 2 is relaxed
+
+API CUresult cuEventQuery(cudaEvent_t event)
+{
+	return on_event("cuEventQuery", event, [](fake::Event *e) -> CUresult {
+		const int error = capture_mode == 2 ? 0 : machine().spoil();
+		return error != 0 ? error : machine().query(e);
+	});
+}
+
+API CUresult cuEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+	return on_event("cuEventElapsedTime", from, [&](fake::Event *a) {
+		fake::Event *b;
+		const int error = machine().event(to, &b);
+		return error != 0 ? error : machine().elapsed(a, b, milliseconds);
+	});
+}
+
+API CUresult cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	return call("cuThreadExchangeStreamCaptureMode", [&] { std::swap(*mode, capture_mode); return 0; });
+}
+
+API CUresult cuStreamIsCapturing(cudaStream_t stream, int *status)
+{
+	return with_context("cuStreamIsCapturing", [&](int mine) {
+		fake::Stream *s;
+		const int error = machine().stream(stream, mine, &s);
+		if (error == 0)
+			*status = s->capture != nullptr;
+		return error;
+	}, stream);
+}
+
 // A launch of nothing: programs that have kernels launch them with the runtime.
 API CUresult cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                             void **)

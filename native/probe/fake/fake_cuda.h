@@ -36,6 +36,7 @@ struct fake_cuda_state {
 	int live[FAKE_CUDA_MAX_DEVICES];      /* whether the device has a context now */
 	uint64_t used[FAKE_CUDA_MAX_DEVICES]; /* bytes, contexts included */
 	unsigned allocations, handles, mappings, reservations, pinned, managed, streams, events;
+	unsigned submitted; /* kernels in streams that are not done; only those that take time */
 	unsigned violations; /* uses of a wrong or dead handle, and the like; said on stderr */
 };
 

@@ -301,6 +301,9 @@ void Machine::read(fake_cuda_state *state)
 		state->streams -= s->live;
 	for (auto &e : events)
 		state->events += e->live;
+	for (auto &s : streams)
+		for (const Item &i : s->queue)
+			state->submitted += i.work.takes.count() > 0;
 	state->violations = violations;
 }
 

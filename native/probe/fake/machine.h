@@ -96,7 +96,7 @@ struct Stream {
 
 struct Event {
 	int device;
-	bool live;
+	bool live, captured;
 	Mark mark;
 	std::shared_ptr<int64_t> time; // ns; 0: not reached
 };
@@ -167,6 +167,13 @@ public:
 	virtual Event *make_event(int device);
 	virtual int event(const void *handle, Event **out);
 	virtual int end_event(Event *e);
+	virtual int record(Event *e, Stream *s);
+	virtual int query(Event *e);
+	virtual int elapsed(Event *from, Event *to, float *milliseconds);
+	// Captures, and those that a wait for the device or the like has spoilt. spoil returns an error if
+	// there are any.
+	std::set<Stream *> captured, spoilt;
+	virtual int spoil();
 	virtual void submit(Stream *s, Work work);
 	virtual void run(Stream *s, uint64_t up_to); // waits for it, where streams execute by themselves
 	virtual void drain(int device);

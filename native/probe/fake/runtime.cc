@@ -300,7 +300,7 @@ API cudaError_t cudaDeviceDisablePeerAccess(int peer)
 API cudaError_t cudaDeviceSynchronize(void)
 {
 	return call("cudaDeviceSynchronize", Needs::context, [] {
-		int error = spoil_captures();
+		int error = node()->spoil();
 		if (error == 0)
 			node()->drain(self().device);
 		return error;

@@ -58,7 +58,6 @@ template <class F, class... A> cudaError_t call(const char *name, Needs needs, F
 int kernel_work(const void *function, dim3 grid, dim3 block, void **values, size_t shared, int device, Work *out);
 int graph_of(const void *handle, Graph **out); // runtime_stream.cc
 int instantiate(cudaGraph_t graph, void **out);
-int spoil_captures(); // a wait for the device spoils them: 900, or 0 if there are none
 
 // The driver's functions, as the runtime found them.
 struct Driver {

@@ -1,6 +1,4 @@
 // runtime_stream.cc: streams, events, host functions and graphs.
-#include <time.h>
-
 #include "runtime.h"
 
 namespace fake {
@@ -37,21 +35,6 @@ static int end_graph(const void *handle)
 		delete g;
 	}
 	return error;
-}
-
-static auto &captured = *new std::set<Stream *>, &spoiled = *new std::set<Stream *>;
-
-int spoil_captures()
-{
-	spoiled.insert(captured.begin(), captured.end());
-	return captured.empty() ? 0 : 900; // cudaErrorStreamCaptureUnsupported
-}
-
-static int64_t now()
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 // on_stream is call for what takes a stream.
@@ -193,15 +176,7 @@ static cudaError_t record(const char *name, cudaEvent_t event, cudaStream_t stre
 	return on_stream(name, stream, [&](Stream *s) {
 		Event *e;
 		int error = node()->event(event, &e);
-		if (error != 0)
-			return error;
-		if (e->device != s->device)
-			return node()->violation("event and stream of different devices");
-		auto time = std::make_shared<int64_t>(0);
-		node()->submit(s, [time] { *time = now(); return 0; });
-		e->mark = {s, s->submitted};
-		e->time = time;
-		return 0;
+		return error != 0 ? error : node()->record(e, s);
 	}, event);
 }
 
@@ -225,7 +200,7 @@ API cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 API cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-	return on_event("cudaEventQuery", event, [](Event *e) { return node()->poll(e->mark); });
+	return on_event("cudaEventQuery", event, [](Event *e) { return node()->query(e); });
 }
 
 API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
@@ -233,16 +208,7 @@ API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cuda
 	return on_event("cudaEventElapsedTime", from, [&](Event *a) {
 		Event *b;
 		int error = node()->event(to, &b);
-		if (error != 0)
-			return error;
-		if (a->device != b->device)
-			return node()->violation("elapsed time between events of different devices");
-		if (a->time == nullptr || b->time == nullptr)
-			return error_handle;
-		if (*a->time == 0 || *b->time == 0)
-			return static_cast<int>(cudaErrorNotReady);
-		*milliseconds = static_cast<float>(*b->time - *a->time) / 1e6f;
-		return 0;
+		return error != 0 ? error : node()->elapsed(a, b, milliseconds);
 	});
 }
 
@@ -254,7 +220,7 @@ API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode)
 		if (stream == nullptr || s->capture != nullptr)
 			return 900;
 		s->capture = new_graph({});
-		captured.insert(s);
+		node()->captured.insert(s);
 		return 0;
 	}, mode);
 }
@@ -266,8 +232,8 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 			return static_cast<int>(cudaErrorInvalidValue);
 		*out = reinterpret_cast<cudaGraph_t>(s->capture);
 		s->capture = nullptr;
-		captured.erase(s);
-		if (spoiled.erase(s) == 0)
+		node()->captured.erase(s);
+		if (node()->spoilt.erase(s) == 0)
 			return 0;
 		int error = end_graph(*out);
 		*out = nullptr;

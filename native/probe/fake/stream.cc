@@ -101,6 +101,47 @@ int Machine::end_event(Event *e)
 	return 0;
 }
 
+int Machine::record(Event *e, Stream *s)
+{
+	if (e->device != s->device)
+		return violation("event and stream of different devices");
+	auto time = std::make_shared<int64_t>(0);
+	submit(s, [time] {
+		*time = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+		return 0;
+	});
+	e->captured = s->capture != nullptr;
+	e->mark = {s, s->submitted};
+	e->time = time;
+	return 0;
+}
+
+int Machine::query(Event *e)
+{
+	if (!e->captured)
+		return poll(e->mark);
+	spoil();
+	return 907; // cudaErrorCapturedEvent
+}
+
+int Machine::elapsed(Event *from, Event *to, float *milliseconds)
+{
+	if (from->device != to->device)
+		return violation("elapsed time between events of different devices");
+	if (from->time == nullptr || to->time == nullptr)
+		return error_handle;
+	if (*from->time == 0 || *to->time == 0)
+		return cudaErrorNotReady;
+	*milliseconds = static_cast<float>(*to->time - *from->time) / 1e6f;
+	return 0;
+}
+
+int Machine::spoil()
+{
+	spoilt.insert(captured.begin(), captured.end());
+	return captured.empty() ? 0 : 900; // cudaErrorStreamCaptureUnsupported
+}
+
 void Machine::submit(Stream *s, Work work)
 {
 	if (s->capture != nullptr) {

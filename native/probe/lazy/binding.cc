@@ -15,6 +15,7 @@
 #include "report.h"
 #include "revoke.h"
 #include "task.h"
+#include "window.h"
 
 extern "C" cudaError_t cudaDeviceSynchronize(void);
 
@@ -33,6 +34,7 @@ static void renew_in_child()
 	renew_explicit();
 	renew_gate();
 	renew_revocation();
+	renew_windows();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

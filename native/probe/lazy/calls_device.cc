@@ -18,6 +18,7 @@
 #include "record.h"
 #include "report.h"
 #include "task.h"
+#include "window.h"
 #include "work.h"
 
 namespace lazy {
@@ -95,6 +96,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 		forget_graphs();
 		clear_record();
 		forget_handles();
+		forget_windows();
 	}
 	if (!one_device() || home() >= 0)
 		error = seen(run(), call);

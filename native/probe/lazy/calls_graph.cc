@@ -13,6 +13,7 @@
 #include "real.h"
 #include "report.h"
 #include "task.h"
+#include "window.h"
 #include "work.h"
 
 // Before CUDA 13 it has no edges: the last three are count, params and nothing.
@@ -242,10 +243,11 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, int id, const 
 INSTANTIATE(cudaGraphInstantiateWithParams)
 INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)
 
-#define GRAPH_LAUNCH(name)                                                                                    \
+#define GRAPH_LAUNCH(name, own)                                                                               \
 	cudaError_t name(cudaGraphExec_t executable, cudaStream_t stream)                                     \
 	{                                                                                                     \
 		EXISTS(stream);                                                                               \
+		await_window(real(stream), own);                                                              \
 		return direct_kept("cudaGraphLaunch", [=] {                                                   \
 			working();                                                                            \
 			const cudaError_t error = REAL(name)(executable, real(stream));                       \
@@ -254,5 +256,5 @@ INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)
 			return error;                                                                         \
 		});                                                                                           \
 	}
-GRAPH_LAUNCH(cudaGraphLaunch)
-GRAPH_LAUNCH(cudaGraphLaunch_ptsz)
+GRAPH_LAUNCH(cudaGraphLaunch, false)
+GRAPH_LAUNCH(cudaGraphLaunch_ptsz, true)

@@ -12,6 +12,7 @@
 #include "real.h"
 #include "report.h"
 #include "task.h"
+#include "window.h"
 #include "work.h"
 
 namespace lazy {
@@ -30,6 +31,7 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 
 	if (gone(stream))
 		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
+	await_window(real(stream), own);
 	const UnderWay under_way;
 	if (await_or_defer()) {
 		Locked locked;

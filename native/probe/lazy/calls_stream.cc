@@ -13,6 +13,7 @@
 #include "record.h"
 #include "report.h"
 #include "task.h"
+#include "window.h"
 #include "work.h"
 
 namespace lazy {
@@ -184,6 +185,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
 	return end("cudaStreamDestroy", stream, [](cudaStream_t there) {
 		forget_capture(there);
+		forget_window(there);
 		return REAL(cudaStreamDestroy)(there);
 	});
 }

@@ -27,6 +27,7 @@
 #include "swap.h"
 #include "task.h"
 #include "under_way.h"
+#include "window.h"
 
 extern "C" CUresult cuCtxSynchronize(void);
 
@@ -195,6 +196,7 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 static void welcome(const client_welcome *w)
 {
 	welcomed.store(w->chunk_bytes == movable_chunk);
+	set_window(uint64_t{w->window_us} * 1000u);
 	for (int i = 0; i < w->file_count; i++)
 		close(w->files[i]);
 }

@@ -86,5 +86,6 @@ void asks_late(const char *way);                        // late.cc
 void under_way(const char *way), over_later();          // under_way.cc
 void shown();                                           // shown.cc
 void revoked(const char *way);                          // revoked.cc
+void far_ahead(), behind_the_host(), windowed();        // window.cc
 
 #endif

@@ -1,0 +1,95 @@
+// window.cc: programs that submit far more work than the device has done.
+#include <atomic>
+
+#include <unistd.h>
+
+#include "program.h"
+
+static std::atomic<int> ahead{-1}; // kernels that a revocation had to wait for
+
+static void look() { ahead = static_cast<int>(fake_state().submitted); }
+
+// far_ahead launches until a revocation waits for the device.
+void far_ahead()
+{
+	int *x = device<int>(1000), launched = 0;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	meanwhile("cuCtxSynchronize", FAKE_CUDA_BEFORE, look);
+	for (; launched < 1000 && ahead < 0; launched++)
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	while (ahead < 0)
+		usleep(1000);
+	say("%d ahead", ahead.load());
+	TRY(cudaDeviceSynchronize());
+}
+
+static std::atomic<bool> released;
+
+static void await_release(void *)
+{
+	while (!released)
+		usleep(1000);
+}
+
+// behind_the_host submits work behind a function that waits for the thread that submits.
+void behind_the_host()
+{
+	const int n = 1000;
+	int *x = device<int>(n);
+
+	TRY(cudaMemset(x, 0, n * 4));
+	for (int round = 0; round < 3; round++) {
+		released = false;
+		TRY(cudaLaunchHostFunc(nullptr, await_release, nullptr));
+		for (int i = 0; i < 100; i++)
+			TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, i));
+		released = true;
+		say("x %ld", digest(x, n));
+	}
+	TRY(cudaFree(x));
+}
+
+static void adds(int *x, int n, cudaStream_t stream)
+{
+	for (int i = 0; i < 40; i++)
+		TRY(LAUNCH(add, grid, block, 0, stream, x, n, i));
+}
+
+// windowed: what a wait before a launch could change: the last error, captures, and the order of streams.
+void windowed()
+{
+	const int n = 1000;
+	int *x = device<int>(n), *y = device<int>(n);
+	cudaStream_t one = nullptr, other = nullptr;
+	cudaGraph_t graph = nullptr;
+	void *executable = nullptr;
+
+	TRY(cudaMemset(x, 0, n * 4));
+	TRY(cudaMemset(y, 0, n * 4));
+	TRY(cudaDeviceSynchronize());
+	TRY(cudaStreamCreate(&one));
+	TRY(cudaStreamCreateWithFlags(&other, 1));
+	adds(x, n, nullptr);
+	say("wrong %d", cudaMemset(x, 0, n * 4 + 1));
+	adds(x, n, one);
+	say("last %d", cudaPeekAtLastError());
+	TRY(cudaStreamBeginCapture(one, 0));
+	adds(x, n, one);
+	adds(y, n, other);
+	TRY(cudaStreamEndCapture(one, &graph));
+	TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+	for (int i = 0; i < 40; i++)
+		TRY(cudaGraphLaunch(executable, one));
+	adds(y, n, other);
+	TRY(cudaStreamSynchronize(other));
+	TRY(cudaStreamDestroy(other));
+	TRY(cudaStreamSynchronize(one));
+	say("last %d", cudaGetLastError());
+	say("x %ld y %ld", digest(x, n), digest(y, n));
+	TRY(cudaDeviceReset());
+	x = device<int>(n);
+	TRY(cudaMemset(x, 0, n * 4));
+	adds(x, n, nullptr);
+	say("x %ld", digest(x, n));
+}
