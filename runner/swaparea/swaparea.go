@@ -85,7 +85,8 @@ func start(ctx context.Context, bin string, bytes int64, made func(int64)) (_ *A
 		err = errors.Join(failed, h.Close())
 	}
 	if err != nil {
-		<-ready // the program has ended, so receive has
+		for range ready { // the program has ended, so receive ends
+		}
 		a.closeFiles()
 		return nil, err
 	}

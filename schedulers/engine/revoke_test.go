@@ -122,7 +122,7 @@ func TestNoDeadlockWhileAnAnswerIsDue(t *testing.T) {
 	n.Submit(movable(1, 8), "1@0")
 	n.Submit(movable(2, 8), "2@0")
 	n.Grow(1, 8, "")
-	n.Grow(2, 8, "yield(2,8)") // it waits behind task 1
+	n.Grow(2, 8, "yield(2,8)")              // it waits behind task 1
 	n.Answer(2, schedulers.Busy, 0, ms, "") // what a busy process says that it has does not count
 	n.Tick(2*ms, "")
 	n.Tick(101*ms, "yield(2,8)")
