@@ -1,8 +1,8 @@
 /*
- * swaprate DEVICE
+ * swaprate DEVICE PIECES
  *
  * Measures what moving memory between a GPU and the host costs, in the way in which libcase does it
- * (native/probe/lazy/memory.cc): 64 pieces of 32 MiB are copied to page-locked host memory, which is
+ * (native/probe/lazy/memory.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory, which is
  * then mapped in their place, and back. DEVICE is an ordinal in PCI bus order. One line of JSON goes to
  * stdout:
  *   {"make":R,"out":R,"in":R,"out_us":T,"in_us":T,"whole":true,"front":true}
@@ -10,7 +10,7 @@
  * each piece beside the copies. whole: the contents were right behind each mapping. front: a part of
  * a piece can be mapped.
  *
- * It needs 2 GiB of host memory and of the device. It never runs under MPS.
+ * The host and the device need memory for all pieces. It never runs under MPS.
  *
  * Exit status: as hold.h says.
  */
@@ -19,7 +19,9 @@
 
 #include <time.h>
 
-enum { PIECES = 64, GRANULE = 2 << 20 };
+enum { MOST = 1024, GRANULE = 2 << 20 };
+
+static unsigned pieces;
 
 typedef unsigned long long CUdeviceptr;
 
@@ -74,7 +76,7 @@ static CUmemGenericAllocationHandle device_piece(void) {
   const struct properties p = {.type = TYPE_PINNED, .location = access_of_gpu.location};
   CUmemGenericAllocationHandle memory;
   CUresult r = cuMemCreate(&memory, PIECE, &p, 0);
-  if (r == CUDA_ERROR_OUT_OF_MEMORY) fail(EXIT_NO_ROOM, "less than %" PRIu64 " bytes of the device are free", PIECES * PIECE);
+  if (r == CUDA_ERROR_OUT_OF_MEMORY) fail(EXIT_NO_ROOM, "less than %" PRIu64 " bytes of the device are free", pieces * PIECE);
   must(r, "cuMemCreate", NULL);
   return memory;
 }
@@ -86,7 +88,7 @@ static CUdeviceptr address_of(const unsigned *word) { return (CUdeviceptr)(uintp
 /* mark puts its number into the first and the last word of each piece. holds reports whether they are
  * there. */
 static void mark(CUdeviceptr at) {
-  for (unsigned i = 0; i < PIECES; i++) {
+  for (unsigned i = 0; i < pieces; i++) {
     const unsigned number = i + 1;
     must(copy_word(at + i * PIECE, address_of(&number)), "cuMemcpy", NULL);
     must(copy_word(at + (i + 1) * PIECE - sizeof number, address_of(&number)), "cuMemcpy", NULL);
@@ -94,7 +96,7 @@ static void mark(CUdeviceptr at) {
 }
 
 static int holds(CUdeviceptr at) {
-  for (unsigned i = 0; i < PIECES; i++) {
+  for (unsigned i = 0; i < pieces; i++) {
     unsigned first = 0, last = 0;
     must(copy_word(address_of(&first), at + i * PIECE), "cuMemcpy", NULL);
     must(copy_word(address_of(&last), at + (i + 1) * PIECE - sizeof last), "cuMemcpy", NULL);
@@ -113,11 +115,12 @@ static int maps_front(CUmemGenericAllocationHandle memory) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t ordinal;
-  if (argc != 2 || !parse_number(argv[1], &ordinal) || ordinal > 1 << 20) {
-    fputs("usage: swaprate DEVICE\n", stderr);
+  uint64_t ordinal, count;
+  if (argc != 3 || !parse_number(argv[1], &ordinal) || ordinal > 1 << 20 || !parse_number(argv[2], &count) || count == 0 || count > MOST) {
+    fputs("usage: swaprate DEVICE PIECES\n", stderr);
     return EXIT_USAGE;
   }
+  pieces = (unsigned)count;
   load_driver(symbols, sizeof symbols / sizeof *symbols);
   const CUdevice device = gpu((int)ordinal);
   void *context;
@@ -125,13 +128,13 @@ int main(int argc, char **argv) {
   must(cuCtxSetCurrent(context), "cuCtxSetCurrent", NULL);
   access_of_gpu = (struct access){{LOCATION_DEVICE, device}, 3};
 
-  CUmemGenericAllocationHandle host[PIECES], on_device[PIECES];
+  CUmemGenericAllocationHandle host[MOST], on_device[MOST];
   const int node = numa_node(device);
   double began = now();
-  for (unsigned i = 0; i < PIECES; i++) host[i] = make_piece(node, i * PIECE);
+  for (unsigned i = 0; i < pieces; i++) host[i] = make_piece(node, i * PIECE);
   const double making = now() - began;
-  const CUdeviceptr window = reserve(PIECES * PIECE), at = reserve(PIECES * PIECE);
-  for (unsigned i = 0; i < PIECES; i++) {
+  const CUdeviceptr window = reserve(pieces * PIECE), at = reserve(pieces * PIECE);
+  for (unsigned i = 0; i < pieces; i++) {
     on_device[i] = device_piece();
     map(window + i * PIECE, host[i]);
     map(at + i * PIECE, on_device[i]);
@@ -140,7 +143,7 @@ int main(int argc, char **argv) {
 
   double copying_out = 0, copying_in = 0;
   const double out_began = now();
-  for (unsigned i = 0; i < PIECES; i++) {
+  for (unsigned i = 0; i < pieces; i++) {
     began = now();
     must(cuMemcpy(window + i * PIECE, at + i * PIECE, PIECE), "cuMemcpy", NULL);
     must(cuCtxSynchronize(), "cuCtxSynchronize", NULL);
@@ -152,7 +155,7 @@ int main(int argc, char **argv) {
   const double out = now() - out_began;
   int whole = holds(at);
   const double in_began = now();
-  for (unsigned i = 0; i < PIECES; i++) {
+  for (unsigned i = 0; i < pieces; i++) {
     on_device[i] = device_piece();
     must(cuMemUnmap(at + i * PIECE, PIECE), "cuMemUnmap", NULL);
     map(at + i * PIECE, on_device[i]);
@@ -163,9 +166,9 @@ int main(int argc, char **argv) {
   }
   const double in = now() - in_began;
   whole = whole && holds(at);
-  const double bytes = PIECES * (double)PIECE;
+  const double bytes = pieces * (double)PIECE;
   printf("{\"make\":%.0f,\"out\":%.0f,\"in\":%.0f,\"out_us\":%.1f,\"in_us\":%.1f,\"whole\":%s,\"front\":%s}\n", bytes / making,
-         bytes / copying_out, bytes / copying_in, (out - copying_out) * 1e6 / PIECES, (in - copying_in) * 1e6 / PIECES,
+         bytes / copying_out, bytes / copying_in, (out - copying_out) * 1e6 / pieces, (in - copying_in) * 1e6 / pieces,
          whole ? "true" : "false", maps_front(host[0]) ? "true" : "false");
   return 0;
 }

@@ -163,9 +163,11 @@ func (e *examination) context(ctx context.Context, node *nvml.Node, d nvml.Devic
 		report.Human(float64(cost), report.Bytes), report.Human(float64(runner.DefaultContextBytes), report.Bytes))
 }
 
-// swapRoom is the memory that measuring a swap takes, of the device and of the host, with room for a
-// context.
-const swapRoom = 4 << 30
+// Measuring a swap moves so many pieces, and needs room for them and for a context.
+const (
+	swapPieces = 64
+	swapRoom   = swapPieces*swaparea.PieceBytes + 2<<30
+)
 
 // swap measures what a scheduler that takes memory back would have to pay.
 func (e *examination) swap(ctx context.Context, d nvml.Device) {
@@ -175,10 +177,10 @@ func (e *examination) swap(ctx context.Context, d nvml.Device) {
 		return
 	}
 	if d.Memory.Free < swapRoom {
-		e.add("swap", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(swapRoom, report.Bytes))
+		e.add("swap", Warning, "not tried: GPU %d has less than %s free", d.Number, report.Human(float64(swapRoom), report.Bytes))
 		return
 	}
-	r, err := swaparea.Measure(ctx, bin, d.Number)
+	r, err := swaparea.Measure(ctx, bin, d.Number, swapPieces)
 	if !e.try("swap", err, "device memory to the host %.1f GB/s, back %.1f GB/s, and for each %s %.0f us and %.0f us; host memory is made at %.1f GB/s",
 		r.Out/1e9, r.In/1e9, report.Human(swaparea.PieceBytes, report.Bytes), r.OutUS, r.InUS, r.Make/1e9) {
 		return

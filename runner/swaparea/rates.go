@@ -21,9 +21,10 @@ type Rates struct {
 	Front bool    `json:"front"`  // a part of a piece can be mapped, as the end of an allocation is
 }
 
-// Measure runs bin on the GPU with this ordinal in PCI bus order.
-func Measure(ctx context.Context, bin string, ordinal int) (Rates, error) {
-	out, err := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal)).Output()
+// Measure runs bin on the GPU with this ordinal in PCI bus order, and moves so many pieces, 1024 at
+// most.
+func Measure(ctx context.Context, bin string, ordinal, pieces int) (Rates, error) {
+	out, err := exec.CommandContext(ctx, bin, strconv.Itoa(ordinal), strconv.Itoa(pieces)).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))

@@ -20,17 +20,16 @@ func TestMeasure(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "swaprate")
 	compile(t, "swaprate.c", "-o", bin, "-ldl")
 	t.Setenv("LD_LIBRARY_PATH", filepath.Join(probe, "build", "fake", "13"))
-	t.Setenv("FAKE_CUDA_MEMORY", "4294967296")
-	r, err := Measure(context.Background(), bin, 1)
+	r, err := Measure(context.Background(), bin, 1, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Make <= 0 || r.Out <= 0 || r.In <= 0 || r.OutUS <= 0 || r.InUS <= 0 || !r.Whole || !r.Front {
 		t.Errorf("measured %+v", r)
 	}
-	t.Setenv("FAKE_CUDA_MEMORY", "1073741824")
+	t.Setenv("FAKE_CUDA_MEMORY", "67108864")
 	for ordinal, want := range map[int]string{0: "of the device are free", 9: "no device 9 among"} {
-		if _, err := Measure(context.Background(), bin, ordinal); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Measure(context.Background(), bin, ordinal, 4); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("GPU %d: error %v; want one that says %q", ordinal, err, want)
 		}
 	}
