@@ -26,6 +26,7 @@
 #   DEVICES         overhead: the GPUs, such as 1 or 0,1 (all)
 #   PROBE           overhead: probe of the runs (lazy); static runs bin/suite-casecc
 #   KILLS, BATCH    kill: kills (200), jobs in a batch (80)
+#   SCHED, MEM_CAP  kill: the scheduler (case-alg3), such as vgpu, and --mem-cap (none)
 #   BATCHES         faults: batches (30)
 #   ISOLATE         faults: isolate in every n-th batch (3)
 #   WAIT=no         faults: do not wait for the MPS server

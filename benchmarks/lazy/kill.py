@@ -1,6 +1,6 @@
 """Kills random processes of running batches with kill -9 at random moments, with and
 without MPS. It checks after each batch:
-- the device memory in use is what it was before;
+- the device memory in use, and the host's, is what it was before;
 - no process is left;
 - the store says that every granted task was released;
 - the jobs that were not killed ended ok, or as collateral under MPS.
@@ -22,8 +22,11 @@ KILLS = int(os.environ.get("KILLS", "200"))
 LIMIT_S = float(os.environ.get("LIMIT", "480"))  # no batch starts that would end later if it took as long as the longest
 JOBS_PER_BATCH = int(os.environ.get("BATCH", "80"))
 DATA = os.environ.get("DATA", os.path.join(ROOT, "data"))
+SCHED = os.environ.get("SCHED", "case-alg3")
+MEM_CAP = os.environ.get("MEM_CAP", "")
 TOLERANCE_MIB = 16
-FIELDS = ["batch", "mps", "jobs", "kills", "killed", "ok", "collateral", "harmed", "unreleased", "leaked_mib",
+HOST_TOLERANCE_MIB = 4096  # a swap area that is left is larger; other programs use memory too
+FIELDS = ["batch", "mps", "jobs", "kills", "killed", "ok", "collateral", "harmed", "unreleased", "swaps", "leaked_mib", "host_leaked_mib",
           "processes_left", "seconds"]
 
 # Small and medium jobs of the catalog, and programs that allocate, free and launch all the
@@ -36,6 +39,11 @@ def memory_used_mib():
     text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
                           capture_output=True, text=True, check=True).stdout
     return [int(line) for line in text.split()]
+
+
+def host_available_mib():
+    with open("/proc/meminfo") as f:
+        return int(next(line for line in f if line.startswith("MemAvailable:")).split()[1]) // 1024
 
 
 def left_over(before):
@@ -77,14 +85,16 @@ def batch(store, number, mps, most):
     rng.shuffle(jobs)
     mix = os.path.join(store.dir, "kill.yaml")
     write_mix(mix, "kill", jobs)
-    memory, before = memory_used_mib(), set(processes())
+    memory, host, before = memory_used_mib(), host_available_mib(), set(processes())
     start = time.monotonic()
-    harness, runs = store.start(mix, "case-alg3", ["--data", DATA, "--workers", "8", "--timeout", "120s",
-                                                  *([] if mps else ["--no-mps"])])
+    flags = ["--data", DATA, "--workers", "8", "--timeout", "120s", *([] if mps else ["--no-mps"]),
+             *(["--mem-cap", MEM_CAP] if MEM_CAP else [])]
+    harness, runs = store.start(mix, SCHED, flags)
     kills = kill_some(harness, rng, most)
     run = store.finish(harness, runs)
 
     leaked = settle(lambda: max(b - a for a, b in zip(memory, memory_used_mib())), lambda mib: mib <= TOLERANCE_MIB)
+    host_leaked = settle(lambda: host - host_available_mib(), lambda mib: mib <= HOST_TOLERANCE_MIB)
     left = settle(lambda: left_over(before), lambda pids: not pids)
     killed = [j for j in run.jobs if j["signal"] == "SIGKILL"]
     others = [j for j in run.jobs if j["signal"] != "SIGKILL"]
@@ -97,7 +107,8 @@ def batch(store, number, mps, most):
     return {"batch": number, "mps": "yes" if mps else "no", "jobs": len(run.jobs), "kills": kills, "killed": len(killed),
             "ok": sum(j["outcome"] == "ok" for j in others),
             "collateral": sum(j["outcome"] == "collateral" for j in others), "harmed": len(harmed),
-            "unreleased": len(unreleased), "leaked_mib": max(leaked, 0), "processes_left": len(left),
+            "unreleased": len(unreleased), "swaps": len(run.rows("swap")), "leaked_mib": max(leaked, 0),
+            "host_leaked_mib": max(host_leaked, 0), "processes_left": len(left),
             "seconds": round(time.monotonic() - start)}
 
 
@@ -105,7 +116,7 @@ def passes(row):
     """Fewer jobs than kills may have died, because a process may have just ended by
     itself. Never more."""
     return (int(row["killed"]) <= int(row["kills"]) and int(row["harmed"]) == 0 and int(row["unreleased"]) == 0 and
-            int(row["leaked_mib"]) <= TOLERANCE_MIB and int(row["processes_left"]) == 0)
+            int(row["leaked_mib"]) <= TOLERANCE_MIB and int(row["host_leaked_mib"]) <= HOST_TOLERANCE_MIB and int(row["processes_left"]) == 0)
 
 
 def main(directory):
