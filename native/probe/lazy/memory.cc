@@ -621,7 +621,11 @@ static bool move_in(Range &r, size_t i, int device)
 		d->release(c.memory);
 		return false;
 	}
-	REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
+	if (REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i)) != CUDA_SUCCESS) {
+		if (remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device))
+			d->release(c.memory);
+		return false;
+	}
 	give_host_chunk(c.host);
 	c.host = nullptr;
 	on_device(r, static_cast<int64_t>(bytes_of(r, i)));

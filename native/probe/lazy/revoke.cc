@@ -20,7 +20,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
-#include "objects.h"
+#include "past_gate.h"
 #include "real.h"
 #include "revoke.h"
 #include "swap.h"
@@ -156,8 +156,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	answer->outcome = CASE_REVOKED_BUSY;
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
-	if (!self_contained())
-		return unable(answer, "a part of the program gives the device work past the CUDA runtime");
+	if (const std::string why = past_gate(); !why.empty())
+		return unable(answer, why.c_str());
 	if (Task::process().phase() != Phase::bound || context == nullptr)
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
@@ -169,6 +169,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	answer->drain_ns = now_ns() - began;
 	if (result != CUDA_SUCCESS)
 		return unable(answer, "the device has failed");
+	if (const std::string why = past_gate(); !why.empty()) // since the gate was open
+		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
 		return unable(answer, "the context is gone");
 	move_out(r, answer);
@@ -234,8 +236,13 @@ void await_permission()
 		}
 		Locked locked;
 		ClosedGate closed;
-		if (answer == CASE_OK && client_permitted(&task))
+		if (answer == CASE_OK && client_permitted(&task)) {
+			CUcontext own = nullptr; // perhaps none, in a thread's first call
+			driver()->get_current(&own);
+			driver()->set_current(context_of_task());
 			move_in(home());
+			driver()->set_current(own);
+		}
 		if (answer != CASE_OK || client_permitted(&task))
 			must_ask.store(false);
 	}
