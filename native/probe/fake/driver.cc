@@ -315,11 +315,28 @@ API CUresult cuStreamIsCapturing(cudaStream_t stream, int *status)
 	}, stream);
 }
 
-// A launch of nothing: programs that have kernels launch them with the runtime.
-API CUresult cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-                            void **)
+// A function is a kernel of fake_cuda.h. A launch of no function is a launch of nothing.
+API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y, unsigned z, unsigned block_x,
+                            unsigned block_y, unsigned block_z, unsigned shared, cudaStream_t stream, void **values, void **)
 {
-	return call("cuLaunchKernel", [] { return CUDA_SUCCESS; });
+	if (function == nullptr)
+		return call("cuLaunchKernel", [] { return CUDA_SUCCESS; });
+	return with_context("cuLaunchKernel", [&](int mine) {
+		fake::Stream *s;
+		std::vector<char> copied;
+		const int error = machine().stream(stream, mine, &s);
+		for (unsigned i = 0; i < function->count; i++) {
+			const char *value = static_cast<const char *>(values[i]);
+			copied.insert(copied.end(), value, value + function->sizes[i]);
+			copied.resize((copied.size() + 15) / 16 * 16);
+		}
+		const fake_launch with = {{x, y, z}, {block_x, block_y, block_z}, shared, 0, nullptr, nullptr};
+		const CUcontext context = machine().current();
+		if (error == 0)
+			machine().submit(s, {[=] { return machine().kernel(mine, context, with, function, copied); },
+			                     machine().kernel_time(function->name)});
+		return error;
+	}, function->name);
 }
 
 // ---- memory
@@ -420,6 +437,33 @@ API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 	return with_context("cuMemcpyDtoH_v2", [&](int mine) {
 		return copy_now(mine, to, reinterpret_cast<void *>(from), bytes);
 	}, bytes);
+}
+
+static fake::Copy row(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	return {reinterpret_cast<char *>(to), 0, 0, reinterpret_cast<char *>(from), 0, 0, bytes, 1, 1};
+}
+
+// later has something done in the order of a stream.
+template <class F> static CUresult later(const char *name, cudaStream_t stream, F does)
+{
+	return with_context(name, [&](int mine) {
+		fake::Stream *s;
+		const int error = machine().stream(stream, mine, &s);
+		if (error == 0)
+			machine().submit(s, [=] { return does(mine); });
+		return error;
+	});
+}
+
+API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, cudaStream_t stream)
+{
+	return later("cuMemcpyDtoDAsync_v2", stream, [=](int mine) { return machine().copy(mine, false, row(to, from, bytes)); });
+}
+
+API CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t count)
+{
+	return later("cuMemsetD32_v2", nullptr, [=](int mine) { return machine().fill(mine, row(to, 0, 4 * count), value, 4); });
 }
 
 // place is where a location says, as the machine has it.
@@ -565,6 +609,8 @@ static const struct {
 	ENTRY("cuMemGetInfo", 0, cuMemGetInfo_v2),
 	ENTRY("cuMemGetAddressRange", 0, cuMemGetAddressRange_v2),
 	ENTRY("cuMemcpyHtoD", 0, cuMemcpyHtoD_v2),
+	ENTRY("cuMemcpyDtoDAsync", 0, cuMemcpyDtoDAsync_v2),
+	ENTRY("cuMemsetD32", 0, cuMemsetD32_v2),
 	ENTRY("cuMemcpyDtoH", 0, cuMemcpyDtoH_v2),
 	ENTRY("cuPointerGetAttribute", 0, cuPointerGetAttribute),
 	ENTRY("cuMemGetAllocationGranularity", 0, cuMemGetAllocationGranularity),

@@ -123,7 +123,11 @@ LINKED_PROGRAMS = $(addprefix build/fake/,13/linked_lazy 11/linked_lazy 13/linke
 $(LINKED_PROGRAMS): libcase_reach.a libcase_lazy.a libcase_lazy.link libcase.a $(FAKE_STATIC)
 	$(CXX) $(FAKE_CXXFLAGS) $(CALLS) -o $@ $(filter %.o,$^) $(LINKED_LIBRARIES)
 
-fakes: $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program \
+# A library that reaches the driver by itself, and does all its work with what it finds there.
+build/fake/13/part.so: tests/part/main.cc $(FAKE_HEADERS) | build/fake/13
+	$(CXX) $(FAKE_CXXFLAGS) -shared -o $@ $< -ldl
+
+fakes: build/fake/13/part.so $(FAKES) build/fake/13/lazy_program build/fake/11/lazy_program build/fake/13/static_program \
        build/fake/13/explicit_program build/fake/11/explicit_program build/fake/13/explicit_own_copy build/fake/13/explicit_static \
        build/fake/13/partly_static $(LINKED_PROGRAMS)
 

@@ -16,9 +16,18 @@
 #include "driver_memory.h"
 #include "gate.h"
 #include "objects.h"
+#include "past_gate.h"
 #include "real.h"
 #include "report.h"
+#include "under_way.h"
+#include "window.h"
 #include "work.h"
+
+// The first fields of a launch's description (cuda.h).
+struct CUlaunchConfig {
+	unsigned grid[3], block[3], shared;
+	cudaStream_t stream;
+};
 
 CASE_API cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **found, uint64_t flags, int *status);
 CASE_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **found, uint64_t flags, int *status);
@@ -33,12 +42,16 @@ extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 #define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) CASE_API CUresult symbol parameters;
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments) CASE_API CUresult symbol parameters;
 #define RELEASE(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
+#define LAUNCH(symbol, name, own, stream, parameters, arguments) CASE_API CUresult symbol parameters;
+#define WORK(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
 #define CALL(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
 #define ANSWER(symbol, name)
 #include "driver_calls.def"
 #undef LINEAR
 #undef ALLOCATION
 #undef RELEASE
+#undef LAUNCH
+#undef WORK
 #undef CALL
 #undef ANSWER
 
@@ -112,12 +125,16 @@ const struct {
 #define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) ENTRY(symbol, name, own)
 #define ALLOCATION(symbol, name, own, bytes, parameters, arguments) ENTRY(symbol, name, own)
 #define RELEASE(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
+#define LAUNCH(symbol, name, own, stream, parameters, arguments) ENTRY(symbol, name, own)
+#define WORK(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define CALL(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
 #define ANSWER(symbol, name) ENTRY(symbol, name, -1)
 #include "driver_calls.def"
 #undef LINEAR
 #undef ALLOCATION
 #undef RELEASE
+#undef LAUNCH
+#undef WORK
 #undef CALL
 #undef ANSWER
 };
@@ -156,10 +173,13 @@ using namespace lazy;
 #define DRIVER_ENTRY_POINT(name, unflagged)                                                                            \
 	cudaError_t name(const char *symbol, void **found, uint64_t flags, int *status)                                \
 	{                                                                                                              \
+		const void *const caller = __builtin_return_address(0);                                                \
 		cudaError_t error = REAL(name)(symbol, found, flags, status);                                          \
-		if (error == cudaSuccess && symbol != nullptr && found != nullptr)                                     \
+		if (error == cudaSuccess && symbol != nullptr && found != nullptr) {                                   \
 			*found = driver_call(symbol, 11000, (flags & 3) != 0 ? flags : unflagged, *found,              \
-			                     __builtin_return_address(0));                                             \
+			                     caller);                                             \
+			handed_out(symbol, *found, caller);                                       \
+		}                                                                                                      \
 		return error;                                                                                          \
 	}
 DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint, 0)
@@ -168,10 +188,13 @@ DRIVER_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 2)
 #define DRIVER_ENTRY_POINT_BY_VERSION(name, unflagged)                                                                 \
 	cudaError_t name(const char *symbol, void **found, unsigned version, uint64_t flags, int *status)              \
 	{                                                                                                              \
+		const void *const caller = __builtin_return_address(0);                                                \
 		cudaError_t error = REAL(name)(symbol, found, version, flags, status);                                 \
-		if (error == cudaSuccess && symbol != nullptr && found != nullptr)                                     \
+		if (error == cudaSuccess && symbol != nullptr && found != nullptr) {                                   \
 			*found = driver_call(symbol, static_cast<int>(version), (flags & 3) != 0 ? flags : unflagged,  \
-			                     *found, __builtin_return_address(0));                                     \
+			                     *found, caller);                                     \
+			handed_out(symbol, *found, caller);                                       \
+		}                                                                                                      \
 		return error;                                                                                          \
 	}
 DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, 0)
@@ -200,6 +223,28 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 			return checked(result, #symbol);                                                               \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(#symbol, Effect::neither, [&] { return real arguments; }); \
+	}
+#define LAUNCH(symbol, name, own, stream, parameters, arguments)                                                       \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		await_window(stream, own);                                                                             \
+		const UnderWay under_way;                                                                              \
+		const CUresult result = called(#symbol, Effect::begins, [&] { return real arguments; });               \
+		if (result == CUDA_SUCCESS)                                                                            \
+			count_launch();                                                                                \
+		return result;                                                                                         \
+	}
+#define WORK(symbol, name, own, parameters, arguments)                                                                 \
+	CUresult symbol parameters                                                                                     \
+	{                                                                                                              \
+		const auto real = REAL_DRIVER(symbol);                                                                 \
+		if (real == nullptr)                                                                                   \
+			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		const UnderWay under_way;                                                                              \
+		return called(#symbol, Effect::neither, [&] { return real arguments; });                               \
 	}
 #define CALL(symbol, name, own, effect, parameters, arguments)                                                         \
 	CUresult symbol parameters                                                                                     \

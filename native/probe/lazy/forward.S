@@ -128,8 +128,11 @@ dlsym:
 	jne 1f
 	leaq 1(%rdi), %rax	/* RTLD_NEXT, -1, and RTLD_DEFAULT, 0, depend on the caller, */
 	cmpq $1, %rax		/* and find what is overridden without help */
-	jbe 1f
+	jbe 4f
 	jmp gate_dlsym
+4:	movq 0(%rsp), %rdx
+	keeping_arguments gate_hands
+	jmp 1f
 3:	cmpb $'n', 0(%rsi)
 	jne 1f
 	cmpb $'v', 1(%rsi)
@@ -154,5 +157,6 @@ dlsym:
 	.hidden forward_prepare
 	.hidden gate_dlsym
 	.hidden gate_find_dlsym
+	.hidden gate_hands
 	.hidden gate_knows
 	.section .note.GNU-stack, "", @progbits

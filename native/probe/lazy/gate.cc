@@ -15,6 +15,7 @@
 #include "lock.h"
 #include "mode.h"
 #include "objects.h"
+#include "past_gate.h"
 #include "real.h"
 #include "task.h"
 
@@ -175,16 +176,31 @@ void *overridden(void *found, const char *name)
 extern "C" int gate_knows(void *handle, const char *name) { return handle != RTLD_NEXT && counts_devices(name); }
 
 // gate_dlsym is dlsym for names that begin with "cu", and those of gate_knows.
-extern "C" void *gate_dlsym(void *handle, const char *name)
+static void *found_by_dlsym(void *handle, const char *name)
 {
-	if (counts_devices(name))
-		return instead_of(real_dlsym(handle, name), name);
 	void *found = overridden(real_dlsym(handle, name), name);
 
 	for (const auto &g : gates)
 		if (found != nullptr && strcmp(name, g.name) == 0)
 			return ours(found);
 	return driver_call(name, found);
+}
+
+extern "C" void *gate_dlsym(void *handle, const char *name)
+{
+	const void *const caller = __builtin_return_address(0);
+	if (counts_devices(name))
+		return instead_of(real_dlsym(handle, name), name);
+	void *const found = found_by_dlsym(handle, name);
+	handed_out(name, found, caller);
+	return found;
+}
+
+// gate_hands is told what dlsym is asked for with RTLD_NEXT and RTLD_DEFAULT. The function after the
+// caller may be CUDA's own, and the first in the process is this library's, if this library has it.
+extern "C" void gate_hands(void *handle, const char *name, const void *caller)
+{
+	handed_out(name, handle == RTLD_NEXT ? caller : real_dlsym(RTLD_DEFAULT, name), caller);
 }
 
 // The thread sanitizer comes here before it is ready to watch.
@@ -198,16 +214,22 @@ extern "C" __attribute__((no_sanitize("thread"))) void *gate_find_dlsym()
 
 CUresult cuGetProcAddress(const char *name, void **found, int version, uint64_t flags)
 {
+	const void *const caller = __builtin_return_address(0); // at once: the compiler may split the function
 	CUresult result = REAL_DRIVER(cuGetProcAddress)(name, found, version, flags);
-	if (result == CUDA_SUCCESS)
-		*found = driver_call(name, version, flags, given(*found, name), __builtin_return_address(0));
+	if (result == CUDA_SUCCESS) {
+		*found = driver_call(name, version, flags, given(*found, name), caller);
+		handed_out(name, *found, caller);
+	}
 	return result;
 }
 
 CUresult cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status)
 {
+	const void *const caller = __builtin_return_address(0); // at once: the compiler may split the function
 	CUresult result = REAL_DRIVER(cuGetProcAddress_v2)(name, found, version, flags, status);
-	if (result == CUDA_SUCCESS)
-		*found = driver_call(name, version, flags, given(*found, name), __builtin_return_address(0));
+	if (result == CUDA_SUCCESS) {
+		*found = driver_call(name, version, flags, given(*found, name), caller);
+		handed_out(name, *found, caller);
+	}
 	return result;
 }

@@ -648,8 +648,8 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 	const CUresult copied = REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
 	*copy_ns += now_ns() - began;
 	if (copied != CUDA_SUCCESS) {
-		remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device);
-		d->release(c.memory);
+		if (remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device))
+			d->release(c.memory);
 		return false;
 	}
 	give_host_chunk(c.host);

@@ -8,6 +8,7 @@
 // exports memory to other processes, because only memory of cudaMalloc can be exported.
 //
 // Where this library is linked into the program (real.h), the linker tells of the program.
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -128,6 +129,7 @@ struct Part {
 	bool loads;
 	// It asks for tasks itself: it names those calls, or has them in it (../explicit.c).
 	bool asks;
+	bool linked; // with the driver
 };
 
 bool names_tasks(const char *text, size_t size)
@@ -141,7 +143,7 @@ Part read_part(const char *path)
 	const auto *header = file.at<Elf64_Ehdr>(0);
 	const bool is_program = strcmp(path, program) == 0;
 	const LinkedProgram *const linked = is_program ? linked_program() : nullptr;
-	bool device_code = false, runtime = false, opens = false;
+	bool device_code = false, runtime = false, opens = false, driver = false;
 	bool asks = linked != nullptr && linked->asks, reaches = linked != nullptr && linked->reaches_driver;
 	bool shares = reaches; // the linker tells no more of a linked program
 
@@ -173,10 +175,11 @@ Part read_part(const char *path)
 				continue;
 			const std::string needed = file.text(sections[s.sh_link], dynamic[n].d_un.d_val);
 			runtime = runtime || names_runtime(needed.c_str());
+			driver = driver || needed.rfind("libcuda.so", 0) == 0;
 		}
 	}
 	const bool foreign = reaches || shares || ((device_code || runtime) && !serves(is_program, runtime));
-	return {foreign, shares, !foreign && opens && (runtime || is_program), asks};
+	return {foreign, shares, !foreign && opens && (runtime || is_program), asks, driver};
 }
 
 struct Objects {
@@ -202,6 +205,21 @@ int look(dl_phdr_info *object, size_t, void *out)
 // be waiting.
 pthread_mutex_t looking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 bool met_driver; // somebody is known to reach it
+std::set<std::string> &foreign() // parts that can reach it, by path
+{
+	static auto *const all = new std::set<std::string>;
+	return *all;
+}
+std::set<std::string> &seen() // parts that have looked it up here
+{
+	static auto *const all = new std::set<std::string>;
+	return *all;
+}
+std::string &driver_linked() // a part that is linked with it
+{
+	static auto *const path = new std::string;
+	return *path;
+}
 bool shared_out; // a part of the program exports memory
 bool may_load;   // the program may load parts that have a CUDA runtime of their own
 bool asks;       // a part of the program asks for tasks itself
@@ -217,6 +235,10 @@ void look_again()
 	for (const std::string &path : objects->unread) {
 		const Part part = read_part(path.c_str());
 		met_driver = met_driver || part.foreign;
+		if (part.foreign)
+			foreign().insert(path);
+		if (part.linked)
+			driver_linked() = path;
 		shared_out = shared_out || part.exports;
 		may_load = may_load || part.loads;
 		asks = asks || part.asks;
@@ -241,6 +263,38 @@ bool self_contained()
 	if (!met_driver)
 		look_again();
 	return !met_driver;
+}
+
+bool looks_up(const void *caller)
+{
+	Dl_info info;
+	link_map *map = nullptr;
+
+	if (dladdr1(caller, &info, reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr)
+		return true;
+	if (in_runtime(caller) || known(map->l_name))
+		return false;
+	Locked locked(looking);
+	seen().insert(*map->l_name != '\0' ? map->l_name : program);
+	return true;
+}
+
+static std::string file_of(const std::string &path)
+{
+	return path == program ? "the program" : path.substr(path.rfind('/') + 1);
+}
+
+std::string unseen_part()
+{
+	Locked locked(looking);
+
+	look_again();
+	if (!driver_linked().empty())
+		return file_of(driver_linked()) + " is linked with the driver";
+	for (const std::string &path : foreign())
+		if (seen().count(path) == 0)
+			return file_of(path) + " may call the driver";
+	return "";
 }
 
 bool exports_memory()

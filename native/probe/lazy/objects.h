@@ -2,6 +2,8 @@
 #ifndef CASE_LAZY_OBJECTS_H
 #define CASE_LAZY_OBJECTS_H
 
+#include <string>
+
 namespace lazy {
 
 // self_contained: all device code of the program goes through the shared CUDA runtime. A
@@ -9,6 +11,13 @@ namespace lazy {
 bool self_contained();
 void meet_driver(); // it is not: somebody uses the driver past the runtime
 bool loads_parts(); // the program may load parts that are not self-contained, and pass handles to them
+
+// looks_up notes that a part of the program looks up functions of the driver through this library.
+// false: the caller is not a part of the program, but the CUDA runtime or the like.
+bool looks_up(const void *caller);
+// unseen_part says which part of the program can call the driver without having looked its functions up
+// here. "": none.
+std::string unseen_part();
 
 bool exports_memory(); // a part of the program exports device memory to other processes
 bool asks_for_tasks(); // a part of the program uses the task API of case.h

@@ -21,7 +21,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
-#include "objects.h"
+#include "past_gate.h"
 #include "real.h"
 #include "revoke.h"
 #include "swap.h"
@@ -158,8 +158,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	answer->outcome = CASE_REVOKED_BUSY;
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
-	if (!self_contained())
-		return unable(answer, "a part of the program gives the device work past the CUDA runtime");
+	if (const std::string why = past_gate(); !why.empty())
+		return unable(answer, why.c_str());
 	if (is_explicit(r.task))
 		return unable(answer, "the program itself has asked for the task");
 	if (Task::process().grant().id != r.task || Task::process().phase() != Phase::bound || context == nullptr)
@@ -173,6 +173,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	answer->drain_ns = now_ns() - began;
 	if (result != CUDA_SUCCESS)
 		return unable(answer, "the device has failed");
+	if (const std::string why = past_gate(); !why.empty()) // since the gate was open
+		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
 		return unable(answer, "the context is gone");
 	move_out(r, answer);
@@ -244,7 +246,11 @@ void await_permission()
 		if (answer == CASE_OK && client_permitted(&task)) {
 			const uint64_t began = now_ns();
 			uint64_t copy_ns = 0;
+			CUcontext own = nullptr; // perhaps none, in a thread's first call
+			driver()->get_current(&own);
+			driver()->set_current(context_of_task());
 			const uint64_t bytes = move_in(away, home(), &copy_ns);
+			driver()->set_current(own);
 			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
 		}
 		if (answer != CASE_OK || client_permitted(&task))

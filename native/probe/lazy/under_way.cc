@@ -44,6 +44,12 @@ void enter_gate()
 		inside.shown_on = activity_enter();
 }
 
+void await_open_gate()
+{
+	while (closed && inside.depth == 0)
+		Locked until_open;
+}
+
 void leave_gate()
 {
 	if (--inside.depth > 0)

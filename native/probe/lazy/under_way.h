@@ -20,6 +20,9 @@ namespace lazy {
 void enter_gate();
 void leave_gate();
 
+// await_open_gate waits until a gate that is closed opens. A thread that is inside does not wait.
+void await_open_gate();
+
 // show_calls shows the scheduler from now on which calls are under way (activity.h), with this thread's,
 // and how many kernels and graphs were launched, captured kernels too. count_launch counts them.
 void show_calls();

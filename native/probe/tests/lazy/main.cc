@@ -33,7 +33,7 @@ static const struct {
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
-	{"shown", shown}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"windowed", windowed},
+	{"shown", shown}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"windowed", windowed},
 };
 
 // Programs whose second argument says how they do what they do.
@@ -45,7 +45,7 @@ static const struct {
 	{"reset_after", reset_after}, {"another_waits", another_waits},
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
-	{"beyond", beyond}, {"asks_late", asks_late}, {"under_way", under_way}, {"revoked", revoked},
+	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"under_way", under_way}, {"revoked", revoked},
 	{"random", random_programs},
 };
 

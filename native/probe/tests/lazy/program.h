@@ -84,8 +84,9 @@ void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); //
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
 void under_way(const char *way), over_later();          // under_way.cc
-void shown();                                           // shown.cc
+void shown(), resumes_in_a_thread();                    // shown.cc
 void revoked(const char *way);                          // revoked.cc
+void beside_part(const char *library);                  // part.cc
 void far_ahead(), behind_the_host(), windowed();        // window.cc
 
 #endif

@@ -1,0 +1,40 @@
+// part.cc: programs whose memory others work on too.
+#include <string>
+#include <thread>
+
+#include "program.h"
+
+// beside_part: the program and a library that calls the driver work on the same memory in turn.
+void beside_part(const char *library)
+{
+	void *part = load(library, RTLD_NOW | RTLD_LOCAL);
+	auto works = part != nullptr ? reinterpret_cast<void (*)(int *, int, int)>(dlsym(part, "part_works")) : nullptr;
+	const int n = 10 << 20; // 40 MiB
+	int *x = device<int>(n);
+
+	if (works == nullptr)
+		exit(3);
+	TRY(cudaMemset(x, 1, static_cast<size_t>(n) * 4));
+	for (int i = 0; i < 8; i++) {
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, i));
+		works(x, n, i);
+		say("%d: %ld", i, digest(x, n));
+	}
+	TRY(cudaFree(x));
+}
+
+// resumes_in_a_thread: the call that has to ask for memory is a thread's first.
+void resumes_in_a_thread()
+{
+	const int n = 16 << 20;
+	int *x = device<int>(n);
+
+	TRY(cudaMemset(x, 0, static_cast<size_t>(n) * 4));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	TRY(cudaDeviceSynchronize());
+	wait_after("launched");
+	std::thread([=] { TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1)); }).join();
+	TRY(cudaDeviceSynchronize());
+	say("x %ld", digest(x, n));
+	TRY(cudaFree(x));
+}

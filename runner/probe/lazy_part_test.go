@@ -1,0 +1,126 @@
+package probe
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func fakePart(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(nativeDir, "build/fake/13/part.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A library that calls the driver works on the program's memory while the scheduler takes it: what the
+// driver is asked for passes the gate too.
+func TestLazyKeepsResultsOfWorkForTheDriver(t *testing.T) {
+	for n, env := range [][]string{nil, {"FAKE_CUDA_KERNEL_US=2000"}, {"FAKE_CUDA_KERNEL_US=300"}} {
+		t.Run(strings.Join(env, " "), func(t *testing.T) {
+			t.Parallel()
+			program := "beside_part " + fakePart(t)
+			p, k := startTaking(t, uint64(n), cudaVersions[n%2], program, env...)
+			p.finish(k.answer).mustSucceed()
+			p.wantNative()
+			done, freed := k.count()
+			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
+			unable := slices.IndexFunc(k.revoked, func(r Revoked) bool { return r.Ended == Unable && !strings.HasSuffix(r.Why, "may call the driver") })
+			if done < 3 || freed == 0 || unable >= 0 {
+				t.Errorf("%d revocations done, %d bytes freed: want some; unable: %d", done, freed, unable)
+			}
+		})
+	}
+}
+
+// Where work may reach the driver past the gate, memory stays where it is, and the answer says why.
+func TestLazyTakesNoMemoryFromWorkPastTheGate(t *testing.T) {
+	const driverName = "libcuda.so.1"
+	const find = "#define _GNU_SOURCE\n#include <dlfcn.h>\n__attribute__((constructor)) static void find(void) { %s; }\n"
+	driver, err := filepath.Abs(filepath.Join(nativeDir, "build/fake/13/libcuda.so.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		does string
+		with []string
+		why  string
+	}{
+		"internal functions":        {`dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetExportTable")`, nil, "a part of the program calls cuGetExportTable"},
+		"a context of its own":      {`dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuCtxCreate_v2")`, nil, "a part of the program calls cuCtxCreate"},
+		"the function after itself": {`dlsym(RTLD_NEXT, "cuLaunchKernel")`, nil, "a part of the program calls cuLaunchKernel"},
+		"in the whole process":      {`dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL); dlsym(RTLD_DEFAULT, "cuGetExportTable")`, nil, "a part of the program calls cuGetExportTable"},
+		"it has not looked yet":     {`static const char *volatile name = "libcuda.so.1"; (void)name`, nil, "part.so may call the driver"},
+		"it is linked":              {`extern int cuDriverGetVersion(int *); int version; cuDriverGetVersion(&version)`, []string{driver}, "part.so is linked with the driver"},
+	} {
+		s, r, _ := startRevoking(t, welcomed)
+		p := prepareLazyAt(t, s, r, "13", "lazy_program", "resumes_in_a_thread", movable, preloaded(t, "part.so", fmt.Sprintf(find, c.does), c.with...)).start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		if strings.Contains(c.does, driverName) || c.with != nil { // it binds before it allocates
+			grant(t, r.next(t, "grow"))
+		}
+		p.hear("launched")
+		if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Unable || was.Why != c.why {
+			t.Errorf("%s: %v, %q, want %q", name, was.Ended, was.Why, c.why)
+		}
+		p.goOn()
+		p.finish(grant).mustSucceed()
+	}
+}
+
+// What a part asks for that gives the device no work changes nothing.
+func TestLazyTakesMemoryBesideHarmlessCalls(t *testing.T) {
+	const find = `#define _GNU_SOURCE
+#include <dlfcn.h>
+__attribute__((constructor)) static void find(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	dlsym(driver, "cuDeviceGetCount");
+	dlsym(driver, "cuMemcpyDtoDAsync_v2");
+	dlsym(driver, "cuEventRecord");
+	dlsym(driver, "cuMemFree_v2");
+	dlsym(RTLD_DEFAULT, "cuLaunchKernel");
+}`
+	s, r, _ := startRevoking(t, welcomed)
+	p := prepareLazyAt(t, s, r, "13", "lazy_program", "resumes_in_a_thread", movable, preloaded(t, "part.so", find)).start()
+	begin := r.next(t, "begin")
+	grant(t, begin)
+	grant(t, r.next(t, "grow"))
+	p.hear("launched")
+	if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 64<<20 {
+		t.Errorf("%+v", was)
+	}
+	p.goOn()
+	p.finish(grant).mustSucceed()
+}
+
+// A thread whose first call has to ask for memory brings it back.
+func TestLazyResumesInANewThread(t *testing.T) {
+	for _, version := range cudaVersions {
+		s, r, _ := startRevoking(t, welcomed)
+		p := prepareLazyAt(t, s, r, version, "lazy_program", "resumes_in_a_thread", movable).start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		p.hear("launched")
+		mustRevoke(t, s, begin.c.idOf(begin.task), Revocation{Ticket: 1, Action: Yield, Bytes: 1 << 40, Deadline: patience})
+		giveSwap(t, r.next(t, "more"), fakeChunks(t, 2))
+		if was := r.next(t, "revoked").was; was.Ended != Done || was.Freed != 64<<20 {
+			t.Errorf("CUDA %s: %+v", version, was)
+		}
+		p.goOn()
+		grant(t, event{kind: "begin", c: begin.c, task: r.next(t, "resume").task})
+		p.finish(grant).mustSucceed()
+		p.lines = append([]string{"launched"}, p.lines...)
+		nativeIn := lazyCommand(t, version, "resumes_in_a_thread")
+		nativeIn.Stdin = strings.NewReader("\n")
+		out, err := nativeIn.Output()
+		if want := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"); err != nil || !slices.Equal(p.lines, want) {
+			t.Errorf("CUDA %s: %v\n%s\nwant\n%s\n%s", version, err, p.lines, want, p.stderr.String())
+		}
+	}
+}
