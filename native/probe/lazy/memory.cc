@@ -11,6 +11,7 @@
 #include <limits.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
@@ -188,6 +189,15 @@ bool reserve(size_t bytes, void **address)
 static uintptr_t address_of(const Range &r, size_t chunk) { return r.base + chunk * r.unit; }
 static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r.size - chunk * r.unit); }
 
+// What a revocation that has to end at once still answers with, in bytes.
+static std::atomic<uint64_t> movable_now{0}; // on the device, in ranges that move
+static std::atomic<uint64_t> away_now{0};    // on the host
+
+uint64_t movable_bytes() { return movable_now; }
+uint64_t away_bytes() { return away_now; }
+
+static bool moves(const Range &r) { return r.mapped && !r.shared && r.unit == movable_chunk; }
+
 // strip takes the memory behind a range away.
 static void strip(Range &r)
 {
@@ -195,10 +205,13 @@ static void strip(Range &r)
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
 		d->unmap(address_of(r, i), bytes_of(r, i));
-		if (c.host != nullptr)
+		if (c.host != nullptr) {
+			away_now -= bytes_of(r, i);
 			give_host_chunk(c.host);
-		else
+		} else {
+			movable_now -= moves(r) ? bytes_of(r, i) : 0;
 			d->release(c.memory);
+		}
 	}
 	r.chunks.clear();
 	r.mapped = false;
@@ -229,6 +242,7 @@ static CUresult back(Range &r, int device)
 	r.mapped = result == CUDA_SUCCESS;
 	if (!r.mapped)
 		strip(r);
+	movable_now += moves(r) ? r.size : 0;
 	return result;
 }
 
@@ -267,10 +281,14 @@ static void give_back(const Range *r)
 {
 	Range &gone = *ranges().at(r->base);
 
+	const uint64_t before = away_now;
 	strip_margins(gone);
 	strip(gone);
+	const uint64_t away = before - away_now;
 	unreserve(gone);
 	Task::process().count(0, -static_cast<int64_t>(gone.size));
+	if (away > 0)
+		Task::process().forgo(away);
 	ranges().erase(gone.base);
 	if (std::none_of(ranges().begin(), ranges().end(), [](const auto &entry) { return entry.second->mapped; }))
 		drop_margins();
@@ -560,10 +578,10 @@ static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *
 		return false;
 	driver()->release(c.memory);
 	c.host = host;
+	movable_now -= bytes_of(r, i);
+	away_now += bytes_of(r, i);
 	return true;
 }
-
-static bool moves(const Range &r) { return r.mapped && !r.shared && r.unit == movable_chunk; }
 
 // chunks_to_move is how many chunks have to leave the device for at least `bytes`.
 static size_t chunks_to_move(uint64_t bytes)
@@ -624,44 +642,23 @@ static bool move_in(Range &r, size_t i, int device)
 	}
 	give_host_chunk(c.host);
 	c.host = nullptr;
+	movable_now += bytes_of(r, i);
+	away_now -= bytes_of(r, i);
 	return true;
 }
 
-void move_in(int device)
+void move_in(uint64_t bytes, int device)
 {
 	for (auto &entry : ranges()) {
 		Range &r = *entry.second;
-		for (size_t i = 0; i < r.chunks.size(); i++)
-			if (r.chunks[i].host != nullptr && !move_in(r, i, device))
+		for (size_t i = 0; i < r.chunks.size(); i++) {
+			if (r.chunks[i].host == nullptr || bytes_of(r, i) > bytes)
+				continue;
+			if (!move_in(r, i, device))
 				return;
+			bytes -= bytes_of(r, i);
+		}
 	}
-}
-
-// bytes_where adds up the chunks of which `counts` says so.
-template <typename Counts> static uint64_t bytes_where(Counts counts)
-{
-	uint64_t sum = 0;
-
-	for (auto &entry : ranges())
-		for (size_t i = 0; i < entry.second->chunks.size(); i++)
-			if (counts(*entry.second, entry.second->chunks[i]))
-				sum += bytes_of(*entry.second, i);
-	return sum;
-}
-
-uint64_t resident_bytes()
-{
-	return bytes_where([](const Range &, const Chunk &c) { return c.host == nullptr; });
-}
-
-uint64_t movable_bytes()
-{
-	return bytes_where([](const Range &r, const Chunk &c) { return c.host == nullptr && moves(r); });
-}
-
-uint64_t away_bytes()
-{
-	return bytes_where([](const Range &, const Chunk &c) { return c.host != nullptr; });
 }
 
 void unmap_all()

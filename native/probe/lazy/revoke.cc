@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "../client.h"
@@ -122,14 +123,13 @@ static void move_out(const client_revocation &r, client_revoked *answer)
 		must_ask.store(true);
 }
 
-// serve is a revocation with `lock` held.
+// serve is a revocation with `lock` held. The answer is busy, unless it is changed.
 static void serve(const client_revocation &r, uint64_t deadline_ns, client_revoked *answer)
 {
 	const uint64_t began = now_ns();
 	const CUcontext context = context_of_task();
 	CUresult result = CUDA_SUCCESS;
 
-	answer->outcome = CASE_REVOKED_BUSY;
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
 	if (!self_contained())
@@ -138,6 +138,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, "the program itself has asked for the task");
 	if (Task::process().grant().id != r.task || Task::process().phase() != Phase::bound || context == nullptr)
 		return; // the task is over, or has just begun
+	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
+		return;
 	use_device(); // this thread's first call of the runtime would be about another
 	ClosedGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
@@ -152,18 +154,20 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	move_out(r, answer);
 }
 
+static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
+
 static void revoke(const client_revocation *r, client_revoked *answer)
 {
 	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
 
-	if (!await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
-		answer->outcome = CASE_REVOKED_BUSY;
-		return;
+	answer->outcome = CASE_REVOKED_BUSY;
+	if (await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
+		serve(*r, deadline_ns, answer);
+		answer->movable_bytes = movable_of(r->task);
+		pthread_mutex_unlock(&lock);
+	} else {
+		answer->movable_bytes = movable_of(r->task);
 	}
-	serve(*r, deadline_ns, answer);
-	answer->resident_bytes = resident_bytes();
-	answer->fixed_bytes = answer->resident_bytes - movable_bytes();
-	pthread_mutex_unlock(&lock);
 }
 
 static void welcome(const client_welcome *w)
@@ -188,6 +192,25 @@ void renew_revocation()
 	must_ask.store(false);
 }
 
+// room is how much of what is on the host the scheduler counts on the device. A revocation may have come
+// between its grant and the way back.
+static uint64_t room(const case_task &task)
+{
+	const client_count counted = client_counted(&task);
+	const uint64_t there = counted.charged - std::min(counted.charged, away_bytes());
+
+	return counted.resident - std::min(counted.resident, there);
+}
+
+static client_need need()
+{
+	Locked locked;
+	const case_task task = Task::process().grant();
+	const uint64_t away = away_bytes();
+
+	return {away - std::min(away, room(task)), std::min(Task::process().in_use(), client_counted(&task).charged)};
+}
+
 // One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
 // that is mapped from the host.
 void await_permission()
@@ -195,24 +218,21 @@ void await_permission()
 	Locked one_at_a_time(Task::process().asking());
 	while (revoked()) {
 		case_task task;
-		uint64_t away, all;
 		int answer;
 		{
 			Locked locked;
 			task = Task::process().grant();
-			away = away_bytes();
-			all = Task::process().in_use();
 		}
 		{
 			Interruptible here;
-			answer = client_await_resume(&task, away, all);
+			answer = client_await_resume(&task, need);
 		}
 		Locked locked;
 		if (Task::process().grant().id != task.id) // it has ended meanwhile
 			continue;
 		ClosedGate closed;
 		if (answer == CASE_OK && client_permitted(&task))
-			move_in(home());
+			move_in(room(task), home());
 		if (answer != CASE_OK || client_permitted(&task))
 			must_ask.store(false);
 	}

@@ -111,6 +111,32 @@ uint64_t Task::in_use() const
 	return account_.in_use();
 }
 
+// A task that waits for more takes no other frame (wire.h). It tells the scheduler later.
+void Task::forgo(uint64_t bytes)
+{
+	Locked locked;
+	const uint64_t gone = bytes < account_.granted ? bytes : account_.granted;
+
+	if (!account_.held())
+		return;
+	account_.granted -= gone;
+	account_.forgone += gone;
+	if (pthread_mutex_trylock(&growing_) != 0)
+		return;
+	tell_forgone();
+	pthread_mutex_unlock(&growing_);
+}
+
+// tell_forgone is called by the thread that may ask for more.
+void Task::tell_forgone()
+{
+	Locked locked;
+
+	if (account_.forgone > 0)
+		client_shrink(&account_.grant, account_.forgone);
+	account_.forgone = 0;
+}
+
 bool Task::held() const
 {
 	Locked locked;
@@ -203,6 +229,7 @@ cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
 // asks for more of the same task during the wait is refused (case.c).
 cudaError_t Task::await_more(uint64_t bytes, uint32_t wait_ms)
 {
+	tell_forgone();
 	Interruptible here;
 	return error_of(client_await_growth(&account_.grant, bytes, wait_ms));
 }
@@ -242,7 +269,7 @@ void Task::close()
 		return;
 	client_free(&account_.grant);
 	forget_revocation();
-	account_.granted = 0;
+	account_.granted = account_.forgone = 0;
 	announced_.store(0);
 }
 

@@ -89,6 +89,7 @@ struct Account {
 	uint64_t granted = 0;          // bytes
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
+	uint64_t forgone = 0;  // bytes that were granted, and that the scheduler has to be told of
 	uint64_t reserved = 0; // bytes that the program itself keeps for later allocations
 	Heap heap;
 
@@ -152,6 +153,9 @@ public:
 	void rests(const Lull &lull);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
+	// forgo gives back bytes that were on the host when they were freed: the scheduler counts them as
+	// the task's, and not as on the device. Nothing may take their place without being asked for.
+	void forgo(uint64_t bytes);
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }
@@ -203,6 +207,7 @@ private:
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes);
 	void close();
+	void tell_forgone();
 	static void show_use(); // to the scheduler
 	void end_unused();
 
