@@ -67,6 +67,8 @@ struct entry {
 	uint64_t bytes;         /* by this process's own decision, which it holds; */
 	uint32_t device;        /* on this device of the state file */
 	sem_t wake;
+	uint64_t charged, resident; /* bytes that the server counts: for the task, and of these on the device */
+	uint64_t wants;             /* of both, with the answer to its request; a resumption has no more of the first */
 	bool holds;    /* a device of the server's */
 	bool freed;    /* when WAITING for more: the thread that waits gives it back */
 	bool resuming; /* when WAITING: for permission to submit work */
@@ -74,6 +76,7 @@ struct entry {
 	bool asked;    /* a revocation, which no hook has seen yet; */
 	struct case_wire_revoke revoke;
 	uint64_t over;    /* it came over this connection */
+	uint64_t revocations; /* that have come */
 	uint64_t serving; /* a hook is at it, and it came over this connection; 0: none is */
 	struct entry *next;
 };
@@ -518,6 +521,8 @@ static void lose(const char *why)
 	changed();
 }
 
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 /* take_answer takes GRANT or REFUSE, which both have the task first. false: it breaks the protocol, as
  * with the functions that follow. */
 static bool take_answer(const union link_frame *frame)
@@ -530,6 +535,8 @@ static bool take_answer(const union link_frame *frame)
 		if (e->resuming && (e->asked || e->serving == process.connection))
 			return false;
 		e->holds = process.granted = true;
+		e->charged += e->resuming ? 0 : e->wants;
+		e->resident = least(e->charged, e->resident + e->wants);
 		e->revoked = e->revoked && !e->resuming;
 		show_permit();
 	}
@@ -561,6 +568,7 @@ static bool take_revoke(const struct case_wire_revoke *frame)
 	if (!e->holds || e->asked || e->serving == process.connection)
 		return false;
 	e->asked = true;
+	e->revocations++;
 	e->revoke = *frame;
 	e->over = process.connection;
 	show_permit();
@@ -708,6 +716,16 @@ static bool await(struct entry *e, const struct caller *caller)
 	return e->standing == ANSWERED;
 }
 
+/* bytes_of is how much more the server counts on the device once it has granted the request. */
+static uint64_t bytes_of(const union request *request)
+{
+	switch (request->header.type) {
+	case CASE_WIRE_TASK_BEGIN: return request->begin.bytes + request->begin.heap_bytes;
+	case CASE_WIRE_TASK_GROW: return request->grow.bytes;
+	default: return request->resume.bytes;
+	}
+}
+
 static bool server_ask(struct entry *e, union request *request, const struct caller *caller)
 {
 	bool answered = false;
@@ -715,6 +733,7 @@ static bool server_ask(struct entry *e, union request *request, const struct cal
 	if (connected()) { /* while e waits for nothing yet */
 		e->standing = WAITING;
 		e->resuming = request->header.type == CASE_WIRE_TASK_RESUME;
+		e->wants = bytes_of(request);
 		answered = transmit(request, request->header.size) && await(e, caller);
 		e->standing = HELD;
 		changed();
@@ -724,7 +743,9 @@ static bool server_ask(struct entry *e, union request *request, const struct cal
 
 static bool server_give(struct entry *e, uint64_t bytes, bool end, const void *frame, size_t size)
 {
-	(void)e, (void)bytes, (void)end;
+	(void)end;
+	e->charged -= least(bytes, e->charged);
+	e->resident = least(e->resident, e->charged);
 	return transmit(frame, size);
 }
 
@@ -746,7 +767,7 @@ static void greet(const struct caller *caller)
 	end_wait((void *)caller);
 }
 
-static void report_revoked(const struct case_wire_revoke *revoke, const struct client_revoked *answer)
+static void report_revoked(const struct entry *e, const struct case_wire_revoke *revoke, const struct client_revoked *answer)
 {
 	const bool done = answer->outcome == CASE_REVOKED_DONE;
 	struct case_wire_revoked frame = {
@@ -754,8 +775,8 @@ static void report_revoked(const struct case_wire_revoke *revoke, const struct c
 		.task = revoke->task,
 		.ticket = revoke->ticket,
 		.freed_bytes = done ? answer->freed_bytes : 0,
-		.resident_bytes = answer->resident_bytes,
-		.fixed_bytes = answer->fixed_bytes,
+		.resident_bytes = e->resident,
+		.fixed_bytes = e->resident - least(e->resident, answer->movable_bytes),
 		.drain_ns = answer->drain_ns,
 		.copy_ns = answer->copy_ns,
 		.bookkeeping_ns = answer->bookkeeping_ns,
@@ -789,10 +810,15 @@ static void take_back(struct entry *e, const struct caller *caller)
 	if (e == NULL) /* freed meanwhile, which answers the ticket */
 		return;
 	e->serving = 0;
+	if (answer.outcome == CASE_REVOKED_DONE) {
+		e->resident -= least(e->resident, answer.freed_bytes);
+		if (e->standing == WAITING && e->resuming && revoke.action == CASE_REVOKE_YIELD)
+			e->wants += answer.freed_bytes; /* what goes while the task waits to have memory back comes back too */
+	}
 	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && revoke.action == CASE_REVOKE_YIELD);
 	show_permit();
 	if (current(over))
-		report_revoked(&revoke, &answer);
+		report_revoked(e, &revoke, &answer);
 	changed();
 }
 
@@ -1123,34 +1149,62 @@ bool client_permitted(const struct case_task *task)
 	return leave(caller, e != NULL && permitted(e));
 }
 
-static int resume(struct case_task *task, uint64_t bytes, uint64_t referenced, const struct caller *caller)
+struct client_count client_counted(const struct case_task *task)
+{
+	struct caller caller = enter();
+	const struct entry *e = find(task->id);
+	const struct client_count count = {e == NULL ? 0 : e->charged, e == NULL ? 0 : e->resident};
+
+	leave(caller, 0);
+	return count;
+}
+
+/* await_settled waits until task `id` waits for nothing, and no revocation of it is under way. NULL: there is
+ * no such task, or a hook asks, which may not wait for its own end. */
+static struct entry *await_settled(uint64_t id, const struct caller *caller)
 {
 	struct entry *e;
 
-	while ((e = find(task->id)) != NULL && process.phase == CONNECTED && (e->standing != HELD || e->asked || e->serving != 0)) {
+	while ((e = find(id)) != NULL && process.phase == CONNECTED && (e->standing != HELD || e->asked || e->serving != 0)) {
 		if (process.serving && pthread_equal(process.server, pthread_self())) {
-			link_say("resume of task %" PRIu64 ": a hook may not wait for its own end", task->id);
-			return CASE_REFUSED;
+			link_say("resume of task %" PRIu64 ": a hook may not wait for its own end", id);
+			return NULL;
 		}
 		sleep_until_changed(caller);
 	}
-	e = held(task, "resume");
-	if (process.phase == LOST)
-		return CASE_DISCONNECTED;
-	if (e == NULL)
-		return CASE_REFUSED;
-	if (bytes > CASE_WIRE_MAX_BYTES || referenced > CASE_WIRE_MAX_BYTES) {
+	return e;
+}
+
+static int resume(struct case_task *task, struct client_need (*need)(void), const struct caller *caller)
+{
+	struct client_need now;
+	struct entry *e;
+	uint64_t before; /* revocations, when `now` was said */
+
+	do {
+		e = await_settled(task->id, caller);
+		if (process.phase == LOST)
+			return CASE_DISCONNECTED;
+		if (e == NULL)
+			return CASE_REFUSED;
+		if (permitted(e)) /* the revocation has changed nothing, or another thread has resumed the task */
+			return CASE_OK;
+		before = e->revocations;
+		begin_wait((void *)caller);
+		now = need();
+		end_wait((void *)caller);
+		e = find(task->id);
+	} while (e == NULL || e->standing != HELD || e->revocations != before);
+	if (now.bytes > CASE_WIRE_MAX_BYTES || now.referenced > CASE_WIRE_MAX_BYTES) {
 		link_say("resume of task %" PRIu64 ": %" PRIu64 " bytes, %" PRIu64 " referenced, are more than any task holds", task->id,
-		         bytes, referenced);
+		         now.bytes, now.referenced);
 		return CASE_REFUSED;
 	}
-	if (permitted(e)) /* the revocation has changed nothing, or another thread has resumed the task */
-		return CASE_OK;
 	union request request = {.resume = {
 		.header = link_header(CASE_WIRE_TASK_RESUME, sizeof request.resume),
 		.task = task->id,
-		.bytes = bytes,
-		.referenced_bytes = referenced,
+		.bytes = now.bytes,
+		.referenced_bytes = now.referenced,
 	}};
 	const int result = ask_again(e, &request, caller);
 	if (result == CASE_OK) {
@@ -1160,12 +1214,12 @@ static int resume(struct case_task *task, uint64_t bytes, uint64_t referenced, c
 	return result;
 }
 
-int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referenced)
+int client_await_resume(struct case_task *task, struct client_need (*need)(void))
 {
 	if (task->device < 0)
 		return CASE_OK;
 	struct caller caller = enter();
-	return leave(caller, resume(task, bytes, referenced, &caller));
+	return leave(caller, resume(task, need, &caller));
 }
 
 static int resumed(const struct case_wire_task_resumed *frame, const struct case_task *task)

@@ -52,7 +52,7 @@ struct client_revocation {
 struct client_revoked {
 	enum case_wire_outcome outcome;
 	uint64_t freed_bytes;
-	uint64_t resident_bytes, fixed_bytes; /* of the task on the device now; of these, cannot be moved */
+	uint64_t movable_bytes; /* of the task that are on the device still, and could leave it */
 	uint64_t drain_ns, copy_ns, bookkeeping_ns;
 	char why[CASE_WIRE_WHY]; /* of CASE_REVOKED_UNABLE, NUL-terminated */
 };
@@ -79,12 +79,25 @@ struct client_hooks {
  * started, the process connects as one that cannot give memory back. *hooks stays. */
 bool client_can_evict(const struct client_hooks *hooks);
 
-/* client_await_resume waits until the task may submit work again. `bytes` of the task must be on the
- * device, and the work that waits is known to touch `referenced` of them. It returns at once if the task
+/* client_counted is what the server counts for the task, its heap included: what it has granted, less what
+ * the process has given back, and how much of that it believes on the device. */
+struct client_count {
+	uint64_t charged, resident; /* bytes */
+};
+struct client_count client_counted(const struct case_task *task);
+
+/* client_need is how many bytes of a task must come onto the device, and how many the work that waits is known
+ * to touch. */
+struct client_need {
+	uint64_t bytes, referenced;
+};
+
+/* client_await_resume waits until the task may submit work again. `need` is called without any lock of the
+ * client's, and called again if another revocation has come before the scheduler is asked. It returns at once if the task
  * has its permission, and first waits for a revocation or a request of the task that is under way. The
  * task may have got another device. CASE_OK does not outlast the next revocation, so the caller
  * passes its gate again. CASE_REFUSED: the task keeps what it has, and has no permission. */
-int client_await_resume(struct case_task *task, uint64_t bytes, uint64_t referenced);
+int client_await_resume(struct case_task *task, struct client_need (*need)(void));
 
 /* client_resumed says what came back onto the device after client_await_resume. Bytes and times are
  * below 2^63. */

@@ -160,7 +160,7 @@ func (g *gpu) take(t *testing.T, seed uint64, command, env []string) {
 	})
 	var given []int
 	k.uuids = [][16]byte{g.uuid}
-	k.chunks = func(n int) []int {
+	k.area = func(n int) []int {
 		files := g.area.Take(n)
 		given = append(given, files...)
 		return files

@@ -136,7 +136,7 @@ func TestLibraryRevocation(t *testing.T) {
 	}
 	d.Hear("swap 1 33554432")
 	d.Say("answer busy")
-	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 7, Ended: Busy}) {
+	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 7, Ended: Busy, Resident: 1025, Fixed: 1025}) {
 		t.Errorf("revoked %+v", e.was)
 	}
 	d.Say("resume a 9") // has changed nothing, so nothing is asked
@@ -145,13 +145,13 @@ func TestLibraryRevocation(t *testing.T) {
 	mustRevoke(t, s, id, Revocation{Ticket: 8, Action: Yield})
 	d.Hear("revoke 1 1 0 0")
 	d.Say("answer unable")
-	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 8, Ended: Unable, Why: "told so"}) {
+	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 8, Ended: Unable, Why: "told so", Resident: 1025, Fixed: 1025}) {
 		t.Errorf("revoked %+v", e.was)
 	}
 	mustRevoke(t, s, id, yielding(9))
 	d.Hear("revoke 1 1 3221225472 250")
 	d.Say("answer done")
-	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 9, Ended: Done, Freed: 1}) {
+	if e := r.next(t, "revoked"); e.was != (Revoked{Ticket: 9, Ended: Done, Freed: 1, Resident: 1024, Fixed: 1024}) {
 		t.Errorf("revoked %+v", e.was)
 	}
 	d.Say("resume a 9")

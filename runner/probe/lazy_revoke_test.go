@@ -2,8 +2,9 @@ package probe
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,21 +18,37 @@ type taker struct {
 	server  *Server
 	random  *rand.Rand
 	uuids   [][16]byte        // of the devices
-	chunks  func(n int) []int // of the swap area
+	area    func(n int) []int // gives chunks of host memory, as descriptors
 	next    int               // the device of the next task
-	home    map[uint64]int    // the devices of tasks, by the process's number
-	tasks   map[uint64]uint64 // live ones: the server's number
-	asked   map[uint64]bool   // that have a ticket
-	waits   map[uint64]event  // that want to resume and have a ticket
+	tasks   map[name]*kept
 	ticket  uint64
+	chunks  int  // of host memory that were given
+	short   bool // host memory was refused
 	revoked []Revoked
+}
+
+// name is a task's: its process, and the process's number for it.
+type name struct {
+	c    *Client
+	task uint64
+}
+
+// kept is what the scheduler knows of a task, as schedulers/engine counts it.
+type kept struct {
+	id       uint64 // the server's number
+	home     int    // its device
+	bytes    uint64 // granted, heap included
+	resident uint64 // of these, on the device
+	asked    *Revocation
+	resumes  *event // it wants to,
+	grows    *event // or more memory, and has a ticket
 }
 
 // newTaker has a server for one program. ready is called once the program can be started.
 func newTaker(t *testing.T, seed uint64, ready func(*Server, recorder) *lazyRun) (*lazyRun, *taker) {
 	t.Helper()
 	s, r, _ := startRevoking(t, welcomed)
-	ticks, ended := time.NewTicker(2*time.Millisecond), make(chan struct{})
+	ticks, ended := time.NewTicker(500*time.Microsecond), make(chan struct{})
 	go func() {
 		for {
 			select {
@@ -43,9 +60,8 @@ func newTaker(t *testing.T, seed uint64, ready func(*Server, recorder) *lazyRun)
 		}
 	}()
 	t.Cleanup(func() { ticks.Stop(); close(ended) })
-	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), home: map[uint64]int{},
-		tasks: map[uint64]uint64{}, asked: map[uint64]bool{}, waits: map[uint64]event{},
-		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, chunks: func(n int) []int { return fakeChunks(t, n) }}
+	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), tasks: map[name]*kept{},
+		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, area: func(n int) []int { return fakeChunks(t, n) }}
 }
 
 // startTaking starts the program under a scheduler that takes memory back. The caller calls finish
@@ -59,63 +75,110 @@ func startTaking(t *testing.T, seed uint64, version, program string, env ...stri
 
 // answer serves the process, and takes memory back at most of the ticks.
 func (k *taker) answer(t *testing.T, e event) {
+	of := name{e.c, e.task}
+	task := k.tasks[of]
 	switch e.kind {
 	case "begin":
 		k.next = (k.next + 1) % len(k.uuids)
-		k.home[e.task] = k.next
+		task = &kept{id: e.c.idOf(e.task), home: k.next}
 		if e.r.Flags&FlagDevice != 0 {
-			k.home[e.task] = int(e.r.Device)
+			task.home = int(e.r.Device)
 		}
-		k.tasks[e.task] = e.c.idOf(e.task)
-		k.grant(e)
+		k.tasks[of] = task
+		task.bytes = e.r.Bytes + e.r.HeapBytes
+		task.resident = task.bytes
+		k.grant(e, task)
 	case "grow":
-		k.grant(e)
+		task.grows = &e
+	case "shrink":
+		task.bytes -= e.bytes
+		task.resident = min(task.resident, task.bytes)
 	case "free":
-		delete(k.tasks, e.task)
-		delete(k.asked, e.task)
-		delete(k.waits, e.task)
+		delete(k.tasks, of)
 	case "resume":
-		k.waits[e.task] = e
+		if e.need.Bytes > e.need.Referenced || e.need.Referenced > task.bytes || e.need.Bytes > task.bytes-task.resident {
+			k.t.Errorf("%+v of task %d, which has %d bytes on the device, of %d", e.need, e.task, task.resident, task.bytes)
+		}
+		task.resumes = &e
 	case "revoked":
-		delete(k.asked, e.task)
-		k.revoked = append(k.revoked, e.was)
+		k.hear(task, e.was)
 	case "more":
 		k.swap(e)
 	case "closed", "silent":
-		clear(k.tasks)
-		clear(k.asked)
-		clear(k.waits)
-	}
-	for task, w := range k.waits {
-		if !k.asked[task] {
-			delete(k.waits, task)
-			k.grant(w)
-		}
-	}
-	if e.kind == "tick" {
+		maps.DeleteFunc(k.tasks, func(of name, _ *kept) bool { return of.c == e.c })
+	case "tick":
 		k.take()
+	}
+	if task != nil && task.grows != nil && task.asked == nil {
+		task.bytes += task.grows.bytes
+		task.resident += task.grows.bytes
+		k.grant(*task.grows, task)
+		task.grows = nil
+	}
+	if task != nil && task.resumes != nil && task.asked == nil {
+		task.resident = min(task.resident+task.resumes.need.Bytes, task.bytes)
+		k.grant(*task.resumes, task)
+		task.resumes = nil
 	}
 }
 
 // grant gives a task the device that it has, or gets.
-func (k *taker) grant(e event) {
-	if err := e.c.Grant(e.task, k.home[e.task], k.uuids[k.home[e.task]]); err != nil {
+func (k *taker) grant(e event, task *kept) {
+	if err := e.c.Grant(e.task, task.home, k.uuids[task.home]); err != nil {
 		k.t.Logf("%s: %v", e.kind, err) // it has ended meanwhile
 	}
 }
 
-// take revokes a task that has no ticket, three times of four.
+// hear takes the answer to a revocation, which must be a possible one.
+func (k *taker) hear(task *kept, was Revoked) {
+	r := *task.asked
+	possible := was.Ticket == r.Ticket && was.Fixed <= was.Resident && was.Resident+was.Freed <= task.resident
+	switch was.Ended {
+	case Done: // enough, in whole chunks; or all that can move and the host has room for
+		enough := was.Freed >= r.Bytes && was.Freed-min(was.Freed, r.Bytes) < welcomed.Chunk
+		possible = possible && was.Why == "" && (enough || was.Freed < r.Bytes && (k.short || was.Resident == was.Fixed))
+	case Busy:
+		possible = possible && was.Why == "" && was.Freed == 0
+	case Unable:
+		possible = possible && unmovable.MatchString(was.Why) && was.Freed == 0
+	}
+	if !possible {
+		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
+	}
+	task.asked = nil
+	if task.resumes != nil { // what has left is to come back too
+		task.resumes.need.Bytes += task.resident - was.Resident
+	}
+	task.resident = was.Resident
+	k.revoked = append(k.revoked, was)
+	k.short = false
+}
+
+// take revokes tasks that have no ticket, three times of four.
 func (k *taker) take() {
-	for task, id := range k.tasks {
-		if k.asked[task] || k.random.IntN(4) == 0 {
+	for _, task := range k.tasks {
+		if task.asked != nil || k.random.IntN(4) == 0 {
 			continue
 		}
 		k.ticket++
-		r := Revocation{Ticket: k.ticket, Action: []Action{Yield, Evict}[k.random.IntN(2)], Bytes: uint64(k.random.IntN(200)) << 20, Deadline: time.Duration(k.random.IntN(50)) * time.Millisecond}
-		if err := k.server.Revoke(id, r); err == nil {
-			k.asked[task] = true
+		r := Revocation{Ticket: k.ticket, Action: []Action{Yield, Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
+		if err := k.server.Revoke(task.id, r); err == nil {
+			task.asked = &r
 		}
 	}
+}
+
+// bytes are none, some or more than any task has.
+func (k *taker) bytes() uint64 {
+	switch k.random.IntN(5) {
+	case 0:
+		return 0
+	case 1:
+		return 1 + k.random.Uint64N(64<<20)
+	case 2:
+		return math.MaxInt64
+	}
+	return k.random.Uint64N(200) << 20
 }
 
 // swap gives the process chunks of the fakes' host memory, or sometimes none.
@@ -123,9 +186,9 @@ func (k *taker) swap(e event) {
 	k.t.Helper()
 	n := int(e.bytes / welcomed.Chunk)
 	if k.random.IntN(5) == 0 {
-		n = 0
+		n, k.short = 0, true
 	}
-	giveSwap(k.t, e, k.chunks(n))
+	k.chunks += giveSwap(k.t, e, k.area(n))
 }
 
 // fakeChunks makes chunks of the fakes' host memory, which are there until the test's end.
@@ -146,12 +209,14 @@ func fakeChunks(t *testing.T, n int) []int {
 	return files
 }
 
-// giveSwap gives the process these chunks.
-func giveSwap(t *testing.T, e event, files []int) {
+// giveSwap gives the process these chunks, and returns how many it has got.
+func giveSwap(t *testing.T, e event, files []int) int {
 	t.Helper()
 	if err := e.c.GiveSwap(uint64(len(files))*welcomed.Chunk, 0, files...); err != nil {
 		t.Logf("swap: %v", err) // it has ended meanwhile
+		return 0
 	}
+	return len(files)
 }
 
 // count says how often memory was taken, and how much.
@@ -163,6 +228,28 @@ func (k *taker) count() (done int, freed uint64) {
 		}
 	}
 	return done, freed
+}
+
+// wantSettled: the server has nothing of the process any more, and the process has not more host memory than it
+// was given.
+func (k *taker) wantSettled(p *lazyRun) {
+	k.t.Helper()
+	if len(k.tasks) != 0 {
+		k.t.Errorf("%s: %d tasks are left: %v", p.program, len(k.tasks), p.events)
+	}
+	for _, e := range p.of("closed") {
+		if open, live := e.c.job.open.Load(), e.c.job.live.Load(); open != 0 || live != 0 {
+			k.t.Errorf("%s: %d requests and %d tasks are left: %v", p.program, open, live, p.events)
+		}
+	}
+	for _, l := range p.lines {
+		if at := strings.Index(l, " handles "); at >= 0 && strings.HasPrefix(l, "after: ") {
+			var handles int
+			if n, err := fmt.Sscanf(l[at:], " handles %d", &handles); n != 1 || handles > k.chunks {
+				k.t.Errorf("%s: %s; %d chunks were given (%v)", p.program, l, k.chunks, err)
+			}
+		}
+	}
 }
 
 // wantOnlySwapLeft: at its end the process has nothing but chunks of the swap area, each mapped once,
@@ -179,57 +266,6 @@ func (p *lazyRun) wantOnlySwapLeft() {
 			allocations+violations > 0 || handles != mappings || mappings != reservations {
 			p.t.Errorf("left behind: %s (%v)\n%s", l, err, p.stderr.String())
 		}
-	}
-}
-
-// Programs compute the same while the scheduler takes their memory and gives it back. A revocation
-// waits for the device, so that work is over earlier than the program has waited for. Two programs do
-// not wait: they vary without the lazy runtime too, where streams execute by themselves.
-func TestLazyKeepsResultsWhenMemoryIsTaken(t *testing.T) {
-	vary := []string{"freed_in_capture", "reuse copy_2d"}
-	for n, program := range append([]string{"swapped"}, programs...) {
-		if slices.Contains(vary, program) {
-			continue
-		}
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			version := cudaVersions[n%2]
-			p, k := startTaking(t, uint64(n), version, program)
-			p.finish(k.answer)
-			if want := native(t, version, program); p.err != nil || !slices.Equal(results(p.lines), results(want)) {
-				t.Errorf("CUDA %s: %v\n%s\nstderr:\n%s", version, p.err, firstDifference(p.lines, want), p.stderr.String())
-			}
-			p.wantOnlySwapLeft()
-			done, freed := k.count()
-			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
-			if program == "swapped" && (done < 3 || freed == 0) {
-				t.Errorf("%d revocations done, %d bytes freed: want some: %+v", done, freed, k.revoked)
-			}
-		})
-	}
-}
-
-// The same for programs that are made up from a seed, also where streams execute by themselves. Those of
-// several threads vary there without the lazy runtime too.
-func TestLazyKeepsResultsOfRandomProgramsWhoseMemoryIsTaken(t *testing.T) {
-	const each = 16
-	for n := range 8 {
-		version := cudaVersions[n%2]
-		program := fmt.Sprintf("random %d,%d,1", 40001+each*n, each)
-		var env []string
-		if n/2%2 == 0 {
-			env = append(env, "FAKE_CUDA_KERNEL_US=30")
-		}
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			p, k := startTaking(t, uint64(n), version, program, env...)
-			p.finish(k.answer)
-			if want := native(t, version, program); p.err != nil || !slices.Equal(p.lines, want) {
-				t.Errorf("CUDA %s, %q: %v\n%s\nstderr:\n%s", version, env, p.err, firstDifference(p.lines, want), p.stderr.String())
-			}
-			done, freed := k.count()
-			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)
-		})
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <limits.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
@@ -60,9 +61,9 @@ static std::map<uintptr_t, std::unique_ptr<Range>> &ranges()
 	return *all;
 }
 
-// Sums over all ranges, in bytes.
+// Sums over all ranges, in bytes. A revocation that has to end at once reads them without `lock`.
 static struct {
-	uint64_t reserved, resident, movable;
+	std::atomic<uint64_t> reserved, resident, movable, away;
 } sums;
 
 // moves: chunks of the range can move.
@@ -210,14 +211,12 @@ static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r
 static void strip(Range &r)
 {
 	const Driver *d = driver();
-	uint64_t away = 0;
-
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
 		d->unmap(address_of(r, i), bytes_of(r, i));
 		if (c.host != nullptr) {
 			give_host_chunk(c.host);
-			away += bytes_of(r, i);
+			sums.away -= bytes_of(r, i);
 			continue;
 		}
 		d->release(c.memory);
@@ -225,8 +224,6 @@ static void strip(Range &r)
 	}
 	r.chunks.clear();
 	r.mapped = false;
-	if (away > 0)
-		Task::process().forgo(away);
 }
 
 // back puts memory of the device behind a range.
@@ -295,10 +292,14 @@ static void give_back(const Range *r)
 {
 	Range &gone = *ranges().at(r->base);
 
+	const uint64_t before = sums.away;
 	strip_margins(gone);
 	strip(gone);
+	const uint64_t away = before - sums.away;
 	unreserve(gone);
 	Task::process().count(0, -static_cast<int64_t>(gone.size));
+	if (away > 0)
+		Task::process().forgo(away);
 	ranges().erase(gone.base);
 	if (std::none_of(ranges().begin(), ranges().end(), [](const auto &entry) { return entry.second->mapped; }))
 		drop_margins();
@@ -589,6 +590,7 @@ static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *
 	driver()->release(c.memory);
 	c.host = host;
 	on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
+	sums.away += bytes_of(r, i);
 	return true;
 }
 
@@ -654,6 +656,7 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 	}
 	give_host_chunk(c.host);
 	c.host = nullptr;
+	sums.away -= bytes_of(r, i);
 	on_device(r, static_cast<int64_t>(bytes_of(r, i)));
 	return true;
 }
@@ -678,17 +681,7 @@ uint64_t move_in(uint64_t most, int device, uint64_t *copy_ns)
 uint64_t range_bytes() { return sums.reserved; }
 uint64_t resident_bytes() { return sums.resident; }
 uint64_t movable_bytes() { return sums.movable; }
-
-uint64_t away_bytes()
-{
-	uint64_t sum = 0;
-
-	for (auto &entry : ranges())
-		for (size_t i = 0; i < entry.second->chunks.size(); i++)
-			if (entry.second->chunks[i].host != nullptr)
-				sum += bytes_of(*entry.second, i);
-	return sum;
-}
+uint64_t away_bytes() { return sums.away; }
 
 void unmap_all()
 {

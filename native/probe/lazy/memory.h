@@ -60,16 +60,17 @@ void drop_spares();                   // the task is about to end
 void unmap_all();                     // takes it away again; contents are lost
 void forget_memory();                 // cudaDeviceReset
 
-// What follows is about memory that moves. `lock` is held, and calls are kept from the device.
+// What follows is about memory that moves. But for what only counts, `lock` is held, and calls are kept from
+// the device.
 //
 // await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host
-// has room, and returns how many it has moved. move_in moves up to `most` bytes back, if the device has
-// room for them, and returns the same.
+// has room, and returns how many it has moved. move_in moves up to `most` bytes back, as far as the device has
+// room, and returns the same.
 uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns);
 uint64_t move_in(uint64_t most, int device, uint64_t *copy_ns);
 uint64_t range_bytes();    // of the library's memory, with what is only reserved
 uint64_t resident_bytes(); // of these, on the device
-uint64_t movable_bytes();  // of these
+uint64_t movable_bytes();  // of these, can leave it
 uint64_t away_bytes();     // on the host
 
 // page_locked: the program asked for this host memory to be page-locked before there was a

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "../activity.h"
@@ -143,19 +144,17 @@ static void move_out(const client_revocation &r, client_revoked *answer)
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = await_moved_out(r.bytes, home(), &answer->copy_ns);
 	answer->bookkeeping_ns = now_ns() - began - answer->copy_ns;
-	Task::process().trim(); // so that what is granted and what is told are the same
 	if (r.action == CASE_REVOKE_YIELD)
 		must_ask.store(true);
 }
 
-// serve is a revocation with `lock` held.
+// serve is a revocation with `lock` held. The answer is busy, unless it is changed.
 static void serve(const client_revocation &r, uint64_t deadline_ns, client_revoked *answer)
 {
 	const uint64_t began = now_ns();
 	const CUcontext context = context_of_task();
 	CUresult result = CUDA_SUCCESS;
 
-	answer->outcome = CASE_REVOKED_BUSY;
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
 	if (const std::string why = past_gate(); !why.empty())
@@ -164,6 +163,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 		return unable(answer, "the program itself has asked for the task");
 	if (Task::process().grant().id != r.task || Task::process().phase() != Phase::bound || context == nullptr)
 		return; // the task is over, or has just begun
+	if (cover_of(Task::process().device()).tasks > 0) // what is whose memory is not known
+		return;
 	use_device(); // this thread's first call of the runtime would be about another
 	ClosedGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
@@ -180,19 +181,20 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	move_out(r, answer);
 }
 
+static uint64_t movable_of(uint64_t task) { return is_explicit(task) ? 0 : movable_bytes(); }
+
 static void revoke(const client_revocation *r, client_revoked *answer)
 {
 	const uint64_t deadline_ns = now_ns() + uint64_t{r->deadline_ms} * 1000000u;
 
-	if (!await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
-		answer->outcome = CASE_REVOKED_BUSY;
-		return;
+	answer->outcome = CASE_REVOKED_BUSY;
+	if (await_until(deadline_ns, [] { return pthread_mutex_trylock(&lock) == 0; })) {
+		serve(*r, deadline_ns, answer);
+		answer->movable_bytes = movable_of(r->task);
+		pthread_mutex_unlock(&lock);
+	} else {
+		answer->movable_bytes = movable_of(r->task);
 	}
-	serve(*r, deadline_ns, answer);
-	const Holdings left = holdings();
-	answer->resident_bytes = left.resident;
-	answer->fixed_bytes = left.fixed;
-	pthread_mutex_unlock(&lock);
 }
 
 static void welcome(const client_welcome *w)
@@ -219,25 +221,40 @@ void renew_revocation()
 	must_ask.store(false);
 }
 
-// One thread asks for all. No more comes back than it has asked for: what is taken after the grant and
-// before this thread goes on is not the task's any more. A refusal leaves the memory where it is: the program goes on with memory
+// room is how much of what is on the host the scheduler counts on the device. A revocation may have come
+// between its grant and the way back.
+static uint64_t room(const case_task &task)
+{
+	const client_count counted = client_counted(&task);
+	const uint64_t there = counted.charged - std::min(counted.charged, away_bytes());
+
+	return counted.resident - std::min(counted.resident, there);
+}
+
+static client_need need()
+{
+	Locked locked;
+	const case_task task = Task::process().grant();
+	const uint64_t away = away_bytes();
+
+	return {away - std::min(away, room(task)), std::min(Task::process().in_use(), client_counted(&task).charged)};
+}
+
+// One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
 // that is mapped from the host.
 void await_permission()
 {
 	Locked one_at_a_time(Task::process().asking());
 	while (revoked()) {
 		case_task task;
-		uint64_t away, all;
 		int answer;
 		{
 			Locked locked;
 			task = Task::process().grant();
-			away = away_bytes();
-			all = Task::process().in_use();
 		}
 		{
 			Interruptible here;
-			answer = client_await_resume(&task, away, all);
+			answer = client_await_resume(&task, need);
 		}
 		Locked locked;
 		if (Task::process().grant().id != task.id) // it has ended meanwhile
@@ -249,7 +266,7 @@ void await_permission()
 			CUcontext own = nullptr; // perhaps none, in a thread's first call
 			driver()->get_current(&own);
 			driver()->set_current(context_of_task());
-			const uint64_t bytes = move_in(away, home(), &copy_ns);
+			const uint64_t bytes = move_in(room(task), home(), &copy_ns);
 			driver()->set_current(own);
 			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
 		}

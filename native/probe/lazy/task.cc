@@ -115,7 +115,33 @@ uint64_t Task::in_use() const
 uint64_t Task::charged() const
 {
 	Locked locked;
-	return account_.held() ? std::min(account_.in_use(), account_.granted) + account_.heap.granted : account_.in_use();
+	return account_.in_use() + (account_.held() ? account_.heap.granted : 0);
+}
+
+// A task that waits for more takes no other frame (wire.h). It tells the scheduler later.
+void Task::forgo(uint64_t bytes)
+{
+	Locked locked;
+	const uint64_t gone = bytes < account_.granted ? bytes : account_.granted;
+
+	if (!account_.held())
+		return;
+	account_.granted -= gone;
+	account_.forgone += gone;
+	if (pthread_mutex_trylock(&growing_) != 0)
+		return;
+	tell_forgone();
+	pthread_mutex_unlock(&growing_);
+}
+
+// tell_forgone is called by the thread that may ask for more.
+void Task::tell_forgone()
+{
+	Locked locked;
+
+	if (account_.forgone > 0)
+		client_shrink(&account_.grant, account_.forgone);
+	account_.forgone = 0;
 }
 
 bool Task::held() const
@@ -211,6 +237,7 @@ cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
 // asks for more of the same task during the wait is refused (case.c).
 cudaError_t Task::await_more(uint64_t bytes, uint32_t wait_ms)
 {
+	tell_forgone();
 	Interruptible here;
 	return error_of(client_await_growth(&account_.grant, bytes, wait_ms));
 }
@@ -250,7 +277,7 @@ void Task::close()
 		return;
 	client_free(&account_.grant);
 	forget_revocation();
-	account_.granted = 0;
+	account_.granted = account_.forgone = 0;
 	announced_.store(0);
 }
 
@@ -424,29 +451,6 @@ bool Task::unreserve(uint64_t bytes)
 	if (alone)
 		pthread_mutex_unlock(&growing_);
 	return there;
-}
-
-void Task::trim()
-{
-	Locked locked;
-	account_.granted = std::min(account_.granted, account_.wanted(cover_of(device())));
-}
-
-// A task that waits takes no other frame (wire.h). The scheduler then goes on to think that the task
-// has these bytes on the host.
-void Task::forgo(uint64_t bytes)
-{
-	const bool alone = pthread_mutex_trylock(&growing_) == 0;
-	{
-		Locked locked;
-		Account &a = account_;
-		const uint64_t less = bytes < a.granted ? bytes : a.granted;
-		if (a.held() && alone)
-			client_shrink(&a.grant, less);
-		a.granted -= less;
-	}
-	if (alone)
-		pthread_mutex_unlock(&growing_);
 }
 
 cudaError_t Task::await_charge(const char *call, uint64_t bytes)

@@ -89,6 +89,7 @@ struct Account {
 	uint64_t granted = 0;          // bytes
 	uint64_t large = 0, small = 0; // bytes in use, by the size of their allocation
 	uint64_t objects = 0;
+	uint64_t forgone = 0;  // bytes that were granted, and that the scheduler has to be told of
 	uint64_t reserved = 0; // bytes that the program itself keeps for later allocations
 	Heap heap;
 
@@ -145,11 +146,6 @@ public:
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
-	// forgo takes bytes off the grant that were on the host when they were freed: the scheduler has no
-	// room for them on the device.
-	void forgo(uint64_t bytes);
-	// trim takes off the grant what is not in use.
-	void trim();
 	// rests says that a wait for all of the task's device is over, which began after the lull.
 	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
 	// object does not end the task. would_end: nothing is left of such a task, and a wait that
@@ -157,7 +153,10 @@ public:
 	void rests(const Lull &lull);
 	bool would_end() const;
 	uint64_t in_use() const;  // bytes
-	uint64_t charged() const; // of what is granted, what is in use; with the device heap
+	uint64_t charged() const; // the same with the device heap
+	// forgo gives back bytes that were on the host when they were freed: the scheduler counts them as
+	// the task's, and not as on the device. Nothing may take their place without being asked for.
+	void forgo(uint64_t bytes);
 	case_task grant() const { return account_.grant; } // `lock` is held
 	// asking is held by the thread that asks for this task's grant, for more, or to resume.
 	pthread_mutex_t &asking() { return growing_; }
@@ -209,6 +208,7 @@ private:
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes);
 	void close();
+	void tell_forgone();
 	static void show_use(); // to the scheduler
 	void end_unused();
 

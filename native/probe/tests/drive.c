@@ -84,6 +84,10 @@ static void say(const char *format, ...)
 		exit(2);
 }
 
+static _Thread_local uint64_t needs;
+
+static struct client_need needed(void) { return (struct client_need){needs, 0}; }
+
 static void *request(void *argument)
 {
 	struct step *s = argument;
@@ -104,8 +108,9 @@ static void *request(void *argument)
 		.device = s->device,
 		.wait_ms = s->wait_ms,
 	};
+	needs = s->number;
 	int result = s->what == GROW     ? case_task_grow(&s->task, s->number, s->wait_ms)
-	             : s->what == RESUME ? client_await_resume(&s->task, s->number, 0)
+	             : s->what == RESUME ? client_await_resume(&s->task, needed)
 	             : s->what == PIN    ? case_task_ask(&pinned, &s->task)
 	                                 : case_task_ask(&need, &s->task);
 

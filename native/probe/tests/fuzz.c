@@ -55,6 +55,8 @@ static void welcome(const struct client_welcome *w)
 		close(w->files[i]);
 }
 
+static struct client_need needs(void) { return (struct client_need){900, 600}; }
+
 static void take_back(const struct client_revocation *r, struct client_revoked *answer)
 {
 	const unsigned char does = played->bytes[1];
@@ -68,7 +70,7 @@ static void take_back(const struct client_revocation *r, struct client_revoked *
 	if ((does & 2) != 0)
 		case_report_oom(r->bytes, "a hook");
 	if ((does & 4) != 0)
-		client_await_resume(&(struct case_task){.id = r->task}, 1, 1);
+		client_await_resume(&(struct case_task){.id = r->task}, needs);
 }
 
 static const struct client_hooks hooks = {welcome, take_back};
@@ -164,7 +166,7 @@ static void *program(void *number)
 			continue;
 		if ((does & 8) != 0)
 			case_task_grow(&task, 5, 0);
-		if ((does & 16) != 0 && client_await_resume(&task, 900, 600) == CASE_OK)
+		if ((does & 16) != 0 && client_await_resume(&task, needs) == CASE_OK)
 			client_resumed(&task, 800, 1, 1);
 		case_task_shape(&task, 2, 64, 1);
 		if ((does & 32) != 0 && i == 1)

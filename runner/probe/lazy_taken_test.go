@@ -1,0 +1,124 @@
+package probe
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// taken is a program to run while its memory is taken.
+type taken struct {
+	file, arguments string
+	env             []string
+}
+
+// takenPrograms are those whose output depends on nothing but their input. Six are left out: a revocation
+// waits for the device, so that work is over earlier than the program has waited for, and they say so.
+func takenPrograms(t *testing.T) []taken {
+	t.Helper()
+	varies := []string{"freed_in_capture", "reuse copy_2d", "batches", "launch_events", "faults_behind goes_on", "faults_behind waits"}
+	lazy := slices.Concat(programs, []string{"swapped", "devices", "two_devices", "own_context", "launch_list", "graph_nodes",
+		"peer_copies", "ranges", "prefetches", "execution_contexts", "questions", "unseen_devices", "init_flags", "too_much",
+		"fault", "fault_unseen", "fault_unseen_late", "set_device", "ask_first", "init_device", "back_to_primary",
+		"own_context_in_threads", "ordered_frees", "idle_rounds", "frees_from_afar", "host_frees", "temporaries",
+		"small_temporaries", "ordered_in_thread", "captures_own", "heap_later", "late_memory", "margins", "margins_move",
+		"last_errors_after_a_fault", "after clocks", "after late_clocks", "after host", "after graphs", "after textures",
+		"after memory", "after reset", "set attribute", "set large_attribute", "set limit", "set preference", "reset_after work",
+		"reset_after fault", "frees source", "frees chain", "frees set", "frees order", "gone never", "gone twice", "gone reset",
+		"gone early_reset", "keeps variable", "keeps same_variable", "keeps pool", "keeps pool_no_more", "under_way launch",
+		"under_way callback", "under_way host_function", "under_way set", "under_way after_wait", "under_way after_wait_recorded"})
+	var all []taken
+	for _, program := range lazy {
+		if !slices.Contains(varies, program) {
+			all = append(all, taken{"lazy_program", program, nil})
+		}
+	}
+	all = append(all, taken{"lazy_program", "driver_memory", []string{besideTheDriver(t, ".rodata")}})
+	for _, program := range []string{"first", "last", "moves", "among", "recorded", "threads", "many", "pinned", "alone"} {
+		all = append(all, taken{partly, program, nil})
+	}
+	for _, program := range []string{"one", "before", "four", "mixed", "many", "turns", "beyond", "grown", "helped"} {
+		all = append(all, taken{"explicit_program", program, nil})
+	}
+	for _, does := range []string{"static", "static shared", "shared static", "driver static shared"} {
+		all = append(all, taken{"static_program", does, nil})
+	}
+	return all
+}
+
+// unmovable is what programs say whose memory cannot move.
+var unmovable = regexp.MustCompile(`^(a part of the program calls \w+|.+ may call the driver|the device has failed|the program itself has asked for the task)$`)
+
+// vary is how the seed has the program run.
+func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
+	version, file, env = "13", p.file, append([]string{movable}, p.env...)
+	if p.file == "lazy_program" && random.IntN(2) == 0 {
+		version = "11"
+	}
+	if random.IntN(3) == 0 {
+		env = append(env, "CASE_RECORD_LIMIT=0")
+	}
+	if strings.HasPrefix(p.arguments, "random") && random.IntN(2) == 0 {
+		env = append(env, "FAKE_CUDA_KERNEL_US=30")
+	}
+	if random.IntN(2) == 0 {
+		var slow []string
+		for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemcpy", "cuCtxSynchronize"} {
+			slow = append(slow, fmt.Sprintf("%s=%d", call, random.IntN(2000)))
+		}
+		env = append(env, "FAKE_CUDA_DELAY_US="+strings.Join(slow, ","))
+	}
+	return version, file, env
+}
+
+// Programs compute the same, and say the same to the user, while the scheduler takes their memory and gives
+// it back, at random moments and with random deadlines. CASERUN_REVOCATIONS is how many revocations are to
+// be answered at least, instead of what all programs once take. CASERUN_RANDOM_SEED is the first one's seed.
+// It says which program runs, and how: with it, -run WhenMemoryIsTaken/./seed=N runs one again.
+func TestLazyKeepsResultsWhenMemoryIsTaken(t *testing.T) {
+	all := takenPrograms(t)
+	for n := range 16 {
+		all = append(all, taken{"lazy_program", fmt.Sprintf("random %d,16,1", 40001+16*n), nil})
+	}
+	wanted, first := fromEnvironment(t, "CASERUN_REVOCATIONS", 1), fromEnvironment(t, "CASERUN_RANDOM_SEED", 1)
+	var answered, done atomic.Int64
+	for before := int64(-1); answered.Load() < int64(wanted) && before < answered.Load(); first += len(all) {
+		before = answered.Load()
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			for seed := first; seed < first+len(all); seed++ {
+				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+					t.Parallel()
+					k := all[seed%len(all)].take(t, uint64(seed))
+					good, _ := k.count()
+					answered.Add(int64(len(k.revoked)))
+					done.Add(int64(good))
+				})
+			}
+		})
+	}
+	t.Logf("%d of %d revocations done", done.Load(), answered.Load())
+	if done.Load() == 0 {
+		t.Error("no memory was taken")
+	}
+}
+
+// take runs the program, with its memory taken and without.
+func (p taken) take(t *testing.T, seed uint64) *taker {
+	t.Helper()
+	version, file, env := p.vary(rand.New(rand.NewPCG(seed, 2)))
+	run, k := newTaker(t, seed, func(s *Server, r recorder) *lazyRun {
+		return prepareLazyAt(t, s, r, version, file, p.arguments, env...)
+	})
+	run.finish(k.answer)
+	plain := startLazyBinary(t, version, file, p.arguments, env...).finish(grantByTurns())
+	if got, want := results(run.lines), results(plain.lines); fmt.Sprint(run.err) != fmt.Sprint(plain.err) || !slices.Equal(got, want) || run.stderr.String() != plain.stderr.String() {
+		t.Errorf("CUDA %s %s %s, %q: %v\n%s\nstderr:\n%s\nwant\n%s", version, file, p.arguments, env, run.err, firstDifference(got, want), run.stderr.String(), plain.stderr.String())
+	}
+	run.wantOnlySwapLeft()
+	k.wantSettled(run)
+	return k
+}
