@@ -271,10 +271,14 @@ func (p *lazyRun) wantOnlySwapLeft() {
 
 // The thread that serves revocations makes no data race with the program's.
 func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
-	for n, program := range []string{"threads", "churn", "random 5,1,4"} {
+	for n, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "under_way callback", "random 5,1,4", "random 40001,4,1"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			p, k := newTaker(t, uint64(n), func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, movable) })
+			env := []string{movable}
+			if strings.HasPrefix(program, "random 4") {
+				env = append(env, "FAKE_CUDA_KERNEL_US=30")
+			}
+			p, k := newTaker(t, uint64(n), func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, env...) })
 			p.finish(k.answer).wantNoRaces()
 			done, freed := k.count()
 			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)

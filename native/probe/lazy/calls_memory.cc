@@ -44,7 +44,10 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
 			return error;
 		const UnderWay under_way; // it brings memory to the device, and no longer waits for the scheduler
-		use_device();
+		if ((error = await_device()) != cudaSuccess) { // until it was charged, the task could end
+			task.take_back(backing_of(bytes));
+			return error;
+		}
 		const CUresult made = allocate_backed(bytes, home(), memory);
 		if (made == CUDA_SUCCESS)
 			return cudaSuccess;
