@@ -28,7 +28,8 @@ void activity_over(uint64_t mark);
 void activity_uses(uint64_t bytes);
 
 /* activity_enter and activity_leave enclose a call that touches a device. activity_leave gets what
- * activity_enter has returned. */
+ * activity_enter has returned. The time of the end is that of the system's last tick, so up to 10 ms
+ * early. */
 void *activity_enter(void);
 void activity_leave(void *entered);
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -117,4 +118,55 @@ func BenchmarkLazyCalls(b *testing.B) {
 			}
 		})
 	}
+}
+
+// revokingGranter is a granter of a run that takes memory back, and takes none.
+type revokingGranter struct{ granter }
+
+func (g revokingGranter) grant(c *Client, task uint64) {
+	if err := c.server.Grant(task, 0, fakeUUID(0)); err != nil {
+		g.tb.Error(err)
+	}
+}
+func (g revokingGranter) Begin(c *Client, task uint64, _ Request)       { g.grant(c, task) }
+func (g revokingGranter) Grow(c *Client, task uint64, _ uint64, _ Wait) { g.grant(c, task) }
+func (g revokingGranter) Revoked(*Client, uint64, Revoked)              { g.tb.Error("unexpected answer") }
+func (g revokingGranter) Resume(c *Client, task uint64, _ Resume)       { g.grant(c, task) }
+func (g revokingGranter) MovedIn(*Client, uint64, MovedIn) {}
+func (g revokingGranter) SwapMore(*Client, uint64)                      { g.tb.Error("unexpected request") }
+
+// BenchmarkLazyGate measures a launch through the open gate, with and without movable memory, each
+// in a process of its own and in turn. The medians over all rounds are reported, and how much more movable
+// memory costs.
+func BenchmarkLazyGate(b *testing.B) {
+	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := ListenRevoking(filepath.Join(b.TempDir(), "s"), revokingGranter{granter{b}}, Welcome{Chunk: 32 << 20}, b.Logf)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	launches := map[string][]float64{}
+	for b.Loop() {
+		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+			out, err := lazyCommand(b, "13", "launch_rate", "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
+				"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1", arm).Output()
+			var ns float64
+			if _, scanErr := fmt.Sscanf(string(out), "launch %f", &ns); err != nil || scanErr != nil {
+				b.Fatalf("%v, %v in %q", err, scanErr, out)
+			}
+			launches[arm] = append(launches[arm], ns)
+		}
+	}
+	median := func(ns []float64) float64 {
+		slices.Sort(ns)
+		return ns[len(ns)/2]
+	}
+	off, on := median(launches["CASE_MOVABLE=0"]), median(launches[movable])
+	b.ReportMetric(off, "launch-ns")
+	b.ReportMetric(on, "movable-launch-ns")
+	b.ReportMetric(on-off, "more-ns")
+	b.ReportMetric(0, "ns/op")
 }

@@ -124,3 +124,24 @@ func TestLazyResumesInANewThread(t *testing.T) {
 		}
 	}
 }
+
+// The program is told of the device's memory less its own, wherever its own is now, and whatever others
+// have on the device.
+func TestLazyTellsFreeMemoryBesideItsOwn(t *testing.T) {
+	for _, version := range cudaVersions {
+		s, r, _ := startRevoking(t, welcomed)
+		p := prepareLazyAt(t, s, r, version, "lazy_program", "free_memory", movable).start()
+		begin := r.next(t, "begin")
+		grant(t, begin)
+		p.hear("nothing: 1016 and 1016 of 1024 MiB") // but for the device heap
+		grant(t, r.next(t, "grow"))
+		p.hear("64 MiB: 952 and 952 of 1024 MiB")
+		p.hear("allocated")
+		if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 64<<20 {
+			t.Errorf("CUDA %s: %+v", version, was)
+		}
+		p.goOn()
+		p.hear("still: 952 and 952 of 1024 MiB")
+		p.finish(grant).mustSucceed()
+	}
+}

@@ -8,6 +8,7 @@
 #include "mode.h"
 #include "real.h"
 #include "report.h"
+#include "revoke.h"
 #include "task.h"
 
 namespace lazy {
@@ -205,7 +206,11 @@ MALLOC_FROM_POOL(cudaMallocFromPoolAsync_ptsz, cudaStreamIsCapturing_ptsz)
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
 	cudaError_t error = await_device();
-	return error == cudaSuccess ? seen(REAL(cudaMemGetInfo)(free, total), "cudaMemGetInfo") : error;
+	if (error == cudaSuccess)
+		error = seen(REAL(cudaMemGetInfo)(free, total), "cudaMemGetInfo");
+	if (error == cudaSuccess && free != nullptr && total != nullptr && can_be_revoked())
+		*free = free_beside(*total);
+	return error;
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory)

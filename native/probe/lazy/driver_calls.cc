@@ -36,7 +36,6 @@ CASE_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void *
 CASE_API cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **found, unsigned version,
                                                            uint64_t flags, int *status);
 
-extern "C" CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
 extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 
 #define LINEAR(symbol, name, own, bytes, taken, parameters, arguments) CASE_API CUresult symbol parameters;

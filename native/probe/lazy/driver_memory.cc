@@ -12,6 +12,7 @@
 #include "mode.h"
 #include "real.h"
 #include "report.h"
+#include "revoke.h"
 #include "task.h"
 
 extern "C" CUresult cuCtxSynchronize(void);
@@ -96,6 +97,17 @@ static void correct(int attribute, void *value, CUdeviceptr address)
 		*static_cast<CUdeviceptr *>(value) = base;
 	else
 		*static_cast<size_t *>(value) = bytes;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	const auto real = REAL_DRIVER(cuMemGetInfo_v2);
+	if (real == nullptr)
+		return CUDA_ERROR_NOT_FOUND;
+	const CUresult result = real(free, total);
+	if (result == CUDA_SUCCESS && free != nullptr && total != nullptr && can_be_revoked())
+		*free = free_beside(*total);
+	return result;
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)

@@ -108,6 +108,14 @@ static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult 
 	return idle;
 }
 
+bool can_be_revoked() { return prepared && welcomed; }
+
+uint64_t free_beside(uint64_t total)
+{
+	const uint64_t held = Task::process().charged();
+	return total > held ? total - held : 0;
+}
+
 struct Holdings {
 	uint64_t resident, fixed; // bytes on the device, and of these, that cannot move
 };

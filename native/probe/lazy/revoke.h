@@ -2,10 +2,17 @@
 #ifndef CASE_LAZY_REVOKE_H
 #define CASE_LAZY_REVOKE_H
 
+#include <stdint.h>
+
 namespace lazy {
 
 // prepare_revocation tells the client, before its first call, that this process can give memory back.
 void prepare_revocation();
+
+// can_be_revoked: the run takes memory back from this process. free_beside is what is left of a device
+// of so many bytes beside what the process holds, on the device or on the host.
+bool can_be_revoked();
+uint64_t free_beside(uint64_t total);
 
 // revoked: the process must ask before it gives its device more work. await_permission asks, and
 // brings the memory back. forget_revocation: the task has ended.

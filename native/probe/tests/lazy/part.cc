@@ -38,3 +38,23 @@ void resumes_in_a_thread()
 	say("x %ld", digest(x, n));
 	TRY(cudaFree(x));
 }
+
+static void say_free(const char *when)
+{
+	size_t free = 0, total = 0, also_free = 0;
+	TRY(cudaMemGetInfo(&free, &total));
+	TRY(driver_call<CUresult(size_t *, size_t *)>("cuMemGetInfo_v2")(&also_free, &total));
+	say("%s: %zu and %zu of %zu MiB", when, free / mib, also_free / mib, total / mib);
+}
+
+// free_memory asks how much memory is left.
+void free_memory()
+{
+	say_free("nothing");
+	int *x = device<int>(16 << 20);
+	say_free("64 MiB");
+	wait_after("allocated");
+	say_free("still");
+	TRY(cudaFree(x));
+	say_free("freed");
+}

@@ -84,6 +84,8 @@ void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); //
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
 void under_way(const char *way), over_later();          // under_way.cc
+void launch_rate();                                     // rate.cc
+void free_memory();                                     // part.cc
 void shown(), resumes_in_a_thread();                    // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc

@@ -43,3 +43,17 @@ void rate()
 	TRY(cudaFreeHost(pinned));
 	say("launch %.1f copy %.1f malloc_free %.1f pinned_mib %.1f", launches, copies, pairs, filled / mib);
 }
+
+// launch_rate says what a launch costs, in ns: the least of many rounds, each with a wait at its end.
+void launch_rate()
+{
+	double least = 1e9;
+
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	for (int round = 0; round < 50; round++) {
+		const double now = each(1000, [] { LAUNCH(nothing, grid, block, 0, nullptr); });
+		least = now < least ? now : least;
+		TRY(cudaDeviceSynchronize());
+	}
+	say("launch %.1f", least);
+}
