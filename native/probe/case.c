@@ -68,6 +68,7 @@ struct entry {
 	uint32_t device;        /* on this device of the state file */
 	sem_t wake;
 	uint64_t charged, resident; /* bytes that the server counts: for the task, and of these on the device */
+	uint64_t given;             /* of the second, given back while a hook was at it */
 	uint64_t wants;             /* of both, with the answer to its request; a resumption has no more of the first */
 	bool holds;    /* a device of the server's */
 	bool freed;    /* when WAITING for more: the thread that waits gives it back */
@@ -745,7 +746,10 @@ static bool server_give(struct entry *e, uint64_t bytes, bool end, const void *f
 {
 	(void)end;
 	e->charged -= least(bytes, e->charged);
-	e->resident = least(e->resident, e->charged);
+	if (e->resident > e->charged) {
+		e->given += e->resident - e->charged;
+		e->resident = e->charged;
+	}
 	return transmit(frame, size);
 }
 
@@ -803,6 +807,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 
 	e->asked = false;
 	e->serving = over;
+	e->given = 0;
 	begin_wait((void *)caller);
 	process.hooks->revoke(&revocation, &answer);
 	end_wait((void *)caller);
@@ -811,7 +816,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 		return;
 	e->serving = 0;
 	if (answer.outcome == CASE_REVOKED_DONE) {
-		e->resident -= least(e->resident, answer.freed_bytes);
+		e->resident -= least(e->resident, answer.freed_bytes - least(answer.freed_bytes, e->given));
 		if (e->standing == WAITING && e->resuming && revoke.action == CASE_REVOKE_YIELD)
 			e->wants += answer.freed_bytes; /* what goes while the task waits to have memory back comes back too */
 	}

@@ -39,6 +39,7 @@ type kept struct {
 	home     int    // its device
 	bytes    uint64 // granted, heap included
 	resident uint64 // of these, on the device
+	given    uint64 // of these, given back since it was asked
 	asked    *Revocation
 	resumes  *event // it wants to,
 	grows    *event // or more memory, and has a ticket
@@ -92,6 +93,7 @@ func (k *taker) answer(t *testing.T, e event) {
 		task.grows = &e
 	case "shrink":
 		task.bytes -= e.bytes
+		task.given += task.resident - min(task.resident, task.bytes)
 		task.resident = min(task.resident, task.bytes)
 	case "free":
 		delete(k.tasks, of)
@@ -132,7 +134,7 @@ func (k *taker) grant(e event, task *kept) {
 // hear takes the answer to a revocation, which must be a possible one.
 func (k *taker) hear(task *kept, was Revoked) {
 	r := *task.asked
-	possible := was.Ticket == r.Ticket && was.Fixed <= was.Resident && was.Resident+was.Freed <= task.resident
+	possible := was.Ticket == r.Ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Freed <= task.resident+task.given
 	switch was.Ended {
 	case Done: // enough, in whole chunks; or all that can move and the host has room for
 		enough := was.Freed >= r.Bytes && was.Freed-min(was.Freed, r.Bytes) < welcomed.Chunk
@@ -163,7 +165,7 @@ func (k *taker) take() {
 		k.ticket++
 		r := Revocation{Ticket: k.ticket, Action: []Action{Yield, Evict}[k.random.IntN(2)], Bytes: k.bytes(), Deadline: time.Duration(max(0, k.random.IntN(60)-10)) * time.Millisecond}
 		if err := k.server.Revoke(task.id, r); err == nil {
-			task.asked = &r
+			task.asked, task.given = &r, 0
 		}
 	}
 }

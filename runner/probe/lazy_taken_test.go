@@ -118,6 +118,9 @@ func (p taken) take(t *testing.T, seed uint64) *taker {
 	if got, want := results(run.lines), results(plain.lines); fmt.Sprint(run.err) != fmt.Sprint(plain.err) || !slices.Equal(got, want) || run.stderr.String() != plain.stderr.String() {
 		t.Errorf("CUDA %s %s %s, %q: %v\n%s\nstderr:\n%s\nwant\n%s", version, file, p.arguments, env, run.err, firstDifference(got, want), run.stderr.String(), plain.stderr.String())
 	}
+	if t.Failed() {
+		t.Logf("CUDA %s %s %s, %q", version, file, p.arguments, env)
+	}
 	run.wantOnlySwapLeft()
 	k.wantSettled(run)
 	return k
