@@ -322,6 +322,18 @@ API CUresult cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsi
 	return call("cuLaunchKernel", [] { return CUDA_SUCCESS; });
 }
 
+// A function is a fake_kernel. As in the driver, the kernel's parameters end at the first index that is too large.
+API CUresult cuFuncGetParamInfo(const fake_kernel *function, size_t index, size_t *offset, size_t *bytes)
+{
+	return call("cuFuncGetParamInfo", [&]() -> CUresult {
+		if (index >= function->count)
+			return CUDA_ERROR_INVALID_VALUE;
+		*offset = function->offsets[index];
+		*bytes = function->sizes[index];
+		return 0;
+	}, function->name, index);
+}
+
 // ---- memory
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)

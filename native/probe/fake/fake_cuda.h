@@ -61,10 +61,11 @@ struct fake_launch {
 struct fake_kernel {
 	const char *name;
 	void (*run)(const struct fake_launch *launch, void **arguments);
-	const size_t *sizes; /* bytes of each argument */
+	const size_t *sizes, *offsets; /* bytes of each argument, and where it is among them */
 	unsigned count;
 	int registers, max_threads;
 	size_t shared_bytes;
+	int silent; /* its machine code does not tell its parameters: the driver does */
 };
 
 /* What __cudaRegisterFatBinary is given: nvcc's __fatBinC_Wrapper_t. Its last
