@@ -610,6 +610,13 @@ CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint
 	return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
+API int fake_cuda_on_host(const void *address)
+{
+	std::lock_guard<fake::Lock> locked(machine().lock);
+	const Segment *s = machine().find(address);
+	return s != nullptr && s->kind == Segment::mapping && s->device == fake::the_host;
+}
+
 API void fake_cuda_meanwhile(const char *call, fake_cuda_moment moment, void (*what)())
 {
 	std::lock_guard<fake::Lock> locked(machine().lock);

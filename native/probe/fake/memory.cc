@@ -138,6 +138,9 @@ std::vector<const Segment *> Machine::cover(const void *address, size_t bytes)
 	return {};
 }
 
+// Host memory that is mapped opens when a kernel touches it, so that this is counted.
+static bool opens_at_touch(const Segment &s) { return s.kind == Segment::mapping && s.device == the_host; }
+
 // As on a GPU, another context of the same device is out of a kernel's reach.
 void Machine::open(int device, CUcontext context, bool readable)
 {
@@ -146,8 +149,19 @@ void Machine::open(int device, CUcontext context, bool readable)
 		if (s.kind == Segment::device_memory && devices[static_cast<size_t>(device)].peers.count(s.device) != 0)
 			mine = true;
 		if (s.on_device() && mine)
-			protect(s, readable);
+			protect(s, readable && !opens_at_touch(s));
 	}
+}
+
+bool Machine::touches_host(int device, const void *address)
+{
+	const Segment *s = find(address);
+
+	if (s == nullptr || !opens_at_touch(*s) || (s->access & bit(device)) == 0)
+		return false;
+	host_touches++;
+	protect(*s, true);
+	return true;
 }
 
 // may_touch: plain allocations are in reach of every device's copies (CUDA's

@@ -42,15 +42,20 @@ std::map<const void *, Kernel> &kernels() // by host function, and by handle
 
 std::atomic<uint64_t> version{0};
 
+// `registering` is held.
+void know(const void *function, Kernel kernel)
+{
+	if (!kernels().insert_or_assign(function, std::move(kernel)).second)
+		version++;
+}
+
 cudaError_t name_handle(cudaError_t result, const cudaKernel_t *kernel, const void *host)
 {
 	Locked locked(registering);
 	auto known = kernels().find(host);
 
-	if (result == cudaSuccess && known != kernels().end()) {
-		kernels()[*kernel] = Kernel(known->second);
-		version++;
-	}
+	if (result == cudaSuccess && known != kernels().end())
+		know(*kernel, Kernel(known->second));
 	return result;
 }
 
@@ -106,10 +111,8 @@ void __cudaRegisterFunction(void **handle, const void *host, char *device, const
 	(handle, host, device, name, thread_limit, thread, block, block_dim, grid_dim, warp_size);
 	Locked locked(registering);
 	auto fat = binaries().find(handle);
-	if (fat != binaries().end()) {
-		kernels()[host] = Kernel{fat->second, host, name};
-		version++;
-	}
+	if (fat != binaries().end())
+		know(host, Kernel{fat->second, host, name});
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)

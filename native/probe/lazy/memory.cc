@@ -9,6 +9,7 @@
 // Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
 // each with a handle of its own, because a handle is the unit that can be mapped elsewhere.
 #include <limits.h>
+#include <stdint.h>
 
 #include <algorithm>
 #include <map>
@@ -25,6 +26,7 @@
 #include "revoke.h"
 #include "swap.h"
 #include "task.h"
+#include "uses.h"
 
 extern "C" CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 
@@ -45,6 +47,9 @@ struct Range {
 	bool below, above;       // the margins that have memory
 	std::vector<bool> taken; // by 512 bytes: where the allocations of a shared range lie
 	size_t live;             // allocations in it
+	Use *use;                // nullptr: nothing moves
+	size_t on_host;          // chunks
+	bool wanted;             // by a launch that waits for it
 };
 
 // std::map for its order: find looks for the allocation before an address.
@@ -75,6 +80,7 @@ static void on_device(const Range &r, int64_t bytes)
 	sums.movable += moves(r) ? static_cast<uint64_t>(bytes) : 0;
 	show_holdings();
 }
+static uint64_t moved_away, ceded; // bytes: on the host, and of these, what the scheduler has taken
 
 static const size_t alignment = 512; // bytes, as cudaMalloc's addresses have
 
@@ -127,6 +133,7 @@ static Range *new_range(const Driver *d, size_t size, bool shared)
 	made->unit = movable() ? movable_chunk : size;
 	made->shared = shared;
 	made->taken.resize(shared ? size / alignment : 0);
+	made->use = movable() ? watch(made->base, size) : nullptr;
 	ranges()[made->base] = std::move(range);
 	sums.reserved += size;
 	return made;
@@ -206,18 +213,27 @@ bool reserve(size_t bytes, void **address)
 static uintptr_t address_of(const Range &r, size_t chunk) { return r.base + chunk * r.unit; }
 static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r.size - chunk * r.unit); }
 
+// on_host notes that so many more chunks and bytes of a range are on the host.
+static void on_host(Range &r, int64_t chunks, int64_t bytes)
+{
+	r.on_host += static_cast<size_t>(chunks);
+	moved_away += static_cast<uint64_t>(bytes);
+	if (r.use != nullptr)
+		r.use->on_host = r.on_host > 0;
+}
+
 // strip takes the memory behind a range away.
 static void strip(Range &r)
 {
 	const Driver *d = driver();
-	uint64_t away = 0;
+	uint64_t gone = 0;
 
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
 		d->unmap(address_of(r, i), bytes_of(r, i));
 		if (c.host != nullptr) {
 			give_host_chunk(c.host);
-			away += bytes_of(r, i);
+			gone += bytes_of(r, i);
 			continue;
 		}
 		d->release(c.memory);
@@ -225,8 +241,10 @@ static void strip(Range &r)
 	}
 	r.chunks.clear();
 	r.mapped = false;
-	if (away > 0)
-		Task::process().forgo(away);
+	on_host(r, -static_cast<int64_t>(r.on_host), -static_cast<int64_t>(gone));
+	ceded -= std::min(ceded, gone);
+	if (gone > 0)
+		Task::process().forgo(gone);
 }
 
 // back puts memory of the device behind a range.
@@ -273,6 +291,9 @@ static void strip_margins(Range &r)
 static void unreserve(const Range &r)
 {
 	const Driver *d = driver();
+
+	if (r.use != nullptr)
+		unwatch(r.base);
 	d->unreserve(r.base - margin(d), r.size + 2 * margin(d));
 	sums.reserved -= r.size;
 }
@@ -589,7 +610,20 @@ static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *
 	driver()->release(c.memory);
 	c.host = host;
 	on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
+	on_host(r, 1, static_cast<int64_t>(bytes_of(r, i)));
 	return true;
+}
+
+// by_use are the ranges that can move, the least recently referenced first.
+static std::vector<Range *> by_use()
+{
+	std::vector<Range *> all;
+
+	for (auto &entry : ranges())
+		if (moves(*entry.second))
+			all.push_back(entry.second.get());
+	std::stable_sort(all.begin(), all.end(), [](const Range *a, const Range *b) { return a->use->launch < b->use->launch; });
+	return all;
 }
 
 // chunks_to_move is how many chunks have to leave the device for at least `bytes`.
@@ -598,51 +632,54 @@ static size_t chunks_to_move(uint64_t bytes)
 	uint64_t moved = 0;
 	size_t chunks = 0;
 
-	for (auto &entry : ranges()) {
-		const Range &r = *entry.second;
-		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++)
-			if (r.chunks[i].host == nullptr) {
-				moved += bytes_of(r, i);
+	for (const Range *r : by_use())
+		for (size_t i = 0; moved < bytes && i < r->chunks.size(); i++)
+			if (r->chunks[i].host == nullptr) {
+				moved += bytes_of(*r, i);
 				chunks++;
 			}
-	}
 	return chunks;
 }
 
-uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
+static uint64_t await_out(uint64_t bytes, int device, uint64_t *copy_ns)
 {
 	size_t left = chunks_to_move(bytes);
 	uint64_t moved = 0;
 
-	for (auto &entry : ranges()) {
-		Range &r = *entry.second;
-		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++) {
-			if (r.chunks[i].host != nullptr)
+	for (Range *r : by_use())
+		for (size_t i = 0; moved < bytes && i < r->chunks.size(); i++) {
+			if (r->chunks[i].host != nullptr)
 				continue;
 			HostChunk *const host = await_host_chunk(device, left--);
 			if (host == nullptr)
 				return moved;
-			if (!move_out(r, i, host, device, copy_ns)) {
+			if (!move_out(*r, i, host, device, copy_ns)) {
 				give_host_chunk(host);
 				return moved;
 			}
-			moved += bytes_of(r, i);
+			moved += bytes_of(*r, i);
 		}
-	}
 	return moved;
 }
 
-static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
+uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
+{
+	const uint64_t moved = await_out(bytes, device, copy_ns);
+	ceded = moved_away; // the answer says what is on the device now
+	return moved;
+}
+
+static CUresult move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 {
 	const Driver *d = driver();
 	const CUmemAllocationProp prop = on(device);
 	Chunk &c = r.chunks[i];
 
-	if (d->create(&c.memory, bytes_of(r, i), &prop, 0) != CUDA_SUCCESS)
-		return false;
+	if (const CUresult result = d->create(&c.memory, bytes_of(r, i), &prop, 0); result != CUDA_SUCCESS)
+		return result;
 	if (!remap(address_of(r, i), bytes_of(r, i), c.memory, c.host->memory, device)) {
 		d->release(c.memory);
-		return false;
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	const uint64_t began = now_ns();
 	const CUresult copied = REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
@@ -650,43 +687,128 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 	if (copied != CUDA_SUCCESS) {
 		remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device);
 		d->release(c.memory);
-		return false;
+		return copied;
 	}
 	give_host_chunk(c.host);
 	c.host = nullptr;
 	on_device(r, static_cast<int64_t>(bytes_of(r, i)));
-	return true;
+	on_host(r, -1, -static_cast<int64_t>(bytes_of(r, i)));
+	return CUDA_SUCCESS;
 }
 
-uint64_t move_in(uint64_t most, int device, uint64_t *copy_ns)
+uint64_t move_in(uint64_t granted, int device, uint64_t *copy_ns)
 {
+	const std::vector<Range *> all = by_use();
 	uint64_t moved = 0;
+
+	ceded -= std::min(ceded, granted);
+	for (auto r = all.rbegin(); r != all.rend() && recent(*(*r)->use); ++r)
+		for (size_t i = 0; i < (*r)->chunks.size(); i++) {
+			if ((*r)->chunks[i].host == nullptr || bytes_of(**r, i) > moved_away - ceded)
+				continue;
+			if (move_in(**r, i, device, copy_ns) != CUDA_SUCCESS)
+				return moved;
+			moved += bytes_of(**r, i);
+		}
+	return moved;
+}
+
+// make_room moves one chunk out that nobody waits for.
+static bool make_room(int device)
+{
+	uint64_t copy_ns = 0;
+
+	for (Range *r : by_use())
+		for (size_t i = 0; !r->wanted && i < r->chunks.size(); i++) {
+			if (r->chunks[i].host != nullptr)
+				continue;
+			HostChunk *const host = unused_host_chunk(device);
+			const bool moved = host != nullptr && move_out(*r, i, host, device, &copy_ns);
+			if (host != nullptr && !moved)
+				give_host_chunk(host);
+			return moved;
+		}
+	return false;
+}
+
+// A launch may reference more than can be on the device together. Then a part of it comes, and the rest of it
+// stays mapped from the host. The next launch of the same memory finds nothing to bring (can_bring), so it moves
+// nothing and does not wait. Launches that reference other memory in turn do move it each time, because each of
+// them would be slow without.
+void bring(int device)
+{
+	uint64_t copy_ns = 0;
 
 	for (auto &entry : ranges()) {
 		Range &r = *entry.second;
-		for (size_t i = 0; i < r.chunks.size(); i++) {
-			if (r.chunks[i].host == nullptr || bytes_of(r, i) > most - moved)
+		for (size_t i = 0; r.wanted && i < r.chunks.size(); i++) {
+			if (r.chunks[i].host == nullptr)
 				continue;
-			if (!move_in(r, i, device, copy_ns))
-				return moved;
-			moved += bytes_of(r, i);
+			while (bytes_of(r, i) > moved_away - ceded)
+				if (!make_room(device))
+					return;
+			for (;;) {
+				const CUresult result = move_in(r, i, device, &copy_ns);
+				if (result == CUDA_SUCCESS)
+					break;
+				if (result != CUDA_ERROR_OUT_OF_MEMORY || !make_room(device)) {
+					ceded = moved_away; // the device has no room: later launches need not try
+					return;
+				}
+			}
 		}
 	}
-	return moved;
 }
 
 uint64_t range_bytes() { return sums.reserved; }
 uint64_t resident_bytes() { return sums.resident; }
 uint64_t movable_bytes() { return sums.movable; }
 
-uint64_t away_bytes()
+uint64_t away_bytes() { return moved_away; }
+
+void want(const std::vector<uintptr_t> &addresses)
+{
+	for (auto &entry : ranges())
+		entry.second->wanted = false;
+	for (const uintptr_t address : addresses)
+		if (const Allocation *a = find(reinterpret_cast<const void *>(address)); a != nullptr && a->range != nullptr)
+			a->range->wanted = true;
+}
+
+bool can_bring()
+{
+	size_t least = SIZE_MAX; // bytes of a chunk that is to come
+	bool others = false;     // that could go
+
+	for (auto &entry : ranges()) {
+		const Range &r = *entry.second;
+		for (size_t i = 0; i < r.chunks.size(); i++)
+			if (r.wanted && r.chunks[i].host != nullptr)
+				least = std::min(least, bytes_of(r, i));
+			else if (!r.wanted && moves(r) && r.chunks[i].host == nullptr)
+				others = true;
+	}
+	return least != SIZE_MAX && (least <= moved_away - ceded || (others && has_unused_host_chunk()));
+}
+
+uint64_t referenced_bytes()
 {
 	uint64_t sum = 0;
 
 	for (auto &entry : ranges())
-		for (size_t i = 0; i < entry.second->chunks.size(); i++)
-			if (entry.second->chunks[i].host != nullptr)
-				sum += bytes_of(*entry.second, i);
+		if (const Range &r = *entry.second; r.mapped && r.use != nullptr && recent(*r.use))
+			sum += r.size;
+	return sum;
+}
+
+uint64_t wanted_bytes()
+{
+	uint64_t sum = 0;
+
+	for (const Range *r : by_use())
+		for (size_t i = 0; recent(*r->use) && i < r->chunks.size(); i++)
+			if (r->chunks[i].host != nullptr)
+				sum += bytes_of(*r, i);
 	return sum;
 }
 

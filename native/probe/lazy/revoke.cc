@@ -6,7 +6,6 @@
 // deadline passes: the answer is busy. What has moved stays mapped, from the host, so an access that
 // nobody foresaw is slow and not wrong. The next call that gives the device work asks the
 // scheduler, and waits until memory is back on the device.
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "../client.h"
 #include "clock.h"
 #include "device.h"
+#include "drain.h"
 #include "explicit.h"
 #include "graphs.h"
 #include "lock.h"
@@ -29,8 +29,6 @@
 #include "under_way.h"
 #include "window.h"
 
-extern "C" CUresult cuCtxSynchronize(void);
-
 namespace lazy {
 
 static std::atomic<bool> must_ask{false};
@@ -38,74 +36,6 @@ static std::atomic<bool> prepared{false}; // the scheduler knows that this proce
 static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
 
 bool revoked() { return must_ask.load(std::memory_order_relaxed); }
-
-// Waiter is the thread that waits for the device, longer perhaps than a revocation may last.
-static struct Waiter {
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	pthread_cond_t wanted = PTHREAD_COND_INITIALIZER, over = PTHREAD_COND_INITIALIZER;
-	bool started = false;
-	uint64_t asked = 0, answered = 0; // waits
-	CUcontext context = nullptr;      // of the latest
-	CUresult result = CUDA_SUCCESS;   // of the latest that is over
-} waiter;
-
-static void *wait_for_devices(void *)
-{
-	pthread_mutex_lock(&waiter.mutex);
-	for (;;) {
-		while (waiter.asked == waiter.answered)
-			pthread_cond_wait(&waiter.wanted, &waiter.mutex);
-		const CUcontext context = waiter.context;
-		pthread_mutex_unlock(&waiter.mutex);
-		CUresult result = driver()->set_current(context);
-		if (result == CUDA_SUCCESS)
-			result = REAL_DRIVER(cuCtxSynchronize)();
-		pthread_mutex_lock(&waiter.mutex);
-		waiter.result = result;
-		waiter.answered++;
-		pthread_cond_signal(&waiter.over);
-	}
-}
-
-// start_waiter starts the thread, with all signals blocked as in the thread that comes here.
-static bool start_waiter()
-{
-	pthread_condattr_t monotonic;
-	pthread_attr_t detached;
-	pthread_t thread;
-
-	if (waiter.started)
-		return true;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&waiter.over, &monotonic);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	waiter.started = pthread_create(&thread, &detached, wait_for_devices, nullptr) == 0;
-	return waiter.started;
-}
-
-// await_device_idle waits until the context has done its work. false: not by the deadline, or not
-// even the work that an earlier revocation has waited for.
-static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult *result)
-{
-	const timespec until = time_of(deadline_ns);
-
-	pthread_mutex_lock(&waiter.mutex);
-	bool idle = start_waiter() && waiter.asked == waiter.answered;
-	if (idle) {
-		waiter.context = context;
-		waiter.asked++;
-		pthread_cond_signal(&waiter.wanted);
-		while (waiter.asked != waiter.answered &&
-		       pthread_cond_timedwait(&waiter.over, &waiter.mutex, &until) != ETIMEDOUT)
-			;
-		idle = waiter.asked == waiter.answered;
-		*result = waiter.result;
-	}
-	pthread_mutex_unlock(&waiter.mutex);
-	return idle;
-}
 
 struct Holdings {
 	uint64_t resident, fixed; // bytes on the device, and of these, that cannot move
@@ -168,7 +98,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	ClosedGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
-	if (!await_device_idle(context, deadline_ns, &result))
+	if (!await_drained(context, deadline_ns, &result))
 		return;
 	answer->drain_ns = now_ns() - began;
 	if (result != CUDA_SUCCESS)
@@ -213,29 +143,30 @@ void prepare_revocation()
 
 void renew_revocation()
 {
-	waiter = {};
+	renew_drain();
 	must_ask.store(false);
 }
 
-// One thread asks for all. No more comes back than it has asked for: what is taken after the grant and
-// before this thread goes on is not the task's any more. A refusal leaves the memory where it is: the program goes on with memory
-// that is mapped from the host.
+// One thread asks for all, for what the latest launches reference. The launch that waits is one of them. No more
+// comes back than this thread has asked for: what is taken after the grant and before this thread goes on is not the
+// task's any more. A refusal leaves the memory where it is: the program goes on with memory that is mapped from the
+// host.
 void await_permission()
 {
 	Locked one_at_a_time(Task::process().asking());
 	while (revoked()) {
 		case_task task;
-		uint64_t away, all;
+		uint64_t need, referenced;
 		int answer;
 		{
 			Locked locked;
 			task = Task::process().grant();
-			away = away_bytes();
-			all = Task::process().in_use();
+			referenced = std::min(referenced_bytes(), Task::process().charged());
+			need = std::min(wanted_bytes(), referenced);
 		}
 		{
 			Interruptible here;
-			answer = client_await_resume(&task, away, all);
+			answer = client_await_resume(&task, need, referenced);
 		}
 		Locked locked;
 		if (Task::process().grant().id != task.id) // it has ended meanwhile
@@ -244,7 +175,7 @@ void await_permission()
 		if (answer == CASE_OK && client_permitted(&task)) {
 			const uint64_t began = now_ns();
 			uint64_t copy_ns = 0;
-			const uint64_t bytes = move_in(away, home(), &copy_ns);
+			const uint64_t bytes = move_in(need, home(), &copy_ns);
 			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
 		}
 		if (answer != CASE_OK || client_permitted(&task))
