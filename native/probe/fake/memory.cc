@@ -35,8 +35,12 @@ void Machine::protect(const Segment &s, bool readable)
 
 // New memory begins with a pattern, so that a program that relies on zeros, or a
 // fill that is lost, shows.
-static const auto &pattern = *new std::vector<char>(64 << 10, static_cast<char>(0xa5));
-static void scribble(void *memory, size_t bytes) { memcpy(memory, pattern.data(), std::min(bytes, pattern.size())); }
+static const std::vector<char> &pattern()
+{
+	static const auto &all = *new std::vector<char>(64 << 10, static_cast<char>(0xa5));
+	return all;
+}
+static void scribble(void *memory, size_t bytes) { memcpy(memory, pattern().data(), std::min(bytes, pattern().size())); }
 
 int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 {
@@ -294,7 +298,7 @@ int Machine::create(int device, size_t bytes, bool exportable, unsigned long lon
 	int file = memfd_create((file_name + std::to_string(device)).c_str(), MFD_CLOEXEC);
 	if (file < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern.data(), pattern.size(), 0) < 0) {
+	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern().data(), pattern().size(), 0) < 0) {
 		close(file);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
