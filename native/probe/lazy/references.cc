@@ -171,8 +171,13 @@ void await_brought(const Layout &layout, void **arguments)
 	ClosedGate closed;
 	if (!closed.await_empty(now_ns() + gate_ns) || being_captured()) // a wait for the device would break the capture
 		return;
-	if (await_drained(context, now_ns() + device_ns, &result) && result == CUDA_SUCCESS)
+	if (!await_drained(context, now_ns() + device_ns, &result) || result != CUDA_SUCCESS)
+		return;
+	CUcontext own = nullptr; // perhaps none, in a thread's first call
+	driver()->get_current(&own);
+	if (driver()->set_current(context) == CUDA_SUCCESS)
 		bring(home());
+	driver()->set_current(own);
 }
 
 } // namespace
