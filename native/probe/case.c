@@ -70,6 +70,7 @@ struct entry {
 	uint64_t charged, resident; /* bytes that the server counts: for the task, and of these on the device */
 	uint64_t given;             /* of the second, given back while a hook was at it */
 	uint64_t wants;             /* of both, with the answer to its request; a resumption has no more of the first */
+	uint64_t most;              /* of `wants`: what a resumption references */
 	bool holds;    /* a device of the server's */
 	bool freed;    /* when WAITING for more: the thread that waits gives it back */
 	bool resuming; /* when WAITING: for permission to submit work */
@@ -735,6 +736,7 @@ static bool server_ask(struct entry *e, union request *request, const struct cal
 		e->standing = WAITING;
 		e->resuming = request->header.type == CASE_WIRE_TASK_RESUME;
 		e->wants = bytes_of(request);
+		e->most = e->resuming ? request->resume.referenced_bytes : 0;
 		answered = transmit(request, request->header.size) && await(e, caller);
 		e->standing = HELD;
 		changed();
@@ -818,7 +820,7 @@ static void take_back(struct entry *e, const struct caller *caller)
 	if (answer.outcome == CASE_REVOKED_DONE) {
 		e->resident -= least(e->resident, answer.freed_bytes - least(answer.freed_bytes, e->given));
 		if (e->standing == WAITING && e->resuming && revoke.action == CASE_REVOKE_YIELD)
-			e->wants += answer.freed_bytes; /* what goes while the task waits to have memory back comes back too */
+			e->wants = least(e->wants + answer.freed_bytes, e->most); /* as the scheduler counts (engine, Resume) */
 	}
 	e->revoked = e->revoked || (answer.outcome == CASE_REVOKED_DONE && revoke.action == CASE_REVOKE_YIELD);
 	show_permit();

@@ -315,7 +315,7 @@ struct case_activity {
 	uint64_t last_call_ns; /* CLOCK_MONOTONIC when the last of them ended; 0: none has */
 	uint64_t launches; /* of kernels and graphs so far */
 	uint64_t resident_bytes;   /* of its tasks on devices, fixed_bytes included */
-	uint64_t referenced_bytes; /* of these, of allocations that its latest kernels were given */
+	uint64_t referenced_bytes; /* of its tasks, that its latest kernels were given, on devices or not */
 	uint64_t fixed_bytes;      /* of these, cannot be moved */
 	uint64_t permit; /* 1: work may be submitted without asking. 0: a task has been revoked, or
 	                  * none has been granted. GRANT sets it, REVOKE clears it. */

@@ -220,7 +220,7 @@ func TestLazyMemoryGoesAndComesBack(t *testing.T) {
 	p.mustBeTaken(Evict)
 	p.goOn()
 	p.endsWell("computed", shown(6))
-	if more := p.of("more"); len(more) != 1 || more[0].bytes != 64<<20 {
+	if more := p.of("more"); len(more) != 1 || more[0].bytes != 96<<20 {
 		t.Errorf("asked for host memory: %v", more)
 	}
 }

@@ -339,6 +339,18 @@ API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y,
 	}, function->name);
 }
 
+// A function is a fake_kernel. As in the driver, the kernel's parameters end at the first index that is too large.
+API CUresult cuFuncGetParamInfo(const fake_kernel *function, size_t index, size_t *offset, size_t *bytes)
+{
+	return call("cuFuncGetParamInfo", [&]() -> CUresult {
+		if (index >= function->count)
+			return CUDA_ERROR_INVALID_VALUE;
+		*offset = function->offsets[index];
+		*bytes = function->sizes[index];
+		return 0;
+	}, function->name, index);
+}
+
 // ---- memory
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
@@ -642,6 +654,13 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
 CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags)
 {
 	return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+API int fake_cuda_on_host(const void *address)
+{
+	std::lock_guard<fake::Lock> locked(machine().lock);
+	const Segment *s = machine().find(address);
+	return s != nullptr && s->kind == Segment::mapping && s->device == fake::the_host;
 }
 
 API void fake_cuda_meanwhile(const char *call, fake_cuda_moment moment, void (*what)())

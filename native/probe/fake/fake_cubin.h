@@ -1,7 +1,8 @@
 // fake_cubin.h: a fat binary as nvcc embeds it, with one cubin of one kernel that
 // has no code. What a reader finds in it is the kernel's name, its registers
-// (the upper byte of sh_info of .text.KERNEL) and its static shared memory (the
-// size of .nv.shared.KERNEL).
+// (the upper byte of sh_info of .text.KERNEL), its static shared memory (the
+// size of .nv.shared.KERNEL) and its parameters (.nv.info.KERNEL, with the records that
+// nvcc 11.8 writes).
 #ifndef FAKE_CUBIN_H
 #define FAKE_CUBIN_H
 
@@ -15,31 +16,42 @@ namespace kernels {
 
 class Cubin {
 public:
-	Cubin(const std::string &kernel, int registers, size_t shared_bytes)
+	struct Parameter {
+		uint16_t offset, bytes;
+	};
+
+	// without parameters, the cubin does not tell them
+	Cubin(const std::string &kernel, int registers, size_t shared_bytes, const std::vector<Parameter> *parameters)
 	{
-		const std::string names = std::string("\0.shstrtab\0", 11) + ".text." + kernel + '\0' +
-		        ".nv.shared." + kernel + '\0';
-		const size_t text_name = 11, shared_name = text_name + kernel.size() + 7;
+		const std::string info = parameters != nullptr ? info_of(*parameters) : "";
 		Elf64_Ehdr file = {};
-		Elf64_Shdr sections[4] = {};
+		Elf64_Shdr sections[5] = {};
+		std::string names = std::string("\0.shstrtab", 11);
+		const auto named = [&names](Elf64_Shdr &section, const std::string &name) {
+			section.sh_name = static_cast<Elf64_Word>(names.size());
+			names += name + '\0';
+		};
 
 		memcpy(file.e_ident, ELFMAG, SELFMAG);
 		file.e_ident[EI_CLASS] = ELFCLASS64;
 		file.e_shoff = sizeof file;
 		file.e_shentsize = sizeof(Elf64_Shdr);
-		file.e_shnum = 4;
+		file.e_shnum = parameters != nullptr ? 5 : 4;
 		file.e_shstrndx = 1;
 		sections[1].sh_name = 1;
 		sections[1].sh_type = SHT_STRTAB;
 		sections[1].sh_offset = sizeof file + sizeof sections;
-		sections[1].sh_size = names.size();
-		sections[2].sh_name = static_cast<Elf64_Word>(text_name);
+		named(sections[2], ".text." + kernel);
 		sections[2].sh_info = static_cast<Elf64_Word>(registers) << 24;
-		sections[3].sh_name = static_cast<Elf64_Word>(shared_name);
+		named(sections[3], ".nv.shared." + kernel);
 		sections[3].sh_type = SHT_NOBITS;
 		sections[3].sh_size = shared_bytes;
+		named(sections[4], ".nv.info." + kernel);
+		sections[1].sh_size = names.size();
+		sections[4].sh_offset = sections[1].sh_offset + names.size();
+		sections[4].sh_size = info.size();
 
-		const uint64_t size = (sizeof file + sizeof sections + names.size() + 7) / 8 * 8;
+		const uint64_t size = (sections[4].sh_offset + info.size() + 7) / 8 * 8;
 		const Header header = {0xba55ed50, 1, sizeof(Header), sizeof(Entry) + size};
 		const Entry entry = {2, 0x101, sizeof(Entry), size, {}, 90, {}};
 		append(&header, sizeof header);
@@ -47,9 +59,12 @@ public:
 		append(&file, sizeof file);
 		append(sections, sizeof sections);
 		append(names.data(), names.size());
+		append(info.data(), info.size());
 		bytes.resize(sizeof header + sizeof entry + size);
 	}
 
+	size_t size() const { return bytes.size(); }
+	static size_t elf_at() { return sizeof(Header) + sizeof(Entry); }
 	const void *data() const { return bytes.data(); }
 
 private:
@@ -69,6 +84,31 @@ private:
 	static_assert(sizeof(Header) == 16 && sizeof(Entry) == 64, "fat binary");
 
 	std::vector<char> bytes;
+
+	// A record: format, attribute, and a value or the size of what follows.
+	static void record(std::string *info, unsigned char format, unsigned char attribute, uint16_t value)
+	{
+		*info += {static_cast<char>(format), static_cast<char>(attribute), static_cast<char>(value & 0xff), static_cast<char>(value >> 8)};
+	}
+
+	static std::string info_of(const std::vector<Parameter> &parameters)
+	{
+		std::string info;
+		const auto word = [&info](uint32_t value) { info.append(reinterpret_cast<const char *>(&value), sizeof value); };
+
+		record(&info, 4, 0x37, 4); // EIATTR_CUDA_API_VERSION
+		word(118);
+		for (size_t i = parameters.size(); i-- > 0;) { // nvcc writes the last one first
+			record(&info, 4, 0x17, 12);            // EIATTR_KPARAM_INFO
+			word(0);
+			word(static_cast<uint32_t>(i | static_cast<uint32_t>(parameters[i].offset) << 16));
+			word(static_cast<uint32_t>(parameters[i].bytes) << 18 | 0x1f000);
+		}
+		record(&info, 3, 0x1b, 0xff); // EIATTR_MAXREG_COUNT
+		if (!parameters.empty())
+			record(&info, 3, 0x19, static_cast<uint16_t>(parameters.back().offset + parameters.back().bytes)); // EIATTR_CBANK_PARAM_SIZE
+		return info;
+	}
 
 	void append(const void *from, size_t count)
 	{

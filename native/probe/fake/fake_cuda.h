@@ -37,11 +37,15 @@ struct fake_cuda_state {
 	uint64_t used[FAKE_CUDA_MAX_DEVICES]; /* bytes, contexts included */
 	unsigned allocations, handles, mappings, reservations, pinned, managed, streams, events;
 	unsigned submitted; /* kernels in streams that are not done; only those that take time */
+	unsigned host_touches; /* kernels that touched host memory mapped by cuMemMap, once for each mapping */
 	unsigned violations; /* uses of a wrong or dead handle, and the like; said on stderr */
 };
 
 /* fake_cuda_read fills *state. Exported by the driver: find it with dlsym. */
 void fake_cuda_read(struct fake_cuda_state *state);
+
+/* fake_cuda_on_host: the address has host memory that cuMemMap has mapped. Exported by the driver. */
+int fake_cuda_on_host(const void *address);
 
 /* fake_cuda_meanwhile has `what` done in the next call of that name, by the calling thread: before the
  * call does anything, or after it has done all. Exported by the driver, as fake_cuda_read is. */
@@ -61,10 +65,11 @@ struct fake_launch {
 struct fake_kernel {
 	const char *name;
 	void (*run)(const struct fake_launch *launch, void **arguments);
-	const size_t *sizes; /* bytes of each argument */
+	const size_t *sizes, *offsets; /* bytes of each argument, and where it is among them */
 	unsigned count;
 	int registers, max_threads;
 	size_t shared_bytes;
+	int silent; /* its machine code does not tell its parameters: the driver does */
 };
 
 /* What __cudaRegisterFatBinary is given: nvcc's __fatBinC_Wrapper_t. Its last

@@ -58,8 +58,18 @@ template <class... A, void (*function)(A...)> struct Kernel<function> {
 
 	static fake_kernel describe(const char *name, int registers = 32, size_t shared_bytes = 0)
 	{
-		static const size_t sizes[] = {sizeof(A)..., 0};
-		return {name, run, sizes, sizeof...(A), registers, 1024, shared_bytes};
+		static const size_t sizes[] = {sizeof(A)..., 0}, alignments[] = {alignof(A)..., 1};
+		static size_t offsets[sizeof...(A) + 1]; // as in a structure
+		for (size_t i = 0, end = 0; i < sizeof...(A); end = offsets[i] + sizes[i], i++)
+			offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
+		return {name, run, sizes, offsets, sizeof...(A), registers, 1024, shared_bytes, 0};
+	}
+
+	static fake_kernel silent(const char *name)
+	{
+		fake_kernel k = describe(name);
+		k.silent = 1;
+		return k;
 	}
 
 	static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, A... a)
@@ -91,7 +101,7 @@ struct Module {
 	void **handle;
 
 	Module(const void *stub, const fake_kernel &k)
-		: code(k), cubin(k.name, k.registers, k.shared_bytes),
+		: code(k), cubin(cubin_of(k)),
 		  binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), &code}
 	{
 		handle = __cudaRegisterFatBinary(&binary);
@@ -101,7 +111,7 @@ struct Module {
 		__cudaRegisterFatBinaryEnd(handle);
 	}
 	Module(void *variable, const char *name, size_t bytes)
-		: code(), cubin("", 0, 0), binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), nullptr}
+		: code(), cubin("", 0, 0, nullptr), binary{FAKE_FAT_BINARY_MAGIC, 1, cubin.data(), nullptr}
 	{
 		handle = __cudaRegisterFatBinary(&binary);
 		__cudaRegisterVar(handle, static_cast<char *>(variable), const_cast<char *>(name), name, 0, bytes, 0,
@@ -111,6 +121,15 @@ struct Module {
 	Module(const Module &) = delete;
 	Module &operator=(const Module &) = delete;
 	~Module() { __cudaUnregisterFatBinary(handle); }
+
+private:
+	static Cubin cubin_of(const fake_kernel &k)
+	{
+		std::vector<Cubin::Parameter> parameters;
+		for (unsigned i = 0; i < k.count; i++)
+			parameters.push_back({static_cast<uint16_t>(k.offsets[i]), static_cast<uint16_t>(k.sizes[i])});
+		return Cubin(k.name, k.registers, k.shared_bytes, k.silent ? nullptr : &parameters);
+	}
 };
 
 } // namespace kernels
@@ -119,6 +138,8 @@ struct Module {
 #define FAKE_KERNEL(function, ...)                                                  \
 	static const kernels::Module module_of_##function(                          \
 		kernels::Kernel<function>::stub(), kernels::Kernel<function>::describe(#function, ##__VA_ARGS__))
+#define FAKE_SILENT_KERNEL(function) \
+	static const kernels::Module module_of_##function(kernels::Kernel<function>::stub(), kernels::Kernel<function>::silent(#function))
 #define FAKE_VARIABLE(name) static const kernels::Module module_of_##name(&name, #name, sizeof name)
 #define LAUNCH(function, grid, block, shared_bytes, stream, ...) \
 	kernels::Kernel<function>::launch(grid, block, shared_bytes, stream, ##__VA_ARGS__)

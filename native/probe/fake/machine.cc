@@ -304,6 +304,7 @@ void Machine::read(fake_cuda_state *state)
 	for (auto &s : streams)
 		for (const Item &i : s->queue)
 			state->submitted += i.work.takes.count() > 0;
+	state->host_touches = host_touches;
 	state->violations = violations;
 }
 

@@ -145,6 +145,7 @@ public:
 	// The one segment that [address, address + bytes) lies in, or mappings without gaps.
 	virtual std::vector<const Segment *> cover(const void *address, size_t bytes);
 	virtual void open(int device, CUcontext context, bool readable); // all that its kernels may touch
+	bool touches_host(int device, const void *address); // in a kernel: opens the mapping of host memory there
 	virtual int copy(int device, bool peer, const Copy &c);
 	virtual int fill(int device, const Copy &c, unsigned value, unsigned width);
 	virtual int variable(const void *host, int device, void **out, size_t *bytes);
@@ -200,7 +201,7 @@ private:
 	int contexts = 0;
 	std::set<CUcontext> own;
 	uintptr_t made_own = 0;
-	unsigned violations = 0;
+	unsigned host_touches = 0, violations = 0;
 	std::map<uintptr_t, Segment> segments;
 	std::map<uintptr_t, Reservation> reservations;
 	std::map<unsigned long long, Handle> handles;

@@ -35,8 +35,12 @@ void Machine::protect(const Segment &s, bool readable)
 
 // New memory begins with a pattern, so that a program that relies on zeros, or a
 // fill that is lost, shows.
-static const auto &pattern = *new std::vector<char>(64 << 10, static_cast<char>(0xa5));
-static void scribble(void *memory, size_t bytes) { memcpy(memory, pattern.data(), std::min(bytes, pattern.size())); }
+static const std::vector<char> &pattern()
+{
+	static const auto &all = *new std::vector<char>(64 << 10, static_cast<char>(0xa5));
+	return all;
+}
+static void scribble(void *memory, size_t bytes) { memcpy(memory, pattern().data(), std::min(bytes, pattern().size())); }
 
 int Machine::allocate(Segment::Kind kind, int device, size_t bytes, void **out)
 {
@@ -138,6 +142,9 @@ std::vector<const Segment *> Machine::cover(const void *address, size_t bytes)
 	return {};
 }
 
+// Host memory that is mapped opens when a kernel touches it, so that this is counted.
+static bool opens_at_touch(const Segment &s) { return s.kind == Segment::mapping && s.device == the_host; }
+
 // As on a GPU, another context of the same device is out of a kernel's reach.
 void Machine::open(int device, CUcontext context, bool readable)
 {
@@ -146,8 +153,19 @@ void Machine::open(int device, CUcontext context, bool readable)
 		if (s.kind == Segment::device_memory && devices[static_cast<size_t>(device)].peers.count(s.device) != 0)
 			mine = true;
 		if (s.on_device() && mine)
-			protect(s, readable);
+			protect(s, readable && !opens_at_touch(s));
 	}
+}
+
+bool Machine::touches_host(int device, const void *address)
+{
+	const Segment *s = find(address);
+
+	if (s == nullptr || !opens_at_touch(*s) || (s->access & bit(device)) == 0)
+		return false;
+	host_touches++;
+	protect(*s, true);
+	return true;
 }
 
 // may_touch: plain allocations are in reach of every device's copies (CUDA's
@@ -280,7 +298,7 @@ int Machine::create(int device, size_t bytes, bool exportable, unsigned long lon
 	int file = memfd_create((file_name + std::to_string(device)).c_str(), MFD_CLOEXEC);
 	if (file < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern.data(), pattern.size(), 0) < 0) {
+	if (ftruncate(file, static_cast<off_t>(bytes)) != 0 || pwrite(file, pattern().data(), pattern().size(), 0) < 0) {
 		close(file);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}

@@ -280,6 +280,15 @@ API cudaError_t cudaFuncSetCacheConfig(const void *function, int config)
 	}, config);
 }
 
+API cudaError_t cudaGetFuncBySymbol(const fake_kernel **function, const void *symbol)
+{
+	return call("cudaGetFuncBySymbol", Needs::context, [&] {
+		const Kernel *k = kernel_at(symbol);
+		*function = k != nullptr ? k->code : nullptr;
+		return k != nullptr ? 0 : 98;
+	}, name_of(symbol).c_str());
+}
+
 static int occupancy(int *blocks, const void *function, int threads, size_t dynamic)
 {
 	const Kernel *k = kernel_at(function);

@@ -295,8 +295,10 @@ static void stop_kernel(int error)
 	siglongjmp(landing, error);
 }
 
-static void on_fault(int)
+static void on_fault(int, siginfo_t *about, void *)
 {
+	if (running && machine().touches_host(running_on, about->si_addr))
+		return;
 	if (running)
 		stop_kernel(cudaErrorIllegalAddress);
 	sigaction(SIGSEGV, &before, nullptr); // not a kernel's: let it happen again
@@ -329,7 +331,8 @@ int Machine::kernel(int device, CUcontext context, const fake_launch &launch, co
 	now.device = device;
 	now.symbol = symbol;
 	now.fail = stop_kernel;
-	catching.sa_handler = on_fault;
+	catching.sa_sigaction = on_fault;
+	catching.sa_flags = SA_SIGINFO;
 	sigaction(SIGSEGV, &catching, &before);
 	sigemptyset(&faults); // the thread that waits for the kernel, and so runs it, may have blocked them
 	sigaddset(&faults, SIGSEGV);

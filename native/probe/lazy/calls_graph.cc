@@ -11,6 +11,7 @@
 #include "mode.h"
 #include "occupancy.h"
 #include "real.h"
+#include "references.h"
 #include "report.h"
 #include "task.h"
 #include "window.h"
@@ -248,6 +249,7 @@ INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)
 	{                                                                                                     \
 		EXISTS(stream);                                                                               \
 		await_window(real(stream), own);                                                              \
+		references_unknown();                                                                         \
 		return direct_kept("cudaGraphLaunch", [=] {                                                   \
 			working();                                                                            \
 			const cudaError_t error = REAL(name)(executable, real(stream));                       \

@@ -10,6 +10,7 @@
 #include "mode.h"
 #include "occupancy.h"
 #include "real.h"
+#include "references.h"
 #include "report.h"
 #include "task.h"
 #include "window.h"
@@ -23,8 +24,8 @@ template <size_t N> constexpr bool own_default(const char (&name)[N]) { return N
 
 // own: the call's default stream is the thread's own.
 template <typename Run>
-cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
-                   Run run)
+cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                   cudaStream_t stream, Run run)
 {
 	const uint64_t blocks = product(grid);
 	const uint32_t threads = static_cast<uint32_t>(product(block));
@@ -32,6 +33,7 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 	if (gone(stream))
 		return launch_result(fail(cudaErrorInvalidResourceHandle), call);
 	await_window(real(stream), own);
+	await_references(kernel, arguments);
 	const UnderWay under_way;
 	if (await_or_defer()) {
 		Locked locked;
@@ -92,7 +94,7 @@ using namespace lazy;
 #define LAUNCH(name, Kernel)                                                                                           \
 	cudaError_t name(Kernel kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)   \
 	{                                                                                                              \
-		return launch(#name, own_default(#name), kernel, grid, block, shared, stream, [=] {                                        \
+		return launch(#name, own_default(#name), kernel, grid, block, arguments, shared, stream, [=] {                                        \
 			return REAL(name)(kernel, grid, block, arguments, shared, real(stream));                       \
 		});                                                                                                    \
 	}
@@ -109,7 +111,7 @@ LAUNCH(cudaLaunchCooperativeKernel_ptsz, const void *)
 		if (config == nullptr)                                                                                 \
 			return fail(cudaErrorInvalidValue);                                                            \
 		cudaLaunchConfig_t c = *config;                                                                        \
-		return launch(#name, own_default(#name), kernel, c.gridDim, c.blockDim, c.dynamicSmemBytes, c.stream, [&] {                \
+		return launch(#name, own_default(#name), kernel, c.gridDim, c.blockDim, arguments, c.dynamicSmemBytes, c.stream, [&] {                \
 			const Attributes attributes(c.attrs, c.numAttrs);                                              \
 			c.stream = real(c.stream);                                                                     \
 			c.attrs = attributes.get();                                                                    \
@@ -142,8 +144,8 @@ cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *list, unsig
 	if (list == nullptr || count == 0)
 		return fail(cudaErrorInvalidValue);
 	const cudaLaunchParams &first = *list;
-	return launch("cudaLaunchCooperativeKernelMultiDevice", false, first.func, first.gridDim, first.blockDim, first.sharedMem,
-	              first.stream, [=] {
+	return launch("cudaLaunchCooperativeKernelMultiDevice", false, first.func, first.gridDim, first.blockDim, first.args,
+	              first.sharedMem, first.stream, [=] {
 		              std::vector<cudaLaunchParams> there(list, list + count);
 		              for (cudaLaunchParams &l : there)
 			              l.stream = real(l.stream);

@@ -9,6 +9,7 @@
 // Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
 // each with a handle of its own, because a handle is the unit that can be mapped elsewhere.
 #include <limits.h>
+#include <stdint.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,6 +27,7 @@
 #include "revoke.h"
 #include "swap.h"
 #include "task.h"
+#include "uses.h"
 
 extern "C" CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 
@@ -46,6 +48,9 @@ struct Range {
 	bool below, above;       // the margins that have memory
 	std::vector<bool> taken; // by 512 bytes: where the allocations of a shared range lie
 	size_t live;             // allocations in it
+	Use *use;                // nullptr: nothing moves
+	size_t on_host;          // chunks
+	bool wanted;             // by a launch that waits for it
 };
 
 // std::map for its order: find looks for the allocation before an address.
@@ -76,7 +81,6 @@ static void on_device(const Range &r, int64_t bytes)
 	sums.movable += moves(r) ? static_cast<uint64_t>(bytes) : 0;
 	show_holdings();
 }
-
 static const size_t alignment = 512; // bytes, as cudaMalloc's addresses have
 
 static CUmemAllocationProp on(int device)
@@ -128,6 +132,7 @@ static Range *new_range(const Driver *d, size_t size, bool shared)
 	made->unit = movable() ? movable_chunk : size;
 	made->shared = shared;
 	made->taken.resize(shared ? size / alignment : 0);
+	made->use = movable() ? watch(made->base, size) : nullptr;
 	ranges()[made->base] = std::move(range);
 	sums.reserved += size;
 	return made;
@@ -207,16 +212,27 @@ bool reserve(size_t bytes, void **address)
 static uintptr_t address_of(const Range &r, size_t chunk) { return r.base + chunk * r.unit; }
 static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r.size - chunk * r.unit); }
 
+// on_host notes that so many more chunks and bytes of a range are on the host.
+static void on_host(Range &r, int64_t chunks, int64_t bytes)
+{
+	r.on_host += static_cast<size_t>(chunks);
+	sums.away += static_cast<uint64_t>(bytes);
+	if (r.use != nullptr)
+		r.use->on_host = r.on_host > 0;
+}
+
 // strip takes the memory behind a range away.
 static void strip(Range &r)
 {
 	const Driver *d = driver();
+	uint64_t back = 0;
+
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
 		d->unmap(address_of(r, i), bytes_of(r, i));
 		if (c.host != nullptr) {
 			give_host_chunk(c.host);
-			sums.away -= bytes_of(r, i);
+			back += bytes_of(r, i);
 			continue;
 		}
 		d->release(c.memory);
@@ -224,6 +240,7 @@ static void strip(Range &r)
 	}
 	r.chunks.clear();
 	r.mapped = false;
+	on_host(r, -static_cast<int64_t>(r.on_host), -static_cast<int64_t>(back));
 }
 
 // back puts memory of the device behind a range.
@@ -270,6 +287,9 @@ static void strip_margins(Range &r)
 static void unreserve(const Range &r)
 {
 	const Driver *d = driver();
+
+	if (r.use != nullptr)
+		unwatch(r.base);
 	d->unreserve(r.base - margin(d), r.size + 2 * margin(d));
 	sums.reserved -= r.size;
 }
@@ -590,8 +610,20 @@ static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *
 	driver()->release(c.memory);
 	c.host = host;
 	on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
-	sums.away += bytes_of(r, i);
+	on_host(r, 1, static_cast<int64_t>(bytes_of(r, i)));
 	return true;
+}
+
+// by_use are the ranges that can move, the least recently referenced first.
+static std::vector<Range *> by_use()
+{
+	std::vector<Range *> all;
+
+	for (auto &entry : ranges())
+		if (moves(*entry.second))
+			all.push_back(entry.second.get());
+	std::stable_sort(all.begin(), all.end(), [](const Range *a, const Range *b) { return a->use->launch < b->use->launch; });
+	return all;
 }
 
 // chunks_to_move is how many chunks have to leave the device for at least `bytes`.
@@ -600,51 +632,53 @@ static size_t chunks_to_move(uint64_t bytes)
 	uint64_t moved = 0;
 	size_t chunks = 0;
 
-	for (auto &entry : ranges()) {
-		const Range &r = *entry.second;
-		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++)
-			if (r.chunks[i].host == nullptr) {
-				moved += bytes_of(r, i);
+	for (const Range *r : by_use())
+		for (size_t i = 0; moved < bytes && i < r->chunks.size(); i++)
+			if (r->chunks[i].host == nullptr) {
+				moved += bytes_of(*r, i);
 				chunks++;
 			}
-	}
 	return chunks;
 }
 
-uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
+static uint64_t await_out(uint64_t bytes, int device, uint64_t *copy_ns)
 {
 	size_t left = chunks_to_move(bytes);
 	uint64_t moved = 0;
 
-	for (auto &entry : ranges()) {
-		Range &r = *entry.second;
-		for (size_t i = 0; moves(r) && moved < bytes && i < r.chunks.size(); i++) {
-			if (r.chunks[i].host != nullptr)
+	for (Range *r : by_use())
+		for (size_t i = 0; moved < bytes && i < r->chunks.size(); i++) {
+			if (r->chunks[i].host != nullptr)
 				continue;
 			HostChunk *const host = await_host_chunk(device, left--);
 			if (host == nullptr)
 				return moved;
-			if (!move_out(r, i, host, device, copy_ns)) {
+			if (!move_out(*r, i, host, device, copy_ns)) {
 				give_host_chunk(host);
 				return moved;
 			}
-			moved += bytes_of(r, i);
+			moved += bytes_of(*r, i);
 		}
-	}
 	return moved;
 }
 
-static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
+uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
+{
+	const uint64_t moved = await_out(bytes, device, copy_ns);
+	return moved;
+}
+
+static CUresult move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 {
 	const Driver *d = driver();
 	const CUmemAllocationProp prop = on(device);
 	Chunk &c = r.chunks[i];
 
-	if (d->create(&c.memory, bytes_of(r, i), &prop, 0) != CUDA_SUCCESS)
-		return false;
+	if (const CUresult result = d->create(&c.memory, bytes_of(r, i), &prop, 0); result != CUDA_SUCCESS)
+		return result;
 	if (!remap(address_of(r, i), bytes_of(r, i), c.memory, c.host->memory, device)) {
 		d->release(c.memory);
-		return false;
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	const uint64_t began = now_ns();
 	const CUresult copied = REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
@@ -652,36 +686,132 @@ static bool move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
 	if (copied != CUDA_SUCCESS) {
 		if (remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device))
 			d->release(c.memory);
-		return false;
+		return copied;
 	}
 	give_host_chunk(c.host);
 	c.host = nullptr;
-	sums.away -= bytes_of(r, i);
 	on_device(r, static_cast<int64_t>(bytes_of(r, i)));
-	return true;
+	on_host(r, -1, -static_cast<int64_t>(bytes_of(r, i)));
+	return CUDA_SUCCESS;
 }
 
-uint64_t move_in(uint64_t most, int device, uint64_t *copy_ns)
+static bool full = false; // the device has refused what the scheduler counts
+
+uint64_t move_in(uint64_t room, int device, uint64_t *copy_ns)
 {
+	const std::vector<Range *> all = by_use();
 	uint64_t moved = 0;
+
+	full = false;
+	for (auto r = all.rbegin(); r != all.rend() && recent(*(*r)->use); ++r)
+		for (size_t i = 0; i < (*r)->chunks.size(); i++) {
+			if ((*r)->chunks[i].host == nullptr || bytes_of(**r, i) > room - moved)
+				continue;
+			if (move_in(**r, i, device, copy_ns) != CUDA_SUCCESS)
+				return moved;
+			moved += bytes_of(**r, i);
+		}
+	return moved;
+}
+
+// make_room moves one chunk out that nobody waits for, and returns its bytes.
+static uint64_t make_room(int device)
+{
+	uint64_t copy_ns = 0;
+
+	for (Range *r : by_use())
+		for (size_t i = 0; !r->wanted && i < r->chunks.size(); i++) {
+			if (r->chunks[i].host != nullptr)
+				continue;
+			HostChunk *const host = unused_host_chunk(device);
+			const bool moved = host != nullptr && move_out(*r, i, host, device, &copy_ns);
+			if (host != nullptr && !moved)
+				give_host_chunk(host);
+			return moved ? bytes_of(*r, i) : 0;
+		}
+	return 0;
+}
+
+// A launch may reference more than can be on the device together. Then a part of it comes, and the rest of it
+// stays mapped from the host. The next launch of the same memory finds nothing to bring (can_bring), so it moves
+// nothing and does not wait. Launches that reference other memory in turn do move it each time, because each of
+// them would be slow without.
+void bring(uint64_t room, int device)
+{
+	uint64_t copy_ns = 0;
 
 	for (auto &entry : ranges()) {
 		Range &r = *entry.second;
-		for (size_t i = 0; i < r.chunks.size(); i++) {
-			if (r.chunks[i].host == nullptr || bytes_of(r, i) > most - moved)
+		for (size_t i = 0; r.wanted && i < r.chunks.size(); i++) {
+			if (r.chunks[i].host == nullptr)
 				continue;
-			if (!move_in(r, i, device, copy_ns))
-				return moved;
-			moved += bytes_of(r, i);
+			for (;;) {
+				const bool fits = bytes_of(r, i) <= room;
+				const CUresult result = fits ? move_in(r, i, device, &copy_ns) : CUDA_ERROR_OUT_OF_MEMORY;
+				if (result == CUDA_SUCCESS)
+					break;
+				const uint64_t more = result == CUDA_ERROR_OUT_OF_MEMORY ? make_room(device) : 0;
+				if (more == 0) {
+					full = fits; // later launches need not try
+					return;
+				}
+				room += more;
+			}
+			room -= bytes_of(r, i);
 		}
 	}
-	return moved;
 }
 
 uint64_t range_bytes() { return sums.reserved; }
 uint64_t resident_bytes() { return sums.resident; }
 uint64_t movable_bytes() { return sums.movable; }
 uint64_t away_bytes() { return sums.away; }
+
+void want(const std::vector<uintptr_t> &addresses)
+{
+	for (auto &entry : ranges())
+		entry.second->wanted = false;
+	for (const uintptr_t address : addresses)
+		if (const Allocation *a = find(reinterpret_cast<const void *>(address)); a != nullptr && a->range != nullptr)
+			a->range->wanted = true;
+}
+
+bool can_bring(uint64_t room)
+{
+	size_t least = SIZE_MAX; // bytes of a chunk that is to come
+	bool others = false;     // that could go
+
+	for (auto &entry : ranges()) {
+		const Range &r = *entry.second;
+		for (size_t i = 0; i < r.chunks.size(); i++)
+			if (r.wanted && r.chunks[i].host != nullptr)
+				least = std::min(least, bytes_of(r, i));
+			else if (!r.wanted && moves(r) && r.chunks[i].host == nullptr)
+				others = true;
+	}
+	return least != SIZE_MAX && ((least <= room && !full) || (others && has_unused_host_chunk()));
+}
+
+uint64_t referenced_bytes()
+{
+	uint64_t sum = 0;
+
+	for (auto &entry : ranges())
+		if (const Range &r = *entry.second; r.use != nullptr && recent(*r.use))
+			sum += r.size;
+	return sum;
+}
+
+uint64_t wanted_bytes()
+{
+	uint64_t sum = 0;
+
+	for (const Range *r : by_use())
+		for (size_t i = 0; recent(*r->use) && i < r->chunks.size(); i++)
+			if (r->chunks[i].host != nullptr)
+				sum += bytes_of(*r, i);
+	return sum;
+}
 
 void unmap_all()
 {

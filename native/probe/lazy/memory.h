@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <vector>
+
 #include "abi.h"
 
 namespace lazy {
@@ -60,14 +62,30 @@ void drop_spares();                   // the task is about to end
 void unmap_all();                     // takes it away again; contents are lost
 void forget_memory();                 // cudaDeviceReset
 
-// What follows is about memory that moves. But for what only counts, `lock` is held, and calls are kept from
-// the device.
+// ---- memory that moves. `lock` is held, but for what only counts.
 //
-// await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host
-// has room, and returns how many it has moved. move_in moves up to `most` bytes back, as far as the device has
-// room, and returns the same.
+// A launch references the memory that its parameters point into (references.h). Pointers inside memory are not
+// seen. So references order what moves and estimate what is needed, and decide nothing else. Memory counts as
+// referenced by the launch before which it was made, too.
+//
+// `room` is how much may come to the device without anything leaving it (room_on_device).
+
+uint64_t referenced_bytes(); // by the latest launches; on the device or not
+uint64_t wanted_bytes();     // of these, on the host
+// want names what a launch needs, by addresses. can_bring: some of it is on the host, and could come.
+void want(const std::vector<uintptr_t> &addresses);
+bool can_bring(uint64_t room);
+
+// What follows needs calls to be kept from the device, and the device to have no work.
+//
+// await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host has room,
+// and returns how many. The least recently referenced memory goes first.
 uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns);
-uint64_t move_in(uint64_t most, int device, uint64_t *copy_ns);
+// move_in brings back what the latest launches reference, the most recently referenced memory first, and returns
+// how many bytes have come. bring brings what want has named, and moves other memory out for it.
+uint64_t move_in(uint64_t room, int device, uint64_t *copy_ns);
+void bring(uint64_t room, int device);
+
 uint64_t range_bytes();    // of the library's memory, with what is only reserved
 uint64_t resident_bytes(); // of these, on the device
 uint64_t movable_bytes();  // of these, can leave it

@@ -6,7 +6,6 @@
 // deadline passes: the answer is busy. What has moved stays mapped, from the host, so an access that
 // nobody foresaw is slow and not wrong. The next call that gives the device work asks the
 // scheduler, and waits until memory is back on the device.
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "../client.h"
 #include "clock.h"
 #include "device.h"
+#include "drain.h"
 #include "explicit.h"
 #include "graphs.h"
 #include "lock.h"
@@ -30,8 +30,6 @@
 #include "under_way.h"
 #include "window.h"
 
-extern "C" CUresult cuCtxSynchronize(void);
-
 namespace lazy {
 
 static std::atomic<bool> must_ask{false};
@@ -39,74 +37,6 @@ static std::atomic<bool> prepared{false}; // the scheduler knows that this proce
 static std::atomic<bool> welcomed{false}; // the run moves memory in our chunks
 
 bool revoked() { return must_ask.load(std::memory_order_relaxed); }
-
-// Waiter is the thread that waits for the device, longer perhaps than a revocation may last.
-static struct Waiter {
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	pthread_cond_t wanted = PTHREAD_COND_INITIALIZER, over = PTHREAD_COND_INITIALIZER;
-	bool started = false;
-	uint64_t asked = 0, answered = 0; // waits
-	CUcontext context = nullptr;      // of the latest
-	CUresult result = CUDA_SUCCESS;   // of the latest that is over
-} waiter;
-
-static void *wait_for_devices(void *)
-{
-	pthread_mutex_lock(&waiter.mutex);
-	for (;;) {
-		while (waiter.asked == waiter.answered)
-			pthread_cond_wait(&waiter.wanted, &waiter.mutex);
-		const CUcontext context = waiter.context;
-		pthread_mutex_unlock(&waiter.mutex);
-		CUresult result = driver()->set_current(context);
-		if (result == CUDA_SUCCESS)
-			result = REAL_DRIVER(cuCtxSynchronize)();
-		pthread_mutex_lock(&waiter.mutex);
-		waiter.result = result;
-		waiter.answered++;
-		pthread_cond_signal(&waiter.over);
-	}
-}
-
-// start_waiter starts the thread, with all signals blocked as in the thread that comes here.
-static bool start_waiter()
-{
-	pthread_condattr_t monotonic;
-	pthread_attr_t detached;
-	pthread_t thread;
-
-	if (waiter.started)
-		return true;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&waiter.over, &monotonic);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	waiter.started = pthread_create(&thread, &detached, wait_for_devices, nullptr) == 0;
-	return waiter.started;
-}
-
-// await_device_idle waits until the context has done its work. false: not by the deadline, or not
-// even the work that an earlier revocation has waited for.
-static bool await_device_idle(CUcontext context, uint64_t deadline_ns, CUresult *result)
-{
-	const timespec until = time_of(deadline_ns);
-
-	pthread_mutex_lock(&waiter.mutex);
-	bool idle = start_waiter() && waiter.asked == waiter.answered;
-	if (idle) {
-		waiter.context = context;
-		waiter.asked++;
-		pthread_cond_signal(&waiter.wanted);
-		while (waiter.asked != waiter.answered &&
-		       pthread_cond_timedwait(&waiter.over, &waiter.mutex, &until) != ETIMEDOUT)
-			;
-		idle = waiter.asked == waiter.answered;
-		*result = waiter.result;
-	}
-	pthread_mutex_unlock(&waiter.mutex);
-	return idle;
-}
 
 bool can_be_revoked() { return prepared && welcomed; }
 
@@ -135,7 +65,7 @@ void show_holdings()
 		return;
 	const Holdings now = holdings();
 	show_calls(); // by now the scheduler has the page
-	activity_holds(now.resident, now.resident, now.fixed);
+	activity_holds(now.resident, referenced_bytes(), now.fixed);
 }
 
 static void unable(client_revoked *answer, const char *why)
@@ -177,7 +107,7 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	ClosedGate closed;
 	if (!closed.await_empty(deadline_ns) || being_captured()) // a wait for the device would break the capture
 		return;
-	if (!await_device_idle(context, deadline_ns, &result))
+	if (!await_drained(context, deadline_ns, &result))
 		return;
 	answer->drain_ns = now_ns() - began;
 	if (result != CUDA_SUCCESS)
@@ -225,27 +155,28 @@ void prepare_revocation()
 
 void renew_revocation()
 {
-	waiter = {};
+	renew_drain();
 	must_ask.store(false);
 }
 
-// room is how much of what is on the host the scheduler counts on the device. A revocation may have come
-// between its grant and the way back.
-static uint64_t room(const case_task &task)
+// A revocation may have come between the scheduler's grant and the way back.
+uint64_t room_on_device()
 {
+	const case_task task = Task::process().grant();
 	const client_count counted = client_counted(&task);
 	const uint64_t there = counted.charged - std::min(counted.charged, away_bytes());
 
 	return counted.resident - std::min(counted.resident, there);
 }
 
+// need is what the latest launches reference. The launch that waits is one of them.
 static client_need need()
 {
 	Locked locked;
 	const case_task task = Task::process().grant();
-	const uint64_t away = away_bytes();
+	const uint64_t wanted = wanted_bytes();
 
-	return {away - std::min(away, room(task)), std::min(Task::process().in_use(), client_counted(&task).charged)};
+	return {wanted - std::min(wanted, room_on_device()), std::min(referenced_bytes(), client_counted(&task).charged)};
 }
 
 // One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
@@ -274,7 +205,7 @@ void await_permission()
 			CUcontext own = nullptr; // perhaps none, in a thread's first call
 			driver()->get_current(&own);
 			driver()->set_current(context_of_task());
-			const uint64_t bytes = move_in(room(task), home(), &copy_ns);
+			const uint64_t bytes = move_in(room_on_device(), home(), &copy_ns);
 			driver()->set_current(own);
 			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
 		}

@@ -21,6 +21,8 @@ void await_permission();
 void forget_revocation();
 // show_holdings shows the scheduler what this process has on its device, after it has changed. `lock` is held.
 void show_holdings();
+// room_on_device is how much of what is on the host the scheduler counts on the device. `lock` is held.
+uint64_t room_on_device();
 void renew_revocation(); // in a child of fork
 
 } // namespace lazy

@@ -64,14 +64,21 @@ static void await_more(size_t chunks)
 
 HostChunk *await_host_chunk(int device, size_t more)
 {
-	if (unused().empty())
-		await_more(more);
+	if (unused().size() < 2)
+		await_more(more + 1 - unused().size());
+	return unused_host_chunk(device);
+}
+
+HostChunk *unused_host_chunk(int device)
+{
 	if (unused().empty() || !reach(*unused().back(), device))
 		return nullptr;
 	HostChunk *const chunk = unused().back().release();
 	unused().pop_back();
 	return chunk;
 }
+
+bool has_unused_host_chunk() { return !unused().empty(); }
 
 void give_host_chunk(HostChunk *chunk) { unused().emplace_back(chunk); }
 

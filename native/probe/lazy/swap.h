@@ -16,10 +16,13 @@ struct HostChunk {
 	int device; // that reaches the window
 };
 
-// await_host_chunk takes a chunk, and asks the scheduler for `more` of them if none is left. nullptr: the
-// scheduler has none either. Only the thread that serves a revocation calls it. `lock` is held, here
-// and in give_host_chunk.
+// await_host_chunk takes a chunk, and asks the scheduler for `more` of them if too few are left: it leaves one,
+// if the scheduler gives so many, so that memory can change places later. nullptr: the scheduler has none
+// either. Only the thread that serves a revocation calls it. unused_host_chunk takes a chunk that is left. `lock` is
+// held, here and in the functions below.
 HostChunk *await_host_chunk(int device, size_t more);
+HostChunk *unused_host_chunk(int device);
+bool has_unused_host_chunk();
 void give_host_chunk(HostChunk *chunk);
 
 } // namespace lazy

@@ -1,0 +1,23 @@
+// kernels.h: the program's kernels, as the CUDA runtime is told of them (kernels.cc).
+#ifndef CASE_LAZY_KERNELS_H
+#define CASE_LAZY_KERNELS_H
+
+#include <stdint.h>
+
+#include <string>
+
+namespace lazy {
+
+struct Kernel {
+	const unsigned char *fat; // the fat binary with its machine code (cubin.h)
+	const void *host;         // the function that stands for it in the program
+	std::string name;         // in the machine code
+};
+
+// kernel_at finds a kernel by its host function, or by a handle that the runtime has given for it.
+bool kernel_at(const void *function, Kernel *found);
+// kernels_version changes when what kernel_at has found is no longer so.
+uint64_t kernels_version();
+
+} // namespace lazy
+#endif

@@ -1,0 +1,43 @@
+// uses.h: which of our memory the launches use, noted without a lock (uses.cc).
+#ifndef CASE_LAZY_USES_H
+#define CASE_LAZY_USES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <atomic>
+
+namespace lazy {
+
+// Use is how some addresses are used.
+struct Use {
+	std::atomic<uint64_t> launch{0};  // the latest one that referenced them, or before which they were made
+	std::atomic<bool> on_host{false}; // a part of their memory is
+};
+
+// watch has launches note from now on that they reference the addresses. unwatch ends that: the Use is gone.
+// `lock` is held.
+Use *watch(uintptr_t base, size_t bytes);
+void unwatch(uintptr_t base);
+bool watching(); // some addresses
+
+// Noting is a launch. The functions below are about launches so far.
+class Noting {
+public:
+	Noting();
+	~Noting();
+	Noting(const Noting &) = delete;
+	Noting &operator=(const Noting &) = delete;
+	// reference: the launch is given this address. true: it is watched, and a part of the memory is on the host.
+	bool reference(uintptr_t address);
+	void reference_all(); // the launch may be given anything
+
+private:
+	const uint64_t launch_;
+	const void *const places_;
+};
+
+bool recent(const Use &use); // one of the latest launches used it, as far as is known
+
+} // namespace lazy
+#endif

@@ -1,0 +1,299 @@
+package probe
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// driven is a program that does what the test says, line by line, under a scheduler that does what the
+// test says (native/probe/tests/lazy/references.cc).
+type driven struct {
+	*lazyRun
+	said    chan string
+	task    uint64 // the server's number
+	chunks  int    // that the scheduler has left to give
+	ticket  uint64
+	resumed []Resume
+}
+
+func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
+	t.Helper()
+	s, r, _ := startRevoking(t, welcomed)
+	p := prepareLazyAt(t, s, r, version, "lazy_program", "driven "+sizes, append([]string{movable}, env...)...).start()
+	d := &driven{lazyRun: p, said: make(chan string), chunks: chunks}
+	go func() {
+		defer close(d.said)
+		for {
+			line, err := p.out.ReadString('\n')
+			if err != nil {
+				return
+			}
+			d.said <- strings.TrimSuffix(line, "\n")
+		}
+	}()
+	return d
+}
+
+// next serves the program until it says something, or until an event of the kind has come.
+func (d *driven) next(kind string) (string, event) {
+	d.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, ok := <-d.said:
+			if !ok {
+				d.t.Fatalf("the program has ended:\n%s", d.stderr.String())
+			}
+			return line, event{}
+		case e := <-d.r.events:
+			switch e.kind {
+			case "begin", "grow", "resume":
+				d.task = e.c.idOf(e.task)
+				if e.kind == "resume" {
+					d.resumed = append(d.resumed, e.need)
+				}
+				if err := e.c.Grant(e.task, grantedDevice, fakeUUID(grantedDevice)); err != nil {
+					d.t.Error(err)
+				}
+			case "more":
+				n := min(d.chunks, int(e.bytes/welcomed.Chunk))
+				d.chunks -= n
+				giveSwap(d.t, e, fakeChunks(d.t, n))
+			}
+			if e.kind == kind {
+				return "", e
+			}
+		case <-timeout:
+			d.t.Fatalf("neither a line nor %q:\n%s", kind, d.stderr.String())
+		}
+	}
+}
+
+// does has the program do each of the lines, and wants its answer to the last one.
+func (d *driven) does(want string, lines ...string) {
+	d.t.Helper()
+	var got string
+	for _, line := range lines {
+		if _, err := io.WriteString(d.in, line+"\n"); err != nil {
+			d.t.Fatal(err)
+		}
+		got, _ = d.next("")
+	}
+	if got != want {
+		d.t.Errorf("%q: the program says %q, want %q\n%s", lines, got, want, d.stderr.String())
+	}
+}
+
+// take revokes memory.
+func (d *driven) take(a Action, mib uint64) Revoked {
+	d.t.Helper()
+	d.ticket++
+	mustRevoke(d.t, d.server, d.task, Revocation{Ticket: d.ticket, Action: a, Bytes: mib << 20, Deadline: patience})
+	_, e := d.next("revoked")
+	if e.was.Ended != Done {
+		d.t.Errorf("take %d MiB: %+v", mib, e.was)
+	}
+	return e.was
+}
+
+// revoke takes memory, and wants so many MiB.
+func (d *driven) revoke(a Action, mib uint64) {
+	d.t.Helper()
+	if was := d.take(a, mib); was.Freed != mib<<20 {
+		d.t.Errorf("take %d MiB: %+v", mib, was)
+	}
+}
+
+// end ends the program. Nothing may be left but chunks of the swap area.
+func (d *driven) end() {
+	d.t.Helper()
+	if err := d.in.(io.Closer).Close(); err != nil {
+		d.t.Error(err)
+	}
+	for line := range d.said {
+		d.lines = append(d.lines, line)
+	}
+	if err := d.cmd.Wait(); err != nil || d.stderr.Len() != 0 {
+		d.t.Errorf("%v\n%s", err, d.stderr.String())
+	}
+	d.wantOnlySwapLeft()
+}
+
+// A revocation takes what kernels were not given for longest, whatever way they are given it.
+func TestLazyEvictsTheLeastRecentlyReferencedFirst(t *testing.T) {
+	for _, way := range []string{"plus", "in", "silent"} {
+		for _, version := range cudaVersions {
+			t.Run(way+"/"+version, func(t *testing.T) {
+				d := startDriven(t, version, "32,40,32", 10)
+				d.does("done", way+" 1", way+" 2", way+" 0", way+" 2")
+				d.does("where d dd d", "where")
+				d.revoke(Evict, 32)
+				d.does("where d hd d", "where")
+				d.revoke(Evict, 8)
+				d.does("where d hh d", "where")
+				d.revoke(Evict, 32)
+				d.does("where h hh d", "where")
+				d.does("values 1 1 2", "values")
+				d.end()
+			})
+		}
+	}
+}
+
+// Where nobody tells a kernel's parameters, the kernel may be given anything.
+func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
+	d := startDriven(t, "13", "32,64", 10, "FAKE_CUDA_FAIL=cudaGetFuncBySymbol:1=98")
+	d.does("done", "plus 0", "idle 300", "plus 0", "silent 1")
+	d.revoke(Yield, 96)
+	d.does("where h hh", "where")
+	d.does("done", "plus 0")
+	if want := (Resume{Bytes: 96 << 20, Referenced: 98 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
+	}
+	d.does("where d dd", "where")
+	d.end()
+}
+
+// TASK_RESUME says what the latest launches were given, with the launch that waits, and what of it is on the
+// host. This comes back, and no more: the scheduler has no room for it.
+func TestLazyResumesWithWhatIsReferenced(t *testing.T) {
+	d := startDriven(t, "13", "64,32,40", 10)
+	d.does("done", "plus 0", "plus 1", "plus 2", "idle 300", "plus 1")
+	d.revoke(Yield, 136)
+	d.does("where hh h hh", "where")
+	d.does("done", "plus 2")
+	// 32 and 40 MiB; the granule of the small allocations is not given to kernels.
+	if want := (Resume{Bytes: 72 << 20, Referenced: 72 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
+		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
+	}
+	d.does("where hh d dd", "where")
+	d.does("values 1 2 2", "values")
+	d.end()
+}
+
+// Within what a process has on the device, each kernel finds there what it is given. The process never has
+// more than the scheduler left it. What goes out is what was not referenced for longest.
+func TestLazySwapsWithinTheProcess(t *testing.T) {
+	for _, env := range []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"} {
+		t.Run(env, func(t *testing.T) {
+			d := startDriven(t, "13", "64,64,64", 10, env)
+			d.does("done", "plus 2", "plus 1", "plus 0")
+			d.revoke(Evict, 128)
+			d.does("where dd hh hh", "where")
+			d.does("0 "+fmt.Sprint(deviceMiB(64)), "touches", "where", "touches")
+			for range 3 {
+				d.does("where hh dd hh", "plus 1", "where")
+				d.does("where hh hh dd", "in 2", "where")
+				d.does("where dd hh hh", "silent 0", "where")
+			}
+			d.does("0 "+fmt.Sprint(deviceMiB(64)), "touches")
+			d.does("values 4 4 4", "values")
+			if len(d.resumed) != 0 {
+				t.Errorf("asked to resume: %+v", d.resumed)
+			}
+			d.end()
+		})
+	}
+}
+
+// deviceMiB is what the program has on the device besides its arrays: the context, the granule of small
+// allocations, and the margins'.
+func deviceMiB(arrays int) int { return arrays + 8 + 2 + 2 }
+
+// What no kernel's parameters show is used where it is: slowly, and with equal results.
+func TestLazyUsesMemoryOnTheHost(t *testing.T) {
+	for name, test := range map[string]struct {
+		chunks  int // of the swap area
+		use     string
+		touches int
+	}{
+		"a pointer in memory":             {10, "behind 0", 2},
+		"a graph":                         {10, "graph 0", 2},
+		"no host memory to change places": {2, "plus 0", 2}, // two kernels, of a chunk each
+		"more than fits":                  {10, "both 0 1", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startDriven(t, "13", "64,32", test.chunks)
+			d.does("done", "plus 0", "plus 1")
+			d.revoke(Evict, 64)
+			d.does("0 "+fmt.Sprint(deviceMiB(96)), "touches")
+			d.does("done", test.use, test.use)
+			d.does("where hh d", "where")
+			d.does(fmt.Sprintf("%d %d", 2*test.touches, deviceMiB(32)), "touches")
+			d.end()
+		})
+	}
+}
+
+// Of what does not fit a part comes, once. What the kernel is given for the second time stays where it is.
+func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace")
+	d := startDriven(t, "13", "64,32,32", 10, "FAKE_CUDA_TRACE="+trace)
+	d.does("done", "plus 0", "plus 2", "plus 1")
+	d.revoke(Evict, 64)
+	d.does("where hh d d", "where")
+	d.does("where dh d h", "both 0 1", "where")
+	before, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.does("where dh d h", "both 0 1", "both 0 1", "where")
+	after, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := string(after[len(before):]); strings.Contains(calls, "cuMemMap") || strings.Contains(calls, "cuCtxSynchronize") {
+		t.Errorf("it moves memory again, or waits:\n%s", calls)
+	}
+	d.does("values 4 4 1", "values")
+	d.end()
+}
+
+// Whatever the kernels are given, whatever is taken and however much host memory there is, the program computes
+// the same.
+func TestLazyComputesWithMemoryAnywhere(t *testing.T) {
+	const arrays = 4
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 19))
+			env := []string{"FAKE_CUDA_KERNEL_US=30", "CASE_RECORD_LIMIT=0"}[seed%2]
+			d := startDriven(t, cudaVersions[seed/2%2], "40,32,16,64", random.IntN(8), env)
+			var values [arrays]int
+			d.does("done", "plus 0")
+			values[0]++
+			for range 50 {
+				i, j := random.IntN(arrays), random.IntN(arrays)
+				way := []string{"plus", "plus", "in", "both", "silent", "behind", "graph", "idle", "values"}[random.IntN(9)]
+				if random.IntN(3) == 0 {
+					d.take([]Action{Evict, Yield}[random.IntN(2)], uint64(random.IntN(160)))
+				}
+				switch way {
+				case "idle":
+					d.does("done", fmt.Sprintf("idle %d", random.IntN(300)))
+					continue
+				case "values":
+					d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
+					continue
+				case "both":
+					values[j]++
+				}
+				values[i]++
+				d.does("done", fmt.Sprintf("%s %d %d", way, i, j))
+			}
+			d.does("values "+strings.Trim(fmt.Sprint(values), "[]"), "values")
+			for _, r := range d.resumed {
+				if r.Bytes > r.Referenced || r.Referenced > 160<<20 {
+					t.Errorf("resumed with %+v", r)
+				}
+			}
+			d.end()
+		})
+	}
+}
