@@ -58,9 +58,9 @@ func (x *Executor) endRevocable(c *probe.Client) {
 	}
 }
 
-// tellActivity posts what processes show of the tasks that can be taken memory from. A process that
-// waits for its device is in a call. Work that it has submitted and does not wait for yet is
-// waited for when the gate is closed.
+// tellActivity posts what processes show of the tasks that can be taken memory from. A process is
+// running while it is in a call that gives its device work. What it has submitted is waited for when
+// it is revoked.
 func (x *Executor) tellActivity() {
 	x.mu.Lock()
 	tasks := maps.Clone(x.revocable)

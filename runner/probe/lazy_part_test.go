@@ -108,7 +108,8 @@ func TestLazyResumesInANewThread(t *testing.T) {
 		grant(t, begin)
 		p.hear("launched")
 		mustRevoke(t, s, begin.c.idOf(begin.task), Revocation{Ticket: 1, Action: Yield, Bytes: 1 << 40, Deadline: patience})
-		giveSwap(t, r.next(t, "more"), fakeChunks(t, 2))
+		more := r.next(t, "more")
+		giveSwap(t, more, fakeChunks(t, int(more.bytes/welcomed.Chunk)))
 		if was := r.next(t, "revoked").was; was.Ended != Done || was.Freed != 64<<20 {
 			t.Errorf("CUDA %s: %+v", version, was)
 		}

@@ -284,12 +284,13 @@ static void strip_margins(Range &r)
 	r.below = r.above = false;
 }
 
-static void unreserve(const Range &r)
+static void unreserve(Range &r)
 {
 	const Driver *d = driver();
 
 	if (r.use != nullptr)
 		unwatch(r.base);
+	r.use = nullptr;
 	d->unreserve(r.base - margin(d), r.size + 2 * margin(d));
 	sums.reserved -= r.size;
 }

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../client.h"
 #include "abi.h"
 #include "clock.h"
 #include "cubin.h"
@@ -164,8 +165,10 @@ void await_brought(const Layout &layout, void **arguments)
 	each_word(layout, arguments, [&](uintptr_t word) { words.push_back(word); });
 	Locked locked;
 	const CUcontext context = context_of_task();
+	const case_task task = Task::process().grant();
 	want(words);
-	if (deferring() || context == nullptr || revoked() || !can_bring(room_on_device()))
+	// Until a revocation has been answered, what it has taken still counts as on the device.
+	if (deferring() || context == nullptr || !client_permitted(&task) || !can_bring(room_on_device()))
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
 	ClosedGate closed;
