@@ -124,7 +124,7 @@ func TestOpenMetricsIsReadByOthers(t *testing.T) {
 		count[l.Get("__name__")]++
 	}
 	if n := len(armsOfAllKinds()); count["caserun_throughput_jobs_per_second"] != n || count["caserun_provenance"] != n || count["caserun_energy_joules"] != n-1 || count["caserun_started_timestamp_seconds"] != n-1 || count["caserun_swapped_out_bytes"] != 1 || count["caserun_swapped_in_bytes"] != 1 || count["caserun_swap_host_peak_bytes"] != 1 {
-		t.Errorf("samples %v, want %d arms, of which the simulated one has no energy and no time, and one alone has swaps", count, n)
+		t.Errorf("samples %v, want %d arms: the simulated one without energy and time, and one alone with swaps", count, n)
 	}
 	arm := func(name, mix, mode string, more ...string) string {
 		return labels.FromStrings(append([]string{"__name__", name, "mix", mix, "jobs", "4", "scheduler", "cg", "parameters", "workers=2", "probe", "lazy",

@@ -60,8 +60,8 @@ type revocable struct {
 	task event // its begin
 }
 
-// startRevocable returns when the program waits to be revoked. Its memory is then 46 MiB, of which a
-// granule and the device heap, 10 MiB, cannot move. A kernel is under way.
+// startRevocable returns when the program waits to be revoked. Its memory is then 46 MiB: 10 MiB, a
+// granule and the device heap, cannot move. A kernel is under way.
 func startRevocable(t *testing.T, way string, env ...string) *revocable {
 	t.Helper()
 	s, r, _ := startRevoking(t, welcomed)

@@ -16,7 +16,7 @@ struct Kernel {
 
 // kernel_at finds a kernel by its host function, or by a handle that the runtime has given for it.
 bool kernel_at(const void *function, Kernel *found);
-// kernels_version changes when what kernel_at has found is no longer so.
+// kernels_version changes when what kernel_at has found may have changed.
 uint64_t kernels_version();
 
 } // namespace lazy

@@ -51,7 +51,7 @@ struct Mark {
 	unsigned launches; // since the mark before
 };
 
-// Stream is a stream's marks, of which the launches are in the task's context.
+// Stream is a stream's marks. Its launches are in the task's context.
 struct Stream {
 	CUcontext context = nullptr;
 	unsigned born = 0;          // in which epoch

@@ -120,7 +120,7 @@ static void survives_damage()
 		memcpy(cut.data() + 16 + 8, &entry, sizeof entry);
 		survives(cut.data(), &told);
 	}
-	printf("cubin_test: %lu damaged cubins, of which %lu tell parameters\n", tried, told);
+	printf("cubin_test: %lu damaged cubins; %lu tell parameters\n", tried, told);
 }
 
 // show wraps a file into a fat binary and prints what it tells.

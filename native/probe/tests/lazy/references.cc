@@ -1,4 +1,4 @@
-// references.cc: a program with some arrays, of which each line of its input uses some.
+// references.cc: a program with some arrays. Each line of its input uses some of them.
 #include <stdlib.h>
 
 #include "program.h"
