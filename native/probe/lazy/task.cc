@@ -238,7 +238,10 @@ cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
 cudaError_t Task::await_more(uint64_t bytes, uint32_t wait_ms)
 {
 	tell_forgone();
-	show_holdings(); // the scheduler may have to choose what of this task makes room
+	{
+		Locked locked;
+		show_holdings(); // the scheduler may have to choose what of this task makes room
+	}
 	Interruptible here;
 	return error_of(client_await_growth(&account_.grant, bytes, wait_ms));
 }
