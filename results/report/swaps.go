@@ -7,8 +7,8 @@ import (
 	"github.com/caserun/caserun/results"
 )
 
-// swappingFields are what swapping took in a run, as fields of its sheet. A run whose scheduler asked
-// for no memory has none of them.
+// swappingFields are what swapping took in a run, as fields of its sheet. If the scheduler took no
+// memory back, the sheet lacks them.
 func swappingFields(field func(Column, any), w results.Swapping) {
 	if w.Swaps == nil {
 		return
