@@ -101,7 +101,9 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
 			return newProgress(c.ErrOrStderr(), m, mode, known)
 		}}
-	first, runErr := nodes.Run(ctx, r)
+	var session nodes.Session
+	defer func() { err = errors.Join(err, session.Close()) }()
+	first, runErr := session.Run(ctx, r)
 	tables := o.tables(first, db.Path())
 	var failed []failure
 	if runErr == nil {
@@ -110,7 +112,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 	if apart := takenDown(failed); len(apart) > 0 {
 		if o.settings.Isolate {
 			var again harness.Outcome
-			again, runErr = harness.Isolate(ctx, r, first.Run.ID, apart, nodes.Run)
+			again, runErr = harness.Isolate(ctx, r, first.Run.ID, apart, session.Run)
 			tables = append(tables, o.tables(again, db.Path())...)
 			if runErr == nil {
 				failed = slices.DeleteFunc(failed, func(f failure) bool { return harness.TookDown(f.job) })

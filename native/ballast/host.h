@@ -7,7 +7,7 @@
 
 #include "hold.h"
 
-#define PIECE ((uint64_t)32 << 20)
+#define PIECE ((uint64_t)32 << 20) /* as a run has them */
 
 typedef unsigned long long CUmemGenericAllocationHandle;
 enum { ATTRIBUTE_HOST_NUMA_ID = 134 }; /* CUdevice_attribute */
@@ -50,11 +50,11 @@ static inline CUdevice gpu(int ordinal) {
   return device;
 }
 
-/* make_piece makes a piece that can be exported. `made` bytes were made before. */
-static inline CUmemGenericAllocationHandle make_piece(int node, uint64_t made) {
+/* make_piece makes a piece of so many bytes that can be exported. `made` bytes were made before. */
+static inline CUmemGenericAllocationHandle make_piece(int node, uint64_t bytes, uint64_t made) {
   const struct properties p = {.type = TYPE_PINNED, .handle_types = HANDLE_FILE_DESCRIPTOR, .location = {LOCATION_HOST_NUMA, node}};
   CUmemGenericAllocationHandle memory;
-  CUresult r = cuMemCreate(&memory, PIECE, &p, 0);
+  CUresult r = cuMemCreate(&memory, bytes, &p, 0);
   if (r == CUDA_ERROR_OUT_OF_MEMORY) fail(EXIT_NO_ROOM, "the host has no more memory after %" PRIu64 " bytes", made);
   must(r, "cuMemCreate", NULL);
   return memory;

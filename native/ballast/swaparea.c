@@ -1,8 +1,8 @@
 /*
- * swaparea BYTES
+ * swaparea BYTES PIECE
  *
  * Makes host memory that processes' device memory can be moved to, page-locked, in pieces of
- * 32 MiB: CUDA's virtual memory management makes each (cuMemCreate on a NUMA node), so that it can
+ * PIECE bytes: CUDA's virtual memory management makes each (cuMemCreate on a NUMA node), so that it can
  * be mapped in the place of device memory, and exports it as a file descriptor.
  *
  * The descriptors go out as packets on descriptor 3, a SOCK_SEQPACKET socket. Each packet is one line
@@ -56,9 +56,9 @@ static void send_files(const int *files, size_t count, uint64_t made, int node) 
 }
 
 int main(int argc, char **argv) {
-  uint64_t bytes;
-  if (argc != 2 || !parse_number(argv[1], &bytes) || bytes == 0 || bytes % PIECE != 0) {
-    fprintf(stderr, "usage: swaparea BYTES, a multiple of %" PRIu64 "\n", PIECE);
+  uint64_t bytes, piece;
+  if (argc != 3 || !parse_number(argv[1], &bytes) || !parse_number(argv[2], &piece) || bytes == 0 || piece == 0 || bytes % piece != 0) {
+    fputs("usage: swaparea BYTES PIECE, of which BYTES is a multiple\n", stderr);
     return EXIT_USAGE;
   }
   sigset_t unblocked;
@@ -68,8 +68,8 @@ int main(int argc, char **argv) {
   int files[PIECES_A_PACKET];
   size_t count = 0;
   for (uint64_t made = 0; made < bytes && !ended(&unblocked, 0);) {
-    files[count++] = export(make_piece(node, made));
-    made += PIECE;
+    files[count++] = export(make_piece(node, piece, made));
+    made += piece;
     if (count == PIECES_A_PACKET || made == bytes) {
       send_files(files, count, made, node);
       count = 0;

@@ -2,13 +2,13 @@
  * swaprate DEVICE PIECES
  *
  * Measures what moving memory between a GPU and the host costs, in the way in which libcase does it
- * (native/probe/lazy/memory.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory, which is
- * then mapped in their place, and back. DEVICE is an ordinal in PCI bus order. One line of JSON goes to
- * stdout:
- *   {"make":R,"out":R,"in":R,"out_us":T,"in_us":T,"whole":true,"front":true}
- * make, out and in: bytes per second of making host memory, and of copies. out_us and in_us: time for
- * each piece beside the copies. whole: the contents were right behind each mapping. front: a part of
- * a piece can be mapped.
+ * (native/probe/lazy/moves.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory, which is
+ * then mapped in their place, and back. Batches of pieces are copied while the batch before is mapped. DEVICE is
+ * an ordinal in PCI bus order. One line of JSON goes to stdout:
+ *   {"make":R,"out":R,"in":R,"first_us":T,"out_us":T,"in_us":T,"whole":true}
+ * make, out and in: bytes per second of making host memory, and of copies. first_us: time to reach a
+ * piece of host memory for the first time. out_us and in_us: time for each piece beside the copies. whole: the
+ * contents were right behind each mapping.
  *
  * The host and the device need memory for all pieces. It never runs under MPS.
  *
@@ -19,7 +19,7 @@
 
 #include <time.h>
 
-enum { MOST = 1024, GRANULE = 2 << 20 };
+enum { MOST = 1024, BATCH = 8, AHEAD = 4, NON_BLOCKING = 1, BLOCKING_SYNC = 1 };
 
 static unsigned pieces;
 
@@ -32,7 +32,12 @@ struct access { /* CUmemAccessDesc */
 
 static CUresult (*cuDevicePrimaryCtxRetain)(void **context, CUdevice device);
 static CUresult (*cuCtxSetCurrent)(void *context);
-static CUresult (*cuCtxSynchronize)(void);
+static CUresult (*cuStreamCreate)(void **stream, unsigned flags);
+static CUresult (*cuEventCreate)(void **event, unsigned flags);
+static CUresult (*cuEventRecord)(void *event, void *stream);
+static CUresult (*cuEventSynchronize)(void *event);
+static CUresult (*cuEventElapsedTime)(float *ms, void *from, void *to);
+static CUresult (*cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *stream);
 static CUresult (*cuMemAddressReserve)(CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags);
 static CUresult (*cuMemMap)(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle memory, unsigned long long flags);
 static CUresult (*cuMemUnmap)(CUdeviceptr at, size_t bytes);
@@ -44,7 +49,12 @@ static const struct symbol symbols[] = {
     HOST_SYMBOLS,
     {"cuDevicePrimaryCtxRetain", &cuDevicePrimaryCtxRetain},
     {"cuCtxSetCurrent", &cuCtxSetCurrent},
-    {"cuCtxSynchronize", &cuCtxSynchronize},
+    {"cuStreamCreate", &cuStreamCreate},
+    {"cuEventCreate", &cuEventCreate},
+    {"cuEventRecord", &cuEventRecord},
+    {"cuEventSynchronize", &cuEventSynchronize},
+    {"cuEventElapsedTime", &cuEventElapsedTime},
+    {"cuMemcpyAsync", &cuMemcpyAsync},
     {"cuMemAddressReserve", &cuMemAddressReserve},
     {"cuMemMap", &cuMemMap},
     {"cuMemUnmap", &cuMemUnmap},
@@ -67,9 +77,16 @@ static CUdeviceptr reserve(size_t bytes) {
   return at;
 }
 
-static void map(CUdeviceptr at, CUmemGenericAllocationHandle memory) {
-  must(cuMemMap(at, PIECE, 0, memory, 0), "cuMemMap", NULL);
-  must(cuMemSetAccess(at, PIECE, &access_of_gpu, 1), "cuMemSetAccess", NULL);
+/* map maps some pieces, one after the other. */
+static void map(CUdeviceptr at, const CUmemGenericAllocationHandle *memory, unsigned count) {
+  for (unsigned i = 0; i < count; i++) must(cuMemMap(at + i * PIECE, PIECE, 0, memory[i], 0), "cuMemMap", NULL);
+  must(cuMemSetAccess(at, count * PIECE, &access_of_gpu, 1), "cuMemSetAccess", NULL);
+}
+
+/* replace maps some pieces where others are. */
+static void replace(CUdeviceptr at, const CUmemGenericAllocationHandle *memory, unsigned count) {
+  for (unsigned i = 0; i < count; i++) must(cuMemUnmap(at + i * PIECE, PIECE), "cuMemUnmap", NULL);
+  map(at, memory, count);
 }
 
 static CUmemGenericAllocationHandle device_piece(void) {
@@ -105,14 +122,77 @@ static int holds(CUdeviceptr at) {
   return 1;
 }
 
-/* maps_front reports whether a part of a piece, from its beginning, can be mapped. */
-static int maps_front(CUmemGenericAllocationHandle memory) {
-  const CUdeviceptr at = reserve(GRANULE);
-  if (cuMemMap(at, GRANULE, 0, memory, 0) != CUDA_SUCCESS) return 0;
-  const int usable = cuMemSetAccess(at, GRANULE, &access_of_gpu, 1) == CUDA_SUCCESS && copy_word(at, address_of(&(unsigned){7})) == CUDA_SUCCESS;
-  must(cuMemUnmap(at, GRANULE), "cuMemUnmap", NULL);
-  return usable;
+/* A batch is copied between two events. */
+struct batch {
+  unsigned first, count;
+  void *from, *to;
+};
+
+static void *stream;
+
+static unsigned batches_of(struct batch *all) {
+  unsigned n = 0;
+  for (unsigned i = 0; i < pieces; i += BATCH, n++) {
+    all[n] = (struct batch){.first = i, .count = pieces - i < BATCH ? pieces - i : BATCH};
+    must(cuEventCreate(&all[n].from, 0), "cuEventCreate", NULL);
+    must(cuEventCreate(&all[n].to, BLOCKING_SYNC), "cuEventCreate", NULL);
+  }
+  return n;
 }
+
+static void copy(const struct batch *b, CUdeviceptr to, CUdeviceptr from) {
+  must(cuEventRecord(b->from, stream), "cuEventRecord", NULL);
+  for (unsigned i = b->first; i < b->first + b->count; i++) must(cuMemcpyAsync(to + i * PIECE, from + i * PIECE, PIECE, stream), "cuMemcpyAsync", NULL);
+  must(cuEventRecord(b->to, stream), "cuEventRecord", NULL);
+}
+
+/* await returns how many seconds the copies of a batch took. */
+static double await(const struct batch *b) {
+  float ms;
+  must(cuEventSynchronize(b->to), "cuEventSynchronize", NULL);
+  must(cuEventElapsedTime(&ms, b->from, b->to), "cuEventElapsedTime", NULL);
+  return ms * 1e-3;
+}
+
+/* A measurement is in seconds. */
+struct measurement {
+  double all, copying;
+};
+
+static struct measurement move_out(CUdeviceptr at, CUdeviceptr window, const CUmemGenericAllocationHandle *host, CUmemGenericAllocationHandle *on_device) {
+  static struct batch batches[MOST / BATCH];
+  const unsigned count = batches_of(batches);
+  struct measurement m = {now(), 0};
+  for (unsigned n = 0, begun = 0; n < count; n++) {
+    for (; begun < count && begun < n + AHEAD; begun++) copy(&batches[begun], window, at);
+    const struct batch *b = &batches[n];
+    m.copying += await(b);
+    replace(at + b->first * PIECE, host + b->first, b->count);
+    for (unsigned i = b->first; i < b->first + b->count; i++) must(cuMemRelease(on_device[i]), "cuMemRelease", NULL);
+  }
+  m.all = now() - m.all;
+  return m;
+}
+
+static struct measurement move_in(CUdeviceptr at, CUdeviceptr window, CUmemGenericAllocationHandle *on_device) {
+  static struct batch batches[MOST / BATCH];
+  const unsigned count = batches_of(batches);
+  struct measurement m = {now(), 0};
+  for (unsigned i = 0; i < pieces; i++) on_device[i] = device_piece();
+  for (unsigned n = 0, begun = 0; n < count; n++) {
+    for (; begun < count && begun < n + AHEAD; begun++) {
+      const struct batch *b = &batches[begun];
+      replace(at + b->first * PIECE, on_device + b->first, b->count);
+      copy(b, at, window);
+    }
+    m.copying += await(&batches[n]);
+  }
+  m.all = now() - m.all;
+  return m;
+}
+
+/* beside is the time for each piece that is not hidden behind copies, in microseconds. */
+static double beside(struct measurement m) { return (m.all - m.copying) * 1e6 / pieces; }
 
 int main(int argc, char **argv) {
   uint64_t ordinal, count;
@@ -128,47 +208,26 @@ int main(int argc, char **argv) {
   must(cuCtxSetCurrent(context), "cuCtxSetCurrent", NULL);
   access_of_gpu = (struct access){{LOCATION_DEVICE, device}, 3};
 
+  must(cuStreamCreate(&stream, NON_BLOCKING), "cuStreamCreate", NULL);
+
   CUmemGenericAllocationHandle host[MOST], on_device[MOST];
   const int node = numa_node(device);
   double began = now();
-  for (unsigned i = 0; i < pieces; i++) host[i] = make_piece(node, i * PIECE);
+  for (unsigned i = 0; i < pieces; i++) host[i] = make_piece(node, PIECE, i * PIECE);
   const double making = now() - began;
   const CUdeviceptr window = reserve(pieces * PIECE), at = reserve(pieces * PIECE);
-  for (unsigned i = 0; i < pieces; i++) {
-    on_device[i] = device_piece();
-    map(window + i * PIECE, host[i]);
-    map(at + i * PIECE, on_device[i]);
-  }
+  began = now();
+  map(window, host, pieces);
+  const double first = now() - began;
+  for (unsigned i = 0; i < pieces; i++) on_device[i] = device_piece();
+  map(at, on_device, pieces);
   mark(at);
-
-  double copying_out = 0, copying_in = 0;
-  const double out_began = now();
-  for (unsigned i = 0; i < pieces; i++) {
-    began = now();
-    must(cuMemcpy(window + i * PIECE, at + i * PIECE, PIECE), "cuMemcpy", NULL);
-    must(cuCtxSynchronize(), "cuCtxSynchronize", NULL);
-    copying_out += now() - began;
-    must(cuMemUnmap(at + i * PIECE, PIECE), "cuMemUnmap", NULL);
-    map(at + i * PIECE, host[i]);
-    must(cuMemRelease(on_device[i]), "cuMemRelease", NULL);
-  }
-  const double out = now() - out_began;
+  const struct measurement out = move_out(at, window, host, on_device);
   int whole = holds(at);
-  const double in_began = now();
-  for (unsigned i = 0; i < pieces; i++) {
-    on_device[i] = device_piece();
-    must(cuMemUnmap(at + i * PIECE, PIECE), "cuMemUnmap", NULL);
-    map(at + i * PIECE, on_device[i]);
-    began = now();
-    must(cuMemcpy(at + i * PIECE, window + i * PIECE, PIECE), "cuMemcpy", NULL);
-    must(cuCtxSynchronize(), "cuCtxSynchronize", NULL);
-    copying_in += now() - began;
-  }
-  const double in = now() - in_began;
+  const struct measurement in = move_in(at, window, on_device);
   whole = whole && holds(at);
   const double bytes = pieces * (double)PIECE;
-  printf("{\"make\":%.0f,\"out\":%.0f,\"in\":%.0f,\"out_us\":%.1f,\"in_us\":%.1f,\"whole\":%s,\"front\":%s}\n", bytes / making,
-         bytes / copying_out, bytes / copying_in, (out - copying_out) * 1e6 / pieces, (in - copying_in) * 1e6 / pieces,
-         whole ? "true" : "false", maps_front(host[0]) ? "true" : "false");
+  printf("{\"make\":%.0f,\"out\":%.0f,\"in\":%.0f,\"first_us\":%.1f,\"out_us\":%.1f,\"in_us\":%.1f,\"whole\":%s}\n", bytes / making,
+         bytes / out.copying, bytes / in.copying, first * 1e6 / pieces, beside(out), beside(in), whole ? "true" : "false");
   return 0;
 }

@@ -12,13 +12,13 @@ import (
 
 // Rates is what moving memory between a GPU and the host costs (native/ballast/swaprate.c).
 type Rates struct {
-	Make  float64 `json:"make"`   // bytes/s of making page-locked host memory
-	Out   float64 `json:"out"`    // bytes/s of copies to the host
-	In    float64 `json:"in"`     // bytes/s of copies to the GPU
-	OutUS float64 `json:"out_us"` // microseconds for a piece that goes out, beside the copy
-	InUS  float64 `json:"in_us"`  // the same for a piece that comes in
-	Whole bool    `json:"whole"`  // contents stay the same
-	Front bool    `json:"front"`  // a part of a piece can be mapped, as the end of an allocation is
+	Make  float64 `json:"make"`     // bytes/s of making page-locked host memory
+	Out   float64 `json:"out"`      // bytes/s of copies to the host
+	In    float64 `json:"in"`       // bytes/s of copies to the GPU
+	First float64 `json:"first_us"` // microseconds to reach a piece of host memory for the first time
+	OutUS float64 `json:"out_us"`   // microseconds for a piece that goes out, beside the copy
+	InUS  float64 `json:"in_us"`    // the same for a piece that comes in
+	Whole bool    `json:"whole"`    // contents stay the same
 }
 
 // Measure runs bin on the GPU with this ordinal in PCI bus order, and moves so many pieces, 1024 at

@@ -24,7 +24,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Make <= 0 || r.Out <= 0 || r.In <= 0 || r.OutUS <= 0 || r.InUS <= 0 || !r.Whole || !r.Front {
+	if r.Make <= 0 || r.Out <= 0 || r.In <= 0 || r.First <= 0 || !r.Whole {
 		t.Errorf("measured %+v", r)
 	}
 	t.Setenv("FAKE_CUDA_MEMORY", "67108864")

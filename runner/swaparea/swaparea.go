@@ -18,7 +18,7 @@ import (
 	"github.com/caserun/caserun/runner/child"
 )
 
-// PieceBytes is the size of a piece.
+// PieceBytes is the size of a piece in a run.
 const PieceBytes = 32 << 20
 
 // ErrNoRoom is wrapped by Start if the host has less memory than the area is to have.
@@ -31,17 +31,18 @@ const exitNoRoom = 3
 type Area struct {
 	*child.Holder
 	files []int // descriptors of the pieces
+	piece int64 // bytes
 
 	mu   sync.Mutex
 	free []int // pieces that nobody has, as descriptors
 	most int   // the most that were given at one time
 }
 
-// Start runs bin, which makes an area of so many bytes, a multiple of PieceBytes. That takes a
+// Start runs bin, which makes an area of so many bytes, in pieces of `piece` bytes each. That takes a
 // second for about 4 GiB. made, if not nil, hears how many bytes there are so far. The memory is given
 // back when this process ends, even by SIGKILL. ctx limits only the start.
-func Start(ctx context.Context, bin string, bytes int64, made func(bytes int64)) (*Area, error) {
-	a, err := start(ctx, bin, bytes, made)
+func Start(ctx context.Context, bin string, bytes, piece int64, made func(bytes int64)) (*Area, error) {
+	a, err := start(ctx, bin, bytes, piece, made)
 	var exit *child.ExitError
 	if errors.As(err, &exit) && exit.Status == exitNoRoom {
 		err = fmt.Errorf("%w: %s", ErrNoRoom, exit.Said)
@@ -52,18 +53,18 @@ func Start(ctx context.Context, bin string, bytes int64, made func(bytes int64))
 	return a, nil
 }
 
-func start(ctx context.Context, bin string, bytes int64, made func(int64)) (_ *Area, err error) {
-	if bytes <= 0 || bytes%PieceBytes != 0 {
-		return nil, fmt.Errorf("not a multiple of %d", PieceBytes)
+func start(ctx context.Context, bin string, bytes, piece int64, made func(int64)) (_ *Area, err error) {
+	if bytes <= 0 || bytes%piece != 0 {
+		return nil, fmt.Errorf("not a multiple of %d", piece)
 	}
-	if err := checkDescriptors(bytes / PieceBytes); err != nil {
+	if err := checkDescriptors(bytes / piece); err != nil {
 		return nil, err
 	}
 	ours, its, err := socketpair()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(bin, strconv.FormatInt(bytes, 10))
+	cmd := exec.Command(bin, strconv.FormatInt(bytes, 10), strconv.FormatInt(piece, 10))
 	cmd.ExtraFiles = []*os.File{its}
 	h, err := child.StartHolder(cmd)
 	its.Close()
@@ -71,7 +72,7 @@ func start(ctx context.Context, bin string, bytes int64, made func(int64)) (_ *A
 		ours.Close()
 		return nil, err
 	}
-	a := &Area{Holder: h}
+	a := &Area{Holder: h, piece: piece}
 	ready := make(chan error, 1)
 	go func() {
 		defer close(ready)
@@ -132,7 +133,7 @@ func (a *Area) receive(from *os.File, bytes int64, made func(int64)) error {
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(text, &packet); err != nil || packet.Made != int64(len(a.files))*PieceBytes {
+		if err := json.Unmarshal(text, &packet); err != nil || packet.Made != int64(len(a.files))*a.piece {
 			return errors.Join(fmt.Errorf("it said %q after %d pieces", text, len(a.files)), err)
 		}
 		if made != nil {
@@ -177,7 +178,7 @@ func receivePacket(from *os.File) (text []byte, files []int, err error) {
 func (a *Area) Bytes() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return int64(len(a.files)) * PieceBytes
+	return int64(len(a.files)) * a.piece
 }
 
 // Take returns up to n pieces that nobody else has, as descriptors, which stay the Area's.
@@ -204,7 +205,7 @@ func (a *Area) MostBytes() int64 {
 	defer a.mu.Unlock()
 	most := a.most
 	a.most = len(a.files) - len(a.free)
-	return int64(most) * PieceBytes
+	return int64(most) * a.piece
 }
 
 // Close gives the memory back. It returns an error if the program had ended before, had to be killed,

@@ -54,7 +54,7 @@ func TestPieces(t *testing.T) {
 	bin := build(t, nil)
 	before := openFiles(t)
 	var said []int64
-	a, err := Start(context.Background(), bin, 100*PieceBytes, func(n int64) { said = append(said, n/PieceBytes) })
+	a, err := Start(context.Background(), bin, 100*PieceBytes, PieceBytes, func(n int64) { said = append(said, n/PieceBytes) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestStartErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bin := build(t, tt.settings)
 			before := openFiles(t)
-			_, err := Start(context.Background(), bin, tt.bytes, nil)
+			_, err := Start(context.Background(), bin, tt.bytes, PieceBytes, nil)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, ErrNoRoom) != tt.noRoom {
 				t.Errorf("error %v; want one that says %q", err, tt.want)
 			}
@@ -126,7 +126,7 @@ func TestNonsenseIsAnError(t *testing.T) {
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\necho nonsense >&3\nexec cat >/dev/null\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(context.Background(), bin, PieceBytes, nil); err == nil || !strings.Contains(err.Error(), `"nonsense`) {
+	if _, err := Start(context.Background(), bin, PieceBytes, PieceBytes, nil); err == nil || !strings.Contains(err.Error(), `"nonsense`) {
 		t.Errorf("error %v; want one that quotes what the program said", err)
 	}
 }
@@ -138,14 +138,14 @@ func TestCancelledStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Start(ctx, bin, PieceBytes, nil); !errors.Is(err, context.Canceled) {
+	if _, err := Start(ctx, bin, PieceBytes, PieceBytes, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v; want the cancellation", err)
 	}
 }
 
 func TestDeathIsReported(t *testing.T) {
 	bin := build(t, nil)
-	a, err := Start(context.Background(), bin, PieceBytes, nil)
+	a, err := Start(context.Background(), bin, PieceBytes, PieceBytes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,9 +129,11 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 // each runs the cells, as many at once as Jobs says. Runs begin in the order of the cells, so
 // that the runs' numbers do not depend on Jobs. The first error ends the runs under way and is
 // returned. The time limit lets them end.
-func (s *Call) each(parent context.Context, cells []results.Cell, progress *Progress) error {
+func (s *Call) each(parent context.Context, cells []results.Cell, progress *Progress) (err error) {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
+	var session nodes.Session
+	defer func() { err = errors.Join(err, session.Close()) }()
 	free := make(chan struct{}, s.Jobs)
 	var under sync.WaitGroup
 	var mu sync.Mutex // of progress, failed and the display
@@ -170,7 +172,7 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 			defer func() { <-free }()
 			tell := sync.OnceFunc(func() { close(begun) })
 			defer tell()
-			run, err := s.cell(ctx, c, tell)
+			run, err := s.cell(ctx, &session, c, tell)
 			if err != nil {
 				fail(err)
 				stop(err)
@@ -197,11 +199,11 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 }
 
 // cell does the run of one cell.
-func (s *Call) cell(ctx context.Context, c results.Cell, begun func()) (results.Run, error) {
+func (s *Call) cell(ctx context.Context, session *nodes.Session, c results.Cell, begun func()) (results.Run, error) {
 	options := s.Plan.Options
 	options.Seed = c.Seed
 	display := func(m mixes.Mix, mode results.Mode) harness.Display { return s.Display.Run(m, mode, s.Plan.profiles) }
-	o, err := nodes.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles,
+	o, err := session.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles,
 		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Begun: begun})
 	if err == nil && o.Run.Status != results.Complete {
 		err = fmt.Errorf("run %d is %s", o.Run.ID, o.Run.Status)

@@ -4,7 +4,6 @@ package local
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/swaparea"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -29,16 +29,17 @@ import (
 type Backend struct {
 	options harness.Options
 	gpus    *nvml.Node
-	swap    *swaparea.Area // nil before the first run that needs it
+	swap    *Swap
 }
 
-// Open opens NVML for the GPUs that the options choose. Close must follow a success.
-func Open(o harness.Options) (*Backend, error) {
+// Open opens NVML for the GPUs that the options choose. The swap area is the caller's. Close must follow a
+// success.
+func Open(o harness.Options, swap *Swap) (*Backend, error) {
 	gpus, err := OpenGPUs(o.Devices)
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{options: o, gpus: gpus}, nil
+	return &Backend{options: o, gpus: gpus, swap: swap}, nil
 }
 
 // Mode implements harness.Backend.
@@ -93,13 +94,7 @@ func (b *Backend) CheckScheduler(s policies.Scheduler) error {
 }
 
 // Close implements harness.Backend.
-func (b *Backend) Close() error {
-	var err error
-	if b.swap != nil {
-		err = b.swap.Close()
-	}
-	return errors.Join(err, b.gpus.Close())
-}
+func (b *Backend) Close() error { return b.gpus.Close() }
 
 // node is this machine's GPUs while they are prepared for one batch.
 type node struct {
@@ -242,7 +237,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		IDs: s.IDs(), WrongStatus: suites.WrongStatus(n.Suite),
 		Dir: filepath.Join(n.runs, fmt.Sprintf("run-%d-%s", run, arrival.UTC().Format(dirTime))),
 		Env: s.Env(), Guard: n.Guard, Preload: n.library, Tracer: n.tracer, Traces: n.to, Grace: stopGrace, Terminate: s.Terminate(),
-		Swap: n.swap, AwaitServer: await, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
+		Swap: n.swap, TaskBytes: taskBytes(s.Schedulable()), AwaitServer: await, WatchServer: s.WatchServer(), Warn: n.Say, Start: arrival, Clients: clientsOf(n.Scheduler, s)})
 	if err != nil {
 		return nil, err
 	}
@@ -258,6 +253,15 @@ func (n *node) Close(run *results.Run) []error {
 	var sampleErr error
 	run.Sampler, sampleErr = n.session.Unsample()
 	return []error{sampleErr, n.session.Close()}
+}
+
+// taskBytes is the most that one task can have on one of the devices.
+func taskBytes(devices []schedulers.Device) int64 {
+	var most int64
+	for _, d := range devices {
+		most = max(most, d.CapacityBytes-d.ContextBytes)
+	}
+	return most
 }
 
 // clientsOf is what clients that decide for themselves are told; nil where the run decides.

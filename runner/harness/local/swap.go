@@ -12,6 +12,20 @@ import (
 	"github.com/caserun/caserun/runner/swaparea"
 )
 
+// Swap is the swap area of runs that follow one another. The first run that needs it makes it, and the others
+// share it, because making it takes longer than to fill it.
+type Swap struct {
+	area *swaparea.Area // nil until then
+}
+
+// Close frees the area's memory.
+func (s *Swap) Close() error {
+	if s.area == nil {
+		return nil
+	}
+	return s.area.Close()
+}
+
 // swapBytes is the size of the swap area, in whole pieces.
 func (b *Backend) swapBytes() (int64, error) {
 	text := cmp.Or(b.options.Swap, harness.DefaultSwap)
@@ -25,16 +39,15 @@ func (b *Backend) swapBytes() (int64, error) {
 	return (bytes + swaparea.PieceBytes - 1) / swaparea.PieceBytes * swaparea.PieceBytes, nil
 }
 
-// swapArea makes the swap area at the first run that needs it. All runs share it, because making it
-// takes longer than to fill it.
+// swapArea is the swap area, which it makes if there is none.
 func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area, error) {
-	if b.swap != nil {
+	if b.swap.area != nil {
 		select {
-		case <-b.swap.Done(): // it ended in an earlier run, which said so
-			_ = b.swap.Close()
-			b.swap = nil
+		case <-b.swap.area.Done(): // it ended in an earlier run, which said so
+			_ = b.swap.area.Close()
+			b.swap.area = nil
 		default:
-			return b.swap, nil
+			return b.swap.area, nil
 		}
 	}
 	bytes, err := b.swapBytes()
@@ -47,7 +60,7 @@ func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area
 	}
 	began, said := time.Now(), time.Now()
 	say("making the swap area: %s of page-locked host memory (--swap)", mixes.FormatBytes(bytes))
-	b.swap, err = swaparea.Start(ctx, program, bytes, func(made int64) {
+	b.swap.area, err = swaparea.Start(ctx, program, bytes, swaparea.PieceBytes, func(made int64) {
 		if time.Since(said) > time.Second && made < bytes {
 			said = time.Now()
 			say("making the swap area: %s of %s after %.0f s", mixes.FormatBytes(made), mixes.FormatBytes(bytes), time.Since(began).Seconds())
@@ -56,5 +69,5 @@ func (b *Backend) swapArea(ctx context.Context, say harness.Say) (*swaparea.Area
 	if err != nil {
 		return nil, fmt.Errorf("%w: use a smaller --swap, or free host memory", err)
 	}
-	return b.swap, nil
+	return b.swap.area, nil
 }

@@ -68,20 +68,33 @@ func Settle(o harness.Options, say harness.Say) (string, error) {
 	return Local, gpus.Close()
 }
 
-// Open settles the node and opens it. Close must follow a success.
-func Open(o harness.Options, say harness.Say) (_ harness.Backend, err error) {
+// Session makes runs one after the other, and keeps for the next one what takes long to make. Close must follow the
+// last.
+type Session struct {
+	swap local.Swap
+}
+
+// Open settles the node and opens it, to ask about it. Close must follow a success.
+func Open(o harness.Options, say harness.Say) (harness.Backend, error) {
+	return new(Session).open(o, say)
+}
+
+func (s *Session) open(o harness.Options, say harness.Say) (_ harness.Backend, err error) {
 	if o.Node, err = Settle(o, say); err != nil {
 		return nil, err
 	}
 	if o.Node != Local {
 		return simulated.Open(o)
 	}
-	return local.Open(o)
+	return local.Open(o, &s.swap)
 }
 
+// Close frees what the session has kept.
+func (s *Session) Close() error { return s.swap.Close() }
+
 // Run opens the request's node, makes the run on it and closes it.
-func Run(ctx context.Context, r harness.Request) (harness.Outcome, error) {
-	backend, err := Open(r.Options, r.Say)
+func (s *Session) Run(ctx context.Context, r harness.Request) (harness.Outcome, error) {
+	backend, err := s.open(r.Options, r.Say)
 	if err != nil {
 		return harness.Outcome{}, err
 	}
