@@ -255,7 +255,7 @@ type Swap struct {
 	Action        string // yield or evict; empty for SwapIn
 	Outcome       SwapOutcome
 	Why           string  // of SwapUnable
-	StartS        float64 // the scheduler asked for it, or let the task go on
+	StartS        float64 // the scheduler asked for it; or the process began to move it, for SwapIn and for its own launch
 	EndS          float64
 	Bytes         int64
 	DrainS        float64 // until the device had ended what the process submitted

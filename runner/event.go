@@ -120,9 +120,11 @@ type (
 		Moved   Moved
 		Why     string // why the process is unable; printable
 	}
-	// TaskMovedIn says that memory of a task came back onto its device after a resumption.
-	TaskMovedIn struct {
+	// TaskMoved says that memory of a task came back onto its device after a resumption, or changed places for a
+	// launch of its own.
+	TaskMoved struct {
 		ID    schedulers.TaskID
+		Out   bool // from the device
 		Moved Moved
 	}
 )

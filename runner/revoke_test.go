@@ -51,8 +51,8 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		}
 		for _, e := range []runner.Event{
 			runner.TaskRevoked{ID: first, Ticket: 1, Moved: runner.Moved{Bytes: -1}},
-			runner.TaskMovedIn{ID: first, Moved: runner.Moved{Copy: -1}},
-			runner.TaskMovedIn{ID: second, Moved: runner.Moved{Bytes: 1}}, // it has no device
+			runner.TaskMoved{ID: first, Moved: runner.Moved{Copy: -1}},
+			runner.TaskMoved{ID: second, Moved: runner.Moved{Bytes: 1}}, // it has no device
 		} {
 			if err := f.batch.TryPost(f.now, e); err == nil {
 				f.t.Errorf("%+v is taken", e)
@@ -67,9 +67,10 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 		f.batch.TaskFree(second, f.now)
 		f.want("resumed 1")
 		f.at(6)
-		f.mustPost(runner.TaskMovedIn{ID: first, Moved: runner.Moved{Bytes: 9, Copy: 500 * time.Millisecond, Bookkeeping: time.Microsecond}})
+		f.mustPost(runner.TaskMoved{ID: first, Moved: runner.Moved{Bytes: 9, Copy: 500 * time.Millisecond, Bookkeeping: time.Microsecond}})
+		f.mustPost(runner.TaskMoved{ID: first, Out: true, Moved: runner.Moved{Bytes: 4, Copy: 250 * time.Millisecond}})
 		f.mustPost(runner.TaskRevoked{ID: 99, Ticket: 1}) // of a task that has ended
-		f.mustPost(runner.TaskMovedIn{ID: 99})
+		f.mustPost(runner.TaskMoved{ID: 99})
 		f.mustPost(runner.TaskResume{ID: second})
 		f.ended(0, 1)
 	})
@@ -86,7 +87,8 @@ func TestATaskIsRevokedAndResumes(t *testing.T) {
 	wantSwaps(t, rec,
 		results.Swap{Direction: results.SwapOut, Action: "yield", Outcome: results.SwapDone, StartS: 1.005, EndS: 2,
 			Bytes: 10, DrainS: 0.001, CopyS: 1, BookkeepingS: 1e-6, ResidentBytes: new(int64(0)), FixedBytes: new(int64(0)), ForJob: new(1), ForTask: new(0)},
-		results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 5, EndS: 6, Bytes: 9, CopyS: 0.5, BookkeepingS: 1e-6})
+		results.Swap{Direction: results.SwapIn, Outcome: results.SwapDone, StartS: 5.499999, EndS: 6, Bytes: 9, CopyS: 0.5, BookkeepingS: 1e-6},
+		results.Swap{Direction: results.SwapOut, Action: "evict", Outcome: results.SwapDone, StartS: 5.75, EndS: 6, Bytes: 4, CopyS: 0.25, ForJob: new(0), ForTask: new(0)})
 }
 
 func wantSwaps(t *testing.T, rec *tape, want ...results.Swap) {

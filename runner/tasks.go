@@ -193,19 +193,24 @@ func (e TaskRevoked) apply(b *Batch, now time.Duration) error {
 	return nil
 }
 
-func (e TaskMovedIn) apply(b *Batch, now time.Duration) error {
+func (e TaskMoved) apply(b *Batch, now time.Duration) error {
 	t := b.tasks[e.ID]
 	if t == nil {
 		return nil
 	}
 	if !t.granted {
-		return fmt.Errorf("%d bytes come onto the device of a task that has none", e.Moved.Bytes)
+		return fmt.Errorf("%d bytes move onto or from the device of a task that has none", e.Moved.Bytes)
 	}
 	if err := e.Moved.check(); err != nil {
 		return err
 	}
 	b.progress.made(now)
-	s := results.Swap{Job: t.record.Job, Task: t.record.Seq, Device: *t.record.Device, Direction: results.SwapIn, Outcome: results.SwapDone, StartS: seconds(t.given)}
+	s := results.Swap{Job: t.record.Job, Task: t.record.Seq, Device: *t.record.Device, Direction: results.SwapIn, Outcome: results.SwapDone,
+		StartS: seconds(max(t.given, now-e.Moved.Copy-e.Moved.Bookkeeping))}
+	if e.Out { // for its own launch
+		s.Direction, s.Action = results.SwapOut, schedulers.Evict.String()
+		s.ForJob, s.ForTask = &t.record.Job, &t.record.Seq
+	}
 	b.recordSwap(s, e.Moved, now)
 	return nil
 }

@@ -70,7 +70,9 @@ struct entry {
 	uint64_t charged, resident; /* bytes that the server counts: for the task, and of these on the device */
 	uint64_t given;             /* of the second, given back while a hook was at it */
 	uint64_t wants;             /* of both, with the answer to its request; a resumption has no more of the first */
+	uint64_t wants_away;        /* of the first alone, with that answer */
 	uint64_t most;              /* of `wants`: what a resumption references */
+	struct client_move moved[2]; /* in and out, which the server has not been told */
 	bool holds;    /* a device of the server's */
 	bool freed;    /* when WAITING for more: the thread that waits gives it back */
 	bool resuming; /* when WAITING: for permission to submit work */
@@ -87,6 +89,12 @@ struct entry {
 struct waiter {
 	sem_t wake;
 	struct waiter *next;
+};
+
+/* A request for host memory, on the stack of the thread that waits. */
+struct swap {
+	struct client_space *space;
+	bool answered;
 };
 
 struct caller;
@@ -128,7 +136,7 @@ static struct {
 	struct link_files welcome_files;
 	bool serving;     /* a thread calls hooks: */
 	pthread_t server;
-	struct client_space *swap; /* where an answer goes that a hook waits for */
+	struct swap *swap; /* the request that waits for an answer */
 	struct waiter *waiters;
 	bool granted; /* a task has had a device of the server's */
 	bool reading; /* a thread is in link_receive */
@@ -537,7 +545,7 @@ static bool take_answer(const union link_frame *frame)
 		if (e->resuming && (e->asked || e->serving == process.connection))
 			return false;
 		e->holds = process.granted = true;
-		e->charged += e->resuming ? 0 : e->wants;
+		e->charged += e->resuming ? 0 : e->wants + e->wants_away;
 		e->resident = least(e->charged, e->resident + e->wants);
 		e->revoked = e->revoked && !e->resuming;
 		show_permit();
@@ -581,9 +589,10 @@ static bool take_space(const struct case_wire_swap_space *frame, struct link_fil
 {
 	if (process.swap == NULL)
 		return false;
-	*process.swap = (struct client_space){.bytes = frame->bytes, .offset = frame->offset, .file_count = files->count};
-	memcpy(process.swap->files, files->fd, (size_t)files->count * sizeof *files->fd);
+	*process.swap->space = (struct client_space){.bytes = frame->bytes, .offset = frame->offset, .file_count = files->count};
+	memcpy(process.swap->space->files, files->fd, (size_t)files->count * sizeof *files->fd);
 	files->count = 0;
+	process.swap->answered = true;
 	process.swap = NULL;
 	changed();
 	return true;
@@ -722,7 +731,7 @@ static bool await(struct entry *e, const struct caller *caller)
 static uint64_t bytes_of(const union request *request)
 {
 	switch (request->header.type) {
-	case CASE_WIRE_TASK_BEGIN: return request->begin.bytes + request->begin.heap_bytes;
+	case CASE_WIRE_TASK_BEGIN: return request->begin.bytes + request->begin.heap_bytes - request->begin.host_bytes;
 	case CASE_WIRE_TASK_GROW: return request->grow.bytes;
 	default: return request->resume.bytes;
 	}
@@ -736,6 +745,7 @@ static bool server_ask(struct entry *e, union request *request, const struct cal
 		e->standing = WAITING;
 		e->resuming = request->header.type == CASE_WIRE_TASK_RESUME;
 		e->wants = bytes_of(request);
+		e->wants_away = request->header.type == CASE_WIRE_TASK_BEGIN ? request->begin.host_bytes : 0;
 		e->most = e->resuming ? request->resume.referenced_bytes : 0;
 		answered = transmit(request, request->header.size) && await(e, caller);
 		e->standing = HELD;
@@ -880,30 +890,35 @@ bool client_can_evict(const struct client_hooks *hooks)
 	return early;
 }
 
-static bool more_swap(uint64_t bytes, struct client_space *space, const struct caller *caller)
+/* await_swap waits until the request `own` is answered; NULL: until no other is open. It ends with the
+ * connection. */
+static void await_swap(const struct swap *own, uint64_t over, const struct caller *caller)
 {
-	const struct case_wire_swap_more frame = {link_header(CASE_WIRE_SWAP_MORE, sizeof frame), bytes};
-	const uint64_t over = process.connection;
-
-	if (!process.serving || !pthread_equal(process.server, pthread_self())) {
-		link_say("swap space is asked for outside of a hook");
-		return false;
-	}
-	if (bytes == 0 || bytes > CASE_WIRE_MAX_BYTES) {
-		link_say("%" PRIu64 " bytes is not an amount of swap space", bytes);
-		return false;
-	}
-	if (!process.evicts || !current(over) || !link_intact(&process.link) || !transmit(&frame, sizeof frame))
-		return false;
-	process.swap = space;
-	while (process.swap == space && current(over) && link_intact(&process.link))
+	while (process.swap != NULL && (own == NULL || process.swap == own) && current(over) && link_intact(&process.link))
 		if (reads_here())
 			receive(caller);
 		else
 			sleep_until_changed(caller);
-	const bool answered = process.swap == NULL && current(over);
-	process.swap = NULL;
-	return answered;
+}
+
+static bool more_swap(uint64_t bytes, struct client_space *space, const struct caller *caller)
+{
+	const struct case_wire_swap_more frame = {link_header(CASE_WIRE_SWAP_MORE, sizeof frame), bytes};
+	struct swap self = {.space = space};
+
+	if (bytes == 0 || bytes > CASE_WIRE_MAX_BYTES) {
+		link_say("%" PRIu64 " bytes is not an amount of swap space", bytes);
+		return false;
+	}
+	const uint64_t over = process.connection;
+	await_swap(NULL, over, caller); /* another thread's comes first */
+	if (!process.evicts || !current(over) || !link_intact(&process.link) || !transmit(&frame, sizeof frame))
+		return false;
+	process.swap = &self;
+	await_swap(&self, over, caller);
+	if (process.swap == &self)
+		process.swap = NULL;
+	return self.answered;
 }
 
 bool client_await_swap(uint64_t bytes, struct client_space *space)
@@ -1035,7 +1050,7 @@ static bool possible(const struct case_need *need)
 	       (need->flags & ~(CASE_FLAG_MANAGED | CASE_FLAG_DEVICE)) == 0 && !(pinned && need->device < 0);
 }
 
-static int ask_for(const struct case_need *need, struct case_task *task, const struct caller *caller)
+static int ask_for(const struct case_need *need, uint64_t host_bytes, struct case_task *task, const struct caller *caller)
 {
 	if (ready() == LOST)
 		return CASE_DISCONNECTED;
@@ -1071,6 +1086,7 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 		.blocks_per_sm = need->blocks_per_sm,
 		.device = (need->flags & CASE_FLAG_DEVICE) != 0 ? need->device : 0,
 		.wait_ms = wait_of(need->wait_ms),
+		.host_bytes = process.evicts ? least(host_bytes, need->bytes) : 0,
 	}};
 	int result = ask(e, &request, caller);
 	if (result != CASE_OK) {
@@ -1083,12 +1099,14 @@ static int ask_for(const struct case_need *need, struct case_task *task, const s
 	return CASE_OK;
 }
 
-int client_await_grant(const struct case_need *need, struct case_task *task)
+int client_await_part(const struct case_need *need, uint64_t host_bytes, struct case_task *task)
 {
 	*task = (struct case_task){.device = -1};
 	struct caller caller = enter();
-	return leave(caller, ask_for(need, task, &caller));
+	return leave(caller, ask_for(need, host_bytes, task, &caller));
 }
+
+int client_await_grant(const struct case_need *need, struct case_task *task) { return client_await_part(need, 0, task); }
 
 /* held finds the task on which a call may act. NULL: it says why the call may not. */
 static struct entry *held(const struct case_task *task, const char *call)
@@ -1105,12 +1123,33 @@ static struct entry *held(const struct case_task *task, const char *call)
 
 static int release(struct case_task *task);
 
+/* tell_moved tells the server what has moved since it was told, if the task has no request outstanding. */
+static void tell_moved(struct entry *e)
+{
+	for (int way = CASE_MOVED_IN; way <= CASE_MOVED_OUT && e->standing == HELD; way++) {
+		struct client_move *const m = &e->moved[way - 1];
+		const struct case_wire_task_moved frame = {
+			.header = link_header(CASE_WIRE_TASK_MOVED, sizeof frame),
+			.task = e->id,
+			.bytes = m->bytes,
+			.copy_ns = m->copy_ns,
+			.bookkeeping_ns = m->bookkeeping_ns,
+			.direction = (uint32_t)way,
+		};
+		if (m->bytes + m->copy_ns + m->bookkeeping_ns == 0)
+			continue;
+		*m = (struct client_move){0};
+		report(&frame, sizeof frame);
+	}
+}
+
 /* ask_again is ask for a task that is held. Another thread may free the task meanwhile. */
 static int ask_again(struct entry *e, union request *request, const struct caller *caller)
 {
 	const int result = ask(e, request, caller);
 	struct case_task gone = {.id = e->id};
 
+	tell_moved(e);
 	if (!e->freed)
 		return result;
 	release(&gone);
@@ -1229,31 +1268,32 @@ int client_await_resume(struct case_task *task, struct client_need (*need)(void)
 	return leave(caller, resume(task, need, &caller));
 }
 
-static int resumed(const struct case_wire_task_resumed *frame, const struct case_task *task)
+void client_yield(const struct case_task *task)
 {
-	const struct entry *e = held(task, "end of the resumption");
+	struct caller caller = enter();
+	struct entry *const e = find(task->id);
 
-	if (process.phase == LOST)
-		return CASE_DISCONNECTED;
-	if (e == NULL)
-		return CASE_REFUSED;
-	return report(frame, sizeof *frame) ? CASE_OK : CASE_DISCONNECTED;
+	if (e != NULL && process.evicts)
+		e->revoked = true;
+	show_permit();
+	leave(caller, 0);
 }
 
-int client_resumed(struct case_task *task, uint64_t bytes, uint64_t copy_ns, uint64_t bookkeeping_ns)
+int client_moved(const struct case_task *task, enum case_wire_direction way, const struct client_move *move)
 {
-	const struct case_wire_task_resumed frame = {
-		.header = link_header(CASE_WIRE_TASK_RESUMED, sizeof frame),
-		.task = task->id,
-		.bytes = bytes,
-		.copy_ns = copy_ns,
-		.bookkeeping_ns = bookkeeping_ns,
-	};
-
-	if (task->device < 0)
-		return CASE_OK;
 	struct caller caller = enter();
-	return leave(caller, resumed(&frame, task));
+	struct entry *const e = find(task->id);
+	int result = CASE_REFUSED;
+
+	if (e != NULL && process.evicts) {
+		struct client_move *const m = &e->moved[way - 1];
+		m->bytes += move->bytes;
+		m->copy_ns += move->copy_ns;
+		m->bookkeeping_ns += move->bookkeeping_ns;
+		tell_moved(e);
+		result = process.phase == LOST ? CASE_DISCONNECTED : CASE_OK;
+	}
+	return leave(caller, result);
 }
 
 static int shrink(struct case_task *task, uint64_t bytes)

@@ -22,6 +22,9 @@ bool case_client(const char *file);
  * waits for more of a task, or to resume it, another may free the task: the first gives it back when it is
  * answered, and its call returns CASE_REFUSED. */
 int client_await_grant(const struct case_need *need, struct case_task *task);
+/* client_await_part is client_await_grant for a process that can evict: host_bytes of the memory are on the host
+ * at first. */
+int client_await_part(const struct case_need *need, uint64_t host_bytes, struct case_task *task);
 int client_shape(struct case_task *task, uint64_t blocks, uint32_t threads_per_block, uint32_t blocks_per_sm);
 int client_await_growth(struct case_task *task, uint64_t bytes, uint32_t wait_ms);
 int client_shrink(struct case_task *task, uint64_t bytes);
@@ -99,9 +102,17 @@ struct client_need {
  * passes its gate again. CASE_REFUSED: the task keeps what it has, and has no permission. */
 int client_await_resume(struct case_task *task, struct client_need (*need)(void));
 
-/* client_resumed says what came back onto the device after client_await_resume. Bytes and times are
+/* client_yield gives up the task's permission by itself, as a revocation takes it. client_await_resume asks for it
+ * again, and for as much memory as `need` says then. */
+void client_yield(const struct case_task *task);
+
+/* client_moved says what came back onto the device after client_await_resume, or what changed places within
+ * what the task has there. While the task has a request outstanding, the server is told later. Bytes and times are
  * below 2^63. */
-int client_resumed(struct case_task *task, uint64_t bytes, uint64_t copy_ns, uint64_t bookkeeping_ns);
+struct client_move {
+	uint64_t bytes, copy_ns, bookkeeping_ns;
+};
+int client_moved(const struct case_task *task, enum case_wire_direction way, const struct client_move *move);
 
 /* client_permitted: the task is not revoked, nor being revoked. activity_permitted is the same for all
  * tasks of the process, and takes no lock. */
@@ -114,8 +125,9 @@ struct client_space {
 	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
 };
 
-/* client_await_swap asks for `bytes` more of host memory, which are neither 0 nor 2^63 or more. Only
- * hooks call it. false: the connection has ended, so nobody hears the answer to the revocation either. */
+/* client_await_swap asks for `bytes` more of host memory, which are neither 0 nor 2^63 or more. A thread other
+ * than a hook's may hold a lock that a hook waits for until its deadline. false: the connection has ended, so
+ * nobody hears the answer to a revocation either. */
 bool client_await_swap(uint64_t bytes, struct client_space *space);
 
 /* A process has one copy of the library that does the work: the copy that casecc has linked into

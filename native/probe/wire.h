@@ -6,7 +6,7 @@
  * breaks a rule of this file costs its sender the connection.
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
- * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_RESUMED, TASK_FREE, REVOKED, SWAP_MORE, OOM and
+ * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE, OOM and
  * FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
@@ -15,8 +15,8 @@
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
  * its begin is refused; then it may be used again. TASK_SHAPE, TASK_GROW, TASK_SHRINK,
- * TASK_RESUME, TASK_RESUMED and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE,
- * TASK_SHRINK and TASK_RESUMED have no answer. A refused grow or resume leaves the task as it was.
+ * TASK_RESUME, TASK_MOVED and TASK_FREE need a live task that has no request outstanding. TASK_SHAPE,
+ * TASK_SHRINK and TASK_MOVED have no answer. A refused grow or resume leaves the task as it was.
  *
  * A server may take device memory back from a process whose HELLO said CASE_CAN_EVICT, if its
  * WELCOME had chunk_bytes other than 0. From then on:
@@ -34,7 +34,7 @@
  *   - A connection has at most one SWAP_MORE unanswered.
  *
  * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
- * TASK_RESUME, TASK_RESUMED, SWAP_MORE and SWAP_SPACE break the protocol.
+ * TASK_RESUME, TASK_MOVED, SWAP_MORE and SWAP_SPACE break the protocol.
  *
  * In a run whose clients decide for themselves the server only records. Every TASK_BEGIN has
  * CASE_FLAG_DECIDED there, and nowhere else. The server answers neither it nor a TASK_GROW of
@@ -93,7 +93,7 @@ enum case_wire_type {
 	CASE_WIRE_TASK_RESUME = 16,
 	CASE_WIRE_SWAP_MORE = 17,
 	CASE_WIRE_SWAP_SPACE = 18,
-	CASE_WIRE_TASK_RESUMED = 19
+	CASE_WIRE_TASK_MOVED = 19
 };
 
 /* Why a request was refused. */
@@ -168,6 +168,7 @@ struct case_wire_task_begin {
 	int32_t device;         /* ordinal, with CASE_FLAG_DEVICE; else 0 */
 	uint32_t wait_ms;       /* longest wait, or one of CASE_WAIT_* of case.h */
 	uint32_t zero;
+	uint64_t host_bytes; /* of `bytes`, that are on the host at first; 0 unless HELLO said CASE_CAN_EVICT */
 };
 
 struct case_wire_grant {
@@ -257,13 +258,22 @@ struct case_wire_task_resume {
 	uint64_t referenced_bytes; /* that the work which waits is known to touch; below 2^63 */
 };
 
-/* What came back onto the device after a GRANT of TASK_RESUME. */
-struct case_wire_task_resumed {
+/* Which way memory has moved. */
+enum case_wire_direction {
+	CASE_MOVED_IN = 1, /* onto the device */
+	CASE_MOVED_OUT = 2
+};
+
+/* What came back onto the device after a GRANT of TASK_RESUME; or what changed places for a launch, within what the
+ * task has on the device. What leaves for a revocation is in REVOKED. */
+struct case_wire_task_moved {
 	struct case_wire_header header;
 	uint64_t task;
 	uint64_t bytes; /* this and the next two: below 2^63 */
 	uint64_t copy_ns;
 	uint64_t bookkeeping_ns;
+	uint32_t direction;
+	uint32_t zero;
 };
 
 /* Host memory, from the swap area of the run, to which device memory moves. It is the
@@ -325,7 +335,7 @@ static_assert(sizeof(struct case_activity) == 72, "activity");
 static_assert(sizeof(struct case_wire_header) == 8, "header");
 static_assert(sizeof(struct case_wire_hello) == 40, "HELLO");
 static_assert(sizeof(struct case_wire_welcome) == 24, "WELCOME");
-static_assert(sizeof(struct case_wire_task_begin) == 64, "TASK_BEGIN");
+static_assert(sizeof(struct case_wire_task_begin) == 72, "TASK_BEGIN");
 static_assert(sizeof(struct case_wire_grant) == 40, "GRANT");
 static_assert(sizeof(struct case_wire_refuse) == 160, "REFUSE");
 static_assert(sizeof(struct case_wire_task_grow) == 32, "TASK_GROW");
@@ -335,7 +345,7 @@ static_assert(sizeof(struct case_wire_task_free) == 16, "TASK_FREE");
 static_assert(sizeof(struct case_wire_revoke) == 40, "REVOKE");
 static_assert(sizeof(struct case_wire_revoked) == 160, "REVOKED");
 static_assert(sizeof(struct case_wire_task_resume) == 32, "TASK_RESUME");
-static_assert(sizeof(struct case_wire_task_resumed) == 40, "TASK_RESUMED");
+static_assert(sizeof(struct case_wire_task_moved) == 48, "TASK_MOVED");
 static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
 static_assert(sizeof(struct case_wire_swap_space) == 32, "SWAP_SPACE");
 static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
@@ -360,6 +370,7 @@ static_assert(offsetof(struct case_wire_task_begin, flags) == 44, "flags");
 static_assert(offsetof(struct case_wire_task_begin, blocks_per_sm) == 48, "blocks per SM");
 static_assert(offsetof(struct case_wire_task_begin, device) == 52, "device");
 static_assert(offsetof(struct case_wire_task_begin, wait_ms) == 56, "wait");
+static_assert(offsetof(struct case_wire_task_begin, host_bytes) == 64, "host");
 static_assert(offsetof(struct case_wire_task_shape, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_shape, blocks) == 16, "blocks");
 static_assert(offsetof(struct case_wire_task_shape, threads_per_block) == 24, "threads");
@@ -401,10 +412,11 @@ static_assert(offsetof(struct case_wire_revoked, why) == 80, "why");
 static_assert(offsetof(struct case_wire_task_resume, task) == 8, "task");
 static_assert(offsetof(struct case_wire_task_resume, bytes) == 16, "bytes");
 static_assert(offsetof(struct case_wire_task_resume, referenced_bytes) == 24, "referenced");
-static_assert(offsetof(struct case_wire_task_resumed, task) == 8, "task");
-static_assert(offsetof(struct case_wire_task_resumed, bytes) == 16, "bytes");
-static_assert(offsetof(struct case_wire_task_resumed, copy_ns) == 24, "copy");
-static_assert(offsetof(struct case_wire_task_resumed, bookkeeping_ns) == 32, "bookkeeping");
+static_assert(offsetof(struct case_wire_task_moved, task) == 8, "task");
+static_assert(offsetof(struct case_wire_task_moved, bytes) == 16, "bytes");
+static_assert(offsetof(struct case_wire_task_moved, copy_ns) == 24, "copy");
+static_assert(offsetof(struct case_wire_task_moved, bookkeeping_ns) == 32, "bookkeeping");
+static_assert(offsetof(struct case_wire_task_moved, direction) == 40, "direction");
 static_assert(offsetof(struct case_wire_swap_more, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, offset) == 16, "offset");

@@ -22,7 +22,7 @@ func (x *Executor) environment(job, device int) []string {
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
+		return slices.Contains([]string{"CASE_PIN", "CASE_FOOTPRINT", "CASE_DEVICES", "CASE_GUARD", "CASE_MOVABLE", "CASE_CAPACITY", "CASE_WAIT", "CASE_SHARED", "CASE_PRIORITY"}, key)
 	})
 	env = append(env, x.config.Env...)
 	register := x.server.Register
@@ -46,7 +46,7 @@ func (x *Executor) environment(job, device int) []string {
 		env = append(env, "CASE_WAIT="+waitText(*w))
 	}
 	if x.config.Swap != nil {
-		env = append(env, "CASE_MOVABLE=1")
+		env = append(env, "CASE_MOVABLE=1", fmt.Sprintf("CASE_CAPACITY=%d,%d", x.config.TaskBytes, x.config.Swap.Bytes()))
 	}
 	if x.config.Guard {
 		env = append(env, "CASE_GUARD=1")

@@ -44,6 +44,8 @@ type Config struct {
 	Clients *schedshm.Config
 	// Swap, where not nil, is the host memory of a run whose scheduler takes memory back.
 	Swap *swaparea.Area
+	// TaskBytes is the most that one task can have on a device; with Swap.
+	TaskBytes int64
 	// Terminate, where not nil, asks the MPS server to end processes' work
 	// before it is killed: kill -9 in mid-kernel harms its neighbours.
 	Terminate func(pids ...int) error

@@ -171,7 +171,7 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 			CapacityBytes: c.Devices[0].CapacityBytes, ContextBytes: c.Devices[0].ContextBytes}}}
 	}
 	x, err := NewExecutor(Config{Jobs: r.jobs, Programs: programs, Dirs: dirs, UUIDs: r.uuids,
-		IDs: r.ids, Swap: r.swap, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
+		IDs: r.ids, Swap: r.swap, TaskBytes: r.device.CapacityBytes - r.device.ContextBytes, Dir: filepath.Join(r.dir, "out"), Grace: 200 * time.Millisecond,
 		Clients: clients, Preload: r.preload, WrongStatus: 4, AwaitServer: r.await, Terminate: r.terminate, Warn: r.t.Logf, Start: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)

@@ -27,9 +27,10 @@ func (x *Executor) of(c *probe.Client) *client {
 func (x *Executor) Begin(c *probe.Client, task uint64, r probe.Request) {
 	k := x.of(c)
 	id := schedulers.TaskID(task)
+	bytes := int64(r.Bytes + r.HeapBytes)
 	x.noteRevocable(id, c)
 	x.post(runner.TaskBegin{Task: schedulers.Task{ID: id, Job: schedulers.JobID(k.job), Serial: k.serial, Can: x.canDo(c),
-		Bytes: int64(r.Bytes + r.HeapBytes), Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
+		Bytes: bytes, Need: new(bytes - int64(r.HostBytes)), Blocks: r.Blocks, ThreadsPerBlock: r.ThreadsPerBlock, BlocksPerSM: r.BlocksPerSM,
 		Managed: r.Flags&probe.FlagManaged != 0, OnDevice: x.pinned(k.job, r), Wait: r.Wait.Longest()}, HeapBytes: int64(r.HeapBytes)})
 }
 

@@ -98,9 +98,9 @@ func (x *Executor) Resume(c *probe.Client, task uint64, r probe.Resume) {
 	x.tryPost(c, runner.TaskResume{ID: schedulers.TaskID(task), Need: int64(r.Bytes), Referenced: int64(r.Referenced)})
 }
 
-// MovedIn implements probe.Revoker.
-func (x *Executor) MovedIn(c *probe.Client, task uint64, m probe.MovedIn) {
-	x.tryPost(c, runner.TaskMovedIn{ID: schedulers.TaskID(task), Moved: runner.Moved{Bytes: int64(m.Bytes), Copy: m.Copy, Bookkeeping: m.Bookkeeping}})
+// Moved implements probe.Revoker.
+func (x *Executor) Moved(c *probe.Client, task uint64, m probe.Moved) {
+	x.tryPost(c, runner.TaskMoved{ID: schedulers.TaskID(task), Out: m.Way == probe.Out, Moved: runner.Moved{Bytes: int64(m.Bytes), Copy: m.Copy, Bookkeeping: m.Bookkeeping}})
 }
 
 // tryPost posts what a process said. What cannot be stops its job.

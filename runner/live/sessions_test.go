@@ -23,6 +23,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -35,6 +36,38 @@ import (
 //
 // CASERUN_TEST_SESSIONS says for how long, such as 1h; without it, a moment.
 func TestSessions(t *testing.T) {
+	checkSessions(t, nil, []string{"case-alg3", "case-alg2", "schedgpu:arch=shared"}, func(m *sessions) map[string]func(*rapid.T) {
+		return map[string]func(*rapid.T){"decide": m.decide}
+	})
+}
+
+// TestRevokingSessions is TestSessions where the scheduler takes memory back. Processes answer what they like. What is
+// on the host does not count.
+func TestRevokingSessions(t *testing.T) {
+	area := newSwapArea(t)
+	var answered int
+	checkSessions(t, area, []string{"demand", "vgpu:n=2", "vgpu:n=4,victims=0"}, func(m *sessions) map[string]func(*rapid.T) {
+		m.answered = &answered
+		for range 5 { // a crowd, of which most wait
+			m.start(m.rt)
+			for range 3 {
+				m.begin(m.rt)
+			}
+		}
+		return map[string]func(*rapid.T){
+			"begin again": m.begin, "idle": m.idle, "idle too": m.idle, "idle again": m.idle, "answer": m.answer, "answer too": m.answer,
+			"answer again": m.answer, "resume": m.resume, "resume too": m.resume, "move": m.move, "swap": m.swap,
+		}
+	})
+	if t.Logf("%d answers", answered); answered == 0 {
+		t.Error("nothing was taken back")
+	}
+}
+
+// checkSessions has the sessions of these schedulers do some things more. Where the area is not nil, they take memory
+// back.
+func checkSessions(t *testing.T, area *swaparea.Area, scheds []string, more func(*sessions) map[string]func(*rapid.T)) {
+	t.Helper()
 	var long time.Duration
 	if text := os.Getenv("CASERUN_TEST_SESSIONS"); text != "" {
 		var err error
@@ -50,9 +83,9 @@ func TestSessions(t *testing.T) {
 	dir := t.TempDir()
 	for began := time.Now(); ; {
 		rapid.Check(t, func(rt *rapid.T) {
-			m := newSessions(rt, program, dir)
+			m := newSessions(rt, program, dir, rapid.SampledFrom(scheds).Draw(rt, "scheduler"), area)
 			defer m.abandon()
-			rt.Repeat(map[string]func(*rapid.T){
+			actions := map[string]func(*rapid.T){
 				"nothing":   func(*rapid.T) {}, // all jobs but one may have ended, and so have all processes
 				"start":     m.start,
 				"connect":   m.connect,
@@ -61,7 +94,6 @@ func TestSessions(t *testing.T) {
 				"grow":      m.grow,
 				"shrink":    m.shrink,
 				"overdraw":  m.overdraw,
-				"decide":    m.decide,
 				"shape":     m.shape,
 				"free":      m.free,
 				"report":    m.report,
@@ -73,7 +105,9 @@ func TestSessions(t *testing.T) {
 				"end job":   m.endJob,
 				"at once":   m.atOnce,
 				"":          m.check,
-			})
+			}
+			maps.Copy(actions, more(m))
+			rt.Repeat(actions)
 			m.finish(rt)
 		})
 		if t.Failed() || time.Since(began) >= long {
@@ -125,18 +159,21 @@ func (s *stage) Stop(job int) {
 
 // sessions is the test's own view: what the processes know.
 type sessions struct {
-	rt      *rapid.T
-	program string
-	decides bool // the processes, for themselves
-	stage   *stage
-	rec     *tape
-	run     chan error
-	tokens  []string
-	jobs    []int // that go on, the auditor's not among them
-	peers   []*peer
-	count   int // of peers so far, which tells them apart
-	opened  int // descriptors before
-	running int // goroutines before
+	rt       *rapid.T
+	program  string
+	decides  bool           // the processes, for themselves
+	area     *swaparea.Area // where the scheduler takes memory back; else nil
+	stage    *stage
+	rec      *tape
+	run      chan error
+	tokens   []string
+	jobs     []int // that go on, the auditor's not among them
+	peers    []*peer
+	pages    []int // descriptors
+	answered *int  // revocations
+	count    int   // of peers so far, which tells them apart
+	opened   int   // descriptors before
+	running  int   // goroutines before
 }
 
 // peer is a process.
@@ -153,6 +190,8 @@ type session struct {
 	peer     *peer
 	fd       int // -1: closed
 	instance uint32
+	page     int  // its activity page; -1: it can give nothing back
+	swaps    bool // it waits for host memory
 	broken   bool // it has said nonsense
 	bye      bool
 	charged  bool
@@ -166,19 +205,25 @@ type sessionTask struct {
 	bytes   int64
 	growing int64 // asked for and not answered
 	wait    uint32
+	host    int64 // of bytes, what is not on the device
+	resumes bool  // it asked for `need` bytes more of them there, of those that it references
+	need    int64
+	most    int64 // that `need` can be
+	ticket  uint64
+	yields  bool // the ticket says
 	unsure  bool // an answer was lost with its connection, or comes over the next one
 }
 
-func newSessions(rt *rapid.T, program, dir string) *sessions {
-	m := &sessions{rt: rt, program: program, run: make(chan error, 1), opened: openDescriptors(rt), running: runtime.NumGoroutine()}
+func newSessions(rt *rapid.T, program, dir, sched string, area *swaparea.Area) *sessions {
+	m := &sessions{rt: rt, program: program, area: area, run: make(chan error, 1), opened: openDescriptors(rt), running: runtime.NumGoroutine()}
 	jobs := slices.Repeat([]mixes.Job{{Name: "session", Program: program}}, sessionJobs)
 	device := schedulers.Device{Name: "paper", CapacityBytes: sessionCapacity, ContextBytes: sessionContext, SMs: 4, WarpsPerSM: 64, BlocksPerSM: 32}
 	devices := slices.Repeat([]schedulers.Device{device}, sessionDevices)
-	s, err := policies.Parse(rapid.SampledFrom([]string{"case-alg3", "case-alg2", "schedgpu:arch=shared"}).Draw(rt, "scheduler"), len(devices))
+	s, err := policies.Parse(sched, len(devices))
 	if err != nil {
 		rt.Fatal(err)
 	}
-	x, err := NewExecutor(Config{Jobs: jobs, IDs: make([][16]byte, len(devices)), Dir: dir, Warn: func(string, ...any) {}, Start: time.Now()})
+	x, err := NewExecutor(Config{Jobs: jobs, IDs: make([][16]byte, len(devices)), Dir: dir, Swap: area, Warn: func(string, ...any) {}, Start: time.Now()})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -293,10 +338,20 @@ func (m *sessions) hello(p *peer, instance uint32) *session {
 	if fd < 0 {
 		m.rt.Fatal("no connection")
 	}
-	hello := frameOf(1, 40, func(b []byte) {
-		binary.LittleEndian.PutUint32(b[12:], instance)
-		_, _ = hex.Decode(b[16:], []byte(m.tokens[p.job])) // as Register made it
-	})
+	hello := func(c *session) {
+		frame := frameOf(1, 40, func(b []byte) {
+			binary.LittleEndian.PutUint32(b[12:], instance)
+			_, _ = hex.Decode(b[16:], []byte(m.tokens[p.job])) // as Register made it
+		})
+		if c.page < 0 {
+			m.send(c, frame)
+			return
+		}
+		binary.LittleEndian.PutUint32(frame[32:], 1)
+		if err := unix.Sendmsg(c.fd, frame, unix.UnixRights(c.page), nil, unix.MSG_NOSIGNAL); err != nil {
+			m.rt.Fatal(err)
+		}
+	}
 	for _, c := range p.clients {
 		if c.instance == instance && instance != 0 && !c.broken {
 			if before := m.lose(c); rapid.Bool().Draw(m.rt, "somebody has the old socket yet") {
@@ -306,16 +361,35 @@ func (m *sessions) hello(p *peer, instance uint32) *session {
 			}
 			if c.charged {
 				c.fd = fd
-				m.send(c, hello)
+				hello(c)
 				return c
 			}
 			break
 		}
 	}
-	c := &session{peer: p, fd: fd, instance: instance, tasks: map[uint64]*sessionTask{}}
+	c := &session{peer: p, fd: fd, instance: instance, page: -1, tasks: map[uint64]*sessionTask{}}
+	if m.area != nil && rapid.IntRange(0, 9).Draw(m.rt, "evicts") > 0 {
+		c.page = m.activity()
+	}
 	p.clients = append(p.clients, c)
-	m.send(c, hello)
+	hello(c)
 	return c
+}
+
+// activity makes an activity page.
+func (m *sessions) activity() int {
+	page, err := unix.MemfdCreate("activity", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err == nil {
+		err = unix.Ftruncate(page, 4096)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(page), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
+	}
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	m.pages = append(m.pages, page)
+	return page
 }
 
 // lose takes the socket from the session, which withdraws what waits when it is closed.
@@ -332,8 +406,10 @@ func (m *sessions) lose(c *session) (fd int) {
 		if task.device < 0 {
 			delete(c.tasks, id)
 		}
-		task.unsure = task.unsure || task.growing != 0
+		task.unsure = task.unsure || task.growing != 0 || task.resumes
+		task.ticket = 0 // withdrawn
 	}
+	c.swaps = false
 	if !c.charged { // nothing is kept for it
 		c.peer.clients = slices.DeleteFunc(c.peer.clients, func(o *session) bool { return o == c })
 	}
@@ -402,7 +478,19 @@ func (m *sessions) take(c *session, kind uint16, b []byte) {
 		}
 		return
 	}
-	if m.decides || task == nil || task.device >= 0 && task.growing == 0 {
+	switch {
+	case c.page >= 0 && kind == 13:
+		return
+	case c.swaps && kind == 18:
+		c.swaps = false
+		return
+	case c.page >= 0 && kind == 14 && (task == nil || task.device >= 0):
+		if task != nil { // else it crossed the end of the task
+			task.ticket, task.yields = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint32(b[32:]) == 1
+		}
+		return
+	}
+	if m.decides || task == nil || task.device >= 0 && task.growing == 0 && !task.resumes {
 		m.rt.Fatalf("process %d of job %d: an answer to no request of task %d", c.peer.number, c.peer.job, id)
 	}
 	task.unsure = false
@@ -428,7 +516,7 @@ func (c *session) refused(id uint64) {
 	if task := c.tasks[id]; task.device < 0 {
 		delete(c.tasks, id)
 	} else {
-		task.growing = 0
+		task.growing, task.resumes = 0, false
 	}
 }
 
@@ -437,6 +525,10 @@ func (c *session) granted(id uint64, device int) {
 	if task.device < 0 {
 		task.device, c.charged, c.peer.contexts[device] = device, true, true
 		return
+	}
+	if task.resumes {
+		task.host -= task.need
+		task.resumes = false
 	}
 	task.bytes += task.growing
 	task.growing = 0
@@ -457,7 +549,7 @@ func (m *sessions) pickTask(rt *rapid.T) (*session, uint64, *sessionTask) {
 		ids := slices.Sorted(maps.Keys(c.tasks))
 		return slices.DeleteFunc(ids, func(id uint64) bool {
 			task := c.tasks[id]
-			return task.device < 0 || task.growing != 0 || task.unsure
+			return task.device < 0 || task.growing != 0 || task.resumes || task.unsure
 		})
 	}
 	c := m.pick(rt, func(c *session) bool { return len(idle(c)) > 0 })
@@ -505,9 +597,12 @@ func (m *sessions) begin(rt *rapid.T) {
 		flags |= 4
 		c.charged = true
 	}
+	if c.page >= 0 && rapid.Bool().Draw(rt, "begins on the host") {
+		task.host = rapid.Int64Range(0, task.bytes-heap).Draw(rt, "host")
+	}
 	blocks := uint64(rapid.IntRange(0, 100).Draw(rt, "blocks"))
 	c.tasks[c.lastTask] = task
-	m.send(c, frameOf(2, 64, func(b []byte) {
+	m.send(c, frameOf(2, 72, func(b []byte) {
 		word(b, 8, c.lastTask)
 		word(b, 16, uint64(task.bytes-heap))
 		word(b, 24, blocks)
@@ -516,6 +611,7 @@ func (m *sessions) begin(rt *rapid.T) {
 		binary.LittleEndian.PutUint32(b[44:], flags)
 		binary.LittleEndian.PutUint32(b[52:], device)
 		binary.LittleEndian.PutUint32(b[56:], task.wait)
+		word(b, 64, uint64(task.host))
 	}))
 }
 
@@ -538,6 +634,7 @@ func (m *sessions) shrink(rt *rapid.T) {
 	c, id, task := m.pickTask(rt)
 	bytes := rapid.Int64Range(0, task.bytes).Draw(rt, "bytes")
 	task.bytes -= bytes
+	task.host = max(0, task.host-bytes)
 	m.send(c, frameOf(11, 24, func(b []byte) { word(b, 8, id); word(b, 16, uint64(bytes)) }))
 }
 
@@ -587,6 +684,96 @@ func decidedFrame(task uint64, reason uint32, device int) []byte {
 	})
 }
 
+// idle lets the time of some ticks pass, after all processes have done something with their devices.
+func (m *sessions) idle(rt *rapid.T) {
+	m.quiesce()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		rt.Fatal(err)
+	}
+	for _, page := range m.pages {
+		if _, err := unix.Pwrite(page, binary.LittleEndian.AppendUint64(nil, uint64(now.Nano())), 24); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	time.Sleep(7 * time.Millisecond)
+}
+
+// pickOf is one of the tasks of a session that are so.
+func (m *sessions) pickOf(rt *rapid.T, of func(*sessionTask) bool) (*session, uint64, *sessionTask) {
+	all := func(c *session) []uint64 {
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.tasks)), func(id uint64) bool { return !of(c.tasks[id]) })
+	}
+	c := m.pick(rt, func(c *session) bool { return len(all(c)) > 0 })
+	id := rapid.SampledFrom(all(c)).Draw(rt, "task")
+	return c, id, c.tasks[id]
+}
+
+// answer answers a revocation.
+func (m *sessions) answer(rt *rapid.T) {
+	c, id, task := m.pickOf(rt, func(task *sessionTask) bool { return task.ticket != 0 })
+	outcome, freed := rapid.SampledFrom([]uint32{1, 1, 1, 2, 3}).Draw(rt, "outcome"), int64(0)
+	if outcome == 1 {
+		freed = rapid.Int64Range(0, task.bytes-task.host).Draw(rt, "freed")
+	}
+	*m.answered++
+	ticket, yields := task.ticket, task.yields
+	task.ticket = 0
+	task.host += freed
+	if task.resumes && yields {
+		task.need = min(task.need+freed, task.most)
+	}
+	resident := task.bytes - task.host
+	fixed := rapid.Int64Range(0, resident).Draw(rt, "fixed")
+	m.send(c, frameOf(15, 160, func(b []byte) {
+		word(b, 8, id)
+		word(b, 16, ticket)
+		word(b, 24, uint64(freed))
+		word(b, 32, uint64(resident))
+		word(b, 40, uint64(fixed))
+		binary.LittleEndian.PutUint32(b[72:], outcome)
+		if outcome == 3 {
+			copy(b[80:], "not now")
+		}
+	}))
+}
+
+// resume asks for the permission to give the device work, which a task need not have lost.
+func (m *sessions) resume(rt *rapid.T) {
+	c, id, task := m.pickTask(rt)
+	if c.page < 0 {
+		rt.Skip("it can give nothing back")
+	}
+	task.resumes = true
+	task.need = rapid.Int64Range(0, task.host).Draw(rt, "need")
+	task.most = rapid.Int64Range(task.need, task.bytes).Draw(rt, "referenced")
+	m.send(c, frameOf(16, 32, func(b []byte) {
+		word(b, 8, id)
+		word(b, 16, uint64(task.need))
+		word(b, 24, uint64(task.most))
+	}))
+}
+
+// move says that memory has moved.
+func (m *sessions) move(rt *rapid.T) {
+	c, id, _ := m.pickTask(rt)
+	if c.page < 0 {
+		rt.Skip("it can give nothing back")
+	}
+	m.send(c, frameOf(19, 48, func(b []byte) {
+		word(b, 8, id)
+		word(b, 16, uint64(rapid.IntRange(0, 1<<30).Draw(rt, "bytes")))
+		binary.LittleEndian.PutUint32(b[40:], uint32(rapid.IntRange(1, 2).Draw(rt, "way")))
+	}))
+}
+
+// swap asks for host memory. The descriptors go unread.
+func (m *sessions) swap(rt *rapid.T) {
+	c := m.pick(rt, func(c *session) bool { return c.page >= 0 && !c.swaps })
+	c.swaps = true
+	m.send(c, frameOf(17, 16, func(b []byte) { word(b, 8, uint64(rapid.IntRange(1, 3*swaparea.PieceBytes).Draw(rt, "bytes"))) }))
+}
+
 func (m *sessions) shape(rt *rapid.T) {
 	c, id, _ := m.pickTask(rt)
 	m.send(c, frameOf(10, 32, func(b []byte) {
@@ -625,13 +812,13 @@ func (m *sessions) nonsense(rt *rapid.T) {
 		{},
 		make([]byte, 1000),
 		frameOf(1, 40, nil), // a second HELLO
-		frameOf(2, 64, nil), // task 0
+		frameOf(2, 72, nil), // task 0
 		frameOf(3, 40, nil),
 		frameOf(6, 16, func(b []byte) { word(b, 8, 1<<40) }), // nobody's task
 		frameOf(12, 40, nil),  // of task 0
-		frameOf(15, 160, nil), // REVOKED, TASK_RESUME and SWAP_MORE of a process that nothing is taken back from
+		frameOf(15, 160, nil), // REVOKED and TASK_RESUME of task 0, and no SWAP_MORE at all
 		frameOf(16, 32, nil),
-		frameOf(17, 16, func(b []byte) { word(b, 8, 1) }),
+		frameOf(17, 16, nil),
 		frameOf(99, 16, nil),
 	}).Draw(rt, "frame")
 	c.broken = true
@@ -781,7 +968,7 @@ func (m *sessions) used() (used [sessionDevices]int64) {
 		for _, c := range p.clients {
 			for _, task := range c.tasks {
 				if task.device >= 0 {
-					used[task.device] += task.bytes
+					used[task.device] += task.bytes - task.host
 				}
 			}
 		}
@@ -828,7 +1015,7 @@ func (m *sessions) finish(rt *rapid.T) {
 		if m.decides {
 			flags |= 4
 		}
-		m.send(auditor, frameOf(2, 64, func(b []byte) {
+		m.send(auditor, frameOf(2, 72, func(b []byte) {
 			word(b, 8, 1)
 			word(b, 16, uint64(task.bytes))
 			word(b, 24, 1)
@@ -861,12 +1048,27 @@ func (m *sessions) finish(rt *rapid.T) {
 		}
 	}
 	m.checkRecords(rt)
+	m.closePages()
+	if m.area != nil {
+		all := m.area.Take(math.MaxInt)
+		m.area.Give(all)
+		if got, want := int64(len(all))*swaparea.PieceBytes, m.area.Bytes(); got != want {
+			rt.Fatalf("%d bytes of the swap area came back; want %d", got, want)
+		}
+	}
 	m.count = -1 // it is over
 	for deadline := time.Now().Add(ample / 10); openDescriptors(rt) > m.opened || runtime.NumGoroutine() > m.running; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			rt.Fatalf("%d descriptors and %d goroutines, before there were %d and %d", openDescriptors(rt), runtime.NumGoroutine(), m.opened, m.running)
 		}
 	}
+}
+
+func (m *sessions) closePages() {
+	for _, page := range m.pages {
+		_ = unix.Close(page)
+	}
+	m.pages = nil
 }
 
 // abandon ends what a failure, or an action that rapid gave up, has left.
@@ -877,6 +1079,7 @@ func (m *sessions) abandon() {
 	for _, p := range slices.Clone(m.peers) {
 		m.end(p, true)
 	}
+	m.closePages()
 	for _, job := range append(slices.Clone(m.jobs), sessionJobs-1) {
 		m.stage.post(runner.JobEnded{Job: job})
 	}

@@ -132,7 +132,7 @@ func (g revokingGranter) Begin(c *Client, task uint64, _ Request)       { g.gran
 func (g revokingGranter) Grow(c *Client, task uint64, _ uint64, _ Wait) { g.grant(c, task) }
 func (g revokingGranter) Revoked(*Client, uint64, Revoked)              { g.tb.Error("unexpected answer") }
 func (g revokingGranter) Resume(c *Client, task uint64, _ Resume)       { g.grant(c, task) }
-func (g revokingGranter) MovedIn(*Client, uint64, MovedIn)              {}
+func (g revokingGranter) Moved(*Client, uint64, Moved)                  {}
 func (g revokingGranter) SwapMore(*Client, uint64)                      { g.tb.Error("unexpected request") }
 
 // BenchmarkLazyGate measures a launch through the open gate, with and without movable memory, each

@@ -484,6 +484,9 @@ func (c *Client) dispatch(frame wireFrame) error {
 		if decided := f.Flags&FlagDecided != 0; decided != c.job.decides {
 			return errWhoDecides
 		}
+		if f.HostBytes > 0 && !c.CanEvict() {
+			return errTakesNothing
+		}
 		id, err := c.stand(f.task, 0, waiting)
 		if err != nil {
 			return err
@@ -544,7 +547,7 @@ func (c *Client) dispatch(frame wireFrame) error {
 			return err
 		}
 		c.server.revoker.Resume(c, id, f.Resume)
-	case *resumedFrame:
+	case *movedFrame:
 		if !c.CanEvict() {
 			return errTakesNothing
 		}
@@ -552,7 +555,7 @@ func (c *Client) dispatch(frame wireFrame) error {
 		if err != nil {
 			return err
 		}
-		c.server.revoker.MovedIn(c, id, f.MovedIn)
+		c.server.revoker.Moved(c, id, f.Moved)
 	case *moreFrame:
 		if err := c.askSwap(); err != nil {
 			return err

@@ -248,7 +248,7 @@ func (p *play) frame(what byte) wireFrame {
 	case 10:
 		return &byeFrame{}
 	case 12:
-		return &resumedFrame{task(), MovedIn{Bytes: uint64(p.byte())}}
+		return &movedFrame{task(), Moved{Way: 1 + Way(p.byte()%2), Bytes: uint64(p.byte())}}
 	}
 	return &helloFrame{instance: uint32(p.byte()), token: p.token, can: uint32(p.byte() % 3)}
 }
@@ -332,7 +332,7 @@ func (p *play) Revoked(_ *Client, id uint64, r Revoked) {
 	}
 	delete(p.tickets, id)
 }
-func (p *play) MovedIn(_ *Client, id uint64, _ MovedIn) {
+func (p *play) Moved(_ *Client, id uint64, _ Moved) {
 	if p.tasks[id] == nil || p.asked[id] {
 		p.t.Fatalf("task %d resumed: it is unknown, or waits", id)
 	}

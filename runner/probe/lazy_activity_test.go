@@ -14,7 +14,7 @@ func evictAll(t *testing.T, p *lazyRun, id uint64) Revoked {
 		case e := <-p.r.events:
 			switch e.kind {
 			case "more":
-				giveSwap(t, e, fakeChunks(t, int(e.bytes/welcomed.Chunk)))
+				giveSwap(t, e, fakeChunks(t, int(e.bytes/welcomed.Chunk), welcomed.Chunk), welcomed.Chunk)
 			case "revoked":
 				return e.was
 			}
@@ -56,12 +56,14 @@ func TestLazyShowsItsActivity(t *testing.T) {
 			t.Errorf("CUDA %s: revoked %+v", version, was)
 		}
 		p.goOn()
-		want("evicted", 0, 3, rest, own, rest)
+		grant(t, event{kind: "begin", c: begin.c, task: r.next(t, "resume").task})
+		r.next(t, "moved")
+		want("evicted", 0, 3, 64*mib+rest, own, rest)
 		p.goOn()
 		grant(t, r.next(t, "grow"))
-		want("array", 0, 3, rest+4*mib, own, rest+4*mib)
+		want("array", 0, 3, 64*mib+rest+4*mib, own, rest+4*mib)
 		p.goOn()
-		want("graph", 0, 5, rest, own, rest) // and the kernel in it
+		want("graph", 0, 5, 64*mib+rest, own, rest) // and the kernel in it
 		p.goOn()
 		p.hear("x 4")
 		want("freed", 0, 5, rest, 2*mib, rest)

@@ -56,7 +56,7 @@ func TestLazyUnderMemcheckWhenMemoryIsTaken(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			var log string
-			p, k := newTaker(t, uint64(n), func(s *Server, r recorder) *lazyRun {
+			p, k := newTaker(t, uint64(n), 2<<20, func(s *Server, r recorder) *lazyRun {
 				p := prepareLazyAt(t, s, r, "13", "lazy_program", program, movable)
 				log = p.underMemcheck(path)
 				return p

@@ -55,13 +55,14 @@ func TestLazyTakesNoMemoryFromWorkPastTheGate(t *testing.T) {
 		"the function after itself": {`dlsym(RTLD_NEXT, "cuLaunchKernel")`, nil, "a part of the program calls cuLaunchKernel"},
 		"in the whole process":      {`dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL); dlsym(RTLD_DEFAULT, "cuGetExportTable")`, nil, "a part of the program calls cuGetExportTable"},
 		"it has not looked yet":     {`static const char *volatile name = "libcuda.so.1"; (void)name`, nil, "part.so may call the driver"},
+		"it exports memory":         {`static const char *volatile name = "cudaIpcGetMemHandle"; (void)name`, nil, "memory may be exported to other processes by part.so"},
 		"it is linked":              {`extern int cuDriverGetVersion(int *); int version; cuDriverGetVersion(&version)`, []string{driver}, "part.so is linked with the driver"},
 	} {
 		s, r, _ := startRevoking(t, welcomed)
 		p := prepareLazyAt(t, s, r, "13", "lazy_program", "resumes_in_a_thread", movable, preloaded(t, "part.so", fmt.Sprintf(find, c.does), c.with...)).start()
 		begin := r.next(t, "begin")
 		grant(t, begin)
-		if strings.Contains(c.does, driverName) || c.with != nil { // it binds before it allocates
+		if strings.Contains(c.does, driverName) || strings.Contains(c.does, "Ipc") || c.with != nil { // it binds before it allocates
 			grant(t, r.next(t, "grow"))
 		}
 		p.hear("launched")
@@ -109,7 +110,7 @@ func TestLazyResumesInANewThread(t *testing.T) {
 		p.hear("launched")
 		mustRevoke(t, s, begin.c.idOf(begin.task), Revocation{Ticket: 1, Action: Yield, Bytes: 1 << 40, Deadline: patience})
 		more := r.next(t, "more")
-		giveSwap(t, more, fakeChunks(t, int(more.bytes/welcomed.Chunk)))
+		giveSwap(t, more, fakeChunks(t, int(more.bytes/welcomed.Chunk), welcomed.Chunk), welcomed.Chunk)
 		if was := r.next(t, "revoked").was; was.Ended != Done || was.Freed != 64<<20 {
 			t.Errorf("CUDA %s: %+v", version, was)
 		}

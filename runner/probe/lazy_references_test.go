@@ -19,7 +19,10 @@ type driven struct {
 	task    uint64 // the server's number
 	chunks  int    // that the scheduler has left to give
 	ticket  uint64
+	refuses bool // requests to resume
+	begun   Request
 	resumed []Resume
+	moved   [3]uint64 // bytes, by Way
 }
 
 func startDriven(t *testing.T, version, sizes string, chunks int, env ...string) *driven {
@@ -53,10 +56,21 @@ func (d *driven) next(kind string) (string, event) {
 			return line, event{}
 		case e := <-d.r.events:
 			switch e.kind {
+			case "moved":
+				d.moved[e.moved.Way] += e.moved.Bytes
 			case "begin", "grow", "resume":
 				d.task = e.c.idOf(e.task)
+				if e.kind == "begin" {
+					d.begun = e.r
+				}
 				if e.kind == "resume" {
 					d.resumed = append(d.resumed, e.need)
+					if d.refuses {
+						if err := e.c.Refuse(e.task, ReasonTooLarge, e.need.Referenced, 1, "too much"); err != nil {
+							d.t.Error(err)
+						}
+						break
+					}
 				}
 				if err := e.c.Grant(e.task, grantedDevice, fakeUUID(grantedDevice)); err != nil {
 					d.t.Error(err)
@@ -64,7 +78,7 @@ func (d *driven) next(kind string) (string, event) {
 			case "more":
 				n := min(d.chunks, int(e.bytes/welcomed.Chunk))
 				d.chunks -= n
-				giveSwap(d.t, e, fakeChunks(d.t, n))
+				giveSwap(d.t, e, fakeChunks(d.t, n, welcomed.Chunk), welcomed.Chunk)
 			}
 			if e.kind == kind {
 				return "", e
@@ -119,10 +133,15 @@ func (d *driven) end() {
 	for line := range d.said {
 		d.lines = append(d.lines, line)
 	}
-	if err := d.cmd.Wait(); err != nil || d.stderr.Len() != 0 {
+	if err := d.cmd.Wait(); err != nil || d.stderr.Len() != 0 && !d.refuses {
 		d.t.Errorf("%v\n%s", err, d.stderr.String())
 	}
 	d.wantOnlySwapLeft()
+	for d.server.Settle(); len(d.r.events) > 0; {
+		if e := <-d.r.events; e.kind == "moved" {
+			d.moved[e.moved.Way] += e.moved.Bytes
+		}
+	}
 }
 
 // A revocation takes what kernels were not given for longest, whatever way they are given it.
@@ -198,6 +217,9 @@ func TestLazySwapsWithinTheProcess(t *testing.T) {
 				t.Errorf("asked to resume: %+v", d.resumed)
 			}
 			d.end()
+			if want := uint64(9 * 64 << 20); d.moved[In] != want || d.moved[Out] != want {
+				t.Errorf("%d bytes came and %d left, by what the scheduler is told; want %d", d.moved[In], d.moved[Out], want)
+			}
 		})
 	}
 }
@@ -213,31 +235,70 @@ func TestLazyUsesMemoryOnTheHost(t *testing.T) {
 		use     string
 		touches int
 	}{
-		"a pointer in memory":             {10, "behind 0", 2},
-		"a graph":                         {10, "graph 0", 2},
-		"no host memory to change places": {2, "plus 0", 2}, // two kernels, of a chunk each
-		"more than fits":                  {10, "both 0 1", 2},
+		"a pointer in memory":                       {10, "behind 0", 2},
+		"a graph":                                   {10, "graph 0", 2},
+		"no host memory to change places":           {2, "plus 0", 2}, // two kernels, of a chunk each
+		"more than fits, and the scheduler refuses": {10, "both 0 1", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startDriven(t, "13", "64,32", test.chunks)
+			d.refuses = true
 			d.does("done", "plus 0", "plus 1")
 			d.revoke(Evict, 64)
 			d.does("0 "+fmt.Sprint(deviceMiB(96)), "touches")
 			d.does("done", test.use, test.use)
 			d.does("where hh d", "where")
 			d.does(fmt.Sprintf("%d %d", 2*test.touches, deviceMiB(32)), "touches")
+			if len(d.resumed) > 1 {
+				t.Errorf("asked again: %+v", d.resumed)
+			}
 			d.end()
 		})
 	}
 }
 
-// Of what does not fit a part comes, once. What the kernel is given for the second time stays where it is.
+// A kernel that is given more than the process has on the device has the process ask for more.
+func TestLazyAsksForMoreOfTheDevice(t *testing.T) {
+	for _, use := range []string{"plus 0", "both 0 1"} {
+		d := startDriven(t, "13", "64,32", 10)
+		d.does("done", "plus 0", "plus 1")
+		d.revoke(Evict, 64)
+		d.does("where dd d", use, "where")
+		if want := (Resume{Bytes: 64 << 20, Referenced: 98 << 20}); len(d.resumed) != 1 || d.resumed[0] != want { // with the granule of small allocations
+			t.Errorf("%s: resumed with %+v, want %+v", use, d.resumed, want)
+		}
+		d.does("done", use, "plus 1")
+		if len(d.resumed) != 1 {
+			t.Errorf("%s: asked again: %+v", use, d.resumed)
+		}
+		d.end()
+	}
+}
+
+// A program that needs more than a device has, but not in one kernel, begins with what its first kernel is given on
+// the device, and as much of the rest as fits. Its kernels then find on the device what they are given.
+func TestLazyBeginsOnTheHostWhatNoDeviceHasRoomFor(t *testing.T) {
+	for _, version := range cudaVersions {
+		d := startDriven(t, version, "64,64,64", 10, fmt.Sprintf("CASE_CAPACITY=%d,%d", 128<<20, 320<<20))
+		d.does("where hd dd hh", "plus 1", "where")
+		// 192 MiB, a granule and the device heap
+		if d.begun.Bytes+d.begun.HeapBytes != 202<<20 || d.begun.HostBytes != 74<<20 {
+			t.Errorf("CUDA %s: asked for %+v", version, d.begun)
+		}
+		d.does("0 "+fmt.Sprint(deviceMiB(96)), "touches")
+		d.does("where dd hd hh", "plus 0", "where")
+		d.does("where hd hh dd", "in 2", "where")
+		d.does("done", "both 0 1")
+		d.does("values 2 2 1", "values")
+		d.end()
+	}
+}
+
+// Of what no device has room for a part comes, once. What the kernel is given for the second time stays where it is.
 func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
-	d := startDriven(t, "13", "64,32,32", 10, "FAKE_CUDA_TRACE="+trace)
+	d := startDriven(t, "13", "64,32,32", 10, "FAKE_CUDA_TRACE="+trace, fmt.Sprintf("CASE_CAPACITY=%d,%d", 80<<20, 320<<20))
 	d.does("done", "plus 0", "plus 2", "plus 1")
-	d.revoke(Evict, 64)
-	d.does("where hh d d", "where")
 	d.does("where dh d h", "both 0 1", "where")
 	before, err := os.ReadFile(trace)
 	if err != nil {
@@ -253,6 +314,27 @@ func TestLazyBringsAPartOfWhatDoesNotFit(t *testing.T) {
 	}
 	d.does("values 4 4 1", "values")
 	d.end()
+}
+
+// Calls that name memory wrongly fail as they do without the lazy runtime, wherever the memory is (errors of
+// Table 3-1 of the dissertation).
+func TestLazyKeepsErrorsOfCallsWhenMemoryIsTaken(t *testing.T) {
+	for _, version := range cudaVersions {
+		alone := lazyCommand(t, version, "driven 40")
+		alone.Stdin = strings.NewReader("plus 0\nerrors 0\nvalues\n")
+		out, err := alone.Output()
+		said := strings.Split(string(out), "\n")
+		if err != nil || len(said) < 3 || !strings.HasPrefix(said[1], "errors ") || strings.Contains(said[1], " 0") {
+			t.Fatalf("CUDA %s: %v: %q", version, err, out)
+		}
+		d := startDriven(t, version, "40", 10)
+		d.does(said[1], "plus 0", "errors 0")
+		d.revoke(Evict, 40)
+		d.does(said[1], "errors 0")
+		d.does("where hh", "where")
+		d.does(said[2], "values")
+		d.end()
+	}
 }
 
 // Whatever the kernels are given, whatever is taken and however much host memory there is, the program computes

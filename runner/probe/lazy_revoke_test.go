@@ -18,12 +18,14 @@ type taker struct {
 	server  *Server
 	random  *rand.Rand
 	uuids   [][16]byte        // of the devices
+	chunk   uint64            // bytes, the unit in which memory moves
 	area    func(n int) []int // gives chunks of host memory, as descriptors
 	next    int               // the device of the next task
 	tasks   map[name]*kept
 	ticket  uint64
-	chunks  int  // of host memory that were given
-	short   bool // host memory was refused
+	chunks  int    // of host memory that were given
+	begun   uint64 // bytes of tasks that began on the host
+	short   bool   // host memory was refused
 	revoked []Revoked
 }
 
@@ -45,10 +47,11 @@ type kept struct {
 	grows    *event // or more memory, and has a ticket
 }
 
-// newTaker has a server for one program. ready is called once the program can be started.
-func newTaker(t *testing.T, seed uint64, ready func(*Server, recorder) *lazyRun) (*lazyRun, *taker) {
+// newTaker has a server for one program, whose memory moves in such chunks. ready is called once the
+// program can be started.
+func newTaker(t *testing.T, seed, chunk uint64, ready func(*Server, recorder) *lazyRun) (*lazyRun, *taker) {
 	t.Helper()
-	s, r, _ := startRevoking(t, welcomed)
+	s, r, _ := startRevoking(t, Welcome{Chunk: chunk, Window: welcomed.Window})
 	ticks, ended := time.NewTicker(500*time.Microsecond), make(chan struct{})
 	go func() {
 		for {
@@ -62,14 +65,14 @@ func newTaker(t *testing.T, seed uint64, ready func(*Server, recorder) *lazyRun)
 	}()
 	t.Cleanup(func() { ticks.Stop(); close(ended) })
 	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), tasks: map[name]*kept{},
-		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, area: func(n int) []int { return fakeChunks(t, n) }}
+		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, chunk: chunk, area: func(n int) []int { return fakeChunks(t, n, chunk) }}
 }
 
 // startTaking starts the program under a scheduler that takes memory back. The caller calls finish
 // with answer.
 func startTaking(t *testing.T, seed uint64, version, program string, env ...string) (*lazyRun, *taker) {
 	t.Helper()
-	return newTaker(t, seed, func(s *Server, r recorder) *lazyRun {
+	return newTaker(t, seed, welcomed.Chunk, func(s *Server, r recorder) *lazyRun {
 		return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...)
 	})
 }
@@ -87,7 +90,8 @@ func (k *taker) answer(t *testing.T, e event) {
 		}
 		k.tasks[of] = task
 		task.bytes = e.r.Bytes + e.r.HeapBytes
-		task.resident = task.bytes
+		task.resident = task.bytes - e.r.HostBytes
+		k.begun += e.r.HostBytes
 		k.grant(e, task)
 	case "grow":
 		task.grows = &e
@@ -137,7 +141,7 @@ func (k *taker) hear(task *kept, was Revoked) {
 	possible := was.Ticket == r.Ticket && was.Fixed <= was.Resident && was.Resident <= task.resident && was.Resident+was.Freed <= task.resident+task.given
 	switch was.Ended {
 	case Done: // enough, in whole chunks; or all that can move and the host has room for
-		enough := was.Freed >= r.Bytes && was.Freed-min(was.Freed, r.Bytes) < welcomed.Chunk
+		enough := was.Freed >= r.Bytes && was.Freed-min(was.Freed, r.Bytes) < k.chunk
 		possible = possible && was.Why == "" && (enough || was.Freed < r.Bytes && (k.short || was.Resident == was.Fixed))
 	case Busy:
 		possible = possible && was.Why == "" && was.Freed == 0
@@ -186,15 +190,19 @@ func (k *taker) bytes() uint64 {
 // swap gives the process chunks of the fakes' host memory, or sometimes none.
 func (k *taker) swap(e event) {
 	k.t.Helper()
-	n := int(e.bytes / welcomed.Chunk)
-	if k.random.IntN(5) == 0 {
+	n := int(e.bytes / k.chunk)
+	asked := false // a task that begins on the host needs what it asks for
+	for _, task := range k.tasks {
+		asked = asked || task.asked != nil
+	}
+	if asked && k.random.IntN(5) == 0 {
 		n, k.short = 0, true
 	}
-	k.chunks += giveSwap(k.t, e, k.area(n))
+	k.chunks += giveSwap(k.t, e, k.area(n), k.chunk)
 }
 
-// fakeChunks makes chunks of the fakes' host memory, which are there until the test's end.
-func fakeChunks(t *testing.T, n int) []int {
+// fakeChunks makes chunks of so many bytes of the fakes' host memory, which are there until the test's end.
+func fakeChunks(t *testing.T, n int, bytes uint64) []int {
 	t.Helper()
 	var files []int
 	for range n {
@@ -203,7 +211,7 @@ func fakeChunks(t *testing.T, n int) []int {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { unix.Close(fd) })
-		if err := unix.Ftruncate(fd, int64(welcomed.Chunk)); err != nil {
+		if err := unix.Ftruncate(fd, int64(bytes)); err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, fd)
@@ -212,9 +220,9 @@ func fakeChunks(t *testing.T, n int) []int {
 }
 
 // giveSwap gives the process these chunks, and returns how many it has got.
-func giveSwap(t *testing.T, e event, files []int) int {
+func giveSwap(t *testing.T, e event, files []int, chunk uint64) int {
 	t.Helper()
-	if err := e.c.GiveSwap(uint64(len(files))*welcomed.Chunk, 0, files...); err != nil {
+	if err := e.c.GiveSwap(uint64(len(files))*chunk, 0, files...); err != nil {
 		t.Logf("swap: %v", err) // it has ended meanwhile
 		return 0
 	}
@@ -280,7 +288,7 @@ func TestLazyHasNoDataRaceWhenMemoryIsTaken(t *testing.T) {
 			if strings.HasPrefix(program, "random 4") {
 				env = append(env, "FAKE_CUDA_KERNEL_US=30")
 			}
-			p, k := newTaker(t, uint64(n), func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, env...) })
+			p, k := newTaker(t, uint64(n), 2<<20, func(s *Server, r recorder) *lazyRun { return sanitizedAt(t, s, r, program, env...) })
 			p.finish(k.answer).wantNoRaces()
 			done, freed := k.count()
 			t.Logf("%d of %d revocations done, %d MiB freed", done, len(k.revoked), freed>>20)

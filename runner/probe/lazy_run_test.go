@@ -132,7 +132,7 @@ func (p *lazyRun) start() *lazyRun {
 // grant is the plain scheduler: tasks go to the device they ask for, or else to
 // grantedDevice.
 func grant(t *testing.T, e event) {
-	if e.kind != "begin" && e.kind != "grow" {
+	if e.kind != "begin" && e.kind != "grow" && e.kind != "resume" {
 		return
 	}
 	device := grantedDevice

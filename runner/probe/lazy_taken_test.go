@@ -51,7 +51,7 @@ func takenPrograms(t *testing.T) []taken {
 }
 
 // unmovable is what programs say whose memory cannot move.
-var unmovable = regexp.MustCompile(`^(a part of the program calls \w+|.+ may call the driver|the device has failed|the program itself has asked for the task)$`)
+var unmovable = regexp.MustCompile(`^(a part of the program calls \w+|.+ may call the driver|.+ is linked with the driver|memory may be exported to other processes by .+|the device has failed with error \d+|the program itself has asked for the task)$`)
 
 // vary is how the seed has the program run.
 func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
@@ -65,9 +65,12 @@ func (p taken) vary(random *rand.Rand) (version, file string, env []string) {
 	if strings.HasPrefix(p.arguments, "random") && random.IntN(2) == 0 {
 		env = append(env, "FAKE_CUDA_KERNEL_US=30")
 	}
+	if (strings.HasPrefix(p.arguments, "random") || p.arguments == "swapped") && random.IntN(2) == 0 {
+		env = append(env, fmt.Sprintf("%s%d,%d", capacity, (10+random.IntN(8))<<20, 1<<30))
+	}
 	if random.IntN(2) == 0 {
 		var slow []string
-		for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemcpy", "cuCtxSynchronize"} {
+		for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemcpyAsync", "cuEventSynchronize", "cuCtxSynchronize"} {
 			slow = append(slow, fmt.Sprintf("%s=%d", call, random.IntN(2000)))
 		}
 		env = append(env, "FAKE_CUDA_DELAY_US="+strings.Join(slow, ","))
@@ -85,7 +88,7 @@ func TestLazyKeepsResultsWhenMemoryIsTaken(t *testing.T) {
 		all = append(all, taken{"lazy_program", fmt.Sprintf("random %d,16,1", 40001+16*n), nil})
 	}
 	wanted, first := fromEnvironment(t, "CASERUN_REVOCATIONS", 1), fromEnvironment(t, "CASERUN_RANDOM_SEED", 1)
-	var answered, done atomic.Int64
+	var answered, done, begun atomic.Int64
 	for before := int64(-1); answered.Load() < int64(wanted) && before < answered.Load(); first += len(all) {
 		before = answered.Load()
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
@@ -96,30 +99,37 @@ func TestLazyKeepsResultsWhenMemoryIsTaken(t *testing.T) {
 					good, _ := k.count()
 					answered.Add(int64(len(k.revoked)))
 					done.Add(int64(good))
+					begun.Add(int64(k.begun))
 				})
 			}
 		})
 	}
-	t.Logf("%d of %d revocations done", done.Load(), answered.Load())
+	t.Logf("%d of %d revocations done; %d MiB began on the host", done.Load(), answered.Load(), begun.Load()>>20)
 	if answered.Load() > int64(len(all)) && done.Load() == 0 { // fewer: -run has picked one
 		t.Error("no memory was taken")
 	}
 }
 
+// capacity begins the setting that says what a task may have on a device. It is for programs whose memory may
+// begin on the host.
+const capacity = "CASE_CAPACITY="
+
 // take runs the program, with its memory taken and without.
 func (p taken) take(t *testing.T, seed uint64) *taker {
 	t.Helper()
-	version, file, env := p.vary(rand.New(rand.NewPCG(seed, 2)))
-	run, k := newTaker(t, seed, func(s *Server, r recorder) *lazyRun {
+	random := rand.New(rand.NewPCG(seed, 2))
+	version, file, env := p.vary(random)
+	chunk := []uint64{2 << 20, 2 << 20, 8 << 20, 32 << 20}[random.IntN(4)] // most programs have little memory
+	run, k := newTaker(t, seed, chunk, func(s *Server, r recorder) *lazyRun {
 		return prepareLazyAt(t, s, r, version, file, p.arguments, env...)
 	})
 	run.finish(k.answer)
-	plain := startLazyBinary(t, version, file, p.arguments, env...).finish(grantByTurns())
+	plain := startLazyBinary(t, version, file, p.arguments, slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, capacity) })...).finish(grantByTurns())
 	if got, want := results(run.lines), results(plain.lines); fmt.Sprint(run.err) != fmt.Sprint(plain.err) || !slices.Equal(got, want) || run.stderr.String() != plain.stderr.String() {
-		t.Errorf("CUDA %s %s %s, %q: %v\n%s\nstderr:\n%s\nwant\n%s", version, file, p.arguments, env, run.err, firstDifference(got, want), run.stderr.String(), plain.stderr.String())
+		t.Errorf("CUDA %s %s %s, %q, chunks of %d bytes: %v\n%s\nstderr:\n%s\nwant\n%s", version, file, p.arguments, env, chunk, run.err, firstDifference(got, want), run.stderr.String(), plain.stderr.String())
 	}
 	if t.Failed() {
-		t.Logf("CUDA %s %s %s, %q", version, file, p.arguments, env)
+		t.Logf("CUDA %s %s %s, %q, chunks of %d bytes", version, file, p.arguments, env, chunk)
 	}
 	run.wantOnlySwapLeft()
 	k.wantSettled(run)

@@ -22,7 +22,7 @@ type event struct {
 	ended Outcome
 	was   Revoked
 	need  Resume
-	moved MovedIn
+	moved Moved
 	code  int32
 	where string
 	at    time.Time
@@ -99,8 +99,8 @@ func (r recorder) Revoked(c *Client, task uint64, was Revoked) {
 func (r recorder) Resume(c *Client, task uint64, need Resume) {
 	r.events <- event{kind: "resume", c: c, task: r.wire[task], need: need}
 }
-func (r recorder) MovedIn(c *Client, task uint64, m MovedIn) {
-	r.events <- event{kind: "moved in", c: c, task: r.wire[task], moved: m}
+func (r recorder) Moved(c *Client, task uint64, m Moved) {
+	r.events <- event{kind: "moved", c: c, task: r.wire[task], moved: m}
 }
 func (r recorder) SwapMore(c *Client, bytes uint64) {
 	r.events <- event{kind: "more", c: c, bytes: bytes}

@@ -19,8 +19,8 @@ type Revoker interface {
 	// server grants it only while the task has no ticket unanswered. A refused task keeps what
 	// it has.
 	Resume(c *Client, task uint64, r Resume)
-	// MovedIn is what came back onto the device after a Resume that was granted.
-	MovedIn(c *Client, task uint64, m MovedIn)
+	// Moved says that memory of a task has moved, other than for a revocation.
+	Moved(c *Client, task uint64, m Moved)
 	// SwapMore asks for bytes more of host memory. The handler answers with Client.GiveSwap, during
 	// the call or later. Silent and Closed withdraw the request.
 	SwapMore(c *Client, bytes uint64)
@@ -115,9 +115,19 @@ type Resume struct {
 	Referenced uint64 // that the work which waits is known to touch; below 2^63
 }
 
-// MovedIn is memory of a task that came back onto its device. Bytes and times are what the process
-// says.
-type MovedIn struct {
+// Way is a direction in which memory moves.
+type Way uint32
+
+// Values of enum case_wire_direction.
+const (
+	In  Way = 1 // onto the device
+	Out Way = 2
+)
+
+// Moved is memory of a task that came back onto its device after a Resume that was granted, or that changed
+// places for a launch. Bytes and times are what the process says.
+type Moved struct {
+	Way               Way
 	Bytes             uint64
 	Copy, Bookkeeping time.Duration
 }

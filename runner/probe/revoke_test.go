@@ -110,9 +110,9 @@ func TestRevocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.expect(kindRefuse)
-	moved := MovedIn{Bytes: 5, Copy: 2, Bookkeeping: 3}
-	c.send(frame(&resumedFrame{5, moved}))
-	if e := r.next(t, "moved in"); e.task != 5 || e.moved != moved {
+	moved := Moved{Way: In, Bytes: 5, Copy: 2, Bookkeeping: 3}
+	c.send(frame(&movedFrame{5, moved}))
+	if e := r.next(t, "moved"); e.task != 5 || e.moved != moved {
 		t.Fatalf("moved in %v %+v", e, e.moved)
 	}
 	c.send(frame(&resumeFrame{5, Resume{Bytes: 7}})) // the task has stayed
@@ -244,8 +244,8 @@ func TestProtocolErrorsOfRevocation(t *testing.T) {
 		{"resume of unknown", "not live", func(*raw) {}, frame(&resumeFrame{1, Resume{}})},
 		{"resume twice", "outstanding", resuming, frame(&resumeFrame{1, Resume{}})},
 		{"resume of waiting", "outstanding", func(c *raw) { c.send(beginOf(1, 1)); r.next(t, "begin") }, frame(&resumeFrame{1, Resume{}})},
-		{"resumed while resuming", "outstanding", resuming, frame(&resumedFrame{1, MovedIn{}})},
-		{"resumed of unknown", "not live", func(*raw) {}, frame(&resumedFrame{1, MovedIn{}})},
+		{"resumed while resuming", "outstanding", resuming, frame(&movedFrame{1, Moved{Way: In}})},
+		{"resumed of unknown", "not live", func(*raw) {}, frame(&movedFrame{1, Moved{Way: In}})},
 		{"free while resuming", "outstanding", resuming, frame(&freeFrame{1})},
 		{"more twice", "no answer yet", asking, frame(&moreFrame{1})},
 		{"WELCOME", "not for a client", live, frame(&welcomeFrame{})},

@@ -31,6 +31,7 @@ type Request struct {
 	BlocksPerSM     uint32 // 0: unknown
 	Device          int32  // ordinal as GRANT has it; with FlagDevice, else 0
 	Wait            Wait
+	HostBytes       uint64 // of Bytes, that are on the host at first; 0 unless Client.CanEvict
 }
 
 // Outcome is how a request ended of which its process decided.

@@ -40,7 +40,7 @@ const (
 	kindResume  kind = 16
 	kindMore    kind = 17
 	kindSpace   kind = 18
-	kindResumed kind = 19
+	kindMoved   kind = 19
 )
 
 const (
@@ -62,7 +62,7 @@ var frames = [...]struct {
 	size int
 }{
 	kindHello:   {"HELLO", headerSize + 4 + 4 + tokenSize + 2*4},
-	kindBegin:   {"TASK_BEGIN", headerSize + 4*8 + 6*4},
+	kindBegin:   {"TASK_BEGIN", headerSize + 5*8 + 6*4},
 	kindGrant:   {"GRANT", headerSize + 8 + 16 + 4 + 4},
 	kindRefuse:  {"REFUSE", headerSize + 3*8 + 4 + 4 + textSize},
 	kindGrow:    {"TASK_GROW", headerSize + 2*8 + 2*4},
@@ -79,7 +79,7 @@ var frames = [...]struct {
 	kindResume:  {"TASK_RESUME", headerSize + 3*8},
 	kindMore:    {"SWAP_MORE", headerSize + 8},
 	kindSpace:   {"SWAP_SPACE", headerSize + 2*8 + 2*4},
-	kindResumed: {"TASK_RESUMED", headerSize + 4*8},
+	kindMoved:   {"TASK_MOVED", headerSize + 4*8 + 2*4},
 }
 
 func (k kind) String() string {
@@ -232,10 +232,13 @@ func (f *beginFrame) fields(c *cursor) {
 	c.i32(&f.Device)
 	c.u32((*uint32)(&f.Wait))
 	c.unused(4)
+	c.size(&f.HostBytes)
 }
 
 func (f *beginFrame) valid() error {
 	switch {
+	case f.HostBytes > f.Bytes:
+		return fmt.Errorf("%d of %d bytes on the host", f.HostBytes, f.Bytes)
 	case f.task == 0:
 		return errTaskZero
 	case f.HeapBytes > math.MaxInt64-f.Bytes:
@@ -417,18 +420,27 @@ func (f *resumeFrame) fields(c *cursor) {
 	c.size(&f.Referenced)
 }
 
-type resumedFrame struct {
+type movedFrame struct {
 	task uint64
-	MovedIn
+	Moved
 }
 
-func (*resumedFrame) kind() kind { return kindResumed }
+func (*movedFrame) kind() kind { return kindMoved }
 
-func (f *resumedFrame) fields(c *cursor) {
+func (f *movedFrame) fields(c *cursor) {
 	c.u64(&f.task)
 	c.size(&f.Bytes)
 	c.duration(&f.Copy)
 	c.duration(&f.Bookkeeping)
+	c.u32((*uint32)(&f.Way))
+	c.unused(4)
+}
+
+func (f *movedFrame) valid() error {
+	if f.Way != In && f.Way != Out {
+		return fmt.Errorf("direction %d", f.Way)
+	}
+	return nil
 }
 
 type moreFrame struct{ bytes uint64 }
@@ -497,7 +509,7 @@ func clientFrames() [len(frames)]wireFrame {
 	return [len(frames)]wireFrame{kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{}, kindShape: &shapeFrame{},
 		kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
-		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindResumed: &resumedFrame{}}
+		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindMoved: &movedFrame{}}
 }
 
 // encode writes the frame to b, which must be zero and hold maxFrame bytes, and returns b

@@ -26,7 +26,7 @@ func blank(k kind) wireFrame {
 		kindShape: &shapeFrame{}, kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
 		kindWelcome: &welcomeFrame{}, kindRevoke: &revokeFrame{}, kindRevoked: &revokedFrame{},
 		kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindSpace: &spaceFrame{},
-		kindResumed: &resumedFrame{},
+		kindMoved: &movedFrame{},
 	}[k]
 }
 
@@ -48,7 +48,7 @@ func samples() map[kind]wireFrame {
 	fill(revoked.why[:], "the swap area is full")
 	return map[kind]wireFrame{
 		kindHello: hello,
-		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20,
+		kindBegin: &beginFrame{7, Request{Bytes: 0x312345678, Blocks: 65535, ThreadsPerBlock: 16, HeapBytes: 8 << 20, HostBytes: 1 << 30,
 			Flags: FlagManaged | FlagDevice, BlocksPerSM: 6, Device: 2, Wait: 30000}},
 		kindGrant: grant, kindRefuse: refuse,
 		kindGrow: &growFrame{7, 1 << 20, WaitNone}, kindFree: &freeFrame{7},
@@ -60,7 +60,7 @@ func samples() map[kind]wireFrame {
 		kindRevoke:  &revokeFrame{task: 7, ticket: 99, bytes: 3 << 30, action: Evict, deadlineMS: 250},
 		kindRevoked: revoked,
 		kindResume:  &resumeFrame{7, Resume{Bytes: 5 << 30, Referenced: 1 << 30}},
-		kindResumed: &resumedFrame{7, MovedIn{Bytes: 5 << 30, Copy: 2 * time.Millisecond, Bookkeeping: 3 * time.Millisecond}},
+		kindMoved:   &movedFrame{7, Moved{Way: Out, Bytes: 5 << 30, Copy: 2 * time.Millisecond, Bookkeeping: 3 * time.Millisecond}},
 		kindMore:    &moreFrame{96 << 20},
 		kindSpace:   &spaceFrame{bytes: 96 << 20, files: 3},
 	}

@@ -144,7 +144,7 @@ func (p *process) resumed() {
 	moves, begun, id := p.x.config.Node.Model.move(bytes, copied), p.x.now, p.id()
 	p.do(&moves.step, func() {
 		if back > 0 { // else it is new memory
-			p.x.post(runner.TaskMovedIn{ID: id, Moved: moves.took(back, p.x.now-begun)})
+			p.x.post(runner.TaskMoved{ID: id, Moved: moves.took(back, p.x.now-begun)})
 		}
 		p.proceed()
 	})

@@ -257,12 +257,52 @@ template <class F> static CUresult on_event(const char *name, cudaEvent_t handle
 	}, handle);
 }
 
+// on_stream is with_context for what takes a stream.
+template <class F> static CUresult on_stream(const char *name, cudaStream_t handle, F body)
+{
+	return with_context(name, [&](int mine) -> CUresult {
+		fake::Stream *s;
+		const int error = machine().stream(handle, mine, &s);
+		return error != 0 ? error : body(s);
+	}, handle);
+}
+
+API CUresult cuStreamCreate(cudaStream_t *out, unsigned flags)
+{
+	return with_context("cuStreamCreate", [&](int mine) {
+		*out = reinterpret_cast<cudaStream_t>(machine().make_stream(mine, flags, 0));
+		return 0;
+	}, flags);
+}
+
+API CUresult cuStreamDestroy_v2(cudaStream_t stream)
+{
+	return on_stream("cuStreamDestroy_v2", stream, [](fake::Stream *s) { return machine().end_stream(s); });
+}
+
+API CUresult cuStreamSynchronize(cudaStream_t stream)
+{
+	return on_stream("cuStreamSynchronize", stream, [](fake::Stream *s) -> CUresult {
+		machine().run(s, s->submitted);
+		return machine().devices[static_cast<size_t>(s->device)].fault;
+	});
+}
+
 API CUresult cuEventCreate(cudaEvent_t *out, unsigned flags)
 {
 	return with_context("cuEventCreate", [&](int mine) {
 		*out = reinterpret_cast<cudaEvent_t>(machine().make_event(mine));
 		return 0;
 	}, flags);
+}
+
+API CUresult cuEventSynchronize(cudaEvent_t event)
+{
+	return on_event("cuEventSynchronize", event, [](fake::Event *e) -> CUresult {
+		if (e->mark.first != nullptr)
+			machine().run(e->mark.first, e->mark.second);
+		return machine().devices[static_cast<size_t>(e->device)].fault;
+	});
 }
 
 API CUresult cuEventDestroy_v2(cudaEvent_t event)
@@ -306,13 +346,7 @@ API CUresult cuThreadExchangeStreamCaptureMode(int *mode)
 
 API CUresult cuStreamIsCapturing(cudaStream_t stream, int *status)
 {
-	return with_context("cuStreamIsCapturing", [&](int mine) {
-		fake::Stream *s;
-		const int error = machine().stream(stream, mine, &s);
-		if (error == 0)
-			*status = s->capture != nullptr;
-		return error;
-	}, stream);
+	return on_stream("cuStreamIsCapturing", stream, [&](fake::Stream *s) { *status = s->capture != nullptr; return 0; });
 }
 
 // A function is a kernel of fake_cuda.h. A launch of no function is a launch of nothing.
@@ -459,13 +493,15 @@ static fake::Copy row(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 // later has something done in the order of a stream.
 template <class F> static CUresult later(const char *name, cudaStream_t stream, F does)
 {
-	return with_context(name, [&](int mine) {
-		fake::Stream *s;
-		const int error = machine().stream(stream, mine, &s);
-		if (error == 0)
-			machine().submit(s, [=] { return does(mine); });
-		return error;
+	return on_stream(name, stream, [&](fake::Stream *s) {
+		machine().submit(s, [does, mine = s->device] { return does(mine); });
+		return 0;
 	});
+}
+
+API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, cudaStream_t stream)
+{
+	return later("cuMemcpyAsync", stream, [=](int mine) { return machine().copy(mine, false, row(to, from, bytes)); });
 }
 
 API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, cudaStream_t stream)

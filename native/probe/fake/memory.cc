@@ -371,9 +371,10 @@ int Machine::map(uintptr_t base, size_t bytes, size_t offset, unsigned long long
 	auto h = handles.find(handle);
 	auto r = reservations.upper_bound(base);
 
-	if (h == handles.end() || bytes == 0 || bytes % granule != 0 || base % granule != 0 || offset != 0 ||
-	    bytes > h->second.bytes || r == reservations.begin())
+	if (h == handles.end() || bytes == 0 || bytes % granule != 0 || base % granule != 0 || r == reservations.begin())
 		return CUDA_ERROR_INVALID_VALUE;
+	if (offset != 0 || bytes != h->second.bytes) // as driver 580 answers
+		return CUDA_ERROR_NOT_SUPPORTED;
 	--r;
 	auto next = segments.lower_bound(base);
 	if (base + bytes > r->first + r->second.bytes || find(at(base)) != nullptr ||

@@ -218,6 +218,7 @@ static void memory()
 	int *p = reinterpret_cast<int *>(at);
 	CHECK(fake_state().contexts == 0 && fake_state().reservations == 1 && faults(p));
 	OK(cu.create(&h, bytes, &prop, 0));
+	CHECK(cu.map(at, bytes / 2, 0, h, 0) == CUDA_ERROR_NOT_SUPPORTED && cu.map(at, bytes / 2, bytes / 2, h, 0) == CUDA_ERROR_NOT_SUPPORTED);
 	OK(cu.map(at, bytes, 0, h, 0));
 	OK(cu.release(h));
 	OK(cudaSetDevice(1));

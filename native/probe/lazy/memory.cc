@@ -7,7 +7,7 @@
 // under cudaMalloc other memory lies.
 //
 // Where the scheduler can take memory back (movable), the memory behind a range comes in chunks,
-// each with a handle of its own, because a handle is the unit that can be mapped elsewhere.
+// each with a handle of its own, because a handle is the unit that can be mapped elsewhere (moves.cc).
 #include <limits.h>
 #include <stdint.h>
 
@@ -17,10 +17,12 @@
 #include <memory>
 #include <vector>
 
+#include "../client.h"
 #include "clock.h"
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
+#include "ranges.h"
 #include "real.h"
 #include "record.h"
 #include "report.h"
@@ -29,29 +31,7 @@
 #include "task.h"
 #include "uses.h"
 
-extern "C" CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
-
 namespace lazy {
-
-// Chunk is the memory behind some addresses: the device's or, where it has moved, the host's.
-struct Chunk {
-	CUmemGenericAllocationHandle memory; // of the device
-	HostChunk *host;                     // nullptr: it is on the device
-};
-
-struct Range {
-	uintptr_t base;
-	size_t size;
-	size_t unit; // of its chunks; the last may be smaller
-	std::vector<Chunk> chunks; // in the order of addresses
-	bool mapped, shared;
-	bool below, above;       // the margins that have memory
-	std::vector<bool> taken; // by 512 bytes: where the allocations of a shared range lie
-	size_t live;             // allocations in it
-	Use *use;                // nullptr: nothing moves
-	size_t on_host;          // chunks
-	bool wanted;             // by a launch that waits for it
-};
 
 // std::map for its order: find looks for the allocation before an address.
 static std::map<uintptr_t, Allocation> &allocations()
@@ -60,7 +40,7 @@ static std::map<uintptr_t, Allocation> &allocations()
 	return *all;
 }
 
-static std::map<uintptr_t, std::unique_ptr<Range>> &ranges()
+std::map<uintptr_t, std::unique_ptr<Range>> &ranges()
 {
 	static auto *const all = new std::map<uintptr_t, std::unique_ptr<Range>>;
 	return *all;
@@ -71,19 +51,32 @@ static struct {
 	std::atomic<uint64_t> reserved, resident, movable, away;
 } sums;
 
-// moves: chunks of the range can move.
-static bool moves(const Range &r) { return !r.shared && r.unit == movable_chunk; }
+static bool moves(const Range &r) { return r.use != nullptr && !r.shared; }
 
-// on_device notes that the device has so many more bytes of the range's memory.
-static void on_device(const Range &r, int64_t bytes)
+bool moves(const Range &r, size_t chunk)
+{
+	const size_t bytes = bytes_of(r, chunk);
+	return moves(r) && (bytes == r.unit || (!guarded() && bytes >= r.unit / 4));
+}
+
+void on_device(const Range &r, size_t chunk, int64_t bytes)
 {
 	sums.resident += static_cast<uint64_t>(bytes);
-	sums.movable += moves(r) ? static_cast<uint64_t>(bytes) : 0;
+	sums.movable += moves(r, chunk) ? static_cast<uint64_t>(bytes) : 0;
 	show_holdings();
 }
+
+void on_host(Range &r, int64_t chunks, int64_t bytes)
+{
+	r.on_host += static_cast<size_t>(chunks);
+	sums.away += static_cast<uint64_t>(bytes);
+	if (r.use != nullptr)
+		r.use->on_host = r.on_host > 0;
+}
+
 static const size_t alignment = 512; // bytes, as cudaMalloc's addresses have
 
-static CUmemAllocationProp on(int device)
+CUmemAllocationProp memory_on(int device)
 {
 	CUmemAllocationProp prop = {};
 
@@ -95,7 +88,7 @@ static CUmemAllocationProp on(int device)
 static size_t granularity(const Driver *d)
 {
 	static const size_t found = [d] {
-		const CUmemAllocationProp prop = on(0);
+		const CUmemAllocationProp prop = memory_on(0);
 		size_t bytes = 0;
 		return d->granularity(&bytes, &prop, 0) == CUDA_SUCCESS ? bytes : 0;
 	}();
@@ -119,17 +112,21 @@ static size_t largest_device(const Driver *d)
 	return found;
 }
 
+static size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
 static Range *new_range(const Driver *d, size_t size, bool shared)
 {
 	CUdeviceptr start = 0;
 
-	if (d->reserve(&start, size + 2 * margin(d), granularity(d), 0, 0) != CUDA_SUCCESS)
+	const size_t reserved = movable() && !shared ? whole(size, largest_chunk) : size;
+	if (d->reserve(&start, reserved + 2 * margin(d), granularity(d), 0, 0) != CUDA_SUCCESS)
 		return nullptr;
 	auto range = std::make_unique<Range>();
 	Range *made = range.get();
 	made->base = static_cast<uintptr_t>(start) + margin(d);
 	made->size = size;
-	made->unit = movable() ? movable_chunk : size;
+	made->reserved = reserved;
+	made->unit = size;
 	made->shared = shared;
 	made->taken.resize(shared ? size / alignment : 0);
 	made->use = movable() ? watch(made->base, size) : nullptr;
@@ -137,8 +134,6 @@ static Range *new_range(const Driver *d, size_t size, bool shared)
 	sums.reserved += size;
 	return made;
 }
-
-static size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // room_in finds free bytes in a shared range, and returns their offset. The range's size: there are none.
 static size_t room_in(const Range &r, size_t bytes)
@@ -194,7 +189,7 @@ bool reserve(size_t bytes, void **address)
 
 	if (d == nullptr || granularity(d) == 0)
 		return false;
-	const uint64_t most = largest_device(d), held = Task::process().in_use();
+	const uint64_t most = room().device > 0 ? room().device + room().host : largest_device(d), held = Task::process().in_use();
 	if (bytes > most || held > most - bytes)
 		return false;
 	Range *r = small(bytes) ? shared_range(bytes, false) : nullptr;
@@ -209,16 +204,13 @@ bool reserve(size_t bytes, void **address)
 	return true;
 }
 
-static uintptr_t address_of(const Range &r, size_t chunk) { return r.base + chunk * r.unit; }
-static size_t bytes_of(const Range &r, size_t chunk) { return std::min(r.unit, r.size - chunk * r.unit); }
-
-// on_host notes that so many more chunks and bytes of a range are on the host.
-static void on_host(Range &r, int64_t chunks, int64_t bytes)
+// drop_layout forgets chunks without memory behind their addresses, from this one on.
+static void drop_layout(Range &r, size_t from)
 {
-	r.on_host += static_cast<size_t>(chunks);
-	sums.away += static_cast<uint64_t>(bytes);
-	if (r.use != nullptr)
-		r.use->on_host = r.on_host > 0;
+	for (size_t i = from; i < r.chunks.size(); i++)
+		if (r.chunks[i].host != nullptr)
+			give_host_chunk(r.chunks[i].host);
+	r.chunks.resize(from);
 }
 
 // strip takes the memory behind a range away.
@@ -229,48 +221,80 @@ static void strip(Range &r)
 
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
-		d->unmap(address_of(r, i), bytes_of(r, i));
+		d->unmap(address_of(r, i), mapped_bytes(r, i));
 		if (c.host != nullptr) {
 			give_host_chunk(c.host);
 			back += bytes_of(r, i);
 			continue;
 		}
 		d->release(c.memory);
-		on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
+		on_device(r, i, -static_cast<int64_t>(bytes_of(r, i)));
 	}
 	r.chunks.clear();
 	r.mapped = false;
 	on_host(r, -static_cast<int64_t>(r.on_host), -static_cast<int64_t>(back));
 }
 
-// back puts memory of the device behind a range.
-static CUresult back(Range &r, int device)
+void lay_out(Range &r)
+{
+	if (!r.chunks.empty())
+		return;
+	r.unit = moves(r) ? movable_chunk() : r.size;
+	r.chunks.resize((r.size + r.unit - 1) / r.unit);
+}
+
+// back_chunk puts memory behind a chunk: the host's, if it has some already, else the device's.
+static CUresult back_chunk(Range &r, size_t i, const CUmemAllocationProp &prop)
 {
 	const Driver *d = driver();
-	const CUmemAllocationProp prop = on(device);
+	Chunk &c = r.chunks[i];
+
+	if (c.host != nullptr) {
+		const CUresult result = d->map(address_of(r, i), mapped_bytes(r, i), 0, c.host->memory, 0);
+		if (result == CUDA_SUCCESS)
+			on_host(r, 1, static_cast<int64_t>(bytes_of(r, i)));
+		return result;
+	}
+	if (const CUresult result = d->create(&c.memory, bytes_of(r, i), &prop, 0); result != CUDA_SUCCESS)
+		return result;
+	if (const CUresult result = d->map(address_of(r, i), bytes_of(r, i), 0, c.memory, 0); result != CUDA_SUCCESS) {
+		d->release(c.memory);
+		return result;
+	}
+	on_device(r, i, static_cast<int64_t>(bytes_of(r, i)));
+	return CUDA_SUCCESS;
+}
+
+// back puts memory behind a range.
+static CUresult back(Range &r, int device)
+{
+	const CUmemAllocationProp prop = memory_on(device);
 	const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUresult result = CUDA_SUCCESS;
+	size_t done = 0;
 
-	for (size_t at = 0; at < r.size && result == CUDA_SUCCESS; at += r.unit) {
-		const size_t bytes = std::min(r.unit, r.size - at);
-		CUmemGenericAllocationHandle memory = 0;
-		result = d->create(&memory, bytes, &prop, 0);
-		if (result != CUDA_SUCCESS)
-			break;
-		result = d->map(r.base + at, bytes, 0, memory, 0);
-		if (result != CUDA_SUCCESS) {
-			d->release(memory);
-			break;
-		}
-		r.chunks.push_back({memory, nullptr});
-		on_device(r, static_cast<int64_t>(bytes));
+	lay_out(r);
+	for (; done < r.chunks.size() && result == CUDA_SUCCESS; done += result == CUDA_SUCCESS)
+		result = back_chunk(r, done, prop);
+	if (result == CUDA_SUCCESS) {
+		const size_t last = r.chunks.size() - 1;
+		result = driver()->set_access(r.base, address_of(r, last) + mapped_bytes(r, last) - r.base, &access, 1);
 	}
-	if (result == CUDA_SUCCESS)
-		result = d->set_access(r.base, r.size, &access, 1);
 	r.mapped = result == CUDA_SUCCESS;
-	if (!r.mapped)
+	if (!r.mapped) {
+		drop_layout(r, done);
 		strip(r);
+	}
 	return result;
+}
+
+void strip_above(Range &r)
+{
+	const Driver *d = driver();
+
+	if (r.above)
+		d->unmap(r.base + r.size, margin(d));
+	r.above = false;
 }
 
 static void strip_margins(Range &r)
@@ -279,9 +303,14 @@ static void strip_margins(Range &r)
 
 	if (r.below)
 		d->unmap(r.base - margin(d), margin(d));
-	if (r.above)
-		d->unmap(r.base + r.size, margin(d));
-	r.below = r.above = false;
+	r.below = false;
+	strip_above(r);
+}
+
+// ends_on_host: the addresses of the upper margin have memory of the host, with the last chunk.
+static bool ends_on_host(const Range &r)
+{
+	return r.chunks.back().host != nullptr && bytes_of(r, r.chunks.size() - 1) < r.unit;
 }
 
 static void unreserve(Range &r)
@@ -291,7 +320,7 @@ static void unreserve(Range &r)
 	if (r.use != nullptr)
 		unwatch(r.base);
 	r.use = nullptr;
-	d->unreserve(r.base - margin(d), r.size + 2 * margin(d));
+	d->unreserve(r.base - margin(d), r.reserved + 2 * margin(d));
 	sums.reserved -= r.size;
 }
 
@@ -391,7 +420,7 @@ static const Range *range_at(uintptr_t at)
 	if (after == ranges().begin())
 		return nullptr;
 	const Range *r = std::prev(after)->second.get();
-	return at - (r->base - around) < r->size + 2 * around ? r : nullptr;
+	return at - (r->base - around) < r->reserved + 2 * around ? r : nullptr;
 }
 
 bool strays(const void *address, size_t bytes)
@@ -510,10 +539,10 @@ static bool map_margin(uintptr_t base, CUmemGenericAllocationHandle memory, cons
 // back_margins puts one granule behind the margins that have no memory. Programs that stay inside
 // their allocations need none, so what the driver refuses is left out. The granule is made for the
 // first margin, and goes with the last range that has memory.
-static void back_margins(int device)
+void back_margins(int device)
 {
 	const Driver *d = driver();
-	const CUmemAllocationProp prop = on(device);
+	const CUmemAllocationProp prop = memory_on(device);
 	const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
 	if (ranges().empty() || margin(d) == 0)
@@ -526,12 +555,19 @@ static void back_margins(int device)
 		if (!r.mapped)
 			continue;
 		r.below = r.below || map_margin(r.base - margin(d), margins.memory, access);
-		r.above = r.above || map_margin(r.base + r.size, margins.memory, access);
+		r.above = r.above || (!ends_on_host(r) && map_margin(r.base + r.size, margins.memory, access));
 	}
 }
 
+// What the scheduler has no room for on the device begins on the host.
 cudaError_t map_all(int device)
 {
+	const case_task task = Task::process().grant();
+	const client_count counted = client_counted(&task);
+
+	if (const uint64_t missing = await_host_layout(counted.charged - counted.resident, device); missing > 0) {
+		return failed_allocation("memory of the host (swap area)", missing);
+	}
 	for (auto &entry : ranges()) {
 		Range &r = *entry.second;
 		if (r.mapped)
@@ -575,249 +611,17 @@ CUresult allocate_backed(size_t bytes, int device, void **address)
 	return CUDA_SUCCESS;
 }
 
-static CUresult access_to(uintptr_t at, size_t bytes, int device)
-{
-	const CUmemAccessDesc access = {on(device).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-	return driver()->set_access(at, bytes, &access, 1);
-}
-
-// remap puts memory at addresses that have other memory. If the driver refuses, the other memory comes
-// back.
-static bool remap(uintptr_t at, size_t bytes, CUmemGenericAllocationHandle to, CUmemGenericAllocationHandle from, int device)
-{
-	const Driver *d = driver();
-
-	if (d->unmap(at, bytes) != CUDA_SUCCESS)
-		return false;
-	if (d->map(at, bytes, 0, to, 0) == CUDA_SUCCESS) {
-		if (access_to(at, bytes, device) == CUDA_SUCCESS)
-			return true;
-		d->unmap(at, bytes);
-	}
-	if (d->map(at, bytes, 0, from, 0) == CUDA_SUCCESS)
-		access_to(at, bytes, device);
-	return false;
-}
-
-static bool move_out(Range &r, size_t i, HostChunk *host, int device, uint64_t *copy_ns)
-{
-	Chunk &c = r.chunks[i];
-	const uint64_t began = now_ns();
-	const CUresult copied = REAL_DRIVER(cuMemcpy)(host->window, address_of(r, i), bytes_of(r, i));
-
-	*copy_ns += now_ns() - began;
-	if (copied != CUDA_SUCCESS || !remap(address_of(r, i), bytes_of(r, i), host->memory, c.memory, device))
-		return false;
-	driver()->release(c.memory);
-	c.host = host;
-	on_device(r, -static_cast<int64_t>(bytes_of(r, i)));
-	on_host(r, 1, static_cast<int64_t>(bytes_of(r, i)));
-	return true;
-}
-
-// by_use are the ranges that can move, the least recently referenced first.
-static std::vector<Range *> by_use()
-{
-	std::vector<Range *> all;
-
-	for (auto &entry : ranges())
-		if (moves(*entry.second))
-			all.push_back(entry.second.get());
-	std::stable_sort(all.begin(), all.end(), [](const Range *a, const Range *b) { return a->use->launch < b->use->launch; });
-	return all;
-}
-
-// chunks_to_move is how many chunks have to leave the device for at least `bytes`.
-static size_t chunks_to_move(uint64_t bytes)
-{
-	uint64_t moved = 0;
-	size_t chunks = 0;
-
-	for (const Range *r : by_use())
-		for (size_t i = 0; moved < bytes && i < r->chunks.size(); i++)
-			if (r->chunks[i].host == nullptr) {
-				moved += bytes_of(*r, i);
-				chunks++;
-			}
-	return chunks;
-}
-
-static uint64_t await_out(uint64_t bytes, int device, uint64_t *copy_ns)
-{
-	size_t left = chunks_to_move(bytes);
-	uint64_t moved = 0;
-
-	for (Range *r : by_use())
-		for (size_t i = 0; moved < bytes && i < r->chunks.size(); i++) {
-			if (r->chunks[i].host != nullptr)
-				continue;
-			HostChunk *const host = await_host_chunk(device, left--);
-			if (host == nullptr)
-				return moved;
-			if (!move_out(*r, i, host, device, copy_ns)) {
-				give_host_chunk(host);
-				return moved;
-			}
-			moved += bytes_of(*r, i);
-		}
-	return moved;
-}
-
-uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns)
-{
-	const uint64_t moved = await_out(bytes, device, copy_ns);
-	return moved;
-}
-
-static CUresult move_in(Range &r, size_t i, int device, uint64_t *copy_ns)
-{
-	const Driver *d = driver();
-	const CUmemAllocationProp prop = on(device);
-	Chunk &c = r.chunks[i];
-
-	if (const CUresult result = d->create(&c.memory, bytes_of(r, i), &prop, 0); result != CUDA_SUCCESS)
-		return result;
-	if (!remap(address_of(r, i), bytes_of(r, i), c.memory, c.host->memory, device)) {
-		d->release(c.memory);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	const uint64_t began = now_ns();
-	const CUresult copied = REAL_DRIVER(cuMemcpy)(address_of(r, i), c.host->window, bytes_of(r, i));
-	*copy_ns += now_ns() - began;
-	if (copied != CUDA_SUCCESS) {
-		if (remap(address_of(r, i), bytes_of(r, i), c.host->memory, c.memory, device))
-			d->release(c.memory);
-		return copied;
-	}
-	give_host_chunk(c.host);
-	c.host = nullptr;
-	on_device(r, static_cast<int64_t>(bytes_of(r, i)));
-	on_host(r, -1, -static_cast<int64_t>(bytes_of(r, i)));
-	return CUDA_SUCCESS;
-}
-
-static bool full = false; // the device has refused what the scheduler counts
-
-uint64_t move_in(uint64_t room, int device, uint64_t *copy_ns)
-{
-	const std::vector<Range *> all = by_use();
-	uint64_t moved = 0;
-
-	full = false;
-	for (auto r = all.rbegin(); r != all.rend() && recent(*(*r)->use); ++r)
-		for (size_t i = 0; i < (*r)->chunks.size(); i++) {
-			if ((*r)->chunks[i].host == nullptr || bytes_of(**r, i) > room - moved)
-				continue;
-			if (move_in(**r, i, device, copy_ns) != CUDA_SUCCESS)
-				return moved;
-			moved += bytes_of(**r, i);
-		}
-	return moved;
-}
-
-// make_room moves one chunk out that nobody waits for, and returns its bytes.
-static uint64_t make_room(int device)
-{
-	uint64_t copy_ns = 0;
-
-	for (Range *r : by_use())
-		for (size_t i = 0; !r->wanted && i < r->chunks.size(); i++) {
-			if (r->chunks[i].host != nullptr)
-				continue;
-			HostChunk *const host = unused_host_chunk(device);
-			const bool moved = host != nullptr && move_out(*r, i, host, device, &copy_ns);
-			if (host != nullptr && !moved)
-				give_host_chunk(host);
-			return moved ? bytes_of(*r, i) : 0;
-		}
-	return 0;
-}
-
-// A launch may reference more than can be on the device together. Then a part of it comes, and the rest of it
-// stays mapped from the host. The next launch of the same memory finds nothing to bring (can_bring), so it moves
-// nothing and does not wait. Launches that reference other memory in turn do move it each time, because each of
-// them would be slow without.
-void bring(uint64_t room, int device)
-{
-	uint64_t copy_ns = 0;
-
-	for (auto &entry : ranges()) {
-		Range &r = *entry.second;
-		for (size_t i = 0; r.wanted && i < r.chunks.size(); i++) {
-			if (r.chunks[i].host == nullptr)
-				continue;
-			for (;;) {
-				const bool fits = bytes_of(r, i) <= room;
-				const CUresult result = fits ? move_in(r, i, device, &copy_ns) : CUDA_ERROR_OUT_OF_MEMORY;
-				if (result == CUDA_SUCCESS)
-					break;
-				const uint64_t more = result == CUDA_ERROR_OUT_OF_MEMORY ? make_room(device) : 0;
-				if (more == 0) {
-					full = fits; // later launches need not try
-					return;
-				}
-				room += more;
-			}
-			room -= bytes_of(r, i);
-		}
-	}
-}
-
 uint64_t range_bytes() { return sums.reserved; }
 uint64_t resident_bytes() { return sums.resident; }
 uint64_t movable_bytes() { return sums.movable; }
 uint64_t away_bytes() { return sums.away; }
 
-void want(const std::vector<uintptr_t> &addresses)
-{
-	for (auto &entry : ranges())
-		entry.second->wanted = false;
-	for (const uintptr_t address : addresses)
-		if (const Allocation *a = find(reinterpret_cast<const void *>(address)); a != nullptr && a->range != nullptr)
-			a->range->wanted = true;
-}
-
-bool can_bring(uint64_t room)
-{
-	size_t least = SIZE_MAX; // bytes of a chunk that is to come
-	bool others = false;     // that could go
-
-	for (auto &entry : ranges()) {
-		const Range &r = *entry.second;
-		for (size_t i = 0; i < r.chunks.size(); i++)
-			if (r.wanted && r.chunks[i].host != nullptr)
-				least = std::min(least, bytes_of(r, i));
-			else if (!r.wanted && moves(r) && r.chunks[i].host == nullptr)
-				others = true;
-	}
-	return least != SIZE_MAX && ((least <= room && !full) || (others && has_unused_host_chunk()));
-}
-
-uint64_t referenced_bytes()
-{
-	uint64_t sum = 0;
-
-	for (auto &entry : ranges())
-		if (const Range &r = *entry.second; r.use != nullptr && recent(*r.use))
-			sum += r.size;
-	return sum;
-}
-
-uint64_t wanted_bytes()
-{
-	uint64_t sum = 0;
-
-	for (const Range *r : by_use())
-		for (size_t i = 0; recent(*r->use) && i < r->chunks.size(); i++)
-			if (r->chunks[i].host != nullptr)
-				sum += bytes_of(*r, i);
-	return sum;
-}
-
 void unmap_all()
 {
 	for (auto &entry : ranges()) {
 		strip_margins(*entry.second);
+		if (!entry.second->mapped)
+			drop_layout(*entry.second, 0);
 		strip(*entry.second);
 	}
 	drop_margins();

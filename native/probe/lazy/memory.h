@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "../client.h"
 #include "abi.h"
 
 namespace lazy {
@@ -70,21 +71,32 @@ void forget_memory();                 // cudaDeviceReset
 //
 // `room` is how much may come to the device without anything leaving it (room_on_device).
 
-uint64_t referenced_bytes(); // by the latest launches; on the device or not
-uint64_t wanted_bytes();     // of these, on the host
-// want names what a launch needs, by addresses. can_bring: some of it is on the host, and could come.
+// Wanted is what the latest launches reference, as far as a device has room for all of it: the most recently
+// referenced memory first.
+struct Wanted {
+	uint64_t bytes, on_host;
+};
+Wanted wanted();
+uint64_t could_leave(); // bytes of reserved memory that need not begin on the device
+// want names what a launch needs, by addresses. can_bring: some of it is on the host, and could come. lacks_room:
+// a device has room for all that it needs, and the process has less there, whatever leaves for it.
 void want(const std::vector<uintptr_t> &addresses);
 bool can_bring(uint64_t room);
+bool lacks_room(uint64_t room);
+
+// await_host_layout gives memory of the host to chunks of reserved memory, of at least so many bytes, before it is
+// mapped. The least recently referenced memory gets it. It returns how many bytes the host has no memory for.
+uint64_t await_host_layout(uint64_t bytes, int device);
 
 // What follows needs calls to be kept from the device, and the device to have no work.
 //
-// await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host has room,
-// and returns how many. The least recently referenced memory goes first.
-uint64_t await_moved_out(uint64_t bytes, int device, uint64_t *copy_ns);
-// move_in brings back what the latest launches reference, the most recently referenced memory first, and returns
-// how many bytes have come. bring brings what want has named, and moves other memory out for it.
-uint64_t move_in(uint64_t room, int device, uint64_t *copy_ns);
-void bring(uint64_t room, int device);
+// await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host has room. The
+// least recently referenced memory goes first. move_in brings back what the latest launches reference, the most
+// recently referenced memory first. bring brings what want has named, and moves other memory out for it. What moves is
+// added to in and out.
+void await_moved_out(uint64_t bytes, int device, client_move *out);
+void move_in(uint64_t room, int device, client_move *in);
+void bring(uint64_t room, int device, client_move *in, client_move *out);
 
 uint64_t range_bytes();    // of the library's memory, with what is only reserved
 uint64_t resident_bytes(); // of these, on the device

@@ -64,11 +64,25 @@ bool guarded()
 	return found;
 }
 
-// Memory that is exported to other processes must be cudaMalloc's own.
-bool movable()
+bool asked_to_move()
 {
 	static const bool asked = set("CASE_MOVABLE");
-	return asked && one_device() && !exports_memory();
+	return asked && one_device();
+}
+
+// Memory that is exported to other processes must be cudaMalloc's own.
+bool movable() { return asked_to_move() && exporting_part().empty(); }
+
+const Room &room()
+{
+	static const Room found = [] {
+		Room r = {};
+		const char *text = getenv("CASE_CAPACITY");
+		if (!asked_to_move() || text == nullptr || sscanf(text, "%" SCNu64 ",%" SCNu64, &r.device, &r.host) < 2)
+			r = {};
+		return r;
+	}();
+	return found;
 }
 
 const Footprint &declared()

@@ -30,9 +30,17 @@ bool chooses_devices();
 // memory beyond the allocation's last granule then faults.
 bool guarded();
 
-// movable: the scheduler can take memory back (CASE_MOVABLE), and this program's memory can go: all
-// that the program allocates is the library's.
+// asked_to_move: the scheduler can take memory back (CASE_MOVABLE). movable: this program's memory can go,
+// because all that the program allocates is the library's.
+bool asked_to_move();
 bool movable();
+
+// Room is how many bytes of memory the run has for a task: on a device, and on the host (CASE_CAPACITY). Zeros:
+// the run does not say.
+struct Room {
+	uint64_t device, host;
+};
+const Room &room();
 
 // Memory comes in granules of 2 MiB, but mixes and explicit tasks state sums of sizes. This
 // allowance is enough for the rounding of eight objects.

@@ -220,7 +220,11 @@ std::string &driver_linked() // a part that is linked with it
 	static auto *const path = new std::string;
 	return *path;
 }
-bool shared_out; // a part of the program exports memory
+std::string &exporter() // a part of the program that exports memory
+{
+	static auto *const path = new std::string;
+	return *path;
+}
 bool may_load;   // the program may load parts that have a CUDA runtime of their own
 bool asks;       // a part of the program asks for tasks itself
 
@@ -239,7 +243,8 @@ void look_again()
 			foreign().insert(path);
 		if (part.linked)
 			driver_linked() = path;
-		shared_out = shared_out || part.exports;
+		if (part.exports)
+			exporter() = path;
 		may_load = may_load || part.loads;
 		asks = asks || part.asks;
 	}
@@ -297,11 +302,11 @@ std::string unseen_part()
 	return "";
 }
 
-bool exports_memory()
+std::string exporting_part()
 {
 	Locked locked(looking);
 	look_again();
-	return shared_out;
+	return exporter().empty() ? "" : file_of(exporter());
 }
 
 bool asks_for_tasks()

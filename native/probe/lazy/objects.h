@@ -19,7 +19,8 @@ bool looks_up(const void *caller);
 // here. "": none.
 std::string unseen_part();
 
-bool exports_memory(); // a part of the program exports device memory to other processes
+// exporting_part says which part of the program can export device memory to other processes. "": none.
+std::string exporting_part();
 bool asks_for_tasks(); // a part of the program uses the task API of case.h
 // known: the object needs no reading. It is part of CUDA, of a tool that only watches CUDA, or
 // of the system.

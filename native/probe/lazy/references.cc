@@ -5,7 +5,8 @@
 // neither does, the kernel may be given anything.
 //
 // A launch that references memory on the host brings the memory to the device first, in exchange for memory that
-// it does not reference. So the process has no more on the device than the scheduler allows it. What goes out
+// it does not reference. So the process has no more on the device than the scheduler allows it. If that is not enough
+// for the launch, the process gives up its permission, and asks for it and for more memory. What goes out
 // stays mapped from the host, because pointers inside memory are not seen: a kernel that follows one of
 // them there is slow, and not wrong. Where nothing can move now, the launch uses the memory where it is.
 #include <string.h>
@@ -168,7 +169,10 @@ void await_brought(const Layout &layout, void **arguments)
 	const case_task task = Task::process().grant();
 	want(words);
 	// Until a revocation has been answered, what it has taken still counts as on the device.
-	if (deferring() || context == nullptr || !client_permitted(&task) || !can_bring(room_on_device()))
+	if (deferring() || context == nullptr || !client_permitted(&task))
+		return;
+	const bool asks = lacks_room(room_on_device()) && wanted().on_host > 0;
+	if (!asks && !can_bring(room_on_device()))
 		return;
 	use_device(); // this thread's first call of the runtime would be about another
 	ClosedGate closed;
@@ -176,11 +180,16 @@ void await_brought(const Layout &layout, void **arguments)
 		return;
 	if (!await_drained(context, now_ns() + device_ns, &result) || result != CUDA_SUCCESS)
 		return;
+	if (asks)
+		return give_up_permission();
 	CUcontext own = nullptr; // perhaps none, in a thread's first call
 	driver()->get_current(&own);
+	client_move in = {}, out = {};
 	if (driver()->set_current(context) == CUDA_SUCCESS)
-		bring(room_on_device(), home());
+		bring(room_on_device(), home(), &in, &out);
 	driver()->set_current(own);
+	client_moved(&task, CASE_MOVED_OUT, &out);
+	client_moved(&task, CASE_MOVED_IN, &in);
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 
 #include "../activity.h"
 #include "../client.h"
@@ -22,6 +23,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
+#include "objects.h"
 #include "past_gate.h"
 #include "real.h"
 #include "revoke.h"
@@ -42,8 +44,8 @@ bool can_be_revoked() { return prepared && welcomed; }
 
 uint64_t free_beside(uint64_t total)
 {
-	const uint64_t held = Task::process().charged();
-	return total > held ? total - held : 0;
+	const uint64_t held = Task::process().charged(), most = room().device == 0 ? total : std::min(total, room().device);
+	return most > held ? most - held : 0;
 }
 
 struct Holdings {
@@ -65,7 +67,7 @@ void show_holdings()
 		return;
 	const Holdings now = holdings();
 	show_calls(); // by now the scheduler has the page
-	activity_holds(now.resident, referenced_bytes(), now.fixed);
+	activity_holds(now.resident, wanted().bytes, now.fixed);
 }
 
 static void unable(client_revoked *answer, const char *why)
@@ -77,11 +79,13 @@ static void unable(client_revoked *answer, const char *why)
 // move_out moves memory while nothing of the process runs. `lock` is held, and the gate is closed.
 static void move_out(const client_revocation &r, client_revoked *answer)
 {
-	const uint64_t began = now_ns();
+	client_move out = {};
 
+	await_moved_out(r.bytes, home(), &out);
 	answer->outcome = CASE_REVOKED_DONE;
-	answer->freed_bytes = await_moved_out(r.bytes, home(), &answer->copy_ns);
-	answer->bookkeeping_ns = now_ns() - began - answer->copy_ns;
+	answer->freed_bytes = out.bytes;
+	answer->copy_ns = out.copy_ns;
+	answer->bookkeeping_ns = out.bookkeeping_ns;
 	if (r.action == CASE_REVOKE_YIELD)
 		must_ask.store(true);
 }
@@ -95,6 +99,8 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 
 	if (!welcomed)
 		return unable(answer, "the run moves memory in chunks of another size");
+	if (const std::string part = exporting_part(); !part.empty())
+		return unable(answer, ("memory may be exported to other processes by " + part).c_str());
 	if (const std::string why = past_gate(); !why.empty())
 		return unable(answer, why.c_str());
 	if (is_explicit(r.task))
@@ -110,8 +116,10 @@ static void serve(const client_revocation &r, uint64_t deadline_ns, client_revok
 	if (!await_drained(context, deadline_ns, &result))
 		return;
 	answer->drain_ns = now_ns() - began;
+	if (result == CUDA_ERROR_DEINITIALIZED) // the process is ending
+		return;
 	if (result != CUDA_SUCCESS)
-		return unable(answer, "the device has failed");
+		return unable(answer, ("the device has failed with error " + std::to_string(result)).c_str());
 	if (const std::string why = past_gate(); !why.empty()) // since the gate was open
 		return unable(answer, why.c_str());
 	if (driver()->set_current(context) != CUDA_SUCCESS)
@@ -137,7 +145,7 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 
 static void welcome(const client_welcome *w)
 {
-	welcomed.store(w->chunk_bytes == movable_chunk);
+	welcomed.store(use_chunks(w->chunk_bytes));
 	set_window(uint64_t{w->window_us} * 1000u);
 	for (int i = 0; i < w->file_count; i++)
 		close(w->files[i]);
@@ -148,7 +156,7 @@ void forget_revocation() { must_ask.store(false); }
 void prepare_revocation()
 {
 	static const client_hooks hooks = {welcome, revoke};
-	static const bool can = movable() && client_can_evict(&hooks);
+	static const bool can = asked_to_move() && client_can_evict(&hooks);
 
 	prepared.store(can);
 }
@@ -174,9 +182,17 @@ static client_need need()
 {
 	Locked locked;
 	const case_task task = Task::process().grant();
-	const uint64_t wanted = wanted_bytes();
+	const Wanted w = wanted();
 
-	return {wanted - std::min(wanted, room_on_device()), std::min(referenced_bytes(), client_counted(&task).charged)};
+	return {w.on_host - std::min(w.on_host, room_on_device()), std::min(w.bytes, client_counted(&task).charged)};
+}
+
+void give_up_permission()
+{
+	const case_task task = Task::process().grant();
+
+	must_ask.store(true);
+	client_yield(&task);
 }
 
 // One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
@@ -200,14 +216,13 @@ void await_permission()
 			continue;
 		ClosedGate closed;
 		if (answer == CASE_OK && client_permitted(&task)) {
-			const uint64_t began = now_ns();
-			uint64_t copy_ns = 0;
+			client_move in = {};
 			CUcontext own = nullptr; // perhaps none, in a thread's first call
 			driver()->get_current(&own);
 			driver()->set_current(context_of_task());
-			const uint64_t bytes = move_in(room_on_device(), home(), &copy_ns);
+			move_in(room_on_device(), home(), &in);
 			driver()->set_current(own);
-			client_resumed(&task, bytes, copy_ns, now_ns() - began - copy_ns);
+			client_moved(&task, CASE_MOVED_IN, &in);
 		}
 		if (answer != CASE_OK || client_permitted(&task))
 			must_ask.store(false);

@@ -18,6 +18,7 @@ uint64_t free_beside(uint64_t total);
 // brings the memory back. forget_revocation: the task has ended.
 bool revoked();
 void await_permission();
+void give_up_permission(); // to ask again, for what the process wants now. `lock` is held
 void forget_revocation();
 // show_holdings shows the scheduler what this process has on its device, after it has changed. `lock` is held.
 void show_holdings();

@@ -6,7 +6,12 @@
 
 namespace lazy {
 
-inline const size_t movable_chunk = 32 << 20; // bytes: the unit that moves
+// Memory moves in chunks of one size, in bytes: the largest, unless the run says so before memory is made.
+inline const size_t largest_chunk = 32 << 20;
+size_t movable_chunk();
+// use_chunks has them be of this size. false: memory is there in chunks of another size, or the size is none that
+// this library can use: a power of two, from a granule of 2 MiB to the largest.
+bool use_chunks(uint64_t bytes);
 
 // HostChunk is a chunk of host memory. The device reaches it at `window`, and also wherever its
 // memory is mapped.

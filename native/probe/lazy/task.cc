@@ -196,6 +196,17 @@ static cudaError_t no_growth(cudaError_t error, const char *call, uint64_t bytes
 	return error == cudaErrorNotReady ? fail(error) : failed_allocation(call, bytes);
 }
 
+// to_begin_on_host is how many bytes of a request no device has room for.
+uint64_t Task::to_begin_on_host(const case_need &need) const
+{
+	Locked locked;
+	const uint64_t all = need.bytes + need.heap_bytes;
+
+	if (room().device == 0 || !movable() || all <= room().device)
+		return 0;
+	return std::min(all - room().device, could_leave() + need.bytes - account_.in_use());
+}
+
 // await_answer asks for the task's grant.
 cudaError_t Task::await_answer(case_need need)
 {
@@ -205,9 +216,10 @@ cudaError_t Task::await_answer(case_need need)
 	need.bytes = need.bytes > account_.reserved ? need.bytes : account_.reserved;
 	need.heap_bytes = heap_to_ask();
 	prepare_revocation();
+	const uint64_t host_bytes = to_begin_on_host(need);
 	{
 		Interruptible here;
-		answer = client_await_grant(&need, &granted);
+		answer = client_await_part(&need, host_bytes, &granted);
 	}
 	if (answer != CASE_OK)
 		return error_of(answer);

@@ -205,6 +205,7 @@ private:
 	cudaError_t await_room(const char *call, uint64_t bytes);
 	cudaError_t await_cover(uint64_t more);
 	uint64_t heap_to_ask() const;
+	uint64_t to_begin_on_host(const case_need &need) const;
 	bool settled(uint64_t *more) const;
 	bool fits(uint64_t bytes);
 	void close();

@@ -167,7 +167,7 @@ static void *program(void *number)
 		if ((does & 8) != 0)
 			case_task_grow(&task, 5, 0);
 		if ((does & 16) != 0 && client_await_resume(&task, needs) == CASE_OK)
-			client_resumed(&task, 800, 1, 1);
+			client_moved(&task, CASE_MOVED_IN, &(struct client_move){800, 1, 1});
 		case_task_shape(&task, 2, 64, 1);
 		if ((does & 32) != 0 && i == 1)
 			continue;

@@ -63,7 +63,7 @@ static void encode(void)
 {
 	struct case_wire_hello hello = {HEADER(CASE_WIRE_HELLO, hello), 4242, 17, {0}, CASE_CAN_EVICT, 0};
 	struct case_wire_task_begin begin = {
-		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0};
+		HEADER(CASE_WIRE_TASK_BEGIN, begin), 7, 0x312345678, 65535, 8 << 20, 16, 3, 6, 2, 30000, 0, 1 << 30};
 	struct case_wire_grant grant = {HEADER(CASE_WIRE_GRANT, grant), 7, {0}, 3, 0};
 	struct case_wire_refuse refuse = {HEADER(CASE_WIRE_REFUSE, refuse), 7, 20ull << 30, 16ull << 30,
 	                                  CASE_REASON_TOO_LARGE, 0, "fits no device"};
@@ -79,7 +79,7 @@ static void encode(void)
 	struct case_wire_revoke revoke = {HEADER(CASE_WIRE_REVOKE, revoke), 7, 99, 3ull << 30, CASE_REVOKE_EVICT, 250};
 	struct case_wire_revoked revoked = {HEADER(CASE_WIRE_REVOKED, revoked), 7, 99, 0, 5ull << 30, 517 << 20, 1000000, 2000000, 3000000,
 	                                    CASE_REVOKED_UNABLE, 0, "the swap area is full"};
-	struct case_wire_task_resumed resumed = {HEADER(CASE_WIRE_TASK_RESUMED, resumed), 7, 5ull << 30, 2000000, 3000000};
+	struct case_wire_task_moved moved = {HEADER(CASE_WIRE_TASK_MOVED, moved), 7, 5ull << 30, 2000000, 3000000, CASE_MOVED_OUT, 0};
 	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30};
 	struct case_wire_swap_more more = {HEADER(CASE_WIRE_SWAP_MORE, more), 96 << 20};
 	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
@@ -105,7 +105,7 @@ static void encode(void)
 	compare("revoke", &revoke, sizeof revoke);
 	compare("revoked", &revoked, sizeof revoked);
 	compare("task_resume", &resume, sizeof resume);
-	compare("task_resumed", &resumed, sizeof resumed);
+	compare("task_moved", &moved, sizeof moved);
 	compare("swap_more", &more, sizeof more);
 	compare("swap_space", &space, sizeof space);
 }

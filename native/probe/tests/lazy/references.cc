@@ -70,6 +70,31 @@ static int value(const Array &a)
 	return out[0];
 }
 
+// errors is what CUDA answers to calls that name memory which is not the array's, or no memory at all.
+static std::string errors(const Array &a)
+{
+	int two[2] = {7, 7}, *gone = device<int>(static_cast<size_t>(a.n)), *huge = nullptr;
+	std::string all = "errors";
+	const auto note = [&all](cudaError_t error) {
+		all += " " + std::to_string(error);
+		cudaGetLastError();
+	};
+
+	TRY(cudaMemset(gone, 0, 4));
+	TRY(cudaFree(gone));
+	note(cudaFree(gone)); // twice
+	note(cudaMemcpy(gone, two, sizeof two, cudaMemcpyHostToDevice));
+	note(cudaMemcpy(two, gone, sizeof two, cudaMemcpyDeviceToHost));
+	note(cudaFree(a.x + 1)); // in the middle
+	note(cudaFree(two));
+	note(cudaMemcpy(a.x + a.n - 1, two, sizeof two, cudaMemcpyHostToDevice)); // beyond the end
+	note(cudaMemcpy(two, a.x + a.n - 1, sizeof two, cudaMemcpyDeviceToHost));
+	note(cudaMemset(a.x + a.n - 1, 7, sizeof two));
+	note(cudaMalloc(reinterpret_cast<void **>(&huge), size_t{1} << 50));
+	note(cudaMemcpy(a.x, two, 4, 9));
+	return all;
+}
+
 static void capture(cudaStream_t stream, const Array &a)
 {
 	cudaGraph_t graph = nullptr;
@@ -91,6 +116,7 @@ static void capture(cudaStream_t stream, const Array &a)
 //	idle N     a kernel that is given nothing, N times
 //	where      where the chunks of all arrays are
 //	values     the values of all arrays
+//	errors I   the errors of wrong calls
 //	touches    how often kernels touched host memory, and the most device memory in use since the last such line
 //	free I     frees the array
 void driven(const char *sizes)
@@ -124,6 +150,8 @@ void driven(const char *sizes)
 			answer = std::to_string(now.host_touches - before) + " " + std::to_string(most / mib);
 			before = now.host_touches;
 			most = 0;
+		} else if (strcmp(way, "errors") == 0) {
+			answer = errors(arrays.at(static_cast<size_t>(i)));
 		} else if (strcmp(way, "graph") == 0) {
 			capture(stream, arrays.at(static_cast<size_t>(i)));
 		} else if (strcmp(way, "idle") == 0) {
