@@ -76,8 +76,9 @@ func start(ctx context.Context, bin string, bytes, piece int64, made func(int64)
 	ready := make(chan error, 1)
 	go func() {
 		defer close(ready)
-		defer ours.Close()
-		if err := a.receive(ours, bytes, made); err != errEnded {
+		err := a.receive(ours, bytes, made)
+		ours.Close()
+		if err != errEnded {
 			ready <- err
 		}
 	}()
