@@ -80,7 +80,8 @@ func TestProfileOfAJobAlone(t *testing.T) {
 		t.Fatalf("%d profiles, want 2, and the error to say so: %+v", len(found), found)
 	}
 	got := found[0]
-	if got.HostBeforeS < 0.06 || got.HostHeldS < 0.06 || got.HostAfterS < 0.08 {
+	// Nobody waits for the end of a task, so a busy machine may hear of it late.
+	if got.HostBeforeS < 0.06 || got.HostHeldS < 0.06 || got.HostAfterS <= 0 || got.HostHeldS+got.HostAfterS < 0.14 {
 		t.Errorf("phases are shorter than the job slept in them: %+v", got)
 	}
 	if want := (mixes.Footprint{Bytes: 1500, Blocks: 1024, ThreadsPerBlock: 256}); got.Footprint != want {
