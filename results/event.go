@@ -14,6 +14,9 @@ const (
 	EventTimeout EventKind = "timeout"
 	// A job under a task-bound scheduler ended ok without asking for a device. The batch records it.
 	EventUnscheduled EventKind = "unscheduled"
+	// Too little is known of the jobs for a scheduler that plans, so they are not planned. The batch
+	// records it.
+	EventUnplanned EventKind = "unplanned"
 	// A job under a task-bound scheduler is bound as a whole, because its CUDA calls do not pass
 	// through libcase. The command records it before the batch starts.
 	EventDeclared EventKind = "declared"

@@ -31,6 +31,7 @@ type Batch struct {
 	cancelled bool
 	broken    error // of our own accounting: the run cannot be trusted
 
+	ahead *ahead        // nil: nothing is planned
 	looks time.Duration // when the engine's next tick is due; it was asked for
 
 	progress progress
@@ -98,6 +99,10 @@ func NewBatch(c Config) (*Batch, error) {
 		}
 		b.jobs = append(b.jobs, j)
 	}
+	var why string
+	if b.ahead, why = newAhead(c); why != "" {
+		b.config.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: why})
+	}
 	return b, nil
 }
 
@@ -106,6 +111,9 @@ func NewBatch(c Config) (*Batch, error) {
 // event cannot be; then nothing changes.
 func (b *Batch) Apply(now time.Duration, e Event) ([]Command, error) {
 	err := e.apply(b, now)
+	if b.ahead != nil && err == nil {
+		b.follow(now)
+	}
 	return b.take(), err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/plan"
 )
 
 // Event is something that happened to a batch. Jobs are named by their index in the mix,
@@ -25,6 +26,8 @@ type (
 	// Fail is Cancel for an executor that cannot go on, because it could not start the
 	// other jobs.
 	Fail struct{ Err error }
+	// Planned answers Search.
+	Planned struct{ Plan schedulers.Plan }
 	// Note is something that the executor saw, for the record.
 	Note struct{ Event results.Event }
 )
@@ -206,6 +209,11 @@ type (
 	Answer struct{ Decision schedulers.Decision }
 	// Revoke asks a task's process to give something back: TaskRevoked follows, unless the task ends.
 	Revoke struct{ Decision schedulers.Decision }
+	// Search looks for a plan, beside the batch: Planned follows.
+	Search struct {
+		Situation plan.Situation
+		Settings  plan.Settings
+	}
 	// Stop ends a job that runs: JobEnded follows. It does nothing if the job has just ended.
 	Stop struct{ Job int }
 	// WakeAt asks for a Tick at a time or soon after.
@@ -224,6 +232,7 @@ type (
 func (Start) command()       {}
 func (Answer) command()      {}
 func (Revoke) command()      {}
+func (Search) command()      {}
 func (Stop) command()        {}
 func (WakeAt) command()      {}
 func (AwaitServer) command() {}

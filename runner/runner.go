@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/plan"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -47,6 +48,13 @@ type Revoker interface {
 	Revoke(d schedulers.Decision)
 }
 
+// Planner is an Executor beside which a scheduler can look for a plan. Plan calls search, which takes
+// milliseconds to a second, and posts the event that it returns.
+type Planner interface {
+	Executor
+	Plan(search func() Event)
+}
+
 // Recorder keeps records as they complete. Jobs, tasks and segments with the same key replace
 // each other. Its methods do not block.
 type Recorder interface {
@@ -65,11 +73,15 @@ type Config struct {
 	Scheduler policies.Scheduler
 	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all
 	Timeout   time.Duration   // of each job from its start, unless it has its own; 0 = none
+	Cores     int             // of the host; 0: unknown
+	Seed      uint64          // of everything random in the run
 	MPS       bool            // processes share a server, so that a fault can spread to neighbours (Recoverer)
 	Notes     []results.Event // what is known of the jobs before the run; recorded after their rows
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
 	// an event says so; 0: no event says so.
 	NoProgressAfter time.Duration
+	// Predictions are what a scheduler that plans expects of the jobs, by index; nil: unknown.
+	Predictions []*schedulers.Prediction
 	// FaultsAlone says of jobs, by index, that they have faulted without neighbours
 	// before, and where: "it faulted without neighbours in run 12".
 	FaultsAlone map[int]string
@@ -94,11 +106,15 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 	if c.Scheduler.Revokes && !givesBack {
 		return nil, fmt.Errorf("run batch: %s takes memory back from running processes, which this node cannot do", c.Scheduler.Name)
 	}
+	planner, plans := x.(Planner)
+	if c.Scheduler.Plans != nil && !plans {
+		return nil, fmt.Errorf("run batch: %s plans ahead, which this node cannot do", c.Scheduler.Name)
+	}
 	b, err := NewBatch(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, recorder: rec, done: make(chan struct{})}
+	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, recorder: rec, done: make(chan struct{})}
 	err = x.Run(ctx, l)
 	jobs, broken := l.finish()
 	if broken != nil {
@@ -113,6 +129,7 @@ type Loop struct {
 	executor  Executor
 	recoverer Recoverer // the executor, where it is one
 	revoker   Revoker   // the same
+	planner   Planner   // the same
 	recorder  Recorder
 	observe   func(Step)
 	done      chan struct{}
@@ -181,6 +198,8 @@ func (l *Loop) do(c Command) {
 		l.executor.Answer(c.Decision)
 	case Revoke:
 		l.revoker.Revoke(c.Decision)
+	case Search:
+		l.planner.Plan(func() Event { return Planned{plan.Search(c.Situation, c.Settings)} })
 	case Stop:
 		l.executor.Stop(c.Job)
 	case WakeAt:

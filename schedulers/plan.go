@@ -13,3 +13,17 @@ type Prediction struct {
 	// device's SMs that they fill in the mean. Both are 0 where no kernels were seen.
 	Kernels, SMs float64
 }
+
+// Plan says in which order jobs get each device. A device waits for the first of its jobs, so nobody
+// passes it.
+type Plan struct {
+	Devices [][]Planned // by device; nil: there is no plan, and the policy alone decides
+}
+
+// Planned is a job's place in a Plan.
+type Planned struct {
+	Job JobID
+	// Until is how long the device waits for the job's request. A job that has not asked by then is
+	// passed until the next plan.
+	Until time.Duration
+}

@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"results/paper", "results/regress"},
 	{"results/store", "runner", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
-	{"schedulers/engine"},
+	{"schedulers/engine", "schedulers/plan"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
 	{"userfile", "installation"},
 }
@@ -63,6 +63,7 @@ var pure = map[string][]string{
 	"schedulers":          {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/engine":   {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"schedulers/policies": {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
+	"schedulers/plan":     {"os", "log", "log/slog", "context", "net", "syscall", "math/rand"}, // math/rand/v2 with a seed is pure
 	"runner/blame":        {"os", "log", "log/slog", "context", "net", "syscall", "math/rand", "math/rand/v2"},
 	"results/paper":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},
 	"results/trend":       {"os", "io", "log", "log/slog", "context", "net", "database/sql"},

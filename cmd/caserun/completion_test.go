@@ -67,7 +67,7 @@ func TestCompletionOfLists(t *testing.T) {
 
 func TestCompletionOfParameters(t *testing.T) {
 	for typed, want := range map[string][]string{
-		"cg":                            {"case-alg2", "case-alg3", "cg", "demand", "sa", "schedgpu", "vgpu", "zero"},
+		"cg":                            {"case-alg2", "case-alg3", "cg", "demand", "plan", "sa", "schedgpu", "vgpu", "zero"},
 		"cg:":                           {"cg:isolate=", "cg:workers="},
 		"case-alg3:queue=fifo,room=0,w": {"case-alg3:queue=fifo,room=0,wait-limit="},
 		"nobody:":                       nil,

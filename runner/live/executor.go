@@ -306,6 +306,9 @@ func (x *Executor) hasClient(job int) bool {
 	return false
 }
 
+// Plan carries out runner.Search.
+func (x *Executor) Plan(search func() runner.Event) { go func() { x.post(search()) }() }
+
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
 	x.mu.Lock()

@@ -132,7 +132,7 @@ func (r *recording) add(n *node, after ...*node) *node {
 
 func (r *recording) event(e runner.Event) error {
 	switch e := e.(type) {
-	case runner.Arrive, runner.Tick, runner.Note, runner.ServerFaulted, runner.ServerBroken, runner.ServerRecovered:
+	case runner.Arrive, runner.Tick, runner.Note, runner.Planned, runner.ServerFaulted, runner.ServerBroken, runner.ServerRecovered:
 		// not of a process
 	case runner.Cancel, runner.Fail:
 		return errors.New("the batch was cancelled")
@@ -313,6 +313,11 @@ func (x *Executor) Answer(d schedulers.Decision) {
 		delete(x.asked, d.Task.ID)
 		x.happened(n)
 	}
+}
+
+// Plan carries out runner.Search, in no time.
+func (x *Executor) Plan(search func() runner.Event) {
+	x.plan(x.now, behind, func() { x.loop.Post(x.now, search()) })
 }
 
 // Stop carries out runner.Stop.

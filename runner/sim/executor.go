@@ -121,6 +121,15 @@ func (x *Executor) Revoke(d schedulers.Decision) {
 	x.at(x.now, func() { p.revoke(d) })
 }
 
+// searchTime is how long a search for a plan lasts. The time that one takes here differs from run to
+// run, and with it the results would.
+const searchTime = 50 * time.Millisecond
+
+// Plan carries out runner.Search.
+func (x *Executor) Plan(search func() runner.Event) {
+	x.at(x.now+searchTime, func() { x.post(search()) })
+}
+
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	x.at(x.now, func() { x.procs[job].exit(runner.Exit{Signal: new("SIGKILL")}) })

@@ -50,6 +50,8 @@ type Engine struct {
 	preempter schedulers.Preempter // the policy, if it takes back; else nil
 	issued    schedulers.Ticket    // the latest
 
+	plan schedulers.Plan // that is followed; none: the queue's order and the policy decide
+
 	withheld *state // the node with what waiting jobs have there; nil: no request can be stalled
 	stale    bool   // withheld, and which requests are stalled, may have changed
 }
@@ -119,7 +121,7 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 		e.touch(t.Job)
 	}
 	// The present state has turned down every request that waited before.
-	if fits || e.stale || e.preempter != nil || e.nodeDeadlock() || e.deviceDeadlock() != nil {
+	if fits || e.stale || e.preempter != nil || e.planned() || e.nodeDeadlock() || e.deviceDeadlock() != nil {
 		return e.pump(), nil
 	}
 	return nil, nil
@@ -129,6 +131,9 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 // never waits, so that a refusal leaves no trace.
 func (e *Engine) nowOrNever(w *waiting) []schedulers.Decision {
 	i, p, ok := e.next()
+	if e.planned() {
+		i, p, ok = e.atOnce(w)
+	}
 	if !ok || e.queue.tasks[i] != w {
 		return []schedulers.Decision{e.timedOut(e.queue.take(w))}
 	}
@@ -175,6 +180,7 @@ func (e *Engine) Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blo
 // JobExit gives back everything that the job holds and waits for, its contexts included,
 // however it ended.
 func (e *Engine) JobExit(job schedulers.JobID) []schedulers.Decision {
+	e.leavePlan(job)
 	return e.exit(job, func(p schedulers.Process) bool { return p.Job == job })
 }
 
@@ -206,7 +212,7 @@ func (e *Engine) NextExpiry() time.Duration {
 	for _, g := range e.growing {
 		next = min(next, g.limit.expires)
 	}
-	return next
+	return min(next, e.nextPassing())
 }
 
 // Expire refuses the requests that have waited as long as they may.
@@ -254,6 +260,7 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 	if w.resumes != nil {
 		return e.resumed(w)
 	}
+	e.leavePlan(w.task.Job)
 	h := &holding{task: w.task, bytes: e.state.add(w.task, p), allocated: w.task.Bytes, at: p}
 	e.held[w.task.ID] = h
 	if e.preempter != nil {
@@ -266,6 +273,9 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 // next returns the first waiting task that may go now, and its placement. A stalled task does
 // not hold back other tasks.
 func (e *Engine) next() (int, schedulers.Placement, bool) {
+	if e.planned() {
+		return e.nextPlanned()
+	}
 	var misfit *waiting
 	for i, w := range e.queue.tasks {
 		if misfit != nil && e.queue.order.blocks(misfit, w) {

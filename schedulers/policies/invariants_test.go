@@ -18,6 +18,7 @@ var promises = map[string]schedtest.Rules{
 	"schedgpu":  {MemoryHard: true},
 	"case-alg2": {MemoryHard: true, TracksSMs: true},
 	"case-alg3": {MemoryHard: true},
+	"plan":      {MemoryHard: true}, // without a plan; package engine tests what it does with one
 	"zero":      {},
 }
 

@@ -39,9 +39,11 @@ type Info struct {
 	Shares bool // several processes may use one device at once, so a live run needs MPS
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool
-	Rule    string
-	Source  string
-	Params  []Param
+	// Predicts: the scheduler plans by what jobs did before (Scheduler.Plans).
+	Predicts bool
+	Rule     string
+	Source   string
+	Params   []Param
 }
 
 // Scheduler is a registered scheduler with its parameters settled.
@@ -55,6 +57,7 @@ type Scheduler struct {
 	// host memory that they share. The engine is not asked.
 	ClientsDecide bool
 	SharedDevice  int
+	Plans         *Planning // nil: the scheduler does not plan
 	values        map[string]string
 }
 
@@ -108,14 +111,15 @@ const casePaper = "CASE (PPoPP 2022)"
 // registry has every scheduler. A new policy is its own file in this directory, and a line
 // here (docs/policies.md).
 var registry = map[string]entry{
-	sa.Name:       sa,
-	cg.Name:       cg,
-	schedgpu.Name: schedgpu,
-	alg2.Name:     alg2,
-	alg3.Name:     alg3,
-	zero.Name:     zero,
-	vgpu.Name:     vgpu,
-	demand.Name:   demand,
+	sa.Name:        sa,
+	cg.Name:        cg,
+	schedgpu.Name:  schedgpu,
+	alg2.Name:      alg2,
+	alg3.Name:      alg3,
+	zero.Name:      zero,
+	vgpu.Name:      vgpu,
+	demand.Name:    demand,
+	planEntry.Name: planEntry,
 }
 
 // All describes every registered scheduler, by name.
@@ -166,6 +170,12 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
 	}
+	var plans *Planning
+	if en.Predicts {
+		if plans, err = s.planning(); err != nil {
+			return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+		}
+	}
 	device, err := s.number("device", 0)
 	if err == nil && s["device"] != "" && device >= nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
@@ -181,7 +191,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: shared, SharedDevice: device, values: s}, nil
+		ClientsDecide: shared, SharedDevice: device, Plans: plans, values: s}, nil
 }
 
 // ofServer returns a parameter that only the run's engine implements, and the remedy; "" if
@@ -220,7 +230,7 @@ func (s settings) canonical() {
 			if d, err := time.ParseDuration(text); err == nil {
 				s[key] = d.String()
 			}
-		} else if key == paramRoom.Name {
+		} else if slices.Contains([]string{paramRoom.Name, "weight", "error"}, key) {
 			if f, err := strconv.ParseFloat(text, 64); err == nil {
 				s[key] = strconv.FormatFloat(f, 'g', -1, 64)
 			}

@@ -1,0 +1,202 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/plan"
+)
+
+// ahead is the batch's side of a scheduler that plans. A search runs beside the batch. Until it has
+// ended, the plan before it is followed, and what happens meanwhile brings about the next search.
+type ahead struct {
+	tracker   *plan.Tracker
+	cores     int
+	settings  plan.Settings
+	ended     time.Duration // sum of the turnarounds of the jobs that have ended
+	searching bool
+	stale     bool // something has happened since the search began
+	first     bool // no search has ended
+}
+
+// mostUnknown is the part of the jobs that may be unknown. Beyond it a plan would be guesswork, and
+// the policy alone decides.
+const mostUnknown = 1.0 / 3
+
+// newAhead returns nil if the scheduler does not plan, or not enough is known of the jobs. why says the
+// second.
+func newAhead(c Config) (a *ahead, why string) {
+	p := c.Scheduler.Plans
+	if p == nil {
+		return nil, ""
+	}
+	expected, unknown := c.expected()
+	if float64(unknown) > mostUnknown*float64(len(c.Jobs)) {
+		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", unknown, len(c.Jobs))
+	}
+	a = &ahead{tracker: plan.NewTracker(expected, c.Cores, len(c.Devices)), cores: c.Cores, settings: p.Settings, first: true}
+	a.settings.Seed = c.Seed
+	return a, ""
+}
+
+// expected returns a prediction for each job. Unknown jobs are expected to be like the mean of the others.
+func (c Config) expected() (all []schedulers.Prediction, unknown int) {
+	var mean schedulers.Prediction
+	all = make([]schedulers.Prediction, len(c.Jobs))
+	known := func(i int) *schedulers.Prediction {
+		if !c.Scheduler.Plans.Learn || i >= len(c.Predictions) {
+			return nil
+		}
+		return c.Predictions[i]
+	}
+	for i := range c.Jobs {
+		p := known(i)
+		if p == nil {
+			unknown++
+			continue
+		}
+		all[i] = *p
+		mean.Before, mean.Held, mean.After, mean.Bytes = mean.Before+p.Before, mean.Held+p.Held, mean.After+p.After, mean.Bytes+p.Bytes
+		mean.Kernels, mean.SMs = mean.Kernels+p.Kernels, mean.SMs+p.SMs
+	}
+	if n := len(c.Jobs) - unknown; n > 0 {
+		mean.Before, mean.Held, mean.After, mean.Bytes = mean.Before/time.Duration(n), mean.Held/time.Duration(n), mean.After/time.Duration(n), mean.Bytes/int64(n)
+		mean.Kernels, mean.SMs = mean.Kernels/float64(n), mean.SMs/float64(n)
+	}
+	random := rand.New(rand.NewPCG(c.Seed, 2))
+	falsified := func(d time.Duration) time.Duration {
+		return time.Duration(float64(d) * (1 + c.Scheduler.Plans.Error*(2*random.Float64()-1)))
+	}
+	for i, j := range c.Jobs {
+		if known(i) == nil {
+			all[i] = mean
+		}
+		if j.Footprint.Bytes > 0 && known(i) == nil {
+			all[i].Bytes = j.Footprint.Bytes
+		}
+		all[i].Before, all[i].Held, all[i].After = falsified(all[i].Before), falsified(all[i].Held), falsified(all[i].After)
+	}
+	return all, unknown
+}
+
+// standing is what a job has and wants.
+type standing struct {
+	waits   *task // for a device; nil: none of its tasks does
+	holds   int64 // bytes of its tasks
+	granted bool  // it has a device,
+	device  int   // which is this
+}
+
+// standings are those of the jobs with tasks.
+func (b *Batch) standings() map[int]standing {
+	all := map[int]standing{}
+	for _, t := range b.tasks {
+		s := all[t.record.Job]
+		switch {
+		case t.granted:
+			s.holds, s.granted, s.device = sum(s.holds, t.holds), true, *t.record.Device
+		case t.asks && (s.waits == nil || t.record.Seq < s.waits.record.Seq):
+			s.waits = t
+		}
+		all[t.record.Job] = s
+	}
+	return all
+}
+
+// follow takes in what an event has changed, and asks for a plan if one is worth it.
+func (b *Batch) follow(now time.Duration) {
+	all := b.standings()
+	for i := range b.arrived {
+		id := schedulers.JobID(i)
+		s := b.stage(i, all[i])
+		if s == b.ahead.tracker.Stage(id) {
+			continue
+		}
+		b.ahead.stale = true
+		device := all[i].device
+		if s == plan.Held && !all[i].granted {
+			device = *b.jobs[i].record.Device // as a whole
+		}
+		if s == plan.Ended {
+			b.ahead.ended += now - b.jobs[i].arrived
+		}
+		b.ahead.tracker.Enter(id, s, device, now)
+	}
+	if b.ahead.stale && !b.ahead.searching {
+		b.plan(now)
+	}
+}
+
+// stage is how far a job is.
+func (b *Batch) stage(i int, s standing) plan.Stage {
+	j := b.jobs[i]
+	switch {
+	case j.record.Outcome != nil || j.exited != nil:
+		return plan.Ended
+	case s.waits != nil && !j.bound || j.bound && j.record.Device == nil:
+		return plan.Waiting
+	case s.granted || j.bound: // a bound job has its device until it ends
+		return plan.Held
+	case !j.started:
+		return plan.Coming
+	case j.tasks == 0:
+		return plan.Before
+	}
+	return plan.After
+}
+
+// plan asks for a plan.
+func (b *Batch) plan(now time.Duration) {
+	b.ahead.stale = false
+	if s := b.situation(now); len(s.Jobs) > 0 {
+		b.ahead.searching = true
+		b.command(Search{s, b.ahead.settings})
+	}
+}
+
+// situation is the batch as a search sees it. It leaves out jobs that are late: they get their place when
+// they ask.
+func (b *Batch) situation(now time.Duration) plan.Situation {
+	a := b.ahead
+	a.tracker.Advance(now)
+	s := plan.Situation{Now: now, Cores: a.cores, Workers: b.config.Workers, Ended: a.ended, Current: b.engine.Plan(), First: a.first}
+	view := b.engine.View()
+	for i := range view.Len() {
+		d := view.Device(i)
+		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.Limits().CapacityBytes, FreeBytes: d.FreeBytes(), ContextBytes: d.Limits().ContextBytes})
+	}
+	all := b.standings()
+	for i, j := range b.jobs[:b.arrived] {
+		p := a.tracker.Job(schedulers.JobID(i))
+		if p.Stage == plan.Ended || p.Stage == plan.Before && p.Patience <= 0 {
+			continue
+		}
+		p.Arrived = j.arrived
+		switch t := all[i].waits; {
+		case j.bound:
+			p.Bytes = j.spec.Footprint.Bytes
+		case p.Stage == plan.Waiting:
+			p.Bytes = t.asked
+			if d := t.record.PinnedDevice; d != nil {
+				p.Only = *d
+			}
+		case p.Stage == plan.Held:
+			p.Bytes = all[i].holds
+		}
+		s.Jobs = append(s.Jobs, p)
+	}
+	return s
+}
+
+func (e Planned) apply(b *Batch, now time.Duration) error {
+	a := b.ahead
+	if a == nil || !a.searching {
+		return errors.New("a plan that nobody asked for")
+	}
+	a.searching, a.first = false, false
+	b.carryOut(b.engine.Follow(e.Plan, now), now)
+	return nil
+}

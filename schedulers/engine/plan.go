@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// A plan says which job each device goes to next (schedulers.Plan). The engine keeps its rules beside
+// it:
+//
+//   - a task that has been passed as often as the age limit allows goes before the plan;
+//   - a stalled request does not hold back others, and goes once it fits;
+//   - growth and deadlocks are resolved as always;
+//   - a request that does not wait is granted if it fits.
+//
+// A job that the plan lacks waits for the next plan, which its request brings about.
+
+// Follow has the engine follow a plan, in place of the one before.
+func (e *Engine) Follow(p schedulers.Plan, now time.Duration) []schedulers.Decision {
+	e.at(now)
+	e.plan = schedulers.Plan{Devices: make([][]schedulers.Planned, len(p.Devices))}
+	for d, jobs := range p.Devices {
+		e.plan.Devices[d] = slices.Clone(jobs)
+	}
+	return e.pump()
+}
+
+// Plan is what is left of the plan that is followed.
+func (e *Engine) Plan() schedulers.Plan { return e.plan }
+
+func (e *Engine) planned() bool { return e.plan.Devices != nil }
+
+// nextPlanned returns the task that goes now under the plan, and its placement.
+func (e *Engine) nextPlanned() (int, schedulers.Placement, bool) {
+	for i, w := range e.queue.tasks {
+		if aged := e.queue.aged(w); !aged && !w.stalled {
+			continue
+		} else if p, ok := e.place(w); ok {
+			return i, p, true
+		} else if aged && !w.stalled {
+			return 0, schedulers.Placement{}, false
+		}
+	}
+	for d := range e.plan.Devices {
+		if w, p, ok := e.headOf(d); ok {
+			return slices.Index(e.queue.tasks, w), p, true
+		}
+	}
+	return 0, schedulers.Placement{}, false
+}
+
+// atOnce places a request that does not wait where it fits, unless an aged task waits for room.
+func (e *Engine) atOnce(w *waiting) (int, schedulers.Placement, bool) {
+	if slices.ContainsFunc(e.queue.tasks, func(o *waiting) bool { return e.queue.aged(o) && !o.stalled }) {
+		return 0, schedulers.Placement{}, false
+	}
+	p, ok := e.place(w)
+	return slices.Index(e.queue.tasks, w), p, ok
+}
+
+// headOf returns the waiting task of the first job of the plan for a device, if the task fits there. Jobs that are not
+// waited for are passed.
+func (e *Engine) headOf(d int) (*waiting, schedulers.Placement, bool) {
+	for _, next := range e.plan.Devices[d] {
+		w := e.waitingOf(next.Job)
+		if w == nil && next.Until <= e.now || w != nil && (w.stalled || !e.couldHave(w.task, d)) {
+			continue
+		}
+		if w == nil {
+			break
+		}
+		t := w.task
+		t.OnDevice = &d
+		p, ok := e.policy.Place(t, e.state)
+		return w, p, ok
+	}
+	return nil, schedulers.Placement{}, false
+}
+
+// waitingOf is the first task of a job that waits, or nil.
+func (e *Engine) waitingOf(job schedulers.JobID) *waiting {
+	var first *waiting
+	for _, w := range e.queue.tasks {
+		if w.task.Job == job && (first == nil || w.arrival < first.arrival) {
+			first = w
+		}
+	}
+	return first
+}
+
+// couldHave reports whether the task can ever have the device.
+func (e *Engine) couldHave(t schedulers.Task, d int) bool {
+	if t.OnDevice != nil && *t.OnDevice != d {
+		return false
+	}
+	t.OnDevice = &d
+	_, ok := e.policy.Place(t, e.empty)
+	return ok
+}
+
+// leavePlan takes a job out of the plan: it has been granted, or has ended.
+func (e *Engine) leavePlan(job schedulers.JobID) {
+	for d, jobs := range e.plan.Devices {
+		e.plan.Devices[d] = slices.DeleteFunc(jobs, func(p schedulers.Planned) bool { return p.Job == job })
+	}
+}
+
+// nextPassing is when a device stops to wait for a job that has not asked.
+func (e *Engine) nextPassing() time.Duration {
+	next := schedulers.Never
+	for d := range e.plan.Devices {
+		for _, p := range e.plan.Devices[d] {
+			if p.Until > e.now && e.waitingOf(p.Job) == nil {
+				next = min(next, p.Until)
+			}
+		}
+	}
+	return next
+}

@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"math"
+	"time"
+)
+
+// model plays a situation forward. Times are seconds since the situation's Now.
+type model struct {
+	cores   float64 // of the host; infinite if unknown
+	workers int
+	devices []Device
+	jobs    []modelled
+	arrived float64 // sum of the jobs' arrivals, negative, and the turnarounds of those that have ended
+
+	// Of the play under way:
+	stage  []Stage
+	left   []float64 // of the stage, at full speed
+	device []int
+	asked  []float64 // when the job asked, if it was still to
+	end    []float64
+	active []int     // jobs in stages that take time
+	rates  []float64 // of these
+	over   []int     // of these, whose stage is over
+	coming []int     // jobs without a process, by the mix's order
+	free   []int64
+	usage  usage
+	now    float64
+}
+
+// usage is what the jobs in stages that take time use of the node.
+type usage struct {
+	host float64   // cores
+	load []float64 // SMs of each device, as parts of all
+}
+
+// add adds what a job uses in a stage, or takes it away (sign -1). While it has a device it uses the
+// host when no kernels run.
+func (u *usage) add(s Stage, device int, kernels, sms, sign float64) {
+	if s != Held {
+		u.host += sign
+		return
+	}
+	u.host += sign * (1 - kernels)
+	u.load[device] += sign * kernels * sms
+}
+
+// rate is how much of its stage a job does in a second.
+func (u *usage) rate(s Stage, device int, kernels, cores float64) float64 {
+	host := min(1, cores/u.host)
+	if s != Held {
+		return host
+	}
+	return 1 / ((1-kernels)/host + kernels*max(1, u.load[device]))
+}
+
+// modelled is a job as the model needs it.
+type modelled struct {
+	Job
+	before, held, after float64 // seconds
+}
+
+// least is what a stage takes that is overdue.
+const least = 0.05
+
+func newModel(s Situation) *model {
+	n := len(s.Jobs)
+	m := &model{cores: math.Inf(1), workers: n, devices: s.Devices, jobs: make([]modelled, n), arrived: s.Ended.Seconds(),
+		stage: make([]Stage, n), left: make([]float64, n), device: make([]int, n), asked: make([]float64, n), end: make([]float64, n), rates: make([]float64, n),
+		free: make([]int64, len(s.Devices)), usage: usage{load: make([]float64, len(s.Devices))}}
+	if s.Cores > 0 {
+		m.cores = float64(s.Cores)
+	}
+	if s.Workers > 0 {
+		m.workers = s.Workers
+	}
+	for i, j := range s.Jobs {
+		m.jobs[i] = modelled{Job: j, before: j.Before.Seconds(), held: j.Held.Seconds(), after: j.After.Seconds()}
+		m.arrived += (s.Now - j.Arrived).Seconds()
+	}
+	return m
+}
+
+// chooser grants devices to jobs that have asked, through model.grant.
+type chooser interface{ choose(m *model) }
+
+// play has everything happen until all jobs have ended. false: jobs wait that are never granted.
+func (m *model) play(c chooser) bool {
+	m.begin()
+	for {
+		c.choose(m)
+		if len(m.active) == 0 {
+			break
+		}
+		m.advance()
+	}
+	for i := range m.jobs {
+		if m.stage[i] != Ended {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) begin() {
+	m.now, m.usage.host = 0, 0
+	m.active, m.coming = m.active[:0], m.coming[:0]
+	for d := range m.devices {
+		m.free[d], m.usage.load[d] = m.devices[d].FreeBytes, 0
+	}
+	for i := range m.jobs {
+		j := &m.jobs[i]
+		m.device[i], m.asked[i] = j.Device, 0
+		switch m.stage[i] = j.Stage; j.Stage {
+		case Coming:
+			m.coming = append(m.coming, i)
+		case Before:
+			m.enter(i, Before, j.before)
+		case Held:
+			m.enter(i, Held, j.held)
+		case After:
+			m.enter(i, After, j.after)
+		}
+	}
+	m.start()
+}
+
+// start starts processes while there are workers.
+func (m *model) start() {
+	for len(m.coming) > 0 && m.running() < m.workers {
+		i := m.coming[0]
+		m.coming = m.coming[1:]
+		m.enter(i, Before, m.jobs[i].before)
+	}
+}
+
+func (m *model) running() int {
+	n := 0
+	for _, s := range m.stage {
+		if s != Coming && s != Ended {
+			n++
+		}
+	}
+	return n
+}
+
+// enter begins a stage that takes time.
+func (m *model) enter(i int, s Stage, left float64) {
+	m.stage[i], m.left[i] = s, max(left, 0)
+	m.active = append(m.active, i)
+	m.use(i, 1)
+}
+
+// use adds what the job uses in its stage, or takes it away.
+func (m *model) use(i int, sign float64) {
+	m.usage.add(m.stage[i], m.device[i], m.jobs[i].Kernels, m.jobs[i].SMs, sign)
+}
+
+// fits reports whether a job that waits can have a device now.
+func (m *model) fits(i, d int) bool {
+	j := &m.jobs[i]
+	return (j.Only < 0 || j.Only == d) && j.Bytes+m.context(i, d) <= m.free[d]
+}
+
+// context is what the job's context takes on a device beside what it has there.
+func (m *model) context(i, d int) int64 {
+	if m.jobs[i].Device == d {
+		return 0
+	}
+	return m.devices[d].ContextBytes
+}
+
+func (m *model) grant(i, d int) {
+	m.free[d] -= m.jobs[i].Bytes + m.context(i, d)
+	m.device[i] = d
+	m.enter(i, Held, m.jobs[i].held)
+}
+
+// advance goes on to the next end of a stage.
+func (m *model) advance() {
+	step := math.Inf(1)
+	for n, i := range m.active {
+		m.rates[n] = m.usage.rate(m.stage[i], m.device[i], m.jobs[i].Kernels, m.cores)
+		step = min(step, m.left[i]/m.rates[n])
+	}
+	m.now += step
+	kept := m.active[:0]
+	m.over = m.over[:0]
+	for n, i := range m.active {
+		m.left[i] -= step * m.rates[n]
+		if m.left[i] > 1e-9 {
+			kept = append(kept, i)
+		} else {
+			m.over = append(m.over, i)
+		}
+	}
+	m.active = kept
+	for _, i := range m.over {
+		m.leave(i)
+	}
+}
+
+// leave ends a stage that takes time.
+func (m *model) leave(i int) {
+	m.use(i, -1)
+	switch d := m.device[i]; m.stage[i] {
+	case Before:
+		m.stage[i], m.asked[i] = Waiting, m.now
+	case Held:
+		m.free[d] += m.jobs[i].Bytes
+		m.enter(i, After, m.jobs[i].after)
+	default:
+		m.stage[i], m.end[i] = Ended, m.now
+		if d >= 0 {
+			m.free[d] += m.devices[d].ContextBytes
+		}
+		m.start()
+	}
+}
+
+// ends are the latest end, and the sum of the turnarounds of all jobs of the batch, in seconds.
+func (m *model) ends() (last, sum float64) {
+	sum = m.arrived
+	for _, e := range m.end {
+		last, sum = max(last, e), sum+e
+	}
+	return last, sum
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,272 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Settings are how a search looks for a plan.
+type Settings struct {
+	Weight     float64 // of the makespan; the rest is that of the mean turnaround
+	Moves      int     // random changes that are tried; ten times as many at first
+	Candidates Candidates
+	Window     int // at most so many jobs without a device are planned
+	Seed       uint64
+}
+
+// Candidates is a set of kinds of plans that a search begins with. The current plan is always one.
+type Candidates uint8
+
+const (
+	Alg3   Candidates = 1 << iota // CASE's Algorithm 3, played forward
+	Greedy                        // whatever fits, by several keys
+	Serial                        // each job at its earliest time, by several keys
+)
+
+var names = []struct {
+	name string
+	kind Candidates
+}{{"alg3", Alg3}, {"greedy", Greedy}, {"serial", Serial}}
+
+// All are all kinds.
+const All = Alg3 | Greedy | Serial
+
+// String is what ParseCandidates reads.
+func (c Candidates) String() string {
+	var out []string
+	for _, n := range names {
+		if c&n.kind != 0 {
+			out = append(out, n.name)
+		}
+	}
+	return strings.Join(out, "+")
+}
+
+// ParseCandidates reads names with + between them.
+func ParseCandidates(text string) (Candidates, error) {
+	var c Candidates
+	for part := range strings.SplitSeq(text, "+") {
+		found := false
+		for _, n := range names {
+			if n.name == part {
+				c, found = c|n.kind, true
+			}
+		}
+		if !found {
+			return 0, fmt.Errorf("%q: use one or more of alg3, greedy and serial, with + between them", text)
+		}
+	}
+	return c, nil
+}
+
+// search has the best order so far.
+type search struct {
+	Settings
+	model *model
+	plays inOrder
+	best  order
+	score float64
+}
+
+// Search returns the best plan that it finds. The same situation and settings give the same plan.
+func Search(s Situation, with Settings) schedulers.Plan {
+	s.Jobs = window(possible(s), with.Window)
+	x := &search{Settings: with, model: newModel(s), score: math.Inf(1)}
+	x.plays.heads = make([]int, len(s.Devices))
+	x.try(x.current(s))
+	x.candidates()
+	if x.best == nil {
+		return schedulers.Plan{}
+	}
+	moves := x.Moves
+	if s.First {
+		moves *= 10
+	}
+	x.anneal(moves)
+	return x.plan(s)
+}
+
+// possible leaves out jobs without a device that no device will ever have room for: where their request
+// is as large as expected, it will be refused.
+func possible(s Situation) []Job {
+	return slices.DeleteFunc(slices.Clone(s.Jobs), func(j Job) bool {
+		return j.Stage < Held && !slices.ContainsFunc(s.Devices, func(d Device) bool { return j.Bytes <= d.CapacityBytes-d.ContextBytes })
+	})
+}
+
+// window leaves out jobs without a device beyond the first n: those that have asked come first, then
+// those that will ask first.
+func window(jobs []Job, n int) []Job {
+	open := 0
+	for _, j := range jobs {
+		if j.Stage < Held {
+			open++
+		}
+	}
+	if n <= 0 || open <= n {
+		return jobs
+	}
+	order := slices.Clone(jobs)
+	slices.SortStableFunc(order, func(a, b Job) int {
+		if a.Stage != b.Stage {
+			return int(b.Stage) - int(a.Stage)
+		}
+		return int(a.Before - b.Before)
+	})
+	return order[:len(jobs)-open+n]
+}
+
+// play returns the score of an order, infinite if some jobs would never go.
+func (x *search) play(o order) float64 {
+	x.plays.order = o
+	clear(x.plays.heads)
+	if !x.model.play(&x.plays) {
+		return math.Inf(1)
+	}
+	last, sum := x.model.ends()
+	return x.Weight*math.Log(max(last, least)) + (1-x.Weight)*math.Log(max(sum, least))
+}
+
+func (x *search) try(o order) {
+	if score := x.play(o); score < x.score {
+		x.best, x.score = o, score
+	}
+}
+
+// current is the plan that is followed now, with jobs that it does not have behind the others.
+func (x *search) current(s Situation) order {
+	out, known := make(order, len(s.Devices)), make([]bool, len(s.Jobs))
+	index := map[schedulers.JobID]int{}
+	for i, j := range s.Jobs {
+		index[j.ID] = i
+		known[i] = j.Stage >= Held
+	}
+	for d, planned := range s.Current.Devices {
+		for _, p := range planned {
+			if i, ok := index[p.Job]; ok && !known[i] {
+				known[i] = true
+				out[d] = append(out[d], i)
+			}
+		}
+	}
+	for i, k := range known {
+		if !k {
+			d := max(s.Jobs[i].Only, 0)
+			for e := range out {
+				if s.Jobs[i].Only < 0 && len(out[e]) < len(out[d]) {
+					d = e
+				}
+			}
+			out[d] = append(out[d], i)
+		}
+	}
+	return out
+}
+
+func (x *search) candidates() {
+	m := x.model
+	if x.Candidates&Alg3 != 0 {
+		x.try(dispatched(m, down(memory), leastLoaded))
+	}
+	if x.Candidates&Greedy != 0 {
+		for _, k := range []key{down(memory), down(held), held, down(area), area} {
+			x.try(dispatched(m, k, bestFit))
+			x.try(dispatched(m, k, worstFit))
+		}
+	}
+	if x.Candidates&Serial != 0 {
+		asked := x.asked()
+		for _, k := range []key{down(held), held, down(area), area, down(total), total, before, down(memory)} {
+			x.try(serial(m, asked, ranked(m, k), true))
+			x.try(serial(m, asked, ranked(m, k), false))
+		}
+	}
+}
+
+// asked is when each job asks if whatever fits is granted.
+func (x *search) asked() []float64 {
+	dispatched(x.model, down(area), bestFit)
+	return slices.Clone(x.model.asked)
+}
+
+// anneal tries random changes of the best order. It takes over worse ones with a probability that
+// falls with time.
+func (x *search) anneal(moves int) {
+	random := rand.New(rand.NewPCG(x.Seed, 1))
+	now, score := x.best.clone(), x.score
+	const hot, cold = 0.03, 0.0005 // in logarithms: 3 % and 0.05 % of makespan or turnaround
+	for n := range moves {
+		heat := hot * math.Pow(cold/hot, float64(n)/float64(moves))
+		undo, ok := change(now, random)
+		if !ok {
+			return
+		}
+		next := x.play(now)
+		if next > score && random.Float64() >= math.Exp((score-next)/heat) {
+			undo()
+			continue
+		}
+		score = next
+		if score < x.score {
+			x.best, x.score = now.clone(), score
+		}
+	}
+}
+
+// change moves one job to another place, or exchanges two jobs. It returns what takes that back; false: there
+// is nothing to change.
+func change(o order, random *rand.Rand) (undo func(), ok bool) {
+	jobs := 0
+	for _, d := range o {
+		jobs += len(d)
+	}
+	if jobs < 2 && len(o) < 2 || jobs == 0 {
+		return nil, false
+	}
+	pick := func() (d, at int) {
+		n := random.IntN(jobs)
+		for d = range o {
+			if n < len(o[d]) {
+				return d, n
+			}
+			n -= len(o[d])
+		}
+		panic("unreachable")
+	}
+	d, at := pick()
+	if random.IntN(2) == 0 {
+		e, to := pick()
+		o[d][at], o[e][to] = o[e][to], o[d][at]
+		return func() { o[d][at], o[e][to] = o[e][to], o[d][at] }, true
+	}
+	job := o[d][at]
+	o[d] = slices.Delete(o[d], at, at+1)
+	e := random.IntN(len(o))
+	to := random.IntN(len(o[e]) + 1)
+	o[e] = slices.Insert(o[e], to, job)
+	return func() {
+		o[e] = slices.Delete(o[e], to, to+1)
+		o[d] = slices.Insert(o[d], at, job)
+	}, true
+}
+
+// plan tells the best order in the scheduler's words.
+func (x *search) plan(s Situation) schedulers.Plan {
+	x.play(x.best) // for the times at which jobs ask
+	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices))}
+	for d, jobs := range x.best {
+		for _, i := range jobs {
+			p := schedulers.Planned{Job: s.Jobs[i].ID, Until: schedulers.Never}
+			if s.Jobs[i].Stage != Waiting {
+				p.Until = s.Now + seconds(x.model.asked[i]) + s.Jobs[i].Patience
+			}
+			out.Devices[d] = append(out.Devices[d], p)
+		}
+	}
+	return out
+}

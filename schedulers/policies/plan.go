@@ -1,0 +1,99 @@
+package policies
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/plan"
+)
+
+// planned is the policy of a scheduler that plans the whole batch ahead (package plan). The plan says
+// which job goes next and where. Where there is none, because too little is known of the jobs, a task goes
+// to the device on which it leaves the least memory free.
+type planned struct {
+	MemoryHard
+	IgnoresSMs
+}
+
+// Planning is how a scheduler plans.
+type Planning struct {
+	plan.Settings
+	Learn bool    // from earlier runs; otherwise nothing is known of any job
+	Error float64 // part of each expected duration by which it is falsified at most, for experiments
+}
+
+var planEntry = entry{
+	Info: Info{Name: "plan", Binds: BindsTask, Shares: true, Predicts: true,
+		Rule:   "memory hard: an order for each device, found by search over what the jobs of the batch did in earlier runs",
+		Source: "this project; docs/plan.md",
+		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate,
+			{Name: "weight", Default: "0.6", Help: "weight of the makespan, from 0 to 1; the rest is that of the mean turnaround"},
+			{Name: "search", Default: "2000", Help: "random changes of a plan that are tried at each step, and ten times as many at the start"},
+			{Name: "candidates", Default: plan.All.String(), Help: "what a search begins with: alg3, greedy, serial, with + between them"},
+			{Name: "window", Default: "64", Help: "jobs without a device that are planned at once, at most"},
+			{Name: "learn", Default: learnOn, Help: "on: from earlier runs and profiles; off: nothing is known of the jobs"},
+			{Name: "error", Default: "0", Help: "part by which each expected duration is falsified at most, from 0 to below 1, for experiments"}}},
+	policy: func(s settings) (schedulers.Policy, error) {
+		memory, err := s.memory()
+		return planned{MemoryHard: memory}, err
+	},
+}
+
+const (
+	learnOn  = "on"
+	learnOff = "off"
+)
+
+// Place implements schedulers.Policy.
+func (p planned) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+	var best schedulers.Placement
+	var least int64 // bytes free on the best device
+	found := false
+	for i := range v.Len() {
+		d := v.Device(i)
+		at, ok := p.Admits(t, d)
+		if !ok || !d.Open(t) {
+			continue
+		}
+		if free := d.FreeBytes(); !found || free < least {
+			best, least, found = at, free, true
+			best.Device = i
+		}
+	}
+	return best, found
+}
+
+// planning reads how the scheduler plans.
+func (s settings) planning() (*Planning, error) {
+	p := &Planning{Learn: s["learn"] == learnOn}
+	var err error
+	if p.Weight, err = s.part("weight", 1); err != nil {
+		return nil, err
+	}
+	if p.Error, err = s.part("error", 0.99); err != nil {
+		return nil, err
+	}
+	if p.Moves, err = s.number("search", 0); err != nil {
+		return nil, err
+	}
+	if p.Window, err = s.number("window", 1); err != nil {
+		return nil, err
+	}
+	if p.Candidates, err = plan.ParseCandidates(s["candidates"]); err != nil {
+		return nil, fmt.Errorf("candidates=%w", err)
+	}
+	if !p.Learn && s["learn"] != learnOff {
+		return nil, fmt.Errorf("learn=%s: use %s or %s", s["learn"], learnOn, learnOff)
+	}
+	return p, nil
+}
+
+// part reads a number from 0 to most.
+func (s settings) part(key string, most float64) (float64, error) {
+	f, err := strconv.ParseFloat(s[key], 64)
+	if err != nil || !(f >= 0 && f <= most) {
+		return 0, fmt.Errorf("%s=%s: want a number from 0 to %g", key, s[key], most)
+	}
+	return f, nil
+}
