@@ -39,9 +39,11 @@ type Info struct {
 	Shares bool // several processes may use one device at once, so a live run needs MPS
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool
-	Rule    string
-	Source  string
-	Params  []Param
+	// Predicts: the policy wants to know what jobs are expected to do (schedulers.Prediction).
+	Predicts bool
+	Rule     string
+	Source   string
+	Params   []Param
 }
 
 // Scheduler is a registered scheduler with its parameters settled.
