@@ -80,11 +80,12 @@ type Config struct {
 	// NoProgressAfter is how long nothing may happen, while all jobs that run wait, before
 	// an event says so; 0: no event says so.
 	NoProgressAfter time.Duration
-	// Predictions are what a scheduler that plans expects of the jobs, by index; nil: unknown.
-	Predictions []*schedulers.Prediction
 	// FaultsAlone says of jobs, by index, that they have faulted without neighbours
 	// before, and where: "it faulted without neighbours in run 12".
 	FaultsAlone map[int]string
+	// Predictions say what each job is expected to do, nil where nothing is known of it. They are
+	// for schedulers that plan; empty: the scheduler asks for none.
+	Predictions []*schedulers.Prediction
 	// Observe gets each event that was applied, in order, with the commands that answer it
 	// (package replay). It must not block or post events. nil: nobody observes.
 	Observe func(Step)

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -141,6 +142,15 @@ func (s Set) Lookup(j mixes.Job) (Profile, error) {
 		return Profile{}, fmt.Errorf("%w of %q: a simulated node can run the catalog's jobs, jobs whose mix states a profile:, and what caserun profile measured and --profiles names", ErrNone, j.Command())
 	}
 	return p, nil
+}
+
+// All returns the profiles by command. Steps are not among them.
+func (s Set) All() []Profile {
+	var out []Profile
+	for _, command := range slices.Sorted(maps.Keys(s.byCommand)) {
+		out = append(out, s.byCommand[command])
+	}
+	return out
 }
 
 // HasProgram reports whether s has a profile of a command of this program.

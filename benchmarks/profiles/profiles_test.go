@@ -98,7 +98,7 @@ func TestWrittenProfilesReadBackTheSame(t *testing.T) {
 func TestFilesGoBeforeTheCatalog(t *testing.T) {
 	needle := mixes.Job{Program: "needle", Args: []string{"16384", "10"}}
 	row := "mine,needle 16384 10,1,0,0,,0,0,,0,traced,1024,,,,,,,\n"
-	more, err := Read("f.csv", strings.NewReader(strings.Join(header(), ",")+"\n"+row))
+	more, err := Read("f.csv", strings.NewReader(strings.Join(format.Header(), ",")+"\n"+row))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestReadsAnEarlierFile(t *testing.T) {
 }
 
 func TestErrorsNameFileAndLine(t *testing.T) {
-	head := strings.Join(header(), ",") + "\n"
+	head := strings.Join(format.Header(), ",") + "\n"
 	good := "a,a,1,1,1,,1,1,,1,traced,,,,,,,,\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "f.csv:1: want the header"},
@@ -154,8 +154,8 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:0.5 -3:0.5,2\n", `want SMS:SECONDS for each phase`},
 		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,-2\n", `rounds is "-2"`},
 		{head + "a,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,101\n", `rounds is "101": want a whole number up to 100`},
-		{strings.Join(header()[:18], ",") + "\n", "f.csv:1: want the header"},
-		{strings.Join(header()[:17], ",") + "\na,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,2\n", "f.csv:2: 19 fields, want 17"},
+		{strings.Join(format.Header()[:18], ",") + "\n", "f.csv:1: want the header"},
+		{strings.Join(format.Header()[:17], ",") + "\na,a,1,1,1,,1,1,,1,traced,,,,,,,5:1,2\n", "f.csv:2: 19 fields, want 17"},
 		{head + good + "a,\"b\n", "f.csv:3: not CSV"},
 	} {
 		if _, err := Read("f.csv", strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/csvfile"
 )
 
 // StepKind is what a job does in a step.
@@ -180,8 +181,8 @@ func (r *stepReader) step(row []byte) (Step, error) {
 			return Step{}, fmt.Errorf("key %q of a step %s: use %s", key, l.Step, strings.Join(slices.Concat(of.must, of.may), ", "))
 		}
 	}
-	if !(l.Seconds >= 0 && l.Seconds <= maxSeconds) {
-		return Step{}, fmt.Errorf("seconds is %g: write a number from 0 to %s", l.Seconds, plain(maxSeconds))
+	if !(l.Seconds >= 0 && l.Seconds <= csvfile.MaxSeconds) {
+		return Step{}, fmt.Errorf("seconds is %g: write a number from 0 to %s", l.Seconds, csvfile.Plain(csvfile.MaxSeconds))
 	}
 	s := Step{S: l.Seconds, Object: l.Object, Bytes: int64(l.Bytes)}
 	object, allocated := r.objects[l.Object]

@@ -55,8 +55,12 @@ func (t *Trace) Kernel(k results.Kernel) {
 	if warps := float64(blocks) * float64(warpsOf(threads)); warps > t.most || t.blocks == 0 {
 		t.most, t.blocks, t.threadsPerBlock = warps, blocks, uint32(threads)
 	}
-	held := blocksPerSM(t.sm, threads, uint64(k.Registers), k.StaticSharedBytes+k.DynamicSharedBytes)
-	t.inKernel(float64(blocks)/float64(held), k.EndS-k.StartS)
+	t.inKernel(t.sm.Filled(k), k.EndS-k.StartS)
+}
+
+// Filled returns how many such SMs a kernel's grid fills alone. It may exceed the device's SMs.
+func (sm SM) Filled(k results.Kernel) float64 {
+	return float64(product(k.Grid)) / float64(blocksPerSM(sm, product(k.Block), uint64(k.Registers), k.StaticSharedBytes+k.DynamicSharedBytes))
 }
 
 // Copy adds a copy or a set of device memory.

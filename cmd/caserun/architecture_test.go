@@ -28,13 +28,13 @@ var layers = [][]string{
 	{"runner/harness"},
 	{"results/html", "results/bundle", "results/sides", "results/publication", "results/perfetto"},
 	{"results/report", "results/figures", "runner/live", "runner/sim", "runner/replay"},
-	{"results/trend"},
+	{"results/trend", "runner/history"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
-	{"userfile", "installation"},
+	{"userfile", "userfile/csvfile", "installation"},
 }
 
 // testOnly packages serve tests and documents. Only tests may import them.

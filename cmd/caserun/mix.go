@@ -87,6 +87,10 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 	if known, err = known.WithSteps(ctx, mix.Jobs); err != nil {
 		return refusal{err}
 	}
+	before, err := o.settings.KnownHistory(ctx)
+	if err != nil {
+		return err
+	}
 	db, err := harness.OpenStore(o.settings.DB) // not before the mix is known to be one
 	if err != nil {
 		return err
@@ -97,7 +101,7 @@ func runMix(c *cobra.Command, o mixOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known,
+	r := harness.Request{Options: o.settings.Options, Sched: o.settings.Sched, Probe: o.settings.Probe, Isolate: o.settings.Isolate, AllowSimulated: o.settings.AllowSimulated, Mix: mix, Profiles: known, History: before,
 		Store: db, Say: say, Log: log, Display: func(m mixes.Mix, mode results.Mode) harness.Display {
 			return newProgress(c.ErrOrStderr(), m, mode, known)
 		}}

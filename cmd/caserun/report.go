@@ -57,7 +57,7 @@ func newReport() *cobra.Command {
 	}
 	o.filter.addTo(c)
 	config.AddStoreFlag(c.Flags())
-	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, swaps, kernels and events of each run")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print every column, and also devices, jobs, tasks, predictions, swaps, kernels and events of each run")
 	addFormatFlag(c)
 	c.Flags().StringVar(&o.baseline, "slowdown", "", "compare kernel times of traced runs with a traced `RUN`, which should be under sa")
 	_ = c.RegisterFlagCompletionFunc("slowdown", fromStore(offerRuns))
@@ -209,7 +209,14 @@ func runTables(ctx context.Context, db *store.Store, run results.Run, verbose bo
 	if err != nil {
 		return nil, err
 	}
+	expected, err := db.Predictions(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
 	tables = append(tables, report.DeviceTable(run, devices), report.JobTable(run, jobs), report.TaskTable(run, tasks))
+	if len(expected) > 0 {
+		tables = append(tables, report.PredictionTable(run, jobs, expected))
+	}
 	if len(swaps) > 0 {
 		tables = append(tables, report.SwapTable(run, swaps))
 	}

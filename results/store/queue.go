@@ -189,14 +189,15 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 }
 
 var upserts = map[string]string{
-	devices.table:  upsertSQL(devices),
-	jobs.table:     upsertSQL(jobs),
-	tasks.table:    upsertSQL(tasks),
-	shapes.table:   upsertSQL(shapes),
-	launches.table: upsertSQL(launches),
-	copies.table:   upsertSQL(copies),
-	swaps.table:    upsertSQL(swaps),
-	segments.table: upsertSQL(segments),
-	blocks.table:   upsertSQL(blocks),
-	events.table:   upsertSQL(events),
+	devices.table:     upsertSQL(devices),
+	jobs.table:        upsertSQL(jobs),
+	tasks.table:       upsertSQL(tasks),
+	shapes.table:      upsertSQL(shapes),
+	launches.table:    upsertSQL(launches),
+	copies.table:      upsertSQL(copies),
+	swaps.table:       upsertSQL(swaps),
+	predictions.table: upsertSQL(predictions),
+	segments.table:    upsertSQL(segments),
+	blocks.table:      upsertSQL(blocks),
+	events.table:      upsertSQL(events),
 }

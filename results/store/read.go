@@ -3,9 +3,11 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caserun/caserun/results"
 )
@@ -20,8 +22,21 @@ type Filter struct {
 	Status    results.Status
 	Sweep     int64
 	Tag       string
-	Warmups   bool // select warm-up runs too, which are not measurements
-	Last      int  // of the selected runs take only the last so many
+	Suite     string
+	Probe     *results.Probe
+	GPUs      []string  // names of devices: runs that had one of them
+	Traced    bool      // traced runs only
+	NotMix    string    // leave out the runs of this mix
+	Before    int64     // runs with smaller numbers only
+	BegunBy   time.Time // runs that began earlier, to the millisecond; simulated runs began at no time
+	Warmups   bool      // select warm-up runs too, which are not measurements
+	Last      int       // of the selected runs take only the last so many
+}
+
+// jsonTexts is a list as one argument, because SQLite limits their number.
+func jsonTexts(list []string) string {
+	text, _ := json.Marshal(list) // texts always have JSON
+	return string(text)
 }
 
 // where returns a condition on the table run.
@@ -54,6 +69,27 @@ func (f Filter) where() (condition string, args []any) {
 	}
 	if f.Tag != "" {
 		term("tag = ?", f.Tag)
+	}
+	if f.Suite != "" {
+		term("suite = ?", f.Suite)
+	}
+	if f.Probe != nil {
+		term("probe = ?", f.Probe.String())
+	}
+	if len(f.GPUs) > 0 {
+		term("id IN (SELECT run_id FROM device WHERE name IN (SELECT value FROM json_each(?)))", jsonTexts(f.GPUs))
+	}
+	if f.Traced {
+		terms = append(terms, "traced = 1")
+	}
+	if f.NotMix != "" {
+		term("mix <> ?", f.NotMix)
+	}
+	if f.Before > 0 {
+		term("id < ?", f.Before)
+	}
+	if !f.BegunBy.IsZero() {
+		term("julianday(started_at) < julianday(?)", f.BegunBy.UTC().Format(time.RFC3339Nano))
 	}
 	if !f.Warmups {
 		terms = append(terms, "warmup = 0")
@@ -110,6 +146,12 @@ func (s *Store) Jobs(ctx context.Context, run int64) ([]results.Job, error) {
 // Tasks returns a run's tasks by job and sequence.
 func (s *Store) Tasks(ctx context.Context, run int64) ([]results.Task, error) {
 	return list(ctx, s, tasks, run)
+}
+
+// Predictions returns what a run's scheduler expected of its jobs, in the order of the mix. A job of
+// which nothing was known is left out.
+func (s *Store) Predictions(ctx context.Context, run int64) ([]results.Prediction, error) {
+	return list(ctx, s, predictions, run)
 }
 
 // Devices returns a run's devices in bus order.

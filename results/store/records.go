@@ -205,6 +205,15 @@ var swaps = layout[move]{
 	},
 }
 
+var predictions = layout[results.Prediction]{
+	table:   "prediction",
+	keys:    []string{"job_index"},
+	columns: []string{"before_s", "held_s", "after_s", "bytes", "kernels", "sms", "source"},
+	fields: func(p *results.Prediction) (keys, values []any) {
+		return []any{&p.Job}, []any{&p.BeforeS, &p.HeldS, &p.AfterS, &p.Bytes, &p.Kernels, &p.SMs, &p.Source}
+	},
+}
+
 var segments = layout[results.Segment]{
 	table:   "_segment",
 	keys:    []string{"device_index", "series", "first_s"},

@@ -79,6 +79,7 @@ type rows struct {
 	Swaps    []results.Swap
 	Segments []results.Segment
 	Events   []results.Event
+	Expected []results.Prediction
 }
 
 func fullRows(found []results.Device) rows {
@@ -121,6 +122,10 @@ func fullRows(found []results.Device) rows {
 			{AtS: 9, Kind: results.EventOOM, Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
 			{AtS: 9, Kind: results.EventOOM, Job: ptr(1), Device: ptr(0), Detail: "9 GiB"},
 		},
+		Expected: []results.Prediction{
+			{Job: 0, Expected: results.Expected{BeforeS: 0.25, HeldS: 8.5, AfterS: 0.75, Bytes: 5 << 30, Kernels: ptr(0.5), SMs: ptr(1.0), Source: "14 runs"}},
+			{Job: 2, Expected: results.Expected{HeldS: 1, Source: "file"}},
+		},
 	}
 }
 
@@ -138,6 +143,10 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 		t.Fatal(err)
 	}
 	w := s.Writer(id)
+	for _, p := range r.Expected {
+		w.Prediction(results.Prediction{Job: p.Job, Expected: results.Expected{Source: "to be replaced"}})
+		w.Prediction(p)
+	}
 	for _, j := range r.Jobs {
 		w.Job(results.Job{Index: j.Index, Name: "to be replaced"})
 		w.Job(j)
@@ -170,7 +179,7 @@ func record(t testing.TB, s *Store, run results.Run, r rows) int64 {
 func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	t.Helper()
 	ctx := context.Background()
-	var errs [9]error
+	var errs [10]error
 	var run results.Run
 	var r rows
 	run, errs[0] = s.Run(ctx, id)
@@ -182,6 +191,7 @@ func read(t testing.TB, s *Store, id int64) (results.Run, rows) {
 	r.Events, errs[6] = s.Events(ctx, id)
 	r.Copies, errs[7] = s.Copies(ctx, id)
 	r.Swaps, errs[8] = s.Swaps(ctx, id)
+	r.Expected, errs[9] = s.Predictions(ctx, id)
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)

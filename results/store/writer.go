@@ -49,6 +49,9 @@ func (w *Writer) Job(j results.Job) { w.put(row(jobs, w.run, j)) }
 // Task stores a task's state.
 func (w *Writer) Task(t results.Task) { w.put(row(tasks, w.run, t)) }
 
+// Prediction stores what the scheduler expects of a job, which may have no row yet.
+func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, w.run, p)) }
+
 // Segment stores a segment. A segment that begins when the last segment of its series began
 // replaces it. Segments of a series that come in the order of time are packed later, which
 // rounds their times to microseconds.

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -21,6 +22,7 @@ type scripted struct {
 	execute func(ctx context.Context, to Recorder) ([]results.Job, error)
 	helpers map[string]<-chan struct{}
 	closed  []error // what closing the node finds wrong
+	gpu     string  // name of its devices
 
 	to    Recorder
 	calls []string
@@ -30,11 +32,15 @@ func (*scripted) Mode() results.Mode { return results.Live }
 func (*scripted) Options() Options   { return Options{Suite: "theirs", Runs: "as the node takes it"} }
 func (*scripted) Ignored() []string  { return []string{"--guard"} }
 
+func (*scripted) History(profiles.Set) (history.Node, error) {
+	return history.Node{Mode: results.Live, GPUs: []string{"NVIDIA H200"}, Suite: "theirs"}, nil
+}
+
 func (*scripted) Size() (devices, threads int, err error)               { return 2, 8, nil }
 func (*scripted) CheckMix(mixes.Mix, results.Probe, profiles.Set) error { return nil }
 func (*scripted) CheckScheduler(policies.Scheduler) error               { return nil }
 func (s *scripted) Devices() []results.Device {
-	return []results.Device{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}
+	return []results.Device{{UUID: "GPU-a", Name: s.gpu}, {Index: 1, UUID: "GPU-b", Name: s.gpu}}
 }
 func (s *scripted) Helpers() map[string]<-chan struct{} { return s.helpers }
 
@@ -144,11 +150,65 @@ func TestNodeOfARunThatCannotBegin(t *testing.T) {
 	}
 }
 
+// The runs of a sweep are told what was known before the first of them.
+func TestWhatASweepIsTold(t *testing.T) {
+	db := openScratch(t)
+	job := mixes.Job{Name: "job", Program: "./job"}
+	node := scripted{}
+	node.execute = func(_ context.Context, to Recorder) ([]results.Job, error) {
+		j := results.Job{Name: "job", Command: job.Command(), Device: new(0), StartS: new(0.0), EndS: new(4.0), Outcome: new(results.OK)}
+		to.Job(j)
+		to.Task(results.Task{SubmitS: 1, GrantS: new(1.0), ReleaseS: new(3.0), Device: new(0)})
+		return []results.Job{j}, nil
+	}
+	request := Request{Sched: "sa", Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{job}}, Store: db, Say: func(string, ...any) {}}
+	known := func(r Request) string {
+		k, err := r.known(t.Context(), &node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k[0] == nil {
+			return ""
+		}
+		return k[0].Source
+	}
+	cells := []results.Cell{{Mix: "one", Scheduler: "sa", Repetition: 1, Seed: 1}, {Position: 1, Mix: "one", Scheduler: "sa", Repetition: 2, Seed: 2}}
+	node.gpu = "NVIDIA H200"
+	for i := range 3 {
+		r := request
+		if i == 1 {
+			id, err := db.CreateSweep(t.Context(), results.Sweep{Spec: "{}", Node: "local", Mode: results.Live, Repetitions: 2, CreatedAt: new(time.Now())}, cells)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for c := range cells {
+				cells[c].Sweep = id
+			}
+		}
+		if i > 0 {
+			r.Cell = &cells[i-1]
+		}
+		want := ""
+		if i > 0 {
+			want = "1 run" // that before the sweep
+		}
+		if got := known(r); got != want {
+			t.Errorf("run %d is told of %q, want %q", i+1, got, want)
+		}
+		if _, err := Execute(t.Context(), &node, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := known(request); got != "3 runs" {
+		t.Errorf("outside of the sweep %q is known, want 3 runs", got)
+	}
+}
+
 // Options are kept as JSON and read again. What this program does not know is an error.
 func TestOptionsAreReadAgain(t *testing.T) {
 	want := Options{Node: "sim:4xV100", Timeout: Duration(90 * time.Second), Seed: 1<<64 - 1, Noise: 0.01, MemCap: "16GiB", NoMPS: true}
 	byKey, err := want.ByKey()
-	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 18 {
+	if err != nil || byKey["timeout"] != "1m30s" || len(byKey) != 19 {
 		t.Errorf("by key %v (%v)", byKey, err)
 	}
 	text, err := json.Marshal(byKey)

@@ -17,6 +17,8 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/history"
+	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -30,6 +32,7 @@ type Request struct {
 	AllowSimulated bool
 	Mix            mixes.Mix
 	Profiles       profiles.Set
+	History        history.File // what Options.History has
 	Store          *store.Store
 	Cell           *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
 	Say            Say
@@ -74,6 +77,8 @@ type Backend interface {
 	Options() Options
 	// Ignored are the options that were given and that the node ignores, as flags.
 	Ignored() []string
+	// History says for which devices predictions are, and knows what profiles do on them.
+	History(known profiles.Set) (history.Node, error)
 	// Size is the number of devices, and of the host's threads.
 	Size() (devices, threads int, err error)
 	// CheckMix refuses a mix that the node cannot run with a probe.
@@ -114,6 +119,8 @@ type Batch struct {
 	Workers   int // jobs that run at once; 0: the scheduler decides
 	// FaultsAlone says of jobs, by index, where they faulted without neighbours before.
 	FaultsAlone map[int]string
+	// Predictions say what each job is expected to do, under a scheduler that wants to know.
+	Predictions []*schedulers.Prediction
 }
 
 // MPS reports whether the jobs share devices through MPS.
@@ -160,6 +167,13 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	var known []*results.Known
+	if b.Scheduler.Predicts {
+		if known, err = r.known(ctx, backend); err != nil {
+			return Outcome{}, err
+		}
+		b.Predictions = history.ForScheduler(known)
+	}
 	t := new(tracker)
 	node, err := backend.Open(ctx, b, t)
 	if err != nil {
@@ -173,7 +187,26 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, errors.Join(append([]error{err}, node.Close(&run)...)...)
 	}
+	for _, p := range history.Records(known) {
+		t.Prediction(p)
+	}
 	return t.drive(ctx, node, b.MPS())
+}
+
+// known returns what is known of the jobs. The runs of a sweep know only what was known before the
+// first of them, so that they do not depend on their order.
+func (r Request) known(ctx context.Context, backend Backend) ([]*results.Known, error) {
+	node, err := backend.History(r.Profiles)
+	if err != nil {
+		return nil, err
+	}
+	o := history.Options{File: r.History, Learn: true, Probe: r.Probe}
+	if r.Cell != nil {
+		if o.Before, err = r.Store.FirstOfSweep(ctx, r.Cell.Sweep); err != nil {
+			return nil, err
+		}
+	}
+	return history.Known(ctx, r.Store, r.Mix.Jobs, node, o)
 }
 
 // Scheduler settles the scheduler and the number of workers for a node. Under a scheduler with

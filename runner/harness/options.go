@@ -12,6 +12,7 @@ import (
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/history"
 )
 
 // Options say how and where runs are made. All runs of a sweep share them. Their JSON has the
@@ -36,6 +37,8 @@ type Options struct {
 	Noise   float64  `json:"sim-noise"` // σ of the logarithm of a phase's simulated length
 	// Profiles is a file that says what jobs do alone, beside the catalog; "": none.
 	Profiles string `json:"profiles"`
+	// History is a file that says what jobs are expected to do; "": none.
+	History string `json:"history"`
 }
 
 // DefaultContext is the memory that is reserved for a process's CUDA context, as the options
@@ -90,6 +93,15 @@ func (o Options) KnownProfiles(ctx context.Context) (profiles.Set, error) {
 	}
 	more, err := profiles.Load(ctx, o.Profiles)
 	return known.With(more), Refuse(err)
+}
+
+// KnownHistory is the history file that the options name.
+func (o Options) KnownHistory(ctx context.Context) (history.File, error) {
+	if o.History == "" {
+		return history.File{}, nil
+	}
+	known, err := history.Load(ctx, o.History)
+	return known, Refuse(err)
 }
 
 // ReadMix reads a mix file, or looks a name up in the catalog. A file may name programs of the

@@ -23,6 +23,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
@@ -100,6 +101,7 @@ type Plan struct {
 	mixes    []mixes.Mix // as Spec.Mixes
 	scheds   []policies.Scheduler
 	profiles profiles.Set
+	history  history.File
 }
 
 // New plans a sweep on its node.
@@ -188,6 +190,9 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 	if p.profiles, err = runs.KnownProfiles(ctx); err != nil {
 		return err
 	}
+	if p.history, err = runs.KnownHistory(ctx); err != nil {
+		return err
+	}
 	names := map[string]string{}
 	p.Spec.Mixes = nil
 	for _, arg := range args {
@@ -257,10 +262,11 @@ func (p *Plan) digest(mix mixes.Mix) (string, error) {
 	type known struct {
 		Job     mixes.Job
 		Profile *profiles.Profile
+		History map[string]results.Known `json:",omitempty"` // by GPU
 	}
 	var all []known
 	for _, j := range mix.Jobs {
-		k := known{Job: j}
+		k := known{Job: j, History: p.history.Of(j.Command())}
 		if profile, err := p.profiles.Lookup(j); err == nil {
 			k.Profile = &profile
 		}

@@ -39,7 +39,7 @@ type Info struct {
 	Shares bool // several processes may use one device at once, so a live run needs MPS
 	// Revokes: the policy is a schedulers.Preempter, which takes memory back from processes.
 	Revokes bool
-	// Predicts: the scheduler plans by what jobs did before (Scheduler.Plans).
+	// Predicts: the scheduler plans by what jobs are expected to do (schedulers.Prediction), see Scheduler.Plans.
 	Predicts bool
 	Rule     string
 	Source   string

@@ -52,6 +52,11 @@ func AddDirectories(f *pflag.FlagSet) {
 	f.String("runs", "caserun-runs", "`DIR` for the jobs' output files")
 }
 
+// AddHistoryFlag adds --history.
+func AddHistoryFlag(f *pflag.FlagSet) {
+	f.String("history", "", "`FILE` of caserun history --output: what jobs are expected to do, for schedulers that plan; it goes before what the store knows")
+}
+
 // AddAllowSimulatedFlag adds --allow-simulated.
 func AddAllowSimulatedFlag(f *pflag.FlagSet) {
 	f.Bool("allow-simulated", false, "let live and simulated runs be under one tag, and be compared with each other")
@@ -82,6 +87,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	AddDirectories(f)
 	f.Uint64("seed", 1, "seed of everything random in a run")
 	f.String("profiles", "", "`FILE` of caserun profile: profiles in addition to the catalog, for simulated nodes and as footprints")
+	AddHistoryFlag(f)
 	f.Float64("sim-noise", 0, "simulated node: σ of the logarithm of each phase's length")
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/swaparea"
@@ -61,6 +62,18 @@ func (b *Backend) Size() (devices, threads int, err error) {
 func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, _ profiles.Set) error {
 	_, _, err := Resolve(b.options, probe, m.Jobs)
 	return err
+}
+
+// History implements harness.Backend. A live run learns from live runs only.
+func (b *Backend) History(profiles.Set) (history.Node, error) {
+	found, err := b.gpus.Devices()
+	n := history.Node{Mode: results.Live, Suite: b.options.Suite}
+	for _, d := range found {
+		if !slices.Contains(n.GPUs, d.Name) {
+			n.GPUs = append(n.GPUs, d.Name)
+		}
+	}
+	return n, err
 }
 
 // BuildFor is the build of the builtin suite that a probe needs.
@@ -242,7 +255,8 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 		return nil, err
 	}
 	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: s.Schedulable(), Scheduler: n.Scheduler, Workers: n.Workers,
-		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone}, n.executor, n.to)
+		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone, Predictions: n.Predictions,
+		Cores: runtime.NumCPU(), Seed: n.Seed}, n.executor, n.to)
 }
 
 // Close implements harness.Node.

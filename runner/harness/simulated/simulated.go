@@ -102,6 +102,7 @@ func (*Backend) Close() error { return nil }
 type node struct {
 	harness.Batch
 	name        string
+	cores       int
 	schedulable []schedulers.Device
 	devices     []results.Device
 	executor    *sim.Executor
@@ -113,9 +114,9 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 	if err := b.checkProbe(batch.Probe); err != nil {
 		return nil, err
 	}
-	n := &node{Batch: batch, name: b.model.Name, schedulable: b.model.Devices(batch.MPS()), to: to}
+	n := &node{Batch: batch, name: b.model.Name, cores: b.model.Cores(), schedulable: b.model.Devices(batch.MPS()), to: to}
 	for i, d := range n.schedulable {
-		n.devices = append(n.devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.name, i), Name: d.Name + " (simulated)",
+		n.devices = append(n.devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.name, i), Name: gpuName(d.Name),
 			MemoryBytes: b.model.Model.MemoryBytes, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
@@ -132,7 +133,7 @@ func (n *node) Devices() []results.Device { return n.devices }
 
 // Describe implements harness.Node.
 func (n *node) Describe(run *results.Run) {
-	run.Node, run.Mode, run.Suite = n.name, results.Simulated, "profiles"
+	run.Node, run.Mode, run.Suite = n.name, results.Simulated, suite
 	run.Provenance.PID = new(os.Getpid()) // until the run is complete
 }
 
@@ -142,7 +143,7 @@ func (*node) Helpers() map[string]<-chan struct{} { return nil }
 // Execute implements harness.Node.
 func (n *node) Execute(ctx context.Context, _ int64, _ time.Time) ([]results.Job, error) {
 	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: n.schedulable, Scheduler: n.Scheduler, Workers: n.Workers,
-		Timeout: time.Duration(n.Timeout), MPS: n.MPS()}, n.executor, n.to)
+		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), Predictions: n.Predictions, Cores: n.cores, Seed: n.Seed}, n.executor, n.to)
 }
 
 // Close implements harness.Node.

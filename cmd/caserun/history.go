@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/history"
+)
+
+// historyOptions are what history is asked for.
+type historyOptions struct {
+	settings config.Settings
+	mix      string // "": all that is known
+	before   int64
+	except   string // mix
+	out      string
+}
+
+func newHistory() *cobra.Command {
+	var o historyOptions
+	c := &cobra.Command{
+		Use:   "history [MIX]",
+		Short: "Show what jobs are expected to do, from what they did before",
+		Long: `Show what is known of each command on each GPU model: the time from a job's
+start to its first request, the time in which it has a device, the time from its
+last release to its end, its memory, the part of its time with a device in which
+kernels run, and the part of the SMs that they fill. These are medians over the
+jobs that ended ok in the complete runs of the store. A scheduler that plans is
+told so.
+
+With MIX, show what a run of the mix on --node would be told. A simulated node
+also takes profiles. A job without figures is one of which nothing is known.
+
+With --output, write a file for --history of caserun mix and sweep.`,
+		Example: `  caserun history
+  caserun history W7 --node sim:4xV100
+  caserun history --before 12 --output known.csv
+  caserun history --profiles mine.csv --output measured.csv`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%q is one argument too many: %s", args[1], c.UseLine())
+			}
+			return nil
+		},
+		ValidArgsFunction: atMost(1, completeMixes),
+		RunE: verb(func(c *cobra.Command, args []string) (_ historyOptions, err error) {
+			if len(args) > 0 {
+				o.mix = args[0]
+			}
+			if o.settings, err = load(c); err != nil {
+				return o, err
+			}
+			return o, o.validate(c)
+		}, runHistory),
+	}
+	f := c.Flags()
+	f.String("node", "", "`NODE` of the run of MIX: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
+	f.Int64Var(&o.before, "before", 0, "only runs before this `RUN`; 0: all")
+	f.StringVar(&o.except, "except", "", "leave out the runs of this `MIX`")
+	f.StringVarP(&o.out, "output", "o", "", "write to `FILE`, which must not exist, instead of a table")
+	f.String("profiles", "", "`FILE` of caserun profile: what it measured, in addition")
+	config.AddHistoryFlag(f)
+	config.AddStoreFlag(f)
+	config.AddDevicesFlag(f)
+	config.AddProbeFlag(f)
+	config.AddSuiteFlag(f)
+	config.AddDirectories(f)
+	addFormatFlag(c)
+	_ = c.RegisterFlagCompletionFunc("before", fromStore(offerRuns))
+	_ = c.RegisterFlagCompletionFunc("except", fromStore(offerEach(func(r results.Run) string { return r.Mix })))
+	completeProbe(c)
+	completeNode(c)
+	return c
+}
+
+func (o historyOptions) validate(c *cobra.Command) error {
+	switch {
+	case o.before < 0:
+		return fmt.Errorf("--before %d: want the number of a run, or 0 for all", o.before)
+	case o.mix == "" && (c.Flags().Changed("node") || c.Flags().Changed("devices")):
+		return errors.New("--node and --devices are for a mix: name one, as in caserun history W7 --node sim:4xV100")
+	case o.out != "" && c.Flags().Changed("format"):
+		return errors.New("--output is a CSV file, which --format does not change: leave one of them out")
+	case len(nodes.Split(o.settings.Node)) > 1:
+		return fmt.Errorf("--node %s: want one node", o.settings.Node)
+	}
+	return nil
+}
+
+func runHistory(c *cobra.Command, o historyOptions) (err error) {
+	file, err := o.settings.KnownHistory(c.Context())
+	if err != nil {
+		return err
+	}
+	db, done, err := o.open(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	var found []results.Known
+	title := "what is known of jobs"
+	if o.mix == "" {
+		found, err = o.all(c, db, file)
+	} else {
+		found, title, err = o.ofMix(c, db, file)
+	}
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		return render(c, o.settings.Format, report.KnownTable(title, found))
+	}
+	found = slices.DeleteFunc(found, func(k results.Known) bool { return k.Source == "" })
+	if len(found) == 0 {
+		return nothingError{fmt.Errorf("history: nothing is known, so there is nothing to write to %s", o.out)}
+	}
+	return writeOutput(c, o.out, func(w io.Writer) error { return history.Write(w, found) })
+}
+
+// open opens the store. Profiles and files are of use without one: then db is nil.
+func (o historyOptions) open(c *cobra.Command) (db *store.Store, done func() error, err error) {
+	_, err = os.Stat(o.settings.DB)
+	others := o.mix != "" || o.settings.Profiles != "" || o.settings.History != ""
+	if errors.Is(err, fs.ErrNotExist) && others && !c.Flags().Changed("db") {
+		sayTo(c)("there is no store %s, so nothing is known from runs", o.settings.DB)
+		return nil, func() error { return nil }, nil
+	}
+	return openForReading(c.Context(), o.settings.DB)
+}
+
+// all is what the files say that are named, and what the store's runs show.
+func (o historyOptions) all(c *cobra.Command, db *store.Store, file history.File) ([]results.Known, error) {
+	found := file.Entries()
+	for _, mode := range []results.Mode{results.Live, results.Simulated} {
+		filter := store.Filter{Mode: mode, Before: o.before, NotMix: o.except}
+		if c.Flags().Changed("suite") {
+			filter.Suite = o.settings.Suite
+		}
+		if c.Flags().Changed("probe") {
+			filter.Probe = &o.settings.Probe
+		}
+		learned, err := history.Learned(c.Context(), db, filter, nil)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, learned...)
+	}
+	if o.settings.Profiles != "" {
+		measured, err := profiles.Load(c.Context(), o.settings.Profiles)
+		if err != nil {
+			return nil, harness.Refuse(err)
+		}
+		found = append(found, history.Measured(measured)...)
+	}
+	return found, nil
+}
+
+// ofMix is what a run of the mix would be told of each of its commands.
+func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.File) (found []results.Known, title string, err error) {
+	ctx, say := c.Context(), sayTo(c)
+	known, err := o.settings.KnownProfiles(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	mix, _, err := o.settings.ReadMix(o.mix, known, say)
+	if err != nil {
+		return nil, "", err
+	}
+	mix.Jobs = known.Declare(mix.Jobs)
+	if known, err = known.WithSteps(ctx, mix.Jobs); err != nil {
+		return nil, "", refusal{err}
+	}
+	backend, err := nodes.Open(o.settings.Options, say)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	node, err := backend.History(known)
+	if err != nil {
+		return nil, "", err
+	}
+	jobs, err := history.Known(ctx, db, mix.Jobs, node, history.Options{File: file, Learn: true, Probe: o.settings.Probe, Before: o.before, NotMix: o.except})
+	if err != nil {
+		return nil, "", err
+	}
+	seen := map[string]bool{}
+	for i, j := range mix.Jobs {
+		if command := j.Command(); !seen[command] {
+			seen[command] = true
+			k := results.Known{Command: command}
+			if jobs[i] != nil {
+				k = *jobs[i]
+			}
+			found = append(found, k)
+		}
+	}
+	title = fmt.Sprintf("what is known of the jobs of %s", mix.Name)
+	if node.Mode == results.Simulated {
+		title = "SIMULATED " + title + " on " + backend.Options().Node
+	}
+	return found, title, nil
+}
