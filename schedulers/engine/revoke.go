@@ -349,12 +349,12 @@ func (d *device) view(h *holding) schedulers.TaskView {
 	return v
 }
 
-// at notes the time, which only a Preempter reads.
+// at notes the time, which a Preempter and a plan need.
 func (e *Engine) at(now time.Duration) {
+	e.now = max(e.now, now)
 	if e.preempter == nil {
 		return
 	}
-	e.now = max(e.now, now)
 	for h := range e.listed() {
 		if h.rest <= e.now {
 			h.rest = 0
