@@ -101,7 +101,9 @@ func (p *progress) Job(j results.Job) {
 
 // Event says at once what makes a measurement doubtful, or may keep it from its end.
 func (p *progress) Event(e results.Event) {
-	if e.Kind != results.EventUnscheduled && e.Kind != results.EventNoProgress {
+	switch e.Kind {
+	case results.EventUnscheduled, results.EventNoProgress, results.EventUnplanned:
+	default:
 		return
 	}
 	p.mu.Lock()

@@ -155,7 +155,11 @@ func (r *rig) config(sched string) runner.Config {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe}
+	c := runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1}
+	for i := range r.jobs { // anything, so that there are plans
+		c.Predictions = append(c.Predictions, &schedulers.Prediction{Before: time.Duration(i%3) * 10 * time.Millisecond, Held: time.Duration(i%5) * 10 * time.Millisecond, Bytes: int64(i%7) * 2 * gib})
+	}
+	return c
 }
 
 func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
@@ -275,6 +279,38 @@ func TestDeviceSeenByJobs(t *testing.T) {
 	r.mustRun()
 	if got, want := r.output(1), "device 0 of GPU-one\n"; got != want {
 		t.Errorf("the second job under sa saw %q, want %q", got, want)
+	}
+}
+
+// Under a scheduler that plans, searches run beside the batch, and their results are events.
+func TestPlannedJobs(t *testing.T) {
+	r := newRig(t, "plan:search=20")
+	for i := range 12 {
+		r.job("sleep:5", fmt.Sprintf("begin:%d", (1+i%7)*2*gib), "sleep:5", "free", "sleep:5")
+	}
+	r.limit = ample
+	var mu sync.Mutex
+	plans, granted := 0, 0
+	r.observe = func(s runner.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := s.Event.(runner.Planned); ok {
+			plans++
+		}
+		for _, c := range s.Commands {
+			if a, ok := c.(runner.Answer); ok && a.Decision.Kind == schedulers.Granted && plans > 0 {
+				granted++
+			}
+		}
+	}
+	jobs, _ := r.mustRun()
+	for i, o := range outcomes(jobs) {
+		if o != results.OK {
+			t.Errorf("job %d: %s (%s)", i, o, jobs[i].Detail)
+		}
+	}
+	if plans == 0 || granted == 0 {
+		t.Errorf("%d plans, and %d tasks granted under one", plans, granted)
 	}
 }
 

@@ -36,7 +36,7 @@ import (
 //
 // CASERUN_TEST_SESSIONS says for how long, such as 1h; without it, a moment.
 func TestSessions(t *testing.T) {
-	checkSessions(t, nil, []string{"case-alg3", "case-alg2", "schedgpu:arch=shared"}, func(m *sessions) map[string]func(*rapid.T) {
+	checkSessions(t, nil, []string{"case-alg3", "case-alg2", "schedgpu:arch=shared", "plan:search=20"}, func(m *sessions) map[string]func(*rapid.T) {
 		return map[string]func(*rapid.T){"decide": m.decide}
 	})
 }
