@@ -15,6 +15,9 @@
 //   - oversubscription of memory is the policy's choice: managed memory that exceeds its
 //     device (Placement.WholeMemory), or a policy without knowledge of memory;
 //   - release on death: JobExit and ProcessExit give back everything at once.
+//
+// The policy is asked about a waiting task only if the task may fit (index.go). This does not change
+// any decision: package schedtest compares them with those of its package plain.
 package engine
 
 import (
@@ -41,7 +44,8 @@ type Engine struct {
 	config  Config
 	devices []schedulers.Device
 	state   *state
-	empty   *state // the node as it was, to tell "not now" from "never"
+	empty   *state    // the node as it was, to tell "not now" from "never"
+	ever    *measures // of empty; nil if the policy does not measure
 	queue   *queue
 	held    map[schedulers.TaskID]*holding
 	growing []*growth // by arrival
@@ -51,6 +55,7 @@ type Engine struct {
 	issued    schedulers.Ticket    // the latest
 
 	withheld  *state                    // the node with what waiting jobs have there; nil: no request can be stalled
+	stalls    *measures                 // of withheld
 	withholds map[schedulers.JobID]bool // the jobs that have something in withheld
 	stale     bool                      // withheld, and which requests are stalled, may have changed
 }
@@ -83,8 +88,9 @@ func New(devices []schedulers.Device, policy schedulers.Policy, config Config) (
 		queue: newQueue(config),
 		held:  map[schedulers.TaskID]*holding{},
 	}
-	if m, ok := policy.(schedulers.Measurer); ok && preempter == nil {
-		e.queue.index = newIndex(m, e.state, e.queue)
+	e.ever = e.measuresOf(e.empty)
+	if m := e.measuresOf(e.state); m != nil {
+		e.queue.index = &index{m, e.queue}
 	}
 	return e, nil
 }
@@ -112,7 +118,7 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	}
 	_, fits := e.ask(t)
 	if !fits {
-		if _, ever := e.policy.Place(t, e.empty); !ever {
+		if !e.fits(t, e.empty, e.ever) {
 			return []schedulers.Decision{{Kind: schedulers.Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
 		}
 	}
@@ -296,18 +302,47 @@ func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
 	return p, ok
 }
 
-// ask asks the policy where t may go now, unless the index knows that t may go nowhere.
+// ask asks the policy where t may go now, unless the index knows that t may go nowhere. If there is
+// one device for t, the policy is asked about that device only.
 func (e *Engine) ask(t schedulers.Task) (schedulers.Placement, bool) {
-	if e.queue.index != nil {
-		only, some := e.queue.index.where(t)
-		if !some {
+	if x := e.queue.index; x != nil {
+		x.refresh()
+		one, several := x.where(t)
+		if one == nil {
 			return schedulers.Placement{}, false
 		}
-		if only != nil {
-			t.OnDevice = only
+		if !several {
+			t.OnDevice = one
 		}
 	}
 	return e.policy.Place(t, e.state)
+}
+
+// fits reports whether the policy places t in s, whose measures are m; m is nil if the policy does not
+// measure.
+func (e *Engine) fits(t schedulers.Task, s *state, m *measures) bool {
+	if m != nil {
+		one, several := m.where(t)
+		if one == nil {
+			return false
+		}
+		there := t
+		there.OnDevice = one
+		if _, ok := e.policy.Place(there, s); ok || !several {
+			return ok
+		}
+	}
+	_, ok := e.policy.Place(t, s)
+	return ok
+}
+
+// measuresOf returns the measures of s, or nil if the policy does not measure. Preempters do not:
+// where their tasks may go depends on permits, and on memory that can move.
+func (e *Engine) measuresOf(s *state) *measures {
+	if m, ok := e.policy.(schedulers.Measurer); ok && e.preempter == nil {
+		return newMeasures(m, s)
+	}
+	return nil
 }
 
 func (e *Engine) drop(h *holding) {

@@ -50,6 +50,9 @@ func (e *Engine) findStalled() {
 	if e.withheld, e.withholds = e.heldByWaiting(); e.withheld == nil && before == nil {
 		return
 	}
+	if e.withheld != nil {
+		e.stalls = e.measuresOf(e.withheld)
+	}
 	for w := range e.queue.all() {
 		e.queue.stall(w, e.isStalled(w.task))
 	}
@@ -67,11 +70,7 @@ func (e *Engine) findStalled() {
 
 // isStalled reports whether t does not fit beside what waiting jobs hold.
 func (e *Engine) isStalled(t schedulers.Task) bool {
-	if e.withheld == nil {
-		return false
-	}
-	_, fits := e.policy.Place(t, e.withheld)
-	return !fits
+	return e.withheld != nil && !e.fits(t, e.withheld, e.stalls)
 }
 
 // heldByWaiting returns the node with only what waiting jobs hold, and which jobs these are. It

@@ -57,7 +57,7 @@ func drawStyle(r *rand.Rand) style {
 		return 0
 	}
 	return style{
-		calls: 20 + r.IntN(180), devices: 1 + r.IntN(4) + often(20, 4, 12, 30), jobs: 2 + r.IntN(60),
+		calls: 20 + r.IntN(180) + often(4, 600), devices: 1 + r.IntN(4) + often(20, 4, 12, 30), jobs: 1 + r.IntN([]int{4, 60}[r.IntN(2)]),
 		sizes: []int64{6, 12, 50, 110}[r.IntN(4)], shapes: r.IntN(4),
 		pinned: often(30, 5, 50), isolated: often(30, 3, 30), managed: often(30, 10, 50),
 		context: r.IntN(2) == 0, ends: 10 + r.IntN(60), same: r.IntN(2) == 0,
