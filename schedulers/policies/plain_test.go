@@ -13,7 +13,7 @@ import (
 // The engine decides what the plain engine decides, under every registered scheduler and queue
 // order. CASERUN_WORKLOADS sets the number of random workloads.
 func TestTheEngineDecidesLikeThePlainOne(t *testing.T) {
-	workloads := 1500
+	workloads := 1000
 	if text, ok := os.LookupEnv("CASERUN_WORKLOADS"); ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {

@@ -125,6 +125,9 @@ func (w *workload) step() error {
 		w.now += time.Duration(w.IntN(3000)) * time.Millisecond
 	}
 	id, t := w.pick()
+	if t != nil && t.ticket != nil && w.IntN(2) == 0 {
+		return w.answer(id, t)
+	}
 	switch n := w.IntN(100); {
 	case t == nil || n >= w.style.ends+15:
 		return w.submit()
@@ -219,7 +222,7 @@ func (w *workload) change(id schedulers.TaskID, t *known) error {
 }
 
 func (w *workload) move(id schedulers.TaskID, t *known) error {
-	switch w.IntN(4) {
+	switch w.IntN(3) {
 	case 0:
 		need := w.Int64N(t.bytes/2 + 1)
 		referenced := need + w.Int64N(t.bytes/2+1)
@@ -229,15 +232,15 @@ func (w *workload) move(id schedulers.TaskID, t *known) error {
 	case 1:
 		a := schedulers.Activity{Running: w.IntN(3) == 0, Last: w.now, Referenced: w.Int64N(t.bytes/2 + 1), Fixed: w.Int64N(t.bytes/4 + 1)}
 		return w.both(fmt.Sprintf("active %d: %+v", id, a), func(d decider) ([]schedulers.Decision, error) { return nil, d.Active(id, a, w.now) })
-	case 2:
-		return w.both("tick", func(d decider) ([]schedulers.Decision, error) { return d.Tick(w.now), nil })
 	}
-	if t.ticket == nil {
-		return nil
-	}
+	return w.both("tick", func(d decider) ([]schedulers.Decision, error) { return d.Tick(w.now), nil })
+}
+
+// answer answers the task's ticket, mostly by doing what it asks.
+func (w *workload) answer(id schedulers.TaskID, t *known) error {
 	r := *t.ticket
-	o := schedulers.Outcome{Answer: schedulers.Answer(w.IntN(8) / 3 % 3), Resident: w.Int64N(t.bytes/2 + 1)}
 	t.ticket = nil
+	o := schedulers.Outcome{Answer: []schedulers.Answer{schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}[w.IntN(4)], Resident: w.Int64N(t.bytes/2 + 1)}
 	return w.both(fmt.Sprintf("answer %d: %+v", id, o), func(d decider) ([]schedulers.Decision, error) {
 		return d.Revoked(id, r.Ticket, o, w.now)
 	})
