@@ -86,3 +86,21 @@ type Policy interface {
 	// larger kernel of t is known. d is without t's SM slots.
 	Reshape(t Task, at Placement, d DeviceView) Placement
 }
+
+// A Measurer is a Policy that can say how large a task may be for a device. The engine then leaves out
+// tasks that are too large for every device, and asks Place only about tasks that may fit.
+//
+// A Measurer decides device by device. It places a task if it places the same task for some device
+// only (Task.OnDevice). If there is one such device, both placements are the same. The answer for a
+// device depends only on the task and on that device.
+type Measurer interface {
+	Policy
+	// Like returns t with only what Measure reads of it, so that tasks that are measured
+	// alike are equal. It does not read Task.Bytes, or which job or process t belongs to.
+	Like(t Task) Task
+	// Measure says how much memory a task like t may have on device i at most: fresh if its job
+	// has nothing there, and known if its job has a context there. If it is negative, no such task
+	// goes there. The engine sees to DeviceView.Open. Too large a number costs time. Too small a
+	// number keeps a task waiting that could go.
+	Measure(t Task, v View, i int) (fresh, known int64)
+}

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/caserun/caserun/schedulers"
+import (
+	"slices"
+
+	"github.com/caserun/caserun/schedulers"
+)
 
 // Deadlock: requests that wait for each other for ever. The engine looks for two kinds.
 //
@@ -22,6 +26,9 @@ import "github.com/caserun/caserun/schedulers"
 
 // nodeDeadlock reports whether nothing on the node will ever be given back by itself.
 func (e *Engine) nodeDeadlock() bool {
+	if e.preempter == nil && len(e.growing) < len(e.held) {
+		return false
+	}
 	some := false
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
@@ -33,9 +40,8 @@ func (e *Engine) nodeDeadlock() bool {
 	if !some {
 		return false
 	}
-	waits := e.waitingJobs()
 	for i := range e.state.devices {
-		if !e.state.devices[i].allWait(waits) {
+		if !e.state.devices[i].allWait(e.waits) {
 			return false
 		}
 	}
@@ -47,7 +53,7 @@ func (e *Engine) nodeDeadlock() bool {
 // task fits, the latest growth is refused, so that its task goes on. If nothing waits to grow, the
 // latest request whose job has a context is refused, so that a job exits.
 func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
-	for _, w := range e.queue.tasks {
+	for w := e.queue.candidate(nil); w != nil; w = e.queue.candidate(w) {
 		if p, ok := e.place(w); ok {
 			return e.grant(e.queue.take(w), p)
 		}
@@ -56,8 +62,8 @@ func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 		return e.refuseGrowth(e.growing[n-1])
 	}
 	var last *waiting
-	for _, w := range e.queue.tasks {
-		if (last == nil || w.arrival > last.arrival) && e.state.hasContext(w.task.Job) {
+	for w := range e.queue.all() {
+		if (last == nil || w.arrival > last.arrival) && len(e.state.contextsOf(w.task.Job)) > 0 {
 			last = w
 		}
 	}
@@ -70,33 +76,20 @@ func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
 func (e *Engine) deviceDeadlock() *growth {
 	for i := len(e.growing) - 1; i >= 0; i-- {
 		g := e.growing[i]
-		if at := g.holding.at.Device; e.state.devices[at].allWait(e.jobsWaitingAt(at)) {
+		at := g.holding.at.Device
+		if e.state.devices[at].allWait(func(job schedulers.JobID) bool { return e.waitsAt(job, at) }) {
 			return g
 		}
 	}
 	return nil
 }
 
-// jobsWaitingAt returns the jobs with a context on the device and a request that no other
-// device can serve. It returns none if a task of the device does not wait, because the
-// device is then not in deadlock.
-func (e *Engine) jobsWaitingAt(index int) map[schedulers.JobID]bool {
-	d, jobs := &e.state.devices[index], map[schedulers.JobID]bool{}
-	if !d.allGrow() {
-		return jobs
-	}
-	for _, g := range e.growing {
-		if g.holding.at.Device == index {
-			jobs[g.holding.task.Job] = true
-		}
-	}
-	for _, w := range e.queue.tasks {
-		job := w.task.Job
-		if _, here := d.jobs[job]; here && !jobs[job] && !e.fitsElsewhere(w.task, index) {
-			jobs[job] = true
-		}
-	}
-	return jobs
+// waitsAt reports whether the job has a request that no other device can serve.
+func (e *Engine) waitsAt(job schedulers.JobID, index int) bool {
+	return slices.ContainsFunc(e.state.tasksOf(job), func(id schedulers.TaskID) bool {
+		h := e.held[id]
+		return h.growth != nil && h.at.Device == index
+	}) || slices.ContainsFunc(e.queue.ofJob(job), func(w *waiting) bool { return !e.fitsElsewhere(w.task, index) })
 }
 
 // fitsElsewhere reports whether t could have a device other than this one.
@@ -119,27 +112,15 @@ func (e *Engine) fitsElsewhere(t schedulers.Task, index int) bool {
 func (d *device) allGrow() bool { return d.growing+d.resuming == d.tasks && d.live == 0 }
 
 // allWait reports whether each task on the device waits to grow, and each job with a
-// context there is in jobs.
-func (d *device) allWait(jobs map[schedulers.JobID]bool) bool {
+// context there waits.
+func (d *device) allWait(waits func(schedulers.JobID) bool) bool {
 	if !d.allGrow() {
 		return false
 	}
 	for job := range d.jobs {
-		if !jobs[job] {
+		if !waits(job) {
 			return false
 		}
 	}
 	return true
-}
-
-// waitingJobs returns the jobs that wait, to grow or in the queue.
-func (e *Engine) waitingJobs() map[schedulers.JobID]bool {
-	jobs := map[schedulers.JobID]bool{}
-	for _, g := range e.growing {
-		jobs[g.holding.task.Job] = true
-	}
-	for _, w := range e.queue.tasks {
-		jobs[w.task.Job] = true
-	}
-	return jobs
 }

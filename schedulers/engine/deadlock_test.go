@@ -58,3 +58,19 @@ func TestATaskPassesOneThatWaitsForItsContext(t *testing.T) {
 	n.Release(5, "")
 	n.Exit(2, "3@0")
 }
+
+// A job that waits to grow on another device may go on, so that the first device is not in deadlock.
+func TestADeviceIsNotInDeadlockWhileAJobThereWaitsElsewhere(t *testing.T) {
+	n := schedtest.NewNode(t, "case-alg3", schedtest.Small, schedtest.Small)
+	n.Submit(schedulers.Task{ID: 1, Job: 1, Bytes: 4, OnDevice: new(0)}, "1@0")
+	n.Release(1, "") // its context stays
+	n.Submit(schedulers.Task{ID: 2, Job: 1, Bytes: 8, OnDevice: new(1)}, "2@1")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 8, OnDevice: new(1)}, "3@1")
+	n.Submit(schedulers.Task{ID: 4, Bytes: 8, OnDevice: new(0)}, "4@0")
+	n.Submit(schedulers.Task{ID: 5, Bytes: 8, OnDevice: new(0)}, "5@0")
+	n.Grow(2, 2, "")
+	n.Grow(4, 2, "")
+	n.Grow(5, 2, "") // task 3 may end
+	n.Release(3, "+2@1")
+	n.Exit(1, "-5@0")
+}

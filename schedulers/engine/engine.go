@@ -15,6 +15,9 @@
 //   - oversubscription of memory is the policy's choice: managed memory that exceeds its
 //     device (Placement.WholeMemory), or a policy without knowledge of memory;
 //   - release on death: JobExit and ProcessExit give back everything at once.
+//
+// The policy is asked about a waiting task only if the task may fit (index.go). This does not change
+// any decision: package schedtest compares them with those of its package plain.
 package engine
 
 import (
@@ -41,8 +44,9 @@ type Engine struct {
 	config  Config
 	devices []schedulers.Device
 	state   *state
-	empty   *state // the node as it was, to tell "not now" from "never"
-	queue   queue
+	empty   *state    // the node as it was, to tell "not now" from "never"
+	ever    *measures // of empty; nil if the policy does not measure
+	queue   *queue
 	held    map[schedulers.TaskID]*holding
 	growing []*growth // by arrival
 
@@ -52,8 +56,10 @@ type Engine struct {
 
 	plan schedulers.Plan // that is followed; none: the queue's order and the policy decide
 
-	withheld *state // the node with what waiting jobs have there; nil: no request can be stalled
-	stale    bool   // withheld, and which requests are stalled, may have changed
+	withheld  *state                    // the node with what waiting jobs have there; nil: no request can be stalled
+	stalls    *measures                 // of withheld
+	withholds map[schedulers.JobID]bool // the jobs that have something in withheld
+	stale     bool                      // withheld, and which requests are stalled, may have changed
 }
 
 // holding is a task with its device.
@@ -62,7 +68,8 @@ type holding struct {
 	bytes      int64 // charged: what it has on the device, growth included
 	allocated  int64 // what it has anywhere; less than bytes if it is charged the whole device
 	at         schedulers.Placement
-	*revocable // nil unless the policy is a Preempter
+	growth     *growth // that it waits for; nil: none
+	*revocable         // nil unless the policy is a Preempter
 }
 
 // New returns an engine for the devices in node order.
@@ -77,19 +84,24 @@ func New(devices []schedulers.Device, policy schedulers.Policy, config Config) (
 		}
 	}
 	preempter, _ := policy.(schedulers.Preempter)
-	return &Engine{
+	e := &Engine{
 		policy: policy, preempter: preempter, config: config, devices: slices.Clone(devices),
 		state: newState(devices), empty: newState(devices),
-		queue: queue{order: config.Queue, ageLimit: config.AgeLimit},
+		queue: newQueue(config),
 		held:  map[schedulers.TaskID]*holding{},
-	}, nil
+	}
+	e.ever = e.measuresOf(e.empty)
+	if m := e.measuresOf(e.state); m != nil {
+		e.queue.index = &index{m, e.queue}
+	}
+	return e, nil
 }
 
 // View is the accounting as it stands.
 func (e *Engine) View() schedulers.View { return e.state }
 
 // Waiting is the number of tasks without a device.
-func (e *Engine) Waiting() int { return len(e.queue.tasks) }
+func (e *Engine) Waiting() int { return e.queue.len() }
 
 // Submit asks for a device for t. An id in use or a negative size is an error
 // and changes nothing.
@@ -106,9 +118,9 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	} else if t.Needs() < 0 || t.Needs() > t.Bytes {
 		return nil, fmt.Errorf("submit task %d of job %d: it needs %d of its %d bytes", t.ID, t.Job, t.Needs(), t.Bytes)
 	}
-	_, fits := e.policy.Place(t, e.state)
+	_, fits := e.ask(t)
 	if !fits {
-		if _, ever := e.policy.Place(t, e.empty); !ever {
+		if !e.fits(t, e.empty, e.ever) {
 			return []schedulers.Decision{{Kind: schedulers.Refused, Task: t, Device: -1, Reason: e.tooLarge(t)}}, nil
 		}
 	}
@@ -116,8 +128,8 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 	if w.limit.longest == 0 {
 		return e.nowOrNever(w), nil
 	}
-	w.stalled = e.isStalled(t)
-	if !fits || len(e.queue.tasks) > 1 {
+	e.queue.stall(w, e.isStalled(t))
+	if !fits || e.queue.len() > 1 {
 		e.touch(t.Job)
 	}
 	// The present state has turned down every request that waited before.
@@ -130,14 +142,15 @@ func (e *Engine) Submit(t schedulers.Task, now time.Duration) ([]schedulers.Deci
 // nowOrNever grants w, the latest request, if it is w's turn, and otherwise refuses w. w
 // never waits, so that a refusal leaves no trace.
 func (e *Engine) nowOrNever(w *waiting) []schedulers.Decision {
-	i, p, ok := e.next()
+	first, p, ok := e.next()
 	if e.planned() {
-		i, p, ok = e.atOnce(w)
+		first = w
+		p, ok = e.atOnce(w)
 	}
-	if !ok || e.queue.tasks[i] != w {
+	if !ok || first != w {
 		return []schedulers.Decision{e.timedOut(e.queue.take(w))}
 	}
-	return append([]schedulers.Decision{e.grant(e.queue.grant(i), p)}, e.pump()...)
+	return append([]schedulers.Decision{e.grant(e.queue.grant(w), p)}, e.pump()...)
 }
 
 // Release gives back everything that task id holds, or withdraws it from the queue. An
@@ -146,7 +159,8 @@ func (e *Engine) Release(id schedulers.TaskID) ([]schedulers.Decision, error) {
 	if !e.known(id) {
 		return nil, fmt.Errorf("release task %d: no such task", id)
 	}
-	for _, w := range e.queue.remove(func(w *waiting) bool { return w.task.ID == id }) {
+	if w := e.queue.get(id); w != nil {
+		e.queue.take(w)
 		e.touch(w.task.Job)
 	}
 	if h, ok := e.held[id]; ok {
@@ -173,6 +187,7 @@ func (e *Engine) Shape(id schedulers.TaskID, blocks uint64, threadsPerBlock, blo
 	d.vacate(h.at)
 	h.task, h.at = t, e.policy.Reshape(t, h.at, d)
 	d.occupy(h.at)
+	e.state.change(d.index)
 	e.touch(t.Job)
 	return e.pump(), nil
 }
@@ -193,22 +208,23 @@ func (e *Engine) ProcessExit(process schedulers.Process) []schedulers.Decision {
 // memory that another of their tasks held.
 func (e *Engine) exit(job schedulers.JobID, gone func(schedulers.Process) bool) []schedulers.Decision {
 	e.touch(job) // while it has its contexts
-	e.queue.remove(func(w *waiting) bool { return gone(w.task.Process()) })
-	for _, h := range e.held {
-		if gone(h.task.Process()) {
+	for _, w := range slices.Clone(e.queue.ofJob(job)) {
+		if gone(w.task.Process()) {
+			e.queue.take(w)
+		}
+	}
+	for _, id := range slices.Clone(e.state.tasksOf(job)) {
+		if h := e.held[id]; gone(h.task.Process()) {
 			e.drop(h)
 		}
 	}
-	e.state.leave(gone)
+	e.state.leave(job, gone)
 	return e.pump()
 }
 
 // NextExpiry is when Expire must next be called; Never if nothing expires.
 func (e *Engine) NextExpiry() time.Duration {
-	next := schedulers.Never
-	for _, w := range e.queue.tasks {
-		next = min(next, w.limit.expires)
-	}
+	next := e.queue.nextExpiry()
 	for _, g := range e.growing {
 		next = min(next, g.limit.expires)
 	}
@@ -219,7 +235,7 @@ func (e *Engine) NextExpiry() time.Duration {
 func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 	e.at(now)
 	var decisions []schedulers.Decision
-	for _, w := range e.queue.remove(func(w *waiting) bool { return w.limit.expires <= now }) {
+	for _, w := range e.queue.expire(now) {
 		e.touch(w.task.Job)
 		decisions = append(decisions, e.timedOut(w))
 	}
@@ -248,8 +264,8 @@ func (e *Engine) pump() []schedulers.Decision {
 			decisions = append(decisions, e.resolveNodeDeadlock())
 		} else if g := e.deviceDeadlock(); g != nil {
 			decisions = append(decisions, e.refuseGrowth(g))
-		} else if i, p, ok := e.next(); ok {
-			decisions = append(decisions, e.grant(e.queue.grant(i), p))
+		} else if w, p, ok := e.next(); ok {
+			decisions = append(decisions, e.grant(e.queue.grant(w), p))
 		} else {
 			return decisions
 		}
@@ -272,34 +288,77 @@ func (e *Engine) grant(w *waiting, p schedulers.Placement) schedulers.Decision {
 
 // next returns the first waiting task that may go now, and its placement. A stalled task does
 // not hold back other tasks.
-func (e *Engine) next() (int, schedulers.Placement, bool) {
+func (e *Engine) next() (*waiting, schedulers.Placement, bool) {
 	if e.planned() {
 		return e.nextPlanned()
 	}
-	var misfit *waiting
-	for i, w := range e.queue.tasks {
-		if misfit != nil && e.queue.order.blocks(misfit, w) {
-			break
-		}
+	head := e.queue.head()
+	for w := e.queue.candidate(nil); w != nil && !e.queue.stops(head, w); w = e.queue.candidate(w) {
 		if p, ok := e.place(w); ok {
-			return i, p, true
+			return w, p, true
 		}
-		if w.stalled {
-			continue
-		}
-		if e.queue.aged(w) {
-			break
-		}
-		misfit = w
 	}
-	return 0, schedulers.Placement{}, false
+	return nil, schedulers.Placement{}, false
+}
+
+// place asks the policy where w may go now.
+func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
+	if w.resumes != nil && w.resumes.ticket != nil {
+		return schedulers.Placement{}, false
+	}
+	p, ok := e.ask(w.task)
+	if !ok && e.queue.index != nil {
+		e.queue.index.refused(w)
+	}
+	return p, ok
+}
+
+// ask asks the policy where t may go now, unless the index knows that t may go nowhere. If there is
+// one device for t, the policy is asked about that device only.
+func (e *Engine) ask(t schedulers.Task) (schedulers.Placement, bool) {
+	if x := e.queue.index; x != nil {
+		x.refresh()
+		one, several := x.where(t)
+		if one == nil {
+			return schedulers.Placement{}, false
+		}
+		if !several {
+			t.OnDevice = one
+		}
+	}
+	return e.policy.Place(t, e.state)
+}
+
+// fits reports whether the policy places t in s, whose measures are m; m is nil if the policy does not
+// measure.
+func (e *Engine) fits(t schedulers.Task, s *state, m *measures) bool {
+	if m != nil {
+		one, several := m.where(t)
+		if one == nil {
+			return false
+		}
+		there := t
+		there.OnDevice = one
+		if _, ok := e.policy.Place(there, s); ok || !several {
+			return ok
+		}
+	}
+	_, ok := e.policy.Place(t, s)
+	return ok
+}
+
+// measuresOf returns the measures of s, or nil if the policy does not measure. Preempters do not:
+// where their tasks may go depends on permits, and on memory that can move.
+func (e *Engine) measuresOf(s *state) *measures {
+	if m, ok := e.policy.(schedulers.Measurer); ok && e.preempter == nil {
+		return newMeasures(m, s)
+	}
+	return nil
 }
 
 func (e *Engine) drop(h *holding) {
-	for _, g := range slices.Clone(e.growing) {
-		if g.holding == h {
-			e.endGrowth(g)
-		}
+	if h.growth != nil {
+		e.endGrowth(h.growth)
 	}
 	delete(e.held, h.task.ID)
 	e.state.remove(h.task, h.bytes, h.at)
@@ -310,7 +369,7 @@ func (e *Engine) drop(h *holding) {
 
 func (e *Engine) known(id schedulers.TaskID) bool {
 	_, held := e.held[id]
-	return held || slices.ContainsFunc(e.queue.tasks, func(w *waiting) bool { return w.task.ID == id })
+	return held || e.queue.get(id) != nil
 }
 
 // limit is the wait limit of a request that comes now.

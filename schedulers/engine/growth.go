@@ -29,7 +29,7 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 		return nil, fmt.Errorf("grow task %d: it has no device", id)
 	case bytes < 0:
 		return nil, fmt.Errorf("grow task %d: negative size %d", id, bytes)
-	case e.isGrowing(h):
+	case h.growth != nil:
 		return nil, fmt.Errorf("grow task %d: it waits to grow already", id)
 	}
 	if h.at.WholeMemory { // the driver makes room by moving its managed pages out
@@ -40,13 +40,14 @@ func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, no
 	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.allocated {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.DeviceFull, "the device is too small")}, nil
 	}
-	d, limit := &e.state.devices[h.at.Device], e.limit(wait, now)
+	limit := e.limit(wait, now)
 	if limit.longest == 0 && !e.canGrow(h, bytes) {
 		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.TimedOut, limit.why())}, nil
 	}
-	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, limit: limit})
-	d.growing++
-	d.claimed++
+	h.growth = &growth{holding: h, bytes: bytes, limit: limit}
+	e.growing = append(e.growing, h.growth)
+	e.state.devices[h.at.Device].growing++
+	e.state.claim(h.at.Device, 1)
 	e.touch(h.task.Job)
 	return e.pump(), nil
 }
@@ -103,7 +104,7 @@ func (e *Engine) canGrow(h *holding, bytes int64) bool {
 
 // charge says that h has bytes on its device.
 func (e *Engine) charge(h *holding, bytes int64) {
-	e.state.devices[h.at.Device].usedBytes += bytes - h.bytes
+	e.state.charge(h.at.Device, bytes-h.bytes)
 	h.bytes = bytes
 }
 
@@ -121,16 +122,13 @@ func (e *Engine) refuseGrowth(g *growth) schedulers.Decision {
 
 func (e *Engine) endGrowth(g *growth) {
 	e.growing = slices.DeleteFunc(e.growing, func(o *growth) bool { return o == g })
-	d := &e.state.devices[g.holding.at.Device]
-	d.growing--
+	h := g.holding
+	h.growth = nil
+	e.state.devices[h.at.Device].growing--
 	if !g.stalled {
-		d.claimed--
+		e.state.claim(h.at.Device, -1)
 	}
-	e.touch(g.holding.task.Job)
-}
-
-func (e *Engine) isGrowing(h *holding) bool {
-	return slices.ContainsFunc(e.growing, func(g *growth) bool { return g.holding == h })
+	e.touch(h.task.Job)
 }
 
 // growRefused states the memory that h would hold if it grew, its context included.

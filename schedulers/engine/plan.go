@@ -33,31 +33,32 @@ func (e *Engine) Plan() schedulers.Plan { return e.plan }
 func (e *Engine) planned() bool { return e.plan.Devices != nil }
 
 // nextPlanned returns the task that goes now under the plan, and its placement.
-func (e *Engine) nextPlanned() (int, schedulers.Placement, bool) {
-	for i, w := range e.queue.tasks {
-		if aged := e.queue.aged(w); !aged && !w.stalled {
+func (e *Engine) nextPlanned() (*waiting, schedulers.Placement, bool) {
+	for w := range e.queue.all() {
+		if !w.aged && !w.stalled {
 			continue
 		} else if p, ok := e.place(w); ok {
-			return i, p, true
-		} else if aged && !w.stalled {
-			return 0, schedulers.Placement{}, false
+			return w, p, true
+		} else if w.aged && !w.stalled {
+			return nil, schedulers.Placement{}, false
 		}
 	}
 	for d := range e.plan.Devices {
 		if w, p, ok := e.headOf(d); ok {
-			return slices.Index(e.queue.tasks, w), p, true
+			return w, p, true
 		}
 	}
-	return 0, schedulers.Placement{}, false
+	return nil, schedulers.Placement{}, false
 }
 
 // atOnce places a request that does not wait where it fits, unless an aged task waits for room.
-func (e *Engine) atOnce(w *waiting) (int, schedulers.Placement, bool) {
-	if slices.ContainsFunc(e.queue.tasks, func(o *waiting) bool { return e.queue.aged(o) && !o.stalled }) {
-		return 0, schedulers.Placement{}, false
+func (e *Engine) atOnce(w *waiting) (schedulers.Placement, bool) {
+	for old := range e.queue.aged() {
+		if !old.stalled {
+			return schedulers.Placement{}, false
+		}
 	}
-	p, ok := e.place(w)
-	return slices.Index(e.queue.tasks, w), p, ok
+	return e.place(w)
 }
 
 // headOf returns the waiting task of the first job of the plan for a device, if the task fits there. Jobs that are not
@@ -81,13 +82,10 @@ func (e *Engine) headOf(d int) (*waiting, schedulers.Placement, bool) {
 
 // waitingOf is the first task of a job that waits, or nil.
 func (e *Engine) waitingOf(job schedulers.JobID) *waiting {
-	var first *waiting
-	for _, w := range e.queue.tasks {
-		if w.task.Job == job && (first == nil || w.arrival < first.arrival) {
-			first = w
-		}
+	if all := e.queue.ofJob(job); len(all) > 0 {
+		return all[0]
 	}
-	return first
+	return nil
 }
 
 // couldHave reports whether the task can ever have the device.

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -73,8 +75,10 @@ type waiting struct {
 	task    schedulers.Task
 	arrival uint64
 	limit   limit
-	passed  int
+	passed  int // how often, once it has left the queue; before, see passes
 	stalled bool
+	turn
+	entry
 	resumes *holding // the task that has its device already; nil: it has none yet
 	spent   bool     // its own memory cannot give more room
 }
@@ -95,65 +99,149 @@ type queue struct {
 	order    Order
 	ageLimit int // 0: a task never ages
 	arrivals uint64
-	tasks    []*waiting
+	tasks    tree // with the ends of their waits
+	byID     map[schedulers.TaskID]*waiting
+	byJob    map[schedulers.JobID][]*waiting // by arrival
+	passes   passes
+	index    *index // of the waiting tasks; nil: there is none
+}
+
+func newQueue(c Config) *queue {
+	q := &queue{order: c.Queue, ageLimit: c.AgeLimit, byID: map[schedulers.TaskID]*waiting{}, byJob: map[schedulers.JobID][]*waiting{}}
+	q.tasks.compare = q.compare
+	return q
 }
 
 func (q *queue) push(t schedulers.Task, l limit) *waiting {
 	q.arrivals++
 	w := &waiting{task: t, arrival: q.arrivals, limit: l}
-	at, _ := slices.BinarySearchFunc(q.tasks, w, q.compare)
-	q.tasks = slices.Insert(q.tasks, at, w)
+	q.byID[t.ID] = w
+	q.byJob[t.Job] = append(q.byJob[t.Job], w)
+	q.passes.enter(w)
+	q.link(w)
 	return w
 }
 
-func (q *queue) aged(w *waiting) bool { return q.ageLimit > 0 && w.passed >= q.ageLimit }
-
+// compare orders the waiting tasks. It returns 0 only for the same task.
 func (q *queue) compare(a, b *waiting) int {
-	switch agedA, agedB := q.aged(a), q.aged(b); {
-	case agedA && agedB:
+	switch {
+	case a.aged && b.aged:
 		return cmp.Compare(a.arrival, b.arrival)
-	case agedA:
+	case a.aged:
 		return -1
-	case agedB:
+	case b.aged:
 		return 1
 	}
 	return q.order.before(a, b)
 }
 
-// grant removes the task at position i, which goes ahead of every earlier waiting task. Each
-// earlier task counts as passed once more, unless it is stalled.
-func (q *queue) grant(i int) *waiting {
-	w := q.tasks[i]
-	q.tasks = slices.Delete(q.tasks, i, i+1)
-	resort := false
-	for _, other := range q.tasks {
-		if other.arrival < w.arrival && !other.stalled {
-			other.passed++
-			resort = resort || other.passed == q.ageLimit
+func (q *queue) len() int { return q.tasks.len }
+
+// all has the waiting tasks in the queue's order. The queue must not change meanwhile.
+func (q *queue) all() iter.Seq[*waiting] { return q.tasks.all() }
+
+// aged has the tasks that were passed as often as the age limit allows, in the queue's order. The
+// queue must not change meanwhile.
+func (q *queue) aged() iter.Seq[*waiting] {
+	return func(yield func(*waiting) bool) {
+		for w := range q.all() {
+			if !w.aged || !yield(w) {
+				return
+			}
 		}
 	}
-	if resort {
-		slices.SortFunc(q.tasks, q.compare)
+}
+
+// get returns the waiting task with the id, or nil.
+func (q *queue) get(id schedulers.TaskID) *waiting { return q.byID[id] }
+
+// ofJob returns the waiting tasks of the job, by arrival. They are the queue's own: a caller that
+// takes some out clones them before.
+func (q *queue) ofJob(job schedulers.JobID) []*waiting { return q.byJob[job] }
+
+// head returns the first task that is not stalled, or nil.
+func (q *queue) head() *waiting {
+	for w := range q.all() {
+		if !w.stalled {
+			return w
+		}
+	}
+	return nil
+}
+
+// stops reports whether head, which does not fit and is not stalled, holds back w. head is the first
+// such task, so no other task holds back w if head does not.
+func (q *queue) stops(head, w *waiting) bool {
+	return head != nil && q.compare(head, w) < 0 && (head.aged || q.order.blocks(head, w))
+}
+
+// candidate returns the first task behind after that may have a device now, as far as the index
+// knows, or nil. If after is nil, it may be any task.
+func (q *queue) candidate(after *waiting) *waiting {
+	if q.index != nil {
+		return q.index.candidate(after)
+	}
+	return q.tasks.first(math.MaxInt64, after)
+}
+
+// nextExpiry is when the first wait ends; schedulers.Never if none does.
+func (q *queue) nextExpiry() time.Duration { return time.Duration(q.tasks.least()) }
+
+// expire removes the tasks whose wait is over, and returns them by arrival.
+func (q *queue) expire(now time.Duration) []*waiting {
+	var out []*waiting
+	for w := q.tasks.first(int64(now), nil); w != nil; w = q.tasks.first(int64(now), nil) {
+		out = append(out, q.take(w))
+	}
+	slices.SortFunc(out, func(a, b *waiting) int { return cmp.Compare(a.arrival, b.arrival) })
+	return out
+}
+
+// stall says whether w is stalled from now on.
+func (q *queue) stall(w *waiting, stalled bool) { q.passes.stall(w, stalled) }
+
+// grant removes w, which goes ahead of every earlier waiting task. Each earlier task counts as
+// passed once more, unless it is stalled.
+func (q *queue) grant(w *waiting) *waiting {
+	q.leave(w, true)
+	if q.ageLimit > 0 {
+		for _, old := range q.passes.age(q.ageLimit) {
+			q.unlink(old)
+			old.aged = true
+			q.link(old)
+		}
 	}
 	return w
 }
 
 // take removes w; earlier tasks do not count as passed.
 func (q *queue) take(w *waiting) *waiting {
-	q.tasks = slices.DeleteFunc(q.tasks, func(o *waiting) bool { return o == w })
+	q.leave(w, false)
 	return w
 }
 
-// remove takes out the tasks that drop selects and returns them by arrival.
-func (q *queue) remove(drop func(*waiting) bool) []*waiting {
-	var out []*waiting
-	q.tasks = slices.DeleteFunc(q.tasks, func(w *waiting) bool {
-		if drop(w) {
-			out = append(out, w)
-			return true
-		}
-		return false
-	})
-	slices.SortFunc(out, func(a, b *waiting) int { return cmp.Compare(a.arrival, b.arrival) })
-	return out
+func (q *queue) leave(w *waiting, granted bool) {
+	w.passed = q.passes.of(w)
+	q.passes.leave(w, granted)
+	q.unlink(w)
+	delete(q.byID, w.task.ID)
+	job := w.task.Job
+	if q.byJob[job] = slices.DeleteFunc(q.byJob[job], func(o *waiting) bool { return o == w }); len(q.byJob[job]) == 0 {
+		delete(q.byJob, job)
+	}
+}
+
+// link puts w where the order has it.
+func (q *queue) link(w *waiting) {
+	q.tasks.insert(w, int64(w.limit.expires))
+	if q.index != nil {
+		q.index.insert(w)
+	}
+}
+
+func (q *queue) unlink(w *waiting) {
+	q.tasks.remove(w)
+	if q.index != nil {
+		q.index.remove(w)
+	}
 }

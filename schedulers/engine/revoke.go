@@ -123,8 +123,8 @@ func (e *Engine) spend(h *holding, beneficiary schedulers.TaskID) {
 	if h.resume != nil { // another request may have what its kernel references
 		h.resume.spent = true
 	}
-	for _, g := range e.growing {
-		g.spent = g.spent || g.holding == h
+	if h.growth != nil {
+		h.growth.spent = true
 	}
 }
 
@@ -182,8 +182,8 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 	for {
 		decisions = append(decisions, e.pumpGrowth()...)
 		e.findStalled()
-		if i, p, ok := e.next(); ok {
-			decisions = append(decisions, e.grant(e.queue.grant(i), p))
+		if w, p, ok := e.next(); ok {
+			decisions = append(decisions, e.grant(e.queue.grant(w), p))
 			continue
 		}
 		asked, reopened := e.revoke()
@@ -239,7 +239,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reopened bool) {
 
 // requests returns the requests that wait, in the order in which the engine serves them.
 func (e *Engine) requests() []schedulers.Request {
-	if len(e.growing)+len(e.queue.tasks) == 0 {
+	if len(e.growing)+e.queue.len() == 0 {
 		return nil
 	}
 	asked := map[schedulers.TaskID]bool{}
@@ -254,7 +254,7 @@ func (e *Engine) requests() []schedulers.Request {
 		t.OnDevice = &h.at.Device
 		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: asked[t.ID], Own: e.own(h, h.referenced, g.spent)})
 	}
-	for _, w := range e.queue.tasks {
+	for w := range e.queue.all() {
 		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: asked[w.task.ID]}
 		if h := w.resumes; h != nil {
 			r.Own = e.own(h, h.referenced-r.Bytes, w.spent)
@@ -271,14 +271,6 @@ func (e *Engine) own(h *holding, needed int64, spent bool) int64 {
 		return max(0, v.Movable-max(0, needed))
 	}
 	return 0
-}
-
-// place asks the policy where w may go now.
-func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
-	if w.resumes != nil && w.resumes.ticket != nil {
-		return schedulers.Placement{}, false
-	}
-	return e.policy.Place(w.task, e.state)
 }
 
 // resumed answers w. The caller has taken w out of the queue.
@@ -381,14 +373,14 @@ func (e *Engine) count() {
 	for _, g := range e.growing {
 		waits[g.holding.task.Process()] = true
 	}
-	for _, w := range e.queue.tasks {
+	for w := range e.queue.all() {
 		waits[w.task.Process()] = true
 	}
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
 		d.resuming, d.live = 0, 0
 		for _, h := range d.held {
-			if h.resume != nil && !e.isGrowing(h) {
+			if h.resume != nil && h.growth == nil {
 				d.resuming++
 			}
 			if h.ticket != nil || h.rest > 0 {

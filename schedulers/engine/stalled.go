@@ -27,15 +27,17 @@ import (
 // host, except for fixed memory and contexts. A permit counts until it is given up.
 
 // touch notes a change of what a job holds or waits for, if the change may affect which
-// requests are stalled.
+// requests are stalled: the job waits now, or waited when they were found.
 func (e *Engine) touch(job schedulers.JobID) {
-	e.stale = e.stale || e.withheld != nil && e.state.hasContext(job) || e.waits(job) && e.state.hasTask(job)
+	waits := e.waits(job)
+	e.stale = e.stale || waits && len(e.state.tasksOf(job)) > 0 ||
+		e.withheld != nil && (waits || e.withholds[job]) && len(e.state.contextsOf(job)) > 0
 }
 
 // waits reports whether the job waits, to grow or in the queue.
 func (e *Engine) waits(job schedulers.JobID) bool {
-	return slices.ContainsFunc(e.queue.tasks, func(w *waiting) bool { return w.task.Job == job }) ||
-		slices.ContainsFunc(e.growing, func(g *growth) bool { return g.holding.task.Job == job })
+	return len(e.queue.ofJob(job)) > 0 ||
+		slices.ContainsFunc(e.state.tasksOf(job), func(id schedulers.TaskID) bool { return e.held[id].growth != nil })
 }
 
 // findStalled marks the requests that are stalled.
@@ -45,60 +47,58 @@ func (e *Engine) findStalled() {
 	}
 	e.stale = false
 	before := e.withheld
-	if e.withheld = e.heldByWaiting(); e.withheld == nil && before == nil {
+	if e.withheld, e.withholds = e.heldByWaiting(); e.withheld == nil && before == nil {
 		return
 	}
-	for _, w := range e.queue.tasks {
-		w.stalled = e.isStalled(w.task)
+	if e.withheld != nil {
+		e.stalls = e.measuresOf(e.withheld)
 	}
-	for i := range e.state.devices {
-		e.state.devices[i].claimed = 0
+	for w := range e.queue.all() {
+		e.queue.stall(w, e.isStalled(w.task))
 	}
 	for _, g := range e.growing {
 		index := g.holding.at.Device
-		g.stalled = e.withheld != nil && !e.policy.CanGrow(g.bytes, &e.withheld.devices[index])
-		if !g.stalled {
-			e.state.devices[index].claimed++
+		stalled := e.withheld != nil && !e.policy.CanGrow(g.bytes, &e.withheld.devices[index])
+		if stalled && !g.stalled {
+			e.state.claim(index, -1)
+		} else if !stalled && g.stalled {
+			e.state.claim(index, 1)
 		}
+		g.stalled = stalled
 	}
 }
 
 // isStalled reports whether t does not fit beside what waiting jobs hold.
 func (e *Engine) isStalled(t schedulers.Task) bool {
-	if e.withheld == nil {
-		return false
-	}
-	_, fits := e.policy.Place(t, e.withheld)
-	return !fits
+	return e.withheld != nil && !e.fits(t, e.withheld, e.stalls)
 }
 
-// heldByWaiting returns the node with only what waiting jobs hold. It is nil if each task of
-// the waiting jobs waits to grow. The order in which tasks are put on the node does not
-// affect which other tasks fit.
-func (e *Engine) heldByWaiting() *state {
-	waits, node, holds := e.waitingJobs(), (*state)(nil), false
-	for _, h := range e.held {
-		if !waits[h.task.Job] {
-			continue
+// heldByWaiting returns the node with only what waiting jobs hold, and which jobs these are. It
+// returns nil if each task of the waiting jobs waits to grow. The order in which tasks are put on the
+// node does not affect which other tasks fit.
+func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
+	waits, holds := map[schedulers.JobID]bool{}, false
+	for job, p := range e.state.jobs {
+		if e.waits(job) {
+			waits[job] = true
+			holds = holds || slices.ContainsFunc(p.tasks, func(id schedulers.TaskID) bool { return e.held[id].growth == nil })
 		}
-		if node == nil {
-			node = newState(e.devices)
-		}
-		node.put(h.task, e.kept(h), h.at)
-		holds = holds || !e.isGrowing(h)
 	}
 	if !holds {
-		return nil
+		return nil, nil
 	}
-	for i := range e.state.devices {
-		now, d := &e.state.devices[i], &node.devices[i]
-		for p := range now.contexts {
-			if waits[p.Job] {
-				d.enter(p)
-				d.isolated = now.isolated // by its job, which is alone there
-				d.permit(p, now.permits[p])
-			}
+	node := newState(e.devices)
+	for job := range waits {
+		for _, id := range e.state.tasksOf(job) {
+			h := e.held[id]
+			node.put(h.task, e.kept(h), h.at)
+		}
+		for _, c := range e.state.contextsOf(job) {
+			now, d := &e.state.devices[c.device], &node.devices[c.device]
+			node.enter(c.device, c.process)
+			d.isolated = now.isolated // by its job, which is alone there
+			d.permit(c.process, now.permits[c.process])
 		}
 	}
-	return node
+	return node, waits
 }

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"iter"
-	"maps"
+	"slices"
 
 	"github.com/caserun/caserun/schedulers"
 )
@@ -11,12 +11,27 @@ import (
 type state struct {
 	devices []device
 	latest  int // device of the latest grant, -1 before the first
+	jobs    map[schedulers.JobID]*presence
+	changed []int // devices of which more or less is in use since the index looked
+}
+
+// presence is what a job has on the node.
+type presence struct {
+	contexts []context
+	tasks    []schedulers.TaskID
+}
+
+// context is a process's context on a device.
+type context struct {
+	device  int
+	process schedulers.Process
 }
 
 // device is what is in use on one device.
 type device struct {
 	limits    schedulers.Device
 	index     int
+	isChanged bool   // it is in state.changed
 	usedBytes int64  // of tasks and contexts, on the device
 	usedWarps uint64 // whole grids of the tasks here
 	tasks     int
@@ -39,7 +54,7 @@ type device struct {
 }
 
 func newState(limits []schedulers.Device) *state {
-	s := &state{latest: -1, devices: make([]device, len(limits))}
+	s := &state{latest: -1, devices: make([]device, len(limits)), jobs: map[schedulers.JobID]*presence{}}
 	for i, l := range limits {
 		d := device{limits: l, index: i, contexts: map[schedulers.Process]bool{}, jobs: map[schedulers.JobID]int{}, sms: make([]schedulers.SM, l.SMs)}
 		for j := range d.sms {
@@ -53,6 +68,15 @@ func newState(limits []schedulers.Device) *state {
 func (s *state) Len() int                           { return len(s.devices) }
 func (s *state) Device(i int) schedulers.DeviceView { return &s.devices[i] }
 func (s *state) Latest() int                        { return s.latest }
+
+// change notes that more or less of device i is in use than before, or that it is open to more or
+// fewer tasks.
+func (s *state) change(i int) {
+	if d := &s.devices[i]; !d.isChanged {
+		d.isChanged = true
+		s.changed = append(s.changed, i)
+	}
+}
 
 func (d *device) Limits() schedulers.Device        { return d.limits }
 func (d *device) UsedBytes() int64                 { return d.usedBytes }
@@ -138,76 +162,100 @@ func (s *state) add(t schedulers.Task, p schedulers.Placement) (bytes int64) {
 // put puts t at p and charges it bytes.
 func (s *state) put(t schedulers.Task, bytes int64, p schedulers.Placement) {
 	d := &s.devices[p.Device]
-	d.enter(t.Process())
-	d.usedBytes += bytes
+	s.enter(p.Device, t.Process())
+	s.charge(p.Device, bytes)
 	d.usedWarps += t.Warps()
 	d.tasks++
 	d.jobs[t.Job]++
 	d.isolated = d.isolated || t.Isolate
 	d.occupy(p)
+	s.jobs[t.Job].tasks = append(s.jobs[t.Job].tasks, t.ID)
 }
 
-// enter gives a process a context if it lacks one.
-func (d *device) enter(p schedulers.Process) {
-	if !d.contexts[p] {
-		d.contexts[p] = true
-		d.usedBytes += d.limits.ContextBytes
-		d.jobs[p.Job] += 0
+// charge says that bytes more are in use on device i.
+func (s *state) charge(i int, bytes int64) {
+	s.devices[i].usedBytes += bytes
+	s.change(i)
+}
+
+// claim says that so many tasks more wait to grow on device i and are not stalled.
+func (s *state) claim(i int, tasks int) {
+	s.devices[i].claimed += tasks
+	s.change(i)
+}
+
+// enter gives a process a context on device i if it lacks one.
+func (s *state) enter(i int, p schedulers.Process) {
+	d := &s.devices[i]
+	if d.contexts[p] {
+		return
 	}
+	d.contexts[p] = true
+	d.jobs[p.Job] += 0
+	s.charge(i, d.limits.ContextBytes)
+	if s.jobs[p.Job] == nil {
+		s.jobs[p.Job] = &presence{}
+	}
+	s.jobs[p.Job].contexts = append(s.jobs[p.Job].contexts, context{i, p})
 }
 
 // remove gives back what t holds at p, of which t is charged bytes. The process's context
 // stays until leave.
 func (s *state) remove(t schedulers.Task, bytes int64, p schedulers.Placement) {
-	d := &s.devices[p.Device]
-	d.usedBytes -= bytes
+	d, job := &s.devices[p.Device], s.jobs[t.Job]
+	s.charge(p.Device, -bytes)
 	d.usedWarps -= t.Warps()
 	d.tasks--
 	d.jobs[t.Job]--
 	d.vacate(p)
+	job.tasks = slices.DeleteFunc(job.tasks, func(id schedulers.TaskID) bool { return id == t.ID })
 }
 
-// hasTask reports whether the job has a task on any device.
-func (s *state) hasTask(job schedulers.JobID) bool {
-	for i := range s.devices {
-		if s.devices[i].jobs[job] > 0 {
-			return true
+// tasksOf returns the tasks of the job that have a device. They are the state's own.
+func (s *state) tasksOf(job schedulers.JobID) []schedulers.TaskID {
+	if p := s.jobs[job]; p != nil {
+		return p.tasks
+	}
+	return nil
+}
+
+// contextsOf returns the contexts of the job. They are the state's own.
+func (s *state) contextsOf(job schedulers.JobID) []context {
+	if p := s.jobs[job]; p != nil {
+		return p.contexts
+	}
+	return nil
+}
+
+// leave gives back the contexts of processes of the job that are gone. These processes have no tasks.
+func (s *state) leave(job schedulers.JobID, gone func(schedulers.Process) bool) {
+	p := s.jobs[job]
+	if p == nil {
+		return
+	}
+	var left []context
+	for _, c := range p.contexts {
+		if !gone(c.process) {
+			left = append(left, c)
+			continue
+		}
+		d := &s.devices[c.device]
+		delete(d.contexts, c.process)
+		delete(d.permits, c.process)
+		s.charge(c.device, -d.limits.ContextBytes)
+	}
+	for _, c := range p.contexts {
+		if slices.ContainsFunc(left, func(l context) bool { return l.device == c.device }) {
+			continue
+		}
+		d := &s.devices[c.device]
+		delete(d.jobs, job)
+		if len(d.jobs) == 0 {
+			d.isolated = false
 		}
 	}
-	return false
-}
-
-// hasContext reports whether the job has a context on any device.
-func (s *state) hasContext(job schedulers.JobID) bool {
-	for i := range s.devices {
-		if _, here := s.devices[i].jobs[job]; here {
-			return true
-		}
-	}
-	return false
-}
-
-// leave gives back the contexts of processes that are gone. These processes have no tasks.
-func (s *state) leave(gone func(schedulers.Process) bool) {
-	for i := range s.devices {
-		s.devices[i].leave(gone)
-	}
-}
-
-func (d *device) leave(gone func(schedulers.Process) bool) {
-	remaining := map[schedulers.JobID]bool{}
-	for p := range d.contexts {
-		if gone(p) {
-			delete(d.contexts, p)
-			delete(d.permits, p)
-			d.usedBytes -= d.limits.ContextBytes
-		} else {
-			remaining[p.Job] = true
-		}
-	}
-	maps.DeleteFunc(d.jobs, func(job schedulers.JobID, _ int) bool { return !remaining[job] })
-	if len(d.jobs) == 0 {
-		d.isolated = false
+	if p.contexts = left; len(left) == 0 {
+		delete(s.jobs, job)
 	}
 }
 

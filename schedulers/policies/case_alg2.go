@@ -32,8 +32,11 @@ var alg2 = entry{
 func (p caseAlg2) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	for i := range v.Len() {
 		d := v.Device(i)
+		if !d.Open(t) {
+			continue
+		}
 		at, ok := p.Admits(t, d)
-		if !ok || !d.Open(t) {
+		if !ok {
 			continue
 		}
 		at.Device = i
@@ -47,6 +50,20 @@ func (p caseAlg2) Place(t schedulers.Task, v schedulers.View) (schedulers.Placem
 		}
 	}
 	return schedulers.Placement{}, false
+}
+
+// Like implements schedulers.Measurer.
+func (caseAlg2) Like(t schedulers.Task) schedulers.Task {
+	return schedulers.Task{Blocks: t.Blocks, ThreadsPerBlock: t.ThreadsPerBlock, BlocksPerSM: t.BlocksPerSM,
+		GridUnknown: t.GridUnknown, Managed: t.Managed}
+}
+
+// Measure implements schedulers.Measurer.
+func (p caseAlg2) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
+	if d := v.Device(i); d.Tasks() > 0 && (oversized(t, d.Limits()) || !blocksFit(t, d)) {
+		return -1, -1
+	}
+	return p.MemoryHard.Measure(t, v, i)
 }
 
 // Reshape implements schedulers.Policy.
@@ -81,20 +98,29 @@ func room(m schedulers.SM, warpSlots int) int {
 	return min(m.FreeBlocks, m.FreeSlots/warpSlots)
 }
 
+// blocksFit reports whether d's SMs have room for all of t's blocks.
+func blocksFit(t schedulers.Task, d schedulers.DeviceView) bool {
+	limits := d.Limits()
+	slots := warpSlots(t, limits)
+	left := t.Blocks
+	for i := 0; i < limits.SMs && left > 0; i++ {
+		left -= min(left, uint64(room(d.SM(i), slots)))
+	}
+	return left == 0
+}
+
 // placeBlocks distributes t's blocks one by one over the SMs from the device's cursor, skips
 // full SMs, and enters the blocks in at. It counts the blocks that it has placed on each SM,
 // and changes nothing if t does not fit.
 func placeBlocks(t schedulers.Task, d schedulers.DeviceView, at *schedulers.Placement) bool {
+	if !blocksFit(t, d) {
+		return false
+	}
 	limits := d.Limits()
 	slots := warpSlots(t, limits)
 	rooms := make([]int, limits.SMs)
-	total := uint64(0)
 	for i := range rooms {
 		rooms[i] = room(d.SM(i), slots)
-		total += uint64(rooms[i])
-	}
-	if t.Blocks > total {
-		return false
 	}
 	blocks, next := make([]int, len(rooms)), d.NextSM()
 	for left := t.Blocks; left > 0; next = (next + 1) % len(rooms) {

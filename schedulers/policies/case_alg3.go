@@ -31,8 +31,11 @@ func (p caseAlg3) Place(t schedulers.Task, v schedulers.View) (schedulers.Placem
 	found := false
 	for i := range v.Len() {
 		d := v.Device(i)
+		if !d.Open(t) {
+			continue
+		}
 		at, ok := p.Admits(t, d)
-		if !ok || !d.Open(t) {
+		if !ok {
 			continue
 		}
 		if used := d.UsedWarps(); !found || used < warps {

@@ -37,8 +37,6 @@ var bounds = map[string]func(policies.Scheduler) schedtest.Bound{
 }
 
 func TestInvariants(t *testing.T) {
-	orders := []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst,
-		engine.PriorityFIFO, engine.PriorityFirstFit}
 	for _, info := range policies.All() {
 		rules, ok := promises[info.Name]
 		bound, preempts := bounds[info.Name]
@@ -46,13 +44,7 @@ func TestInvariants(t *testing.T) {
 			t.Errorf("scheduler %s is registered without its promises", info.Name)
 			continue
 		}
-		queues := []engine.Order{""}
-		for _, p := range info.Params {
-			if p.Name == "queue" {
-				queues = orders
-			}
-		}
-		for _, queue := range queues {
+		for _, queue := range queuesOf(info) {
 			name := info.Name
 			if queue != "" {
 				name += "/" + string(queue)
@@ -66,4 +58,14 @@ func TestInvariants(t *testing.T) {
 			})
 		}
 	}
+}
+
+// queuesOf returns the scheduler's queue orders; "" if it does not have the parameter.
+func queuesOf(info policies.Info) []engine.Order {
+	for _, p := range info.Params {
+		if p.Name == "queue" {
+			return []engine.Order{engine.FIFO, engine.FirstFit, engine.LargestFirst, engine.PriorityFIFO, engine.PriorityFirstFit}
+		}
+	}
+	return []engine.Order{""}
 }

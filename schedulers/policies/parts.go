@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -35,6 +36,23 @@ func (m MemoryHard) Admits(t schedulers.Task, d schedulers.DeviceView) (schedule
 	return schedulers.Placement{}, t.Bytes <= left
 }
 
+// Measure implements schedulers.Measurer for policies that place a task wherever Admits says so.
+func (m MemoryHard) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
+	d := v.Device(i)
+	limits, free := d.Limits(), d.FreeBytes()
+	fresh, known = free-limits.ContextBytes, free
+	if m.Exceed && t.Managed && d.Tasks() == 0 { // one that exceeds the device may have any size
+		if fresh >= 0 {
+			fresh = math.MaxInt64
+		}
+		return fresh, math.MaxInt64
+	}
+	if d.Tasks() > 0 {
+		fresh -= int64(m.Room * float64(limits.CapacityBytes))
+	}
+	return fresh, known
+}
+
 // CanGrow implements schedulers.Policy.
 func (MemoryHard) CanGrow(bytes int64, d schedulers.DeviceView) bool { return bytes <= d.FreeBytes() }
 
@@ -46,6 +64,9 @@ func (MemoryBlind) CanGrow(int64, schedulers.DeviceView) bool { return true }
 
 // IgnoresSMs does not place blocks on SMs: a larger kernel changes only the warps in use.
 type IgnoresSMs struct{}
+
+// Like implements schedulers.Measurer.
+func (IgnoresSMs) Like(t schedulers.Task) schedulers.Task { return schedulers.Task{Managed: t.Managed} }
 
 // Reshape implements schedulers.Policy.
 func (IgnoresSMs) Reshape(_ schedulers.Task, at schedulers.Placement, _ schedulers.DeviceView) schedulers.Placement {

@@ -38,3 +38,11 @@ func (p schedGPU) Place(t schedulers.Task, v schedulers.View) (schedulers.Placem
 	at.Device = p.device
 	return at, ok && d.Open(t)
 }
+
+// Measure implements schedulers.Measurer.
+func (p schedGPU) Measure(t schedulers.Task, v schedulers.View, i int) (fresh, known int64) {
+	if i != p.device {
+		return -1, -1
+	}
+	return p.MemoryHard.Measure(t, v, i)
+}

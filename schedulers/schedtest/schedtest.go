@@ -48,18 +48,19 @@ func Check(t *testing.T, info policies.Info, queue engine.Order, rules Rules) {
 	})
 }
 
-// machine drives an engine and its twin through the same calls and keeps its
+// machine drives an engine and the plain one through the same calls and keeps its
 // own books of what their decisions mean.
 type machine struct {
-	engine, twin *engine.Engine
-	scheduler    policies.Scheduler
-	devices      []schedulers.Device
-	rules        Rules
-	exceed       bool // the scheduler's parameter managed
-	books        books
-	now          time.Duration
-	lastTask     schedulers.TaskID
-	lastJob      schedulers.JobID
+	engine    *engine.Engine
+	twin      decider // the plain engine
+	scheduler policies.Scheduler
+	devices   []schedulers.Device
+	rules     Rules
+	exceed    bool // the scheduler's parameter managed
+	books     books
+	now       time.Duration
+	lastTask  schedulers.TaskID
+	lastJob   schedulers.JobID
 }
 
 func newMachine(rt *rapid.T, info policies.Info, queue engine.Order, rules Rules) *machine {
@@ -70,10 +71,8 @@ func newMachine(rt *rapid.T, info policies.Info, queue engine.Order, rules Rules
 	}
 	m.scheduler = s
 	m.exceed = strings.Contains(s.Parameters(), "managed=exceed")
-	for _, e := range []**engine.Engine{&m.engine, &m.twin} {
-		if *e, err = engine.New(m.devices, s.Policy, s.Config); err != nil {
-			rt.Fatal(err)
-		}
+	if m.engine, m.twin, err = twins(m.devices, s); err != nil {
+		rt.Fatal(err)
 	}
 	where := memory{only: -1, exceed: m.exceed}
 	if s.Name == "schedgpu" {
@@ -88,9 +87,9 @@ func newMachine(rt *rapid.T, info policies.Info, queue engine.Order, rules Rules
 	return m
 }
 
-// both makes the same call on the engine and on its twin, checks that they agree, and enters
+// both makes the same call on the engine and on the plain one, checks that they agree, and enters
 // the decisions.
-func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Decision, error)) {
+func (m *machine) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, error)) {
 	rt.Helper()
 	got, err := call(m.engine)
 	if err != nil {
@@ -101,7 +100,7 @@ func (m *machine) both(rt *rapid.T, call func(*engine.Engine) ([]schedulers.Deci
 		rt.Fatal(err)
 	}
 	if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
-		rt.Fatalf("the same calls gave different decisions:\n%s", diff)
+		rt.Fatalf("the engine and the plain engine decide differently (-engine +plain):\n%s", diff)
 	}
 	for _, d := range got {
 		if err := m.books.enter(d, m.now); err != nil {
@@ -144,7 +143,7 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 	m.books.wait(task, m.now)
 	couldGo := m.couldGo(task.ID)
 	deadlock := m.books.deadlock() // a refusal then does not depend on the task's size
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })
 	if pin := task.OnDevice; pin != nil && *pin >= len(m.devices) && m.books.entries[task.ID].state != refused {
 		rt.Fatalf("task for device %d was not refused at once", *pin)
 	}
@@ -170,21 +169,21 @@ func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
 func (m *machine) release(rt *rapid.T) {
 	id := m.pick(rt, waiting, held, growing)
 	m.books.end(id)
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(id) })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Release(id) })
 }
 
 // vanish ends a process that has made a request, while its job lives on.
 func (m *machine) vanish(rt *rapid.T) {
 	process := m.books.entries[m.pick(rt, waiting, held, growing, ended)].task.Process()
 	m.books.exit(func(p schedulers.Process) bool { return p == process })
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.ProcessExit(process), nil })
 }
 
 // settle ends every task, while all processes live on.
 func (m *machine) settle(rt *rapid.T) {
 	for _, id := range m.books.in(held, growing) {
 		m.books.end(id)
-		m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Release(id) })
+		m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Release(id) })
 	}
 }
 
@@ -193,7 +192,7 @@ func (m *machine) grow(rt *rapid.T) {
 	bytes := drawBytes(rt, "grow by")
 	wait := drawWait(rt)
 	m.books.grow(id, bytes, wait, m.now)
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Grow(id, bytes, wait, m.now) })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Grow(id, bytes, wait, m.now) })
 	if e := m.books.entries[id]; e.state == growing && e.expires == m.now {
 		rt.Fatalf("growth of task %d does not wait and has no answer", id)
 	}
@@ -203,14 +202,14 @@ func (m *machine) shrink(rt *rapid.T) {
 	id := m.pick(rt, held)
 	bytes := rapid.Int64Range(0, m.books.entries[id].bytes).Draw(rt, "shrink by")
 	m.books.shrink(id, bytes)
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Shrink(id, bytes) })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Shrink(id, bytes) })
 }
 
 func (m *machine) shape(rt *rapid.T) {
 	id := m.pick(rt, held)
 	blocks, threads, perSM := drawBlocks(rt), drawThreads(rt), drawBlocksPerSM(rt)
 	m.books.shape(id, blocks, threads, perSM)
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) {
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) {
 		return e.Shape(id, blocks, threads, perSM)
 	})
 }
@@ -226,12 +225,12 @@ func (m *machine) exit(rt *rapid.T) {
 func (m *machine) exitJob(rt *rapid.T, job schedulers.JobID) {
 	m.books.exit(func(p schedulers.Process) bool { return p.Job == job })
 	delete(m.books.living, job)
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.JobExit(job), nil })
 }
 
 func (m *machine) expire(rt *rapid.T) {
 	m.now += time.Duration(rapid.IntRange(0, 10).Draw(rt, "seconds")) * time.Second
-	m.both(rt, func(e *engine.Engine) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Expire(m.now), nil })
 	next := schedulers.Never
 	for _, id := range m.books.in(waiting, growing) {
 		next = min(next, m.books.entries[id].expires)

@@ -1,0 +1,307 @@
+package schedtest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Compare makes a random workload from the seed, gives it to an engine and to a plain engine under
+// the scheduler, and returns an error at the first difference. The workloads are larger than those
+// of Check: more tasks wait, on more devices.
+func Compare(info policies.Info, queue engine.Order, seed uint64) error {
+	r := rand.New(rand.NewPCG(seed, 0))
+	w := &workload{Rand: r, tasks: map[schedulers.TaskID]*known{}, style: drawStyle(r)}
+	devices := w.node()
+	parameters := info.Name + ":" + w.parameters(info, queue)
+	s, err := policies.Parse(parameters, len(devices))
+	if err != nil {
+		return err
+	}
+	if w.engine, w.plain, err = twins(devices, s); err != nil {
+		return err
+	}
+	w.devices, w.revokes, w.binds = devices, info.Revokes, s.Binds
+	for range w.style.calls {
+		if err := w.step(); err != nil {
+			return fmt.Errorf("seed %d, %s, %d devices:\n%s\n%w", seed, parameters, len(devices), strings.Join(w.calls, "\n"), err)
+		}
+	}
+	return nil
+}
+
+// style is what a workload's tasks and calls are like.
+type style struct {
+	calls, devices, jobs      int
+	sizes                     int64 // tasks have up to so many bytes
+	shapes                    int   // different kernels; 0: any
+	pinned, isolated, managed int   // per cent of the tasks
+	context                   bool  // contexts take memory
+	ends                      int   // per cent of the calls that end something
+	same                      bool  // all devices are alike
+}
+
+func drawStyle(r *rand.Rand) style {
+	often := func(per int, of ...int) int {
+		if r.IntN(100) < per {
+			return of[r.IntN(len(of))]
+		}
+		return 0
+	}
+	return style{
+		calls: 20 + r.IntN(180) + often(4, 600), devices: 1 + r.IntN(4) + often(20, 4, 12, 30), jobs: 1 + r.IntN([]int{4, 60}[r.IntN(2)]),
+		sizes: []int64{6, 12, 50, 110}[r.IntN(4)], shapes: r.IntN(4),
+		pinned: often(30, 5, 50), isolated: often(30, 3, 30), managed: often(30, 10, 50),
+		context: r.IntN(2) == 0, ends: 10 + r.IntN(60), same: r.IntN(2) == 0,
+	}
+}
+
+// workload draws calls, makes them on both engines, and keeps what later calls need to know.
+type workload struct {
+	*rand.Rand
+	style   style
+	devices []schedulers.Device
+	revokes bool
+	binds   policies.Binding
+	engine  *engine.Engine
+	plain   decider
+	now     time.Duration
+	last    schedulers.TaskID
+	tasks   map[schedulers.TaskID]*known
+	ids     []schedulers.TaskID // of tasks, sorted
+	calls   []string
+}
+
+// known is a task that waits, or has a device.
+type known struct {
+	task   schedulers.Task
+	bytes  int64
+	ticket *schedulers.Decision
+}
+
+func (w *workload) node() []schedulers.Device {
+	one := func() schedulers.Device {
+		d := schedulers.Device{Name: "random", CapacityBytes: 20 + w.Int64N(80), SMs: 1 + w.IntN(4),
+			WarpsPerSM: []int{4, 32, 64}[w.IntN(3)], BlocksPerSM: []int{1, 8, 32}[w.IntN(3)]}
+		if w.style.context {
+			d.ContextBytes = w.Int64N(10)
+		}
+		return d
+	}
+	devices := []schedulers.Device{one()}
+	for len(devices) < w.style.devices {
+		next := devices[0]
+		if !w.style.same {
+			next = one()
+		}
+		devices = append(devices, next)
+	}
+	return devices
+}
+
+func (w *workload) parameters(info policies.Info, queue engine.Order) string {
+	values := map[string][]string{"queue": {string(queue)}, "age-limit": {"0", "1", "2", "5", "64"}, "wait-limit": {"0s", "3s", "20s"},
+		"room": {"0", "0", "0.1", "0.5"}, "managed": {"fit", "exceed"}, "n": {"1", "2", "4"}, "victims": {"0", "1"}, "workers": {"0", "1", "3"}}
+	var out []string
+	for _, p := range info.Params {
+		if of := values[p.Name]; of != nil {
+			out = append(out, p.Name+"="+of[w.IntN(len(of))])
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// step draws a call and makes it.
+func (w *workload) step() error {
+	if w.IntN(4) == 0 {
+		w.now += time.Duration(w.IntN(3000)) * time.Millisecond
+	}
+	id, t := w.pick()
+	if t != nil && t.ticket != nil && w.IntN(2) == 0 {
+		return w.answer(id, t)
+	}
+	switch n := w.IntN(100); {
+	case t == nil || n >= w.style.ends+15:
+		return w.submit()
+	case n >= w.style.ends:
+		return w.change(id, t)
+	case n%4 == 0:
+		return w.exit(t)
+	case n%16 == 1:
+		return w.both("expire", func(d decider) ([]schedulers.Decision, error) { return d.Expire(w.now), nil })
+	default:
+		return w.end(id)
+	}
+}
+
+func (w *workload) pick() (schedulers.TaskID, *known) {
+	if len(w.ids) == 0 {
+		return 0, nil
+	}
+	id := w.ids[w.IntN(len(w.ids))]
+	return id, w.tasks[id]
+}
+
+func (w *workload) submit() error {
+	w.last++
+	t := schedulers.Task{ID: w.last, Job: schedulers.JobID(w.last), Bytes: w.bytes(), Managed: w.IntN(100) < w.style.managed,
+		Isolate: w.IntN(100) < w.style.isolated, Priority: w.IntN(3), Wait: w.wait()}
+	if w.binds == policies.BindsTask && w.IntN(3) > 0 {
+		t.Job, t.Serial = schedulers.JobID(w.IntN(w.style.jobs)), w.IntN(8)/7
+	}
+	if w.IntN(100) < w.style.pinned {
+		t.OnDevice = new(w.IntN(len(w.devices) + w.IntN(50)/49))
+	}
+	t.Blocks, t.ThreadsPerBlock, t.BlocksPerSM = w.kernel()
+	t.GridUnknown = t.Blocks == 0 && w.IntN(2) == 0
+	if w.revokes {
+		t.Can = schedulers.Actions(w.IntN(4))
+		if w.IntN(2) == 0 {
+			t.Need = new(w.Int64N(t.Bytes/2 + 1))
+		}
+	}
+	w.tasks[t.ID], w.ids = &known{task: t, bytes: t.Bytes}, append(w.ids, t.ID)
+	return w.both(fmt.Sprintf("submit %+v", t), func(d decider) ([]schedulers.Decision, error) { return d.Submit(t, w.now) })
+}
+
+func (w *workload) bytes() int64 {
+	if w.IntN(200) == 0 {
+		return math.MaxInt64
+	}
+	return w.Int64N(w.style.sizes + 1)
+}
+
+func (w *workload) wait() *time.Duration {
+	switch w.IntN(20) {
+	case 0:
+		return new(time.Duration(0))
+	case 1, 2:
+		return new(time.Duration(w.IntN(20)) * time.Second)
+	}
+	return nil
+}
+
+func (w *workload) kernel() (blocks uint64, threadsPerBlock, blocksPerSM uint32) {
+	if w.style.shapes > 0 {
+		n := 1 + w.IntN(w.style.shapes)
+		return uint64(3 * n), uint32(32 * n), uint32(n % 2)
+	}
+	if w.IntN(50) == 0 {
+		return math.MaxUint64, math.MaxUint32, math.MaxUint32
+	}
+	return w.Uint64N(40), uint32(w.IntN(256)), uint32(w.IntN(6))
+}
+
+// change grows, shrinks or reshapes the task, or does what only a process does whose memory moves.
+func (w *workload) change(id schedulers.TaskID, t *known) error {
+	if w.revokes && w.IntN(2) == 0 {
+		return w.move(id, t)
+	}
+	switch w.IntN(4) {
+	case 0:
+		bytes := w.Int64N(t.bytes/2 + 2)
+		return w.both(fmt.Sprintf("shrink %d by %d", id, bytes), func(d decider) ([]schedulers.Decision, error) {
+			return d.Shrink(id, bytes)
+		})
+	case 1:
+		blocks, threads, perSM := w.kernel()
+		return w.both(fmt.Sprintf("shape %d: %d, %d, %d", id, blocks, threads, perSM), func(d decider) ([]schedulers.Decision, error) {
+			return d.Shape(id, blocks, threads, perSM)
+		})
+	}
+	bytes, wait := w.bytes(), w.wait()
+	return w.both(fmt.Sprintf("grow %d by %d", id, bytes), func(d decider) ([]schedulers.Decision, error) { return d.Grow(id, bytes, wait, w.now) })
+}
+
+func (w *workload) move(id schedulers.TaskID, t *known) error {
+	switch w.IntN(3) {
+	case 0:
+		need := w.Int64N(t.bytes/2 + 1)
+		referenced := need + w.Int64N(t.bytes/2+1)
+		return w.both(fmt.Sprintf("resume %d: %d of %d", id, need, referenced), func(d decider) ([]schedulers.Decision, error) {
+			return d.Resume(id, need, referenced, w.now)
+		})
+	case 1:
+		a := schedulers.Activity{Running: w.IntN(3) == 0, Last: w.now, Referenced: w.Int64N(t.bytes/2 + 1), Fixed: w.Int64N(t.bytes/4 + 1)}
+		return w.both(fmt.Sprintf("active %d: %+v", id, a), func(d decider) ([]schedulers.Decision, error) { return nil, d.Active(id, a, w.now) })
+	}
+	return w.both("tick", func(d decider) ([]schedulers.Decision, error) { return d.Tick(w.now), nil })
+}
+
+// answer answers the task's ticket, mostly by doing what it asks.
+func (w *workload) answer(id schedulers.TaskID, t *known) error {
+	r := *t.ticket
+	t.ticket = nil
+	o := schedulers.Outcome{Answer: []schedulers.Answer{schedulers.Done, schedulers.Done, schedulers.Busy, schedulers.Unable}[w.IntN(4)], Resident: w.Int64N(t.bytes/2 + 1)}
+	return w.both(fmt.Sprintf("answer %d: %+v", id, o), func(d decider) ([]schedulers.Decision, error) {
+		return d.Revoked(id, r.Ticket, o, w.now)
+	})
+}
+
+func (w *workload) end(id schedulers.TaskID) error {
+	w.forget(func(t *known) bool { return t.task.ID == id })
+	return w.both(fmt.Sprintf("release %d", id), func(d decider) ([]schedulers.Decision, error) { return d.Release(id) })
+}
+
+func (w *workload) exit(t *known) error {
+	p := t.task.Process()
+	if w.IntN(3) == 0 {
+		w.forget(func(t *known) bool { return t.task.Process() == p })
+		return w.both(fmt.Sprintf("exit of process %+v", p), func(d decider) ([]schedulers.Decision, error) { return d.ProcessExit(p), nil })
+	}
+	w.forget(func(t *known) bool { return t.task.Job == p.Job })
+	return w.both(fmt.Sprintf("exit of job %d", p.Job), func(d decider) ([]schedulers.Decision, error) { return d.JobExit(p.Job), nil })
+}
+
+func (w *workload) forget(gone func(*known) bool) {
+	w.ids = slices.DeleteFunc(w.ids, func(id schedulers.TaskID) bool {
+		over := gone(w.tasks[id])
+		if over {
+			delete(w.tasks, id)
+		}
+		return over
+	})
+}
+
+// both makes the same call on both engines, compares them, and learns from the decisions.
+func (w *workload) both(name string, call func(decider) ([]schedulers.Decision, error)) error {
+	w.calls = append(w.calls, fmt.Sprintf("%v: %s", w.now, name))
+	got, err := call(w.engine)
+	want, wantErr := call(w.plain)
+	if !reflect.DeepEqual(err, wantErr) || len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("the engine decides %+v (%v), the plain engine %+v (%v)", got, err, want, wantErr)
+	}
+	if got, want := w.sight(w.engine), w.sight(w.plain); got != want {
+		return fmt.Errorf("the engine has %+v, the plain engine %+v", got, want)
+	}
+	i := w.IntN(len(w.devices))
+	if got, want := useOf(w.engine.View().Device(i)), useOf(w.plain.View().Device(i)); !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("device %d has %+v, under the plain engine %+v", i, got, want)
+	}
+	for _, d := range got {
+		t := w.tasks[d.Task.ID]
+		switch d.Kind {
+		case schedulers.Revoke:
+			t.ticket = &d
+		case schedulers.Refused:
+			w.forget(func(t *known) bool { return t.task.ID == d.Task.ID })
+		}
+	}
+	return nil
+}
+
+// sight is what a caller sees between two calls.
+type sight struct {
+	waiting      int
+	expiry, tick time.Duration
+}
+
+func (w *workload) sight(d decider) sight { return sight{d.Waiting(), d.NextExpiry(), d.NextTick()} }

@@ -1,0 +1,145 @@
+package plain
+
+import "github.com/caserun/caserun/schedulers"
+
+// Deadlock: requests that wait for each other for ever. The engine looks for two kinds.
+//
+//   - On one device: each task there waits to grow, and each job with a context there
+//     waits only for that device (deviceDeadlock). The latest such growth is refused.
+//   - On the node: each task waits to grow, and each job with a context waits, to grow
+//     or for its next task (nodeDeadlock). A program whose next task needs the memory of
+//     another program's context brings this about.
+//
+// Memory of a device comes back when one of its tasks ends, or when a job with a context
+// there exits. In both kinds of deadlock neither can happen by itself.
+//
+// A job that holds one task and waits for another may have a thread or a process that
+// releases the first. The engine cannot know. Such jobs may wait for each other until the
+// wait limit or the job's timeout, and other requests need not wait for them
+// (findStalled). If one process of a job waits and another process has only a context,
+// the second may be about to exit, or may wait for the first for ever. Its job counts as
+// waiting.
+
+// nodeDeadlock reports whether nothing on the node will ever be given back by itself.
+func (e *Engine) nodeDeadlock() bool {
+	some := false
+	for i := range e.state.devices {
+		d := &e.state.devices[i]
+		if !d.allGrow() {
+			return false
+		}
+		some = some || len(d.jobs) > 0
+	}
+	if !some {
+		return false
+	}
+	waits := e.waitingJobs()
+	for i := range e.state.devices {
+		if !e.state.devices[i].allWait(waits) {
+			return false
+		}
+	}
+	return true
+}
+
+// resolveNodeDeadlock grants the first waiting task that fits, whatever the queue's order.
+// The other tasks do not count as passed, because none of them could have gone. If no
+// task fits, the latest growth is refused, so that its task goes on. If nothing waits to grow, the
+// latest request whose job has a context is refused, so that a job exits.
+func (e *Engine) resolveNodeDeadlock() schedulers.Decision {
+	for _, w := range e.queue.tasks {
+		if p, ok := e.place(w); ok {
+			return e.grant(e.queue.take(w), p)
+		}
+	}
+	if n := len(e.growing); n > 0 {
+		return e.refuseGrowth(e.growing[n-1])
+	}
+	var last *waiting
+	for _, w := range e.queue.tasks {
+		if (last == nil || w.arrival > last.arrival) && e.state.hasContext(w.task.Job) {
+			last = w
+		}
+	}
+	return e.refuse(e.queue.take(last), schedulers.DeviceFull,
+		"out of memory: every job with a context on a device waits for another to exit, and this one came last")
+}
+
+// deviceDeadlock returns the latest growth on a device that is in deadlock, or nil. A job
+// that may go on elsewhere will end, so it is not part of a device's deadlock.
+func (e *Engine) deviceDeadlock() *growth {
+	for i := len(e.growing) - 1; i >= 0; i-- {
+		g := e.growing[i]
+		if at := g.holding.at.Device; e.state.devices[at].allWait(e.jobsWaitingAt(at)) {
+			return g
+		}
+	}
+	return nil
+}
+
+// jobsWaitingAt returns the jobs with a context on the device and a request that no other
+// device can serve. It returns none if a task of the device does not wait, because the
+// device is then not in deadlock.
+func (e *Engine) jobsWaitingAt(index int) map[schedulers.JobID]bool {
+	d, jobs := &e.state.devices[index], map[schedulers.JobID]bool{}
+	if !d.allGrow() {
+		return jobs
+	}
+	for _, g := range e.growing {
+		if g.holding.at.Device == index {
+			jobs[g.holding.task.Job] = true
+		}
+	}
+	for _, w := range e.queue.tasks {
+		job := w.task.Job
+		if _, here := d.jobs[job]; here && !jobs[job] && !e.fitsElsewhere(w.task, index) {
+			jobs[job] = true
+		}
+	}
+	return jobs
+}
+
+// fitsElsewhere reports whether t could have a device other than this one.
+func (e *Engine) fitsElsewhere(t schedulers.Task, index int) bool {
+	for i := range e.empty.Len() {
+		if i == index || t.OnDevice != nil && *t.OnDevice != i {
+			continue
+		}
+		there := t
+		there.OnDevice = &i
+		if _, ok := e.policy.Place(there, e.empty); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// allGrow reports whether each task on the device waits, to grow or to resume, and no answer of a
+// process can change that.
+func (d *device) allGrow() bool { return d.growing+d.resuming == d.tasks && d.live == 0 }
+
+// allWait reports whether each task on the device waits to grow, and each job with a
+// context there is in jobs.
+func (d *device) allWait(jobs map[schedulers.JobID]bool) bool {
+	if !d.allGrow() {
+		return false
+	}
+	for job := range d.jobs {
+		if !jobs[job] {
+			return false
+		}
+	}
+	return true
+}
+
+// waitingJobs returns the jobs that wait, to grow or in the queue.
+func (e *Engine) waitingJobs() map[schedulers.JobID]bool {
+	jobs := map[schedulers.JobID]bool{}
+	for _, g := range e.growing {
+		jobs[g.holding.task.Job] = true
+	}
+	for _, w := range e.queue.tasks {
+		jobs[w.task.Job] = true
+	}
+	return jobs
+}

@@ -1,0 +1,141 @@
+package plain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// growth is a task that waits for more memory on the device that it has.
+type growth struct {
+	holding *holding
+	bytes   int64
+	limit   limit
+	stalled bool
+	spent   bool // its own memory cannot give more room
+}
+
+// Grow asks for bytes more on the device that task id has. Growth goes before waiting
+// tasks. A device on which a task waits to grow admits no other task, unless the growth
+// is stalled. wait is like Task.Wait.
+func (e *Engine) Grow(id schedulers.TaskID, bytes int64, wait *time.Duration, now time.Duration) ([]schedulers.Decision, error) {
+	e.at(now)
+	h, ok := e.held[id]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("grow task %d: it has no device", id)
+	case bytes < 0:
+		return nil, fmt.Errorf("grow task %d: negative size %d", id, bytes)
+	case e.isGrowing(h):
+		return nil, fmt.Errorf("grow task %d: it waits to grow already", id)
+	}
+	if h.at.WholeMemory { // the driver makes room by moving its managed pages out
+		return []schedulers.Decision{{Kind: schedulers.Grown, Task: h.task, Device: h.at.Device}}, nil
+	}
+	alone := e.empty.devices[h.at.Device]
+	alone.usedBytes = e.kept(h) + alone.limits.ContextBytes
+	if !e.policy.CanGrow(bytes, &alone) || bytes > math.MaxInt64-h.allocated {
+		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.DeviceFull, "the device is too small")}, nil
+	}
+	d, limit := &e.state.devices[h.at.Device], e.limit(wait, now)
+	if limit.longest == 0 && !e.canGrow(h, bytes) {
+		return []schedulers.Decision{e.growRefused(h, bytes, schedulers.TimedOut, limit.why())}, nil
+	}
+	e.growing = append(e.growing, &growth{holding: h, bytes: bytes, limit: limit})
+	d.growing++
+	d.claimed++
+	e.touch(h.task.Job)
+	return e.pump(), nil
+}
+
+// Shrink says that task id, which has its device, gave back bytes of its memory. More bytes than
+// the task has are an error and change nothing. Under a Preempter the bytes count as those that
+// are not on the device, as far as there are any, until the next answer of the task says more.
+func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decision, error) {
+	h, ok := e.held[id]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("shrink task %d: it has no device", id)
+	case bytes < 0:
+		return nil, fmt.Errorf("shrink task %d: negative size %d", id, bytes)
+	case h.at.WholeMemory: // it keeps the device's whole memory
+		return nil, nil
+	case bytes > h.allocated:
+		return nil, fmt.Errorf("shrink task %d by %d bytes: it has %d", id, bytes, h.allocated)
+	}
+	h.allocated -= bytes
+	if there := min(h.bytes, h.allocated); there < h.bytes {
+		if h.revocable != nil && h.ticket != nil { // it was asked for part of what it gave back
+			h.ticket.Bytes -= h.bytes - there
+		}
+		e.charge(h, there)
+	}
+	e.touch(h.task.Job)
+	return e.pump(), nil
+}
+
+// pumpGrowth grants growth in order of arrival. Under an order by priority, growth of a
+// higher priority goes first. Growth that does not fit does not hold back
+// other growth, because the other task may hold the memory that the first waits for, and
+// releases it only after it has grown.
+func (e *Engine) pumpGrowth() []schedulers.Decision {
+	var decisions []schedulers.Decision
+	for _, g := range e.growthInTurn() {
+		h := g.holding
+		if !e.canGrow(h, g.bytes) {
+			continue
+		}
+		e.endGrowth(g)
+		h.allocated += g.bytes
+		e.charge(h, h.bytes+g.bytes)
+		decisions = append(decisions, schedulers.Decision{Kind: schedulers.Grown, Task: h.task, Device: h.at.Device})
+	}
+	return decisions
+}
+
+// canGrow reports whether h may have bytes more on its device now.
+func (e *Engine) canGrow(h *holding, bytes int64) bool {
+	return (h.revocable == nil || h.ticket == nil) && e.policy.CanGrow(bytes, &e.state.devices[h.at.Device])
+}
+
+// charge says that h has bytes on its device.
+func (e *Engine) charge(h *holding, bytes int64) {
+	e.state.devices[h.at.Device].usedBytes += bytes - h.bytes
+	h.bytes = bytes
+}
+
+func (e *Engine) growthInTurn() []*growth {
+	inTurn := slices.Clone(e.growing)
+	slices.SortStableFunc(inTurn, func(a, b *growth) int { return e.queue.order.byPriority(a.holding.task, b.holding.task) })
+	return inTurn
+}
+
+func (e *Engine) refuseGrowth(g *growth) schedulers.Decision {
+	e.endGrowth(g)
+	return e.growRefused(g.holding, g.bytes, schedulers.DeviceFull,
+		"out of memory: every job on the device waits for memory, and this one came last")
+}
+
+func (e *Engine) endGrowth(g *growth) {
+	e.growing = slices.DeleteFunc(e.growing, func(o *growth) bool { return o == g })
+	d := &e.state.devices[g.holding.at.Device]
+	d.growing--
+	if !g.stalled {
+		d.claimed--
+	}
+	e.touch(g.holding.task.Job)
+}
+
+func (e *Engine) isGrowing(h *holding) bool {
+	return slices.ContainsFunc(e.growing, func(g *growth) bool { return g.holding == h })
+}
+
+// growRefused states the memory that h would hold if it grew, its context included.
+func (e *Engine) growRefused(h *holding, bytes int64, cause schedulers.Cause, why string) schedulers.Decision {
+	limits := e.devices[h.at.Device]
+	return schedulers.Decision{Kind: schedulers.GrowRefused, Task: h.task, Device: h.at.Device, Reason: &schedulers.Refusal{
+		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(e.kept(h), limits.ContextBytes), bytes), CapacityBytes: limits.CapacityBytes}}
+}

@@ -1,0 +1,63 @@
+package plain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// tooLarge states t's need, its context included, and the capacity of the largest device that
+// the policy would use for a smaller t.
+func (e *Engine) tooLarge(t schedulers.Task) *schedulers.Refusal {
+	bySize := make([]int, len(e.devices))
+	for i := range bySize {
+		bySize[i] = i
+	}
+	slices.SortStableFunc(bySize, func(a, b int) int {
+		return -cmp.Compare(e.devices[a].CapacityBytes, e.devices[b].CapacityBytes)
+	})
+	largest, usable := e.devices[bySize[0]], false
+	for _, i := range bySize {
+		probe := t
+		probe.Bytes, probe.Need = e.devices[i].CapacityBytes-e.devices[i].ContextBytes, nil
+		if p, ok := e.policy.Place(probe, e.empty); ok {
+			largest, usable = e.devices[p.Device], true
+			break
+		}
+	}
+	return &schedulers.Refusal{Cause: schedulers.TooLarge, Why: whyTooLarge(t, usable, len(e.devices)),
+		NeedBytes: sumBytes(t.Needs(), largest.ContextBytes), CapacityBytes: largest.CapacityBytes}
+}
+
+// refuse answers w. The caller has taken w out of the queue.
+func (e *Engine) refuse(w *waiting, cause schedulers.Cause, why string) schedulers.Decision {
+	if w.resumes != nil {
+		return e.resumeRefused(w, cause, why)
+	}
+	r := e.tooLarge(w.task)
+	r.Cause, r.Why = cause, why
+	return schedulers.Decision{Kind: schedulers.Refused, Task: w.task, Device: -1, Passed: w.passed, Reason: r}
+}
+
+func whyTooLarge(t schedulers.Task, usable bool, devices int) string {
+	switch {
+	case t.OnDevice == nil:
+		return "fits no device even when the node is empty"
+	case *t.OnDevice < 0 || *t.OnDevice >= devices:
+		return fmt.Sprintf("its process uses device %d, but the node has devices 0 to %d", *t.OnDevice, devices-1)
+	case !usable:
+		return fmt.Sprintf("its process uses device %d, which this scheduler does not", *t.OnDevice)
+	}
+	return fmt.Sprintf("its process uses device %d, which it does not fit even when the node is empty", *t.OnDevice)
+}
+
+// sumBytes adds sizes that are not negative and stops at the largest integer.
+func sumBytes(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,404 @@
+package plain
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Revocation: under a Preempter, what a task has on its device can go to the host and come back.
+//
+//   - Accounting: a task is charged what it has on the device. A grant charges what it brings
+//     there at once. A revocation frees nothing before its answer is in.
+//   - Permits: a context has a permit from a grant to its Yield, or until it asks to resume. A
+//     request to resume waits in the queue together with those of new tasks.
+//   - Tickets: a task has one at most. It gets nothing while it has one, so that its answer says
+//     exactly what it has. A task that answers Busy is not asked again for the length of its
+//     deadline, and a task that answers Unable never again for that action. The end of a task
+//     withdraws its ticket.
+//   - Reservation: a device on which room is being made for a request is open to no other request
+//     of the queue, until every answer is in and the policy asks nobody else.
+//   - Deadlock: a request to resume waits like one to grow (deadlock.go). A device on which an
+//     answer may still come is not in deadlock (device.live).
+
+// revocable is what the engine knows of a task under a Preempter.
+type revocable struct {
+	referenced int64
+	fixed      int64
+	kept       int64 // on the device after it gave less than it was asked for; 0 once it is given something
+	can        schedulers.Actions
+	running    bool // as far as its context has a permit
+	last       time.Duration
+	given      time.Duration // when it was last granted its device, or resumed
+	ticket     *ticket
+	rest       time.Duration // until when it is not asked, because it was busy; 0: it may be asked
+	resume     *waiting      // its request to resume
+}
+
+type ticket struct {
+	id schedulers.Ticket
+	schedulers.Revocation
+}
+
+// Resume asks for the permit of a context whose task id has its device: need bytes of the task
+// must come onto the device before its next kernel runs, which references a number of bytes that
+// includes them. The answer is Resumed or ResumeRefused. A task asks once at a time, and may be
+// asked to give back meanwhile: what it then loses is added to what must come, as far as its
+// kernel may reference it.
+func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.Duration) ([]schedulers.Decision, error) {
+	e.at(now)
+	h, ok := e.held[id]
+	switch {
+	case e.preempter == nil:
+		return nil, fmt.Errorf("resume task %d: the scheduler takes nothing back", id)
+	case !ok:
+		return nil, fmt.Errorf("resume task %d: it has no device", id)
+	case need < 0 || need > referenced || referenced > h.allocated:
+		return nil, fmt.Errorf("resume task %d: %d of %d referenced bytes, of %d that it has", id, need, referenced, h.allocated)
+	case h.resume != nil:
+		return nil, fmt.Errorf("resume task %d: it waits to resume already", id)
+	}
+	d := &e.state.devices[h.at.Device]
+	d.permit(h.task.Process(), false)
+	h.referenced, h.last = referenced, e.now
+	t := h.task
+	t.OnDevice, t.Need, t.Wait = &d.index, &need, nil
+	alone := device{limits: d.limits, usedBytes: sumBytes(d.limits.ContextBytes, max(e.kept(h), referenced-need))}
+	if !e.policy.CanGrow(need, &alone) {
+		return []schedulers.Decision{e.resumeRefused(&waiting{task: t, resumes: h}, schedulers.TooLarge, "its kernel references more than the device has")}, nil
+	}
+	h.resume = e.queue.push(t, e.limit(nil, now))
+	h.resume.resumes = h
+	e.touch(t.Job)
+	return e.pump(), nil
+}
+
+// Revoked enters a process's answer. A ticket that is not outstanding, and an outcome that cannot
+// be, are errors and change nothing.
+func (e *Engine) Revoked(id schedulers.TaskID, answered schedulers.Ticket, o schedulers.Outcome, now time.Duration) ([]schedulers.Decision, error) {
+	e.at(now)
+	h, ok := e.held[id]
+	switch {
+	case !ok || e.preempter == nil || h.ticket == nil || h.ticket.id != answered:
+		return nil, fmt.Errorf("task %d answers ticket %d: it is not outstanding", id, answered)
+	case o.Answer == schedulers.Done && (o.Fixed < 0 || o.Fixed > o.Resident || o.Resident > h.bytes):
+		return nil, fmt.Errorf("task %d answers ticket %d: %d bytes on the device, %d of them fixed, of %d that it had", id, answered, o.Resident, o.Fixed, h.bytes)
+	}
+	r, freed := h.ticket.Revocation, int64(0)
+	h.ticket = nil
+	if o.Answer == schedulers.Done {
+		freed, h.fixed = h.bytes-o.Resident, o.Fixed
+		e.charge(h, o.Resident)
+	}
+	if w := h.resume; w != nil && r.For != id { // what went out may be what it asked to have
+		w.task.Need = new(min(*w.task.Need+freed, h.referenced))
+	}
+	switch o.Answer {
+	case schedulers.Busy:
+		h.rest = e.now + r.Deadline
+	case schedulers.Unable:
+		h.can = h.can.Without(r.Action)
+	case schedulers.Done:
+		if r.Action == schedulers.Yield {
+			e.state.devices[h.at.Device].permit(h.task.Process(), false)
+		}
+		if freed < r.Bytes {
+			e.spend(h, r.For)
+		}
+	}
+	e.touch(h.task.Job)
+	return e.pump(), nil
+}
+
+// spend notes that h gave less than it was asked for, so that nobody waits for more.
+func (e *Engine) spend(h *holding, beneficiary schedulers.TaskID) {
+	if beneficiary != h.task.ID {
+		h.kept = h.bytes
+		return
+	}
+	if h.resume != nil { // another request may have what its kernel references
+		h.resume.spent = true
+	}
+	for _, g := range e.growing {
+		g.spent = g.spent || g.holding == h
+	}
+}
+
+// Active enters what the activity page of task id's process says. Nothing follows before the next
+// Tick. A page that was last written before the task's latest grant does not make it idle: a
+// task keeps what it was granted for at least one call.
+func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Duration) error {
+	e.at(now)
+	h, ok := e.held[id]
+	switch {
+	case !ok || e.preempter == nil:
+		return fmt.Errorf("activity of task %d: it has no device, or the scheduler takes nothing back", id)
+	case a.Referenced < 0 || a.Fixed < 0:
+		return fmt.Errorf("activity of task %d: %d bytes referenced, %d fixed", id, a.Referenced, a.Fixed)
+	}
+	h.fixed = min(a.Fixed, h.bytes)
+	if h.resume == nil {
+		h.referenced = min(a.Referenced, h.allocated)
+	}
+	if a.Running || a.Last > h.given {
+		h.running, h.last = a.Running, max(h.last, a.Last)
+	}
+	e.touch(h.task.Job)
+	return nil
+}
+
+// Tick asks the policy what to take back at this time. The caller enters what the activity pages
+// say (Active) before.
+func (e *Engine) Tick(now time.Duration) []schedulers.Decision {
+	e.at(now)
+	return e.pump()
+}
+
+// NextTick is when Tick must next be called; Never if it need not be.
+func (e *Engine) NextTick() time.Duration {
+	if e.preempter == nil {
+		return schedulers.Never
+	}
+	requests := e.requests()
+	next := e.preempter.NextTick(requests, e.state, e.now)
+	if len(requests) > 0 {
+		for h := range e.listed() {
+			if h.rest > 0 {
+				next = min(next, h.rest)
+			}
+		}
+	}
+	return next
+}
+
+// pumpRevoking makes every grant that is possible now, asks for room for the requests that remain,
+// and resolves the deadlocks.
+func (e *Engine) pumpRevoking() []schedulers.Decision {
+	var decisions []schedulers.Decision
+	for {
+		decisions = append(decisions, e.pumpGrowth()...)
+		e.findStalled()
+		if i, p, ok := e.next(); ok {
+			decisions = append(decisions, e.grant(e.queue.grant(i), p))
+			continue
+		}
+		asked, reopened := e.revoke()
+		decisions = append(decisions, asked...)
+		if reopened {
+			continue
+		}
+		e.count()
+		if e.nodeDeadlock() {
+			decisions = append(decisions, e.resolveNodeDeadlock())
+		} else if g := e.deviceDeadlock(); g != nil {
+			decisions = append(decisions, e.refuseGrowth(g))
+		} else {
+			return decisions
+		}
+	}
+}
+
+// revoke asks the policy what to take back, and carries it out. It reports whether a device is
+// open to more requests than before.
+func (e *Engine) revoke() (decisions []schedulers.Decision, reopened bool) {
+	requests := e.requests()
+	if len(requests) > 0 {
+		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
+			h, ok := e.held[r.Task]
+			waits := slices.ContainsFunc(requests, func(q schedulers.Request) bool { return q.Task.ID == r.For })
+			if !ok || !waits || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
+				continue
+			}
+			d := &e.state.devices[h.at.Device]
+			if d.isReservedFrom(r.For) {
+				continue
+			}
+			e.issued++
+			d.reserved, h.ticket = &r.For, &ticket{e.issued, r}
+			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: &r})
+		}
+	}
+	for i := range e.state.devices {
+		d := &e.state.devices[i]
+		before := d.reserved
+		d.reserved = nil
+		for _, h := range d.held {
+			if h.ticket != nil && slices.ContainsFunc(requests, func(q schedulers.Request) bool { return q.Task.ID == h.ticket.For }) {
+				d.reserved = &h.ticket.For
+				break
+			}
+		}
+		reopened = reopened || before != nil && (d.reserved == nil || *d.reserved != *before)
+	}
+	return decisions, reopened
+}
+
+// requests returns the requests that wait, in the order in which the engine serves them.
+func (e *Engine) requests() []schedulers.Request {
+	if len(e.growing)+len(e.queue.tasks) == 0 {
+		return nil
+	}
+	asked := map[schedulers.TaskID]bool{}
+	for h := range e.listed() {
+		if h.ticket != nil {
+			asked[h.ticket.For] = true
+		}
+	}
+	var out []schedulers.Request
+	for _, g := range e.growthInTurn() {
+		h, t := g.holding, g.holding.task
+		t.OnDevice = &h.at.Device
+		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: asked[t.ID], Own: e.own(h, h.referenced, g.spent)})
+	}
+	for _, w := range e.queue.tasks {
+		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: asked[w.task.ID]}
+		if h := w.resumes; h != nil {
+			r.Own = e.own(h, h.referenced-r.Bytes, w.spent)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// own returns what h can be asked to evict for itself, if its next kernel needs some of what it
+// has on the device.
+func (e *Engine) own(h *holding, needed int64, spent bool) int64 {
+	if v := e.state.devices[h.at.Device].view(h); !spent && v.CanAsk(schedulers.Evict) {
+		return max(0, v.Movable-max(0, needed))
+	}
+	return 0
+}
+
+// place asks the policy where w may go now.
+func (e *Engine) place(w *waiting) (schedulers.Placement, bool) {
+	if w.resumes != nil && w.resumes.ticket != nil {
+		return schedulers.Placement{}, false
+	}
+	return e.policy.Place(w.task, e.state)
+}
+
+// resumed answers w. The caller has taken w out of the queue.
+func (e *Engine) resumed(w *waiting) schedulers.Decision {
+	h := w.resumes
+	h.resume = nil
+	e.charge(h, min(h.bytes+w.task.Needs(), h.allocated))
+	e.give(h)
+	e.touch(h.task.Job)
+	return schedulers.Decision{Kind: schedulers.Resumed, Task: h.task, Device: h.at.Device, Passed: w.passed}
+}
+
+// resumeRefused states the memory that w's task would hold if it resumed, its context included.
+func (e *Engine) resumeRefused(w *waiting, cause schedulers.Cause, why string) schedulers.Decision {
+	h := w.resumes
+	h.resume = nil
+	limits, stays := e.devices[h.at.Device], max(e.kept(h), h.referenced-w.task.Needs())
+	return schedulers.Decision{Kind: schedulers.ResumeRefused, Task: h.task, Device: h.at.Device, Passed: w.passed, Reason: &schedulers.Refusal{
+		Cause: cause, Why: why, NeedBytes: sumBytes(sumBytes(stays, limits.ContextBytes), w.task.Needs()), CapacityBytes: limits.CapacityBytes}}
+}
+
+// enlist enters a task that was granted its device.
+func (e *Engine) enlist(h *holding) {
+	h.revocable = &revocable{can: h.task.Can, referenced: h.task.Needs()}
+	d := &e.state.devices[h.at.Device]
+	at, _ := slices.BinarySearchFunc(d.held, h, byID)
+	d.held = slices.Insert(d.held, at, h)
+	e.give(h)
+}
+
+func (e *Engine) delist(h *holding) {
+	d := &e.state.devices[h.at.Device]
+	d.held = slices.DeleteFunc(d.held, func(o *holding) bool { return o == h })
+}
+
+// give notes that h was granted its device, or resumed.
+func (e *Engine) give(h *holding) {
+	h.running, h.last, h.given, h.kept = true, e.now, e.now, 0
+	e.state.devices[h.at.Device].permit(h.task.Process(), true)
+}
+
+func byID(a, b *holding) int { return cmp.Compare(a.task.ID, b.task.ID) }
+
+// kept is what h keeps on its device whatever it is asked for.
+func (e *Engine) kept(h *holding) int64 {
+	if e.preempter == nil {
+		return h.bytes
+	}
+	return h.bytes - h.movable()
+}
+
+func (h *holding) movable() int64 {
+	if !h.can.Has(schedulers.Evict) {
+		return 0
+	}
+	return max(0, h.bytes-max(h.fixed, h.kept))
+}
+
+// view is h as policies see it on d, where it is.
+func (d *device) view(h *holding) schedulers.TaskView {
+	permit := d.permits[h.task.Process()]
+	v := schedulers.TaskView{Task: h.task, Allocated: h.allocated, Resident: h.bytes, Referenced: min(h.referenced, h.allocated),
+		Fixed: min(h.fixed, h.bytes), Movable: h.movable(), Running: h.running && permit, Last: h.last,
+		Permit: permit, Can: h.can, Asked: h.ticket != nil || h.rest > 0}
+	if !h.can.Has(schedulers.Evict) {
+		v.Fixed = h.bytes
+	}
+	return v
+}
+
+// at notes the time, which only a Preempter reads.
+func (e *Engine) at(now time.Duration) {
+	if e.preempter == nil {
+		return
+	}
+	e.now = max(e.now, now)
+	for h := range e.listed() {
+		if h.rest <= e.now {
+			h.rest = 0
+		}
+	}
+}
+
+// listed has the tasks of all devices, by device and id.
+func (e *Engine) listed() iter.Seq[*holding] {
+	return func(yield func(*holding) bool) {
+		for i := range e.state.devices {
+			for _, h := range e.state.devices[i].held {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// count brings device.resuming and device.live up to date.
+func (e *Engine) count() {
+	waits := map[schedulers.Process]bool{}
+	for _, g := range e.growing {
+		waits[g.holding.task.Process()] = true
+	}
+	for _, w := range e.queue.tasks {
+		waits[w.task.Process()] = true
+	}
+	for i := range e.state.devices {
+		d := &e.state.devices[i]
+		d.resuming, d.live = 0, 0
+		for _, h := range d.held {
+			if h.resume != nil && !e.isGrowing(h) {
+				d.resuming++
+			}
+			if h.ticket != nil || h.rest > 0 {
+				d.live++
+			}
+		}
+		for p := range d.permits {
+			if !waits[p] {
+				d.live++
+			}
+		}
+	}
+}
