@@ -86,3 +86,11 @@ type Policy interface {
 	// larger kernel of t is known. d is without t's SM slots.
 	Reshape(t Task, at Placement, d DeviceView) Placement
 }
+
+// A Fallible is a Policy that can fail to decide, because it asks somebody else. From its failure on
+// it places nothing, and what the engine decides does not count.
+type Fallible interface {
+	Policy
+	// Err is the failure; nil: it has decided all that it was asked.
+	Err() error
+}

@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"results/report", "results/figures", "runner/live", "runner/sim", "runner/replay"},
 	{"results/trend"},
 	{"results/paper", "results/regress"},
-	{"results/store", "runner", "mixes/suites", "runner/runlog"},
+	{"results/store", "runner", "runner/external", "mixes/suites", "runner/runlog"},
 	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
