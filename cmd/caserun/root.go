@@ -34,7 +34,7 @@ gives a warning.
 Exit status:
 
   0              ok
-  1              jobs failed
+  1              jobs failed, or a policy broke a rule
   2              usage or configuration
   3              infrastructure
   4              nothing or too little measured

@@ -9,9 +9,9 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// pinned returns a scheduler that a program decides for so that it means the program as it is now.
+// Pinned returns a scheduler that a program decides for so that it means the program as it is now.
 // A run's parameters then tell the versions of a program apart. Other schedulers stay as they are.
-func pinned(s policies.Scheduler) (policies.Scheduler, error) {
+func Pinned(s policies.Scheduler) (policies.Scheduler, error) {
 	if s.Program == nil {
 		return s, nil
 	}

@@ -189,7 +189,7 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 	}
 	s, err := policies.Parse(text, devices)
 	if err == nil {
-		s, err = pinned(s)
+		s, err = Pinned(s)
 	}
 	if err != nil {
 		return s, 0, Refuse(err)

@@ -41,9 +41,9 @@ type Info struct {
 	Revokes bool
 	// External: a program of the user's decides (Scheduler.Program).
 	External bool
-	Rule    string
-	Source  string
-	Params  []Param
+	Rule     string
+	Source   string
+	Params   []Param
 }
 
 // Scheduler is a registered scheduler with its parameters settled.
