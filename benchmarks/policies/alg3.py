@@ -26,10 +26,11 @@ def place(question):
     return {"device": best["device"]} if best else {"device": None}  # None: the task waits
 
 
-answers = {"hello": greet, "place": place}
+decide = {"hello": greet, "place": place}
 
 for line in sys.stdin:
     question = json.loads(line)
-    answer = answers[question["kind"]](question)
+    kind = question["kind"]
+    answer = decide[kind](question)
     answer["id"] = question["id"]
     print(json.dumps(answer), flush=True)

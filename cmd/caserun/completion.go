@@ -269,15 +269,17 @@ func offerPrograms(before, parameters string) (offers []string) {
 	if !named && item != parameters {
 		return nil
 	}
-	before += parameters[:len(parameters)-len(typed)]
-	found, _ := filepath.Glob(escapeGlob(typed) + "*")
-	for _, path := range found {
-		switch info, err := os.Stat(path); {
-		case err != nil || strings.Contains(path, ","):
+	folder, _ := filepath.Split(typed) // as it is typed, ./ included
+	before += parameters[:len(parameters)-len(typed)] + folder
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // of "" it is .
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(folder, e.Name()))
+		switch {
+		case err != nil || strings.ContainsAny(e.Name(), ",\t\n"):
 		case info.IsDir():
-			offers = append(offers, before+path+"/\ta folder")
+			offers = append(offers, before+e.Name()+"/\ta folder")
 		case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
-			offers = append(offers, before+path+"\ta program")
+			offers = append(offers, before+e.Name()+"\ta program")
 		}
 	}
 	return offers

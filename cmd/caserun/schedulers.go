@@ -20,7 +20,6 @@ func newSchedulers() *cobra.Command {
 		}),
 	}
 	addFormatFlag(c)
-	c.AddCommand(newSchedulersTest())
 	return c
 }
 

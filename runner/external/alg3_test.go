@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,5 +112,19 @@ func TestTheExampleIsAlg3(t *testing.T) {
 	}
 	if tasks == 0 {
 		t.Error("no task was placed")
+	}
+}
+
+func TestThePageShowsTheExample(t *testing.T) {
+	program, err := os.ReadFile("../../benchmarks/policies/alg3.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```python\n"+string(program)+"```\n") {
+		t.Error("docs/policies.md does not have benchmarks/policies/alg3.py as it is")
 	}
 }
