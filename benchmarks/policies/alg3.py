@@ -26,11 +26,11 @@ def place(question):
     return {"device": best["device"]} if best else {"device": None}  # None: the task waits
 
 
-decide = {"hello": greet, "place": place}
+kinds = {"hello": greet, "place": place}
 
 for line in sys.stdin:
     question = json.loads(line)
-    kind = question["kind"]
-    answer = decide[kind](question)
+    decide = kinds[question["kind"]]
+    answer = decide(question)
     answer["id"] = question["id"]
     print(json.dumps(answer), flush=True)
