@@ -56,3 +56,24 @@ func (b *Batch) open(node func(Batch) (Node, error)) (Node, error) {
 	}
 	return decided{n, program}, nil
 }
+
+// Decider settles a scheduler for so many devices and starts the program that decides, if there is
+// one. done must be called after a success. It is for batches that are no runs.
+func Decider(text string, devices int) (_ policies.Scheduler, done func() error, err error) {
+	s, err := policies.Parse(text, devices)
+	if err == nil {
+		s, err = Pinned(s)
+	}
+	if err != nil {
+		return s, nil, Refuse(err)
+	}
+	if s.Program == nil {
+		return s, func() error { return nil }, nil
+	}
+	program, err := external.Start(*s.Program)
+	if err != nil {
+		return s, nil, err
+	}
+	s.Policy = program
+	return s, program.Close, nil
+}
