@@ -76,6 +76,9 @@ func NewBatch(c Config) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Scheduler.Policy == nil {
+		return nil, fmt.Errorf("run batch: the program of scheduler %s has not been started", c.Scheduler.Name)
+	}
 	if len(c.Jobs) == 0 {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
@@ -196,7 +199,7 @@ func (b *Batch) admit(now time.Duration) {
 		limit = len(b.jobs)
 	}
 	b.arrive(now)
-	for b.next < b.arrived && b.active < limit {
+	for b.next < b.arrived && b.active < limit && !b.cancelled { // binding a job can end the batch
 		j := b.jobs[b.next]
 		if b.server.Recovering() && !b.boundBeforeStart(j) {
 			return // a new client would be turned away; ServerRecovered goes on
@@ -245,8 +248,14 @@ func (b *Batch) start(j *job, device int) {
 	b.command(Start{Job: j.record.Index, Device: device})
 }
 
-// carryOut acts on the engine's decisions.
+// carryOut acts on the engine's decisions. If the policy has failed, they do not count, and the
+// batch ends: the requests stay without an answer until their processes are stopped.
 func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
+	if err := b.policyFailed(); err != nil {
+		b.check(err)
+		b.withdraw(results.Cancelled, err.Error(), now)
+		return
+	}
 	for _, d := range ds {
 		j := b.jobs[d.Task.Job]
 		switch {
@@ -273,6 +282,14 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		b.looks = t
 		b.command(WakeAt{t})
 	}
+}
+
+// policyFailed is why the policy can decide no more; nil if it can.
+func (b *Batch) policyFailed() error {
+	if f, ok := b.config.Scheduler.Policy.(schedulers.Fallible); ok {
+		return f.Err()
+	}
+	return nil
 }
 
 // refuse ends a job that gets no device and therefore never starts.

@@ -104,3 +104,11 @@ type Measurer interface {
 	// number keeps a task waiting that could go.
 	Measure(t Task, v View, i int) (fresh, known int64)
 }
+
+// A Fallible is a Policy that can fail to decide, because it asks somebody else. From its failure on
+// it places nothing, and what the engine decides does not count.
+type Fallible interface {
+	Policy
+	// Err is the failure; nil: it has decided all that it was asked.
+	Err() error
+}

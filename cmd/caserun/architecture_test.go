@@ -30,15 +30,15 @@ var layers = [][]string{
 	{"results/report", "results/figures", "runner/live", "runner/sim", "runner/replay"},
 	{"results/trend", "runner/history"},
 	{"results/paper", "results/regress"},
-	{"results/store", "runner", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
+	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
+	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
 	{"userfile", "userfile/csvfile", "installation"},
 }
 
 // testOnly packages serve tests and documents. Only tests may import them.
-var testOnly = []string{"schedulers/schedtest", "schedulers/schedtest/plain", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest"}
+var testOnly = []string{"results/paper/papertest", "results/store/disktest", "runner/probe/probetest"}
 
 // soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -240,10 +241,13 @@ func completeSchedulers(_ *cobra.Command, _ []string, text string) ([]string, co
 	var offers []string
 	name, parameters, begun := strings.Cut(text, ":")
 	given := parameters[:strings.LastIndex(parameters, ",")+1]
-	for _, s := range policies.All() {
+	for _, s := range policies.Listed() {
 		if !begun {
 			offers = append(offers, s.Name+"\t"+s.Rule)
 			continue
+		}
+		if s.External && s.Name == name {
+			offers = append(offers, offerPrograms(name+":", parameters)...)
 		}
 		for _, p := range s.Params {
 			if s.Name == name && !strings.Contains(","+given, ","+p.Name+"=") {
@@ -255,6 +259,30 @@ func completeSchedulers(_ *cobra.Command, _ []string, text string) ([]string, co
 		return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return offers, cobra.ShellCompDirectiveNoFileComp
+}
+
+// offerPrograms are the files that can decide, and the folders in which there may be some, for an
+// external scheduler's first parameter or its path=.
+func offerPrograms(before, parameters string) (offers []string) {
+	item := parameters[strings.LastIndex(parameters, ",")+1:]
+	typed, named := strings.CutPrefix(item, "path=")
+	if !named && item != parameters {
+		return nil
+	}
+	folder, _ := filepath.Split(typed) // as it is typed, ./ included
+	before += parameters[:len(parameters)-len(typed)] + folder
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // of "" it is .
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(folder, e.Name()))
+		switch {
+		case err != nil || strings.ContainsAny(e.Name(), ",\t\n"):
+		case info.IsDir():
+			offers = append(offers, before+e.Name()+"/\ta folder")
+		case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
+			offers = append(offers, before+e.Name()+"\ta program")
+		}
+	}
+	return offers
 }
 
 // completeSchedulerList completes the last scheduler of a list, or begins another. A comma may also

@@ -67,7 +67,7 @@ func TestCompletionOfLists(t *testing.T) {
 
 func TestCompletionOfParameters(t *testing.T) {
 	for typed, want := range map[string][]string{
-		"cg":                            {"case-alg2", "case-alg3", "cg", "demand", "plan", "sa", "schedgpu", "vgpu", "zero"},
+		"cg":                            {"case-alg2", "case-alg3", "cg", "demand", "exec", "plan", "sa", "schedgpu", "vgpu", "zero"},
 		"cg:":                           {"cg:isolate=", "cg:workers="},
 		"case-alg3:queue=fifo,room=0,w": {"case-alg3:queue=fifo,room=0,wait-limit="},
 		"nobody:":                       nil,
@@ -76,6 +76,37 @@ func TestCompletionOfParameters(t *testing.T) {
 		if slices.Sort(offered); !slices.Equal(offered, want) {
 			t.Errorf("%s: %q, want %q", typed, offered, want)
 		}
+	}
+}
+
+// Behind exec: come the programs of a folder, and the folders in it.
+func TestCompletionOfPrograms(t *testing.T) {
+	dir := inTempDir(t)
+	writeFiles(t, map[string]string{"p.py": "", "a,b.py": "", "more/q=r.py": "", "more/deep/s": ""})
+	if err := os.WriteFile("plain.txt", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for typed, want := range map[string][]string{
+		"exec:p":                  {"exec:p.py", "exec:path="},
+		"exec:./":                 {"exec:./more/", "exec:./p.py"},
+		"exec:more/":              {"exec:more/deep/", "exec:more/q=r.py"},
+		"exec:path=more/deep/":    {"exec:path=more/deep/s"},
+		"exec:queue=fifo,path=p":  {"exec:queue=fifo,path=p.py"},
+		"exec:" + dir + "/p":      {"exec:" + dir + "/p.py"},
+		"exec:p.py,q":             {"exec:p.py,queue="},
+		"exec:p.py,queue=fifo,mo": nil,
+		"exec:nowhere/":           nil,
+	} {
+		offered := slices.DeleteFunc(completions(t, "mix", "W1", "--sched", typed), func(o string) bool { return !strings.HasPrefix(o, typed) })
+		if slices.Sort(offered); !slices.Equal(offered, want) {
+			t.Errorf("%s: %q, want %q", typed, offered, want)
+		}
+	}
+	if offered := completions(t, "schedulers", "test", "exec:./p"); !slices.Contains(offered, "exec:./p.py") {
+		t.Errorf("schedulers test: %q", offered)
+	}
+	if offered := completions(t, "sweep", "--scheds", "sa,exec:./p"); !slices.Contains(offered, "sa,exec:./p.py") {
+		t.Errorf("sweep --scheds: %q", offered)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // Exit statuses. They name a kind, never a count.
 const (
 	exitOK             = 0
-	exitJobsFailed     = 1
+	exitJobsFailed     = 1 // or a policy broke a rule
 	exitUsage          = 2 // usage or configuration
 	exitInfrastructure = 3
 	exitNothing        = 4 // nothing or too little was measured
@@ -102,7 +102,7 @@ func statusOf(err error) int {
 		return exitUsage
 	case errors.As(err, new(regressionError)):
 		return exitRegression
-	case errors.As(err, new(jobsFailedError)):
+	case errors.As(err, new(jobsFailedError)), errors.As(err, new(brokenRuleError)):
 		return exitJobsFailed
 	case errors.As(err, new(nothingError)), errors.As(err, new(*sides.NothingError)), errors.As(err, new(sweep.LimitError)):
 		return exitNothing
@@ -138,6 +138,7 @@ func (e workError) Unwrap() error { return e.error }
 type (
 	nothingError    struct{ error } // nothing, or too little, was measured
 	jobsFailedError struct{ error } // jobs did not end ok
+	brokenRuleError struct{ error } // a policy broke a rule
 	regressionError struct{ error }
 )
 

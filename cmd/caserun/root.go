@@ -34,7 +34,7 @@ gives a warning.
 Exit status:
 
   0              ok
-  1              jobs failed
+  1              jobs failed, or a policy broke a rule
   2              usage or configuration
   3              infrastructure
   4              nothing or too little measured
@@ -51,7 +51,9 @@ Exit status:
 	fitHelp(root, 0)
 	root.PersistentFlags().String("config", "", "configuration `FILE` (default: CASERUN_CONFIG, or caserun.yaml if it exists)")
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
-	root.AddCommand(newMix(), newSweep(), newMixes(), newSchedulers(), newReport(), newExport(), newCompare(), newRegress(), newPaper(), newProfile(), newHistory(), newDoctor(), newData(), newMan())
+	schedulers := newSchedulers()
+	schedulers.AddCommand(newSchedulersTest())
+	root.AddCommand(newMix(), newSweep(), newMixes(), schedulers, newReport(), newExport(), newCompare(), newReplay(), newRegress(), newPaper(), newProfile(), newHistory(), newDoctor(), newData(), newMan())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
 		if show, _ := c.Flags().GetBool("show-config"); !show {

@@ -26,7 +26,7 @@ func newSchedulers() *cobra.Command {
 func schedulerList() *report.Table {
 	t := &report.Table{Title: "schedulers", Columns: []report.Column{{Name: "scheduler"}, {Name: "binds"}, {Name: "parameters", Drop: 1},
 		{Name: "rule"}, {Name: "source"}}}
-	for _, s := range policies.All() {
+	for _, s := range policies.Listed() {
 		var names []string
 		for _, p := range s.Params {
 			names = append(names, p.Name+"="+p.Default)
@@ -39,7 +39,7 @@ func schedulerList() *report.Table {
 func parameterList() *report.Table {
 	t := &report.Table{Title: "parameters, as in --sched case-alg3:queue=fifo,age-limit=8",
 		Columns: []report.Column{{Name: "scheduler"}, {Name: "parameter"}, {Name: "default"}, {Name: "meaning"}}}
-	for _, s := range policies.All() {
+	for _, s := range policies.Listed() {
 		for _, p := range s.Params {
 			t.Add(s.Name, p.Name, p.Default, p.Help)
 		}

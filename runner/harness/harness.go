@@ -175,7 +175,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		b.Predictions = history.ForScheduler(known)
 	}
 	t := new(tracker)
-	node, err := backend.Open(ctx, b, t)
+	node, err := b.open(func(b Batch) (Node, error) { return backend.Open(ctx, b, t) })
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -221,6 +221,9 @@ func (r Request) Scheduler(devices, hostThreads int) (policies.Scheduler, int, e
 		text = fmt.Sprintf("%s:%s,workers=%d", name, rest, workers)
 	}
 	s, err := policies.Parse(text, devices)
+	if err == nil {
+		s, err = Pinned(s)
+	}
 	if err != nil {
 		return s, 0, Refuse(err)
 	}

@@ -122,7 +122,7 @@ func New(ctx context.Context, runs harness.Options, o Options, say harness.Say) 
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 	harness.SayIgnored(backend, say)
-	p.Spec = results.Spec{Name: o.Name, Scheds: o.Scheds, Probes: o.Probes, Reps: o.Reps, Warmups: o.Warmups}
+	p.Spec = results.Spec{Name: o.Name, Scheds: slices.Clone(o.Scheds), Probes: o.Probes, Reps: o.Reps, Warmups: o.Warmups}
 	if len(o.Probes) == 0 {
 		p.Spec.Probes = []results.Probe{results.Lazy}
 	}
@@ -225,7 +225,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 		return err
 	}
 	arms := map[string]string{}
-	for _, text := range p.Spec.Scheds {
+	for i, text := range p.Spec.Scheds {
 		s, _, err := harness.Request{Options: runs, Sched: text, Mix: p.mixes[0]}.Scheduler(p.devices, threads)
 		if err != nil {
 			return err
@@ -235,6 +235,7 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 			return refuse("schedulers %s and %s are both %s, which would make them one arm: leave one out", other, text, key)
 		}
 		arms[key] = text
+		p.Spec.Scheds[i] = s.PinnedText(text) // so that a program that changes meanwhile stops the sweep
 		p.scheds = append(p.scheds, s)
 	}
 	return p.check(backend)

@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // Recorded is what a sweep was planned from, and the options of its runs. It needs neither the
@@ -74,7 +75,7 @@ func Agree(id int64, spec results.Spec, planned harness.Options, o Options, runs
 	switch args := spec.Args(); {
 	case len(o.Mixes) > 0 && !slices.Equal(o.Mixes, args):
 		return differ("mixes", o.Mixes, args)
-	case len(o.Scheds) > 0 && !slices.Equal(o.Scheds, spec.Scheds):
+	case len(o.Scheds) > 0 && !slices.EqualFunc(spec.Scheds, o.Scheds, policies.IsPinned):
 		return differ("scheds", o.Scheds, spec.Scheds)
 	case len(o.Probes) > 0 && !slices.Equal(o.Probes, spec.Probes):
 		return differ("probes", o.Probes, spec.Probes)

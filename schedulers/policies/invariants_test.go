@@ -1,8 +1,6 @@
 package policies_test
 
 import (
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/caserun/caserun/schedulers/engine"
@@ -10,36 +8,10 @@ import (
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
-// promises says what each registered scheduler promises. A scheduler that is
-// missing here fails the test.
-var promises = map[string]schedtest.Rules{
-	"sa":        {OneJobPerDevice: true},
-	"cg":        {},
-	"schedgpu":  {MemoryHard: true},
-	"case-alg2": {MemoryHard: true, TracksSMs: true},
-	"case-alg3": {MemoryHard: true},
-	"plan":      {MemoryHard: true}, // without a plan; package engine tests what it does with one
-	"zero":      {},
-}
-
-// bounds says what each registered Preempter promises instead.
-var bounds = map[string]func(policies.Scheduler) schedtest.Bound{
-	"demand": func(policies.Scheduler) schedtest.Bound { return schedtest.Bound{} },
-	"vgpu": func(s policies.Scheduler) schedtest.Bound {
-		values := map[string]string{}
-		for item := range strings.SplitSeq(s.Parameters(), ",") {
-			key, value, _ := strings.Cut(item, "=")
-			values[key] = value
-		}
-		slots, _ := strconv.Atoi(values["n"])
-		return schedtest.Bound{Slots: slots, OneVictim: values["victims"] == "1"}
-	},
-}
-
 func TestInvariants(t *testing.T) {
 	for _, info := range policies.All() {
-		rules, ok := promises[info.Name]
-		bound, preempts := bounds[info.Name]
+		rules, ok := schedtest.Promises[info.Name]
+		bound, preempts := schedtest.Bounds[info.Name]
 		if info.Revokes != preempts || ok == preempts {
 			t.Errorf("scheduler %s is registered without its promises", info.Name)
 			continue

@@ -41,6 +41,8 @@ type Info struct {
 	Revokes bool
 	// Predicts: the scheduler plans by what jobs are expected to do (schedulers.Prediction), see Scheduler.Plans.
 	Predicts bool
+	// External: a program of the user's decides (Scheduler.Program).
+	External bool
 	Rule     string
 	Source   string
 	Params   []Param
@@ -58,7 +60,10 @@ type Scheduler struct {
 	ClientsDecide bool
 	SharedDevice  int
 	Plans         *Planning // nil: the scheduler does not plan
-	values        map[string]string
+	// Program decides if the scheduler is External. Policy is nil until somebody has started it
+	// (runner/external), because this package starts nothing.
+	Program *Program
+	values  map[string]string
 }
 
 // Parameters returns the canonical k=v,k=v text of every parameter, sorted by name. It
@@ -120,15 +125,21 @@ var registry = map[string]entry{
 	vgpu.Name:      vgpu,
 	demand.Name:    demand,
 	planEntry.Name: planEntry,
+	external.Name:  external,
 }
 
-// All describes every registered scheduler, by name.
-func All() []Info {
+// Listed describes every registered scheduler, by name.
+func Listed() []Info {
 	var out []Info
 	for _, name := range slices.Sorted(maps.Keys(registry)) {
 		out = append(out, registry[name].Info)
 	}
 	return out
+}
+
+// All describes every registered scheduler whose policy is in this package, by name.
+func All() []Info {
+	return slices.DeleteFunc(Listed(), func(i Info) bool { return i.External })
 }
 
 // Parse settles a scheduler from its text, name or name:key=value,key=value.
@@ -145,13 +156,13 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		s[p.Name] = p.Default
 	}
 	given := map[string]bool{}
-	for item := range strings.SplitSeq(rest, ",") {
+	for i, item := range strings.Split(rest, ",") {
 		if item == "" {
 			continue
 		}
-		key, value, found := strings.Cut(item, "=")
-		if _, known := s[key]; !known || !found {
-			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s", name, item, en.paramNames())
+		key, value, ok := en.parameter(i, item)
+		if !ok {
+			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: want key=value with a key of %s%s", name, item, en.paramNames(), en.commaHint())
 		}
 		if given[key] {
 			return Scheduler{}, fmt.Errorf("scheduler %s: parameter %q: %s is given twice", name, item, key)
@@ -165,6 +176,12 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	config, err := s.config()
 	if err != nil {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	var program *Program
+	if en.External {
+		if program, err = s.program(); err != nil {
+			return Scheduler{}, fmt.Errorf("scheduler %s: %w", name, err)
+		}
 	}
 	policy, err := en.policy(s)
 	if err != nil {
@@ -191,7 +208,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: shared, SharedDevice: device, Plans: plans, values: s}, nil
+		ClientsDecide: shared, SharedDevice: device, Plans: plans, Program: program, values: s}, nil
 }
 
 // ofServer returns a parameter that only the run's engine implements, and the remedy; "" if
@@ -206,6 +223,17 @@ func (s settings) ofServer() (key, remedy string) {
 		}
 	}
 	return "", ""
+}
+
+// parameter reads the item at a place of a scheduler's text. An external scheduler's first item may
+// be the path alone.
+func (en entry) parameter(place int, item string) (key, value string, ok bool) {
+	key, value, found := strings.Cut(item, "=")
+	known := slices.ContainsFunc(en.Params, func(p Param) bool { return p.Name == key })
+	if en.External && place == 0 && !(known && found) {
+		return paramPath.Name, item, true
+	}
+	return key, value, known && found
 }
 
 func (en entry) paramNames() string {
@@ -226,16 +254,20 @@ type settings map[string]string
 // change, and fails when it is read.
 func (s settings) canonical() {
 	for key, text := range s {
-		if key == paramWait.Name {
+		switch key {
+		case paramPath.Name, paramSHA256.Name: // text, even where it looks like a number
+		case paramWait.Name, paramTimeout.Name:
 			if d, err := time.ParseDuration(text); err == nil {
 				s[key] = d.String()
 			}
-		} else if slices.Contains([]string{paramRoom.Name, "weight", "error"}, key) {
+		case paramRoom.Name, "weight", "error":
 			if f, err := strconv.ParseFloat(text, 64); err == nil {
 				s[key] = strconv.FormatFloat(f, 'g', -1, 64)
 			}
-		} else if n, err := strconv.Atoi(text); err == nil {
-			s[key] = strconv.Itoa(n)
+		default:
+			if n, err := strconv.Atoi(text); err == nil {
+				s[key] = strconv.Itoa(n)
+			}
 		}
 	}
 }

@@ -151,16 +151,16 @@ func (b *books) enter(d schedulers.Decision, now time.Duration) error {
 		if pin := e.task.OnDevice; pin != nil && *pin != d.Device {
 			return fmt.Errorf("the task needs device %d", *pin)
 		}
-		if config.AgeLimit > 0 && d.Passed > config.AgeLimit || d.Passed > e.passed || d.Passed < e.passed && !b.rules.TracksSMs {
+		if config.AgeLimit > 0 && d.Passed > config.AgeLimit || d.Passed > e.passed || d.Passed < e.passed && !b.rules.hidesTurns() {
 			return fmt.Errorf("passed %d times by its own account and %d times by ours, limit %d", d.Passed, e.passed, config.AgeLimit)
 		}
 		if !b.deadlock() {
 			stalled := map[schedulers.TaskID]bool{}
-			if !b.rules.TracksSMs && len(b.in(waiting, asking)) > 1 { // otherwise the books cannot tell, or no other task waits
+			if !b.rules.hidesTurns() && len(b.in(waiting, asking)) > 1 { // otherwise the books cannot tell, or no other task waits
 				stalled = b.stalled()
 			}
 			for _, other := range b.entries {
-				if other.state == waiting && !stalled[other.task.ID] && !b.rules.TracksSMs && b.goesBefore(other, e) {
+				if other.state == waiting && !stalled[other.task.ID] && !b.rules.hidesTurns() && b.goesBefore(other, e) {
 					return fmt.Errorf("task %d waits, and it is its turn", other.task.ID)
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -26,10 +25,16 @@ type Bound struct {
 
 // CheckPreempter runs a scheduler that takes back against random processes, which keep their own
 // account of what they have on their devices, and answer as they like.
-func CheckPreempter(t *testing.T, info policies.Info, queue engine.Order, bound func(policies.Scheduler) Bound) {
+func CheckPreempter(t rapid.TB, info policies.Info, queue engine.Order, bound func(policies.Scheduler) Bound) {
+	t.Helper()
+	Registered(info).CheckPreempter(t, queue, bound)
+}
+
+// CheckPreempter is the function CheckPreempter for any scheduler.
+func (s Subject) CheckPreempter(t rapid.TB, queue engine.Order, bound func(policies.Scheduler) Bound) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
-		m := newSwapping(rt, info, queue, bound)
+		m := newSwapping(rt, s, queue, bound)
 		rt.Repeat(map[string]func(*rapid.T){
 			"begin":   m.begin,
 			"resume":  m.resume,
@@ -85,9 +90,9 @@ type swapped struct {
 	unable  schedulers.Actions
 }
 
-func newSwapping(rt *rapid.T, info policies.Info, queue engine.Order, bound func(policies.Scheduler) Bound) *swapping {
+func newSwapping(rt *rapid.T, of Subject, queue engine.Order, bound func(policies.Scheduler) Bound) *swapping {
 	m := &swapping{devices: drawNode(rt), tasks: map[schedulers.TaskID]*swapped{}}
-	s, err := policies.Parse(drawParameters(rt, info, queue), len(m.devices))
+	s, err := of.Settle(drawParameters(rt, of.Info, queue), len(m.devices))
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -116,6 +121,7 @@ func (m *swapping) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, 
 	if diff := gocmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
 		rt.Fatalf("the engine and the plain engine decide differently (-engine +plain):\n%s", diff)
 	}
+	logDecisions(rt, got)
 	for _, d := range got {
 		if err := m.carryOut(d); err != nil {
 			rt.Fatalf("decision %v of task %d on device %d: %v", d.Kind, d.Task.ID, d.Device, err)
@@ -264,6 +270,7 @@ func (m *swapping) begin(rt *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(rt, "pinned") == 0 {
 		task.OnDevice = new(rapid.IntRange(0, len(m.devices)-1).Draw(rt, "on device"))
 	}
+	logTask(rt, task)
 	m.requests++
 	m.tasks[task.ID] = &swapped{task: task, device: -1, asked: m.requests, allocated: task.Bytes}
 	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Submit(task, m.now) })

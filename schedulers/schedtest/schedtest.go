@@ -5,7 +5,6 @@ package schedtest
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,14 +21,39 @@ type Rules struct {
 	MemoryHard      bool // a device's capacity is never exceeded
 	OneJobPerDevice bool
 	TracksSMs       bool // free slots per SM are kept, and an oversized task is alone
+	Selective       bool // a task whose memory fits may have to wait, for reasons that the policy alone knows
+}
+
+// hidesTurns: only the policy can tell whose turn it is.
+func (r Rules) hidesTurns() bool { return r.TracksSMs || r.Selective }
+
+// Subject is a scheduler that is checked.
+type Subject struct {
+	Info policies.Info
+	// Settle makes the scheduler for a node of so many devices. The parameters are drawn, and written
+	// as in a scheduler's text.
+	Settle func(parameters string, devices int) (policies.Scheduler, error)
+}
+
+// Registered is a scheduler whose policy is in package policies.
+func Registered(info policies.Info) Subject {
+	return Subject{info, func(parameters string, devices int) (policies.Scheduler, error) {
+		return policies.Parse(info.Name+":"+parameters, devices)
+	}}
 }
 
 // Check runs the scheduler against random workloads. queue is one of its queue orders, or "" if
 // the scheduler does not have the parameter.
-func Check(t *testing.T, info policies.Info, queue engine.Order, rules Rules) {
+func Check(t rapid.TB, info policies.Info, queue engine.Order, rules Rules) {
+	t.Helper()
+	Registered(info).Check(t, queue, rules)
+}
+
+// Check is the function Check for any scheduler.
+func (s Subject) Check(t rapid.TB, queue engine.Order, rules Rules) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
-		m := newMachine(rt, info, queue, rules)
+		m := newMachine(rt, s, queue, rules)
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":  m.submit,
 			"overlap": m.overlap,
@@ -63,9 +87,9 @@ type machine struct {
 	lastJob   schedulers.JobID
 }
 
-func newMachine(rt *rapid.T, info policies.Info, queue engine.Order, rules Rules) *machine {
+func newMachine(rt *rapid.T, of Subject, queue engine.Order, rules Rules) *machine {
 	m := &machine{devices: drawNode(rt), rules: rules}
-	s, err := policies.Parse(drawParameters(rt, info, queue), len(m.devices))
+	s, err := of.Settle(drawParameters(rt, of.Info, queue), len(m.devices))
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -99,13 +123,24 @@ func (m *machine) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, e
 	if err != nil {
 		rt.Fatal(err)
 	}
+	failIfFailed(rt, m.scheduler.Policy)
 	if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
 		rt.Fatalf("the engine and the plain engine decide differently (-engine +plain):\n%s", diff)
 	}
+	logDecisions(rt, got)
 	for _, d := range got {
 		if err := m.books.enter(d, m.now); err != nil {
 			rt.Fatalf("decision %v of task %d (job %d) on device %d: %v", d.Kind, d.Task.ID, d.Task.Job, d.Device, err)
 		}
+	}
+}
+
+// failIfFailed ends a workload whose policy can decide no more. Why is logged, because rapid wants
+// the same error of the same workload, and an answer that is quoted may have a number of its own.
+func failIfFailed(rt *rapid.T, p schedulers.Policy) {
+	if f, ok := p.(schedulers.Fallible); ok && f.Err() != nil {
+		rt.Logf("%s%v", failed, f.Err())
+		rt.Fatal("the policy has failed")
 	}
 }
 
@@ -139,6 +174,7 @@ func (m *machine) join(rt *rapid.T) {
 
 // enter submits the task.
 func (m *machine) enter(rt *rapid.T, task schedulers.Task) {
+	logTask(rt, task)
 	m.lastTask, m.lastJob = task.ID, max(m.lastJob, task.Job)
 	m.books.wait(task, m.now)
 	couldGo := m.couldGo(task.ID)
@@ -296,7 +332,7 @@ func useOf(d schedulers.DeviceView) use {
 	return u
 }
 
-// drawParameters returns the scheduler's text with random values of its parameters.
+// drawParameters returns random values of the scheduler's parameters, as in its text.
 func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string {
 	var values []string
 	for _, p := range info.Params {
@@ -319,5 +355,5 @@ func drawParameters(rt *rapid.T, info policies.Info, queue engine.Order) string 
 			values = append(values, "workers="+rapid.SampledFrom([]string{"1", "3", "0"}).Draw(rt, "workers"))
 		}
 	}
-	return info.Name + ":" + strings.Join(values, ",")
+	return strings.Join(values, ",")
 }

@@ -111,7 +111,7 @@ func (b *books) canGrow(e *entry, beside func(schedulers.JobID) bool) bool {
 // checkTurns checks that a task that fits waits only behind a task whose turn comes first and
 // that is not stalled.
 func (m *machine) checkTurns(rt *rapid.T) {
-	if !m.rules.MemoryHard || m.rules.TracksSMs || len(m.books.in(waiting)) == 0 {
+	if !m.rules.MemoryHard || m.rules.hidesTurns() || len(m.books.in(waiting)) == 0 {
 		return
 	}
 	stalled := m.books.stalled()
@@ -126,7 +126,7 @@ func (m *machine) checkTurns(rt *rapid.T) {
 // waits, or if the books cannot tell.
 func (m *machine) couldGo(id schedulers.TaskID) *bool {
 	e := m.books.entries[id]
-	if e.state != asking || !m.rules.MemoryHard || m.rules.TracksSMs {
+	if e.state != asking || !m.rules.MemoryHard || m.rules.hidesTurns() {
 		return nil
 	}
 	return new(m.books.isTurn(e, m.books.stalled()))

@@ -21,10 +21,15 @@ func AddFormatFlag(f *pflag.FlagSet) {
 	f.String("format", "table", "output `FORMAT`: table, csv, json or markdown")
 }
 
+// AddSchedFlag adds --sched.
+func AddSchedFlag(f *pflag.FlagSet) {
+	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
+}
+
 // AddRunFlags adds the flags of a run.
 func AddRunFlags(f *pflag.FlagSet) {
 	AddNodeFlags(f)
-	f.String("sched", "case-alg3", "`SCHEDULER` with parameters, as case-alg3:queue=fifo,age-limit=8; see caserun schedulers")
+	AddSchedFlag(f)
 	AddProbeFlag(f)
 	f.Bool("isolate-faults", false, "after the batch, run each job that a fault under MPS took down again, alone on a GPU, to find the culprit")
 	f.Bool(oldIsolate, false, "the old name of --isolate-faults")

@@ -15,6 +15,7 @@ import (
 	"github.com/caserun/caserun/mixes/suites"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
 // SweepFile is a sweep as a file describes it. The file's keys are names of flags, and its
@@ -25,7 +26,7 @@ type SweepFile struct {
 }
 
 // LoadSweepFile reads a sweep's file. An unknown key is an error, and errors name file, line and
-// column. Paths of mixes are relative to the file.
+// column. Paths of mixes and of programs that decide are relative to the file.
 func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 	f := SweepFile{Settings: map[string]any{}}
 	planned, node := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -44,7 +45,7 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 			})
 		case key == "scheds":
 			return eachItem(key, value, "[sa, case-alg3]", func(item string) error {
-				f.Options.Scheds = append(f.Options.Scheds, item)
+				f.Options.Scheds = append(f.Options.Scheds, policies.InFolder(filepath.Dir(path), item))
 				return Check("sched", item)
 			})
 		case key == "probes":

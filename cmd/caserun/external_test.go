@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// A policy in sh: it gives everybody device 0, but does what last says in place of its answer to
+// question number at.
+func shellPolicy(at int, last string) string {
+	return fmt.Sprintf(`#!/bin/sh
+read hello
+echo '{"id":0,"protocol":1,"promises":[]}'
+while read question; do
+  id=${question#*:} id=${id%%%%,*}
+  [ "$id" -ge %d ] && %s
+  echo "{\"id\":$id,\"device\":0}"
+done
+exit 0
+`, at, last)
+}
+
+// never is beyond the number of any question.
+const never = 1 << 30
+
+// A policy that fails ends a simulated run with what it said. The records of the run stay.
+func TestAPolicyThatFailsInterruptsTheRun(t *testing.T) {
+	inTempDir(t)
+	for i, c := range []struct{ at, says string }{
+		{`{ echo '{"id":9,"devise":1}'; read more; }`, `its answer "{\"id\":9,\"devise\":1}" cannot be: json: unknown field "devise"; it wrote nothing to stderr`},
+		{`{ echo too hard >&2; exit 9; }`, `it gave no answer and ended (exit status 9); its stderr: "too hard"`},
+		{`sleep 100`, `it gave no answer within 300ms`},
+	} {
+		writeFiles(t, map[string]string{"p.sh": shellPolicy(9, c.at)})
+		status, out, errs := caserun(t, "mix", "W1", "--node", "sim:4xV100", "--sched", "exec:./p.sh,timeout=300ms")
+		if want := fmt.Sprintf("run %d is interrupted: scheduler: policy ./p.sh: asked to place task ", i+1); status != exitInfrastructure ||
+			!strings.Contains(errs, want) || !strings.Contains(errs, c.says) || !strings.Contains(out, "interrupted") {
+			t.Errorf("exit %d, want %s%s:\n%s%s", status, want, c.says, out, errs)
+		}
+		run, jobs, events := stored(t, int64(i+1))
+		if run.Status != results.Interrupted || !has(events, results.EventCancelled, c.says) {
+			t.Errorf("the run is %s: %+v", run.Status, events)
+		}
+		tasks := 0
+		for _, k := range storedTasks(t, run.ID) {
+			if k.GrantS != nil {
+				tasks++
+			}
+			if k.Refusal != nil {
+				t.Errorf("task of job %d was refused: %s", k.Job, *k.Refusal)
+			}
+		}
+		if tasks == 0 || len(jobs) != run.Jobs {
+			t.Errorf("%d tasks have a device, %d jobs", tasks, len(jobs))
+		}
+		for _, j := range jobs {
+			if o := *j.Outcome; o != results.Cancelled && (o != results.OK || *j.EndS >= *run.Metrics.MakespanS) {
+				t.Errorf("job %d: %s at %g s", j.Index, o, *j.EndS)
+			}
+		}
+	}
+}
+
+// A policy that fails after its last answer has not decided well either.
+func TestAPolicyMustEndWell(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"p.sh": strings.Replace(shellPolicy(never, "true"), "exit 0", "exit 4", 1), "m.yaml": "jobs: [needle-16384]\n"})
+	status, _, errs := caserun(t, "mix", "m.yaml", "--node", "sim:1xV100", "--sched", "exec:p.sh")
+	if want := "run 1 is interrupted: policy p.sh: it ended with an error after its last answer (exit status 4)"; status != exitInfrastructure || !strings.Contains(errs, want) {
+		t.Errorf("exit %d:\n%s", status, errs)
+	}
+}
+
+// On real devices the jobs that run are stopped, those that wait too, and the policy's process ends.
+func TestAPolicyThatFailsStopsLiveJobs(t *testing.T) {
+	library, program := fakeNVML(t), buildStepJob(t)
+	dir := fakeNode(t, "", "")
+	writeFiles(t, map[string]string{
+		"p.sh": shellPolicy(5, `{ echo $$ >pid; echo lost >&2; echo no; read more; }`),
+		"m.yaml": fmt.Sprintf(`jobs:
+- program: %[1]s
+  args: begin:1000 sleep:100000 free
+- program: %[1]s
+  args: begin:2000 sleep:100000 free
+- program: %[1]s
+  args: begin:3000 sleep:100000 free
+`, program)})
+	status, text := finish(t, onFakes(dir, library, nil, "mix", "m.yaml", "--no-mps", "--devices", "0", "--workers", "3", "--sched", "exec:./p.sh"))
+	if status != exitInfrastructure || !strings.Contains(text, `its answer "no" cannot be`) || !strings.Contains(text, `its stderr: "lost"`) {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	run, jobs, events := stored(t, 1)
+	if run.Status != results.Interrupted || !has(events, results.EventCancelled, `its answer "no" cannot be`) {
+		t.Errorf("the run is %s: %+v", run.Status, events)
+	}
+	for _, j := range jobs {
+		if *j.Outcome != results.Cancelled || j.StartS == nil || j.EndS == nil {
+			t.Errorf("job %d: %+v", j.Index, j)
+		}
+	}
+	pid, err := os.ReadFile("pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join("/proc", strings.TrimSpace(string(pid)))); err == nil {
+		t.Errorf("the policy's process %s still runs", pid)
+	}
+}
+
+// A program decides for live jobs as it does for simulated ones.
+func TestAPolicyDecidesForLiveJobs(t *testing.T) {
+	library, program := fakeNVML(t), buildStepJob(t)
+	dir := fakeNode(t, "", "")
+	writeFiles(t, map[string]string{
+		"p.sh":   strings.Replace(shellPolicy(never, "true"), `device\":0`, `device\":1`, 1),
+		"m.yaml": fmt.Sprintf("jobs:\n- program: %s\n  args: begin:1000 grow:500 free begin:70 free\n", program)})
+	status, text := finish(t, onFakes(dir, library, nil, "mix", "m.yaml", "--no-mps", "--devices", "0,3", "--sched", "exec:./p.sh,queue=mmu"))
+	if status != exitOK {
+		t.Fatalf("exit %d:\n%s", status, text)
+	}
+	run, _, _ := stored(t, 1)
+	if run.Scheduler != "exec" || !strings.Contains(run.Parameters, "path=p.sh,queue=mmu,sha256=") {
+		t.Errorf("the run's scheduler: %s:%s", run.Scheduler, run.Parameters)
+	}
+	tasks := storedTasks(t, 1)
+	for _, k := range tasks {
+		if k.Device == nil || *k.Device != 1 {
+			t.Errorf("task %+v", k)
+		}
+	}
+	if len(tasks) != 2 || tasks[0].GrownBytes != 500 {
+		t.Errorf("tasks %+v", tasks)
+	}
+}
+
+// Files that cannot decide are wrong usage, and leave no store.
+func TestPoliciesThatCannotStart(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"ok.sh": shellPolicy(never, "true"), "bad.sh": "#!/bin/sh\necho what\n"})
+	if err := os.WriteFile("plain.py", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for sched, want := range map[string]string{
+		"exec":                             "--sched: scheduler exec: which program?",
+		"exec:none.py":                     "policy none.py: no such file",
+		"exec:./plain.py":                  "policy ./plain.py: it is not executable",
+		"exec:./ok.sh,sha256=000000000000": "sha256=000000000000 was asked for",
+		"exec:./a,b.py":                    "a path cannot have a comma",
+	} {
+		if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:1xV100", "--sched", sched); status != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, want %s:\n%s", sched, status, want, errs)
+		}
+	}
+	status, _, errs := caserun(t, "mix", "W1", "--node", "sim:1xV100", "--sched", "exec:bad.sh")
+	if status != exitInfrastructure || !strings.Contains(errs, `policy bad.sh: asked to greet: its answer "what" cannot be`) {
+		t.Errorf("exit %d:\n%s", status, errs)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if runs, err := s.Runs(t.Context(), store.Filter{}); err != nil || len(runs) > 0 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+}
+
+// A sweep keeps to the program that it was planned with. Another content is another arm.
+func TestASweepKeepsItsPolicy(t *testing.T) {
+	inTempDir(t)
+	first, second := shellPolicy(never, "true"), shellPolicy(never, "false")
+	writeFiles(t, map[string]string{"conf/p.sh": first, "conf/m.yaml": "jobs: [needle-16384]\n",
+		"conf/s.yaml": "mixes: [m.yaml]\nscheds: [sa, 'exec:./p.sh,queue=fifo']\nnode: sim:1xV100\nreps: 1\n"})
+	if status, _, errs := caserun(t, "sweep", "conf/s.yaml", "--sim-noise", "0.01"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	writeFiles(t, map[string]string{"conf/p.sh": second})
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--reps", "2"); status != exitUsage || !strings.Contains(errs, "resume sweep 1: policy conf/p.sh: the sha256 of its content begins with") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+	writeFiles(t, map[string]string{"conf/p.sh": first})
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--scheds", "sa,exec:conf/other.sh", "--reps", "2"); status != exitUsage || !strings.Contains(errs, "was planned with --scheds") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+	if status, out, errs := caserun(t, "sweep", "--resume", "1", "--scheds", "sa,exec:path=conf/p.sh,queue=fifo", "--reps", "2"); status != exitOK || !strings.Contains(out, "  2   2  ") {
+		t.Errorf("exit %d: %s%s", status, out, errs)
+	}
+	writeFiles(t, map[string]string{"conf/p.sh": second})
+	if status, _, errs := caserun(t, "sweep", "conf/s.yaml", "--tag", "second"); status != exitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	runs, err := s.Runs(t.Context(), store.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arms := map[string]int{}
+	for _, r := range runs {
+		if r.Status != results.Complete {
+			t.Errorf("run %d is %s", r.ID, r.Status)
+		}
+		if r.Scheduler == "exec" {
+			arms[results.ArmOf(r).Parameters]++
+		}
+	}
+	if len(arms) != 2 || len(runs) != 6 {
+		t.Errorf("%d runs of the arms %v, want two versions of the policy", len(runs), arms)
+	}
+	for line, want := range map[string]string{
+		"compare sweep:1 sweep:2": "m under exec:sha256=",
+		"compare 2 6":             "parameters of exec differ",
+	} {
+		if status, out, errs := caserun(t, strings.Fields(line)...); status != exitOK || !strings.Contains(out, want) {
+			t.Errorf("caserun %s: exit %d: %s%s", line, status, out, errs)
+		}
+	}
+}
+
+// A program that changes while its sweep runs stops the sweep at its next run.
+func TestAPolicyThatChangesStopsItsSweep(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"p.sh": strings.Replace(shellPolicy(never, "true"), "exit 0", "echo '# more' >>p.sh; exit 0", 1), "m.yaml": "jobs: [needle-16384]\n"})
+	status, _, errs := caserun(t, "sweep", "--mixes", "m.yaml", "--scheds", "exec:./p.sh", "--node", "sim:1xV100", "--reps", "3", "--sim-noise", "0.01")
+	if status != exitUsage || !strings.Contains(errs, "sweep 1 stopped with 1 of 3 runs done") || !strings.Contains(errs, "the sha256 of its content begins with") {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+}

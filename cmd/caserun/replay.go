@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/replay"
+)
+
+// replayOptions are what replay is asked for.
+type replayOptions struct {
+	settings config.Settings
+	run      string
+}
+
+func newReplay() *cobra.Command {
+	var o replayOptions
+	c := &cobra.Command{
+		Use:   "replay RUN",
+		Short: "Replay a stored run under another scheduler, in virtual time",
+		Long: `Do again, in virtual time, what the jobs of a stored run did: each asks for its
+devices as long after its start, holds them as long, and exits as long after, as
+it did in the run. Only who waits for what is decided anew, by --sched. RUN is a
+number from caserun report, or latest.
+
+The run is also replayed under its own scheduler, which shows the error of what is
+kept of a run. The figures are REPLAYED, and not measured: what took time on the
+host takes as long as in the run, however many jobs run at once. So a run under sa
+makes others look too fast (docs/simulation.md). Nothing is stored.`,
+		Example: `  caserun replay latest --sched case-alg3
+  caserun replay 12 --sched sa --format csv
+  caserun replay 3 --sched exec:./policy.py --db docs/evaluation/sweep.tar.gz`,
+		Args:              named("RUN"),
+		ValidArgsFunction: atMost(1, fromStore(offerRuns)),
+		RunE: verb(func(c *cobra.Command, args []string) (replayOptions, error) {
+			o.run = args[0]
+			err := o.settle(c)
+			return o, err
+		}, runReplay),
+	}
+	config.AddSchedFlag(c.Flags())
+	config.AddStoreFlag(c.Flags())
+	addFormatFlag(c)
+	_ = c.RegisterFlagCompletionFunc("sched", completeSchedulers)
+	return c
+}
+
+func (o *replayOptions) settle(c *cobra.Command) (err error) {
+	if o.settings, err = load(c); err != nil {
+		return err
+	}
+	if err := config.Check("sched", o.settings.Sched); err != nil {
+		return fmt.Errorf("--sched: %w", err)
+	}
+	return nil
+}
+
+func runReplay(c *cobra.Command, o replayOptions) (err error) {
+	ctx := c.Context()
+	db, done, err := openForReading(ctx, o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	run, err := sides.Run(ctx, db, o.run, store.Filter{})
+	if err != nil {
+		return err
+	}
+	stored, jobs, err := readStored(ctx, db, run)
+	if err != nil {
+		return err
+	}
+	t := newReplayTable(stored)
+	recorded := t.add(run.Scheduler, run.Parameters, string(run.Mode), jobs)
+	own, ownErr := t.replay(ctx, stored.Own(), nil)
+	if ownErr != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t.note("its own scheduler cannot replay it: %v", ownErr)
+	}
+	other, err := t.replay(ctx, o.settings.Sched, own)
+	if err != nil {
+		return err
+	}
+	t.finish(recorded, own, other)
+	warnUnseen(c, o.settings.Format, stored.Assumptions)
+	return render(c, o.settings.Format, t.Table)
+}
+
+func readStored(ctx context.Context, db *store.Store, run results.Run) (*replay.Stored, []results.Job, error) {
+	devices, err := db.Devices(ctx, run.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := db.Jobs(ctx, run.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	tasks, err := db.Tasks(ctx, run.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	swaps, err := db.Swaps(ctx, run.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	stored, err := replay.NewStored(run, devices, jobs, tasks, swaps)
+	if err != nil {
+		return nil, nil, refusal{err}
+	}
+	return stored, jobs, nil
+}
+
+// replayTable has a row for the run, and one for each replay.
+type replayTable struct {
+	*report.Table
+	stored *replay.Stored
+}
+
+func newReplayTable(s *replay.Stored) replayTable {
+	title := fmt.Sprintf("REPLAYED run %d: %s on %s", s.Run.ID, s.Run.Mix, s.Run.Node)
+	if s.Run.Mode == results.Simulated {
+		title += ", itself SIMULATED"
+	}
+	return replayTable{&report.Table{Title: title, Columns: []report.Column{
+		{Name: "run_id", Heading: "run", Place: report.DataOnly}, {Name: "mix", Place: report.DataOnly}, {Name: "node", Place: report.DataOnly},
+		{Name: "scheduler"}, {Name: "parameters", Drop: 2}, {Name: "mode"}, {Name: "jobs"}, {Name: "jobs_ok", Heading: "ok"},
+		{Name: "makespan", Unit: report.Seconds}, {Name: "throughput", Unit: report.JobsPerSecond},
+		{Name: "turnaround_mean", Heading: "mean turnaround", Unit: report.Seconds}}}, s}
+}
+
+// add adds a row, and returns its metrics.
+func (t replayTable) add(scheduler, parameters, mode string, jobs []results.Job) *results.Metrics {
+	run := t.stored.Run
+	run.Jobs = len(jobs)
+	m := results.Compute(run, t.stored.Devices, jobs, nil, nil)
+	ok := 0
+	for _, j := range jobs {
+		if j.Outcome != nil && *j.Outcome == results.OK {
+			ok++
+		}
+	}
+	t.Add(run.ID, run.Mix, run.Node, scheduler, parameters, mode, len(jobs), ok, m.MakespanS, m.ThroughputJobsPerS, m.TurnaroundMeanS)
+	return &m
+}
+
+// replay replays the run and adds its row. Under the run's own scheduler a replay that has been made
+// is not made again.
+func (t replayTable) replay(ctx context.Context, text string, made *results.Metrics) (_ *results.Metrics, err error) {
+	s, closed, err := harness.Decider(text, len(t.stored.Devices))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closed()) }()
+	if made != nil && s.Name == t.stored.Run.Scheduler && s.Parameters() == t.stored.Run.Parameters {
+		return made, nil
+	}
+	if err := t.stored.Check(s); err != nil {
+		return nil, refusal{err}
+	}
+	jobs, err := t.stored.Under(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return t.add(s.Name, s.Parameters(), "replayed", jobs), nil
+}
+
+func (t replayTable) note(format string, args ...any) {
+	t.Notes = append(t.Notes, report.Note{Text: fmt.Sprintf(format, args...)})
+}
+
+// finish adds what the rows say together, and what they assume.
+func (t replayTable) finish(recorded, own, other *results.Metrics) {
+	if own != nil {
+		t.note("error of the records, which is the run replayed under its own scheduler against the run: makespan %s, mean turnaround %s; what another crowd would change is not in it",
+			change(recorded.MakespanS, own.MakespanS), change(recorded.TurnaroundMeanS, own.TurnaroundMeanS))
+		if other != own {
+			t.note("replay against replay: throughput %s, mean turnaround %s",
+				change(own.ThroughputJobsPerS, other.ThroughputJobsPerS), change(own.TurnaroundMeanS, other.TurnaroundMeanS))
+		}
+	}
+	t.note("REPLAYED: rows of the mode replayed were not measured. Assumed:")
+	for _, a := range t.stored.Assumptions {
+		t.note("- %s", a)
+	}
+}
+
+// change is how much more b is than a, in words.
+func change(a, b *float64) string {
+	if a == nil || b == nil || *a == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%+.1f %%", (*b / *a - 1)*100)
+}

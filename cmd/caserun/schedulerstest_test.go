@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestSchedulersTest(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{
+		"closed.sh": shellPolicy(never, "true"),
+		"dies.sh":   shellPolicy(1, "{ echo tired >&2; exit 5; }"),
+		"silent.sh": "#!/bin/sh\nexit 3\n",
+	})
+	for _, c := range []struct {
+		line   string
+		status int
+		says   []string
+	}{
+		{"case-alg3 --workloads 5", exitOK, []string{"test of case-alg3", "priority-mmu           5  ok"}},
+		{"vgpu --workloads 5", exitOK, []string{"largest-first          5  ok"}},
+		{"sa --workloads 5", exitOK, []string{"-              5  ok"}},
+		{"exec:closed.sh", exitJobsFailed, []string{"FAILED: policy closed.sh: asked to place task", "which is not open to the task", "the smallest workload found on which it fails, queue fifo", "begin", "only on device 1", "caserun: exec:closed.sh breaks a rule (queue fifo, seed 1): "}},
+		{"exec:dies.sh --seed 2", exitJobsFailed, []string{"(queue fifo, seed 2): policy dies.sh: asked to place task", `its stderr: "tired"`}},
+		{"exec:silent.sh", exitInfrastructure, []string{"policy silent.sh: asked to greet: it gave no answer and ended (exit status 3)"}},
+		{"exec:none.sh", exitUsage, []string{"policy none.sh: no such file"}},
+		{"exec:closed.sh,queue=fifo", exitUsage, []string{"the test draws queue itself: leave it out"}},
+		{"case-alg3:queue=fifo", exitUsage, []string{"name case-alg3 alone"}},
+		{"case-alg9", exitUsage, []string{`unknown scheduler "case-alg9"`}},
+		{"case-alg3 --seed 0", exitUsage, []string{"want 1 or more"}},
+		{"case-alg3 --workloads 0", exitUsage, []string{"want 1 or more"}},
+		{"", exitUsage, []string{"SCHEDULER is missing"}},
+	} {
+		status, out, errs := caserun(t, append([]string{"schedulers", "test"}, strings.Fields(c.line)...)...)
+		if status != c.status {
+			t.Errorf("%s: exit %d, want %d:\n%s%s", c.line, status, c.status, out, errs)
+		}
+		text := strings.Join(strings.Fields(out+errs), " ")
+		for _, want := range c.says {
+			if !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
+				t.Errorf("%s must say %q:\n%s%s", c.line, want, out, errs)
+			}
+		}
+	}
+	if found, err := os.ReadDir("."); err != nil || len(found) != 3 {
+		t.Errorf("the test left files: %v, %v", found, err)
+	}
+}
+
+// The same seed fails on the same workload, and every format has its steps.
+func TestSchedulersTestFailsAlike(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"p.sh": shellPolicy(never, "true")})
+	fails := func(args ...string) string {
+		status, out, errs := caserun(t, append([]string{"schedulers", "test", "exec:p.sh"}, args...)...)
+		if status != exitJobsFailed {
+			t.Fatalf("exit %d: %s%s", status, out, errs)
+		}
+		return out
+	}
+	var tables []struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(fails("--format", "json")), &tables); err != nil {
+		t.Fatal(err)
+	}
+	if len(tables) != 2 || len(tables[0].Rows) != 1 || len(tables[1].Rows) < 2 || tables[1].Rows[0]["call"] != "begin" {
+		t.Errorf("tables %+v", tables)
+	}
+	for _, format := range []string{"csv", "markdown"} {
+		if out := fails("--format", format); !strings.Contains(out, "begin") || !strings.Contains(out, "not open") {
+			t.Errorf("%s:\n%s", format, out)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package external
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// The messages of the protocol, which docs/policies.md describes for users. Each is a JSON object
+// on a line of its own. A question has an id, and its answer repeats it.
+
+// protocol is the version that this package speaks.
+const protocol = 1
+
+type (
+	hello struct {
+		ID           uint64 `json:"id"`
+		Kind         string `json:"kind"` // hello
+		Protocol     int    `json:"protocol"`
+		SlotsPerWarp int    `json:"slots_per_warp"`
+	}
+	placeQuestion struct {
+		ID      uint64   `json:"id"`
+		Kind    string   `json:"kind"` // place
+		Task    task     `json:"task"`
+		Latest  *int     `json:"latest"` // null before the first grant
+		Devices []device `json:"devices"`
+	}
+	growQuestion struct {
+		ID     uint64 `json:"id"`
+		Kind   string `json:"kind"` // grow
+		Bytes  int64  `json:"bytes"`
+		Device usage  `json:"device"`
+	}
+	reshapeQuestion struct {
+		ID     uint64    `json:"id"`
+		Kind   string    `json:"kind"` // reshape
+		Task   task      `json:"task"`
+		At     placement `json:"at"`
+		Device usage     `json:"device"` // without the task's blocks
+	}
+)
+
+// task is a schedulers.Task.
+type task struct {
+	ID              schedulers.TaskID `json:"id"`
+	Job             schedulers.JobID  `json:"job"`
+	Process         int               `json:"process"`
+	Bytes           int64             `json:"bytes"`
+	Blocks          uint64            `json:"blocks"`
+	ThreadsPerBlock uint32            `json:"threads_per_block"`
+	BlocksPerSM     uint32            `json:"blocks_per_sm"`
+	WarpsPerBlock   uint64            `json:"warps_per_block"`
+	Warps           uint64            `json:"warps"`
+	GridUnknown     bool              `json:"grid_unknown"`
+	Managed         bool              `json:"managed"`
+	OnDevice        *int              `json:"on_device"`
+	Priority        int               `json:"priority"`
+	Isolate         bool              `json:"isolate"`
+}
+
+func taskOf(t schedulers.Task) task {
+	return task{ID: t.ID, Job: t.Job, Process: t.Serial, Bytes: t.Bytes, Blocks: t.Blocks, ThreadsPerBlock: t.ThreadsPerBlock,
+		BlocksPerSM: t.BlocksPerSM, WarpsPerBlock: t.WarpsPerBlock(), Warps: t.Warps(), GridUnknown: t.GridUnknown, Managed: t.Managed,
+		OnDevice: t.OnDevice, Priority: t.Priority, Isolate: t.Isolate}
+}
+
+// usage is what a device has and what is in use there, whoever asks.
+type usage struct {
+	Name                string `json:"name"`
+	CapacityBytes       int64  `json:"capacity_bytes"`
+	ContextReserveBytes int64  `json:"context_reserve_bytes"`
+	SMs                 int    `json:"sms"`
+	WarpsPerSM          int    `json:"warps_per_sm"`
+	BlocksPerSM         int    `json:"blocks_per_sm"`
+	FreeBytes           int64  `json:"free_bytes"`
+	UsedWarps           uint64 `json:"used_warps"`
+	Tasks               int    `json:"tasks"`
+	Jobs                int    `json:"jobs"`
+	Saturated           bool   `json:"saturated"`
+	FreeBlocks          []int  `json:"free_blocks,omitempty"` // by SM; these three only if the greeting asks for SMs
+	FreeSlots           []int  `json:"free_slots,omitempty"`
+	NextSM              *int   `json:"next_sm,omitempty"`
+}
+
+func usageOf(d schedulers.DeviceView, sms bool) usage {
+	l := d.Limits()
+	u := usage{Name: l.Name, CapacityBytes: l.CapacityBytes, ContextReserveBytes: l.ContextBytes, SMs: l.SMs, WarpsPerSM: l.WarpsPerSM,
+		BlocksPerSM: l.BlocksPerSM, FreeBytes: d.FreeBytes(), UsedWarps: d.UsedWarps(), Tasks: d.Tasks(), Jobs: d.Jobs(), Saturated: d.Saturated()}
+	if sms {
+		for i := range l.SMs {
+			m := d.SM(i)
+			u.FreeBlocks, u.FreeSlots = append(u.FreeBlocks, m.FreeBlocks), append(u.FreeSlots, m.FreeSlots)
+		}
+		u.NextSM = new(d.NextSM())
+	}
+	return u
+}
+
+// device is a usage with what depends on the task that is to be placed.
+type device struct {
+	Device int `json:"device"`
+	usage
+	ContextBytes int64 `json:"context_bytes"`
+	TasksOfJob   int   `json:"tasks_of_job"`
+	Open         bool  `json:"open"`
+}
+
+type greeting struct {
+	ID       *uint64  `json:"id"`
+	Protocol int      `json:"protocol"`
+	Promises []string `json:"promises"`
+	Asks     []string `json:"asks"`
+	SMs      bool     `json:"sms"`
+}
+
+// placement is a schedulers.Placement. An answer without a device has the task wait.
+type placement struct {
+	Device      *int  `json:"device"`
+	Blocks      []int `json:"blocks,omitempty"`
+	WarpSlots   int   `json:"warp_slots,omitempty"`
+	NextSM      int   `json:"next_sm,omitempty"`
+	Exclusive   bool  `json:"exclusive,omitempty"`
+	WholeMemory bool  `json:"whole_memory,omitempty"`
+}
+
+func placementOf(p schedulers.Placement) placement {
+	return placement{&p.Device, p.Blocks, p.WarpSlots, p.NextSM, p.Exclusive, p.WholeMemory}
+}
+
+func (p placement) placement() schedulers.Placement {
+	return schedulers.Placement{Device: *p.Device, Blocks: p.Blocks, WarpSlots: p.WarpSlots, NextSM: p.NextSM, Exclusive: p.Exclusive, WholeMemory: p.WholeMemory}
+}
+
+type placeAnswer struct {
+	ID *uint64 `json:"id"`
+	placement
+}
+
+type growAnswer struct {
+	ID   *uint64 `json:"id"`
+	Grow *bool   `json:"grow"`
+}
+
+func (a greeting) id() *uint64    { return a.ID }
+func (a placeAnswer) id() *uint64 { return a.ID }
+func (a growAnswer) id() *uint64  { return a.ID }
+
+// The promises that a policy can make in its greeting.
+const (
+	memoryHard      = "memory-hard"
+	placesWhatFits  = "places-what-fits"
+	oneJobPerDevice = "one-job-per-device"
+)
+
+// The questions that a policy can ask for in its greeting, beside place.
+const (
+	asksGrow    = "grow"
+	asksReshape = "reshape"
+)
+
+func (g greeting) check() error {
+	if g.Protocol != protocol {
+		return fmt.Errorf("it speaks protocol %d, and this caserun speaks protocol %d", g.Protocol, protocol)
+	}
+	for _, list := range []struct {
+		field        string
+		items, known []string
+	}{
+		{"promises", g.Promises, []string{memoryHard, placesWhatFits, oneJobPerDevice}},
+		{"asks", g.Asks, []string{asksGrow, asksReshape}},
+	} {
+		for _, item := range list.items {
+			if !slices.Contains(list.known, item) {
+				return fmt.Errorf("%s has %q: want some of %q", list.field, item, list.known)
+			}
+		}
+	}
+	if slices.Contains(g.Promises, placesWhatFits) && !slices.Contains(g.Promises, memoryHard) {
+		return fmt.Errorf("promises has %q without %q: only memory can tell what fits", placesWhatFits, memoryHard)
+	}
+	return nil
+}
+
+// read reads an answer, which is one JSON object with no unknown fields, because a misspelt field
+// would count as left out.
+func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, err error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return a, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return a, errors.New("more follows on the line: want one JSON object")
+	}
+	switch got := a.id(); {
+	case got == nil:
+		return a, fmt.Errorf("it has no id: want that of the question, %d", id)
+	case *got != id:
+		return a, fmt.Errorf("it has the id %d: want that of the question, %d", *got, id)
+	}
+	return a, nil
+}
+
+// checkPlacement refuses what the engine could not account.
+func (p *Policy) checkPlacement(t schedulers.Task, a placement, d schedulers.DeviceView) error {
+	l := d.Limits()
+	switch {
+	case a.WholeMemory && !(t.Managed && a.Exclusive):
+		return errors.New("whole_memory without exclusive, or for a task without unified memory")
+	case a.Blocks == nil:
+		return nil
+	case !p.greeting.SMs:
+		return errors.New("blocks without sms in the greeting, so it has not seen what is free")
+	case len(a.Blocks) != l.SMs:
+		return fmt.Errorf("blocks for %d SMs: the device has %d", len(a.Blocks), l.SMs)
+	case a.WarpSlots < 0 || a.NextSM < 0 || a.NextSM >= l.SMs:
+		return fmt.Errorf("warp_slots %d and next_sm %d: want 0 or more, and an SM from 0 to %d", a.WarpSlots, a.NextSM, l.SMs-1)
+	}
+	for i, n := range a.Blocks {
+		free := d.SM(i)
+		if n < 0 || n > free.FreeBlocks || n > 0 && a.WarpSlots > free.FreeSlots/n {
+			return fmt.Errorf("%d blocks of %d slots on SM %d, which has %d blocks and %d slots free", n, a.WarpSlots, i, free.FreeBlocks, free.FreeSlots)
+		}
+	}
+	return nil
+}
+
+// checkPlace refuses a device where the task may not go.
+func (p *Policy) checkPlace(t schedulers.Task, a placement, v schedulers.View) error {
+	at := *a.Device
+	if at < 0 || at >= v.Len() {
+		return fmt.Errorf("device %d: the node has devices 0 to %d", at, v.Len()-1)
+	}
+	d := v.Device(at)
+	if !d.Open(t) {
+		return fmt.Errorf("device %d, which is not open to the task", at)
+	}
+	free, context := d.FreeBytes(), d.ContextBytes(t)
+	switch {
+	case a.WholeMemory && (d.Tasks() > 0 || free < context):
+		return fmt.Errorf("device %d with whole_memory, where others are", at)
+	case p.promises(memoryHard) && !a.WholeMemory && t.Bytes > free-context:
+		return fmt.Errorf("device %d, which has %d bytes free beside the task's context, and it promises %s", at, free-context, memoryHard)
+	}
+	if err := p.checkPlacement(t, a, d); err != nil {
+		return fmt.Errorf("device %d: %w", at, err)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Stored is a batch as the store has it, for replays. The store keeps less than a recording: what is
+// taken for the rest is in Assumptions.
+type Stored struct {
+	Run         results.Run
+	Devices     []results.Device
+	Assumptions []string
+
+	steps   []runner.Step
+	jobs    []mixes.Job
+	workers int // of task-bound schedulers
+}
+
+// NewStored makes a Stored of a run's records. A run that does not tell what its jobs would do
+// otherwise is an error.
+func NewStored(run results.Run, devices []results.Device, jobs []results.Job, tasks []results.Task, swaps []results.Swap) (*Stored, error) {
+	switch {
+	case run.Status != results.Complete:
+		return nil, fmt.Errorf("replay run %d: it is %s, so its jobs did not all do what they would have done: name a complete run", run.ID, run.Status)
+	case len(swaps) > 0:
+		return nil, fmt.Errorf("replay run %d: its scheduler %s took memory back, so how long tasks had their devices is not what they took: name a run under another scheduler", run.ID, run.Scheduler)
+	case len(devices) == 0 || len(jobs) == 0:
+		return nil, fmt.Errorf("replay run %d: it has %d devices and %d jobs", run.ID, len(devices), len(jobs))
+	}
+	s := &Stored{Run: run, Devices: devices, workers: run.Workers}
+	if s.workers == 0 { // a process-bound scheduler: as many as a run here would have
+		s.workers = min(max(run.Provenance.Cores, 1), len(jobs))
+	}
+	s.assume("what jobs did between their requests takes as long as in the run: time on the host, of kernels and of copies. A crowd that slowed them down there slows them down here too, and no other crowd does")
+	b := &builder{Stored: s, of: map[int][]results.Task{}}
+	for _, t := range tasks {
+		b.of[t.Job] = append(b.of[t.Job], t)
+	}
+	b.jobs(jobs)
+	slices.SortStableFunc(b.steps, func(x, y runner.Step) int { return cmp.Compare(x.At, y.At) })
+	s.steps = append([]runner.Step{{Event: runner.Arrive{}}}, b.steps...)
+	return s, nil
+}
+
+func (s *Stored) assume(format string, args ...any) {
+	s.Assumptions = append(s.Assumptions, fmt.Sprintf(format, args...))
+}
+
+// builder makes steps of records.
+type builder struct {
+	*Stored
+	of    map[int][]results.Task // by job
+	steps []runner.Step
+	ids   schedulers.TaskID
+
+	grown, alone, unstarted, failed int
+}
+
+func (b *builder) add(at float64, e runner.Event, commands ...runner.Command) {
+	b.steps = append(b.steps, runner.Step{At: duration(at), Event: e, Commands: commands})
+}
+
+// duration rounds to a nanosecond, which is how times were before they were stored.
+func duration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
+
+func (b *builder) jobs(jobs []results.Job) {
+	admitted := b.admissions(jobs)
+	group, arrived := 0, 0.0
+	for i, j := range jobs {
+		if at := j.ArrivalS; at != nil && *at > arrived {
+			group, arrived = group+1, *at
+		}
+		spec := mixes.Job{Name: j.Name, Program: j.Command, Class: j.Class, Group: group, Footprint: b.footprint(j)}
+		if j.StartS != nil && j.EndS != nil {
+			if len(b.of[j.Index]) == 0 && j.Device != nil && b.taskBound() {
+				spec.Binding = mixes.BindDeclared
+				b.alone++
+			}
+			b.job(j, min(admitted[i], *j.StartS))
+		} else {
+			b.unstarted++
+		}
+		b.Stored.jobs = append(b.Stored.jobs, spec)
+	}
+	if b.grown > 0 {
+		b.assume("%d tasks grew: each asks at once for the most that it had", b.grown)
+	}
+	if b.alone > 0 {
+		b.assume("%d jobs had their device from start to end: they need the memory that their mix declares", b.alone)
+	}
+	if b.unstarted > 0 {
+		b.assume("%d jobs never started in the run, and do not in a replay", b.unstarted)
+	}
+	if b.failed > 0 {
+		b.assume("%d jobs did not end ok in the run: they fail in a replay after as long", b.failed)
+	}
+	b.assume("no job runs out of memory. Priorities, isolation and limits of the mix are not in the store, so a replay has none. Each job is one process, and each task's largest kernel is known when it asks")
+}
+
+// taskBound reports whether the run's scheduler left jobs to ask for their tasks' devices: others have
+// no workers, or have them among their parameters.
+func (b *builder) taskBound() bool { return b.Run.Workers > 0 }
+
+// footprint is what a process-bound scheduler would reserve for the job.
+func (b *builder) footprint(j results.Job) mixes.Footprint {
+	var f mixes.Footprint
+	for _, t := range b.of[j.Index] {
+		f.Bytes = max(f.Bytes, t.Bytes+t.HeapBytes+t.GrownBytes)
+		if t.Blocks*uint64(t.ThreadsPerBlock) > f.Blocks*uint64(f.ThreadsPerBlock) {
+			f.Blocks, f.ThreadsPerBlock = t.Blocks, t.ThreadsPerBlock
+		}
+	}
+	if j.FootprintBytes != nil {
+		f.Bytes = *j.FootprintBytes
+	}
+	return f
+}
+
+// admissions are when jobs were let in: those within the number of workers when they arrived, and
+// each other one when an earlier job ended. What passed until the job's start is the start's own time.
+// Under a process-bound scheduler a job is let in when it starts.
+func (b *builder) admissions(jobs []results.Job) []float64 {
+	var ends []float64
+	for _, j := range jobs {
+		if j.EndS != nil {
+			ends = append(ends, *j.EndS)
+		}
+	}
+	slices.Sort(ends)
+	out := make([]float64, len(jobs))
+	for i, j := range jobs {
+		if j.ArrivalS != nil {
+			out[i] = *j.ArrivalS
+		}
+		switch {
+		case j.StartS == nil:
+		case !b.taskBound():
+			out[i] = *j.StartS
+		case i >= b.Run.Workers && i-b.Run.Workers < len(ends):
+			out[i] = max(out[i], ends[i-b.Run.Workers])
+		}
+	}
+	return out
+}
+
+// job adds what a job did.
+func (b *builder) job(j results.Job, admitted float64) {
+	b.add(admitted, runner.Note{}, runner.Start{Job: j.Index, Device: runner.Unbound})
+	b.add(*j.StartS, runner.JobStarted{Job: j.Index})
+	for _, t := range b.of[j.Index] {
+		b.task(t, *j.EndS)
+	}
+	exit := runner.Exit{Status: new(0)}
+	if o := j.Outcome; o != nil && *o != results.OK {
+		b.failed++
+		exit = runner.Exit{Err: errors.New(strings.TrimSpace(string(*o) + " in the run: " + j.Detail))}
+	}
+	b.add(*j.EndS, runner.JobEnded{Job: j.Index, Exit: exit})
+}
+
+// task adds a task. One that its job held to its end is given back by that.
+func (b *builder) task(t results.Task, end float64) {
+	b.ids++
+	if t.GrownBytes > 0 {
+		b.grown++
+	}
+	task := schedulers.Task{ID: b.ids, Job: schedulers.JobID(t.Job), Bytes: t.Bytes + t.HeapBytes + t.GrownBytes, Blocks: t.Blocks,
+		ThreadsPerBlock: t.ThreadsPerBlock, Managed: t.Managed != nil && *t.Managed, OnDevice: t.PinnedDevice}
+	if t.BlocksPerSM != nil {
+		task.BlocksPerSM = *t.BlocksPerSM
+	}
+	b.add(t.SubmitS, runner.TaskBegin{Task: task, HeapBytes: t.HeapBytes})
+	if answered := t.GrantS; answered != nil {
+		b.add(*answered, runner.Note{}, runner.Answer{Decision: schedulers.Decision{Task: task}})
+	} else if t.Refusal != nil {
+		b.add(t.SubmitS, runner.Note{}, runner.Answer{Decision: schedulers.Decision{Task: task}})
+	}
+	if t.GrantS != nil && t.ReleaseS != nil && *t.ReleaseS < end {
+		b.add(*t.ReleaseS, runner.TaskFree{ID: task.ID})
+	}
+}
+
+// Own is the scheduler of the run as text, for its replay. Where clients decided for themselves, the
+// engine decides by the same rules.
+func (s *Stored) Own() string {
+	parameters := strings.ReplaceAll(s.Run.Parameters, "arch=shared", "arch=server")
+	return strings.TrimSuffix(s.Run.Scheduler+":"+parameters, ":")
+}
+
+// Check refuses a scheduler under which the batch cannot be replayed.
+func (s *Stored) Check(scheduler policies.Scheduler) error {
+	switch {
+	case scheduler.Revokes:
+		return fmt.Errorf("replay run %d under %s: it takes memory back from tasks, and the run does not tell how fast the memory would move: use caserun mix on a simulated node", s.Run.ID, scheduler.Name)
+	case scheduler.ClientsDecide:
+		return fmt.Errorf("replay run %d under %s:arch=shared: a replay has no processes that could decide for themselves; arch=server has the same policies", s.Run.ID, scheduler.Name)
+	}
+	return nil
+}
+
+// Under replays the batch in virtual time, and returns its jobs. The scheduler must pass Check.
+func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]results.Job, error) {
+	x, err := New(s.steps)
+	if err != nil {
+		return nil, err
+	}
+	c := runner.Config{Jobs: s.jobs, Scheduler: scheduler, Workers: s.workers}
+	for _, d := range s.Devices {
+		c.Devices = append(c.Devices, schedulers.Device{Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+	}
+	jobs, err := runner.Run(ctx, c, x, forgetful{})
+	if err != nil {
+		err = fmt.Errorf("replay run %d under %s: %w", s.Run.ID, scheduler.Name, err)
+	}
+	return jobs, err
+}
+
+// forgetful is a Recorder for replays, of which only the jobs count.
+type forgetful struct{}
+
+func (forgetful) Job(results.Job)         {}
+func (forgetful) Task(results.Task)       {}
+func (forgetful) Swap(results.Swap)       {}
+func (forgetful) Kernel(results.Kernel)   {}
+func (forgetful) Segment(results.Segment) {}
+func (forgetful) Event(results.Event)     {}

@@ -1,0 +1,235 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/runner"
+	"github.com/caserun/caserun/runner/replay"
+	"github.com/caserun/caserun/runner/sim"
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+func scheduler(t *testing.T, text string, devices int) policies.Scheduler {
+	t.Helper()
+	s, err := policies.Parse(text, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// jobOf is a job that ran from start to end, in seconds.
+func jobOf(index int, start, end float64) results.Job {
+	return results.Job{Index: index, Name: fmt.Sprint("job ", index), ArrivalS: new(0.0), StartS: &start, EndS: &end, Outcome: new(results.OK)}
+}
+
+// taskOf is a job's task, which waited from submit to grant and was given back at release.
+func taskOf(job, seq int, bytes int64, submit, grant, release float64) results.Task {
+	return results.Task{Job: job, Seq: seq, Bytes: bytes, SubmitS: submit, GrantS: &grant, ReleaseS: &release, Device: new(0)}
+}
+
+// devicesOf are devices of so many bytes each.
+func devicesOf(capacities ...int64) (out []results.Device) {
+	for i, bytes := range capacities {
+		out = append(out, results.Device{Index: i, Name: "paper", CapacityBytes: bytes, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4})
+	}
+	return out
+}
+
+func complete(workers int) results.Run {
+	return results.Run{ID: 7, Mode: results.Live, Status: results.Complete, Scheduler: "case-alg3", Workers: workers, Provenance: results.Provenance{Cores: 8}}
+}
+
+// under replays the run, and returns when each job started and ended.
+func under(t *testing.T, s *replay.Stored, sched string) string {
+	t.Helper()
+	jobs, err := s.Under(context.Background(), scheduler(t, sched, len(s.Devices)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, j := range jobs {
+		text := string(*j.Outcome)
+		if j.StartS != nil {
+			text += fmt.Sprintf(" %g-%g", *j.StartS, *j.EndS)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Each job asks as long after its start, holds as long, and exits as long after, as it did. Who
+// waits is decided anew.
+func TestDurationsAreThoseOfTheRun(t *testing.T) {
+	// On one device of 10 bytes, the second job waited from 2 s to 11 s for the first.
+	s, err := replay.NewStored(complete(2), devicesOf(10),
+		[]results.Job{jobOf(0, 0.5, 14), jobOf(1, 0, 20)},
+		[]results.Task{taskOf(0, 0, 6, 1, 1, 11), taskOf(1, 0, 6, 2, 11, 15)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sched, want := range map[string]string{
+		"case-alg3": "ok 0.5-14, ok 0-20",
+		"zero":      "ok 0.5-14, ok 0-11",  // nobody waits: 2 + 4 + 5 s
+		"sa":        "ok 0.5-14, ok 14-25", // the whole device, one after the other
+	} {
+		if got := under(t, s, sched); got != want {
+			t.Errorf("%s: %s, want %s", sched, got, want)
+		}
+	}
+}
+
+// A job is let in when there is a worker for it, and its start takes as long as it took.
+func TestWorkersAndGroups(t *testing.T) {
+	s, err := replay.NewStored(complete(1), devicesOf(10), []results.Job{jobOf(0, 0, 10), jobOf(1, 11, 13)},
+		[]results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil) // it waited for 4 s
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := under(t, s, "case-alg3"), "ok 0-6, ok 7-9"; got != want {
+		t.Errorf("one worker: %s, want %s", got, want)
+	}
+	late := jobOf(1, 20, 22)
+	late.ArrivalS = new(20.0)
+	if s, err = replay.NewStored(complete(4), devicesOf(10), []results.Job{jobOf(0, 0, 20), late}, []results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := under(t, s, "case-alg3"), "ok 0-16, ok 16-18"; got != want {
+		t.Errorf("a second group: %s, want %s", got, want)
+	}
+}
+
+// What the store lacks or what went wrong is said.
+func TestAssumptions(t *testing.T) {
+	grown, failed := taskOf(0, 0, 3, 1, 1, 3), jobOf(1, 0, 4)
+	grown.GrownBytes = 4
+	failed.Outcome, failed.Detail = new(results.OOM), "cudaMalloc"
+	declared := jobOf(2, 0, 6)
+	declared.Device, declared.FootprintBytes = new(0), new(int64(5))
+	never := results.Job{Index: 3, ArrivalS: new(0.0), EndS: new(0.0), Outcome: new(results.Refused)}
+	refusal := "no device"
+	refused := results.Task{Job: 4, Bytes: 99, SubmitS: 1, Refusal: &refusal}
+	s, err := replay.NewStored(complete(8), devicesOf(10), []results.Job{jobOf(0, 0, 5), failed, declared, never, jobOf(4, 0, 2)}, []results.Task{grown, refused}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(s.Assumptions, "\n")
+	for _, want := range []string{"1 tasks grew: each asks at once", "1 jobs had their device from start to end", "1 jobs never started", "1 jobs did not end ok", "A crowd that slowed them down there", "no job runs out of memory"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("assumptions lack %q:\n%s", want, text)
+		}
+	}
+	// The job with the device gets 5 of 10 bytes first, so that the task of 3 + 4 bytes waits for its end.
+	if got, want := under(t, s, "case-alg3"), "ok 0-10, crash 0-4, ok 0-6, not-started 0-0, refused 0-2"; got != strings.Replace(want, " 0-0", "", 1) {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestRunsThatCannotBeReplayed(t *testing.T) {
+	jobs := []results.Job{jobOf(0, 0, 1)}
+	interrupted := complete(1)
+	interrupted.Status = results.Interrupted
+	for want, make := range map[string]func() (*replay.Stored, error){
+		"replay run 7: it is interrupted": func() (*replay.Stored, error) { return replay.NewStored(interrupted, devicesOf(1), jobs, nil, nil) },
+		"its scheduler case-alg3 took memory back": func() (*replay.Stored, error) {
+			return replay.NewStored(complete(1), devicesOf(1), jobs, nil, make([]results.Swap, 1))
+		},
+		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), nil, jobs, nil, nil) },
+		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), devicesOf(1), nil, nil, nil) },
+	} {
+		if _, err := make(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	s, err := replay.NewStored(complete(1), devicesOf(1), jobs, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sched, want := range map[string]string{"vgpu": "it takes memory back from tasks", "schedgpu:arch=shared": "arch=server has the same policies", "cg": ""} {
+		if err := s.Check(scheduler(t, sched, 1)); want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %q", sched, err, want)
+		}
+	}
+	run := complete(1)
+	run.Scheduler, run.Parameters = "schedgpu", "age-limit=0,arch=shared,queue=fifo"
+	if s, err = replay.NewStored(run, devicesOf(1), jobs, nil, nil); err != nil || s.Own() != "schedgpu:age-limit=0,arch=server,queue=fifo" {
+		t.Errorf("%s, %v", s.Own(), err)
+	}
+}
+
+// records keeps the latest record of each task, in order.
+type records struct {
+	order []results.Task
+	at    map[[2]int]int
+}
+
+func (r *records) Task(t results.Task) {
+	i, known := r.at[[2]int{t.Job, t.Seq}]
+	if !known {
+		i = len(r.order)
+		r.at[[2]int{t.Job, t.Seq}] = i
+		r.order = append(r.order, t)
+	}
+	r.order[i] = t
+}
+func (*records) Job(results.Job)         {}
+func (*records) Swap(results.Swap)       {}
+func (*records) Event(results.Event)     {}
+func (*records) Kernel(results.Kernel)   {}
+func (*records) Segment(results.Segment) {}
+
+// Under its own scheduler, a replay of a run's records ends every job when the run did. Noise tells
+// apart what equal jobs ask at once: records do not have who came first.
+func TestARunIsReplayedAsItWas(t *testing.T) {
+	node, err := sim.ParseNode("sim:4xV100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sched := range []string{"case-alg3", "case-alg2", "schedgpu", "sa", "cg:workers=6", "case-alg3:queue=fifo"} {
+		for _, mix := range []string{"W1", "W4", "W7", "W8"} {
+			m, err := mixes.Lookup(mix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, rec := scheduler(t, sched, node.Count), &records{at: map[[2]int]int{}}
+			x, err := sim.NewExecutor(sim.Config{Node: node, Jobs: m.Jobs, MPS: s.Shares, Profiles: profiles.Catalog(), Seed: 1, Noise: 0.02}, rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			workers := 10
+			if s.Binds == policies.BindsJob {
+				workers = 0
+			}
+			jobs, err := runner.Run(context.Background(), runner.Config{Jobs: m.Jobs, Devices: node.Devices(s.Shares), Scheduler: s, Workers: workers, MPS: s.Shares}, x, rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var devices []results.Device
+			for i, d := range node.Devices(s.Shares) {
+				devices = append(devices, results.Device{Index: i, Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes, SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
+			}
+			run := complete(workers)
+			run.Scheduler, run.Parameters, run.Jobs = s.Name, s.Parameters(), len(jobs)
+			stored, err := replay.NewStored(run, devices, jobs, rec.order, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := stored.Under(context.Background(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, j := range again {
+				if d := math.Abs(*j.EndS - *jobs[i].EndS); d > 1e-6 {
+					t.Errorf("%s under %s: job %d ends at %g s, and in the run at %g s", mix, sched, i, *j.EndS, *jobs[i].EndS)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caserun/caserun/schedulers"
+)
+
+// Program is a program of the user's that decides for a scheduler (docs/policies.md has its
+// protocol).
+type Program struct {
+	Path    string        // as the user gave it
+	SHA256  string        // the first HashDigits of the sha256 of its content; "": any content will do
+	Timeout time.Duration // the longest that one decision may take
+}
+
+// HashDigits is how many hexadecimal digits name a program's content. 48 bits tell the versions of
+// a file apart.
+const HashDigits = 12
+
+var (
+	paramPath    = Param{Name: "path", Help: "the program's file, which must be executable; a run's record has its name without the folder"}
+	paramSHA256  = Param{Name: "sha256", Help: "the first 12 digits of the sha256 of the program's file; a file with another content is refused; a run's record has them", Late: true}
+	paramTimeout = Param{Name: "timeout", Default: "1s", Help: "a run ends if one decision takes longer", Late: true}
+)
+
+// external has its policy from elsewhere. Its first parameter may be the path alone, as in
+// exec:./policy.py,queue=fifo. A path may have equals signs, but no commas.
+var external = entry{
+	Info: Info{Name: "exec", Binds: BindsTask, Shares: true, External: true,
+		Rule:   "a program of yours decides, as in exec:./policy.py: it reads one JSON object for each decision and answers with one",
+		Source: "docs/policies.md",
+		Params: []Param{paramPath, paramSHA256, paramTimeout, paramQueue, paramAge, paramWait, paramIsolate}},
+	policy: func(settings) (schedulers.Policy, error) { return nil, nil },
+}
+
+// commaHint says what to do about a path with a comma, whose second half looks like a parameter.
+func (en entry) commaHint() string {
+	if !en.External {
+		return ""
+	}
+	return "; a path cannot have a comma: make a link to the file that has none"
+}
+
+// program returns the program that the parameters name, and leaves of its path only the name, so
+// that the same file in another folder makes the same scheduler.
+func (s settings) program() (*Program, error) {
+	p := &Program{Path: s[paramPath.Name], SHA256: s[paramSHA256.Name]}
+	switch {
+	case p.Path == "":
+		return nil, errors.New("which program? write exec:PATH, as in exec:./policy.py")
+	case !utf8.ValidString(p.Path) || strings.ContainsFunc(p.Path, unicode.IsControl):
+		return nil, fmt.Errorf("path=%q: want one line of UTF-8 text", p.Path)
+	case p.SHA256 != "" && (len(p.SHA256) != HashDigits || strings.Trim(p.SHA256, "0123456789abcdef") != ""):
+		return nil, fmt.Errorf("sha256=%s: want the first %d digits that sha256sum prints of the file, or leave it out", p.SHA256, HashDigits)
+	}
+	var err error
+	if p.Timeout, err = time.ParseDuration(s[paramTimeout.Name]); err != nil || p.Timeout <= 0 {
+		return nil, fmt.Errorf("timeout=%s: want a duration above 0, such as 500ms", s[paramTimeout.Name])
+	}
+	s[paramPath.Name] = path.Base(p.Path)
+	return p, nil
+}
+
+// Pinned returns an external scheduler whose program has the content that the digits of its
+// sha256 name.
+func (s Scheduler) Pinned(sha256 string) Scheduler {
+	program := *s.Program
+	program.SHA256 = sha256
+	s.Program, s.values = &program, maps.Clone(s.values)
+	s.values[paramSHA256.Name] = sha256
+	return s
+}
+
+// PinnedText returns the text of a scheduler so that it means the program's present content. Parse
+// gave s for the text, and s is Pinned. The text of other schedulers stays as it is.
+func (s Scheduler) PinnedText(text string) string {
+	pin := paramSHA256.Name + "="
+	if s.Program == nil || strings.Contains(text, ","+pin) || strings.Contains(text, ":"+pin) {
+		return text
+	}
+	return text + "," + pin + s.Program.SHA256
+}
+
+// IsPinned reports whether a text is another, or may be what PinnedText made of it.
+func IsPinned(pinned, text string) bool {
+	return pinned == text || strings.HasPrefix(pinned, text+","+paramSHA256.Name+"=")
+}
+
+// InFolder returns the text of a scheduler for another folder to start in: a relative path of a
+// program is then below the given folder.
+func InFolder(folder, text string) string {
+	name, rest, _ := strings.Cut(text, ":")
+	en := registry[name]
+	items := strings.Split(rest, ",")
+	for i, item := range items {
+		if key, value, ok := en.parameter(i, item); ok && key == paramPath.Name && !path.IsAbs(value) && value != "" {
+			items[i] = key + "=" + path.Join(folder, value)
+			return name + ":" + strings.Join(items, ",")
+		}
+	}
+	return text
+}

@@ -1,0 +1,34 @@
+package schedtest
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caserun/caserun/schedulers/policies"
+)
+
+// Promises says what each registered scheduler promises. A scheduler that is missing here and in
+// Bounds fails a test of package policies.
+var Promises = map[string]Rules{
+	"sa":        {OneJobPerDevice: true},
+	"cg":        {},
+	"schedgpu":  {MemoryHard: true},
+	"case-alg2": {MemoryHard: true, TracksSMs: true},
+	"case-alg3": {MemoryHard: true},
+	"plan":      {MemoryHard: true}, // without a plan; package engine tests what it does with one
+	"zero":      {},
+}
+
+// Bounds says what each registered Preempter promises instead.
+var Bounds = map[string]func(policies.Scheduler) Bound{
+	"demand": func(policies.Scheduler) Bound { return Bound{} },
+	"vgpu": func(s policies.Scheduler) Bound {
+		values := map[string]string{}
+		for item := range strings.SplitSeq(s.Parameters(), ",") {
+			key, value, _ := strings.Cut(item, "=")
+			values[key] = value
+		}
+		slots, _ := strconv.Atoi(values["n"])
+		return Bound{Slots: slots, OneVictim: values["victims"] == "1"}
+	},
+}
