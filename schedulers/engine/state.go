@@ -141,7 +141,7 @@ func (d *device) Open(t schedulers.Task) bool {
 
 // ContextBytes implements schedulers.DeviceView.
 func (d *device) ContextBytes(t schedulers.Task) int64 {
-	if d.contexts[t.Process()] {
+	if d.limits.ContextBytes == 0 || d.contexts[t.Process()] {
 		return 0
 	}
 	return d.limits.ContextBytes

@@ -25,8 +25,12 @@ type MemoryHard struct {
 // exceeds the device is charged all of its memory and has the device alone. The driver
 // moves the pages of such a task to and from the host, at its neighbours' expense.
 func (m MemoryHard) Admits(t schedulers.Task, d schedulers.DeviceView) (schedulers.Placement, bool) {
+	exceeds := m.Exceed && t.Managed
+	if !exceeds && t.Bytes > d.FreeBytes() { // whatever its context takes, which is slower to ask
+		return schedulers.Placement{}, false
+	}
 	limits, context := d.Limits(), d.ContextBytes(t)
-	if m.Exceed && t.Managed && t.Bytes > limits.CapacityBytes-limits.ContextBytes {
+	if exceeds && t.Bytes > limits.CapacityBytes-limits.ContextBytes {
 		return schedulers.Placement{Exclusive: true, WholeMemory: true}, d.Tasks() == 0 && d.FreeBytes() >= context
 	}
 	left := d.FreeBytes() - context
