@@ -13,6 +13,7 @@ import (
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/nodes"
 	"github.com/caserun/caserun/runner/replay"
 )
 
@@ -114,7 +115,17 @@ func readStored(ctx context.Context, db *store.Store, run results.Run) (*replay.
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, err := replay.NewStored(run, devices, jobs, tasks, swaps)
+	threads := run.Provenance.Cores
+	if run.Mode == results.Simulated {
+		model, err := nodes.Open(harness.Options{Node: run.Node}, func(string, ...any) {})
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, threads, err = model.Size(); err != nil {
+			return nil, nil, err
+		}
+	}
+	stored, err := replay.NewStored(run, threads, devices, jobs, tasks, swaps)
 	if err != nil {
 		return nil, nil, refusal{err}
 	}

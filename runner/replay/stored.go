@@ -29,9 +29,9 @@ type Stored struct {
 	workers int // of task-bound schedulers
 }
 
-// NewStored makes a Stored of a run's records. A run that does not tell what its jobs would do
-// otherwise is an error.
-func NewStored(run results.Run, devices []results.Device, jobs []results.Job, tasks []results.Task, swaps []results.Swap) (*Stored, error) {
+// NewStored makes a Stored of a run's records, on a host of so many threads. A run that does not tell
+// what its jobs would do otherwise is an error.
+func NewStored(run results.Run, threads int, devices []results.Device, jobs []results.Job, tasks []results.Task, swaps []results.Swap) (*Stored, error) {
 	switch {
 	case run.Status != results.Complete:
 		return nil, fmt.Errorf("replay run %d: it is %s, so its jobs did not all do what they would have done: name a complete run", run.ID, run.Status)
@@ -41,10 +41,11 @@ func NewStored(run results.Run, devices []results.Device, jobs []results.Job, ta
 		return nil, fmt.Errorf("replay run %d: it has %d devices and %d jobs", run.ID, len(devices), len(jobs))
 	}
 	s := &Stored{Run: run, Devices: devices, workers: run.Workers}
-	if s.workers == 0 { // a process-bound scheduler: as many as a run here would have
-		s.workers = min(max(run.Provenance.Cores, 1), len(jobs))
-	}
 	s.assume("what jobs did between their requests takes as long as in the run: time on the host, of kernels and of copies. A crowd that slowed them down there slows them down here too, and no other crowd does")
+	if s.workers == 0 {
+		s.workers = min(max(threads, 1), len(jobs))
+		s.assume("under a scheduler that binds tasks, %d jobs run at once: the host has %d threads", s.workers, threads)
+	}
 	b := &builder{Stored: s, of: map[int][]results.Task{}}
 	for _, t := range tasks {
 		b.of[t.Job] = append(b.of[t.Job], t)
@@ -171,7 +172,8 @@ func (b *builder) job(j results.Job, admitted float64) {
 	b.add(*j.EndS, runner.JobEnded{Job: j.Index, Exit: exit})
 }
 
-// task adds a task. One that its job held to its end is given back by that.
+// task adds a task. One that was given back by the end of its process, later than the job, is given
+// back with its context.
 func (b *builder) task(t results.Task, end float64) {
 	b.ids++
 	if t.GrownBytes > 0 {
@@ -183,12 +185,10 @@ func (b *builder) task(t results.Task, end float64) {
 		task.BlocksPerSM = *t.BlocksPerSM
 	}
 	b.add(t.SubmitS, runner.TaskBegin{Task: task, HeapBytes: t.HeapBytes})
-	if answered := t.GrantS; answered != nil {
+	if answered := cmp.Or(t.GrantS, &t.SubmitS); t.GrantS != nil || t.Refusal != nil { // when it was refused is not kept
 		b.add(*answered, runner.Note{}, runner.Answer{Decision: schedulers.Decision{Task: task}})
-	} else if t.Refusal != nil {
-		b.add(t.SubmitS, runner.Note{}, runner.Answer{Decision: schedulers.Decision{Task: task}})
 	}
-	if t.GrantS != nil && t.ReleaseS != nil && *t.ReleaseS < end {
+	if t.GrantS != nil && t.ReleaseS != nil && *t.ReleaseS <= end {
 		b.add(*t.ReleaseS, runner.TaskFree{ID: task.ID})
 	}
 }

@@ -44,7 +44,7 @@ func devicesOf(capacities ...int64) (out []results.Device) {
 }
 
 func complete(workers int) results.Run {
-	return results.Run{ID: 7, Mode: results.Live, Status: results.Complete, Scheduler: "case-alg3", Workers: workers, Provenance: results.Provenance{Cores: 8}}
+	return results.Run{ID: 7, Mode: results.Live, Status: results.Complete, Scheduler: "case-alg3", Workers: workers}
 }
 
 // under replays the run, and returns when each job started and ended.
@@ -69,7 +69,7 @@ func under(t *testing.T, s *replay.Stored, sched string) string {
 // waits is decided anew.
 func TestDurationsAreThoseOfTheRun(t *testing.T) {
 	// On one device of 10 bytes, the second job waited from 2 s to 11 s for the first.
-	s, err := replay.NewStored(complete(2), devicesOf(10),
+	s, err := replay.NewStored(complete(2), 8, devicesOf(10),
 		[]results.Job{jobOf(0, 0.5, 14), jobOf(1, 0, 20)},
 		[]results.Task{taskOf(0, 0, 6, 1, 1, 11), taskOf(1, 0, 6, 2, 11, 15)}, nil)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestDurationsAreThoseOfTheRun(t *testing.T) {
 
 // A job is let in when there is a worker for it, and its start takes as long as it took.
 func TestWorkersAndGroups(t *testing.T) {
-	s, err := replay.NewStored(complete(1), devicesOf(10), []results.Job{jobOf(0, 0, 10), jobOf(1, 11, 13)},
+	s, err := replay.NewStored(complete(1), 8, devicesOf(10), []results.Job{jobOf(0, 0, 10), jobOf(1, 11, 13)},
 		[]results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil) // it waited for 4 s
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestWorkersAndGroups(t *testing.T) {
 	}
 	late := jobOf(1, 20, 22)
 	late.ArrivalS = new(20.0)
-	if s, err = replay.NewStored(complete(4), devicesOf(10), []results.Job{jobOf(0, 0, 20), late}, []results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil); err != nil {
+	if s, err = replay.NewStored(complete(4), 8, devicesOf(10), []results.Job{jobOf(0, 0, 20), late}, []results.Task{taskOf(0, 0, 6, 4, 8, 9)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := under(t, s, "case-alg3"), "ok 0-16, ok 16-18"; got != want {
@@ -116,7 +116,7 @@ func TestAssumptions(t *testing.T) {
 	never := results.Job{Index: 3, ArrivalS: new(0.0), EndS: new(0.0), Outcome: new(results.Refused)}
 	refusal := "no device"
 	refused := results.Task{Job: 4, Bytes: 99, SubmitS: 1, Refusal: &refusal}
-	s, err := replay.NewStored(complete(8), devicesOf(10), []results.Job{jobOf(0, 0, 5), failed, declared, never, jobOf(4, 0, 2)}, []results.Task{grown, refused}, nil)
+	s, err := replay.NewStored(complete(8), 8, devicesOf(10), []results.Job{jobOf(0, 0, 5), failed, declared, never, jobOf(4, 0, 2)}, []results.Task{grown, refused}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,18 +137,18 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 	interrupted := complete(1)
 	interrupted.Status = results.Interrupted
 	for want, make := range map[string]func() (*replay.Stored, error){
-		"replay run 7: it is interrupted": func() (*replay.Stored, error) { return replay.NewStored(interrupted, devicesOf(1), jobs, nil, nil) },
+		"replay run 7: it is interrupted": func() (*replay.Stored, error) { return replay.NewStored(interrupted, 8, devicesOf(1), jobs, nil, nil) },
 		"its scheduler case-alg3 took memory back": func() (*replay.Stored, error) {
-			return replay.NewStored(complete(1), devicesOf(1), jobs, nil, make([]results.Swap, 1))
+			return replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, make([]results.Swap, 1))
 		},
-		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), nil, jobs, nil, nil) },
-		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), devicesOf(1), nil, nil, nil) },
+		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, nil, jobs, nil, nil) },
+		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, devicesOf(1), nil, nil, nil) },
 	} {
 		if _, err := make(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	s, err := replay.NewStored(complete(1), devicesOf(1), jobs, nil, nil)
+	s, err := replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 	}
 	run := complete(1)
 	run.Scheduler, run.Parameters = "schedgpu", "age-limit=0,arch=shared,queue=fifo"
-	if s, err = replay.NewStored(run, devicesOf(1), jobs, nil, nil); err != nil || s.Own() != "schedgpu:age-limit=0,arch=server,queue=fifo" {
+	if s, err = replay.NewStored(run, 8, devicesOf(1), jobs, nil, nil); err != nil || s.Own() != "schedgpu:age-limit=0,arch=server,queue=fifo" {
 		t.Errorf("%s, %v", s.Own(), err)
 	}
 }
@@ -217,7 +217,7 @@ func TestARunIsReplayedAsItWas(t *testing.T) {
 			}
 			run := complete(workers)
 			run.Scheduler, run.Parameters, run.Jobs = s.Name, s.Parameters(), len(jobs)
-			stored, err := replay.NewStored(run, devices, jobs, rec.order, nil)
+			stored, err := replay.NewStored(run, 8, devices, jobs, rec.order, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
