@@ -194,7 +194,7 @@ func (x *Executor) tells(p *process) (at int, found bool) {
 
 // share puts work into a pool, which takes solo seconds alone there. done is called at its end.
 func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {
-	a := &activity{demand: demand, left: solo, done: done}
+	a := &activity{demand: demand, solo: solo, done: done}
 	p.add(a, x.now)
 	x.expect(p)
 	return a
