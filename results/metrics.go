@@ -72,7 +72,7 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	end := *m.MakespanS
 	m.ThroughputJobsPerS = known(float64(m.OK) / end)
 	m.AttemptedJobsPerS = known(float64(len(jobs)) / end)
-	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, Primary(run.Mode), end)
+	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, deviceIndexes(segments, Primary(run.Mode)), Primary(run.Mode), end)
 	m.KernelUtilizationMean = mean(residentFractions(devices, kernels, end))
 	return m
 }
@@ -88,11 +88,11 @@ func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kern
 	resident := residentFractions(devices, kernels, *end)
 	for i := range out {
 		d := &out[i]
-		own := ofDevice(segments, d.Index)
-		if avg, peak := meanAndPeak(own, Primary(run.Mode), *end); peak != nil {
+		own := []int{d.Index}
+		if avg, peak := meanAndPeak(segments, own, Primary(run.Mode), *end); peak != nil {
 			d.UtilizationMean, d.UtilizationPeak = avg, peak
 		}
-		if _, peak := meanAndPeak(own, SeriesMemory, *end); peak != nil {
+		if _, peak := meanAndPeak(segments, own, SeriesMemory, *end); peak != nil {
 			d.PeakUsedBytes = known(int64(*peak))
 		}
 		if resident != nil {

@@ -2,6 +2,7 @@ package results
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -19,14 +20,13 @@ const LongestHoldS = 1.0
 
 // spans turns the segments of one series of one device into a step function on [0, end]. A
 // value holds until the next segment begins. It holds only to its last sample if no segment
-// follows or the gap exceeds LongestHoldS. A nil value means unknown.
-func spans(segments []Segment, end float64) []span {
-	sorted := slices.Clone(segments)
+// follows or the gap exceeds LongestHoldS. A nil value means unknown. It sorts the segments.
+func spans(sorted []Segment, end float64) []span {
 	slices.SortFunc(sorted, func(a, b Segment) int {
 		return cmp.Or(cmp.Compare(a.FirstS, b.FirstS), cmp.Compare(a.LastS, b.LastS),
 			cmp.Compare(orNaN(a.Value), orNaN(b.Value)))
 	})
-	var out []span
+	out := make([]span, 0, len(sorted))
 	for i, s := range sorted {
 		to := s.LastS
 		if i+1 < len(sorted) && sorted[i+1].FirstS-s.LastS <= LongestHoldS {
@@ -47,15 +47,14 @@ func orNaN(v *float64) float64 {
 	return *v
 }
 
-// meanAndPeak takes the mean over devices at each instant and returns its time-weighted mean
+// meanAndPeak takes the mean over these devices at each instant and returns its time-weighted mean
 // and its peak over [0, end]. An instant counts only if every measured device has a value, so
 // that a device whose sampling starts late or stops early cannot change the figure.
-func meanAndPeak(segments []Segment, series Series, end float64) (avg, peak *float64) {
+func meanAndPeak(segments []Segment, indexes []int, series Series, end float64) (avg, peak *float64) {
 	var devices [][]span
 	var instants []float64
-	for _, index := range deviceIndexes(segments, series) {
-		own := slices.DeleteFunc(ofDevice(segments, index), func(s Segment) bool { return s.Series != series })
-		steps := spans(own, end)
+	for _, index := range indexes {
+		steps := spans(ofSeries(segments, index, series), end)
 		if !slices.ContainsFunc(steps, func(s span) bool { return s.value != nil }) {
 			continue
 		}
@@ -115,29 +114,32 @@ func residentFractions(devices []Device, kernels []Kernel, end float64) []float6
 	}
 	var out []float64
 	for _, d := range devices {
-		var own []Kernel
-		for _, k := range kernels {
+		var own []interval
+		for i := range kernels {
+			k := &kernels[i]
 			if k.Device != d.Index {
 				continue
 			}
 			if k.Grid == "" && k.BusyS < (k.EndS-k.StartS)*(1-1e-9) {
 				return nil
 			}
-			own = append(own, k)
+			own = append(own, interval{k.StartS, k.EndS})
 		}
 		out = append(out, min(covered(own, end)/end, 1))
 	}
 	return out
 }
 
-// covered returns the length of the union of the intervals within [0, end].
-func covered(kernels []Kernel, end float64) float64 {
-	sorted := slices.SortedFunc(slices.Values(kernels), func(a, b Kernel) int {
-		return cmp.Or(cmp.Compare(a.StartS, b.StartS), cmp.Compare(a.EndS, b.EndS))
+type interval struct{ from, to float64 }
+
+// covered returns the length of the union of the intervals within [0, end]. It sorts them.
+func covered(intervals []interval, end float64) float64 {
+	slices.SortFunc(intervals, func(a, b interval) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
 	total, reached := 0.0, 0.0
-	for _, k := range sorted {
-		from, to := max(k.StartS, reached), min(k.EndS, end)
+	for _, k := range intervals {
+		from, to := max(k.from, reached), min(k.to, end)
 		if to > from {
 			total += to - from
 			reached = to
@@ -147,24 +149,38 @@ func covered(kernels []Kernel, end float64) float64 {
 }
 
 func ofDevice(segments []Segment, index int) []Segment {
-	var out []Segment
-	for _, s := range segments {
-		if s.Device == index {
-			out = append(out, s)
+	return selected(segments, func(s *Segment) bool { return s.Device == index })
+}
+
+func ofSeries(segments []Segment, device int, series Series) []Segment {
+	return selected(segments, func(s *Segment) bool { return s.Device == device && s.Series == series })
+}
+
+// selected copies segments. A long run has millions, so it counts them first.
+func selected(segments []Segment, is func(*Segment) bool) []Segment {
+	n := 0
+	for i := range segments {
+		if is(&segments[i]) {
+			n++
+		}
+	}
+	out := make([]Segment, 0, n)
+	for i := range segments {
+		if is(&segments[i]) {
+			out = append(out, segments[i])
 		}
 	}
 	return out
 }
 
 func deviceIndexes(segments []Segment, series Series) []int {
-	var out []int
-	for _, s := range segments {
-		if s.Series == series {
-			out = append(out, s.Device)
+	found := map[int]bool{}
+	for i := range segments {
+		if segments[i].Series == series {
+			found[segments[i].Device] = true
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Sorted(maps.Keys(found))
 }
 
 // Step is an interval [FromS, ToS] in which a device's series had one value; nil means unknown.
@@ -178,14 +194,8 @@ type Step struct {
 // and by the rule that the metrics follow (docs/store.md, utilization). Between steps the value
 // is unknown.
 func Steps(segments []Segment, device int, series Series, end float64) []Step {
-	var own []Segment
-	for _, s := range segments {
-		if s.Device == device && s.Series == series {
-			own = append(own, s)
-		}
-	}
 	var out []Step
-	for _, s := range spans(own, end) {
+	for _, s := range spans(ofSeries(segments, device, series), end) {
 		out = append(out, Step{FromS: s.from, ToS: s.to, Value: s.value})
 	}
 	return out
@@ -199,12 +209,7 @@ func UtilizationWindows(segments []Segment, series Series, end, window float64) 
 	levels := make([]float64, int(math.Ceil(end/window-1e-9)))
 	devices := 0
 	for _, index := range deviceIndexes(segments, series) {
-		var own []Segment
-		for _, s := range ofDevice(segments, index) {
-			if s.Series == series {
-				own = append(own, s)
-			}
-		}
+		own := ofSeries(segments, index, series)
 		if !slices.ContainsFunc(own, func(s Segment) bool { return s.Value != nil }) {
 			continue
 		}

@@ -22,9 +22,12 @@ type Batch struct {
 	engine   *engine.Engine
 	commands []Command // that answer the event being applied
 
-	jobs      []*job
+	records   []results.Job               // by the jobs' places in the mix
+	jobs      []*job                      // what else is known of each; nil: nothing, before its start and when it is forgotten
 	tasks     map[schedulers.TaskID]*task // the ledger: those that wait or have a device
+	deadlines deadlines                   // of jobs that have started
 	arrived   int                         // jobs that have arrived: the first ones of the mix
+	arrivedAt time.Duration               // the latest of them
 	next      int                         // first job that has not been admitted
 	active    int                         // admitted and not ended
 	ended     int
@@ -39,12 +42,14 @@ type Batch struct {
 	held     []schedulers.Decision // grants that wait for the server's recovery
 }
 
+// job is what a batch knows of a job beside its record, while something can happen to it.
 type job struct {
-	spec     mixes.Job
-	record   results.Job
+	spec     *mixes.Job
+	record   *results.Job
 	arrived  time.Duration
 	bound    bool // the whole job has asked the engine for its device
 	tasks    int
+	open     []*task // those of its tasks that are in the ledger
 	started  bool
 	exited   *time.Duration // end of its process and group
 	deadline time.Duration
@@ -72,18 +77,21 @@ func (j *job) runs() bool { return j.started && j.exited == nil && j.record.Outc
 
 // NewBatch returns a batch in which nothing has happened yet.
 func NewBatch(c Config) (*Batch, error) {
+	if c.Scheduler.Policy == nil {
+		return nil, fmt.Errorf("run batch: the program of scheduler %s has not been started", c.Scheduler.Name)
+	}
 	engine, err := engine.New(c.Devices, c.Scheduler.Policy, c.Scheduler.Config)
 	if err != nil {
 		return nil, err
 	}
-	if c.Scheduler.Policy == nil {
-		return nil, fmt.Errorf("run batch: the program of scheduler %s has not been started", c.Scheduler.Name)
-	}
 	if len(c.Jobs) == 0 {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
-	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{}}
-	for i, spec := range c.Jobs {
+	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{},
+		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs))}
+	commands := map[string]string{} // each once: a large mix has few
+	for i := range c.Jobs {
+		spec := &c.Jobs[i]
 		if i > 0 && spec.Group < c.Jobs[i-1].Group {
 			return nil, fmt.Errorf("run batch: job %d of group %d is listed behind group %d", i, spec.Group, c.Jobs[i-1].Group)
 		}
@@ -93,20 +101,37 @@ func NewBatch(c Config) (*Batch, error) {
 		if spec.Isolate && c.Scheduler.ClientsDecide {
 			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
 		}
-		spec.Isolate = spec.Isolate || spec.KnownFault && c.Scheduler.IsolateKnown
-		j := &job{spec: spec, deadline: schedulers.Never, end: schedulers.Never, reports: map[results.EventKind]*reports{},
-			work: map[int]blame.Work{}, uses: map[int]int64{}, record: results.Job{
-				Index: i, Name: spec.Name, Command: spec.Command(), Class: spec.Class}}
-		if spec.Footprint.Bytes > 0 {
-			j.record.FootprintBytes = &spec.Footprint.Bytes
+		command := spec.Command()
+		if _, known := commands[command]; !known {
+			commands[command] = command
 		}
-		b.jobs = append(b.jobs, j)
+		b.records[i] = results.Job{Index: i, Name: spec.Name, Command: commands[command], Class: spec.Class}
+		if spec.Footprint.Bytes > 0 {
+			b.records[i].FootprintBytes = &spec.Footprint.Bytes
+		}
 	}
 	var why string
 	if b.ahead, why = newAhead(c); why != "" {
 		b.config.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: why})
 	}
 	return b, nil
+}
+
+// job returns what is known of a job, with room for more.
+func (b *Batch) job(i int) *job {
+	if b.jobs[i] == nil {
+		b.jobs[i] = &job{spec: &b.config.Jobs[i], record: &b.records[i], arrived: b.arrivedAt, bound: b.boundBeforeStart(i),
+			deadline: schedulers.Never, end: schedulers.Never}
+	}
+	return b.jobs[i]
+}
+
+// forget drops what is known of a job that has ended, unless the attribution of faults needs it. Its
+// record stays.
+func (b *Batch) forget(i int) {
+	if !b.config.MPS {
+		b.jobs[i] = nil
+	}
 }
 
 // Apply takes in an event that happened at a time since the batch's arrival, and returns
@@ -129,12 +154,25 @@ func (b *Batch) take() []Command {
 
 func (b *Batch) command(c Command) { b.commands = append(b.commands, c) }
 
-func (b *Batch) recordJob(j *job) { b.command(RecordJob{j.record}) }
+func (b *Batch) recordJob(j *results.Job) { b.command(RecordJob{*j}) }
+
+// recordArrivals records jobs to which nothing has happened yet, except that they have arrived; nil:
+// not even that.
+func (b *Batch) recordArrivals(from, to int, arrivalS *float64) {
+	b.command(RecordJobs{func(yield func(results.Job) bool) {
+		for i := from; i < to; i++ {
+			r := &b.records[i]
+			if !yield(results.Job{Index: i, Name: r.Name, Command: r.Command, Class: r.Class, FootprintBytes: r.FootprintBytes, ArrivalS: arrivalS}) {
+				return
+			}
+		}
+	}})
+}
 
 func (b *Batch) recordEvent(e results.Event) { b.command(RecordEvent{e}) }
 
 // Ended reports whether every job has its outcome.
-func (b *Batch) Ended() bool { return b.ended == len(b.jobs) }
+func (b *Batch) Ended() bool { return b.ended == len(b.records) }
 
 // Err is the first error of the batch's own accounting, after which it cannot be trusted.
 func (b *Batch) Err() error {
@@ -151,20 +189,12 @@ func (b *Batch) check(err error) {
 	}
 }
 
-// Jobs are the jobs as recorded.
-func (b *Batch) Jobs() []results.Job {
-	jobs := make([]results.Job, len(b.jobs))
-	for i, j := range b.jobs {
-		jobs[i] = j.record
-	}
-	return jobs
-}
+// Jobs are the jobs as recorded. They are the batch's own: they change with the next event.
+func (b *Batch) Jobs() []results.Job { return b.records }
 
 func (Arrive) apply(b *Batch, now time.Duration) error {
 	b.arrive(now)
-	for _, j := range b.jobs[b.arrived:] {
-		b.recordJob(j)
-	}
+	b.recordArrivals(b.arrived, len(b.records), nil)
 	for _, e := range b.config.Notes {
 		b.recordEvent(e)
 	}
@@ -174,17 +204,17 @@ func (Arrive) apply(b *Batch, now time.Duration) error {
 
 // arrive lets the next group of jobs arrive once all jobs before it have ended.
 func (b *Batch) arrive(now time.Duration) {
-	if b.arrived > b.ended || b.arrived == len(b.jobs) {
+	if b.arrived > b.ended || b.arrived == len(b.records) {
 		return
 	}
-	group := b.jobs[b.arrived].spec.Group
-	for b.arrived < len(b.jobs) && b.jobs[b.arrived].spec.Group == group {
-		j := b.jobs[b.arrived]
-		j.arrived = now
-		j.record.ArrivalS = new(seconds(now))
-		b.recordJob(j)
+	first, at := b.arrived, new(seconds(now))
+	group := b.config.Jobs[first].Group
+	for b.arrived < len(b.records) && b.config.Jobs[b.arrived].Group == group {
+		b.records[b.arrived].ArrivalS = at
 		b.arrived++
 	}
+	b.arrivedAt = now
+	b.recordArrivals(first, b.arrived, at)
 }
 
 // admit is the admission of jobs: those that have arrived are let in, in the mix's order. A
@@ -196,56 +226,62 @@ func (b *Batch) admit(now time.Duration) {
 	}
 	limit := b.config.Workers
 	if limit <= 0 || b.config.Scheduler.Binds == policies.BindsJob {
-		limit = len(b.jobs)
+		limit = len(b.records)
 	}
 	b.arrive(now)
 	for b.next < b.arrived && b.active < limit && !b.cancelled { // binding a job can end the batch
-		j := b.jobs[b.next]
-		if b.server.Recovering() && !b.boundBeforeStart(j) {
+		i := b.next
+		if b.server.Recovering() && !b.boundBeforeStart(i) {
 			return // a new client would be turned away; ServerRecovered goes on
 		}
 		b.next++
 		b.active++
-		if b.boundBeforeStart(j) {
-			b.bind(j, now)
+		if b.boundBeforeStart(i) {
+			b.bind(i, now)
 		} else {
-			b.start(j, Unbound)
+			b.start(i, Unbound)
 		}
 	}
 }
 
 // boundBeforeStart reports whether the job's device is settled before its
 // process exists: under a process-bound scheduler, or because it has no probe.
-func (b *Batch) boundBeforeStart(j *job) bool {
-	return b.config.Scheduler.Binds == policies.BindsJob || j.spec.Binding == mixes.BindDeclared
+func (b *Batch) boundBeforeStart(job int) bool {
+	return b.config.Scheduler.Binds == policies.BindsJob || b.config.Jobs[job].Binding == mixes.BindDeclared
+}
+
+// isolated reports whether the job shares its device with no other job.
+func (b *Batch) isolated(job *mixes.Job) bool {
+	return job.Isolate || job.KnownFault && b.config.Scheduler.IsolateKnown
 }
 
 // wholeJob is the range of the tasks that stand for a whole job. Executors choose the ids
 // of all others, below it.
 const wholeJob = schedulers.TaskID(1) << 63
 
-func (j *job) binding() schedulers.TaskID { return wholeJob | schedulers.TaskID(j.record.Index) }
+// binding is the task that stands for a job.
+func binding(job int) schedulers.TaskID { return wholeJob | schedulers.TaskID(job) }
 
 // bind asks for a device for the whole job.
-func (b *Batch) bind(j *job, now time.Duration) {
-	j.bound = true
-	f, wait := j.spec.Footprint, j.spec.Wait
+func (b *Batch) bind(i int, now time.Duration) {
+	spec := &b.config.Jobs[i]
+	f, wait := spec.Footprint, spec.Wait
 	if b.config.Scheduler.Binds == policies.BindsJob {
 		wait = nil // the job has not asked for it: jobs take turns
 	}
-	ds, err := b.engine.Submit(schedulers.Task{ID: j.binding(), Job: schedulers.JobID(j.record.Index), Bytes: f.Bytes,
+	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: j.spec.Priority, Isolate: j.spec.Isolate, Wait: wait}, now)
+		Priority: spec.Priority, Isolate: b.isolated(spec), Wait: wait}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }
 
-func (b *Batch) start(j *job, device int) {
-	j.started = true
+func (b *Batch) start(i, device int) {
+	b.job(i).started = true
 	if device != Unbound {
-		j.record.Device = &device
+		b.records[i].Device = &device
 	}
-	b.command(Start{Job: j.record.Index, Device: device})
+	b.command(Start{Job: i, Device: device})
 }
 
 // carryOut acts on the engine's decisions. If the policy has failed, they do not count, and the
@@ -257,22 +293,23 @@ func (b *Batch) carryOut(ds []schedulers.Decision, now time.Duration) {
 		return
 	}
 	for _, d := range ds {
-		j := b.jobs[d.Task.Job]
+		i := int(d.Task.Job)
 		switch {
-		case j.record.Outcome != nil: // cancelled while it waited for its device
+		case b.records[i].Outcome != nil: // cancelled while it waited for its device
 		case d.Kind == schedulers.Revoke:
 			b.command(Revoke{d})
 			b.tasks[d.Task.ID].revocation = b.revocation(d, now)
 		case d.Kind == schedulers.Granted && b.mustWaitForServer(d):
 			b.held = append(b.held, d)
-		case d.Task.ID != j.binding():
+		case d.Task.ID != binding(i):
 			b.command(Answer{d}) // first, because its process waits
 			b.settle(d, now)
 		case d.Kind == schedulers.Granted:
-			b.start(j, d.Device)
+			b.start(i, d.Device)
+			j := b.job(i)
 			j.residencies = j.residencies.Enter(0, d.Device, now)
 		default:
-			b.refuse(j, d.Reason, now)
+			b.refuse(i, d.Reason, now)
 		}
 	}
 	if t := b.engine.NextExpiry(); t != schedulers.Never {
@@ -293,18 +330,19 @@ func (b *Batch) policyFailed() error {
 }
 
 // refuse ends a job that gets no device and therefore never starts.
-func (b *Batch) refuse(j *job, why error, now time.Duration) {
-	j.refused = why.Error()
-	j.record.EndS, j.record.WaitS = new(seconds(now)), new(seconds(now-j.arrived))
-	j.record.Outcome, j.record.Detail = new(results.Refused), j.refused
-	b.recordJob(j)
+func (b *Batch) refuse(i int, why error, now time.Duration) {
+	r := &b.records[i]
+	r.EndS, r.WaitS = new(seconds(now)), new(seconds(now-b.job(i).arrived))
+	r.Outcome, r.Detail = new(results.Refused), why.Error()
+	b.recordJob(r)
+	b.forget(i)
 	b.active--
 	b.ended++
 	b.admit(now)
 }
 
 func (e JobStarted) apply(b *Batch, now time.Duration) error {
-	j := b.jobs[e.Job]
+	j := b.job(e.Job)
 	b.progress.made(now)
 	j.record.StartS = new(seconds(now))
 	j.waited += now - j.arrived // += because a task of the job may have waited before this event came
@@ -315,21 +353,22 @@ func (e JobStarted) apply(b *Batch, now time.Duration) error {
 	}
 	if limit > 0 {
 		j.deadline = now + limit
+		b.deadlines.add(j.deadline, e.Job)
 		b.command(WakeAt{j.deadline})
 	}
-	b.recordJob(j)
+	b.recordJob(j.record)
 	return nil
 }
 
 func (e JobExited) apply(b *Batch, now time.Duration) error {
-	j := b.jobs[e.Job]
+	j := b.job(e.Job)
 	j.exited = &now
 	j.deadline = schedulers.Never
 	return nil
 }
 
 func (e JobEnded) apply(b *Batch, now time.Duration) error {
-	j := b.jobs[e.Job]
+	j := b.job(e.Job)
 	j.end = now
 	if j.exited != nil {
 		j.end = *j.exited
@@ -340,7 +379,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	}
 	// The engine hears of the tasks through JobExit alone. Otherwise a waiting task of the job
 	// could get what another task of the job gives back.
-	b.endTasks(func(t *task) bool { return t.record.Job == e.Job }, now)
+	b.endTasks(j, func(*task) bool { return true }, now)
 	j.residencies.LeaveAll(now)
 	b.countReports(j, now)
 	j.record.UsedBytes = j.used()
@@ -351,11 +390,12 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	outcome, detail := j.outcome(e.Exit)
 	j.record.Outcome, j.record.Detail = &outcome, detail
 	j.deadline = schedulers.Never
-	if outcome == results.OK && j.tasks == 0 && !b.boundBeforeStart(j) {
+	if outcome == results.OK && j.tasks == 0 && !j.bound {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &e.Job,
 			Detail: "it never asked for a device, so it ran unscheduled: if it uses one, give it binding: declared and its memory in the mix"})
 	}
-	b.recordJob(j)
+	b.recordJob(j.record)
+	b.forget(e.Job)
 	b.active--
 	b.ended++
 	b.progress.made(now)
@@ -398,8 +438,8 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 }
 
 func (Tick) apply(b *Batch, now time.Duration) error {
-	for i, j := range b.jobs {
-		if j.deadline <= now && !j.timedOut {
+	for _, i := range b.deadlines.due(now) {
+		if j := b.jobs[i]; j != nil && j.deadline <= now {
 			j.timedOut = true
 			b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventTimeout, Job: &i, Device: j.record.Device})
 			b.command(Stop{i})
@@ -431,22 +471,23 @@ func (b *Batch) withdraw(outcome results.Outcome, why string, now time.Duration)
 	}
 	b.cancelled = true
 	b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventCancelled, Detail: why})
-	for i, j := range b.jobs {
+	for i := range b.records {
+		r, j := &b.records[i], b.jobs[i]
 		switch {
-		case j.record.Outcome != nil || j.exited != nil:
-		case j.started:
+		case r.Outcome != nil || j != nil && j.exited != nil:
+		case j != nil && j.started:
 			j.stopped = true
 			b.command(Stop{i})
 		default:
-			j.record.Outcome, j.record.Detail = &outcome, why
-			b.recordJob(j)
+			r.Outcome, r.Detail = &outcome, why
+			b.recordJob(r)
 			b.ended++
 		}
 	}
 }
 
 func (e Limited) apply(b *Batch, now time.Duration) error {
-	j := b.jobs[e.Job]
+	j := b.job(e.Job)
 	if j.refused == "" {
 		j.refused = e.Why
 	}
@@ -455,7 +496,7 @@ func (e Limited) apply(b *Batch, now time.Duration) error {
 }
 
 func (e Misbehaved) apply(b *Batch, now time.Duration) error {
-	j := b.jobs[e.Job]
+	j := b.job(e.Job)
 	if j.record.Outcome != nil || j.exited != nil || j.protocol != "" {
 		return nil
 	}
@@ -487,6 +528,9 @@ func (j *job) keeps(kind results.EventKind, serial int) bool {
 	r := j.reports[kind]
 	if r == nil {
 		r = &reports{of: map[int]int{}}
+		if j.reports == nil {
+			j.reports = map[results.EventKind]*reports{}
+		}
 		j.reports[kind] = r
 	}
 	if r.kept == jobReports || r.of[serial] == processReports {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"iter"
 	"time"
 
 	"github.com/caserun/caserun/results"
@@ -222,8 +223,10 @@ type (
 	// client's fault or death. ServerRecovered follows, and ServerBroken before it where
 	// the server was not healthy.
 	AwaitServer struct{}
-	// RecordJob, RecordTask, RecordSwap and RecordEvent are records for the Recorder.
-	RecordJob   struct{ Job results.Job }
+	// RecordJob, RecordJobs, RecordTask, RecordSwap and RecordEvent are records for the Recorder.
+	RecordJob struct{ Job results.Job }
+	// RecordJobs makes its records when they are asked for, because a whole mix arrives at once.
+	RecordJobs  struct{ Jobs iter.Seq[results.Job] }
 	RecordTask  struct{ Task results.Task }
 	RecordSwap  struct{ Swap results.Swap }
 	RecordEvent struct{ Event results.Event }
@@ -237,6 +240,7 @@ func (Stop) command()        {}
 func (WakeAt) command()      {}
 func (AwaitServer) command() {}
 func (RecordJob) command()   {}
+func (RecordJobs) command()  {}
 func (RecordTask) command()  {}
 func (RecordSwap) command()  {}
 func (RecordEvent) command() {}

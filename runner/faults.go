@@ -16,12 +16,20 @@ func (e ProcessWork) apply(b *Batch, _ time.Duration) error {
 	if e.Since != nil {
 		w.Since = *e.Since
 	}
-	b.jobs[e.Process.Job].work[e.Process.Serial] = w
+	j := b.job(int(e.Process.Job))
+	if j.work == nil {
+		j.work = map[int]blame.Work{}
+	}
+	j.work[e.Process.Serial] = w
 	return nil
 }
 
 func (e ProcessUse) apply(b *Batch, _ time.Duration) error {
-	b.jobs[e.Process.Job].uses[e.Process.Serial] = e.Bytes
+	j := b.job(int(e.Process.Job))
+	if j.uses == nil {
+		j.uses = map[int]int64{}
+	}
+	j.uses[e.Process.Serial] = e.Bytes
 	return nil
 }
 
@@ -54,7 +62,7 @@ func (j *job) used() *int64 {
 
 func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 	index := int(e.Process.Job)
-	j := b.jobs[index]
+	j := b.job(index)
 	detail := fmt.Sprintf("out of memory: %d bytes in %s", e.Bytes, e.Where)
 	if d := j.record.Device; d != nil {
 		if free := b.engine.View().Device(*d).FreeBytes(); free >= 0 {
@@ -73,7 +81,7 @@ func (e OutOfMemory) apply(b *Batch, now time.Duration) error {
 
 func (e Fault) apply(b *Batch, at time.Duration) error {
 	index := int(e.Process.Job)
-	j := b.jobs[index]
+	j := b.job(index)
 	if !j.keeps(results.EventFault, e.Process.Serial) {
 		return nil
 	}
@@ -112,8 +120,8 @@ func (b *Batch) suspectOutage(rs blame.Residencies, at time.Duration) {
 // mustWaitForServer reports whether a grant must wait for the MPS server's recovery. A
 // process whose device was settled before it started has its device.
 func (b *Batch) mustWaitForServer(d schedulers.Decision) bool {
-	j := b.jobs[d.Task.Job]
-	if j.bound && d.Task.ID != j.binding() {
+	j := b.job(int(d.Task.Job))
+	if j.bound && d.Task.ID != binding(int(d.Task.Job)) {
 		return false
 	}
 	return !b.server.Admits(j.residencies.Of(d.Task.Serial), d.Device)
@@ -149,7 +157,7 @@ func (e ServerRecovered) apply(b *Batch, now time.Duration) error {
 		}
 	}
 	held := slices.DeleteFunc(b.held, func(d schedulers.Decision) bool {
-		return b.jobs[d.Task.Job].binding() != d.Task.ID && b.tasks[d.Task.ID] == nil // the task was freed meanwhile
+		return binding(int(d.Task.Job)) != d.Task.ID && b.tasks[d.Task.ID] == nil // the task was freed meanwhile
 	})
 	b.held = nil
 	b.carryOut(held, now)
@@ -172,7 +180,8 @@ func (b *Batch) AttributeFaults() []Command {
 		return nil
 	}
 	jobs := make([]blame.Job, len(b.jobs))
-	for i, j := range b.jobs {
+	for i := range b.jobs {
+		j := b.job(i)
 		jobs[i] = blame.Job{Name: j.record.Name, FaultsAlone: b.config.FaultsAlone[i], Residencies: j.residencies,
 			Faults: j.faults, Deaths: j.deaths, End: j.end,
 			Failed: j.record.Signal != nil || j.record.ExitStatus != nil && *j.record.ExitStatus != 0}
@@ -185,13 +194,14 @@ func (b *Batch) AttributeFaults() []Command {
 		}
 		b.recordEvent(e)
 	}
-	for i, j := range b.jobs {
-		if j.record.Outcome == nil || *j.record.Outcome != results.Fault {
+	for i := range b.records {
+		r := &b.records[i]
+		if r.Outcome == nil || *r.Outcome != results.Fault {
 			continue
 		}
 		v := found.Verdict(i)
-		j.record.Outcome, j.record.Detail, j.record.Suspects = &v.Outcome, v.Detail, v.Suspects
-		b.recordJob(j)
+		r.Outcome, r.Detail, r.Suspects = &v.Outcome, v.Detail, v.Suspects
+		b.recordJob(r)
 	}
 	return b.take()
 }

@@ -16,6 +16,8 @@ type ahead struct {
 	tracker   *plan.Tracker
 	cores     int
 	settings  plan.Settings
+	open      []int         // jobs that were admitted and have not ended
+	admitted  int           // jobs before this one were admitted
 	ended     time.Duration // sum of the turnarounds of the jobs that have ended
 	searching bool
 	stale     bool // something has happened since the search began
@@ -90,55 +92,64 @@ type standing struct {
 	device  int   // which is this
 }
 
-// standings are those of the jobs with tasks.
-func (b *Batch) standings() map[int]standing {
-	all := map[int]standing{}
-	for _, t := range b.tasks {
-		s := all[t.record.Job]
+func (b *Batch) standing(i int) (s standing) {
+	j := b.jobs[i]
+	if j == nil {
+		return s
+	}
+	if j.bound && j.record.Device != nil { // as a whole, until it ends
+		return standing{holds: j.spec.Footprint.Bytes, granted: true, device: *j.record.Device}
+	}
+	for _, t := range j.open {
 		switch {
 		case t.granted:
 			s.holds, s.granted, s.device = sum(s.holds, t.holds), true, *t.record.Device
 		case t.asks && (s.waits == nil || t.record.Seq < s.waits.record.Seq):
 			s.waits = t
 		}
-		all[t.record.Job] = s
 	}
-	return all
+	return s
 }
 
 // follow takes in what an event has changed, and asks for a plan if one is worth it.
 func (b *Batch) follow(now time.Duration) {
-	all := b.standings()
-	for i := range b.arrived {
-		id := schedulers.JobID(i)
-		s := b.stage(i, all[i])
-		if s == b.ahead.tracker.Stage(id) {
+	a := b.ahead
+	for ; a.admitted < b.next; a.admitted++ {
+		a.open = append(a.open, a.admitted)
+	}
+	still := a.open[:0]
+	for _, i := range a.open {
+		has := b.standing(i)
+		stage, id := b.stage(i, has), schedulers.JobID(i)
+		if stage != plan.Ended {
+			still = append(still, i)
+		}
+		if stage == a.tracker.Stage(id) {
 			continue
 		}
-		b.ahead.stale = true
-		device := all[i].device
-		if s == plan.Held && !all[i].granted {
-			device = *b.jobs[i].record.Device // as a whole
+		a.stale = true
+		if stage == plan.Ended {
+			a.ended += now - b.arrivedAt
 		}
-		if s == plan.Ended {
-			b.ahead.ended += now - b.jobs[i].arrived
-		}
-		b.ahead.tracker.Enter(id, s, device, now)
+		a.tracker.Enter(id, stage, has.device, now)
 	}
-	if b.ahead.stale && !b.ahead.searching {
+	a.open = still
+	if a.stale && !a.searching {
 		b.plan(now)
 	}
 }
 
 // stage is how far a job is.
-func (b *Batch) stage(i int, s standing) plan.Stage {
+func (b *Batch) stage(i int, has standing) plan.Stage {
 	j := b.jobs[i]
 	switch {
-	case j.record.Outcome != nil || j.exited != nil:
+	case b.records[i].Outcome != nil || j != nil && j.exited != nil:
 		return plan.Ended
-	case s.waits != nil && !j.bound || j.bound && j.record.Device == nil:
+	case has.waits != nil || b.boundBeforeStart(i) && !has.granted: // every job here was admitted
 		return plan.Waiting
-	case s.granted || j.bound: // a bound job has its device until it ends
+	case j == nil:
+		return plan.Coming
+	case has.granted:
 		return plan.Held
 	case !j.started:
 		return plan.Coming
@@ -168,24 +179,29 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 		d := view.Device(i)
 		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.Limits().CapacityBytes, FreeBytes: d.FreeBytes(), ContextBytes: d.Limits().ContextBytes})
 	}
-	all := b.standings()
-	for i, j := range b.jobs[:b.arrived] {
+	for _, i := range a.open {
 		p := a.tracker.Job(schedulers.JobID(i))
-		if p.Stage == plan.Ended || p.Stage == plan.Before && p.Patience <= 0 {
+		if p.Stage == plan.Before && p.Patience <= 0 {
 			continue
 		}
-		p.Arrived = j.arrived
-		switch t := all[i].waits; {
-		case j.bound:
-			p.Bytes = j.spec.Footprint.Bytes
-		case p.Stage == plan.Waiting:
-			p.Bytes = t.asked
-			if d := t.record.PinnedDevice; d != nil {
-				p.Only = *d
+		p.Arrived = b.arrivedAt
+		switch has := b.standing(i); p.Stage {
+		case plan.Held:
+			p.Bytes = has.holds
+		case plan.Waiting:
+			p.Bytes = b.config.Jobs[i].Footprint.Bytes // of a job that asks as a whole
+			if has.waits != nil {
+				p.Bytes = has.waits.asked
+				if d := has.waits.record.PinnedDevice; d != nil {
+					p.Only = *d
+				}
 			}
-		case p.Stage == plan.Held:
-			p.Bytes = all[i].holds
 		}
+		s.Jobs = append(s.Jobs, p)
+	}
+	for i := b.next; i < b.arrived && i < b.next+a.settings.Window; i++ {
+		p := a.tracker.Job(schedulers.JobID(i))
+		p.Arrived = b.arrivedAt
 		s.Jobs = append(s.Jobs, p)
 	}
 	return s

@@ -44,7 +44,7 @@ func (b *Batch) watchProgress(now time.Duration) {
 	b.progress.check = 0
 	running, waiting := 0, 0
 	for _, j := range b.jobs {
-		if j.runs() {
+		if j != nil && j.runs() {
 			running++
 			if j.blocked > 0 {
 				waiting++
@@ -69,13 +69,13 @@ func (b *Batch) watchProgress(now time.Duration) {
 func (b *Batch) whoWaits(lasts time.Duration, waiting, running int) string {
 	asked, held := map[int]int64{}, map[place]int64{} // by job, in bytes
 	for index, j := range b.jobs {
-		if j.bound && j.started && j.record.Outcome == nil {
+		if j != nil && j.bound && j.started && j.record.Outcome == nil {
 			held[place{index, *j.record.Device}] = j.spec.Footprint.Bytes
 		}
 	}
 	for _, t := range b.tasks {
 		job := t.record.Job
-		if b.jobs[job].bound {
+		if b.job(job).bound {
 			continue // part of what its job holds
 		}
 		if t.granted {
@@ -87,10 +87,10 @@ func (b *Batch) whoWaits(lasts time.Duration, waiting, running int) string {
 	}
 	var waits, holds []string
 	for _, job := range slices.Sorted(maps.Keys(asked)) {
-		waits = append(waits, fmt.Sprintf("job %d (%s) for %s", job, b.jobs[job].record.Name, mixes.FormatBytes(asked[job])))
+		waits = append(waits, fmt.Sprintf("job %d (%s) for %s", job, b.records[job].Name, mixes.FormatBytes(asked[job])))
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(held), place.compare) {
-		holds = append(holds, fmt.Sprintf("job %d (%s) %s of GPU %d", at.job, b.jobs[at.job].record.Name, mixes.FormatBytes(held[at]), at.device))
+		holds = append(holds, fmt.Sprintf("job %d (%s) %s of GPU %d", at.job, b.records[at.job].Name, mixes.FormatBytes(held[at]), at.device))
 	}
 	who := fmt.Sprintf("%d of the %d jobs that run wait for the scheduler", waiting, running)
 	if waiting == running {

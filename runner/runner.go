@@ -209,6 +209,10 @@ func (l *Loop) do(c Command) {
 		l.recoverer.AwaitServer()
 	case RecordJob:
 		l.recorder.Job(c.Job)
+	case RecordJobs:
+		for j := range c.Jobs {
+			l.recorder.Job(j)
+		}
 	case RecordTask:
 		l.recorder.Task(c.Task)
 	case RecordSwap:

@@ -1,8 +1,8 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -13,6 +13,7 @@ import (
 
 // task is an entry of the ledger.
 type task struct {
+	id      schedulers.TaskID
 	process schedulers.Process
 	record  results.Task
 	granted bool
@@ -33,20 +34,21 @@ func (b *Batch) engineDecides(j *job) bool { return !j.bound && !b.config.Schedu
 
 func (e TaskBegin) apply(b *Batch, now time.Duration) error {
 	t := e.Task
-	j := b.jobs[t.Job]
-	if j.record.Outcome != nil {
+	if b.records[t.Job].Outcome != nil {
 		return nil
 	}
+	j := b.job(int(t.Job))
 	if _, live := b.tasks[t.ID]; live || t.ID >= wholeJob {
 		b.check(fmt.Errorf("begin of task %d of job %d: the id is not free", t.ID, t.Job))
 		return nil
 	}
-	t.GridUnknown, t.Priority, t.Isolate = t.Blocks == 0, j.spec.Priority, j.spec.Isolate
-	entry := &task{process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
-		Managed: &t.Managed, PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
+	t.GridUnknown, t.Priority, t.Isolate = t.Blocks == 0, j.spec.Priority, b.isolated(j.spec)
+	entry := &task{id: t.ID, process: t.Process(), asked: t.Bytes, record: results.Task{Job: int(t.Job), Seq: j.tasks, Bytes: t.Bytes - e.HeapBytes, HeapBytes: e.HeapBytes,
+		Managed: new(t.Managed), PinnedDevice: t.OnDevice, SubmitS: seconds(now)}}
 	entry.setKernel(t)
 	j.tasks++
 	b.tasks[t.ID] = entry
+	j.open = append(j.open, entry)
 	b.ask(entry, now)
 	switch {
 	case j.bound:
@@ -69,7 +71,7 @@ func (e TaskGrow) apply(b *Batch, now time.Duration) error {
 	}
 	t.asked = e.Bytes
 	b.ask(t, now)
-	j := b.jobs[t.record.Job]
+	j := b.job(t.record.Job)
 	switch {
 	case j.bound:
 		b.carryOut([]schedulers.Decision{{Kind: schedulers.Grown, Task: schedulers.Task{ID: e.ID, Job: t.process.Job}, Device: *j.record.Device}}, now)
@@ -91,7 +93,7 @@ func (e TaskShrink) apply(b *Batch, now time.Duration) error {
 	}
 	t.holds -= e.Bytes
 	b.progress.made(now)
-	if b.engineDecides(b.jobs[t.record.Job]) {
+	if b.engineDecides(b.job(t.record.Job)) {
 		ds, err := b.engine.Shrink(e.ID, e.Bytes)
 		b.check(err)
 		b.carryOut(ds, now)
@@ -108,7 +110,7 @@ func (e TaskShape) apply(b *Batch, now time.Duration) error {
 		t.setKernel(k)
 		b.recordTask(t)
 	}
-	if b.engineDecides(b.jobs[t.record.Job]) {
+	if b.engineDecides(b.job(t.record.Job)) {
 		ds, err := b.engine.Shape(e.ID, e.Blocks, e.ThreadsPerBlock, e.BlocksPerSM)
 		b.check(err)
 		b.carryOut(ds, now)
@@ -145,8 +147,8 @@ func (e TaskFree) apply(b *Batch, now time.Duration) error {
 	if t == nil {
 		return nil
 	}
-	b.endTask(e.ID, now)
-	if b.engineDecides(b.jobs[t.record.Job]) {
+	b.endTask(t, now)
+	if b.engineDecides(b.job(t.record.Job)) {
 		ds, err := b.engine.Release(e.ID)
 		b.check(err)
 		b.carryOut(ds, now)
@@ -216,8 +218,8 @@ func (e TaskMoved) apply(b *Batch, now time.Duration) error {
 }
 
 func (e ProcessGone) apply(b *Batch, now time.Duration) error {
-	b.endTasks(func(t *task) bool { return t.process == e.Process }, now)
-	j := b.jobs[e.Process.Job]
+	j := b.job(int(e.Process.Job))
+	b.endTasks(j, func(t *task) bool { return t.process == e.Process }, now)
 	b.suspectDeath(j, e, now) // before others are granted what it had
 	if j.bound {
 		return nil
@@ -250,19 +252,19 @@ func (t *task) setKernel(k schedulers.Task) {
 // settle records a decision on a process's own task.
 func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 	t := b.tasks[d.Task.ID]
-	j := b.jobs[t.record.Job]
+	j := b.job(t.record.Job)
 	b.answered(t, now)
 	switch d.Kind {
 	case schedulers.Resumed:
 		t.given = now
 	case schedulers.Granted:
 		t.granted, t.holds, t.given = true, t.asked, now
-		t.record.Device = &d.Device
+		t.record.Device = new(d.Device)
 		t.record.GrantS = new(seconds(now))
 		t.record.Passed = d.Passed
 		if j.record.Device == nil {
-			j.record.Device = &d.Device
-			b.recordJob(j)
+			j.record.Device = t.record.Device
+			b.recordJob(j.record)
 		}
 		if !j.bound {
 			j.residencies = j.residencies.Enter(t.process.Serial, d.Device, now)
@@ -279,7 +281,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventRefused, Job: &t.record.Job, Detail: why})
 	}
 	if d.Kind == schedulers.Refused {
-		delete(b.tasks, d.Task.ID)
+		b.strike(t)
 	}
 	b.recordTask(t)
 }
@@ -295,7 +297,7 @@ func (b *Batch) ask(t *task, now time.Duration) {
 	t.asks = true
 	b.progress.made(now)
 	b.lookForProgress(now)
-	j := b.jobs[t.record.Job]
+	j := b.job(t.record.Job)
 	if j.blocked == 0 {
 		j.blockedSince = now
 	}
@@ -310,7 +312,7 @@ func (b *Batch) answered(t *task, now time.Duration) {
 	}
 	t.asks = false
 	b.progress.made(now)
-	j := b.jobs[t.record.Job]
+	j := b.job(t.record.Job)
 	j.blocked--
 	if j.blocked > 0 {
 		return
@@ -321,10 +323,16 @@ func (b *Batch) answered(t *task, now time.Duration) {
 	}
 }
 
+// strike takes a task out of the ledger.
+func (b *Batch) strike(t *task) {
+	delete(b.tasks, t.id)
+	j := b.job(t.record.Job)
+	j.open = slices.DeleteFunc(j.open, func(o *task) bool { return o == t })
+}
+
 // endTask settles the task's record. The caller tells the engine.
-func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
-	t := b.tasks[id]
-	delete(b.tasks, id)
+func (b *Batch) endTask(t *task, now time.Duration) {
+	b.strike(t)
 	b.progress.made(now)
 	b.answered(t, now)
 	if t.granted {
@@ -333,11 +341,13 @@ func (b *Batch) endTask(id schedulers.TaskID, now time.Duration) {
 	b.recordTask(t)
 }
 
-// endTasks settles the tasks that processes left behind when they ended, in the order of the ids.
-func (b *Batch) endTasks(of func(*task) bool, now time.Duration) {
-	for _, id := range slices.Sorted(maps.Keys(b.tasks)) {
-		if of(b.tasks[id]) {
-			b.endTask(id, now)
+// endTasks settles the tasks that processes of a job left behind when they ended, in the order of the
+// ids.
+func (b *Batch) endTasks(j *job, of func(*task) bool, now time.Duration) {
+	left := slices.SortedFunc(slices.Values(j.open), func(t, u *task) int { return cmp.Compare(t.id, u.id) })
+	for _, t := range left {
+		if of(t) {
+			b.endTask(t, now)
 		}
 	}
 }

@@ -10,34 +10,42 @@ import (
 
 const (
 	queueLimit = 1_000_000 // rows; beyond it put blocks
-	batchLimit = 20_000    // rows in one transaction
+	batchLimit = 20_000    // rows in one transaction, and in the queue of a run that can wait
 	linger     = 20 * time.Millisecond
 )
 
 // entry is one row to write. Without a writer it only marks a place: written is closed once
 // all earlier rows are committed.
 type entry struct {
-	writer  *Writer
-	table   string
+	place
+	state   bool // the row is the state of a job or task, which later rows of its place replace
 	args    func() []any
 	written chan struct{}
 }
 
+// place is where a row goes.
+type place struct {
+	writer    *Writer
+	table     string
+	job, task int // of a state; else 0
+}
+
 // queue hands entries from many goroutines to one.
 type queue struct {
-	limit int
+	limit, patient int // entries at which put blocks; patient: for Writers that can wait
 
 	mu      sync.Mutex
 	changed *sync.Cond // broadcast when entries leave or the queue closes
 	entries []entry
+	spare   []entry // where the next entries go
 	closed  bool
 
 	arrived chan struct{} // holds a token while entries wait
 	urgent  chan struct{} // holds a token while somebody waits for a commit
 }
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit, arrived: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
+func newQueue(limit, patient int) *queue {
+	q := &queue{limit: limit, patient: patient, arrived: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 	q.changed = sync.NewCond(&q.mu)
 	return q
 }
@@ -50,7 +58,12 @@ func (q *queue) put(e entry) bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.entries) >= q.limit && !q.closed && e.written == nil {
+	limit := q.limit
+	if e.writer != nil && e.writer.patient {
+		limit = q.patient
+	}
+	for len(q.entries) >= limit && !q.closed && e.written == nil {
+		token(q.urgent)
 		q.changed.Wait()
 	}
 	if q.closed {
@@ -83,10 +96,20 @@ func (q *queue) take(limit int) (batch []entry, more bool) {
 		token(q.arrived)
 		token(q.urgent)
 	} else {
-		q.entries = nil
+		q.entries, q.spare = q.spare, nil
 	}
 	q.changed.Broadcast()
 	return batch, !q.closed || len(q.entries) > 0
+}
+
+// done gives the memory of a batch back, which its taker needs no longer.
+func (q *queue) done(batch []entry) {
+	clear(batch)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if cap(batch) > cap(q.spare) {
+		q.spare = batch[:0]
+	}
 }
 
 func token(c chan struct{}) {
@@ -115,6 +138,7 @@ func (s *Store) drain() {
 		var batch []entry
 		batch, more = s.queue.take(batchLimit)
 		s.commit(batch)
+		s.queue.done(batch)
 		last = time.Now()
 	}
 }
@@ -161,31 +185,68 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 	}
 	defer tx.Rollback() //nolint:errcheck // without effect once committed, or where SQLite did it when the disk was full
 	statements := map[string]*sql.Stmt{}
-	for _, e := range batch {
-		if e.writer == nil {
-			continue
-		}
+	write := func(e entry) error {
 		statement := statements[e.table]
 		if statement == nil {
+			var err error
 			// Closed by the end of the transaction.
 			if statement, err = tx.PrepareContext(ctx, upserts[e.table]); err != nil {
-				return nil, err
+				return err
 			}
 			statements[e.table] = statement
 		}
 		if _, err := statement.ExecContext(ctx, e.args()...); err != nil {
-			err = fmt.Errorf("%s row: %w", e.table, err)
+			return fmt.Errorf("%s row: %w", e.table, err)
+		}
+		return nil
+	}
+	last := lastStates(batch)
+	for i, e := range batch {
+		if e.writer == nil {
+			continue
+		}
+		if at, known := last[e.place]; known && at != i {
+			if at == isWritten {
+				continue
+			}
+			// Where the row first comes, because later rows can refer to it.
+			if err = write(batch[at]); err == nil {
+				last[e.place] = isWritten
+				continue
+			}
 			if !ofRow(err) {
 				return nil, err
 			}
-			refused = append(refused, refusal{e.writer,
-				explain(s.path, fmt.Sprintf("write rows of run %d", e.writer.run), err)})
+			delete(last, e.place) // each state by itself: those before the bad one are good
 		}
+		if err = write(e); err == nil {
+			continue
+		}
+		if !ofRow(err) {
+			return nil, err
+		}
+		refused = append(refused, refusal{e.writer,
+			explain(s.path, fmt.Sprintf("write rows of run %d", e.writer.run), err)})
 	}
 	if err := tx.Commit(); err != nil {
 		return nil, err
 	}
 	return refused, nil
+}
+
+// isWritten stands for the last state of a row that is in the table.
+const isWritten = -1
+
+// lastStates finds where a batch has the last state of each job and task. The states before it need not
+// be written, because nobody sees into a transaction.
+func lastStates(batch []entry) map[place]int {
+	last := map[place]int{}
+	for i, e := range batch {
+		if e.state {
+			last[e.place] = i
+		}
+	}
+	return last
 }
 
 var upserts = map[string]string{

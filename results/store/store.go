@@ -38,7 +38,7 @@ type Store struct {
 func newStore(path string, write, read *sql.DB) *Store {
 	s := &Store{path: path, write: write, read: read, writers: map[int64]*Writer{}}
 	if write != nil {
-		s.queue = newQueue(queueLimit)
+		s.queue = newQueue(queueLimit, batchLimit)
 		s.done = make(chan struct{})
 		go s.drain()
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // Writer takes the rows of one run as they happen. Its record methods only queue a row: they
-// return at once, whatever the disk does, unless a million rows are already waiting. Rows are
-// written in the order of the calls. A later row replaces an earlier row with the same natural
+// return at once, whatever the disk does, unless a million rows are already waiting (see Wait). Rows
+// are written in the order of the calls. A later row replaces an earlier row with the same natural
 // key; each Kernel, Copy, Swap and Event is a row of its own. A caller must not change what a record
 // points to.
 //
@@ -21,6 +21,8 @@ type Writer struct {
 	store  *Store
 	run    int64
 	failed chan struct{}
+
+	patient bool // Wait
 
 	mu       sync.Mutex
 	err      error
@@ -40,14 +42,27 @@ type Writer struct {
 // Run returns the id of the run that the Writer writes.
 func (w *Writer) Run() int64 { return w.run }
 
+// Wait says that the run can wait for the disk, as a run in virtual time can: from now on the record
+// methods wait while 20,000 rows do, so that the queue of a large run does not hold all its rows. It
+// must come before the first record.
+func (w *Writer) Wait() { w.patient = true }
+
 // Device updates a device that BeginRun stored, with figures that are known only at the end.
 func (w *Writer) Device(d results.Device) { w.put(row(devices, w.run, d)) }
 
 // Job stores a job's state; its outcome may be nil until it ends.
-func (w *Writer) Job(j results.Job) { w.put(row(jobs, w.run, j)) }
+func (w *Writer) Job(j results.Job) {
+	e := row(jobs, w.run, j)
+	e.state, e.job = true, j.Index
+	w.put(e)
+}
 
 // Task stores a task's state.
-func (w *Writer) Task(t results.Task) { w.put(row(tasks, w.run, t)) }
+func (w *Writer) Task(t results.Task) {
+	e := row(tasks, w.run, t)
+	e.state, e.job, e.task = true, t.Job, t.Seq
+	w.put(e)
+}
 
 // Prediction stores what the scheduler expects of a job, which may have no row yet.
 func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, w.run, p)) }
@@ -131,7 +146,7 @@ func (w *Writer) Event(e results.Event) {
 
 // row defers the conversion to the writing goroutine, away from the caller.
 func row[T any](l layout[T], run int64, record T) entry {
-	return entry{table: l.table, args: func() []any { return rowArgs(l, run, &record) }}
+	return entry{place: place{table: l.table}, args: func() []any { return rowArgs(l, run, &record) }}
 }
 
 func (w *Writer) put(e entry) {

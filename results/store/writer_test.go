@@ -194,11 +194,11 @@ func TestQueueKeepsOrderAndBlocksAtItsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")
 		n := rapid.IntRange(0, 50).Draw(t, "entries")
-		q := newQueue(limit)
+		q := newQueue(limit, limit)
 		var putting sync.WaitGroup
 		putting.Go(func() {
 			for i := range n {
-				q.put(entry{table: fmt.Sprint(i)})
+				q.put(entry{place: place{table: fmt.Sprint(i)}})
 			}
 			q.close()
 		})
@@ -283,5 +283,79 @@ func BenchmarkWriter(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 		})
+	}
+}
+
+// The states of a job between two commits cost one row. A row that refers to the job has it there, and a
+// state that the table refuses costs itself only.
+func TestABatchWritesTheLastStateOfEachJob(t *testing.T) {
+	s := openTemp(t)
+	w := begin(t, s)
+	nowhere := 7
+	job := func(index int, name string, device *int) entry {
+		e := row(jobs, w.run, results.Job{Index: index, Name: name, Device: device})
+		e.writer, e.state, e.job = w, true, index
+		return e
+	}
+	kernel := row(shapes, w.run, shape{})
+	launched := row(launches, w.run, launch{Kernel: results.Kernel{Job: 1}})
+	kernel.writer, launched.writer = w, w
+	executed := 0
+	batch := []entry{job(0, "a", nil), job(1, "a", nil), kernel, launched, job(0, "b", nil), job(1, "b", &nowhere), job(1, "c", nil), job(1, "d", &nowhere), job(0, "c", nil)}
+	for i, e := range batch {
+		batch[i].args = func() []any { executed++; return e.args() }
+	}
+	refused, err := s.transact(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(refused) != 2 {
+		t.Errorf("%d rows were refused, want the two of job 1 with a device that is not there: %v", len(refused), refused)
+	}
+	if want := 1 + 5 + 2; executed != want { // job 0 once; job 1 its last, and then each; the kernel's rows
+		t.Errorf("%d rows were executed, want %d", executed, want)
+	}
+	found, err := s.Jobs(context.Background(), w.run)
+	if err != nil || len(found) != 2 || found[0].Name != "c" || found[1].Name != "c" {
+		t.Errorf("jobs %+v (%v), want the last good state of each", found, err)
+	}
+	if kernels, err := s.Kernels(context.Background(), w.run); err != nil || len(kernels) != 1 {
+		t.Errorf("%d kernels (%v), want 1", len(kernels), err)
+	}
+}
+
+// A run that can wait holds no more rows than a transaction takes, while others do not wait.
+func TestOnlyPatientRunsWait(t *testing.T) {
+	q := newQueue(100, 3)
+	patient, other := &Writer{patient: true}, &Writer{}
+	for range 3 {
+		q.put(entry{place: place{writer: patient}})
+	}
+	for range 10 {
+		if !q.put(entry{place: place{writer: other}}) {
+			t.Fatal("the queue is closed")
+		}
+	}
+	var putting sync.WaitGroup
+	putting.Go(func() {
+		for range 20 {
+			q.put(entry{place: place{writer: patient}})
+		}
+		q.close()
+	})
+	taken, most := 0, 0
+	for more := true; more; {
+		<-q.arrived
+		var batch []entry
+		batch, more = q.take(100)
+		if taken > 0 {
+			most = max(most, len(batch))
+		}
+		taken += len(batch)
+		q.done(batch)
+	}
+	putting.Wait()
+	if taken != 33 || most > 3 {
+		t.Errorf("%d rows came, up to %d at once; want 33, up to 3", taken, most)
 	}
 }

@@ -51,6 +51,9 @@ func (t *tracker) begin(ctx context.Context, r Request, run results.Run, devices
 		r.Begun()
 	}
 	t.Writer, t.run, t.devices = r.Store.Writer(run.ID), run, devices
+	if run.Mode == results.Simulated {
+		t.Wait() // virtual time stands still meanwhile
+	}
 	t.display, t.log = hidden{}, unlogged{}
 	if r.Display != nil {
 		t.display = r.Display(r.Mix, run.Mode)

@@ -1,11 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -36,7 +37,9 @@ type Executor struct {
 	rec     runner.Recorder
 	cores   *pool
 	devices []*device
-	procs   []*process
+	kinds   []*kind    // of the jobs; nil: to be made at the job's start
+	procs   []*process // of the jobs that run; nil: of the others
+	telling []*process // those of them that have an open task whose memory can move, by index
 }
 
 type device struct {
@@ -52,7 +55,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, cores: &pool{capacity: float64(c.Node.Cores())}}
+	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: &pool{capacity: float64(c.Node.Cores())}}
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
 		if c.MPS {
@@ -60,17 +63,61 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 		}
 		x.devices = append(x.devices, d)
 	}
-	for i, j := range c.Jobs {
-		p, err := c.Profiles.Lookup(j)
-		if err != nil {
-			return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
+	known := map[kindKey]*kind{}
+	for i := range c.Jobs {
+		j := &c.Jobs[i]
+		if j.Profile != nil && j.Steps == "" { // the mix says what each job does: most may be of their own kind
+			continue
 		}
-		noise := rand.New(rand.NewPCG(c.Seed, uint64(i)))
-		steps := p.Steps(j.Footprint)
-		x.procs = append(x.procs, &process{x: x, index: i, job: j, listed: steps, divided: p.Rounds, device: runner.Unbound, movable: c.Revokes && movable(steps),
-			stretch: func() float64 { return math.Exp(c.Noise * noise.NormFloat64()) }})
+		key := kindKey{j.Command(), j.Steps, j.Footprint}
+		if known[key] == nil {
+			k, err := x.kindOf(j)
+			if err != nil {
+				return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
+			}
+			known[key] = &k
+		}
+		x.kinds[i] = known[key]
 	}
 	return x, nil
+}
+
+// kind is what jobs do that do the same. A large mix has few kinds.
+type kind struct {
+	steps   []profiles.Step
+	rounds  int  // among which what they do with their memory is divided
+	movable bool // their memory can go to the host (swap.go)
+}
+
+// kindKey says which jobs are of one kind.
+type kindKey struct {
+	command, steps string
+	footprint      mixes.Footprint
+}
+
+func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
+	p, err := x.config.Profiles.Lookup(*j)
+	if err != nil {
+		return kind{}, err
+	}
+	steps := p.Steps(j.Footprint)
+	return kind{steps, p.Rounds, x.config.Revokes && movable(steps)}, nil
+}
+
+// newProcess makes the process of a job.
+func (x *Executor) newProcess(job, device int) *process {
+	p := &process{x: x, index: job, job: &x.config.Jobs[job], device: device, kind: x.kinds[job]}
+	if p.kind == nil {
+		k, err := x.kindOf(p.job)
+		if err != nil {
+			panic(err) // what a mix says of a job is not looked up
+		}
+		p.kind = &k
+	}
+	if x.config.Noise > 0 {
+		p.noise = rand.New(rand.NewPCG(x.config.Seed, uint64(job)))
+	}
+	return p
 }
 
 // Run implements runner.Executor.
@@ -104,21 +151,23 @@ func closed(c <-chan struct{}) bool {
 
 // Start carries out runner.Start.
 func (x *Executor) Start(job, device int) {
-	p := x.procs[job]
-	p.device = device
+	p := x.newProcess(job, device)
+	x.procs[job] = p
 	x.at(x.now, p.start)
 }
 
 // Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
-	p := x.procs[d.Task.Job]
-	x.at(x.now, func() { p.answered(d) })
+	if p := x.procs[d.Task.Job]; p != nil {
+		x.at(x.now, func() { p.answered(d) })
+	}
 }
 
 // Revoke carries out runner.Revoke.
 func (x *Executor) Revoke(d schedulers.Decision) {
-	p := x.procs[d.Task.Job]
-	x.at(x.now, func() { p.revoke(d) })
+	if p := x.procs[d.Task.Job]; p != nil {
+		x.at(x.now, func() { p.revoke(d) })
+	}
 }
 
 // searchTime is how long a search for a plan lasts. The time that one takes here differs from run to
@@ -132,22 +181,29 @@ func (x *Executor) Plan(search func() runner.Event) {
 
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
-	x.at(x.now, func() { x.procs[job].exit(runner.Exit{Signal: new("SIGKILL")}) })
+	if p := x.procs[job]; p != nil {
+		x.at(x.now, func() { p.exit(runner.Exit{Signal: new("SIGKILL")}) })
+	}
 }
 
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
 	x.at(t, func() {
-		for _, p := range x.procs {
+		for _, p := range x.telling {
 			p.tellActivity()
 		}
 		x.post(runner.Tick{})
 	})
 }
 
+// tells returns the place of a process among those that tell of their task, and whether it is there.
+func (x *Executor) tells(p *process) (at int, found bool) {
+	return slices.BinarySearchFunc(x.telling, p, func(a, b *process) int { return cmp.Compare(a.index, b.index) })
+}
+
 // share puts work into a pool, which takes solo seconds alone there. done is called at its end.
 func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {
-	a := &activity{demand: demand, left: solo, done: done}
+	a := &activity{demand: demand, solo: solo, done: done}
 	p.add(a, x.now)
 	x.expect(p)
 	return a

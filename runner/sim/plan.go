@@ -28,13 +28,13 @@ type step struct {
 
 // plan is what the process does, with the noise of this run. Steps of no length are left out.
 func (p *process) plan() []step {
-	steps := make([]step, len(p.listed))
-	for i := range p.listed {
-		steps[i] = p.here(&p.listed[i])
+	steps := make([]step, len(p.kind.steps))
+	for i := range p.kind.steps {
+		steps[i] = p.here(&p.kind.steps[i])
 	}
-	if p.divided > 1 {
+	if p.rounds > 1 {
 		// Behind the first host time and the allocation, before the release and the last host time.
-		steps = slices.Concat(steps[:2], p.rounds(steps[2:len(steps)-2]), steps[len(steps)-2:])
+		steps = slices.Concat(steps[:2], p.inRounds(steps[2:len(steps)-2]), steps[len(steps)-2:])
 	}
 	return slices.DeleteFunc(steps, func(s step) bool { return s.on != nothing && s.soloS <= 0 })
 }
@@ -57,8 +57,8 @@ func (p *process) here(s *profiles.Step) step {
 	case profiles.Kernel:
 		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*m.DeviceFactor
 	}
-	if out.soloS > 0 {
-		out.soloS *= p.stretch()
+	if p.noise != nil && out.soloS > 0 {
+		out.soloS *= math.Exp(p.x.config.Noise * p.noise.NormFloat64())
 	}
 	return out
 }
@@ -76,15 +76,15 @@ func (m Model) filledBy(k *profiles.Step) float64 {
 	return min(1, fills)
 }
 
-// rounds divides the steps of a profile among its rounds. The rounds of a job begin at a place
+// inRounds divides the steps of a profile among its rounds. The rounds of a job begin at a place
 // that depends only on the job's index. Otherwise equal jobs that are granted at once would all
 // use the device at the same time, and then all use the host.
-func (p *process) rounds(round []step) []step {
+func (p *process) inRounds(round []step) []step {
 	for i := range round {
-		round[i].soloS /= float64(p.divided)
+		round[i].soloS /= float64(p.rounds)
 	}
 	_, place := math.Modf(float64(p.index) * math.Phi) // spreads any number of jobs evenly
-	return slices.Repeat(begunAt(round, place), p.divided)
+	return slices.Repeat(begunAt(round, place), p.rounds)
 }
 
 // begunAt is a round that begins and ends at a place, a fraction of the round's length.

@@ -1,9 +1,12 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // work is an activity that a test puts into a pool.
@@ -52,8 +55,8 @@ func TestProcessorSharing(t *testing.T) {
 					t.Errorf("work %d was done at %v, want %v", i, got[i], seconds(w.want))
 				}
 			}
-			if len(p.members) != 0 {
-				t.Errorf("%d activities are left", len(p.members))
+			if len(p.cohorts) != 0 || p.load != (load{}) {
+				t.Errorf("%d cohorts are left, and the load %+v", len(p.cohorts), p.load)
 			}
 		})
 	}
@@ -80,4 +83,112 @@ func TestEventsGoByTimeThenByOrderOfScheduling(t *testing.T) {
 	if c.now != 2 {
 		t.Errorf("the clock stands at %d, want 2", c.now)
 	}
+}
+
+// plainPool is the pool without cohorts: it walks all members each time.
+type plainPool struct {
+	capacity float64
+	members  []*plainActivity
+	settled  time.Duration
+}
+
+type plainActivity struct{ demand, left float64 }
+
+func (p *plainPool) demand() (sum float64) {
+	for _, a := range p.members {
+		sum += a.demand
+	}
+	return sum
+}
+
+func (p *plainPool) rate() float64 {
+	if sum := p.demand(); sum > p.capacity {
+		return p.capacity / sum
+	}
+	return 1
+}
+
+func (p *plainPool) settle(now time.Duration) {
+	done := (now - p.settled).Seconds() * p.rate()
+	for _, a := range p.members {
+		a.left -= done
+	}
+	p.settled = now
+}
+
+func (p *plainPool) remove(now time.Duration, drop func(*plainActivity) bool) {
+	p.settle(now)
+	p.members = slices.DeleteFunc(p.members, drop)
+}
+
+func (p *plainPool) nextCompletion() (time.Duration, bool) {
+	if len(p.members) == 0 {
+		return 0, false
+	}
+	least := math.Inf(1)
+	for _, a := range p.members {
+		least = min(least, a.left)
+	}
+	return p.settled + time.Duration(math.Ceil(max(least, 0)/p.rate()*1e9)), true
+}
+
+// A pool does what the plain one does, to the last bit.
+func TestPoolIsThePlainOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.SampledFrom([]float64{1, 4, 16}).Draw(t, "capacity")
+		demands := rapid.SampledFrom([][]float64{{1}, {0.3, 0.1, 0.7}, {1, 0.4, 2}}).Draw(t, "demands")
+		p, plain := &pool{capacity: capacity}, &plainPool{capacity: capacity}
+		twins := map[*activity]*plainActivity{}
+		var in []*activity // by arrival
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1: // several at once, some of them equal
+				for range rapid.IntRange(1, 5).Draw(t, "many") {
+					a := &activity{demand: rapid.SampledFrom(demands).Draw(t, "demand"),
+						solo: rapid.SampledFrom([]float64{0.1, 0.1 + 0.2, 0.3, 1e-9, 7, 1.0 / 3}).Draw(t, "solo")}
+					twins[a] = &plainActivity{a.demand, a.solo}
+					in = append(in, a)
+					p.add(a, now)
+					plain.settle(now)
+					plain.members = append(plain.members, twins[a])
+				}
+			case 2:
+				if len(in) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(in)-1).Draw(t, "killed")
+				p.remove(in[i], now)
+				plain.remove(now, func(a *plainActivity) bool { return a == twins[in[i]] })
+				in = slices.Delete(in, i, i+1)
+			case 3:
+				at, some := p.nextCompletion()
+				wantAt, want := plain.nextCompletion()
+				if at != wantAt || some != want {
+					t.Fatalf("the next is done at %d (%v), want %d (%v)", at, some, wantAt, want)
+				}
+				if !some {
+					continue
+				}
+				now = max(now, at-time.Duration(rapid.IntRange(0, 2).Draw(t, "early")))
+				got := p.finished(now)
+				plain.settle(now)
+				var done []*activity
+				in = slices.DeleteFunc(in, func(a *activity) bool {
+					if twins[a].left < 1e-9 {
+						done = append(done, a)
+						return true
+					}
+					return false
+				})
+				plain.remove(now, func(a *plainActivity) bool { return a.left < 1e-9 })
+				if !slices.Equal(got, done) {
+					t.Fatalf("%d are done, want %d in their order", len(got), len(done))
+				}
+			}
+			if p.demand() != plain.demand() || p.rate() != plain.rate() {
+				t.Fatalf("demand %v at rate %v, want %v at %v", p.demand(), p.rate(), plain.demand(), plain.rate())
+			}
+		}
+	})
 }

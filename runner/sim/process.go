@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -11,19 +12,17 @@ import (
 
 // process is a simulated job. It does its steps one after another; its tasks follow from them.
 type process struct {
-	x       *Executor
-	index   int
-	job     mixes.Job
-	listed  []profiles.Step // all that the job does
-	divided int             // rounds among which what it does with its memory is divided
-	stretch func() float64  // noise for the next step
+	*kind
+	x     *Executor
+	index int
+	job   *mixes.Job
+	noise *rand.Rand // of the lengths of its steps; nil: none
 
-	steps    []step // still to do
+	todo     []step
 	task     task
 	device   int       // of the job, or of the latest task
 	contexts []*device // on which it has its context, until it ends
 	gone     bool
-	movable  bool // its memory can go to the host (swap.go)
 	swap     swap
 
 	pool         *pool // in which it works now
@@ -43,14 +42,14 @@ func (p *process) start() {
 		return
 	}
 	p.x.post(runner.JobStarted{Job: p.index})
-	p.steps = p.plan()
+	p.todo = p.plan()
 	p.proceed()
 }
 
 // proceed does steps, up to one that takes time or that the scheduler must be asked for.
 func (p *process) proceed() {
-	for !p.gone && len(p.steps) > 0 {
-		s := &p.steps[0]
+	for !p.gone && len(p.todo) > 0 {
+		s := &p.todo[0]
 		if s.Kind != profiles.Kernel {
 			p.recordKernels()
 		}
@@ -61,7 +60,7 @@ func (p *process) proceed() {
 		if p.asks(s) || p.resumes(s) {
 			return
 		}
-		p.steps = p.steps[1:]
+		p.todo = p.todo[1:]
 		p.swap.used(p, s)
 		switch {
 		case s.Kind == profiles.Allocate:
@@ -141,6 +140,7 @@ func (p *process) exit(e runner.Exit) {
 		return
 	}
 	p.gone = true
+	p.x.procs[p.index] = nil
 	if p.work != nil {
 		p.x.leave(p.pool, p.work)
 		p.pool, p.work = nil, nil
@@ -153,6 +153,7 @@ func (p *process) exit(e runner.Exit) {
 		for _, o := range p.task.objects {
 			p.x.devices[p.device].give(o)
 		}
+		p.close()
 	}
 	for _, d := range p.contexts {
 		d.free += runner.DefaultContextBytes
@@ -160,7 +161,7 @@ func (p *process) exit(e runner.Exit) {
 	if p.device != runner.Unbound {
 		p.x.note(p.x.devices[p.device])
 	}
-	p.steps, p.task.objects = nil, nil
+	p.todo, p.task.objects = nil, nil
 	p.x.at(p.x.now, func() { p.x.post(runner.JobEnded{Job: p.index, Exit: e}) })
 }
 

@@ -74,17 +74,17 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if n := len(x.cores.members); n != 0 {
-		err = fmt.Errorf("%d host activities are left", n)
+	if n := len(x.cores.cohorts); n != 0 {
+		err = fmt.Errorf("%d cohorts of host activities are left", n)
 	}
 	for _, d := range x.devices {
 		whole := r.node.Model.MemoryBytes
 		if x.config.MPS {
 			whole -= runner.ServerBytes
 		}
-		if d.free != whole || len(d.managed) != 0 || len(d.sms.members) != 0 || len(d.link.members) != 0 {
-			err = fmt.Errorf("device %d: %d bytes free of %d, %d managed objects, %d kernels and %d copies are left",
-				d.index, d.free, whole, len(d.managed), len(d.sms.members), len(d.link.members))
+		if d.free != whole || len(d.managed) != 0 || len(d.sms.cohorts) != 0 || len(d.link.cohorts) != 0 {
+			err = fmt.Errorf("device %d: %d bytes free of %d, %d managed objects, %d cohorts of kernels and %d of copies are left",
+				d.index, d.free, whole, len(d.managed), len(d.sms.cohorts), len(d.link.cohorts))
 		}
 	}
 	return jobs, rec, err

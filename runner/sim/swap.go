@@ -81,8 +81,8 @@ func (p *process) placed() int64 {
 	if !p.movable {
 		return p.task.used
 	}
-	need := p.needs(p.steps[0].Step)
-	if s := p.steps[0]; s.Kind == profiles.Allocate {
+	need := p.needs(p.todo[0].Step)
+	if s := p.todo[0]; s.Kind == profiles.Allocate {
 		need -= s.Bytes
 	}
 	return need
@@ -126,7 +126,7 @@ func onDevice(k profiles.StepKind) bool {
 func (p *process) resumed() {
 	d, bytes, copied, back := p.x.devices[p.device], int64(0), int64(0), int64(0)
 	for _, o := range p.task.objects {
-		if missing := o.bytes - o.resident; missing > 0 && uses(p.steps[0].Step, o.name) {
+		if missing := o.bytes - o.resident; missing > 0 && uses(p.todo[0].Step, o.name) {
 			bytes += missing
 			if o.filled {
 				copied += missing
@@ -170,9 +170,6 @@ func (w *swap) used(p *process, s *step) {
 
 // tellActivity posts what the process does, for a scheduler that takes back.
 func (p *process) tellActivity() {
-	if !p.movable || p.gone || !p.task.open {
-		return
-	}
 	p.x.post(runner.TaskActive{ID: p.id(), Activity: schedulers.Activity{Running: p.worksOnDevice(), Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}})
 }
 
@@ -207,7 +204,7 @@ func (p *process) moveOut() {
 		objects = append(objects, o)
 	}
 	wanted := func(o *object) int {
-		if len(p.steps) > 0 && onDevice(p.steps[0].Kind) && uses(p.steps[0].Step, o.name) {
+		if len(p.todo) > 0 && onDevice(p.todo[0].Kind) && uses(p.todo[0].Step, o.name) {
 			return 1
 		}
 		return 0

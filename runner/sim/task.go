@@ -95,7 +95,8 @@ func (p *process) answered(d schedulers.Decision) {
 		return
 	case d.Kind == schedulers.Granted:
 		p.device = d.Device
-		t.open, t.granted = true, t.asked
+		t.granted = t.asked
+		p.open()
 		p.swap.permit = true
 		if !p.fill() {
 			return
@@ -119,6 +120,23 @@ func (p *process) answered(d schedulers.Decision) {
 	p.proceed()
 }
 
+// open notes that the latest task has its device.
+func (p *process) open() {
+	p.task.open = true
+	if p.movable {
+		at, _ := p.x.tells(p)
+		p.x.telling = slices.Insert(p.x.telling, at, p)
+	}
+}
+
+// close notes that the latest task has ended.
+func (p *process) close() {
+	p.task.open = false
+	if at, found := p.x.tells(p); found {
+		p.x.telling = slices.Delete(p.x.telling, at, at+1)
+	}
+}
+
 // fill puts the process's context, if it has none there, and all that it has allocated on its new
 // device, and plans the copies that it has recorded. false: the device does not have the memory.
 func (p *process) fill() bool {
@@ -129,7 +147,7 @@ func (p *process) fill() bool {
 	}
 	if !d.take(need) {
 		missing := t.used
-		if s := p.steps[0]; s.Kind == profiles.Allocate {
+		if s := p.todo[0]; s.Kind == profiles.Allocate {
 			missing += s.Bytes
 		}
 		p.outOfMemory(missing)
@@ -139,12 +157,12 @@ func (p *process) fill() bool {
 		p.contexts = append(p.contexts, d)
 	}
 	for _, o := range t.objects {
-		if !p.movable || uses(p.steps[0].Step, o.name) {
+		if !p.movable || uses(p.todo[0].Step, o.name) {
 			o.resident = o.bytes
 		}
 	}
 	if len(t.recorded) > 0 {
-		p.steps = slices.Concat(t.recorded, p.steps)
+		p.todo = slices.Concat(t.recorded, p.todo)
 		t.recorded, t.copies = nil, 0
 	}
 	return true
@@ -188,7 +206,7 @@ func (p *process) free(name string) {
 	}
 	p.x.devices[p.device].give(o)
 	if len(t.objects) == 0 {
-		t.open = false
+		p.close()
 		p.x.post(runner.TaskFree{ID: p.id()})
 	}
 }
