@@ -53,7 +53,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		{"CASERUN_SEED", "-1", `CASERUN_SEED "-1": want a whole number, 0 or more`},
 		{"CASERUN_TRACE", "maybe", `CASERUN_TRACE "maybe": want true or false`},
 		{"CASERUN_SEED", "010", `CASERUN_SEED "010": want a whole number, 0 or more, in decimal and without zeros before it`},
-		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, sa, schedgpu, vgpu, zero`},
+		{"CASERUN_SCHED", "foo", `CASERUN_SCHED "foo": unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, exec, sa, schedgpu, vgpu, zero`},
 	} {
 		t.Setenv(c.key, c.value)
 		refused(c.want)
@@ -65,7 +65,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"timeout: 5":      `1:10: timeout "5": want a time with its unit, such as 90s or 10m`,
 		"devices: [0, 1]": `1:10: devices: want a single value`,
 		"mem-cap: 16GB":   `1:10: mem-cap: bad size "16GB": write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB`,
-		"sched: foo":      `1:8: unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, sa, schedgpu, vgpu, zero`,
+		"sched: foo":      `1:8: unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, exec, sa, schedgpu, vgpu, zero`,
 		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100`,
 		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H200, P100, V100`,
 		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
