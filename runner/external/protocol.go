@@ -211,7 +211,7 @@ func read[Answer interface{ id() *uint64 }](line []byte, id uint64) (a Answer, e
 func (p *Policy) checkPlacement(t schedulers.Task, a placement, d schedulers.DeviceView) error {
 	l := d.Limits()
 	switch {
-	case a.WholeMemory && !(t.Managed && a.Exclusive):
+	case a.WholeMemory && (!t.Managed || !a.Exclusive):
 		return errors.New("whole_memory without exclusive, or for a task without unified memory")
 	case a.Blocks == nil:
 		return nil

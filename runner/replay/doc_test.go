@@ -48,7 +48,7 @@ func agreement(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	runs, err := b.Store.Runs(ctx, store.Filter{Status: results.Complete})
+	runs, err := b.Runs(ctx, store.Filter{Status: results.Complete})
 	if err != nil {
 		t.Fatal(err)
 	}

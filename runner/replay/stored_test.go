@@ -136,7 +136,7 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 	jobs := []results.Job{jobOf(0, 0, 1)}
 	interrupted := complete(1)
 	interrupted.Status = results.Interrupted
-	for want, make := range map[string]func() (*replay.Stored, error){
+	for want, try := range map[string]func() (*replay.Stored, error){
 		"replay run 7: it is interrupted": func() (*replay.Stored, error) { return replay.NewStored(interrupted, 8, devicesOf(1), jobs, nil, nil) },
 		"its scheduler case-alg3 took memory back": func() (*replay.Stored, error) {
 			return replay.NewStored(complete(1), 8, devicesOf(1), jobs, nil, make([]results.Swap, 1))
@@ -144,7 +144,7 @@ func TestRunsThatCannotBeReplayed(t *testing.T) {
 		"it has 0 devices and 1 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, nil, jobs, nil, nil) },
 		"it has 1 devices and 0 jobs": func() (*replay.Stored, error) { return replay.NewStored(complete(1), 8, devicesOf(1), nil, nil, nil) },
 	} {
-		if _, err := make(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := try(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -230,10 +230,11 @@ func (s settings) ofServer() (key, remedy string) {
 func (en entry) parameter(place int, item string) (key, value string, ok bool) {
 	key, value, found := strings.Cut(item, "=")
 	known := slices.ContainsFunc(en.Params, func(p Param) bool { return p.Name == key })
-	if en.External && place == 0 && !(known && found) {
+	ok = known && found
+	if !ok && en.External && place == 0 {
 		return paramPath.Name, item, true
 	}
-	return key, value, known && found
+	return key, value, ok
 }
 
 func (en entry) paramNames() string {
