@@ -112,6 +112,7 @@ func (n Node) expect(j mixes.Job, learned map[string]results.Known, alone func(m
 func (n Node) alone() func(mixes.Job) (results.Known, bool, error) {
 	type key struct {
 		command   string
+		steps     string
 		footprint mixes.Footprint
 		profile   *mixes.Profile
 	}
@@ -121,7 +122,7 @@ func (n Node) alone() func(mixes.Job) (results.Known, bool, error) {
 	}
 	done := map[key]answer{}
 	return func(j mixes.Job) (results.Known, bool, error) {
-		k := key{j.Command(), j.Footprint, j.Profile}
+		k := key{j.Command(), j.Steps, j.Footprint, j.Profile}
 		a, again := done[k]
 		if !again {
 			e, known, err := n.Alone(j)

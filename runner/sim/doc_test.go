@@ -8,22 +8,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the generated tables into docs/simulation.md")
+var update = flag.Bool("update", false, "write the generated tables into the documents")
 
-const page = "../../docs/simulation.md"
-
-// TestThePageShowsWhatTheModelPredicts keeps the tables of docs/simulation.md
-// true: each stands between markers with its name and is generated here.
+// TestThePageShowsWhatTheModelPredicts keeps the tables of docs/simulation.md true.
 func TestThePageShowsWhatTheModelPredicts(t *testing.T) {
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(data)
-	for _, section := range []struct {
-		name     string
-		generate func(testing.TB) string
-	}{
+	showsTables(t, "../../docs/simulation.md", []generated{
 		{"flatness", flatness},
 		{"utilization", utilization},
 		{"table7", table7},
@@ -32,7 +21,24 @@ func TestThePageShowsWhatTheModelPredicts(t *testing.T) {
 		{"table4", table4},
 		{"turnaround", turnaround},
 		{"darknet", darknet},
-	} {
+	})
+}
+
+// generated is a table of a page, which stands between markers with its name.
+type generated struct {
+	name     string
+	generate func(testing.TB) string
+}
+
+// showsTables compares a page's tables with what is generated, or with -update rewrites them.
+func showsTables(t *testing.T, page string, tables []generated) {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, section := range tables {
 		begin, end := "<!-- begin "+section.name+" -->\n", "<!-- end "+section.name+" -->"
 		before, rest, found := strings.Cut(text, begin)
 		shown, after, closed := strings.Cut(rest, end)

@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/runner"
+)
+
+// The lower bounds of docs/bounds.md: what the jobs do, for benchmarks/bounds/bounds.py, and its
+// results.
+const (
+	boundJobs = "../../benchmarks/bounds/jobs.csv"
+	bounds    = "../../benchmarks/bounds/bounds.csv"
+)
+
+// capped is a node whose devices seem to have 16 GiB, as --mem-cap makes live ones.
+const capped = "4xH200 of 16 GiB"
+
+func boundNodes(t testing.TB) map[string]Node {
+	nodes := map[string]Node{capped: mustNode(t, "sim:4xH200")}
+	for _, name := range []string{"4xV100", "2xP100", "4xH200"} {
+		nodes[name] = mustNode(t, "sim:"+name)
+	}
+	small := nodes[capped]
+	small.Model.MemoryBytes = 16 << 30
+	nodes[capped] = small
+	return nodes
+}
+
+// phases are the steps of a job in the three parts of its life, as RESOURCE:DEMAND:SECONDS. They are
+// scaled as the node scales them.
+func phases(t testing.TB, n Node, j mixes.Job) (before, held, after string) {
+	t.Helper()
+	profile, err := profiles.Catalog().Lookup(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if profile.Rounds > 1 {
+		t.Fatalf("%s has rounds, of which the bounds take no account", j.Command())
+	}
+	p := &process{x: &Executor{config: Config{Node: n}}, listed: profile.Steps(j.Footprint), divided: 1, stretch: func() float64 { return 1 }}
+	names := map[resource]string{cores: "cores", link: "link", sms: "sms"}
+	part := &before
+	for _, s := range p.plan() {
+		switch {
+		case s.Kind == profiles.Allocate:
+			part = &held
+		case s.Kind == profiles.Free:
+			part = &after
+		default:
+			*part += fmt.Sprintf(" %s:%s:%s", names[s.on], strconv.FormatFloat(s.demand, 'g', 6, 64), strconv.FormatFloat(s.soloS, 'f', 6, 64))
+		}
+	}
+	return strings.TrimSpace(before), strings.TrimSpace(held), strings.TrimSpace(after)
+}
+
+// jobsOfBounds has a line for each command of a mix on a node.
+func jobsOfBounds(t testing.TB) string {
+	var text strings.Builder
+	w := csv.NewWriter(&text)
+	line := func(fields ...any) {
+		var row []string
+		for _, f := range fields {
+			row = append(row, fmt.Sprint(f))
+		}
+		if err := w.Write(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line("node", "devices", "cores", "capacity_bytes", "mix", "command", "count", "bytes", "before", "held", "after")
+	nodes := boundNodes(t)
+	for _, name := range []string{"4xV100", "2xP100", "4xH200", capped} {
+		n := nodes[name]
+		for _, mix := range mixNames {
+			count := map[string]int{}
+			var first []mixes.Job
+			for _, j := range mixJobs(t, mix) {
+				if count[j.Command()]++; count[j.Command()] == 1 {
+					first = append(first, j)
+				}
+			}
+			for _, j := range first {
+				before, held, after := phases(t, n, j)
+				line(name, n.Count, n.Cores(), n.Devices(true)[0].CapacityBytes, mix, j.Command(), count[j.Command()],
+					j.Footprint.Bytes+runner.DefaultContextBytes, before, held, after)
+			}
+		}
+	}
+	w.Flush()
+	return text.String()
+}
+
+func TestJobsOfTheBounds(t *testing.T) {
+	want := jobsOfBounds(t)
+	if *update {
+		if err := os.WriteFile(boundJobs, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(boundJobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != want {
+		t.Errorf("%s is not what the profiles and the model say: run this test with -update, then benchmarks/bounds/bounds.py, then this test again", boundJobs)
+	}
+}
+
+// bound is a line of bounds.csv.
+type bound struct {
+	node, mix                  string
+	simpleS, makespanS, turnsS float64
+	digest                     string
+}
+
+func readBounds(t testing.TB) (out []bound) {
+	t.Helper()
+	f, err := os.Open(bounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "node,mix,simple_makespan_s,makespan_s,turnaround_mean_s,jobs_sha256" {
+		t.Fatalf("%s: %v (%v)", bounds, rows, err)
+	}
+	for _, row := range rows[1:] {
+		b := bound{node: row[0], mix: row[1], digest: row[5]}
+		for i, to := range []*float64{&b.simpleS, &b.makespanS, &b.turnsS} {
+			if *to, err = strconv.ParseFloat(row[2+i], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// No simulated run is better than its bound. The bounds are of today's profiles.
+func TestNoScheduleIsBetterThanItsBound(t *testing.T) {
+	text, err := os.ReadFile(boundJobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[[2]string][]string{}
+	for line := range strings.Lines(string(text)) {
+		fields, err := csv.NewReader(strings.NewReader(line)).Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := [2]string{fields[0], fields[4]}
+		lines[batch] = append(lines[batch], strings.TrimSuffix(line, "\n"))
+	}
+	nodes, found := boundNodes(t), readBounds(t)
+	if want := len(nodes) * len(mixNames); len(found) != want {
+		t.Errorf("%s has %d bounds, want %d", bounds, len(found), want)
+	}
+	for _, b := range found {
+		sum := sha256.Sum256([]byte(strings.Join(lines[[2]string{b.node, b.mix}], "\n")))
+		if hex.EncodeToString(sum[:]) != b.digest {
+			t.Errorf("%s: %s on %s is of other jobs than %s has: run benchmarks/bounds/bounds.py", bounds, b.mix, b.node, boundJobs)
+		}
+		if !(b.makespanS >= b.simpleS && b.simpleS > 0 && b.turnsS > 0) {
+			t.Errorf("%s: %+v", bounds, b)
+		}
+		for _, scheduler := range []string{"sa", "case-alg3", "case-alg3:queue=fifo", "schedgpu"} {
+			m := trial{node: nodes[b.node], scheduler: scheduler}.metrics(t, b.mix)
+			if m.OK != len(mixJobs(t, b.mix)) {
+				t.Errorf("%s on %s under %s: %d jobs ended ok", b.mix, b.node, scheduler, m.OK)
+			}
+			// The bounds have three digits after the point.
+			if *m.MakespanS < b.makespanS-0.001 || *m.TurnaroundMeanS < b.turnsS-0.001 {
+				t.Errorf("%s on %s under %s: makespan %.3f s and mean turnaround %.3f s, but no schedule can be better than %.3f and %.3f",
+					b.mix, b.node, scheduler, *m.MakespanS, *m.TurnaroundMeanS, b.makespanS, b.turnsS)
+			}
+		}
+	}
+}
+
+// boundsTable has each bound beside what case-alg3 reaches in simulation.
+func boundsTable(t testing.TB) string {
+	nodes := boundNodes(t)
+	rows := [][]string{{"node", "mix", "makespan: bound, s", "case-alg3, s", "over the bound", "mean turnaround: bound, s", "case-alg3, s", "over the bound"}}
+	for _, b := range readBounds(t) {
+		m := trial{node: nodes[b.node], scheduler: "case-alg3"}.metrics(t, b.mix)
+		seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
+		rows = append(rows, []string{b.node, b.mix, seconds(b.makespanS), seconds(*m.MakespanS), seconds(*m.MakespanS / b.makespanS),
+			seconds(b.turnsS), seconds(*m.TurnaroundMeanS), seconds(*m.TurnaroundMeanS / b.turnsS)})
+	}
+	return table(rows)
+}
+
+func TestThePageShowsTheBounds(t *testing.T) {
+	showsTables(t, "../../docs/bounds.md", []generated{{"bounds", boundsTable}})
+}
