@@ -18,6 +18,8 @@ type Prediction struct {
 // passes it.
 type Plan struct {
 	Devices [][]Planned // by device; nil: there is no plan, and the policy alone decides
+	// Latest is when the last job of the batch should end at the latest; 0: nobody knows.
+	Latest time.Duration
 }
 
 // Planned is a job's place in a Plan.

@@ -20,7 +20,7 @@ import (
 // Follow has the engine follow a plan, in place of the one before.
 func (e *Engine) Follow(p schedulers.Plan, now time.Duration) []schedulers.Decision {
 	e.at(now)
-	e.plan = schedulers.Plan{Devices: make([][]schedulers.Planned, len(p.Devices))}
+	e.plan = schedulers.Plan{Devices: make([][]schedulers.Planned, len(p.Devices)), Latest: p.Latest}
 	for d, jobs := range p.Devices {
 		e.plan.Devices[d] = slices.Clone(jobs)
 	}

@@ -99,7 +99,7 @@ func random(r *rand.Rand, jobs, devices int) Situation {
 // A plan has each job that has no device yet once, on a device that it may have, waits for ever only for those
 // that have asked, and is the same each time.
 func TestPlans(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(60) {
 		s := random(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%20), 1+int(seed%3))
 		p := Search(s, defaults)
 		if again := Search(s, defaults); !cmp.Equal(p, again) {
@@ -129,9 +129,10 @@ func TestPlans(t *testing.T) {
 // On small batches the search finds the best of all orders.
 func TestSearchFindsTheBest(t *testing.T) {
 	found := 0
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		s := random(rand.New(rand.NewPCG(seed, 2)), 5, 2)
 		x := &search{Settings: defaults, model: newModel(s)}
+		x.latest = x.end(s)
 		x.plays.heads = make([]int, 2)
 		best := math.Inf(1)
 		each(open(s), 2, func(o order) { best = min(best, x.play(o)) })
@@ -146,8 +147,8 @@ func TestSearchFindsTheBest(t *testing.T) {
 			t.Errorf("seed %d: score %.6f, the best is %.6f", seed, got, best)
 		}
 	}
-	if found < 38 {
-		t.Errorf("the best of all orders was found in %d of 40 searches", found)
+	if found < 19 {
+		t.Errorf("the best of all orders was found in %d of 20 searches", found)
 	}
 }
 
@@ -198,6 +199,7 @@ func TestSearchKeepsTheBest(t *testing.T) {
 		s := random(rand.New(rand.NewPCG(seed, 3)), 12, 3)
 		s.First = false
 		x := &search{Settings: defaults, model: newModel(s)}
+		x.latest = x.end(s)
 		x.plays.heads = make([]int, 3)
 		before := math.Inf(1)
 		for _, with := range []Settings{{Candidates: Alg3}, {Candidates: Alg3 | Greedy}, {Candidates: All}, {Candidates: All, Moves: 200}} {

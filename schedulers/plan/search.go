@@ -67,17 +67,22 @@ func ParseCandidates(text string) (Candidates, error) {
 // search has the best order so far.
 type search struct {
 	Settings
-	model *model
-	plays inOrder
-	best  order
-	score float64
+	model  *model
+	plays  inOrder
+	best   order
+	score  float64
+	latest float64 // when the last job should end at the latest, in seconds from now
 }
+
+// late is how much more an end behind latest counts, beyond Weight.
+const late = 3
 
 // Search returns the best plan that it finds. The same situation and settings give the same plan.
 func Search(s Situation, with Settings) schedulers.Plan {
 	s.Jobs = window(possible(s), with.Window)
 	x := &search{Settings: with, model: newModel(s), score: math.Inf(1)}
 	x.plays.heads = make([]int, len(s.Devices))
+	x.latest = x.end(s)
 	x.try(x.current(s))
 	x.candidates()
 	if x.best == nil {
@@ -129,7 +134,17 @@ func (x *search) play(o order) float64 {
 		return math.Inf(1)
 	}
 	last, sum := x.model.ends()
-	return x.Weight*math.Log(max(last, least)) + (1-x.Weight)*math.Log(max(sum, least))
+	return late*max(0, math.Log(max(last, least)/x.latest)) + x.Weight*math.Log(max(last, least)) + (1-x.Weight)*math.Log(max(sum, least))
+}
+
+// end is when the last job would end at the latest under Algorithm 3, as it was known at the first search.
+func (x *search) end(s Situation) float64 {
+	if s.Current.Latest > 0 {
+		return max((s.Current.Latest - s.Now).Seconds(), least)
+	}
+	dispatched(x.model, down(memory), leastLoaded)
+	last, _ := x.model.ends()
+	return max(last, least)
 }
 
 func (x *search) try(o order) {
@@ -258,7 +273,7 @@ func change(o order, random *rand.Rand) (undo func(), ok bool) {
 // plan tells the best order in the scheduler's words.
 func (x *search) plan(s Situation) schedulers.Plan {
 	x.play(x.best) // for the times at which jobs ask
-	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices))}
+	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices)), Latest: s.Now + seconds(x.latest)}
 	for d, jobs := range x.best {
 		for _, i := range jobs {
 			p := schedulers.Planned{Job: s.Jobs[i].ID, Until: schedulers.Never}

@@ -1,9 +1,13 @@
 package simulated
 
 import (
+	"encoding/csv"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,44 +73,101 @@ func ends(jobs []results.Job) (makespan, turnaround float64) {
 	return makespan, turnaround / float64(len(jobs))
 }
 
-// The evaluation of plan on simulated nodes. Its bounds are those that the scheduler was built for.
+var update = flag.Bool("update", false, "write the table of docs/plan.md")
+
+// The evaluation of plan on simulated nodes, which docs/plan.md shows. Its bounds are those that the scheduler was
+// built for.
 func TestPlanAgainstAlg3(t *testing.T) {
-	h200, err := sim.ParseNode("sim:4xH200")
+	nodes := []struct {
+		name, model string
+		capacity    int64
+	}{{"4xV100", "sim:4xV100", math.MaxInt64}, {"4xH200 of 16 GiB", "sim:4xH200", 16<<30 - runner.ServerBytes}}
+	least := bounds(t)
+	rows := make([]string, len(nodes))
+	t.Run("nodes", func(t *testing.T) {
+		for i, n := range nodes {
+			t.Run(n.name, func(t *testing.T) {
+				t.Parallel()
+				rows[i] = compare(t, n.name, n.model, n.capacity, least)
+			})
+		}
+	})
+	const begin, end = "<!-- begin plan -->\n", "<!-- end plan -->"
+	page, err := os.ReadFile("../../../docs/plan.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	v100, err := sim.ParseNode("sim:4xV100")
+	before, rest, _ := strings.Cut(string(page), begin)
+	shown, after, found := strings.Cut(rest, end)
+	want := "| node | mix | makespan: bound, s | case-alg3 | plan | mean turnaround: bound, s | case-alg3 | plan |\n|---|---|---|---|---|---|---|---|\n" + strings.Join(rows, "")
+	switch {
+	case !found:
+		t.Error("docs/plan.md has no place for the table")
+	case shown == want:
+	case *update:
+		if err := os.WriteFile("../../../docs/plan.md", []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("docs/plan.md shows\n%s\nand it is\n%s\nrun this test with -update, and read the text around the table again", shown, want)
+	}
+}
+
+// bounds has the least makespan and mean turnaround, by node and mix.
+func bounds(t *testing.T) map[[2]string][2]float64 {
+	t.Helper()
+	f, err := os.Open("../../../benchmarks/bounds/bounds.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, n := range map[string]struct {
-		node     sim.Node
-		capacity int64
-	}{"4xV100": {v100, math.MaxInt64}, "4xH200 of 16 GiB": {h200, 16<<30 - runner.ServerBytes}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			throughput, turnaround := 0.0, 0.0
-			for w := 1; w <= 8; w++ {
-				m, err := mixes.Lookup(fmt.Sprint("W", w))
-				if err != nil {
-					t.Fatal(err)
-				}
-				alg3, _ := batch(t, n.node, n.capacity, "case-alg3", m.Jobs, 2, 0, nil)
-				plan, _ := batch(t, n.node, n.capacity, "plan", m.Jobs, 2, 0, nil)
-				last, mean := ends(alg3)
-				lastP, meanP := ends(plan)
-				t.Logf("%s, %s: makespan %.2f s, Algorithm 3 %.2f; mean turnaround %.2f s, Algorithm 3 %.2f (simulated)", m.Name, name, lastP, last, meanP, mean)
-				if last/lastP < 0.999 {
-					t.Errorf("%s on %s: %.3f times Algorithm 3's throughput, want 1 or more", m.Name, name, last/lastP)
-				}
-				throughput += math.Log(last/lastP) / 8
-				turnaround += math.Log(mean/meanP) / 8
-			}
-			if x, y := math.Exp(throughput), math.Exp(turnaround); x < 1.12 || y < 1 {
-				t.Errorf("%s: %.3f times the throughput and %.3f times better turnaround than Algorithm 3 in the geometric mean; want 1.12 and 1", name, x, y)
-			}
-		})
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
 	}
+	out := map[[2]string][2]float64{}
+	for _, l := range lines[1:] {
+		var b [2]float64
+		if _, err := fmt.Sscan(l[3]+" "+l[4], &b[0], &b[1]); err != nil {
+			t.Fatal(err)
+		}
+		out[[2]string{l[0], l[1]}] = b
+	}
+	return out
+}
+
+// compare runs W1 to W8 under both schedulers, and returns a row of the table for each.
+func compare(t *testing.T, name, model string, capacity int64, least map[[2]string][2]float64) (rows string) {
+	node, err := sim.ParseNode(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	throughput, turnaround := 0.0, 0.0
+	for w := 1; w <= 8; w++ {
+		m, err := mixes.Lookup(fmt.Sprint("W", w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound, found := least[[2]string{name, m.Name}]
+		if !found {
+			t.Fatalf("there is no bound for %s on %s", m.Name, name)
+		}
+		alg3, _ := batch(t, node, capacity, "case-alg3", m.Jobs, 1, 0, nil)
+		plan, _ := batch(t, node, capacity, "plan", m.Jobs, 1, 0, nil)
+		last, mean := ends(alg3)
+		lastP, meanP := ends(plan)
+		rows += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name, m.Name, bound[0], last, lastP, bound[1], mean, meanP)
+		if last/lastP < 0.999 {
+			t.Errorf("%s on %s: %.3f times Algorithm 3's throughput, want 1 or more", m.Name, name, last/lastP)
+		}
+		throughput += math.Log(last/lastP) / 8
+		turnaround += math.Log(mean/meanP) / 8
+	}
+	x, y := math.Exp(throughput), math.Exp(turnaround)
+	if x < 1.12 || y < 1 {
+		t.Errorf("%s: %.3f times the throughput of Algorithm 3, which has %.3f times the turnaround, in the geometric mean; want 1.12 and 1", name, x, y)
+	}
+	return rows + fmt.Sprintf("| %s | geometric mean of ratios to case-alg3 | | 1 | %.3f | | 1 | %.3f |\n", name, 1/x, 1/y)
 }
 
 // Where a third of the jobs are unknown there is a plan, beyond that there is none, and the run says so.
