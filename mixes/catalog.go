@@ -1,6 +1,7 @@
 package mixes
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"path"
@@ -27,17 +28,30 @@ type catalog struct {
 
 // jobIndex has the jobs to which a mix may refer by name.
 type jobIndex struct {
-	names  []string
-	byName map[string]Job
+	names     []string
+	byName    map[string]Job
+	byCommand map[string]Job
+	inputs    map[string]map[string]string // by program and base name: the files that its jobs read
 }
 
 func (x *jobIndex) add(jobs []Job) {
 	if x.byName == nil {
-		x.byName = make(map[string]Job, len(jobs))
+		x.byName, x.byCommand, x.inputs = map[string]Job{}, map[string]Job{}, map[string]map[string]string{}
 	}
 	for _, j := range jobs {
 		x.names = append(x.names, j.Name)
 		x.byName[j.Name] = j
+		if _, found := x.byCommand[j.Command()]; !found {
+			x.byCommand[j.Command()] = j
+		}
+		if x.inputs[j.Program] == nil {
+			x.inputs[j.Program] = map[string]string{}
+		}
+		for _, a := range append([]string{j.Stdin}, j.Args...) {
+			if namesFile(a) {
+				x.inputs[j.Program][path.Base(a)] = a
+			}
+		}
 	}
 }
 
@@ -51,7 +65,7 @@ var builtin = sync.OnceValue(func() *catalog {
 		if err != nil {
 			panic(err)
 		}
-		m, err := parseYAML(file, data, c.jobs, nil)
+		m, err := parseYAML(newLines(file, bytes.NewReader(data)), c.jobs, nil)
 		if err != nil {
 			panic(err)
 		}

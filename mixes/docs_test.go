@@ -19,7 +19,7 @@ func TestDocumentedMixIsRead(t *testing.T) {
 	if !found {
 		t.Fatal("no example in docs/mixes.md")
 	}
-	m, err := parseYAML("mixes.md", []byte(example), builtin().jobs, nil)
+	m, err := parseYAML(newLines("mixes.md", strings.NewReader(example)), builtin().jobs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestDocumentedWorkloadIsRead(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(doc), "```sh\n")
 	example, _, _ := strings.Cut(rest, "```")
-	m, err := parseWL("mixes.wl", []byte(example), builtin().jobs, suiteOf("hotspot"))
+	m, err := parseWL(newLines("mixes.wl", strings.NewReader(example)), builtin().jobs, suiteOf("hotspot"))
 	if err != nil {
 		t.Fatal(err)
 	}

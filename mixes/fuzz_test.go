@@ -24,7 +24,7 @@ func FuzzSuite(f *testing.F) {
 	f.Add([]byte("programs:\n  srad_v2: {faults: known}\n  hotspot: {}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := &yamlReader{file: "f", has: suiteOf("hotspot")}
-		faulty, err := readYAML(r, data, r.suite)
+		faulty, err := readYAML(r, newPieces(newLines("f", bytes.NewReader(data))), r.suite)
 		if err != nil {
 			checkPlaces(t, err, data)
 			return
@@ -55,13 +55,15 @@ func addFiles(f *testing.F, patterns ...string) {
 
 // checkParse must hold for every input: the result is either errors that name lines of the file,
 // or a mix that can be written and read again.
-func checkParse(t *testing.T, parse func(string, []byte, jobIndex, func(string) bool) (Mix, error), data []byte) {
-	m, err := parse("f", data, builtin().jobs, suiteOf("hotspot", "gaussian"))
+func checkParse(t *testing.T, parse func(*lines, jobIndex, func(string) bool) (Mix, error), data []byte) {
+	in := newLines("f", bytes.NewReader(data))
+	in.limits.jobs = 10_000 // a count can ask for more than a test should take
+	m, err := parse(in, builtin().jobs, suiteOf("hotspot", "gaussian"))
 	if err != nil {
 		checkPlaces(t, err, data)
 		return
 	}
-	if len(m.Jobs) == 0 || len(m.Jobs) > maxJobs {
+	if len(m.Jobs) == 0 || len(m.Jobs) > in.limits.jobs {
 		t.Fatalf("%d jobs", len(m.Jobs))
 	}
 	for i, j := range m.Jobs {

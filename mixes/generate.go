@@ -9,12 +9,9 @@ import (
 	"strings"
 )
 
-// maxJobs bounds a mix, so that a typing error in count cannot exhaust memory.
-const maxJobs = 10000
-
 // maxTextBytes bounds the names and commands of a mix, because the store keeps them for each job
 // of each run.
-const maxTextBytes = 16 << 20
+const maxTextBytes = maxFileBytes
 
 const maxRatioSide = 1000
 

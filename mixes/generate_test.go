@@ -55,7 +55,7 @@ func TestGenerateKeepsTheRatio(t *testing.T) {
 // Over many draws each job is drawn about equally often, within five standard deviations of the
 // binomial distribution.
 func TestGenerateIsUniform(t *testing.T) {
-	m, err := Generate(maxJobs, Ratio{1, 1}, 1)
+	m, err := Generate(10_000, Ratio{1, 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,9 @@ import (
 // maxShownErrors is the number of errors that one bad file prints. Further errors are counted.
 const maxShownErrors = 20
 
+// maxErrors is the number of errors after which a large file is not read on.
+const maxErrors = 1000
+
 // InputError is one error in a mix file.
 type InputError struct {
 	File string

@@ -28,7 +28,7 @@ func Learn(m Mix, measured func(Job) Footprint, has func(program string) bool) (
 		err := WriteYAML(&out, learned)
 		return out.Bytes(), err
 	}
-	text, err := readLimited(m.Source)
+	text, err := readWhole(m.Source)
 	if err != nil {
 		return nil, fmt.Errorf("load mix: %w", err)
 	}
@@ -59,7 +59,7 @@ func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(
 		return nil, fmt.Errorf("%s: some of its lines end with a carriage return, and some do not: make them alike", file)
 	}
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	want, err := parseYAML(file, data, builtin().jobs, has)
+	want, err := parseYAML(newLines(file, bytes.NewReader(data)), builtin().jobs, has)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(
 		want.Jobs[i] = j.WithFootprint(j.Footprint.or(measured(j)))
 	}
 	r := &yamlReader{file: file, jobs: builtin().jobs, has: has}
-	list, _ := r.fields(r.document(data), "the mix", mixKeys)["jobs"].value.(*ast.SequenceNode) // parseYAML has just checked it
+	list, _ := r.fields(r.document(piece{text: data}), "the mix", mixKeys)["jobs"].value.(*ast.SequenceNode) // parseYAML has just checked it
 	source := newSource(data)
 	var edits []edit
 	for _, n := range list.Values {
@@ -79,7 +79,7 @@ func learnYAML(file string, data []byte, measured func(Job) Footprint, has func(
 		edits = append(edits, more...)
 	}
 	out := source.apply(edits)
-	got, err := parseYAML(file, out, builtin().jobs, has)
+	got, err := parseYAML(newLines(file, bytes.NewReader(out)), builtin().jobs, has)
 	if err != nil || !slices.EqualFunc(got.Jobs, want.Jobs, Job.equal) {
 		return nil, fmt.Errorf("%s: %w", file, errLayout)
 	}

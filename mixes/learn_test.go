@@ -145,7 +145,7 @@ func TestLearnOfAMixWithoutYAML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := parseYAML("w.yaml", text, builtin().jobs, nil)
+	got, err := parseYAML(newLines("w.yaml", bytes.NewReader(text)), builtin().jobs, nil)
 	if err != nil || got.Name != "W1" || len(got.Jobs) != len(m.Jobs) {
 		t.Fatalf("%v, %+v", err, got)
 	}
@@ -173,7 +173,7 @@ func TestLearnAnyMix(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("%v\n%s", err, text.String())
 		}
-		got, err := parseYAML("m.yaml", out, builtin().jobs, suiteOf("hotspot", "gaussian"))
+		got, err := parseYAML(newLines("m.yaml", bytes.NewReader(out)), builtin().jobs, suiteOf("hotspot", "gaussian"))
 		if err != nil || len(got.Jobs) != len(m.Jobs) {
 			rt.Fatalf("%v\n%s", err, out)
 		}

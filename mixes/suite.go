@@ -1,6 +1,7 @@
 package mixes
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -16,12 +17,12 @@ const SuiteFile = "suite.yaml"
 //	programs:
 //	  srad_v2: {faults: known}  Job.Program, or the default Job.Name
 func LoadSuite(path string, has func(program string) bool) (faulty []string, err error) {
-	data, err := readLimited(path)
+	data, err := readWhole(path)
 	if err != nil {
 		return nil, fmt.Errorf("load suite: %w", err)
 	}
 	r := &yamlReader{file: path, has: has, wants: "programs: and what is known of each"}
-	return readYAML(r, data, r.suite)
+	return readYAML(r, newPieces(newLines(path, bytes.NewReader(data))), r.suite)
 }
 
 func (r *yamlReader) suite(body ast.Node) (faulty []string) {

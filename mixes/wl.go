@@ -1,8 +1,9 @@
 package mixes
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -28,34 +29,39 @@ const shellCharacters = ";&><$`\"'\\(){}[]*?|#~"
 // A profiler before the program is left out, and a note says so. All jobs arrive at once, unless
 // a line ends with & or is wait. The file is then a script, in which a wait, or a line without &,
 // ends a group of jobs that arrive together (Job.Group).
-func parseWL(file string, data []byte, jobs jobIndex, has func(string) bool) (Mix, error) {
-	data = bytes.TrimPrefix(data, byteOrderMark)
-	if err := checkText(file, data); err != nil {
-		return Mix{}, err
-	}
-	r := &wlReader{file: file, jobs: jobs, has: has}
-	for i, line := range strings.Split(string(data), "\n") {
-		words := splitLine(strings.TrimSuffix(line, "\r"))
+func parseWL(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
+	r := &wlReader{file: in.file, jobs: jobs, has: has, known: map[string]Job{}}
+	for len(r.errs) < maxErrors {
+		text, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Mix{}, err
+		}
+		line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+		words := splitLine(line)
 		if len(words) == 0 || strings.HasPrefix(words[0].text, "#") {
 			continue
 		}
-		if err := r.line(i+1, words); err != nil {
-			err.File, err.Line = file, i+1
+		if err := r.line(in.number, words); err != nil {
+			err.File, err.Line = in.file, in.number
 			err.Msg += fmt.Sprintf(": %q", strings.TrimSpace(line))
 			r.errs = append(r.errs, err)
 		}
-		if len(r.lines) > maxJobs {
-			r.errs = append(r.errs, &InputError{File: file, Line: i + 1, Msg: fmt.Sprintf("more than %d jobs in the mix", maxJobs)})
+		if len(r.all) > in.limits.jobs {
+			r.errs = append(r.errs, in.tooManyJobs(in.number))
 			break
 		}
 	}
-	if len(r.lines) == 0 && len(r.errs) == 0 {
-		r.errs = InputErrors{{File: file, Line: 1, Msg: "no job in the file", Remedy: "write one command line per job"}}
+	if len(r.all) == 0 && len(r.errs) == 0 {
+		r.errs = InputErrors{{File: in.file, Line: 1, Msg: "no job in the file", Remedy: "write one command line per job"}}
 	}
 	if err := r.errs.asError(); err != nil {
 		return Mix{}, err
 	}
-	return Mix{Name: baseName(file), Source: file, Jobs: r.arrivals(), Notes: r.notes()}, nil
+	r.arrive()
+	return Mix{Name: baseName(in.file), Source: in.file, Jobs: r.all, Notes: r.notes()}, nil
 }
 
 // wlReader collects the jobs of one file and every error in it.
@@ -64,17 +70,15 @@ type wlReader struct {
 	jobs   jobIndex
 	has    func(string) bool
 	errs   InputErrors
-	lines  []wlLine
-	script bool // a line of the file ends with & or is wait
+	all    []Job
+	joined []bool // of each job: its line ends with &, and no wait follows
+	script bool   // a line of the file ends with & or is wait
 	tools  []droppedTool
+	known  map[string]Job // by their words: a large file repeats its commands, and equal jobs share their slices
 }
 
-// wlLine is a job and what its line says about arrivals.
-type wlLine struct {
-	job        Job
-	background bool // the line ends with &
-	waited     bool // a wait follows
-}
+// maxKnown bounds wlReader.known, for a file whose commands all differ.
+const maxKnown = 10_000
 
 // droppedTool is a profiler that was left out.
 type droppedTool struct {
@@ -89,14 +93,14 @@ func (r *wlReader) line(number int, words []word) *InputError {
 			return &InputError{Column: words[1].column, Msg: "wait with arguments", Remedy: "write only wait: it waits for all commands before it"}
 		}
 		r.script = true
-		if n := len(r.lines); n > 0 {
-			r.lines[n-1].waited = true
+		if n := len(r.all); n > 0 {
+			r.joined[n-1] = false
 		}
 		return nil
 	}
-	var l wlLine
+	background := false
 	if last := &words[len(words)-1]; strings.HasSuffix(last.text, "&") && !strings.HasSuffix(last.text, "&&") {
-		l.background, r.script = true, true
+		background, r.script = true, true
 		if last.text = strings.TrimSuffix(last.text, "&"); last.text == "" {
 			words = words[:len(words)-1]
 		}
@@ -104,30 +108,42 @@ func (r *wlReader) line(number int, words []word) *InputError {
 			return &InputError{Column: last.column, Msg: "no command before &", Remedy: "write & at the end of a command's line"}
 		}
 	}
-	var tools []word
-	var err *InputError
-	if l.job, tools, err = r.command(words); err != nil {
+	j, tools, err := r.job(words)
+	if err != nil {
 		return err
 	}
-	r.lines = append(r.lines, l)
+	r.all, r.joined = append(r.all, j), append(r.joined, background)
 	if len(tools) > 0 {
 		r.drop(number, tools)
 	}
 	return nil
 }
 
-// arrivals returns the jobs with their groups.
-func (r *wlReader) arrivals() []Job {
-	jobs := make([]Job, 0, len(r.lines))
+// job is command for words that it may have had before.
+func (r *wlReader) job(words []word) (j Job, tools []word, err *InputError) {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = w.text
+	}
+	key := strings.Join(texts, " ")
+	if j, again := r.known[key]; again {
+		return j, nil, nil
+	}
+	if j, tools, err = r.command(words); err == nil && len(tools) == 0 && len(r.known) < maxKnown {
+		r.known[key] = j
+	}
+	return j, tools, err
+}
+
+// arrive gives the jobs their groups.
+func (r *wlReader) arrive() {
 	group := 0
-	for _, l := range r.lines {
-		l.job.Group = group
-		jobs = append(jobs, l.job)
-		if r.script && (l.waited || !l.background) {
+	for i := range r.all {
+		r.all[i].Group = group
+		if r.script && !r.joined[i] {
 			group++
 		}
 	}
-	return jobs
 }
 
 func (r *wlReader) drop(line int, tools []word) {
@@ -254,18 +270,7 @@ func (r *wlReader) recognise(program string) (string, bool) {
 
 // identify replaces the job's files by the suite's files and finds the job's name and footprint.
 func identify(j Job, jobs jobIndex) Job {
-	files := map[string]string{}
-	for _, name := range jobs.names {
-		known := jobs.byName[name]
-		if known.Program != j.Program {
-			continue
-		}
-		for _, a := range append([]string{known.Stdin}, known.Args...) {
-			if namesFile(a) {
-				files[path.Base(a)] = a
-			}
-		}
-	}
+	files := jobs.inputs[j.Program]
 	for i, a := range j.Args {
 		if f, found := files[path.Base(a)]; found {
 			j.Args[i] = f
@@ -274,10 +279,8 @@ func identify(j Job, jobs jobIndex) Job {
 	if f, found := files[path.Base(j.Stdin)]; found {
 		j.Stdin = f
 	}
-	for _, name := range jobs.names {
-		if known := jobs.byName[name]; known.Command() == j.Command() {
-			return known.clone()
-		}
+	if known, found := jobs.byCommand[j.Command()]; found {
+		return known.clone()
 	}
 	if footprint, size, exact := footprintOf(j.Program, j.Args); exact {
 		j.Footprint, j.Class = footprint, classOf(footprint.Bytes)

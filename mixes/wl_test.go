@@ -49,7 +49,7 @@ func TestGroupsOfScripts(t *testing.T) {
 		{[]string{"wait", a + " &", "wait", "wait", "# wait", b, "wait", c}, []int{0, 1, 2}},
 	} {
 		text := strings.Join(x.lines, "\r\n")
-		m, err := parseWL("f.wl", []byte(text), builtin().jobs, nil)
+		m, err := parseWL(newLines("f.wl", strings.NewReader(text)), builtin().jobs, nil)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
@@ -107,8 +107,8 @@ func TestUnknownProgramsNameTheSuite(t *testing.T) {
 		has  func(string) bool
 		says string
 	}{{nil, "--suite DIR adds those of your own build"}, {suiteOf("gaussian"), "neither --suite nor --profiles has it"}} {
-		_, wl := parseWL("f.wl", []byte("/x/hotspot 512\n"), builtin().jobs, c.has)
-		_, yaml := parseYAML("f.yaml", []byte("jobs: [{program: hotspot}]"), builtin().jobs, c.has)
+		_, wl := parseWL(newLines("f.wl", strings.NewReader("/x/hotspot 512\n")), builtin().jobs, c.has)
+		_, yaml := parseYAML(newLines("f.yaml", strings.NewReader("jobs: [{program: hotspot}]")), builtin().jobs, c.has)
 		for _, err := range []error{wl, yaml} {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want one with %q", err, c.says)
@@ -118,12 +118,16 @@ func TestUnknownProgramsNameTheSuite(t *testing.T) {
 }
 
 func TestTooManyLines(t *testing.T) {
-	lines := strings.Repeat("needle 16 10\n", maxJobs) + "wait\n"
-	if m, err := parseWL("f.wl", []byte(lines), builtin().jobs, nil); err != nil || len(m.Jobs) != maxJobs {
+	read := func(text string) (Mix, error) {
+		in := newLines("f.wl", strings.NewReader(text))
+		in.limits.jobs = 3
+		return parseWL(in, builtin().jobs, nil)
+	}
+	text := strings.Repeat("needle 16 10\n", 3) + "wait\n"
+	if m, err := read(text); err != nil || len(m.Jobs) != 3 {
 		t.Errorf("%d jobs, %v", len(m.Jobs), err)
 	}
-	_, err := parseWL("f.wl", []byte(lines+"needle 16 10\nneedle\n"), builtin().jobs, nil)
-	if err == nil || err.Error() != "f.wl:10002: more than 10000 jobs in the mix" {
+	if _, err := read(text + "needle 16 10\nneedle\n"); err == nil || err.Error() != "f.wl:5: more than 3 jobs in the mix" {
 		t.Errorf("error %v", err)
 	}
 }

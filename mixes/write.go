@@ -35,7 +35,7 @@ func WriteYAML(w io.Writer, m Mix) error {
 		i += same
 	}
 	ofSuite := func(string) bool { return true } // the user's suite may have any program
-	back, err := parseYAML(m.Name, b.Bytes(), builtin().jobs, ofSuite)
+	back, err := parseYAML(newLines(m.Name, bytes.NewReader(b.Bytes())), builtin().jobs, ofSuite)
 	if err != nil {
 		return fmt.Errorf("write mix %q: it has no YAML form: %w", m.Name, err)
 	}

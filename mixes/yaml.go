@@ -1,7 +1,6 @@
 package mixes
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -53,18 +52,28 @@ const MaxNesting = 32
 //
 // A program gets only the footprint that the file states. To get the catalog's footprint, refer
 // to a catalog job.
-func parseYAML(file string, data []byte, jobs jobIndex, has func(string) bool) (Mix, error) {
-	r := &yamlReader{file: file, jobs: jobs, has: has, wants: "jobs: and a list of jobs"}
-	return readYAML(r, data, r.mix)
+func parseYAML(in *lines, jobs jobIndex, has func(string) bool) (Mix, error) {
+	r := &yamlReader{file: in.file, jobs: jobs, has: has, wants: "jobs: and a list of jobs"}
+	m := mixReader{yamlReader: r, mostJobs: in.limits.jobs, mix: Mix{Name: baseName(in.file), Source: in.file}}
+	return readYAML(r, newPieces(in), m.add)
 }
 
-// readYAML calls read with the body of r's file and returns its result, unless there was an error.
-func readYAML[T any](r *yamlReader, data []byte, read func(ast.Node) T) (out T, err error) {
-	data = bytes.TrimPrefix(data, byteOrderMark)
-	if err := checkText(r.file, data); err != nil {
-		return out, err
+// readYAML calls read with the body of each piece of r's file and returns the last result, unless there
+// was an error.
+func readYAML[T any](r *yamlReader, in *pieces, read func(ast.Node) T) (out T, err error) {
+	var all T
+	for !r.full && len(r.errs) < maxErrors {
+		p, more, err := in.read()
+		if err != nil {
+			return out, err
+		}
+		if !more {
+			break
+		}
+		body := r.document(p)
+		all = read(body)
+		r.full = r.full || body == nil
 	}
-	all := read(r.document(data))
 	slices.SortStableFunc(r.errs, func(a, b *InputError) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -80,20 +89,33 @@ type yamlReader struct {
 	jobs  jobIndex
 	has   func(program string) bool // whether the suite has a program beside SuitePrograms; may be nil
 	wants string                    // what the file should have, for the error if it is empty
+	piece piece                     // that is read
+	full  bool                      // nothing more is read
 	errs  InputErrors
+
+	referred map[string]Job // catalog jobs; those that the file names several times share their slices
+}
+
+// line is the line of a token in the file.
+func (r *yamlReader) line(t *token.Token) int {
+	if r.piece.jobsLine > 0 && t.Position.Line == 1 {
+		return r.piece.jobsLine
+	}
+	return r.piece.skipped + t.Position.Line
 }
 
 func (r *yamlReader) fail(at *token.Token, remedy, format string, args ...any) {
 	e := &InputError{File: r.file, Line: 1, Column: 1, Msg: fmt.Sprintf(format, args...), Remedy: remedy}
 	if at != nil && at.Position != nil {
-		e.Line, e.Column = max(at.Position.Line, 1), max(at.Position.Column, 1)
+		e.Line, e.Column = max(r.line(at), 1), max(at.Position.Column, 1)
 	}
 	r.errs = append(r.errs, e)
 }
 
-// document returns the body of the file's only document, or nil after an error.
-func (r *yamlReader) document(data []byte) ast.Node {
-	tokens := lexer.Tokenize(string(data))
+// document returns the body of the only document of a piece, or nil after an error.
+func (r *yamlReader) document(p piece) ast.Node {
+	r.piece = p
+	tokens := lexer.Tokenize(string(p.text))
 	if deep := TooDeep(tokens); deep != nil {
 		r.fail(deep, "", "nested more than %d deep", MaxNesting)
 		return nil
@@ -201,7 +223,7 @@ func (r *yamlReader) mapping(n ast.Node, what, keys string, check func(name stri
 		case unknown != "":
 			r.fail(key.GetToken(), remedy, "unknown %s %q in %s", unknown, key.Value, what)
 		case fields[key.Value].key != nil:
-			r.fail(key.GetToken(), "remove one", "duplicate key %q (first in line %d)", key.Value, fields[key.Value].key.Position.Line)
+			r.fail(key.GetToken(), "remove one", "duplicate key %q (first in line %d)", key.Value, r.line(fields[key.Value].key))
 		default:
 			fields[key.Value] = field{key.GetToken(), v.Value}
 		}
@@ -246,12 +268,31 @@ func kindOf(n ast.Node) string {
 
 var mixKeys = []string{"name", "description", "ratio", "jobs"}
 
-func (r *yamlReader) mix(body ast.Node) Mix {
+// mixReader makes a mix of its pieces.
+type mixReader struct {
+	*yamlReader
+	mostJobs int
+	mix      Mix
+	size     int            // bytes of all names and commands
+	lines    map[string]int // of keys of the mix in earlier pieces
+}
+
+// add adds a piece to the mix, and returns the mix.
+func (r *mixReader) add(body ast.Node) Mix {
+	m := &r.mix
 	fields := r.fields(body, "the mix", mixKeys)
 	if fields == nil {
-		return Mix{}
+		return *m
 	}
-	m := Mix{Name: baseName(r.file), Source: r.file}
+	if r.lines == nil {
+		r.lines = map[string]int{}
+	}
+	for key, f := range fields {
+		if first, again := r.lines[key]; again && r.line(f.key) != first {
+			r.fail(f.key, "remove one", "duplicate key %q (first in line %d)", key, first)
+		}
+		r.lines[key] = r.line(f.key)
+	}
 	if f, found := fields["name"]; found {
 		m.Name = r.label(f.value, "name")
 	}
@@ -270,39 +311,34 @@ func (r *yamlReader) mix(body ast.Node) Mix {
 	f, found := fields["jobs"]
 	if !found {
 		r.fail(firstToken(body), "write jobs: and a list of jobs", "the mix has no jobs")
-		return m
+		return *m
 	}
 	list, ok := f.value.(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
 		r.fail(f.key, "give it a list of catalog jobs or programs", "jobs is empty or not a list")
-		return m
+		return *m
 	}
-	text := 0
 	for _, n := range list.Values {
 		j, count := r.job(n)
-		text += count * (len(j.Name) + len(j.Command()))
-		if len(m.Jobs)+count > maxJobs {
-			r.fail(firstToken(n), "use a smaller count", "more than %d jobs in the mix", maxJobs)
+		r.size += count * (len(j.Name) + len(j.Command()))
+		if len(m.Jobs)+count > r.mostJobs {
+			r.fail(firstToken(n), "use a smaller count", "more than %d jobs in the mix", r.mostJobs)
+			r.full = true
 			break
 		}
 		if before := len(m.Jobs) - 1; before >= 0 && count > 0 && j.Group < m.Jobs[before].Group {
 			r.fail(firstToken(n), "list the jobs by group", "a job of group %d after a job of group %d", j.Group, m.Jobs[before].Group)
 		}
-		if text > maxTextBytes {
+		if r.size > maxTextBytes {
 			r.fail(firstToken(n), "use a smaller count, or shorter names and arguments", "more than %s of names and commands in the mix", FormatBytes(maxTextBytes))
+			r.full = true
 			break
 		}
-		m.Jobs = append(m.Jobs, repeat(j, count)...)
+		for range count {
+			m.Jobs = append(m.Jobs, j) // nobody changes what they share
+		}
 	}
-	return m
-}
-
-func repeat(j Job, count int) []Job {
-	jobs := make([]Job, count)
-	for i := range jobs {
-		jobs[i] = j.clone()
-	}
-	return jobs
+	return *m
 }
 
 var jobKeys = []string{
@@ -362,11 +398,19 @@ func (r *yamlReader) catalogJob(n ast.Node) Job {
 	if !ok {
 		return Job{}
 	}
+	if j, found := r.referred[name]; found {
+		return j
+	}
 	j, found := r.jobs.byName[name]
 	if !found {
 		r.fail(n.GetToken(), didYouMean(name, r.jobs.names), "no catalog job %q", name)
+		return j
 	}
-	return j.clone()
+	if r.referred == nil {
+		r.referred = map[string]Job{}
+	}
+	r.referred[name] = j.clone()
+	return r.referred[name]
 }
 
 // ownCommand reads program, args and stdin. A job without a program has steps.

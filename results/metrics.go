@@ -32,7 +32,7 @@ type Metrics struct {
 //
 // Utilization comes from the series that Primary returns. A run with cancelled or unstarted
 // jobs has metrics too, but is not a measurement: see FinalStatus.
-func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels []Kernel) Metrics {
+func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels Residence) Metrics {
 	var m Metrics
 	var turnarounds, waits []float64
 	for _, j := range jobs {
@@ -73,19 +73,19 @@ func Compute(run Run, devices []Device, jobs []Job, segments []Segment, kernels 
 	m.ThroughputJobsPerS = known(float64(m.OK) / end)
 	m.AttemptedJobsPerS = known(float64(len(jobs)) / end)
 	m.UtilizationMean, m.UtilizationPeak = meanAndPeak(segments, deviceIndexes(segments, Primary(run.Mode)), Primary(run.Mode), end)
-	m.KernelUtilizationMean = mean(residentFractions(devices, kernels, end))
+	m.KernelUtilizationMean = mean(kernels.fractions(devices, end))
 	return m
 }
 
 // WithFigures returns the devices with figures computed from the run's records: utilization
 // mean and peak, kernel residency and peak memory. A figure without records keeps its value.
-func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kernels []Kernel) []Device {
+func WithFigures(run Run, devices []Device, jobs []Job, segments []Segment, kernels Residence) []Device {
 	out := slices.Clone(devices)
 	end := makespan(jobs)
 	if end == nil || *end <= 0 {
 		return out
 	}
-	resident := residentFractions(devices, kernels, *end)
+	resident := kernels.fractions(devices, *end)
 	for i := range out {
 		d := &out[i]
 		own := []int{d.Index}

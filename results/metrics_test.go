@@ -18,7 +18,7 @@ func ended(index int, o Outcome, end, wait float64) Job {
 func TestTurnaroundIsFromTheArrival(t *testing.T) {
 	first, second := ended(0, OK, 4, 0), ended(1, OK, 10, 1)
 	first.ArrivalS, second.ArrivalS = known(0.0), known(4.0)
-	m := Compute(Run{}, nil, []Job{first, second}, nil, nil)
+	m := Compute(Run{}, nil, []Job{first, second}, nil, Residence{})
 	if *m.TurnaroundMeanS != 5 || *m.MakespanS != 10 {
 		t.Errorf("mean turnaround %g s, makespan %g s, want 5 and 10", *m.TurnaroundMeanS, *m.MakespanS)
 	}
@@ -114,7 +114,7 @@ func TestCompute(t *testing.T) {
 			kernels: []Kernel{{Device: 0, StartS: 1, EndS: 3, BusyS: 1}}, want: want,
 		},
 	} {
-		got := Compute(c.run, c.devices, c.jobs, c.segments, c.kernels)
+		got := Compute(c.run, c.devices, c.jobs, c.segments, ResidenceOf(c.kernels))
 		if diff := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
@@ -129,7 +129,7 @@ func TestWithFigures(t *testing.T) {
 		seg(1, SeriesMemory, 0, 5, 1<<30), seg(1, SeriesMemory, 5, 10, 1<<20),
 	}
 	kernels := []Kernel{{Device: 1, Grid: "1,1,1", StartS: 0, EndS: 4, BusyS: 4}}
-	got := WithFigures(Run{Mode: Live}, devices, jobs, segments, kernels)
+	got := WithFigures(Run{Mode: Live}, devices, jobs, segments, ResidenceOf(kernels))
 	want := []Device{
 		{Index: 0, PeakUsedBytes: known(int64(5)), ResidentMean: known(0.0)},
 		{Index: 1, PeakUsedBytes: known(int64(1 << 30)), UtilizationMean: known(0.75), UtilizationPeak: known(1.0), ResidentMean: known(0.4)},
@@ -187,7 +187,9 @@ type batch struct {
 	kernels  []Kernel
 }
 
-func (b batch) compute() Metrics { return Compute(b.run, b.devices, b.jobs, b.segments, b.kernels) }
+func (b batch) compute() Metrics {
+	return Compute(b.run, b.devices, b.jobs, b.segments, ResidenceOf(b.kernels))
+}
 
 func batches() *rapid.Generator[batch] {
 	return rapid.Custom(func(t *rapid.T) batch {

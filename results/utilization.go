@@ -104,28 +104,46 @@ func meanAndPeak(segments []Segment, indexes []int, series Series, end float64) 
 	return avg, peak
 }
 
-// residentFractions returns for each device the fraction of [0, end] in which a kernel was
-// resident: the union of its kernel intervals. A device without kernels was idle. The result
-// is nil if a fraction is unknown: the run has no kernels, or an aggregate does not say when
-// within its interval it was busy.
-func residentFractions(devices []Device, kernels []Kernel, end float64) []float64 {
-	if len(kernels) == 0 {
+// Residence is when kernels were resident on devices. The zero value has no kernels. It keeps 16 bytes
+// of a kernel, because a run may have millions.
+type Residence struct {
+	kernels map[int][]interval // by device
+	unclear map[int]bool       // devices with an aggregate that does not say when it was busy
+}
+
+// ResidenceOf returns when kernels were resident.
+func ResidenceOf(kernels []Kernel) Residence {
+	var r Residence
+	for _, k := range kernels {
+		r.Add(k)
+	}
+	return r
+}
+
+// Add adds a kernel.
+func (r *Residence) Add(k Kernel) {
+	if r.kernels == nil {
+		r.kernels, r.unclear = map[int][]interval{}, map[int]bool{}
+	}
+	r.kernels[k.Device] = append(r.kernels[k.Device], interval{k.StartS, k.EndS})
+	if k.Grid == "" && k.BusyS < (k.EndS-k.StartS)*(1-1e-9) {
+		r.unclear[k.Device] = true
+	}
+}
+
+// fractions returns for each device the fraction of [0, end] in which a kernel was resident: the
+// union of its kernel intervals. A device without kernels was idle. The result is nil if a fraction is
+// unknown: the run has no kernels, or an aggregate does not say when within its interval it was busy.
+func (r Residence) fractions(devices []Device, end float64) []float64 {
+	if len(r.kernels) == 0 {
 		return nil
 	}
 	var out []float64
 	for _, d := range devices {
-		var own []interval
-		for i := range kernels {
-			k := &kernels[i]
-			if k.Device != d.Index {
-				continue
-			}
-			if k.Grid == "" && k.BusyS < (k.EndS-k.StartS)*(1-1e-9) {
-				return nil
-			}
-			own = append(own, interval{k.StartS, k.EndS})
+		if r.unclear[d.Index] {
+			return nil
 		}
-		out = append(out, min(covered(own, end)/end, 1))
+		out = append(out, min(covered(r.kernels[d.Index], end)/end, 1))
 	}
 	return out
 }

@@ -40,8 +40,8 @@ func (m memory) add(r records) {
 	if r.run.Status == "" {
 		r.run.Status = results.FinalStatus(r.run, r.jobs)
 	}
-	r.devices = results.WithFigures(r.run, r.devices, r.jobs, r.segments, nil)
-	r.run.Metrics = results.Compute(r.run, r.devices, r.jobs, r.segments, nil)
+	r.devices = results.WithFigures(r.run, r.devices, r.jobs, r.segments, results.Residence{})
+	r.run.Metrics = results.Compute(r.run, r.devices, r.jobs, r.segments, results.Residence{})
 	r.run.Metrics.Swapping = results.NewSwapping(r.run, r.tasks, r.swaps)
 	m[r.run.ID] = r
 }

@@ -101,7 +101,7 @@ func closeRun(s *store.Store, run results.Run, why string) error {
 		return err
 	}
 	run.Status = results.Interrupted
-	run.Metrics = results.Compute(run, nil, jobs, nil, nil)
+	run.Metrics = results.Compute(run, nil, jobs, nil, results.Residence{})
 	w, err := s.Resume(ctx, run.ID)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ type tracker struct {
 	tasks    map[taskKey]results.Task // in their latest state; of a simulated run only the tasks that swaps need
 	swaps    []results.Swap
 	segments []results.Segment
-	kernels  []results.Kernel
+	kernels  results.Residence
 }
 
 // taskKey names a task within its run.
@@ -131,7 +131,7 @@ func (t *tracker) Kernel(k results.Kernel) {
 	t.Writer.Kernel(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.kernels = append(t.kernels, k)
+	t.kernels.Add(k)
 }
 
 // drive runs the batch and settles its record. The run stops if the store cannot take rows, or

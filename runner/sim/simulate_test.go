@@ -99,7 +99,7 @@ func (r trial) metrics(t testing.TB, mix string) results.Metrics {
 	for i := range r.node.Count {
 		devices = append(devices, results.Device{Index: i})
 	}
-	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(jobs)}, devices, jobs, rec.Segments, rec.Kernels)
+	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(jobs)}, devices, jobs, rec.Segments, results.ResidenceOf(rec.Kernels))
 }
 
 func mustNode(t testing.TB, text string) Node {
