@@ -154,7 +154,7 @@ func newReplayTable(s *replay.Stored) replayTable {
 func (t replayTable) add(scheduler, parameters, mode string, jobs []results.Job) *results.Metrics {
 	run := t.stored.Run
 	run.Jobs = len(jobs)
-	m := results.Compute(run, t.stored.Devices, jobs, nil, nil)
+	m := results.Compute(run, t.stored.Devices, jobs, nil, results.Residence{})
 	ok := 0
 	for _, j := range jobs {
 		if j.Outcome != nil && *j.Outcome == results.OK {

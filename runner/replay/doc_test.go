@@ -75,7 +75,7 @@ func agreement(t *testing.T) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ratio := *results.Compute(from, s.Devices, jobs, nil, nil).ThroughputJobsPerS / *to.Metrics.ThroughputJobsPerS
+			ratio := *results.Compute(from, s.Devices, jobs, nil, results.Residence{}).ThroughputJobsPerS / *to.Metrics.ThroughputJobsPerS
 			logs, least, most, n = logs+math.Log(ratio), min(least, ratio), max(most, ratio), n+1
 		}
 		if n != 8 {

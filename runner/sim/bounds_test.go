@@ -47,7 +47,7 @@ func phases(t testing.TB, n Node, j mixes.Job) (before, held, after string) {
 	if profile.Rounds > 1 {
 		t.Fatalf("%s has rounds, of which the bounds take no account", j.Command())
 	}
-	p := &process{x: &Executor{config: Config{Node: n}}, listed: profile.Steps(j.Footprint), divided: 1, stretch: func() float64 { return 1 }}
+	p := &process{x: &Executor{config: Config{Node: n}}, kind: &kind{steps: profile.Steps(j.Footprint)}}
 	names := map[resource]string{cores: "cores", link: "link", sms: "sms"}
 	part := &before
 	for _, s := range p.plan() {
