@@ -23,11 +23,12 @@ type progress struct {
 	w        io.Writer
 	animated bool
 	silent   bool
-	shared   bool      // jobs share an MPS server: the end settles whose fault a fault was
-	weights  []float64 // expected seconds of each job alone, 1 where unknown
+	shared   bool        // jobs share an MPS server: the end settles whose fault a fault was
+	mix      []mixes.Job // that run
+	weights  []float64   // expected seconds of each job alone, 1 where unknown
 
 	mu     sync.Mutex
-	jobs   []results.Job
+	jobs   []results.Job // of a run that is not silent
 	began  time.Time
 	ticker *time.Ticker
 	done   chan struct{}
@@ -36,7 +37,11 @@ type progress struct {
 
 func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *progress {
 	p := &progress{w: w, animated: isTerminal(w), silent: mode == results.Simulated,
-		jobs: make([]results.Job, len(mix.Jobs)), done: make(chan struct{})}
+		mix: mix.Jobs, done: make(chan struct{})}
+	if p.silent {
+		return p
+	}
+	p.jobs = make([]results.Job, len(mix.Jobs))
 	for _, j := range mix.Jobs {
 		weight := 1.0
 		if profile, err := known.Lookup(j); err == nil {
@@ -81,11 +86,14 @@ func (p *progress) Stop() {
 
 // Job takes a job's new state.
 func (p *progress) Job(j results.Job) {
+	if p.silent {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.jobs[j.Index]
 	p.jobs[j.Index] = j
-	if p.silent || p.animated || j.Outcome == nil || before.Outcome != nil {
+	if p.animated || j.Outcome == nil || before.Outcome != nil {
 		return
 	}
 	where := ""
@@ -110,7 +118,7 @@ func (p *progress) Event(e results.Event) {
 	defer p.mu.Unlock()
 	who := ""
 	if e.Job != nil {
-		who = fmt.Sprintf("job %d (%s): ", *e.Job, p.jobs[*e.Job].Name)
+		who = fmt.Sprintf("job %d (%s): ", *e.Job, p.mix[*e.Job].Name)
 	}
 	fmt.Fprintf(p.w, "caserun: %s%s\n", who, e.Detail)
 }
