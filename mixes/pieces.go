@@ -89,7 +89,7 @@ func (p *pieces) beginsJob(line []byte) bool {
 		return false
 	case p.dash < 0 && dashed:
 		p.dash = indent
-	case p.dash < 0 || indent == 0 && !(dashed && p.dash == 0):
+	case p.dash < 0 || indent == 0 && (!dashed || p.dash != 0):
 		p.listed = false
 	}
 	return p.listed && dashed && indent == p.dash

@@ -16,7 +16,7 @@ import (
 )
 
 // readInPieces is parseYAML with pieces of another size.
-func readInPieces(data []byte, size int) (Mix, error, int) {
+func readInPieces(data []byte, size int) (Mix, int, error) {
 	in := newLines("f", bytes.NewReader(data))
 	r := &yamlReader{file: in.file, jobs: builtin().jobs, has: suiteOf("hotspot", "gaussian"), wants: "jobs: and a list of jobs"}
 	m := mixReader{yamlReader: r, mostJobs: maxJobs, mix: Mix{Name: baseName(in.file), Source: in.file}}
@@ -24,7 +24,7 @@ func readInPieces(data []byte, size int) (Mix, error, int) {
 	pieces.size = size
 	n := 0
 	out, err := readYAML(r, pieces, func(body ast.Node) Mix { n++; return m.add(body) })
-	return out, err, n
+	return out, n, err
 }
 
 var columns = regexp.MustCompile(`(?m)^(f:[0-9]+):[0-9]+:`)
@@ -61,8 +61,8 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 	}
 	most := 0
 	for _, text := range texts {
-		want, wantErr, _ := readInPieces([]byte(text), pieceBytes)
-		got, err, n := readInPieces([]byte(text), 1)
+		want, _, wantErr := readInPieces([]byte(text), pieceBytes)
+		got, n, err := readInPieces([]byte(text), 1)
 		most = max(most, n)
 		if withoutColumns(err) != withoutColumns(wantErr) {
 			t.Errorf("%.60q: error\n%v\nwant\n%v", text, err, wantErr)
@@ -78,17 +78,17 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 
 func TestPiecesAreBounded(t *testing.T) {
 	big := "name: x\n" + strings.Repeat("# nothing\n", maxPieceBytes/10)
-	_, err, _ := readInPieces([]byte(big), pieceBytes)
+	_, _, err := readInPieces([]byte(big), pieceBytes)
 	if want := fmt.Sprintf("f:%d: more than 4MiB before a line that begins a job; begin each job on a line of its own: - job", 1+maxPieceBytes/10); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}
 	text := "jobs:\n" + strings.Repeat("  - needle-16384\n", 3*pieceBytes/17) + "  - job: none\n"
-	_, err, _ = readInPieces([]byte(text), pieceBytes)
+	_, _, err = readInPieces([]byte(text), pieceBytes)
 	var all InputErrors
 	if !errors.As(err, &all) || len(all) != 1 || all[0].Line != strings.Count(text, "\n") || all[0].Column != 10 {
 		t.Errorf("error %v, want one in the last line", err)
 	}
-	m, err, n := readInPieces([]byte(strings.TrimSuffix(text, "  - job: none\n")), pieceBytes)
+	m, n, err := readInPieces([]byte(strings.TrimSuffix(text, "  - job: none\n")), pieceBytes)
 	if err != nil || n < 3 || len(m.Jobs) != 3*pieceBytes/17 || !slices.EqualFunc(m.Jobs[:1], m.Jobs[len(m.Jobs)-1:], Job.equal) {
 		t.Errorf("%d jobs of %d pieces, %v", len(m.Jobs), n, err)
 	}

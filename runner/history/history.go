@@ -72,7 +72,7 @@ func (n Node) learn(ctx context.Context, db *store.Store, jobs []mixes.Job, o Op
 	wanted := map[string]bool{}
 	commands := []string{}
 	for _, j := range jobs {
-		if c := j.Command(); !wanted[c] && !(stated(j) && n.Mode == results.Simulated) {
+		if c := j.Command(); !wanted[c] && (!stated(j) || n.Mode != results.Simulated) {
 			wanted[c] = true
 			commands = append(commands, c)
 		}

@@ -51,10 +51,10 @@ func phases(t testing.TB, n Node, j mixes.Job) (before, held, after string) {
 	names := map[resource]string{cores: "cores", link: "link", sms: "sms"}
 	part := &before
 	for _, s := range p.plan() {
-		switch {
-		case s.Kind == profiles.Allocate:
+		switch s.Kind {
+		case profiles.Allocate:
 			part = &held
-		case s.Kind == profiles.Free:
+		case profiles.Free:
 			part = &after
 		default:
 			*part += fmt.Sprintf(" %s:%s:%s", names[s.on], strconv.FormatFloat(s.demand, 'g', 6, 64), strconv.FormatFloat(s.soloS, 'f', 6, 64))

@@ -28,9 +28,9 @@ type step struct {
 
 // plan is what the process does, with the noise of this run. Steps of no length are left out.
 func (p *process) plan() []step {
-	steps := make([]step, len(p.kind.steps))
-	for i := range p.kind.steps {
-		steps[i] = p.here(&p.kind.steps[i])
+	steps := make([]step, len(p.steps))
+	for i := range p.steps {
+		steps[i] = p.here(&p.steps[i])
 	}
 	if p.rounds > 1 {
 		// Behind the first host time and the allocation, before the release and the last host time.
