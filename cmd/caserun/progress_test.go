@@ -75,7 +75,7 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	p.Event(results.Event{Kind: results.EventRefused, Job: new(0), Detail: "said in the job's outcome"})
 	p.Event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
 	p.Event(results.Event{Kind: results.EventNoProgress, Detail: "every job waits"})
-	if want := "caserun: job 1 (): it never asked\ncaserun: every job waits\n"; out.String() != want {
+	if want := "caserun: job 1 (bfs-32M): it never asked\ncaserun: every job waits\n"; out.String() != want {
 		t.Errorf("said %q, want %q", out.String(), want)
 	}
 }
