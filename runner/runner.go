@@ -56,7 +56,7 @@ type Planner interface {
 }
 
 // Recorder keeps records as they complete. Jobs, tasks and segments with the same key replace
-// each other. Its methods do not block.
+// each other. Its methods do not block, except in virtual time, which can stand still.
 type Recorder interface {
 	Job(results.Job)
 	Task(results.Task)
@@ -68,7 +68,7 @@ type Recorder interface {
 
 // Config is what a batch is made of.
 type Config struct {
-	Jobs      []mixes.Job
+	Jobs      []mixes.Job         // which nobody changes while the batch runs
 	Devices   []schedulers.Device // in node order
 	Scheduler policies.Scheduler
 	Workers   int             // jobs of a task-bound scheduler that run at once; 0 = all

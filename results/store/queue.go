@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,8 +18,8 @@ const (
 // all earlier rows are committed.
 type entry struct {
 	place
-	state   bool // the row is the state of a job or task, which later rows of its place replace
-	args    func() []any
+	state   bool                        // the row is the state of a job or task, which later rows of its place replace
+	fields  func() (keys, values []any) // layout.fields
 	written chan struct{}
 }
 
@@ -179,27 +179,35 @@ type refusal struct {
 
 func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 	ctx := context.Background()
-	tx, err := s.write.BeginTx(ctx, nil)
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // without effect once committed, or where SQLite did it when the disk was full
-	statements := map[string]*sql.Stmt{}
-	write := func(e entry) error {
-		statement := statements[e.table]
-		if statement == nil {
-			var err error
-			// Closed by the end of the transaction.
-			if statement, err = tx.PrepareContext(ctx, upserts[e.table]); err != nil {
-				return err
-			}
-			statements[e.table] = statement
+	err = conn.Raw(func(c any) error {
+		in, err := newInserter(c)
+		if err != nil {
+			return err
 		}
-		if _, err := statement.ExecContext(ctx, e.args()...); err != nil {
-			return fmt.Errorf("%s row: %w", e.table, err)
-		}
-		return nil
+		refused, err = s.insert(in, batch)
+		return errors.Join(err, in.close())
+	})
+	if err != nil {
+		return nil, err
 	}
+	if err := tx.Commit(); err != nil {
+		return nil, err
+	}
+	return refused, nil
+}
+
+// insert writes the rows of a batch and returns those that their tables refuse.
+func (s *Store) insert(in *inserter, batch []entry) (refused []refusal, err error) {
 	last := lastStates(batch)
 	for i, e := range batch {
 		if e.writer == nil {
@@ -210,7 +218,7 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 				continue
 			}
 			// Where the row first comes, because later rows can refer to it.
-			if err = write(batch[at]); err == nil {
+			if err = in.write(batch[at]); err == nil {
 				last[e.place] = isWritten
 				continue
 			}
@@ -219,7 +227,7 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 			}
 			delete(last, e.place) // each state by itself: those before the bad one are good
 		}
-		if err = write(e); err == nil {
+		if err = in.write(e); err == nil {
 			continue
 		}
 		if !ofRow(err) {
@@ -227,9 +235,6 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 		}
 		refused = append(refused, refusal{e.writer,
 			explain(s.path, fmt.Sprintf("write rows of run %d", e.writer.run), err)})
-	}
-	if err := tx.Commit(); err != nil {
-		return nil, err
 	}
 	return refused, nil
 }

@@ -48,24 +48,24 @@ func (w *Writer) Run() int64 { return w.run }
 func (w *Writer) Wait() { w.patient = true }
 
 // Device updates a device that BeginRun stored, with figures that are known only at the end.
-func (w *Writer) Device(d results.Device) { w.put(row(devices, w.run, d)) }
+func (w *Writer) Device(d results.Device) { w.put(row(devices, d)) }
 
 // Job stores a job's state; its outcome may be nil until it ends.
 func (w *Writer) Job(j results.Job) {
-	e := row(jobs, w.run, j)
+	e := row(jobs, j)
 	e.state, e.job = true, j.Index
 	w.put(e)
 }
 
 // Task stores a task's state.
 func (w *Writer) Task(t results.Task) {
-	e := row(tasks, w.run, t)
+	e := row(tasks, t)
 	e.state, e.job, e.task = true, t.Job, t.Seq
 	w.put(e)
 }
 
 // Prediction stores what the scheduler expects of a job, which may have no row yet.
-func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, w.run, p)) }
+func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, p)) }
 
 // Segment stores a segment. A segment that begins when the last segment of its series began
 // replaces it. Segments of a series that come in the order of time are packed later, which
@@ -73,7 +73,7 @@ func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, w.run
 func (w *Writer) Segment(s results.Segment) {
 	w.order.Lock()
 	defer w.order.Unlock()
-	w.put(row(segments, w.run, s))
+	w.put(row(segments, s))
 	at := track{s.Device, s.Series}
 	waiting, begun := w.waiting[at]
 	switch last := len(waiting) - 1; {
@@ -90,7 +90,7 @@ func (w *Writer) Segment(s results.Segment) {
 	if complete := len(waiting) - 1; complete >= packAfter {
 		packed := complete // segments that cannot be packed stay as they are
 		if b, ok := pack(waiting[:complete]); ok {
-			w.put(row(blocks, w.run, b))
+			w.put(row(blocks, b))
 			packed = b.n
 		}
 		waiting = append(waiting[:0], waiting[packed:]...)
@@ -114,9 +114,9 @@ func (w *Writer) Kernel(k results.Kernel) {
 	if !known {
 		id = len(w.shapes)
 		w.shapes[common] = id
-		w.put(row(shapes, w.run, shape{Kernel: common, id: id}))
+		w.put(row(shapes, shape{Kernel: common, id: id}))
 	}
-	w.put(row(launches, w.run, launch{Kernel: k, ordinal: w.launches[k.Job], shape: id}))
+	w.put(row(launches, launch{Kernel: k, ordinal: w.launches[k.Job], shape: id}))
 	w.launches[k.Job]++
 }
 
@@ -124,7 +124,7 @@ func (w *Writer) Kernel(k results.Kernel) {
 func (w *Writer) Copy(c results.Copy) {
 	w.order.Lock()
 	defer w.order.Unlock()
-	w.put(row(copies, w.run, transfer{Copy: c, ordinal: w.copies[c.Job]}))
+	w.put(row(copies, transfer{Copy: c, ordinal: w.copies[c.Job]}))
 	w.copies[c.Job]++
 }
 
@@ -132,7 +132,7 @@ func (w *Writer) Copy(c results.Copy) {
 func (w *Writer) Swap(s results.Swap) {
 	w.order.Lock()
 	defer w.order.Unlock()
-	w.put(row(swaps, w.run, move{Swap: s, ordinal: w.swaps[s.Job]}))
+	w.put(row(swaps, move{Swap: s, ordinal: w.swaps[s.Job]}))
 	w.swaps[s.Job]++
 }
 
@@ -140,13 +140,13 @@ func (w *Writer) Swap(s results.Swap) {
 func (w *Writer) Event(e results.Event) {
 	w.order.Lock()
 	defer w.order.Unlock()
-	w.put(row(events, w.run, occurrence{Event: e, seq: w.events}))
+	w.put(row(events, occurrence{Event: e, seq: w.events}))
 	w.events++
 }
 
 // row defers the conversion to the writing goroutine, away from the caller.
-func row[T any](l layout[T], run int64, record T) entry {
-	return entry{place: place{table: l.table}, args: func() []any { return rowArgs(l, run, &record) }}
+func row[T any](l layout[T], record T) entry {
+	return entry{place: place{table: l.table}, fields: func() (keys, values []any) { return l.fields(&record) }}
 }
 
 func (w *Writer) put(e entry) {

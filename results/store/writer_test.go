@@ -293,17 +293,17 @@ func TestABatchWritesTheLastStateOfEachJob(t *testing.T) {
 	w := begin(t, s)
 	nowhere := 7
 	job := func(index int, name string, device *int) entry {
-		e := row(jobs, w.run, results.Job{Index: index, Name: name, Device: device})
+		e := row(jobs, results.Job{Index: index, Name: name, Device: device})
 		e.writer, e.state, e.job = w, true, index
 		return e
 	}
-	kernel := row(shapes, w.run, shape{})
-	launched := row(launches, w.run, launch{Kernel: results.Kernel{Job: 1}})
+	kernel := row(shapes, shape{})
+	launched := row(launches, launch{Kernel: results.Kernel{Job: 1}})
 	kernel.writer, launched.writer = w, w
 	executed := 0
 	batch := []entry{job(0, "a", nil), job(1, "a", nil), kernel, launched, job(0, "b", nil), job(1, "b", &nowhere), job(1, "c", nil), job(1, "d", &nowhere), job(0, "c", nil)}
 	for i, e := range batch {
-		batch[i].args = func() []any { executed++; return e.args() }
+		batch[i].fields = func() (keys, values []any) { executed++; return e.fields() }
 	}
 	refused, err := s.transact(batch)
 	if err != nil {
