@@ -1,6 +1,9 @@
 package schedulers
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Prediction is what a job is expected to do on a device of the node, by what the same command did
 // before.
@@ -20,6 +23,15 @@ type Plan struct {
 	Devices [][]Planned // by device; nil: there is no plan, and the policy alone decides
 	// Latest is when the last job of the batch should end at the latest; 0: nobody knows.
 	Latest time.Duration
+}
+
+// Clone returns a plan that shares nothing with p.
+func (p Plan) Clone() Plan {
+	p.Devices = slices.Clone(p.Devices)
+	for d, jobs := range p.Devices {
+		p.Devices[d] = slices.Clone(jobs)
+	}
+	return p
 }
 
 // Planned is a job's place in a Plan.

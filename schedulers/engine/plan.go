@@ -20,15 +20,13 @@ import (
 // Follow has the engine follow a plan, in place of the one before.
 func (e *Engine) Follow(p schedulers.Plan, now time.Duration) []schedulers.Decision {
 	e.at(now)
-	e.plan = schedulers.Plan{Devices: make([][]schedulers.Planned, len(p.Devices)), Latest: p.Latest}
-	for d, jobs := range p.Devices {
-		e.plan.Devices[d] = slices.Clone(jobs)
-	}
+	e.plan = p.Clone()
 	return e.pump()
 }
 
-// Plan is what is left of the plan that is followed.
-func (e *Engine) Plan() schedulers.Plan { return e.plan }
+// Plan is what is left of the plan that is followed. It is a copy, because a search may read it while the engine
+// goes on.
+func (e *Engine) Plan() schedulers.Plan { return e.plan.Clone() }
 
 func (e *Engine) planned() bool { return e.plan.Devices != nil }
 
