@@ -129,7 +129,7 @@ class Program:
         return coo_matrix((c, (r, v)), shape=(len(left), len(self.most))).tocsr(), np.array(rights)
 
     def solve(self):
-        """Returns the least cost; None if there is no solution."""
+        """Returns the least cost, or None if nothing solves it."""
         a, b = self.matrix("<=")
         a_equal, b_equal = self.matrix("==")
         for method in ("highs", "highs-ipm"):  # the first sometimes fails by its arithmetic

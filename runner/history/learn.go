@@ -20,7 +20,7 @@ const (
 // Learned returns what the complete runs of one mode show that a filter selects: for each command and
 // GPU the medians over the jobs that ended ok. commands nil: all. Traced runs give times only where no
 // other run does, because tracing costs time. How much of a device kernels fill is known from traced
-// runs; it takes no account of shared memory. db nil: there are no runs.
+// runs. Shared memory does not count in it. If db is nil, no runs are known.
 func Learned(ctx context.Context, db *store.Store, f store.Filter, commands []string) ([]results.Known, error) {
 	if db == nil {
 		return nil, nil
@@ -138,7 +138,7 @@ func (t *kernelTime) end() {
 	}
 }
 
-// median of values, of which there is one at least. It sorts them.
+// median needs one value at least, and sorts the values.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	middle := len(values) / 2

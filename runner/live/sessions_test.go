@@ -48,7 +48,7 @@ func TestRevokingSessions(t *testing.T) {
 	var answered int
 	checkSessions(t, area, []string{"demand", "vgpu:n=2", "vgpu:n=4,victims=0"}, func(m *sessions) map[string]func(*rapid.T) {
 		m.answered = &answered
-		for range 5 { // a crowd, of which most wait
+		for range 5 { // a crowd: most of it waits
 			m.start(m.rt)
 			for range 3 {
 				m.begin(m.rt)
