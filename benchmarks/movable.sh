@@ -10,6 +10,8 @@
 #   w7-short w8-short three-times   case-alg3, schedgpu, vgpu with 2, 4 and 8 slots, demand
 #   mm-l-0 mm-l-1                   vgpu with 1 and 4 slots, and memory for two jobs at a time
 #   larger                          sa and vgpu, and less memory than the one job needs
+#   w7-movable                      case-alg3, beside w7-short: what it costs that memory can move
+#   mm-8                            vgpu, 8 GiB at a time, alone and beside a neighbour that uses the device's memory (mm-8-beside)
 #
 # Environment: DEVICE (0), REPS (7), LIMIT (seconds, 480), SWAP (32GiB).
 #
@@ -20,14 +22,16 @@ cd "$(dirname "$0")/.." || exit 1
 [ $# -ge 1 ] || { echo "usage: benchmarks/movable.sh DIR [MIX...]" >&2; exit 2; }
 dir=$1
 shift
-[ $# -gt 0 ] || set -- w7-short w8-short three-times mm-l-0 mm-l-1 larger
+[ $# -gt 0 ] || set -- w7-short w8-short three-times mm-l-0 mm-l-1 larger w7-movable mm-8
 mkdir -p "$dir" || exit 1
 for mix in "$@"; do
-	cap=16GiB scheds=case-alg3,schedgpu,vgpu:n=2,vgpu:n=4,vgpu:n=8,demand
+	cap=16GiB scheds=case-alg3,schedgpu,vgpu:n=2,vgpu:n=4,vgpu:n=8,demand beside=
 	case $mix in
 	three-times) cap=8GiB ;;
 	mm-l-*) cap=5.8GiB scheds=vgpu:n=1,vgpu:n=4 ;; # 3 GiB and five contexts
 	larger) cap=3GiB scheds=sa,vgpu ;;
+	w7-movable) scheds=case-alg3 beside=w7-short ;;
+	mm-8) cap=12GiB scheds=vgpu:n=3 beside=mm-8-beside ;;
 	esac
 	left=$((${LIMIT:-480} - SECONDS))
 	[ "$left" -gt 60 ] || exit 4
@@ -35,7 +39,7 @@ for mix in "$@"; do
 	if [ -f "$db" ]; then
 		bin/caserun sweep --resume 1 --db "$db" --time-limit "${left}s"
 	else
-		bin/caserun sweep --mixes "benchmarks/movable/$mix.yaml" --scheds "$scheds" \
+		bin/caserun sweep --mixes "benchmarks/movable/$mix.yaml${beside:+,benchmarks/movable/$beside.yaml}" --scheds "$scheds" \
 			--reps "${REPS:-7}" --warmups 0 --devices "${DEVICE:-0}" --mem-cap "$cap" --swap "${SWAP:-32GiB}" \
 			--tag "movable-$mix" --db "$db" --runs "$dir/runs-$mix" --time-limit "${left}s"
 	fi
