@@ -27,7 +27,7 @@ void activity_over(uint64_t mark);
 /* activity_uses says how many bytes the tasks of this process have in use. The most counts. */
 void activity_uses(uint64_t bytes);
 
-/* activity_enter and activity_leave enclose a call that touches a device. activity_leave gets what
+/* activity_enter and activity_leave enclose a call that touches a device or waits for it. activity_leave gets what
  * activity_enter has returned. The time of the end is that of the system's last tick, so up to 10 ms
  * early. */
 void *activity_enter(void);

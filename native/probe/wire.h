@@ -320,8 +320,8 @@ struct case_activity {
 	                         * process has not seen; 0: none is running */
 	uint64_t peak_bytes; /* the most that its tasks had in use at one time of what they
 	                      * were granted, device heap included; 0: unknown */
-	uint64_t calls; /* that touch a device and are under way; not those that began before the
-	                 * process connected again */
+	uint64_t calls; /* that touch a device or wait for it, and are under way; not those that
+	                 * began before the process connected again */
 	uint64_t last_call_ns; /* CLOCK_MONOTONIC when the last of them ended; 0: none has */
 	uint64_t launches; /* of kernels and graphs so far */
 	uint64_t resident_bytes;   /* of its tasks on devices, fixed_bytes included */

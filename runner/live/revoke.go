@@ -59,7 +59,7 @@ func (x *Executor) endRevocable(c *probe.Client) {
 }
 
 // tellActivity posts what processes show of the tasks that can be taken memory from. A process is
-// running while it is in a call that gives its device work. What it has submitted is waited for when
+// running while it is in a call that gives its device work or waits for it. What it has submitted is waited for when
 // it is revoked.
 func (x *Executor) tellActivity() {
 	x.mu.Lock()

@@ -51,7 +51,11 @@ func TestLazyShowsItsActivity(t *testing.T) {
 		p.goOn()
 		want("submitting", 1, 1, 64*mib+rest, own, rest)
 		p.goOn()
+		want("waiting", 1, 2, 64*mib+rest, own, rest)
+		p.goOn()
 		want("idle", 0, 2, 64*mib+rest, own, rest)
+		p.goOn()
+		want("waiting", 1, 2, 64*mib+rest, own, rest)
 		if was := evictAll(t, p, begin.c.idOf(begin.task)); was.Ended != Done || was.Freed != 64*mib || was.Resident != rest || was.Fixed != rest {
 			t.Errorf("CUDA %s: revoked %+v", version, was)
 		}

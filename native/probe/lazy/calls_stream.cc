@@ -13,6 +13,7 @@
 #include "record.h"
 #include "report.h"
 #include "task.h"
+#include "under_way.h"
 #include "window.h"
 #include "work.h"
 
@@ -118,8 +119,10 @@ template <typename Run> cudaError_t wait(const char *call, bool valid, bool whol
 		}
 	}
 	use_device();
-	if (!whole_device)
+	if (!whole_device) {
+		const Waits waits;
 		return seen(run(), call);
+	}
 	idle();
 	const uint64_t before = before_wait();
 	cudaError_t error = seen(await_rest(run), call);

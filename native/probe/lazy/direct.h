@@ -25,6 +25,7 @@ template <typename Run> cudaError_t direct_kept(const char *call, Run run)
 // await_rest does a wait for all of the task's device. A fault that stays ends all work too.
 template <typename Wait> cudaError_t await_rest(Wait wait)
 {
+	const Waits waits;
 	const Lull lull = Lull::now();
 	const cudaError_t error = wait();
 

@@ -43,7 +43,7 @@ extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 #define RELEASE(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
 #define LAUNCH(symbol, name, own, stream, parameters, arguments) CASE_API CUresult symbol parameters;
 #define WORK(symbol, name, own, parameters, arguments) CASE_API CUresult symbol parameters;
-#define CALL(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
+#define WAIT(symbol, name, own, effect, parameters, arguments) CASE_API CUresult symbol parameters;
 #define ANSWER(symbol, name)
 #include "driver_calls.def"
 #undef LINEAR
@@ -51,7 +51,7 @@ extern "C" CUresult cuCtxGetCurrent(CUcontext *context);
 #undef RELEASE
 #undef LAUNCH
 #undef WORK
-#undef CALL
+#undef WAIT
 #undef ANSWER
 
 namespace lazy {
@@ -126,7 +126,7 @@ const struct {
 #define RELEASE(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
 #define LAUNCH(symbol, name, own, stream, parameters, arguments) ENTRY(symbol, name, own)
 #define WORK(symbol, name, own, parameters, arguments) ENTRY(symbol, name, own)
-#define CALL(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
+#define WAIT(symbol, name, own, effect, parameters, arguments) ENTRY(symbol, name, own)
 #define ANSWER(symbol, name) ENTRY(symbol, name, -1)
 #include "driver_calls.def"
 #undef LINEAR
@@ -134,7 +134,7 @@ const struct {
 #undef RELEASE
 #undef LAUNCH
 #undef WORK
-#undef CALL
+#undef WAIT
 #undef ANSWER
 };
 
@@ -245,12 +245,13 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 		const UnderWay under_way;                                                                              \
 		return called(#symbol, Effect::neither, [&] { return real arguments; });                               \
 	}
-#define CALL(symbol, name, own, effect, parameters, arguments)                                                         \
+#define WAIT(symbol, name, own, effect, parameters, arguments)                                                         \
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		if (real == nullptr)                                                                                   \
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
+		const Waits waits;                                                                                     \
 		return called(#symbol, Effect::effect, [&] { return real arguments; });                                \
 	}
 #define ANSWER(symbol, name)

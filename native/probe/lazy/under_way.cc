@@ -60,6 +60,14 @@ void leave_gate()
 	over.fetch_add(1);
 }
 
+Waits::Waits() : shown_on_(shown.load(std::memory_order_relaxed) ? activity_enter() : nullptr) {}
+
+Waits::~Waits()
+{
+	if (shown_on_ != nullptr)
+		activity_leave(shown_on_);
+}
+
 void count_launch()
 {
 	if (shown.load(std::memory_order_relaxed))

@@ -37,6 +37,19 @@ public:
 	UnderWay &operator=(const UnderWay &) = delete;
 };
 
+// Waits is a call that only waits for the device. It does not pass the gate: what it waits for ends while the gate is
+// closed. The scheduler sees it among the calls under way, because the process is in no phase of the host.
+class Waits {
+public:
+	Waits();
+	~Waits();
+	Waits(const Waits &) = delete;
+	Waits &operator=(const Waits &) = delete;
+
+private:
+	void *const shown_on_; // the activity page; nullptr: none
+};
+
 // Lull is a moment at which no call was under way.
 class Lull {
 public:

@@ -23,6 +23,7 @@
 #include "handles.h"
 #include "real.h"
 #include "task.h"
+#include "under_way.h"
 #include "window.h"
 
 extern "C" {
@@ -207,6 +208,7 @@ bool can_mark(cudaStream_t stream, CUcontext *context)
 // await_room counts the launches of the batch, and waits where the stream has enough work.
 void await_room(cudaStream_t stream)
 {
+	const Waits waits;
 	const unsigned more = batch.stream == stream ? batch.launches : 0;
 	CUcontext context = nullptr;
 	uint64_t patience_ns = 0;

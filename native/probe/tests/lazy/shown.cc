@@ -5,6 +5,8 @@ static const int n = 16 << 20; // 64 MiB
 
 static void submitting() { wait_after("submitting"); }
 
+static void waiting() { wait_after("waiting"); }
+
 static void captured_add(int *x, cudaStream_t stream)
 {
 	cudaGraph_t graph = nullptr;
@@ -35,8 +37,11 @@ void shown()
 	meanwhile("cudaLaunchKernel", FAKE_CUDA_BEFORE, submitting);
 	meanwhile("__cudaLaunchKernel", FAKE_CUDA_BEFORE, submitting);
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
+	meanwhile("cudaDeviceSynchronize", FAKE_CUDA_BEFORE, waiting);
 	TRY(cudaDeviceSynchronize());
 	wait_after("idle");
+	meanwhile("cudaStreamSynchronize", FAKE_CUDA_BEFORE, waiting);
+	TRY(cudaStreamSynchronize(nullptr));
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, n, 1));
 	wait_after("evicted");
 	TRY(cudaMallocArray(&array, &format, 1 << 20, 1, 0));
