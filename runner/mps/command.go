@@ -35,7 +35,9 @@ func (d *Daemon) command(ctx context.Context, line string) (string, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
+	given := time.Now()
 	err := cmd.Run()
+	d.answered(given, ctx.Err() == nil)
 	switch said := strings.TrimSpace(stdout.String() + "\n" + stderr.String()); {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("MPS command %q: %w", line, context.Cause(ctx))

@@ -47,6 +47,14 @@ const (
 // quitLimit is the longest time that Quit takes once the clients are gone.
 var quitLimit = 10 * time.Second
 
+// A daemon that answers nothing for hangLimit hangs: no process becomes a client again, and those that try
+// wait for ever. It was seen once, after some ten clients of a batch had ended by kill -9 (H200, driver 580). It is asked
+// every askInterval.
+var (
+	hangLimit   = 30 * time.Second
+	askInterval = 10 * time.Second
+)
+
 var (
 	// ErrNotInstalled is wrapped by Start if nvidia-cuda-mps-control is not on PATH.
 	ErrNotInstalled = errors.New(control + " is not installed")
@@ -81,6 +89,8 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	servers map[int]bool // every server that was seen and not reported as died
+	silent  time.Time    // since when no command was answered; zero: the last one was
+	hung    error        // why the daemon was killed
 
 	quitting sync.Once
 	quitErr  error
@@ -123,7 +133,48 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 	if err := d.waitReady(ctx); err != nil {
 		return fail(errors.Join(err, d.proc.Kill()))
 	}
+	go d.watch(askInterval, hangLimit)
 	return d, nil
+}
+
+// watch asks the daemon at intervals, and kills it if it hangs, so that whoever waits for Done or for an answer goes on.
+func (d *Daemon) watch(interval, limit time.Duration) {
+	ask := time.NewTicker(interval)
+	defer ask.Stop()
+	for {
+		select {
+		case <-d.proc.Done():
+			return
+		case <-ask.C:
+		}
+		_, _ = d.Servers(context.Background())
+		if d.hangs(limit) {
+			_ = d.proc.Kill() // Quit says what is left
+		}
+	}
+}
+
+// hangs reports whether no command was answered for so long, and keeps it as the reason of the daemon's end.
+func (d *Daemon) hangs(limit time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.silent.IsZero() || time.Since(d.silent) < limit {
+		return false
+	}
+	d.hung = fmt.Errorf("it answered nothing for %v, and was killed", time.Since(d.silent).Round(time.Second))
+	return true
+}
+
+// answered notes whether a command that was given at that time was answered.
+func (d *Daemon) answered(given time.Time, answered bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case answered:
+		d.silent = time.Time{}
+	case d.silent.IsZero():
+		d.silent = given
+	}
 }
 
 // makeDirs makes the private directories in the system's temporary directory. Its path must be
@@ -278,6 +329,11 @@ func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 }
 
 func (d *Daemon) died(who string, cause error) error {
+	d.mu.Lock()
+	if d.hung != nil {
+		cause = d.hung
+	}
+	d.mu.Unlock()
 	err := fmt.Errorf("%w: %s", ErrDied, who)
 	if cause != nil {
 		err = fmt.Errorf("%w: %s: %w", ErrDied, who, cause)

@@ -341,6 +341,26 @@ func TestCommandDoesNotHang(t *testing.T) {
 	}
 }
 
+// A daemon that answers no command ends, and the reason is told. No process can become its client.
+func TestADaemonThatHangsIsKilled(t *testing.T) {
+	defer func(ask, hang time.Duration) { askInterval, hangLimit = ask, hang }(askInterval, hangLimit)
+	askInterval, hangLimit = 10*time.Millisecond, 100*time.Millisecond
+	d := startFake(t, Config{}, "")
+	steer(t, d, "fake_connect 77")
+	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+	defer cancel()
+	if _, err := d.command(ctx, "fake_hang"); err == nil {
+		t.Error("a command that is not answered has an answer")
+	}
+	<-d.Done()
+	if err := d.Health(background); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "answered nothing for") {
+		t.Errorf("health: %v", err)
+	}
+	if err := d.Quit(background); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "answered nothing for") {
+		t.Errorf("quit: %v", err)
+	}
+}
+
 // A run that is killed with SIGKILL leaves neither daemon nor server, and the next run removes its
 // directory.
 func TestNothingOutlivesAKilledRun(t *testing.T) {
