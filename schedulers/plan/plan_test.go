@@ -131,8 +131,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 	found := 0
 	for seed := range uint64(20) {
 		s := random(rand.New(rand.NewPCG(seed, 2)), 5, 2)
-		x := &search{Settings: defaults, model: newModel(s)}
-		x.latest = x.end(s)
+		x := &search{Settings: defaults, model: newModel(s), latest: latest(s)}
 		x.plays.heads = make([]int, 2)
 		best := math.Inf(1)
 		each(open(s), 2, func(o order) { best = min(best, x.play(o)) })
@@ -149,6 +148,18 @@ func TestSearchFindsTheBest(t *testing.T) {
 	}
 	if found < 19 {
 		t.Errorf("the best of all orders was found in %d of 20 searches", found)
+	}
+}
+
+// When the batch should end at the latest does not depend on how many of its jobs are planned at once.
+func TestLatestIsOfAllJobs(t *testing.T) {
+	for seed := range uint64(20) {
+		s := random(rand.New(rand.NewPCG(seed, 6)), 12, 2)
+		with := defaults
+		want := Search(s, with).Latest
+		if with.Window = 2; Search(s, with).Latest != want {
+			t.Errorf("seed %d: the batch should end by %v, with two jobs planned at once by %v", seed, want, Search(s, with).Latest)
+		}
 	}
 }
 
@@ -198,8 +209,7 @@ func TestSearchKeepsTheBest(t *testing.T) {
 	for seed := range uint64(50) {
 		s := random(rand.New(rand.NewPCG(seed, 3)), 12, 3)
 		s.First = false
-		x := &search{Settings: defaults, model: newModel(s)}
-		x.latest = x.end(s)
+		x := &search{Settings: defaults, model: newModel(s), latest: latest(s)}
 		x.plays.heads = make([]int, 3)
 		before := math.Inf(1)
 		for _, with := range []Settings{{Candidates: Alg3}, {Candidates: Alg3 | Greedy}, {Candidates: All}, {Candidates: All, Moves: 200}} {
