@@ -30,7 +30,7 @@ const mostUnknown = 1.0 / 3
 
 // newAhead returns nil if the scheduler does not plan, or not enough is known of the jobs. why says the
 // second.
-func newAhead(c Config) (a *ahead, why string) {
+func newAhead(c Config, nice []int) (a *ahead, why string) {
 	p := c.Scheduler.Plans
 	if p == nil {
 		return nil, ""
@@ -39,7 +39,7 @@ func newAhead(c Config) (a *ahead, why string) {
 	if float64(unknown) > mostUnknown*float64(len(c.Jobs)) {
 		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", unknown, len(c.Jobs))
 	}
-	a = &ahead{tracker: plan.NewTracker(expected, c.Cores, len(c.Devices)), cores: c.Cores, settings: p.Settings, first: true}
+	a = &ahead{tracker: plan.NewTracker(expected, nice, c.Cores, len(c.Devices)), cores: c.Cores, settings: p.Settings, first: true}
 	a.settings.Seed = c.Seed
 	return a, ""
 }

@@ -276,7 +276,7 @@ func TestEarliest(t *testing.T) {
 
 func TestTracker(t *testing.T) {
 	expected := []schedulers.Prediction{{Before: 4 * time.Second, Held: 10 * time.Second, After: time.Second}, {Before: 4 * time.Second, Held: time.Second}}
-	tr := NewTracker(expected, 1, 1)
+	tr := NewTracker(expected, nil, 1, 1)
 	tr.Enter(0, Before, -1, 0)
 	tr.Enter(1, Before, -1, 0)
 	tr.Advance(4 * time.Second) // two on one core: each has done the work of 2 s
@@ -296,6 +296,34 @@ func TestTracker(t *testing.T) {
 	tr.Enter(0, Held, 0, 11*time.Second)
 	if got := tr.Job(0).Held; got != 7*time.Second {
 		t.Errorf("its second task is to take %v, want what is left of 10 s, 7", got)
+	}
+}
+
+// A nicer job gets less of the host until it has a device, in the tracker and in the model alike.
+func TestNiceJobs(t *testing.T) {
+	expected := []schedulers.Prediction{{Before: 4 * time.Second, Held: 4 * time.Second}, {Before: 4 * time.Second, Held: 4 * time.Second}}
+	tr := NewTracker(expected, []int{0, 5}, 1, 1)
+	tr.Enter(0, Before, -1, 0)
+	tr.Enter(1, Before, -1, 0)
+	s := Situation{Cores: 1, Devices: node(16), Jobs: []Job{tr.Job(0), tr.Job(1)}}
+	m := newModel(s)
+	dispatched(m, before, bestFit)
+	const share = 335. / 1359 // of level 5 beside level 0
+	first := 4 / (1 - share)
+	tr.Advance(seconds(first))
+	left := tr.Job(1).Before.Seconds()
+	if want := 4 - first*share; math.Abs(left-want) > 1e-6 || math.Abs(m.asked[0]-first) > 1e-6 {
+		t.Errorf("the first asks at %g s, want %g, and the nicer one has %g s left, want %g", m.asked[0], first, left, want)
+	}
+	// While it has the device, the other one is nice still.
+	if want := first + 4/(1-share); math.Abs(m.end[0]-want) > 1e-6 {
+		t.Errorf("the first ends at %g s, want %g", m.end[0], want)
+	}
+	tr.Enter(0, Held, 0, seconds(first))
+	tr.Enter(1, Held, 0, seconds(first))
+	tr.Advance(seconds(first + 2))
+	if got := tr.Job(1).Held; got != 3*time.Second {
+		t.Errorf("two with a device on one core for 2 s: %v of 4 s left, want 3 s", got)
 	}
 }
 
