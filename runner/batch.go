@@ -111,13 +111,11 @@ func NewBatch(c Config) (*Batch, error) {
 			b.records[i].FootprintBytes = &spec.Footprint.Bytes
 		}
 	}
-	if c.Scheduler.Nice {
-		b.nice = c.niceLevels()
-	}
 	var why string
-	if b.ahead, why = newAhead(c, b.nice); why != "" {
+	if b.ahead, why = newAhead(c); why != "" {
 		b.config.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: why})
 	}
+	b.nice = c.niceLevels(b.ahead)
 	return b, nil
 }
 

@@ -33,11 +33,18 @@ func (c *Config) crowded() bool {
 	return c.Cores > 0 && running > c.Cores
 }
 
-// niceLevels is the host priority of each job until it has a device. From then on it has the first.
-func (c *Config) niceLevels() []int {
+// niceLevels is the nice level of each job until it has a device; nil: priorities are left alone. From then on the
+// job has the first.
+func (c *Config) niceLevels(a *ahead) []int {
+	if !c.Scheduler.Nice {
+		return nil
+	}
+	if a != nil {
+		return a.nice
+	}
 	expected := make([]*schedulers.Prediction, len(c.Jobs))
 	if c.Scheduler.Plans == nil || c.Scheduler.Plans.Learn {
 		copy(expected, c.Predictions)
 	}
-	return schedulers.NiceByLength(expected)
+	return schedulers.NiceByLength(expected, schedulers.UntilRequest)
 }

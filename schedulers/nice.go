@@ -3,6 +3,7 @@ package schedulers
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // NiceLevels is the number of host priorities of a job. Level 0 is the harness's own; a higher one is
@@ -44,9 +45,12 @@ func NiceShares(cores float64, wanted, rates []float64) {
 	}
 }
 
-// NiceByLength gives each job its nice level until it has a device: the shorter it is before its first
-// request, the sooner it may ask. A job of which nothing is known is in the middle.
-func NiceByLength(expected []*Prediction) []int {
+// UntilRequest is the length of a job's first work on the host.
+func UntilRequest(p *Prediction) time.Duration { return p.Before }
+
+// NiceByLength gives each job a nice level from the second to the last, the shortest first. A job of which
+// nothing is known (nil) is in the middle.
+func NiceByLength(expected []*Prediction, length func(*Prediction) time.Duration) []int {
 	levels, known := make([]int, len(expected)), make([]int, 0, len(expected))
 	for i, e := range expected {
 		levels[i] = NiceLevels / 2
@@ -54,7 +58,7 @@ func NiceByLength(expected []*Prediction) []int {
 			known = append(known, i)
 		}
 	}
-	slices.SortStableFunc(known, func(a, b int) int { return cmp.Compare(expected[a].Before, expected[b].Before) })
+	slices.SortStableFunc(known, func(a, b int) int { return cmp.Compare(length(expected[a]), length(expected[b])) })
 	for rank, i := range known {
 		levels[i] = 1 + rank*(NiceLevels-1)/len(known)
 	}

@@ -78,7 +78,7 @@ func TestNiceByLength(t *testing.T) {
 		{[]*Prediction{known(9), nil, known(1)}, []int{10, 10, 1}},
 		{[]*Prediction{known(3), known(1), known(2)}, []int{13, 1, 7}},
 	} {
-		if got := NiceByLength(c.expected); !slices.Equal(got, c.want) {
+		if got := NiceByLength(c.expected, UntilRequest); !slices.Equal(got, c.want) {
 			t.Errorf("levels %v, want %v", got, c.want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestNiceByLength(t *testing.T) {
 	for i := range many {
 		many[i] = known(time.Duration(i))
 	}
-	got := NiceByLength(many)
+	got := NiceByLength(many, UntilRequest)
 	if !slices.IsSorted(got) || got[0] != 1 || got[499] != NiceLevels-1 {
 		t.Errorf("500 jobs have levels from %d to %d, want 1 to %d", got[0], got[499], NiceLevels-1)
 	}

@@ -18,9 +18,12 @@ func TestHostPriorities(t *testing.T) {
 	if err != nil {
 		t.Skipf("this user has no right to raise a priority again: %v", err)
 	}
-	for _, sched := range []string{"plan", "case-alg3:nice=on"} {
+	for sched, levels := range map[string][]int{
+		"plan:learn=off":    {10, 10}, // nothing is known of the jobs
+		"case-alg3:nice=on": {1, 10},  // by config's predictions
+	} {
 		r := newRig(t, sched)
-		for i, level := range []int{1, 10} { // by config's predictions
+		for i, level := range levels {
 			r.sh(fmt.Sprintf(`
 				until_is() {
 					until [ "$(cut -d' ' -f19 /proc/$1/stat)" = $2 ]; do :; done

@@ -131,8 +131,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 	found := 0
 	for seed := range uint64(20) {
 		s := random(rand.New(rand.NewPCG(seed, 2)), 5, 2)
-		x := &search{Settings: defaults, model: newModel(s), latest: latest(s)}
-		x.plays.heads = make([]int, 2)
+		x := newSearch(s, defaults, latest(s))
 		best := math.Inf(1)
 		each(open(s), 2, func(o order) { best = min(best, x.play(o)) })
 		p := Search(s, defaults)
@@ -296,6 +295,42 @@ func TestTracker(t *testing.T) {
 	tr.Enter(0, Held, 0, 11*time.Second)
 	if got := tr.Job(0).Held; got != 7*time.Second {
 		t.Errorf("its second task is to take %v, want what is left of 10 s, 7", got)
+	}
+}
+
+// Shortest first is for many jobs that would hold each other up, and longest first for one that would end last.
+func TestNiceIsTheRuleWithTheBestCandidate(t *testing.T) {
+	second := func(s ...float64) (all []schedulers.Prediction) {
+		for _, s := range s {
+			all = append(all, schedulers.Prediction{Before: seconds(s), Held: time.Second, Bytes: 1 << 30})
+		}
+		return all
+	}
+	of := func(expected []schedulers.Prediction) Situation {
+		s := Situation{Cores: 1, Devices: node(16)}
+		for i, e := range expected {
+			s.Jobs = append(s.Jobs, to(i, 1, e.Before.Seconds(), e.Held.Seconds(), e.After.Seconds()))
+			s.Jobs[i].Kernels = e.Kernels
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name     string
+		expected []schedulers.Prediction
+		weight   float64
+		want     []int
+	}{
+		{"turnaround alone", second(10, 1, 1, 1), 0, []int{15, 1, 5, 10}},
+		{"makespan alone", append(second(5, 5, 5), schedulers.Prediction{Before: 5 * time.Second, Held: 20 * time.Second, Kernels: 1, Bytes: 1 << 30}), 1, []int{5, 10, 15, 1}},
+	} {
+		with := defaults
+		with.Weight = c.weight
+		if got := Nice(of(c.expected), c.expected, with); !slices.Equal(got, c.want) {
+			t.Errorf("%s: levels %v, want %v", c.name, got, c.want)
+		}
+	}
+	if got := Nice(Situation{}, make([]schedulers.Prediction, mostCompared+1), defaults); got[0] != 1 || got[mostCompared] != schedulers.NiceLevels-1 {
+		t.Errorf("levels of a large batch are %d to %d, want all of them, by length", got[0], got[mostCompared])
 	}
 }
 

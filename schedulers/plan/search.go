@@ -82,8 +82,7 @@ func Search(s Situation, with Settings) schedulers.Plan {
 	s.Jobs = possible(s)
 	latest := latest(s)
 	s.Jobs = window(s.Jobs, with.Window)
-	x := &search{Settings: with, model: newModel(s), score: math.Inf(1), latest: latest}
-	x.plays.heads = make([]int, len(s.Devices))
+	x := newSearch(s, with, latest)
 	x.try(x.current(s))
 	x.candidates()
 	if x.best == nil {
@@ -95,6 +94,10 @@ func Search(s Situation, with Settings) schedulers.Plan {
 	}
 	x.anneal(moves, heat)
 	return x.plan(s)
+}
+
+func newSearch(s Situation, with Settings, latest float64) *search {
+	return &search{Settings: with, model: newModel(s), plays: inOrder{heads: make([]int, len(s.Devices))}, score: math.Inf(1), latest: latest}
 }
 
 // possible leaves out jobs without a device that no device will ever have room for: where their request
@@ -138,11 +141,18 @@ func (x *search) play(o order) float64 {
 	return late*max(0, math.Log(max(last, least)/x.latest)) + x.Weight*math.Log(max(last, least)) + (1-x.Weight)*math.Log(max(sum, least))
 }
 
+// mostPlayed is how many jobs may be open where a plan keeps to the end under Algorithm 3. It takes too long to find
+// the end of more.
+const mostPlayed = 4096
+
 // latest is when the last job of all, also of those outside of the window, would end under Algorithm 3, as
-// it was known at the first search. It is in seconds from now.
+// it was known at the first search. It is in seconds from now, and infinite if it is not known.
 func latest(s Situation) float64 {
 	if s.Current.Latest > 0 {
 		return max((s.Current.Latest - s.Now).Seconds(), least)
+	}
+	if len(s.Jobs) > mostPlayed {
+		return math.Inf(1)
 	}
 	m := newModel(s)
 	dispatched(m, down(memory), leastLoaded)
@@ -289,7 +299,10 @@ func change(o order, random *rand.Rand) (undo func(), ok bool) {
 // plan tells the best order in the scheduler's words.
 func (x *search) plan(s Situation) schedulers.Plan {
 	x.play(x.best) // for the times at which jobs ask
-	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices)), Latest: s.Now + seconds(x.latest)}
+	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices))}
+	if !math.IsInf(x.latest, 1) {
+		out.Latest = s.Now + seconds(x.latest)
+	}
 	for d, jobs := range x.best {
 		for _, i := range jobs {
 			p := schedulers.Planned{Job: s.Jobs[i].ID, Until: schedulers.Never}

@@ -95,7 +95,7 @@ var (
 	// By default no room is left, because growth waits without harm, and jobs that do not
 	// grow cannot use memory that is kept free.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
-	paramNice    = Param{Name: "nice", Default: niceOn, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and then those that ask soonest; off: all are equal"}
+	paramNice    = Param{Name: "nice", Default: niceOn, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
 	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", Late: true}
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
