@@ -17,6 +17,8 @@ const (
 	// Too little is known of the jobs for a scheduler that plans, so they are not planned. The batch
 	// records it.
 	EventUnplanned EventKind = "unplanned"
+	// The scheduler gives jobs host priorities, and this user lacks the right. The batch records it.
+	EventNiceLeft EventKind = "nice-left"
 	// A job under a task-bound scheduler is bound as a whole, because its CUDA calls do not pass
 	// through libcase. The command records it before the batch starts.
 	EventDeclared EventKind = "declared"

@@ -34,6 +34,7 @@ type Batch struct {
 	cancelled bool
 	broken    error // of our own accounting: the run cannot be trusted
 
+	nice  []int         // of each job until it has a device; nil: priorities are left alone
 	ahead *ahead        // nil: nothing is planned
 	looks time.Duration // when the engine's next tick is due; it was asked for
 
@@ -114,6 +115,7 @@ func NewBatch(c Config) (*Batch, error) {
 	if b.ahead, why = newAhead(c); why != "" {
 		b.config.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: why})
 	}
+	b.nice = c.niceLevels(b.ahead)
 	return b, nil
 }
 
@@ -282,6 +284,9 @@ func (b *Batch) start(i, device int) {
 		b.records[i].Device = &device
 	}
 	b.command(Start{Job: i, Device: device})
+	if b.nice != nil && device == Unbound {
+		b.command(Prioritize{i, b.nice[i]})
+	}
 }
 
 // carryOut acts on the engine's decisions. If the policy has failed, they do not count, and the

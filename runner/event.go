@@ -210,6 +210,8 @@ type (
 	Answer struct{ Decision schedulers.Decision }
 	// Revoke asks a task's process to give something back: TaskRevoked follows, unless the task ends.
 	Revoke struct{ Decision schedulers.Decision }
+	// Prioritize gives a job's processes a host priority (schedulers.NiceLevels).
+	Prioritize struct{ Job, Nice int }
 	// Search looks for a plan, beside the batch: Planned follows.
 	Search struct {
 		Situation plan.Situation
@@ -235,6 +237,7 @@ type (
 func (Start) command()       {}
 func (Answer) command()      {}
 func (Revoke) command()      {}
+func (Prioritize) command()  {}
 func (Search) command()      {}
 func (Stop) command()        {}
 func (WakeAt) command()      {}

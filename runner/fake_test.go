@@ -16,10 +16,11 @@ import (
 
 // fake is an Executor that a test's script drives. It notes what the batch
 // asks of it: "start 2@1", "start 2" (unbound), "answer 5@0", "refuse 5",
-// "grown 5", "no growth 5", "resumed 5", "not resumed 5", "yield 9 of 5, ticket 1", "stop 2", "wake 3s".
+// "grown 5", "no growth 5", "resumed 5", "not resumed 5", "yield 9 of 5, ticket 1", "nice 2 10", "stop 2", "wake 3s".
 type fake struct {
 	t      *testing.T
 	script func(*fake)
+	unable error // to prioritize
 	batch  batch
 	now    time.Duration
 	calls  []string
@@ -67,6 +68,11 @@ func (f *fake) Answer(d schedulers.Decision) {
 func (f *fake) Revoke(d schedulers.Decision) {
 	f.note("%v %d of %d, ticket %d", d.Revocation.Action, d.Revocation.Bytes, d.Task.ID, d.Ticket)
 }
+
+func (f *fake) CanPrioritize() error     { return f.unable }
+func (f *fake) Prioritize(job, nice int) { f.note("nice %d %d", job, nice) }
+
+func (f *fake) Plan(func() runner.Event) { f.note("plan") }
 
 func (f *fake) Stop(job int)           { f.note("stop %d", job) }
 func (f *fake) AwaitServer()           { f.note("await server") }
@@ -147,6 +153,9 @@ type setup struct {
 	timeout   time.Duration
 	mps       bool
 	patience  time.Duration
+	cores     int
+	expected  []*schedulers.Prediction
+	unable    error // to prioritize
 
 	faultsAlone map[int]string
 }
@@ -161,7 +170,8 @@ func (s setup) run(t *testing.T, script func(*fake)) ([]results.Job, *tape) {
 	device := schedulers.Device{Name: "fake", CapacityBytes: 16, SMs: 2, WarpsPerSM: 8, BlocksPerSM: 4}
 	rec := newTape()
 	jobs, err := runner.Run(t.Context(), runner.Config{Jobs: s.jobs, Devices: slices.Repeat([]schedulers.Device{device}, s.devices),
-		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, NoProgressAfter: s.patience, FaultsAlone: s.faultsAlone}, &fake{t: t, script: script}, rec)
+		Scheduler: scheduler, Workers: s.workers, Timeout: s.timeout, MPS: s.mps, NoProgressAfter: s.patience, FaultsAlone: s.faultsAlone,
+		Cores: s.cores, Predictions: s.expected}, &fake{t: t, script: script, unable: s.unable}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

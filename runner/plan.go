@@ -16,6 +16,7 @@ type ahead struct {
 	tracker   *plan.Tracker
 	cores     int
 	settings  plan.Settings
+	nice      []int         // of each job until it has a device; nil: priorities are left alone
 	open      []int         // jobs that were admitted and have not ended
 	admitted  int           // jobs before this one were admitted
 	ended     time.Duration // sum of the turnarounds of the jobs that have ended
@@ -39,9 +40,26 @@ func newAhead(c Config) (a *ahead, why string) {
 	if float64(unknown) > mostUnknown*float64(len(c.Jobs)) {
 		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", unknown, len(c.Jobs))
 	}
-	a = &ahead{tracker: plan.NewTracker(expected, c.Cores, len(c.Devices)), cores: c.Cores, settings: p.Settings, first: true}
+	a = &ahead{cores: c.Cores, settings: p.Settings, first: true}
 	a.settings.Seed = c.Seed
+	if c.Scheduler.Nice {
+		a.nice = plan.Nice(c.begin(expected), expected, a.settings)
+	}
+	a.tracker = plan.NewTracker(expected, a.nice, c.Cores, len(c.Devices))
 	return a, ""
+}
+
+// begin is the batch before anything has happened.
+func (c Config) begin(expected []schedulers.Prediction) plan.Situation {
+	s := plan.Situation{Cores: c.Cores, Workers: c.Workers}
+	for _, d := range c.Devices {
+		s.Devices = append(s.Devices, plan.Device{CapacityBytes: d.CapacityBytes, FreeBytes: d.CapacityBytes, ContextBytes: d.ContextBytes})
+	}
+	t := plan.NewTracker(expected, nil, c.Cores, len(c.Devices))
+	for i := range expected {
+		s.Jobs = append(s.Jobs, t.Job(schedulers.JobID(i)))
+	}
+	return s
 }
 
 // expected returns a prediction for each job. Unknown jobs are expected to be like the mean of the others.

@@ -55,6 +55,15 @@ type Planner interface {
 	Plan(search func() Event)
 }
 
+// Prioritizer is an Executor that can give jobs host priorities. CanPrioritize is asked once, before the
+// batch: an error says why it cannot, and then the batch leaves priorities alone. Prioritize gives a job
+// a nice level (schedulers.NiceLevels).
+type Prioritizer interface {
+	Executor
+	CanPrioritize() error
+	Prioritize(job, nice int)
+}
+
 // Recorder keeps records as they complete. Jobs, tasks and segments with the same key replace
 // each other. Its methods do not block, except in virtual time, which can stand still.
 type Recorder interface {
@@ -111,11 +120,12 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 	if c.Scheduler.Plans != nil && !plans {
 		return nil, fmt.Errorf("run batch: %s plans ahead, which this node cannot do", c.Scheduler.Name)
 	}
+	prioritizer := c.prioritizer(x)
 	b, err := NewBatch(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, recorder: rec, done: make(chan struct{})}
+	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, prioritizer: prioritizer, recorder: rec, done: make(chan struct{})}
 	err = x.Run(ctx, l)
 	jobs, broken := l.finish()
 	if broken != nil {
@@ -127,13 +137,14 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 // Loop hands the events of a batch to its state machine and carries out the commands. Its
 // methods may be called from any goroutine.
 type Loop struct {
-	executor  Executor
-	recoverer Recoverer // the executor, where it is one
-	revoker   Revoker   // the same
-	planner   Planner   // the same
-	recorder  Recorder
-	observe   func(Step)
-	done      chan struct{}
+	executor    Executor
+	recoverer   Recoverer   // the executor, where it is one
+	revoker     Revoker     // the same
+	planner     Planner     // the same
+	prioritizer Prioritizer // the same
+	recorder    Recorder
+	observe     func(Step)
+	done        chan struct{}
 
 	mu       sync.Mutex
 	batch    *Batch
@@ -199,6 +210,8 @@ func (l *Loop) do(c Command) {
 		l.executor.Answer(c.Decision)
 	case Revoke:
 		l.revoker.Revoke(c.Decision)
+	case Prioritize:
+		l.prioritizer.Prioritize(c.Job, c.Nice)
 	case Search:
 		l.planner.Plan(func() Event { return Planned{plan.Search(c.Situation, c.Settings)} })
 	case Stop:

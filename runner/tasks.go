@@ -265,6 +265,9 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		if j.record.Device == nil {
 			j.record.Device = t.record.Device
 			b.recordJob(j.record)
+			if b.nice != nil {
+				b.command(Prioritize{t.record.Job, 0})
+			}
 		}
 		if !j.bound {
 			j.residencies = j.residencies.Enter(t.process.Serial, d.Device, now)

@@ -110,7 +110,7 @@ func (p *progress) Job(j results.Job) {
 // Event says at once what makes a measurement doubtful, or may keep it from its end.
 func (p *progress) Event(e results.Event) {
 	switch e.Kind {
-	case results.EventUnscheduled, results.EventNoProgress, results.EventUnplanned:
+	case results.EventUnscheduled, results.EventNoProgress, results.EventUnplanned, results.EventNiceLeft:
 	default:
 		return
 	}

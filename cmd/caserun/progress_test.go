@@ -76,7 +76,8 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	p.Event(results.Event{Kind: results.EventUnscheduled, Job: new(1), Detail: "it never asked"})
 	p.Event(results.Event{Kind: results.EventNoProgress, Detail: "every job waits"})
 	p.Event(results.Event{Kind: results.EventUnplanned, Detail: "nothing is known"})
-	if want := "caserun: job 1 (bfs-32M): it never asked\ncaserun: every job waits\ncaserun: nothing is known\n"; out.String() != want {
+	p.Event(results.Event{Kind: results.EventNiceLeft, Detail: "this user may not"})
+	if want := "caserun: job 1 (bfs-32M): it never asked\ncaserun: every job waits\ncaserun: nothing is known\ncaserun: this user may not\n"; out.String() != want {
 		t.Errorf("said %q, want %q", out.String(), want)
 	}
 }

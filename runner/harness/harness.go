@@ -168,7 +168,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 		}
 	}
 	var known []*results.Known
-	if b.Scheduler.Predicts {
+	if b.Scheduler.Predicts || b.Scheduler.Nice {
 		if known, err = r.known(ctx, backend); err != nil {
 			return Outcome{}, err
 		}

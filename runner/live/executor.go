@@ -59,8 +59,8 @@ type Config struct {
 	Start       time.Time // time zero of the batch; it must carry a monotonic reading
 }
 
-// Executor runs real processes. It implements runner.Recoverer, runner.Revoker and
-// probe.Revoker.
+// Executor runs real processes. It implements runner.Recoverer, runner.Revoker,
+// runner.Prioritizer and probe.Revoker.
 type Executor struct {
 	config  Config
 	loop    *runner.Loop
@@ -79,6 +79,8 @@ type Executor struct {
 	traced   results.Tracer // totals of the traces read so far; under mu
 	outlived []error        // of jobs whose processes outlive them; under mu
 	failed   error          // why the run failed; under mu
+
+	priorities priorities // settled before the batch starts
 
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
@@ -325,7 +327,8 @@ func (x *Executor) WakeAt(t time.Duration) {
 }
 
 var (
-	_ runner.Recoverer = (*Executor)(nil)
-	_ runner.Revoker   = (*Executor)(nil)
-	_ probe.Revoker    = (*Executor)(nil)
+	_ runner.Recoverer   = (*Executor)(nil)
+	_ runner.Revoker     = (*Executor)(nil)
+	_ runner.Prioritizer = (*Executor)(nil)
+	_ probe.Revoker      = (*Executor)(nil)
 )

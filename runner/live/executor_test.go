@@ -108,6 +108,7 @@ type rig struct {
 	jobs  []mixes.Job
 	dir   string
 	limit time.Duration
+	cores int // of the host, as the batch knows it; 0: unknown
 
 	device    schedulers.Device // each of the two
 	uuids     []string
@@ -155,7 +156,7 @@ func (r *rig) config(sched string) runner.Config {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1}
+	c := runner.Config{Jobs: r.jobs, Devices: []schedulers.Device{r.device, r.device}, Scheduler: s, MPS: r.mps, Timeout: r.limit, Observe: r.observe, Seed: 1, Cores: r.cores}
 	for i := range r.jobs { // anything, so that there are plans
 		c.Predictions = append(c.Predictions, &schedulers.Prediction{Before: time.Duration(i%3) * 10 * time.Millisecond, Held: time.Duration(i%5) * 10 * time.Millisecond, Bytes: int64(i%7) * 2 * gib})
 	}

@@ -55,9 +55,9 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: &pool{capacity: float64(c.Node.Cores())}}
+	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()), schedulers.NiceLevels)}
 	for i := range c.Node.Count {
-		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
+		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1, 1), link: newPool(1, 1)}
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}
@@ -179,6 +179,16 @@ func (x *Executor) Plan(search func() runner.Event) {
 	x.at(x.now+searchTime, func() { x.post(search()) })
 }
 
+// CanPrioritize implements runner.Prioritizer.
+func (x *Executor) CanPrioritize() error { return nil }
+
+// Prioritize carries out runner.Prioritize. It counts from the process's next step on.
+func (x *Executor) Prioritize(job, nice int) {
+	if p := x.procs[job]; p != nil {
+		p.nice = nice
+	}
+}
+
 // Stop carries out runner.Stop.
 func (x *Executor) Stop(job int) {
 	if p := x.procs[job]; p != nil {
@@ -201,9 +211,8 @@ func (x *Executor) tells(p *process) (at int, found bool) {
 	return slices.BinarySearchFunc(x.telling, p, func(a, b *process) int { return cmp.Compare(a.index, b.index) })
 }
 
-// share puts work into a pool, which takes solo seconds alone there. done is called at its end.
-func (x *Executor) share(p *pool, demand, solo float64, done func()) *activity {
-	a := &activity{demand: demand, solo: solo, done: done}
+// share puts work into a pool.
+func (x *Executor) share(p *pool, a *activity) *activity {
 	p.add(a, x.now)
 	x.expect(p)
 	return a

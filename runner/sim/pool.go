@@ -5,23 +5,38 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/caserun/caserun/schedulers"
 )
 
 // pool is a resource that activities share. While the sum of their demands fits the capacity,
-// each activity runs at its solo rate. Otherwise all slow down by the same factor.
+// each activity runs at its solo rate. Otherwise all of a level slow down by the same factor, which follows
+// from the weights of the levels (schedulers.NiceShares).
 type pool struct {
 	capacity   float64
-	load       load
-	cohorts    []*cohort // the least that is left first
+	levels     []level   // of the host's cores; other resources have one
+	wanted     []float64 // demand of each level
+	rates      []float64 // parts of the solo rate, of each level
 	arrivals   uint64
 	settled    time.Duration
 	generation int // counts changes, so that outdated completion events are known
+}
+
+// level is the activities of one nice level.
+type level struct {
+	load    load
+	cohorts []*cohort // the least that is left first
+}
+
+func newPool(capacity float64, levels int) *pool {
+	return &pool{capacity: capacity, levels: make([]level, levels), wanted: make([]float64, levels), rates: make([]float64, levels)}
 }
 
 // activity is work in a pool.
 type activity struct {
 	demand  float64 // of the pool's capacity
 	solo    float64 // seconds at the solo rate
+	nice    int     // its level
 	done    func()
 	arrival uint64
 	cohort  *cohort
@@ -37,53 +52,57 @@ type cohort struct {
 	count   int         // of those that were not
 }
 
-// demand is the sum of the members' demands.
-func (p *pool) demand() float64 { return p.load.sum }
+// demand is the sum of the members' demands, of a pool with one level.
+func (p *pool) demand() float64 { return p.wanted[0] }
 
-func (p *pool) rate() float64 {
-	if p.load.sum > p.capacity {
-		return p.capacity / p.load.sum
-	}
-	return 1
+// changed takes in that a level's load has changed.
+func (p *pool) changed(nice int) {
+	p.wanted[nice] = p.levels[nice].load.sum
+	p.generation++
 }
 
 // settle accounts for the work done until now.
 func (p *pool) settle(now time.Duration) {
-	done := (now - p.settled).Seconds() * p.rate()
+	passed := (now - p.settled).Seconds()
 	p.settled = now
-	if done == 0 {
+	if passed == 0 {
 		return
 	}
-	for _, c := range p.cohorts {
-		c.left -= done
+	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
+	for nice, rate := range p.rates {
+		for _, c := range p.levels[nice].cohorts {
+			c.left -= passed * rate
+		}
 	}
 }
 
 func (p *pool) add(a *activity, now time.Duration) {
 	p.settle(now)
-	at, found := slices.BinarySearchFunc(p.cohorts, a.solo, func(c *cohort, left float64) int { return cmp.Compare(c.left, left) })
+	l := &p.levels[a.nice]
+	at, found := slices.BinarySearchFunc(l.cohorts, a.solo, func(c *cohort, left float64) int { return cmp.Compare(c.left, left) })
 	if !found {
-		p.cohorts = slices.Insert(p.cohorts, at, &cohort{left: a.solo})
+		l.cohorts = slices.Insert(l.cohorts, at, &cohort{left: a.solo})
 	}
-	c := p.cohorts[at]
+	c := l.cohorts[at]
 	c.members = append(c.members, a)
 	c.count++
 	p.arrivals++
 	a.arrival, a.cohort = p.arrivals, c
-	p.load.add(a)
-	p.generation++
+	l.load.add(a)
+	p.changed(a.nice)
 }
 
 func (p *pool) remove(a *activity, now time.Duration) {
 	p.settle(now)
-	p.load.remove(a)
+	l := &p.levels[a.nice]
+	l.load.remove(a)
 	if c := a.cohort; c.count > 1 {
 		c.count--
 		a.cohort = nil
 	} else {
-		p.cohorts = slices.DeleteFunc(p.cohorts, func(o *cohort) bool { return o == c })
+		l.cohorts = slices.DeleteFunc(l.cohorts, func(o *cohort) bool { return o == c })
 	}
-	p.generation++
+	p.changed(a.nice)
 }
 
 // finished takes out the activities whose work is done, in the order of their arrival. Event times are
@@ -91,30 +110,40 @@ func (p *pool) remove(a *activity, now time.Duration) {
 func (p *pool) finished(now time.Duration) []*activity {
 	p.settle(now)
 	var out []*activity
-	n := 0
-	for ; n < len(p.cohorts) && p.cohorts[n].left < 1e-9; n++ {
-		for _, a := range p.cohorts[n].members {
-			if a.cohort != nil {
-				out = append(out, a)
-				p.load.remove(a)
+	cohorts := 0
+	for nice := range p.levels {
+		l, n := &p.levels[nice], 0
+		for ; n < len(l.cohorts) && l.cohorts[n].left < 1e-9; n++ {
+			for _, a := range l.cohorts[n].members {
+				if a.cohort != nil {
+					out = append(out, a)
+					l.load.remove(a)
+				}
 			}
 		}
+		l.cohorts = slices.Delete(l.cohorts, 0, n)
+		cohorts += n
+		p.changed(nice)
 	}
-	p.cohorts = slices.Delete(p.cohorts, 0, n)
-	if n > 1 {
+	if cohorts > 1 {
 		slices.SortFunc(out, func(a, b *activity) int { return cmp.Compare(a.arrival, b.arrival) })
 	}
-	p.generation++
 	return out
 }
 
 // nextCompletion is when the next member will be done at the present rate.
 func (p *pool) nextCompletion() (time.Duration, bool) {
-	if len(p.cohorts) == 0 {
+	next := math.Inf(1) // seconds from now
+	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
+	for nice, rate := range p.rates {
+		if cohorts := p.levels[nice].cohorts; len(cohorts) > 0 {
+			next = min(next, max(cohorts[0].left, 0)/rate)
+		}
+	}
+	if math.IsInf(next, 1) {
 		return 0, false
 	}
-	wait := math.Ceil(max(p.cohorts[0].left, 0) / p.rate() * 1e9)
-	return p.settled + time.Duration(wait), true
+	return p.settled + time.Duration(math.Ceil(next*1e9)), true
 }
 
 // load is the sum of the demands of activities, added up in the order of their arrival. Whole demands,

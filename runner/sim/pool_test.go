@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/schedulers"
 )
 
 // work is an activity that a test puts into a pool.
@@ -14,6 +16,11 @@ type work struct {
 	at, demand, solo float64 // seconds, of the capacity, seconds
 	killed           float64 // when it is taken out, 0: never
 	want             float64 // when it is done
+	nice             int
+}
+
+func (p *pool) empty() bool {
+	return !slices.ContainsFunc(p.levels, func(l level) bool { return len(l.cohorts) > 0 || l.load != load{} })
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * 1e9) }
@@ -24,25 +31,27 @@ func TestProcessorSharing(t *testing.T) {
 		capacity float64
 		works    []work
 	}{
-		{"alone", 1, []work{{0, 0.5, 2, 0, 2}}},
-		{"alone with all of it", 1, []work{{3, 1, 2, 0, 5}}},
-		{"demands that fit do not slow each other", 1, []work{{0, 0.5, 2, 0, 2}, {0, 0.5, 3, 0, 3}}},
-		{"two that want all of it take turns", 1, []work{{0, 1, 2, 0, 4}, {0, 1, 2, 0, 4}}},
-		{"the longer one speeds up", 1, []work{{0, 1, 1, 0, 2}, {0, 1, 3, 0, 4}}},
-		{"a late one slows the first", 1, []work{{0, 1, 4, 0, 5}, {2, 1, 1, 0, 4}}},
-		{"all slow by the same factor", 1, []work{{0, 1, 4, 0, 4.25}, {0, 0.25, 1, 0, 1.25}}},
-		{"three on two cores", 2, []work{{0, 1, 2, 0, 3}, {0, 1, 2, 0, 3}, {0, 1, 2, 0, 3}}},
-		{"three in turn on two cores", 2, []work{{0, 1, 1, 0, 1.5}, {0, 1, 2, 0, 2.5}, {0, 1, 2, 0, 2.5}}},
-		{"one that is taken out gives its share back", 1, []work{{0, 1, 9, 2, 0}, {0, 1, 2, 0, 3}}},
-		{"the pool idles in between", 1, []work{{0, 1, 1, 0, 1}, {10, 1, 1, 0, 11}}},
+		{"alone", 1, []work{{0, 0.5, 2, 0, 2, 0}}},
+		{"alone with all of it", 1, []work{{3, 1, 2, 0, 5, 0}}},
+		{"demands that fit do not slow each other", 1, []work{{0, 0.5, 2, 0, 2, 0}, {0, 0.5, 3, 0, 3, 0}}},
+		{"two that want all of it take turns", 1, []work{{0, 1, 2, 0, 4, 0}, {0, 1, 2, 0, 4, 0}}},
+		{"the longer one speeds up", 1, []work{{0, 1, 1, 0, 2, 0}, {0, 1, 3, 0, 4, 0}}},
+		{"a late one slows the first", 1, []work{{0, 1, 4, 0, 5, 0}, {2, 1, 1, 0, 4, 0}}},
+		{"all slow by the same factor", 1, []work{{0, 1, 4, 0, 4.25, 0}, {0, 0.25, 1, 0, 1.25, 0}}},
+		{"three on two cores", 2, []work{{0, 1, 2, 0, 3, 0}, {0, 1, 2, 0, 3, 0}, {0, 1, 2, 0, 3, 0}}},
+		{"three in turn on two cores", 2, []work{{0, 1, 1, 0, 1.5, 0}, {0, 1, 2, 0, 2.5, 0}, {0, 1, 2, 0, 2.5, 0}}},
+		{"one that is taken out gives its share back", 1, []work{{0, 1, 9, 2, 0, 0}, {0, 1, 2, 0, 3, 0}}},
+		{"the pool idles in between", 1, []work{{0, 1, 1, 0, 1, 0}, {10, 1, 1, 0, 11, 0}}},
+		{"a nicer one has 335 parts beside 1024", 1, []work{{0, 1, 1.024, 0, 1.359, 0}, {0, 1, 0.335 + 1, 0, 2.359, 5}}},
+		{"nice jobs have what others leave", 2, []work{{0, 1, 3, 0, 3, 0}, {0, 1, 1, 0, 2, 19}, {0, 1, 1, 0, 2, 19}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &Executor{}
-			p := &pool{capacity: c.capacity}
+			p := newPool(c.capacity, schedulers.NiceLevels)
 			got := make([]time.Duration, len(c.works))
 			for i, w := range c.works {
 				x.at(seconds(w.at), func() {
-					a := x.share(p, w.demand, w.solo, func() { got[i] = x.now })
+					a := x.share(p, &activity{demand: w.demand, solo: w.solo, nice: w.nice, done: func() { got[i] = x.now }})
 					if w.killed > 0 {
 						x.at(seconds(w.killed), func() { x.leave(p, a) })
 					}
@@ -55,8 +64,8 @@ func TestProcessorSharing(t *testing.T) {
 					t.Errorf("work %d was done at %v, want %v", i, got[i], seconds(w.want))
 				}
 			}
-			if len(p.cohorts) != 0 || p.load != (load{}) {
-				t.Errorf("%d cohorts are left, and the load %+v", len(p.cohorts), p.load)
+			if !p.empty() {
+				t.Errorf("activities are left: %+v", p.levels)
 			}
 		})
 	}
@@ -88,30 +97,33 @@ func TestEventsGoByTimeThenByOrderOfScheduling(t *testing.T) {
 // plainPool is the pool without cohorts: it walks all members each time.
 type plainPool struct {
 	capacity float64
+	levels   int
 	members  []*plainActivity
 	settled  time.Duration
 }
 
-type plainActivity struct{ demand, left float64 }
-
-func (p *plainPool) demand() (sum float64) {
-	for _, a := range p.members {
-		sum += a.demand
-	}
-	return sum
+type plainActivity struct {
+	demand, left float64
+	nice         int
 }
 
-func (p *plainPool) rate() float64 {
-	if sum := p.demand(); sum > p.capacity {
-		return p.capacity / sum
+// rates are those of the levels. With one level all members slow down by the same factor.
+func (p *plainPool) rates() []float64 {
+	wanted, rates := make([]float64, p.levels), make([]float64, p.levels)
+	for _, a := range p.members {
+		wanted[a.nice] += a.demand
 	}
-	return 1
+	if p.levels == 1 {
+		return []float64{min(1, p.capacity/wanted[0])}
+	}
+	schedulers.NiceShares(p.capacity, wanted, rates)
+	return rates
 }
 
 func (p *plainPool) settle(now time.Duration) {
-	done := (now - p.settled).Seconds() * p.rate()
+	rates := p.rates()
 	for _, a := range p.members {
-		a.left -= done
+		a.left -= (now - p.settled).Seconds() * rates[a.nice]
 	}
 	p.settled = now
 }
@@ -125,11 +137,11 @@ func (p *plainPool) nextCompletion() (time.Duration, bool) {
 	if len(p.members) == 0 {
 		return 0, false
 	}
-	least := math.Inf(1)
+	least, rates := math.Inf(1), p.rates()
 	for _, a := range p.members {
-		least = min(least, a.left)
+		least = min(least, max(a.left, 0)/rates[a.nice])
 	}
-	return p.settled + time.Duration(math.Ceil(max(least, 0)/p.rate()*1e9)), true
+	return p.settled + time.Duration(math.Ceil(least*1e9)), true
 }
 
 // A pool does what the plain one does, to the last bit.
@@ -137,7 +149,8 @@ func TestPoolIsThePlainOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.SampledFrom([]float64{1, 4, 16}).Draw(t, "capacity")
 		demands := rapid.SampledFrom([][]float64{{1}, {0.3, 0.1, 0.7}, {1, 0.4, 2}}).Draw(t, "demands")
-		p, plain := &pool{capacity: capacity}, &plainPool{capacity: capacity}
+		levels := rapid.SampledFrom([]int{1, 2, 7}).Draw(t, "levels")
+		p, plain := newPool(capacity, levels), &plainPool{capacity: capacity, levels: levels}
 		twins := map[*activity]*plainActivity{}
 		var in []*activity // by arrival
 		now := time.Duration(0)
@@ -146,8 +159,8 @@ func TestPoolIsThePlainOne(t *testing.T) {
 			case 0, 1: // several at once, some of them equal
 				for range rapid.IntRange(1, 5).Draw(t, "many") {
 					a := &activity{demand: rapid.SampledFrom(demands).Draw(t, "demand"),
-						solo: rapid.SampledFrom([]float64{0.1, 0.1 + 0.2, 0.3, 1e-9, 7, 1.0 / 3}).Draw(t, "solo")}
-					twins[a] = &plainActivity{a.demand, a.solo}
+						solo: rapid.SampledFrom([]float64{0.1, 0.1 + 0.2, 0.3, 1e-9, 7, 1.0 / 3}).Draw(t, "solo"), nice: rapid.IntRange(0, levels-1).Draw(t, "nice")}
+					twins[a] = &plainActivity{a.demand, a.solo, a.nice}
 					in = append(in, a)
 					p.add(a, now)
 					plain.settle(now)
@@ -185,9 +198,6 @@ func TestPoolIsThePlainOne(t *testing.T) {
 				if !slices.Equal(got, done) {
 					t.Fatalf("%d are done, want %d in their order", len(got), len(done))
 				}
-			}
-			if p.demand() != plain.demand() || p.rate() != plain.rate() {
-				t.Fatalf("demand %v at rate %v, want %v at %v", p.demand(), p.rate(), plain.demand(), plain.rate())
 			}
 		}
 	})

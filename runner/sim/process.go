@@ -23,6 +23,7 @@ type process struct {
 	device   int       // of the job, or of the latest task
 	contexts []*device // on which it has its context, until it ends
 	gone     bool
+	nice     int // of its host steps
 	swap     swap
 
 	pool         *pool // in which it works now
@@ -90,14 +91,18 @@ func (p *process) do(s *step, then func()) {
 	case sms:
 		p.pool = p.x.devices[p.device].sms
 	}
-	p.work = p.x.share(p.pool, s.demand, s.soloS, func() {
+	a := &activity{demand: s.demand, solo: s.soloS, done: func() {
 		if s.on != cores {
 			p.swap.last = p.x.now
 		}
 		p.pool, p.work = nil, nil
 		p.moveOut()
 		then()
-	})
+	}}
+	if p.pool == p.x.cores {
+		a.nice = p.nice
+	}
+	p.work = p.x.share(p.pool, a)
 }
 
 // launch runs a kernel when its managed memory is there.
@@ -165,4 +170,7 @@ func (p *process) exit(e runner.Exit) {
 	p.x.at(p.x.now, func() { p.x.post(runner.JobEnded{Job: p.index, Exit: e}) })
 }
 
-var _ runner.Revoker = (*Executor)(nil)
+var (
+	_ runner.Revoker     = (*Executor)(nil)
+	_ runner.Prioritizer = (*Executor)(nil)
+)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -74,17 +75,17 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if n := len(x.cores.cohorts); n != 0 {
-		err = fmt.Errorf("%d cohorts of host activities are left", n)
+	if !x.cores.empty() {
+		err = errors.New("host activities are left")
 	}
 	for _, d := range x.devices {
 		whole := r.node.Model.MemoryBytes
 		if x.config.MPS {
 			whole -= runner.ServerBytes
 		}
-		if d.free != whole || len(d.managed) != 0 || len(d.sms.cohorts) != 0 || len(d.link.cohorts) != 0 {
-			err = fmt.Errorf("device %d: %d bytes free of %d, %d managed objects, %d cohorts of kernels and %d of copies are left",
-				d.index, d.free, whole, len(d.managed), len(d.sms.cohorts), len(d.link.cohorts))
+		if d.free != whole || len(d.managed) != 0 || !d.sms.empty() || !d.link.empty() {
+			err = fmt.Errorf("device %d: %d bytes free of %d, %d managed objects, no kernels (%v) and no copies (%v) are left",
+				d.index, d.free, whole, len(d.managed), d.sms.empty(), d.link.empty())
 		}
 	}
 	return jobs, rec, err

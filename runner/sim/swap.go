@@ -247,7 +247,7 @@ func (p *process) moveOut() {
 		return
 	}
 	m := p.x.config.Node.Model.move(bytes, copied)
-	w.moving = p.x.share(p.x.devices[p.device].link, m.demand, m.soloS, func() { over(m.took(bytes, p.x.now-begun)) })
+	w.moving = p.x.share(p.x.devices[p.device].link, &activity{demand: m.demand, solo: m.soloS, done: func() { over(m.took(bytes, p.x.now-begun)) }})
 }
 
 func (p *process) answer(a schedulers.Answer, took runner.Moved) {

@@ -3,6 +3,8 @@ package plan
 import (
 	"math"
 	"time"
+
+	"github.com/caserun/caserun/schedulers"
 )
 
 // model plays a situation forward. Times are seconds since the situation's Now.
@@ -30,28 +32,37 @@ type model struct {
 
 // usage is what the jobs in stages that take time use of the node.
 type usage struct {
-	host float64   // cores
-	load []float64 // SMs of each device, as parts of all
+	host  [schedulers.NiceLevels]float64 // cores that each nice level wants
+	rates [schedulers.NiceLevels]float64 // of work on the host, by its level; share settles them
+	load  []float64                      // SMs of each device, as parts of all
 }
 
 // add adds what a job uses in a stage, or takes it away (sign -1). While it has a device it uses the
-// host when no kernels run.
-func (u *usage) add(s Stage, device int, kernels, sms, sign float64) {
-	if s != Held {
-		u.host += sign
-		return
+// host when no kernels run. nice is its level before that.
+func (u *usage) add(s Stage, nice, device int, kernels, sms, sign float64) {
+	switch s {
+	case Before:
+		u.host[nice] += sign
+	case Held:
+		u.host[0] += sign * (1 - kernels)
+		u.load[device] += sign * kernels * sms
+	case After:
+		u.host[0] += sign
 	}
-	u.host += sign * (1 - kernels)
-	u.load[device] += sign * kernels * sms
 }
 
+// share settles who gets how much of the host's cores.
+func (u *usage) share(cores float64) { schedulers.NiceShares(cores, u.host[:], u.rates[:]) }
+
 // rate is how much of its stage a job does in a second.
-func (u *usage) rate(s Stage, device int, kernels, cores float64) float64 {
-	host := min(1, cores/u.host)
-	if s != Held {
-		return host
+func (u *usage) rate(s Stage, nice, device int, kernels float64) float64 {
+	switch s {
+	case Before:
+		return u.rates[nice]
+	case Held:
+		return 1 / ((1-kernels)/u.rates[0] + kernels*max(1, u.load[device]))
 	}
-	return 1 / ((1-kernels)/host + kernels*max(1, u.load[device]))
+	return u.rates[0]
 }
 
 // modelled is a job as the model needs it.
@@ -103,7 +114,7 @@ func (m *model) play(c chooser) bool {
 }
 
 func (m *model) begin() {
-	m.now, m.usage.host = 0, 0
+	m.now, m.usage.host = 0, [schedulers.NiceLevels]float64{}
 	m.active, m.coming = m.active[:0], m.coming[:0]
 	for d := range m.devices {
 		m.free[d], m.usage.load[d] = m.devices[d].FreeBytes, 0
@@ -153,7 +164,7 @@ func (m *model) enter(i int, s Stage, left float64) {
 
 // use adds what the job uses in its stage, or takes it away.
 func (m *model) use(i int, sign float64) {
-	m.usage.add(m.stage[i], m.device[i], m.jobs[i].Kernels, m.jobs[i].SMs, sign)
+	m.usage.add(m.stage[i], m.jobs[i].Nice, m.device[i], m.jobs[i].Kernels, m.jobs[i].SMs, sign)
 }
 
 // fits reports whether a job that waits can have a device now.
@@ -178,9 +189,10 @@ func (m *model) grant(i, d int) {
 
 // advance goes on to the next end of a stage.
 func (m *model) advance() {
+	m.usage.share(m.cores)
 	step := math.Inf(1)
 	for n, i := range m.active {
-		m.rates[n] = m.usage.rate(m.stage[i], m.device[i], m.jobs[i].Kernels, m.cores)
+		m.rates[n] = m.usage.rate(m.stage[i], m.jobs[i].Nice, m.device[i], m.jobs[i].Kernels)
 		step = min(step, m.left[i]/m.rates[n])
 	}
 	m.now += step

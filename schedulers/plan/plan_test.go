@@ -131,9 +131,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 	found := 0
 	for seed := range uint64(20) {
 		s := random(rand.New(rand.NewPCG(seed, 2)), 5, 2)
-		x := &search{Settings: defaults, model: newModel(s)}
-		x.latest = x.end(s)
-		x.plays.heads = make([]int, 2)
+		x := newSearch(s, defaults, latest(s))
 		best := math.Inf(1)
 		each(open(s), 2, func(o order) { best = min(best, x.play(o)) })
 		p := Search(s, defaults)
@@ -149,6 +147,18 @@ func TestSearchFindsTheBest(t *testing.T) {
 	}
 	if found < 19 {
 		t.Errorf("the best of all orders was found in %d of 20 searches", found)
+	}
+}
+
+// When the batch should end at the latest does not depend on how many of its jobs are planned at once.
+func TestLatestIsOfAllJobs(t *testing.T) {
+	for seed := range uint64(20) {
+		s := random(rand.New(rand.NewPCG(seed, 6)), 12, 2)
+		with := defaults
+		want := Search(s, with).Latest
+		if with.Window = 2; Search(s, with).Latest != want {
+			t.Errorf("seed %d: the batch should end by %v, with two jobs planned at once by %v", seed, want, Search(s, with).Latest)
+		}
 	}
 }
 
@@ -198,8 +208,7 @@ func TestSearchKeepsTheBest(t *testing.T) {
 	for seed := range uint64(50) {
 		s := random(rand.New(rand.NewPCG(seed, 3)), 12, 3)
 		s.First = false
-		x := &search{Settings: defaults, model: newModel(s)}
-		x.latest = x.end(s)
+		x := &search{Settings: defaults, model: newModel(s), latest: latest(s)}
 		x.plays.heads = make([]int, 3)
 		before := math.Inf(1)
 		for _, with := range []Settings{{Candidates: Alg3}, {Candidates: Alg3 | Greedy}, {Candidates: All}, {Candidates: All, Moves: 200}} {
@@ -266,7 +275,7 @@ func TestEarliest(t *testing.T) {
 
 func TestTracker(t *testing.T) {
 	expected := []schedulers.Prediction{{Before: 4 * time.Second, Held: 10 * time.Second, After: time.Second}, {Before: 4 * time.Second, Held: time.Second}}
-	tr := NewTracker(expected, 1, 1)
+	tr := NewTracker(expected, nil, 1, 1)
 	tr.Enter(0, Before, -1, 0)
 	tr.Enter(1, Before, -1, 0)
 	tr.Advance(4 * time.Second) // two on one core: each has done the work of 2 s
@@ -286,6 +295,70 @@ func TestTracker(t *testing.T) {
 	tr.Enter(0, Held, 0, 11*time.Second)
 	if got := tr.Job(0).Held; got != 7*time.Second {
 		t.Errorf("its second task is to take %v, want what is left of 10 s, 7", got)
+	}
+}
+
+// Shortest first is for many jobs that would hold each other up, and longest first for one that would end last.
+func TestNiceIsTheRuleWithTheBestCandidate(t *testing.T) {
+	second := func(s ...float64) (all []schedulers.Prediction) {
+		for _, s := range s {
+			all = append(all, schedulers.Prediction{Before: seconds(s), Held: time.Second, Bytes: 1 << 30})
+		}
+		return all
+	}
+	of := func(expected []schedulers.Prediction) Situation {
+		s := Situation{Cores: 1, Devices: node(16)}
+		for i, e := range expected {
+			s.Jobs = append(s.Jobs, to(i, 1, e.Before.Seconds(), e.Held.Seconds(), e.After.Seconds()))
+			s.Jobs[i].Kernels = e.Kernels
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name     string
+		expected []schedulers.Prediction
+		weight   float64
+		want     []int
+	}{
+		{"turnaround alone", second(10, 1, 1, 1), 0, []int{15, 1, 5, 10}},
+		{"makespan alone", append(second(5, 5, 5), schedulers.Prediction{Before: 5 * time.Second, Held: 20 * time.Second, Kernels: 1, Bytes: 1 << 30}), 1, []int{5, 10, 15, 1}},
+	} {
+		with := defaults
+		with.Weight = c.weight
+		if got := Nice(of(c.expected), c.expected, with); !slices.Equal(got, c.want) {
+			t.Errorf("%s: levels %v, want %v", c.name, got, c.want)
+		}
+	}
+	if got := Nice(Situation{}, make([]schedulers.Prediction, mostCompared+1), defaults); got[0] != 1 || got[mostCompared] != schedulers.NiceLevels-1 {
+		t.Errorf("levels of a large batch are %d to %d, want all of them, by length", got[0], got[mostCompared])
+	}
+}
+
+// A nicer job gets less of the host until it has a device, in the tracker and in the model alike.
+func TestNiceJobs(t *testing.T) {
+	expected := []schedulers.Prediction{{Before: 4 * time.Second, Held: 4 * time.Second}, {Before: 4 * time.Second, Held: 4 * time.Second}}
+	tr := NewTracker(expected, []int{0, 5}, 1, 1)
+	tr.Enter(0, Before, -1, 0)
+	tr.Enter(1, Before, -1, 0)
+	s := Situation{Cores: 1, Devices: node(16), Jobs: []Job{tr.Job(0), tr.Job(1)}}
+	m := newModel(s)
+	dispatched(m, before, bestFit)
+	const share = 335. / 1359 // of level 5 beside level 0
+	first := 4 / (1 - share)
+	tr.Advance(seconds(first))
+	left := tr.Job(1).Before.Seconds()
+	if want := 4 - first*share; math.Abs(left-want) > 1e-6 || math.Abs(m.asked[0]-first) > 1e-6 {
+		t.Errorf("the first asks at %g s, want %g, and the nicer one has %g s left, want %g", m.asked[0], first, left, want)
+	}
+	// While it has the device, the other one is nice still.
+	if want := first + 4/(1-share); math.Abs(m.end[0]-want) > 1e-6 {
+		t.Errorf("the first ends at %g s, want %g", m.end[0], want)
+	}
+	tr.Enter(0, Held, 0, seconds(first))
+	tr.Enter(1, Held, 0, seconds(first))
+	tr.Advance(seconds(first + 2))
+	if got := tr.Job(1).Held; got != 3*time.Second {
+		t.Errorf("two with a device on one core for 2 s: %v of 4 s left, want 3 s", got)
 	}
 }
 

@@ -79,21 +79,25 @@ const late = 3
 
 // Search returns the best plan that it finds. The same situation and settings give the same plan.
 func Search(s Situation, with Settings) schedulers.Plan {
-	s.Jobs = window(possible(s), with.Window)
-	x := &search{Settings: with, model: newModel(s), score: math.Inf(1)}
-	x.plays.heads = make([]int, len(s.Devices))
-	x.latest = x.end(s)
+	s.Jobs = possible(s)
+	latest := latest(s)
+	s.Jobs = window(s.Jobs, with.Window)
+	x := newSearch(s, with, latest)
 	x.try(x.current(s))
 	x.candidates()
 	if x.best == nil {
 		return schedulers.Plan{}
 	}
-	moves := x.Moves
+	moves, heat := x.Moves, warm
 	if s.First {
-		moves *= 10
+		moves, heat = 10*moves, hot
 	}
-	x.anneal(moves)
+	x.anneal(moves, heat)
 	return x.plan(s)
+}
+
+func newSearch(s Situation, with Settings, latest float64) *search {
+	return &search{Settings: with, model: newModel(s), plays: inOrder{heads: make([]int, len(s.Devices))}, score: math.Inf(1), latest: latest}
 }
 
 // possible leaves out jobs without a device that no device will ever have room for: where their request
@@ -137,13 +141,22 @@ func (x *search) play(o order) float64 {
 	return late*max(0, math.Log(max(last, least)/x.latest)) + x.Weight*math.Log(max(last, least)) + (1-x.Weight)*math.Log(max(sum, least))
 }
 
-// end is when the last job would end at the latest under Algorithm 3, as it was known at the first search.
-func (x *search) end(s Situation) float64 {
+// mostPlayed is how many jobs may be open where a plan keeps to the end under Algorithm 3. It takes too long to find
+// the end of more.
+const mostPlayed = 4096
+
+// latest is when the last job of all, also of those outside of the window, would end under Algorithm 3, as
+// it was known at the first search. It is in seconds from now, and infinite if it is not known.
+func latest(s Situation) float64 {
 	if s.Current.Latest > 0 {
 		return max((s.Current.Latest - s.Now).Seconds(), least)
 	}
-	dispatched(x.model, down(memory), leastLoaded)
-	last, _ := x.model.ends()
+	if len(s.Jobs) > mostPlayed {
+		return math.Inf(1)
+	}
+	m := newModel(s)
+	dispatched(m, down(memory), leastLoaded)
+	last, _ := m.ends()
 	return max(last, least)
 }
 
@@ -209,20 +222,33 @@ func (x *search) asked() []float64 {
 	return slices.Clone(x.model.asked)
 }
 
+// How much worse an order may be and still be taken over. Scores are logarithms: 0.01 is 1 % of makespan or
+// turnaround. One job among many matters little, so heat is divided by the number of jobs. A later search begins
+// with a good plan, which more heat would lose.
+const (
+	hot, warm = 0.4, 0.08 // at the start of the first search, and of later ones
+	hottest   = 0.03      // for few jobs
+	cooling   = 0.01      // the part that is left at the end
+)
+
 // anneal tries random changes of the best order. It takes over worse ones with a probability that
 // falls with time.
-func (x *search) anneal(moves int) {
+func (x *search) anneal(moves int, heat float64) {
 	random := rand.New(rand.NewPCG(x.Seed, 1))
 	now, score := x.best.clone(), x.score
-	const hot, cold = 0.03, 0.0005 // in logarithms: 3 % and 0.05 % of makespan or turnaround
+	jobs := 0
+	for _, d := range now {
+		jobs += len(d)
+	}
+	first := min(hottest, heat/float64(max(jobs, 1)))
 	for n := range moves {
-		heat := hot * math.Pow(cold/hot, float64(n)/float64(moves))
+		at := first * math.Pow(cooling, float64(n)/float64(moves))
 		undo, ok := change(now, random)
 		if !ok {
 			return
 		}
 		next := x.play(now)
-		if next > score && random.Float64() >= math.Exp((score-next)/heat) {
+		if next > score && random.Float64() >= math.Exp((score-next)/at) {
 			undo()
 			continue
 		}
@@ -273,7 +299,10 @@ func change(o order, random *rand.Rand) (undo func(), ok bool) {
 // plan tells the best order in the scheduler's words.
 func (x *search) plan(s Situation) schedulers.Plan {
 	x.play(x.best) // for the times at which jobs ask
-	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices)), Latest: s.Now + seconds(x.latest)}
+	out := schedulers.Plan{Devices: make([][]schedulers.Planned, len(s.Devices))}
+	if !math.IsInf(x.latest, 1) {
+		out.Latest = s.Now + seconds(x.latest)
+	}
 	for d, jobs := range x.best {
 		for _, i := range jobs {
 			p := schedulers.Planned{Job: s.Jobs[i].ID, Until: schedulers.Never}

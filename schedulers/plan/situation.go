@@ -6,7 +6,7 @@
 // before it on its device have gone, and its memory is free.
 //
 // The model: jobs use the host before and after they have a device, and for the part of that time in
-// which no kernels run. The host's cores are shared equally by all who use them. Kernels share
+// which no kernels run. The host's cores are shared by nice level. Kernels share
 // the SMs of their device. Memory is held from the grant to the release, and a context
 // from the grant to the exit.
 package plan
@@ -58,6 +58,7 @@ type Job struct {
 
 	Before, Held, After time.Duration
 	Kernels, SMs        float64 // as in schedulers.Prediction
+	Nice                int     // its level on the host until it has a device (schedulers.NiceLevels)
 	// Patience is how long a device waits for the job beyond the time at which it should have asked.
 	Patience time.Duration
 }

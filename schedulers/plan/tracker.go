@@ -19,6 +19,7 @@ type Tracker struct {
 
 type tracked struct {
 	expected schedulers.Prediction
+	nice     int // until it has a device
 	stage    Stage
 	device   int
 	left     float64 // seconds of the stage, alone; negative once it has taken longer
@@ -28,14 +29,18 @@ type tracked struct {
 // Ended is the stage of a job that has ended.
 const Ended = After + 1
 
-// NewTracker begins with all jobs to come. cores are the host's, 0 if unknown.
-func NewTracker(expected []schedulers.Prediction, cores, devices int) *Tracker {
+// NewTracker begins with all jobs to come. nice has their levels until they have a device; nil: all have
+// the first. cores are the host's, 0 if unknown.
+func NewTracker(expected []schedulers.Prediction, nice []int, cores, devices int) *Tracker {
 	t := &Tracker{cores: math.Inf(1), devices: devices, jobs: make([]tracked, len(expected))}
 	if cores > 0 {
 		t.cores = float64(cores)
 	}
 	for i, e := range expected {
 		t.jobs[i] = tracked{expected: e, device: -1, left: e.Before.Seconds(), held: e.Held.Seconds()}
+		if nice != nil {
+			t.jobs[i].nice = nice[i]
+		}
 	}
 	return t
 }
@@ -96,11 +101,12 @@ func (t *Tracker) Advance(now time.Duration) {
 	u.load = make([]float64, t.devices)
 	for _, i := range t.active {
 		j := &t.jobs[i]
-		u.add(j.stage, j.device, j.expected.Kernels, j.expected.SMs, 1)
+		u.add(j.stage, j.nice, j.device, j.expected.Kernels, j.expected.SMs, 1)
 	}
+	u.share(t.cores)
 	for _, i := range t.active {
 		j := &t.jobs[i]
-		j.left -= passed * u.rate(j.stage, j.device, j.expected.Kernels, t.cores)
+		j.left -= passed * u.rate(j.stage, j.nice, j.device, j.expected.Kernels)
 	}
 }
 
@@ -108,7 +114,7 @@ func (t *Tracker) Advance(now time.Duration) {
 func (t *Tracker) Job(job schedulers.JobID) Job {
 	j := &t.jobs[job]
 	e := j.expected
-	out := Job{ID: job, Stage: j.stage, Device: j.device, Only: -1, Bytes: e.Bytes, Kernels: e.Kernels, SMs: e.SMs,
+	out := Job{ID: job, Stage: j.stage, Device: j.device, Only: -1, Bytes: e.Bytes, Kernels: e.Kernels, SMs: e.SMs, Nice: j.nice,
 		Before: e.Before, Held: seconds(max(j.held, again*e.Held.Seconds())), After: e.After, Patience: patience(e.Before)}
 	switch j.stage {
 	case Before:

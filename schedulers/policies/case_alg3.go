@@ -17,7 +17,8 @@ var alg3 = entry{
 	Info: Info{Name: "case-alg3", Binds: BindsTask, Shares: true,
 		Rule:   "memory hard, compute soft: among devices with at least the memory free that it needs, the one with the fewest warps in use",
 		Source: casePaper + ", section 4, Alg. 3",
-		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate}},
+		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate,
+			late(withDefault(paramNice, niceOff))}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		memory, err := s.memory()
 		return caseAlg3{MemoryHard: memory}, err

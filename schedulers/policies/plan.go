@@ -27,7 +27,7 @@ var planEntry = entry{
 	Info: Info{Name: "plan", Binds: BindsTask, Shares: true, Predicts: true,
 		Rule:   "memory hard: an order for each device, found by search over what the jobs of the batch did in earlier runs",
 		Source: "this project; docs/plan.md",
-		Params: []Param{paramQueue, paramAge, paramWait, paramRoom, paramManaged, paramIsolate,
+		Params: []Param{paramQueue, withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramIsolate, paramNice,
 			{Name: "weight", Default: "0.6", Help: "weight of the makespan, from 0 to 1; the rest is that of the mean turnaround"},
 			{Name: "search", Default: "2000", Help: "random changes of a plan that are tried at each step, and ten times as many at the start"},
 			{Name: "candidates", Default: plan.All.String(), Help: "what a search begins with: alg3, greedy, serial, with + between them"},

@@ -60,6 +60,7 @@ type Scheduler struct {
 	ClientsDecide bool
 	SharedDevice  int
 	Plans         *Planning // nil: the scheduler does not plan
+	Nice          bool      // jobs get host priorities (schedulers.NiceByLength)
 	// Program decides if the scheduler is External. Policy is nil until somebody has started it
 	// (runner/external), because this package starts nothing.
 	Program *Program
@@ -94,6 +95,7 @@ var (
 	// By default no room is left, because growth waits without harm, and jobs that do not
 	// grow cannot use memory that is kept free.
 	paramRoom    = Param{Name: "room", Default: "0", Help: "share of a device, from 0 to below 1, that a task joining other jobs' tasks leaves free so that those can grow"}
+	paramNice    = Param{Name: "nice", Default: niceOn, Help: "on: where jobs outnumber the host's cores, those with a device go first there, and the others by length; off: all are equal"}
 	paramArch    = Param{Name: "arch", Default: archServer, Help: "who decides: server: the run, over a socket; shared: the clients themselves, over shared memory (schedGPU, section 3.2)", Late: true}
 	paramManaged = Param{Name: "managed", Default: managedFit, Help: "unified memory larger than a device: fit: refused; exceed: the task gets an idle device alone"}
 )
@@ -105,9 +107,15 @@ const (
 	archServer = "server"
 	archShared = "shared"
 
+	niceOn  = "on"
+	niceOff = "off"
+
 	isolateNone  = "none"
 	isolateKnown = "known"
 )
+
+// late is Param.Late.
+func late(p Param) Param { p.Late = true; return p }
 
 func withDefault(p Param, value string) Param { p.Default = value; return p }
 
@@ -197,6 +205,9 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 	if err == nil && s["device"] != "" && device >= nodeDevices {
 		return Scheduler{}, fmt.Errorf("scheduler %s: device=%d: the node has devices 0 to %d", name, device, nodeDevices-1)
 	}
+	if v, ok := s["nice"]; ok && v != niceOn && v != niceOff {
+		return Scheduler{}, fmt.Errorf("scheduler %s: nice=%s: use %s or %s", name, v, niceOn, niceOff)
+	}
 	if v, ok := s["isolate"]; ok && v != isolateNone && v != isolateKnown {
 		return Scheduler{}, fmt.Errorf("scheduler %s: isolate=%s: use %s or %s", name, v, isolateNone, isolateKnown)
 	}
@@ -208,7 +219,7 @@ func Parse(text string, nodeDevices int) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("scheduler %s: %s=%s: clients that decide for themselves know no such rule: %s, or use arch=%s", name, key, s[key], is, archServer)
 	}
 	return Scheduler{Info: en.Info, Policy: policy, Config: config, IsolateKnown: s["isolate"] == isolateKnown,
-		ClientsDecide: shared, SharedDevice: device, Plans: plans, Program: program, values: s}, nil
+		ClientsDecide: shared, SharedDevice: device, Plans: plans, Nice: s["nice"] == niceOn, Program: program, values: s}, nil
 }
 
 // ofServer returns a parameter that only the run's engine implements, and the remedy; "" if

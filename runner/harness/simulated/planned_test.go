@@ -170,6 +170,44 @@ func compare(t *testing.T, name, model string, capacity int64, least map[[2]stri
 	return rows + fmt.Sprintf("| %s | geometric mean of ratios to case-alg3 | | 1 | %.3f | | 1 | %.3f |\n", name, 1/x, 1/y)
 }
 
+// Large batches, with the host's cores outnumbered: all jobs start at once, and most of them wait for a device. Only
+// with the age limit off may the shortest go first among so many.
+func TestPlanOfLargeBatches(t *testing.T) {
+	for _, c := range []struct {
+		model                  string
+		capacity               int64
+		throughput, turnaround float64 // least ratios to Algorithm 3
+	}{{"sim:4xV100", math.MaxInt64, 1.2, 1.5}, {"sim:4xH200", 16<<30 - runner.ServerBytes, 1, 1.2}} {
+		t.Run(c.model, func(t *testing.T) {
+			t.Parallel()
+			node, err := sim.ParseNode(c.model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const mixesOf128 = 2
+			throughput, turnaround := 0.0, 0.0
+			for seed := range uint64(mixesOf128) {
+				r := rand.New(rand.NewPCG(seed, 7))
+				jobs, all := make([]mixes.Job, 128), mixes.Jobs()
+				for i := range jobs {
+					jobs[i] = all[r.IntN(len(all))]
+				}
+				alg3, _ := batch(t, node, c.capacity, "case-alg3", jobs, 1, 0, nil)
+				plan, _ := batch(t, node, c.capacity, "plan", jobs, 1, 0, nil)
+				last, mean := ends(alg3)
+				lastP, meanP := ends(plan)
+				throughput += math.Log(last/lastP) / mixesOf128
+				turnaround += math.Log(mean/meanP) / mixesOf128
+			}
+			x, y := math.Exp(throughput), math.Exp(turnaround)
+			t.Logf("%.3f times the throughput, and %.3f in turnaround", x, y)
+			if x < c.throughput || y < c.turnaround {
+				t.Errorf("%.3f times the throughput of Algorithm 3, which has %.3f times the turnaround; want %g and %g", x, y, c.throughput, c.turnaround)
+			}
+		})
+	}
+}
+
 // Where a third of the jobs are unknown there is a plan, beyond that there is none, and the run says so.
 func TestUnknownJobs(t *testing.T) {
 	v100, err := sim.ParseNode("sim:4xV100")
