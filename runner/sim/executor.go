@@ -55,7 +55,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: &pool{capacity: float64(c.Node.Cores())}}
+	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: &pool{capacity: float64(c.Node.Cores()), crowd: c.Node.Model.Crowd}}
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: &pool{capacity: 1}, link: &pool{capacity: 1}}
 		if c.MPS {

@@ -11,6 +11,7 @@ import (
 // each activity runs at its solo rate. Otherwise all slow down by the same factor.
 type pool struct {
 	capacity   float64
+	crowd      float64 // by how much longer an activity takes with the whole capacity in use than alone; 0: no longer
 	load       load
 	cohorts    []*cohort // the least that is left first
 	arrivals   uint64
@@ -41,10 +42,20 @@ type cohort struct {
 func (p *pool) demand() float64 { return p.load.sum }
 
 func (p *pool) rate() float64 {
+	rate := 1.0
 	if p.load.sum > p.capacity {
-		return p.capacity / p.load.sum
+		rate = p.capacity / p.load.sum
 	}
-	return 1
+	return rate / p.slowdown(p.load.sum)
+}
+
+// slowdown is how many times as long as alone an activity takes because of the crowd that a demand makes.
+func (p *pool) slowdown(demand float64) float64 {
+	busy := min(demand, p.capacity)
+	if busy <= 1 {
+		return 1
+	}
+	return 1 + p.crowd*(busy-1)/(p.capacity-1)
 }
 
 // settle accounts for the work done until now.
