@@ -21,7 +21,7 @@ import (
 type profileOptions struct {
 	settings              config.Settings
 	mix, stdin, name, out string
-	untraced              bool
+	untraced, once        bool
 	command               []string
 }
 
@@ -62,10 +62,12 @@ goes, list its steps in a file and name it with steps: in a mix
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
 	config.AddDevicesFlag(f)
 	f.BoolVar(&o.untraced, "untraced", false, "one run only, without kernels and copies")
+	f.BoolVar(&o.once, "once", false, "one run only, traced, in which the host's part takes longer by what tracing costs")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
 	f.String("context-reserve", harness.DefaultContext(), "`SIZE` that a process's CUDA context takes; caserun doctor measures it")
 	config.AddSuiteFlag(f)
 	config.AddDirectories(f)
+	c.MarkFlagsMutuallyExclusive("untraced", "once")
 	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
 	return c
 }
@@ -137,7 +139,7 @@ func runProfile(c *cobra.Command, o profileOptions) error {
 	if err != nil {
 		return err
 	}
-	kept, err := local.Profiling{Options: o.settings.Options, Jobs: jobs, Untraced: o.untraced, Say: say}.Run(c.Context(), profiles.NewWriter(out).Write)
+	kept, err := local.Profiling{Options: o.settings.Options, Jobs: jobs, Untraced: o.untraced, Once: o.once, Say: say}.Run(c.Context(), profiles.NewWriter(out).Write)
 	err = errors.Join(err, out.close())
 	if kept == 0 {
 		err = errors.Join(err, out.remove())

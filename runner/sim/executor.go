@@ -56,6 +56,7 @@ type device struct {
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()), schedulers.NiceLevels)}
+	x.cores.crowd = c.Node.Model.Crowd
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1, 1), link: newPool(1, 1)}
 		if c.MPS {

@@ -32,7 +32,7 @@ func TestAJobAloneOnTheProfiledSystemLastsAsProfiled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		jobs, rec := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: []mixes.Job{job}}.must(t)
+		jobs, rec := trial{node: uncrowded(t, "sim:1xH200"), scheduler: "case-alg3", jobs: []mixes.Job{job}}.must(t)
 		wantEnd(t, jobs[0], p.WallS())
 		if k := rec.Kernels[0]; len(rec.Kernels) != 1 || math.Abs(k.BusyS-p.KernelS) > 1e-6 {
 			t.Errorf("%s: kernels %+v, want one interval of %g s", job.Name, rec.Kernels, p.KernelS)
@@ -46,11 +46,11 @@ func TestKernelsThatFillADeviceSlowEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
+	jobs, _ := trial{node: uncrowded(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, p.WallS()+p.KernelS) // both at half speed
 	}
-	jobs, _ = trial{node: mustNode(t, "sim:2xH200"), scheduler: "case-alg3", jobs: two}.must(t)
+	jobs, _ = trial{node: uncrowded(t, "sim:2xH200"), scheduler: "case-alg3", jobs: two}.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, p.WallS())
 	}
@@ -62,7 +62,7 @@ func TestSmallKernelsShareADeviceWithoutLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, _ := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
+	jobs, _ := trial{node: uncrowded(t, "sim:1xH200"), scheduler: "case-alg3", jobs: two}.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, p.WallS())
 	}
@@ -78,11 +78,11 @@ func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, _ := trial{node: mustNode(t, "sim:1xV100"), scheduler: "sa", jobs: []mixes.Job{j}, profiles: own}.must(t)
-	v100 := mustNode(t, "sim:1xV100").Model
+	jobs, _ := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "sa", jobs: []mixes.Job{j}, profiles: own}.must(t)
+	v100 := uncrowded(t, "sim:1xV100").Model
 	wantEnd(t, jobs[0], 7*v100.HostFactor+8*v100.DeviceFactor)
 	// 13 of them fit an H200 at once.
-	jobs, rec := trial{node: mustNode(t, "sim:1xH200"), scheduler: "schedgpu", jobs: slices.Repeat([]mixes.Job{j}, 14), profiles: own}.must(t)
+	jobs, rec := trial{node: uncrowded(t, "sim:1xH200"), scheduler: "schedgpu", jobs: slices.Repeat([]mixes.Job{j}, 14), profiles: own}.must(t)
 	for _, j := range jobs {
 		if *j.Outcome != results.OK {
 			t.Errorf("job %d: %s (%s)", j.Index, *j.Outcome, j.Detail)
@@ -98,7 +98,7 @@ func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
 func TestJobsWaitAsTheirMixSays(t *testing.T) {
 	jobs := catalogJobs(t, "srad_v1-20000", "srad_v1-20000", "srad_v1-20000", "srad_v1-20000") // one fits a V100
 	jobs[1].Wait, jobs[2].Wait, jobs[3].Wait = new(time.Duration(0)), new(3*time.Second), new(time.Hour)
-	ended, rec := trial{node: mustNode(t, "sim:1xV100"), scheduler: "schedgpu", jobs: jobs}.must(t)
+	ended, rec := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "schedgpu", jobs: jobs}.must(t)
 	for i, want := range []results.Outcome{results.OK, results.Refused, results.Refused, results.OK} {
 		if *ended[i].Outcome != want {
 			t.Errorf("job %d: %s (%s), want %s", i, *ended[i].Outcome, ended[i].Detail, want)
@@ -113,7 +113,7 @@ func TestJobsWaitAsTheirMixSays(t *testing.T) {
 }
 
 func TestOutOfMemoryUnderCoreToGPU(t *testing.T) {
-	jobs, rec := trial{node: mustNode(t, "sim:1xV100"), scheduler: "cg:workers=2",
+	jobs, rec := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "cg:workers=2",
 		jobs: catalogJobs(t, "lavaMD-100", "srad_v1-20000", "needle-16384")}.must(t)
 	// srad_v1 is the first to allocate and holds 12.8 of 16.4 GB to its end:
 	// 7.9 GB more do not fit, the 2.1 GB of the job that takes the place do.
@@ -130,7 +130,7 @@ func TestOutOfMemoryUnderCoreToGPU(t *testing.T) {
 	}
 
 	// The same jobs under case-alg3 take turns.
-	jobs, _ = trial{node: mustNode(t, "sim:1xV100"), scheduler: "case-alg3", jobs: catalogJobs(t, "lavaMD-100", "srad_v1-20000")}.must(t)
+	jobs, _ = trial{node: uncrowded(t, "sim:1xV100"), scheduler: "case-alg3", jobs: catalogJobs(t, "lavaMD-100", "srad_v1-20000")}.must(t)
 	for _, j := range jobs {
 		if *j.Outcome != results.OK {
 			t.Errorf("case-alg3: %s: %s (%s)", j.Name, *j.Outcome, j.Detail)
@@ -150,7 +150,7 @@ func TestAProcessWithoutMPSPaysForItsContext(t *testing.T) {
 		{"cg", runner.DefaultContextBytes + runner.ServerBytes, results.OK},
 		{"cg", runner.DefaultContextBytes + runner.ServerBytes - 1, results.OOM},
 	} {
-		node := mustNode(t, "sim:1xV100")
+		node := uncrowded(t, "sim:1xV100")
 		node.Model.MemoryBytes = one[0].Footprint.Bytes + c.spare
 		jobs, _ := trial{node: node, scheduler: c.scheduler, jobs: one}.must(t)
 		if *jobs[0].Outcome != c.want {
@@ -160,7 +160,7 @@ func TestAProcessWithoutMPSPaysForItsContext(t *testing.T) {
 }
 
 func TestRunsRepeatExactlyAndSeedsDiffer(t *testing.T) {
-	base := trial{node: mustNode(t, "sim:4xV100"), scheduler: "cg:workers=10", jobs: mixJobs(t, "W5"), seed: 1}
+	base := trial{node: uncrowded(t, "sim:4xV100"), scheduler: "cg:workers=10", jobs: mixJobs(t, "W5"), seed: 1}
 	for _, noise := range []float64{0, 0.1} {
 		base.noise = noise
 		_, first := base.must(t)
@@ -182,7 +182,7 @@ func TestAllMixesCompleteUnderAllSchedulers(t *testing.T) {
 		for _, info := range policies.All() {
 			for _, mix := range mixNames {
 				t.Run(fmt.Sprintf("%s/%s/%s", node, info.Name, mix), func(t *testing.T) {
-					jobs, rec := trial{node: mustNode(t, node), scheduler: info.Name, jobs: mixJobs(t, mix)}.must(t)
+					jobs, rec := trial{node: uncrowded(t, node), scheduler: info.Name, jobs: mixJobs(t, mix)}.must(t)
 					blind := info.Name == "cg" || info.Name == "zero"
 					for _, j := range jobs {
 						if o := *j.Outcome; o != results.OK && (!blind || o != results.OOM) {
@@ -219,7 +219,7 @@ func wantUtilizationWithoutGaps(t *testing.T, rec *tape, jobs []results.Job) {
 }
 
 func TestTimeoutEndsASimulatedJob(t *testing.T) {
-	jobs, _ := trial{node: mustNode(t, "sim:1xV100"), scheduler: "sa", timeout: 5 * time.Second,
+	jobs, _ := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "sa", timeout: 5 * time.Second,
 		jobs: catalogJobs(t, "lavaMD-120", "dwt2d-8192")}.must(t)
 	if *jobs[0].Outcome != results.Timeout || *jobs[0].EndS != 5 {
 		t.Errorf("lavaMD-120: %s at %g s, want timeout at 5 s", *jobs[0].Outcome, *jobs[0].EndS)
@@ -233,7 +233,7 @@ func TestCancelStopsTheSimulation(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("interrupted")
 	cancel(why)
-	jobs, _, _, err := trial{node: mustNode(t, "sim:4xV100"), scheduler: "case-alg3", jobs: mixJobs(t, "W1")}.run(ctx)
+	jobs, _, _, err := trial{node: uncrowded(t, "sim:4xV100"), scheduler: "case-alg3", jobs: mixJobs(t, "W1")}.run(ctx)
 	if !errors.Is(err, why) {
 		t.Errorf("error %v, want %v", err, why)
 	}
@@ -247,7 +247,7 @@ func TestCancelStopsTheSimulation(t *testing.T) {
 func TestJobsWithoutAProfileAreAnError(t *testing.T) {
 	unknown := mixJobs(t, "W1")[:1]
 	unknown[0].Args = []string{"7"}
-	_, err := NewExecutor(Config{Node: mustNode(t, "sim:1xV100"), Jobs: unknown, Profiles: profiles.Catalog()}, &tape{})
+	_, err := NewExecutor(Config{Node: uncrowded(t, "sim:1xV100"), Jobs: unknown, Profiles: profiles.Catalog()}, &tape{})
 	if err == nil || !strings.Contains(err.Error(), "simulate job 0 ("+unknown[0].Command()+")") {
 		t.Errorf("error %v, want one that names job 0 and its command", err)
 	}

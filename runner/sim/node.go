@@ -30,7 +30,8 @@ type Model struct {
 	ThreadsPerDevice int     // hardware threads: as many workers start by default
 	HostFactor       float64
 	DeviceFactor     float64
-	Source           string // of the limits and of the factors
+	Crowd            float64 // how much longer host time takes with all cores busy than with one, as a fraction; 0: no longer
+	Source           string  // of the limits and of the factors
 }
 
 const (
@@ -39,14 +40,18 @@ const (
 	pcie5x16 = 63e9
 )
 
+// crowdH200 is Model.Crowd of an H200's host. benchmarks/crowd measures it on such a machine. It has not been
+// measured yet, so a crowd costs nothing.
+const crowdH200 = 0
+
 var models = map[string]Model{
-	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8,
+	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8, 0,
 		"NVIDIA P100 whitepaper; host as on Chameleon (two 12-core E5-2670 v3); factors fitted to CASE's Table 7, SA-P100"},
-	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.315, 1.5,
+	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.315, 1.5, 0,
 		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100"},
-	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1,
+	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1, 0,
 		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
-	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1,
+	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH200,
 		"NVIDIA H200 datasheet; the system that was profiled"},
 }
 

@@ -24,7 +24,7 @@ func phased(t *testing.T, jobs int, times, phases string, rounds int) trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", profiles: set}
+	own := trial{node: uncrowded(t, "sim:1xH200"), scheduler: "case-alg3", profiles: set}
 	for range jobs {
 		own.jobs = append(own.jobs, mixes.Job{Name: "own", Program: "./own", Footprint: mixes.Footprint{Bytes: 1 << 30, Blocks: 1, ThreadsPerBlock: 32}})
 	}
@@ -45,7 +45,7 @@ func TestAJobOfPhasesAloneLastsAsProfiled(t *testing.T) {
 		one := phased(t, 1, "0.5,1.5,0.25,1000,0.125,3,1000,0.0625", "0:0.5 1.5:0.5 66:0.25 132:1 1000:0.75", rounds)
 		for index := range 5 {
 			one.jobs = append(one.jobs, one.jobs[0])
-			one.node = mustNode(t, fmt.Sprintf("sim:%dxH200", len(one.jobs))) // each has a device of its own
+			one.node = uncrowded(t, fmt.Sprintf("sim:%dxH200", len(one.jobs))) // each has a device of its own
 			jobs, rec := one.must(t)
 			wantEnd(t, jobs[index], 0.5+1.5+0.25+0.125+3+0.0625)
 			busy := 0.0
@@ -80,7 +80,7 @@ func TestKernelPhasesShareTheSMs(t *testing.T) {
 		{"sim:1xH200", "33:1 132:1 0:2", 1, 4},
 	} {
 		several := phased(t, c.jobs, "1,0,0,,0,4,,0", c.phases, 20)
-		several.node = mustNode(t, c.node)
+		several.node = uncrowded(t, c.node)
 		jobs, _ := several.must(t)
 		m := several.node.Model
 		for _, j := range jobs {

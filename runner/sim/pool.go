@@ -14,6 +14,7 @@ import (
 // from the weights of the levels (schedulers.NiceShares).
 type pool struct {
 	capacity   float64
+	crowd      float64   // by how much longer an activity takes with the whole capacity in use than alone; 0: no longer
 	levels     []level   // of the host's cores; other resources have one
 	wanted     []float64 // demand of each level
 	rates      []float64 // parts of the solo rate, of each level
@@ -61,6 +62,31 @@ func (p *pool) changed(nice int) {
 	p.generation++
 }
 
+// share works the rates out.
+func (p *pool) share() {
+	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
+	if p.crowd == 0 {
+		return
+	}
+	busy := 0.0
+	for _, wanted := range p.wanted {
+		busy += wanted
+	}
+	slowdown := p.slowdown(busy)
+	for nice := range p.rates {
+		p.rates[nice] /= slowdown
+	}
+}
+
+// slowdown is how many times as long as alone an activity takes because of the crowd that a demand makes.
+func (p *pool) slowdown(demand float64) float64 {
+	busy := min(demand, p.capacity)
+	if busy <= 1 {
+		return 1
+	}
+	return 1 + p.crowd*(busy-1)/(p.capacity-1)
+}
+
 // settle accounts for the work done until now.
 func (p *pool) settle(now time.Duration) {
 	passed := (now - p.settled).Seconds()
@@ -68,7 +94,7 @@ func (p *pool) settle(now time.Duration) {
 	if passed == 0 {
 		return
 	}
-	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
+	p.share()
 	for nice, rate := range p.rates {
 		for _, c := range p.levels[nice].cohorts {
 			c.left -= passed * rate
@@ -134,7 +160,7 @@ func (p *pool) finished(now time.Duration) []*activity {
 // nextCompletion is when the next member will be done at the present rate.
 func (p *pool) nextCompletion() (time.Duration, bool) {
 	next := math.Inf(1) // seconds from now
-	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
+	p.share()
 	for nice, rate := range p.rates {
 		if cohorts := p.levels[nice].cohorts; len(cohorts) > 0 {
 			next = min(next, max(cohorts[0].left, 0)/rate)

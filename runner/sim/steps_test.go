@@ -26,7 +26,7 @@ const gib = 1 << 30
 // 10 GiB of objects beside the contexts of two processes.
 func small(t testing.TB, devices int) Node {
 	t.Helper()
-	n := mustNode(t, fmt.Sprintf("sim:%dxH200", devices))
+	n := uncrowded(t, fmt.Sprintf("sim:%dxH200", devices))
 	n.Model.LinkBytesPerS = gib
 	n.Model.MemoryBytes = 10*gib + 2*runner.DefaultContextBytes + runner.ServerBytes
 	return n
@@ -353,7 +353,7 @@ func TestARowIsItsSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := row.Footprint
-	listed := stepping(t, mustNode(t, "sim:1xV100"), "case-alg3", host(p.HostBeforeS)+
+	listed := stepping(t, uncrowded(t, "sim:1xV100"), "case-alg3", host(p.HostBeforeS)+
 		fmt.Sprintf(`{"step": "allocate", "object": "m", "bytes": %d, "binds": true}`+"\n", f.Bytes)+
 		fmt.Sprintf(`{"step": "copy", "object": "m", "direction": "in", "bytes": %d, "seconds": %g}`+"\n", p.CopyInBytes, p.CopyInS)+
 		fmt.Sprintf(`{"step": "kernel", "blocks": %d, "threads": %d, "seconds": %g}`+"\n", f.Blocks, f.ThreadsPerBlock, p.KernelS)+

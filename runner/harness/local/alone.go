@@ -27,6 +27,7 @@ type alone struct {
 	dir     string
 	preload string
 	tracer  string // "": no job is traced
+	once    bool   // the only run is the traced one
 	wrong   int    // exit status of a wrong result; 0: none
 	timeout time.Duration
 	warn    func(format string, args ...any)
@@ -150,17 +151,22 @@ func (a *alone) settle(m *profiles.Measurement, seen []results.Segment) {
 
 // profile measures a job. Tracing makes the host's part of a job longer: by a third for a job
 // of many small kernels. So times and memory come from an untraced run, and kernels and copies
-// from a second run that is traced.
+// from a second run that is traced, unless once is set.
 func (a *alone) profile(ctx context.Context, number int, j mixes.Job, program, dir string) (profiles.Profile, error) {
 	var m profiles.Measurement
 	var failed error
 	out := fmt.Sprintf("profile-%04d", number)
-	seen, err := a.watch(func() { m, failed = a.run(ctx, j, program, dir, out, "") })
+	first := ""
+	if a.once {
+		first = a.tracer
+	}
+	seen, err := a.watch(func() { m, failed = a.run(ctx, j, program, dir, out, first) })
 	if err := errors.Join(failed, err); err != nil {
 		return profiles.Profile{}, err
 	}
 	a.settle(&m, seen)
-	if a.tracer != "" {
+	m.TracedFromS = *m.Record.StartS
+	if a.tracer != "" && !a.once {
 		traced, err := a.run(ctx, j, program, dir, out+"-traced", a.tracer)
 		if err != nil {
 			return profiles.Profile{}, fmt.Errorf("traced: %w", err)

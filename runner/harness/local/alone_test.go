@@ -9,9 +9,15 @@ import (
 	"github.com/caserun/caserun/mixes"
 )
 
-// A job runs without the tracer and then with it. What the tracer leaves reaches its profile,
-// with what is missing.
+// A job runs without the tracer and then with it, or once with it. What the tracer leaves reaches its
+// profile, with what is missing.
 func TestProfileOfATracedJob(t *testing.T) {
+	t.Run("two runs", func(t *testing.T) { profilesTraced(t, false, "traced:\ntraced:yes\n") })
+	t.Run("once", func(t *testing.T) { profilesTraced(t, true, "traced:yes\n") })
+}
+
+func profilesTraced(t *testing.T, once bool, runs string) {
+	t.Helper()
 	sample, err := filepath.Abs("../../../native/probe/tracer/testdata/sample.trace")
 	if err != nil {
 		t.Fatal(err)
@@ -22,12 +28,12 @@ func TestProfileOfATracedJob(t *testing.T) {
 	for i := range a.id {
 		a.id[i] = 0xa0 + byte(i) // the sample's device
 	}
-	a.tracer = "/nowhere/libcasetrace.so" // no CUDA here that would load it
+	a.tracer, a.once = "/nowhere/libcasetrace.so", once // no CUDA here that would load it
 	found, err := profilesOf(t.Context(), p, a)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("profiles %+v, %v", found, err)
 	}
-	if said, err := os.ReadFile(log); err != nil || string(said) != "traced:\ntraced:yes\n" {
+	if said, err := os.ReadFile(log); err != nil || string(said) != runs {
 		t.Errorf("its runs: %q, %v", said, err)
 	}
 	got := found[0]

@@ -21,6 +21,7 @@ type Profiling struct {
 	Options  harness.Options
 	Jobs     []mixes.Job
 	Untraced bool // one run of each job, without kernels and copies
+	Once     bool // one run of each job, traced
 	Say      harness.Say
 }
 
@@ -57,7 +58,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 			p.Say("not traced, so times of kernels and copies stay unknown: %v", err)
 		}
 	}
-	a := &alone{preload: library, tracer: tracer, wrong: suites.WrongStatus(p.Options.Suite), timeout: time.Duration(p.Options.Timeout), warn: p.Say}
+	a := &alone{preload: library, tracer: tracer, once: p.Once, wrong: suites.WrongStatus(p.Options.Suite), timeout: time.Duration(p.Options.Timeout), warn: p.Say}
 	return p.measure(ctx, gpus, a, programs, dirs, keep)
 }
 

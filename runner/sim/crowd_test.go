@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/mixes"
+)
+
+// uncrowded is a node on which a crowd costs nothing, for tests of other parts of the model.
+func uncrowded(t testing.TB, text string) Node {
+	t.Helper()
+	n := mustNode(t, text)
+	n.Model.Crowd = 0
+	return n
+}
+
+// crowded is jobs of so many seconds of host time on a node of one H200, on which a crowd of all cores
+// makes host time 2.5 times as long. With 16 cores, each in use beside one's own adds a tenth.
+func crowded(t *testing.T, cores int, seconds ...int) trial {
+	t.Helper()
+	r := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", workers: len(seconds)}
+	r.node.Model.Crowd, r.node.Model.CoresPerDevice = 1.5, cores
+	for _, s := range seconds {
+		r.jobs = append(r.jobs, mixes.Job{Name: "host", Program: "./host", Footprint: mixes.Footprint{Bytes: 1 << 30, Blocks: 1, ThreadsPerBlock: 32},
+			Profile: &mixes.Profile{Before: time.Duration(s) * time.Second}})
+	}
+	return r
+}
+
+func TestACrowdMakesHostTimeLonger(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cores   int
+		seconds []int
+		want    []float64
+	}{
+		{"alone", 16, []int{7}, []float64{7}},
+		{"two", 16, []int{7, 7}, []float64{7.7, 7.7}},
+		{"four of four cores", 4, []int{2, 2, 2, 2}, []float64{5, 5, 5, 5}},
+		{"eight on four cores: no larger crowd, and half of a core for each", 4, []int{2, 2, 2, 2, 2, 2, 2, 2}, []float64{10, 10, 10, 10, 10, 10, 10, 10}},
+		{"the crowd is over", 16, []int{1, 2}, []float64{1.1, 2.1}},
+		{"one core has no crowd", 1, []int{2, 2}, []float64{4, 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			jobs, _ := crowded(t, c.cores, c.seconds...).must(t)
+			for i, want := range c.want {
+				wantEnd(t, jobs[i], want)
+			}
+		})
+	}
+}
+
+// Copies and kernels are not on the host's cores.
+func TestACrowdSlowsTheHostOnly(t *testing.T) {
+	r := phased(t, 2, "1,2,4,,0.5,0.25,,0.125", "0:0.25", 1)
+	r.node.Model.Crowd = 1.5
+	jobs, _ := r.must(t)
+	for _, j := range jobs {
+		wantEnd(t, j, 1.1*(1+2+4)+0.5+0.25+0.125)
+	}
+}
