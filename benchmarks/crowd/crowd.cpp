@@ -119,7 +119,7 @@ static double numbers_want()
 }
 
 /* text is how srad_v1 writes its image, which is stored by columns: pixels as text, row by row.
- * The columns are as far apart as in the image of 20000 x 20000 pixels, of which it is a part. */
+ * The columns are as far apart as in an image of 20000 x 20000 pixels. Only its first rows are used. */
 enum { COLUMNS = 20000, COLUMN = 20000, TEXT_ROWS = 160, GRAYS = 255 };
 
 static double text()

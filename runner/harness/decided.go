@@ -58,7 +58,7 @@ func (b *Batch) open(node func(Batch) (Node, error)) (Node, error) {
 }
 
 // Decider settles a scheduler for so many devices and starts the program that decides, if there is
-// one. done must be called after a success. It is for batches that are no runs.
+// one. done must be called after a success. It is for batches that are not runs.
 func Decider(text string, devices int) (_ policies.Scheduler, done func() error, err error) {
 	s, err := policies.Parse(text, devices)
 	if err == nil {

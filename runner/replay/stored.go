@@ -229,7 +229,7 @@ func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]res
 	return jobs, err
 }
 
-// forgetful is a Recorder for replays, of which only the jobs count.
+// forgetful is a Recorder for replays. It keeps only the jobs.
 type forgetful struct{}
 
 func (forgetful) Job(results.Job)         {}

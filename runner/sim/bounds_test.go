@@ -45,7 +45,7 @@ func phases(t testing.TB, n Node, j mixes.Job) (before, held, after string) {
 		t.Fatal(err)
 	}
 	if profile.Rounds > 1 {
-		t.Fatalf("%s has rounds, of which the bounds take no account", j.Command())
+		t.Fatalf("%s has rounds, and the bounds ignore rounds", j.Command())
 	}
 	p := &process{x: &Executor{config: Config{Node: n}}, kind: &kind{steps: profile.Steps(j.Footprint)}}
 	names := map[resource]string{cores: "cores", link: "link", sms: "sms"}

@@ -14,7 +14,7 @@ type measures struct {
 	state    *state
 	kinds    []*kind
 	byLike   map[schedulers.Task]*kind
-	others   *kind // of tasks for which there was no kind left: any size may fit anywhere
+	others   *kind // of the tasks that came when all kinds were taken: any size may fit anywhere
 }
 
 // mostKinds limits what is kept for each device, and what a change of a device costs.

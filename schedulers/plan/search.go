@@ -145,7 +145,7 @@ func (x *search) play(o order) float64 {
 // the end of more.
 const mostPlayed = 4096
 
-// latest is when the last job of all, also of those outside of the window, would end under Algorithm 3, as
+// latest is when the last job would end under Algorithm 3, jobs outside of the window included, as
 // it was known at the first search. It is in seconds from now, and infinite if it is not known.
 func latest(s Situation) float64 {
 	if s.Current.Latest > 0 {
