@@ -112,7 +112,9 @@ void activity_leave(void *entered)
 	atomic_fetch_sub(&p->calls, 1);
 }
 
-void activity_launched(void) { atomic_fetch_add(&atomic_load(&current)->launches, 1); }
+uint64_t activity_launched(void) { return atomic_fetch_add(&atomic_load(&current)->launches, 1) + 1; }
+
+uint64_t activity_launches(void) { return atomic_load(&atomic_load(&current)->launches); }
 
 /* As with activity_uses. */
 void activity_holds(uint64_t resident, uint64_t referenced, uint64_t fixed)

@@ -33,8 +33,10 @@ void activity_uses(uint64_t bytes);
 void *activity_enter(void);
 void activity_leave(void *entered);
 
-/* activity_launched counts a launch of a kernel or a graph. */
-void activity_launched(void);
+/* activity_launched counts a launch of a kernel or a graph, and returns its number. activity_launches is how many
+ * there were. */
+uint64_t activity_launched(void);
+uint64_t activity_launches(void);
 
 /* activity_holds says how many bytes the tasks of this process have on devices and how many of these
  * its latest kernels were given, or cannot be moved. Calls are made one at a time. */

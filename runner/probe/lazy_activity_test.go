@@ -49,7 +49,7 @@ func TestLazyShowsItsActivity(t *testing.T) {
 		}
 		want("launched", 0, 1, 64*mib+rest, own, rest)
 		p.goOn()
-		want("submitting", 1, 1, 64*mib+rest, own, rest)
+		want("submitting", 1, 2, 64*mib+rest, own, rest)
 		p.goOn()
 		want("waiting", 1, 2, 64*mib+rest, own, rest)
 		p.goOn()

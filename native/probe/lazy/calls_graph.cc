@@ -252,10 +252,7 @@ INSTANTIATE(cudaGraphInstantiateWithParams_ptsz)
 		references_unknown();                                                                         \
 		return direct_kept("cudaGraphLaunch", [=] {                                                   \
 			working();                                                                            \
-			const cudaError_t error = REAL(name)(executable, real(stream));                       \
-			if (error == cudaSuccess)                                                             \
-				count_launch();                                                               \
-			return error;                                                                         \
+			return REAL(name)(executable, real(stream));                                          \
 		});                                                                                           \
 	}
 GRAPH_LAUNCH(cudaGraphLaunch, false)

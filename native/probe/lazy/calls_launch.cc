@@ -50,7 +50,6 @@ cudaError_t launch(const char *call, bool own, const void *kernel, dim3 grid, di
 		return error;
 	if (own || (stream != nullptr && stream != legacy_stream))
 		other_streams();
-	count_launch();
 	launched(kernel, blocks, threads, shared);
 	return cudaSuccess;
 }

@@ -1,103 +1,167 @@
 // uses.cc: see uses.h.
 //
-// A launch reads a table of addresses. Who changes it makes a new table, and frees the old ones when no launch is
-// reading. A launch counts itself and then takes the table. Others put a table in its place and then look at the
-// count. All of this is sequentially consistent, so an old table that a launch has taken is not freed.
+// Launches read a table of addresses without writing anything that other launches read. Who changes the table, with
+// `lock` held, makes its version odd for as long. A launch that sees an odd version, or another one after it has read,
+// reads again (H. Boehm, "Can Seqlocks Get Along With Programming Language Memory Models?", MSPC 2012: the fields are
+// atomic, a launch's loads of them acquire, and the stores to them release).
+//
+// Nothing that a launch may still read is freed: a table that has become too small stays, and a Use that is gone is
+// handed out again. A launch that has read it just before then notes a use of other memory, which decides nothing.
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "../activity.h"
 #include "uses.h"
 
 namespace lazy {
 namespace {
 
 struct Place {
-	uintptr_t base, end;
-	Use *use;
-};
-using Places = std::vector<Place>; // by address
+	std::atomic<uintptr_t> base, end;
+	std::atomic<Use *> use;
 
-std::atomic<uint64_t> launches{0};
+	void operator=(const Place &other)
+	{
+		base.store(other.base, std::memory_order_release);
+		end.store(other.end, std::memory_order_release);
+		use.store(other.use, std::memory_order_release);
+	}
+};
+
+struct Table {
+	const size_t room;
+	std::atomic<size_t> count{0};
+	std::unique_ptr<Place[]> places; // by address
+
+	explicit Table(size_t places_in_all) : room(places_in_all), places(new Place[places_in_all]()) {}
+	Place *begin() const { return places.get(); }
+	Place *end() const { return begin() + count.load(std::memory_order_acquire); }
+	Place *after(uintptr_t address) const
+	{
+		return std::upper_bound(begin(), end(), address,
+		                        [](uintptr_t at, const Place &p) { return at < p.base.load(std::memory_order_acquire); });
+	}
+};
+
 std::atomic<uint64_t> last_unknown{0}; // the latest launch that may have been given anything
-std::atomic<unsigned> reading{0};
-std::atomic<const Places *> current{nullptr};
+std::atomic<uint64_t> version{0};      // of the table; odd: it changes
+std::atomic<Table *> current{nullptr};
 
-// What launches may still read.
-struct Old {
-	std::vector<std::unique_ptr<const Places>> tables;
-	std::vector<std::unique_ptr<Use>> uses;
+// What launches may still read. It outlives static destructors.
+struct Kept {
+	std::vector<std::unique_ptr<Table>> tables; // the last one is the present one
+	std::vector<std::unique_ptr<Use>> free;
 };
 
-Old &old()
+Kept &kept()
 {
-	static auto *const all = new Old; // outlives static destructors
+	static auto *const all = new Kept;
 	return *all;
 }
 
-Places copy_of_current()
+class Change {
+public:
+	Change() { version.store(version + 1, std::memory_order_relaxed); }
+	~Change() { version.store(version + 1, std::memory_order_release); }
+	Change(const Change &) = delete;
+	Change &operator=(const Change &) = delete;
+};
+
+// table_with_room is the present one, or a larger copy that is to take its place.
+Table *table_with_room()
 {
-	const Places *const now = current;
-	return now == nullptr ? Places() : *now;
+	Table *const now = current;
+
+	if (now != nullptr && now->count < now->room)
+		return now;
+	Table *const next = new Table(now == nullptr ? 64 : 2 * now->room);
+	if (now != nullptr)
+		std::copy(now->begin(), now->end(), next->begin());
+	next->count = now == nullptr ? 0 : now->count.load();
+	kept().tables.emplace_back(next);
+	return next;
 }
 
-std::atomic<bool> some{false}; // are watched
-
-void replace(Places places)
+Use *new_use()
 {
-	some = !places.empty();
-	old().tables.emplace_back(current.exchange(new Places(std::move(places))));
-	if (reading != 0)
-		return;
-	old().tables.clear();
-	old().uses.clear();
+	auto &free = kept().free;
+
+	if (free.empty())
+		return new Use;
+	Use *const use = free.back().release();
+	free.pop_back();
+	use->on_host = false;
+	return use;
 }
 
-Places::iterator place_after(Places &places, uintptr_t address)
+// look_up finds the Use of an address; nullptr: it is not watched. false: the table changed meanwhile.
+bool look_up(uintptr_t address, Use **use)
 {
-	return std::upper_bound(places.begin(), places.end(), address, [](uintptr_t at, const Place &p) { return at < p.base; });
+	const uint64_t before = version.load(std::memory_order_acquire);
+	const Table *const table = current.load(std::memory_order_acquire);
+
+	*use = nullptr;
+	if (before % 2 == 1)
+		return false;
+	if (table != nullptr)
+		if (const Place *const after = table->after(address); after != table->begin())
+			if (address < (after - 1)->end.load(std::memory_order_acquire))
+				*use = (after - 1)->use.load(std::memory_order_acquire);
+	return version.load(std::memory_order_relaxed) == before;
 }
 
 } // namespace
 
 Use *watch(uintptr_t base, size_t bytes)
 {
-	Places places = copy_of_current();
-	Use *const use = new Use;
+	Use *const use = new_use();
+	Table *const table = table_with_room();
+	const Change change;
+	Place *const at = table->after(base), *const end = table->end();
 
-	use->launch = launches.load();
-	places.insert(place_after(places, base), {base, base + bytes, use});
-	replace(std::move(places));
+	use->launch = activity_launches();
+	std::copy_backward(at, end, end + 1);
+	at->base.store(base, std::memory_order_release);
+	at->end.store(base + bytes, std::memory_order_release);
+	at->use.store(use, std::memory_order_release);
+	table->count.fetch_add(1, std::memory_order_release);
+	current.store(table, std::memory_order_release);
 	return use;
 }
 
 void unwatch(uintptr_t base)
 {
-	Places places = copy_of_current();
-	const auto gone = std::prev(place_after(places, base));
+	const Change change;
+	Table *const table = current;
+	Place *const after = table->after(base);
 
-	old().uses.emplace_back(gone->use);
-	places.erase(gone);
-	replace(std::move(places));
+	kept().free.emplace_back((after - 1)->use);
+	std::copy(after, table->end(), after - 1);
+	table->count.fetch_sub(1, std::memory_order_release);
 }
 
-bool watching() { return some.load(std::memory_order_relaxed); }
+bool watching()
+{
+	const Table *const table = current.load(std::memory_order_acquire);
+	return table != nullptr && table->count.load(std::memory_order_relaxed) > 0;
+}
 
-Noting::Noting() : launch_(launches.fetch_add(1, std::memory_order_relaxed) + 1), places_((reading.fetch_add(1), current.load())) {}
-Noting::~Noting() { reading.fetch_sub(1); }
+Noting::Noting() : launch_(activity_launched()) {}
 
 bool Noting::reference(uintptr_t address)
 {
-	const Places *const places = static_cast<const Places *>(places_);
+	Use *use = nullptr;
 
-	if (places == nullptr || places->empty() || address < places->front().base || address >= places->back().end)
+	for (unsigned tries = 0; !look_up(address, &use); tries++)
+		if (tries == 1000) { // who changes the table does not run now
+			reference_all();
+			return false;
+		}
+	if (use == nullptr)
 		return false;
-	const auto after = std::upper_bound(places->begin(), places->end(), address, [](uintptr_t at, const Place &p) { return at < p.base; });
-	const Place &place = *std::prev(after);
-	if (address >= place.end)
-		return false;
-	place.use->launch.store(launch_, std::memory_order_relaxed);
-	return place.use->on_host.load(std::memory_order_relaxed);
+	use->launch.store(launch_, std::memory_order_relaxed);
+	return use->on_host.load(std::memory_order_relaxed);
 }
 
 void Noting::reference_all() { last_unknown.store(launch_, std::memory_order_relaxed); }
@@ -105,7 +169,7 @@ void Noting::reference_all() { last_unknown.store(launch_, std::memory_order_rel
 bool recent(const Use &use)
 {
 	const uint64_t latest = 256; // launches: the loops of most programs have fewer
-	const uint64_t last = std::max(use.launch.load(), last_unknown.load()), now = launches;
+	const uint64_t last = std::max(use.launch.load(), last_unknown.load()), now = activity_launches();
 	return now < last || now - last < latest;
 }
 

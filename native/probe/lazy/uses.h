@@ -21,11 +21,10 @@ Use *watch(uintptr_t base, size_t bytes);
 void unwatch(uintptr_t base);
 bool watching(); // some addresses
 
-// Noting is a launch. The functions below are about launches so far.
+// Noting is a launch, and counts it (activity.h). The functions below are about launches so far.
 class Noting {
 public:
 	Noting();
-	~Noting();
 	Noting(const Noting &) = delete;
 	Noting &operator=(const Noting &) = delete;
 	// reference: the launch is given this address. true: it is watched, and a part of the memory is on the host.
@@ -34,7 +33,6 @@ public:
 
 private:
 	const uint64_t launch_;
-	const void *const places_;
 };
 
 bool recent(const Use &use); // one of the latest launches used it, as far as is known
