@@ -1,40 +1,74 @@
 #!/usr/bin/env bash
-# Runs the sweep of docs/evaluation: W1 to W8 under sa, cg, case-alg2 and case-alg3 on all
-# GPUs of this machine, each limited to 16 GiB.
+# Runs the evaluation on all GPUs of this machine, each limited to 16 GiB.
 #
-#   benchmarks/evaluate.sh DIR [SECONDS]
+#   benchmarks/evaluate.sh DIR [SWEEP...]
 #
-# DIR gets the store, its bundle, and the paper's tables and figures beside the published
-# ones. A call continues where an earlier call stopped. If DIR has only the bundle, as
-# docs/evaluation does, the call continues from the bundle. With SECONDS, no run starts that
-# would end later.
+# DIR gets the store, its bundle, a comparison of each sweep, and the paper's tables and figures. SWEEP is one of these, all by default:
+#
+#   W1 to W8             sa, cg, schedgpu, case-alg2, case-alg3 and plan
+#   darknet              D-predict, D-detect, D-generate and D-train under schedgpu and case-alg3
+#   D-128                sa, case-alg3 and plan
+#   traced               W1 to W8 under case-alg3 once, with each kernel recorded
+#   W7-moved, W8-moved   vgpu with 4 slots, and demand
+#
+# A call goes on where an earlier one stopped. If DIR has only the bundle, it goes on from there. What jobs are expected to do
+# under plan is known from the runs of other mixes in KNOWN.
 #
 # Environment:
-#   MIXES     W1..W8; on machines that are lent for a time choose mixes that finish on one
-#             machine, so that no quotient mixes two machines
-#   NEW       not empty: start another sweep in the same store, such as of other mixes
-#   REPS      1
-#   SEED      17
-#   WARMUPS   0: the machine is already warm
-#   NODE      local
+#   LIMIT   seconds, 540: no run starts that would end later
+#   REPS    3
+#   SEED    17
+#   SWAP    32GiB
+#   NODE    local; a simulated node makes what it can: not traced
+#   KNOWN   docs/evaluation/sweep.tar.gz
 #
-# Needs bin/caserun, make native, make cuda and caserun data. Exit status: caserun sweep's.
+# Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call
+# again; else as caserun sweep.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# = 1 ] || [ $# = 2 ] || { sed -n '5p' "$0" | cut -c3- >&2; exit 2; }
-dir=$1 limit=${2:+--time-limit=$2s}
+[ $# -ge 1 ] || { echo "usage: benchmarks/evaluate.sh DIR [SWEEP...]" >&2; exit 2; }
+dir=$1
+shift
+[ $# -gt 0 ] || set -- W1 W2 W3 W4 W5 W6 W7 W8 darknet D-128 traced W7-moved W8-moved
 mkdir -p "$dir"
-db=$dir/caserun.db bundle=$dir/sweep.tar.gz
+db=$dir/caserun.db bundle=$dir/sweep.tar.gz node=${NODE:-local}
 [ -e "$db" ] || [ ! -e "$bundle" ] || tar xzf "$bundle" -C "$dir" caserun.db
+[ -e "$dir/known.db" ] || tar xzOf "${KNOWN:-docs/evaluation/sweep.tar.gz}" caserun.db >"$dir/known.db"
+
+# planned SWEEP is its number in the store; empty: it is not there yet.
+planned() {
+	[ ! -e "$db" ] || bin/caserun sweep list --db "$db" --format csv | awk -F, -v name="$1" '$2 == name { print $1 }'
+}
 
 status=0
-if [ -e "$db" ] && [ -z "${NEW:-}" ]; then
-	bin/caserun sweep --resume latest --db "$db" $limit || status=$?
-else
-	bin/caserun sweep --mixes "${MIXES:-W1..W8}" --scheds sa,cg,case-alg2,case-alg3 --mem-cap 16GiB --node "${NODE:-local}" \
-		--reps "${REPS:-1}" --warmups "${WARMUPS:-0}" --seed "${SEED:-17}" --name evaluation --tag evaluation \
-		--db "$db" --runs "$dir/runs" $limit || status=$?
-fi
+for sweep in "$@"; do
+	mixes=$sweep reps=${REPS:-3} more=()
+	case $sweep in
+	W[1-8]) scheds=sa,cg,schedgpu,case-alg2,case-alg3,plan ;;
+	darknet) mixes=D-predict,D-detect,D-generate,D-train scheds=schedgpu,case-alg3 ;;
+	D-128) scheds=sa,case-alg3,plan ;;
+	traced) mixes=W1..W8 scheds=case-alg3 reps=1 more=(--trace) ;;
+	W[78]-moved) mixes=${sweep%-moved} scheds=vgpu:n=4,demand more=(--swap "${SWAP:-32GiB}") ;;
+	*) echo "evaluate.sh: there is no sweep $sweep" >&2; exit 2 ;;
+	esac
+	left=$((${LIMIT:-540} - SECONDS))
+	[ "$left" -gt 0 ] || { status=4; break; }
+	number=$(planned "$sweep")
+	if [ -n "$number" ]; then
+		bin/caserun sweep --resume "$number" --db "$db" --time-limit "${left}s" || status=$?
+	else
+		[ "$node" != local ] || more+=(--mem-cap 16GiB)
+		if [[ $scheds == *plan* ]]; then
+			bin/caserun history --db "$dir/known.db" --except "$sweep" --output "$dir/$sweep.known.csv"
+			more+=(--history "$dir/$sweep.known.csv")
+		fi
+		bin/caserun sweep --mixes "$mixes" --scheds "$scheds" --node "$node" "${more[@]}" --reps "$reps" --warmups 0 --seed "${SEED:-17}" \
+			--name "$sweep" --tag evaluation --db "$db" --runs "$dir/runs" --time-limit "${left}s" || status=$?
+	fi
+	number=$(planned "$sweep")
+	[ -z "$number" ] || bin/caserun compare "sweep:$number" --db "$db" >"$dir/$sweep.txt" 2>&1 || true # too few runs yet
+	[ "$status" = 0 ] || break
+done
 bin/caserun export --db "$db" --bundle "$bundle" --force
 bin/caserun paper --db "$db" --tag evaluation --out "$dir/paper" --force >/dev/null || [ $? = 4 ]
 exit $status

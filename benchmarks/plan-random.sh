@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Compares plan with case-alg3 on random mixes, SIMULATED.
+#
+#   benchmarks/plan-random.sh DIR
+#
+# Each mix has 32 jobs of CASE's Table 1, drawn by the rule of the paper, with large and small ones 1:1, 2:1, 3:1 and 4:1 in
+# turn. Each node has a sweep of its own, in the store DIR/NODE.db. DIR/NODE.txt gets the comparison, DIR/NODE.csv the
+# runs. A sweep that was stopped goes on with the next call. 200 mixes on both nodes take some 25 minutes on one core.
+#
+# Environment: MIXES (200), NODES (v100 h200), SCHEDS (case-alg3,plan,plan:error=0.3).
+#
+# Needs bin/caserun. Exit status: as caserun sweep.
+set -eu
+cd "$(dirname "$0")/.."
+[ $# = 1 ] || { echo "usage: benchmarks/plan-random.sh DIR" >&2; exit 2; }
+dir=$1
+mkdir -p "$dir"
+mixes=
+for i in $(seq "${MIXES:-200}"); do
+	[ -e "$dir/$i.yaml" ] || bin/caserun mixes gen --jobs 32 --ratio $((1 + i % 4)):1 --seed "$i" --output "$dir/$i.yaml" >/dev/null
+	mixes=$mixes,$dir/$i.yaml
+done
+for name in ${NODES:-v100 h200}; do
+	case $name in
+	v100) node=(--node sim:4xV100) ;;
+	h200) node=(--node sim:4xH200 --mem-cap 16GiB) ;;
+	*) echo "plan-random.sh: NODES has $name: want v100 or h200" >&2; exit 2 ;;
+	esac
+	db=$dir/$name.db
+	if [ -e "$db" ]; then
+		bin/caserun sweep --resume latest --db "$db" --format csv >/dev/null
+	else
+		bin/caserun sweep --mixes "${mixes#,}" --scheds "${SCHEDS:-case-alg3,plan,plan:error=0.3}" "${node[@]}" --db "$db" --format csv >/dev/null
+	fi
+	bin/caserun compare sweep:1 --db "$db" --metrics throughput,turnaround >"$dir/$name.txt"
+	bin/caserun sweep show 1 --db "$db" --format csv >"$dir/$name.csv"
+done
