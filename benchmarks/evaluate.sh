@@ -57,12 +57,11 @@ for sweep in "$@"; do
 	if [ -n "$number" ]; then
 		bin/caserun sweep --resume "$number" --db "$db" --time-limit "${left}s" || status=$?
 	else
-		[ "$node" != local ] || more+=(--mem-cap 16GiB)
 		if [[ $scheds == *plan* ]]; then
 			bin/caserun history --db "$dir/known.db" --except "$sweep" --output "$dir/$sweep.known.csv"
 			more+=(--history "$dir/$sweep.known.csv")
 		fi
-		bin/caserun sweep --mixes "$mixes" --scheds "$scheds" --node "$node" "${more[@]}" --reps "$reps" --warmups 0 --seed "${SEED:-17}" \
+		bin/caserun sweep --mixes "$mixes" --scheds "$scheds" --node "$node" --mem-cap 16GiB "${more[@]}" --reps "$reps" --warmups 0 --seed "${SEED:-17}" \
 			--name "$sweep" --tag evaluation --db "$db" --runs "$dir/runs" --time-limit "${left}s" || status=$?
 	fi
 	number=$(planned "$sweep")

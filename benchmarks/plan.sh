@@ -36,9 +36,7 @@ for mix in "$@"; do
 	if [ -n "$sweep" ]; then
 		bin/caserun sweep --resume "$sweep" --db "$db" --time-limit "${left}s"
 	else
-		cap=()
-		[ "$node" != local ] || cap=(--mem-cap 16GiB)
-		bin/caserun sweep --mixes "benchmarks/plan/$mix.yaml" --scheds "${SCHEDS:-case-alg3,plan}" --node "$node" "${cap[@]}" --name "$mix" \
+		bin/caserun sweep --mixes "benchmarks/plan/$mix.yaml" --scheds "${SCHEDS:-case-alg3,plan}" --node "$node" --mem-cap 16GiB --name "$mix" \
 			--reps "${REPS:-5}" --warmups 0 --history "$known" --tag plan --db "$db" --runs "$dir/runs-$mix" --time-limit "${left}s"
 	fi
 	status=$?

@@ -22,7 +22,7 @@ const (
 	bounds    = "../../benchmarks/bounds/bounds.csv"
 )
 
-// capped is a node whose devices seem to have 16 GiB, as --mem-cap makes live ones.
+// capped is a node whose devices seem to have 16 GiB, as with --mem-cap.
 const capped = "4xH200 of 16 GiB"
 
 func boundNodes(t testing.TB) map[string]Node {
@@ -30,9 +30,7 @@ func boundNodes(t testing.TB) map[string]Node {
 	for _, name := range []string{"4xV100", "2xP100", "4xH200"} {
 		nodes[name] = mustNode(t, "sim:"+name)
 	}
-	small := nodes[capped]
-	small.Model.MemoryBytes = 16 << 30
-	nodes[capped] = small
+	nodes[capped] = nodes[capped].Capped(16 << 30)
 	return nodes
 }
 

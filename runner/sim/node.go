@@ -82,6 +82,12 @@ func ParseNode(text string) (Node, error) {
 	return Node{Name: fmt.Sprintf("sim:%dx%s", count, model.Name), Model: model, Count: count}, nil
 }
 
+// Capped is the node with devices that have this much memory, if they have more.
+func (n Node) Capped(bytes int64) Node {
+	n.Model.MemoryBytes = min(n.Model.MemoryBytes, bytes)
+	return n
+}
+
 // Cores is the number of physical cores of the host.
 func (n Node) Cores() int { return n.Count * n.Model.CoresPerDevice }
 

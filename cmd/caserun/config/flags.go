@@ -80,7 +80,7 @@ func AddNodeFlags(f *pflag.FlagSet) {
 	AddDevicesFlag(f)
 	f.Int("workers", 0, "jobs on the node at once (cg, task-bound schedulers); 0: cg two for each device, others one for each host thread")
 	f.Duration("timeout", 0, "stop a job that runs longer than `DURATION`; 0: never")
-	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB (local node)")
+	f.String("mem-cap", "", "make each GPU behave as one with `SIZE` of memory, such as 16GiB")
 	f.String("swap", "", "`SIZE` of page-locked host memory that device memory can move to, under a scheduler that takes memory back (vgpu, demand); default: "+harness.DefaultSwap+" (local node)")
 	f.Bool("no-mps", false, "let jobs share a GPU by time slices, without MPS: a fault then harms nobody else, and kernels do not overlap")
 	f.Bool("guard", false, "map nothing beside allocations, so that a kernel that reads or writes outside them faults; the run is marked as guarded (local node)")

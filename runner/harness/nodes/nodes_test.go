@@ -53,16 +53,24 @@ func TestSimulatedNodes(t *testing.T) {
 	if err != nil || devices != 2 || threads != 48 || backend.Mode() != results.Simulated {
 		t.Errorf("%d devices and %d threads, %s (%v); want 2 and 48 of a simulated node", devices, threads, backend.Mode(), err)
 	}
-	want := harness.Options{Node: "sim:2xP100", Seed: 3, Context: harness.DefaultContext()}
+	want := harness.Options{Node: "sim:2xP100", MemCap: "8GiB", Seed: 3, Context: harness.DefaultContext()}
 	if got := backend.Options(); got != want {
 		t.Errorf("it takes %+v, want %+v", got, want)
 	}
 	var said []string
 	harness.SayIgnored(backend, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	if want := []string{"--mem-cap, --guard are ignored on simulated nodes"}; !slices.Equal(said, want) {
-		t.Errorf("said %q, want %q", said, want)
+	large, err := Open(harness.Options{Node: "sim:2xP100", MemCap: "16GiB"}, t.Logf)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, o := range map[string]harness.Options{"GPUs": {Node: asked.Node, Devices: "0"}, "tracing": {Node: asked.Node, Trace: true}} {
+	defer large.Close()
+	harness.SayIgnored(large, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	ignored := []string{"--guard is ignored on simulated nodes", "--mem-cap is ignored on simulated nodes"}
+	if !slices.Equal(said, ignored) || large.Options().MemCap != "" {
+		t.Errorf("said %q, want %q; with more memory than a device has it takes %+v", said, ignored, large.Options())
+	}
+	for name, o := range map[string]harness.Options{"GPUs": {Node: asked.Node, Devices: "0"}, "tracing": {Node: asked.Node, Trace: true},
+		"no memory": {Node: asked.Node, MemCap: "600MiB"}, "no size": {Node: asked.Node, MemCap: "much"}} {
 		if _, err := Open(o, t.Logf); !errors.As(err, new(*harness.RequestError)) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}

@@ -31,7 +31,7 @@ func (e *events) Task(results.Task)     {}
 func (e *events) Event(r results.Event) { e.kinds[r.Kind]++ }
 
 // batch runs jobs on the node under a scheduler. expect changes what is expected of them.
-func batch(t *testing.T, node sim.Node, capacity int64, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
+func batch(t *testing.T, node sim.Node, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
 	t.Helper()
 	known := profiles.Catalog()
 	s, err := policies.Parse(sched, node.Count)
@@ -55,9 +55,6 @@ func batch(t *testing.T, node sim.Node, capacity int64, sched string, jobs []mix
 		t.Fatal(err)
 	}
 	devices := node.Devices(true)
-	for i := range devices {
-		devices[i].CapacityBytes = min(devices[i].CapacityBytes, capacity)
-	}
 	out, err := runner.Run(t.Context(), runner.Config{Jobs: jobs, Devices: devices, Scheduler: s, Workers: workers, MPS: true,
 		Predictions: predictions, Cores: node.Cores(), Seed: seed}, x, seen)
 	if err != nil {
@@ -80,15 +77,15 @@ var update = flag.Bool("update", false, "write the table of docs/plan.md")
 func TestPlanAgainstAlg3(t *testing.T) {
 	nodes := []struct {
 		name, model string
-		capacity    int64
-	}{{"4xV100", "sim:4xV100", math.MaxInt64}, {"4xH200 of 16 GiB", "sim:4xH200", 16<<30 - runner.ServerBytes}}
+		memory      int64
+	}{{"4xV100", "sim:4xV100", math.MaxInt64}, {"4xH200 of 16 GiB", "sim:4xH200", 16 << 30}}
 	least := bounds(t)
 	rows := make([]string, len(nodes))
 	t.Run("nodes", func(t *testing.T) {
 		for i, n := range nodes {
 			t.Run(n.name, func(t *testing.T) {
 				t.Parallel()
-				rows[i] = compare(t, n.name, n.model, n.capacity, least)
+				rows[i] = compare(t, n.name, n.model, n.memory, least)
 			})
 		}
 	})
@@ -137,11 +134,12 @@ func bounds(t *testing.T) map[[2]string][2]float64 {
 }
 
 // compare runs W1 to W8 under both schedulers, and returns a row of the table for each.
-func compare(t *testing.T, name, model string, capacity int64, least map[[2]string][2]float64) (rows string) {
+func compare(t *testing.T, name, model string, memory int64, least map[[2]string][2]float64) (rows string) {
 	node, err := sim.ParseNode(model)
 	if err != nil {
 		t.Fatal(err)
 	}
+	node = node.Capped(memory)
 	throughput, turnaround := 0.0, 0.0
 	for w := 1; w <= 8; w++ {
 		m, err := mixes.Lookup(fmt.Sprint("W", w))
@@ -152,8 +150,8 @@ func compare(t *testing.T, name, model string, capacity int64, least map[[2]stri
 		if !found {
 			t.Fatalf("there is no bound for %s on %s", m.Name, name)
 		}
-		alg3, _ := batch(t, node, capacity, "case-alg3", m.Jobs, 1, 0, nil)
-		plan, _ := batch(t, node, capacity, "plan", m.Jobs, 1, 0, nil)
+		alg3, _ := batch(t, node, "case-alg3", m.Jobs, 1, 0, nil)
+		plan, _ := batch(t, node, "plan", m.Jobs, 1, 0, nil)
 		last, mean := ends(alg3)
 		lastP, meanP := ends(plan)
 		rows += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name, m.Name, bound[0], last, lastP, bound[1], mean, meanP)
@@ -175,22 +173,23 @@ func compare(t *testing.T, name, model string, capacity int64, least map[[2]stri
 func TestPlanOfLargeBatches(t *testing.T) {
 	for _, c := range []struct {
 		model                  string
-		capacity               int64
+		memory                 int64
 		throughput, turnaround float64 // least ratios to Algorithm 3
-	}{{"sim:4xV100", math.MaxInt64, 1.2, 1.5}, {"sim:4xH200", 16<<30 - runner.ServerBytes, 1, 1.2}} {
+	}{{"sim:4xV100", math.MaxInt64, 1.2, 1.5}, {"sim:4xH200", 16 << 30, 1, 1.2}} {
 		t.Run(c.model, func(t *testing.T) {
 			t.Parallel()
 			node, err := sim.ParseNode(c.model)
 			if err != nil {
 				t.Fatal(err)
 			}
+			node = node.Capped(c.memory)
 			r := rand.New(rand.NewPCG(1, 7))
 			jobs, all := make([]mixes.Job, 128), mixes.Jobs()
 			for i := range jobs {
 				jobs[i] = all[r.IntN(len(all))]
 			}
-			alg3, _ := batch(t, node, c.capacity, "case-alg3", jobs, 1, 0, nil)
-			plan, _ := batch(t, node, c.capacity, "plan:search=300", jobs, 1, 0, nil) // a seventh of the time
+			alg3, _ := batch(t, node, "case-alg3", jobs, 1, 0, nil)
+			plan, _ := batch(t, node, "plan:search=300", jobs, 1, 0, nil) // a seventh of the time
 			last, mean := ends(alg3)
 			lastP, meanP := ends(plan)
 			x, y := last/lastP, mean/meanP
@@ -214,7 +213,7 @@ func TestUnknownJobs(t *testing.T) {
 	}
 	forget := func(n int) func([]*schedulers.Prediction) { return func(p []*schedulers.Prediction) { clear(p[:n]) } }
 	for unknown, want := range map[int]int{0: 0, 5: 0, 6: 1, 16: 1} {
-		jobs, kinds := batch(t, v100, math.MaxInt64, "plan", m.Jobs, 1, 0, forget(unknown))
+		jobs, kinds := batch(t, v100, "plan", m.Jobs, 1, 0, forget(unknown))
 		if kinds[results.EventUnplanned] != want {
 			t.Errorf("%d of 16 jobs unknown: %d events say that nothing is planned, want %d", unknown, kinds[results.EventUnplanned], want)
 		}
@@ -254,8 +253,8 @@ func TestPlansThatAreWrong(t *testing.T) {
 			}
 		}
 		workers := []int{0, 3}[r.IntN(2)]
-		jobs, _ := batch(t, node, math.MaxInt64, "plan:search=50", m.Jobs, seed, workers, wrong)
-		alg3, _ := batch(t, node, math.MaxInt64, "case-alg3", m.Jobs, seed, workers, nil)
+		jobs, _ := batch(t, node, "plan:search=50", m.Jobs, seed, workers, wrong)
+		alg3, _ := batch(t, node, "case-alg3", m.Jobs, seed, workers, nil)
 		for i, j := range jobs {
 			killed := m.Jobs[i].Timeout > 0
 			if *j.Outcome != *alg3[i].Outcome && (!killed || *j.Outcome != results.OK && *j.Outcome != results.Timeout) {

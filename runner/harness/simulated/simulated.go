@@ -19,7 +19,8 @@ import (
 
 // Backend is a simulated node. It implements harness.Backend.
 type Backend struct {
-	model   sim.Node
+	model   sim.Node // with the memory that --mem-cap leaves
+	memory  int64    // bytes of each device
 	options harness.Options
 }
 
@@ -32,7 +33,19 @@ func Open(o harness.Options) (*Backend, error) {
 	if o.Trace {
 		return nil, harness.Refuse(fmt.Errorf("--trace: not available on %s: a simulated node runs no kernels; it always records one interval for each task's kernels", o.Node))
 	}
-	return &Backend{model, o}, nil
+	b := &Backend{model, model.Model.MemoryBytes, o}
+	if o.MemCap == "" {
+		return b, nil
+	}
+	limit, err := mixes.ParseBytes(o.MemCap)
+	if err != nil {
+		return nil, harness.Refuse(fmt.Errorf("--mem-cap: %w", err))
+	}
+	b.model = model.Capped(limit)
+	if d := b.model.Devices(true)[0]; d.CapacityBytes <= d.ContextBytes {
+		return nil, harness.Refuse(fmt.Errorf("--mem-cap %s: a CUDA context and the MPS server alone take %d bytes: raise it", o.MemCap, limit-d.CapacityBytes+d.ContextBytes))
+	}
+	return b, nil
 }
 
 // Mode implements harness.Backend.
@@ -41,9 +54,15 @@ func (*Backend) Mode() results.Mode { return results.Simulated }
 // Options implements harness.Backend.
 func (b *Backend) Options() harness.Options {
 	o := b.options
-	o.MemCap, o.Swap, o.SMCap, o.Guard, o.Context = "", "", 0, false, harness.DefaultContext()
+	o.Swap, o.SMCap, o.Guard, o.Context = "", 0, false, harness.DefaultContext()
+	if !b.isCapped() {
+		o.MemCap = ""
+	}
 	return o
 }
+
+// isCapped reports whether --mem-cap leaves less memory than a device has.
+func (b *Backend) isCapped() bool { return b.model.Model.MemoryBytes < b.memory }
 
 // Ignored implements harness.Backend.
 func (b *Backend) Ignored() (flags []string) {
@@ -51,7 +70,7 @@ func (b *Backend) Ignored() (flags []string) {
 	for _, s := range []struct {
 		flag  string
 		given bool
-	}{{"--mem-cap", o.MemCap != ""}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
+	}{{"--mem-cap", o.MemCap != "" && !b.isCapped()}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
 		{"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
 		if s.given {
 			flags = append(flags, s.flag)
@@ -117,7 +136,7 @@ func (b *Backend) Open(_ context.Context, batch harness.Batch, to harness.Record
 	n := &node{Batch: batch, name: b.model.Name, cores: b.model.Cores(), schedulable: b.model.Devices(batch.MPS()), to: to}
 	for i, d := range n.schedulable {
 		n.devices = append(n.devices, results.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.name, i), Name: gpuName(d.Name),
-			MemoryBytes: b.model.Model.MemoryBytes, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
+			MemoryBytes: b.memory, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
 	var err error
