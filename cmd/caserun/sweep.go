@@ -316,7 +316,11 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 
 // work runs what is left of a sweep and prints its arms.
 func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
-	call := sweep.Call{Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
+	restarts, err := config.Restarts()
+	if err != nil {
+		return err
+	}
+	call := sweep.Call{Restart: restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {

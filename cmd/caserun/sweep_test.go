@@ -343,7 +343,7 @@ func TestResumeOfABusySweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, err := s.BeginCell(t.Context(), cells[0], results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated,
+	lost, err := s.BeginCell(t.Context(), cells[0], 0, results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated,
 		Provenance: results.Provenance{Host: "elsewhere", PID: new(7)}}, nil)
 	if err != nil {
 		t.Fatal(err)

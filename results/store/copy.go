@@ -25,7 +25,7 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 		return err
 	}
 	whole, _ := f.where()
-	everything, _ := Filter{Warmups: true}.where()
+	everything, _ := Filter{Warmups: true, Duplicates: true}.where()
 	target, err := Open(path)
 	if err != nil {
 		return err

@@ -50,6 +50,9 @@ func (c connector) Connect(context.Context) (driver.Conn, error) { return c.Driv
 
 func (c connector) Driver() driver.Driver {
 	return &sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
+		if err := conn.RegisterFunc("case_uid", newUID, true); err != nil {
+			return fmt.Errorf("function case_uid: %w", err)
+		}
 		for _, p := range c.pragmas {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
 				return fmt.Errorf("pragma %s: %w", p, err)

@@ -64,6 +64,7 @@ type Call struct {
 	ID      int64
 	Store   *store.Store
 	Jobs    int // runs at once
+	Restart int // how often a batch system started this call again
 	Limit   TimeLimit
 	Now     func() time.Time
 	Say     harness.Say
@@ -204,7 +205,7 @@ func (s *Call) cell(ctx context.Context, session *nodes.Session, c results.Cell,
 	options.Seed = c.Seed
 	display := func(m mixes.Mix, mode results.Mode) harness.Display { return s.Display.Run(m, mode, s.Plan.profiles) }
 	o, err := session.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles, History: s.Plan.history,
-		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Begun: begun})
+		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Restart: s.Restart, Begun: begun})
 	if err == nil && o.Run.Status != results.Complete {
 		err = fmt.Errorf("run %d is %s", o.Run.ID, o.Run.Status)
 	}
