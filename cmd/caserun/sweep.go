@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,9 @@ type sweepOptions struct {
 	resume   string // number of a sweep or latest; empty: a new one
 	force    bool
 	dryRun   bool
+	planOnly bool
 	show     bool // the configuration, and run nothing
+	part     sweep.Part
 	limit    sweep.TimeLimit
 	log      logFlag
 }
@@ -92,6 +95,8 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	f.Lookup("resume").NoOptDefVal = sides.Latest
 	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it, such as a process of a host that is gone")
 	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues")
+	f.Var(&o.part, "part", "do part `K/N` of the plan only; the other parts are for other machines, and caserun store merge brings the stores together")
+	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it, also in copies of the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 }
 
@@ -123,6 +128,14 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	}
 	if o.dryRun && o.log.path != "" {
 		return errors.New("--log-json is for runs, and --dry-run makes none: leave one of them out")
+	}
+	switch {
+	case o.planOnly && o.resume != "":
+		return errors.New("--plan-only is for a new sweep, and --resume runs a plan: leave one of them out")
+	case o.planOnly && o.dryRun:
+		return errors.New("--plan-only stores the plan, and --dry-run stores nothing: leave one of them out")
+	case o.planOnly && !o.part.Whole():
+		return errors.New("--plan-only stores the whole plan: leave --part out, and give it with --resume")
 	}
 	if o.force && o.resume == "" && !o.show {
 		return errors.New("--force goes with --resume")
@@ -169,8 +182,11 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := o.part.FitNew(p); err != nil {
+		return err
+	}
 	if o.dryRun {
-		return o.showPlan(c, p, p.Cells())
+		return o.showPlan(c, p, nil)
 	}
 	db, err := harness.OpenStore(o.settings.DB)
 	if err != nil {
@@ -185,6 +201,10 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 	id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, say)
 	if err != nil {
 		return err
+	}
+	if o.planOnly {
+		say("caserun sweep --resume %d%s runs it", id, o.settings.StoreFlag())
+		return nil
 	}
 	return o.work(c, p, db, log, id, "")
 }
@@ -281,32 +301,38 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	if taken { // as late as this: a call that is refused takes nothing from anybody
-		if err := harness.CloseSweep(db, w); err != nil {
-			return err
-		}
-	}
 	var more []results.Cell
 	if extend {
 		if more, err = p.Extend(o.sweep.Reps, say); err != nil {
 			return err
 		}
-		if !o.dryRun {
-			if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
-				return err
-			}
-			say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
+	}
+	if err := o.part.Fit(p.Cells()); err != nil {
+		return err
+	}
+	if taken { // as late as this: a call that is refused takes nothing from anybody
+		if err := harness.CloseSweep(db, w); err != nil {
+			return err
 		}
 	}
-	left, finished, err := sweep.Remaining(ctx, db, w.ID)
+	if extend && !o.dryRun {
+		if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
+			return err
+		}
+		say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
+	}
+	left, finished, err := sweep.Remaining(ctx, db, w.ID, o.part)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
-		left = append(left, more...)
-		return o.showPlan(c, p, left)
+		return o.showPlan(c, p, append(left, more...))
 	}
-	say("sweep %d: %d of %d runs are left", w.ID, len(left), len(left)+finished)
+	what := fmt.Sprintf("sweep %d", w.ID)
+	if !o.part.Whole() {
+		what = fmt.Sprintf("part %s of %s", o.part, what)
+	}
+	say("%s: %d of %d runs are left", what, len(left), len(left)+finished)
 	if note != "" {
 		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
@@ -320,11 +346,14 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	if err != nil {
 		return err
 	}
-	call := sweep.Call{Restart: restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
+	call := sweep.Call{Part: o.part, Restart: restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
 		return ended
+	}
+	if ended == nil && !o.part.Whole() {
+		call.Say("part %s of sweep %d is done: caserun store merge brings the parts together", o.part, id)
 	}
 	if err := errors.Join(showSweep(c, o.settings.Format, db, id), ended); err != nil {
 		return err
@@ -341,8 +370,8 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
 }
 
-// showPlan prints runs that are to come.
-func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results.Cell) (err error) {
+// showPlan prints runs that are to come: those of the part that are left, or the part of a new plan.
+func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, left []results.Cell) (err error) {
 	var db *store.Store
 	if _, err := os.Stat(o.settings.DB); !errors.Is(err, fs.ErrNotExist) {
 		var done func() error
@@ -354,6 +383,17 @@ func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results
 	times, err := p.Estimates(c.Context(), db)
 	if err != nil {
 		return err
+	}
+	if o.resume == "" {
+		p.Foresee(times)
+	}
+	cells := o.part.Of(p.Spec, p.Cells())
+	if o.resume != "" {
+		isLeft := map[int]bool{}
+		for _, cell := range left {
+			isLeft[cell.Position] = true
+		}
+		cells = slices.DeleteFunc(cells, func(cell results.Cell) bool { return !isLeft[cell.Position] })
 	}
 	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"},
 		{Name: "scheduler", Place: report.DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: report.TextOnly}, {Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node", Narrow: 1}, {Name: "mode", Narrow: 1},
@@ -390,7 +430,7 @@ func newSweepList() *cobra.Command {
 			}
 			var progress []report.SweepProgress
 			for _, w := range sweeps {
-				left, finished, err := sweep.Remaining(c.Context(), db, w.ID)
+				left, finished, err := sweep.Remaining(c.Context(), db, w.ID, sweep.Part{})
 				if err != nil {
 					return err
 				}

@@ -63,8 +63,9 @@ type Call struct {
 	Plan    *Plan
 	ID      int64
 	Store   *store.Store
-	Jobs    int // runs at once
-	Restart int // how often a batch system started this call again
+	Part    Part // of the plan, which this call does
+	Jobs    int  // runs at once
+	Restart int  // how often a batch system started this call again
 	Limit   TimeLimit
 	Now     func() time.Time
 	Say     harness.Say
@@ -93,8 +94,8 @@ func takenOver(id int64, err error) error {
 	return refuse("%s: what this process had under way is interrupted", what)
 }
 
-// Run does what is left of the sweep. It holds the sweep meanwhile, and leaves it complete or
-// interrupted. The note is for the sweep's row.
+// Run does what is left of the part. It holds the sweep meanwhile, and leaves it complete, or
+// interrupted if another part is not done. The note is for the sweep's row.
 func (s *Call) Run(ctx context.Context, note string) (err error) {
 	host, _ := os.Hostname()           // as in provenance
 	plan := context.WithoutCancel(ctx) // each heeds the context
@@ -110,7 +111,7 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 		}
 		err = errors.Join(err, ended)
 	}()
-	left, done, err := Remaining(plan, s.Store, s.ID)
+	left, done, err := Remaining(plan, s.Store, s.ID, s.Part)
 	if err != nil {
 		return err
 	}
@@ -120,8 +121,13 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	}
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
 	if err := s.each(ctx, left, progress); err != nil {
-		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s goes on: %w",
-			s.ID, progress.Done, progress.Total, s.ID, s.StoreFlag, err)
+		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s goes on: %w",
+			s.ID, progress.Done, progress.Total, s.ID, s.Part.flag(), s.StoreFlag, err)
+	}
+	if !s.Part.Whole() {
+		if left, _, err = Remaining(plan, s.Store, s.ID, Part{}); err != nil || len(left) > 0 {
+			return err
+		}
 	}
 	status = results.Complete
 	return nil
