@@ -35,6 +35,7 @@ type sweepOptions struct {
 	planOnly bool
 	show     bool // the configuration, and run nothing
 	part     sweep.Part
+	restarts int // by Slurm
 	limit    sweep.TimeLimit
 	log      logFlag
 }
@@ -115,6 +116,10 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 		}
 	}
 	o.show, _ = c.Flags().GetBool("show-config")
+	var err error
+	if o.restarts, err = config.Restarts(); err != nil {
+		return err
+	}
 	over, err := o.read(c.Context())
 	if err != nil {
 		return err
@@ -342,11 +347,7 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 
 // work runs what is left of a sweep and prints its arms.
 func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
-	restarts, err := config.Restarts()
-	if err != nil {
-		return err
-	}
-	call := sweep.Call{Part: o.part, Restart: restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
+	call := sweep.Call{Part: o.part, Restart: o.restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {

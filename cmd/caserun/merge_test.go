@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// partSweep is a sweep of 8 blocks of two runs, after two warm-ups.
+func partSweep(more ...string) []string {
+	return append([]string{"sweep", "--mixes", "W1,W2", "--scheds", "sa,case-alg3", "--node", "sim:2xV100", "--sim-noise", "0.01",
+		"--reps", "4", "--warmups", "1"}, more...)
+}
+
+func mustRun(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	status, out, errs := caserun(t, args...)
+	if status != exitOK {
+		t.Fatalf("caserun %s: exit %d: %s", strings.Join(args, " "), status, errs)
+	}
+	return out, errs
+}
+
+func mustRead(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A simulated sweep that is done in parts and merged is, byte for byte, the sweep that is done at once
+// and merged: however many parts there are, whoever does a cell twice, and in whatever order the parts
+// come.
+func TestSweepInParts(t *testing.T) {
+	inTempDir(t)
+	mustRun(t, partSweep("--db", "once.db")...)
+	mustRun(t, "store", "merge", "want.db", "once.db")
+	want := mustRead(t, "want.db")
+	var files []string
+	part := func(name string, more ...string) {
+		t.Helper()
+		mustRun(t, partSweep(append(more, "--db", name)...)...)
+		files = append(files, name)
+	}
+	for _, p := range []string{"1/3", "2/3", "3/3"} {
+		part(strings.Replace(p, "/", "-of-", 1)+".db", "--part", p)
+	}
+	mustRun(t, append([]string{"store", "merge", "parts.db"}, files...)...)
+	if mustRead(t, "parts.db") != want {
+		t.Error("the parts make another store than the sweep done at once")
+	}
+	part("again.db", "--part", "1/2", "--jobs", "3")
+	slices.Reverse(files)
+	for _, f := range files {
+		mustRun(t, "store", "merge", "reverse.db", f)
+	}
+	if mustRead(t, "reverse.db") != want {
+		t.Error("one part after the other, with some runs twice, they make another store")
+	}
+	if out, _ := mustRun(t, "sweep", "show", "--db", "parts.db"); !strings.Contains(out, "  4   4  ") {
+		t.Errorf("the merged sweep:\n%s", out)
+	}
+	mustRun(t, "sweep", "--resume", "latest", "--db", "1-of-3.db")
+	mustRun(t, "store", "merge", "rest.db", "1-of-3.db")
+	if mustRead(t, "rest.db") != want {
+		t.Error("a part that goes on with all the rest makes another store")
+	}
+}
+
+// One plan that is stored, copied and done in parts gives what it gives at once. A part that was
+// stopped goes on where it was.
+func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
+	inTempDir(t)
+	if _, errs := mustRun(t, partSweep("--plan-only")...); !strings.Contains(errs, "caserun sweep --resume 1 runs it") {
+		t.Errorf("--plan-only says %q", errs)
+	}
+	plan := mustRead(t, "caserun.db")
+	merge := []string{"store", "merge", "caserun.db"}
+	for k := 1; k <= 2; k++ {
+		name := fmt.Sprintf("part-%d.db", k)
+		if err := os.WriteFile(name, []byte(plan), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"sweep", "--resume", "latest", "--part", fmt.Sprintf("%d/2", k), "--db", name}
+		if out, _ := mustRun(t, append(args, "--dry-run")...); !strings.Contains(out, "10 runs, about") {
+			t.Errorf("part %d:\n%s", k, out)
+		}
+		if status, _, errs := caserun(t, append(args, "--time-limit", "1ns")...); status != exitNothing || !strings.Contains(errs, fmt.Sprintf("--resume 1 --part %d/2 --db %s goes on", k, name)) {
+			t.Errorf("a part without time: exit %d: %s", status, errs)
+		}
+		if _, errs := mustRun(t, args...); !strings.Contains(errs, "of sweep 1 is done: caserun store merge") {
+			t.Errorf("a part that is done says %q", errs)
+		}
+		if _, errs := mustRun(t, args...); !strings.Contains(errs, "0 of 10 runs are left") {
+			t.Errorf("a part that is done and goes on says %q", errs)
+		}
+		merge = append(merge, name)
+	}
+	if out, _ := mustRun(t, append(merge, "--format", "csv")...); !strings.HasPrefix(out, "sweep_id,name,node,mode,status,runs_done,runs_planned,runs_stored,duplicates,note\n1,,sim:2xV100,sim,complete,18,18,18,0,") {
+		t.Errorf("merged:\n%s", out)
+	}
+	mustRun(t, partSweep("--db", "once.db")...)
+	mustRun(t, "store", "merge", "want.db", "once.db")
+	if mustRead(t, "want.db") != mustRead(t, "caserun.db") {
+		t.Error("the parts of a stored plan make another store than the sweep done at once")
+	}
+}
+
+func TestWrongPartsAndMerges(t *testing.T) {
+	inTempDir(t)
+	mustRun(t, partSweep("--part", "1/2", "--db", "a.db")...)
+	mustRun(t, partSweep("--part", "2/2", "--seed", "2", "--db", "other.db")...)
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{partSweep("--part", "3/2"), exitUsage, "want K/N with K from 1 to N"},
+		{partSweep("--part", "1/9"), exitUsage, "the sweep has 8 blocks, which are not divided: want 8 parts at most"},
+		{[]string{"sweep", "--resume", "latest", "--part", "1/9", "--db", "a.db"}, exitUsage, "want 8 parts at most"},
+		{partSweep("--plan-only", "--part", "1/2"), exitUsage, "leave --part out, and give it with --resume"},
+		{partSweep("--plan-only", "--dry-run"), exitUsage, "leave one of them out"},
+		{[]string{"sweep", "--resume", "latest", "--plan-only", "--db", "a.db"}, exitUsage, "leave one of them out"},
+		{[]string{"store", "merge", "all.db"}, exitUsage, "PART is missing"},
+		{[]string{"store", "merge", "all.db", "a.db", "other.db"}, exitUsage, "part other.db: it is not a part of the same plan: leave it out"},
+		{[]string{"store", "merge", "other.db", "a.db"}, exitUsage, "other.db has no sweep of the parts' plan: merge into a new file"},
+		{[]string{"store", "merge", "all.db", "missing.db"}, exitInfrastructure, "no such file"},
+		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitInfrastructure, "nowhere"},
+	} {
+		if status, _, errs := caserun(t, c.args...); status != c.status || !strings.Contains(errs, c.says) {
+			t.Errorf("caserun %s: exit %d, want %d and %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)
+		}
+	}
+	for _, path := range []string{"all.db", "caserun.db"} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("a refused command made %s", path)
+		}
+	}
+}
+
+// SLURM_RESTART_COUNT is a part of what a run is called.
+func TestRestartsAreChecked(t *testing.T) {
+	inTempDir(t)
+	t.Setenv("SLURM_RESTART_COUNT", "twice")
+	if status, _, errs := caserun(t, partSweep()...); status != exitUsage || !strings.Contains(errs, `SLURM_RESTART_COUNT "twice": want a number`) {
+		t.Errorf("exit %d: %s", status, errs)
+	}
+}
