@@ -529,3 +529,71 @@ func TestMergePartBeingWritten(t *testing.T) {
 		t.Errorf("merged %+v later, want 2 runs", m)
 	}
 }
+
+// Merging parts of 100 small runs each takes time in proportion to their number, and no more memory
+// for many parts than for few. peak-MB is of the whole process.
+func BenchmarkMerge(b *testing.B) {
+	const runs = 100
+	for _, parts := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("parts=%d", parts), func(b *testing.B) {
+			dir := b.TempDir()
+			first := newPart(b, filepath.Join(dir, "0.db"), false, parts*runs)
+			for cell := range runs {
+				first.run(cell, results.Complete, 0, 0, 0)
+			}
+			paths := []string{first.close()}
+			other := bytesOf(b, paths[0])
+			for i := 1; i < parts; i++ {
+				path := filepath.Join(dir, fmt.Sprint(i, ".db"))
+				if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+					b.Fatal(err)
+				}
+				moveRuns(b, path, i*runs)
+				if i == 1 { // the others have the cells of their runs alone, to save space
+					other = bytesOf(b, path)
+				}
+				paths = append(paths, path)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+					b.Fatal(err)
+				}
+				out := filepath.Join(dir, "out.db")
+				if m := merged(b, out, paths...); m.Done != parts*runs {
+					b.Fatalf("merged %+v", m)
+				}
+				if err := os.Remove(out); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*parts*runs)/b.Elapsed().Seconds(), "runs/s")
+			b.ReportMetric(peakMB(b), "peak-MB")
+		})
+	}
+}
+
+// moveRuns makes the runs of a part those of the cells from a position on.
+func moveRuns(b *testing.B, path string, to int) {
+	b.Helper()
+	db := connect(path, "", 1, "synchronous = OFF", "foreign_keys = OFF")
+	_, err := db.Exec(fmt.Sprintf(`DELETE FROM cell WHERE run_id IS NULL;
+		UPDATE run SET cell_position = %[1]d + id, seed = %[1]d + id, uid = case_uid('moved', %[1]d + id);
+		UPDATE cell SET position = %[1]d + run_id, seed = %[1]d + run_id;
+		VACUUM`, to-1))
+	if err = errors.Join(err, db.Close()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// peakMB is the most memory that this process has had since clear_refs was written.
+func peakMB(b *testing.B) float64 {
+	for line := range strings.Lines(bytesOf(b, "/proc/self/status")) {
+		var kB float64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kB); n == 1 {
+			return kB / 1024
+		}
+	}
+	b.Fatal("no VmHWM")
+	return 0
+}
