@@ -110,6 +110,26 @@ func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
 	}
 }
 
+// The status of a sweep counts each run of a part once.
+func TestSweepStatus(t *testing.T) {
+	inTempDir(t)
+	mustRun(t, partSweep("--part", "1/2")...)
+	out, _ := mustRun(t, "sweep", "status", "--parts", "2", "--format", "csv")
+	want := `sweep_id,part,blocks,runs,runs_done,runs_under_way,runs_failed,runs_missing,left_s
+1,1/2,4,10,10,0,0,0,0
+1,2/2,4,10,2,0,0,8,0.128
+1,all,8,18,10,0,0,8,0.128
+`
+	if out != want {
+		t.Errorf("status:\n%swant\n%s", out, want)
+	}
+	for _, c := range []struct{ parts, says string }{{"9", "want 8 parts at most"}, {"-1", "want 1 or more"}} {
+		if status, _, errs := caserun(t, "sweep", "status", "--parts", c.parts); status != exitUsage || !strings.Contains(errs, c.says) {
+			t.Errorf("--parts %s: exit %d: %s", c.parts, status, errs)
+		}
+	}
+}
+
 func TestWrongPartsAndMerges(t *testing.T) {
 	inTempDir(t)
 	mustRun(t, partSweep("--part", "1/2", "--db", "a.db")...)

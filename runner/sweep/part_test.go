@@ -101,6 +101,20 @@ func seq(n int) []int {
 	return out
 }
 
+// A run that is not done is under way, failed or missing.
+func TestStanding(t *testing.T) {
+	spec := results.Spec{Mixes: []results.SpecMix{{Name: "W1"}}, Scheds: []string{"sa", "cg"}, Probes: []results.Probe{results.Lazy}, Estimates: []float64{3, 5}}
+	var cells []results.Cell
+	for i, run := range []*int64{new(int64(1)), new(int64(2)), new(int64(3)), nil, new(int64(9))} {
+		cells = append(cells, results.Cell{Position: i, Mix: "W1", Scheduler: spec.Scheds[i%2], Repetition: i/2 + 1, Run: run})
+	}
+	status := map[int64]results.Status{1: results.Complete, 2: results.Running, 3: results.Interrupted}
+	got := standing(Part{}, spec, cells, status)
+	if want := (Standing{Blocks: 3, Runs: 5, Done: 1, UnderWay: 1, Failed: 2, Missing: 1, LeftS: 5 + 3 + 5 + 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestPartIsRead(t *testing.T) {
 	var p Part
 	for text, ok := range map[string]bool{"1/1": true, "3/4": true, "4/3": false, "0/2": false, "1": false, "1/": false, "/2": false,
