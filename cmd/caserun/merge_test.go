@@ -110,6 +110,30 @@ func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
 	}
 }
 
+// A part that was extended extends the merged sweep, whatever comes first.
+func TestExtendedPartIsMerged(t *testing.T) {
+	inTempDir(t)
+	mustRun(t, partSweep("--db", "once.db")...)
+	mustRun(t, "sweep", "--resume", "latest", "--reps", "6", "--db", "once.db")
+	mustRun(t, partSweep("--part", "1/2", "--db", "a.db")...)
+	mustRun(t, partSweep("--part", "2/2", "--db", "b.db")...)
+	mustRun(t, "sweep", "--resume", "latest", "--reps", "6", "--part", "1/2", "--db", "a.db")
+	out, _ := mustRun(t, "store", "merge", "ab.db", "a.db", "b.db", "--format", "csv")
+	if want := "1,,sim:2xV100,sim,interrupted,22,26,22,0,"; !strings.Contains(out, want) {
+		t.Errorf("merged:\n%swant %s", out, want)
+	}
+	mustRun(t, "store", "merge", "ba.db", "b.db", "a.db")
+	if mustRead(t, "ab.db") != mustRead(t, "ba.db") {
+		t.Error("the order of the parts matters")
+	}
+	mustRun(t, "sweep", "--resume", "latest", "--reps", "6", "--part", "2/2", "--db", "b.db")
+	mustRun(t, "store", "merge", "ab.db", "b.db")
+	mustRun(t, "store", "merge", "want.db", "once.db")
+	if mustRead(t, "ab.db") != mustRead(t, "want.db") {
+		t.Error("extended parts make another store than the extended sweep")
+	}
+}
+
 // The status of a sweep counts each run of a part once.
 func TestSweepStatus(t *testing.T) {
 	inTempDir(t)

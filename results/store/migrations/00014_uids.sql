@@ -25,4 +25,3 @@ UPDATE run SET uid = case_uid('run', sweep.uid, cell.position)
 CREATE UNIQUE INDEX sweep_by_uid ON sweep (uid);
 CREATE UNIQUE INDEX run_by_uid ON run (uid);
 CREATE INDEX run_by_cell ON run (sweep_id, cell_position);
-DROP INDEX run_by_sweep; -- its successor begins with the same column
