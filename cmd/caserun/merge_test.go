@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/results/store"
 )
 
 // partSweep is a sweep of 8 blocks of two runs, after two warm-ups.
@@ -192,5 +194,61 @@ func TestRestartsAreChecked(t *testing.T) {
 	t.Setenv("SLURM_RESTART_COUNT", "twice")
 	if status, _, errs := caserun(t, partSweep()...); status != exitUsage || !strings.Contains(errs, `SLURM_RESTART_COUNT "twice": want a number`) {
 		t.Errorf("exit %d: %s", status, errs)
+	}
+}
+
+// A live sweep in parts loses no cell and counts none twice, also if a part is done twice. What its
+// runs show is compared machine by machine.
+func TestLiveSweepInParts(t *testing.T) {
+	library := fakeNVML(t)
+	dir := fakeNode(t, "sleep 0.01", ready+"exec cat")
+	writeFiles(t, map[string]string{"other.yaml": strings.Replace(mustRead(t, "own.yaml"), "name: own", "name: other", 1)})
+	live := func(gpu string, args ...string) string {
+		t.Helper()
+		status, text := finish(t, onFakes(dir, library, []string{"CUDA_VISIBLE_DEVICES=" + gpu}, args...))
+		if status != exitOK {
+			t.Fatalf("caserun %s: exit %d: %s", strings.Join(args, " "), status, text)
+		}
+		return text
+	}
+	plan := []string{"sweep", "--mixes", "own.yaml,other.yaml", "--scheds", "sa,cg:workers=1", "--reps", "4", "--no-mps"}
+	if status, text := finish(t, onFakes(dir, library, []string{"CUDA_VISIBLE_DEVICES=0"}, append(plan, "--part", "1/2")...)); status != exitUsage ||
+		!strings.Contains(text, "store it with --plan-only in place of --part") {
+		t.Errorf("a part of a new live sweep: exit %d: %s", status, text)
+	}
+	live("0", append(plan, "--plan-only")...)
+	for name, part := range map[string]struct{ gpu, part string }{"a.db": {"0", "1/2"}, "b.db": {"1", "2/2"}, "again.db": {"2", "1/2"}} {
+		if err := os.WriteFile(name, []byte(mustRead(t, "caserun.db")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		live(part.gpu, "sweep", "--resume", "latest", "--part", part.part, "--db", name)
+	}
+	out, _ := mustRun(t, "store", "merge", "caserun.db", "a.db", "b.db", "again.db", "--format", "csv")
+	// 16 cells and 2 warm-ups; 8 of them and 2 warm-ups twice, and 2 warm-ups in the other part.
+	if want := "1,,local,live,complete,18,18,"; !strings.Contains(out, want) {
+		t.Errorf("merged:\n%swant %s", out, want)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	counted, err := s.Runs(t.Context(), store.Filter{})
+	if err != nil || len(counted) != 16 {
+		t.Errorf("%d runs count (%v), want 16", len(counted), err)
+	}
+	arms := map[string]int{}
+	for _, r := range counted {
+		arms[fmt.Sprint(r.Mix, r.Scheduler, r.Repetition)]++
+	}
+	if len(arms) != 16 {
+		t.Errorf("runs by arm and repetition: %v, want one each", arms)
+	}
+	if all, err := s.Runs(t.Context(), store.Filter{Duplicates: true}); err != nil || len(all) != 24 {
+		t.Errorf("%d runs with duplicates (%v), want 24", len(all), err)
+	}
+	text, _ := mustRun(t, "compare", "latest/sa", "latest/cg:workers=1")
+	if !strings.Contains(text, "several machines (hosts: 1, sets of GPUs: 2)") {
+		t.Errorf("compare:\n%s", text)
 	}
 }
