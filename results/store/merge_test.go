@@ -597,3 +597,90 @@ func peakMB(b *testing.B) float64 {
 	b.Fatal("no VmHWM")
 	return 0
 }
+
+// bothOrders merges two parts in both orders, which must not matter.
+func bothOrders(t *testing.T, a, b string) *Store {
+	t.Helper()
+	dir := t.TempDir()
+	ab, ba := filepath.Join(dir, "ab.db"), filepath.Join(dir, "ba.db")
+	merged(t, ab, a, b)
+	merged(t, ba, b, a)
+	if bytesOf(t, ab) != bytesOf(t, ba) {
+		t.Error("the order of the parts matters")
+	}
+	s, err := OpenReadOnly(ab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// One simulated run that two machines made is one run. It says that the first machine, as text, made it.
+func TestMergeOfTwoMachines(t *testing.T) {
+	var parts []string
+	for _, host := range []string{"host-b", "host-a"} {
+		p := newPart(t, filepath.Join(t.TempDir(), "part.db"), false, 1)
+		p.run(0, results.Complete, 0, 0, 0)
+		if _, err := p.db.write.Exec("UPDATE run SET host = ?, cores = ?", host, len(parts)+1); err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, p.close())
+	}
+	found, err := bothOrders(t, parts[0], parts[1]).Runs(t.Context(), Filter{Duplicates: true})
+	if err != nil || len(found) != 1 || found[0].Provenance.Host != "host-a" || found[0].Provenance.Cores != 2 {
+		t.Errorf("runs %+v (%v), want the one of host-a with its 2 cores", found, err)
+	}
+}
+
+// Of interrupted runs with one uid, one stays, whichever part comes first.
+func TestMergeOfInterruptedRuns(t *testing.T) {
+	var parts []string
+	for what := range 2 {
+		p := newPart(t, filepath.Join(t.TempDir(), "part.db"), false, 1)
+		p.run(0, results.Interrupted, 0, 0, what)
+		parts = append(parts, p.close())
+	}
+	s := bothOrders(t, parts[0], parts[1])
+	if found, err := s.Runs(t.Context(), Filter{}); err != nil || len(found) != 1 {
+		t.Errorf("%d runs (%v), want 1", len(found), err)
+	}
+	if jobs, err := s.Jobs(t.Context(), 1); err != nil || len(jobs) != 1 {
+		t.Errorf("%d jobs (%v), want those of one run", len(jobs), err)
+	}
+}
+
+// A run that went on after its part was copied, and that the copy's process closed, is complete.
+func TestMergeOfARunThatWentOn(t *testing.T) {
+	ctx := t.Context()
+	p := newPart(t, filepath.Join(t.TempDir(), "part.db"), true, 1)
+	id := p.run(0, results.Running, 0, 1, 0)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if _, err := p.db.write.Exec("VACUUM INTO ?", copied); err != nil {
+		t.Fatal(err)
+	}
+	finish := func(s *Store, status results.Status) {
+		run, err := s.Run(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Status = status
+		w, err := s.Resume(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Finish(ctx, run), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finish(p.db, results.Complete)
+	other, err := Open(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish(other, results.Interrupted)
+	found, err := bothOrders(t, p.path, copied).Runs(ctx, Filter{})
+	if err != nil || len(found) != 1 || found[0].Status != results.Complete {
+		t.Errorf("runs %+v (%v), want one that is complete", found, err)
+	}
+}
