@@ -110,7 +110,7 @@ func hold(ctx context.Context, path string, isNew bool) (release func() error, e
 		return nil, err
 	}
 	if err := setJournal(ctx, path, s.write, "DELETE"); err != nil {
-		return nil, errors.Join(fmt.Errorf("merge: another program has the store open: %w", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("merge: another program has the store open, so wait until it has ended: %w", err), s.Close())
 	}
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -174,7 +174,20 @@ func (m *merger) into(ctx context.Context, path string, fill func() error) (err 
 	return fill()
 }
 
-func (m *merger) failed(err error) error { return explain(m.out, "merge", err) }
+// failed explains an error in the store that is made.
+func (m *merger) failed(err error) error { return m.failedAt(m.out, err) }
+
+// failedAt explains an error at the file at path, unless it says all. Space can lack for the result
+// only.
+func (m *merger) failedAt(path string, err error) error {
+	switch {
+	case errors.Is(err, ErrOtherPlan), errors.Is(err, ErrDiffer), errors.Is(err, ErrBusy):
+		return err
+	case isFull(err):
+		path = m.out
+	}
+	return explain(path, "merge", err)
+}
 
 // attached calls do in a transaction, with the store at file as the schema source.
 func (m *merger) attached(ctx context.Context, file string, do func() error) (err error) {
@@ -195,7 +208,7 @@ func (m *merger) gather(ctx context.Context, parts []string, progress func(int))
 	}
 	if !m.isNew {
 		if err := m.attached(ctx, m.out, func() error { return m.begin(ctx) }); err != nil {
-			return err
+			return m.failed(err)
 		}
 	}
 	for i, path := range parts {
@@ -232,7 +245,7 @@ func (m *merger) begin(ctx context.Context) error {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("store %s has no sweep of the parts' plan: merge into a new file, or into the store that planned the sweep: %w", m.out, ErrOtherPlan)
 	case err != nil:
-		return m.failed(err)
+		return err
 	case w.Status == results.Running:
 		return fmt.Errorf("merge into %s: %w", m.out, HeldError{Sweep: w.ID, Host: w.Host, PID: *w.PID})
 	}
@@ -241,23 +254,23 @@ func (m *merger) begin(ctx context.Context) error {
 	for _, table := range []string{runs.table, sweeps.table} {
 		var n int64
 		if err := m.conn.QueryRowContext(ctx, "SELECT ifnull(max(seq), 0) FROM source.sqlite_sequence WHERE name = ?", table).Scan(&n); err != nil {
-			return m.failed(err)
+			return err
 		}
 		m.used = append(m.used, largest{table, n})
 	}
 	if err := execute(ctx, m.conn, "INSERT INTO chosen SELECT id, id FROM source.run"); err != nil {
-		return m.failed(err)
+		return err
 	}
 	if err := copyChosen(ctx, m.conn); err != nil {
-		return m.failed(err)
+		return err
 	}
 	for _, table := range []string{sweeps.table, cells.table} {
 		if err := copyRows(ctx, m.conn, table, "true"); err != nil {
-			return m.failed(err)
+			return err
 		}
 	}
 	m.from = append(m.from, origin{m.out, 0})
-	return m.failed(m.conn.QueryRowContext(ctx, "SELECT ifnull(max(id), 0) FROM main.run").Scan(&m.last))
+	return m.conn.QueryRowContext(ctx, "SELECT ifnull(max(id), 0) FROM main.run").Scan(&m.last)
 }
 
 // note keeps the notes of a sweep. What is missing in a copy says nothing of the merge.
@@ -286,13 +299,7 @@ func (m *merger) part(ctx context.Context, path string) (err error) {
 		}
 		return m.take(ctx, path, id)
 	})
-	switch {
-	case err == nil, errors.Is(err, ErrOtherPlan), errors.Is(err, ErrDiffer):
-		return err
-	case isFull(err):
-		return m.failed(err)
-	}
-	return explain(path, "merge into "+m.out, err)
+	return m.failedAt(path, err)
 }
 
 // same reports whether two names are of one file.
