@@ -1,12 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 )
 
@@ -251,4 +256,103 @@ func TestLiveSweepInParts(t *testing.T) {
 	if !strings.Contains(text, "several machines (hosts: 1, sets of GPUs: 2)") {
 		t.Errorf("compare:\n%s", text)
 	}
+}
+
+// Parts of a simulated sweep are killed and started again, from what they have, from an older copy or
+// from the plan. The merge of all that they left has the complete runs of the sweep done at once.
+func TestKilledPartsAreMerged(t *testing.T) {
+	dir := inTempDir(t)
+	sim := []string{"sweep", "--mixes", "W1..W3", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--sim-noise", "0.01", "--reps", "60"}
+	mustRun(t, append(sim, "--db", "once.db")...)
+	mustRun(t, append(sim, "--plan-only", "--db", "plan.db")...)
+	random := rand.New(rand.NewPCG(1, 2))
+	merge := []string{"store", "merge", "merged.db"}
+	kills := 0
+	for k := 1; k <= 3; k++ {
+		work := fmt.Sprintf("part-%d.db", k)
+		from := "plan.db"
+		for restart := 0; ; restart++ {
+			if from != "" {
+				mustCopy(t, from, work)
+			}
+			p := process(dir, "sweep", "--resume", "latest", "--force", "--part", fmt.Sprintf("%d/3", k), "--db", work)
+			p.Env = append(p.Env, fmt.Sprintf("SLURM_RESTART_COUNT=%d", restart))
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			kill := time.AfterFunc(time.Duration(30+random.IntN(220))*time.Millisecond, func() {
+				if restart < 5 {
+					_ = p.Process.Kill()
+				}
+			})
+			ended := p.Wait()
+			kill.Stop()
+			published := fmt.Sprintf("part-%d-%d.db", k, restart)
+			db, err := store.Open(work)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(db.CopyRuns(t.Context(), published, store.Filter{Sweep: 1, Warmups: true, Duplicates: true}), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			merge = append(merge, published)
+			if ended == nil {
+				break
+			}
+			kills++
+			from = []string{"", "plan.db", fmt.Sprintf("part-%d-%d.db", k, random.IntN(restart+1))}[random.IntN(3)]
+		}
+	}
+	if kills < 3 {
+		t.Errorf("%d kills, want 3 at least", kills)
+	}
+	random.Shuffle(len(merge)-3, func(i, j int) { merge[i+3], merge[j+3] = merge[j+3], merge[i+3] })
+	mustRun(t, merge...)
+	got, want := countedRows(t, "merged.db"), countedRows(t, "once.db")
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d rows after %d kills, want %d: those of the sweep done at once", len(got), kills, len(want))
+	}
+}
+
+func mustCopy(t *testing.T, from, to string) {
+	t.Helper()
+	for _, journal := range []string{"-wal", "-shm"} {
+		if err := os.RemoveAll(to + journal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(to, []byte(mustRead(t, from)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// countedRows are the rows of the runs that count, in order, without the runs' numbers.
+func countedRows(t *testing.T, path string) (out []string) {
+	t.Helper()
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	modes, err := s.Modes(t.Context(), store.Filter{Status: results.Complete})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := store.Filter{IDs: append([]int64{-1}, slices.Collect(maps.Keys(modes))...)}
+	tables, err := s.Tables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if table.OfSweeps() {
+			continue
+		}
+		if err := s.Rows(t.Context(), table, f, func(cells []any) error {
+			out = append(out, fmt.Sprint(table.Name, cells[1:]))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
