@@ -58,6 +58,9 @@ type Spec struct {
 	Warmups  int             `json:"warmups"`
 	Settings json.RawMessage `json:"settings"` // what all runs share, by key
 	Program  Program         `json:"program"`
+	// Estimates are the seconds that a run of each arm may take, as known when the sweep was planned.
+	// Sort has the arms' order. Sweeps of earlier versions have none.
+	Estimates []float64 `json:"estimates_s,omitempty"`
 }
 
 // SpecMix is a mix as it was when the sweep was planned.
@@ -98,13 +101,30 @@ func (s Spec) Args() []string {
 
 // Sort puts cells into the order in which the user named mixes, probes and schedulers.
 func (s Spec) Sort(cells []Cell) {
+	arm := s.arms()
+	slices.SortStableFunc(cells, func(a, b Cell) int { return arm(a) - arm(b) })
+}
+
+// arms returns a function that gives a cell its arm's place among all arms, from 0.
+func (s Spec) arms() func(Cell) int {
 	place := map[string]int{}
 	arms := len(s.Scheds) * len(s.Probes)
 	for i, m := range s.Mixes {
 		place[m.Name] = i * arms
 	}
-	of := func(c Cell) int {
+	return func(c Cell) int {
 		return place[c.Mix] + slices.Index(s.Scheds, c.Scheduler) + len(s.Scheds)*slices.Index(s.Probes, c.Probe)
 	}
-	slices.SortStableFunc(cells, func(a, b Cell) int { return of(a) - of(b) })
+}
+
+// Expected returns a function that gives the seconds that a cell's run may take, as known when the
+// sweep was planned. Runs of a sweep of an earlier version count as one second each.
+func (s Spec) Expected() func(Cell) float64 {
+	arm := s.arms()
+	return func(c Cell) float64 {
+		if i := arm(c); i < len(s.Estimates) {
+			return s.Estimates[i]
+		}
+		return 1
+	}
 }

@@ -307,7 +307,7 @@ func TestSweepThatIsTakenOver(t *testing.T) {
 	if status := c.ProcessState.ExitCode(); status != exitUsage || !strings.Contains(string(said), "over: what this process had under way is interrupted") {
 		t.Errorf("the process that lost its sweep: exit %d: %s", status, said)
 	}
-	_, done, err := sweep.Remaining(t.Context(), s, 1)
+	_, done, err := sweep.Remaining(t.Context(), s, 1, sweep.Part{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func isWrongUsage(err error) bool {
 		errors.As(err, new(*sweep.PlanError)) ||
 		errors.As(err, new(*sides.NameError)) ||
 		errors.As(err, new(*regress.BaseError)) ||
-		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) ||
+		errors.Is(err, store.ErrNoRun) || errors.Is(err, store.ErrNoSweep) || errors.Is(err, store.ErrOtherPlan) || errors.Is(err, store.ErrDiffer) ||
 		errors.Is(err, regress.ErrNotApart) || errors.Is(err, regress.ErrAmbiguous) || errors.Is(err, regress.ErrModes)
 }
 

@@ -53,7 +53,7 @@ Exit status:
 	root.PersistentFlags().Bool("show-config", false, "print the configuration in effect and exit")
 	schedulers := newSchedulers()
 	schedulers.AddCommand(newSchedulersTest())
-	root.AddCommand(newMix(), newSweep(), newMixes(), schedulers, newReport(), newExport(), newCompare(), newReplay(), newRegress(), newPaper(), newProfile(), newHistory(), newDoctor(), newData(), newMan())
+	root.AddCommand(newMix(), newSweep(), newMixes(), schedulers, newReport(), newExport(), newCompare(), newReplay(), newRegress(), newPaper(), newProfile(), newHistory(), newStore(), newDoctor(), newData(), newMan())
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		warnOfVariables(os.Environ(), sayTo(c))
 		if show, _ := c.Flags().GetBool("show-config"); !show {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,10 @@ type sweepOptions struct {
 	resume   string // number of a sweep or latest; empty: a new one
 	force    bool
 	dryRun   bool
+	planOnly bool
 	show     bool // the configuration, and run nothing
+	part     sweep.Part
+	restarts int // by Slurm
 	limit    sweep.TimeLimit
 	log      logFlag
 }
@@ -81,7 +85,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 	_ = c.RegisterFlagCompletionFunc("probes", inList(completeProbes))
 	_ = c.RegisterFlagCompletionFunc("resume", fromStore(offerSweeps))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
-	c.AddCommand(newSweepList(), newSweepShow())
+	c.AddCommand(newSweepList(), newSweepShow(), newSweepStatus())
 	return c
 }
 
@@ -92,6 +96,8 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	f.Lookup("resume").NoOptDefVal = sides.Latest
 	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it, such as a process of a host that is gone")
 	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues")
+	f.Var(&o.part, "part", "do part `K/N` of the plan only; the other parts are for other machines, and caserun store merge brings the stores together")
+	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it, also in copies of the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 }
 
@@ -110,6 +116,10 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 		}
 	}
 	o.show, _ = c.Flags().GetBool("show-config")
+	var err error
+	if o.restarts, err = config.Restarts(); err != nil {
+		return err
+	}
 	over, err := o.read(c.Context())
 	if err != nil {
 		return err
@@ -123,6 +133,14 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	}
 	if o.dryRun && o.log.path != "" {
 		return errors.New("--log-json is for runs, and --dry-run makes none: leave one of them out")
+	}
+	switch {
+	case o.planOnly && o.resume != "":
+		return errors.New("--plan-only is for a new sweep, and --resume runs a plan: leave one of them out")
+	case o.planOnly && o.dryRun:
+		return errors.New("--plan-only stores the plan, and --dry-run stores nothing: leave one of them out")
+	case o.planOnly && !o.part.Whole():
+		return errors.New("--plan-only stores the whole plan: leave --part out, and give it with --resume")
 	}
 	if o.force && o.resume == "" && !o.show {
 		return errors.New("--force goes with --resume")
@@ -150,11 +168,11 @@ func (o *sweepOptions) read(ctx context.Context) (settings map[string]any, err e
 
 // noSweepFile is the error of a file that is missing and may have been meant as a command.
 func noSweepFile(path string) error {
-	commands := []string{"list", "show"}
+	commands := []string{"list", "show", "status"}
 	if near := similar(path, commands); len(near) > 0 {
 		return fmt.Errorf("no such sweep file %q: did you mean caserun sweep %s?", path, near[0])
 	}
-	return fmt.Errorf("no such sweep file %q; the commands of sweep are %s", path, strings.Join(commands, " and "))
+	return fmt.Errorf("no such sweep file %q; the commands of sweep are %s", path, strings.Join(commands, ", "))
 }
 
 func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
@@ -169,8 +187,11 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := o.part.FitNew(p); err != nil {
+		return err
+	}
 	if o.dryRun {
-		return o.showPlan(c, p, p.Cells())
+		return o.showPlan(c, p, nil)
 	}
 	db, err := harness.OpenStore(o.settings.DB)
 	if err != nil {
@@ -185,6 +206,10 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 	id, err := p.Store(c.Context(), db, o.settings.AllowSimulated, say)
 	if err != nil {
 		return err
+	}
+	if o.planOnly {
+		say("caserun sweep --resume %d%s runs it", id, o.settings.StoreFlag())
+		return nil
 	}
 	return o.work(c, p, db, log, id, "")
 }
@@ -281,32 +306,38 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
-	if taken { // as late as this: a call that is refused takes nothing from anybody
-		if err := harness.CloseSweep(db, w); err != nil {
-			return err
-		}
-	}
 	var more []results.Cell
 	if extend {
 		if more, err = p.Extend(o.sweep.Reps, say); err != nil {
 			return err
 		}
-		if !o.dryRun {
-			if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
-				return err
-			}
-			say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
+	}
+	if err := o.part.Fit(p.Cells()); err != nil {
+		return err
+	}
+	if taken { // as late as this: a call that is refused takes nothing from anybody
+		if err := harness.CloseSweep(db, w); err != nil {
+			return err
 		}
 	}
-	left, finished, err := sweep.Remaining(ctx, db, w.ID)
+	if extend && !o.dryRun {
+		if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
+			return err
+		}
+		say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
+	}
+	left, finished, err := sweep.Remaining(ctx, db, w.ID, o.part)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
-		left = append(left, more...)
-		return o.showPlan(c, p, left)
+		return o.showPlan(c, p, append(left, more...))
 	}
-	say("sweep %d: %d of %d runs are left", w.ID, len(left), len(left)+finished)
+	what := fmt.Sprintf("sweep %d", w.ID)
+	if !o.part.Whole() {
+		what = fmt.Sprintf("part %s of %s", o.part, what)
+	}
+	say("%s: %d of %d runs are left", what, len(left), len(left)+finished)
 	if note != "" {
 		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
@@ -316,11 +347,14 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 
 // work runs what is left of a sweep and prints its arms.
 func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
-	call := sweep.Call{Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
+	call := sweep.Call{Part: o.part, Restart: o.restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
 		return ended
+	}
+	if ended == nil && !o.part.Whole() {
+		call.Say("part %s of sweep %d is done: caserun store merge brings the parts together", o.part, id)
 	}
 	if err := errors.Join(showSweep(c, o.settings.Format, db, id), ended); err != nil {
 		return err
@@ -337,8 +371,8 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
 }
 
-// showPlan prints runs that are to come.
-func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results.Cell) (err error) {
+// showPlan prints runs that are to come: those of the part that are left, or the part of a new plan.
+func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, left []results.Cell) (err error) {
 	var db *store.Store
 	if _, err := os.Stat(o.settings.DB); !errors.Is(err, fs.ErrNotExist) {
 		var done func() error
@@ -350,6 +384,17 @@ func (o *sweepOptions) showPlan(c *cobra.Command, p *sweep.Plan, cells []results
 	times, err := p.Estimates(c.Context(), db)
 	if err != nil {
 		return err
+	}
+	if o.resume == "" {
+		p.Foresee(times)
+	}
+	cells := o.part.Of(p.Spec, p.Cells())
+	if o.resume != "" {
+		isLeft := map[int]bool{}
+		for _, cell := range left {
+			isLeft[cell.Position] = true
+		}
+		cells = slices.DeleteFunc(cells, func(cell results.Cell) bool { return !isLeft[cell.Position] })
 	}
 	t := &report.Table{Title: "plan", Columns: []report.Column{{Name: "position"}, {Name: "mix"},
 		{Name: "scheduler", Place: report.DataOnly}, {Name: "scheduler_text", Heading: "scheduler", Place: report.TextOnly}, {Name: "repetition"}, {Name: "warmup"}, {Name: "seed", Drop: 1}, {Name: "node", Narrow: 1}, {Name: "mode", Narrow: 1},
@@ -386,7 +431,7 @@ func newSweepList() *cobra.Command {
 			}
 			var progress []report.SweepProgress
 			for _, w := range sweeps {
-				left, finished, err := sweep.Remaining(c.Context(), db, w.ID)
+				left, finished, err := sweep.Remaining(c.Context(), db, w.ID, sweep.Part{})
 				if err != nil {
 					return err
 				}
@@ -433,6 +478,76 @@ the scheduler, and the probe.`,
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	return c
+}
+
+// sweepStatus is what sweep status is asked for.
+type sweepStatus struct {
+	shownSweep
+	parts int
+}
+
+func newSweepStatus() *cobra.Command {
+	var parts int
+	c := &cobra.Command{
+		Use:   "status [NUMBER|latest]",
+		Short: "Show how far a sweep is, by part",
+		Long: `Show how many runs of a sweep's plan are done, by the runs in this store. With
+--parts, there is a row for each part of as many.
+
+  blocks     repetitions of one mix under all schedulers
+  runs       runs of the plan, warm-ups included; parts share warm-ups
+  done       have a complete run
+  under way  a process is at it
+  failed     the last try did not end complete; --resume tries again
+  missing    never begun
+  left       what is not done may take, by the estimates of the plan`,
+		Example: `  caserun sweep status
+  caserun sweep status 3 --parts 8`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
+		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
+			settings, err := load(c)
+			if err == nil && parts < 0 {
+				err = fmt.Errorf("--parts %d: want 1 or more", parts)
+			}
+			return sweepStatus{shownSweep{settings, append(args, sides.Latest)[0]}, parts}, err
+		}, showStatus),
+	}
+	c.Flags().IntVar(&parts, "parts", 0, "the `NUMBER` of parts that the plan was cut into with --part K/N")
+	config.AddStoreFlag(c.Flags())
+	addFormatFlag(c)
+	return c
+}
+
+func showStatus(c *cobra.Command, o sweepStatus) (err error) {
+	db, done, err := openForReading(c.Context(), o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	w, err := sides.Sweep(c.Context(), db, o.sweep)
+	if err != nil {
+		return err
+	}
+	found, err := sweep.Standings(c.Context(), db, w, o.parts)
+	if err != nil {
+		return err
+	}
+	t := &report.Table{Title: fmt.Sprintf("sweep %d on %s: %s", w.ID, w.Node, store.Standing(w)), Columns: []report.Column{
+		{Name: "sweep_id", Place: report.DataOnly}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"}, {Name: "runs_done", Heading: "done"},
+		{Name: "runs_under_way", Heading: "under way"}, {Name: "runs_failed", Heading: "failed"}, {Name: "runs_missing", Heading: "missing"},
+		{Name: "left", Unit: report.Seconds}}}
+	if w.Mode == results.Simulated {
+		t.Title = "SIMULATED " + t.Title
+	}
+	for _, s := range found {
+		part := "all"
+		if !s.Part.Whole() {
+			part = s.Part.String()
+		}
+		t.Add(w.ID, part, s.Blocks, s.Runs, s.Done, s.UnderWay, s.Failed, s.Missing, s.LeftS)
+	}
+	return render(c, o.settings.Format, t)
 }
 
 // sweepColumns says what each column of the table of a sweep is.

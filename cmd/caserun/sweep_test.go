@@ -83,7 +83,7 @@ func TestSweepRefusals(t *testing.T) {
 		{[]string{write("two.yaml", "mixes: [W1]\nscheds: [sa]\n---\nreps: 1\n")}, exitUsage, "two.yaml"},
 		{[]string{write("empty.yaml", "")}, exitUsage, "empty.yaml"},
 		{[]string{"lsit"}, exitUsage, `no such sweep file "lsit": did you mean caserun sweep list?`},
-		{[]string{"nigthly.yaml"}, exitUsage, `no such sweep file "nigthly.yaml"; the commands of sweep are list and show`},
+		{[]string{"nigthly.yaml"}, exitUsage, `no such sweep file "nigthly.yaml"; the commands of sweep are list, show, status`},
 		{[]string{"--resume", "foo"}, exitUsage, "--resume foo: no such sweep: want a number from caserun sweep list, or latest"},
 		{[]string{"--mixes", "W1", "--scheds", "sa", "--force"}, exitUsage, "--resume"},
 		{[]string{"--resume"}, exitInfrastructure, "caserun.db"},
@@ -343,7 +343,7 @@ func TestResumeOfABusySweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, err := s.BeginCell(t.Context(), cells[0], results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated,
+	lost, err := s.BeginCell(t.Context(), cells[0], 0, results.Run{Mix: "W1", Scheduler: "sa", Node: "sim:1xV100", Mode: results.Simulated,
 		Provenance: results.Provenance{Host: "elsewhere", PID: new(7)}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func stored(t *testing.T) *store.Store {
 		}
 	}
 	for _, c := range cells {
-		finish(s.BeginCell(ctx, c, about, devices))
+		finish(s.BeginCell(ctx, c, 0, about, devices))
 	}
 	finish(s.BeginRun(ctx, about, devices))
 	return s

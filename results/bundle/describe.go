@@ -23,7 +23,7 @@ func describe(ctx context.Context, s *store.Store, runs []results.Run, dir strin
 	if err := os.WriteFile(filepath.Join(dir, "runs.md"), table.Bytes(), 0o644); err != nil {
 		return err
 	}
-	devices, err := s.DevicesOf(ctx, store.Filter{Warmups: true})
+	devices, err := s.DevicesOf(ctx, store.Filter{Warmups: true, Duplicates: true})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 
 // Options say what Write puts into a bundle.
 type Options struct {
-	Filter    store.Filter // warm-up runs are always included
+	Filter    store.Filter // warm-up runs and duplicates are always included
 	Overwrite bool
 	Writer    string // name and version of the program
 	// Figures fills a directory with figures and their data; nil: the bundle has no figures.
@@ -48,7 +48,7 @@ func Write(ctx context.Context, s *store.Store, path string, o Options) (count i
 		return 0, fmt.Errorf("bundle %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	o.Filter.Warmups = true
+	o.Filter.Warmups, o.Filter.Duplicates = true, true
 	m, err := fill(ctx, s, dir, o)
 	if err != nil {
 		return 0, fmt.Errorf("bundle %s: %w", path, err)
@@ -70,7 +70,7 @@ func fill(ctx context.Context, s *store.Store, dir string, o Options) (m Manifes
 		return m, err
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
-	all := store.Filter{Warmups: true}
+	all := store.Filter{Warmups: true, Duplicates: true}
 	runs, err := own.Runs(ctx, all)
 	if err != nil {
 		return m, err

@@ -67,7 +67,7 @@ func (s Side) notes(arms map[results.Arm][]Observation, names results.Names) []s
 	notes = append(notes, sizes(s.Label, arms)...)
 	notes = append(notes, contents(s.Label, arms, names)...)
 	if found := machines(s.Runs); found != "" {
-		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s), so its figures include the differences between the machines", s.Label, found))
+		notes = append(notes, fmt.Sprintf("runs of %s are of several machines (%s)", s.Label, found))
 	}
 	return notes
 }
@@ -272,6 +272,8 @@ func sorted(arms map[results.Arm][]Observation) []results.Arm {
 }
 
 func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) Pair {
+	aRuns, bRuns, leftOut := sameMachines(aRuns, bRuns)
+	common := machinesOf(aRuns)
 	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns, noiseFree: results.AllNoiseFree(rows(aRuns)) || results.AllNoiseFree(rows(bRuns))}
 	warn := func(differs bool, format string, args ...any) {
 		if differs {
@@ -286,6 +288,8 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(a.Probe != b.Probe, "the probes differ: %s and %s", a.Probe, b.Probe)
 	warn(p.noiseFree, results.NoNoise)
 	warn(!p.noiseFree && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
+	warn(leftOut != "", "%s", leftOut)
+	warn(len(common) > 1 && slices.Equal(common, machinesOf(bRuns)), "compared machine by machine, on %d", len(common))
 	p.Environment = environment(aRuns, bRuns)
 	for _, d := range p.Environment {
 		p.Warnings = append(p.Warnings, d.String())

@@ -86,12 +86,12 @@ func spanOf(mixes []string) string {
 	return fmt.Sprintf("%d mixes", len(mixes))
 }
 
-// strata are a metric's values in each mix of a block.
+// strata are a metric's values in each mix of a block, on each machine.
 func strata(block []Pair, values func([]Observation) []float64) []stats.Stratum {
 	var out []stats.Stratum
 	for _, p := range block {
 		if !p.noiseFree {
-			out = append(out, stats.Stratum{A: values(p.ARuns), B: values(p.BRuns)})
+			out = append(out, byMachine(p.ARuns, p.BRuns, values)...)
 		}
 	}
 	return out

@@ -76,15 +76,12 @@ func Compare(a, b Side, o Options) (Result, error) {
 				options.MinEffect = 0
 			}
 			options.NoiseFree = !anyNoise(block)
-			sample := stats.Pair{A: x, B: y, Options: options}
-			if len(block) > 1 {
-				sample = stats.Pair{Strata: strata(block, m.values), Options: options}
-			}
-			samples = append(samples, sample)
+			samples = append(samples, blockSample(block, m.values, options))
 			out.Rows = append(out.Rows, Row{Pair: all, Mixes: len(block), Metric: m})
 		}
 	}
 	for i, c := range stats.CompareAll(samples) {
+		c.Settles *= onEach(samples[i], out.Rows[i].Mixes)
 		out.Rows[i].Comparison = c
 	}
 	for _, m := range asked {
@@ -93,6 +90,28 @@ func Compare(a, b Side, o Options) (Result, error) {
 		}
 	}
 	return out, nil
+}
+
+// blockSample is what is compared of a block: strata, or the values themselves if one arm ran on one
+// machine.
+func blockSample(block []Pair, values func([]Observation) []float64, o stats.Options) stats.Pair {
+	if len(block) > 1 {
+		all := strata(block, values)
+		o.Paired = len(all) > len(block)
+		return stats.Pair{Strata: all, Options: o}
+	}
+	on := byMachine(block[0].ARuns, block[0].BRuns, values)
+	if len(on) > 1 {
+		o.Paired = true
+		return stats.Pair{Strata: on, Options: o}
+	}
+	return stats.Pair{A: on[0].A, B: on[0].B, Options: o}
+}
+
+// onEach is on how many machines an arm ran of which a sample is, on average over so many mixes. Its
+// strata need so many times the repetitions of one stratum.
+func onEach(sample stats.Pair, mixes int) int {
+	return max(1, (len(sample.Strata)+mixes-1)/mixes)
 }
 
 func leftOut(arm results.Arm, other Side, arms map[results.Arm][]Observation, names results.Names) string {

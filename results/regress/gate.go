@@ -129,6 +129,7 @@ func Gate(baseline, candidate Side, limits []Limit, alpha float64) Report {
 	}
 	for i, c := range stats.CompareAll(samples) {
 		r.Checks[i].judge(c, environments[r.Checks[i].Arm], alpha)
+		r.Checks[i].Settles *= onEach(samples[i], r.Checks[i].Mixes)
 	}
 	for block, single := range over {
 		r.settleBy(block, single)
@@ -210,9 +211,12 @@ func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
 		o.Counts, o.MinEffect, values = true, 0, crashed
 	}
 	for _, p := range pairs {
-		a, b := values(p.ARuns), values(p.BRuns)
-		c.excess += (mean(b) - mean(a)) / float64(len(pairs))
-		c.apart = len(pairs) == 1 && allWorse(a, b, l)
+		on := byMachine(p.ARuns, p.BRuns, values)
+		c.apart = len(pairs) == 1
+		for _, s := range on {
+			c.excess += (mean(s.B) - mean(s.A)) / float64(len(on)*len(pairs))
+			c.apart = c.apart && allWorse(s.A, s.B, l)
+		}
 		for side, runs := range [][]Observation{p.ARuns, p.BRuns} {
 			c.Runs[side] += len(runs)
 			c.Crashed[side] += lost(runs)
@@ -221,11 +225,10 @@ func newCheck(pairs []Pair, l Limit, alpha float64) (Check, stats.Pair) {
 			}
 		}
 	}
-	if len(pairs) == 1 {
-		return c, stats.Pair{A: values(pairs[0].ARuns), B: values(pairs[0].BRuns), Options: o}
+	if len(pairs) > 1 {
+		c.Arm = merged(pairs).A
 	}
-	c.Arm = merged(pairs).A
-	return c, stats.Pair{Strata: strata(pairs, values), Options: o}
+	return c, blockSample(pairs, values, o)
 }
 
 // crashed are the numbers of crashed jobs of runs.

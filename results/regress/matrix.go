@@ -223,8 +223,9 @@ func (m *Matrix) fill(arms map[results.Arm][]Observation, metrics []Metric) {
 			}
 			row.Mixes++
 			row.add(row.Cells[n].Count)
+			baseHere, ownHere, _ := sameMachines(base, own)
 			for j, metric := range m.Metrics {
-				strata[j] = append(strata[j], stats.Stratum{A: metric.values(base), B: metric.values(own)})
+				strata[j] = append(strata[j], byMachine(baseHere, ownHere, metric.values)...)
 			}
 			noiseFree = noiseFree || results.AllNoiseFree(rows(own))
 			if !row.Base {
@@ -264,10 +265,11 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 	for _, o := range own {
 		c.Jobs += o.Jobs
 	}
+	baseHere, ownHere, _ := sameMachines(base, own)
 	for _, metric := range m.Metrics {
 		values := metric.values(own)
 		l := Level{Summary: stats.Summarize(values, 1-m.Alpha), Survivors: metric.OfSurvivors() && lost(base)+c.Crashed > 0}
-		l.Ratio = ratio(metric, isBase, []stats.Stratum{{A: metric.values(base), B: values}}, m.Alpha)
+		l.Ratio = ratio(metric, isBase, byMachine(baseHere, ownHere, metric.values), 1, m.Alpha)
 		c.Levels = append(c.Levels, l)
 	}
 	return c
@@ -275,7 +277,7 @@ func (m *Matrix) cell(base, own []Observation, isBase bool) Cell {
 
 // over is a metric over all mixes that the row ran.
 func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level {
-	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, m.Alpha)}
+	l := Level{Summary: stats.Summarize(nil, 1-m.Alpha), Ratio: ratio(metric, row.Base, strata, row.Mixes, m.Alpha)}
 	if metric.Absolute {
 		var medians []float64
 		for _, s := range strata {
@@ -291,9 +293,9 @@ func (m *Matrix) over(metric Metric, row Standing, strata []stats.Stratum) Level
 	return l
 }
 
-// ratio is a metric's ratio to the base over strata, which are mixes. This function alone decides
+// ratio is a metric's ratio to the base over strata, which are so many mixes, each on each machine. This function alone decides
 // what the ratios and intervals of a matrix are.
-func ratio(metric Metric, ofBase bool, strata []stats.Stratum, alpha float64) Ratio {
+func ratio(metric Metric, ofBase bool, strata []stats.Stratum, mixes int, alpha float64) Ratio {
 	unknown := Ratio{math.NaN(), math.Inf(-1), math.Inf(1)}
 	if metric.Absolute || len(strata) == 0 || slices.ContainsFunc(strata, func(s stats.Stratum) bool { return len(s.A) == 0 || len(s.B) == 0 }) {
 		return unknown
@@ -301,7 +303,7 @@ func ratio(metric Metric, ofBase bool, strata []stats.Stratum, alpha float64) Ra
 	if ofBase {
 		return Ratio{1, unknown.Low, unknown.High} // by definition, so without an interval
 	}
-	pair := stats.Pair{Strata: strata, Options: stats.Options{Alpha: alpha}}
+	pair := stats.Pair{Strata: strata, Options: stats.Options{Alpha: alpha, Paired: len(strata) > mixes}}
 	if len(strata) == 1 {
 		pair.A, pair.B, pair.Strata = strata[0].A, strata[0].B, nil
 	}

@@ -57,7 +57,7 @@ func exportTables(ctx context.Context, s *store.Store, dir, ending string, o Exp
 		return nil, err
 	}
 	// A run that begins during the export is in none of the files.
-	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true}
+	chosen := store.Filter{IDs: append([]int64{-1}, slices.Sorted(maps.Keys(modes))...), Warmups: true, Duplicates: true}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}

@@ -31,6 +31,9 @@ type Options struct {
 	// Counts are whole numbers whose sums are compared instead of their ranks, by an exact
 	// permutation test: how often would runs that are dealt to the sides at random differ as much.
 	Counts bool
+	// Paired says that strata repeat one another, as machines do, so that strata of one value of each
+	// side are pairs.
+	Paired bool
 	// NoiseFree says that each side is one sample, because its values cannot but repeat. There is
 	// no test then, no interval and no verdict.
 	NoiseFree bool

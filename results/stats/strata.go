@@ -30,7 +30,8 @@ func used(strata []Stratum) []Stratum {
 // pool measures strata together. The test is van Elteren's: Mann-Whitney within each stratum,
 // weighted by 1 / (N + 1). The change is the geometric mean over the strata of each stratum's
 // change, or the mean of differences. Its interval is Student's, from the variances of the
-// logarithms within the strata (Welch and Satterthwaite).
+// logarithms within the strata (Welch and Satterthwaite), or if Paired and a stratum has one value of a
+// side, from the variance of the strata's changes.
 func pool(strata []Stratum, o Options) Comparison {
 	strata = used(strata)
 	alpha := o.alpha()
@@ -47,13 +48,15 @@ func pool(strata []Stratum, o Options) Comparison {
 	}
 	k := float64(len(strata))
 	var a, b, shift, variance, freedom float64
+	changes := make([]float64, len(strata))
 	blocks := make([]draw, len(strata))
 	for i, s := range strata {
 		c.A.N, c.B.N = c.A.N+len(s.A), c.B.N+len(s.B)
 		a += scale.to(Summarize(s.A, 1-alpha).Median) / k
 		b += scale.to(Summarize(s.B, 1-alpha).Median) / k
 		middle, _, _ := change(s.A, s.B, o.Absolute, 1-alpha)
-		shift += scale.to(middle+scale.none) / k
+		changes[i] = scale.to(middle + scale.none)
+		shift += changes[i] / k
 		for _, values := range [][]float64{s.A, s.B} {
 			v := scale.variance(values) / float64(len(values)) / (k * k)
 			variance += v
@@ -72,6 +75,10 @@ func pool(strata []Stratum, o Options) Comparison {
 	c.P = permutationP(blocks)
 	c.A.Median, c.B.Median = scale.from(a), scale.from(b)
 	c.Change = scale.from(shift) - scale.none
+	if o.Paired && math.IsNaN(variance) { // a stratum has one value of a side
+		variance = absolute.variance(changes) / k
+		freedom = variance * variance / (k - 1)
+	}
 	if math.IsNaN(variance) || math.IsInf(shift, 0) || math.IsNaN(shift) {
 		return c
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // CopyRuns writes a new store at path with the selected runs, all their rows and the plans of
-// their sweeps. Runs keep their ids. A cell whose run is not selected has no run in the copy;
+// their sweeps, and of the sweep that the filter names. Runs keep their ids. A cell whose run is not selected has no run in the copy;
 // its sweep is then not complete, and the sweep's note says how many runs are missing. Equal
 // runs give equal bytes. CopyRuns checks the copy's integrity and leaves no file after an error.
 func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error) {
@@ -25,7 +25,7 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 		return err
 	}
 	whole, _ := f.where()
-	everything, _ := Filter{Warmups: true}.where()
+	everything, _ := Filter{Warmups: true, Duplicates: true}.where()
 	target, err := Open(path)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 			_ = os.Remove(path) // err says what matters
 		}
 	}()
-	c := copier{source: s.file(), runs: slices.Sorted(maps.Keys(modes)), plans: whole == everything}
+	c := copier{source: s.file(), runs: slices.Sorted(maps.Keys(modes)), sweep: f.Sweep, plans: whole == everything}
 	if err := c.run(ctx, target.write); err != nil {
 		return explain(path, "copy runs of "+s.path, err)
 	}
@@ -45,7 +45,8 @@ func (s *Store) CopyRuns(ctx context.Context, path string, f Filter) (err error)
 type copier struct {
 	source string
 	runs   []int64
-	plans  bool // copy all sweeps, including sweeps without runs
+	sweep  int64 // copy this sweep also if no run of it is chosen; 0: none
+	plans  bool  // copy all sweeps, including sweeps without runs
 }
 
 func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
@@ -54,18 +55,7 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, statement := range []string{
-		"PRAGMA foreign_keys = OFF", // the order of tables ignores foreign keys; check verifies them
-		"ATTACH " + quote(fileURL(c.source, readingQuery(c.source))) + " AS source",
-		"CREATE TEMP TABLE chosen (id INTEGER PRIMARY KEY)",
-	} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	tables, err := texts(ctx, conn, `SELECT name FROM main.sqlite_schema WHERE type = 'table'
-		AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> ? ORDER BY name DESC`, versionTable)
-	if err != nil {
+	if err := execute(ctx, conn, "PRAGMA foreign_keys = OFF", createChosen, attach(c.source)); err != nil {
 		return err
 	}
 	tx, err := conn.BeginTx(ctx, nil)
@@ -73,65 +63,130 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // without effect once committed
-	if _, err := tx.ExecContext(ctx, "INSERT INTO chosen SELECT value FROM json_each(?)",
+	if _, err := tx.ExecContext(ctx, "INSERT INTO chosen SELECT value, value FROM json_each(?)",
 		strings.ReplaceAll(fmt.Sprint(c.runs), " ", ",")); err != nil {
 		return err
 	}
-	// In this order blocks come before segments, because inserting a block deletes the segments
-	// that it replaces.
-	for _, table := range tables {
-		if err := c.table(ctx, tx, table); err != nil {
-			return fmt.Errorf("table %s: %w", table, err)
-		}
+	if err := copyChosen(ctx, tx); err != nil {
+		return err
 	}
-	for _, statement := range []string{
-		`UPDATE main.sweep SET status = CASE status WHEN 'complete' THEN 'interrupted' ELSE status END,
-			note = concat_ws('; ', note, printf('%d of its %d runs were left out of this copy', part.missing, part.cells))
-			FROM (SELECT sweep_id, count(*) AS cells, count(*) FILTER (WHERE run_id NOT IN chosen) AS missing FROM main.cell GROUP BY sweep_id) AS part
-			WHERE part.sweep_id = sweep.id AND part.missing > 0`,
-		"UPDATE main.cell SET run_id = NULL WHERE run_id NOT IN chosen",
-		"UPDATE main." + versionTable + " SET tstamp = '1970-01-01 00:00:00'", // equal runs must give equal bytes
-	} {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
+	for _, plan := range []struct{ table, id string }{{sweeps.table, "id"}, {cells.table, "sweep_id"}} {
+		condition := fmt.Sprintf("%s = %d OR %[1]s IN (SELECT sweep_id FROM source.run WHERE id IN (SELECT old FROM chosen))", plan.id, c.sweep)
+		if c.plans {
+			condition = "true"
+		}
+		if err := copyRows(ctx, tx, plan.table, condition); err != nil {
 			return err
 		}
 	}
+	if err := execute(ctx, tx,
+		`UPDATE main.sweep SET status = CASE status WHEN 'complete' THEN 'interrupted' ELSE status END,
+			note = concat_ws('; ', note, printf('%d of its %d runs were left out of this copy', part.missing, part.cells))
+			FROM (SELECT sweep_id, count(*) AS cells, count(*) FILTER (WHERE run_id NOT IN (SELECT old FROM chosen)) AS missing FROM main.cell GROUP BY sweep_id) AS part
+			WHERE part.sweep_id = sweep.id AND part.missing > 0`,
+		"UPDATE main.cell SET run_id = NULL WHERE run_id NOT IN (SELECT old FROM chosen)",
+		timeless); err != nil {
+		return err
+	}
 	if err := tx.Commit(); err != nil {
+		return err
+	}
+	if err := execute(ctx, conn, "DETACH source"); err != nil {
 		return err
 	}
 	return check(ctx, conn)
 }
 
-// table copies the rows of one table that belong to the chosen runs.
-func (c copier) table(ctx context.Context, tx *sql.Tx, table string) error {
-	columns, err := texts(ctx, tx, "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid", table)
+const (
+	// createChosen makes the list of the runs to copy, with their numbers in the source and in the copy.
+	createChosen = "CREATE TEMP TABLE chosen (new INTEGER PRIMARY KEY, old INTEGER NOT NULL UNIQUE)"
+	// timeless takes the time of day out of a copy, because equal runs must give equal bytes.
+	timeless = "UPDATE main." + versionTable + " SET tstamp = '1970-01-01 00:00:00'"
+)
+
+// attach makes a file's tables those of the schema source. The order in which tables are copied
+// ignores foreign keys, so they must be off; check verifies them.
+func attach(file string) string {
+	return "ATTACH " + quote(fileURL(file, readingQuery(file))) + " AS source"
+}
+
+// executor is a connection or a transaction.
+type executor interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}
+
+func execute(ctx context.Context, db executor, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyChosen copies the runs that are chosen, with all their rows, in the order of their new
+// numbers.
+func copyChosen(ctx context.Context, db executor) error {
+	tables, err := runTables(ctx, db)
 	if err != nil {
 		return err
 	}
-	condition := "run_id IN chosen"
-	switch table {
-	case runs.table:
-		condition = "id IN chosen"
-	case sweeps.table, cells.table:
-		id := map[string]string{sweeps.table: "id", cells.table: "sweep_id"}[table]
-		condition = id + " IN (SELECT sweep_id FROM source.run WHERE id IN chosen)"
-		if c.plans {
-			condition = "true"
+	for _, table := range tables {
+		columns, err := columnsOf(ctx, db, table)
+		if err != nil {
+			return err
+		}
+		id := runColumn(table)
+		columns = slices.DeleteFunc(columns, func(c string) bool { return c == id })
+		list := strings.Join(columns, ", ")
+		// CROSS JOIN keeps the order of the loops, in which rows come as their table has them.
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%s (%s, %s) SELECT new, %[3]s FROM chosen CROSS JOIN source.%[1]s ON %[2]s = old ORDER BY new",
+			table, id, list)); err != nil {
+			return fmt.Errorf("table %s: %w", table, err)
 		}
 	}
+	return nil
+}
+
+// copyRows copies the rows of a table that fulfil a condition.
+func copyRows(ctx context.Context, db executor, table, condition string) error {
+	columns, err := columnsOf(ctx, db, table)
+	if err != nil {
+		return err
+	}
 	list := strings.Join(columns, ", ")
-	_, err = tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%s (%s) SELECT %s FROM source.%s WHERE %s",
-		table, list, list, table, condition))
-	return err
+	if _, err = db.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%s (%s) SELECT %[2]s FROM source.%[1]s WHERE %[3]s", table, list, condition)); err != nil {
+		return fmt.Errorf("table %s: %w", table, err)
+	}
+	return nil
+}
+
+// runTables are the tables whose rows belong to runs, that of the runs included. In this order blocks
+// come before segments, because inserting a block deletes the segments that it replaces.
+func runTables(ctx context.Context, db executor) ([]string, error) {
+	return texts(ctx, db, `SELECT name FROM main.sqlite_schema WHERE type = 'table'
+		AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT IN (?, ?, ?) ORDER BY name DESC`, versionTable, sweeps.table, cells.table)
+}
+
+// runColumn is the column of a table that has the run's number.
+func runColumn(table string) string {
+	if table == runs.table {
+		return "id"
+	}
+	return "run_id"
+}
+
+func columnsOf(ctx context.Context, db executor, table string) ([]string, error) {
+	return texts(ctx, db, "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid", table)
 }
 
 // check fails if a copied row refers to a missing row or a page is damaged. It also turns off
 // the WAL, so that the file can be read where no journal may be written beside it.
 func check(ctx context.Context, conn *sql.Conn) error {
-	for _, statement := range []string{"DETACH source", "PRAGMA journal_mode = DELETE"} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	if err := execute(ctx, conn, "PRAGMA journal_mode = DELETE"); err != nil {
+		return err
 	}
 	broken, err := texts(ctx, conn, `SELECT "table" || ' without its ' || parent FROM pragma_foreign_key_check`)
 	if err != nil {

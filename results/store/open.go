@@ -50,6 +50,9 @@ func (c connector) Connect(context.Context) (driver.Conn, error) { return c.Driv
 
 func (c connector) Driver() driver.Driver {
 	return &sqlite3.SQLiteDriver{ConnectHook: func(conn *sqlite3.SQLiteConn) error {
+		if err := conn.RegisterFunc("case_uid", newUID, true); err != nil {
+			return fmt.Errorf("function case_uid: %w", err)
+		}
 		for _, p := range c.pragmas {
 			if _, err := conn.Exec("PRAGMA "+p, nil); err != nil {
 				return fmt.Errorf("pragma %s: %w", p, err)
@@ -88,6 +91,7 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	if err := writable(path); err != nil {
 		return nil, err
 	}
+	before, _ := os.Stat(path)
 	// NORMAL: a killed program loses nothing that it committed. A power cut may lose the last
 	// commits, but does not damage the file.
 	write := connect(path, "_txlock=immediate", 1, append(pragmas, "synchronous = NORMAL")...)
@@ -100,8 +104,15 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	if err := identify(ctx, path, write); err != nil {
 		return nil, err
 	}
-	if err := useWAL(ctx, path, write); err != nil {
-		return nil, err
+	journal := setJournal(ctx, path, write, "WAL")
+	if now, gone := os.Stat(path); before != nil && gone == nil && !os.SameFile(before, now) {
+		if err := write.Close(); err != nil { // a merge replaced the file while this call waited for it
+			return nil, explain(path, "open", err)
+		}
+		return open(path, pragmas...)
+	}
+	if journal != nil {
+		return nil, journal
 	}
 	if err := migrate(ctx, path, write); err != nil {
 		return nil, err
@@ -132,7 +143,7 @@ func writable(path string) error {
 		return err
 	case exists:
 		if err := syscall.Access(path, 2); err != nil {
-			return fmt.Errorf("store %s: the file cannot be written: choose another with --db: %w", path, err)
+			return fmt.Errorf("store %s: the file cannot be written: choose another store, as with --db: %w", path, err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -145,7 +156,7 @@ func writable(path string) error {
 		return fmt.Errorf("store %s: %s is not a directory", path, dir)
 	}
 	if err := syscall.Access(dir, 2); err != nil {
-		return fmt.Errorf("store %s: directory %s cannot be written (SQLite keeps a journal beside the store): choose another place with --db: %w",
+		return fmt.Errorf("store %s: directory %s cannot be written (SQLite keeps a journal beside the store): choose another place, as with --db: %w",
 			path, dir, err)
 	}
 	return nil
@@ -165,20 +176,20 @@ func identify(ctx context.Context, path string, db *sql.DB) error {
 		return explain(path, "open", err)
 	}
 	if tables > 0 && id != applicationID {
-		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: choose another with --db", path)
+		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: choose another store, as with --db", path)
 	}
 	return nil
 }
 
-// useWAL sets the journal mode, which the file keeps. SQLite returns ErrBusy at once while it
-// changes the mode, so useWAL retries until lockPatience is over.
-func useWAL(ctx context.Context, path string, db *sql.DB) error {
+// setJournal sets the journal mode, which the file keeps. SQLite returns ErrBusy at once while another
+// program has the file open, so setJournal retries until lockPatience is over.
+func setJournal(ctx context.Context, path string, db *sql.DB, mode string) error {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = "+mode)
 		var s sqlite3.Error
 		if !errors.As(err, &s) || s.Code != sqlite3.ErrBusy {
 			return explain(path, "open", err)
@@ -214,7 +225,7 @@ func versions(ctx context.Context, path string, db *sql.DB) (have, want int64, e
 		return 0, 0, explain(path, "read the schema version", err)
 	}
 	if have > want {
-		return 0, 0, fmt.Errorf("store %s: schema version %d is newer than this program's %d: use the newer caserun, or choose another file with --db",
+		return 0, 0, fmt.Errorf("store %s: schema version %d is newer than this program's %d: use the newer caserun, or choose another store, as with --db",
 			path, have, want)
 	}
 	return have, want, nil

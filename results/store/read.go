@@ -30,7 +30,9 @@ type Filter struct {
 	Before    int64     // runs with smaller numbers only
 	BegunBy   time.Time // runs that began earlier, to the millisecond; simulated runs began at no time
 	Warmups   bool      // select warm-up runs too, which are not measurements
-	Last      int       // of the selected runs take only the last so many
+	// Duplicates selects also the complete runs of cells of which another run counts.
+	Duplicates bool
+	Last       int // of the selected runs take only the last so many
 }
 
 // jsonTexts is a list as one argument, because SQLite limits their number.
@@ -94,6 +96,9 @@ func (f Filter) where() (condition string, args []any) {
 	if !f.Warmups {
 		terms = append(terms, "warmup = 0")
 	}
+	if !f.Duplicates {
+		terms = append(terms, "duplicate = 0")
+	}
 	condition = strings.Join(terms, " AND ")
 	if f.Last > 0 {
 		condition = "id IN (SELECT id FROM run WHERE " + condition + " ORDER BY id DESC LIMIT ?)"
@@ -114,7 +119,7 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]results.Run, error) {
 
 // Run returns one run; the error wraps ErrNoRun if the store lacks it.
 func (s *Store) Run(ctx context.Context, id int64) (results.Run, error) {
-	found, err := s.Runs(ctx, Filter{IDs: []int64{id}, Warmups: true})
+	found, err := s.Runs(ctx, Filter{IDs: []int64{id}, Warmups: true, Duplicates: true})
 	return first(s, fmt.Sprintf("run %d", id), ErrNoRun, found, err)
 }
 

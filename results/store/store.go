@@ -96,10 +96,16 @@ func (s *Store) fold() error {
 // BeginRun stores a run with status running and the devices that it found, and returns the
 // run's id. It ignores run.ID.
 func (s *Store) BeginRun(ctx context.Context, run results.Run, found []results.Device) (int64, error) {
-	return s.begin(ctx, run, found, nil)
+	return s.begin(ctx, run, found, func(tx *sql.Tx, id int64) error {
+		uid, err := newRunUID(id, run)
+		if err != nil {
+			return err
+		}
+		return changeOne(ctx, tx, ErrNoRun, "UPDATE run SET uid = ? WHERE id = ?", uid, id)
+	})
 }
 
-// begin stores a run and calls attach, if there is one, in the same transaction.
+// begin stores a run. In the same transaction it calls attach, which gives the run its uid.
 func (s *Store) begin(ctx context.Context, run results.Run, found []results.Device,
 	attach func(tx *sql.Tx, id int64) error) (int64, error) {
 	operation := fmt.Sprintf("begin run of %s under %s", run.Mix, run.Scheduler)
@@ -119,9 +125,6 @@ func (s *Store) begin(ctx context.Context, run results.Run, found []results.Devi
 			if _, err := tx.ExecContext(ctx, upsertSQL(devices), rowArgs(devices, id, &d)...); err != nil {
 				return fmt.Errorf("device %d: %w", d.Index, err)
 			}
-		}
-		if attach == nil {
-			return nil
 		}
 		return attach(tx, id)
 	})
@@ -188,7 +191,8 @@ func (s *Store) Resume(ctx context.Context, run int64) (*Writer, error) {
 // finish stores a run's final state. In the same transaction it checks that a complete run of
 // a sweep still belongs to its cell. If another process took the sweep over, the run is stored
 // as interrupted and the error wraps ErrBusy. A run that is already complete stays complete: a
-// process that closes it as abandoned is wrong.
+// process that closes it as abandoned is wrong. A simulated run of a sweep that is complete gets the
+// uid that it has wherever it runs.
 func (s *Store) finish(ctx context.Context, run results.Run) error {
 	operation := fmt.Sprintf("finish run %d", run.ID)
 	var taken error
@@ -208,7 +212,14 @@ func (s *Store) finish(ctx context.Context, run results.Run) error {
 		}
 		_, values := runs.fields(&run)
 		update := fmt.Sprintf("UPDATE run SET %s = ? WHERE id = ?", strings.Join(runs.columns, " = ?, "))
-		return changeOne(ctx, tx, ErrNoRun, update, append(values, run.ID)...)
+		if err := changeOne(ctx, tx, ErrNoRun, update, append(values, run.ID)...); err != nil {
+			return err
+		}
+		if run.Mode != results.Simulated || run.Status != results.Complete {
+			return nil
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE run SET uid = case_uid('run', sweep.uid, run.cell_position) FROM sweep WHERE run.id = ? AND sweep.id = run.sweep_id", run.ID)
+		return err
 	})
 	if err != nil {
 		return err

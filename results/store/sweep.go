@@ -35,8 +35,13 @@ func (s *Store) CreateSweep(ctx context.Context, sweep results.Sweep, plan []res
 	sweep.Status, sweep.Host, sweep.PID = results.Planned, "", nil
 	var id int64
 	err := s.transaction(ctx, "plan a sweep", func(tx *sql.Tx) error {
+		uid, err := newSweepUID(ctx, tx, sweep)
+		if err != nil {
+			return err
+		}
 		_, values := sweeps.fields(&sweep)
-		inserted, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO sweep (%s) VALUES (%s)",
+		values = append(values, uid)
+		inserted, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO sweep (%s, uid) VALUES (%s)",
 			strings.Join(sweeps.columns, ", "), marks(len(values))), values...)
 		if err != nil {
 			return err
@@ -112,8 +117,9 @@ func (s *Store) EndSweep(ctx context.Context, id int64, host string, pid int, st
 
 // BeginCell is BeginRun for a cell of a sweep: the new run becomes the cell's run. The error
 // wraps ErrBusy if the cell's run has changed since the cell was read, or if another process
-// works on the sweep.
-func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Run, found []results.Device) (int64, error) {
+// works on the sweep. restart counts how often the job that makes the run was started again by a
+// batch system; it is a part of the run's uid.
+func (s *Store) BeginCell(ctx context.Context, cell results.Cell, restart int, run results.Run, found []results.Device) (int64, error) {
 	run.Sweep, run.Warmup, run.Repetition, run.Seed = &cell.Sweep, cell.Warmup, cell.Repetition, cell.Seed
 	return s.begin(ctx, run, found, func(tx *sql.Tx, id int64) error {
 		if err := owns(ctx, tx, cell.Sweep, run.Provenance.Host, run.Provenance.PID); err != nil {
@@ -124,7 +130,11 @@ func (s *Store) BeginCell(ctx context.Context, cell results.Cell, run results.Ru
 		if err != nil {
 			return fmt.Errorf("cell %d of sweep %d: %w", cell.Position, cell.Sweep, err)
 		}
-		return nil
+		uid, err := newAttemptUID(ctx, tx, cell, restart, run)
+		if err != nil {
+			return err
+		}
+		return changeOne(ctx, tx, ErrNoRun, "UPDATE run SET uid = ?, cell_position = ? WHERE id = ?", uid, cell.Position, id)
 	})
 }
 

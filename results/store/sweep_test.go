@@ -45,7 +45,7 @@ func beginCell(t testing.TB, s *Store, cell results.Cell) results.Run {
 	t.Helper()
 	run, found := fullRun()
 	run.Tag = "nightly"
-	id, err := s.BeginCell(context.Background(), cell, run, found)
+	id, err := s.BeginCell(context.Background(), cell, 0, run, found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestACellIsRunByOneProcess(t *testing.T) {
 		t.Errorf("a run that began for a cell is %+v (%v), want it to be the cell's", got, err)
 	}
 	run, found := fullRun()
-	if _, err := s.BeginCell(ctx, plan[0], run, found); !errors.Is(err, ErrBusy) {
+	if _, err := s.BeginCell(ctx, plan[0], 0, run, found); !errors.Is(err, ErrBusy) {
 		t.Errorf("the cell was given away twice: %v", err)
 	}
 	if all, err := s.Runs(ctx, Filter{Warmups: true}); err != nil || len(all) != 1 {
@@ -224,7 +224,7 @@ func TestASweepThatIsTakenOver(t *testing.T) {
 	begin := func(pid int, cell results.Cell) (int64, error) {
 		run := about
 		run.Provenance.PID = &pid
-		return s.BeginCell(ctx, cell, run, found)
+		return s.BeginCell(ctx, cell, 0, run, found)
 	}
 	must := func(id int64, err error) int64 {
 		t.Helper()
@@ -362,7 +362,7 @@ func TestCopyOfAPartOfASweep(t *testing.T) {
 		for _, c := range plan {
 			run, found := fullRun()
 			run.Provenance.PID = ptr(7)
-			id, err := s.BeginCell(ctx, c, run, found)
+			id, err := s.BeginCell(ctx, c, 0, run, found)
 			must(err)
 			run.Sweep, run.Warmup = &sweep.ID, c.Warmup
 			must(s.Writer(id).Finish(ctx, run))

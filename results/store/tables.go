@@ -78,7 +78,7 @@ func (t Table) OfSweeps() bool { return t.Name == sweeps.table || t.Name == cell
 //     are selected.
 func (f Filter) rowsOf(t Table) (condition string, args []any) {
 	condition, args = f.where()
-	everything, _ := Filter{Warmups: f.Warmups}.where()
+	everything, _ := Filter{Warmups: f.Warmups, Duplicates: f.Duplicates}.where()
 	switch {
 	case t.Name == runs.table:
 		return condition, args

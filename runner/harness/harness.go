@@ -35,6 +35,7 @@ type Request struct {
 	History        history.File // what Options.History has
 	Store          *store.Store
 	Cell           *results.Cell // of the sweep that the run belongs to; nil outside of sweeps
+	Restart        int           // how often a batch system started again what makes the runs of a sweep
 	Say            Say
 	// Display makes what shows the run to the user; nil: nothing does.
 	Display func(mixes.Mix, results.Mode) Display

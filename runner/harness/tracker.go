@@ -40,7 +40,7 @@ func (t *tracker) begin(ctx context.Context, r Request, run results.Run, devices
 	var err error
 	if c := r.Cell; c != nil {
 		run.Sweep, run.Warmup, run.Repetition = &c.Sweep, c.Warmup, c.Repetition
-		run.ID, err = r.Store.BeginCell(ctx, *c, run, devices)
+		run.ID, err = r.Store.BeginCell(ctx, *c, r.Restart, run, devices)
 	} else {
 		run.ID, err = r.Store.BeginRun(ctx, run, devices)
 	}

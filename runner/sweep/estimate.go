@@ -98,6 +98,18 @@ func (p *Plan) Estimates(ctx context.Context, db *store.Store) (Estimates, error
 	return out, nil
 }
 
+// Foresee puts the estimates of a new sweep into its plan, by which it is cut into parts.
+func (p *Plan) Foresee(times Estimates) {
+	p.Spec.Estimates = nil
+	for _, mix := range p.Spec.Mixes { // in the order of Spec.Sort
+		for _, probe := range p.Spec.Probes {
+			for _, sched := range p.Spec.Scheds {
+				p.Spec.Estimates = append(p.Spec.Estimates, times[arm{mix.Name, sched, probe}].Seconds)
+			}
+		}
+	}
+}
+
 // forecast tells how long runs take from begin to end, for the time left and for the time
 // limit. An arm that this call has run takes the median of those runs. Before that it takes its
 // estimate and, on a live node, the median of what this call's runs took beside their

@@ -337,6 +337,11 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, 
 			return 0, err
 		}
 	}
+	times, err := p.Estimates(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	p.Foresee(times)
 	text, err := json.Marshal(p.Spec)
 	if err != nil {
 		return 0, fmt.Errorf("record the sweep: %w", err)

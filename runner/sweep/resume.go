@@ -163,12 +163,23 @@ func (p *Plan) SameSize(ctx context.Context, db *store.Store, id int64) error {
 	return err
 }
 
-// Remaining are the cells of a sweep without a complete run, in the order of execution, and the
-// number of the cells with one.
-func Remaining(ctx context.Context, db *store.Store, id int64) (left []results.Cell, done int, err error) {
+// Remaining are the cells of a part of a sweep without a complete run, in the order of execution, and
+// the number of the part's cells with one.
+func Remaining(ctx context.Context, db *store.Store, id int64, part Part) (left []results.Cell, done int, err error) {
 	cells, err := db.Cells(ctx, id)
 	if err != nil {
 		return nil, 0, err
+	}
+	if !part.Whole() {
+		w, err := db.Sweep(ctx, id)
+		if err != nil {
+			return nil, 0, err
+		}
+		spec, err := results.ReadSpec(w)
+		if err != nil {
+			return nil, 0, err
+		}
+		cells = part.Of(spec, cells)
 	}
 	runs, err := db.Runs(ctx, store.Filter{Sweep: id, Status: results.Complete, Warmups: true})
 	if err != nil {

@@ -63,7 +63,9 @@ type Call struct {
 	Plan    *Plan
 	ID      int64
 	Store   *store.Store
-	Jobs    int // runs at once
+	Part    Part // of the plan, which this call does
+	Jobs    int  // runs at once
+	Restart int  // how often a batch system started this call again
 	Limit   TimeLimit
 	Now     func() time.Time
 	Say     harness.Say
@@ -92,8 +94,8 @@ func takenOver(id int64, err error) error {
 	return refuse("%s: what this process had under way is interrupted", what)
 }
 
-// Run does what is left of the sweep. It holds the sweep meanwhile, and leaves it complete or
-// interrupted. The note is for the sweep's row.
+// Run does what is left of the part. It holds the sweep meanwhile, and leaves it complete, or
+// interrupted if another part is not done. The note is for the sweep's row.
 func (s *Call) Run(ctx context.Context, note string) (err error) {
 	host, _ := os.Hostname()           // as in provenance
 	plan := context.WithoutCancel(ctx) // each heeds the context
@@ -109,7 +111,7 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 		}
 		err = errors.Join(err, ended)
 	}()
-	left, done, err := Remaining(plan, s.Store, s.ID)
+	left, done, err := Remaining(plan, s.Store, s.ID, s.Part)
 	if err != nil {
 		return err
 	}
@@ -119,8 +121,13 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	}
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
 	if err := s.each(ctx, left, progress); err != nil {
-		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s goes on: %w",
-			s.ID, progress.Done, progress.Total, s.ID, s.StoreFlag, err)
+		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s goes on: %w",
+			s.ID, progress.Done, progress.Total, s.ID, s.Part.flag(), s.StoreFlag, err)
+	}
+	if !s.Part.Whole() {
+		if left, _, err = Remaining(plan, s.Store, s.ID, Part{}); err != nil || len(left) > 0 {
+			return err
+		}
 	}
 	status = results.Complete
 	return nil
@@ -204,7 +211,7 @@ func (s *Call) cell(ctx context.Context, session *nodes.Session, c results.Cell,
 	options.Seed = c.Seed
 	display := func(m mixes.Mix, mode results.Mode) harness.Display { return s.Display.Run(m, mode, s.Plan.profiles) }
 	o, err := session.Run(ctx, harness.Request{Options: options, Sched: c.Scheduler, Probe: c.Probe, Mix: s.Plan.mixOf(c), Profiles: s.Plan.profiles, History: s.Plan.history,
-		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Begun: begun})
+		Store: s.Store, Say: s.Say, Display: display, Log: s.Log, Cell: &c, Restart: s.Restart, Begun: begun})
 	if err == nil && o.Run.Status != results.Complete {
 		err = fmt.Errorf("run %d is %s", o.Run.ID, o.Run.Status)
 	}

@@ -1,0 +1,650 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/results"
+)
+
+// Merged says what the store of a merge has.
+type Merged struct {
+	Sweep      results.Sweep // as the store has it
+	Cells      int           // of its plan
+	Done       int           // cells that have a complete run
+	Runs       int           // of the sweep, warm-ups and duplicates included
+	Duplicates int           // complete runs of cells of which another run counts
+}
+
+// ErrOtherPlan is wrapped if a part of a merge was not planned together with the others.
+var ErrOtherPlan = errors.New("it is not a part of the same plan")
+
+// ErrDiffer is wrapped if parts of a merge have different complete runs of one uid.
+var ErrDiffer = errors.New("complete runs of one uid differ")
+
+// Merge brings the runs of a sweep together that were made in several stores. The sweep is the latest
+// of the first part. The store at out gets the sweep's runs of all parts; it is made if it is missing,
+// and must have the sweep if it is not. Its other runs stay as they are.
+//
+// The result depends only on what out and the parts have, and not on their order or on how often they
+// are merged: the runs of the sweep are numbered after all others, by their cells. A run that several
+// stores have is there once. Of several complete runs of a cell the first counts, and the others are
+// marked as duplicates. A run that is under way is left out.
+//
+// The store is written beside out and renamed at the end. So out has all or nothing whatever happens,
+// and no program may have it open meanwhile. The memory that Merge takes does not depend on the number
+// of parts and runs. progress, which may be nil, is told how many parts were read.
+func Merge(ctx context.Context, out string, parts []string, progress func(read int)) (_ Merged, err error) {
+	if out, err = filepath.Abs(out); err != nil {
+		return Merged{}, fmt.Errorf("merge: %w", err)
+	}
+	if target, err := filepath.EvalSymlinks(out); err == nil {
+		out = target // and keep the link
+	}
+	dir, free, err := workplace(out)
+	if err != nil {
+		return Merged{}, err
+	}
+	defer func() { err = errors.Join(err, free()) }()
+	m := merger{out: out, isNew: !exists(out), notes: map[string]bool{}}
+	release, err := hold(ctx, out, m.isNew)
+	if err != nil {
+		return Merged{}, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	work, merged := filepath.Join(dir, "work.db"), filepath.Join(dir, "merged.db")
+	if err := m.into(ctx, work, func() error { return m.gather(ctx, parts, progress) }); err != nil {
+		return Merged{}, err
+	}
+	if err := m.into(ctx, merged, func() error { return m.settle(ctx, work) }); err != nil {
+		return Merged{}, err
+	}
+	return m.made, m.publish(merged)
+}
+
+// workplace makes a directory beside a store for the files of a merge. Only one process has it at a
+// time. What a killed merge left there is removed.
+func workplace(out string) (dir string, free func() error, err error) {
+	dir = filepath.Join(filepath.Dir(out), "."+filepath.Base(out)+".merge")
+	if err = os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", nil, fmt.Errorf("merge into %s: %w", out, err)
+	}
+	at, err := os.Open(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("merge into %s: %w", out, err)
+	}
+	if err = unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("merge into %s: another merge is under way in %s: wait for it: %w", out, dir, err), at.Close())
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*.db*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	free = func() error { return errors.Join(os.RemoveAll(dir), at.Close()) }
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("merge into %s: %w", out, err), free())
+	}
+	return dir, free, nil
+}
+
+// hold keeps other programs from writing to the store at path, if there is one, until release. It
+// waits until no other program has the store open. The store has no journal beside it then, and can be
+// replaced.
+func hold(ctx context.Context, path string, isNew bool) (release func() error, err error) {
+	if isNew {
+		return func() error { return nil }, nil
+	}
+	s, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := setJournal(ctx, path, s.write, "DELETE"); err != nil {
+		return nil, errors.Join(fmt.Errorf("merge: another program has the store open, so wait until it has ended: %w", err), s.Close())
+	}
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, errors.Join(explain(path, "merge", err), s.Close())
+	}
+	return func() error {
+		_ = tx.Rollback() // it wrote nothing
+		return s.Close()
+	}, nil
+}
+
+// merger makes two stores. gather brings the runs of all stores into the first one, as it comes to
+// them. settle decides which runs count and copies them in order into the second one. So the bytes of
+// the second one do not depend on the order in which the runs came.
+type merger struct {
+	out   string
+	isNew bool      // there is no store yet
+	conn  *sql.Conn // of the store that is being made
+	sweep string    // uid
+	id    int64     // number of the sweep in the result
+	notes map[string]bool
+	last  int64 // the largest number of a run in the first store
+	used  []largest
+	from  []origin
+	made  Merged
+}
+
+// largest is the largest number that out has ever given to a row of a table.
+type largest struct {
+	table string
+	id    int64
+}
+
+// origin is a store with the number before its first run in the first store.
+type origin struct {
+	path  string
+	after int64
+}
+
+// into makes a store and calls fill with a connection to it. A store that fails is thrown away, so
+// nothing is done to keep it whole meanwhile.
+func (m *merger) into(ctx context.Context, path string, fill func() error) (err error) {
+	s, err := Open(path)
+	if err != nil {
+		return fmt.Errorf("merge into %s: %w", m.out, err)
+	}
+	defer func() {
+		if closed := s.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if m.conn, err = s.write.Conn(ctx); err != nil {
+		return m.failed(err)
+	}
+	defer m.conn.Close()
+	err = execute(ctx, m.conn, "PRAGMA foreign_keys = OFF", "PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF",
+		createChosen, "CREATE TEMP TABLE hit (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)", timeless)
+	if err != nil {
+		return m.failed(err)
+	}
+	return fill()
+}
+
+// failed explains an error in the store that is made.
+func (m *merger) failed(err error) error { return m.failedAt(m.out, err) }
+
+// failedAt explains an error at the file at path, unless it says all. Space can lack for the result
+// only.
+func (m *merger) failedAt(path string, err error) error {
+	switch {
+	case errors.Is(err, ErrOtherPlan), errors.Is(err, ErrDiffer), errors.Is(err, ErrBusy):
+		return err
+	case isFull(err):
+		path = m.out
+	}
+	return explain(path, "merge", err)
+}
+
+// attached calls do in a transaction, with the store at file as the schema source.
+func (m *merger) attached(ctx context.Context, file string, do func() error) (err error) {
+	if err := execute(ctx, m.conn, attach(file), "BEGIN"); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		_, _ = m.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // which frees the source; what was made is thrown away
+		return err
+	}
+	return execute(ctx, m.conn, "DELETE FROM chosen", "DELETE FROM hit", "COMMIT", "DETACH source")
+}
+
+// gather brings the runs together.
+func (m *merger) gather(ctx context.Context, parts []string, progress func(int)) error {
+	if err := m.find(ctx, parts[0]); err != nil {
+		return err
+	}
+	if !m.isNew {
+		if err := m.attached(ctx, m.out, func() error { return m.begin(ctx) }); err != nil {
+			return m.failed(err)
+		}
+	}
+	for i, path := range parts {
+		if err := m.part(ctx, path); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(i + 1)
+		}
+	}
+	return m.failed(m.decide(ctx))
+}
+
+// find settles which sweep is merged.
+func (m *merger) find(ctx context.Context, path string) (err error) {
+	s, err := OpenUpdated(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	w, err := s.LatestSweep(ctx)
+	if err != nil {
+		return err
+	}
+	return explain(path, "read the sweep", s.read.QueryRowContext(ctx, "SELECT uid FROM sweep WHERE id = ?", w.ID).Scan(&m.sweep))
+}
+
+// begin copies all that out has.
+func (m *merger) begin(ctx context.Context) error {
+	var w results.Sweep
+	err := m.conn.QueryRowContext(ctx, "SELECT id, status, ifnull(host, ''), pid, ifnull(note, '') FROM source.sweep WHERE uid = ?", m.sweep).
+		Scan(&w.ID, &w.Status, &w.Host, &w.PID, &w.Note)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("store %s has no sweep of the parts' plan: merge into a new file, or into the store that planned the sweep: %w", m.out, ErrOtherPlan)
+	case err != nil:
+		return err
+	case w.Status == results.Running:
+		return fmt.Errorf("merge into %s: %w", m.out, HeldError{Sweep: w.ID, Host: w.Host, PID: *w.PID})
+	}
+	m.id = w.ID
+	m.note(w.Note)
+	for _, table := range []string{runs.table, sweeps.table} {
+		var n int64
+		if err := m.conn.QueryRowContext(ctx, "SELECT ifnull(max(seq), 0) FROM source.sqlite_sequence WHERE name = ?", table).Scan(&n); err != nil {
+			return err
+		}
+		m.used = append(m.used, largest{table, n})
+	}
+	if err := execute(ctx, m.conn, "INSERT INTO chosen SELECT id, id FROM source.run"); err != nil {
+		return err
+	}
+	if err := copyChosen(ctx, m.conn); err != nil {
+		return err
+	}
+	for _, table := range []string{sweeps.table, cells.table} {
+		if err := copyRows(ctx, m.conn, table, "true"); err != nil {
+			return err
+		}
+	}
+	m.from = append(m.from, origin{m.out, 0})
+	return m.conn.QueryRowContext(ctx, "SELECT ifnull(max(id), 0) FROM main.run").Scan(&m.last)
+}
+
+// note keeps the notes of a sweep. What is missing in a copy says nothing of the merge.
+func (m *merger) note(text string) {
+	for _, n := range strings.Split(text, "; ") {
+		if n != "" && !strings.HasSuffix(n, " runs were left out of this copy") {
+			m.notes[n] = true
+		}
+	}
+}
+
+// part takes the runs of one part.
+func (m *merger) part(ctx context.Context, path string) (err error) {
+	if same(path, m.out) {
+		return nil
+	}
+	s, err := OpenUpdated(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = m.attached(ctx, s.file(), func() error {
+		id, err := m.plan(ctx, path)
+		if err != nil {
+			return err
+		}
+		return m.take(ctx, path, id)
+	})
+	return m.failedAt(path, err)
+}
+
+// same reports whether two names are of one file.
+func same(a, b string) bool {
+	of, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(of, other)
+}
+
+// plan finds the sweep in a part. The first part gives the plan, and a part that was extended gives
+// more of it. Cells are a function of what the sweep was planned from.
+func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
+	var reps int
+	var spec, note string
+	err = m.conn.QueryRowContext(ctx, "SELECT id, repetitions, spec, ifnull(note, '') FROM source.sweep WHERE uid = ?", m.sweep).Scan(&id, &reps, &spec, &note)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("part %s: %w: leave it out, or make all parts from one plan (caserun sweep --plan-only)", path, ErrOtherPlan)
+	}
+	if err != nil {
+		return 0, err
+	}
+	m.note(note)
+	columns, err := columnsOf(ctx, m.conn, cells.table)
+	if err != nil {
+		return 0, err
+	}
+	columns = slices.DeleteFunc(columns, func(c string) bool { return c == "sweep_id" || c == "run_id" })
+	list := strings.Join(columns, ", ")
+	if m.id == 0 {
+		m.id = 1
+		if err := copyRows(ctx, m.conn, sweeps.table, fmt.Sprintf("id = %d", id)); err != nil {
+			return 0, err
+		}
+		if _, err := m.conn.ExecContext(ctx, "UPDATE main.sweep SET id = ?", m.id); err != nil {
+			return 0, err
+		}
+	} else {
+		var had int
+		var same bool
+		if err := m.conn.QueryRowContext(ctx, "SELECT repetitions, spec = ? FROM main.sweep WHERE id = ?", spec, m.id).Scan(&had, &same); err != nil {
+			return 0, err
+		}
+		switch {
+		case reps < had || reps == had && same:
+			return id, nil
+		case reps == had:
+			return 0, fmt.Errorf("part %s: sweep %d was planned from something else: %w: leave it out", path, id, ErrOtherPlan)
+		}
+		if _, err := m.conn.ExecContext(ctx, "UPDATE main.sweep SET repetitions = ?, spec = ? WHERE id = ?", reps, spec, m.id); err != nil {
+			return 0, err
+		}
+	}
+	_, err = m.conn.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.cell (sweep_id, %s) SELECT ?, %[1]s FROM source.cell WHERE sweep_id = ?", list), m.id, id)
+	return id, err
+}
+
+// take takes the runs that have ended of a sweep of a part.
+func (m *merger) take(ctx context.Context, path string, id int64) error {
+	const ended = "r.sweep_id = ? AND r.status <> 'running'"
+	var stray int64
+	err := m.conn.QueryRowContext(ctx, `SELECT ifnull(min(id), 0) FROM source.run r WHERE `+ended+` AND NOT EXISTS (SELECT 1 FROM main.cell
+		WHERE cell.sweep_id = ? AND cell.position = r.cell_position AND cell.seed = r.seed)`, id, m.id).Scan(&stray)
+	if err != nil {
+		return err
+	}
+	if stray != 0 {
+		return fmt.Errorf("part %s: run %d has no cell in the plan: %w: leave it out", path, stray, ErrOtherPlan)
+	}
+	if _, err := m.conn.ExecContext(ctx, "INSERT INTO hit SELECT r.id, m.id FROM source.run r JOIN main.run m ON m.uid = r.uid WHERE "+ended, id); err != nil {
+		return err
+	}
+	if err := m.again(ctx, path); err != nil {
+		return err
+	}
+	m.from = append(m.from, origin{path, m.last})
+	took, err := m.conn.ExecContext(ctx, `INSERT INTO chosen SELECT ? + row_number() OVER (ORDER BY id), id FROM source.run r
+		WHERE `+ended+` AND NOT EXISTS (SELECT 1 FROM main.run WHERE run.uid = r.uid)`, m.last, id)
+	if err != nil {
+		return err
+	}
+	n, err := took.RowsAffected()
+	if err != nil {
+		return err
+	}
+	m.last += n
+	if err := copyChosen(ctx, m.conn); err != nil {
+		return err
+	}
+	_, err = m.conn.ExecContext(ctx, "UPDATE main.run SET sweep_id = ? WHERE id IN (SELECT new FROM chosen)", m.id)
+	return err
+}
+
+// machine are the columns of a run that say where it ran. They may differ in a simulated run that two
+// machines made: then the first ones count, as text.
+const machine = "host, kernel, cpu, cores, memory_bytes, version, revision, binaries"
+
+// again takes runs that the merge has from an earlier part. They must be the same. An interrupted run
+// may have gone on, or have been closed by several: the run that is complete counts, or else the one
+// whose rows have the smaller hash.
+func (m *merger) again(ctx context.Context, path string) error {
+	if _, err := m.conn.ExecContext(ctx, `UPDATE main.run AS m SET (`+machine+`) = (SELECT `+machine+` FROM source.run WHERE id = hit.old)
+		FROM hit JOIN source.run s ON s.id = hit.old
+		WHERE m.id = hit.new AND m.mode = 'sim' AND m.status = 'complete' AND s.status = 'complete'
+			AND (s.`+strings.ReplaceAll(machine, ", ", ", s.")+`) < (m.`+strings.ReplaceAll(machine, ", ", ", m.")+`)`); err != nil {
+		return err
+	}
+	different, err := m.different(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range different {
+		if d.oldDone && d.newDone {
+			return fmt.Errorf("%s and %s: run %d of the second one is %s in both, and its rows differ: %w: leave one of the files out",
+				m.origin(d.new), path, d.old, d.uid, ErrDiffer)
+		}
+		replace := d.oldDone
+		if d.oldDone == d.newDone {
+			if replace, err = m.smaller(ctx, d.old, d.new); err != nil {
+				return err
+			}
+		}
+		if replace {
+			if err := m.drop(ctx, d.new); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// difference is a run of a part whose rows are not those of the run with the same uid.
+type difference struct {
+	old, new         int64
+	uid              string
+	oldDone, newDone bool
+}
+
+func (m *merger) different(ctx context.Context) (out []difference, err error) {
+	tables, err := runTables(ctx, m.conn)
+	if err != nil {
+		return nil, err
+	}
+	var arms []string
+	for _, table := range tables {
+		columns, err := m.content(ctx, table)
+		if err != nil {
+			return nil, err
+		}
+		list := strings.Join(append([]string{"hit.new"}, columns...), ", ")
+		of := func(schema, side string) string {
+			return fmt.Sprintf("SELECT %s FROM hit CROSS JOIN %s.%s ON %s = hit.%s", list, schema, table, runColumn(table), side)
+		}
+		for _, sides := range [][2]string{{of("source", "old"), of("main", "new")}, {of("main", "new"), of("source", "old")}} {
+			arms = append(arms, fmt.Sprintf("SELECT new FROM (%s EXCEPT %s)", sides[0], sides[1]))
+		}
+	}
+	rows, err := m.conn.QueryContext(ctx, `SELECT hit.old, hit.new, m.uid, s.status = 'complete', m.status = 'complete'
+		FROM hit JOIN source.run s ON s.id = hit.old JOIN main.run m ON m.id = hit.new
+		WHERE hit.new IN (`+strings.Join(arms, " UNION ")+") ORDER BY hit.old")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d difference
+		if err := rows.Scan(&d.old, &d.new, &d.uid, &d.oldDone, &d.newDone); err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+// content are the columns of a table that must be equal in all copies of a run.
+func (m *merger) content(ctx context.Context, table string) ([]string, error) {
+	columns, err := columnsOf(ctx, m.conn, table)
+	return slices.DeleteFunc(columns, func(c string) bool {
+		return c == runColumn(table) || table == runs.table && (c == "sweep_id" || c == "duplicate" || slices.Contains(strings.Split(machine, ", "), c))
+	}), err
+}
+
+// origin is the file that a run of the first store came from.
+func (m *merger) origin(run int64) string {
+	i, _ := slices.BinarySearchFunc(m.from, run, func(o origin, run int64) int {
+		if o.after < run {
+			return -1
+		}
+		return 1
+	})
+	return m.from[i-1].path
+}
+
+// smaller reports whether the rows of a run of the part have the smaller hash.
+func (m *merger) smaller(ctx context.Context, old, new int64) (bool, error) {
+	a, err := m.hash(ctx, "source", old)
+	if err != nil {
+		return false, err
+	}
+	b, err := m.hash(ctx, "main", new)
+	return a < b, err
+}
+
+func (m *merger) hash(ctx context.Context, schema string, run int64) (string, error) {
+	sum := sha256.New()
+	tables, err := runTables(ctx, m.conn)
+	if err != nil {
+		return "", err
+	}
+	for _, table := range tables {
+		columns, err := m.content(ctx, table)
+		if err != nil {
+			return "", err
+		}
+		for i, c := range columns {
+			columns[i] = "quote(" + c + ")"
+		}
+		lines, err := texts(ctx, m.conn, fmt.Sprintf("SELECT concat_ws(',', %s) AS line FROM %s.%s WHERE %s = ? ORDER BY line",
+			strings.Join(columns, ", "), schema, table, runColumn(table)), run)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %q\n", table, lines)
+	}
+	return string(sum.Sum(nil)), nil
+}
+
+// drop removes a run, so that it is taken from the part.
+func (m *merger) drop(ctx context.Context, run int64) error {
+	tables, err := runTables(ctx, m.conn)
+	for _, table := range tables {
+		if _, failed := m.conn.ExecContext(ctx, fmt.Sprintf("DELETE FROM main.%s WHERE %s = ?", table, runColumn(table)), run); err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// inOrder is the order of a sweep's runs in the result. Times are compared to the millisecond.
+const inOrder = "ORDER BY cell_position, julianday(started_at), status = 'complete', uid"
+
+// decide settles which runs count, and the sweep's row.
+func (m *merger) decide(ctx context.Context) error {
+	for _, statement := range []string{
+		"UPDATE cell SET run_id = NULL WHERE sweep_id = ?1",
+		`UPDATE cell SET run_id = best.id FROM (
+			SELECT cell_position, id, row_number() OVER (PARTITION BY cell_position ORDER BY done DESC, CASE WHEN done THEN n ELSE -n END) AS place
+			FROM (SELECT id, cell_position, status = 'complete' AS done, row_number() OVER (` + inOrder + `) AS n FROM run WHERE sweep_id = ?1)) AS best
+			WHERE best.place = 1 AND cell.sweep_id = ?1 AND cell.position = best.cell_position`,
+		"UPDATE run SET duplicate = 0 WHERE sweep_id = ?1",
+		`UPDATE run SET duplicate = 1 FROM cell WHERE run.sweep_id = ?1 AND run.status = 'complete'
+			AND cell.sweep_id = run.sweep_id AND cell.position = run.cell_position AND cell.run_id <> run.id`,
+	} {
+		if _, err := m.conn.ExecContext(ctx, statement, m.id); err != nil {
+			return err
+		}
+	}
+	var begun int
+	if err := m.conn.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE run.status = 'complete'), count(run.id)
+		FROM cell LEFT JOIN run ON run.id = cell.run_id WHERE cell.sweep_id = ?`, m.id).Scan(&m.made.Cells, &m.made.Done, &begun); err != nil {
+		return err
+	}
+	if err := m.conn.QueryRowContext(ctx, "SELECT count(*), ifnull(sum(duplicate), 0) FROM run WHERE sweep_id = ?", m.id).
+		Scan(&m.made.Runs, &m.made.Duplicates); err != nil {
+		return err
+	}
+	status := results.Interrupted
+	switch {
+	case begun == 0:
+		status = results.Planned
+	case m.made.Done == m.made.Cells:
+		status = results.Complete
+	}
+	note := strings.Join(slices.Sorted(maps.Keys(m.notes)), "; ")
+	if _, err := m.conn.ExecContext(ctx, "UPDATE sweep SET status = ?, host = NULL, pid = NULL, note = ? WHERE id = ?", status, text{&note}, m.id); err != nil {
+		return err
+	}
+	w := &m.made.Sweep
+	_, values := sweeps.fields(w)
+	return m.conn.QueryRowContext(ctx, fmt.Sprintf("SELECT id, %s FROM sweep WHERE id = ?", strings.Join(sweeps.columns, ", ")), m.id).
+		Scan(append([]any{&w.ID}, values...)...)
+}
+
+// settle copies the first store into the second one, in order. No row changes after it was inserted,
+// because its place in the file could tell of that.
+func (m *merger) settle(ctx context.Context, work string) error {
+	err := m.attached(ctx, work, func() error {
+		for _, choose := range []string{
+			"INSERT INTO chosen SELECT id, id FROM source.run WHERE sweep_id IS NOT ?1",
+			"INSERT INTO chosen SELECT (SELECT ifnull(max(new), 0) FROM chosen) + row_number() OVER (" + inOrder + "), id FROM source.run WHERE sweep_id = ?1",
+		} {
+			if _, err := m.conn.ExecContext(ctx, choose, m.id); err != nil {
+				return err
+			}
+		}
+		if err := copyChosen(ctx, m.conn); err != nil {
+			return err
+		}
+		if err := copyRows(ctx, m.conn, sweeps.table, "true"); err != nil {
+			return err
+		}
+		columns, err := columnsOf(ctx, m.conn, cells.table)
+		if err != nil {
+			return err
+		}
+		list := strings.Join(columns, ", ")
+		renumbered := strings.Replace(list, "run_id", "(SELECT new FROM chosen WHERE old = run_id)", 1)
+		if _, err := m.conn.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.cell (%s) SELECT %s FROM source.cell ORDER BY sweep_id, position", list, renumbered)); err != nil {
+			return err
+		}
+		for _, last := range m.used {
+			if _, err := m.conn.ExecContext(ctx, "UPDATE main.sqlite_sequence SET seq = ?1 WHERE name = ?2 AND seq < ?1", last.id, last.table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return m.failed(err)
+	}
+	return m.failed(check(ctx, m.conn))
+}
+
+// publish gives the second store its name, once it is on the disk.
+func (m *merger) publish(path string) error {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(m.out); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("merge into %s: %w", m.out, err)
+	}
+	err = errors.Join(f.Chmod(mode), f.Sync(), f.Close())
+	switch {
+	case err != nil:
+	case m.isNew && exists(m.out):
+		err = fs.ErrExist // another program made it meanwhile
+	default:
+		err = os.Rename(path, m.out)
+	}
+	if err != nil {
+		return fmt.Errorf("merge into %s: %w", m.out, err)
+	}
+	return nil
+}

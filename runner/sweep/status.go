@@ -1,0 +1,75 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/store"
+)
+
+// Standing is how far a part of a sweep is, by the runs of one store. Each run of its plan is done,
+// under way, failed or missing.
+type Standing struct {
+	Part     Part // zero: the whole plan
+	Blocks   int
+	Runs     int // of the plan, warm-ups included
+	Done     int
+	UnderWay int
+	Failed   int     // the last try did not end complete, and no process is at it
+	Missing  int     // never begun
+	LeftS    float64 // what is not done may take, by the estimates of the plan
+}
+
+// Standings are how far a sweep is: as a whole, and before that each part, if parts is the number of
+// parts that the plan is cut into.
+func Standings(ctx context.Context, db *store.Store, w results.Sweep, parts int) ([]Standing, error) {
+	spec, err := results.ReadSpec(w)
+	if err != nil {
+		return nil, err
+	}
+	cells, err := db.Cells(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := db.Runs(ctx, store.Filter{Sweep: w.ID, Warmups: true})
+	if err != nil {
+		return nil, err
+	}
+	status := map[int64]results.Status{}
+	for _, r := range runs {
+		status[r.ID] = r.Status
+		if p := r.Provenance; r.Status == results.Running && (p.PID == nil || !store.HolderLives(p.Host, *p.PID)) {
+			status[r.ID] = results.Interrupted
+		}
+	}
+	var out []Standing
+	for k := range parts {
+		p := Part{K: k + 1, N: parts}
+		if err := p.Fit(cells); err != nil {
+			return nil, err
+		}
+		out = append(out, standing(p, spec, p.Of(spec, cells), status))
+	}
+	return append(out, standing(Part{}, spec, cells, status)), nil
+}
+
+func standing(p Part, spec results.Spec, cells []results.Cell, status map[int64]results.Status) Standing {
+	s := Standing{Part: p, Blocks: Blocks(cells), Runs: len(cells)}
+	expected := spec.Expected()
+	for _, c := range cells {
+		if c.Run != nil && status[*c.Run] == results.Complete {
+			s.Done++
+			continue
+		}
+		s.LeftS += expected(c)
+		switch {
+		case c.Run == nil:
+			s.Missing++
+		case status[*c.Run] == results.Running:
+			s.UnderWay++
+		default:
+			s.Failed++
+		}
+	}
+	return s
+}
