@@ -91,6 +91,7 @@ func NewBatch(c Config) (*Batch, error) {
 	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{},
 		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs))}
 	commands := map[string]string{} // each once: a large mix has few
+	var text []byte
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
 		if i > 0 && spec.Group < c.Jobs[i-1].Group {
@@ -102,11 +103,13 @@ func NewBatch(c Config) (*Batch, error) {
 		if spec.Isolate && c.Scheduler.ClientsDecide {
 			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
 		}
-		command := spec.Command()
-		if _, known := commands[command]; !known {
+		text = spec.AppendCommand(text[:0])
+		command, known := commands[string(text)]
+		if !known {
+			command = string(text)
 			commands[command] = command
 		}
-		b.records[i] = results.Job{Index: i, Name: spec.Name, Command: commands[command], Class: spec.Class}
+		b.records[i] = results.Job{Index: i, Name: spec.Name, Command: command, Class: spec.Class}
 		if spec.Footprint.Bytes > 0 {
 			b.records[i].FootprintBytes = &spec.Footprint.Bytes
 		}

@@ -55,30 +55,33 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()), schedulers.NiceLevels)}
+	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()))}
 	x.cores.crowd = c.Node.Model.Crowd
 	for i := range c.Node.Count {
-		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1, 1), link: newPool(1, 1)}
+		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1), link: newPool(1)}
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}
 		x.devices = append(x.devices, d)
 	}
 	known := map[kindKey]*kind{}
+	var text []byte
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
 		if j.Profile != nil && j.Steps == "" { // the mix says what each job does: most may be of their own kind
 			continue
 		}
-		key := kindKey{j.Command(), j.Steps, j.Footprint}
-		if known[key] == nil {
+		text = j.AppendCommand(text[:0])
+		of := known[kindKey{string(text), j.Steps, j.Footprint}]
+		if of == nil {
 			k, err := x.kindOf(j)
 			if err != nil {
 				return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 			}
-			known[key] = &k
+			of = &k
+			known[kindKey{string(text), j.Steps, j.Footprint}] = of
 		}
-		x.kinds[i] = known[key]
+		x.kinds[i] = of
 	}
 	return x, nil
 }
@@ -108,6 +111,7 @@ func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
 // newProcess makes the process of a job.
 func (x *Executor) newProcess(job, device int) *process {
 	p := &process{x: x, index: job, job: &x.config.Jobs[job], device: device, kind: x.kinds[job]}
+	p.own.done = p.did
 	if p.kind == nil {
 		k, err := x.kindOf(p.job)
 		if err != nil {
@@ -219,23 +223,29 @@ func (x *Executor) share(p *pool, a *activity) *activity {
 	return a
 }
 
-// expect schedules the pool's next completion. A change of the pool meanwhile
-// makes the event stale.
+// expect schedules the pool's next completion, if it has changed since that was scheduled.
 func (x *Executor) expect(p *pool) {
-	at, ok := p.nextCompletion()
-	if !ok {
+	if p.expected {
 		return
 	}
-	generation := p.generation
-	x.at(at, func() {
-		if p.generation != generation {
-			return
-		}
-		for _, a := range p.finished(x.now) {
-			a.done()
-		}
-		x.expect(p)
-	})
+	p.expected = true
+	at, ok := p.nextCompletion()
+	if !ok {
+		x.cancel(&p.completion)
+		return
+	}
+	if p.completion.fire == nil {
+		p.completion.fire = func() { x.complete(p) }
+	}
+	x.schedule(&p.completion, at)
+}
+
+// complete goes on with the activities that are done.
+func (x *Executor) complete(p *pool) {
+	for _, a := range p.finished(x.now) {
+		a.done()
+	}
+	x.expect(p)
 }
 
 func (x *Executor) leave(p *pool, a *activity) {

@@ -47,7 +47,7 @@ func TestProcessorSharing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &Executor{}
-			p := newPool(c.capacity, schedulers.NiceLevels)
+			p := newPool(c.capacity)
 			got := make([]time.Duration, len(c.works))
 			for i, w := range c.works {
 				x.at(seconds(w.at), func() {
@@ -150,7 +150,7 @@ func TestPoolIsThePlainOne(t *testing.T) {
 		capacity := rapid.SampledFrom([]float64{1, 4, 16}).Draw(t, "capacity")
 		demands := rapid.SampledFrom([][]float64{{1}, {0.3, 0.1, 0.7}, {1, 0.4, 2}}).Draw(t, "demands")
 		levels := rapid.SampledFrom([]int{1, 2, 7}).Draw(t, "levels")
-		p, plain := newPool(capacity, levels), &plainPool{capacity: capacity, levels: levels}
+		p, plain := newPool(capacity), &plainPool{capacity: capacity, levels: levels}
 		twins := map[*activity]*plainActivity{}
 		var in []*activity // by arrival
 		now := time.Duration(0)
