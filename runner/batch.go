@@ -552,6 +552,9 @@ func (j *job) keeps(kind results.EventKind, serial int) bool {
 
 // countReports records how many reports of the job were not kept.
 func (b *Batch) countReports(j *job, now time.Duration) {
+	if len(j.reports) == 0 {
+		return
+	}
 	for _, kind := range slices.Sorted(maps.Keys(j.reports)) {
 		if more := j.reports[kind].more; more > 0 {
 			b.recordEvent(results.Event{AtS: seconds(now), Kind: kind, Job: &j.record.Index, Device: j.record.Device,

@@ -51,9 +51,11 @@ type calendar struct {
 
 // at schedules fire; a time in the past means now.
 func (c *calendar) at(t time.Duration, fire func()) {
-	e := &event{once: true}
+	var e *event
 	if last := len(c.spare) - 1; last >= 0 {
 		e, c.spare = c.spare[last], c.spare[:last]
+	} else {
+		e = &event{once: true}
 	}
 	e.fire = fire
 	c.schedule(e, t)

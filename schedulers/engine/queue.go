@@ -79,6 +79,7 @@ type waiting struct {
 	stalled bool
 	turn
 	entry
+	inQueue node     // of queue.tasks
 	resumes *holding // the task that has its device already; nil: it has none yet
 	spent   bool     // its own memory cannot give more room
 }
@@ -233,7 +234,7 @@ func (q *queue) leave(w *waiting, granted bool) {
 
 // link puts w where the order has it.
 func (q *queue) link(w *waiting) {
-	q.tasks.insert(w, int64(w.limit.expires))
+	q.tasks.insert(w, &w.inQueue, int64(w.limit.expires))
 	if q.index != nil {
 		q.index.insert(w)
 	}
