@@ -39,6 +39,7 @@ type Executor struct {
 	devices []*device
 	kinds   []*kind    // of the jobs; nil: to be made at the job's start
 	procs   []*process // of the jobs that run; nil: of the others
+	wake    func()     // tick
 	telling []*process // those of them that have an open task whose memory can move, by index
 }
 
@@ -56,6 +57,7 @@ type device struct {
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()))}
+	x.wake = x.tick
 	x.cores.crowd = c.Node.Model.Crowd
 	for i := range c.Node.Count {
 		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1), link: newPool(1)}
@@ -164,6 +166,7 @@ func (x *Executor) Start(job, device int) {
 // Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
 	if p := x.procs[d.Task.Job]; p != nil {
+		p.swap.known = false
 		x.at(x.now, func() { p.answered(d) })
 	}
 }
@@ -171,6 +174,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 // Revoke carries out runner.Revoke.
 func (x *Executor) Revoke(d schedulers.Decision) {
 	if p := x.procs[d.Task.Job]; p != nil {
+		p.swap.known = false
 		x.at(x.now, func() { p.revoke(d) })
 	}
 }
@@ -203,12 +207,14 @@ func (x *Executor) Stop(job int) {
 
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
-	x.at(t, func() {
-		for _, p := range x.telling {
-			p.tellActivity()
-		}
-		x.post(runner.Tick{})
-	})
+	x.at(t, x.wake)
+}
+
+func (x *Executor) tick() {
+	for _, p := range x.telling {
+		p.tellActivity()
+	}
+	x.post(runner.Tick{})
 }
 
 // tells returns the place of a process among those that tell of their task, and whether it is there.
