@@ -33,6 +33,7 @@ type Batch struct {
 	ended     int
 	cancelled bool
 	broken    error // of our own accounting: the run cannot be trusted
+	indexes   []int // of the devices, for records to point to
 
 	nice  []int         // of each job until it has a device; nil: priorities are left alone
 	ahead *ahead        // nil: nothing is planned
@@ -89,7 +90,10 @@ func NewBatch(c Config) (*Batch, error) {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
 	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{},
-		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs))}
+		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices))}
+	for i := range b.indexes {
+		b.indexes[i] = i
+	}
 	commands := map[string]string{} // each once: a large mix has few
 	var text []byte
 	for i := range c.Jobs {
@@ -284,7 +288,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 func (b *Batch) start(i, device int) {
 	b.job(i).started = true
 	if device != Unbound {
-		b.records[i].Device = &device
+		b.records[i].Device = &b.indexes[device]
 	}
 	b.command(Start{Job: i, Device: device})
 	if b.nice != nil && device == Unbound {
@@ -396,7 +400,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	j.record.StderrTail = e.Exit.StderrTail
 	outcome, detail := j.outcome(e.Exit)
-	j.record.Outcome, j.record.Detail = &outcome, detail
+	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == 0 && !j.bound {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &e.Job,
@@ -413,6 +417,17 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.carryOut(b.engine.JobExit(schedulers.JobID(e.Job)), now)
 	b.admit(now)
 	return nil
+}
+
+var outcomeOK = results.OK
+
+// shared returns a pointer to an outcome for a record. Those that are ok have one in common, because a large batch
+// has a million.
+func shared(o results.Outcome) *results.Outcome {
+	if o == outcomeOK {
+		return &outcomeOK
+	}
+	return &o
 }
 
 // outcome says how a job ended. What the probe reported goes before the exit

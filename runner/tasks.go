@@ -259,7 +259,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		t.given = now
 	case schedulers.Granted:
 		t.granted, t.holds, t.given = true, t.asked, now
-		t.record.Device = new(d.Device)
+		t.record.Device = &b.indexes[d.Device]
 		t.record.GrantS = new(seconds(now))
 		t.record.Passed = d.Passed
 		if j.record.Device == nil {

@@ -105,6 +105,9 @@ func (x *index) candidate(after *waiting) *waiting {
 		}
 	}
 	of := func(k *kind) {
+		if k.line.len == 0 {
+			return
+		}
 		consider(k.line.any.first(k.fresh.largest(), after))
 		for device, t := range k.line.pinned {
 			consider(t.first(k.fresh.of(device), after))
