@@ -91,8 +91,9 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 // kind is what jobs do that do the same. A large mix has few kinds.
 type kind struct {
 	steps   []profiles.Step
-	rounds  int  // among which what they do with their memory is divided
-	movable bool // their memory can go to the host (swap.go)
+	rounds  int    // among which what they do with their memory is divided
+	movable bool   // their memory can go to the host (swap.go)
+	common  []step // process.plan
 }
 
 // kindKey says which jobs are of one kind.
@@ -107,7 +108,7 @@ func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
 		return kind{}, err
 	}
 	steps := p.Steps(j.Footprint)
-	return kind{steps, p.Rounds, x.config.Revokes && movable(steps)}, nil
+	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && movable(steps)}, nil
 }
 
 // newProcess makes the process of a job.

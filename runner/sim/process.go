@@ -18,7 +18,7 @@ type process struct {
 	job   *mixes.Job
 	noise *rand.Rand // of the lengths of its steps; nil: none
 
-	todo     []step
+	todo     []step // which other jobs of its kind may have too
 	task     task
 	device   int       // of the job, or of the latest task
 	contexts []*device // on which it has its context, until it ends
@@ -34,6 +34,8 @@ type process struct {
 	kernels      bool      // run, or have just run
 	kernelsSince time.Duration
 }
+
+var statusOK = 0 // all records of jobs that end well point to it
 
 // Exit statuses as the builtin suite's programs use them.
 const (
@@ -82,7 +84,7 @@ func (p *process) proceed() {
 		}
 	}
 	p.recordKernels()
-	p.exit(runner.Exit{Status: new(0)})
+	p.exit(runner.Exit{Status: &statusOK})
 }
 
 // do works through a step and goes on with then; nil: with its next step.

@@ -19,6 +19,16 @@ type state struct {
 type presence struct {
 	contexts []context
 	tasks    []schedulers.TaskID
+
+	// Where these begin, because most jobs never have more.
+	oneContext [1]context
+	oneTask    [1]schedulers.TaskID
+}
+
+func newPresence() *presence {
+	p := &presence{}
+	p.contexts, p.tasks = p.oneContext[:0], p.oneTask[:0]
+	return p
 }
 
 // context is a process's context on a device.
@@ -211,7 +221,7 @@ func (s *state) enter(i int, p schedulers.Process) {
 	d.jobs[p.Job] += 0
 	s.charge(i, d.limits.ContextBytes)
 	if s.jobs[p.Job] == nil {
-		s.jobs[p.Job] = &presence{}
+		s.jobs[p.Job] = newPresence()
 	}
 	s.jobs[p.Job].contexts = append(s.jobs[p.Job].contexts, context{i, p})
 }
