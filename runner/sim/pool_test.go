@@ -94,6 +94,30 @@ func TestEventsGoByTimeThenByOrderOfScheduling(t *testing.T) {
 	}
 }
 
+// An event that moves goes behind what is due then, and one that is cancelled does not fire until it is scheduled again.
+func TestAnEventThatItsOwnerKeepsMoves(t *testing.T) {
+	var c calendar
+	var got []string
+	fire := func(s string) func() { return func() { got = append(got, s) } }
+	kept, other := &event{fire: fire("kept")}, &event{fire: fire("other")}
+	c.schedule(kept, 1)
+	c.schedule(other, 2)
+	c.at(3, fire("once"))
+	c.schedule(kept, 3)
+	c.cancel(other)
+	c.cancel(other)
+	for c.step() {
+	}
+	c.schedule(other, 0)
+	c.schedule(kept, 4)
+	c.at(4, fire("once more"))
+	for c.step() {
+	}
+	if want := []string{"once", "kept", "other", "kept", "once more"}; !slices.Equal(got, want) {
+		t.Errorf("events fired: %v, want %v", got, want)
+	}
+}
+
 // plainPool is the pool without cohorts: it walks all members each time.
 type plainPool struct {
 	capacity float64
