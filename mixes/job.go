@@ -117,26 +117,39 @@ var suitePrograms = []string{
 // identifies jobs that run the same command. Ambiguous words are quoted, so different commands
 // have different identities. Of a job without a program it is "steps: file".
 func (j Job) Command() string {
-	if j.Program == "" && j.Steps != "" {
-		return "steps: " + quoteWord(j.Steps)
-	}
-	words := make([]string, 0, len(j.Args)+3)
-	words = append(words, quoteWord(j.Program))
-	for _, a := range j.Args {
-		words = append(words, quoteWord(a))
-	}
-	if j.Stdin != "" {
-		words = append(words, "<", quoteWord(j.Stdin))
-	}
-	return strings.Join(words, " ")
+	var buffer [128]byte
+	return string(j.AppendCommand(buffer[:0]))
 }
 
-func quoteWord(w string) string {
+// AppendCommand appends Command to b.
+func (j *Job) AppendCommand(b []byte) []byte {
+	if j.Program == "" && j.Steps != "" {
+		return appendWord(append(b, "steps: "...), j.Steps)
+	}
+	b = appendWord(b, j.Program)
+	for _, a := range j.Args {
+		b = appendWord(append(b, ' '), a)
+	}
+	if j.Stdin != "" {
+		b = appendWord(append(b, " < "...), j.Stdin)
+	}
+	return b
+}
+
+// appendWord appends a word, quoted where it must be.
+func appendWord(b []byte, w string) []byte {
+	plain := w != "" && w != "<"
+	for i := 0; i < len(w) && plain; i++ {
+		plain = w[i] > ' ' && w[i] < 0x7f && w[i] != '"' && w[i] != '\\'
+	}
+	if plain {
+		return append(b, w...)
+	}
 	quoted := strconv.Quote(w)
 	if w == "" || w == "<" || strings.ContainsAny(w, " \t\"") || quoted != `"`+w+`"` {
-		return quoted
+		return append(b, quoted...)
 	}
-	return w
+	return append(b, w...) // printable, beyond ASCII
 }
 
 // OfSuite reports whether the job's program is a program of the suite.

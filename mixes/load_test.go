@@ -179,3 +179,13 @@ func catalogJob(t *testing.T, name string) Job {
 	}
 	return j.clone()
 }
+
+// Words that a reader of the command could take for something else are quoted.
+func TestQuotedWords(t *testing.T) {
+	for word, want := range map[string]string{"a-1.5/x": "a-1.5/x", "": `""`, "<": `"<"`, "<<": "<<", "a b": `"a b"`, "a\tb": `"a\tb"`, `a"b`: `"a\"b"`,
+		`a\b`: `"a\\b"`, "größe": "größe", "a\x7f": `"a\x7f"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`, "a\u00a0b": `"a\u00a0b"`} {
+		if got := (Job{Program: "./p", Args: []string{word}}).Command(); got != "./p "+want {
+			t.Errorf("%q: %s, want ./p %s", word, got, want)
+		}
+	}
+}

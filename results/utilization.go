@@ -52,19 +52,22 @@ func orNaN(v *float64) float64 {
 // that a device whose sampling starts late or stops early cannot change the figure.
 func meanAndPeak(segments []Segment, indexes []int, series Series, end float64) (avg, peak *float64) {
 	var devices [][]span
-	var instants []float64
+	total := 0
 	for _, index := range indexes {
 		steps := spans(ofSeries(segments, index, series), end)
 		if !slices.ContainsFunc(steps, func(s span) bool { return s.value != nil }) {
 			continue
 		}
-		devices = append(devices, steps)
-		for _, s := range steps {
-			instants = append(instants, s.from, s.to)
-		}
+		devices, total = append(devices, steps), total+len(steps)
 	}
 	if len(devices) == 0 {
 		return nil, nil
+	}
+	instants := make([]float64, 0, 2*total)
+	for _, steps := range devices {
+		for _, s := range steps {
+			instants = append(instants, s.from, s.to)
+		}
 	}
 	slices.Sort(instants)
 	instants = slices.Compact(instants)

@@ -33,6 +33,7 @@ type Batch struct {
 	ended     int
 	cancelled bool
 	broken    error // of our own accounting: the run cannot be trusted
+	indexes   []int // of the devices, for records to point to
 
 	nice  []int         // of each job until it has a device; nil: priorities are left alone
 	ahead *ahead        // nil: nothing is planned
@@ -89,8 +90,12 @@ func NewBatch(c Config) (*Batch, error) {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
 	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{},
-		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs))}
+		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices))}
+	for i := range b.indexes {
+		b.indexes[i] = i
+	}
 	commands := map[string]string{} // each once: a large mix has few
+	var text []byte
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
 		if i > 0 && spec.Group < c.Jobs[i-1].Group {
@@ -102,11 +107,13 @@ func NewBatch(c Config) (*Batch, error) {
 		if spec.Isolate && c.Scheduler.ClientsDecide {
 			return nil, fmt.Errorf("run batch: job %d (%s) has isolate: true, but under arch=shared clients share what has the memory free: use arch=server", i, spec.Command())
 		}
-		command := spec.Command()
-		if _, known := commands[command]; !known {
+		text = spec.AppendCommand(text[:0])
+		command, known := commands[string(text)]
+		if !known {
+			command = string(text)
 			commands[command] = command
 		}
-		b.records[i] = results.Job{Index: i, Name: spec.Name, Command: commands[command], Class: spec.Class}
+		b.records[i] = results.Job{Index: i, Name: spec.Name, Command: command, Class: spec.Class}
 		if spec.Footprint.Bytes > 0 {
 			b.records[i].FootprintBytes = &spec.Footprint.Bytes
 		}
@@ -281,7 +288,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 func (b *Batch) start(i, device int) {
 	b.job(i).started = true
 	if device != Unbound {
-		b.records[i].Device = &device
+		b.records[i].Device = &b.indexes[device]
 	}
 	b.command(Start{Job: i, Device: device})
 	if b.nice != nil && device == Unbound {
@@ -393,7 +400,7 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	j.record.UserS, j.record.SysS, j.record.MaxRSSBytes = e.Exit.UserS, e.Exit.SysS, e.Exit.MaxRSSBytes
 	j.record.StderrTail = e.Exit.StderrTail
 	outcome, detail := j.outcome(e.Exit)
-	j.record.Outcome, j.record.Detail = &outcome, detail
+	j.record.Outcome, j.record.Detail = shared(outcome), detail
 	j.deadline = schedulers.Never
 	if outcome == results.OK && j.tasks == 0 && !j.bound {
 		b.recordEvent(results.Event{AtS: seconds(now), Kind: results.EventUnscheduled, Job: &e.Job,
@@ -410,6 +417,17 @@ func (e JobEnded) apply(b *Batch, now time.Duration) error {
 	b.carryOut(b.engine.JobExit(schedulers.JobID(e.Job)), now)
 	b.admit(now)
 	return nil
+}
+
+var outcomeOK = results.OK
+
+// shared returns a pointer to an outcome for a record. Those that are ok have one in common, because a large batch
+// has a million.
+func shared(o results.Outcome) *results.Outcome {
+	if o == outcomeOK {
+		return &outcomeOK
+	}
+	return &o
 }
 
 // outcome says how a job ended. What the probe reported goes before the exit
@@ -549,6 +567,9 @@ func (j *job) keeps(kind results.EventKind, serial int) bool {
 
 // countReports records how many reports of the job were not kept.
 func (b *Batch) countReports(j *job, now time.Duration) {
+	if len(j.reports) == 0 {
+		return
+	}
 	for _, kind := range slices.Sorted(maps.Keys(j.reports)) {
 		if more := j.reports[kind].more; more > 0 {
 			b.recordEvent(results.Event{AtS: seconds(now), Kind: kind, Job: &j.record.Index, Device: j.record.Device,

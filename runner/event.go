@@ -110,7 +110,7 @@ type (
 		ID               schedulers.TaskID
 		Need, Referenced int64
 	}
-	// TaskActive says what a task's process does. It comes for each task before a Tick.
+	// TaskActive says what a task's process does. It comes before a Tick (Revoker).
 	TaskActive struct {
 		ID       schedulers.TaskID
 		Activity schedulers.Activity

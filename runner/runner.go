@@ -42,7 +42,8 @@ type Recoverer interface {
 }
 
 // Revoker is an Executor whose processes can give device memory back. Under a scheduler that takes
-// back it posts TaskActive for each task before each Tick.
+// back it posts TaskActive before each Tick, for each task of which something has changed: what its process does, or
+// what was asked or answered.
 type Revoker interface {
 	Executor
 	Revoke(d schedulers.Decision)

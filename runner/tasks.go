@@ -259,7 +259,7 @@ func (b *Batch) settle(d schedulers.Decision, now time.Duration) {
 		t.given = now
 	case schedulers.Granted:
 		t.granted, t.holds, t.given = true, t.asked, now
-		t.record.Device = new(d.Device)
+		t.record.Device = &b.indexes[d.Device]
 		t.record.GrantS = new(seconds(now))
 		t.record.Passed = d.Passed
 		if j.record.Device == nil {
@@ -347,6 +347,9 @@ func (b *Batch) endTask(t *task, now time.Duration) {
 // endTasks settles the tasks that processes of a job left behind when they ended, in the order of the
 // ids.
 func (b *Batch) endTasks(j *job, of func(*task) bool, now time.Duration) {
+	if len(j.open) == 0 {
+		return
+	}
 	left := slices.SortedFunc(slices.Values(j.open), func(t, u *task) int { return cmp.Compare(t.id, u.id) })
 	for _, t := range left {
 		if of(t) {

@@ -12,11 +12,12 @@ import "time"
 type Preempter interface {
 	// Revoke says what to take back so that requests that cannot go now can go later. waiting has
 	// every request that waits, in the order in which the engine serves them. The engine asks when
-	// a request cannot be placed, at each answer, and at each tick. It drops a revocation
+	// a request cannot be placed, at each answer, and at each tick before which something has changed
+	// in waiting or v. It drops a revocation
 	//   - of a task that may not be asked for that action now (TaskView.CanAsk);
 	//   - of a task on a device where room is being made for another request;
 	//   - for a request that does not wait.
-	Revoke(waiting []Request, v View, now time.Duration) []Revocation
+	Revoke(waiting []Request, v View) []Revocation
 	// NextTick says when the policy wants to be asked again without any other event, or Never.
 	// It is later than now.
 	NextTick(waiting []Request, v View, now time.Duration) time.Duration

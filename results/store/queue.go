@@ -17,18 +17,19 @@ const (
 // entry is one row to write. Without a writer it only marks a place: written is closed once
 // all earlier rows are committed.
 type entry struct {
-	place
-	state   bool                        // the row is the state of a job or task, which later rows of its place replace
+	writer  *Writer
+	table   string
+	state   bool                        // the row is the state of a job or task, which later rows of the same replace
+	of      subject                     // of a state
 	fields  func() (keys, values []any) // layout.fields
 	written chan struct{}
 }
 
-// place is where a row goes.
-type place struct {
-	writer    *Writer
-	table     string
-	job, task int // of a state; else 0
-}
+// subject is the job or task whose state a row is.
+type subject struct{ job, task int }
+
+// wholeJob is the task of a subject that is a job.
+const wholeJob = -1
 
 // queue hands entries from many goroutines to one.
 type queue struct {
@@ -208,24 +209,25 @@ func (s *Store) transact(batch []entry) (refused []refusal, err error) {
 
 // insert writes the rows of a batch and returns those that their tables refuse.
 func (s *Store) insert(in *inserter, batch []entry) (refused []refusal, err error) {
-	last := lastStates(batch)
+	s.last.find(batch)
+	last := s.last
 	for i, e := range batch {
 		if e.writer == nil {
 			continue
 		}
-		if at, known := last[e.place]; known && at != i {
+		if at, known := last[e.stateKey()]; e.state && known && at != i {
 			if at == isWritten {
 				continue
 			}
 			// Where the row first comes, because later rows can refer to it.
 			if err = in.write(batch[at]); err == nil {
-				last[e.place] = isWritten
+				last[e.stateKey()] = isWritten
 				continue
 			}
 			if !ofRow(err) {
 				return nil, err
 			}
-			delete(last, e.place) // each state by itself: those before the bad one are good
+			delete(last, e.stateKey()) // each state by itself: those before the bad one are good
 		}
 		if err = in.write(e); err == nil {
 			continue
@@ -242,16 +244,25 @@ func (s *Store) insert(in *inserter, batch []entry) (refused []refusal, err erro
 // isWritten stands for the last state of a row that is in the table.
 const isWritten = -1
 
-// lastStates finds where a batch has the last state of each job and task. The states before it need not
+// lastStates has where a batch has the last state of each job and task. The states before it need not
 // be written, because nobody sees into a transaction.
-func lastStates(batch []entry) map[place]int {
-	last := map[place]int{}
-	for i, e := range batch {
-		if e.state {
-			last[e.place] = i
+type lastStates map[stateKey]int
+
+type stateKey struct {
+	writer *Writer
+	subject
+}
+
+func (e *entry) stateKey() stateKey { return stateKey{e.writer, e.of} }
+
+// find looks through a batch, in place of the one before.
+func (last lastStates) find(batch []entry) {
+	clear(last)
+	for i := range batch {
+		if e := &batch[i]; e.state {
+			last[e.stateKey()] = i
 		}
 	}
-	return last
 }
 
 var upserts = map[string]string{

@@ -30,13 +30,14 @@ type Store struct {
 
 	queue *queue
 	done  chan struct{} // closed when the writing goroutine has ended
+	last  lastStates    // of the writing goroutine
 
 	mu      sync.Mutex
 	writers map[int64]*Writer
 }
 
 func newStore(path string, write, read *sql.DB) *Store {
-	s := &Store{path: path, write: write, read: read, writers: map[int64]*Writer{}}
+	s := &Store{path: path, write: write, read: read, writers: map[int64]*Writer{}, last: lastStates{}}
 	if write != nil {
 		s.queue = newQueue(queueLimit, batchLimit)
 		s.done = make(chan struct{})

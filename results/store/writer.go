@@ -53,14 +53,14 @@ func (w *Writer) Device(d results.Device) { w.put(row(devices, d)) }
 // Job stores a job's state; its outcome may be nil until it ends.
 func (w *Writer) Job(j results.Job) {
 	e := row(jobs, j)
-	e.state, e.job = true, j.Index
+	e.state, e.of = true, subject{j.Index, wholeJob}
 	w.put(e)
 }
 
 // Task stores a task's state.
 func (w *Writer) Task(t results.Task) {
 	e := row(tasks, t)
-	e.state, e.job, e.task = true, t.Job, t.Seq
+	e.state, e.of = true, subject{t.Job, t.Seq}
 	w.put(e)
 }
 
@@ -146,7 +146,7 @@ func (w *Writer) Event(e results.Event) {
 
 // row defers the conversion to the writing goroutine, away from the caller.
 func row[T any](l layout[T], record T) entry {
-	return entry{place: place{table: l.table}, fields: func() (keys, values []any) { return l.fields(&record) }}
+	return entry{table: l.table, fields: func() (keys, values []any) { return l.fields(&record) }}
 }
 
 func (w *Writer) put(e entry) {

@@ -198,7 +198,7 @@ func TestQueueKeepsOrderAndBlocksAtItsLimit(t *testing.T) {
 		var putting sync.WaitGroup
 		putting.Go(func() {
 			for i := range n {
-				q.put(entry{place: place{table: fmt.Sprint(i)}})
+				q.put(entry{table: fmt.Sprint(i)})
 			}
 			q.close()
 		})
@@ -294,7 +294,7 @@ func TestABatchWritesTheLastStateOfEachJob(t *testing.T) {
 	nowhere := 7
 	job := func(index int, name string, device *int) entry {
 		e := row(jobs, results.Job{Index: index, Name: name, Device: device})
-		e.writer, e.state, e.job = w, true, index
+		e.writer, e.state, e.of.job = w, true, index
 		return e
 	}
 	kernel := row(shapes, shape{})
@@ -329,17 +329,17 @@ func TestOnlyPatientRunsWait(t *testing.T) {
 	q := newQueue(100, 3)
 	patient, other := &Writer{patient: true}, &Writer{}
 	for range 3 {
-		q.put(entry{place: place{writer: patient}})
+		q.put(entry{writer: patient})
 	}
 	for range 10 {
-		if !q.put(entry{place: place{writer: other}}) {
+		if !q.put(entry{writer: other}) {
 			t.Fatal("the queue is closed")
 		}
 	}
 	var putting sync.WaitGroup
 	putting.Go(func() {
 		for range 20 {
-			q.put(entry{place: place{writer: patient}})
+			q.put(entry{writer: patient})
 		}
 		q.close()
 	})

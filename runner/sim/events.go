@@ -10,6 +10,8 @@ type event struct {
 	at       time.Duration
 	sequence uint64
 	fire     func()
+	once     bool // it is the calendar's own, which uses it again
+	place    int  // in the heap, from 1; 0: it is not due
 }
 
 type eventHeap []*event
@@ -21,13 +23,21 @@ func (h eventHeap) Less(i, j int) bool {
 	}
 	return h[i].sequence < h[j].sequence
 }
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(*event)) }
+func (h eventHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
+func (h *eventHeap) Push(x any) {
+	e := x.(*event)
+	*h = append(*h, e)
+	e.place = len(*h)
+}
 func (h *eventHeap) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
+	e.place = 0
 	return e
 }
 
@@ -36,12 +46,37 @@ type calendar struct {
 	now      time.Duration
 	sequence uint64
 	due      eventHeap
+	spare    []*event // that have fired, for at
 }
 
 // at schedules fire; a time in the past means now.
 func (c *calendar) at(t time.Duration, fire func()) {
+	var e *event
+	if last := len(c.spare) - 1; last >= 0 {
+		e, c.spare = c.spare[last], c.spare[:last]
+	} else {
+		e = &event{once: true}
+	}
+	e.fire = fire
+	c.schedule(e, t)
+}
+
+// schedule schedules an event that its owner keeps, or moves it to another time, behind what is due then.
+func (c *calendar) schedule(e *event, t time.Duration) {
 	c.sequence++
-	heap.Push(&c.due, &event{at: max(t, c.now), sequence: c.sequence, fire: fire})
+	e.at, e.sequence = max(t, c.now), c.sequence
+	if e.place > 0 {
+		heap.Fix(&c.due, e.place-1)
+		return
+	}
+	heap.Push(&c.due, e)
+}
+
+// cancel takes an event out if it is due.
+func (c *calendar) cancel(e *event) {
+	if e.place > 0 {
+		heap.Remove(&c.due, e.place-1)
+	}
 }
 
 // step advances the clock to the next event and fires it; false: none is due.
@@ -51,6 +86,11 @@ func (c *calendar) step() bool {
 	}
 	e := heap.Pop(&c.due).(*event)
 	c.now = e.at
-	e.fire()
+	fire := e.fire
+	if e.once {
+		e.fire = nil
+		c.spare = append(c.spare, e)
+	}
+	fire()
 	return true
 }

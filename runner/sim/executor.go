@@ -39,6 +39,7 @@ type Executor struct {
 	devices []*device
 	kinds   []*kind    // of the jobs; nil: to be made at the job's start
 	procs   []*process // of the jobs that run; nil: of the others
+	wake    func()     // tick
 	telling []*process // those of them that have an open task whose memory can move, by index
 }
 
@@ -55,30 +56,34 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()), schedulers.NiceLevels)}
+	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()))}
+	x.wake = x.tick
 	x.cores.crowd = c.Node.Model.Crowd
 	for i := range c.Node.Count {
-		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1, 1), link: newPool(1, 1)}
+		d := &device{index: i, free: c.Node.Model.MemoryBytes, sms: newPool(1), link: newPool(1)}
 		if c.MPS {
 			d.free -= runner.ServerBytes
 		}
 		x.devices = append(x.devices, d)
 	}
 	known := map[kindKey]*kind{}
+	var text []byte
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
 		if j.Profile != nil && j.Steps == "" { // the mix says what each job does: most may be of their own kind
 			continue
 		}
-		key := kindKey{j.Command(), j.Steps, j.Footprint}
-		if known[key] == nil {
+		text = j.AppendCommand(text[:0])
+		of := known[kindKey{string(text), j.Steps, j.Footprint}]
+		if of == nil {
 			k, err := x.kindOf(j)
 			if err != nil {
 				return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 			}
-			known[key] = &k
+			of = &k
+			known[kindKey{string(text), j.Steps, j.Footprint}] = of
 		}
-		x.kinds[i] = known[key]
+		x.kinds[i] = of
 	}
 	return x, nil
 }
@@ -86,8 +91,9 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 // kind is what jobs do that do the same. A large mix has few kinds.
 type kind struct {
 	steps   []profiles.Step
-	rounds  int  // among which what they do with their memory is divided
-	movable bool // their memory can go to the host (swap.go)
+	rounds  int    // among which what they do with their memory is divided
+	movable bool   // their memory can go to the host (swap.go)
+	common  []step // process.plan
 }
 
 // kindKey says which jobs are of one kind.
@@ -102,12 +108,13 @@ func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
 		return kind{}, err
 	}
 	steps := p.Steps(j.Footprint)
-	return kind{steps, p.Rounds, x.config.Revokes && movable(steps)}, nil
+	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && movable(steps)}, nil
 }
 
 // newProcess makes the process of a job.
 func (x *Executor) newProcess(job, device int) *process {
 	p := &process{x: x, index: job, job: &x.config.Jobs[job], device: device, kind: x.kinds[job]}
+	p.own.done = p.did
 	if p.kind == nil {
 		k, err := x.kindOf(p.job)
 		if err != nil {
@@ -160,6 +167,7 @@ func (x *Executor) Start(job, device int) {
 // Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
 	if p := x.procs[d.Task.Job]; p != nil {
+		p.swap.known = false
 		x.at(x.now, func() { p.answered(d) })
 	}
 }
@@ -167,6 +175,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 // Revoke carries out runner.Revoke.
 func (x *Executor) Revoke(d schedulers.Decision) {
 	if p := x.procs[d.Task.Job]; p != nil {
+		p.swap.known = false
 		x.at(x.now, func() { p.revoke(d) })
 	}
 }
@@ -199,12 +208,14 @@ func (x *Executor) Stop(job int) {
 
 // WakeAt carries out runner.WakeAt.
 func (x *Executor) WakeAt(t time.Duration) {
-	x.at(t, func() {
-		for _, p := range x.telling {
-			p.tellActivity()
-		}
-		x.post(runner.Tick{})
-	})
+	x.at(t, x.wake)
+}
+
+func (x *Executor) tick() {
+	for _, p := range x.telling {
+		p.tellActivity()
+	}
+	x.post(runner.Tick{})
 }
 
 // tells returns the place of a process among those that tell of their task, and whether it is there.
@@ -219,23 +230,29 @@ func (x *Executor) share(p *pool, a *activity) *activity {
 	return a
 }
 
-// expect schedules the pool's next completion. A change of the pool meanwhile
-// makes the event stale.
+// expect schedules the pool's next completion, if it has changed since that was scheduled.
 func (x *Executor) expect(p *pool) {
-	at, ok := p.nextCompletion()
-	if !ok {
+	if p.expected {
 		return
 	}
-	generation := p.generation
-	x.at(at, func() {
-		if p.generation != generation {
-			return
-		}
-		for _, a := range p.finished(x.now) {
-			a.done()
-		}
-		x.expect(p)
-	})
+	p.expected = true
+	at, ok := p.nextCompletion()
+	if !ok {
+		x.cancel(&p.completion)
+		return
+	}
+	if p.completion.fire == nil {
+		p.completion.fire = func() { x.complete(p) }
+	}
+	x.schedule(&p.completion, at)
+}
+
+// complete goes on with the activities that are done.
+func (x *Executor) complete(p *pool) {
+	for _, a := range p.finished(x.now) {
+		a.done()
+	}
+	x.expect(p)
 }
 
 func (x *Executor) leave(p *pool, a *activity) {

@@ -26,8 +26,19 @@ type step struct {
 	soloS  float64 // seconds at full speed
 }
 
-// plan is what the process does, with the noise of this run. Steps of no length are left out.
+// plan is what the process does, with the noise of this run. Steps of no length are left out. Jobs of one kind have
+// one plan in common, unless they have noise or rounds of their own.
 func (p *process) plan() []step {
+	if p.noise != nil || p.rounds > 1 {
+		return p.makePlan()
+	}
+	if p.common == nil {
+		p.common = p.makePlan()
+	}
+	return p.common
+}
+
+func (p *process) makePlan() []step {
 	steps := make([]step, len(p.steps))
 	for i := range p.steps {
 		steps[i] = p.here(&p.steps[i])

@@ -15,12 +15,17 @@ import (
 type pool struct {
 	capacity   float64
 	crowd      float64   // by how much longer an activity takes with the whole capacity in use than alone; 0: no longer
-	levels     []level   // of the host's cores; other resources have one
+	levels     []level   // up to the last that has been used; only the host's cores have more than one
 	wanted     []float64 // demand of each level
-	rates      []float64 // parts of the solo rate, of each level
+	rates      []float64 // parts of the solo rate, of each level, if shared
+	shared     bool      // nothing has changed since the rates were worked out
 	arrivals   uint64
 	settled    time.Duration
-	generation int // counts changes, so that outdated completion events are known
+	completion event // of the next activity, where an Executor expects it
+	expected   bool  // nothing has changed since it was scheduled
+
+	out   []*activity // the latest that have finished
+	spare []*cohort   // without members, for add
 }
 
 // level is the activities of one nice level.
@@ -29,8 +34,8 @@ type level struct {
 	cohorts []*cohort // the least that is left first
 }
 
-func newPool(capacity float64, levels int) *pool {
-	return &pool{capacity: capacity, levels: make([]level, levels), wanted: make([]float64, levels), rates: make([]float64, levels)}
+func newPool(capacity float64) *pool {
+	return &pool{capacity: capacity, levels: make([]level, 1), wanted: make([]float64, 1), rates: make([]float64, 1)}
 }
 
 // activity is work in a pool.
@@ -59,11 +64,15 @@ func (p *pool) demand() float64 { return p.wanted[0] }
 // changed takes in that a level's load has changed.
 func (p *pool) changed(nice int) {
 	p.wanted[nice] = p.levels[nice].load.sum
-	p.generation++
+	p.shared, p.expected = false, false
 }
 
 // share works the rates out.
 func (p *pool) share() {
+	if p.shared {
+		return
+	}
+	p.shared = true
 	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
 	if p.crowd == 0 {
 		return
@@ -104,10 +113,13 @@ func (p *pool) settle(now time.Duration) {
 
 func (p *pool) add(a *activity, now time.Duration) {
 	p.settle(now)
+	for a.nice >= len(p.levels) {
+		p.levels, p.wanted, p.rates = append(p.levels, level{}), append(p.wanted, 0), append(p.rates, 1)
+	}
 	l := &p.levels[a.nice]
 	at, found := slices.BinarySearchFunc(l.cohorts, a.solo, func(c *cohort, left float64) int { return cmp.Compare(c.left, left) })
 	if !found {
-		l.cohorts = slices.Insert(l.cohorts, at, &cohort{left: a.solo})
+		l.cohorts = slices.Insert(l.cohorts, at, p.newCohort(a.solo))
 	}
 	c := l.cohorts[at]
 	c.members = append(c.members, a)
@@ -118,34 +130,56 @@ func (p *pool) add(a *activity, now time.Duration) {
 	p.changed(a.nice)
 }
 
+func (p *pool) newCohort(left float64) *cohort {
+	last := len(p.spare) - 1
+	if last < 0 {
+		return &cohort{left: left}
+	}
+	c := p.spare[last]
+	p.spare = p.spare[:last]
+	c.left = left
+	return c
+}
+
+// discard keeps a cohort that is in no level any more for newCohort.
+func (p *pool) discard(c *cohort) {
+	clear(c.members)
+	c.members, c.count = c.members[:0], 0
+	p.spare = append(p.spare, c)
+}
+
 func (p *pool) remove(a *activity, now time.Duration) {
 	p.settle(now)
 	l := &p.levels[a.nice]
 	l.load.remove(a)
-	if c := a.cohort; c.count > 1 {
-		c.count--
-		a.cohort = nil
-	} else {
+	c := a.cohort
+	a.cohort = nil
+	if c.count--; c.count == 0 {
 		l.cohorts = slices.DeleteFunc(l.cohorts, func(o *cohort) bool { return o == c })
+		p.discard(c)
 	}
 	p.changed(a.nice)
 }
 
 // finished takes out the activities whose work is done, in the order of their arrival. Event times are
-// whole nanoseconds, so less than one nanosecond of work counts as none.
+// whole nanoseconds, so less than one nanosecond of work counts as none. The result is valid until the next call.
 func (p *pool) finished(now time.Duration) []*activity {
 	p.settle(now)
-	var out []*activity
+	clear(p.out)
+	out := p.out[:0]
 	cohorts := 0
 	for nice := range p.levels {
 		l, n := &p.levels[nice], 0
 		for ; n < len(l.cohorts) && l.cohorts[n].left < 1e-9; n++ {
-			for _, a := range l.cohorts[n].members {
-				if a.cohort != nil {
+			c := l.cohorts[n]
+			for _, a := range c.members {
+				if a.cohort == c {
 					out = append(out, a)
 					l.load.remove(a)
+					a.cohort = nil
 				}
 			}
+			p.discard(c)
 		}
 		l.cohorts = slices.Delete(l.cohorts, 0, n)
 		cohorts += n
@@ -154,6 +188,7 @@ func (p *pool) finished(now time.Duration) []*activity {
 	if cohorts > 1 {
 		slices.SortFunc(out, func(a, b *activity) int { return cmp.Compare(a.arrival, b.arrival) })
 	}
+	p.out = out
 	return out
 }
 

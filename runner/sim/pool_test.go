@@ -47,7 +47,7 @@ func TestProcessorSharing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &Executor{}
-			p := newPool(c.capacity, schedulers.NiceLevels)
+			p := newPool(c.capacity)
 			got := make([]time.Duration, len(c.works))
 			for i, w := range c.works {
 				x.at(seconds(w.at), func() {
@@ -91,6 +91,30 @@ func TestEventsGoByTimeThenByOrderOfScheduling(t *testing.T) {
 	}
 	if c.now != 2 {
 		t.Errorf("the clock stands at %d, want 2", c.now)
+	}
+}
+
+// An event that moves goes behind what is due then, and one that is cancelled does not fire until it is scheduled again.
+func TestAnEventThatItsOwnerKeepsMoves(t *testing.T) {
+	var c calendar
+	var got []string
+	fire := func(s string) func() { return func() { got = append(got, s) } }
+	kept, other := &event{fire: fire("kept")}, &event{fire: fire("other")}
+	c.schedule(kept, 1)
+	c.schedule(other, 2)
+	c.at(3, fire("once"))
+	c.schedule(kept, 3)
+	c.cancel(other)
+	c.cancel(other)
+	for c.step() {
+	}
+	c.schedule(other, 0)
+	c.schedule(kept, 4)
+	c.at(4, fire("once more"))
+	for c.step() {
+	}
+	if want := []string{"once", "kept", "other", "kept", "once more"}; !slices.Equal(got, want) {
+		t.Errorf("events fired: %v, want %v", got, want)
 	}
 }
 
@@ -150,7 +174,7 @@ func TestPoolIsThePlainOne(t *testing.T) {
 		capacity := rapid.SampledFrom([]float64{1, 4, 16}).Draw(t, "capacity")
 		demands := rapid.SampledFrom([][]float64{{1}, {0.3, 0.1, 0.7}, {1, 0.4, 2}}).Draw(t, "demands")
 		levels := rapid.SampledFrom([]int{1, 2, 7}).Draw(t, "levels")
-		p, plain := newPool(capacity, levels), &plainPool{capacity: capacity, levels: levels}
+		p, plain := newPool(capacity), &plainPool{capacity: capacity, levels: levels}
 		twins := map[*activity]*plainActivity{}
 		var in []*activity // by arrival
 		now := time.Duration(0)

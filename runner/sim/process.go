@@ -18,7 +18,7 @@ type process struct {
 	job   *mixes.Job
 	noise *rand.Rand // of the lengths of its steps; nil: none
 
-	todo     []step
+	todo     []step // which other jobs of its kind may have too
 	task     task
 	device   int       // of the job, or of the latest task
 	contexts []*device // on which it has its context, until it ends
@@ -26,11 +26,16 @@ type process struct {
 	nice     int // of its host steps
 	swap     swap
 
-	pool         *pool // in which it works now
-	work         *activity
-	kernels      bool // run, or have just run
+	pool         *pool     // in which it works now
+	work         *activity // nil, or own
+	own          activity  // of its steps, of which it does one at a time
+	doing        *step     // with work
+	then         func()    // what follows it
+	kernels      bool      // run, or have just run
 	kernelsSince time.Duration
 }
+
+var statusOK = 0 // all records of jobs that end well point to it
 
 // Exit statuses as the builtin suite's programs use them.
 const (
@@ -74,15 +79,15 @@ func (p *process) proceed() {
 			p.launch(s)
 			return
 		default:
-			p.do(s, p.proceed)
+			p.do(s, nil)
 			return
 		}
 	}
 	p.recordKernels()
-	p.exit(runner.Exit{Status: new(0)})
+	p.exit(runner.Exit{Status: &statusOK})
 }
 
-// do works through a step and goes on with then.
+// do works through a step and goes on with then; nil: with its next step.
 func (p *process) do(s *step, then func()) {
 	p.pool = p.x.cores
 	switch s.on {
@@ -91,18 +96,30 @@ func (p *process) do(s *step, then func()) {
 	case sms:
 		p.pool = p.x.devices[p.device].sms
 	}
-	a := &activity{demand: s.demand, solo: s.soloS, done: func() {
-		if s.on != cores {
-			p.swap.last = p.x.now
-		}
-		p.pool, p.work = nil, nil
-		p.moveOut()
-		then()
-	}}
+	p.doing, p.then = s, then
+	p.own = activity{demand: s.demand, solo: s.soloS, done: p.own.done}
 	if p.pool == p.x.cores {
-		a.nice = p.nice
+		p.own.nice = p.nice
 	}
-	p.work = p.x.share(p.pool, a)
+	p.work = p.x.share(p.pool, &p.own)
+}
+
+// did goes on behind the step that it was doing.
+func (p *process) did() {
+	s, then := p.doing, p.then
+	if s.on != cores {
+		p.swap.last = p.x.now
+	}
+	p.pool, p.work, p.doing, p.then = nil, nil, nil, nil
+	p.moveOut()
+	if then != nil {
+		then()
+		return
+	}
+	if s.on == sms {
+		p.x.note(p.x.devices[p.device])
+	}
+	p.proceed()
 }
 
 // launch runs a kernel when its managed memory is there.
@@ -122,10 +139,7 @@ func (p *process) run(kernel *step) {
 	if !p.kernels {
 		p.kernels, p.kernelsSince = true, p.x.now
 	}
-	p.do(kernel, func() {
-		p.x.note(d)
-		p.proceed()
-	})
+	p.do(kernel, nil)
 	p.x.note(d)
 }
 

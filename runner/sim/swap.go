@@ -23,6 +23,8 @@ type swap struct {
 	asked      time.Duration        // when it came
 	moving     *activity            // memory is on its way to the host, and the gate is closed
 	held       func()               // goes on when the gate is open
+	told       schedulers.Activity  // the latest
+	known      bool                 // the scheduler knows no less than told
 }
 
 // Moving memory on an H200: page-locked copies reach 55 of the link's 63 GB/s in one direction,
@@ -114,7 +116,7 @@ func (p *process) resumes(s *step) bool {
 		return false
 	}
 	p.recordKernels()
-	p.x.post(runner.TaskResume{ID: p.id(), Need: need, Referenced: referenced})
+	p.post(runner.TaskResume{ID: p.id(), Need: need, Referenced: referenced})
 	return true
 }
 
@@ -144,7 +146,7 @@ func (p *process) resumed() {
 	moves, begun, id := p.x.config.Node.Model.move(bytes, copied), p.x.now, p.id()
 	p.do(&moves.step, func() {
 		if back > 0 { // else it is new memory
-			p.x.post(runner.TaskMoved{ID: id, Moved: moves.took(back, p.x.now-begun)})
+			p.post(runner.TaskMoved{ID: id, Moved: moves.took(back, p.x.now-begun)})
 		}
 		p.proceed()
 	})
@@ -168,9 +170,21 @@ func (w *swap) used(p *process, s *step) {
 	}
 }
 
-// tellActivity posts what the process does, for a scheduler that takes back.
+// tellActivity posts what the process does, for a scheduler that takes back, unless the scheduler knows it: nothing was
+// asked or answered since it was told the same.
 func (p *process) tellActivity() {
-	p.x.post(runner.TaskActive{ID: p.id(), Activity: schedulers.Activity{Running: p.worksOnDevice(), Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}})
+	now := schedulers.Activity{Running: p.worksOnDevice(), Last: p.swap.last, Referenced: min(p.swap.referenced, p.task.used)}
+	if p.swap.known && p.swap.told == now {
+		return
+	}
+	p.x.post(runner.TaskActive{ID: p.id(), Activity: now})
+	p.swap.known, p.swap.told = true, now
+}
+
+// post posts an event of the process's task. What the scheduler knows of the task may change with it.
+func (p *process) post(e runner.Event) {
+	p.swap.known = false
+	p.x.post(e)
 }
 
 func (p *process) worksOnDevice() bool { return p.work != nil && p.pool != p.x.cores }
@@ -257,5 +271,5 @@ func (p *process) answer(a schedulers.Answer, took runner.Moved) {
 	for _, o := range p.task.objects {
 		resident += o.resident
 	}
-	p.x.post(runner.TaskRevoked{ID: p.id(), Ticket: ticket, Outcome: schedulers.Outcome{Answer: a, Resident: resident}, Moved: took})
+	p.post(runner.TaskRevoked{ID: p.id(), Ticket: ticket, Outcome: schedulers.Outcome{Answer: a, Resident: resident}, Moved: took})
 }

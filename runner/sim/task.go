@@ -41,7 +41,7 @@ func (p *process) asks(s *step) bool {
 		p.begin(s.Step)
 	case t.open && s.Kind == profiles.Allocate && t.used+s.Bytes > t.granted:
 		t.asked = t.used + s.Bytes - t.granted
-		p.x.post(runner.TaskGrow{ID: p.id(), Bytes: t.asked, Wait: p.job.Wait})
+		p.post(runner.TaskGrow{ID: p.id(), Bytes: t.asked, Wait: p.job.Wait})
 	default:
 		return false
 	}
@@ -84,7 +84,7 @@ func (p *process) begin(s *profiles.Step) {
 	t.begun++
 	t.asked, t.warps, t.told = want.Bytes, want.Warps(), want.BlocksPerSM > 0
 	want.ID = p.id()
-	p.x.post(runner.TaskBegin{Task: want})
+	p.post(runner.TaskBegin{Task: want})
 }
 
 // answered goes on with the step that had to ask.
@@ -207,7 +207,7 @@ func (p *process) free(name string) {
 	p.x.devices[p.device].give(o)
 	if len(t.objects) == 0 {
 		p.close()
-		p.x.post(runner.TaskFree{ID: p.id()})
+		p.post(runner.TaskFree{ID: p.id()})
 	}
 }
 
@@ -226,7 +226,7 @@ func (p *process) tellShape(k *profiles.Step) {
 		return
 	}
 	t.warps, t.told = max(t.warps, warps), t.told || k.BlocksPerSM > 0
-	p.x.post(runner.TaskShape{ID: p.id(), Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock, BlocksPerSM: k.BlocksPerSM})
+	p.post(runner.TaskShape{ID: p.id(), Blocks: k.Blocks, ThreadsPerBlock: k.ThreadsPerBlock, BlocksPerSM: k.BlocksPerSM})
 }
 
 // outOfMemory ends the process for an allocation that failed.

@@ -53,12 +53,17 @@ type Engine struct {
 	now       time.Duration        // of the latest call that said its time
 	preempter schedulers.Preempter // the policy, if it takes back; else nil
 	issued    schedulers.Ticket    // the latest
+	resting   int                  // tasks that are not asked for a while (revocable.rest)
+	settled   bool                 // under a Preempter: the latest pump left nothing to do, and only the time has changed since
+	requested []schedulers.Request // those of the latest pump
 
 	plan schedulers.Plan // that is followed; none: the queue's order and the policy decide
 
 	withheld  *state                    // the node with what waiting jobs have there; nil: no request can be stalled
 	stalls    *measures                 // of withheld
 	withholds map[schedulers.JobID]bool // the jobs that have something in withheld
+	node      *state                    // that withheld is when it is not nil
+	waiters   map[schedulers.JobID]bool // the same of withholds
 	stale     bool                      // withheld, and which requests are stalled, may have changed
 }
 
@@ -244,6 +249,9 @@ func (e *Engine) Expire(now time.Duration) []schedulers.Decision {
 			e.endGrowth(g)
 			decisions = append(decisions, e.growRefused(g.holding, g.bytes, schedulers.TimedOut, g.limit.why()))
 		}
+	}
+	if len(decisions) == 0 && e.settled {
+		return nil
 	}
 	return append(decisions, e.pump()...)
 }

@@ -20,8 +20,9 @@ type line struct {
 
 // entry is what the index knows of a waiting task.
 type entry struct {
-	kind *kind
-	ask  bool // the policy must be asked, whatever the task's size
+	kind   *kind
+	inLine node // of a tree of kind.line
+	ask    bool // the policy must be asked, whatever the task's size
 }
 
 // toAsk is the value in a line of a task that the policy must be asked about.
@@ -32,7 +33,7 @@ func (x *index) insert(w *waiting) {
 	w.kind = x.kindOf(w.task)
 	w.kind.line.len++
 	w.ask = len(x.state.contextsOf(w.task.Job)) > 0
-	x.treeOf(w).insert(w, w.value())
+	x.treeOf(w).insert(w, &w.inLine, w.value())
 }
 
 func (x *index) remove(w *waiting) {
@@ -47,12 +48,12 @@ func (x *index) remove(w *waiting) {
 func (x *index) treeOf(w *waiting) *tree {
 	l := &w.kind.line
 	if w.task.OnDevice == nil {
-		l.any.compare = x.queue.compare
+		l.any.compare = x.queue.tasks.compare
 		return &l.any
 	}
 	t := l.pinned[*w.task.OnDevice]
 	if t == nil {
-		t = &tree{compare: x.queue.compare}
+		t = &tree{compare: x.queue.tasks.compare}
 		if l.pinned == nil {
 			l.pinned = map[int]*tree{}
 		}
@@ -104,6 +105,9 @@ func (x *index) candidate(after *waiting) *waiting {
 		}
 	}
 	of := func(k *kind) {
+		if k.line.len == 0 {
+			return
+		}
 		consider(k.line.any.first(k.fresh.largest(), after))
 		for device, t := range k.line.pinned {
 			consider(t.first(k.fresh.of(device), after))

@@ -33,6 +33,9 @@ func (e *Engine) planned() bool { return e.plan.Devices != nil }
 // nextPlanned returns the task that goes now under the plan, and its placement.
 func (e *Engine) nextPlanned() (*waiting, schedulers.Placement, bool) {
 	for w := range e.queue.all() {
+		if !w.aged && e.queue.stalled == 0 {
+			break // aged tasks come first
+		}
 		if !w.aged && !w.stalled {
 			continue
 		} else if p, ok := e.place(w); ok {

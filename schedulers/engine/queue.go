@@ -79,6 +79,7 @@ type waiting struct {
 	stalled bool
 	turn
 	entry
+	inQueue node     // of queue.tasks
 	resumes *holding // the task that has its device already; nil: it has none yet
 	spent   bool     // its own memory cannot give more room
 }
@@ -103,6 +104,7 @@ type queue struct {
 	byID     map[schedulers.TaskID]*waiting
 	byJob    map[schedulers.JobID][]*waiting // by arrival
 	passes   passes
+	stalled  int    // how many of the waiting tasks are
 	index    *index // of the waiting tasks; nil: there is none
 }
 
@@ -198,7 +200,15 @@ func (q *queue) expire(now time.Duration) []*waiting {
 }
 
 // stall says whether w is stalled from now on.
-func (q *queue) stall(w *waiting, stalled bool) { q.passes.stall(w, stalled) }
+func (q *queue) stall(w *waiting, stalled bool) {
+	switch {
+	case stalled && !w.stalled:
+		q.stalled++
+	case !stalled && w.stalled:
+		q.stalled--
+	}
+	q.passes.stall(w, stalled)
+}
 
 // grant removes w, which goes ahead of every earlier waiting task. Each earlier task counts as
 // passed once more, unless it is stalled.
@@ -222,6 +232,9 @@ func (q *queue) take(w *waiting) *waiting {
 
 func (q *queue) leave(w *waiting, granted bool) {
 	w.passed = q.passes.of(w)
+	if w.stalled {
+		q.stalled--
+	}
 	q.passes.leave(w, granted)
 	q.unlink(w)
 	delete(q.byID, w.task.ID)
@@ -233,7 +246,7 @@ func (q *queue) leave(w *waiting, granted bool) {
 
 // link puts w where the order has it.
 func (q *queue) link(w *waiting) {
-	q.tasks.insert(w, int64(w.limit.expires))
+	q.tasks.insert(w, &w.inQueue, int64(w.limit.expires))
 	if q.index != nil {
 		q.index.insert(w)
 	}

@@ -62,6 +62,7 @@ func (e *Engine) Resume(id schedulers.TaskID, need, referenced int64, now time.D
 	case h.resume != nil:
 		return nil, fmt.Errorf("resume task %d: it waits to resume already", id)
 	}
+	e.settled = false
 	d := &e.state.devices[h.at.Device]
 	d.permit(h.task.Process(), false)
 	h.referenced, h.last = referenced, e.now
@@ -99,7 +100,7 @@ func (e *Engine) Revoked(id schedulers.TaskID, answered schedulers.Ticket, o sch
 	}
 	switch o.Answer {
 	case schedulers.Busy:
-		h.rest = e.now + r.Deadline
+		e.setRest(h, e.now+r.Deadline)
 	case schedulers.Unable:
 		h.can = h.can.Without(r.Action)
 	case schedulers.Done:
@@ -147,6 +148,7 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 	if a.Running || a.Last > h.given {
 		h.running, h.last = a.Running, max(h.last, a.Last)
 	}
+	e.settled = false
 	e.touch(h.task.Job)
 	return nil
 }
@@ -155,6 +157,9 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 // say (Active) before.
 func (e *Engine) Tick(now time.Duration) []schedulers.Decision {
 	e.at(now)
+	if e.settled {
+		return nil
+	}
 	return e.pump()
 }
 
@@ -163,9 +168,12 @@ func (e *Engine) NextTick() time.Duration {
 	if e.preempter == nil {
 		return schedulers.Never
 	}
-	requests := e.requests()
+	requests := e.requested
+	if !e.settled {
+		requests = e.requests()
+	}
 	next := e.preempter.NextTick(requests, e.state, e.now)
-	if len(requests) > 0 {
+	if len(requests) > 0 && e.resting > 0 {
 		for h := range e.listed() {
 			if h.rest > 0 {
 				next = min(next, h.rest)
@@ -179,6 +187,7 @@ func (e *Engine) NextTick() time.Duration {
 // and resolves the deadlocks.
 func (e *Engine) pumpRevoking() []schedulers.Decision {
 	var decisions []schedulers.Decision
+	e.settled = false
 	for {
 		decisions = append(decisions, e.pumpGrowth()...)
 		e.findStalled()
@@ -186,7 +195,7 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 			decisions = append(decisions, e.grant(e.queue.grant(w), p))
 			continue
 		}
-		asked, reopened := e.revoke()
+		asked, reserved, reopened := e.revoke()
 		decisions = append(decisions, asked...)
 		if reopened {
 			continue
@@ -197,17 +206,19 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		} else if g := e.deviceDeadlock(); g != nil {
 			decisions = append(decisions, e.refuseGrowth(g))
 		} else {
+			e.settled = len(asked) == 0 && !reserved
 			return decisions
 		}
 	}
 }
 
-// revoke asks the policy what to take back, and carries it out. It reports whether a device is
-// open to more requests than before.
-func (e *Engine) revoke() (decisions []schedulers.Decision, reopened bool) {
+// revoke asks the policy what to take back, and carries it out. It reports whether any device is
+// reserved for another request than before, and whether one is open to more requests than before.
+func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened bool) {
 	requests := e.requests()
+	e.requested = requests
 	if len(requests) > 0 {
-		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
+		for _, r := range e.preempter.Revoke(requests, e.state) {
 			h, ok := e.held[r.Task]
 			waits := slices.ContainsFunc(requests, func(q schedulers.Request) bool { return q.Task.ID == r.For })
 			if !ok || !waits || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
@@ -232,9 +243,11 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reopened bool) {
 				break
 			}
 		}
-		reopened = reopened || before != nil && (d.reserved == nil || *d.reserved != *before)
+		moved := before != nil && (d.reserved == nil || *d.reserved != *before)
+		reserved = reserved || moved || before == nil && d.reserved != nil
+		reopened = reopened || moved
 	}
-	return decisions, reopened
+	return decisions, reserved, reopened
 }
 
 // requests returns the requests that wait, in the order in which the engine serves them.
@@ -302,6 +315,7 @@ func (e *Engine) enlist(h *holding) {
 }
 
 func (e *Engine) delist(h *holding) {
+	e.setRest(h, 0)
 	d := &e.state.devices[h.at.Device]
 	d.held = slices.DeleteFunc(d.held, func(o *holding) bool { return o == h })
 }
@@ -344,13 +358,24 @@ func (d *device) view(h *holding) schedulers.TaskView {
 // at notes the time, which a Preempter and a plan need.
 func (e *Engine) at(now time.Duration) {
 	e.now = max(e.now, now)
-	if e.preempter == nil {
+	if e.resting == 0 {
 		return
 	}
 	for h := range e.listed() {
-		if h.rest <= e.now {
-			h.rest = 0
+		if h.rest > 0 && h.rest <= e.now {
+			e.setRest(h, 0)
+			e.settled = false
 		}
+	}
+}
+
+// setRest says until when h is not asked; 0: it may be asked.
+func (e *Engine) setRest(h *holding, until time.Duration) {
+	if h.rest > 0 {
+		e.resting--
+	}
+	if h.rest = until; until > 0 {
+		e.resting++
 	}
 }
 

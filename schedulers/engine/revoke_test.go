@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
+	"github.com/caserun/caserun/schedulers/engine"
+	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
 
@@ -278,4 +280,62 @@ func TestRoomIsMadeForOneRequestAtATime(t *testing.T) {
 	n.Idle(3, 6*ms)
 	n.Tick(10*ms, "yield(3,8)")
 	n.Give(3, "4@0")
+}
+
+// asked counts how often a Preempter is asked.
+type asked struct {
+	schedulers.Policy
+	times int
+}
+
+func (a *asked) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
+	a.times++
+	return a.Policy.(schedulers.Preempter).Revoke(waiting, v)
+}
+
+func (a *asked) NextTick(waiting []schedulers.Request, v schedulers.View, now time.Duration) time.Duration {
+	return a.Policy.(schedulers.Preempter).NextTick(waiting, v, now)
+}
+
+// A tick before which nothing has changed asks nobody.
+func TestATickAsksAgainOnlyAfterAChange(t *testing.T) {
+	s, err := policies.Parse("demand", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &asked{Policy: s.Policy}
+	e, err := engine.New([]schedulers.Device{{Name: "small", CapacityBytes: 12, SMs: 1, WarpsPerSM: 1, BlocksPerSM: 1}}, p, s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for job := range schedulers.JobID(2) { // the second waits, because the first runs
+		if _, err := e.Submit(schedulers.Task{ID: schedulers.TaskID(job + 1), Job: job, Bytes: 10, Can: schedulers.Movable}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick := func(now time.Duration, asks bool, want int) {
+		t.Helper()
+		before := p.times
+		if got := len(e.Expire(now)) + len(e.Tick(now)); got != want || p.times > before != asks {
+			t.Errorf("tick at %v: %d decisions, want %d; asked %d times", now, got, want, p.times-before)
+		}
+		if next := e.NextTick(); next != now+5*ms {
+			t.Errorf("the next tick is at %v", next)
+		}
+	}
+	tick(5*ms, false, 0)
+	if err := e.Active(1, schedulers.Activity{Running: true}, 10*ms); err != nil {
+		t.Fatal(err)
+	}
+	tick(10*ms, true, 0)
+	tick(15*ms, false, 0)
+	if err := e.Active(1, schedulers.Activity{Last: 16 * ms}, 20*ms); err != nil {
+		t.Fatal(err)
+	}
+	tick(20*ms, true, 1)
+	if _, err := e.Revoked(1, 1, schedulers.Outcome{Answer: schedulers.Busy}, 25*ms); err != nil {
+		t.Fatal(err)
+	}
+	tick(30*ms, false, 0)
+	tick(125*ms, true, 1) // it may be asked again
 }

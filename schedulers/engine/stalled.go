@@ -29,9 +29,12 @@ import (
 // touch notes a change of what a job holds or waits for, if the change may affect which
 // requests are stalled: the job waits now, or waited when they were found.
 func (e *Engine) touch(job schedulers.JobID) {
+	p := e.state.jobs[job]
+	if e.stale || p == nil || e.withheld == nil && len(p.tasks) == 0 {
+		return
+	}
 	waits := e.waits(job)
-	e.stale = e.stale || waits && len(e.state.tasksOf(job)) > 0 ||
-		e.withheld != nil && (waits || e.withholds[job]) && len(e.state.contextsOf(job)) > 0
+	e.stale = waits && len(p.tasks) > 0 || e.withheld != nil && (waits || e.withholds[job])
 }
 
 // waits reports whether the job waits, to grow or in the queue.
@@ -77,7 +80,11 @@ func (e *Engine) isStalled(t schedulers.Task) bool {
 // returns nil if each task of the waiting jobs waits to grow. The order in which tasks are put on the
 // node does not affect which other tasks fit.
 func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
-	waits, holds := map[schedulers.JobID]bool{}, false
+	if e.node == nil {
+		e.node, e.waiters = newState(e.devices), map[schedulers.JobID]bool{}
+	}
+	waits, holds := e.waiters, false
+	clear(waits)
 	for job, p := range e.state.jobs {
 		if e.waits(job) {
 			waits[job] = true
@@ -87,7 +94,8 @@ func (e *Engine) heldByWaiting() (*state, map[schedulers.JobID]bool) {
 	if !holds {
 		return nil, nil
 	}
-	node := newState(e.devices)
+	node := e.node
+	node.clear()
 	for job := range waits {
 		for _, id := range e.state.tasksOf(job) {
 			h := e.held[id]

@@ -19,6 +19,16 @@ type state struct {
 type presence struct {
 	contexts []context
 	tasks    []schedulers.TaskID
+
+	// Where these begin, because most jobs never have more.
+	oneContext [1]context
+	oneTask    [1]schedulers.TaskID
+}
+
+func newPresence() *presence {
+	p := &presence{}
+	p.contexts, p.tasks = p.oneContext[:0], p.oneTask[:0]
+	return p
 }
 
 // context is a process's context on a device.
@@ -56,13 +66,30 @@ type device struct {
 func newState(limits []schedulers.Device) *state {
 	s := &state{latest: -1, devices: make([]device, len(limits)), jobs: map[schedulers.JobID]*presence{}}
 	for i, l := range limits {
-		d := device{limits: l, index: i, contexts: map[schedulers.Process]bool{}, jobs: map[schedulers.JobID]int{}, sms: make([]schedulers.SM, l.SMs)}
-		for j := range d.sms {
-			d.sms[j] = schedulers.SM{FreeBlocks: l.BlocksPerSM, FreeSlots: l.WarpsPerSM * schedulers.SlotsPerWarp}
-		}
-		s.devices[i] = d
+		s.devices[i] = device{limits: l, index: i, contexts: map[schedulers.Process]bool{}, jobs: map[schedulers.JobID]int{}, sms: make([]schedulers.SM, l.SMs)}
+		s.devices[i].freeSMs()
 	}
 	return s
+}
+
+// clear makes s what newState returns.
+func (s *state) clear() {
+	s.latest, s.changed = -1, s.changed[:0]
+	clear(s.jobs)
+	for i := range s.devices {
+		d := &s.devices[i]
+		clear(d.contexts)
+		clear(d.jobs)
+		clear(d.permits)
+		*d = device{limits: d.limits, index: i, contexts: d.contexts, jobs: d.jobs, permits: d.permits, sms: d.sms}
+		d.freeSMs()
+	}
+}
+
+func (d *device) freeSMs() {
+	for i := range d.sms {
+		d.sms[i] = schedulers.SM{FreeBlocks: d.limits.BlocksPerSM, FreeSlots: d.limits.WarpsPerSM * schedulers.SlotsPerWarp}
+	}
 }
 
 func (s *state) Len() int                           { return len(s.devices) }
@@ -194,7 +221,7 @@ func (s *state) enter(i int, p schedulers.Process) {
 	d.jobs[p.Job] += 0
 	s.charge(i, d.limits.ContextBytes)
 	if s.jobs[p.Job] == nil {
-		s.jobs[p.Job] = &presence{}
+		s.jobs[p.Job] = newPresence()
 	}
 	s.jobs[p.Job].contexts = append(s.jobs[p.Job].contexts, context{i, p})
 }

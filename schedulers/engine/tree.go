@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// tree holds waiting tasks in the order of compare, each with a value. Each node knows the least
+// tree holds waiting tasks in the order of compare, each with a value. It links nodes that its tasks lend it. Each node knows the least
 // value below it, so that the first task with a value of at most x is found in O(log n), like the
 // place of a task. It is a treap: a task's weight is drawn from its arrival, and no node is heavier than
 // the one above it.
@@ -23,9 +23,10 @@ type node struct {
 	left, right *node
 }
 
-// insert adds w, which the tree does not have.
-func (t *tree) insert(w *waiting, value int64) {
-	t.root = t.insertAt(t.root, &node{w: w, weight: weight(w.arrival), value: value, least: value})
+// insert adds w, which the tree does not have, as n, a node of w that is in no tree.
+func (t *tree) insert(w *waiting, n *node, value int64) {
+	*n = node{w: w, weight: weight(w.arrival), value: value, least: value}
+	t.root = t.insertAt(t.root, n)
 	t.len++
 }
 

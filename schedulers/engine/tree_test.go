@@ -24,7 +24,7 @@ func TestTreeAgainstAList(t *testing.T) {
 				w := &waiting{arrival: arrival}
 				w.task.Bytes = r.Int64N(30)
 				values[w] = r.Int64N(100)
-				tr.insert(w, values[w])
+				tr.insert(w, &w.inQueue, values[w])
 				at, _ := slices.BinarySearchFunc(list, w, byBytes)
 				list = slices.Insert(list, at, w)
 			case n < 8:
@@ -70,7 +70,8 @@ func TestTreeIsBalanced(t *testing.T) {
 	const n = 1 << 14
 	tr := tree{compare: func(a, b *waiting) int { return cmp.Compare(a.arrival, b.arrival) }}
 	for i := range uint64(n) {
-		tr.insert(&waiting{arrival: i + 1}, 0)
+		w := &waiting{arrival: i + 1}
+		tr.insert(w, &w.inQueue, 0)
 	}
 	var depth func(*node) int
 	depth = func(n *node) int {

@@ -123,10 +123,13 @@ func placeBlocks(t schedulers.Task, d schedulers.DeviceView, at *schedulers.Plac
 		rooms[i] = room(d.SM(i), slots)
 	}
 	blocks, next := make([]int, len(rooms)), d.NextSM()
-	for left := t.Blocks; left > 0; next = (next + 1) % len(rooms) {
+	for left := t.Blocks; left > 0; {
 		if rooms[next] > blocks[next] {
 			blocks[next]++
 			left--
+		}
+		if next++; next == len(rooms) {
+			next = 0
 		}
 	}
 	at.Blocks, at.WarpSlots, at.NextSM = blocks, slots, next

@@ -3,7 +3,6 @@ package policies
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
@@ -54,7 +53,7 @@ func byLoad(t schedulers.Task, v schedulers.View) []int {
 }
 
 // Revoke implements schedulers.Preempter.
-func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
+func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	for at, r := range waiting {
 		if r.Asked {

@@ -108,7 +108,7 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) iter.Seq2[int, 
 }
 
 // Revoke implements schedulers.Preempter.
-func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View, _ time.Duration) []schedulers.Revocation {
+func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View) []schedulers.Revocation {
 	var out []schedulers.Revocation
 	for at, r := range waiting {
 		if r.Asked {

@@ -207,7 +207,7 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 func (e *Engine) revoke() (decisions []schedulers.Decision, reopened bool) {
 	requests := e.requests()
 	if len(requests) > 0 {
-		for _, r := range e.preempter.Revoke(requests, e.state, e.now) {
+		for _, r := range e.preempter.Revoke(requests, e.state) {
 			h, ok := e.held[r.Task]
 			waits := slices.ContainsFunc(requests, func(q schedulers.Request) bool { return q.Task.ID == r.For })
 			if !ok || !waits || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
