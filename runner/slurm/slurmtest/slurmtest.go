@@ -31,8 +31,9 @@ const (
 	rootVariable = "CASERUN_TEST_SLURM"
 	// requireVariable makes a failure of a test that would be skipped.
 	requireVariable = "CASERUN_REQUIRE_SLURM"
-	// startLimit is how long the nodes have to become idle. It takes 2 to 4 s on two cores.
-	startLimit = time.Minute
+	// awaitLimit is how long the longest wait may take. The start takes 1 to 2 s on two cores. That a
+	// node is down shows after 10 to 20 s.
+	awaitLimit = 2 * time.Minute
 )
 
 // Nodes are the names of the cluster's nodes. Each has four CPUs, two fake GPUs and 4,000 MB.
@@ -76,12 +77,12 @@ func Start(t testing.TB, extra ...string) *Cluster {
 	}
 	c.start("munged", "munged", "-F", "--socket="+c.path("munge/socket"), "--key-file="+c.path("munge/key"), "--seed-file="+c.path("munge/seed"),
 		"--pid-file="+c.path("munge/pid"), "--log-file="+c.path("log/munged"))
-	c.await("munged listens", func() bool { return exec.Command("munge", "-n", "-S", c.path("munge/socket")).Run() == nil })
+	c.Await("munged listens", func() bool { return exec.Command("munge", "-n", "-S", c.path("munge/socket")).Run() == nil })
 	c.StartController()
 	for _, node := range Nodes {
 		c.StartNode(node)
 	}
-	c.await("all nodes are idle", func() bool {
+	c.Await("all nodes are idle", func() bool {
 		states, _ := exec.Command("sinfo", "-h", "-o", "%D %T").Output()
 		return string(states) == fmt.Sprintf("%d idle\n", len(Nodes))
 	})
@@ -298,12 +299,13 @@ func (c *Cluster) kill(name string) {
 	if err := c.daemons[name].Kill(); err != nil {
 		c.t.Fatal(err)
 	}
+	delete(c.daemons, name)
 }
 
-// await waits until a condition holds, and ends the test if a daemon ends before.
-func (c *Cluster) await(what string, holds func() bool) {
+// Await waits until a condition holds, and ends the test if a daemon ends before by itself.
+func (c *Cluster) Await(what string, holds func() bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), startLimit)
+	ctx, cancel := context.WithTimeout(c.t.Context(), awaitLimit)
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
@@ -318,7 +320,7 @@ func (c *Cluster) await(what string, holds func() bool) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			c.t.Fatalf("not within %v: %s", startLimit, what)
+			c.t.Fatalf("not within %v: %s", awaitLimit, what)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestEndsWithTheProcess(t *testing.T) {
 		if out, err := job.CombinedOutput(); err != nil {
 			t.Fatalf("sbatch: %v: %s", err, out)
 		}
-		c.await("the job runs", func() bool {
+		c.Await("the job runs", func() bool {
 			out, _ := os.ReadFile(c.path("out"))
 			return string(out) == "started\n"
 		})
