@@ -19,6 +19,7 @@ import (
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/sweep"
 )
 
@@ -91,7 +92,7 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&o.resume, "resume", "", "continue the sweep of this `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = sides.Latest
 	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it, such as a process of a host that is gone")
-	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues")
+	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues; default in a job of Slurm: 2 minutes less than what is left of its time")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
 }
 
@@ -316,6 +317,9 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 
 // work runs what is left of a sweep and prints its arms.
 func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
+	if err := o.endWithJob(c.Context(), sayTo(c)); err != nil {
+		return err
+	}
 	call := sweep.Call{Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
@@ -335,6 +339,25 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 		}
 	}
 	return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
+}
+
+// endWithJob limits the call to what is left of the time of Slurm's job, unless --time-limit does.
+func (o *sweepOptions) endWithJob(ctx context.Context, say harness.Say) error {
+	job, err := slurm.Current()
+	if err != nil {
+		return refusal{err}
+	}
+	if job == nil || o.limit.Total > 0 {
+		return nil
+	}
+	switch end, err := job.End(ctx); {
+	case err != nil:
+		say("when job %s of Slurm ends is not known, so --time-limit has no default: %v", job.Job, err)
+	case !end.IsZero():
+		o.limit.Total = max(end.Add(-slurm.Warning).Sub(o.limit.Began), 1)
+		say("job %s of Slurm ends at %s: the default of --time-limit is %s", job.Job, end.Format(time.DateTime), o.limit.Total.Round(time.Second))
+	}
+	return nil
 }
 
 // showPlan prints runs that are to come.

@@ -36,8 +36,8 @@ type Array struct {
 const (
 	// TaskNumber stands for the number of a task in its command.
 	TaskNumber = "{task}"
-	// warning is how long before the end of its time a task gets SIGTERM. Slurm may be 60 s early.
-	warning = 120 * time.Second
+	// Warning is how long before the end of its time a task gets SIGTERM. Slurm may be 60 s early.
+	Warning = 120 * time.Second
 	// offset separates an array's name from the number of its first task in the name of its jobs.
 	offset = "+"
 )
@@ -109,7 +109,7 @@ func (a Array) arguments(first, tasks int, after string) []string {
 	}
 	out = append(out, "--job-name="+a.Name+offset+strconv.Itoa(first), "--array="+indices, "--nodes=1", "--requeue", "--open-mode=append",
 		"--output="+filepath.Join(a.Logs, "%x-%a.log"), // %x is the job's name, %a the position in the array
-		fmt.Sprintf("--signal=B:TERM@%.0f", warning.Seconds()))
+		fmt.Sprintf("--signal=B:TERM@%.0f", Warning.Seconds()))
 	if after != "" {
 		out = append(out, "--dependency=afterany:"+after)
 	}
