@@ -35,7 +35,7 @@ func TestSweepInAJobOfSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := func() string {
-		text, _ := os.ReadFile(filepath.Join(dir, "sweep+0-0.log"))
+		text, _ := os.ReadFile(filepath.Join(dir, "sweep+1-0.log"))
 		return string(text)
 	}
 	t.Cleanup(func() {

@@ -15,7 +15,7 @@ import (
 type Array struct {
 	// Name is that by which List and Cancel find the tasks. It must be unique among the user's jobs.
 	Name  string
-	Tasks int // numbered from 0
+	Tasks int // numbered from 1
 	// Concurrent is the largest number of tasks at a time, and so of nodes; 0: as many as Slurm starts.
 	Concurrent int
 	// Command is what each task runs. In its arguments, TaskNumber stands for the task's number. The
@@ -52,12 +52,12 @@ func (a Array) Submit(ctx context.Context) (jobs []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for first := 0; first < a.Tasks; first += size {
+	for first := 1; first <= a.Tasks; first += size {
 		after := ""
-		if a.Concurrent > 0 && first > 0 { // the limit is one array's, so arrays go one after another
+		if a.Concurrent > 0 && first > 1 { // the limit is one array's, so arrays go one after another
 			after = jobs[len(jobs)-1]
 		}
-		out, err := tool(ctx, a.script(first), a.arguments(first, min(size, a.Tasks-first), after)...)
+		out, err := tool(ctx, a.script(first), a.arguments(first, min(size, a.Tasks+1-first), after)...)
 		job := ""
 		if err == nil {
 			job, err = parsable(out)

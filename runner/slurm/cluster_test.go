@@ -180,8 +180,8 @@ func TestTasksHaveTheirGPUsAlone(t *testing.T) {
 	c.Await("all tasks have ended", func() bool { return allEnded(list(t, a)) })
 	gpus := map[string]int{}
 	for i, task := range list(t, a) {
-		r, ok := reported(t, dir, i, 0)
-		if task.Number != i || task.State != "COMPLETED" || task.Restarts != 0 || !ok || r.Node != task.Nodes {
+		r, ok := reported(t, dir, i+1, 0)
+		if task.Number != i+1 || task.State != "COMPLETED" || task.Restarts != 0 || !ok || r.Node != task.Nodes {
 			t.Errorf("task %d: %+v; it reported %+v", i, task, r)
 		}
 		if r.CPUs != 1 || r.Job != task.Job {
@@ -223,12 +223,12 @@ func TestConcurrent(t *testing.T) {
 // although one of the two has the array's own number.
 func TestRequeue(t *testing.T) {
 	c := cluster(t)
-	for number := range 2 {
+	for number := 1; number <= 2; number++ {
 		a, dir := array(t, fmt.Sprintf("again%d", number), 2, 3)
 		submit(t, a)
 		both := func() bool {
-			_, one := reported(t, dir, 0, 0)
-			_, two := reported(t, dir, 1, 0)
+			_, one := reported(t, dir, 1, 0)
+			_, two := reported(t, dir, 2, 0)
 			return one && two
 		}
 		c.Await("the tasks have reported", both)
@@ -250,7 +250,7 @@ func TestRequeue(t *testing.T) {
 				t.Errorf("task %d was requeued; at the end there is %+v", number, task)
 			}
 		}
-		if log, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%s+0-%d.log", a.Name, number))); err != nil || !strings.Contains(string(log), "DUE TO JOB REQUEUE") {
+		if log, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%s+1-%d.log", a.Name, number-1))); err != nil || !strings.Contains(string(log), "DUE TO JOB REQUEUE") {
 			t.Errorf("the second start has overwritten the log of the first: %q, %v", log, err)
 		}
 	}
@@ -261,11 +261,11 @@ func TestLostNode(t *testing.T) {
 	c := cluster(t)
 	a, dir := array(t, "lost", 1, 2)
 	submit(t, a)
-	c.Await("the task has reported", func() bool { _, ok := reported(t, dir, 0, 0); return ok })
-	first, _ := reported(t, dir, 0, 0)
+	c.Await("the task has reported", func() bool { _, ok := reported(t, dir, 1, 0); return ok })
+	first, _ := reported(t, dir, 1, 0)
 	c.KillNode(first.Node)
 	c.Await("the task has ended", func() bool { return allEnded(list(t, a)) })
-	second, ok := reported(t, dir, 0, 1)
+	second, ok := reported(t, dir, 1, 1)
 	if tasks := list(t, a); !ok || second.Node == first.Node || tasks[0].State != "COMPLETED" || tasks[0].Restarts != 1 {
 		t.Errorf("first %+v, second %+v, at the end %+v", first, second, tasks)
 	}
@@ -278,8 +278,8 @@ func TestLostController(t *testing.T) {
 	a, dir := array(t, "kept", 2, 3)
 	submit(t, a)
 	c.Await("the tasks have reported", func() bool {
-		_, one := reported(t, dir, 0, 0)
-		_, two := reported(t, dir, 1, 0)
+		_, one := reported(t, dir, 1, 0)
+		_, two := reported(t, dir, 2, 0)
 		return one && two
 	})
 	c.KillController()
@@ -288,7 +288,7 @@ func TestLostController(t *testing.T) {
 	}
 	c.StartController()
 	c.Await("the controller answers", func() bool { _, err := List(t.Context(), a.Name); return err == nil })
-	if err := os.WriteFile(filepath.Join(dir, "2-0"), nil, 0o644); err != nil { // the third report
+	if err := os.WriteFile(filepath.Join(dir, "3-0"), nil, 0o644); err != nil { // the third report
 		t.Fatal(err)
 	}
 	c.Await("the tasks have ended", func() bool {
@@ -317,8 +317,8 @@ func TestCancel(t *testing.T) {
 	submit(t, a)
 	other, there := array(t, "many2", 1, 2)
 	submit(t, other)
-	c.Await("a task has reported", func() bool { _, ok := reported(t, dir, 0, 0); return ok })
-	c.Await("the other task has reported", func() bool { _, ok := reported(t, there, 0, 0); return ok })
+	c.Await("a task has reported", func() bool { _, ok := reported(t, dir, 1, 0); return ok })
+	c.Await("the other task has reported", func() bool { _, ok := reported(t, there, 1, 0); return ok })
 	if n, err := Cancel(t.Context(), a.Name); n != 20 || err != nil {
 		t.Errorf("cancelled %d tasks, %v; want 20", n, err)
 	}
@@ -328,7 +328,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%+v", task)
 		}
 	}
-	if r, _ := reported(t, dir, 0, 0); !r.Terminated {
+	if r, _ := reported(t, dir, 1, 0); !r.Terminated {
 		t.Error("a task that was cancelled got no SIGTERM")
 	}
 	if n, err := Cancel(t.Context(), a.Name); n != 0 || err != nil {

@@ -127,7 +127,7 @@ func TestSubmitAllOrNothing(t *testing.T) {
 	bin := t.TempDir()
 	for name, script := range map[string]string{
 		"scontrol": "echo 'MaxArraySize            = 5'",
-		"sbatch":   "for a; do case $a in *+5) echo limit >&2; exit 1;; esac; done; echo 12",
+		"sbatch":   "for a; do case $a in *+6) echo limit >&2; exit 1;; esac; done; echo 12",
 		"scancel":  `echo "$@" >"$0.said"`,
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
