@@ -1,0 +1,233 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// publish publishes a text.
+func publish(t *testing.T, dir, text string, number, attempt int) Part {
+	t.Helper()
+	p, err := Publish(written(t, text), dir, number, attempt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func written(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fetched is the latest text of a number.
+func fetched(t *testing.T, dir string, number int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fetched.db")
+	if _, err := Fetch(dir, number, path); err != nil {
+		t.Error(err)
+	}
+	text, _ := os.ReadFile(path)
+	return string(text)
+}
+
+// listed are the files without their sums.
+func listed(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if at := strings.LastIndexByte(name, '-'); at > 0 {
+			name = name[:at]
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func TestPublish(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text            string
+		number, attempt int
+	}{
+		{"a", 7, 0}, {"b", 7, 0}, {"c", 7, 0}, {"c", 7, 0}, // the same once more
+		{"d", 7, 1}, // began anew
+		{"e", 7, 0}, // a process that was given up goes on
+		{"f", 12, 0},
+		{"b", 12, 0}, {"f", 12, 0}, // what was there before
+	} {
+		publish(t, dir, c.text, c.number, c.attempt)
+	}
+	want := []string{"README", "part-00007-0-0003", "part-00007-0-0004", "part-00007-1-0001", "part-00012-0-0002", "part-00012-0-0003"}
+	if diff := cmp.Diff(want, listed(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	for number, want := range map[int]string{7: "d", 12: "f"} {
+		if got := fetched(t, dir, number); got != want {
+			t.Errorf("part %d is %q, want %q", number, got, want)
+		}
+	}
+	all, err := List(dir)
+	if err != nil || len(all) != 5 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for i, p := range all {
+		if i > 0 && later(all[i-1], p) >= 0 {
+			t.Errorf("%+v is listed after %+v", p, all[i-1])
+		}
+	}
+}
+
+// Sequences are numbers: the tenth thousandth file is later than the one before.
+func TestOrderIsOfNumbers(t *testing.T) {
+	dir := t.TempDir()
+	first := publish(t, dir, "a", 1, 0)
+	first.Sequence = 9999
+	if err := os.Rename(first.Path, filepath.Join(dir, first.file())); err != nil {
+		t.Fatal(err)
+	}
+	if p := publish(t, dir, "b", 1, 0); p.Sequence != 10000 {
+		t.Errorf("%+v", p)
+	}
+	if got := fetched(t, dir, 1); got != "b" {
+		t.Errorf("the latest is %q, want b", got)
+	}
+}
+
+// Fetch takes the latest file that is whole, and leaves nothing of the others.
+func TestFetchSkipsBrokenFiles(t *testing.T) {
+	dir := t.TempDir()
+	publish(t, dir, "first", 1, 0)
+	second, third := publish(t, dir, "second", 1, 1), publish(t, dir, "third", 1, 2)
+	for _, damage := range []func() error{
+		func() error { return os.Truncate(third.Path, 4) },
+		func() error { return os.WriteFile(second.Path, []byte("sacond"), 0o644) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, temporary+"1"), []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := fetched(t, dir, 1); got != "first" {
+		t.Errorf("the latest whole file is %q, want first", got)
+	}
+	path := filepath.Join(t.TempDir(), "out")
+	if err := third.CopyTo(path); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), third.Path) {
+		t.Errorf("copy of a broken file: %v", err)
+	}
+	if _, err := Fetch(dir, 2, path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a part that nobody has published: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("errors left a file: %v", err)
+	}
+}
+
+// A file that a later one replaces while it is fetched is no loss.
+func TestFetchOfAReplacedFile(t *testing.T) {
+	dir := t.TempDir()
+	publish(t, dir, "a", 1, 0)
+	old, err := List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, dir, "b", 1, 0)
+	publish(t, dir, "c", 1, 0)
+	if _, again, err := fetch(old, 1, filepath.Join(t.TempDir(), "out")); !again || err != nil {
+		t.Errorf("again %v, %v; want to list again", again, err)
+	}
+}
+
+func TestFetchOverwritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	publish(t, dir, "new", 1, 0)
+	path := written(t, "old")
+	if _, err := Fetch(dir, 1, path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v", err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "old" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestFailedPublishLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Publish(filepath.Join(dir, "missing"), dir, 3, 0); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
+		t.Errorf("%v", err)
+	}
+	if left := listed(t, dir); len(left) > 0 {
+		t.Errorf("it left %v", left)
+	}
+}
+
+// publisherVariable makes this test binary publish until it is killed, in this directory.
+const publisherVariable = "PARTS_TEST_PUBLISH"
+
+// However often publishers are killed, all files that are listed are whole, and none gets lost.
+func TestKilledPublishers(t *testing.T) {
+	if dir := os.Getenv(publisherVariable); dir != "" {
+		for i := 1; ; i++ {
+			p := publish(t, dir, strings.Repeat(fmt.Sprint(os.Getpid(), i), 100_000), 1, 0)
+			fmt.Println(p.Sequence)
+		}
+	}
+	dir := t.TempDir()
+	last := 0
+	for range 10 {
+		c := exec.Command(os.Args[0], "-test.run=^TestKilledPublishers$")
+		c.Env = append(os.Environ(), publisherVariable+"="+dir)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		before := last
+		if _, err := fmt.Fscan(out, &last); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for more := 0; ; last = more {
+			if _, err := fmt.Fscan(out, &more); err != nil {
+				break
+			}
+		}
+		_ = c.Wait()
+		if last <= before {
+			t.Errorf("publication %d comes after %d", last, before)
+		}
+		all, err := List(dir)
+		if err != nil || len(all) == 0 || all[len(all)-1].Sequence < last {
+			t.Fatalf("%+v, %v: publication %d is lost", all, err, last)
+		}
+		for _, p := range all {
+			if err := p.CopyTo(filepath.Join(t.TempDir(), "out")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
