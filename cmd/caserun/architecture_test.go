@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"results/trend", "runner/history"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
+	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan"},
 	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts"},
 	{"userfile", "userfile/csvfile", "installation"},

@@ -48,7 +48,7 @@ func TestSweepInAJobOfSlurm(t *testing.T) {
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("tasks %+v, %v", tasks, err)
 	}
-	if err := (&slurm.Allocation{Job: tasks[0].Job}).Requeue(t.Context()); err != nil {
+	if err := slurm.Requeue(t.Context(), tasks[0].Job); err != nil {
 		t.Fatal(err)
 	}
 	writeFiles(t, map[string]string{"go": ""})

@@ -51,50 +51,61 @@ func later(a, b Part) int {
 	return strings.Compare(a.sum, b.sum)
 }
 
+// Publisher publishes files of one part. Two publishers of one part and attempt do not get in each other's
+// way: Slurm's controller, if it is killed, may start a task a second time without counting it.
+type Publisher struct {
+	dir             string
+	number, attempt int
+	kept            []Part // published here and not removed, the latest last
+}
+
+// NewPublisher returns a publisher of a part in a directory.
+func NewPublisher(dir string, number, attempt int) *Publisher {
+	return &Publisher{dir: dir, number: number, attempt: attempt}
+}
+
 // Publish copies a file, which nobody may change meanwhile, into the directory as the latest of its
-// number and attempt. What was published is on the disk when Publish returns. Of the attempt's files it
-// keeps this one and the one before. A file with the content of the latest one is not published again.
-func Publish(file, dir string, number, attempt int) (p Part, err error) {
+// number and attempt. What was published is on the disk when Publish returns. Of its own files the
+// publisher keeps this one and the one before. A file with the content of its latest one is not published
+// again.
+func (p *Publisher) Publish(file string) (_ Part, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("publish part %d in %s: %w", number, dir, err)
+			err = fmt.Errorf("publish part %d in %s: %w", p.number, p.dir, err)
 		}
 	}()
-	out, err := os.CreateTemp(dir, temporary)
+	out, err := os.CreateTemp(p.dir, temporary)
 	if err != nil {
 		return Part{}, err
 	}
-	defer func() {
-		if err != nil || p.Path == "" {
-			err = errors.Join(err, ignoreMissing(os.Remove(out.Name())))
-		}
-	}()
+	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(out.Name()))) }() // missing: it has its new name
 	sum, err := copyInto(out, file)
 	if err != nil {
 		return Part{}, err
 	}
-	all, err := List(dir)
+	if n := len(p.kept); n > 0 && p.kept[n-1].sum == sum {
+		return p.kept[n-1], nil
+	}
+	all, err := List(p.dir)
 	if err != nil {
 		return Part{}, err
 	}
-	own := slices.DeleteFunc(all, func(p Part) bool { return p.Number != number || p.Attempt != attempt })
-	made := Part{Number: number, Attempt: attempt, Sequence: 1, sum: sum}
-	if len(own) > 0 {
-		last := own[len(own)-1]
-		if last.sum == sum {
-			return last, os.Remove(out.Name())
+	made := Part{Number: p.number, Attempt: p.attempt, Sequence: 1, sum: sum}
+	for _, other := range all {
+		if other.Number == p.number && other.Attempt == p.attempt {
+			made.Sequence = other.Sequence + 1
 		}
-		made.Sequence = last.Sequence + 1
 	}
-	made.Path = filepath.Join(dir, made.file())
+	made.Path = filepath.Join(p.dir, made.file())
 	if err := os.Rename(out.Name(), made.Path); err != nil {
 		return Part{}, err
 	}
-	if err := syncDir(dir); err != nil {
+	p.kept = append(p.kept, made)
+	if err := syncDir(p.dir); err != nil {
 		return Part{}, err
 	}
-	for _, old := range own[:max(len(own)-1, 0)] {
-		if err := ignoreMissing(os.Remove(old.Path)); err != nil {
+	for ; len(p.kept) > 2; p.kept = p.kept[1:] {
+		if err := ignoreMissing(os.Remove(p.kept[0].Path)); err != nil {
 			return made, err
 		}
 	}

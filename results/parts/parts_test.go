@@ -13,10 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// publish publishes a text.
+// publish publishes a text with a publisher of its own.
 func publish(t *testing.T, dir, text string, number, attempt int) Part {
 	t.Helper()
-	p, err := Publish(written(t, text), dir, number, attempt)
+	return publishBy(t, NewPublisher(dir, number, attempt), text)
+}
+
+func publishBy(t *testing.T, by *Publisher, text string) Part {
+	t.Helper()
+	p, err := by.Publish(written(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,17 +70,17 @@ func TestPublish(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	first, anew, other := NewPublisher(dir, 7, 0), NewPublisher(dir, 7, 1), NewPublisher(dir, 12, 0)
 	for _, c := range []struct {
-		text            string
-		number, attempt int
+		by   *Publisher
+		text string
 	}{
-		{"a", 7, 0}, {"b", 7, 0}, {"c", 7, 0}, {"c", 7, 0}, // the same once more
-		{"d", 7, 1}, // began anew
-		{"e", 7, 0}, // a process that was given up goes on
-		{"f", 12, 0},
-		{"b", 12, 0}, {"f", 12, 0}, // what was there before
+		{first, "a"}, {first, "b"}, {first, "c"}, {first, "c"}, // the same once more
+		{anew, "d"},
+		{first, "e"},                             // a process that was given up goes on
+		{other, "f"}, {other, "b"}, {other, "f"}, // what was there before
 	} {
-		publish(t, dir, c.text, c.number, c.attempt)
+		publishBy(t, c.by, c.text)
 	}
 	want := []string{"README", "part-00007-0-0003", "part-00007-0-0004", "part-00007-1-0001", "part-00012-0-0002", "part-00012-0-0003"}
 	if diff := cmp.Diff(want, listed(t, dir)); diff != "" {
@@ -94,6 +99,23 @@ func TestPublish(t *testing.T) {
 		if i > 0 && later(all[i-1], p) >= 0 {
 			t.Errorf("%+v is listed after %+v", p, all[i-1])
 		}
+	}
+}
+
+// A process that does not know of another one with its part and attempt does not remove what that has done.
+func TestPublishersOfOneAttempt(t *testing.T) {
+	dir := t.TempDir()
+	one, two := NewPublisher(dir, 1, 0), NewPublisher(dir, 1, 0)
+	publishBy(t, one, "begun")
+	done := publishBy(t, two, "complete")
+	for _, text := range []string{"a", "b", "c"} {
+		publishBy(t, one, text)
+	}
+	if err := done.CopyTo(filepath.Join(t.TempDir(), "out")); err != nil {
+		t.Error(err)
+	}
+	if left := listed(t, dir); len(left) != 3 {
+		t.Errorf("there are %v", left)
 	}
 }
 
@@ -147,13 +169,14 @@ func TestFetchSkipsBrokenFiles(t *testing.T) {
 // A file that a later one replaces while it is fetched is no loss.
 func TestFetchOfAReplacedFile(t *testing.T) {
 	dir := t.TempDir()
-	publish(t, dir, "a", 1, 0)
+	by := NewPublisher(dir, 1, 0)
+	publishBy(t, by, "a")
 	old, err := List(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(t, dir, "b", 1, 0)
-	publish(t, dir, "c", 1, 0)
+	publishBy(t, by, "b")
+	publishBy(t, by, "c")
 	if _, again, err := fetch(old, 1, filepath.Join(t.TempDir(), "out")); !again || err != nil {
 		t.Errorf("again %v, %v; want to list again", again, err)
 	}
@@ -173,7 +196,7 @@ func TestFetchOverwritesNothing(t *testing.T) {
 
 func TestFailedPublishLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Publish(filepath.Join(dir, "missing"), dir, 3, 0); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
+	if _, err := NewPublisher(dir, 3, 0).Publish(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
 		t.Errorf("%v", err)
 	}
 	if left := listed(t, dir); len(left) > 0 {
@@ -187,8 +210,9 @@ const publisherVariable = "PARTS_TEST_PUBLISH"
 // However often publishers are killed, all files that are listed are whole, and none gets lost.
 func TestKilledPublishers(t *testing.T) {
 	if dir := os.Getenv(publisherVariable); dir != "" {
+		by := NewPublisher(dir, 1, 0)
 		for i := 1; ; i++ {
-			p := publish(t, dir, strings.Repeat(fmt.Sprint(os.Getpid(), i), 100_000), 1, 0)
+			p := publishBy(t, by, strings.Repeat(fmt.Sprint(os.Getpid(), i), 100_000))
 			fmt.Println(p.Sequence)
 		}
 	}

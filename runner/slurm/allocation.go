@@ -77,9 +77,3 @@ func parseEnd(text string) (time.Time, error) {
 	}
 	return time.Unix(seconds, 0), nil
 }
-
-// Requeue has Slurm end this job and start it again. The processes of the job get SIGTERM.
-func (a *Allocation) Requeue(ctx context.Context) error {
-	_, err := tool(ctx, "", "scontrol", "requeue", a.Job)
-	return err
-}

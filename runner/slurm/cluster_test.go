@@ -236,7 +236,7 @@ func TestRequeue(t *testing.T) {
 		if !first.End.After(time.Now().AddDate(0, 1, 0)) {
 			t.Errorf("the partition has no limit, and the task's time ends at %v", first.End)
 		}
-		if err := first.Requeue(t.Context()); err != nil {
+		if err := Requeue(t.Context(), first.Job); err != nil {
 			t.Fatal(err)
 		}
 		c.Await("the tasks have ended", func() bool { return allEnded(list(t, a)) })
@@ -295,7 +295,7 @@ func TestLostController(t *testing.T) {
 		tasks := list(t, a)
 		for _, task := range tasks {
 			if task.Held() {
-				if err := task.Release(t.Context()); err != nil {
+				if err := Release(t.Context(), task.Job); err != nil {
 					t.Error(err)
 				}
 			}

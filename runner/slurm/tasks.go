@@ -34,9 +34,15 @@ func (t Task) Held() bool {
 	return !t.Ended() && strings.Contains(strings.ReplaceAll(t.Reason, "_", " "), "requeued held")
 }
 
-// Release has Slurm start a task again that is held.
-func (t Task) Release(ctx context.Context) error {
-	_, err := tool(ctx, "", "scontrol", "release", t.Job)
+// Release has Slurm start a job again that is held.
+func Release(ctx context.Context, job string) error {
+	_, err := tool(ctx, "", "scontrol", "release", job)
+	return err
+}
+
+// Requeue has Slurm start a job again, also one that has failed. If it runs, its processes get SIGTERM.
+func Requeue(ctx context.Context, job string) error {
+	_, err := tool(ctx, "", "scontrol", "requeue", job)
 	return err
 }
 
