@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
@@ -30,7 +31,7 @@ func TestSweepInAJobOfSlurm(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(library)+":"+os.Getenv("LD_LIBRARY_PATH"))
 	t.Setenv(live.LibraryVariable, library)
 	t.Setenv(mainEnv, "1")
-	a := slurm.Array{Name: "sweep", Tasks: 1, Logs: dir, Gres: "gpu:1", Command: []string{os.Args[0], "sweep", "--resume", "latest"}}
+	a := slurm.Array{Name: "sweep", Tasks: 1, Logs: dir, Gres: "gpu:1", Time: time.Hour, Command: []string{os.Args[0], "sweep", "--resume", "latest"}}
 	if _, err := a.Submit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -233,7 +233,8 @@ func TestRequeue(t *testing.T) {
 		}
 		c.Await("the tasks have reported", both)
 		first, _ := reported(t, dir, number, 0)
-		if !first.End.After(time.Now().AddDate(0, 1, 0)) {
+		// The backfill scheduler makes a year of no limit.
+		if !first.End.IsZero() && first.End.Before(time.Now().AddDate(0, 11, 0)) {
 			t.Errorf("the partition has no limit, and the task's time ends at %v", first.End)
 		}
 		if err := Requeue(t.Context(), first.Job); err != nil {
