@@ -210,7 +210,7 @@ SlurmctldPort=%[5]d
 SlurmUser=%[3]s
 SlurmdUser=%[3]s
 AuthType=auth/munge
-AuthInfo=socket=%[1]s/munge/socket,cred_expire=5
+AuthInfo=socket=%[1]s/munge/socket,cred_expire=10
 CredType=cred/munge
 PluginDir=%[4]s
 StateSaveLocation=%[1]s/state
