@@ -51,23 +51,35 @@ func later(a, b Part) int {
 	return strings.Compare(a.sum, b.sum)
 }
 
-// Publisher publishes files of one part. Two publishers of one part and attempt do not get in each other's
-// way: Slurm's controller, if it is killed, may start a task a second time without counting it.
+// Publisher publishes the files of one attempt at a part.
 type Publisher struct {
 	dir             string
 	number, attempt int
-	kept            []Part // published here and not removed, the latest last
+	published       int    // files so far
+	kept            []Part // published and not removed, the latest last
 }
 
-// NewPublisher returns a publisher of a part in a directory.
-func NewPublisher(dir string, number, attempt int) *Publisher {
-	return &Publisher{dir: dir, number: number, attempt: attempt}
+// Begin begins a new attempt at a part. No two publishers have the same attempt, whatever Slurm counts: a
+// controller that was killed may start a task a second time without counting it.
+func Begin(dir string, number int) (*Publisher, error) {
+	for attempt := 0; ; attempt++ {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("begun-%05d-%d", number, attempt)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("begin part %d: %w", number, err)
+		}
+		return &Publisher{dir: dir, number: number, attempt: attempt}, f.Close()
+	}
 }
 
-// Publish copies a file, which nobody may change meanwhile, into the directory as the latest of its
-// number and attempt. What was published is on the disk when Publish returns. Of its own files the
-// publisher keeps this one and the one before. A file with the content of its latest one is not published
-// again.
+// Attempt is how often the part was begun before.
+func (p *Publisher) Attempt() int { return p.attempt }
+
+// Publish copies a file, which nobody may change meanwhile, into the directory as the latest of the
+// attempt. What was published is on the disk when Publish returns. Of the attempt's files it keeps this
+// one and the one before. A file with the content of the latest one is not published again.
 func (p *Publisher) Publish(file string) (_ Part, err error) {
 	defer func() {
 		if err != nil {
@@ -86,20 +98,12 @@ func (p *Publisher) Publish(file string) (_ Part, err error) {
 	if n := len(p.kept); n > 0 && p.kept[n-1].sum == sum {
 		return p.kept[n-1], nil
 	}
-	all, err := List(p.dir)
-	if err != nil {
-		return Part{}, err
-	}
-	made := Part{Number: p.number, Attempt: p.attempt, Sequence: 1, sum: sum}
-	for _, other := range all {
-		if other.Number == p.number && other.Attempt == p.attempt {
-			made.Sequence = other.Sequence + 1
-		}
-	}
+	made := Part{Number: p.number, Attempt: p.attempt, Sequence: p.published + 1, sum: sum}
 	made.Path = filepath.Join(p.dir, made.file())
 	if err := os.Rename(out.Name(), made.Path); err != nil {
 		return Part{}, err
 	}
+	p.published = made.Sequence
 	p.kept = append(p.kept, made)
 	if err := syncDir(p.dir); err != nil {
 		return Part{}, err

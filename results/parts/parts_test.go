@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +17,7 @@ import (
 // publish publishes a text with a publisher of its own.
 func publish(t *testing.T, dir, text string, number, attempt int) Part {
 	t.Helper()
-	return publishBy(t, NewPublisher(dir, number, attempt), text)
+	return publishBy(t, &Publisher{dir: dir, number: number, attempt: attempt}, text)
 }
 
 func publishBy(t *testing.T, by *Publisher, text string) Part {
@@ -70,7 +71,7 @@ func TestPublish(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	first, anew, other := NewPublisher(dir, 7, 0), NewPublisher(dir, 7, 1), NewPublisher(dir, 12, 0)
+	first, anew, other := begin(t, dir, 7), begin(t, dir, 7), begin(t, dir, 12)
 	for _, c := range []struct {
 		by   *Publisher
 		text string
@@ -82,7 +83,7 @@ func TestPublish(t *testing.T) {
 	} {
 		publishBy(t, c.by, c.text)
 	}
-	want := []string{"README", "part-00007-0-0003", "part-00007-0-0004", "part-00007-1-0001", "part-00012-0-0002", "part-00012-0-0003"}
+	want := []string{"README", "begun-00007", "begun-00007", "begun-00012", "part-00007-0-0003", "part-00007-0-0004", "part-00007-1-0001", "part-00012-0-0002", "part-00012-0-0003"}
 	if diff := cmp.Diff(want, listed(t, dir)); diff != "" {
 		t.Error(diff)
 	}
@@ -102,32 +103,54 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// A process that does not know of another one with its part and attempt does not remove what that has done.
-func TestPublishersOfOneAttempt(t *testing.T) {
+func begin(t *testing.T, dir string, number int) *Publisher {
+	t.Helper()
+	p, err := Begin(dir, number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Attempts that begin at once are different ones.
+func TestAttemptsAreUnique(t *testing.T) {
 	dir := t.TempDir()
-	one, two := NewPublisher(dir, 1, 0), NewPublisher(dir, 1, 0)
-	publishBy(t, one, "begun")
-	done := publishBy(t, two, "complete")
-	for _, text := range []string{"a", "b", "c"} {
-		publishBy(t, one, text)
+	const n = 20
+	attempts := make(chan int, n)
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			p, err := Begin(dir, 3)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			attempts <- p.Attempt()
+		})
 	}
-	if err := done.CopyTo(filepath.Join(t.TempDir(), "out")); err != nil {
-		t.Error(err)
+	all.Wait()
+	close(attempts)
+	seen := map[int]bool{}
+	for a := range attempts {
+		seen[a] = true
 	}
-	if left := listed(t, dir); len(left) != 3 {
-		t.Errorf("there are %v", left)
+	if len(seen) != n || !seen[0] || !seen[n-1] {
+		t.Errorf("attempts %v, want 0 to %d", seen, n-1)
+	}
+	if p := begin(t, dir, 4); p.Attempt() != 0 {
+		t.Errorf("another part begins with attempt %d", p.Attempt())
+	}
+	if _, err := Begin(filepath.Join(dir, "missing"), 3); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
 	}
 }
 
 // Sequences are numbers: the tenth thousandth file is later than the one before.
 func TestOrderIsOfNumbers(t *testing.T) {
 	dir := t.TempDir()
-	first := publish(t, dir, "a", 1, 0)
-	first.Sequence = 9999
-	if err := os.Rename(first.Path, filepath.Join(dir, first.file())); err != nil {
-		t.Fatal(err)
-	}
-	if p := publish(t, dir, "b", 1, 0); p.Sequence != 10000 {
+	by := &Publisher{dir: dir, number: 1, published: 9998}
+	publishBy(t, by, "a")
+	if p := publishBy(t, by, "b"); p.Sequence != 10000 {
 		t.Errorf("%+v", p)
 	}
 	if got := fetched(t, dir, 1); got != "b" {
@@ -169,7 +192,7 @@ func TestFetchSkipsBrokenFiles(t *testing.T) {
 // A file that a later one replaces while it is fetched is no loss.
 func TestFetchOfAReplacedFile(t *testing.T) {
 	dir := t.TempDir()
-	by := NewPublisher(dir, 1, 0)
+	by := begin(t, dir, 1)
 	publishBy(t, by, "a")
 	old, err := List(dir)
 	if err != nil {
@@ -196,7 +219,7 @@ func TestFetchOverwritesNothing(t *testing.T) {
 
 func TestFailedPublishLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := NewPublisher(dir, 3, 0).Publish(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
+	if _, err := (&Publisher{dir: dir, number: 3}).Publish(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "publish part 3 in "+dir) {
 		t.Errorf("%v", err)
 	}
 	if left := listed(t, dir); len(left) > 0 {
@@ -210,15 +233,14 @@ const publisherVariable = "PARTS_TEST_PUBLISH"
 // However often publishers are killed, all files that are listed are whole, and none gets lost.
 func TestKilledPublishers(t *testing.T) {
 	if dir := os.Getenv(publisherVariable); dir != "" {
-		by := NewPublisher(dir, 1, 0)
+		by := begin(t, dir, 1)
 		for i := 1; ; i++ {
 			p := publishBy(t, by, strings.Repeat(fmt.Sprint(os.Getpid(), i), 100_000))
-			fmt.Println(p.Sequence)
+			fmt.Println(p.Attempt, p.Sequence)
 		}
 	}
 	dir := t.TempDir()
-	last := 0
-	for range 10 {
+	for attempt := range 10 {
 		c := exec.Command(os.Args[0], "-test.run=^TestKilledPublishers$")
 		c.Env = append(os.Environ(), publisherVariable+"="+dir)
 		out, err := c.StdoutPipe()
@@ -228,25 +250,17 @@ func TestKilledPublishers(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		before := last
-		if _, err := fmt.Fscan(out, &last); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for more := 0; ; last = more {
-			if _, err := fmt.Fscan(out, &more); err != nil {
-				break
+		var last, next Part // said
+		for err == nil {
+			if _, err = fmt.Fscan(out, &next.Attempt, &next.Sequence); err == nil {
+				last = next
+				_ = c.Process.Kill() // after the first; what it says until it is dead was published too
 			}
 		}
 		_ = c.Wait()
-		if last <= before {
-			t.Errorf("publication %d comes after %d", last, before)
-		}
 		all, err := List(dir)
-		if err != nil || len(all) == 0 || all[len(all)-1].Sequence < last {
-			t.Fatalf("%+v, %v: publication %d is lost", all, err, last)
+		if err != nil || len(all) == 0 || last.Attempt != attempt || last.Sequence == 0 || later(all[len(all)-1], Part{Number: 1, Attempt: last.Attempt, Sequence: last.Sequence}) < 0 {
+			t.Fatalf("%+v, %v: publication %d of attempt %d is lost", all, err, last.Sequence, last.Attempt)
 		}
 		for _, p := range all {
 			if err := p.CopyTo(filepath.Join(t.TempDir(), "out")); err != nil {

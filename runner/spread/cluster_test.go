@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -51,18 +50,14 @@ func task(ctx context.Context, dir, number string) error {
 	}
 	t := Task{Dir: filepath.Join(dir, "parts"), Number: n, Job: *job, Every: 20 * time.Millisecond, Copy: copyFile,
 		Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-	t.Work = func(ctx context.Context, file string) error {
+	t.Work = func(ctx context.Context, file string, attempt int) error {
 		if err := work(file, n, steps/2); err != nil {
 			return err
 		}
-		// The controller may forget that it has started the task, and so does the number of restarts.
-		f, err := os.OpenFile(filepath.Join(dir, "middle-"+number), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		switch {
-		case errors.Is(err, fs.ErrExist): // not the first attempt
-			err = nil
-		case err != nil:
+		case attempt > 0:
 		case n <= killed:
-			if _, err := fmt.Fprint(f, os.Getpid()); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "middle-"+number), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 				return err
 			}
 			<-ctx.Done()
@@ -70,7 +65,7 @@ func task(ctx context.Context, dir, number string) error {
 		case n == late:
 			return fmt.Errorf("in the middle: %w", ErrTime)
 		}
-		return errors.Join(err, work(file, n, steps))
+		return work(file, n, steps)
 	}
 	return t.Do(ctx)
 }
@@ -110,10 +105,22 @@ func published(t *testing.T) (dir string) {
 	if err := os.WriteFile(plan, []byte("plan\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parts.NewPublisher(dir, Plan, 0).Publish(plan); err != nil {
+	publish(t, dir, Plan, plan)
+	return dir
+}
+
+// publish publishes a file as that of a new attempt.
+func publish(t *testing.T, dir string, number int, file string) parts.Part {
+	t.Helper()
+	by, err := parts.Begin(dir, number)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	p, err := by.Publish(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // merger collects the lines of files.

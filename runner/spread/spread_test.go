@@ -58,7 +58,7 @@ func TestTaskThatEndsEarly(t *testing.T) {
 		t.Setenv("SLURM_JOB_END_TIME", strconv.FormatInt(time.Now().Add(c.left).Unix(), 10))
 		ctx, cancel := context.WithCancel(t.Context())
 		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-		task.Work = func(ctx context.Context, file string) error {
+		task.Work = func(ctx context.Context, file string, _ int) error {
 			if err := work(file, 3, 2); err != nil || c.ends != nil {
 				return errors.Join(err, c.ends)
 			}
@@ -94,9 +94,9 @@ func TestTaskGoesOn(t *testing.T) {
 	dir := published(t)
 	for restarts, want := range []string{"plan\n", "plan\n3 1\n", "plan\n3 1\n3 2\n", "plan\n3 1\n3 2\n3 3\n"} {
 		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-		task.Work = func(ctx context.Context, file string) error {
-			if text, err := os.ReadFile(file); err != nil || string(text) != want {
-				t.Errorf("start %d begins with %q, %v; want %q", restarts, text, err, want)
+		task.Work = func(ctx context.Context, file string, attempt int) error {
+			if text, err := os.ReadFile(file); err != nil || string(text) != want || attempt != restarts {
+				t.Errorf("start %d, attempt %d, begins with %q, %v; want %q", restarts, attempt, text, err, want)
 			}
 			return work(file, 3, restarts+1)
 		}
@@ -126,7 +126,7 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 		}
 		return copyFile(ctx, file, to)
 	}
-	task.Work = func(ctx context.Context, file string) error { <-two; return nil }
+	task.Work = func(ctx context.Context, file string, _ int) error { <-two; return nil }
 	if err := task.Do(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -179,12 +179,10 @@ func TestCollectSkipsBrokenFiles(t *testing.T) {
 			if err := work(file, number, until); err != nil {
 				t.Fatal(err)
 			}
-			p, err := parts.NewPublisher(dir, number, attempt).Publish(file)
-			if err == nil && attempt == 1 {
-				err = os.Truncate(p.Path, 3)
-			}
-			if err != nil {
-				t.Fatal(err)
+			if p := publish(t, dir, number, file); attempt == 1 {
+				if err := os.Truncate(p.Path, 3); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

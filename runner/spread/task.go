@@ -32,7 +32,8 @@ type Task struct {
 	Job    slurm.Allocation
 	Every  time.Duration // between copies
 	// Work goes on with the part in a file. It returns nil if the part is complete, and soon after ctx ends.
-	Work func(ctx context.Context, file string) error
+	// attempt is how often the part was begun before; no other process has the same.
+	Work func(ctx context.Context, file string, attempt int) error
 	// Copy makes a checked copy of a file on which work is under way.
 	Copy func(ctx context.Context, file, to string) error
 	Say  func(format string, args ...any)
@@ -54,9 +55,12 @@ func (t Task) Do(ctx context.Context) (err error) {
 	if err := t.fetch(file); err != nil {
 		return err
 	}
-	publisher := parts.NewPublisher(t.Dir, t.Number, t.Job.Restarts)
+	publisher, err := parts.Begin(t.Dir, t.Number)
+	if err != nil {
+		return err
+	}
 	worked := make(chan error, 1)
-	go func() { worked <- t.Work(ctx, file) }()
+	go func() { worked <- t.Work(ctx, file, publisher.Attempt()) }()
 	again := time.NewTicker(t.Every)
 	defer again.Stop()
 	for {
