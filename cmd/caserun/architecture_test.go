@@ -31,14 +31,14 @@ var layers = [][]string{
 	{"results/trend", "runner/history"},
 	{"results/paper", "results/regress"},
 	{"results/store", "runner", "runner/external", "schedulers/schedtest", "mixes/suites", "runner/runlog"},
-	{"runner/blame", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
+	{"runner/blame", "runner/spread", "runner/probe", "runner/schedshm", "runner/mps", "runner/ballast", "runner/swaparea", "schedulers/policies", "schedulers/schedtest/plain", "collectors/nvml", "collectors/kernels", "benchmarks/profiles", "benchmarks/published", "benchmarks/graph", "benchmarks/darknet/inputs", "runner/cudaelf"},
 	{"schedulers/engine", "schedulers/plan"},
-	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch"},
+	{"schedulers", "mixes", "results", "results/stats", "runner/child", "runner/scratch", "runner/slurm", "results/parts"},
 	{"userfile", "userfile/csvfile", "installation"},
 }
 
 // testOnly packages serve tests and documents. Only tests may import them.
-var testOnly = []string{"results/paper/papertest", "results/store/disktest", "runner/probe/probetest"}
+var testOnly = []string{"results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
 
 // soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{

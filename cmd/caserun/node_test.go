@@ -48,7 +48,7 @@ func TestDevices(t *testing.T) {
 	}
 	const all = "want one or more of 0 (GPU-00000000-0000-0000-0000-000000000000), 1 (GPU-10000000-0000-0000-0000-000000000000), " +
 		"2 (GPU-20000000-0000-0000-0000-000000000000), 3 (GPU-30000000-0000-0000-0000-000000000000)"
-	const visible = "CUDA_VISIBLE_DEVICES="
+	const visible, inJob, onNode = "CUDA_VISIBLE_DEVICES=", "SLURM_JOB_ID=14", "SLURMD_NODENAME=n1"
 	for _, c := range []struct {
 		args   []string
 		env    []string
@@ -85,6 +85,15 @@ func TestDevices(t *testing.T) {
 		{[]string{"mix", "W1", "--node", "local"}, []string{visible}, exitInfrastructure, "hides all"},
 		{[]string{"doctor"}, []string{visible}, exitInfrastructure, "hides all"},
 		{plan("1", "--devices", "2,3"), []string{visible}, exitOK, ""},
+
+		{plan("1"), []string{inJob, onNode, visible + "0,2"}, exitOK, ""},
+		{plan("0", "--devices", "2"), []string{inJob, onNode, visible + "0,2"}, exitOK, ""},
+		{plan("0", "--devices", "1"), []string{inJob, onNode, visible + "0,2"}, exitUsage,
+			"--devices 1: GPU 1 (GPU-10000000-0000-0000-0000-000000000000) is not one of 0,2; CUDA_VISIBLE_DEVICES has the GPUs of job 14 of Slurm"},
+		{plan("3", "--node", "local"), []string{inJob, onNode}, exitInfrastructure, "no NVIDIA GPU: job 14 of Slurm was given none (CUDA_VISIBLE_DEVICES is not set): submit it with --gres=gpu:N"},
+		{plan("3", "--devices", "0,1,2,3"), []string{inJob, onNode}, exitOK, ""},
+		{plan("3"), []string{inJob}, exitOK, ""}, // a shell of salloc
+		{plan("1"), []string{inJob, onNode, visible + "0,2", "SLURM_CPUS_ON_NODE=x"}, exitUsage, "job 14 of Slurm: SLURM_CPUS_ON_NODE"},
 		{[]string{"mix", "W1", "--devices", "0"}, []string{"FAKE_GPUS=0"}, exitInfrastructure, "--devices 0: open NVML: no NVIDIA GPU"},
 
 		{[]string{"mix", "W1", "--devices", "0", "--node", "sim:4xV100"}, nil, exitUsage, "--node local"},
@@ -220,7 +229,9 @@ func TestGuard(t *testing.T) {
 // onFakes is the program where library is NVML and libcase.so.
 func onFakes(dir, library string, env []string, args ...string) *exec.Cmd {
 	p := process(dir, args...)
-	p.Env = slices.DeleteFunc(p.Env, func(kv string) bool { return strings.HasPrefix(kv, local.VisibleDevices+"=") })
+	p.Env = slices.DeleteFunc(p.Env, func(kv string) bool {
+		return strings.HasPrefix(kv, local.VisibleDevices+"=") || strings.HasPrefix(kv, "SLURM")
+	})
 	p.Env = append(p.Env, "LD_LIBRARY_PATH="+filepath.Dir(library), live.LibraryVariable+"="+library)
 	p.Env = append(p.Env, env...)
 	var out bytes.Buffer

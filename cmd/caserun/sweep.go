@@ -20,6 +20,7 @@ import (
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/sweep"
 )
 
@@ -35,7 +36,6 @@ type sweepOptions struct {
 	planOnly bool
 	show     bool // the configuration, and run nothing
 	part     sweep.Part
-	restarts int // by Slurm
 	limit    sweep.TimeLimit
 	log      logFlag
 }
@@ -95,7 +95,7 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&o.resume, "resume", "", "continue the sweep of this `NUMBER`, or the latest")
 	f.Lookup("resume").NoOptDefVal = sides.Latest
 	f.BoolVar(&o.force, "force", false, "resume a sweep even if a process seems to work on it, such as a process of a host that is gone")
-	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues")
+	f.DurationVar(&o.limit.Total, "time-limit", 0, "start no run that would end, by its estimate, later than `DURATION` after this call began; --resume continues; default in a job of Slurm: 2 minutes less than what is left of its time")
 	f.Var(&o.part, "part", "do part `K/N` of the plan only; the other parts are for other machines, and caserun store merge brings the stores together")
 	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it, also in copies of the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
@@ -116,10 +116,6 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 		}
 	}
 	o.show, _ = c.Flags().GetBool("show-config")
-	var err error
-	if o.restarts, err = config.Restarts(); err != nil {
-		return err
-	}
 	over, err := o.read(c.Context())
 	if err != nil {
 		return err
@@ -347,7 +343,11 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 
 // work runs what is left of a sweep and prints its arms.
 func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, log harness.Log, id int64, note string) error {
-	call := sweep.Call{Part: o.part, Restart: o.restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
+	restarts, err := o.heedJob(c.Context(), sayTo(c))
+	if err != nil {
+		return err
+	}
+	call := sweep.Call{Part: o.part, Restart: restarts, Plan: p, ID: id, Store: db, Jobs: o.sweep.Jobs, Limit: o.limit, Now: time.Now, Say: sayTo(c), Log: log,
 		Display: newSweepProgress(c.ErrOrStderr(), p.Mode, time.Now()), StoreFlag: o.settings.StoreFlag()}
 	ended := call.Run(c.Context(), note)
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
@@ -369,6 +369,29 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 		}
 	}
 	return nothingError{fmt.Errorf("nothing was measured: no job of the sweep's %d runs ended ok", len(runs))}
+}
+
+// heedJob limits the call to what is left of the time of Slurm's job, unless --time-limit does. It returns how
+// often Slurm has started the job again.
+func (o *sweepOptions) heedJob(ctx context.Context, say harness.Say) (restarts int, err error) {
+	job, err := slurm.Current()
+	if err != nil {
+		return 0, refusal{err}
+	}
+	if job == nil {
+		return 0, nil
+	}
+	if o.limit.Total > 0 {
+		return job.Restarts, nil
+	}
+	switch end, err := job.End(ctx); {
+	case err != nil:
+		say("when job %s of Slurm ends is not known, so --time-limit has no default: %v", job.Job, err)
+	case !end.IsZero():
+		o.limit.Total = max(end.Add(-slurm.Warning).Sub(o.limit.Began), 1)
+		say("job %s of Slurm ends at %s: the default of --time-limit is %s", job.Job, end.Format(time.DateTime), o.limit.Total.Round(time.Second))
+	}
+	return job.Restarts, nil
 }
 
 // showPlan prints runs that are to come: those of the part that are left, or the part of a new plan.

@@ -15,8 +15,9 @@ import (
 // The items of list are separated by commas. An item is a number in PCI bus order, a UUID, or
 // the beginning of a UUID that matches one device only. An item that matches no device is an
 // error. CUDA would end CUDA_VISIBLE_DEVICES there, but a run on fewer devices than the user
-// meant is a different measurement.
-func (n *Node) Select(list string) error {
+// meant is a different measurement. An item that within does not name is an error too, unless within is
+// empty.
+func (n *Node) Select(list, within string) error {
 	var uuids []string
 	for _, h := range n.handles {
 		uuids = append(uuids, h.uuid)
@@ -24,6 +25,17 @@ func (n *Node) Select(list string) error {
 	numbers, err := selected(list, uuids)
 	if err != nil {
 		return err
+	}
+	if within != "" {
+		allowed, err := selected(within, uuids)
+		if err != nil {
+			return fmt.Errorf("%s: %w", within, err)
+		}
+		for _, number := range numbers {
+			if !slices.Contains(allowed, number) {
+				return fmt.Errorf("GPU %s is not one of %s", present(uuids, number), within)
+			}
+		}
 	}
 	kept := make([]handle, len(numbers))
 	for i, number := range numbers {

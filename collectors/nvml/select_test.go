@@ -124,7 +124,7 @@ func TestSelectRenumbers(t *testing.T) {
 	} {
 		n := listed(t)
 		if c.list != "" {
-			if err := n.Select(c.list); err != nil {
+			if err := n.Select(c.list, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,10 +155,29 @@ func TestSelectRenumbers(t *testing.T) {
 
 func TestFailedSelectKeepsAll(t *testing.T) {
 	n := listed(t)
-	if err := n.Select("0,7"); err == nil {
+	if err := n.Select("0,7", ""); err == nil {
 		t.Fatal("GPU 7 was selected")
 	}
 	if devices, err := n.Devices(); err != nil || len(devices) != len(fourUUIDs) {
 		t.Errorf("%d devices, %v, want all", len(devices), err)
+	}
+}
+
+// A list may be limited to what another list names.
+func TestSelectWithin(t *testing.T) {
+	for _, c := range []struct{ list, within, says string }{
+		{"1,GPU-5c6a", "0,1", ""},
+		{"1", "GPU-0", ""},
+		{"1,2", "0,1", "GPU 2 (GPU-5c6b0000-0000-0000-0000-000000000002) is not one of 0,1"},
+		{"1", "1,9", "1,9: no GPU 9"},
+	} {
+		n := listed(t)
+		err := n.Select(c.list, c.within)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.HasPrefix(err.Error(), c.says)) {
+			t.Errorf("%s within %s: %v, want %q", c.list, c.within, err, c.says)
+		}
+		if devices, _ := n.Devices(); err != nil && len(devices) != len(fourUUIDs) {
+			t.Errorf("%s within %s: an error left %d devices", c.list, c.within, len(devices))
+		}
 	}
 }

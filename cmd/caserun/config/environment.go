@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/caserun/caserun/runner/live"
@@ -31,21 +30,6 @@ func Variables() (names []string) {
 var otherVariables = []string{fileVariable, live.LibraryVariable,
 	"CASERUN_ACTIVE_HELP", "CASERUN_COMPLETION_DESCRIPTIONS",
 	"CASERUN_TEST_", "CASERUN_REQUIRE_", "CASERUN_FIGURES", "CASERUN_SCREENSHOTS"}
-
-// Restarts is how often Slurm started this job again: 0 for a job that it started once, and outside of
-// Slurm.
-func Restarts() (int, error) {
-	const name = "SLURM_RESTART_COUNT"
-	text := os.Getenv(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%s %q: want a number, 0 or more", name, text)
-	}
-	return n, nil
-}
 
 // checkEnvironment refuses values of CASERUN_* that their flags do not take.
 func checkEnvironment() error {

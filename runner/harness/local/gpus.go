@@ -8,20 +8,23 @@ import (
 
 	"github.com/caserun/caserun/collectors/nvml"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/slurm"
 )
 
 // VisibleDevices is CUDA's variable. Slurm, among others, hands out a machine's GPUs with it.
 const VisibleDevices = "CUDA_VISIBLE_DEVICES"
 
 // chosen is the list of the GPUs to use, and who gave it, for messages. Both are empty where
-// nobody did, which means all GPUs.
-func chosen(devices string) (list, giver string, err error) {
+// nobody did, which means all GPUs. In a job of Slurm somebody must.
+func chosen(devices string, job *slurm.Allocation) (list, giver string, err error) {
 	if devices != "" {
 		return devices, "--devices " + devices, nil
 	}
 	list, set := os.LookupEnv(VisibleDevices)
 	giver = VisibleDevices + "=" + list
 	switch {
+	case !set && job != nil:
+		return "", "", fmt.Errorf("%w: job %s of Slurm was given none (%s is not set): submit it with --gres=gpu:N, or name GPUs with --devices if the whole node is the job's", nvml.ErrNoGPU, job.Job, VisibleDevices)
 	case !set:
 		return "", "", nil
 	case strings.TrimSpace(list) == "", strings.TrimSpace(list) == "-1":
@@ -32,18 +35,27 @@ func chosen(devices string) (list, giver string, err error) {
 
 // Given says who chose the GPUs, for messages that count them; "" if nobody did.
 func Given(devices string) string {
-	if _, giver, _ := chosen(devices); giver != "" {
+	if _, giver, _ := chosen(devices, nil); giver != "" {
 		return " (" + giver + ")"
 	}
 	return ""
 }
 
 // OpenGPUs opens NVML for the GPUs that devices lists. Without a list the GPUs are those of
-// VisibleDevices, or all. The error matches nvml.ErrNoGPU where there is no GPU to use.
+// VisibleDevices, or all. In a job of Slurm devices must be among those of VisibleDevices. The error
+// matches nvml.ErrNoGPU where there is no GPU to use.
 func OpenGPUs(devices string) (*nvml.Node, error) {
-	list, giver, err := chosen(devices)
+	job, err := slurm.Current()
+	if err != nil {
+		return nil, harness.Refuse(err)
+	}
+	list, giver, err := chosen(devices, job)
 	if err != nil {
 		return nil, err
+	}
+	within := ""
+	if job != nil && devices != "" {
+		within = os.Getenv(VisibleDevices)
 	}
 	node, err := nvml.Open()
 	if err != nil && devices != "" {
@@ -52,8 +64,11 @@ func OpenGPUs(devices string) (*nvml.Node, error) {
 	if err != nil || list == "" {
 		return node, err
 	}
-	if err := node.Select(list); err != nil {
+	if err := node.Select(list, within); err != nil {
 		err = fmt.Errorf("%s: %w", giver, err)
+		if within != "" {
+			err = fmt.Errorf("%w; %s has the GPUs of job %s of Slurm", err, VisibleDevices, job.Job)
+		}
 		if devices == "" {
 			err = fmt.Errorf("%w; or name GPUs with --devices, which goes before %s", err, VisibleDevices)
 		}

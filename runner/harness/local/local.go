@@ -4,6 +4,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/live"
 	"github.com/caserun/caserun/runner/schedshm"
+	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -31,6 +33,7 @@ type Backend struct {
 	options harness.Options
 	gpus    *nvml.Node
 	swap    *Swap
+	cores   int // host threads that runs may use
 }
 
 // Open opens NVML for the GPUs that the options choose. The swap area is the caller's. Close must follow a
@@ -40,7 +43,15 @@ func Open(o harness.Options, swap *Swap) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{options: o, gpus: gpus, swap: swap}, nil
+	b := &Backend{options: o, gpus: gpus, swap: swap, cores: runtime.NumCPU()}
+	job, err := slurm.Current()
+	if err != nil {
+		return nil, errors.Join(harness.Refuse(err), gpus.Close())
+	}
+	if job != nil {
+		b.cores = job.CPUs
+	}
+	return b, nil
 }
 
 // Mode implements harness.Backend.
@@ -55,7 +66,7 @@ func (*Backend) Ignored() []string { return nil }
 // Size implements harness.Backend.
 func (b *Backend) Size() (devices, threads int, err error) {
 	found, err := b.gpus.Devices()
-	return len(found), runtime.NumCPU(), err
+	return len(found), b.cores, err
 }
 
 // CheckMix implements harness.Backend.
@@ -113,6 +124,7 @@ func (b *Backend) Close() error { return b.gpus.Close() }
 type node struct {
 	harness.Batch
 	session  *live.Session
+	cores    int            // host threads that the jobs may use
 	swap     *swaparea.Area // nil: the scheduler takes no memory back
 	to       harness.Recorder
 	executor *live.Executor // nil before Execute
@@ -127,7 +139,7 @@ type node struct {
 
 // Open implements harness.Backend.
 func (b *Backend) Open(ctx context.Context, batch harness.Batch, to harness.Recorder) (harness.Node, error) {
-	n := &node{Batch: batch, to: to}
+	n := &node{Batch: batch, to: to, cores: b.cores}
 	var err error
 	if n.programs, n.dirs, err = Resolve(n.Options, n.Probe, n.Mix.Jobs); err != nil {
 		return nil, err
@@ -208,7 +220,7 @@ func (n *node) Describe(run *results.Run) {
 	run.Node, run.Mode, run.Traced = "local", results.Live, n.Trace
 	run.StartedAt = new(time.Now())
 	p := &run.Provenance
-	p.PID, p.Binaries = new(os.Getpid()), n.binaries
+	p.PID, p.Binaries, p.Cores = new(os.Getpid()), n.binaries, n.cores
 	p.Driver, p.CUDA = &n.session.Versions.Driver, &n.session.Versions.CUDA
 }
 
@@ -256,7 +268,7 @@ func (n *node) Execute(ctx context.Context, run int64, arrival time.Time) ([]res
 	}
 	return runner.Run(ctx, runner.Config{Jobs: n.Mix.Jobs, Devices: s.Schedulable(), Scheduler: n.Scheduler, Workers: n.Workers,
 		Timeout: time.Duration(n.Timeout), MPS: n.MPS(), NoProgressAfter: noProgressAfter, Notes: n.notes, FaultsAlone: n.FaultsAlone, Predictions: n.Predictions,
-		Cores: runtime.NumCPU(), Seed: n.Seed}, n.executor, n.to)
+		Cores: n.cores, Seed: n.Seed}, n.executor, n.to)
 }
 
 // Close implements harness.Node.

@@ -49,7 +49,7 @@ func (p Profiling) Run(ctx context.Context, keep func(profiles.Profile) error) (
 		return 0, fmt.Errorf("profile measures on a GPU of this machine: %w", err)
 	}
 	defer func() { err = errors.Join(err, gpus.Close()) }()
-	if err := gpus.Select("0"); err != nil {
+	if err := gpus.Select("0", ""); err != nil {
 		return 0, err
 	}
 	tracer := ""

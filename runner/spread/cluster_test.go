@@ -1,0 +1,221 @@
+package spread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results/parts"
+	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/slurm/slurmtest"
+)
+
+const (
+	// taskVariable makes this test binary a task: its arguments are a directory and the part's number.
+	taskVariable = "SPREAD_TEST_TASK"
+	steps        = 20 // of each part; a step is a line of the file
+	tasks        = 12
+	killed       = 3 // the first attempts of these parts wait in the middle until they are ended
+	late         = 4 // this part's first attempt runs out of time
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(taskVariable) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := task(ctx, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func task(ctx context.Context, dir, number string) error {
+	job, err := slurm.Current()
+	if err != nil || job == nil {
+		return fmt.Errorf("job %v: %w", job, err)
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	t := Task{Dir: filepath.Join(dir, "parts"), Number: n, Job: *job, Every: 20 * time.Millisecond, Copy: copyFile,
+		Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+	t.Work = func(ctx context.Context, file string, attempt int) error {
+		if err := work(file, n, steps/2); err != nil {
+			return err
+		}
+		switch {
+		case attempt > 0:
+		case n <= killed:
+			if err := os.WriteFile(filepath.Join(dir, "middle-"+number), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		case n == late:
+			return fmt.Errorf("in the middle: %w", ErrTime)
+		}
+		return work(file, n, steps)
+	}
+	return t.Do(ctx)
+}
+
+// work does the steps of a part that its file does not have.
+func work(file string, number, until int) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	for i := strings.Count(string(text), "\n"); i <= until && err == nil; i++ { // the plan is one line
+		_, err = fmt.Fprintf(f, "%d %d\n", number, i)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func copyFile(_ context.Context, file, to string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}
+
+// published makes the directory of published files, with a plan.
+func published(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "parts")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan")
+	if err := os.WriteFile(plan, []byte("plan\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, dir, Plan, plan)
+	return dir
+}
+
+// publish publishes a file as that of a new attempt.
+func publish(t *testing.T, dir string, number int, file string) parts.Part {
+	t.Helper()
+	by, err := parts.Begin(dir, number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := by.Publish(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// merger collects the lines of files.
+type merger map[string]bool
+
+func (m merger) merge(_ context.Context, files []string) (complete bool, err error) {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false, err
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if lines[0] != "plan" {
+			return false, fmt.Errorf("%s begins with %q", file, lines[0])
+		}
+		for i, line := range lines[1:] {
+			if _, step, _ := strings.Cut(line, " "); step != strconv.Itoa(i+1) {
+				return false, fmt.Errorf("%s: line %d is %q", file, i+1, line)
+			}
+			m[line] = true
+		}
+	}
+	return len(m) == tasks*steps, nil
+}
+
+// A whole is complete although a task is requeued, a task is killed, a task runs out of time, a node is
+// lost, and the controller is killed.
+func TestSpread(t *testing.T) {
+	dir := filepath.Dir(published(t))
+	c := slurmtest.Start(t)
+	t.Setenv(taskVariable, "1")
+	a := slurm.Array{Name: "whole", Tasks: tasks, Gres: "gpu:1", Logs: dir, Command: []string{os.Args[0], dir, slurm.TaskNumber}}
+	if _, err := a.Submit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+			for _, name := range logs {
+				text, _ := os.ReadFile(name)
+				t.Logf("%s:\n%s", name, text)
+			}
+		}
+	})
+	waiting := func(number int) (pid int, ok bool) {
+		text, _ := os.ReadFile(filepath.Join(dir, fmt.Sprintf("middle-%d", number)))
+		pid, err := strconv.Atoi(string(text))
+		return pid, err == nil
+	}
+	c.Await("the parts are in the middle", func() bool {
+		for number := 1; number <= killed; number++ {
+			if _, ok := waiting(number); !ok {
+				return false
+			}
+		}
+		return true
+	})
+	all := merger{}
+	collected := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		collector := Collector{Name: a.Name, Dir: filepath.Join(dir, "parts"), Every: 200 * time.Millisecond, Merge: all.merge, Say: t.Logf, Show: func([]slurm.Task) {}}
+		collected <- collector.Collect(ctx)
+	}()
+	before, err := slurm.List(t.Context(), a.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := slurm.Requeue(t.Context(), before[0].Job); err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := waiting(3)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.KillNode(before[1].Nodes)
+	c.KillController()
+	c.StartController()
+	var ended error
+	c.Await("the parts are collected", func() bool {
+		select {
+		case ended = <-collected:
+			return true
+		default:
+			return false
+		}
+	})
+	if ended != nil || len(all) != tasks*steps {
+		t.Errorf("%v; %d lines, want %d", ended, len(all), tasks*steps)
+	}
+	for number := 1; number <= late; number++ {
+		log, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("whole+1-%d.log", number-1)))
+		if starts := strings.Count(string(log), " goes on from "); err != nil || starts < 2 {
+			t.Errorf("part %d was started %d times, %v", number, starts, err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package spread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/results/parts"
+	"github.com/caserun/caserun/runner/slurm"
+)
+
+// fakeSlurm makes tools of which squeue prints lines, and returns what scontrol was told.
+func fakeSlurm(t *testing.T, lines string) (told func() string) {
+	t.Helper()
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"squeue":   "cat <<'END'\n" + lines + "END",
+		"scontrol": `echo "$@" >>"$0.told"`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	return func() string {
+		text, _ := os.ReadFile(filepath.Join(bin, "scontrol.told"))
+		return string(text)
+	}
+}
+
+// A task publishes what it has done however its work ends, and is requeued only where its time is up.
+func TestTaskThatEndsEarly(t *testing.T) {
+	failure := errors.New("it failed")
+	for _, c := range []struct {
+		name     string
+		ends     error // of the work; nil: it ends with the context
+		left     time.Duration
+		restarts int
+		told     string
+		says     string
+	}{
+		{"fails", failure, time.Minute, 0, "", "it failed"},
+		{"has no time for the next step", ErrTime, time.Hour, 2, "requeue 12_3\n", ErrTime.Error()},
+		{"is warned", nil, 100 * time.Second, 0, "requeue 12_3\n", "canceled"},
+		{"is warned early", nil, 179 * time.Second, 0, "requeue 12_3\n", "canceled"},
+		{"is cancelled or requeued", nil, time.Hour, 0, "", "canceled"},
+		{"was started again three times", ErrTime, time.Hour, 3, "", "part 3 is not started again"},
+	} {
+		dir, told := published(t), fakeSlurm(t, "")
+		t.Setenv("SLURM_JOB_END_TIME", strconv.FormatInt(time.Now().Add(c.left).Unix(), 10))
+		ctx, cancel := context.WithCancel(t.Context())
+		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
+		task.Work = func(ctx context.Context, file string, _ int) error {
+			if err := work(file, 3, 2); err != nil || c.ends != nil {
+				return errors.Join(err, c.ends)
+			}
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if err := task.Do(ctx); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("it %s: %v, want %q", c.name, err, c.says)
+		}
+		cancel()
+		if told() != c.told {
+			t.Errorf("it %s: scontrol was told %q, want %q", c.name, told(), c.told)
+		}
+		if got := fetched(t, dir, 3); got != "plan\n3 1\n3 2\n" {
+			t.Errorf("it %s: it published %q", c.name, got)
+		}
+	}
+}
+
+func fetched(t *testing.T, dir string, number int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if _, err := parts.Fetch(dir, number, path); err != nil {
+		t.Error(err)
+	}
+	text, _ := os.ReadFile(path)
+	return string(text)
+}
+
+// A task goes on from what was published last, and no more often than it may.
+func TestTaskGoesOn(t *testing.T) {
+	dir := published(t)
+	for restarts, want := range []string{"plan\n", "plan\n3 1\n", "plan\n3 1\n3 2\n", "plan\n3 1\n3 2\n3 3\n"} {
+		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
+		task.Work = func(ctx context.Context, file string, attempt int) error {
+			if text, err := os.ReadFile(file); err != nil || string(text) != want || attempt != restarts {
+				t.Errorf("start %d, attempt %d, begins with %q, %v; want %q", restarts, attempt, text, err, want)
+			}
+			return work(file, 3, restarts+1)
+		}
+		if err := task.Do(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: 4}}
+	if err := task.Do(t.Context()); err == nil || !strings.Contains(err.Error(), "job 12_3 of Slurm was started again 4 times") {
+		t.Errorf("the fifth start: %v", err)
+	}
+}
+
+// While work goes on, copies are published, and an error of one does not end the work.
+func TestTaskPublishesMeanwhile(t *testing.T) {
+	dir := published(t)
+	copies := 0
+	var said []string
+	task := Task{Dir: dir, Number: 1, Every: time.Millisecond, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	two := make(chan struct{})
+	task.Copy = func(ctx context.Context, file, to string) error {
+		if copies++; copies == 1 {
+			return errors.New("the disk is full")
+		}
+		if copies == 2 {
+			defer close(two)
+		}
+		return copyFile(ctx, file, to)
+	}
+	task.Work = func(ctx context.Context, file string, _ int) error { <-two; return nil }
+	if err := task.Do(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := fetched(t, dir, 1); got != "plan\n" || !strings.Contains(strings.Join(said, "\n"), "part 1 goes on: the disk is full") {
+		t.Errorf("published %q, said %q", got, said)
+	}
+}
+
+// The collector starts failed and held tasks again, not those that somebody cancelled, and says at the
+// end what is missing.
+func TestCollectWhatIsIncomplete(t *testing.T) {
+	running := "6|6|RUNNING|0|n1|None|whole+1|\n"
+	lines := "6|0|COMPLETED|0|n1|None|whole+1|\n6|1|CANCELLED|0|n1|None|whole+1|\n6|5|FAILED|3|n1|NonZeroExitCode|whole+1|\n"
+	told := fakeSlurm(t, running+lines+"6|2|FAILED|2|n1|NonZeroExitCode|whole+1|\n6|3|PENDING|1||launch failed requeued held|whole+1|\n6|4|TIMEOUT|0|n2|TimeLimit|whole+1|\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	shown := 0
+	c := Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge, Say: t.Logf}
+	c.Show = func(tasks []slurm.Task) {
+		if shown++; shown > 1 {
+			cancel()
+		}
+		if len(tasks) != 7 {
+			t.Errorf("%+v", tasks)
+		}
+	}
+	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want it to wait for task 7", err)
+	}
+	if diff := cmp.Diff("requeue 6_2\nrelease 6_3\nrequeue 6_4\n", told()[:len("requeue 6_2\nrelease 6_3\nrequeue 6_4\n")]); diff != "" {
+		t.Errorf("scontrol was told (-want +got):\n%s", diff)
+	}
+	told = fakeSlurm(t, lines)
+	c.Show = func([]slurm.Task) {}
+	err := c.Collect(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no task of whole is left, and not all parts are complete: task 2 (job 6_1) is CANCELLED; task 6 (job 6_5) is FAILED: see") || told() != "" {
+		t.Errorf("%v; scontrol was told %q", err, told())
+	}
+}
+
+// Broken files are said and left out.
+func TestCollectSkipsBrokenFiles(t *testing.T) {
+	fakeSlurm(t, "")
+	dir := published(t)
+	for number := 1; number <= tasks; number++ {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte("plan\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for attempt, until := range []int{steps, steps - 1} {
+			if err := work(file, number, until); err != nil {
+				t.Fatal(err)
+			}
+			if p := publish(t, dir, number, file); attempt == 1 {
+				if err := os.Truncate(p.Path, 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	said := 0
+	c := Collector{Name: "whole", Dir: dir, Every: time.Millisecond, Merge: merger{}.merge, Show: func([]slurm.Task) {}}
+	c.Say = func(string, ...any) { said++ }
+	if err := c.Collect(t.Context()); err != nil || said != tasks {
+		t.Errorf("%v; %d broken files were said, want %d", err, said, tasks)
+	}
+}
