@@ -293,6 +293,7 @@ func TestLostController(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Await("the tasks have ended", func() bool {
+		c.ResumeNodes()
 		tasks := list(t, a)
 		for _, task := range tasks {
 			if task.Held() {

@@ -202,6 +202,7 @@ func TestSpread(t *testing.T) {
 	c.StartController()
 	var ended error
 	c.Await("the parts are collected", func() bool {
+		c.ResumeNodes()
 		select {
 		case ended = <-collected:
 			return true

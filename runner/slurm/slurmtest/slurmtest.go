@@ -294,6 +294,22 @@ func (c *Cluster) KillController() { c.t.Helper(); c.kill("slurmctld") }
 // KillNode kills a node's slurmd with SIGKILL. What runs on the node goes on.
 func (c *Cluster) KillNode(node string) { c.t.Helper(); c.kill(node) }
 
+// ResumeNodes gives drained nodes back to the cluster, as an administrator does. Slurm drains nodes on which
+// a controller that was killed has forgotten tasks.
+func (c *Cluster) ResumeNodes() {
+	c.t.Helper()
+	states, _ := exec.Command("sinfo", "-h", "-N", "-o", "%N %T").Output() // nothing while no controller answers
+	for line := range strings.Lines(string(states)) {
+		node, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(state, "drain") {
+			continue
+		}
+		if out, err := exec.Command("scontrol", "update", "NodeName="+node, "State=RESUME").CombinedOutput(); err != nil {
+			c.t.Logf("resume %s, which is %s: %v: %s", node, state, err, out)
+		}
+	}
+}
+
 func (c *Cluster) kill(name string) {
 	c.t.Helper()
 	if err := c.daemons[name].Kill(); err != nil {
