@@ -196,8 +196,10 @@ func TestWrongPartsAndMerges(t *testing.T) {
 // SLURM_RESTART_COUNT is a part of what a run is called.
 func TestRestartsAreChecked(t *testing.T) {
 	inTempDir(t)
+	t.Setenv("SLURM_JOB_ID", "7")
+	t.Setenv("SLURMD_NODENAME", "n1")
 	t.Setenv("SLURM_RESTART_COUNT", "twice")
-	if status, _, errs := caserun(t, partSweep()...); status != exitUsage || !strings.Contains(errs, `SLURM_RESTART_COUNT "twice": want a number`) {
+	if status, _, errs := caserun(t, partSweep()...); status != exitUsage || !strings.Contains(errs, `SLURM_RESTART_COUNT is "twice": want a number`) {
 		t.Errorf("exit %d: %s", status, errs)
 	}
 }

@@ -36,6 +36,7 @@ type sweepOptions struct {
 	planOnly bool
 	show     bool // the configuration, and run nothing
 	part     sweep.Part
+	slurm    slurmOptions
 	limit    sweep.TimeLimit
 	log      logFlag
 }
@@ -85,7 +86,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
 	_ = c.RegisterFlagCompletionFunc("probes", inList(completeProbes))
 	_ = c.RegisterFlagCompletionFunc("resume", fromStore(offerSweeps))
 	_ = c.RegisterFlagCompletionFunc("tag", fromStore(offerTags))
-	c.AddCommand(newSweepList(), newSweepShow(), newSweepStatus())
+	c.AddCommand(newSweepList(), newSweepShow(), newSweepStatus(), newSweepCancel(), newSweepTask())
 	return c
 }
 
@@ -99,6 +100,7 @@ func (o *sweepOptions) add(f *pflag.FlagSet) {
 	f.Var(&o.part, "part", "do part `K/N` of the plan only; the other parts are for other machines, and caserun store merge brings the stores together")
 	f.BoolVar(&o.planOnly, "plan-only", false, "store the plan and run nothing; --resume runs it, also in copies of the store")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and an estimate of its time, and run nothing")
+	o.slurm.add(f)
 }
 
 // settle settles the configuration and the options, from the flags and the file.
@@ -140,6 +142,9 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	}
 	if o.force && o.resume == "" && !o.show {
 		return errors.New("--force goes with --resume")
+	}
+	if err := o.slurm.check(c.Flags().Changed); err != nil {
+		return err
 	}
 	return o.sweep.Validate(o.resume == "" && !o.show)
 }
@@ -189,6 +194,13 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 	if o.dryRun {
 		return o.showPlan(c, p, nil)
 	}
+	if o.slurm.submit {
+		id, err := o.store(c.Context(), p, say)
+		if err != nil {
+			return err
+		}
+		return o.spread(c, id)
+	}
 	db, err := harness.OpenStore(o.settings.DB)
 	if err != nil {
 		return err
@@ -208,6 +220,16 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		return nil
 	}
 	return o.work(c, p, db, log, id, "")
+}
+
+// store stores a plan, and leaves the store closed.
+func (o *sweepOptions) store(ctx context.Context, p *sweep.Plan, say harness.Say) (id int64, err error) {
+	db, err := harness.OpenStore(o.settings.DB)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return p.Store(ctx, db, o.settings.AllowSimulated, say)
 }
 
 // print prints options of a sweep and settings as a sweep's file has them.
@@ -240,23 +262,33 @@ func (o *sweepOptions) open(ctx context.Context) (db *store.Store, done func() e
 }
 
 // goOn resumes a sweep.
-func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
+func (o *sweepOptions) goOn(c *cobra.Command) error {
+	id, err := o.goOnHere(c)
+	if err != nil || id == 0 {
+		return err
+	}
+	return o.spread(c, id)
+}
+
+// goOnHere resumes a sweep on this machine. If the sweep is to be spread instead, it extends the plan where that is
+// asked, and returns the sweep's number.
+func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 	ctx, say := c.Context(), sayTo(c)
 	db, done, err := o.open(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	w, err := sides.Sweep(ctx, db, o.resume)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if o.settings.RequireLive && w.Mode == results.Simulated {
-		return refuse("resume sweep %d: it is SIMULATED, on %s, and --require-live asks for GPUs: leave one of both out", w.ID, w.Node)
+		return 0, refuse("resume sweep %d: it is SIMULATED, on %s, and --require-live asks for GPUs: leave one of both out", w.ID, w.Node)
 	}
 	spec, planned, err := sweep.Recorded(w)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	extend := o.sweep.Reps > spec.Reps && !o.show
 	agree := func() error {
@@ -269,65 +301,71 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 	switch {
 	case o.show:
 		if err := agree(); err != nil {
-			return err
+			return 0, err
 		}
 		asked := sweep.Options{Name: spec.Name, Mixes: spec.Args(), Scheds: spec.Scheds, Probes: spec.Probes, Reps: spec.Reps, Warmups: spec.Warmups}
-		return o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned})
+		return 0, o.print(c, asked, config.Settings{DB: o.settings.DB, Format: o.settings.Format, Options: planned})
 	case w.Status == results.Complete && !extend:
 		if err := agree(); err != nil {
-			return err
+			return 0, err
 		}
 		say("sweep %d is complete", w.ID)
-		return showSweep(c, o.settings.Format, db, w.ID)
+		return 0, showSweep(c, o.settings.Format, db, w.ID)
 	}
 	taken := w.Status == results.Running && !o.dryRun
 	if taken && !o.force {
-		return sweep.Busy(store.HeldError{Sweep: w.ID, Host: w.Host, PID: *w.PID})
+		return 0, sweep.Busy(store.HeldError{Sweep: w.ID, Host: w.Host, PID: *w.PID})
 	}
 	if err := o.sweep.Fit(w.Mode, w.Node); err != nil {
-		return err
+		return 0, err
+	}
+	if o.slurm.submit && !extend { // which needs neither the node nor the mixes
+		return w.ID, agree()
 	}
 	p, note, err := sweep.Resume(ctx, w)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := agree(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := p.SameSize(ctx, db, w.ID); err != nil {
-		return err
+		return 0, err
 	}
 	log, logged, err := o.log.open(o.settings.DB)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, logged()) }()
 	var more []results.Cell
 	if extend {
 		if more, err = p.Extend(o.sweep.Reps, say); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := o.part.Fit(p.Cells()); err != nil {
-		return err
+		return 0, err
 	}
 	if taken { // as late as this: a call that is refused takes nothing from anybody
 		if err := harness.CloseSweep(db, w); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if extend && !o.dryRun {
 		if err := p.StoreExtended(ctx, db, w.ID, more); err != nil {
-			return err
+			return 0, err
 		}
 		say("sweep %d: %d repetitions of each arm instead of %d", w.ID, o.sweep.Reps, spec.Reps)
 	}
+	if o.slurm.submit {
+		return w.ID, nil
+	}
 	left, finished, err := sweep.Remaining(ctx, db, w.ID, o.part)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if o.dryRun {
-		return o.showPlan(c, p, append(left, more...))
+		return 0, o.showPlan(c, p, append(left, more...))
 	}
 	what := fmt.Sprintf("sweep %d", w.ID)
 	if !o.part.Whole() {
@@ -338,7 +376,7 @@ func (o *sweepOptions) goOn(c *cobra.Command) (err error) {
 		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)
 	}
-	return o.work(c, p, db, log, w.ID, note)
+	return 0, o.work(c, p, db, log, w.ID, note)
 }
 
 // work runs what is left of a sweep and prints its arms.

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/caserun/caserun/results"
@@ -35,6 +37,15 @@ func newSweepUID(ctx context.Context, tx *sql.Tx, w results.Sweep) (uid string, 
 		uid, err = newUID("again", uid)
 	}
 	return uid, err
+}
+
+// SweepUID is the name of a sweep that holds in every store. The error wraps ErrNoSweep if the store lacks it.
+func (s *Store) SweepUID(ctx context.Context, id int64) (uid string, err error) {
+	err = s.read.QueryRowContext(ctx, "SELECT uid FROM sweep WHERE id = ?", id).Scan(&uid)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNoSweep
+	}
+	return uid, explain(s.path, fmt.Sprintf("read sweep %d", id), err)
 }
 
 // newRunUID names a run that begins outside of sweeps. A simulated run is named by its number in the

@@ -32,7 +32,8 @@ type Collector struct {
 // not complete, the error names those that have failed.
 func (c Collector) Collect(ctx context.Context) error {
 	merged := map[string]bool{}
-	idle := 0 // how often in succession no task was left
+	idle := 0           // how often in succession no task was left
+	var pause time.Time // until when files are left for later
 	again := time.NewTicker(c.Every)
 	defer again.Stop()
 	for {
@@ -49,9 +50,13 @@ func (c Collector) Collect(ctx context.Context) error {
 				idle = 0
 			}
 		}
-		complete, err := c.merge(ctx, merged)
-		if complete || err != nil {
-			return err
+		if began := time.Now(); idle > 0 || began.After(pause) {
+			complete, err := c.merge(ctx, merged)
+			if complete || err != nil {
+				return err
+			}
+			// A merge may write the whole result, so that one merge for each file would take far too long.
+			pause = time.Now().Add(10 * time.Since(began))
 		}
 		if idle > 1 { // twice, because a network file system may show a new file late
 			return c.incomplete(tasks)
@@ -62,6 +67,11 @@ func (c Collector) Collect(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// Gather merges what is published now, and reports whether the result is complete.
+func (c Collector) Gather(ctx context.Context) (complete bool, err error) {
+	return c.merge(ctx, map[string]bool{})
 }
 
 // tend has tasks started again that would not be by themselves, and reports whether tasks are left.

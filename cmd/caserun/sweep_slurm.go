@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/runner/sweep/cluster"
+)
+
+// slurmOptions are how a sweep is spread over the nodes of a Slurm cluster.
+type slurmOptions struct {
+	submit, collect bool
+	array           slurm.Array
+	shared          string
+	least           time.Duration // of a task
+	publish, poll   time.Duration
+	flags           []*pflag.Flag // that go with --slurm
+}
+
+func (o *slurmOptions) add(f *pflag.FlagSet) {
+	f.BoolVar(&o.submit, "slurm", false, "submit the sweep to Slurm as an array job: blocks of the plan are spread over nodes")
+	f.BoolVar(&o.collect, "collect", false, "after --slurm, wait for the tasks and bring their runs into the store as they come")
+	with := pflag.NewFlagSet("slurm", pflag.ContinueOnError)
+	with.StringVar(&o.array.Gres, "gres", "", "the GPUs of each task, as sbatch takes `GRES`, such as gpu:4")
+	with.DurationVar(&o.array.Time, "time", 0, "`DURATION` that Slurm gives each task; a task that needs more is started again and goes on; default: the partition's")
+	with.IntVar(&o.array.Concurrent, "max-nodes", 0, "tasks, and so nodes, at a time; 0: as many as Slurm starts")
+	with.StringVar(&o.array.Partition, "partition", "", "`PARTITION` of the cluster")
+	with.StringVar(&o.array.Account, "account", "", "`ACCOUNT` that the tasks are charged to")
+	with.StringArrayVar(&o.array.Args, "sbatch-arg", nil, "further argument of sbatch, such as --exclusive; may be repeated")
+	with.StringVar(&o.array.Container, "container", "", "Apptainer `IMAGE` in which each task runs")
+	with.DurationVar(&o.least, "task-time", 10*time.Minute, "least `DURATION` of a task, by the estimates of its runs: this decides how many tasks there are")
+	with.DurationVar(&o.publish, "publish", 5*time.Minute, "`DURATION` after which a task copies its runs to the shared directory again")
+	with.VisitAll(func(flag *pflag.Flag) { o.flags = append(o.flags, flag) })
+	f.AddFlagSet(with)
+	o.addQuestions(f)
+}
+
+// addQuestions adds what is also for commands about a sweep that was submitted.
+func (o *slurmOptions) addQuestions(f *pflag.FlagSet) {
+	f.StringVar(&o.shared, "shared", "", "`DIR` that all nodes share, for what tasks publish; default: the store's name with .parts")
+	f.DurationVar(&o.poll, "poll", 10*time.Second, "`DURATION` after which Slurm is asked again")
+}
+
+// dir is the shared directory.
+func (o *slurmOptions) dir(db string) string {
+	if o.shared != "" {
+		return o.shared
+	}
+	return db + ".parts"
+}
+
+// check refuses flags that do not go together. changed says which were given.
+func (o *slurmOptions) check(changed func(string) bool) error {
+	if !o.submit {
+		for _, f := range o.flags {
+			if changed(f.Name) {
+				return fmt.Errorf("--%s is for tasks of Slurm: add --slurm", f.Name)
+			}
+		}
+		if o.collect {
+			return errors.New("--collect is for a sweep that was submitted: add --slurm, which submits only what is not in the queue")
+		}
+		return nil
+	}
+	for name, remedy := range map[string]string{"part": "--slurm cuts the plan by itself", "plan-only": "leave one of both out",
+		"dry-run": "leave one of both out", "time-limit": "--time limits each task", "log-json": "leave one of both out"} {
+		if changed(name) {
+			return fmt.Errorf("--%s does not go with --slurm: %s", name, remedy)
+		}
+	}
+	switch {
+	case changed("time") && o.array.Time <= slurm.Warning:
+		return fmt.Errorf("--time %v: want more than %v, the time that a task has to end", o.array.Time, slurm.Warning)
+	case o.array.Concurrent < 0:
+		return fmt.Errorf("--max-nodes %d: want 1 or more, or 0 for no limit", o.array.Concurrent)
+	case o.least <= 0:
+		return fmt.Errorf("--task-time %v: want more than 0", o.least)
+	case o.publish <= 0:
+		return fmt.Errorf("--publish %v: want more than 0", o.publish)
+	case o.poll <= 0:
+		return fmt.Errorf("--poll %v: want more than 0", o.poll)
+	}
+	return nil
+}
+
+// spread submits what is left of a sweep, unless its tasks are in the queue already, and waits for it if the user
+// wants that. Nobody has the store open.
+func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
+	ctx, say, path := c.Context(), sayTo(c), o.settings.DB
+	s, err := o.submit(ctx, id, say)
+	if err != nil || !o.slurm.collect {
+		return err
+	}
+	progress := newTaskProgress(c.ErrOrStderr())
+	err = s.Collect(ctx, path, o.slurm.poll, say, progress.show)
+	progress.stop()
+	if err != nil {
+		return fmt.Errorf("sweep %d: %w; caserun sweep --resume %[1]d%[3]s --slurm --collect goes on", id, err, o.settings.StoreFlag())
+	}
+	db, done, err := openForReading(ctx, path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(showSweep(c, o.settings.Format, db, id), done())
+}
+
+// submit returns the submission whose tasks are in the queue, or a new one.
+func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s cluster.Submission, err error) {
+	path, shared := o.settings.DB, o.slurm.dir(o.settings.DB)
+	open := func(do func(*store.Store) error) error {
+		db, done, err := openForReading(ctx, path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(db), done())
+	}
+	err = open(func(db *store.Store) error { s, err = cluster.Latest(ctx, db, id, shared); return err })
+	switch {
+	case err == nil:
+		left, err := s.Left(ctx)
+		if err != nil {
+			return s, err
+		}
+		if left > 0 {
+			say("sweep %d: %d of its tasks are in the queue already", id, left)
+			return s, nil
+		}
+		if err := s.Gather(ctx, path, say); err != nil {
+			return s, err
+		}
+	case !errors.Is(err, cluster.ErrNone):
+		return s, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return s, err
+	}
+	err = open(func(db *store.Store) error {
+		w, err := db.Sweep(ctx, id)
+		if err != nil {
+			return err
+		}
+		if w.Status == results.Complete {
+			say("sweep %d is complete", id)
+			return nil
+		}
+		s, err = cluster.Submit(ctx, db, w, cluster.Request{Array: o.slurm.array, Shared: shared, LeastS: o.slurm.least.Seconds(),
+			Publish: o.slurm.publish, AtOnce: o.sweep.Jobs, Program: program})
+		if err == nil {
+			say("sweep %d: submitted as %s: %d tasks, with %d of its %d parts; logs are in %s", id, s.Name, len(s.Parts), len(s.Parts), s.Of, s.Logs())
+		}
+		return err
+	})
+	return s, err
+}
+
+// taskProgress shows how far the tasks of a sweep are, when that changes.
+type taskProgress struct {
+	w        io.Writer
+	animated bool
+	last     string
+}
+
+func newTaskProgress(w io.Writer) *taskProgress { return &taskProgress{w: w, animated: isTerminal(w)} }
+
+func (p *taskProgress) show(tasks []slurm.Task, done, of int) {
+	var running, waiting, ended int
+	for _, t := range tasks {
+		switch {
+		case t.Ended():
+			ended++
+		case t.State == "RUNNING":
+			running++
+		default:
+			waiting++
+		}
+	}
+	line := fmt.Sprintf("tasks: %d running, %d waiting, %d ended", running, waiting, ended)
+	if of > 0 {
+		line = fmt.Sprintf("[%d/%d] ", done, of) + line
+	}
+	switch {
+	case line == p.last:
+		return
+	case p.animated:
+		redraw(p.w, line)
+	default:
+		fmt.Fprintln(p.w, line)
+	}
+	p.last = line
+}
+
+func (p *taskProgress) stop() {
+	if p.animated && p.last != "" {
+		fmt.Fprintln(p.w)
+	}
+}
+
+// newSweepTask is what tasks of Slurm call.
+func newSweepTask() *cobra.Command {
+	c := &cobra.Command{
+		Use:    "task DIR SUBMISSION TASK",
+		Short:  "Do a task of an array job that caserun sweep --slurm submitted",
+		Hidden: true,
+		Args:   cobra.ExactArgs(3),
+		RunE: func(c *cobra.Command, args []string) error {
+			submission, bad := strconv.Atoi(args[1])
+			number, worse := strconv.Atoi(args[2])
+			if err := errors.Join(bad, worse); err != nil {
+				return refusal{err}
+			}
+			display := func(mode results.Mode) sweep.Display { return newSweepProgress(c.ErrOrStderr(), mode, time.Now()) }
+			return cluster.Task(c.Context(), args[0], submission, number, sayTo(c), display)
+		},
+	}
+	return c
+}
+
+// sweepCancel is what sweep cancel is asked for.
+type sweepCancel struct {
+	shownSweep
+	slurm *slurmOptions
+}
+
+func newSweepCancel() *cobra.Command {
+	var o slurmOptions
+	c := &cobra.Command{
+		Use:   "cancel [NUMBER|latest]",
+		Short: "Cancel the tasks of a sweep that was submitted to Slurm",
+		Long: `Cancel the tasks of a sweep that was submitted with --slurm. What they have
+published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
+		Example:           "  caserun sweep cancel",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
+		RunE: verb(func(c *cobra.Command, args []string) (sweepCancel, error) {
+			settings, err := load(c)
+			return sweepCancel{shownSweep{settings, append(args, sides.Latest)[0]}, &o}, err
+		}, cancelSweep),
+	}
+	f := c.Flags()
+	f.StringVar(&o.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
+	config.AddStoreFlag(f)
+	return c
+}
+
+func cancelSweep(c *cobra.Command, o sweepCancel) (err error) {
+	ctx := c.Context()
+	db, done, err := openForReading(ctx, o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	w, err := sides.Sweep(ctx, db, o.sweep)
+	if err != nil {
+		return err
+	}
+	s, err := cluster.Latest(ctx, db, w.ID, o.slurm.dir(o.settings.DB))
+	if errors.Is(err, cluster.ErrNone) {
+		return refusal{err}
+	}
+	if err != nil {
+		return err
+	}
+	n, err := s.Cancel(ctx)
+	if err == nil {
+		sayTo(c)("sweep %d: %s cancelled", w.ID, countTasks(n))
+	}
+	return err
+}
+
+func countTasks(n int) string {
+	if n == 1 {
+		return "1 task is"
+	}
+	return fmt.Sprintf("%d tasks are", n)
+}

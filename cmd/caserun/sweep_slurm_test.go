@@ -1,0 +1,286 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness/local"
+	"github.com/caserun/caserun/runner/live"
+	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/slurm/slurmtest"
+)
+
+// nodesSweep is a simulated sweep of 60 blocks, after four warm-ups.
+func nodesSweep(more ...string) []string {
+	return append([]string{"sweep", "--mixes", "W1,W2,W5,W7", "--scheds", "sa,case-alg2,case-alg3", "--node", "sim:2xV100", "--sim-noise", "0.01",
+		"--reps", "15", "--warmups", "1"}, more...)
+}
+
+// startCluster starts a Slurm whose tasks can be this program.
+func startCluster(t *testing.T, extra ...string) *slurmtest.Cluster {
+	t.Helper()
+	t.Setenv(mainEnv, "1")
+	c := slurmtest.Start(t, extra...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			logs, _ := filepath.Glob("*.parts/*/logs/*")
+			for _, name := range logs {
+				text, _ := os.ReadFile(name)
+				t.Logf("%s:\n%s", name, text[max(0, len(text)-1000):])
+			}
+		}
+	})
+	return c
+}
+
+// A simulated sweep of 60 blocks on four nodes is, byte for byte, the sweep that is done on one.
+func TestSweepOverNodes(t *testing.T) {
+	inTempDir(t)
+	mustRun(t, nodesSweep("--db", "once.db")...)
+	mustRun(t, "store", "merge", "want.db", "once.db")
+	startCluster(t)
+	out, errs := mustRun(t, nodesSweep("--slurm", "--task-time", "1ms", "--max-nodes", "8", "--collect", "--poll", "1s")...)
+	if !strings.Contains(errs, "60 tasks, with 60 of its 60 parts") || !strings.Contains(out, "  15  15  ") {
+		t.Errorf("the sweep says:\n%s%s", errs, out)
+	}
+	if mustRead(t, "caserun.db") != mustRead(t, "want.db") {
+		t.Error("the nodes make another store than one machine")
+	}
+	if _, errs := mustRun(t, "sweep", "--resume", "latest", "--slurm", "--collect"); !strings.Contains(errs, "sweep 1 is complete") {
+		t.Errorf("resumed once more, it says:\n%s", errs)
+	}
+	out, errs = mustRun(t, "sweep", "--resume", "latest", "--reps", "16", "--slurm", "--collect", "--poll", "1s")
+	if !strings.Contains(errs, "4 tasks, with 4 of its 60 parts") || !strings.Contains(out, "  16  16  ") {
+		t.Errorf("extended, it says:\n%s%s", errs, out)
+	}
+	mustRun(t, "sweep", "--resume", "latest", "--reps", "16", "--db", "once.db")
+	mustRun(t, "store", "merge", "want.db", "once.db")
+	if mustRead(t, "caserun.db") != mustRead(t, "want.db") {
+		t.Error("extended, the nodes make another store than one machine")
+	}
+}
+
+// Tasks, nodes, the controller and the collector are killed, and tasks are requeued. Nothing is lost and nothing
+// counts twice.
+func TestSweepOverNodesThatFail(t *testing.T) {
+	const kills, requeues = 20, 5
+	dir := inTempDir(t)
+	slow := nodesSweep("--sim-noise", "0.02")
+	slow[2], slow[4] = "D-128,W1,W5,W7", "sa,case-alg3,plan,plan:weight=0.5"
+	mustRun(t, append(slow, "--db", "once.db")...)
+	c := startCluster(t)
+	mustRun(t, append(slow, "--slurm", "--task-time", "1ms", "--publish", "300ms")...)
+	name := submitted(t)
+	random := rand.New(rand.NewPCG(7, 1))
+	var collector *exec.Cmd
+	said := &strings.Builder{}
+	collect := func() {
+		collector = process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "500ms")
+		collector.Stdout, collector.Stderr = said, said
+		if err := collector.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collect()
+	running := func() (tasks []slurm.Task) {
+		all, _ := slurm.List(t.Context(), name) // the controller may be away
+		return slices.DeleteFunc(all, func(t slurm.Task) bool { return t.State != "RUNNING" })
+	}
+	killed := map[string]int{}
+	for n := 0; n < kills+requeues; n++ {
+		time.Sleep(time.Duration(200+random.IntN(800)) * time.Millisecond)
+		kind := []string{"task", "task", "node", "controller", "collector"}[random.IntN(5)]
+		if n%5 == 4 {
+			kind = "requeue"
+		}
+		switch tasks := running(); kind {
+		case "requeue":
+			if len(tasks) > 0 {
+				_ = slurm.Requeue(t.Context(), tasks[random.IntN(len(tasks))].Job) // it may just have ended
+			}
+		case "task":
+			if pids := taskProcesses(t, dir); len(pids) > 0 {
+				_ = syscall.Kill(pids[random.IntN(len(pids))], syscall.SIGKILL)
+			}
+		case "node":
+			node := slurmtest.Nodes[random.IntN(len(slurmtest.Nodes))]
+			c.KillNode(node)
+			c.StartNode(node)
+		case "controller":
+			c.KillController()
+			c.StartController()
+			c.Await("the controller answers", func() bool { _, err := slurm.List(t.Context(), name); return err == nil })
+		case "collector":
+			_ = collector.Process.Kill()
+			_ = collector.Wait()
+			collect()
+		}
+		killed[kind]++
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- collector.Wait() }()
+	var err error
+	c.Await("the collector ends", func() bool {
+		c.ResumeNodes()
+		select {
+		case err = <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	for tries := 0; err != nil && tries < 3; tries++ { // tasks that were started again too often
+		t.Logf("the collector ended with %v", err)
+		collect()
+		go func() { ended <- collector.Wait() }()
+		c.Await("the collector ends", func() bool {
+			c.ResumeNodes()
+			select {
+			case err = <-ended:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	if err != nil {
+		t.Fatalf("after %v: %v:\n%s", killed, err, said)
+	}
+	got, want := countedRows(t, "caserun.db"), countedRows(t, "once.db")
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d rows after %v, want %d: those of the sweep done at once", len(got), killed, len(want))
+	}
+	t.Logf("%v", killed)
+}
+
+// submitted is the name of the array of the one sweep that was submitted.
+func submitted(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("*.parts/*/submission-1.json")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("submissions %v, %v; want one", files, err)
+	}
+	return regexp.MustCompile(`caserun-[0-9a-f]+-1`).FindString(mustRead(t, files[0]))
+}
+
+// taskProcesses are the processes of tasks of Slurm whose store is in a directory.
+func taskProcesses(t *testing.T, dir string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // it may be gone
+		if strings.Contains(string(text), "\x00sweep\x00task\x00"+dir) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A live sweep over nodes, each task with a GPU, loses no cell and counts none twice, although tasks are requeued and
+// killed.
+func TestLiveSweepOverNodes(t *testing.T) {
+	library := fakeNVML(t)
+	dir := fakeNode(t, "sleep 0.3", ready+"exec cat")
+	writeFiles(t, map[string]string{"other.yaml": strings.Replace(mustRead(t, "own.yaml"), "name: own", "name: other", 1)})
+	c := startCluster(t)
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(library)+":"+os.Getenv("LD_LIBRARY_PATH"))
+	t.Setenv(live.LibraryVariable, library)
+	t.Setenv(local.VisibleDevices, "0") // for the plan; tasks have Slurm's
+	submit := process(dir, "sweep", "--mixes", "own.yaml,other.yaml", "--scheds", "sa,cg:workers=1", "--reps", "4", "--warmups", "0", "--no-mps", "--node", "local",
+		"--slurm", "--gres", "gpu:1", "--time", "1h", "--task-time", "1ms", "--publish", "200ms")
+	if out, err := submit.CombinedOutput(); err != nil || !strings.Contains(string(out), "8 tasks, with 8 of its 8 parts") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	name := submitted(t)
+	c.Await("a task runs", func() bool { return len(taskProcesses(t, dir)) > 0 })
+	if tasks, err := slurm.List(t.Context(), name); err != nil {
+		t.Error(err)
+	} else if err := slurm.Requeue(t.Context(), tasks[0].Job); err != nil {
+		t.Error(err)
+	}
+	if pids := taskProcesses(t, dir); len(pids) > 0 {
+		_ = syscall.Kill(pids[len(pids)-1], syscall.SIGKILL) // it may just have ended
+	}
+	collect := process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "500ms")
+	if out, err := collect.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s, err := store.OpenReadOnly("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	counted, err := s.Runs(t.Context(), store.Filter{})
+	arms, machines := map[string]int{}, map[string]map[string]bool{}
+	for _, r := range counted {
+		arms[fmt.Sprint(r.Mix, " ", r.Scheduler, " ", r.Repetition)]++
+		devices, err := s.Devices(t.Context(), r.ID)
+		if err != nil || len(devices) != 1 {
+			t.Fatalf("run %d has %d devices, %v; want one", r.ID, len(devices), err)
+		}
+		block := fmt.Sprint(r.Mix, " ", r.Repetition)
+		if machines[block] == nil {
+			machines[block] = map[string]bool{}
+		}
+		machines[block][devices[0].UUID] = true
+	}
+	if err != nil || len(counted) != 16 || len(arms) != 16 {
+		t.Errorf("%d runs count, of %d arms and repetitions (%v); want 16 and 16", len(counted), len(arms), err)
+	}
+}
+
+// The tasks of a sweep can be cancelled. What they had published is not done again.
+func TestCancelledSweepGoesOn(t *testing.T) {
+	inTempDir(t)
+	if status, _, errs := caserun(t, partSweep("--gres", "gpu:1")...); status != exitUsage || !strings.Contains(errs, "add --slurm") {
+		t.Errorf("--gres alone: exit %d: %s", status, errs)
+	}
+	if status, _, errs := caserun(t, partSweep("--slurm", "--time", "1m")...); status != exitUsage || !strings.Contains(errs, "want more than 2m") {
+		t.Errorf("--time 1m: exit %d: %s", status, errs)
+	}
+	mustRun(t, partSweep("--plan-only")...)
+	if status, _, errs := caserun(t, "sweep", "cancel"); status != exitUsage || !strings.Contains(errs, "was not submitted to Slurm") {
+		t.Errorf("cancel before: exit %d: %s", status, errs)
+	}
+	c := startCluster(t)
+	mustRun(t, "sweep", "--resume", "latest", "--slurm", "--task-time", "1ms", "--max-nodes", "1")
+	name := submitted(t)
+	c.Await("a task has ended", func() bool {
+		tasks, err := slurm.List(t.Context(), name)
+		return err == nil && slices.ContainsFunc(tasks, slurm.Task.Ended)
+	})
+	if _, errs := mustRun(t, "sweep", "cancel"); !strings.Contains(errs, "cancelled") {
+		t.Errorf("cancel says %s", errs)
+	}
+	c.Await("all tasks have ended", func() bool {
+		tasks, err := slurm.List(t.Context(), name)
+		return err == nil && !slices.ContainsFunc(tasks, func(t slurm.Task) bool { return !t.Ended() })
+	})
+	_, errs := mustRun(t, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "1s")
+	parts := regexp.MustCompile(`: ([0-9]) tasks, with`).FindStringSubmatch(errs)
+	if parts == nil || parts[1] == "8" {
+		t.Errorf("after a cancellation, all parts are submitted again:\n%s", errs)
+	}
+	mustRun(t, partSweep("--db", "once.db")...)
+	if got, want := countedRows(t, "caserun.db"), countedRows(t, "once.db"); !slices.Equal(got, want) {
+		t.Errorf("%d rows, want %d: those of the sweep done at once", len(got), len(want))
+	}
+}

@@ -1,0 +1,340 @@
+// Package cluster spreads a sweep over the nodes of a Slurm cluster: it submits the parts of the sweep as tasks of
+// an array job, does a part in a task, and brings together what the tasks publish.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/parts"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/scratch"
+	"github.com/caserun/caserun/runner/slurm"
+	"github.com/caserun/caserun/runner/spread"
+	"github.com/caserun/caserun/runner/sweep"
+)
+
+// Request is how a sweep is to be spread.
+type Request struct {
+	Array   slurm.Array   // what is asked of Slurm; Submit fills in the name, the tasks and the command
+	Shared  string        // directory that all nodes share
+	LeastS  float64       // seconds that a task takes at least, by the estimates; parts are as large as that takes
+	Publish time.Duration // between a task's copies of its store
+	AtOnce  int           // runs of a task at once
+	Program string        // this program, where the nodes find it
+}
+
+// Submission is an array job that was submitted for a sweep. A sweep may have several, one after the other.
+type Submission struct {
+	Number  int           `json:"number"` // from 1
+	Name    string        `json:"name"`   // of the slurm.Array
+	Of      int           `json:"of"`     // into how many parts the plan is cut; the same for all submissions of a sweep
+	Parts   []int         `json:"parts"`  // of the tasks in their order
+	Publish time.Duration `json:"publish_ns"`
+	AtOnce  int           `json:"at_once"`
+
+	Dir string `json:"-"` // of the sweep, with this file, what the tasks publish, their logs and their runs' outputs
+}
+
+// ErrNone is that a sweep was never submitted.
+var ErrNone = errors.New("it was not submitted to Slurm: caserun sweep --slurm does that")
+
+// dirOf is the directory of a sweep in the shared one.
+func dirOf(ctx context.Context, db *store.Store, id int64, shared string) (dir, uid string, err error) {
+	if uid, err = db.SweepUID(ctx, id); err != nil {
+		return "", "", err
+	}
+	dir, err = filepath.Abs(filepath.Join(shared, uid))
+	return dir, uid, err
+}
+
+// Latest returns the latest submission of a sweep. The error matches ErrNone if there is none.
+func Latest(ctx context.Context, db *store.Store, id int64, shared string) (Submission, error) {
+	dir, _, err := dirOf(ctx, db, id, shared)
+	if err != nil {
+		return Submission{}, err
+	}
+	latest := 0
+	for { // numbers have no gaps
+		_, err := os.Stat(submissionFile(dir, latest+1))
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return Submission{}, fmt.Errorf("sweep %d: %w", id, err)
+		}
+		latest++
+	}
+	if latest == 0 {
+		return Submission{}, fmt.Errorf("sweep %d in %s: %w", id, shared, ErrNone)
+	}
+	return Read(dir, latest)
+}
+
+func submissionFile(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("submission-%d.json", number))
+}
+
+// Read reads a submission from a sweep's directory.
+func Read(dir string, number int) (Submission, error) {
+	s := Submission{Dir: dir}
+	text, err := os.ReadFile(submissionFile(dir, number))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("submission %d: %w", number, err)
+	}
+	return s, nil
+}
+
+// Logs is the directory of the tasks' logs.
+func (s Submission) Logs() string { return filepath.Join(s.Dir, "logs") }
+
+// Left reports how many of the submission's tasks may still run.
+func (s Submission) Left(ctx context.Context) (int, error) {
+	tasks, err := slurm.List(ctx, s.Name)
+	left := 0
+	for _, t := range tasks {
+		if !t.Ended() {
+			left++
+		}
+	}
+	return left, err
+}
+
+// Submit submits the parts of a sweep that are not complete in the store. All that was published for the sweep
+// before must have been merged. The parts are as many as the estimates fill with LeastS seconds each; a later
+// submission of the sweep has the same parts.
+func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
+	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
+	if err != nil {
+		return Submission{}, err
+	}
+	s := Submission{Number: 1, Publish: r.Publish, AtOnce: r.AtOnce, Dir: dir}
+	before, err := Latest(ctx, db, w.ID, r.Shared)
+	switch {
+	case err == nil:
+		s.Number, s.Of = before.Number+1, before.Of
+	case !errors.Is(err, ErrNone):
+		return s, err
+	default:
+		if s.Of, err = cut(ctx, db, w, r.LeastS); err != nil {
+			return s, err
+		}
+	}
+	standings, err := sweep.Standings(ctx, db, w, s.Of)
+	if err != nil {
+		return s, err
+	}
+	for _, st := range standings[:s.Of] {
+		if st.Done < st.Runs {
+			s.Parts = append(s.Parts, st.Part.K)
+		}
+	}
+	if len(s.Parts) == 0 {
+		return s, fmt.Errorf("sweep %d: all parts are complete", w.ID)
+	}
+	a := r.Array
+	s.Name = fmt.Sprintf("caserun-%.12s-%d", uid, s.Number)
+	a.Name, a.Tasks, a.Logs = s.Name, len(s.Parts), s.Logs()
+	a.Command = []string{r.Program, "sweep", "task", dir, strconv.Itoa(s.Number), slurm.TaskNumber}
+	if err := os.MkdirAll(a.Logs, 0o777); err != nil {
+		return s, fmt.Errorf("submit sweep %d: %w", w.ID, err)
+	}
+	if err := publishPlan(ctx, db, w.ID, dir); err != nil {
+		return s, err
+	}
+	if err := s.write(); err != nil {
+		return s, err
+	}
+	if _, err = a.Submit(ctx); err != nil {
+		return s, errors.Join(err, os.Remove(submissionFile(dir, s.Number)))
+	}
+	return s, nil
+}
+
+// write makes the submission's file, which must not exist: two programs may submit at once.
+func (s Submission) write() error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(submissionFile(s.Dir, s.Number), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: another program submits the sweep now: wait for it", s.Dir)
+	}
+	if err != nil {
+		return fmt.Errorf("submit: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// cut is into how many parts a plan is cut.
+func cut(ctx context.Context, db *store.Store, w results.Sweep, leastS float64) (int, error) {
+	whole, err := sweep.Standings(ctx, db, w, 0)
+	if err != nil {
+		return 0, err
+	}
+	n := whole[0].LeftS / leastS // no part has less than half of leastS then, but the blocks may be large
+	return int(min(max(math.Floor(n), 1), float64(whole[0].Blocks))), nil
+}
+
+// publishPlan publishes the plan, without runs, for tasks to begin with.
+func publishPlan(ctx context.Context, db *store.Store, id int64, dir string) (err error) {
+	local, err := scratch.MakeLocal("plan")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, local.Remove()) }()
+	file := filepath.Join(local.Path(), "plan.db")
+	if err := db.CopyRuns(ctx, file, store.Filter{Sweep: id, IDs: []int64{-1}}); err != nil {
+		return err
+	}
+	p, err := parts.Begin(dir, spread.Plan)
+	if err == nil {
+		_, err = p.Publish(file)
+	}
+	return err
+}
+
+// copyStore copies a store in which runs may be under way.
+func copyStore(ctx context.Context, file, to string) (err error) {
+	db, err := store.OpenReadOnly(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.CopyRuns(ctx, to, store.Filter{Warmups: true, Duplicates: true})
+}
+
+// Task does a task of a submission: it goes on with the task's part where the part's latest published copy is. It
+// must be called in the task's Slurm job.
+func Task(ctx context.Context, dir string, submission, number int, say harness.Say, display func(results.Mode) sweep.Display) error {
+	s, err := Read(dir, submission)
+	if err != nil {
+		return err
+	}
+	if number < 1 || number > len(s.Parts) {
+		return fmt.Errorf("submission %d has tasks 1 to %d, not %d", submission, len(s.Parts), number)
+	}
+	job, err := slurm.Current()
+	if err != nil {
+		return err
+	}
+	if job == nil {
+		return errors.New("this command is for the array jobs that caserun sweep --slurm submits: it is run by Slurm")
+	}
+	part := sweep.Part{K: s.Parts[number-1], N: s.Of}
+	t := spread.Task{Dir: dir, Number: part.K, Job: *job, Every: s.Publish, Copy: copyStore, Say: say}
+	t.Work = func(ctx context.Context, file string, attempt int) error {
+		return s.work(ctx, file, part, attempt, *job, say, display)
+	}
+	return t.Do(ctx)
+}
+
+// work does what is left of a part in a store of its own.
+func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, job slurm.Allocation, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
+	if err := s.extend(ctx, file); err != nil {
+		return err
+	}
+	limit := sweep.TimeLimit{Began: time.Now()}
+	switch end, err := job.End(ctx); {
+	case err != nil:
+		say("when job %s of Slurm ends is not known: %v", job.Job, err)
+	case !end.IsZero():
+		limit.Total = max(end.Add(-slurm.Warning).Sub(limit.Began), 1)
+	}
+	db, err := harness.OpenStore(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	w, err := db.LatestSweep(ctx)
+	if err != nil {
+		return err
+	}
+	if w.Status == results.Running { // as an earlier attempt published it
+		if err := harness.CloseSweep(db, w); err != nil {
+			return err
+		}
+	}
+	p, note, err := sweep.Resume(ctx, w)
+	if err != nil {
+		return err
+	}
+	if err := p.SameSize(ctx, db, w.ID); err != nil {
+		return err
+	}
+	if p.Mode == results.Live { // each attempt numbers its runs anew
+		p.Options.Runs = filepath.Join(s.Dir, "runs", fmt.Sprintf("part-%d-%d", part.K, attempt))
+	}
+	call := sweep.Call{Plan: p, ID: w.ID, Store: db, Part: part, Jobs: s.AtOnce, Restart: attempt, Limit: limit, Now: time.Now, Say: say, Display: display(p.Mode)}
+	err = call.Run(ctx, note)
+	if errors.As(err, new(sweep.LimitError)) {
+		err = fmt.Errorf("%w: %w", spread.ErrTime, err)
+	}
+	return err
+}
+
+// extend brings what was added to the plan after an earlier submission into the part's store.
+func (s Submission) extend(ctx context.Context, file string) (err error) {
+	local, err := scratch.MakeLocal("plan")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, local.Remove()) }()
+	plan := filepath.Join(local.Path(), "plan.db")
+	if _, err := parts.Fetch(s.Dir, spread.Plan, plan); err != nil {
+		return err
+	}
+	_, err = store.Merge(ctx, file, []string{plan}, nil)
+	return err
+}
+
+// Progress is told how far a submission is: its tasks as Slurm has them, and the runs of the sweep that are
+// merged, of so many.
+type Progress func(tasks []slurm.Task, done, of int)
+
+// Collect brings into a store what the tasks of a submission publish, until the sweep is complete or no task is left.
+// Nobody may have the store open. every is how often Slurm is asked.
+func (s Submission) Collect(ctx context.Context, db string, every time.Duration, say harness.Say, show Progress) error {
+	var tasks []slurm.Task
+	var merged store.Merged
+	c := spread.Collector{Name: s.Name, Dir: s.Dir, Every: every, Say: say}
+	c.Show = func(now []slurm.Task) {
+		tasks = now
+		show(tasks, merged.Done, merged.Cells)
+	}
+	c.Merge = func(ctx context.Context, files []string) (complete bool, err error) {
+		if merged, err = store.Merge(ctx, db, files, nil); err != nil {
+			return false, err
+		}
+		show(tasks, merged.Done, merged.Cells)
+		return merged.Done == merged.Cells, nil
+	}
+	return c.Collect(ctx)
+}
+
+// Gather merges what was published so far into a store.
+func (s Submission) Gather(ctx context.Context, db string, say harness.Say) error {
+	_, err := spread.Collector{Name: s.Name, Dir: s.Dir, Say: say, Merge: func(ctx context.Context, files []string) (bool, error) {
+		merged, err := store.Merge(ctx, db, files, nil)
+		return merged.Done == merged.Cells, err
+	}}.Gather(ctx)
+	return err
+}
+
+// Cancel cancels the tasks that have not ended, and returns how many these are.
+func (s Submission) Cancel(ctx context.Context) (int, error) { return slurm.Cancel(ctx, s.Name) }
