@@ -246,7 +246,7 @@ func Task(ctx context.Context, dir string, submission, number int, say harness.S
 
 // work does what is left of a part in a store of its own.
 func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, job slurm.Allocation, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
-	if err := s.extend(ctx, file); err != nil {
+	if err := s.takeOver(ctx, file); err != nil {
 		return err
 	}
 	limit := sweep.TimeLimit{Began: time.Now()}
@@ -264,11 +264,6 @@ func (s Submission) work(ctx context.Context, file string, part sweep.Part, atte
 	w, err := db.LatestSweep(ctx)
 	if err != nil {
 		return err
-	}
-	if w.Status == results.Running { // as an earlier attempt published it
-		if err := harness.CloseSweep(db, w); err != nil {
-			return err
-		}
 	}
 	p, note, err := sweep.Resume(ctx, w)
 	if err != nil {
@@ -288,8 +283,12 @@ func (s Submission) work(ctx context.Context, file string, part sweep.Part, atte
 	return err
 }
 
-// extend brings what was added to the plan after an earlier submission into the part's store.
-func (s Submission) extend(ctx context.Context, file string) (err error) {
+// takeOver makes a part's store ready: what an earlier attempt had under way when it published the store has ended, and
+// what was added to the plan after an earlier submission comes in.
+func (s Submission) takeOver(ctx context.Context, file string) (err error) {
+	if err := closeSweep(ctx, file); err != nil {
+		return err
+	}
 	local, err := scratch.MakeLocal("plan")
 	if err != nil {
 		return err
@@ -301,6 +300,19 @@ func (s Submission) extend(ctx context.Context, file string) (err error) {
 	}
 	_, err = store.Merge(ctx, file, []string{plan}, nil)
 	return err
+}
+
+func closeSweep(ctx context.Context, file string) (err error) {
+	db, err := harness.OpenStore(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	w, err := db.LatestSweep(ctx)
+	if err != nil || w.Status != results.Running {
+		return err
+	}
+	return harness.CloseSweep(db, w)
 }
 
 // Progress is told how far a submission is: its tasks as Slurm has them, and the runs of the sweep that are
