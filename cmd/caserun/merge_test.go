@@ -146,10 +146,10 @@ func TestSweepStatus(t *testing.T) {
 	inTempDir(t)
 	mustRun(t, partSweep("--part", "1/2")...)
 	out, _ := mustRun(t, "sweep", "status", "--parts", "2", "--format", "csv")
-	want := `sweep_id,part,blocks,runs,runs_done,runs_under_way,runs_failed,runs_missing,left_s
-1,1/2,4,10,10,0,0,0,0
-1,2/2,4,10,2,0,0,8,0.128
-1,all,8,18,10,0,0,8,0.128
+	want := `sweep_id,part,blocks,runs,runs_done,runs_under_way,runs_failed,runs_missing,left_s,task
+1,1/2,4,10,10,0,0,0,0,
+1,2/2,4,10,2,0,0,8,0.128,
+1,all,8,18,10,0,0,8,0.128,
 `
 	if out != want {
 		t.Errorf("status:\n%swant\n%s", out, want)

@@ -169,7 +169,7 @@ func (o *sweepOptions) read(ctx context.Context) (settings map[string]any, err e
 
 // noSweepFile is the error of a file that is missing and may have been meant as a command.
 func noSweepFile(path string) error {
-	commands := []string{"list", "show", "status"}
+	commands := []string{"list", "show", "status", "cancel"}
 	if near := similar(path, commands); len(near) > 0 {
 		return fmt.Errorf("no such sweep file %q: did you mean caserun sweep %s?", path, near[0])
 	}
@@ -539,76 +539,6 @@ the scheduler, and the probe.`,
 	config.AddStoreFlag(c.Flags())
 	addFormatFlag(c)
 	return c
-}
-
-// sweepStatus is what sweep status is asked for.
-type sweepStatus struct {
-	shownSweep
-	parts int
-}
-
-func newSweepStatus() *cobra.Command {
-	var parts int
-	c := &cobra.Command{
-		Use:   "status [NUMBER|latest]",
-		Short: "Show how far a sweep is, by part",
-		Long: `Show how many runs of a sweep's plan are done, by the runs in this store. With
---parts, there is a row for each part of as many.
-
-  blocks     repetitions of one mix under all schedulers
-  runs       runs of the plan, warm-ups included; parts share warm-ups
-  done       have a complete run
-  under way  a process is at it
-  failed     the last try did not end complete; --resume tries again
-  missing    never begun
-  left       what is not done may take, by the estimates of the plan`,
-		Example: `  caserun sweep status
-  caserun sweep status 3 --parts 8`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
-		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
-			settings, err := load(c)
-			if err == nil && parts < 0 {
-				err = fmt.Errorf("--parts %d: want 1 or more", parts)
-			}
-			return sweepStatus{shownSweep{settings, append(args, sides.Latest)[0]}, parts}, err
-		}, showStatus),
-	}
-	c.Flags().IntVar(&parts, "parts", 0, "the `NUMBER` of parts that the plan was cut into with --part K/N")
-	config.AddStoreFlag(c.Flags())
-	addFormatFlag(c)
-	return c
-}
-
-func showStatus(c *cobra.Command, o sweepStatus) (err error) {
-	db, done, err := openForReading(c.Context(), o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	w, err := sides.Sweep(c.Context(), db, o.sweep)
-	if err != nil {
-		return err
-	}
-	found, err := sweep.Standings(c.Context(), db, w, o.parts)
-	if err != nil {
-		return err
-	}
-	t := &report.Table{Title: fmt.Sprintf("sweep %d on %s: %s", w.ID, w.Node, store.Standing(w)), Columns: []report.Column{
-		{Name: "sweep_id", Place: report.DataOnly}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"}, {Name: "runs_done", Heading: "done"},
-		{Name: "runs_under_way", Heading: "under way"}, {Name: "runs_failed", Heading: "failed"}, {Name: "runs_missing", Heading: "missing"},
-		{Name: "left", Unit: report.Seconds}}}
-	if w.Mode == results.Simulated {
-		t.Title = "SIMULATED " + t.Title
-	}
-	for _, s := range found {
-		part := "all"
-		if !s.Part.Whole() {
-			part = s.Part.String()
-		}
-		t.Add(w.ID, part, s.Blocks, s.Runs, s.Done, s.UnderWay, s.Failed, s.Missing, s.LeftS)
-	}
-	return render(c, o.settings.Format, t)
 }
 
 // sweepColumns says what each column of the table of a sweep is.

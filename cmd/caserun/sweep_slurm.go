@@ -41,7 +41,7 @@ func (o *slurmOptions) add(f *pflag.FlagSet) {
 	with.IntVar(&o.array.Concurrent, "max-nodes", 0, "tasks, and so nodes, at a time; 0: as many as Slurm starts")
 	with.StringVar(&o.array.Partition, "partition", "", "`PARTITION` of the cluster")
 	with.StringVar(&o.array.Account, "account", "", "`ACCOUNT` that the tasks are charged to")
-	with.StringArrayVar(&o.array.Args, "sbatch-arg", nil, "further argument of sbatch, such as --exclusive; may be repeated")
+	with.StringArrayVar(&o.array.Args, "sbatch-arg", nil, "further `ARGUMENT` of sbatch, such as --exclusive; may be given again")
 	with.StringVar(&o.array.Container, "container", "", "Apptainer `IMAGE` in which each task runs")
 	with.DurationVar(&o.least, "task-time", 10*time.Minute, "least `DURATION` of a task, by the estimates of its runs: this decides how many tasks there are")
 	with.DurationVar(&o.publish, "publish", 5*time.Minute, "`DURATION` after which a task copies its runs to the shared directory again")

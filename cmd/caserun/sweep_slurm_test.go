@@ -272,6 +272,9 @@ func TestCancelledSweepGoesOn(t *testing.T) {
 		tasks, err := slurm.List(t.Context(), name)
 		return err == nil && slices.ContainsFunc(tasks, slurm.Task.Ended)
 	})
+	if out, _ := mustRun(t, "sweep", "status"); !strings.Contains(out, "1/8") || !strings.Contains(out, "completed on n") || !strings.Contains(out, "pending") {
+		t.Errorf("status:\n%s", out)
+	}
 	if _, errs := mustRun(t, "sweep", "cancel"); !strings.Contains(errs, "cancelled") {
 		t.Errorf("cancel says %s", errs)
 	}
@@ -287,5 +290,54 @@ func TestCancelledSweepGoesOn(t *testing.T) {
 	mustRun(t, partSweep("--db", "once.db")...)
 	if got, want := countedRows(t, "caserun.db"), countedRows(t, "once.db"); !slices.Equal(got, want) {
 		t.Errorf("%d rows, want %d: those of the sweep done at once", len(got), len(want))
+	}
+}
+
+// The transcript of docs/slurm.md. The names of sweeps depend on the program, and directories on the machine.
+func TestSlurmTranscript(t *testing.T) {
+	const begin, end = "made it on the cluster of the tests -->\n```console\n", "```\n"
+	page, err := filepath.Abs("../../docs/slurm.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := inTempDir(t)
+	startCluster(t)
+	var got strings.Builder
+	for _, line := range []string{
+		"caserun sweep --mixes W1,W7 --scheds sa,case-alg3 --reps 7 --node sim:4xV100 --sim-noise 0.01 --slurm --max-nodes 4 --task-time 100ms",
+		"caserun sweep --resume latest --slurm --collect",
+		"caserun sweep status",
+	} {
+		args := strings.Fields(line)[1:]
+		if strings.Contains(line, "--collect") {
+			args = append(args, "--poll", "500ms")
+		}
+		out, errs := mustRun(t, args...)
+		fmt.Fprintf(&got, "$ %s\n", line)
+		for said := range strings.Lines(errs) {
+			if strings.Contains(said, "submitted as") {
+				got.WriteString(said)
+			}
+		}
+		got.WriteString(out)
+	}
+	text := strings.ReplaceAll(got.String(), dir, "/home/you/sweep")
+	for _, uid := range regexp.MustCompile("caserun.db.parts/([0-9a-f]{32})").FindAllStringSubmatch(text, -1) {
+		text = strings.ReplaceAll(text, uid[1], "3f1c5a0b...")
+		text = strings.ReplaceAll(text, uid[1][:12], "3f1c5a0b2d7e")
+	}
+	text = regexp.MustCompile("completed on n[1-4]").ReplaceAllString(text, "completed on n1")
+	doc := mustRead(t, page)
+	before, rest, found := strings.Cut(doc, begin)
+	was, after, closed := strings.Cut(rest, end)
+	switch {
+	case !found || !closed:
+		t.Fatal("docs/slurm.md has no transcript")
+	case *update:
+		if err := os.WriteFile(page, []byte(before+begin+text+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case was != text:
+		t.Errorf("docs/slurm.md has\n%s\nwant\n%s\n(go test -run SlurmTranscript -update writes it)", was, text)
 	}
 }

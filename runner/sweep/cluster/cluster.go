@@ -101,6 +101,21 @@ func Read(dir string, number int) (Submission, error) {
 // Logs is the directory of the tasks' logs.
 func (s Submission) Logs() string { return filepath.Join(s.Dir, "logs") }
 
+// Tasks are the tasks as Slurm knows them, by their parts. Slurm forgets tasks some time after their end.
+func (s Submission) Tasks(ctx context.Context) (map[int]slurm.Task, error) {
+	tasks, err := slurm.List(ctx, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]slurm.Task, len(tasks))
+	for _, t := range tasks {
+		if t.Number >= 1 && t.Number <= len(s.Parts) {
+			out[s.Parts[t.Number-1]] = t
+		}
+	}
+	return out, nil
+}
+
 // Left reports how many of the submission's tasks may still run.
 func (s Submission) Left(ctx context.Context) (int, error) {
 	tasks, err := slurm.List(ctx, s.Name)

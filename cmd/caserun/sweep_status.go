@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/sweep"
+	"github.com/caserun/caserun/runner/sweep/cluster"
+)
+
+// sweepStatus is what sweep status is asked for.
+type sweepStatus struct {
+	shownSweep
+	parts int
+	slurm *slurmOptions
+}
+
+func newSweepStatus() *cobra.Command {
+	var parts int
+	var o slurmOptions
+	c := &cobra.Command{
+		Use:   "status [NUMBER|latest]",
+		Short: "Show how far a sweep is, by part",
+		Long: `Show how many runs of a sweep's plan are done, by the runs in this store. With
+--parts, there is a row for each part of as many. A sweep that was submitted
+with --slurm has the parts of its tasks. What tasks have published counts once
+--resume NUMBER --slurm --collect has merged it.
+
+  blocks     repetitions of one mix under all schedulers
+  runs       runs of the plan, warm-ups included; parts share warm-ups
+  done       have a complete run
+  under way  a process is at it
+  failed     the last try did not end complete; --resume tries again
+  missing    never begun
+  left       what is not done may take, by the estimates of the plan
+  task       what Slurm says of the part's task`,
+		Example: `  caserun sweep status
+  caserun sweep status 3 --parts 8`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
+		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
+			settings, err := load(c)
+			if err == nil && parts < 0 {
+				err = fmt.Errorf("--parts %d: want 1 or more", parts)
+			}
+			return sweepStatus{shownSweep{settings, append(args, sides.Latest)[0]}, parts, &o}, err
+		}, showStatus),
+	}
+	c.Flags().IntVar(&parts, "parts", 0, "the `NUMBER` of parts that the plan was cut into with --part K/N")
+	c.Flags().StringVar(&o.shared, "shared", "", "the `DIR` that --slurm had; default: the store's name with .parts")
+	config.AddStoreFlag(c.Flags())
+	addFormatFlag(c)
+	return c
+}
+
+func showStatus(c *cobra.Command, o sweepStatus) (err error) {
+	db, done, err := openForReading(c.Context(), o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	w, err := sides.Sweep(c.Context(), db, o.sweep)
+	if err != nil {
+		return err
+	}
+	tasks, of, note, err := o.tasks(c.Context(), db, w.ID)
+	if err != nil {
+		return err
+	}
+	if o.parts == 0 {
+		o.parts = of
+	}
+	found, err := sweep.Standings(c.Context(), db, w, o.parts)
+	if err != nil {
+		return err
+	}
+	where := report.DataOnly
+	if of > 0 {
+		where = report.Everywhere
+	}
+	t := &report.Table{Title: fmt.Sprintf("sweep %d on %s: %s", w.ID, w.Node, store.Standing(w)), Columns: []report.Column{
+		{Name: "sweep_id", Place: report.DataOnly}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"}, {Name: "runs_done", Heading: "done"},
+		{Name: "runs_under_way", Heading: "under way"}, {Name: "runs_failed", Heading: "failed"}, {Name: "runs_missing", Heading: "missing"},
+		{Name: "left", Unit: report.Seconds}, {Name: "task", Place: where, Drop: 1}}}
+	if w.Mode == results.Simulated {
+		t.Title = "SIMULATED " + t.Title
+	}
+	for _, s := range found {
+		part, task := "all", any(nil)
+		if !s.Part.Whole() {
+			part = s.Part.String()
+		}
+		if said, known := tasks[s.Part.K]; known && o.parts == of {
+			task = said
+		}
+		t.Add(w.ID, part, s.Blocks, s.Runs, s.Done, s.UnderWay, s.Failed, s.Missing, s.LeftS, task)
+	}
+	if note != "" {
+		t.Notes = append(t.Notes, report.Note{Text: note})
+	}
+	return render(c, o.settings.Format, t)
+}
+
+// tasks says what Slurm does for each part of a sweep that was submitted, and into how many parts its plan is cut.
+func (o sweepStatus) tasks(ctx context.Context, db *store.Store, id int64) (tasks map[int]string, of int, note string, err error) {
+	s, err := cluster.Latest(ctx, db, id, o.slurm.dir(o.settings.DB))
+	if errors.Is(err, cluster.ErrNone) {
+		return nil, 0, "", nil
+	}
+	if err != nil {
+		return nil, 0, "", err
+	}
+	known, err := s.Tasks(ctx)
+	if err != nil {
+		note = fmt.Sprintf("submitted as %s; what its tasks do is not known: %v", s.Name, err)
+	}
+	tasks = map[int]string{}
+	for part, t := range known {
+		said := strings.ToLower(t.State)
+		if t.Nodes != "" {
+			said += " on " + t.Nodes
+		}
+		if t.Restarts > 0 {
+			said += fmt.Sprintf(", started again %d times", t.Restarts)
+		}
+		if t.Held() {
+			said += ", held"
+		}
+		tasks[part] = said
+	}
+	return tasks, s.Of, note, nil
+}
