@@ -162,7 +162,7 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 		s, err = cluster.Submit(ctx, db, w, cluster.Request{Array: o.slurm.array, Shared: shared, LeastS: o.slurm.least.Seconds(),
 			Publish: o.slurm.publish, AtOnce: o.sweep.Jobs, Program: program})
 		if err == nil {
-			say("sweep %d: submitted as %s: %d tasks, with %d of its %d parts; logs are in %s", id, s.Name, len(s.Parts), len(s.Parts), s.Of, s.Logs())
+			say("sweep %d: submitted as %s: a task for each of %d parts, of %d; logs are in %s", id, s.Name, len(s.Parts), s.Of, s.Logs())
 		}
 		return err
 	})

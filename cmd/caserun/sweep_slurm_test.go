@@ -51,7 +51,7 @@ func TestSweepOverNodes(t *testing.T) {
 	mustRun(t, "store", "merge", "want.db", "once.db")
 	startCluster(t)
 	out, errs := mustRun(t, nodesSweep("--slurm", "--task-time", "1ms", "--max-nodes", "8", "--collect", "--poll", "1s")...)
-	if !strings.Contains(errs, "60 tasks, with 60 of its 60 parts") || !strings.Contains(out, "  15  15  ") {
+	if !strings.Contains(errs, "a task for each of 60 parts, of 60") || !strings.Contains(out, "  15  15  ") {
 		t.Errorf("the sweep says:\n%s%s", errs, out)
 	}
 	if mustRead(t, "caserun.db") != mustRead(t, "want.db") {
@@ -61,7 +61,7 @@ func TestSweepOverNodes(t *testing.T) {
 		t.Errorf("resumed once more, it says:\n%s", errs)
 	}
 	out, errs = mustRun(t, "sweep", "--resume", "latest", "--reps", "16", "--slurm", "--collect", "--poll", "1s")
-	if !strings.Contains(errs, "4 tasks, with 4 of its 60 parts") || !strings.Contains(out, "  16  16  ") {
+	if !strings.Contains(errs, "a task for each of 4 parts, of 60") || !strings.Contains(out, "  16  16  ") {
 		t.Errorf("extended, it says:\n%s%s", errs, out)
 	}
 	mustRun(t, "sweep", "--resume", "latest", "--reps", "16", "--db", "once.db")
@@ -211,7 +211,7 @@ func TestLiveSweepOverNodes(t *testing.T) {
 	t.Setenv(local.VisibleDevices, "0") // for the plan; tasks have Slurm's
 	submit := process(dir, "sweep", "--mixes", "own.yaml,other.yaml", "--scheds", "sa,cg:workers=1", "--reps", "4", "--warmups", "0", "--no-mps", "--node", "local",
 		"--slurm", "--gres", "gpu:1", "--time", "1h", "--task-time", "1ms", "--publish", "200ms")
-	if out, err := submit.CombinedOutput(); err != nil || !strings.Contains(string(out), "8 tasks, with 8 of its 8 parts") {
+	if out, err := submit.CombinedOutput(); err != nil || !strings.Contains(string(out), "a task for each of 8 parts, of 8") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	name := submitted(t)
@@ -283,7 +283,7 @@ func TestCancelledSweepGoesOn(t *testing.T) {
 		return err == nil && !slices.ContainsFunc(tasks, func(t slurm.Task) bool { return !t.Ended() })
 	})
 	_, errs := mustRun(t, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "1s")
-	parts := regexp.MustCompile(`: ([0-9]) tasks, with`).FindStringSubmatch(errs)
+	parts := regexp.MustCompile(`task for each of ([0-9]) parts`).FindStringSubmatch(errs)
 	if parts == nil || parts[1] == "8" {
 		t.Errorf("after a cancellation, all parts are submitted again:\n%s", errs)
 	}

@@ -129,7 +129,7 @@ func (s Submission) Left(ctx context.Context) (int, error) {
 }
 
 // Submit submits the parts of a sweep that are not complete in the store. All that was published for the sweep
-// before must have been merged. The parts are as many as the estimates fill with LeastS seconds each; a later
+// before must have been merged. There are as many parts as the estimates fill with LeastS seconds each, on average. A later
 // submission of the sweep has the same parts.
 func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
 	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
@@ -202,7 +202,7 @@ func cut(ctx context.Context, db *store.Store, w results.Sweep, leastS float64) 
 	if err != nil {
 		return 0, err
 	}
-	n := whole[0].LeftS / leastS // no part has less than half of leastS then, but the blocks may be large
+	n := whole[0].LeftS / leastS // on average, because blocks are not divided
 	return int(min(max(math.Floor(n), 1), float64(whole[0].Blocks))), nil
 }
 
