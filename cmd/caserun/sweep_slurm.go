@@ -43,7 +43,7 @@ func (o *slurmOptions) add(f *pflag.FlagSet) {
 	with.StringVar(&o.array.Account, "account", "", "`ACCOUNT` that the tasks are charged to")
 	with.StringArrayVar(&o.array.Args, "sbatch-arg", nil, "further `ARGUMENT` of sbatch, such as --exclusive; may be given again")
 	with.StringVar(&o.array.Container, "container", "", "Apptainer `IMAGE` in which each task runs")
-	with.DurationVar(&o.least, "task-time", 10*time.Minute, "least `DURATION` of a task, by the estimates of its runs: this decides how many tasks there are")
+	with.DurationVar(&o.least, "task-time", 10*time.Minute, "`DURATION` of a task on average, by the estimates of its runs: this decides how many tasks there are")
 	with.DurationVar(&o.publish, "publish", 5*time.Minute, "`DURATION` after which a task copies its runs to the shared directory again")
 	with.VisitAll(func(flag *pflag.Flag) { o.flags = append(o.flags, flag) })
 	f.AddFlagSet(with)

@@ -28,7 +28,7 @@ import (
 type Request struct {
 	Array   slurm.Array   // what is asked of Slurm; Submit fills in the name, the tasks and the command
 	Shared  string        // directory that all nodes share
-	LeastS  float64       // seconds that a task takes at least, by the estimates; parts are as large as that takes
+	LeastS  float64       // seconds that a part takes on average, by the estimates, if Slurm gives a task as long
 	Publish time.Duration // between a task's copies of its store
 	AtOnce  int           // runs of a task at once
 	Program string        // this program, where the nodes find it
@@ -129,8 +129,8 @@ func (s Submission) Left(ctx context.Context) (int, error) {
 }
 
 // Submit submits the parts of a sweep that are not complete in the store. All that was published for the sweep
-// before must have been merged. There are as many parts as the estimates fill with LeastS seconds each, on average. A later
-// submission of the sweep has the same parts.
+// before must have been merged. A later submission of
+// the sweep has the same parts.
 func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
 	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
 	if err != nil {
@@ -144,7 +144,7 @@ func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (S
 	case !errors.Is(err, ErrNone):
 		return s, err
 	default:
-		if s.Of, err = cut(ctx, db, w, r.LeastS); err != nil {
+		if s.Of, err = cut(ctx, db, w, r.partS()); err != nil {
 			return s, err
 		}
 	}
@@ -196,13 +196,22 @@ func (s Submission) write() error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// partS is how many seconds a part should take: LeastS, unless Slurm gives a task less.
+func (r Request) partS() float64 {
+	// Slurm's warning may be a minute early.
+	if given := (r.Array.Time - slurm.Warning - time.Minute).Seconds(); r.Array.Time > 0 && given > 0 {
+		return min(r.LeastS, given)
+	}
+	return r.LeastS
+}
+
 // cut is into how many parts a plan is cut.
-func cut(ctx context.Context, db *store.Store, w results.Sweep, leastS float64) (int, error) {
+func cut(ctx context.Context, db *store.Store, w results.Sweep, partS float64) (int, error) {
 	whole, err := sweep.Standings(ctx, db, w, 0)
 	if err != nil {
 		return 0, err
 	}
-	n := whole[0].LeftS / leastS // on average, because blocks are not divided
+	n := whole[0].LeftS / partS // on average, because blocks are not divided
 	return int(min(max(math.Floor(n), 1), float64(whole[0].Blocks))), nil
 }
 
