@@ -29,6 +29,9 @@ func (e *CommandError) Error() string {
 	if e.Said != "" {
 		text += ": " + e.Said
 	}
+	if errors.Is(e, ErrNoController) {
+		return text + ": wait until the controller is back, and try again"
+	}
 	for _, r := range remedies {
 		if strings.Contains(e.Said, r.said) {
 			return text + ": " + r.remedy
@@ -42,21 +45,21 @@ func (e *CommandError) Error() string {
 
 // Unwrap returns the error of the command, and ErrNoController if that was the reason.
 func (e *CommandError) Unwrap() []error {
-	if strings.Contains(e.Said, noController) {
-		return []error{e.Err, ErrNoController}
+	for _, said := range noController {
+		if strings.Contains(e.Said, said) {
+			return []error{e.Err, ErrNoController}
+		}
 	}
 	return []error{e.Err}
 }
 
-// What Slurm's tools say.
-const (
-	noController = "Unable to contact slurm controller"
-	noJob        = "Invalid job id specified"
-)
+// noController is what Slurm's tools say if the controller is away, or goes away while they ask.
+var noController = []string{"Unable to contact slurm controller", "Transport endpoint is not connected", "Connection refused", "Connection reset by peer",
+	"Communication connection failure", "Communication shutdown failure", "Message send failure", "Message receive failure",
+	"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received"}
 
 // remedies say what to do about what Slurm's tools say. The first that fits is taken.
 var remedies = []struct{ said, remedy string }{
-	{noController, "wait until it is back, and try again"},
 	{"Invalid generic resource (gres)", "--gres must name what the cluster has: sinfo -o '%P %N %G' shows it"},
 	{"Invalid partition name", "sinfo -s lists the partitions: name one with --partition"},
 	{"Invalid account", "name an account of yours with --account: sacctmgr show associations user=$USER lists them"},

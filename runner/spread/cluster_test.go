@@ -182,10 +182,15 @@ func TestSpread(t *testing.T) {
 	collected := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	said := make(chan string, 1000)
+	say := func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }
+	listed := make(chan bool, 1000)
 	go func() {
-		collector := Collector{Name: a.Name, Dir: filepath.Join(dir, "parts"), Every: 200 * time.Millisecond, Merge: all.merge, Say: t.Logf, Show: func([]slurm.Task) {}}
+		collector := Collector{Name: a.Name, Dir: filepath.Join(dir, "parts"), Every: 200 * time.Millisecond, Merge: all.merge, Say: say,
+			Show: func([]slurm.Task) { listed <- true }}
 		collected <- collector.Collect(ctx)
 	}()
+	<-listed
 	before, err := slurm.List(t.Context(), a.Name)
 	if err != nil {
 		t.Fatal(err)
@@ -210,6 +215,15 @@ func TestSpread(t *testing.T) {
 			return false
 		}
 	})
+	close(said)
+	lost := false
+	for line := range said {
+		t.Log(line)
+		lost = lost || line == "task 2 is started again: it ran on "+before[1].Nodes
+	}
+	if !lost {
+		t.Errorf("the collector does not say that task 2 ran on %s, which is lost", before[1].Nodes)
+	}
 	if ended != nil || len(all) != tasks*steps {
 		t.Errorf("%v; %d lines, want %d", ended, len(all), tasks*steps)
 	}
