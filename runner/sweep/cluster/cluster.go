@@ -129,8 +129,7 @@ func (s Submission) Left(ctx context.Context) (int, error) {
 }
 
 // Submit submits the parts of a sweep that are not complete in the store. All that was published for the sweep
-// before must have been merged. A later submission of
-// the sweep has the same parts.
+// before must have been merged. A later submission of the sweep has the same parts.
 func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
 	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
 	if err != nil {
