@@ -189,7 +189,7 @@ func TestFetchSkipsBrokenFiles(t *testing.T) {
 	}
 }
 
-// A file that a later one replaces while it is fetched is no loss.
+// While a file is fetched, a later one may replace it. Then that one is fetched.
 func TestFetchOfAReplacedFile(t *testing.T) {
 	dir := t.TempDir()
 	by := begin(t, dir, 1)

@@ -28,7 +28,7 @@ type process struct {
 
 	pool         *pool     // in which it works now
 	work         *activity // nil, or own
-	own          activity  // of its steps, of which it does one at a time
+	own          activity  // of the step that it does
 	doing        *step     // with work
 	then         func()    // what follows it
 	kernels      bool      // run, or have just run
