@@ -49,7 +49,7 @@ for sweep in "$@"; do
 	D-128) scheds=sa,case-alg3,plan ;;
 	traced) mixes=W1..W8 scheds=case-alg3 reps=1 more=(--trace) ;;
 	W[78]-moved) mixes=${sweep%-moved} scheds=vgpu:n=4,demand more=(--swap "${SWAP:-32GiB}") ;;
-	*) echo "evaluate.sh: there is no sweep $sweep" >&2; exit 2 ;;
+	*) echo "evaluate.sh: $sweep is not the name of a sweep" >&2; exit 2 ;;
 	esac
 	left=$((${LIMIT:-540} - SECONDS))
 	[ "$left" -gt 0 ] || { status=4; break; }

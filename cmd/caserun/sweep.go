@@ -523,17 +523,8 @@ the scheduler, and the probe.`,
 		RunE: verb(func(c *cobra.Command, args []string) (shownSweep, error) {
 			settings, err := load(c)
 			return shownSweep{settings, append(args, sides.Latest)[0]}, err
-		}, func(c *cobra.Command, o shownSweep) (err error) {
-			db, done, err := openForReading(c.Context(), o.settings.DB)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, done()) }()
-			w, err := sides.Sweep(c.Context(), db, o.sweep)
-			if err != nil {
-				return err
-			}
-			return showSweep(c, o.settings.Format, db, w.ID)
+		}, func(c *cobra.Command, o shownSweep) error {
+			return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return showSweep(c, o.settings.Format, db, w.ID) })
 		}),
 	}
 	config.AddStoreFlag(c.Flags())
@@ -560,6 +551,20 @@ const sweepColumns = `  mix              the mix
 type shownSweep struct {
 	settings config.Settings
 	sweep    string // number or latest
+}
+
+// read opens the store and finds the sweep.
+func (o shownSweep) read(ctx context.Context, do func(*store.Store, results.Sweep) error) (err error) {
+	db, done, err := openForReading(ctx, o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	w, err := sides.Sweep(ctx, db, o.sweep)
+	if err != nil {
+		return err
+	}
+	return do(db, w)
 }
 
 // showSweep prints a sweep's arms.

@@ -258,29 +258,21 @@ published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
 	return c
 }
 
-func cancelSweep(c *cobra.Command, o sweepCancel) (err error) {
-	ctx := c.Context()
-	db, done, err := openForReading(ctx, o.settings.DB)
-	if err != nil {
+func cancelSweep(c *cobra.Command, o sweepCancel) error {
+	return o.read(c.Context(), func(db *store.Store, w results.Sweep) error {
+		s, err := cluster.Latest(c.Context(), db, w.ID, o.slurm.dir(o.settings.DB))
+		if errors.Is(err, cluster.ErrNone) {
+			return refusal{err}
+		}
+		if err != nil {
+			return err
+		}
+		n, err := s.Cancel(c.Context())
+		if err == nil {
+			sayTo(c)("sweep %d: %s cancelled", w.ID, countTasks(n))
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	w, err := sides.Sweep(ctx, db, o.sweep)
-	if err != nil {
-		return err
-	}
-	s, err := cluster.Latest(ctx, db, w.ID, o.slurm.dir(o.settings.DB))
-	if errors.Is(err, cluster.ErrNone) {
-		return refusal{err}
-	}
-	if err != nil {
-		return err
-	}
-	n, err := s.Cancel(ctx)
-	if err == nil {
-		sayTo(c)("sweep %d: %s cancelled", w.ID, countTasks(n))
-	}
-	return err
+	})
 }
 
 func countTasks(n int) string {

@@ -62,16 +62,12 @@ with --slurm has the parts of its tasks. What tasks have published counts once
 	return c
 }
 
-func showStatus(c *cobra.Command, o sweepStatus) (err error) {
-	db, done, err := openForReading(c.Context(), o.settings.DB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	w, err := sides.Sweep(c.Context(), db, o.sweep)
-	if err != nil {
-		return err
-	}
+func showStatus(c *cobra.Command, o sweepStatus) error {
+	return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return o.print(c, db, w) })
+}
+
+// print prints how far a sweep is.
+func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) error {
 	tasks, of, note, err := o.tasks(c.Context(), db, w.ID)
 	if err != nil {
 		return err

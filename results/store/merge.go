@@ -127,7 +127,7 @@ func hold(ctx context.Context, path string, isNew bool) (release func() error, e
 // the second one do not depend on the order in which the runs came.
 type merger struct {
 	out   string
-	isNew bool      // there is no store yet
+	isNew bool      // out does not exist
 	conn  *sql.Conn // of the store that is being made
 	sweep string    // uid
 	id    int64     // number of the sweep in the result

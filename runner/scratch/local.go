@@ -33,8 +33,8 @@ func MakeLocal(purpose string) (*Dir, error) {
 	return nil, fmt.Errorf("make a directory on a disk of this machine: name one with TMPDIR: %w", errors.Join(errs...))
 }
 
-// network has the file systems that machines share, by statfs's type (statfs(2), and the headers of those
-// that Linux does not have).
+// network has the file systems that several machines share, by statfs's type. The numbers are those of statfs(2). Where
+// Linux has none, they are from the file system's own headers.
 var network = map[uint32]string{
 	unix.NFS_SUPER_MAGIC:  "NFS",
 	unix.SMB2_SUPER_MAGIC: "SMB",
