@@ -85,6 +85,18 @@ func (r *tape) Event(e results.Event) {
 	r.events = append(r.events, e)
 }
 
+// count returns how many events of the kind there are.
+func (r *tape) count(kind results.EventKind) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *tape) Swap(s results.Swap) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -172,6 +172,7 @@ type sessions struct {
 	pages    []int // descriptors
 	answered *int  // revocations
 	count    int   // of peers so far, which tells them apart
+	notes    int   // of quiesce
 	opened   int   // descriptors before
 	running  int   // goroutines before
 }
@@ -417,7 +418,8 @@ func (m *sessions) lose(c *session) (fd int) {
 }
 
 // quiesce returns when the server has taken everything that was sent, and the last words of
-// those that are gone.
+// those that are gone, and what the batch makes of it has been carried out: by a goroutine of
+// another event, it may be, such as a tick's. A note goes behind all that.
 func (m *sessions) quiesce() {
 	for _, c := range m.open(func(*session) bool { return true }) {
 		for {
@@ -432,7 +434,15 @@ func (m *sessions) quiesce() {
 		}
 	}
 	m.stage.server.Settle()
+	m.notes++
+	m.stage.post(runner.Note{Event: results.Event{AtS: m.stage.now().Seconds(), Kind: quiet}})
+	for m.rec.count(quiet) < m.notes {
+		runtime.Gosched()
+	}
 }
+
+// quiet is the kind of an event that the test makes.
+const quiet results.EventKind = "quiet"
 
 // open lists the sessions with a connection.
 func (m *sessions) open(of func(*session) bool) []*session {
