@@ -21,7 +21,7 @@ typedef _Atomic uint64_t since; /* nanoseconds; 0: nothing is running */
 struct page {
 	since busy;
 	_Atomic uint64_t peak; /* bytes */
-	_Atomic uint64_t calls, last_call, launches;
+	_Atomic uint64_t calls, last_call, submissions;
 	_Atomic uint64_t resident, referenced, fixed; /* bytes */
 	_Atomic uint64_t permit;
 };
@@ -54,11 +54,13 @@ void activity_watched(void) { atomic_store(&watched, true); }
 
 void activity_began(void)
 {
-	since *s = &atomic_load(&current)->busy;
+	struct page *p = atomic_load(&current);
+	const uint64_t number = atomic_fetch_add(&submitted, 1) + 1;
 
-	atomic_fetch_add(&submitted, 1);
-	if (atomic_load(s) == 0)
-		start(s, now());
+	/* Who reads it wants to know that it grows. Of two threads the one with the lower number may be the later. */
+	atomic_store_explicit(&p->submissions, number, memory_order_relaxed);
+	if (atomic_load(&p->busy) == 0)
+		start(&p->busy, now());
 }
 
 uint64_t activity_mark(void) { return atomic_load(&submitted); }
@@ -112,10 +114,6 @@ void activity_leave(void *entered)
 	atomic_fetch_sub(&p->calls, 1);
 }
 
-uint64_t activity_launched(void) { return atomic_fetch_add(&atomic_load(&current)->launches, 1) + 1; }
-
-uint64_t activity_launches(void) { return atomic_load(&atomic_load(&current)->launches); }
-
 /* As with activity_uses. */
 void activity_holds(uint64_t resident, uint64_t referenced, uint64_t fixed)
 {
@@ -133,12 +131,11 @@ bool activity_permitted(void) { return atomic_load(&atomic_load(&current)->permi
 
 void activity_permit(bool permitted) { atomic_store(&atomic_load(&current)->permit, permitted); }
 
-/* inherit copies what has one value or only counts. Launches that other threads count meanwhile are
- * lost. Calls under way are left out, because they end on the page on which they began. */
+/* inherit copies what has one value. Calls under way are left out, because they end on the page on which they began. */
 static void inherit(struct page *to, struct page *from)
 {
 	atomic_store(&to->last_call, atomic_load(&from->last_call));
-	atomic_store(&to->launches, atomic_load(&from->launches));
+	atomic_store(&to->submissions, atomic_load(&submitted));
 	atomic_store(&to->resident, atomic_load(&from->resident));
 	atomic_store(&to->referenced, atomic_load(&from->referenced));
 	atomic_store(&to->fixed, atomic_load(&from->fixed));

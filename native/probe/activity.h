@@ -15,10 +15,10 @@ extern "C" {
  * does. Without this call there is nothing to share. */
 void activity_watched(void);
 
-/* activity_began says that work was submitted to a device. */
+/* activity_began says that work was submitted to a device: a kernel, a graph, a copy. */
 void activity_began(void);
 
-/* activity_mark is taken before a wait for all that this process has submitted, and
+/* activity_mark is how often that was said. It is taken before a wait for all that this process has submitted, and
  * handed to activity_over when the wait has succeeded. What other threads have
  * submitted meanwhile goes on. */
 uint64_t activity_mark(void);
@@ -32,11 +32,6 @@ void activity_uses(uint64_t bytes);
  * early. */
 void *activity_enter(void);
 void activity_leave(void *entered);
-
-/* activity_launched counts a launch of a kernel or a graph, and returns its number. activity_launches is how many
- * there were. */
-uint64_t activity_launched(void);
-uint64_t activity_launches(void);
 
 /* activity_holds says how many bytes the tasks of this process have on devices and how many of these
  * its latest kernels were given, or cannot be moved. Calls are made one at a time. */

@@ -323,7 +323,7 @@ struct case_activity {
 	uint64_t calls; /* that touch a device or wait for it, and are under way; not those that
 	                 * began before the process connected again */
 	uint64_t last_call_ns; /* CLOCK_MONOTONIC when the last of them ended; 0: none has */
-	uint64_t launches; /* of kernels and graphs so far */
+	uint64_t submissions; /* of kernels, graphs, copies and sets so far */
 	uint64_t resident_bytes;   /* of its tasks on devices, fixed_bytes included */
 	uint64_t referenced_bytes; /* of its tasks, that its latest kernels were given, on devices or not */
 	uint64_t fixed_bytes;      /* of these, cannot be moved */

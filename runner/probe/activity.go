@@ -60,9 +60,9 @@ type Activity struct {
 	PeakBytes                   int64     // the most that its tasks had in use at one time; 0: unknown
 	Calls                       int64     // that touch a device and are under way
 	LastCall                    time.Time // the end of the last of them; zero: none has ended
-	Launches                    int64
-	Resident, Referenced, Fixed int64 // bytes of its tasks on devices
-	Permit                      bool  // it submits work without asking
+	Submissions                 int64     // of kernels, graphs, copies and sets so far
+	Resident, Referenced, Fixed int64     // bytes of its tasks on devices
+	Permit                      bool      // it submits work without asking
 }
 
 // Activity returns what the process shows now; known is false if it shows nothing. A process that
@@ -82,7 +82,7 @@ func (c *Client) Activity() (a Activity, known bool) {
 		}
 		return t
 	}
-	return Activity{Busy: at(0), PeakBytes: word(1), Calls: word(2), LastCall: at(3), Launches: word(4),
+	return Activity{Busy: at(0), PeakBytes: word(1), Calls: word(2), LastCall: at(3), Submissions: word(4),
 		Resident: word(5), Referenced: word(6), Fixed: word(7), Permit: word(8) == 1}, true
 }
 

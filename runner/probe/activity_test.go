@@ -103,7 +103,7 @@ func TestActivitySnapshot(t *testing.T) {
 		}
 	}
 	show(2000, 7, 3, 5000, 11, 900, 600, 100, 1)
-	want := Activity{Busy: started.Add(1000), PeakBytes: 7, Calls: 3, LastCall: started.Add(4000), Launches: 11,
+	want := Activity{Busy: started.Add(1000), PeakBytes: 7, Calls: 3, LastCall: started.Add(4000), Submissions: 11,
 		Resident: 900, Referenced: 600, Fixed: 100, Permit: true}
 	if a, known := c.Activity(); !known || a != want {
 		t.Errorf("it shows %+v, %v, want %+v", a, known, want)
@@ -111,7 +111,7 @@ func TestActivitySnapshot(t *testing.T) {
 	all := uint64(math.MaxUint64)
 	show(all, all, all, all, all, all, all, all, all)
 	most := c.server.At(math.MaxInt64)
-	want = Activity{Busy: most, PeakBytes: math.MaxInt64, Calls: math.MaxInt64, LastCall: most, Launches: math.MaxInt64,
+	want = Activity{Busy: most, PeakBytes: math.MaxInt64, Calls: math.MaxInt64, LastCall: most, Submissions: math.MaxInt64,
 		Resident: math.MaxInt64, Referenced: math.MaxInt64, Fixed: math.MaxInt64}
 	if a, known := c.Activity(); !known || a != want {
 		t.Errorf("garbage is %+v, %v, want %+v", a, known, want)

@@ -13,19 +13,19 @@ func startWindowed(t *testing.T, window time.Duration, version, program string, 
 	return prepareLazyAt(t, s, r, version, "lazy_program", program, append([]string{movable}, env...)...).start(), s
 }
 
-// launchesOf waits until the process has launched so many kernels.
-func launchesOf(t *testing.T, c *Client, n int64) {
+// submissionsOf waits until the process has submitted so many kernels and copies.
+func submissionsOf(t *testing.T, c *Client, n int64) {
 	t.Helper()
 	tick, timeout := time.NewTicker(time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for {
-		if a, known := c.Activity(); known && a.Launches >= n {
+		if a, known := c.Activity(); known && a.Submissions >= n {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatalf("there are not %d launches", n)
+			t.Fatalf("there are not %d submissions", n)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestLazyKeepsAWindowOfWorkSubmitted(t *testing.T) {
 		p, s := startWindowed(t, window, "13", "far_ahead", "FAKE_CUDA_KERNEL_US=50000")
 		begin := p.r.next(t, "begin")
 		grant(t, begin)
-		launchesOf(t, begin.c, launches)
+		submissionsOf(t, begin.c, launches)
 		mustRevoke(t, s, begin.c.idOf(begin.task), Revocation{Ticket: 1, Action: Evict, Bytes: 1 << 30})
 		line, err := p.out.ReadString('\n')
 		var ahead int

@@ -231,10 +231,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 			return CUDA_ERROR_NOT_FOUND;                                                                   \
 		await_window(stream, own);                                                                             \
 		const UnderWay under_way;                                                                              \
-		const CUresult result = called(#symbol, Effect::begins, [&] { return real arguments; });               \
-		if (result == CUDA_SUCCESS)                                                                            \
-			count_launch();                                                                                \
-		return result;                                                                                         \
+		return called(#symbol, Effect::begins, [&] { return real arguments; });                                \
 	}
 #define WORK(symbol, name, own, parameters, arguments)                                                                 \
 	CUresult symbol parameters                                                                                     \

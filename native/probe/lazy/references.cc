@@ -197,7 +197,7 @@ void await_brought(const Layout &layout, void **arguments)
 void await_references(const void *kernel, void **arguments)
 {
 	if (!watching())
-		return count_launch();
+		return;
 	const Layout *const layout = layout_of(kernel);
 	if (layout == nullptr || !layout->known)
 		references_unknown();
@@ -207,9 +207,8 @@ void await_references(const void *kernel, void **arguments)
 
 void references_unknown()
 {
-	if (!watching())
-		return count_launch();
-	Noting().reference_all();
+	if (watching())
+		Noting().reference_all();
 }
 
 } // namespace lazy

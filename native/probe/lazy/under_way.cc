@@ -68,12 +68,6 @@ Waits::~Waits()
 		activity_leave(shown_on_);
 }
 
-void count_launch()
-{
-	if (shown.load(std::memory_order_relaxed))
-		activity_launched();
-}
-
 // `over` is read first. If `begun` equals it later, no call was under way when `over` was read, and
 // none has begun since.
 Lull Lull::now()

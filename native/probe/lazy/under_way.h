@@ -23,10 +23,8 @@ void leave_gate();
 // await_open_gate waits until a gate that is closed opens. A thread that is inside does not wait.
 void await_open_gate();
 
-// show_calls shows the scheduler from now on which calls are under way (activity.h), with this thread's,
-// and how many kernels and graphs were launched, captured kernels too. count_launch counts them.
+// show_calls shows the scheduler from now on which calls are under way (activity.h), with this thread's.
 void show_calls();
-void count_launch();
 
 // UnderWay is a call that gives work to the device. It begins before the call looks at the task.
 class UnderWay {

@@ -120,7 +120,7 @@ Use *watch(uintptr_t base, size_t bytes)
 	const Change change;
 	Place *const at = table->after(base), *const end = table->end();
 
-	use->launch = activity_launches();
+	use->launch = activity_mark();
 	std::copy_backward(at, end, end + 1);
 	at->base.store(base, std::memory_order_release);
 	at->end.store(base + bytes, std::memory_order_release);
@@ -147,7 +147,7 @@ bool watching()
 	return table != nullptr && table->count.load(std::memory_order_relaxed) > 0;
 }
 
-Noting::Noting() : launch_(activity_launched()) {}
+Noting::Noting() : launch_(activity_mark() + 1) {}
 
 bool Noting::reference(uintptr_t address)
 {
@@ -168,8 +168,8 @@ void Noting::reference_all() { last_unknown.store(launch_, std::memory_order_rel
 
 bool recent(const Use &use)
 {
-	const uint64_t latest = 256; // launches: the loops of most programs have fewer
-	const uint64_t last = std::max(use.launch.load(), last_unknown.load()), now = activity_launches();
+	const uint64_t latest = 256; // submissions: the loops of most programs have fewer
+	const uint64_t last = std::max(use.launch.load(), last_unknown.load()), now = activity_mark();
 	return now < last || now - last < latest;
 }
 

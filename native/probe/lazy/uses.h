@@ -11,7 +11,7 @@ namespace lazy {
 
 // Use is how some addresses are used.
 struct Use {
-	std::atomic<uint64_t> launch{0};  // the latest one that referenced them, or before which they were made
+	std::atomic<uint64_t> launch{0};  // the latest that referenced them, or before which they were made, as a number of submissions
 	std::atomic<bool> on_host{false}; // a part of their memory is
 };
 
@@ -21,7 +21,7 @@ Use *watch(uintptr_t base, size_t bytes);
 void unwatch(uintptr_t base);
 bool watching(); // some addresses
 
-// Noting is a launch, and counts it (activity.h). The functions below are about launches so far.
+// Noting is a launch that has not happened yet.
 class Noting {
 public:
 	Noting();

@@ -50,7 +50,7 @@ static void *call(void *unused)
 {
 	for (int i = 0; i < 100000; i++) {
 		void *entered = activity_enter();
-		activity_launched();
+		activity_began();
 		activity_leave(entered);
 	}
 	return unused;
@@ -60,10 +60,10 @@ static void *call(void *unused)
 static void revocable(void)
 {
 	const volatile struct case_activity *page = share(), *next;
-	const uint64_t before = page->launches;
+	const uint64_t before = activity_mark();
 	pthread_t threads[3];
 
-	CHECK(page->calls == 0 && page->last_call_ns == 0 && page->permit == 0 && !activity_permitted());
+	CHECK(page->calls == 0 && page->last_call_ns == 0 && page->submissions == before && page->permit == 0 && !activity_permitted());
 	activity_permit(true);
 	activity_holds(900, 600, 100);
 	void *entered = activity_enter();
@@ -76,7 +76,9 @@ static void revocable(void)
 		CHECK(pthread_create(&threads[i], NULL, call, NULL) == 0);
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(next->calls == 0 && next->launches == before + 300000 && next->last_call_ns != 0);
+	CHECK(next->calls == 0 && activity_mark() == before + 300000 && next->last_call_ns != 0);
+	activity_began(); /* the last of all, where nothing else is submitted meanwhile */
+	CHECK(next->submissions == before + 300001);
 	for (int i = 0; i < 3; i++)
 		CHECK(pthread_create(&threads[i], NULL, call, NULL) == 0);
 	for (uint64_t i = 0; i < 100; i++) { /* whatever the order, calls are counted where they end, */
@@ -93,7 +95,7 @@ static void revocable(void)
 	const pid_t child = fork();
 	if (child == 0) { /* has no permission and holds nothing */
 		page = share();
-		CHECK(page->permit == 0 && page->resident_bytes == 0 && page->launches == 0 && page->last_call_ns == 0);
+		CHECK(page->permit == 0 && page->resident_bytes == 0 && page->submissions == 0 && page->last_call_ns == 0);
 		_exit(0);
 	}
 	int status = 1;
