@@ -10,6 +10,7 @@
 #   MIXES    W1..W3
 #   SCHEDS   sa,case-alg3
 #   REPS     1
+#   MEM_CAP  16GiB of each device
 #   NODE     local; a simulated node needs no GPU
 #
 # Needs bin/caserun and, on local, make native, make cuda and caserun data. Exit status: 0 both sweeps have the same arms, and as many
@@ -63,7 +64,8 @@ NodeName=n1 NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=16818 CPUs=$(nproc)
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 EOF
 for ((i = 0; i < gpus; i++)); do echo "NodeName=n1 Name=gpu File=/dev/nvidia$i"; done >"$d/gres.conf"
-echo CgroupPlugin=autodetect >"$d/cgroup.conf"
+# That of cgroup/v2 needs libdbus. This one does nothing under linuxproc.
+echo CgroupPlugin=cgroup/v1 >"$d/cgroup.conf"
 
 munged -F --socket="$d/munge/socket" --key-file="$d/munge/key" --seed-file="$d/munge/seed" --pid-file="$d/munge/pid" --log-file="$d/log/munged" >/dev/null 2>&1 &
 until [ -S "$d/munge/socket" ]; do sleep 0.1; done
@@ -75,7 +77,7 @@ for ((i = 0; ; i++)); do
 	sleep 0.5
 done
 
-sweep=(bin/caserun sweep --mixes "${MIXES:-W1..W3}" --scheds "${SCHEDS:-sa,case-alg3}" --reps "${REPS:-1}" --warmups 0 --node "$node" --mem-cap 16GiB --tag slurm)
+sweep=(bin/caserun sweep --mixes "${MIXES:-W1..W3}" --scheds "${SCHEDS:-sa,case-alg3}" --reps "${REPS:-1}" --warmups 0 --node "$node" --mem-cap "${MEM_CAP:-16GiB}" --tag slurm)
 asked=(--slurm --sbatch-arg=--exclusive --max-nodes 1 --collect --poll 2s)
 [ "$gpus" = 0 ] || asked+=(--gres "gpu:$gpus")
 echo "$SECONDS s: Slurm runs, with $gpus GPUs"
