@@ -86,6 +86,19 @@ func DifferentSettings(each []map[string]string) string {
 	return strings.Join(differs, ", ")
 }
 
+// Machine names the host and the GPUs of a live run, these by UUID. A simulated run depends on no machine: "".
+func Machine(mode Mode, host string, devices []Device) string {
+	if mode != Live {
+		return ""
+	}
+	var uuids []string
+	for _, d := range devices {
+		uuids = append(uuids, d.UUID)
+	}
+	slices.Sort(uuids)
+	return host + "\n" + strings.Join(uuids, " ")
+}
+
 // SeveralMachines says on how many hosts and sets of GPUs the complete live runs ran, as
 // "hosts: 2, sets of GPUs: 3". It is empty if they ran on one machine. devices are the GPUs of
 // each run by its id; GPUs are identified by their UUIDs.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/live"
 )
 
 // partSweep is a sweep of 8 blocks of two runs, after two warm-ups.
@@ -114,6 +117,78 @@ func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
 	mustRun(t, "store", "merge", "want.db", "once.db")
 	if mustRead(t, "want.db") != mustRead(t, "caserun.db") {
 		t.Error("the parts of a stored plan make another store than the sweep done at once")
+	}
+}
+
+// A part that goes on elsewhere does the block anew that was begun, and the warm-up, and nothing else. If the time
+// limit has no room for that, it goes on in the middle.
+func TestPartGoesOnElsewhere(t *testing.T) {
+	library := fakeNVML(t)
+	dir := fakeNode(t, "sleep 0.2", ready+"exec cat")
+	run := func(args ...string) string {
+		t.Helper()
+		p := process(dir, append([]string{"sweep"}, args...)...)
+		p.Env = append(p.Env, "LD_LIBRARY_PATH="+filepath.Dir(library), live.LibraryVariable+"="+library)
+		out, err := p.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	change := func(path, statement string) {
+		t.Helper()
+		db, err := sql.Open("sqlite3", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("--mixes", "own.yaml", "--scheds", "sa,cg:workers=1", "--reps", "2", "--warmups", "1", "--no-mps", "--devices", "0", "--node", "local", "--plan-only")
+	run("--resume", "latest", "--part", "1/1")
+	change("caserun.db", `UPDATE run SET host = 'elsewhere';
+		UPDATE run SET status = 'interrupted' WHERE id = (SELECT max(id) FROM run); UPDATE sweep SET status = 'interrupted'`)
+	late := mustRead(t, "caserun.db")
+	if out := run("--resume", "latest", "--part", "1/1"); !strings.Contains(out, "part 1/1: done anew here, to be of one machine: 1 block that another") {
+		t.Errorf("it says\n%s", out)
+	}
+	hosts := func(path string, f store.Filter) (hosts []string) {
+		t.Helper()
+		s, err := store.OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		runs, err := s.Runs(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			if r.Status == results.Complete {
+				hosts = append(hosts, strings.ReplaceAll(r.Provenance.Host, thisHost(t), "here"))
+			}
+		}
+		return hosts
+	}
+	if got, want := hosts("caserun.db", store.Filter{}), []string{"elsewhere", "elsewhere", "here", "here"}; !slices.Equal(got, want) {
+		t.Errorf("the runs that count are of %v, want %v", got, want)
+	}
+	if got := hosts("caserun.db", store.Filter{Warmups: true, Duplicates: true}); len(got) != 4+3 {
+		t.Errorf("complete runs are of %v, want the 4 that there were, and 3 made anew", got)
+	}
+	mustRun(t, "store", "merge", "merged.db", "caserun.db")
+	if got, want := hosts("merged.db", store.Filter{}), []string{"elsewhere", "elsewhere", "here", "here"}; !slices.Equal(got, want) {
+		t.Errorf("after a merge the runs that count are of %v, want %v", got, want)
+	}
+
+	writeFiles(t, map[string]string{"late.db": late})
+	change("late.db", "UPDATE run SET makespan_s = 3600 WHERE status = 'complete' AND scheduler = (SELECT scheduler FROM run WHERE status = 'complete' ORDER BY id DESC LIMIT 1)")
+	if out := run("--resume", "latest", "--part", "1/1", "--db", "late.db", "--time-limit", "30m"); !strings.Contains(out, "part 1/1: goes on here, and is then of two machines") {
+		t.Errorf("without time for a block it says\n%s", out)
 	}
 }
 

@@ -3,24 +3,13 @@ package regress
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/stats"
 )
 
-// machine names the host and the GPUs of a live run. A simulated run depends on no machine.
-func machine(o Observation) string {
-	if o.Mode != results.Live {
-		return ""
-	}
-	var uuids []string
-	for _, d := range o.Devices {
-		uuids = append(uuids, d.UUID)
-	}
-	slices.Sort(uuids)
-	return o.Provenance.Host + "\n" + strings.Join(uuids, " ")
-}
+// machine names where a run was made.
+func machine(o Observation) string { return results.Machine(o.Mode, o.Provenance.Host, o.Devices) }
 
 // machinesOf are the machines of runs, in order.
 func machinesOf(runs []Observation) []string {

@@ -633,6 +633,59 @@ func TestMergeOfTwoMachines(t *testing.T) {
 	}
 }
 
+// A block that was begun on one machine and done on another one is of the second, and one that both did is of the first.
+// Where neither did the whole block, it is of both.
+func TestMergeChoosesWholeBlocks(t *testing.T) {
+	ctx := t.Context()
+	var parts []string
+	for began, of := range []struct {
+		host  string
+		cells []int // two are a block
+	}{{"host-a", []int{0, 2, 3, 4}}, {"host-b", []int{0, 1, 2, 3, 5}}} {
+		p := newPart(t, filepath.Join(t.TempDir(), "part.db"), true, 6)
+		for _, cell := range of.cells {
+			p.run(cell, results.Complete, 0, 1+began, 0)
+		}
+		if _, err := p.db.write.Exec("UPDATE run SET host = ?", of.host); err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, p.close())
+	}
+	s := bothOrders(t, parts[0], parts[1])
+	cells, err := s.Cells(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	done := map[string]map[int]bool{}
+	for _, c := range cells {
+		run, err := s.Run(ctx, *c.Run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts = append(hosts, strings.TrimPrefix(run.Provenance.Host, "host-"))
+		devices, err := s.Devices(ctx, run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		machine := results.Machine(run.Mode, run.Provenance.Host, devices)
+		if done[machine], err = s.DoneOn(ctx, 1, machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(hosts, ""); got != "bbaaab" {
+		t.Errorf("the cells are of hosts %s, want bbaaab", got)
+	}
+	for machine, positions := range done {
+		if want := map[string]int{"host-a": 4, "host-b": 5}[machine[:6]]; len(positions) != want {
+			t.Errorf("%q has done %v, want %d cells", machine, positions, want)
+		}
+	}
+	if runs, err := s.Runs(ctx, Filter{Sweep: 1}); err != nil || len(runs) != 6 {
+		t.Errorf("%d runs count (%v), want 6", len(runs), err)
+	}
+}
+
 // Of interrupted runs with one uid, one stays, whichever part comes first.
 func TestMergeOfInterruptedRuns(t *testing.T) {
 	var parts []string

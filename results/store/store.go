@@ -216,7 +216,14 @@ func (s *Store) finish(ctx context.Context, run results.Run) error {
 		if err := changeOne(ctx, tx, ErrNoRun, update, append(values, run.ID)...); err != nil {
 			return err
 		}
-		if run.Mode != results.Simulated || run.Status != results.Complete {
+		if run.Status != results.Complete {
+			return nil
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE run SET duplicate = 1 FROM run AS new WHERE new.id = ?1 AND run.id <> ?1
+			AND run.sweep_id = new.sweep_id AND run.cell_position = new.cell_position AND run.status = 'complete'`, run.ID); err != nil {
+			return err
+		}
+		if run.Mode != results.Simulated {
 			return nil
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE run SET uid = case_uid('run', sweep.uid, run.cell_position) FROM sweep WHERE run.id = ? AND sweep.id = run.sweep_id", run.ID)

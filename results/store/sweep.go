@@ -214,6 +214,24 @@ func (s *Store) sweeps(ctx context.Context, which string, args ...any) ([]result
 	})
 }
 
+// machineOf is results.Machine of a run.
+const machineOf = `CASE WHEN run.mode = 'live' THEN ifnull(run.host, '') || char(10) ||
+	ifnull((SELECT group_concat(uuid, ' ') FROM (SELECT uuid FROM device WHERE run_id = run.id ORDER BY uuid)), '') ELSE '' END`
+
+// DoneOn returns the positions of a sweep's cells that have a complete run of a machine (results.Machine),
+// whether it counts or is a duplicate.
+func (s *Store) DoneOn(ctx context.Context, sweep int64, machine string) (map[int]bool, error) {
+	query := "SELECT DISTINCT cell_position FROM run WHERE sweep_id = ? AND cell_position IS NOT NULL AND status = 'complete' AND " + machineOf + " = ?"
+	found, err := collect(ctx, s, fmt.Sprintf("read what of sweep %d was done on this machine", sweep), query, []any{sweep, machine}, func(c *results.Cell) []any {
+		return []any{&c.Position}
+	})
+	done := map[int]bool{}
+	for _, c := range found {
+		done[c.Position] = true
+	}
+	return done, err
+}
+
 // Cells returns a sweep's plan in the order of execution.
 func (s *Store) Cells(ctx context.Context, sweep int64) ([]results.Cell, error) {
 	query := fmt.Sprintf("SELECT %s FROM cell WHERE sweep_id = ? ORDER BY position", strings.Join(cells.columns, ", "))

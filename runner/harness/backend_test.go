@@ -37,6 +37,7 @@ func (*scripted) History(profiles.Set) (history.Node, error) {
 }
 
 func (*scripted) Size() (devices, threads int, err error)               { return 2, 8, nil }
+func (*scripted) Machine() (string, error)                              { return "here", nil }
 func (*scripted) CheckMix(mixes.Mix, results.Probe, profiles.Set) error { return nil }
 func (*scripted) CheckScheduler(policies.Scheduler) error               { return nil }
 func (s *scripted) Devices() []results.Device {

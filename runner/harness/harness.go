@@ -82,6 +82,8 @@ type Backend interface {
 	History(known profiles.Set) (history.Node, error)
 	// Size is the number of devices, and of the host's threads.
 	Size() (devices, threads int, err error)
+	// Machine names where the node's runs are made (results.Machine).
+	Machine() (string, error)
 	// CheckMix refuses a mix that the node cannot run with a probe.
 	CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set) error
 	// CheckScheduler refuses a scheduler that the node cannot run.

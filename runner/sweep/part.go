@@ -2,9 +2,12 @@ package sweep
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caserun/caserun/results"
 )
@@ -144,6 +147,55 @@ func cut(spec results.Spec, cells []results.Cell, n int) map[block]int {
 		heap.Fix(&loads, 0)
 	}
 	return parts
+}
+
+// again are the complete cells of a part that this machine does once more: those of blocks that another
+// machine has begun and not ended, so that each block is of one machine, and warm-ups. If the time limit has no
+// room for that, there are none, because a block that is begun anew each time would never end.
+func (s *Call) again(ctx context.Context, left []results.Cell, times Estimates) ([]results.Cell, error) {
+	if s.Part.Whole() || s.Plan.Mode != results.Live || len(left) == 0 {
+		return nil, nil
+	}
+	cells, err := s.Store.Cells(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	here, err := s.Store.DoneOn(ctx, s.ID, s.Plan.machine)
+	if err != nil {
+		return nil, err
+	}
+	open, warm, undone := map[block]bool{}, map[string]bool{}, map[int]bool{}
+	var takes time.Duration
+	for _, c := range left {
+		open[blockOf(c)], warm[c.Mix], undone[c.Position] = !c.Warmup, true, true
+		takes += times.Of(c).duration()
+	}
+	var out []results.Cell
+	blocks := map[block]bool{}
+	for _, c := range cells {
+		if undone[c.Position] || here[c.Position] || c.Warmup && !warm[c.Mix] || !c.Warmup && !open[blockOf(c)] {
+			continue
+		}
+		out = append(out, c)
+		takes += times.Of(c).duration()
+		if !c.Warmup {
+			blocks[blockOf(c)] = true
+		}
+	}
+	switch now := s.Now(); {
+	case len(blocks) == 0:
+	case !s.Limit.fits(now, Estimate{Seconds: takes.Seconds()}):
+		s.Say("part %s: goes on here, and is then of two machines, because the time limit has no room to do it anew: %s that another machine has begun", s.Part, countBlocks(len(blocks)))
+		return nil, nil
+	default:
+		s.Say("part %s: done anew here, to be of one machine: %s that another machine has begun", s.Part, countBlocks(len(blocks)))
+	}
+	return out, nil
+}
+
+// inOrder are the cells of both lists in the order of the plan.
+func inOrder(a, b []results.Cell) []results.Cell {
+	return slices.SortedFunc(slices.Values(slices.Concat(a, b)), func(a, b results.Cell) int { return a.Position - b.Position })
 }
 
 // loads is a heap of parts: first is the part with the least to do, and of equal ones the first.

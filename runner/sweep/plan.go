@@ -98,6 +98,7 @@ type Plan struct {
 	Mode    results.Mode
 
 	devices  int
+	machine  string      // where its live runs are made now
 	mixes    []mixes.Mix // as Spec.Mixes
 	scheds   []policies.Scheduler
 	profiles profiles.Set
@@ -222,6 +223,9 @@ func (p *Plan) settle(ctx context.Context, backend harness.Backend, runs harness
 	}
 	var threads int
 	if p.devices, threads, err = backend.Size(); err != nil {
+		return err
+	}
+	if p.machine, err = backend.Machine(); err != nil {
 		return err
 	}
 	arms := map[string]string{}

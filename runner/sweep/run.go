@@ -119,6 +119,11 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	if err != nil {
 		return err
 	}
+	again, err := s.again(plan, left, times)
+	if err != nil {
+		return err
+	}
+	left, done = inOrder(left, again), done-len(again)
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
 	if err := s.each(ctx, left, progress); err != nil {
 		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s goes on: %w",

@@ -69,6 +69,17 @@ func (b *Backend) Size() (devices, threads int, err error) {
 	return len(found), b.cores, err
 }
 
+// Machine implements harness.Backend.
+func (b *Backend) Machine() (string, error) {
+	found, err := b.gpus.Devices()
+	var devices []results.Device
+	for _, d := range found {
+		devices = append(devices, results.Device{UUID: d.UUID})
+	}
+	host, _ := os.Hostname() // as in provenance
+	return results.Machine(results.Live, host, devices), err
+}
+
 // CheckMix implements harness.Backend.
 func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, _ profiles.Set) error {
 	_, _, err := Resolve(b.options, probe, m.Jobs)

@@ -84,6 +84,9 @@ func (b *Backend) Size() (devices, threads int, err error) {
 	return b.model.Count, b.model.Threads(), nil
 }
 
+// Machine implements harness.Backend.
+func (*Backend) Machine() (string, error) { return "", nil }
+
 // CheckMix implements harness.Backend.
 func (b *Backend) CheckMix(m mixes.Mix, probe results.Probe, known profiles.Set) error {
 	if err := b.checkProbe(probe); err != nil {
