@@ -227,18 +227,22 @@ func (b *Batch) arrive(now time.Duration) {
 }
 
 // admit is the admission of jobs: those that have arrived are let in, in the mix's order. A
-// process-bound scheduler sees all of them at once; a task-bound one as many as there are
-// workers, which is the backpressure of the batch.
+// task-bound scheduler sees as many of them as there are workers, which is the backpressure of the
+// batch. A process-bound one sees those that run and the next: the jobs behind it could not go before
+// it, and a million of them would take memory in the queue.
 func (b *Batch) admit(now time.Duration) {
 	if b.cancelled {
 		return
 	}
-	limit := b.config.Workers
+	limit, inTurn := b.config.Workers, b.config.Scheduler.Binds == policies.BindsJob && b.config.Scheduler.Config.Queue == engine.FIFO
 	if limit <= 0 || b.config.Scheduler.Binds == policies.BindsJob {
 		limit = len(b.records)
 	}
 	b.arrive(now)
 	for b.next < b.arrived && b.active < limit && !b.cancelled { // binding a job can end the batch
+		if inTurn && b.engine.Waiting() > 0 {
+			return
+		}
 		i := b.next
 		if b.server.Recovering() && !b.boundBeforeStart(i) {
 			return // a new client would be turned away; ServerRecovered goes on
