@@ -200,7 +200,6 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		if reopened {
 			continue
 		}
-		e.count()
 		if e.nodeDeadlock() {
 			decisions = append(decisions, e.resolveNodeDeadlock())
 		} else if g := e.deviceDeadlock(); g != nil {
@@ -387,34 +386,6 @@ func (e *Engine) listed() iter.Seq[*holding] {
 				if !yield(h) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// count brings device.resuming and device.live up to date.
-func (e *Engine) count() {
-	waits := map[schedulers.Process]bool{}
-	for _, g := range e.growing {
-		waits[g.holding.task.Process()] = true
-	}
-	for w := range e.queue.all() {
-		waits[w.task.Process()] = true
-	}
-	for i := range e.state.devices {
-		d := &e.state.devices[i]
-		d.resuming, d.live = 0, 0
-		for _, h := range d.held {
-			if h.resume != nil && h.growth == nil {
-				d.resuming++
-			}
-			if h.ticket != nil || h.rest > 0 {
-				d.live++
-			}
-		}
-		for p := range d.permits {
-			if !waits[p] {
-				d.live++
 			}
 		}
 	}

@@ -59,8 +59,6 @@ type device struct {
 	held     []*holding // the tasks here, by id
 	permits  map[schedulers.Process]bool
 	reserved *schedulers.TaskID // the request that room is being made for; nil: none
-	resuming int                // tasks here that wait to resume and not to grow
-	live     int                // tasks here that owe an answer or may be asked again soon, and contexts with a permit that wait for nothing
 }
 
 func newState(limits []schedulers.Device) *state {
