@@ -464,7 +464,7 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 	return results.OK, ""
 }
 
-func (Tick) apply(b *Batch, now time.Duration) error {
+func (e Tick) apply(b *Batch, now time.Duration) error {
 	for _, i := range b.deadlines.due(now) {
 		if j := b.jobs[i]; j != nil && j.deadline <= now {
 			j.timedOut = true
@@ -474,7 +474,11 @@ func (Tick) apply(b *Batch, now time.Duration) error {
 	}
 	ds := b.engine.Expire(now)
 	if b.config.Scheduler.Revokes {
-		ds = append(ds, b.engine.Tick(now)...)
+		quiet := e.Quiet
+		if len(ds)+len(b.commands) > 0 {
+			quiet = 0
+		}
+		ds = append(ds, b.engine.Tick(now, quiet)...)
 	}
 	b.carryOut(ds, now)
 	b.watchProgress(now)

@@ -154,13 +154,23 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 }
 
 // Tick asks the policy what to take back at this time. The caller enters what the activity pages
-// say (Active) before.
-func (e *Engine) Tick(now time.Duration) []schedulers.Decision {
+// say (Active) before. If nothing follows from the tick, nothing happens before quiet. Ticks until then
+// would decide nothing, so they count as made, and NextTick leaves them out.
+func (e *Engine) Tick(now, quiet time.Duration) []schedulers.Decision {
 	e.at(now)
-	if e.settled {
-		return nil
+	if !e.settled {
+		if decisions := e.pump(); len(decisions) > 0 {
+			return decisions
+		}
 	}
-	return e.pump()
+	for e.settled && e.resting == 0 {
+		next := e.NextTick()
+		if next >= quiet {
+			break
+		}
+		e.now = next
+	}
+	return nil
 }
 
 // NextTick is when Tick must next be called; Never if it need not be.
