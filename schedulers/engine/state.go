@@ -116,7 +116,8 @@ func (d *device) NextSM() int                      { return d.nextSM }
 
 // Context implements schedulers.DeviceView.
 func (d *device) Context(p schedulers.Process) (here, permit bool) {
-	return d.contexts[p], d.permits[p]
+	here = d.contexts[p]
+	return here, here && d.permits[p]
 }
 
 func (d *device) Permits() int { return len(d.permits) }
