@@ -227,18 +227,22 @@ func (b *Batch) arrive(now time.Duration) {
 }
 
 // admit is the admission of jobs: those that have arrived are let in, in the mix's order. A
-// process-bound scheduler sees all of them at once; a task-bound one as many as there are
-// workers, which is the backpressure of the batch.
+// task-bound scheduler sees as many of them as there are workers, which is the backpressure of the
+// batch. A process-bound one sees those that run and the next: the jobs behind it could not go before
+// it, and a million of them would take memory in the queue.
 func (b *Batch) admit(now time.Duration) {
 	if b.cancelled {
 		return
 	}
-	limit := b.config.Workers
+	limit, inTurn := b.config.Workers, b.config.Scheduler.Binds == policies.BindsJob && b.config.Scheduler.Config.Queue == engine.FIFO
 	if limit <= 0 || b.config.Scheduler.Binds == policies.BindsJob {
 		limit = len(b.records)
 	}
 	b.arrive(now)
 	for b.next < b.arrived && b.active < limit && !b.cancelled { // binding a job can end the batch
+		if inTurn && b.engine.Waiting() > 0 {
+			return
+		}
 		i := b.next
 		if b.server.Recovering() && !b.boundBeforeStart(i) {
 			return // a new client would be turned away; ServerRecovered goes on
@@ -460,7 +464,7 @@ func (j *job) outcome(e Exit) (results.Outcome, string) {
 	return results.OK, ""
 }
 
-func (Tick) apply(b *Batch, now time.Duration) error {
+func (e Tick) apply(b *Batch, now time.Duration) error {
 	for _, i := range b.deadlines.due(now) {
 		if j := b.jobs[i]; j != nil && j.deadline <= now {
 			j.timedOut = true
@@ -470,7 +474,11 @@ func (Tick) apply(b *Batch, now time.Duration) error {
 	}
 	ds := b.engine.Expire(now)
 	if b.config.Scheduler.Revokes {
-		ds = append(ds, b.engine.Tick(now)...)
+		quiet := e.Quiet
+		if len(ds)+len(b.commands) > 0 {
+			quiet = 0
+		}
+		ds = append(ds, b.engine.Tick(now, quiet)...)
 	}
 	b.carryOut(ds, now)
 	b.watchProgress(now)

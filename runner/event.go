@@ -21,7 +21,10 @@ type (
 	// Arrive starts the batch: the jobs of its first group arrive. It comes once, first.
 	Arrive struct{}
 	// Tick ends what has waited or run too long. It comes at or soon after each WakeAt.
-	Tick struct{}
+	Tick struct {
+		// Quiet: nothing happens before this time unless this tick brings it about. 0: that is not known.
+		Quiet time.Duration
+	}
 	// Cancel stops the jobs that run and withdraws the others.
 	Cancel struct{ Why string }
 	// Fail is Cancel for an executor that cannot go on, because it could not start the

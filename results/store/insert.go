@@ -11,7 +11,7 @@ import (
 // argument and of their list, which are half of the garbage of a large run.
 type inserter struct {
 	conn       driver.ConnPrepareContext
-	statements map[string]*insertion // by table
+	statements map[string]*insertion // by their text
 }
 
 // insertion is a prepared statement and the memory of its arguments.
@@ -41,9 +41,20 @@ func (in *inserter) close() (err error) {
 
 // write writes a row.
 func (in *inserter) write(e entry) error {
-	i, err := in.insertion(e.table)
+	if e.again {
+		if written, err := in.execute(updates[e.table], e); written || err != nil {
+			return err
+		}
+	}
+	_, err := in.execute(upserts[e.table], e)
+	return err
+}
+
+// execute runs a statement with the fields of a row, and reports whether it wrote a row.
+func (in *inserter) execute(query string, e entry) (written bool, err error) {
+	i, err := in.insertion(query)
 	if err != nil {
-		return err
+		return false, err
 	}
 	i.arguments = i.arguments[:0]
 	keys, values := e.fields()
@@ -51,22 +62,24 @@ func (in *inserter) write(e entry) error {
 		for _, f := range fields {
 			v, err := argument(f)
 			if err != nil {
-				return fmt.Errorf("%s row: %w", e.table, err)
+				return false, fmt.Errorf("%s row: %w", e.table, err)
 			}
 			i.arguments = append(i.arguments, driver.NamedValue{Ordinal: len(i.arguments) + 1, Value: v})
 		}
 	}
-	if _, err := i.statement.ExecContext(context.Background(), i.arguments); err != nil {
-		return fmt.Errorf("%s row: %w", e.table, err)
+	result, err := i.statement.ExecContext(context.Background(), i.arguments)
+	if err != nil {
+		return false, fmt.Errorf("%s row: %w", e.table, err)
 	}
-	return nil
+	rows, err := result.RowsAffected()
+	return rows > 0, err
 }
 
-func (in *inserter) insertion(table string) (*insertion, error) {
-	if i := in.statements[table]; i != nil {
+func (in *inserter) insertion(query string) (*insertion, error) {
+	if i := in.statements[query]; i != nil {
 		return i, nil
 	}
-	statement, err := in.conn.PrepareContext(context.Background(), upserts[table])
+	statement, err := in.conn.PrepareContext(context.Background(), query)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +91,7 @@ func (in *inserter) insertion(table string) (*insertion, error) {
 	}); !ok {
 		return nil, errors.Join(fmt.Errorf("the driver's %T takes no context", statement), statement.Close())
 	}
-	in.statements[table] = i
+	in.statements[query] = i
 	return i, nil
 }
 

@@ -21,6 +21,7 @@ type entry struct {
 	table   string
 	state   bool                        // the row is the state of a job or task, which later rows of the same replace
 	of      subject                     // of a state
+	again   bool                        // of a state: there was one before, so that the table has the row unless it was refused
 	fields  func() (keys, values []any) // layout.fields
 	written chan struct{}
 }
@@ -220,7 +221,9 @@ func (s *Store) insert(in *inserter, batch []entry) (refused []refusal, err erro
 				continue
 			}
 			// Where the row first comes, because later rows can refer to it.
-			if err = in.write(batch[at]); err == nil {
+			latest := batch[at]
+			latest.again = e.again
+			if err = in.write(latest); err == nil {
 				last[e.stateKey()] = isWritten
 				continue
 			}
@@ -264,6 +267,8 @@ func (last lastStates) find(batch []entry) {
 		}
 	}
 }
+
+var updates = map[string]string{jobs.table: updateSQL(jobs)}
 
 var upserts = map[string]string{
 	devices.table:     upsertSQL(devices),

@@ -32,6 +32,7 @@ type Writer struct {
 	// order keeps a record's place in the queue in step with its number.
 	order    sync.Mutex
 	shapes   map[results.Kernel]int // by the fields that a shape has
+	jobs     int                    // of the first so many jobs a state was put
 	launches map[int]int            // kernels so far, by job
 	copies   map[int]int
 	swaps    map[int]int
@@ -52,9 +53,14 @@ func (w *Writer) Device(d results.Device) { w.put(row(devices, d)) }
 
 // Job stores a job's state; its outcome may be nil until it ends.
 func (w *Writer) Job(j results.Job) {
+	w.order.Lock()
+	defer w.order.Unlock()
 	e := row(jobs, j)
-	e.state, e.of = true, subject{j.Index, wholeJob}
+	e.state, e.of, e.again = true, subject{j.Index, wholeJob}, j.Index < w.jobs
 	w.put(e)
+	if j.Index == w.jobs {
+		w.jobs++
+	}
 }
 
 // Task stores a task's state.

@@ -324,6 +324,25 @@ func TestABatchWritesTheLastStateOfEachJob(t *testing.T) {
 	}
 }
 
+// Later states of a job update its row. If the first state was refused, there is no row yet.
+func TestAStateIsWrittenThoughTheOneBeforeWasRefused(t *testing.T) {
+	s := openTemp(t)
+	ctx := context.Background()
+	w := begin(t, s)
+	nowhere := 7
+	var errs []error
+	for _, j := range []results.Job{{Index: 0, Name: "a"}, {Index: 1, Name: "a", Device: &nowhere}, {Index: 1, Name: "b"}, {Index: 0, Name: "b", Device: &nowhere}, {Index: 1, Name: "c"}} {
+		w.Job(j)
+		errs = append(errs, w.Flush(ctx))
+	}
+	if errs[0] != nil || errs[1] == nil || !strings.Contains(errs[4].Error(), "2 rows") {
+		t.Errorf("errors %v, want the second row and the fourth lost", errs)
+	}
+	if found, err := s.Jobs(ctx, w.run); err != nil || len(found) != 2 || found[0].Name != "a" || found[1].Name != "c" {
+		t.Errorf("jobs %+v (%v), want the last good state of each", found, err)
+	}
+}
+
 // A run that can wait holds no more rows than a transaction takes, while others do not wait.
 func TestOnlyPatientRunsWait(t *testing.T) {
 	q := newQueue(100, 3)

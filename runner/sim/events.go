@@ -79,6 +79,14 @@ func (c *calendar) cancel(e *event) {
 	}
 }
 
+// next is the time of the next event; false: none is due.
+func (c *calendar) next() (time.Duration, bool) {
+	if len(c.due) == 0 {
+		return 0, false
+	}
+	return c.due[0].at, true
+}
+
 // step advances the clock to the next event and fires it; false: none is due.
 func (c *calendar) step() bool {
 	if len(c.due) == 0 {

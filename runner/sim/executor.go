@@ -215,7 +215,8 @@ func (x *Executor) tick() {
 	for _, p := range x.telling {
 		p.tellActivity()
 	}
-	x.post(runner.Tick{})
+	quiet, _ := x.next()
+	x.post(runner.Tick{Quiet: quiet})
 }
 
 // tells returns the place of a process among those that tell of their task, and whether it is there.

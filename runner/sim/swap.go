@@ -226,11 +226,15 @@ func (p *process) moveOut() {
 	slices.SortFunc(objects, func(a, b *object) int {
 		return cmp.Or(cmp.Compare(wanted(a), wanted(b)), cmp.Compare(a.lastUsed, b.lastUsed), cmp.Compare(a.name, b.name))
 	})
-	moved := map[*object]int64{}
+	type part struct {
+		of    *object
+		bytes int64
+	}
+	var moved []part
 	bytes, copied := int64(0), int64(0)
 	for _, o := range objects {
 		if n := min(o.resident, w.ticket.Revocation.Bytes-bytes); n > 0 {
-			moved[o], bytes = n, bytes+n
+			moved, bytes = append(moved, part{o, n}), bytes+n
 			if o.newer {
 				copied += n
 			}
@@ -240,11 +244,11 @@ func (p *process) moveOut() {
 	over := func(took runner.Moved) {
 		w.moving = nil
 		took.Drain = begun - w.asked
-		for o, n := range moved {
-			o.resident -= n
-			o.out += n
-			p.x.devices[p.device].free += n
-			o.newer = o.newer && o.resident > 0
+		for _, m := range moved {
+			m.of.resident -= m.bytes
+			m.of.out += m.bytes
+			p.x.devices[p.device].free += m.bytes
+			m.of.newer = m.of.newer && m.of.resident > 0
 		}
 		if w.ticket.Revocation.Action == schedulers.Yield {
 			w.permit = false

@@ -173,7 +173,7 @@ func (p *processes) settle() {
 				p.b.Fatal(err)
 			}
 		}
-		p.answer(p.engine.Tick(p.now), nil)
+		p.answer(p.engine.Tick(p.now, 0), nil)
 	}
 }
 

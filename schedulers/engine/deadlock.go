@@ -32,7 +32,7 @@ func (e *Engine) nodeDeadlock() bool {
 	some := false
 	for i := range e.state.devices {
 		d := &e.state.devices[i]
-		if !d.allGrow() {
+		if !e.allGrow(d) {
 			return false
 		}
 		some = some || len(d.jobs) > 0
@@ -41,7 +41,7 @@ func (e *Engine) nodeDeadlock() bool {
 		return false
 	}
 	for i := range e.state.devices {
-		if !e.state.devices[i].allWait(e.waits) {
+		if !e.allWait(&e.state.devices[i], e.waits) {
 			return false
 		}
 	}
@@ -77,7 +77,7 @@ func (e *Engine) deviceDeadlock() *growth {
 	for i := len(e.growing) - 1; i >= 0; i-- {
 		g := e.growing[i]
 		at := g.holding.at.Device
-		if e.state.devices[at].allWait(func(job schedulers.JobID) bool { return e.waitsAt(job, at) }) {
+		if e.allWait(&e.state.devices[at], func(job schedulers.JobID) bool { return e.waitsAt(job, at) }) {
 			return g
 		}
 	}
@@ -108,13 +108,35 @@ func (e *Engine) fitsElsewhere(t schedulers.Task, index int) bool {
 }
 
 // allGrow reports whether each task on the device waits, to grow or to resume, and no answer of a
-// process can change that.
-func (d *device) allGrow() bool { return d.growing+d.resuming == d.tasks && d.live == 0 }
+// process can change that: none is due, none that was busy will be asked again soon, and no context
+// has a permit unless its process waits.
+func (e *Engine) allGrow(d *device) bool {
+	if e.preempter == nil {
+		return d.growing == d.tasks
+	}
+	for _, h := range d.held {
+		if h.growth == nil && h.resume == nil || h.ticket != nil || h.rest > 0 {
+			return false
+		}
+	}
+	for p := range d.permits {
+		if !e.processWaits(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// processWaits reports whether the process waits, to grow or in the queue.
+func (e *Engine) processWaits(p schedulers.Process) bool {
+	return slices.ContainsFunc(e.queue.ofJob(p.Job), func(w *waiting) bool { return w.task.Process() == p }) ||
+		slices.ContainsFunc(e.growing, func(g *growth) bool { return g.holding.task.Process() == p })
+}
 
 // allWait reports whether each task on the device waits to grow, and each job with a
 // context there waits.
-func (d *device) allWait(waits func(schedulers.JobID) bool) bool {
-	if !d.allGrow() {
+func (e *Engine) allWait(d *device, waits func(schedulers.JobID) bool) bool {
+	if !e.allGrow(d) {
 		return false
 	}
 	for job := range d.jobs {

@@ -154,13 +154,23 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 }
 
 // Tick asks the policy what to take back at this time. The caller enters what the activity pages
-// say (Active) before.
-func (e *Engine) Tick(now time.Duration) []schedulers.Decision {
+// say (Active) before. If nothing follows from the tick, nothing happens before quiet. Ticks until then
+// would decide nothing, so they count as made, and NextTick leaves them out.
+func (e *Engine) Tick(now, quiet time.Duration) []schedulers.Decision {
 	e.at(now)
-	if e.settled {
-		return nil
+	if !e.settled {
+		if decisions := e.pump(); len(decisions) > 0 {
+			return decisions
+		}
 	}
-	return e.pump()
+	for e.settled && e.resting == 0 {
+		next := e.NextTick()
+		if next >= quiet {
+			break
+		}
+		e.now = next
+	}
+	return nil
 }
 
 // NextTick is when Tick must next be called; Never if it need not be.
@@ -200,7 +210,6 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		if reopened {
 			continue
 		}
-		e.count()
 		if e.nodeDeadlock() {
 			decisions = append(decisions, e.resolveNodeDeadlock())
 		} else if g := e.deviceDeadlock(); g != nil {
@@ -220,8 +229,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 	if len(requests) > 0 {
 		for _, r := range e.preempter.Revoke(requests, e.state) {
 			h, ok := e.held[r.Task]
-			waits := slices.ContainsFunc(requests, func(q schedulers.Request) bool { return q.Task.ID == r.For })
-			if !ok || !waits || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
+			if !ok || !waits(requests, r.For) || !e.state.devices[h.at.Device].view(h).CanAsk(r.Action) {
 				continue
 			}
 			d := &e.state.devices[h.at.Device]
@@ -238,7 +246,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 		before := d.reserved
 		d.reserved = nil
 		for _, h := range d.held {
-			if h.ticket != nil && slices.ContainsFunc(requests, func(q schedulers.Request) bool { return q.Task.ID == h.ticket.For }) {
+			if h.ticket != nil && waits(requests, h.ticket.For) {
 				d.reserved = &h.ticket.For
 				break
 			}
@@ -250,25 +258,35 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 	return decisions, reserved, reopened
 }
 
+// waits reports whether one of the requests is the task's.
+func waits(requests []schedulers.Request, id schedulers.TaskID) bool {
+	for i := range requests {
+		if requests[i].Task.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
 // requests returns the requests that wait, in the order in which the engine serves them.
 func (e *Engine) requests() []schedulers.Request {
 	if len(e.growing)+e.queue.len() == 0 {
 		return nil
 	}
-	asked := map[schedulers.TaskID]bool{}
+	var asked []schedulers.TaskID // those for which others are
 	for h := range e.listed() {
 		if h.ticket != nil {
-			asked[h.ticket.For] = true
+			asked = append(asked, h.ticket.For)
 		}
 	}
-	var out []schedulers.Request
+	out := make([]schedulers.Request, 0, len(e.growing)+e.queue.len())
 	for _, g := range e.growthInTurn() {
 		h, t := g.holding, g.holding.task
 		t.OnDevice = &h.at.Device
-		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: asked[t.ID], Own: e.own(h, h.referenced, g.spent)})
+		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: slices.Contains(asked, t.ID), Own: e.own(h, h.referenced, g.spent)})
 	}
 	for w := range e.queue.all() {
-		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: asked[w.task.ID]}
+		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: slices.Contains(asked, w.task.ID)}
 		if h := w.resumes; h != nil {
 			r.Own = e.own(h, h.referenced-r.Bytes, w.spent)
 		}
@@ -387,34 +405,6 @@ func (e *Engine) listed() iter.Seq[*holding] {
 				if !yield(h) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// count brings device.resuming and device.live up to date.
-func (e *Engine) count() {
-	waits := map[schedulers.Process]bool{}
-	for _, g := range e.growing {
-		waits[g.holding.task.Process()] = true
-	}
-	for w := range e.queue.all() {
-		waits[w.task.Process()] = true
-	}
-	for i := range e.state.devices {
-		d := &e.state.devices[i]
-		d.resuming, d.live = 0, 0
-		for _, h := range d.held {
-			if h.resume != nil && h.growth == nil {
-				d.resuming++
-			}
-			if h.ticket != nil || h.rest > 0 {
-				d.live++
-			}
-		}
-		for p := range d.permits {
-			if !waits[p] {
-				d.live++
 			}
 		}
 	}

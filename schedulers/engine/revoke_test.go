@@ -260,7 +260,7 @@ func TestMisuseOfRevocation(t *testing.T) {
 		}
 	}
 	n.Give(1, "2@0 ^1@0")
-	if next := plain.Engine.NextTick(); next != schedulers.Never || len(plain.Engine.Tick(0)) != 0 {
+	if next := plain.Engine.NextTick(); next != schedulers.Never || len(plain.Engine.Tick(0, 0)) != 0 {
 		t.Errorf("a scheduler that takes nothing back ticks at %v", next)
 	}
 }
@@ -316,7 +316,7 @@ func TestATickAsksAgainOnlyAfterAChange(t *testing.T) {
 	tick := func(now time.Duration, asks bool, want int) {
 		t.Helper()
 		before := p.times
-		if got := len(e.Expire(now)) + len(e.Tick(now)); got != want || p.times > before != asks {
+		if got := len(e.Expire(now)) + len(e.Tick(now, 0)); got != want || p.times > before != asks {
 			t.Errorf("tick at %v: %d decisions, want %d; asked %d times", now, got, want, p.times-before)
 		}
 		if next := e.NextTick(); next != now+5*ms {

@@ -39,7 +39,7 @@ func (e *Engine) touch(job schedulers.JobID) {
 
 // waits reports whether the job waits, to grow or in the queue.
 func (e *Engine) waits(job schedulers.JobID) bool {
-	return len(e.queue.ofJob(job)) > 0 ||
+	return len(e.queue.ofJob(job)) > 0 || len(e.growing) > 0 &&
 		slices.ContainsFunc(e.state.tasksOf(job), func(id schedulers.TaskID) bool { return e.held[id].growth != nil })
 }
 

@@ -59,8 +59,6 @@ type device struct {
 	held     []*holding // the tasks here, by id
 	permits  map[schedulers.Process]bool
 	reserved *schedulers.TaskID // the request that room is being made for; nil: none
-	resuming int                // tasks here that wait to resume and not to grow
-	live     int                // tasks here that owe an answer or may be asked again soon, and contexts with a permit that wait for nothing
 }
 
 func newState(limits []schedulers.Device) *state {
@@ -118,7 +116,8 @@ func (d *device) NextSM() int                      { return d.nextSM }
 
 // Context implements schedulers.DeviceView.
 func (d *device) Context(p schedulers.Process) (here, permit bool) {
-	return d.contexts[p], d.permits[p]
+	here = d.contexts[p]
+	return here, here && d.permits[p]
 }
 
 func (d *device) Permits() int { return len(d.permits) }

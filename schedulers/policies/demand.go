@@ -42,7 +42,7 @@ func (onDemand) Place(t schedulers.Task, v schedulers.View) (schedulers.Placemen
 // byLoad returns the devices that t may have, the one with the least memory in use first.
 func byLoad(t schedulers.Task, v schedulers.View) []int {
 	own, bound := home(t, v)
-	var out []int
+	out := make([]int, 0, v.Len())
 	for i := range v.Len() {
 		if v.Device(i).Open(t) && (!bound || i == own) {
 			out = append(out, i)
@@ -77,6 +77,9 @@ func (onDemand) Revoke(waiting []schedulers.Request, v schedulers.View) []schedu
 func evictIdle(waiting []schedulers.Request, at int, d schedulers.DeviceView) []schedulers.Revocation {
 	r := waiting[at]
 	lacks := missing(r, d)
+	if lacks <= 0 { // it waits for something else
+		return nil
+	}
 	var others []schedulers.TaskView
 	for t := range d.TaskViews() {
 		if t.Task.ID != r.Task.ID && t.Movable > 0 && t.CanAsk(schedulers.Yield) && idle(t, waiting, at) {

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/caserun/caserun/schedulers"
@@ -123,9 +122,13 @@ func missing(r schedulers.Request, d schedulers.DeviceView) int64 {
 // home returns the device where t's process has a context, if t can ever have that device. A task
 // that must have some device goes there, whatever its process has.
 func home(t schedulers.Task, v schedulers.View) (int, bool) {
+	if t.OnDevice != nil {
+		return 0, false
+	}
+	process := t.Process()
 	for i := range v.Len() {
 		d := v.Device(i)
-		if here, _ := d.Context(t.Process()); here && t.OnDevice == nil && t.Needs() <= d.Limits().CapacityBytes-d.Limits().ContextBytes {
+		if here, _ := d.Context(process); here && t.Needs() <= d.Limits().CapacityBytes-d.Limits().ContextBytes {
 			return i, true
 		}
 	}
@@ -144,5 +147,10 @@ func idle(t schedulers.TaskView, waiting []schedulers.Request, at int) bool {
 
 // position returns where t's own request is among those that wait; -1 if it has none.
 func position(t schedulers.TaskView, waiting []schedulers.Request) int {
-	return slices.IndexFunc(waiting, func(r schedulers.Request) bool { return r.Task.ID == t.Task.ID })
+	for i := range waiting {
+		if waiting[i].Task.ID == t.Task.ID {
+			return i
+		}
+	}
+	return -1
 }

@@ -3,7 +3,6 @@ package policies
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -73,38 +72,40 @@ var vgpu = entry{
 
 // Place implements schedulers.Policy.
 func (p virtualGPUs) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
-	for i, d := range p.seats(t, v) {
-		if needFits(t, d) {
+	for _, i := range p.seats(t, v) {
+		if needFits(t, v.Device(i)) {
 			return schedulers.Placement{Device: i}, true
 		}
 	}
 	return schedulers.Placement{}, false
 }
 
-// seats has the devices where t's process has a slot or can take one, in the order in which it
+// seats returns the devices where t's process has a slot or can take one, in the order in which it
 // takes one: its own device, or in cyclic order after the latest grant first the devices where no
 // context has a slot, then the others.
-func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) iter.Seq2[int, schedulers.DeviceView] {
+func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	own, bound := home(t, v)
-	return func(yield func(int, schedulers.DeviceView) bool) {
-		for _, unused := range []bool{true, false} {
-			for k := range v.Len() {
-				i := (v.Latest() + 1 + k) % v.Len()
-				d := v.Device(i)
-				_, seated := d.Context(t.Process())
-				others := d.Permits()
-				if seated {
-					others--
-				}
-				if bound && i != own || (d.Permits() == 0) != unused || others >= p.slots || !d.Open(t) {
-					continue
-				}
-				if !yield(i, d) {
-					return
-				}
-			}
+	var unused, used []int
+	for k := range v.Len() {
+		i := (v.Latest() + 1 + k) % v.Len()
+		if bound && i != own {
+			continue
+		}
+		d := v.Device(i)
+		permits := d.Permits()
+		others := permits
+		if _, seated := d.Context(t.Process()); seated {
+			others--
+		}
+		switch {
+		case others >= p.slots || !d.Open(t):
+		case permits == 0:
+			unused = append(unused, i)
+		default:
+			used = append(used, i)
 		}
 	}
+	return append(unused, used...)
 }
 
 // Revoke implements schedulers.Preempter.
@@ -118,8 +119,8 @@ func (p virtualGPUs) Revoke(waiting []schedulers.Request, v schedulers.View) []s
 			out = append(out, p.room(waiting, at, v.Device(*r.Task.OnDevice))...)
 			continue
 		}
-		for _, d := range p.seats(r.Task, v) {
-			if asked := p.room(waiting, at, d); len(asked) > 0 {
+		for _, i := range p.seats(r.Task, v) {
+			if asked := p.room(waiting, at, v.Device(i)); len(asked) > 0 {
 				out = append(out, asked...)
 				break
 			}

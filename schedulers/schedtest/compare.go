@@ -44,6 +44,7 @@ type style struct {
 	sizes                     int64 // tasks have up to so many bytes
 	shapes                    int   // different kernels; 0: any
 	pinned, isolated, managed int   // per cent of the tasks
+	pace                      int   // less than so many milliseconds pass between two calls
 	context                   bool  // contexts take memory
 	ends                      int   // per cent of the calls that end something
 	same                      bool  // all devices are alike
@@ -60,6 +61,7 @@ func drawStyle(r *rand.Rand) style {
 		calls: 20 + r.IntN(180) + often(4, 600), devices: 1 + r.IntN(4) + often(20, 4, 12, 30), jobs: 1 + r.IntN([]int{4, 60}[r.IntN(2)]),
 		sizes: []int64{6, 12, 50, 110}[r.IntN(4)], shapes: r.IntN(4),
 		pinned: often(30, 5, 50), isolated: often(30, 3, 30), managed: often(30, 10, 50),
+		pace:    []int{20, 3000}[r.IntN(2)],
 		context: r.IntN(2) == 0, ends: 10 + r.IntN(60), same: r.IntN(2) == 0,
 	}
 }
@@ -122,11 +124,14 @@ func (w *workload) parameters(info policies.Info, queue engine.Order) string {
 // step draws a call and makes it.
 func (w *workload) step() error {
 	if w.IntN(4) == 0 {
-		w.now += time.Duration(w.IntN(3000)) * time.Millisecond
+		w.now += time.Duration(w.IntN(w.style.pace)) * time.Millisecond
 	}
 	id, t := w.pick()
 	if t != nil && t.ticket != nil && w.IntN(2) == 0 {
 		return w.answer(id, t)
+	}
+	if w.revokes && w.IntN(4) == 0 {
+		return w.tick()
 	}
 	switch n := w.IntN(100); {
 	case t == nil || n >= w.style.ends+15:
@@ -222,18 +227,35 @@ func (w *workload) change(id schedulers.TaskID, t *known) error {
 }
 
 func (w *workload) move(id schedulers.TaskID, t *known) error {
-	switch w.IntN(3) {
-	case 0:
+	if w.IntN(2) == 0 {
 		need := w.Int64N(t.bytes/2 + 1)
 		referenced := need + w.Int64N(t.bytes/2+1)
 		return w.both(fmt.Sprintf("resume %d: %d of %d", id, need, referenced), func(d decider) ([]schedulers.Decision, error) {
 			return d.Resume(id, need, referenced, w.now)
 		})
-	case 1:
-		a := schedulers.Activity{Running: w.IntN(3) == 0, Last: w.now, Referenced: w.Int64N(t.bytes/2 + 1), Fixed: w.Int64N(t.bytes/4 + 1)}
-		return w.both(fmt.Sprintf("active %d: %+v", id, a), func(d decider) ([]schedulers.Decision, error) { return nil, d.Active(id, a, w.now) })
 	}
-	return w.both("tick", func(d decider) ([]schedulers.Decision, error) { return d.Tick(w.now), nil })
+	a := schedulers.Activity{Running: w.IntN(3) == 0, Last: w.now, Referenced: w.Int64N(t.bytes/2 + 1), Fixed: w.Int64N(t.bytes/4 + 1)}
+	return w.both(fmt.Sprintf("active %d: %+v", id, a), func(d decider) ([]schedulers.Decision, error) { return nil, d.Active(id, a, w.now) })
+}
+
+// tick lets time pass behind a tick, if nothing follows from it. The plain engine decides nothing at
+// the ticks that the engine leaves out.
+func (w *workload) tick() error {
+	quiet, decided := w.now+time.Duration(w.IntN(300))*time.Millisecond, false
+	err := w.both(fmt.Sprintf("tick, quiet until %v", quiet), func(d decider) ([]schedulers.Decision, error) {
+		decisions := d.Tick(w.now, quiet)
+		decided = len(decisions) > 0
+		for !decided && d == w.plain && d.NextTick() < w.engine.NextTick() {
+			if more := d.Tick(d.NextTick(), 0); len(more) > 0 {
+				return more, nil
+			}
+		}
+		return decisions, nil
+	})
+	if !decided {
+		w.now = min(quiet, w.engine.NextTick())
+	}
+	return err
 }
 
 // answer answers the task's ticket, mostly by doing what it asks.
@@ -283,8 +305,12 @@ func (w *workload) both(name string, call func(decider) ([]schedulers.Decision, 
 		return fmt.Errorf("the engine has %+v, the plain engine %+v", got, want)
 	}
 	i := w.IntN(len(w.devices))
-	if got, want := useOf(w.engine.View().Device(i)), useOf(w.plain.View().Device(i)); !reflect.DeepEqual(got, want) {
+	ours, plains := w.engine.View().Device(i), w.plain.View().Device(i)
+	if got, want := useOf(ours), useOf(plains); !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("device %d has %+v, under the plain engine %+v", i, got, want)
+	}
+	if got, want := slices.Collect(ours.TaskViews()), slices.Collect(plains.TaskViews()); !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("device %d has tasks %+v, under the plain engine %+v", i, got, want)
 	}
 	for _, d := range got {
 		t := w.tasks[d.Task.ID]

@@ -28,7 +28,7 @@ type decider interface {
 	Revoked(schedulers.TaskID, schedulers.Ticket, schedulers.Outcome, time.Duration) ([]schedulers.Decision, error)
 	Active(schedulers.TaskID, schedulers.Activity, time.Duration) error
 	NextTick() time.Duration
-	Tick(now time.Duration) []schedulers.Decision
+	Tick(now, quiet time.Duration) []schedulers.Decision
 }
 
 // twins returns an engine and a plain engine for the same node.

@@ -104,7 +104,7 @@ func (n Node) Idle(id schedulers.TaskID, since time.Duration) {
 
 func (n Node) Tick(now time.Duration, want string) {
 	n.t.Helper()
-	n.Want(fmt.Sprintf("tick at %v", now), want, n.Engine.Tick(now), nil)
+	n.Want(fmt.Sprintf("tick at %v", now), want, n.Engine.Tick(now, 0), nil)
 }
 
 // Revocation is what the task was asked for last.

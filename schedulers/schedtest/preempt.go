@@ -366,7 +366,7 @@ func (m *swapping) reply(rt *rapid.T, t *swapped, a schedulers.Answer, freed int
 
 func (m *swapping) tick(rt *rapid.T) {
 	m.now += rapid.SampledFrom([]time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, time.Second}).Draw(rt, "time passes")
-	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Tick(m.now), nil })
+	m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
 }
 
 func (m *swapping) expire(rt *rapid.T) {
@@ -424,7 +424,7 @@ func (m *swapping) settle(rt *rapid.T) {
 			m.report(rt, m.tasks[id], schedulers.Activity{Last: m.now, Referenced: m.tasks[id].kernel, Fixed: m.tasks[id].fixed})
 		}
 		before := len(m.ids((*swapped).waits))
-		m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Tick(m.now), nil })
+		m.both(rt, func(e decider) ([]schedulers.Decision, error) { return e.Tick(m.now, 0), nil })
 		m.check(rt)
 		if !changed && before == len(m.ids((*swapped).waits)) && len(m.ids(func(t *swapped) bool { return t.revoked != nil })) == 0 {
 			m.checkBound(rt)

@@ -152,8 +152,8 @@ func (e *Engine) Active(id schedulers.TaskID, a schedulers.Activity, now time.Du
 }
 
 // Tick asks the policy what to take back at this time. The caller enters what the activity pages
-// say (Active) before.
-func (e *Engine) Tick(now time.Duration) []schedulers.Decision {
+// say (Active) before. NextTick leaves out no time, quiet or not.
+func (e *Engine) Tick(now, _ time.Duration) []schedulers.Decision {
 	e.at(now)
 	return e.pump()
 }
