@@ -476,7 +476,7 @@ func (e Tick) apply(b *Batch, now time.Duration) error {
 	if b.config.Scheduler.Revokes {
 		quiet := e.Quiet
 		if len(ds)+len(b.commands) > 0 {
-			quiet = 0
+			quiet = 0 // what follows comes before
 		}
 		ds = append(ds, b.engine.Tick(now, quiet)...)
 	}
