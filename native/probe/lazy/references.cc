@@ -39,13 +39,28 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
 namespace lazy {
 namespace {
 
+// Word is an aligned word of a kernel's parameters.
+struct Word {
+	size_t parameter, offset; // there
+};
+
 // Layout is what was found out about a kernel as it is at a version (kernels.h).
 struct Layout {
 	const void *kernel;
 	uint64_t version;
-	bool known; // parameters are
-	std::vector<Parameter> parameters;
+	bool known; // the words are
+	std::vector<Word> words;
 };
+
+std::vector<Word> words_in(const std::vector<Parameter> &parameters)
+{
+	std::vector<Word> words;
+
+	for (size_t i = 0; i < parameters.size(); i++)
+		for (size_t at = (8 - parameters[i].offset % 8) % 8; at + sizeof(uintptr_t) <= parameters[i].bytes; at += sizeof(uintptr_t))
+			words.push_back({i, at});
+	return words;
+}
 
 // learned are layouts of the present version. Those of earlier ones stay, because a launch may be reading them.
 // `lock` is held.
@@ -93,15 +108,18 @@ bool from_driver(const void *host, std::vector<Parameter> *found)
 bool learn(const void *function, Layout *layout)
 {
 	Kernel kernel;
+	std::vector<Parameter> parameters;
 
 	if (!kernel_at(function, &kernel)) // and a handle may be another kernel's later
 		return false;
-	layout->known = parameters_in(kernel.fat, kernel.name, &layout->parameters);
-	if (layout->known)
-		return true;
-	if (deferring() || being_captured())
-		return false;
-	layout->known = from_driver(kernel.host, &layout->parameters);
+	layout->known = parameters_in(kernel.fat, kernel.name, &parameters);
+	if (!layout->known) {
+		if (deferring() || being_captured())
+			return false;
+		parameters.clear();
+		layout->known = from_driver(kernel.host, &parameters);
+	}
+	layout->words = words_in(parameters);
 	return true;
 }
 
@@ -133,12 +151,12 @@ const Layout *layout_of(const void *kernel)
 // each_word shows the aligned words of a kernel's parameters.
 template <typename Show> void each_word(const Layout &layout, void **arguments, Show show)
 {
-	for (size_t i = 0; arguments != nullptr && i < layout.parameters.size(); i++) {
-		const Parameter &p = layout.parameters[i];
-		const char *const value = static_cast<const char *>(arguments[i]);
+	if (arguments == nullptr)
+		return;
+	for (const Word &w : layout.words) {
 		uintptr_t word;
-		for (uint32_t at = (8 - p.offset % 8) % 8; value != nullptr && at + sizeof word <= p.bytes; at += sizeof word) {
-			memcpy(&word, value + at, sizeof word);
+		if (const void *const value = arguments[w.parameter]; value != nullptr) {
+			memcpy(&word, static_cast<const char *>(value) + w.offset, sizeof word);
 			show(word);
 		}
 	}
