@@ -74,14 +74,15 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 			continue
 		}
 		text = j.AppendCommand(text[:0])
-		of := known[kindKey{string(text), j.Steps, j.Footprint}]
+		key := kindKey{string(text), j.Steps, j.Binding, j.Footprint}
+		of := known[key]
 		if of == nil {
 			k, err := x.kindOf(j)
 			if err != nil {
 				return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 			}
 			of = &k
-			known[kindKey{string(text), j.Steps, j.Footprint}] = of
+			known[key] = of
 		}
 		x.kinds[i] = of
 	}
@@ -99,6 +100,7 @@ type kind struct {
 // kindKey says which jobs are of one kind.
 type kindKey struct {
 	command, steps string
+	binding        mixes.Binding
 	footprint      mixes.Footprint
 }
 
@@ -108,7 +110,7 @@ func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
 		return kind{}, err
 	}
 	steps := p.Steps(j.Footprint)
-	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && movable(steps)}, nil
+	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps)}, nil
 }
 
 // newProcess makes the process of a job.

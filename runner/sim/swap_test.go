@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
 
@@ -56,6 +57,19 @@ func TestMemoryOfAnIdleProcessMoves(t *testing.T) {
 
 // With one slot on each device nothing moves: the processes follow each other.
 func TestOneSlotIsOneProcessAtATime(t *testing.T) { wantBursts(t, "vgpu:n=1", 1, 7, 8, 14) }
+
+// A job that is bound as a whole by what it declares keeps its memory, and asks for nothing.
+func TestMemoryOfADeclaredJobStays(t *testing.T) {
+	for _, scheduler := range []string{"vgpu:n=2", "demand"} {
+		later := allocate("x", "1GiB") + kernel(1, 1, "") + allocate("y", "5GiB") + kernel(1, 1, "") + host(5)
+		r := stepping(t, small(t, 1), scheduler, later, burst())
+		r.jobs[0].Binding, r.jobs[0].Footprint.Bytes = mixes.BindDeclared, 6*gib
+		jobs, rec := r.must(t)
+		if len(rec.Swaps) > 0 || *jobs[0].EndS != 7 || *jobs[1].EndS != 14 {
+			t.Errorf("%s: the jobs end at %v and %v s, with swaps %+v; want 7 and 14 s, and none", scheduler, *jobs[0].EndS, *jobs[1].EndS, rec.Swaps)
+		}
+	}
+}
 
 // Memory whose contents the host has already goes out without a copy.
 func TestUnchangedMemoryIsNotCopied(t *testing.T) {
