@@ -167,7 +167,10 @@ func (s *Call) again(ctx context.Context, left []results.Cell, times Estimates) 
 	open, warm, undone := map[block]bool{}, map[string]bool{}, map[int]bool{}
 	var takes time.Duration
 	for _, c := range left {
-		open[blockOf(c)], warm[c.Mix], undone[c.Position] = !c.Warmup, true, true
+		warm[c.Mix], undone[c.Position] = true, true
+		if !c.Warmup {
+			open[blockOf(c)] = true
+		}
 		takes += times.Of(c).duration()
 	}
 	var out []results.Cell
