@@ -324,7 +324,7 @@ func TestABatchWritesTheLastStateOfEachJob(t *testing.T) {
 	}
 }
 
-// Later states of a job update its row. If the first state was refused, there is no row yet.
+// A later state of a job updates its row, or makes it, where the first state was refused.
 func TestAStateIsWrittenThoughTheOneBeforeWasRefused(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
