@@ -3,7 +3,8 @@
 #
 #   benchmarks/slurm.sh DIR
 #
-# DIR gets both stores, their tables, and the logs of the tasks. The Slurm ends with the script.
+# DIR gets both stores, their tables, and the logs of the tasks. The Slurm ends with the script. If the script was stopped, the
+# next call goes on: with what its tasks have published, which they do every 20 s.
 #
 # Environment:
 #   SLURM    bin/slurm: where .ci/slurm has unpacked Debian's packages
@@ -78,12 +79,22 @@ for ((i = 0; ; i++)); do
 done
 
 sweep=(bin/caserun sweep --mixes "${MIXES:-W1..W3}" --scheds "${SCHEDS:-sa,case-alg3}" --reps "${REPS:-1}" --warmups 0 --node "$node" --mem-cap "${MEM_CAP:-16GiB}" --tag slurm)
-asked=(--slurm --sbatch-arg=--exclusive --max-nodes 1 --collect --poll 2s)
+asked=(--slurm --sbatch-arg=--exclusive --max-nodes 1 --publish 20s --collect --poll 2s)
 [ "$gpus" = 0 ] || asked+=(--gres "gpu:$gpus")
 echo "$SECONDS s: Slurm runs, with $gpus GPUs"
-"${sweep[@]}" --db "$out/slurm.db" --runs "$out/runs" "${asked[@]}" >"$out/slurm.txt"
+# goon NAME [FLAG...] begins a sweep or goes on with it.
+goon() {
+	local name=$1
+	shift
+	if [ -f "$out/$name.db" ]; then
+		bin/caserun sweep --resume latest --db "$out/$name.db" "$@" >"$out/$name.txt"
+	else
+		"${sweep[@]}" --db "$out/$name.db" --runs "$out/runs-$name" "$@" >"$out/$name.txt"
+	fi
+}
+goon slurm "${asked[@]}"
 echo "$SECONDS s: by Slurm"
-"${sweep[@]}" --db "$out/direct.db" --runs "$out/runs-direct" >"$out/direct.txt"
+goon direct
 echo "$SECONDS s: directly"
 # form is what must be equal: mode, mix, scheduler, complete and planned runs, jobs. Parameters may have commas.
 form() {
