@@ -3,6 +3,7 @@ package probe
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -69,7 +70,11 @@ func fakeCommand(t testing.TB, version, file, arguments string, env ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, file), strings.Fields(arguments)...)
+	// Whatever a test waits for, a program that does not end fails it, and no other.
+	limited, cancel := context.WithTimeout(context.Background(), 5*patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(limited, filepath.Join(dir, file), strings.Fields(arguments)...)
+	cmd.WaitDelay = patience // its children may have its output open
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "FAKE_CUDA_DEVICES=2")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
@@ -227,14 +232,23 @@ func (p *lazyRun) wantLine(line string) {
 	}
 }
 
-// hear waits for a line of the program's.
-func (p *lazyRun) hear(want string) {
+// line waits for a line of the program's.
+func (p *lazyRun) line() string {
 	p.t.Helper()
 	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() }) // which ends its output
 	defer late.Stop()
 	line, err := p.out.ReadString('\n')
-	if line = strings.TrimSuffix(line, "\n"); line != want {
-		p.t.Fatalf("the program said %q (%v), want %q", line, err, want)
+	if err != nil {
+		p.t.Fatalf("the program said %q, and then nothing: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// hear waits for this line of the program's.
+func (p *lazyRun) hear(want string) {
+	p.t.Helper()
+	if line := p.line(); line != want {
+		p.t.Fatalf("the program said %q, want %q", line, want)
 	}
 }
 

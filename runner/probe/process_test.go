@@ -134,9 +134,9 @@ func TestParentsEndReleases(t *testing.T) {
 	d.Say("oom 5 cudaMalloc")
 	d.Hear("reported")
 	d.Say("daemon")
-	line, err := d.Out.ReadString('\n')
+	line := d.Line()
 	var daemon int
-	if _, scan := fmt.Sscanf(line, "daemon %d", &daemon); err != nil || scan != nil {
+	if _, err := fmt.Sscanf(line, "daemon %d", &daemon); err != nil {
 		t.Fatalf("driver said %q: %v", line, err)
 	}
 	if err := d.Cmd.Process.Release(); err != nil { // nobody waits for what only the daemon lets end

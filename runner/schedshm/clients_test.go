@@ -347,10 +347,10 @@ func TestFork(t *testing.T) {
 	play(t, node{capacity: 1000 * mib, context: 100 * mib}, "fifo", func(s scene) {
 		c := s.holds(0, 300)
 		c.Say("fork t %d", 200*mib)
-		line, err := c.Out.ReadString('\n')
+		line := c.Line()
 		var pid, freed, begun int
-		if _, scanned := fmt.Sscanf(line, "child %d %d %d", &pid, &freed, &begun); err != nil || scanned != nil || freed != 1 || begun != 0 {
-			s.Errorf("the child said %q (%v, %v)", line, err, scanned)
+		if _, err := fmt.Sscanf(line, "child %d %d %d", &pid, &freed, &begun); err != nil || freed != 1 || begun != 0 {
+			s.Errorf("the child said %q (%v)", line, err)
 		}
 		c.Say("free t")
 		c.Hear("t 0")

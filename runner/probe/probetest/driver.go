@@ -67,21 +67,29 @@ func (d *Driver) Say(format string, args ...any) {
 // and so of a thread, of its own.
 func (d *Driver) Hear(want ...string) {
 	d.tb.Helper()
-	late := time.AfterFunc(Patience, func() { _ = d.Cmd.Process.Kill() }) // which ends its output
-	defer late.Stop()
 	var said []string
-	var err error
-	for err == nil && len(said) < len(want) {
-		var line string
-		line, err = d.Out.ReadString('\n')
-		said = append(said, strings.TrimSpace(line))
+	for range want {
+		said = append(said, strings.TrimSpace(d.Line()))
 	}
 	slices.Sort(said)
 	slices.Sort(want)
-	if err != nil || !slices.Equal(said, want) {
+	if !slices.Equal(said, want) {
 		d.Kill() // which ends its stderr too
-		d.tb.Fatalf("a client said %q (%v), want %q; stderr:\n%s", said, err, want, d.stderr.String())
+		d.tb.Fatalf("a client said %q, want %q; stderr:\n%s", said, want, d.stderr.String())
 	}
+}
+
+// Line waits for the next line of output, and is that line with its end.
+func (d *Driver) Line() string {
+	d.tb.Helper()
+	late := time.AfterFunc(Patience, func() { _ = d.Cmd.Process.Kill() }) // which ends its output
+	defer late.Stop()
+	line, err := d.Out.ReadString('\n')
+	if err != nil {
+		d.Kill() // which ends its stderr too
+		d.tb.Fatalf("a client said %q, and then nothing: %v; stderr:\n%s", line, err, d.stderr.String())
+	}
+	return line
 }
 
 // Finish ends the process through exit and returns its stderr.

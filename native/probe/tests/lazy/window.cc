@@ -5,9 +5,14 @@
 
 #include "program.h"
 
-static std::atomic<int> ahead{-1}; // kernels that a revocation had to wait for
+static std::atomic<bool> waited_for{false};
 
-static void look() { ahead = static_cast<int>(fake_state().submitted); }
+// look says how many kernels a revocation has to wait for. The thread that launches may be stopped meanwhile.
+static void look()
+{
+	say("%u ahead", fake_state().submitted);
+	waited_for = true;
+}
 
 // far_ahead launches until a revocation waits for the device.
 void far_ahead()
@@ -16,11 +21,10 @@ void far_ahead()
 
 	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
 	meanwhile("cuCtxSynchronize", FAKE_CUDA_BEFORE, look);
-	for (; launched < 1000 && ahead < 0; launched++)
+	for (; launched < 1000 && !waited_for; launched++)
 		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
-	while (ahead < 0)
+	while (!waited_for)
 		usleep(1000);
-	say("%d ahead", ahead.load());
 	TRY(cudaDeviceSynchronize());
 }
 
