@@ -705,6 +705,8 @@ API void fake_cuda_meanwhile(const char *call, fake_cuda_moment moment, void (*w
 	machine().meanwhile(call, moment, what);
 }
 
+API void fake_cuda_skip_launches() { machine().skips_launches = true; }
+
 API void fake_cuda_read(fake_cuda_state *state)
 {
 	std::lock_guard<fake::Lock> locked(machine().lock);

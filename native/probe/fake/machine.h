@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -121,6 +122,7 @@ class Machine {
 public:
 	Lock lock;
 	std::vector<Device> devices;
+	std::atomic<bool> skips_launches{false};
 
 	// machine.cc
 	virtual int enter(const char *call, const std::string &arguments); // the error to inject, or 0

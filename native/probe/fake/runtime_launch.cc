@@ -118,6 +118,8 @@ static std::string name_of(const void *function)
 static cudaError_t traced(const char *name, const void *function, dim3 grid, dim3 block, void **values, size_t shared,
                           cudaStream_t stream)
 {
+	if (node()->skips_launches)
+		return 0;
 	return call(name, Needs::context, [&] { return launch(function, grid, block, values, shared, stream); },
 	            name_of(function).c_str(), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream);
 }
