@@ -17,6 +17,7 @@ type Preempter interface {
 	//   - of a task that may not be asked for that action now (TaskView.CanAsk);
 	//   - of a task on a device where room is being made for another request;
 	//   - for a request that does not wait.
+	// waiting is valid until Revoke or NextTick returns.
 	Revoke(waiting []Request, v View) []Revocation
 	// NextTick says when the policy wants to be asked again without any other event, or Never.
 	// It is later than now.

@@ -37,10 +37,11 @@ type Executor struct {
 	rec     runner.Recorder
 	cores   *pool
 	devices []*device
-	kinds   []*kind    // of the jobs; nil: to be made at the job's start
-	procs   []*process // of the jobs that run; nil: of the others
-	wake    func()     // tick
-	telling []*process // those of them that have an open task whose memory can move, by index
+	kinds   []*kind          // the first is nil
+	kindOf  []int32          // the jobs' places among the kinds; 0: the job's own is made at its start
+	procs   map[int]*process // of the jobs that run
+	wake    func()           // tick
+	telling []*process       // those of them that have an open task whose memory can move, by index
 }
 
 type device struct {
@@ -56,7 +57,7 @@ type device struct {
 // NewExecutor prepares the batch; a job without a profile is an error that
 // names it.
 func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
-	x := &Executor{config: c, rec: rec, kinds: make([]*kind, len(c.Jobs)), procs: make([]*process, len(c.Jobs)), cores: newPool(float64(c.Node.Cores()))}
+	x := &Executor{config: c, rec: rec, kinds: []*kind{nil}, kindOf: make([]int32, len(c.Jobs)), procs: map[int]*process{}, cores: newPool(float64(c.Node.Cores()))}
 	x.wake = x.tick
 	x.cores.crowd = c.Node.Model.Crowd
 	for i := range c.Node.Count {
@@ -66,7 +67,7 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 		}
 		x.devices = append(x.devices, d)
 	}
-	known := map[kindKey]*kind{}
+	known := map[kindKey]int32{}
 	var text []byte
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
@@ -76,15 +77,15 @@ func NewExecutor(c Config, rec runner.Recorder) (*Executor, error) {
 		text = j.AppendCommand(text[:0])
 		key := kindKey{string(text), j.Steps, j.Binding, j.Footprint}
 		of := known[key]
-		if of == nil {
-			k, err := x.kindOf(j)
+		if of == 0 {
+			k, err := x.makeKind(j)
 			if err != nil {
 				return nil, fmt.Errorf("simulate job %d (%s): %w", i, j.Command(), err)
 			}
-			of = &k
-			known[key] = of
+			of = int32(len(x.kinds))
+			x.kinds, known[key] = append(x.kinds, &k), of
 		}
-		x.kinds[i] = of
+		x.kindOf[i] = of
 	}
 	return x, nil
 }
@@ -104,7 +105,7 @@ type kindKey struct {
 	footprint      mixes.Footprint
 }
 
-func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
+func (x *Executor) makeKind(j *mixes.Job) (kind, error) {
 	p, err := x.config.Profiles.Lookup(*j)
 	if err != nil {
 		return kind{}, err
@@ -115,10 +116,10 @@ func (x *Executor) kindOf(j *mixes.Job) (kind, error) {
 
 // newProcess makes the process of a job.
 func (x *Executor) newProcess(job, device int) *process {
-	p := &process{x: x, index: job, job: &x.config.Jobs[job], device: device, kind: x.kinds[job]}
+	p := &process{x: x, index: job, job: &x.config.Jobs[job], device: device, kind: x.kinds[x.kindOf[job]]}
 	p.own.done = p.did
 	if p.kind == nil {
-		k, err := x.kindOf(p.job)
+		k, err := x.makeKind(p.job)
 		if err != nil {
 			panic(err) // what a mix says of a job is not looked up
 		}
@@ -168,7 +169,7 @@ func (x *Executor) Start(job, device int) {
 
 // Answer carries out runner.Answer.
 func (x *Executor) Answer(d schedulers.Decision) {
-	if p := x.procs[d.Task.Job]; p != nil {
+	if p := x.procs[int(d.Task.Job)]; p != nil {
 		p.swap.known = false
 		x.at(x.now, func() { p.answered(d) })
 	}
@@ -176,7 +177,7 @@ func (x *Executor) Answer(d schedulers.Decision) {
 
 // Revoke carries out runner.Revoke.
 func (x *Executor) Revoke(d schedulers.Decision) {
-	if p := x.procs[d.Task.Job]; p != nil {
+	if p := x.procs[int(d.Task.Job)]; p != nil {
 		p.swap.known = false
 		x.at(x.now, func() { p.revoke(d) })
 	}

@@ -159,7 +159,7 @@ func (p *process) exit(e runner.Exit) {
 		return
 	}
 	p.gone = true
-	p.x.procs[p.index] = nil
+	delete(p.x.procs, p.index)
 	if p.work != nil {
 		p.x.leave(p.pool, p.work)
 		p.pool, p.work = nil, nil

@@ -225,7 +225,6 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 // reserved for another request than before, and whether one is open to more requests than before.
 func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened bool) {
 	requests := e.requests()
-	e.requested = requests
 	if len(requests) > 0 {
 		for _, r := range e.preempter.Revoke(requests, e.state) {
 			h, ok := e.held[r.Task]
@@ -237,8 +236,9 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 				continue
 			}
 			e.issued++
-			d.reserved, h.ticket = &r.For, &ticket{e.issued, r}
-			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: &r})
+			h.ticket = &ticket{e.issued, r}
+			d.reserved = &h.ticket.For
+			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: &h.ticket.Revocation})
 		}
 	}
 	for i := range e.state.devices {
@@ -268,10 +268,12 @@ func waits(requests []schedulers.Request, id schedulers.TaskID) bool {
 	return false
 }
 
-// requests returns the requests that wait, in the order in which the engine serves them.
+// requests sets requested to the requests that wait, in the order in which the engine serves them, and returns it.
 func (e *Engine) requests() []schedulers.Request {
+	out := e.requested[:0]
+	e.requested = out
 	if len(e.growing)+e.queue.len() == 0 {
-		return nil
+		return out
 	}
 	var asked []schedulers.TaskID // those for which others are
 	for h := range e.listed() {
@@ -279,7 +281,6 @@ func (e *Engine) requests() []schedulers.Request {
 			asked = append(asked, h.ticket.For)
 		}
 	}
-	out := make([]schedulers.Request, 0, len(e.growing)+e.queue.len())
 	for _, g := range e.growthInTurn() {
 		h, t := g.holding, g.holding.task
 		t.OnDevice = &h.at.Device
@@ -292,6 +293,7 @@ func (e *Engine) requests() []schedulers.Request {
 		}
 		out = append(out, r)
 	}
+	e.requested = out
 	return out
 }
 

@@ -85,7 +85,7 @@ func (p virtualGPUs) Place(t schedulers.Task, v schedulers.View) (schedulers.Pla
 // context has a slot, then the others.
 func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 	own, bound := home(t, v)
-	var unused, used []int
+	out, unused := make([]int, 0, v.Len()), 0
 	for k := range v.Len() {
 		i := (v.Latest() + 1 + k) % v.Len()
 		if bound && i != own {
@@ -100,12 +100,13 @@ func (p virtualGPUs) seats(t schedulers.Task, v schedulers.View) []int {
 		switch {
 		case others >= p.slots || !d.Open(t):
 		case permits == 0:
-			unused = append(unused, i)
+			out = slices.Insert(out, unused, i)
+			unused++
 		default:
-			used = append(used, i)
+			out = append(out, i)
 		}
 	}
-	return append(unused, used...)
+	return out
 }
 
 // Revoke implements schedulers.Preempter.
@@ -164,8 +165,7 @@ func (p virtualGPUs) within(waiting []schedulers.Request, at int, d schedulers.D
 // tenant is another context on the request's device.
 type tenant struct {
 	process schedulers.Process
-	tasks   []schedulers.TaskView // that have a permit or something to give
-	bytes   int64
+	bytes   int64         // that it can give
 	last    time.Duration // of its activity
 	waits   bool          // behind the request
 	refuses bool
@@ -175,39 +175,40 @@ type tenant struct {
 // the limit and none suffices, those that wait behind the request are asked.
 func (p virtualGPUs) between(waiting []schedulers.Request, at int, d schedulers.DeviceView, lacks int64) []schedulers.Revocation {
 	r := waiting[at]
-	var others []*tenant
+	var others []tenant
 	for t := range d.TaskViews() {
 		if t.Task.Process() == r.Task.Process() {
 			continue
 		}
-		i := slices.IndexFunc(others, func(o *tenant) bool { return o.process == t.Task.Process() })
+		i := slices.IndexFunc(others, func(o tenant) bool { return o.process == t.Task.Process() })
 		if i < 0 {
 			i = len(others)
-			others = append(others, &tenant{process: t.Task.Process()})
+			others = append(others, tenant{process: t.Task.Process()})
 		}
-		o := others[i]
+		o := &others[i]
 		o.last = max(o.last, t.Last)
 		if t.Permit || t.Movable > 0 {
-			o.tasks = append(o.tasks, t)
 			o.bytes += t.Movable
 			o.waits = o.waits || position(t, waiting) > at
 			o.refuses = o.refuses || !t.CanAsk(schedulers.Yield) || !idle(t, waiting, at)
 		}
 	}
-	others = slices.DeleteFunc(others, func(o *tenant) bool { return o.refuses || o.bytes == 0 })
-	slices.SortStableFunc(others, func(a, b *tenant) int { return cmp.Compare(a.last, b.last) })
+	others = slices.DeleteFunc(others, func(o tenant) bool { return o.refuses || o.bytes == 0 })
+	slices.SortStableFunc(others, func(a, b tenant) int { return cmp.Compare(a.last, b.last) })
 	if p.victims == 1 {
-		one := slices.IndexFunc(others, func(o *tenant) bool { return o.bytes >= lacks })
+		one := slices.IndexFunc(others, func(o tenant) bool { return o.bytes >= lacks })
 		if one >= 0 {
 			others = others[one : one+1]
 		} else {
-			others = slices.DeleteFunc(others, func(o *tenant) bool { return !o.waits })
+			others = slices.DeleteFunc(others, func(o tenant) bool { return !o.waits })
 		}
 	}
 	var out []schedulers.Revocation
 	for _, o := range others {
-		for _, t := range o.tasks {
-			out = append(out, schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Yield, Bytes: t.Movable, Deadline: closing, For: r.Task.ID})
+		for t := range d.TaskViews() {
+			if t.Task.Process() == o.process && (t.Permit || t.Movable > 0) {
+				out = append(out, schedulers.Revocation{Task: t.Task.ID, Action: schedulers.Yield, Bytes: t.Movable, Deadline: closing, For: r.Task.ID})
+			}
 		}
 		if lacks -= o.bytes; lacks <= 0 {
 			return out
