@@ -50,7 +50,7 @@ func task(ctx context.Context, dir, number string) error {
 	}
 	t := Task{Dir: filepath.Join(dir, "parts"), Number: n, Job: *job, Every: 20 * time.Millisecond, Copy: copyFile,
 		Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-	t.Work = func(ctx context.Context, file string, attempt int) error {
+	t.Work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
 		if err := work(file, n, steps/2); err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func TestTaskThatEndsEarly(t *testing.T) {
 		t.Setenv("SLURM_JOB_END_TIME", strconv.FormatInt(time.Now().Add(c.left).Unix(), 10))
 		ctx, cancel := context.WithCancel(t.Context())
 		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: c.restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-		task.Work = func(ctx context.Context, file string, _ int) error {
+		task.Work = func(ctx context.Context, file string, _ int, _ time.Time) error {
 			if err := work(file, 3, 2); err != nil || c.ends != nil {
 				return errors.Join(err, c.ends)
 			}
@@ -79,6 +79,27 @@ func TestTaskThatEndsEarly(t *testing.T) {
 	}
 }
 
+// Until version 23.02 Slurm does not tell a job when its time ends, and says of one that was cancelled that it ends now.
+func TestTaskThatIsCancelled(t *testing.T) {
+	dir := published(t)
+	fakeSlurm(t, fmt.Sprintln(time.Now().Add(time.Hour).Unix()))
+	told := func() string { return "nothing" }
+	t.Setenv("SLURM_JOB_END_TIME", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3"}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
+	task.Work = func(ctx context.Context, _ string, _ int, end time.Time) error {
+		if left := time.Until(end); left < 50*time.Minute || left > time.Hour {
+			t.Errorf("the task has %v", left)
+		}
+		told = fakeSlurm(t, fmt.Sprintln(time.Now().Unix()))
+		cancel()
+		return ctx.Err()
+	}
+	if err := task.Do(ctx); !errors.Is(err, context.Canceled) || told() != "" {
+		t.Errorf("%v; scontrol was told %q", err, told())
+	}
+}
+
 func fetched(t *testing.T, dir string, number int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -94,7 +115,7 @@ func TestTaskGoesOn(t *testing.T) {
 	dir := published(t)
 	for restarts, want := range []string{"plan\n", "plan\n3 1\n", "plan\n3 1\n3 2\n", "plan\n3 1\n3 2\n3 3\n"} {
 		task := Task{Dir: dir, Number: 3, Job: slurm.Allocation{Job: "12_3", Restarts: restarts}, Every: time.Hour, Copy: copyFile, Say: t.Logf}
-		task.Work = func(ctx context.Context, file string, attempt int) error {
+		task.Work = func(ctx context.Context, file string, attempt int, _ time.Time) error {
 			if text, err := os.ReadFile(file); err != nil || string(text) != want || attempt != restarts {
 				t.Errorf("start %d, attempt %d, begins with %q, %v; want %q", restarts, attempt, text, err, want)
 			}
@@ -126,7 +147,7 @@ func TestTaskPublishesMeanwhile(t *testing.T) {
 		}
 		return copyFile(ctx, file, to)
 	}
-	task.Work = func(ctx context.Context, file string, _ int) error { <-two; return nil }
+	task.Work = func(ctx context.Context, file string, _ int, _ time.Time) error { <-two; return nil }
 	if err := task.Do(t.Context()); err != nil {
 		t.Error(err)
 	}

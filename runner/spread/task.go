@@ -32,8 +32,9 @@ type Task struct {
 	Job    slurm.Allocation
 	Every  time.Duration // between copies
 	// Work goes on with the part in a file. It returns nil if the part is complete, and soon after ctx ends.
-	// attempt is how often the part was begun before; no other process has the same.
-	Work func(ctx context.Context, file string, attempt int) error
+	// attempt is how often the part was begun before; no other process has the same. end is when the job's time
+	// ends; zero: never, or nobody knows.
+	Work func(ctx context.Context, file string, attempt int, end time.Time) error
 	// Copy makes a checked copy of a file on which work is under way.
 	Copy func(ctx context.Context, file, to string) error
 	Say  func(format string, args ...any)
@@ -59,8 +60,12 @@ func (t Task) Do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	end, err := t.Job.End(ctx) // it is now, once somebody has cancelled the job
+	if err != nil {
+		t.Say("part %d: when job %s of Slurm ends is not known: %v", t.Number, t.Job.Job, err)
+	}
 	worked := make(chan error, 1)
-	go func() { worked <- t.Work(ctx, file, publisher.Attempt()) }()
+	go func() { worked <- t.Work(ctx, file, publisher.Attempt(), end) }()
 	again := time.NewTicker(t.Every)
 	defer again.Stop()
 	for {
@@ -72,7 +77,7 @@ func (t Task) Do(ctx context.Context) (err error) {
 		case err := <-worked:
 			after := context.WithoutCancel(ctx)
 			published := t.publish(after, publisher, file)
-			if published == nil && err != nil && t.timeIsUp(ctx, err) {
+			if published == nil && err != nil && timeIsUp(ctx, err, end) {
 				return errors.Join(err, t.requeue(after))
 			}
 			return errors.Join(err, published)
@@ -107,16 +112,12 @@ func (t Task) publish(ctx context.Context, publisher *parts.Publisher, file stri
 }
 
 // timeIsUp reports whether work ended because the job's time does: by itself, or by Slurm's warning.
-func (t Task) timeIsUp(ctx context.Context, err error) bool {
+func timeIsUp(ctx context.Context, err error, end time.Time) bool {
 	if errors.Is(err, ErrTime) {
 		return true
 	}
-	if ctx.Err() == nil {
-		return false
-	}
-	end, err := t.Job.End(context.WithoutCancel(ctx))
 	// The warning may come a minute early, and the work has taken some time to end.
-	return err == nil && !end.IsZero() && time.Until(end) < slurm.Warning+time.Minute
+	return ctx.Err() != nil && !end.IsZero() && time.Until(end) < slurm.Warning+time.Minute
 }
 
 func (t Task) requeue(ctx context.Context) error {

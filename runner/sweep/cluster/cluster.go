@@ -261,22 +261,19 @@ func Task(ctx context.Context, dir string, submission, number int, say harness.S
 	}
 	part := sweep.Part{K: s.Parts[number-1], N: s.Of}
 	t := spread.Task{Dir: dir, Number: part.K, Job: *job, Every: s.Publish, Copy: copyStore, Say: say}
-	t.Work = func(ctx context.Context, file string, attempt int) error {
-		return s.work(ctx, file, part, attempt, *job, say, display)
+	t.Work = func(ctx context.Context, file string, attempt int, end time.Time) error {
+		return s.work(ctx, file, part, attempt, end, say, display)
 	}
 	return t.Do(ctx)
 }
 
 // work does what is left of a part in a store of its own.
-func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, job slurm.Allocation, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
+func (s Submission) work(ctx context.Context, file string, part sweep.Part, attempt int, end time.Time, say harness.Say, display func(results.Mode) sweep.Display) (err error) {
 	if err := s.takeOver(ctx, file); err != nil {
 		return err
 	}
 	limit := sweep.TimeLimit{Began: time.Now()}
-	switch end, err := job.End(ctx); {
-	case err != nil:
-		say("when job %s of Slurm ends is not known: %v", job.Job, err)
-	case !end.IsZero():
+	if !end.IsZero() {
 		limit.Total = max(end.Add(-slurm.Warning).Sub(limit.Began), 1)
 	}
 	db, err := harness.OpenStore(file)
