@@ -87,9 +87,9 @@ func workplace(out string) (dir string, free func() error, err error) {
 	if err = unix.Flock(int(at.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return "", nil, errors.Join(fmt.Errorf("merge into %s: another merge is under way in %s: wait for it: %w", out, dir, err), at.Close())
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*.db*"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	left, err := fs.Glob(os.DirFS(dir), "*.db*")
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
 	}
 	free = func() error { return errors.Join(os.RemoveAll(dir), at.Close()) }
 	if err != nil {

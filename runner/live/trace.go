@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,12 +66,13 @@ func (x *Executor) readTraces(job int) {
 		return
 	}
 	var found []kernels.Trace
-	paths, err := filepath.Glob(filepath.Join(x.traceDir(job), "*.trace"))
+	dir := x.traceDir(job)
+	names, err := fs.Glob(os.DirFS(dir), "*.trace")
 	if err != nil {
 		x.traceEvent(job, err.Error())
 	}
-	for _, path := range paths {
-		t, err := kernels.ReadFile(path)
+	for _, name := range names {
+		t, err := kernels.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			x.traceEvent(job, err.Error())
 		}

@@ -5,6 +5,7 @@ package scratch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -88,11 +89,12 @@ func lock(path string) (*os.File, error) {
 // removeDead removes the directories of this user's dead processes. It ignores errors, because a
 // leftover directory does no harm and the next process tries again.
 func removeDead(parent string) {
-	found, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
+	found, err := fs.Glob(os.DirFS(parent), prefix+"*")
 	if err != nil {
 		return
 	}
-	for _, path := range found {
+	for _, name := range found {
+		path := filepath.Join(parent, name)
 		if !ours(path) {
 			continue
 		}

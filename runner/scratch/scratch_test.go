@@ -61,10 +61,10 @@ func harness(t *testing.T) (dir string, kill func()) {
 // Make removes directories of killed processes. It keeps directories that are in use, and
 // directories that this package did not make.
 func TestTheDeadLeaveNothing(t *testing.T) {
-	tmp := t.TempDir()
+	tmp := filepath.Join(t.TempDir(), "no [pattern")
 	t.Setenv("TMPDIR", tmp)
 	others := filepath.Join(tmp, prefix+"others")
-	if err := os.Mkdir(others, 0o700); err != nil {
+	if err := os.MkdirAll(others, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	dead, kill := harness(t)
@@ -75,9 +75,13 @@ func TestTheDeadLeaveNothing(t *testing.T) {
 	}
 	want := func(paths ...string) {
 		t.Helper()
-		found, err := filepath.Glob(filepath.Join(tmp, "*"))
+		entries, err := os.ReadDir(tmp)
 		if err != nil {
 			t.Fatal(err)
+		}
+		var found []string
+		for _, e := range entries {
+			found = append(found, filepath.Join(tmp, e.Name()))
 		}
 		slices.Sort(paths)
 		if !slices.Equal(found, paths) {
