@@ -129,6 +129,11 @@ func (o *sweepOptions) submit(ctx context.Context, id int64, say harness.Say) (s
 		}
 		return errors.Join(do(db), done())
 	}
+	var release func() error
+	if err = open(func(db *store.Store) error { release, err = cluster.Hold(ctx, db, id, shared); return err }); err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	err = open(func(db *store.Store) error { s, err = cluster.Latest(ctx, db, id, shared); return err })
 	switch {
 	case err == nil:

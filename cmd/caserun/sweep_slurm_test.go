@@ -339,3 +339,47 @@ func TestSlurmTranscript(t *testing.T) {
 		t.Errorf("docs/slurm.md has\n%s\nwant\n%s\n(go test -run SlurmTranscript -update writes it)", was, text)
 	}
 }
+
+// Of two programs that submit a sweep at once, one submits it. The other one says that it must wait, and does
+// not submit it again afterwards.
+func TestTwoSubmit(t *testing.T) {
+	dir := inTempDir(t)
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"scontrol": "echo MaxArraySize = 1001",
+		"squeue":   "true",
+		"sbatch":   "cat >/dev/null; cd " + bin + "; echo >>submitted; [ -e waits ] || { : >waits; read -r _ <go; }; echo 12",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(bin, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	mustRun(t, nodesSweep("--plan-only")...)
+	submit := []string{"sweep", "--resume", "latest", "--slurm", "--task-time", "1ms"}
+	first := process(dir, submit...)
+	said := &strings.Builder{}
+	first.Stdout, first.Stderr = said, said
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	letGo, err := os.OpenFile(filepath.Join(bin, "go"), os.O_WRONLY, 0) // once sbatch waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := caserun(t, submit...); code != exitInfrastructure || !strings.Contains(errs, "another program submits the sweep now: wait for it") {
+		t.Errorf("the second ends with %d and says:\n%s", code, errs)
+	}
+	if _, err := letGo.WriteString("\n"); err != nil {
+		t.Error(err)
+	}
+	if err := first.Wait(); err != nil || !strings.Contains(said.String(), "submitted as") {
+		t.Errorf("the first ends with %v and says:\n%s", err, said)
+	}
+	if mustRead(t, filepath.Join(bin, "submitted")) != "\n" {
+		t.Error("the sweep was submitted more than once")
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/parts"
 	"github.com/caserun/caserun/results/store"
@@ -58,6 +60,31 @@ func dirOf(ctx context.Context, db *store.Store, id int64, shared string) (dir, 
 	return dir, uid, err
 }
 
+// Hold keeps other programs from submitting the sweep until release, from before it is asked whether tasks are left to
+// after they are in the queue. Where the shared directory's file system has no locks, it keeps nobody.
+func Hold(ctx context.Context, db *store.Store, id int64, shared string) (release func() error, err error) {
+	dir, _, err := dirOf(ctx, db, id, shared)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("submit sweep %d: %w", id, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "submit.lock"), os.O_CREATE|os.O_RDWR, 0o666) // NFS locks only what may be written
+	if err != nil {
+		return nil, fmt.Errorf("submit sweep %d: %w", id, err)
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, errors.Join(fmt.Errorf("sweep %d in %s: %w", id, dir, errSubmitting), f.Close())
+	case err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOSYS):
+		return nil, errors.Join(fmt.Errorf("submit sweep %d: lock %s: %w", id, f.Name(), err), f.Close())
+	}
+	return f.Close, nil
+}
+
+var errSubmitting = errors.New("another program submits the sweep now: wait for it")
+
 // Latest returns the latest submission of a sweep. The error matches ErrNone if there is none.
 func Latest(ctx context.Context, db *store.Store, id int64, shared string) (Submission, error) {
 	dir, _, err := dirOf(ctx, db, id, shared)
@@ -89,11 +116,11 @@ func submissionFile(dir string, number int) string {
 func Read(dir string, number int) (Submission, error) {
 	s := Submission{Dir: dir}
 	text, err := os.ReadFile(submissionFile(dir, number))
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
 	if err != nil {
 		return s, fmt.Errorf("submission %d: %w", number, err)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("submission %d: %s: %w: remove this file once squeue shows no task of the sweep", number, submissionFile(dir, number), err)
 	}
 	return s, nil
 }
@@ -128,8 +155,8 @@ func (s Submission) Left(ctx context.Context) (int, error) {
 	return left, err
 }
 
-// Submit submits the parts of a sweep that are not complete in the store. All that was published for the sweep
-// before must have been merged. A later submission of the sweep has the same parts.
+// Submit submits the parts of a sweep that are not complete in the store, while the caller holds the sweep (Hold). All
+// that was published for the sweep before must have been merged. A later submission of the sweep has the same parts.
 func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (Submission, error) {
 	dir, uid, err := dirOf(ctx, db, w.ID, r.Shared)
 	if err != nil {
@@ -178,21 +205,31 @@ func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (S
 	return s, nil
 }
 
-// write makes the submission's file, which must not exist: two programs may submit at once.
-func (s Submission) write() error {
+// write makes the submission's file, which must not exist, whole or not at all.
+func (s Submission) write() (err error) {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(submissionFile(s.Dir, s.Number), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s: another program submits the sweep now: wait for it", s.Dir)
-	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("submit: %w", err)
+		}
+	}()
+	f, err := os.CreateTemp(s.Dir, "submission-*.tmp")
 	if err != nil {
-		return fmt.Errorf("submit: %w", err)
+		return err
 	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
 	_, err = f.Write(append(text, '\n'))
-	return errors.Join(err, f.Sync(), f.Close())
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	err = os.Link(f.Name(), submissionFile(s.Dir, s.Number))
+	if errors.Is(err, fs.ErrExist) { // where nobody can lock the directory
+		return fmt.Errorf("%s: %w", s.Dir, errSubmitting)
+	}
+	return err
 }
 
 // partS is how many seconds a part should take: LeastS, unless Slurm gives a task less.

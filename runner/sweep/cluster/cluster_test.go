@@ -5,9 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/results/store/disktest"
 	"github.com/caserun/caserun/runner/slurm"
 )
 
@@ -43,7 +45,26 @@ func TestSubmissionsAreNumberedOnce(t *testing.T) {
 	if err := os.WriteFile(submissionFile(s.Dir, 2), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(s.Dir, 2); err == nil || !strings.Contains(err.Error(), "submission 2: ") {
+	if _, err := Read(s.Dir, 2); err == nil || !strings.Contains(err.Error(), "submission 2: ") || !strings.Contains(err.Error(), "remove this file") {
 		t.Errorf("a submission that is cut short: %v", err)
+	}
+}
+
+// A disk that is full leaves no submission, so the sweep can be submitted when it no longer is.
+func TestSubmissionOnAFullDisk(t *testing.T) {
+	if !disktest.InItsOwnProcess(t) {
+		return
+	}
+	s := Submission{Number: 1, Name: "a", Of: 3, Parts: []int{2, 3}, Publish: time.Minute, AtOnce: 1, Dir: t.TempDir()}
+	for _, room := range []uint64{0, 10} {
+		if err := disktest.WhileFull(t, room, s.write); !errors.Is(err, syscall.EFBIG) {
+			t.Errorf("room for %d bytes: %v", room, err)
+		}
+		if left, err := os.ReadDir(s.Dir); err != nil || len(left) > 0 {
+			t.Errorf("room for %d bytes: left %v (%v)", room, left, err)
+		}
+	}
+	if err := s.write(); err != nil {
+		t.Error(err)
 	}
 }
