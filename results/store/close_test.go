@@ -112,3 +112,38 @@ func TestCloseWhileAnotherReads(t *testing.T) {
 		t.Errorf("the journal that is read is gone: %v", err)
 	}
 }
+
+// A store that somebody removes or replaces takes nothing more, because nobody could read it.
+func TestStoreThatIsGone(t *testing.T) {
+	for what, take := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return os.Rename(path+".other", path) },
+	} {
+		path := filepath.Join(t.TempDir(), "runs.db")
+		if err := os.WriteFile(path+".other", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addJobs(t, s)
+		run, found := fullRun()
+		id, err := s.BeginRun(t.Context(), run, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := take(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.BeginRun(t.Context(), run, found); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: a run begins: %v", what, err)
+		}
+		w := s.Writer(id)
+		w.Job(results.Job{Index: 1, Name: "job"})
+		if err := w.Finish(t.Context(), run); !errors.Is(err, ErrGone) {
+			t.Errorf("%s: a run ends: %v", what, err)
+		}
+		_ = s.Close() // what it says of the journal does not matter
+	}
+}

@@ -12,6 +12,10 @@ import (
 // ErrFull is wrapped if the store's file could not grow. Rows committed before are safe.
 var ErrFull = errors.New("no space left for the store")
 
+// ErrGone is wrapped if the store's file was removed or replaced while it was open for writing. What this program wrote
+// is lost.
+var ErrGone = errors.New("somebody has removed or replaced the file, and with it what this program wrote")
+
 // ErrNoRun is wrapped if the requested run is not in the store.
 var ErrNoRun = errors.New("no such run")
 

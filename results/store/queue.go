@@ -180,6 +180,9 @@ type refusal struct {
 }
 
 func (s *Store) transact(batch []entry) (refused []refusal, err error) {
+	if err := s.inPlace(); err != nil {
+		return nil, err
+	}
 	ctx := context.Background()
 	conn, err := s.write.Conn(ctx)
 	if err != nil {

@@ -23,9 +23,10 @@ import (
 // Store is an open store file. Its methods may be called concurrently.
 type Store struct {
 	path    string
-	opened  string  // the file that is open, if it is not the one at path
-	private string  // directory of the copy that is open; Close removes it
-	write   *sql.DB // nil if opened read-only
+	opened  string      // the file that is open, if it is not the one at path
+	private string      // directory of the copy that is open; Close removes it
+	write   *sql.DB     // nil if opened read-only
+	written os.FileInfo // of the file that write has open
 	read    *sql.DB
 
 	queue *queue
@@ -39,6 +40,7 @@ type Store struct {
 func newStore(path string, write, read *sql.DB) *Store {
 	s := &Store{path: path, write: write, read: read, writers: map[int64]*Writer{}, last: lastStates{}}
 	if write != nil {
+		s.written, _ = os.Stat(path) // where it is gone already, inPlace says so
 		s.queue = newQueue(queueLimit, batchLimit)
 		s.done = make(chan struct{})
 		go s.drain()
@@ -75,6 +77,15 @@ func (s *Store) Close() error {
 		errs = append(errs, os.RemoveAll(s.private))
 	}
 	return errors.Join(errs...)
+}
+
+// inPlace returns an error that wraps ErrGone if the file that is open is no longer the one at path: then nobody can
+// read what is written.
+func (s *Store) inPlace() error {
+	if now, err := os.Stat(s.path); err != nil || !os.SameFile(s.written, now) {
+		return fmt.Errorf("%w: leave a store where it is until the programs that use it have ended", ErrGone)
+	}
+	return nil
 }
 
 // fold moves the journal into the file. Closing the last connection does so too, but does not
@@ -136,6 +147,9 @@ func (s *Store) begin(ctx context.Context, run results.Run, found []results.Devi
 func (s *Store) transaction(ctx context.Context, operation string, do func(tx *sql.Tx) error) error {
 	if s.write == nil {
 		return fmt.Errorf("store %s: %s: opened read-only", s.path, operation)
+	}
+	if err := s.inPlace(); err != nil {
+		return explain(s.path, operation, err)
 	}
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
