@@ -179,7 +179,7 @@ func submitted(t *testing.T) string {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("submissions %v, %v; want one", files, err)
 	}
-	return regexp.MustCompile(`caserun-[0-9a-f]+-1`).FindString(mustRead(t, files[0]))
+	return regexp.MustCompile(`caserun-[0-9a-f]+-1-[0-9a-f]{6}`).FindString(mustRead(t, files[0]))
 }
 
 // taskProcesses are the processes of tasks of Slurm whose store is in a directory.

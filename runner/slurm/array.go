@@ -18,7 +18,7 @@ type Array struct {
 	Tasks int // numbered from 1
 	// Concurrent is the largest number of tasks at a time, and so of nodes; 0: as many as Slurm starts.
 	Concurrent int
-	// Command is what each task runs. In its arguments, TaskNumber stands for the task's number. The
+	// Command is what each task runs. An argument that is TaskNumber stands for the task's number. The
 	// program must be where the nodes find it.
 	Command []string
 	// Logs is an existing directory, on all nodes, for the tasks' output.
@@ -52,6 +52,7 @@ func (a Array) Submit(ctx context.Context) (jobs []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	undo := context.WithoutCancel(ctx)
 	for first := 1; first <= a.Tasks; first += size {
 		after := ""
 		if a.Concurrent > 0 && first > 1 { // the limit is one array's, so arrays go one after another
@@ -60,11 +61,14 @@ func (a Array) Submit(ctx context.Context) (jobs []string, err error) {
 		out, err := tool(ctx, a.script(first), a.arguments(first, min(size, a.Tasks+1-first), after)...)
 		job := ""
 		if err == nil {
-			job, err = parsable(out)
+			if job, err = parsable(out); err != nil { // it is in the queue, whatever its number is
+				_, cancelled := Cancel(undo, a.Name)
+				err = errors.Join(err, cancelled)
+			}
 		}
 		if err != nil {
 			if len(jobs) > 0 {
-				_, cancelled := tool(context.WithoutCancel(ctx), "", append([]string{"scancel"}, jobs...)...)
+				_, cancelled := tool(undo, "", append([]string{"scancel"}, jobs...)...)
 				err = errors.Join(err, cancelled)
 			}
 			return nil, err
@@ -86,6 +90,8 @@ func (a Array) validate() error {
 		return fmt.Errorf("array job %s: no command", a.Name)
 	case strings.Contains(a.Logs, "%"):
 		return fmt.Errorf("array job %s: %s: Slurm replaces %% in the names of directories for output: want another directory", a.Name, a.Logs)
+	case strings.Contains(a.Logs, `\`):
+		return fmt.Errorf("array job %s: %s: Slurm finds no directory for output with a \\ in its name: want another directory", a.Name, a.Logs)
 	}
 	return nil
 }
@@ -131,16 +137,20 @@ func (a Array) script(first int) string {
 	fmt.Fprintf(&out, "#!/bin/sh\ntask=$((%d + SLURM_ARRAY_TASK_ID))\nexec", first)
 	for _, argument := range command {
 		quoted := "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
-		out.WriteString(" " + strings.ReplaceAll(quoted, TaskNumber, `'"$task"'`))
+		if argument == TaskNumber {
+			quoted = `"$task"`
+		}
+		out.WriteString(" " + quoted)
 	}
 	out.WriteString("\n")
 	return out.String()
 }
 
 // parsable reads what sbatch --parsable prints: the job's number, and a cluster's name after a
-// semicolon if there are several.
+// semicolon if there are several. What a cluster has sbatch print beside comes before.
 func parsable(out string) (job string, err error) {
-	job, _, _ = strings.Cut(strings.TrimSpace(out), ";")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	job, _, _ = strings.Cut(lines[len(lines)-1], ";")
 	if _, err := strconv.ParseUint(job, 10, 32); err != nil {
 		return "", fmt.Errorf("sbatch --parsable: want the number of a job, not %q", strings.TrimSpace(out))
 	}

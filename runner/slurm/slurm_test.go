@@ -54,7 +54,7 @@ func TestParseTasksIsStrict(t *testing.T) {
 }
 
 func TestParsable(t *testing.T) {
-	for out, want := range map[string]string{"12\n": "12", "12;cluster\n": "12", "": "", "Submitted batch job 12\n": "", "-1\n": ""} {
+	for out, want := range map[string]string{"12\n": "12", "12;cluster\n": "12", "sbatch: your project has 12 h left\n47\n": "47", "": "", "Submitted batch job 12\n": "", "-1\n": ""} {
 		if job, err := parsable(out); job != want || (err == nil) != (want != "") {
 			t.Errorf("%q: job %q, %v; want %q", out, job, err, want)
 		}
@@ -80,12 +80,12 @@ func TestScript(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "apptainer"), []byte("#!/bin/sh\necho in \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	command := []string{"printf", "<%s>", "{task}", "part {task}/20", "it's", `"$HOME" ` + "`x` \\", "", "two\nlines"}
+	command := []string{"printf", "<%s>", "{task}", "{task}/20", "it's", `"$HOME" ` + "`x` \\", "", "two\nlines"}
 	for _, c := range []struct {
 		array Array
 		want  string
 	}{
-		{Array{Command: command}, "<11><part 11/20><it's><\"$HOME\" `x` \\><><two\nlines>"},
+		{Array{Command: command}, "<11><{task}/20><it's><\"$HOME\" `x` \\><><two\nlines>"},
 		{Array{Command: []string{"run", "{task}"}, Container: "my image.sif"}, "in exec my image.sif run 11\n"},
 		{Array{Command: []string{"run"}, Container: "i.sif", Gres: "gpu:1"}, "in exec --nv i.sif run\n"},
 	} {
@@ -114,6 +114,7 @@ func TestArraysThatCannotBe(t *testing.T) {
 		"0 tasks":              {Name: "a", Command: []string{"true"}},
 		"-1 tasks at a time":   {Name: "a", Tasks: 1, Concurrent: -1, Command: []string{"true"}},
 		"no command":           {Name: "a", Tasks: 1},
+		"a \\ in its name":     {Name: "a", Tasks: 1, Command: []string{"true"}, Logs: `/a\b`},
 		"/100%":                {Name: "a", Tasks: 1, Command: []string{"true"}, Logs: "/100%"},
 	} {
 		if _, err := a.Submit(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
@@ -141,6 +142,28 @@ func TestSubmitAllOrNothing(t *testing.T) {
 	}
 	if said, err := os.ReadFile(filepath.Join(bin, "scancel.said")); string(said) != "12\n" {
 		t.Errorf("cancelled %q, %v; want job 12", said, err)
+	}
+}
+
+// A job whose number sbatch does not tell is found by its name, and cancelled.
+func TestSubmitWithoutANumber(t *testing.T) {
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"scontrol": "echo MaxArraySize = 5",
+		"sbatch":   "echo submitted",
+		"squeue":   "echo '47|0|PENDING|0||None|a+1|'; echo '48|0|PENDING|0||None|b+1|'",
+		"scancel":  `echo "$@" >"$0.said"`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	if _, err := (Array{Name: "a", Tasks: 2, Command: []string{"true"}}).Submit(t.Context()); err == nil || !strings.Contains(err.Error(), `not "submitted"`) {
+		t.Errorf("error %v", err)
+	}
+	if said, err := os.ReadFile(filepath.Join(bin, "scancel.said")); string(said) != "47\n" {
+		t.Errorf("cancelled %q, %v; want job 47", said, err)
 	}
 }
 

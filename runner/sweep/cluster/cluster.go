@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -187,7 +188,8 @@ func Submit(ctx context.Context, db *store.Store, w results.Sweep, r Request) (S
 		return s, fmt.Errorf("sweep %d: all parts are complete", w.ID)
 	}
 	a := r.Array
-	s.Name = fmt.Sprintf("caserun-%.12s-%d", uid, s.Number)
+	// The same simulated sweep in two stores has one uid.
+	s.Name = fmt.Sprintf("caserun-%.12s-%d-%06x", uid, s.Number, rand.Uint32N(1<<24))
 	a.Name, a.Tasks, a.Logs = s.Name, len(s.Parts), s.Logs()
 	a.Command = []string{r.Program, "sweep", "task", dir, strconv.Itoa(s.Number), slurm.TaskNumber}
 	if err := os.MkdirAll(a.Logs, 0o777); err != nil {
