@@ -63,10 +63,8 @@ func (c connector) Driver() driver.Driver {
 }
 
 func connect(path, query string, connections int, pragmas ...string) *sql.DB {
-	pragmas = append([]string{
-		"foreign_keys = ON",
-		fmt.Sprintf("busy_timeout = %d", lockPatience.Milliseconds()),
-	}, pragmas...)
+	pragmas = append([]string{"foreign_keys = ON"}, pragmas...)
+	query += fmt.Sprintf("&_busy_timeout=%d", lockPatience.Milliseconds()) // the driver reads the file before any pragma
 	db := sql.OpenDB(connector{dsn: fileURL(path, query), pragmas: pragmas})
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
@@ -190,6 +188,9 @@ func setJournal(ctx context.Context, path string, db *sql.DB, mode string) error
 	defer pause.Stop()
 	for {
 		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = "+mode)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return explain(path, "open", sqlite3.Error{Code: sqlite3.ErrBusy})
+		}
 		var s sqlite3.Error
 		if !errors.As(err, &s) || s.Code != sqlite3.ErrBusy {
 			return explain(path, "open", err)
