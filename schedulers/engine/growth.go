@@ -70,7 +70,7 @@ func (e *Engine) Shrink(id schedulers.TaskID, bytes int64) ([]schedulers.Decisio
 	h.allocated -= bytes
 	if there := min(h.bytes, h.allocated); there < h.bytes {
 		if h.revocable != nil && h.ticket != nil { // it was asked for part of what it gave back
-			h.ticket.Bytes -= h.bytes - there
+			h.ticket.Bytes = max(0, h.ticket.Bytes-(h.bytes-there))
 		}
 		e.charge(h, there)
 	}

@@ -40,8 +40,8 @@ type revocable struct {
 }
 
 type ticket struct {
-	id schedulers.Ticket
-	schedulers.Revocation
+	id                    schedulers.Ticket
+	schedulers.Revocation // Bytes: what is still to go out
 }
 
 // Resume asks for the permit of a context whose task id has its device: need bytes of the task
@@ -238,7 +238,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reserved, reopened b
 			e.issued++
 			h.ticket = &ticket{e.issued, r}
 			d.reserved = &h.ticket.For
-			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: &h.ticket.Revocation})
+			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: new(r)})
 		}
 	}
 	for i := range e.state.devices {

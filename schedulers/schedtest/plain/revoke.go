@@ -40,8 +40,8 @@ type revocable struct {
 }
 
 type ticket struct {
-	id schedulers.Ticket
-	schedulers.Revocation
+	id                    schedulers.Ticket
+	schedulers.Revocation // Bytes: what is still to go out
 }
 
 // Resume asks for the permit of a context whose task id has its device: need bytes of the task
@@ -219,7 +219,7 @@ func (e *Engine) revoke() (decisions []schedulers.Decision, reopened bool) {
 			}
 			e.issued++
 			d.reserved, h.ticket = &r.For, &ticket{e.issued, r}
-			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: &r})
+			decisions = append(decisions, schedulers.Decision{Kind: schedulers.Revoke, Task: h.task, Device: h.at.Device, Ticket: e.issued, Revocation: new(r)})
 		}
 	}
 	for i := range e.state.devices {
