@@ -322,7 +322,7 @@ func TestSlurmTranscript(t *testing.T) {
 	text := strings.ReplaceAll(got.String(), dir, "/home/you/sweep")
 	for _, uid := range regexp.MustCompile("caserun.db.parts/([0-9a-f]{32})").FindAllStringSubmatch(text, -1) {
 		text = strings.ReplaceAll(text, uid[1], "3f1c5a0b...")
-		text = strings.ReplaceAll(text, uid[1][:12], "3f1c5a0b2d7e")
+		text = regexp.MustCompile(uid[1][:12]+"-1-[0-9a-f]{6}").ReplaceAllString(text, "3f1c5a0b2d7e-1-81bd07")
 	}
 	text = regexp.MustCompile("completed on n[1-4]").ReplaceAllString(text, "completed on n1")
 	doc := mustRead(t, page)
