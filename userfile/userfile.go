@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -86,8 +87,9 @@ func Open(path string, also Also) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 }
 
-// Read reads a whole file of at most limit bytes, or everything that comes through an open pipe.
-// A byte order mark is left out. If ctx ends, Read stops waiting and returns the cause of ctx.
+// Read reads a whole file of UTF-8 text of at most limit bytes, or everything that comes through an
+// open pipe. A byte order mark is left out. If ctx ends, Read stops waiting and returns the cause of
+// ctx. An error that has a place in the file is an [fs.PathError] whose path ends with the line.
 func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	f, err := Open(path, Pipes)
 	if err != nil {
@@ -104,6 +106,13 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 		return nil, err
 	case int64(len(data)) > limit:
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %d MiB", limit>>20)}
+	}
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if !utf8.Valid(text) {
+			return nil, &fs.PathError{Op: "read", Path: fmt.Sprintf("%s:%d", path, line), Err: errors.New("not UTF-8: save the file as UTF-8")}
+		}
 	}
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }

@@ -138,3 +138,14 @@ func TestReadLeavesOutAByteOrderMark(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+func TestReadTakesOnlyUTF8(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("a: b\nc: caf\xe9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Read(t.Context(), path, 100)
+	if want := "read " + path + ":2: not UTF-8: save the file as UTF-8"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

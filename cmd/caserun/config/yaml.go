@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,12 +37,12 @@ const maxYAMLBytes = 1 << 20
 func readYAML(ctx context.Context, path string, take func(key string, at, value ast.Node) error) error {
 	text, err := userfile.Read(ctx, path, maxYAMLBytes)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
-		return fmt.Errorf("%s: %w", path, failed.Err)
+		return fmt.Errorf("%s: %w", failed.Path, failed.Err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	err = eachValue(bytes.TrimPrefix(text, []byte("\ufeff")), take)
+	err = eachValue(text, take)
 	var at *yamlError
 	switch {
 	case errors.As(err, &at):
