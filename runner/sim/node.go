@@ -40,9 +40,8 @@ const (
 	pcie5x16 = 63e9
 )
 
-// crowdH200 is Model.Crowd of an H200's host. benchmarks/crowd measures it on such a machine. It has not been
-// measured yet, so a crowd costs nothing.
-const crowdH200 = 0
+// crowdH200 is Model.Crowd of an H200's host, as benchmarks/crowd measured it (docs/simulation.md).
+const crowdH200 = 0.005
 
 var models = map[string]Model{
 	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8, 0,

@@ -65,7 +65,7 @@ func (p Part) Fit(cells []results.Cell) error {
 		return nil
 	}
 	if blocks := Blocks(cells); p.N > blocks {
-		return refuse("--part %s: the sweep has %s, which are not divided: want %[3]d parts at most", p, countBlocks(blocks), blocks)
+		return refuse("part %s: the sweep has %s, which are not divided: want %[3]d parts at most", p, countBlocks(blocks), blocks)
 	}
 	return nil
 }
