@@ -27,7 +27,25 @@ gpus=0
 [ "$node" != local ] || gpus=$(nvidia-smi -L | wc -l)
 
 d=$(mktemp -d /tmp/caserun-slurm.XXXXXX)
-trap 'jobs -p | xargs -r kill -9; wait 2>/dev/null; cp -r "$d/log" "$out/"; rm -rf "$d"' EXIT
+daemons=()
+# daemon starts a program that a signal to this script and its group does not reach.
+daemon() {
+	setsid "$@" &
+	daemons+=($!)
+	disown
+}
+# ended lets tasks that still run publish what they have, and then ends Slurm.
+ended() {
+	set +e
+	scancel --user "$(id -un)" 2>/dev/null && for ((i = 0; i < 60; i++)); do
+		[ -n "$(squeue -h 2>/dev/null)" ] || break
+		sleep 0.5
+	done
+	kill -9 "${daemons[@]}"
+	cp -r "$d/log" "$out/"
+	rm -rf "$d"
+}
+trap ended EXIT
 chmod 755 "$d"
 mkdir "$d"/{bin,log,munge,state,spool}
 for name in slurmctld slurmd slurmstepd; do # daemons compare their own names
@@ -68,10 +86,10 @@ for ((i = 0; i < gpus; i++)); do echo "NodeName=n1 Name=gpu File=/dev/nvidia$i";
 # That of cgroup/v2 needs libdbus. This one does nothing under linuxproc.
 echo CgroupPlugin=cgroup/v1 >"$d/cgroup.conf"
 
-munged -F --socket="$d/munge/socket" --key-file="$d/munge/key" --seed-file="$d/munge/seed" --pid-file="$d/munge/pid" --log-file="$d/log/munged" >/dev/null 2>&1 &
+daemon munged -F --socket="$d/munge/socket" --key-file="$d/munge/key" --seed-file="$d/munge/seed" --pid-file="$d/munge/pid" --log-file="$d/log/munged" >/dev/null 2>&1
 until [ -S "$d/munge/socket" ]; do sleep 0.1; done
-slurmctld -D >"$d/log/slurmctld" 2>&1 &
-slurmd -D -N n1 -d "$d/bin/slurmstepd" >"$d/log/slurmd" 2>&1 &
+daemon slurmctld -D >"$d/log/slurmctld" 2>&1
+daemon slurmd -D -N n1 -d "$d/bin/slurmstepd" >"$d/log/slurmd" 2>&1
 for ((i = 0; ; i++)); do
 	[ "$(sinfo -h -o %T 2>/dev/null)" != idle ] || break
 	[ "$i" -lt 60 ] || { tail -n 5 "$d"/log/* >&2; echo "slurm.sh: the node is not idle after 30 s" >&2; exit 2; }
