@@ -109,6 +109,9 @@ func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 	progress := newTaskProgress(c.ErrOrStderr())
 	err = s.Collect(ctx, path, o.slurm.poll, say, progress.show)
 	progress.stop()
+	if errors.Is(err, context.Canceled) { // in the middle of a merge
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("sweep %d: %w; caserun sweep --resume %[1]d%[3]s --slurm --collect goes on", id, err, o.settings.StoreFlag())
 	}
