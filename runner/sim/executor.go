@@ -41,6 +41,7 @@ type Executor struct {
 	kindOf  []int32          // the jobs' places among the kinds; 0: the job's own is made at its start
 	procs   map[int]*process // of the jobs that run
 	wake    func()           // tick
+	wrong   error            // the first event that could not be
 	telling []*process       // those of them that have an open task whose memory can move, by index
 }
 
@@ -142,6 +143,9 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 		if !x.step() && !closed(l.Done()) {
 			return errors.New("simulate: nothing is due and jobs are left: they wait for each other")
 		}
+		if x.wrong != nil {
+			return x.wrong
+		}
 	}
 	for _, d := range x.devices {
 		x.note(d)
@@ -149,7 +153,12 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) error {
 	return context.Cause(ctx)
 }
 
-func (x *Executor) post(e runner.Event) { x.loop.Post(x.now, e) }
+// post applies an event. One that cannot be is a defect of the model, and ends the run.
+func (x *Executor) post(e runner.Event) {
+	if err := x.loop.TryPost(x.now, e); err != nil && x.wrong == nil {
+		x.wrong = fmt.Errorf("simulate: %T at %v: %w", e, x.now, err)
+	}
+}
 
 func closed(c <-chan struct{}) bool {
 	select {

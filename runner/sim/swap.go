@@ -207,7 +207,8 @@ func (p *process) revoke(d schedulers.Decision) {
 }
 
 // moveOut moves to the host what the revocation wants, if there is one: first what the next step does
-// not use, and of that what was used least recently.
+// not use, and of that what was used least recently. What the next step uses goes only for others: the scheduler
+// knows that a process which makes room for itself keeps what it waits for.
 func (p *process) moveOut() {
 	w := &p.swap
 	if w.ticket == nil || w.moving != nil || p.gone {
@@ -231,8 +232,11 @@ func (p *process) moveOut() {
 		bytes int64
 	}
 	var moved []part
-	bytes, copied := int64(0), int64(0)
+	bytes, copied, own := int64(0), int64(0), w.ticket.Revocation.For == p.id()
 	for _, o := range objects {
+		if own && wanted(o) > 0 {
+			break
+		}
 		if n := min(o.resident, w.ticket.Revocation.Bytes-bytes); n > 0 {
 			moved, bytes = append(moved, part{o, n}), bytes+n
 			if o.newer {

@@ -154,6 +154,15 @@ func TestSwapsAreRecorded(t *testing.T) {
 		out(0, "evict", 1.4375, 1.4375, 1, 6.5625, 0), out(0, "evict", 1.4375, 1.4375, c, 9.125, 0), in(0, 1.4375, 1.4375, c+part))
 }
 
+// The scheduler does not know that a is free, so it asks the process to make room for c. The process keeps b, which
+// its kernel needs, and says that it has enough room.
+func TestAProcessKeepsWhatItWaitsFor(t *testing.T) {
+	for _, scheduler := range []string{"vgpu", "demand"} {
+		wantSwaps(t, scheduler, []string{allocate("a", "5GiB") + allocate("b", "3GiB") + kernel(1, 1, "") + free("a") + kernel(1, 1, "") + allocate("c", "4GiB") +
+			kernel(1, 1, "")}, out(0, "evict", 0, 0, 2, 3, 0))
+	}
+}
+
 // A process that begins a kernel in the instant in which it is asked gives way when the kernel ends. If
 // that is after the deadline, it is busy, and is asked again later.
 func TestTheDrainIsRecorded(t *testing.T) {
