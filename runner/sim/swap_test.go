@@ -154,6 +154,14 @@ func TestSwapsAreRecorded(t *testing.T) {
 		out(0, "evict", 1.4375, 1.4375, 1, 6.5625, 0), out(0, "evict", 1.4375, 1.4375, c, 9.125, 0), in(0, 1.4375, 1.4375, c+part))
 }
 
+// The next kernel may use less than the latest did. So before a growth is refused, what the latest used makes room.
+func TestGrowthGetsThePlaceOfWhatTheLatestKernelUsed(t *testing.T) {
+	for _, scheduler := range []string{"vgpu", "demand"} {
+		wantSwaps(t, scheduler, []string{allocate("a", "4GiB") + kernel(1, 1, "") + allocate("b", "8GiB") + kernel(1, 1, `, "reads": ["b"]`)},
+			out(0, "evict", 1.4375, 1.4375, 1, 2.5625, 0))
+	}
+}
+
 // The scheduler does not know that a is free, so it asks the process to make room for c. The process keeps b, which
 // its kernel needs, and says that it has enough room.
 func TestAProcessKeepsWhatItWaitsFor(t *testing.T) {

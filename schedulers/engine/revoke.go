@@ -211,9 +211,13 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 			continue
 		}
 		if e.nodeDeadlock() {
-			decisions = append(decisions, e.resolveNodeDeadlock())
+			if !e.offerWhole(e.growing) {
+				decisions = append(decisions, e.resolveNodeDeadlock())
+			}
 		} else if g := e.deviceDeadlock(); g != nil {
-			decisions = append(decisions, e.refuseGrowth(g))
+			if !e.offerWhole([]*growth{g}) {
+				decisions = append(decisions, e.refuseGrowth(g))
+			}
 		} else {
 			e.settled = len(asked) == 0 && !reserved
 			return decisions
@@ -284,7 +288,7 @@ func (e *Engine) requests() []schedulers.Request {
 	for _, g := range e.growthInTurn() {
 		h, t := g.holding, g.holding.task
 		t.OnDevice = &h.at.Device
-		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: slices.Contains(asked, t.ID), Own: e.own(h, h.referenced, g.spent)})
+		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: slices.Contains(asked, t.ID), Own: e.own(h, g.needed(), g.spent)})
 	}
 	for w := range e.queue.all() {
 		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: slices.Contains(asked, w.task.ID)}

@@ -15,7 +15,32 @@ type growth struct {
 	bytes   int64
 	limit   limit
 	stalled bool
+	whole   bool // it may have the place of all that its task has there
 	spent   bool // its own memory cannot give more room
+}
+
+// needed returns how many bytes the growth's task keeps for itself: those that its latest kernel
+// referenced, which the next one may reference too.
+func (g *growth) needed() int64 {
+	if g.whole {
+		return 0
+	}
+	return g.holding.referenced
+}
+
+// offerWhole lets one of the growths, which would be refused, have the place of what its task's latest kernel
+// referenced: the next kernel may reference less. It reports whether there is one that this gives more room.
+func (e *Engine) offerWhole(growths []*growth) bool {
+	for _, g := range growths {
+		if g.whole {
+			continue
+		}
+		g.whole, g.spent = true, false
+		if e.own(g.holding, 0, false) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Grow asks for bytes more on the device that task id has. Growth goes before waiting

@@ -193,9 +193,13 @@ func (e *Engine) pumpRevoking() []schedulers.Decision {
 		}
 		e.count()
 		if e.nodeDeadlock() {
-			decisions = append(decisions, e.resolveNodeDeadlock())
+			if !e.offerWhole(e.growing) {
+				decisions = append(decisions, e.resolveNodeDeadlock())
+			}
 		} else if g := e.deviceDeadlock(); g != nil {
-			decisions = append(decisions, e.refuseGrowth(g))
+			if !e.offerWhole([]*growth{g}) {
+				decisions = append(decisions, e.refuseGrowth(g))
+			}
 		} else {
 			return decisions
 		}
@@ -252,7 +256,7 @@ func (e *Engine) requests() []schedulers.Request {
 	for _, g := range e.growthInTurn() {
 		h, t := g.holding, g.holding.task
 		t.OnDevice = &h.at.Device
-		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: asked[t.ID], Own: e.own(h, h.referenced, g.spent)})
+		out = append(out, schedulers.Request{Task: t, Bytes: g.bytes, Grows: true, Asked: asked[t.ID], Own: e.own(h, g.needed(), g.spent)})
 	}
 	for _, w := range e.queue.tasks {
 		r := schedulers.Request{Task: w.task, Bytes: w.task.Needs(), Asked: asked[w.task.ID]}
