@@ -132,15 +132,18 @@ func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 		}
 		return q
 	}, func(a placeAnswer) error {
-		if a.Device == nil {
+		switch {
+		case !a.Device.there:
+			return errors.New("it has no device: want a number, or null if the task must wait")
+		case a.Device.number == nil:
 			return nil
 		}
-		return p.checkPlace(t, a.placement, v)
+		return p.checkPlace(t, a.at(), v)
 	})
-	if p.err != nil || a.Device == nil {
+	if p.err != nil || a.Device.number == nil {
 		return schedulers.Placement{}, false
 	}
-	return a.placement.placement(), true
+	return a.at().placement(), true
 }
 
 // CanGrow implements schedulers.Policy.
@@ -171,17 +174,17 @@ func (p *Policy) Reshape(t schedulers.Task, at schedulers.Placement, d scheduler
 		return reshapeQuestion{id, "reshape", taskOf(t), placementOf(at), usageOf(d, p.greeting.SMs)}
 	}, func(a placeAnswer) error {
 		switch {
-		case a.Device == nil || *a.Device != at.Device:
+		case a.Device.number == nil || *a.Device.number != at.Device:
 			return fmt.Errorf("the task must stay on device %d", at.Device)
 		case a.WholeMemory != at.WholeMemory:
 			return fmt.Errorf("whole_memory must stay %t", at.WholeMemory)
 		}
-		return p.checkPlacement(t, a.placement, d)
+		return p.checkPlacement(t, a.at(), d)
 	})
 	if p.err != nil {
 		return at
 	}
-	return a.placement.placement()
+	return a.at().placement()
 }
 
 // Err implements schedulers.Fallible.
