@@ -49,6 +49,30 @@ func TestLoadYAML(t *testing.T) {
 	}
 }
 
+// The defaults of group and priority may be written. They are not written again.
+func TestGroupAndPriority0(t *testing.T) {
+	parse := func(text string) (m Mix) {
+		t.Helper()
+		m, err := parseYAML(newLines("m.yaml", strings.NewReader(text)), builtin().jobs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	said := parse("jobs:\n  - {job: bfs-32M, group: 0, priority: 0}\n  - {job: bfs-32M, group: 1, priority: 2}\n")
+	silent := parse("jobs:\n  - bfs-32M\n  - {job: bfs-32M, group: 1, priority: 2}\n")
+	if !reflect.DeepEqual(said, silent) {
+		t.Errorf("said %+v, and left out %+v", said, silent)
+	}
+	var b bytes.Buffer
+	if err := WriteYAML(&b, said); err != nil {
+		t.Fatal(err)
+	}
+	if again := parse(b.String()); !reflect.DeepEqual(again, said) {
+		t.Errorf("written as\n%sand read again as %+v, want %+v", b.String(), again, said)
+	}
+}
+
 // A file from Windows reads like any other.
 func TestLoadYAMLWithCRLFAndByteOrderMark(t *testing.T) {
 	plain, err := os.ReadFile("testdata/good.yaml")

@@ -484,10 +484,10 @@ func (r *yamlReader) settings(j *Job, fields map[string]field) {
 		j.KnownFault = r.faults(f.value)
 	}
 	if f, found := fields["group"]; found {
-		j.Group = int(r.number(f.value, "group", maxJobs))
+		j.Group = int(r.numberFrom(0, f.value, "group", maxJobs))
 	}
 	if f, found := fields["priority"]; found {
-		j.Priority = int(r.number(f.value, "priority", maxPriority))
+		j.Priority = int(r.numberFrom(0, f.value, "priority", maxPriority))
 	}
 	if f, found := fields["pin"]; found {
 		j.Pin = r.flag(f.value, "pin")
@@ -599,13 +599,18 @@ func (r *yamlReader) bytes(n ast.Node, what string) int64 {
 
 // number reads a whole number from 1 to limit. It returns 0 after an error.
 func (r *yamlReader) number(n ast.Node, what string, limit uint64) uint64 {
+	return r.numberFrom(1, n, what, limit)
+}
+
+// numberFrom reads a whole number from least to limit. It returns 0 after an error.
+func (r *yamlReader) numberFrom(least uint64, n ast.Node, what string, limit uint64) uint64 {
 	s, ok := r.text(n, what)
 	if !ok {
 		return 0
 	}
 	v, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || v < 1 || v > limit {
-		r.fail(n.GetToken(), "write a whole number from 1 to "+strconv.FormatUint(limit, 10), "bad %s %q", what, s)
+	if err != nil || v < least || v > limit {
+		r.fail(n.GetToken(), fmt.Sprintf("write a whole number from %d to %d", least, limit), "bad %s %q", what, s)
 		return 0
 	}
 	return v

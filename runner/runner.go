@@ -50,7 +50,7 @@ type Revoker interface {
 }
 
 // Planner is an Executor beside which a scheduler can look for a plan. Plan calls search, which takes
-// milliseconds to a second, and posts the event that it returns.
+// milliseconds to a second, or until the context of the batch ends, and posts the event that it returns.
 type Planner interface {
 	Executor
 	Plan(search func() Event)
@@ -127,6 +127,7 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 		return nil, err
 	}
 	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, prioritizer: prioritizer, recorder: rec, done: make(chan struct{})}
+	l.search = func(c Search) Event { return Planned{plan.Search(ctx, c.Situation, c.Settings)} }
 	err = x.Run(ctx, l)
 	jobs, broken := l.finish()
 	if broken != nil {
@@ -139,10 +140,11 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 // methods may be called from any goroutine.
 type Loop struct {
 	executor    Executor
-	recoverer   Recoverer   // the executor, where it is one
-	revoker     Revoker     // the same
-	planner     Planner     // the same
-	prioritizer Prioritizer // the same
+	recoverer   Recoverer          // the executor, where it is one
+	revoker     Revoker            // the same
+	planner     Planner            // the same
+	search      func(Search) Event // for the planner
+	prioritizer Prioritizer        // the same
 	recorder    Recorder
 	observe     func(Step)
 	done        chan struct{}
@@ -214,7 +216,7 @@ func (l *Loop) do(c Command) {
 	case Prioritize:
 		l.prioritizer.Prioritize(c.Job, c.Nice)
 	case Search:
-		l.planner.Plan(func() Event { return Planned{plan.Search(c.Situation, c.Settings)} })
+		l.planner.Plan(func() Event { return l.search(c) })
 	case Stop:
 		l.executor.Stop(c.Job)
 	case WakeAt:

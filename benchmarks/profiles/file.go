@@ -37,7 +37,8 @@ var format = csvfile.Format[Profile]{Record: "profile", Earlier: 17, // columns 
 		}},
 		csvfile.Number("memory_bytes", func(p *Profile) *int64 { return &p.Footprint.Bytes }),
 		csvfile.Number("blocks", func(p *Profile) *uint64 { return &p.Footprint.Blocks }),
-		csvfile.Number("threads_per_block", func(p *Profile) *uint32 { return &p.Footprint.ThreadsPerBlock }),
+		within(csvfile.Number("threads_per_block", func(p *Profile) *uint32 { return &p.Footprint.ThreadsPerBlock }), 0, maxThreadsPerBlock,
+			func(p *Profile) int { return int(p.Footprint.ThreadsPerBlock) }),
 		csvfile.Text("gpu", func(p *Profile) *string { return &p.GPU }, false),
 		csvfile.Text("driver", func(p *Profile) *string { return &p.Driver }, false),
 		{Name: "measured_at", Write: func(p Profile) string {
@@ -61,10 +62,13 @@ var format = csvfile.Format[Profile]{Record: "profile", Earlier: 17, // columns 
 			}
 			return strings.Join(out, " ")
 		}, Read: readPhases},
-		rounds(csvfile.Number("rounds", func(p *Profile) *int { return &p.Rounds })),
+		within(csvfile.Number("rounds", func(p *Profile) *int { return &p.Rounds }), 1, mostRounds, func(p *Profile) int { return p.Rounds }),
 	}}
 
 func readPhases(p *Profile, s string) error {
+	if n := len(strings.Fields(s)); n > classes {
+		return fmt.Errorf("%d phases, want at most %d", n, classes)
+	}
 	sum := 0.0
 	for word := range strings.FieldsSeq(s) {
 		sms, seconds, _ := strings.Cut(word, ":")
@@ -85,13 +89,15 @@ func readPhases(p *Profile, s string) error {
 	return nil
 }
 
-// rounds limits the number of rounds, because a simulated node plays them one by one.
-func rounds(c csvfile.Column[Profile]) csvfile.Column[Profile] {
-	const limit = 100
+// mostRounds limits the number of rounds, because a simulated node plays them one by one.
+const mostRounds = 100
+
+// within limits what a column of whole numbers may say.
+func within(c csvfile.Column[Profile], least, most int, value func(*Profile) int) csvfile.Column[Profile] {
 	read := c.Read
 	c.Read = func(p *Profile, s string) error {
-		if err := read(p, s); err != nil || p.Rounds > limit {
-			return fmt.Errorf("want a whole number up to %d, or nothing", limit)
+		if err := read(p, s); err != nil || s != "" && (value(p) < least || value(p) > most) {
+			return fmt.Errorf("want a whole number from %d to %d, or nothing", least, most)
 		}
 		return nil
 	}

@@ -233,6 +233,19 @@ func TestWritingStops(t *testing.T) {
 	}
 }
 
+// A search for a plan that would take minutes stops where the program is to stop.
+func TestPlanningStops(t *testing.T) {
+	inTempDir(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer time.AfterFunc(100*time.Millisecond, func() { cancel(signalError{os.Interrupt}) }).Stop()
+	var out, errs bytes.Buffer
+	start := time.Now()
+	status := run(ctx, []string{"mix", "W1", "--node", "sim:2xV100", "--sched", "plan:search=1000000"}, strings.NewReader(""), &out, &errs)
+	if took := time.Since(start); status != exitInterrupted || took > time.Minute {
+		t.Errorf("exit %d after %v: %s", status, took, errs.String())
+	}
+}
+
 // someProcesses returns the name of this host, and the numbers of a process of it
 // that has ended and of one that lasts as long as the test.
 func someProcesses(t *testing.T) (host string, gone, there int) {

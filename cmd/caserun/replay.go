@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/runner/history"
 	"github.com/caserun/caserun/runner/replay"
 )
 
@@ -80,6 +82,9 @@ func runReplay(c *cobra.Command, o replayOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := predict(ctx, db, stored, jobs); err != nil {
+		return err
+	}
 	t := newReplayTable(stored)
 	recorded := t.add(run.Scheduler, run.Parameters, string(run.Mode), jobs)
 	own, ownErr := t.replay(ctx, stored.Own(), nil)
@@ -130,6 +135,50 @@ func readStored(ctx context.Context, db *store.Store, run results.Run) (*replay.
 		return nil, nil, refusal{err}
 	}
 	return stored, jobs, nil
+}
+
+// predict says what a scheduler that plans expects of the jobs: what that of the run expected, or else what
+// the store's runs show.
+func predict(ctx context.Context, db *store.Store, s *replay.Stored, jobs []results.Job) error {
+	expected, err := db.Predictions(ctx, s.Run.ID)
+	if err != nil {
+		return err
+	}
+	known := make([]*results.Known, len(jobs))
+	if len(expected) > 0 {
+		s.PredictedFrom = "the run's own scheduler expected of them"
+		for _, p := range expected {
+			known[p.Job] = &results.Known{Expected: p.Expected}
+		}
+		s.Predictions = history.ForScheduler(known)
+		return nil
+	}
+	filter := store.Filter{Mode: s.Run.Mode, Suite: s.Run.Suite, Probe: &s.Run.Probe}
+	for _, d := range s.Devices {
+		if !slices.Contains(filter.GPUs, d.Name) {
+			filter.GPUs = append(filter.GPUs, d.Name)
+		}
+	}
+	commands := make([]string, len(jobs))
+	for i, j := range jobs {
+		commands[i] = j.Command
+	}
+	learned, err := history.Learned(ctx, db, filter, commands)
+	if err != nil {
+		return err
+	}
+	s.PredictedFrom = "runs in the store show, the replayed run among them"
+	of := map[string]*results.Known{}
+	for _, k := range learned {
+		if other := of[k.Command]; other == nil || k.Jobs > other.Jobs { // the node has several models
+			of[k.Command] = &k
+		}
+	}
+	for i, j := range jobs {
+		known[i] = of[j.Command]
+	}
+	s.Predictions = history.ForScheduler(known)
+	return nil
 }
 
 // replayTable has a row for the run, and one for each replay.

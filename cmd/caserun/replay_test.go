@@ -62,6 +62,42 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// A scheduler that plans is told what the run's scheduler expected, or else what runs show. The assumptions say
+// which, or that it plans nothing.
+func TestReplayUnderPlan(t *testing.T) {
+	inTempDir(t)
+	const unplanned = "under plan, nothing is known of 32 of 32 jobs, so they are not planned"
+	for _, sched := range []string{"case-alg3", "plan"} {
+		if status, _, errs := caserun(t, "mix", "W7", "--sched", sched, "--node", "sim:4xV100"); status != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	for _, c := range []struct {
+		run, sched, says, saysNot string
+		planned                   bool
+	}{
+		{"1", "plan", "plan expects of the jobs what runs in the store show, the replayed run among them", unplanned, true},
+		{"1", "plan:learn=off", unplanned, "expects of the jobs", false},
+		{"1", "plan:nice=off", "plan expects of the jobs", "nice=on", true},
+		{"2", "plan", "plan expects of the jobs what the run's own scheduler expected of them", "runs in the store show", true},
+		{"2", "case-alg3", "nice=on of plan changes nothing", unplanned, false},
+	} {
+		status, out, errs := caserun(t, "replay", c.run, "--sched", c.sched, "--format", "json")
+		var table struct{ Rows []map[string]any }
+		if err := json.Unmarshal([]byte(out), &table); err != nil || status != exitOK {
+			t.Fatalf("exit %d, %v: %s", status, err, errs)
+		}
+		said := strings.Join(strings.Fields(errs), " ")
+		if !strings.Contains(said, c.says) || strings.Contains(said, c.saysNot) {
+			t.Errorf("run %s under %s: want %q and not %q:\n%s", c.run, c.sched, c.says, c.saysNot, errs)
+		}
+		last := table.Rows[len(table.Rows)-1]["makespan_s"].(float64)
+		if planned := last < 75; planned != c.planned { // about 70 s with a plan, and 82 s or more without
+			t.Errorf("run %s under %s: makespan %g s; planned %t, want %t", c.run, c.sched, last, planned, c.planned)
+		}
+	}
+}
+
 func TestRunsThatAreNotReplayed(t *testing.T) {
 	inTempDir(t)
 	writeFiles(t, map[string]string{"p.sh": shellPolicy(3, "exit 6"), "m.yaml": "jobs: [needle-16384, needle-16384]\n"})

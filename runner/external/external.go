@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,7 @@ func Start(program policies.Program) (*Policy, error) {
 		return nil, err
 	}
 	if err := p.start(); err != nil {
-		return nil, fmt.Errorf("start policy %s: %w", program.Path, err)
+		return nil, fmt.Errorf("start policy %s: %w", program.Path, explained(program.Path, err))
 	}
 	p.greeting = ask[greeting](p, startLimit, "greet", func(id uint64) any {
 		return hello{id, "hello", protocol, schedulers.SlotsPerWarp}
@@ -91,6 +92,33 @@ func unwrapped(err error) error {
 		return of.Err
 	}
 	return err
+}
+
+// explained adds a remedy to what the kernel says of an executable file that it cannot start.
+func explained(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w: let a script begin with a line such as #!/usr/bin/env python3, and build a program for this machine", unwrapped(err))
+	case errors.Is(err, syscall.ENOENT):
+		if line := firstLine(path); strings.HasPrefix(line, "#!") {
+			return fmt.Errorf("%w: the interpreter that its first line %q names is not there: install it, or name another one", unwrapped(err), line)
+		}
+		return fmt.Errorf("%w: the loader that the program needs is not there: build it for this machine", unwrapped(err))
+	}
+	return err
+}
+
+// firstLine returns as much of a file's first line as the kernel reads; empty if the file cannot be read.
+func firstLine(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text := make([]byte, 256)
+	n, _ := io.ReadFull(f, text)
+	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	return line
 }
 
 func (p *Policy) start() (err error) {
@@ -132,15 +160,18 @@ func (p *Policy) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 		}
 		return q
 	}, func(a placeAnswer) error {
-		if a.Device == nil {
+		switch {
+		case !a.Device.there:
+			return errors.New("it has no device: want a number, or null if the task must wait")
+		case a.Device.number == nil:
 			return nil
 		}
-		return p.checkPlace(t, a.placement, v)
+		return p.checkPlace(t, a.at(), v)
 	})
-	if p.err != nil || a.Device == nil {
+	if p.err != nil || a.Device.number == nil {
 		return schedulers.Placement{}, false
 	}
-	return a.placement.placement(), true
+	return a.at().placement(), true
 }
 
 // CanGrow implements schedulers.Policy.
@@ -171,17 +202,17 @@ func (p *Policy) Reshape(t schedulers.Task, at schedulers.Placement, d scheduler
 		return reshapeQuestion{id, "reshape", taskOf(t), placementOf(at), usageOf(d, p.greeting.SMs)}
 	}, func(a placeAnswer) error {
 		switch {
-		case a.Device == nil || *a.Device != at.Device:
+		case a.Device.number == nil || *a.Device.number != at.Device:
 			return fmt.Errorf("the task must stay on device %d", at.Device)
 		case a.WholeMemory != at.WholeMemory:
 			return fmt.Errorf("whole_memory must stay %t", at.WholeMemory)
 		}
-		return p.checkPlacement(t, a.placement, d)
+		return p.checkPlacement(t, a.at(), d)
 	})
 	if p.err != nil {
 		return at
 	}
-	return a.placement.placement()
+	return a.at().placement()
 }
 
 // Err implements schedulers.Fallible.

@@ -151,6 +151,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"two objects":         {`echo '{"id":1} {}'`, `more follows on the line`},
 		"no id":               {`echo '{"device":0}'`, `it has no id: want that of the question, 1`},
 		"an old id":           {`echo '{"id":0,"device":0}'`, `it has the id 0: want that of the question, 1`},
+		"no device":           {`echo '{"id":1}'`, `its answer "{\"id\":1}" cannot be: it has no device: want a number, or null if the task must wait`},
 		"an unknown field":    {`echo '{"id":1,"devise":0}'`, `unknown field "devise"`},
 		"another type":        {`echo '{"id":1,"device":"0"}'`, `cannot be: json: cannot unmarshal string`},
 		"no such device":      {`echo '{"id":1,"device":2}'`, `device 2: the node has devices 0 to 1`},
@@ -204,6 +205,9 @@ func TestBlocksThatCannotBe(t *testing.T) {
 		`"blocks":[0,3],"warp_slots":2731`: `3 blocks of 2731 slots on SM 1`,
 		`"blocks":[0,3],"warp_slots":9223372036854775807`: `3 blocks of 9223372036854775807 slots on SM 1`,
 		`"blocks":[0,0],"warp_slots":-1`:                  `warp_slots -1 and next_sm 0: want 0 or more`,
+		`"next_sm":-5`:                                    `warp_slots 0 and next_sm -5: want 0 or more`,
+		`"next_sm":999999`:                                `warp_slots 0 and next_sm 999999: want 0 or more`,
+		`"warp_slots":-7`:                                 `warp_slots -7 and next_sm 0: want 0 or more`,
 		`"blocks":[0,0],"next_sm":2`:                      `next_sm 2: want 0 or more, and an SM from 0 to 1`,
 	} {
 		p := start(t, greets(`,"sms":true`)+`read question; echo '{"id":1,"device":1,`+answer+`}'; read more`)
@@ -302,8 +306,8 @@ func TestFilesThatAreNoProgram(t *testing.T) {
 		filepath.Join(dir, "none"): "none: no such file",
 		dir:                        "it is a directory",
 		text:                       "it is not executable (permission denied): run chmod +x on it",
-		empty:                      "start policy " + empty,
-		interpreter:                "start policy " + interpreter,
+		empty:                      "start policy " + empty + ": exec format error: let a script begin with a line such as #!",
+		interpreter:                "start policy " + interpreter + `: no such file or directory: the interpreter that its first line "#!/nowhere/python" names is not there: install it`,
 	} {
 		if os.Getuid() == 0 && path == text {
 			// root too needs an executable bit: access(2) says so

@@ -119,9 +119,9 @@ type greeting struct {
 	SMs      bool     `json:"sms"`
 }
 
-// placement is a schedulers.Placement. An answer without a device has the task wait.
+// placement is a schedulers.Placement.
 type placement struct {
-	Device      *int  `json:"device"`
+	Device      int   `json:"device"`
 	Blocks      []int `json:"blocks,omitempty"`
 	WarpSlots   int   `json:"warp_slots,omitempty"`
 	NextSM      int   `json:"next_sm,omitempty"`
@@ -130,16 +130,36 @@ type placement struct {
 }
 
 func placementOf(p schedulers.Placement) placement {
-	return placement{&p.Device, p.Blocks, p.WarpSlots, p.NextSM, p.Exclusive, p.WholeMemory}
+	return placement{p.Device, p.Blocks, p.WarpSlots, p.NextSM, p.Exclusive, p.WholeMemory}
 }
 
 func (p placement) placement() schedulers.Placement {
-	return schedulers.Placement{Device: *p.Device, Blocks: p.Blocks, WarpSlots: p.WarpSlots, NextSM: p.NextSM, Exclusive: p.Exclusive, WholeMemory: p.WholeMemory}
+	return schedulers.Placement{Device: p.Device, Blocks: p.Blocks, WarpSlots: p.WarpSlots, NextSM: p.NextSM, Exclusive: p.Exclusive, WholeMemory: p.WholeMemory}
 }
 
 type placeAnswer struct {
 	ID *uint64 `json:"id"`
 	placement
+	Device given `json:"device"` // of the placement; null: the task waits
+}
+
+// given is a number or null that an answer has.
+type given struct {
+	there  bool
+	number *int
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It is called for null too, and not for a field that is left out.
+func (g *given) UnmarshalJSON(text []byte) error {
+	g.there = true
+	return json.Unmarshal(text, &g.number)
+}
+
+// at is the placement of an answer with a device.
+func (a placeAnswer) at() placement {
+	p := a.placement
+	p.Device = *a.Device.number
+	return p
 }
 
 type growAnswer struct {
@@ -213,14 +233,14 @@ func (p *Policy) checkPlacement(t schedulers.Task, a placement, d schedulers.Dev
 	switch {
 	case a.WholeMemory && (!t.Managed || !a.Exclusive):
 		return errors.New("whole_memory without exclusive, or for a task without unified memory")
+	case a.WarpSlots < 0 || a.NextSM < 0 || a.NextSM >= max(l.SMs, 1):
+		return fmt.Errorf("warp_slots %d and next_sm %d: want 0 or more, and an SM from 0 to %d", a.WarpSlots, a.NextSM, l.SMs-1)
 	case a.Blocks == nil:
 		return nil
 	case !p.greeting.SMs:
 		return errors.New("blocks without sms in the greeting, so it has not seen what is free")
 	case len(a.Blocks) != l.SMs:
 		return fmt.Errorf("blocks for %d SMs: the device has %d", len(a.Blocks), l.SMs)
-	case a.WarpSlots < 0 || a.NextSM < 0 || a.NextSM >= l.SMs:
-		return fmt.Errorf("warp_slots %d and next_sm %d: want 0 or more, and an SM from 0 to %d", a.WarpSlots, a.NextSM, l.SMs-1)
 	}
 	for i, n := range a.Blocks {
 		free := d.SM(i)
@@ -233,7 +253,7 @@ func (p *Policy) checkPlacement(t schedulers.Task, a placement, d schedulers.Dev
 
 // checkPlace refuses a device where the task may not go.
 func (p *Policy) checkPlace(t schedulers.Task, a placement, v schedulers.View) error {
-	at := *a.Device
+	at := a.Device
 	if at < 0 || at >= v.Len() {
 		return fmt.Errorf("device %d: the node has devices 0 to %d", at, v.Len()-1)
 	}

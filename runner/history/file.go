@@ -3,8 +3,11 @@ package history
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/userfile"
@@ -14,7 +17,7 @@ import (
 // format is that of a history file (docs/history.md).
 var format = csvfile.Format[results.Known]{Record: "prediction",
 	Key: func(e results.Known) string { return fmt.Sprintf("command %q on gpu %q", e.Command, e.GPU) }, Columns: []csvfile.Column[results.Known]{
-		csvfile.Text("command", func(e *results.Known) *string { return &e.Command }, true),
+		command(csvfile.Text("command", func(e *results.Known) *string { return &e.Command }, true)),
 		csvfile.Text("gpu", func(e *results.Known) *string { return &e.GPU }, false),
 		csvfile.Duration("before_s", func(e *results.Known) *float64 { return &e.BeforeS }),
 		csvfile.Duration("held_s", func(e *results.Known) *float64 { return &e.HeldS }),
@@ -26,6 +29,18 @@ var format = csvfile.Format[results.Known]{Record: "prediction",
 		csvfile.Number("runs", func(e *results.Known) *int { return &e.Runs }),
 		csvfile.Number("jobs", func(e *results.Known) *int { return &e.Jobs }),
 	}}
+
+// command refuses control characters. A job's command has none, because its words are quoted.
+func command(c csvfile.Column[results.Known]) csvfile.Column[results.Known] {
+	read := c.Read
+	c.Read = func(e *results.Known, s string) error {
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			return errors.New("it has control characters: write the command as caserun history shows it")
+		}
+		return read(e, s)
+	}
+	return c
+}
 
 // Write writes entries as a history file. Load reads the same. Of entries of one command and GPU it
 // writes the first.

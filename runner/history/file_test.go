@@ -56,11 +56,13 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 func TestErrorsNameFileAndLine(t *testing.T) {
 	head := strings.Join(format.Header(), ",") + "\n"
 	for text, want := range map[string]string{
-		"":                          "f.csv:1: want the header command,gpu,before_s",
-		head + ",,1,1,1,,,,,,\n":    `f.csv:2: command is ""`,
-		head + "a,,1,,1,,,,,,\n":    `f.csv:2: held_s is ""`,
-		head + "a,,1,1,1,,2,,,,\n":  `f.csv:2: kernels is "2": want a number from 0 to 1`,
-		head + "a,,1,1,1,-1,,,,,\n": `f.csv:2: bytes is "-1"`,
+		"":                             "f.csv:1: want the header command,gpu,before_s",
+		head + ",,1,1,1,,,,,,\n":       `f.csv:2: command is ""`,
+		head + "a\x00b,,1,1,1,,,,,,\n": `f.csv:2: command is "a\x00b": it has control characters`,
+		head + "a,,1_0,1,1,,,,,,\n":    `f.csv:2: before_s is "1_0": want seconds`,
+		head + "a,,1,,1,,,,,,\n":       `f.csv:2: held_s is ""`,
+		head + "a,,1,1,1,,2,,,,\n":     `f.csv:2: kernels is "2": want a number from 0 to 1`,
+		head + "a,,1,1,1,-1,,,,,\n":    `f.csv:2: bytes is "-1"`,
 		head + "a,x,1,1,1,,,,,,\na,y,1,1,1,,,,,,\na,x,1,1,1,,,,,,\n": `f.csv:4: duplicate command "a" on gpu "x" (first in line 2): remove one`,
 	} {
 		if _, err := read("f.csv", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

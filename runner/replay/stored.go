@@ -23,7 +23,12 @@ type Stored struct {
 	Run         results.Run
 	Devices     []results.Device
 	Assumptions []string
+	// Predictions say what schedulers that plan expect of the jobs, and PredictedFrom says from where that
+	// is known.
+	Predictions   []*schedulers.Prediction
+	PredictedFrom string
 
+	cores   int
 	steps   []runner.Step
 	jobs    []mixes.Job
 	workers int // of task-bound schedulers
@@ -40,7 +45,7 @@ func NewStored(run results.Run, threads int, devices []results.Device, jobs []re
 	case len(devices) == 0 || len(jobs) == 0:
 		return nil, fmt.Errorf("replay run %d: it has %d devices and %d jobs", run.ID, len(devices), len(jobs))
 	}
-	s := &Stored{Run: run, Devices: devices, workers: run.Workers}
+	s := &Stored{Run: run, Devices: devices, workers: run.Workers, cores: threads}
 	s.assume("what jobs did between their requests takes as long as in the run: time on the host, of kernels and of copies. A crowd that slowed them down there slows them down here too, and no other crowd does")
 	if s.workers == 0 {
 		s.workers = min(max(threads, 1), len(jobs))
@@ -57,7 +62,9 @@ func NewStored(run results.Run, threads int, devices []results.Device, jobs []re
 }
 
 func (s *Stored) assume(format string, args ...any) {
-	s.Assumptions = append(s.Assumptions, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); !slices.Contains(s.Assumptions, text) { // two replays assume the same
+		s.Assumptions = append(s.Assumptions, text)
+	}
 }
 
 // builder makes steps of records.
@@ -211,30 +218,41 @@ func (s *Stored) Check(scheduler policies.Scheduler) error {
 	return nil
 }
 
-// Under replays the batch in virtual time, and returns its jobs. The scheduler must pass Check.
+// Under replays the batch in virtual time, and returns its jobs. The scheduler must pass Check. What the
+// scheduler cannot have in a replay is added to the assumptions.
 func (s *Stored) Under(ctx context.Context, scheduler policies.Scheduler) ([]results.Job, error) {
 	x, err := New(s.steps)
 	if err != nil {
 		return nil, err
 	}
-	c := runner.Config{Jobs: s.jobs, Scheduler: scheduler, Workers: s.workers}
+	c := runner.Config{Jobs: s.jobs, Scheduler: scheduler, Workers: s.workers, Cores: s.cores, Seed: s.Run.Seed, Predictions: s.Predictions}
+	if scheduler.Plans != nil && scheduler.Plans.Learn {
+		s.assume("%s expects of the jobs what %s", scheduler.Name, s.PredictedFrom)
+	}
+	if scheduler.Nice {
+		s.assume("nice=on of %s changes nothing: how long a job's host part takes does not depend on who else runs", scheduler.Name)
+	}
 	for _, d := range s.Devices {
 		c.Devices = append(c.Devices, schedulers.Device{Name: d.Name, CapacityBytes: d.CapacityBytes, ContextBytes: d.ContextBytes,
 			SMs: d.SMs, WarpsPerSM: d.WarpsPerSM, BlocksPerSM: d.BlocksPerSM})
 	}
-	jobs, err := runner.Run(ctx, c, x, forgetful{})
+	jobs, err := runner.Run(ctx, c, x, forgetful{func(e results.Event) {
+		if e.Kind == results.EventUnplanned {
+			s.assume("under %s, %s", scheduler.Name, e.Detail)
+		}
+	}})
 	if err != nil {
 		err = fmt.Errorf("replay run %d under %s: %w", s.Run.ID, scheduler.Name, err)
 	}
 	return jobs, err
 }
 
-// forgetful is a Recorder for replays. It keeps only the jobs.
-type forgetful struct{}
+// forgetful is a Recorder for replays. It keeps nothing, and says what happens.
+type forgetful struct{ say func(results.Event) }
 
 func (forgetful) Job(results.Job)         {}
 func (forgetful) Task(results.Task)       {}
 func (forgetful) Swap(results.Swap)       {}
 func (forgetful) Kernel(results.Kernel)   {}
 func (forgetful) Segment(results.Segment) {}
-func (forgetful) Event(results.Event)     {}
+func (f forgetful) Event(e results.Event) { f.say(e) }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -77,8 +78,12 @@ type search struct {
 // late is how much more an end behind latest counts, beyond Weight.
 const late = 3
 
-// Search returns the best plan that it finds. The same situation and settings give the same plan.
-func Search(s Situation, with Settings) schedulers.Plan {
+// MostMoves bounds Settings.Moves. A first search of a small batch then takes minutes.
+const MostMoves = 1_000_000
+
+// Search returns the best plan that it finds. The same situation and settings give the same plan, unless
+// ctx ends: then it is the best so far.
+func Search(ctx context.Context, s Situation, with Settings) schedulers.Plan {
 	s.Jobs = possible(s)
 	latest := latest(s)
 	s.Jobs = window(s.Jobs, with.Window)
@@ -92,7 +97,7 @@ func Search(s Situation, with Settings) schedulers.Plan {
 	if s.First {
 		moves, heat = 10*moves, hot
 	}
-	x.anneal(moves, heat)
+	x.anneal(ctx, moves, heat)
 	return x.plan(s)
 }
 
@@ -232,8 +237,8 @@ const (
 )
 
 // anneal tries random changes of the best order. It takes over worse ones with a probability that
-// falls with time.
-func (x *search) anneal(moves int, heat float64) {
+// falls with time. It stops when ctx ends.
+func (x *search) anneal(ctx context.Context, moves int, heat float64) {
 	random := rand.New(rand.NewPCG(x.Seed, 1))
 	now, score := x.best.clone(), x.score
 	jobs := 0
@@ -242,6 +247,9 @@ func (x *search) anneal(moves int, heat float64) {
 	}
 	first := min(hottest, heat/float64(max(jobs, 1)))
 	for n := range moves {
+		if ctx.Err() != nil {
+			return
+		}
 		at := first * math.Pow(cooling, float64(n)/float64(moves))
 		undo, ok := change(now, random)
 		if !ok {

@@ -29,11 +29,11 @@ var planEntry = entry{
 		Source: "this project; docs/plan.md",
 		Params: []Param{paramQueue, withDefault(paramAge, "0"), paramWait, paramRoom, paramManaged, paramIsolate, paramNice,
 			{Name: "weight", Default: "0.6", Help: "weight of the makespan, from 0 to 1; the rest is that of the mean turnaround"},
-			{Name: "search", Default: "2000", Help: "random changes of a plan that are tried at each step, and ten times as many at the start"},
+			{Name: "search", Default: "2000", Help: fmt.Sprintf("random changes of a plan that are tried at each step, at most %d, and ten times as many at the start", plan.MostMoves)},
 			{Name: "candidates", Default: plan.All.String(), Help: "what a search begins with: alg3, greedy, serial, with + between them"},
 			{Name: "window", Default: "64", Help: "jobs without a device that are planned at once, at most"},
 			{Name: "learn", Default: learnOn, Help: "on: from earlier runs and profiles; off: nothing is known of the jobs"},
-			{Name: "error", Default: "0", Help: "part by which each expected duration is falsified at most, from 0 to below 1, for experiments"}}},
+			{Name: "error", Default: "0", Help: "part by which each expected duration is falsified at most, from 0 to 0.99, for experiments"}}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		memory, err := s.memory()
 		return planned{MemoryHard: memory}, err
@@ -76,6 +76,9 @@ func (s settings) planning() (*Planning, error) {
 	}
 	if p.Moves, err = s.number("search", 0); err != nil {
 		return nil, err
+	}
+	if p.Moves > plan.MostMoves {
+		return nil, fmt.Errorf("search=%d: want at most %d changes", p.Moves, plan.MostMoves)
 	}
 	if p.Window, err = s.number("window", 1); err != nil {
 		return nil, err

@@ -107,10 +107,11 @@ const MaxSeconds = 1e7
 // Plain formats v without an exponent. NotNegative reads the same value.
 func Plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// NotNegative reads a number from 0 to most.
+// NotNegative reads a decimal number from 0 to most.
 func NotNegative(s string, most float64) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= 0) || v > most {
+	if err != nil || strings.ContainsAny(s, "_xX") || // as Go writes numbers: 1_0 is 10
+		!(v >= 0) || v > most {
 		return 0, errors.New("not a number from 0")
 	}
 	return v, nil

@@ -54,6 +54,8 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		head + ",1,,\n":                      `f.csv:2: name is "": want a value`,
 		head + "a,-1,,\n":                    `f.csv:2: length_s is "-1": want seconds`,
 		head + "a,NaN,,\n":                   `f.csv:2: length_s is "NaN": want seconds`,
+		head + "a,1_0,,\n":                   `f.csv:2: length_s is "1_0": want seconds`,
+		head + "a,0x1p3,,\n":                 `f.csv:2: length_s is "0x1p3": want seconds`,
 		head + "a,1e8,,\n":                   `f.csv:2: length_s is "1e8": want seconds`,
 		head + "a,1,1e9,\n":                  `f.csv:2: bytes is "1e9": want a whole number`,
 		head + "a,1,,1.5\n":                  `f.csv:2: part is "1.5": want a number from 0 to 1, or nothing`,
