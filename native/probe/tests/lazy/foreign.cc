@@ -138,3 +138,26 @@ void driver_memory()
 	say("again %d", release(small) != 0);
 	state("after");
 }
+
+// immense: more bytes than there are, also where their product or the whole granules of them need more than 64 bits.
+void immense()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	int *x = device<int>(1000);
+	for (const char *when : {"before", "bound"}) {
+		void *p = nullptr;
+		CUdeviceptr d = 0;
+		size_t pitch = 0;
+		cudaPitchedPtr box = {};
+		for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX - 2 * mib + 1, SIZE_MAX / 2 + 1}) {
+			const cudaError_t linear = cudaMalloc(&p, bytes), ordered = cudaMallocAsync(&p, bytes, nullptr);
+			say("%s: %d %d %d", when, linear, ordered, allocate(&d, bytes));
+		}
+		const cudaError_t rows = cudaMallocPitch(&p, &pitch, size_t{1} << 33, size_t{1} << 31);
+		say("%s: %d %d", when, rows, cudaMalloc3D(&box, {size_t{1} << 20, size_t{1} << 20, size_t{1} << 24}));
+		say("%s: %d", when, cudaMemset2D(x, size_t{1} << 63, 0, 4, 3));
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	}
+	TRY(cudaFree(x));
+	state("after");
+}
