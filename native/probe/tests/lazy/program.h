@@ -80,7 +80,7 @@ void wrong(const char *way), small_copies(), swapped(); // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
 void driven(const char *sizes);                         // references.cc
 void random_programs(const char *what);                 // random.cc
-void last_errors(), last_errors_after_a_fault();        // errors.cc
+void last_errors(), last_errors_after_a_fault(), cleared();        // errors.cc
 void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); // signals.cc
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
