@@ -15,12 +15,34 @@
 #include "revoke.h"
 #include "task.h"
 
-extern "C" CUresult cuCtxSynchronize(void);
+extern "C" {
+CUresult cuCtxSynchronize(void);
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+}
 
 namespace lazy {
 
-// serves_here: the calling thread's context is on the granted device, and what is allocated there
-// can move.
+// is_primary: the context is the device's primary context. No context is made here.
+static bool is_primary(CUcontext context, CUdevice device)
+{
+	const auto state = REAL_DRIVER(cuDevicePrimaryCtxGetState);
+	const auto retain = REAL_DRIVER(cuDevicePrimaryCtxRetain);
+	const auto release = REAL_DRIVER(cuDevicePrimaryCtxRelease_v2);
+	CUcontext primary = nullptr;
+	unsigned flags = 0;
+	int active = 0;
+
+	if (state == nullptr || retain == nullptr || release == nullptr || state(device, &flags, &active) != CUDA_SUCCESS ||
+	    active == 0 || retain(&primary, device) != CUDA_SUCCESS)
+		return false;
+	release(device);
+	return context == primary;
+}
+
+// serves_here: the calling thread's context is the primary context of the granted device, and what is
+// allocated there can move. Memory in a context of the program's own has to end with that context.
 static bool serves_here()
 {
 	CUcontext context = nullptr;
@@ -28,7 +50,7 @@ static bool serves_here()
 
 	return movable() && has_runtime() && !being_captured() && driver() != nullptr &&
 	       driver()->get_current(&context) == CUDA_SUCCESS && context != nullptr &&
-	       driver()->current_device(&on) == CUDA_SUCCESS && on == home();
+	       driver()->current_device(&on) == CUDA_SUCCESS && on == home() && is_primary(context, on);
 }
 
 bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUresult *result)

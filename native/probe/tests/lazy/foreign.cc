@@ -93,6 +93,24 @@ void own_context_in_threads()
 	state("after");
 }
 
+// ends_contexts: the memory of a context of its own goes with that context.
+void ends_contexts()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	TRY(driver_call<CUresult(unsigned)>("cuInit")(0));
+	for (int round = 0; round < 8; round++) {
+		const CUcontext own = create();
+		CUdeviceptr memory = 0, freed = 0;
+		TRY(allocate(&memory, 200 * mib));
+		TRY(allocate(&freed, 20 * mib));
+		TRY(cudaMemset(reinterpret_cast<void *>(memory), round, 4000));
+		say("x %ld", digest(reinterpret_cast<int *>(memory), 1000));
+		TRY(driver_call<CUresult(CUdeviceptr)>("cuMemFree_v2")(freed));
+		TRY(driver_call<CUresult(CUcontext)>("cuCtxDestroy_v2")(own));
+	}
+	state("after");
+}
+
 // range_of tells where an address lies in its allocation, as the driver has it.
 static void range_of(const char *what, CUdeviceptr address)
 {
