@@ -104,21 +104,46 @@ bool driver_frees(CUdeviceptr memory, CUresult *result)
 
 using namespace lazy;
 
-// The driver knows mappings, and the program knows allocations.
-enum { CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11, CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12 };
+enum { // of CUpointer_attribute
+	CU_POINTER_ATTRIBUTE_CONTEXT = 1,
+	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+	CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
+	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+};
+static const unsigned CU_MEMORYTYPE_DEVICE = 2;
 
-static void correct(int attribute, void *value, CUdeviceptr address)
+// answers tells an attribute of this library's memory. The driver knows mappings, which may be of the
+// host's memory for a time, and the program knows allocations. false: the driver is to answer.
+static bool answers(int attribute, void *value, CUdeviceptr address)
 {
 	uintptr_t base = 0;
 	size_t bytes = 0;
 
-	if (value == nullptr || (attribute != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && attribute != CU_POINTER_ATTRIBUTE_RANGE_SIZE) ||
-	    !allocation_at(reinterpret_cast<void *>(address), &base, &bytes))
-		return;
-	if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+	if (value == nullptr || !allocation_at(reinterpret_cast<void *>(address), &base, &bytes))
+		return false;
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*static_cast<CUcontext *>(value) = context_of_task();
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*static_cast<unsigned *>(value) = CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*static_cast<CUdeviceptr *>(value) = address;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*static_cast<int *>(value) = home();
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		*static_cast<CUdeviceptr *>(value) = base;
-	else
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		*static_cast<size_t *>(value) = bytes;
+		return true;
+	}
+	return false;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
@@ -137,12 +162,15 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr a
 	const auto real = REAL_DRIVER(cuMemGetAddressRange_v2);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	const CUresult result = real(base, bytes, address);
-	if (result == CUDA_SUCCESS) {
-		correct(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base, address);
-		correct(CU_POINTER_ATTRIBUTE_RANGE_SIZE, bytes, address);
-	}
-	return result;
+	uintptr_t start = 0;
+	size_t size = 0;
+	if (!allocation_at(reinterpret_cast<void *>(address), &start, &size))
+		return real(base, bytes, address);
+	if (base != nullptr)
+		*base = start;
+	if (bytes != nullptr)
+		*bytes = size;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
@@ -150,10 +178,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 	const auto real = REAL_DRIVER(cuPointerGetAttribute);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	const CUresult result = real(value, attribute, address);
-	if (result == CUDA_SUCCESS)
-		correct(attribute, value, address);
-	return result;
+	return answers(attribute, value, address) ? CUDA_SUCCESS : real(value, attribute, address);
 }
 
 CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address)
@@ -162,7 +187,10 @@ CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, 
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = real(count, attributes, values, address);
-	for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
-		correct(attributes[i], values[i], address);
-	return result;
+	if (attributes == nullptr || values == nullptr)
+		return result;
+	unsigned answered = 0;
+	for (unsigned i = 0; i < count; i++)
+		answered += answers(attributes[i], values[i], address);
+	return count > 0 && answered == count ? CUDA_SUCCESS : result;
 }

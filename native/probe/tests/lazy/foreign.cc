@@ -121,6 +121,8 @@ static void range_of(const char *what, CUdeviceptr address)
 	auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
 	TRY(ask(&start, 11, address)); // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
 	TRY(ask(&size, 12, address));  // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+	int ordinal = -1;
+	TRY(ask(&ordinal, 9, address)); // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 	say("%s: at %zu of %zu, %zu of %zu", what, static_cast<size_t>(address - base), bytes,
 	    static_cast<size_t>(address - start), size);
 }
