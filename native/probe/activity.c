@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "wire.h"
 
 static_assert(sizeof(_Atomic uint64_t) == sizeof(uint64_t), "the page holds plain integers");
@@ -144,7 +145,7 @@ static void inherit(struct page *to, struct page *from)
 
 int activity_share(void)
 {
-	const int page = atomic_load(&watched) ? memfd_create("case-activity", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+	const int page = atomic_load(&watched) ? above_standard(memfd_create("case-activity", MFD_CLOEXEC | MFD_ALLOW_SEALING)) : -1;
 	void *shared = MAP_FAILED;
 
 	if (page < 0)

@@ -323,9 +323,34 @@ __attribute__((destructor)) static void finish(void)
  * at its own address. */
 static uint32_t instance(void) { return (uint32_t)((uintptr_t)&process >> 4) | 1; }
 
-static const char *variable(const char *name)
+/* The caller's variables as they are before the program, which may clear its environment. Plain strings,
+ * because they are read in constructors too. */
+static char *at_load[32]; /* NAME=value */
+
+__attribute__((constructor(101))) static void keep_environment(void)
+{
+	size_t kept = 0;
+
+	for (char **e = environ; e != NULL && *e != NULL && kept < sizeof at_load / sizeof *at_load; e++)
+		if (strncmp(*e, "CASE_", strlen("CASE_")) == 0)
+			at_load[kept++] = strdup(*e); /* the program may write over it */
+}
+
+const char *client_variable(const char *name)
 {
 	const char *text = getenv(name);
+	const size_t length = strlen(name);
+
+	for (size_t i = 0; text == NULL && i < sizeof at_load / sizeof *at_load; i++)
+		if (at_load[i] != NULL && strncmp(at_load[i], name, length) == 0 && at_load[i][length] == '=')
+			text = at_load[i] + length + 1;
+	return text;
+}
+
+/* variable is client_variable where an empty value is none. */
+static const char *variable(const char *name)
+{
+	const char *text = client_variable(name);
 
 	return text != NULL && *text != '\0' ? text : NULL;
 }
@@ -394,7 +419,7 @@ static bool dial(const char *path, const char *token, char *why, size_t why_size
 /* read_wait reads CASE_WAIT. */
 static uint32_t read_wait(void)
 {
-	const char *text = getenv("CASE_WAIT");
+	const char *text = client_variable("CASE_WAIT");
 
 	if (text == NULL)
 		return CASE_WAIT_DEFAULT;
@@ -404,7 +429,7 @@ static uint32_t read_wait(void)
 /* read_priority reads CASE_PRIORITY, which the clients that decide go by. */
 static int32_t read_priority(void)
 {
-	const char *text = getenv("CASE_PRIORITY");
+	const char *text = client_variable("CASE_PRIORITY");
 
 	return text == NULL ? 0 : (int32_t)strtol(text, NULL, 10);
 }
@@ -416,7 +441,7 @@ static uint32_t wait_of(uint32_t wait_ms) { return wait_ms == CASE_WAIT_DEFAULT 
  * clients that decide where the environment names nobody who does; NULL: none. */
 static void open_connection(const char *file)
 {
-	const char *path = variable("CASE_SOCKET"), *token = getenv("CASE_TOKEN"), *required = variable("CASE_REQUIRED");
+	const char *path = variable("CASE_SOCKET"), *token = client_variable("CASE_TOKEN"), *required = variable("CASE_REQUIRED");
 	const bool must = required != NULL && strcmp(required, "0") != 0;
 	bool opened = false;
 	char why[512] = "CASE_SOCKET is not set";

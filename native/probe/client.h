@@ -18,6 +18,10 @@ extern "C" {
  * file is made if it does not exist. false: nobody decides; the reason is on stderr. */
 bool case_client(const char *file);
 
+/* client_variable is a variable of the environment whose name begins with CASE_: its value now, or, in a
+ * program that has removed it, the value when the library was loaded. NULL: neither. */
+const char *client_variable(const char *name);
+
 /* The calls of case.h about tasks, for tasks of the program and of the lazy runtime alike. While a thread
  * waits for more of a task, or to resume it, another may free the task: the first gives it back when it is
  * answered, and its call returns CASE_REFUSED. */

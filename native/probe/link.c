@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 void link_say(const char *format, ...)
 {
 	char line[512] = "caserun: ";
@@ -112,7 +114,7 @@ struct link link_open(const char *path, const char *hex_token, uint32_t instance
 	}
 	strcpy(address.sun_path, path);
 
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd = above_standard(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (fd < 0) {
 		snprintf(why, why_size, "open a socket: %s", strerror(errno));
 		return none;
@@ -176,13 +178,22 @@ static bool valid(const union link_frame *frame, size_t size)
 	return false;
 }
 
-/* take_files takes the descriptors out of the control message. */
+/* take_files takes the descriptors out of the control message. A descriptor that cannot be kept
+ * counts as cut off. */
 static void take_files(struct msghdr *message, struct link_files *files)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-			files->count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof *files->fd);
-			memcpy(files->fd, CMSG_DATA(c), (size_t)files->count * sizeof *files->fd);
+			const size_t came = (c->cmsg_len - CMSG_LEN(0)) / sizeof *files->fd;
+			for (size_t i = 0; i < came; i++) {
+				int fd;
+				memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+				fd = above_standard(fd);
+				if (fd >= 0)
+					files->fd[files->count++] = fd;
+				else
+					message->msg_flags |= MSG_CTRUNC;
+			}
 		}
 }
 

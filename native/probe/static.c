@@ -79,7 +79,7 @@ static bool stays(uint32_t flags)
  * need not know that it was compiled by casecc. */
 static bool expected(void)
 {
-	return getenv("CASE_SOCKET") != NULL || getenv("CASE_SHARED") != NULL || getenv("CASE_REQUIRED") != NULL;
+	return client_variable("CASE_SOCKET") != NULL || client_variable("CASE_SHARED") != NULL || client_variable("CASE_REQUIRED") != NULL;
 }
 
 void case_static_begin(struct case_static *t, uint64_t bytes, uint64_t blocks, uint64_t heap_bytes,

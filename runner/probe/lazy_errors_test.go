@@ -33,6 +33,18 @@ func TestLazyRefused(t *testing.T) {
 	p.wantLine("after: contexts 0 first -1 " + nothingLeft)
 }
 
+// A program that has cleared its environment is scheduled as any other.
+func TestLazyKeepsTheEnvironmentOfItsStart(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		p := runLazy(t, "13", "cleared", env)
+		p.mustSucceed()
+		if len(p.of("begin")) != 1 || len(p.of("free")) != 1 {
+			t.Errorf("%s: events %v", env, p.events)
+		}
+		p.wantNothingLeft()
+	}
+}
+
 // The first request of each kind has waited as long as it may; the others are granted.
 func impatient() func(*testing.T, event) {
 	seen := map[string]bool{}

@@ -94,6 +94,15 @@ func TestLazyLeavesOwnContexts(t *testing.T) {
 	runLazy(t, "13", "own_context_in_threads").wantNative() // bound by the context itself
 }
 
+// What the driver allocates in a context of the program's own ends with that context.
+func TestLazyEndsMemoryWithItsContext(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		p := runLazy(t, "13", "ends_contexts", env)
+		p.wantNative()
+		p.wantNothingLeft()
+	}
+}
+
 // Once somebody has made a context through the driver, no address without memory
 // is handed out.
 func TestLazyBindsAtOnceAfterAnOwnContext(t *testing.T) {

@@ -51,6 +51,30 @@ func TestLazyChargesMovableDriverMemory(t *testing.T) {
 	}
 }
 
+// An allocation of more bytes than 64 bits can count is refused as any other that is too large.
+func TestLazyRefusesImmenseAllocations(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		p := runLazy(t, "13", "immense", env)
+		if p.err != nil {
+			t.Fatalf("%s: %v: %s", env, p.err, p.stderr.String())
+		}
+		p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
+		for _, when := range []string{"before", "bound"} {
+			refused := 0
+			for _, l := range p.lines {
+				if l == when+": 2 2 2" {
+					refused++
+				}
+			}
+			if refused != 4 {
+				t.Errorf("%s, %s: %d of 4 sizes are refused: %q", env, when, refused, p.lines)
+			}
+			p.wantLine(when + ": 2 2")
+			p.wantLine(when + ": 1") // rows that lie apart by more than there are addresses
+		}
+	}
+}
+
 // Memory that may be exported to other processes must be cudaMalloc's.
 func TestLazyLeavesExportedMemoryToCUDA(t *testing.T) {
 	for _, name := range []string{"cudaIpcGetMemHandle", "cuIpcGetMemHandle"} {

@@ -154,7 +154,7 @@ func (k *taker) hear(task *kept, was Revoked) {
 		k.t.Errorf("%+v of a task with %d bytes on the device: %+v", r, task.resident, was)
 	}
 	task.asked = nil
-	if task.resumes != nil { // what has left is to come back too
+	if task.resumes != nil && r.Action == Yield { // what has left is to come back too
 		task.resumes.need.Bytes += task.resident - was.Resident
 	}
 	task.resident = was.Resident

@@ -233,6 +233,14 @@ func TestLazyMemoryGoesAndComesBack(t *testing.T) {
 	}
 }
 
+// Memory that is away is the device's for the program, also where it asks the driver.
+func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
+	p := startRevocable(t, "asks")
+	p.mustBeTaken(Yield)
+	p.goOn()
+	p.endsWell(fmt.Sprintf("device %d type 2 at %d of %d same 1", grantedDevice, 22<<20, 44<<20), shown(1))
+}
+
 // A task whose last object is freed, and a device that is reset, while a thread waits to give the task
 // work: what is over is over for the scheduler too.
 func TestLazyTaskEndsWhileAThreadResumes(t *testing.T) {

@@ -28,8 +28,8 @@ namespace {
 struct Rows {
 	size_t width, height, to_pitch, from_pitch; // bytes
 	bool none() const { return width == 0 || height == 0; }
-	size_t to_extent() const { return none() ? 0 : (height - 1) * to_pitch + width; }
-	size_t from_extent() const { return none() ? 0 : (height - 1) * from_pitch + width; }
+	size_t to_extent() const { return none() ? 0 : sum(product(height - 1, to_pitch), width); }
+	size_t from_extent() const { return none() ? 0 : sum(product(height - 1, from_pitch), width); }
 	bool overlap() const { return to_pitch < width || from_pitch < width; } // which CUDA refuses
 };
 

@@ -121,7 +121,7 @@ cudaError_t cudaMallocPitch(void **memory, size_t *pitch, size_t width, size_t h
 		return fail(cudaErrorInvalidValue);
 	const size_t row = row_of(width);
 	bool reserved = true;
-	cudaError_t error = allocate("cudaMallocPitch", memory, row * height, [&] {
+	cudaError_t error = allocate("cudaMallocPitch", memory, product(row, height), [&] {
 		reserved = false;
 		return REAL(cudaMallocPitch)(memory, pitch, width, height);
 	});
@@ -137,7 +137,7 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent extent)
 	const size_t row = row_of(extent.width);
 	void *made = nullptr;
 	bool reserved = true;
-	cudaError_t error = allocate("cudaMalloc3D", &made, row * extent.height * extent.depth, [&] {
+	cudaError_t error = allocate("cudaMalloc3D", &made, product(product(row, extent.height), extent.depth), [&] {
 		reserved = false;
 		cudaError_t result = REAL(cudaMalloc3D)(memory, extent);
 		if (result == cudaSuccess)

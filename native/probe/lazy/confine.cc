@@ -21,6 +21,7 @@
 #include <atomic>
 #include <string>
 
+#include "../client.h"
 #include "confine.h"
 #include "device.h"
 #include "gate.h"
@@ -118,7 +119,7 @@ CUresult init_driver(unsigned flags)
 {
 	if (mode() != Mode::passive) {
 		Locked locked(choosing);
-		const char *all = getenv(devices);
+		const char *all = client_variable(devices);
 		if (!chosen && all != nullptr)
 			show(all);
 		chosen = true;
@@ -167,7 +168,7 @@ bool confine(const unsigned char uuid[16])
 		if (chosen)
 			return false;
 		chosen = true;
-		const char *list = getenv(visible), *all = getenv(devices);
+		const char *list = getenv(visible), *all = client_variable(devices);
 		before = all != nullptr ? all : list != nullptr ? list : "";
 		setenv(was_visible, (name + ";" + before).c_str(), 1);
 		setenv(visible, name.c_str(), 1);

@@ -15,6 +15,7 @@
 #include "device.h"
 #include "driver_memory.h"
 #include "gate.h"
+#include "memory.h"
 #include "objects.h"
 #include "past_gate.h"
 #include "real.h"

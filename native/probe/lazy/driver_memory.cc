@@ -15,12 +15,34 @@
 #include "revoke.h"
 #include "task.h"
 
-extern "C" CUresult cuCtxSynchronize(void);
+extern "C" {
+CUresult cuCtxSynchronize(void);
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+}
 
 namespace lazy {
 
-// serves_here: the calling thread's context is on the granted device, and what is allocated there
-// can move.
+// is_primary: the context is the device's primary context. No context is made here.
+static bool is_primary(CUcontext context, CUdevice device)
+{
+	const auto state = REAL_DRIVER(cuDevicePrimaryCtxGetState);
+	const auto retain = REAL_DRIVER(cuDevicePrimaryCtxRetain);
+	const auto release = REAL_DRIVER(cuDevicePrimaryCtxRelease_v2);
+	CUcontext primary = nullptr;
+	unsigned flags = 0;
+	int active = 0;
+
+	if (state == nullptr || retain == nullptr || release == nullptr || state(device, &flags, &active) != CUDA_SUCCESS ||
+	    active == 0 || retain(&primary, device) != CUDA_SUCCESS)
+		return false;
+	release(device);
+	return context == primary;
+}
+
+// serves_here: the calling thread's context is the primary context of the granted device, and what is
+// allocated there can move. Memory in a context of the program's own has to end with that context.
 static bool serves_here()
 {
 	CUcontext context = nullptr;
@@ -28,7 +50,7 @@ static bool serves_here()
 
 	return movable() && has_runtime() && !being_captured() && driver() != nullptr &&
 	       driver()->get_current(&context) == CUDA_SUCCESS && context != nullptr &&
-	       driver()->current_device(&on) == CUDA_SUCCESS && on == home();
+	       driver()->current_device(&on) == CUDA_SUCCESS && on == home() && is_primary(context, on);
 }
 
 bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUresult *result)
@@ -82,21 +104,46 @@ bool driver_frees(CUdeviceptr memory, CUresult *result)
 
 using namespace lazy;
 
-// The driver knows mappings, and the program knows allocations.
-enum { CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11, CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12 };
+enum { // of CUpointer_attribute
+	CU_POINTER_ATTRIBUTE_CONTEXT = 1,
+	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+	CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
+	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+};
+static const unsigned CU_MEMORYTYPE_DEVICE = 2;
 
-static void correct(int attribute, void *value, CUdeviceptr address)
+// answers tells an attribute of this library's memory. The driver knows mappings, which may be of the
+// host's memory for a time, and the program knows allocations. false: the driver is to answer.
+static bool answers(int attribute, void *value, CUdeviceptr address)
 {
 	uintptr_t base = 0;
 	size_t bytes = 0;
 
-	if (value == nullptr || (attribute != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && attribute != CU_POINTER_ATTRIBUTE_RANGE_SIZE) ||
-	    !allocation_at(reinterpret_cast<void *>(address), &base, &bytes))
-		return;
-	if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+	if (value == nullptr || !allocation_at(reinterpret_cast<void *>(address), &base, &bytes))
+		return false;
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*static_cast<CUcontext *>(value) = context_of_task();
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*static_cast<unsigned *>(value) = CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*static_cast<CUdeviceptr *>(value) = address;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*static_cast<int *>(value) = home();
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		*static_cast<CUdeviceptr *>(value) = base;
-	else
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		*static_cast<size_t *>(value) = bytes;
+		return true;
+	}
+	return false;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
@@ -115,12 +162,15 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr a
 	const auto real = REAL_DRIVER(cuMemGetAddressRange_v2);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	const CUresult result = real(base, bytes, address);
-	if (result == CUDA_SUCCESS) {
-		correct(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base, address);
-		correct(CU_POINTER_ATTRIBUTE_RANGE_SIZE, bytes, address);
-	}
-	return result;
+	uintptr_t start = 0;
+	size_t size = 0;
+	if (!allocation_at(reinterpret_cast<void *>(address), &start, &size))
+		return real(base, bytes, address);
+	if (base != nullptr)
+		*base = start;
+	if (bytes != nullptr)
+		*bytes = size;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
@@ -128,10 +178,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 	const auto real = REAL_DRIVER(cuPointerGetAttribute);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	const CUresult result = real(value, attribute, address);
-	if (result == CUDA_SUCCESS)
-		correct(attribute, value, address);
-	return result;
+	return answers(attribute, value, address) ? CUDA_SUCCESS : real(value, attribute, address);
 }
 
 CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address)
@@ -140,7 +187,10 @@ CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, 
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
 	const CUresult result = real(count, attributes, values, address);
-	for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
-		correct(attributes[i], values[i], address);
-	return result;
+	if (attributes == nullptr || values == nullptr)
+		return result;
+	unsigned answered = 0;
+	for (unsigned i = 0; i < count; i++)
+		answered += answers(attributes[i], values[i], address);
+	return count > 0 && answered == count ? CUDA_SUCCESS : result;
 }

@@ -16,6 +16,7 @@
 
 #include <atomic>
 
+#include "../client.h"
 #include "abi.h"
 
 namespace lazy {
@@ -56,7 +57,7 @@ private:
 	}
 	static int patience() // ms
 	{
-		const char *text = getenv("CASE_MPS_GRACE_MS");
+		const char *text = client_variable("CASE_MPS_GRACE_MS");
 		return text != nullptr && *text != '\0' ? atoi(text) : 10000;
 	}
 	static const int step = 50;                // ms

@@ -8,6 +8,7 @@
 
 #include "graphs.h"
 #include "lock.h"
+#include "memory.h"
 #include "task.h"
 
 namespace lazy {
@@ -25,7 +26,8 @@ cudaError_t await_graph_charge(const char *call, uint64_t bytes)
 	uint64_t more = 0;
 	{
 		Locked locked;
-		more = live + bytes > most ? live + bytes - most : 0;
+		const uint64_t all = sum(live, bytes);
+		more = all > most ? all - most : 0;
 		most += more;
 	}
 	cudaError_t error = more > 0 ? Task::here().await_charge(call, more) : cudaSuccess;

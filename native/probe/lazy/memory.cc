@@ -112,7 +112,7 @@ static size_t largest_device(const Driver *d)
 	return found;
 }
 
-static size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+static size_t whole(size_t bytes, size_t unit) { return sum(bytes, unit - 1) / unit * unit; }
 
 static Range *new_range(const Driver *d, size_t size, bool shared)
 {
@@ -437,12 +437,12 @@ bool strays(const void *address, size_t bytes)
 
 bool strays(const cudaPitchedPtr &memory, const cudaPos &at, const cudaExtent &box)
 {
-	const size_t slice = memory.pitch * memory.ysize;
+	const size_t slice = product(memory.pitch, memory.ysize);
 
 	if (box.width == 0 || box.height == 0 || box.depth == 0 || (memory.pitch < box.width && box.height > 1))
 		return false;
 	return strays(static_cast<char *>(memory.ptr) + at.z * slice + at.y * memory.pitch + at.x,
-	              (box.depth - 1) * slice + (box.height - 1) * memory.pitch + box.width);
+	              sum(sum(product(box.depth - 1, slice), product(box.height - 1, memory.pitch)), box.width));
 }
 
 void adopt(void *address, size_t bytes, Task *task)

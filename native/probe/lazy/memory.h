@@ -44,6 +44,20 @@ bool allocate_beside(size_t bytes, void **address);
 CUresult allocate_backed(size_t bytes, int device, void **address);
 size_t backing_of(size_t bytes); // bytes of memory that an allocation takes
 size_t row_of(size_t width);     // bytes between the rows of pitched memory, as cudaMallocPitch has them
+
+// Sizes that 64 bits cannot hold become the largest, which nobody grants and no allocation has.
+inline size_t product(size_t a, size_t b)
+{
+	size_t result = 0;
+	return __builtin_mul_overflow(a, b, &result) ? SIZE_MAX : result;
+}
+
+inline size_t sum(size_t a, size_t b)
+{
+	size_t result = 0;
+	return __builtin_add_overflow(a, b, &result) ? SIZE_MAX : result;
+}
+
 // allocation_at finds the allocation of this library, with memory, that the address is in.
 bool allocation_at(const void *address, uintptr_t *base, size_t *bytes);
 void adopt(void *address, size_t bytes, Task *task); // notes an allocation of the CUDA runtime

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "../client.h"
 #include "mode.h"
 #include "objects.h"
 #include "real.h"
@@ -14,7 +15,7 @@ namespace lazy {
 
 static bool set(const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = client_variable(name);
 
 	return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
 }
@@ -28,7 +29,7 @@ static bool partly_static() { return elsewhere && !asking; }
 
 static Mode by_environment()
 {
-	const char *binding = getenv("CASE_BINDING");
+	const char *binding = client_variable("CASE_BINDING");
 
 	if (binding == nullptr || strcmp(binding, "task") != 0 || program_serves_itself())
 		return Mode::passive;
@@ -77,7 +78,7 @@ const Room &room()
 {
 	static const Room found = [] {
 		Room r = {};
-		const char *text = getenv("CASE_CAPACITY");
+		const char *text = client_variable("CASE_CAPACITY");
 		if (!asked_to_move() || text == nullptr || sscanf(text, "%" SCNu64 ",%" SCNu64, &r.device, &r.host) < 2)
 			r = {};
 		return r;
@@ -89,7 +90,7 @@ const Footprint &declared()
 {
 	static const Footprint found = [] {
 		Footprint f = {};
-		const char *text = getenv("CASE_FOOTPRINT");
+		const char *text = client_variable("CASE_FOOTPRINT");
 		if (text != nullptr && sscanf(text, "%" SCNu64 ",%" SCNu64 ",%" SCNu32, &f.bytes, &f.blocks,
 		                              &f.threads_per_block) < 1)
 			f = {};
@@ -107,7 +108,7 @@ static const uint64_t default_record_limit = 64 << 20;
 uint64_t record_limit()
 {
 	static const uint64_t found = [] {
-		const char *text = getenv("CASE_RECORD_LIMIT");
+		const char *text = client_variable("CASE_RECORD_LIMIT");
 		char *end = nullptr;
 		uint64_t bytes = text == nullptr ? 0 : strtoull(text, &end, 10);
 		return text == nullptr || end == text || *end != '\0' ? default_record_limit : bytes;

@@ -473,6 +473,8 @@ cudaError_t Task::await_charge(const char *call, uint64_t bytes)
 {
 	if (mode() == Mode::passive)
 		return cudaSuccess;
+	if (bytes > CASE_WIRE_MAX_BYTES) // counts are signed
+		return failed_allocation(call, bytes);
 	while (!fits(bytes)) {
 		if (!deferring() || held())
 			return await_room(call, bytes);

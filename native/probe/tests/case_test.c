@@ -155,6 +155,30 @@ static void bad_token(void)
 	said(1, "CASE_TOKEN");
 }
 
+/* A daemon has closed the standard descriptors, and may still write into them. */
+static void closed_standard_descriptors(void)
+{
+	int listener = serve();
+	struct call a;
+	struct case_wire_task_begin f;
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		close(fd);
+	start(&a, 1);
+	int server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(server == 0); /* so 0 was free */
+	server = fcntl(server, F_DUPFD_CLOEXEC, 3);
+	close(0);
+	struct case_wire_hello hello;
+	take(server, &hello, sizeof hello, CASE_WIRE_HELLO);
+	take(server, &f, sizeof f, CASE_WIRE_TASK_BEGIN);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		CHECK(fcntl(fd, F_GETFD) < 0 && errno == EBADF);
+	grant(server, f.task, 0);
+	pthread_join(a.thread, NULL);
+	CHECK(a.result == CASE_OK);
+}
+
 /* The later request is answered first, so the reading thread must hand the
  * frame on; then its own comes. */
 static void replies_out_of_order(void)
@@ -1284,7 +1308,7 @@ static const struct {
 	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
 	TEST(revoked_task_is_freed), TEST(swap_space), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
 	TEST(descriptor_taken_from_a_hook), TEST(child_has_a_reader_of_its_own), TEST(exit_with_a_reader),
-	TEST(signals_while_another_reads), TEST(another_version),
+	TEST(signals_while_another_reads), TEST(another_version), TEST(closed_standard_descriptors),
 };
 
 int main(void)

@@ -93,6 +93,24 @@ void own_context_in_threads()
 	state("after");
 }
 
+// ends_contexts: the memory of a context of its own goes with that context.
+void ends_contexts()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	TRY(driver_call<CUresult(unsigned)>("cuInit")(0));
+	for (int round = 0; round < 8; round++) {
+		const CUcontext own = create();
+		CUdeviceptr memory = 0, freed = 0;
+		TRY(allocate(&memory, 200 * mib));
+		TRY(allocate(&freed, 20 * mib));
+		TRY(cudaMemset(reinterpret_cast<void *>(memory), round, 4000));
+		say("x %ld", digest(reinterpret_cast<int *>(memory), 1000));
+		TRY(driver_call<CUresult(CUdeviceptr)>("cuMemFree_v2")(freed));
+		TRY(driver_call<CUresult(CUcontext)>("cuCtxDestroy_v2")(own));
+	}
+	state("after");
+}
+
 // range_of tells where an address lies in its allocation, as the driver has it.
 static void range_of(const char *what, CUdeviceptr address)
 {
@@ -103,6 +121,8 @@ static void range_of(const char *what, CUdeviceptr address)
 	auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
 	TRY(ask(&start, 11, address)); // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
 	TRY(ask(&size, 12, address));  // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+	int ordinal = -1;
+	TRY(ask(&ordinal, 9, address)); // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 	say("%s: at %zu of %zu, %zu of %zu", what, static_cast<size_t>(address - base), bytes,
 	    static_cast<size_t>(address - start), size);
 }
@@ -136,5 +156,28 @@ void driver_memory()
 	TRY(cudaFree(y));
 	TRY(release(small));
 	say("again %d", release(small) != 0);
+	state("after");
+}
+
+// immense: more bytes than there are, also where their product or the whole granules of them need more than 64 bits.
+void immense()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	int *x = device<int>(1000);
+	for (const char *when : {"before", "bound"}) {
+		void *p = nullptr;
+		CUdeviceptr d = 0;
+		size_t pitch = 0;
+		cudaPitchedPtr box = {};
+		for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX - 2 * mib + 1, SIZE_MAX / 2 + 1}) {
+			const cudaError_t linear = cudaMalloc(&p, bytes), ordered = cudaMallocAsync(&p, bytes, nullptr);
+			say("%s: %d %d %d", when, linear, ordered, allocate(&d, bytes));
+		}
+		const cudaError_t rows = cudaMallocPitch(&p, &pitch, size_t{1} << 33, size_t{1} << 31);
+		say("%s: %d %d", when, rows, cudaMalloc3D(&box, {size_t{1} << 20, size_t{1} << 20, size_t{1} << 24}));
+		say("%s: %d", when, cudaMemset2D(x, size_t{1} << 63, 0, 4, 3));
+		TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	}
+	TRY(cudaFree(x));
 	state("after");
 }

@@ -64,7 +64,7 @@ void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), rea
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
-    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory();
+    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory(), immense(), ends_contexts();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
 void reuse(const char *way), waits(const char *way);   // streams.cc
@@ -80,7 +80,7 @@ void wrong(const char *way), small_copies(), swapped(); // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
 void driven(const char *sizes);                         // references.cc
 void random_programs(const char *what);                 // random.cc
-void last_errors(), last_errors_after_a_fault();        // errors.cc
+void last_errors(), last_errors_after_a_fault(), cleared();        // errors.cc
 void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); // signals.cc
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc

@@ -59,6 +59,21 @@ void revoked(const char *way)
 		compute(3);
 		show();
 		end();
+	} else if (what == "asks") { // what the driver knows of memory that is away
+		auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
+		auto *const range = driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
+		const CUdeviceptr inside = reinterpret_cast<CUdeviceptr>(x + n / 2);
+		CUdeviceptr start = 0, same = 0;
+		size_t bytes = 0;
+		int device = -1;
+		unsigned type = 0;
+		TRY(range(&start, &bytes, inside));
+		TRY(ask(&type, 2, inside));   // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+		TRY(ask(&same, 3, inside));   // CU_POINTER_ATTRIBUTE_DEVICE_POINTER
+		TRY(ask(&device, 9, inside)); // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+		say("device %d type %u at %zu of %zu same %d", device, type, static_cast<size_t>(inside - start), bytes, same == inside);
+		show();
+		end();
 	} else if (what == "free") {
 		while_thread_waits([] { end(); });
 		int *y = device<int>(1000); // ends the task of that work
