@@ -91,6 +91,10 @@ struct Wanted {
 	uint64_t bytes, on_host;
 };
 Wanted wanted();
+// referenced_bytes are wanted().bytes, for who asks at each change. From 32 ranges on only every so many answers look
+// at all ranges, so that an allocation does not take the longer the more a program has. What has come since
+// the last look counts as referenced.
+uint64_t referenced_bytes();
 uint64_t could_leave(); // bytes of reserved memory that need not begin on the device
 // want names what a launch needs, by addresses. can_bring: some of it is on the host, and could come. lacks_room:
 // a device has room for all that it needs, and the process has less there, whatever leaves for it.

@@ -6,7 +6,7 @@ static const struct {
 	void (*run)();
 } programs[] = {
 	{"basic", basic}, {"impatient", impatient}, {"order", order}, {"shapes", shapes}, {"objects", objects}, {"managed", managed},
-	{"many", many}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
+	{"many", many}, {"crowded", crowded}, {"allocation_rate", allocation_rate}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
 	{"grow_waits", grow_waits}, {"settings", settings}, {"mistakes", mistakes}, {"streams", streams},
 	{"captured", captured}, {"freed_in_capture", freed_in_capture}, {"free_while_captured", free_while_captured},
 	{"limits", limits},
