@@ -6,6 +6,7 @@
 #include "device.h"
 #include "explicit.h"
 #include "grace.h"
+#include "freed.h"
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
@@ -35,6 +36,7 @@ static void renew_in_child()
 	renew_gate();
 	renew_revocation();
 	renew_windows();
+	renew_freed();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

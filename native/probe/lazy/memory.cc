@@ -561,6 +561,24 @@ void drop(const void *address)
 	Task::process().count(-1, 0);
 }
 
+bool retire(const void *address)
+{
+	Locked locked;
+	Allocation *a = at_base(address);
+
+	if (a == nullptr || a->recorded > 0)
+		return false;
+	a->freed = true;
+	return true;
+}
+
+void drop_retired(uintptr_t base)
+{
+	Locked locked;
+	erase(recorded_at(base));
+	Task::process().count(-1, 0);
+}
+
 Allocation *recorded_at(uintptr_t base)
 {
 	auto at = allocations().find(base);

@@ -68,6 +68,10 @@ Holder holder_of(const void *address);
 // drop forgets the allocation of reserve that begins at address, if there is one, and gives
 // back its bytes and its memory.
 void drop(const void *address);
+// retire says that the program has freed an allocation of reserve, which keeps its bytes and its memory until
+// drop_retired. false: an operation in the record still touches it.
+bool retire(const void *address);
+void drop_retired(uintptr_t base);
 // withdraw forgets an allocation that adopt noted, before it is freed; it stays charged.
 bool withdraw(const void *address, Allocation *was);
 Allocation *recorded_at(uintptr_t base);
