@@ -127,7 +127,9 @@ func Run(ctx context.Context, c Config, x Executor, rec Recorder) ([]results.Job
 		return nil, err
 	}
 	l := &Loop{batch: b, observe: c.Observe, executor: x, recoverer: recoverer, revoker: revoker, planner: planner, prioritizer: prioritizer, recorder: rec, done: make(chan struct{})}
-	l.search = func(c Search) Event { return Planned{plan.Search(ctx, c.Situation, c.Settings)} }
+	l.search = func(c Search) Event {
+		return Planned{plan.Search(c.Situation, c.Settings, func() bool { return ctx.Err() != nil })}
+	}
 	err = x.Run(ctx, l)
 	jobs, broken := l.finish()
 	if broken != nil {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -17,6 +16,8 @@ import (
 const gib = int64(1) << 30
 
 var defaults = Settings{Weight: 0.6, Moves: 300, Candidates: All, Window: 64, Seed: 1}
+
+func never() bool { return false }
 
 // node is a node of empty devices with so many GiB, and contexts of 1 GiB.
 func node(gibs ...int64) (all []Device) {
@@ -102,8 +103,8 @@ func random(r *rand.Rand, jobs, devices int) Situation {
 func TestPlans(t *testing.T) {
 	for seed := range uint64(60) {
 		s := random(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%20), 1+int(seed%3))
-		p := Search(t.Context(), s, defaults)
-		if again := Search(t.Context(), s, defaults); !cmp.Equal(p, again) {
+		p := Search(s, defaults, never)
+		if again := Search(s, defaults, never); !cmp.Equal(p, again) {
 			t.Fatalf("seed %d: the same search found\n%v\nand then\n%v", seed, p, again)
 		}
 		planned := map[schedulers.JobID]bool{}
@@ -135,7 +136,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 		x := newSearch(s, defaults, latest(s))
 		best := math.Inf(1)
 		each(open(s), 2, func(o order) { best = min(best, x.play(o)) })
-		p := Search(t.Context(), s, defaults)
+		p := Search(s, defaults, never)
 		got := x.play(indices(p))
 		if got < best-1e-9 {
 			t.Fatalf("seed %d: score %.6f is better than the best, %.6f", seed, got, best)
@@ -156,9 +157,9 @@ func TestLatestIsOfAllJobs(t *testing.T) {
 	for seed := range uint64(20) {
 		s := random(rand.New(rand.NewPCG(seed, 6)), 12, 2)
 		with := defaults
-		want := Search(t.Context(), s, with).Latest
-		if with.Window = 2; Search(t.Context(), s, with).Latest != want {
-			t.Errorf("seed %d: the batch should end by %v, with two jobs planned at once by %v", seed, want, Search(t.Context(), s, with).Latest)
+		want := Search(s, with, never).Latest
+		if with.Window = 2; Search(s, with, never).Latest != want {
+			t.Errorf("seed %d: the batch should end by %v, with two jobs planned at once by %v", seed, want, Search(s, with, never).Latest)
 		}
 	}
 }
@@ -214,7 +215,7 @@ func TestSearchKeepsTheBest(t *testing.T) {
 		before := math.Inf(1)
 		for _, with := range []Settings{{Candidates: Alg3}, {Candidates: Alg3 | Greedy}, {Candidates: All}, {Candidates: All, Moves: 200}} {
 			with.Weight, with.Window, with.Seed = 0.6, 64, 1
-			score := x.play(indices(Search(t.Context(), s, with)))
+			score := x.play(indices(Search(s, with, never)))
 			if score > before+1e-9 {
 				t.Errorf("seed %d: %+v scores %.6f, less effort %.6f", seed, with, score, before)
 			}
@@ -227,7 +228,7 @@ func TestSearchKeepsTheBest(t *testing.T) {
 func TestWindow(t *testing.T) {
 	s := Situation{Devices: node(16), Jobs: []Job{to(0, 1, 5, 1, 0), to(1, 1, 3, 1, 0), to(2, 1, 4, 1, 0), to(3, 16, 0, 1, 0)}}
 	s.Jobs[0].Stage, s.Jobs[1].Stage, s.Jobs[2].Stage = Waiting, Before, Before
-	p := Search(t.Context(), s, Settings{Weight: 0.6, Moves: 10, Candidates: All, Window: 2})
+	p := Search(s, Settings{Weight: 0.6, Moves: 10, Candidates: All, Window: 2}, never)
 	var got []schedulers.JobID
 	for _, j := range p.Devices[0] {
 		got = append(got, j.Job)
@@ -363,14 +364,12 @@ func TestNiceJobs(t *testing.T) {
 	}
 }
 
-// A search whose context has ended gives what it begins with: the best candidate.
-func TestASearchStopsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+// A search that is stopped at once gives what it begins with: the best candidate.
+func TestASearchIsStopped(t *testing.T) {
 	s := random(rand.New(rand.NewPCG(1, 7)), 16, 4)
-	candidates, stopped := defaults, defaults
-	candidates.Moves, stopped.Moves = 0, MostMoves
-	if want, got := Search(t.Context(), s, candidates), Search(ctx, s, stopped); !cmp.Equal(got, want) {
+	candidates, long := defaults, defaults
+	candidates.Moves, long.Moves = 0, MostMoves
+	if want, got := Search(s, candidates, never), Search(s, long, func() bool { return true }); !cmp.Equal(got, want) {
 		t.Errorf("stopped at once: %v, want the best candidate %v", got, want)
 	}
 }
@@ -383,7 +382,7 @@ func BenchmarkSearch(b *testing.B) {
 			with := defaults
 			with.Moves = 2000
 			for b.Loop() {
-				Search(b.Context(), s, with)
+				Search(s, with, never)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -81,9 +80,9 @@ const late = 3
 // MostMoves bounds Settings.Moves. A first search of a small batch then takes minutes.
 const MostMoves = 1_000_000
 
-// Search returns the best plan that it finds. The same situation and settings give the same plan, unless
-// ctx ends: then it is the best so far.
-func Search(ctx context.Context, s Situation, with Settings) schedulers.Plan {
+// Search returns the best plan that it finds. The same situation and settings give the same plan, unless it
+// is stopped: then it is the best so far.
+func Search(s Situation, with Settings, stopped func() bool) schedulers.Plan {
 	s.Jobs = possible(s)
 	latest := latest(s)
 	s.Jobs = window(s.Jobs, with.Window)
@@ -97,7 +96,7 @@ func Search(ctx context.Context, s Situation, with Settings) schedulers.Plan {
 	if s.First {
 		moves, heat = 10*moves, hot
 	}
-	x.anneal(ctx, moves, heat)
+	x.anneal(moves, heat, stopped)
 	return x.plan(s)
 }
 
@@ -237,8 +236,8 @@ const (
 )
 
 // anneal tries random changes of the best order. It takes over worse ones with a probability that
-// falls with time. It stops when ctx ends.
-func (x *search) anneal(ctx context.Context, moves int, heat float64) {
+// falls with time.
+func (x *search) anneal(moves int, heat float64, stopped func() bool) {
 	random := rand.New(rand.NewPCG(x.Seed, 1))
 	now, score := x.best.clone(), x.score
 	jobs := 0
@@ -247,7 +246,7 @@ func (x *search) anneal(ctx context.Context, moves int, heat float64) {
 	}
 	first := min(hottest, heat/float64(max(jobs, 1)))
 	for n := range moves {
-		if ctx.Err() != nil {
+		if stopped() {
 			return
 		}
 		at := first * math.Pow(cooling, float64(n)/float64(moves))
