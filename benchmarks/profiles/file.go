@@ -62,7 +62,7 @@ var format = csvfile.Format[Profile]{Record: "profile", Earlier: 17, // columns 
 			}
 			return strings.Join(out, " ")
 		}, Read: readPhases},
-		within(csvfile.Number("rounds", func(p *Profile) *int { return &p.Rounds }), 1, mostRounds, func(p *Profile) int { return p.Rounds }),
+		within(csvfile.Number("rounds", func(p *Profile) *int { return &p.Rounds }), 0, mostRounds, func(p *Profile) int { return p.Rounds }),
 	}}
 
 func readPhases(p *Profile, s string) error {

@@ -347,9 +347,7 @@ func TestADaemonThatHangsIsKilled(t *testing.T) {
 	askInterval, hangLimit = 10*time.Millisecond, 100*time.Millisecond
 	d := startFake(t, Config{}, "")
 	steer(t, d, "fake_connect 77")
-	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-	defer cancel()
-	if _, err := d.command(ctx, "fake_hang"); err == nil {
+	if _, err := d.command(background, "fake_hang"); err == nil { // not before it has arrived
 		t.Error("a command that is not answered has an answer")
 	}
 	<-d.Done()
