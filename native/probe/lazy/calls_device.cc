@@ -8,7 +8,6 @@
 #include "api.h"
 #include "confine.h"
 #include "device.h"
-#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -92,7 +91,6 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	Locked locked;
 	await_forget_captures(); // their streams end in any mode
 	if (one_device()) {
-		forget_freed();
 		forget_memory();
 		forget_registrations();
 		forget_graphs();

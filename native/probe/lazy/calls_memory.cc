@@ -1,7 +1,6 @@
 // calls_memory.cc: device memory.
 #include "api.h"
 #include "device.h"
-#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -27,7 +26,6 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
-	drop_reached();
 	if (await_or_defer()) {
 		Locked locked;
 		if (bytes == 0) {

@@ -4,7 +4,6 @@
 #include "api.h"
 #include "device.h"
 #include "direct.h"
-#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -121,16 +120,8 @@ template <typename Run> cudaError_t wait(const char *call, bool valid, bool whol
 	}
 	use_device();
 	if (!whole_device) {
-		cudaError_t error;
-		{
-			const Waits waits;
-			error = seen(run(), call);
-		}
-		if (error == cudaSuccess) {
-			drop_reached();
-			await_end(call);
-		}
-		return error;
+		const Waits waits;
+		return seen(run(), call);
 	}
 	idle();
 	const uint64_t before = before_wait();

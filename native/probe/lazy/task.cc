@@ -12,7 +12,6 @@
 #include "../client.h"
 #include "device.h"
 #include "explicit.h"
-#include "freed.h"
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
@@ -476,8 +475,6 @@ cudaError_t Task::await_charge(const char *call, uint64_t bytes)
 		return cudaSuccess;
 	if (bytes > CASE_WIRE_MAX_BYTES) // counts are signed
 		return failed_allocation(call, bytes);
-	if (fits(bytes) || await_freed([=] { return fits(bytes); }))
-		return cudaSuccess;
 	while (!fits(bytes)) {
 		if (!deferring() || held())
 			return await_room(call, bytes);
@@ -557,12 +554,10 @@ void pool_keeps(cudaMemPool_t pool, bool keeps)
 		keeping().erase(pool);
 }
 
-bool Task::last_object() const { return has_only(1); }
-
-bool Task::has_only(uint64_t objects) const
+bool Task::last_object() const
 {
 	Locked locked;
-	return account_.objects == objects;
+	return account_.objects == 1;
 }
 
 // await_cover grows a grant to what is in use and `more`. `lock` is held.

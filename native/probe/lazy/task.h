@@ -146,7 +146,6 @@ public:
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
-	bool has_only(uint64_t objects) const;
 	// rests says that a wait for all of the task's device is over, which began after the lull.
 	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
 	// object does not end the task. would_end: nothing is left of such a task, and a wait that
