@@ -94,9 +94,11 @@ func TestLibraryConnectsAgain(t *testing.T) {
 // has seen that connection.
 func TestLastWordsOverAnotherConnection(t *testing.T) {
 	s, r, _, d, c := holder(t)
-	s.mu.Lock() // the server is kept busy
-	late := connect(t, s)
-	late.send(helloOf(t, strings.Repeat("00", tokenSize))) // needs the lock
+	busy := connect(t, s)
+	s.Settle() // the connection is accepted
+	s.mu.Lock()
+	busy.send(helloOf(t, strings.Repeat("00", tokenSize)))
+	busy.taken() // the server has it, and waits for the lock
 	d.Say("reuse")
 	d.Hear("reused")
 	d.Say("free a")

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,6 +66,20 @@ func (c *raw) send(b []byte) {
 	c.t.Helper()
 	if err := sendNow(c.fd, b); err != nil {
 		c.t.Fatalf("send: %v", err)
+	}
+}
+
+// taken returns when the server has read everything that was sent.
+func (c *raw) taken() {
+	c.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		unread, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
+		if err != nil || time.Now().After(deadline) {
+			c.t.Fatalf("%d bytes unread, %v", unread, err)
+		}
+		if unread == 0 {
+			return
+		}
 	}
 }
 
