@@ -166,3 +166,31 @@ func BenchmarkLazyGate(b *testing.B) {
 	b.ReportMetric(on-off, "more-ns")
 	b.ReportMetric(0, "ns/op")
 }
+
+// BenchmarkLazyAllocations measures an allocation of a bound process that has few others, and of one that has thousands.
+func BenchmarkLazyAllocations(b *testing.B) {
+	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := ListenRevoking(filepath.Join(b.TempDir(), "s"), revokingGranter{granter{b}}, Welcome{Chunk: 32 << 20}, b.Logf)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+		b.Run(arm, func(b *testing.B) {
+			for b.Loop() {
+				out, err := lazyCommand(b, "13", "allocation_rate", "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
+					"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1", "FAKE_CUDA_MEMORY=100000000000", arm).Output()
+				var few, many float64
+				if _, scanErr := fmt.Sscanf(string(out), "few %f many %f", &few, &many); err != nil || scanErr != nil {
+					b.Fatalf("%v, %v in %q", err, scanErr, out)
+				}
+				b.ReportMetric(few, "few-ns")
+				b.ReportMetric(many, "many-ns")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -72,6 +72,21 @@ func TestLazyEndsWhenTheDeviceIsIdle(t *testing.T) {
 	}
 }
 
+// A free in the order of a stream does not wait, because another stream may wait for the thread that frees. The task ends
+// with a later wait.
+func TestLazyFreesBehindTheHost(t *testing.T) {
+	for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+		for _, version := range cudaVersions {
+			p := runLazy(t, version, "frees_behind_the_host", arm, "FAKE_CUDA_KERNEL_US=30")
+			p.wantNative()
+			p.wantNothingLeft()
+			if begins, frees := len(p.of("begin")), len(p.of("free")); begins != 1 || frees != 1 {
+				t.Errorf("CUDA %s, %s: events %v", version, arm, p.events)
+			}
+		}
+	}
+}
+
 // Also that of a pinned program which has gone on to another device.
 func TestLazyEndsADeviceThatTheProgramHasLeft(t *testing.T) {
 	p := runLazy(t, "13", "frees_from_afar", "CASE_PIN=1")

@@ -116,7 +116,7 @@ func TestLazyKeepsResultsOfRandomProgramsThatCanMove(t *testing.T) {
 
 // The thread sanitizer finds no data race where memory can move.
 func TestLazyMovableHasNoDataRace(t *testing.T) {
-	for _, program := range []string{"threads", "churn", "random 5,4,4", "random 150,12,3"} {
+	for _, program := range []string{"threads", "churn", "objects_beside", "random 5,4,4", "random 150,12,3"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			sanitized(t, program, movable).start().finish(grant).wantNoRaces()

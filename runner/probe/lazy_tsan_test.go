@@ -64,7 +64,7 @@ func (p *lazyRun) wantNoRaces() {
 // The threads of a program call the library at once: the thread sanitizer finds no data race in
 // it, nor in the fakes.
 func TestLazyHasNoDataRace(t *testing.T) {
-	for _, program := range []string{"threads", "churn", "tasks_in_threads", "captures_own", "ordered_in_thread",
+	for _, program := range []string{"threads", "churn", "objects_beside", "tasks_in_threads", "captures_own", "ordered_in_thread",
 		"own_context_in_threads", "under_way callback", "under_way after_wait", "random 5,4,4", "random 150,12,3"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()

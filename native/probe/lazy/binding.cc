@@ -5,6 +5,7 @@
 #include "confine.h"
 #include "device.h"
 #include "explicit.h"
+#include "freed.h"
 #include "grace.h"
 #include "lock.h"
 #include "memory.h"
@@ -35,6 +36,7 @@ static void renew_in_child()
 	renew_gate();
 	renew_revocation();
 	renew_windows();
+	renew_freed();
 	registering = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	Task::renew_tasks();
 }

@@ -8,6 +8,7 @@
 #include "api.h"
 #include "confine.h"
 #include "device.h"
+#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -91,6 +92,7 @@ template <typename Reset> cudaError_t reset(const char *call, Reset run)
 	Locked locked;
 	await_forget_captures(); // their streams end in any mode
 	if (one_device()) {
+		forget_freed();
 		forget_memory();
 		forget_registrations();
 		forget_graphs();

@@ -2,6 +2,7 @@
 #include "api.h"
 #include "device.h"
 #include "direct.h"
+#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -15,8 +16,15 @@
 namespace lazy {
 namespace {
 
-// deallocate frees device memory; real frees what the CUDA runtime allocated.
-template <typename Real> cudaError_t deallocate(const char *call, void *memory, Real real)
+// Order is the place of a free in a stream.
+struct Order {
+	cudaStream_t stream;
+	bool own; // no stream is the thread's own one
+};
+
+// deallocate frees device memory; real frees what the CUDA runtime allocated. With an order it does not wait until
+// the device is idle.
+template <typename Real> cudaError_t deallocate(const char *call, void *memory, Real real, const Order *order = nullptr)
 {
 	if (memory == nullptr && await_or_defer())
 		return cudaSuccess; // cudaFree(0), the idiom that makes a context
@@ -47,13 +55,14 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	// Once CUDA has it back, another thread may be given the same address.
 	Allocation was = {};
 	const bool withdrawn = holder == Holder::runtime && withdraw(memory, &was);
-	if (holder == Holder::mapped) // kernels may still use it, and cudaFree waits for them
+	const bool in_order = holder == Holder::mapped && order != nullptr && free_in_order(memory, lazy::real(order->stream), order->own);
+	if (holder == Holder::mapped && !in_order) // kernels may still use it, and cudaFree waits for them
 		error = seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
-	else if (holder != Holder::reserved)
+	else if (holder != Holder::mapped && holder != Holder::reserved)
 		error = seen(real(), call);
 	if (holder == Holder::unknown && error == cudaSuccess)
 		graph_frees(memory);
-	if (holder == Holder::mapped || holder == Holder::reserved)
+	if ((holder == Holder::mapped && !in_order) || holder == Holder::reserved)
 		drop(memory);
 	else if (withdrawn && error == cudaSuccess && later)
 		postpone([was] { was.task->uncharge(was.bytes); });
@@ -62,8 +71,13 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	else if (withdrawn)
 		adopt(memory, was.bytes, was.task);
 	await_postponed();
-	if (Task::process().would_end() && !being_captured()) // another thread gave work, or freed, after the wait
+	drop_reached();
+	if (order != nullptr && one_device())
+		await_end(call);
+	else if (Task::process().would_end() && !being_captured()) { // another thread gave work, or freed, after the wait
+		use_device(); // that thread may have bound the process
 		seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
+	}
 	return error;
 }
 
@@ -106,7 +120,7 @@ cudaError_t await_all(const Task &task)
 // Memory that the graph did not allocate stays charged then. Memory that reserve made, which no
 // graph can free, stays until the process ends.
 template <typename Real>
-cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing ask, Real release)
+cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing ask, bool own, Real release)
 {
 	const char *const call = "cudaFreeAsync";
 
@@ -118,17 +132,18 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 			graph_frees(memory);
 		return error;
 	}
-	// Memory that reserve made is freed at once, when the device is idle: a wait for the whole
-	// device keeps the stream's order. The task ends with its last object, so work in other
-	// streams with memory that was freed there must end first.
+	// A stream may wait for the thread that frees. So nobody waits here for long, and a task that would end goes on
+	// until a later wait. In a process that chooses devices itself, a task ends with its last object, so work
+	// in other streams with memory that was freed there must end first.
 	Task &task = charged_to(memory);
+	const Order order = {stream, own};
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
-		if (error != cudaSuccess || mode() == Mode::passive || !task.last_object() || being_captured())
+		if (error != cudaSuccess || mode() != Mode::pinned || !task.last_object() || being_captured())
 			return error;
 		error = REAL(cudaStreamSynchronize)(real(stream)); // pinned, it may be another device's
 		return error == cudaSuccess ? await_rest([&] { return await_all(task); }) : error;
-	});
+	}, &order);
 }
 
 } // namespace
@@ -144,14 +159,14 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
 	EXISTS(stream);
-	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing),
+	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing), false,
 	                          [&] { return REAL(cudaFreeAsync)(memory, real(stream)); });
 }
 
 cudaError_t cudaFreeAsync_ptsz(void *memory, cudaStream_t stream)
 {
 	EXISTS(stream);
-	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing_ptsz),
+	return deallocate_ordered(memory, stream, REAL(cudaStreamIsCapturing_ptsz), true,
 	                          [&] { return REAL(cudaFreeAsync_ptsz)(memory, real(stream)); });
 }
 

@@ -1,6 +1,7 @@
 // calls_memory.cc: device memory.
 #include "api.h"
 #include "device.h"
+#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -15,8 +16,8 @@ namespace lazy {
 namespace {
 
 // What an allocation is: linear memory, which only its address names, or an object of the CUDA
-// runtime.
-enum class Kind { linear, object };
+// runtime, which is made once the process is bound, and keeps it on its device.
+enum class Kind { linear, unified, object };
 
 // allocate is cudaMalloc and its like. real makes the allocation on the bound
 // device and returns its address in *memory. It is not called for memory that is ours: what is
@@ -26,14 +27,19 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
+	drop_reached();
 	if (await_or_defer()) {
 		Locked locked;
-		if (bytes == 0) {
+		if (kind != Kind::linear) {
+			cudaError_t error = Task::process().await_bound({}, bytes, kind == Kind::unified);
+			if (error != cudaSuccess)
+				return error;
+		} else if (bytes == 0) {
 			*memory = nullptr;
 			return cudaSuccess;
-		}
-		if (deferring() && reserve(bytes, memory))
+		} else if (deferring() && reserve(bytes, memory)) {
 			return cudaSuccess;
+		}
 	}
 	cudaError_t error = await_device();
 	if (error != cudaSuccess)
@@ -55,7 +61,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		task.take_back(backing_of(bytes));
 		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : seen(made, "cuMemMap");
 	}
-	if (bytes > 0 && (error = task.await_charge(call, bytes)) != cudaSuccess)
+	if (bytes > 0 && (error = task.await_charge(call, bytes, kind == Kind::unified)) != cudaSuccess)
 		return error;
 	use_device(); // until it was charged, the task could end and another begin elsewhere
 	error = real();
@@ -67,22 +73,6 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 	if (bytes > 0)
 		task.take_back(bytes);
 	return error == cudaErrorMemoryAllocation ? failed_allocation(call, bytes) : seen(error, call);
-}
-
-// An object of the CUDA runtime that only its handle names, such as an array.
-// It is made once the process is bound, and keeps it on its device.
-template <typename Real>
-cudaError_t allocate_object(const char *call, void **handle, uint64_t bytes, bool managed, Real real)
-{
-	if (handle == nullptr)
-		return fail(cudaErrorInvalidValue);
-	if (await_or_defer()) {
-		Locked locked;
-		cudaError_t error = Task::process().await_bound({}, bytes, managed);
-		if (error != cudaSuccess)
-			return error;
-	}
-	return allocate(call, handle, bytes, real, Kind::object);
 }
 
 uint64_t array_bytes(const cudaChannelFormatDesc *format, cudaExtent extent)
@@ -151,32 +141,31 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr *memory, cudaExtent extent)
 
 cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned flags)
 {
-	return allocate_object("cudaMallocManaged", memory, bytes, true,
-	                       [&] { return REAL(cudaMallocManaged)(memory, bytes, flags); });
+	return allocate("cudaMallocManaged", memory, bytes,
+	                [&] { return REAL(cudaMallocManaged)(memory, bytes, flags); }, Kind::unified);
 }
 
 cudaError_t cudaMallocArray(cudaArray_t *array, const cudaChannelFormatDesc *format, size_t width, size_t height,
                             unsigned flags)
 {
-	return allocate_object("cudaMallocArray", reinterpret_cast<void **>(array),
-	                       array_bytes(format, {width, height, 0}), false,
-	                       [&] { return REAL(cudaMallocArray)(array, format, width, height, flags); });
+	return allocate("cudaMallocArray", reinterpret_cast<void **>(array), array_bytes(format, {width, height, 0}),
+	                [&] { return REAL(cudaMallocArray)(array, format, width, height, flags); }, Kind::object);
 }
 
 cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *format, cudaExtent extent,
                               unsigned flags)
 {
-	return allocate_object("cudaMalloc3DArray", reinterpret_cast<void **>(array), array_bytes(format, extent), false,
-	                       [&] { return REAL(cudaMalloc3DArray)(array, format, extent, flags); });
+	return allocate("cudaMalloc3DArray", reinterpret_cast<void **>(array), array_bytes(format, extent),
+	                [&] { return REAL(cudaMalloc3DArray)(array, format, extent, flags); }, Kind::object);
 }
 
 cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChannelFormatDesc *format,
                                      cudaExtent extent, unsigned levels, unsigned flags)
 {
 	// Each level has at most half the elements of the level before.
-	return allocate_object("cudaMallocMipmappedArray", reinterpret_cast<void **>(array),
-	                       2 * array_bytes(format, extent), false,
-	                       [&] { return REAL(cudaMallocMipmappedArray)(array, format, extent, levels, flags); });
+	return allocate("cudaMallocMipmappedArray", reinterpret_cast<void **>(array), 2 * array_bytes(format, extent),
+	                [&] { return REAL(cudaMallocMipmappedArray)(array, format, extent, levels, flags); },
+	                Kind::object);
 }
 
 #define MALLOC_ASYNC(name, IsCapturing)                                                                                \
@@ -198,7 +187,7 @@ MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz)
 		auto make = [&] { return REAL(name)(memory, bytes, pool, real(stream)); };                             \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocFromPoolAsync", memory, bytes, make);                      \
-		return allocate_object("cudaMallocFromPoolAsync", memory, bytes, false, make);                         \
+		return allocate("cudaMallocFromPoolAsync", memory, bytes, make, Kind::object);                         \
 	}
 MALLOC_FROM_POOL(cudaMallocFromPoolAsync, cudaStreamIsCapturing)
 MALLOC_FROM_POOL(cudaMallocFromPoolAsync_ptsz, cudaStreamIsCapturing_ptsz)

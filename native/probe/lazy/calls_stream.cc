@@ -4,6 +4,7 @@
 #include "api.h"
 #include "device.h"
 #include "direct.h"
+#include "freed.h"
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
@@ -120,8 +121,16 @@ template <typename Run> cudaError_t wait(const char *call, bool valid, bool whol
 	}
 	use_device();
 	if (!whole_device) {
-		const Waits waits;
-		return seen(run(), call);
+		cudaError_t error;
+		{
+			const Waits waits;
+			error = seen(run(), call);
+		}
+		if (error == cudaSuccess) {
+			drop_reached();
+			await_end(call);
+		}
+		return error;
 	}
 	idle();
 	const uint64_t before = before_wait();

@@ -3,6 +3,7 @@
 #define CASE_LAZY_DIRECT_H
 
 #include "device.h"
+#include "freed.h"
 #include "report.h"
 #include "task.h"
 
@@ -29,8 +30,10 @@ template <typename Wait> cudaError_t await_rest(Wait wait)
 	const Lull lull = Lull::now();
 	const cudaError_t error = wait();
 
-	if (error == cudaSuccess || stays(error))
+	if (error == cudaSuccess || stays(error)) {
+		drop_reached();
 		Task::process().rests(lull);
+	}
 	return error;
 }
 

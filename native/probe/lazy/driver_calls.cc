@@ -219,7 +219,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
 		CUresult result;                                                                                       \
-		if (driver_frees(memory, &result))                                                                     \
+		if (driver_frees(DriverFree arguments, own == 1, &result))                                             \
 			return checked(result, #symbol);                                                               \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		return real == nullptr ? CUDA_ERROR_NOT_FOUND : called(#symbol, Effect::neither, [&] { return real arguments; }); \

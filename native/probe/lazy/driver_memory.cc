@@ -5,6 +5,7 @@
 #include "device.h"
 #include "direct.h"
 #include "driver_memory.h"
+#include "freed.h"
 #include "gate.h"
 #include "graphs.h"
 #include "lock.h"
@@ -60,6 +61,7 @@ bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUres
 	Task &task = Task::process();
 	void *made = nullptr;
 	*result = CUDA_SUCCESS;
+	drop_reached();
 	if (!allocate_beside(bytes, &made)) {
 		*result = result_of(task.await_charge(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
@@ -84,15 +86,20 @@ size_t driver_pitch(size_t *pitch, size_t width)
 	return row;
 }
 
-bool driver_frees(CUdeviceptr memory, CUresult *result)
+bool driver_frees(const DriverFree &free, bool own, CUresult *result)
 {
-	void *const at = reinterpret_cast<void *>(memory);
+	void *const at = reinterpret_cast<void *>(free.memory);
 
 	if (!one_device() || at == nullptr || holder_of(at) != Holder::mapped)
 		return false;
 	*result = CUDA_SUCCESS;
 	if (being_captured()) {
 		postpone([at] { drop(at); });
+		return true;
+	}
+	if (free.ordered && free_in_order(at, free.stream, own)) {
+		drop_reached();
+		await_end("cuMemFreeAsync");
 		return true;
 	}
 	*result = await_rest([] { return REAL_DRIVER(cuCtxSynchronize)(); }); // kernels may still use it, and cuMemFree waits

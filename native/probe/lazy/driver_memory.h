@@ -7,10 +7,20 @@
 
 namespace lazy {
 
+// DriverFree is what a free of the driver is given.
+struct DriverFree {
+	explicit DriverFree(CUdeviceptr what) : memory(what) {}
+	DriverFree(CUdeviceptr what, cudaStream_t in) : memory(what), ordered(true), stream(in) {}
+
+	const CUdeviceptr memory;
+	const bool ordered = false; // in a stream
+	const cudaStream_t stream = nullptr;
+};
+
 // driver_allocates makes an allocation of this library where the program calls the driver, if memory
-// can move. false: the driver is to make it. driver_frees is the opposite.
+// can move. false: the driver is to make it. driver_frees is the opposite. own: no stream is the thread's own one.
 bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUresult *result);
-bool driver_frees(CUdeviceptr memory, CUresult *result);
+bool driver_frees(const DriverFree &free, bool own, CUresult *result);
 // driver_pitch is the length of a row that driver_allocates gives pitched memory.
 size_t driver_pitch(size_t *pitch, size_t width);
 

@@ -15,6 +15,8 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "../client.h"
@@ -44,6 +46,34 @@ std::map<uintptr_t, std::unique_ptr<Range>> &ranges()
 {
 	static auto *const all = new std::map<uintptr_t, std::unique_ptr<Range>>;
 	return *all;
+}
+
+// The shared ranges, by whether they have memory, by their largest gap, and by address. With many allocations nobody
+// can look at each range.
+static std::set<std::tuple<bool, size_t, uintptr_t>> &shared_ranges()
+{
+	static auto *const all = new std::set<std::tuple<bool, size_t, uintptr_t>>;
+	return *all;
+}
+
+static size_t with_memory = 0; // ranges
+
+// change_place changes what a range's place among the shared ranges depends on.
+template <typename Change> static void change_place(Range &r, Change change)
+{
+	if (r.shared)
+		shared_ranges().erase({r.mapped, r.largest_gap, r.base});
+	change();
+	if (r.shared)
+		shared_ranges().insert({r.mapped, r.largest_gap, r.base});
+}
+
+static void set_mapped(Range &r, bool mapped)
+{
+	if (r.mapped == mapped)
+		return;
+	change_place(r, [&] { r.mapped = mapped; });
+	mapped ? with_memory++ : with_memory--;
 }
 
 // Sums over all ranges, in bytes. A revocation that has to end at once reads them without `lock`.
@@ -128,50 +158,67 @@ static Range *new_range(const Driver *d, size_t size, bool shared)
 	made->reserved = reserved;
 	made->unit = size;
 	made->shared = shared;
-	made->taken.resize(shared ? size / alignment : 0);
 	made->use = movable() ? watch(made->base, size) : nullptr;
 	ranges()[made->base] = std::move(range);
+	if (shared)
+		change_place(*made, [=] { made->gaps[0] = made->largest_gap = size; });
 	sums.reserved += size;
 	return made;
 }
 
-// room_in finds free bytes in a shared range, and returns their offset. The range's size: there are none.
-static size_t room_in(const Range &r, size_t bytes)
-{
-	const size_t slots = whole(bytes, alignment) / alignment;
-	size_t free = 0;
-
-	for (size_t i = 0; i < r.taken.size(); i++) {
-		free = r.taken[i] ? 0 : free + 1;
-		if (free == slots)
-			return (i + 1 - slots) * alignment;
-	}
-	return r.size;
-}
-
+// shared_range is the shared range with the smallest gap that bytes fit in, by the largest gap of each.
 static Range *shared_range(size_t bytes, bool mapped)
 {
-	for (auto &entry : ranges()) {
-		Range &r = *entry.second;
-		if (r.shared && r.mapped == mapped && room_in(r, bytes) < r.size)
-			return &r;
-	}
-	return nullptr;
+	const auto at = shared_ranges().lower_bound({mapped, whole(bytes, alignment), 0});
+
+	return at != shared_ranges().end() && std::get<0>(*at) == mapped ? ranges().at(std::get<2>(*at)).get() : nullptr;
 }
 
-static void mark(Range &r, uintptr_t base, size_t bytes, bool taken)
+static void measure_gaps(Range &r)
 {
-	const auto first = r.taken.begin() + static_cast<ptrdiff_t>((base - r.base) / alignment);
-	std::fill(first, first + static_cast<ptrdiff_t>(whole(bytes, alignment) / alignment), taken);
+	size_t largest = 0;
+
+	for (const auto &gap : r.gaps)
+		largest = std::max(largest, gap.second);
+	change_place(r, [&] { r.largest_gap = largest; });
+}
+
+// take finds a place in a shared range that has room, and returns its offset.
+static size_t take(Range &r, size_t bytes)
+{
+	const size_t taken = whole(bytes, alignment);
+	const auto at = std::find_if(r.gaps.begin(), r.gaps.end(), [=](const auto &gap) { return gap.second >= taken; });
+	const size_t offset = at->first, left = at->second - taken;
+
+	r.gaps.erase(at);
+	if (left > 0)
+		r.gaps[offset + taken] = left;
+	measure_gaps(r);
+	return offset;
+}
+
+// free_place is the opposite. Gaps that touch become one.
+static void free_place(Range &r, size_t offset, size_t bytes)
+{
+	const auto at = r.gaps.emplace(offset, whole(bytes, alignment)).first, next = std::next(at);
+
+	if (next != r.gaps.end() && next->first == at->first + at->second) {
+		at->second += next->second;
+		r.gaps.erase(next);
+	}
+	if (at != r.gaps.begin())
+		if (const auto before = std::prev(at); before->first + before->second == at->first) {
+			before->second += at->second;
+			r.gaps.erase(at);
+		}
+	measure_gaps(r);
 }
 
 // place makes an allocation in a range that has room for it.
 static void *place(Range &r, size_t bytes)
 {
-	const uintptr_t base = r.base + (r.shared ? room_in(r, bytes) : 0);
+	const uintptr_t base = r.base + (r.shared ? take(r, bytes) : 0);
 
-	if (r.shared)
-		mark(r, base, bytes, true);
 	r.live++;
 	allocations()[base] = Allocation{base, bytes, &r, nullptr, 0, false};
 	return reinterpret_cast<void *>(base);
@@ -231,7 +278,7 @@ static void strip(Range &r)
 		on_device(r, i, -static_cast<int64_t>(bytes_of(r, i)));
 	}
 	r.chunks.clear();
-	r.mapped = false;
+	set_mapped(r, false);
 	on_host(r, -static_cast<int64_t>(r.on_host), -static_cast<int64_t>(back));
 }
 
@@ -280,7 +327,7 @@ static CUresult back(Range &r, int device)
 		const size_t last = r.chunks.size() - 1;
 		result = driver()->set_access(r.base, address_of(r, last) + mapped_bytes(r, last) - r.base, &access, 1);
 	}
-	r.mapped = result == CUDA_SUCCESS;
+	set_mapped(r, result == CUDA_SUCCESS);
 	if (!r.mapped) {
 		drop_layout(r, done);
 		strip(r);
@@ -320,6 +367,8 @@ static void unreserve(Range &r)
 	if (r.use != nullptr)
 		unwatch(r.base);
 	r.use = nullptr;
+	if (r.shared)
+		shared_ranges().erase({r.mapped, r.largest_gap, r.base});
 	d->unreserve(r.base - margin(d), r.reserved + 2 * margin(d));
 	sums.reserved -= r.size;
 }
@@ -351,7 +400,7 @@ static void give_back(const Range *r)
 	if (away > 0)
 		Task::process().forgo(away);
 	ranges().erase(gone.base);
-	if (std::none_of(ranges().begin(), ranges().end(), [](const auto &entry) { return entry.second->mapped; }))
+	if (with_memory == 0)
 		drop_margins();
 }
 
@@ -361,8 +410,8 @@ static void drop_spares(const Range *but)
 {
 	std::vector<const Range *> gone;
 
-	for (auto &entry : ranges())
-		if (const Range *r = entry.second.get(); r->shared && r->mapped && r->live == 0 && r != but)
+	for (auto at = shared_ranges().lower_bound({true, backing_of(1), 0}); at != shared_ranges().end(); ++at) // one gap
+		if (const Range *r = ranges().at(std::get<2>(*at)).get(); r != but)
 			gone.push_back(r);
 	for (const Range *r : gone)
 		give_back(r);
@@ -385,7 +434,7 @@ static void erase(Allocation *a)
 	Range *r = a->range;
 
 	if (r != nullptr && r->shared)
-		mark(*r, a->base, a->bytes, false);
+		free_place(*r, a->base - r->base, a->bytes);
 	allocations().erase(a->base);
 	if (r != nullptr)
 		leave(r);
@@ -512,6 +561,24 @@ void drop(const void *address)
 	Task::process().count(-1, 0);
 }
 
+bool retire(const void *address)
+{
+	Locked locked;
+	Allocation *a = at_base(address);
+
+	if (a == nullptr || a->recorded > 0)
+		return false;
+	a->freed = true;
+	return true;
+}
+
+void drop_retired(uintptr_t base)
+{
+	Locked locked;
+	erase(recorded_at(base));
+	Task::process().count(-1, 0);
+}
+
 Allocation *recorded_at(uintptr_t base)
 {
 	auto at = allocations().find(base);
@@ -536,10 +603,18 @@ static bool map_margin(uintptr_t base, CUmemGenericAllocationHandle memory, cons
 	return false;
 }
 
+static void back_margins(Range &r, const CUmemAccessDesc &access)
+{
+	if (!r.mapped)
+		return;
+	r.below = r.below || map_margin(r.base - margin(driver()), margins.memory, access);
+	r.above = r.above || (!ends_on_host(r) && map_margin(r.base + r.size, margins.memory, access));
+}
+
 // back_margins puts one granule behind the margins that have no memory. Programs that stay inside
 // their allocations need none, so what the driver refuses is left out. The granule is made for the
 // first margin, and goes with the last range that has memory.
-void back_margins(int device)
+void back_margins(int device, Range *added)
 {
 	const Driver *d = driver();
 	const CUmemAllocationProp prop = memory_on(device);
@@ -547,16 +622,13 @@ void back_margins(int device)
 
 	if (ranges().empty() || margin(d) == 0)
 		return;
+	if (margins.made && added != nullptr)
+		return back_margins(*added, access);
 	if (!margins.made && d->create(&margins.memory, margin(d), &prop, 0) != CUDA_SUCCESS)
 		return;
 	margins.made = true;
-	for (auto &entry : ranges()) {
-		Range &r = *entry.second;
-		if (!r.mapped)
-			continue;
-		r.below = r.below || map_margin(r.base - margin(d), margins.memory, access);
-		r.above = r.above || (!ends_on_host(r) && map_margin(r.base + r.size, margins.memory, access));
-	}
+	for (auto &entry : ranges())
+		back_margins(*entry.second, access);
 }
 
 // What the scheduler has no room for on the device begins on the host.
@@ -606,7 +678,7 @@ CUresult allocate_backed(size_t bytes, int device, void **address)
 		ranges().erase(r->base);
 		return result;
 	}
-	back_margins(device);
+	back_margins(device, r);
 	*address = place(*r, bytes);
 	return CUDA_SUCCESS;
 }

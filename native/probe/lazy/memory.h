@@ -68,6 +68,10 @@ Holder holder_of(const void *address);
 // drop forgets the allocation of reserve that begins at address, if there is one, and gives
 // back its bytes and its memory.
 void drop(const void *address);
+// retire says that the program has freed an allocation of reserve, which keeps its bytes and its memory until
+// drop_retired. false: an operation in the record still touches it.
+bool retire(const void *address);
+void drop_retired(uintptr_t base);
 // withdraw forgets an allocation that adopt noted, before it is freed; it stays charged.
 bool withdraw(const void *address, Allocation *was);
 Allocation *recorded_at(uintptr_t base);
@@ -91,6 +95,10 @@ struct Wanted {
 	uint64_t bytes, on_host;
 };
 Wanted wanted();
+// referenced_bytes are wanted().bytes, for who asks at each change. From 32 ranges on only every so many answers look
+// at all ranges, so that an allocation does not take the longer the more a program has. What has come since
+// the last look counts as referenced.
+uint64_t referenced_bytes();
 uint64_t could_leave(); // bytes of reserved memory that need not begin on the device
 // want names what a launch needs, by addresses. can_bring: some of it is on the host, and could come. lacks_room:
 // a device has room for all that it needs, and the process has less there, whatever leaves for it.

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "clock.h"
@@ -222,12 +223,15 @@ static uint64_t await_in(Steps steps, int device, uint64_t *copy_ns, CUresult *r
 // by_use are the ranges, the least recently referenced first.
 static std::vector<Range *> by_use()
 {
+	std::vector<std::pair<uint64_t, Range *>> by_launch; // launches go on and note uses, and the order must not change meanwhile
 	std::vector<Range *> all;
 
 	for (auto &entry : ranges())
 		if (entry.second->use != nullptr)
-			all.push_back(entry.second.get());
-	std::stable_sort(all.begin(), all.end(), [](const Range *a, const Range *b) { return a->use->launch < b->use->launch; });
+			by_launch.emplace_back(entry.second->use->launch, entry.second.get());
+	std::stable_sort(by_launch.begin(), by_launch.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+	for (const auto &entry : by_launch)
+		all.push_back(entry.second);
 	return all;
 }
 
@@ -424,6 +428,20 @@ Wanted wanted()
 			w.on_host += r->chunks[i].host != nullptr ? bytes_of(*r, i) : 0;
 		}
 	return w;
+}
+
+uint64_t referenced_bytes()
+{
+	static uint64_t sum = 0, had = 0; // bytes when the ranges were looked at
+	static size_t asked = 0;          // since then
+	const uint64_t has = resident_bytes() + away_bytes();
+
+	if (++asked >= ranges().size() / 16) {
+		sum = wanted().bytes;
+		had = has;
+		asked = 0;
+	}
+	return std::min(sum + (has > had ? has - had : 0), has);
 }
 
 uint64_t could_leave()

@@ -29,12 +29,13 @@ struct Range {
 	size_t unit;               // of its chunks; the last may be smaller
 	std::vector<Chunk> chunks; // in the order of addresses; empty until the range is laid out
 	bool mapped, shared;
-	bool below, above;       // the margins that have memory
-	std::vector<bool> taken; // by 512 bytes: where the allocations of a shared range lie
-	size_t live;             // allocations in it
-	Use *use;                // nullptr: nothing moves
-	size_t on_host;          // chunks
-	bool wanted;             // by a launch that waits for it
+	bool below, above;             // the margins that have memory
+	std::map<size_t, size_t> gaps; // of a shared range: bytes without an allocation, by offset
+	size_t largest_gap;            // bytes
+	size_t live;                   // allocations in it
+	Use *use;                      // nullptr: nothing moves
+	size_t on_host;                // chunks
+	bool wanted;                   // by a launch that waits for it
 };
 
 // all ranges, by address
@@ -60,8 +61,9 @@ void on_host(Range &r, int64_t chunks, int64_t bytes);
 
 CUmemAllocationProp memory_on(int device);
 
-// back_margins puts memory behind all margins that have none. strip_above takes it from behind the upper one.
-void back_margins(int device);
+// back_margins puts memory behind all margins that have none. added: if only this range has come since the last time,
+// the others are not looked at again. strip_above takes the memory from behind the upper margin.
+void back_margins(int device, Range *added = nullptr);
 void strip_above(Range &r);
 
 } // namespace lazy

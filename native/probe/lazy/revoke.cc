@@ -67,7 +67,7 @@ void show_holdings()
 		return;
 	const Holdings now = holdings();
 	show_calls(); // by now the scheduler has the page
-	activity_holds(now.resident, wanted().bytes, now.fixed);
+	activity_holds(now.resident, referenced_bytes(), now.fixed);
 }
 
 static void unable(client_revoked *answer, const char *why)

@@ -12,6 +12,7 @@
 #include "../client.h"
 #include "device.h"
 #include "explicit.h"
+#include "freed.h"
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
@@ -469,18 +470,20 @@ bool Task::unreserve(uint64_t bytes)
 	return there;
 }
 
-cudaError_t Task::await_charge(const char *call, uint64_t bytes)
+cudaError_t Task::await_charge(const char *call, uint64_t bytes, bool managed)
 {
 	if (mode() == Mode::passive)
 		return cudaSuccess;
 	if (bytes > CASE_WIRE_MAX_BYTES) // counts are signed
 		return failed_allocation(call, bytes);
+	if (fits(bytes) || await_freed([=] { return fits(bytes); }))
+		return cudaSuccess;
 	while (!fits(bytes)) {
 		if (!deferring() || held())
 			return await_room(call, bytes);
 		// Another thread freed the last object since this call entered.
 		Locked locked;
-		if (cudaError_t error = await_bound({}, bytes); error != cudaSuccess)
+		if (cudaError_t error = await_bound({}, bytes, managed); error != cudaSuccess)
 			return error;
 	}
 	return cudaSuccess;
@@ -554,10 +557,12 @@ void pool_keeps(cudaMemPool_t pool, bool keeps)
 		keeping().erase(pool);
 }
 
-bool Task::last_object() const
+bool Task::last_object() const { return has_only(1); }
+
+bool Task::has_only(uint64_t objects) const
 {
 	Locked locked;
-	return account_.objects == 1;
+	return account_.objects == objects;
 }
 
 // await_cover grows a grant to what is in use and `more`. `lock` is held.

@@ -140,12 +140,13 @@ public:
 	// exceeds the grant. uncharge gives the room back when the object is freed; the last
 	// object ends the task (see rests). take_back undoes a charge for what was not allocated:
 	// it ends no task, because nobody has waited for the task's kernels.
-	cudaError_t await_charge(const char *call, uint64_t bytes);
+	cudaError_t await_charge(const char *call, uint64_t bytes, bool managed = false);
 	void uncharge(uint64_t bytes);
 	void take_back(uint64_t bytes);
 	// count adds objects and bytes of a task that is not bound yet.
 	void count(int objects, int64_t bytes);
 	bool last_object() const; // freeing one more ends the task
+	bool has_only(uint64_t objects) const;
 	// rests says that a wait for all of the task's device is over, which began after the lull.
 	// If the lull goes on, nothing runs, and the task may end (under_way.h). If not, the last
 	// object does not end the task. would_end: nothing is left of such a task, and a wait that

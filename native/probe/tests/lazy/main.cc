@@ -6,12 +6,12 @@ static const struct {
 	void (*run)();
 } programs[] = {
 	{"basic", basic}, {"impatient", impatient}, {"order", order}, {"shapes", shapes}, {"objects", objects}, {"managed", managed},
-	{"many", many}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
+	{"many", many}, {"crowded", crowded}, {"allocation_rate", allocation_rate}, {"large_copy", large_copy}, {"read_first", read_first}, {"grow", grow},
 	{"grow_waits", grow_waits}, {"settings", settings}, {"mistakes", mistakes}, {"streams", streams},
 	{"captured", captured}, {"freed_in_capture", freed_in_capture}, {"free_while_captured", free_while_captured},
 	{"limits", limits},
 	{"tasks", tasks}, {"tasks_in_threads", tasks_in_threads}, {"tasks_with_stream", tasks_with_stream},
-	{"tasks_with_variable", tasks_with_variable}, {"threads", threads}, {"churn", churn}, {"devices", devices},
+	{"tasks_with_variable", tasks_with_variable}, {"threads", threads}, {"churn", churn}, {"objects_beside", objects_beside}, {"devices", devices},
 	{"two_devices", two_devices}, {"own_context", own_context}, {"forks", forks}, {"forks_bound", forks_bound},
 	{"launch_events", launch_events}, {"launch_list", launch_list}, {"graph_nodes", graph_nodes},
 	{"peer_copies", peer_copies}, {"ranges", ranges}, {"batches", batches}, {"prefetches", prefetches},
@@ -33,7 +33,7 @@ static const struct {
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
-	{"shown", shown}, {"launch_rate", launch_rate}, {"free_memory", free_memory}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"windowed", windowed},
+	{"shown", shown}, {"launch_rate", launch_rate}, {"free_memory", free_memory}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"windowed", windowed},
 };
 
 // Programs whose second argument says how they do what they do.

@@ -204,6 +204,41 @@ void many()
 	state("after");
 }
 
+// crowded: many small allocations of many sizes, some freed and made again with other sizes, before the first launch and
+// after.
+void crowded()
+{
+	const int count = 300;
+	std::vector<int *> all(count, nullptr);
+	std::vector<int> lengths(count);
+	long sums = 0;
+	const auto renew = [&](int first, int step, int round) {
+		for (int i = first; i < count; i += step)
+			TRY(cudaFree(all[static_cast<size_t>(i)]));
+		for (int i = first; i < count; i += step) {
+			const size_t at = static_cast<size_t>(i);
+			lengths[at] = 1 + (i * 7919 + round * 104729) % 60000;
+			all[at] = device<int>(static_cast<size_t>(lengths[at]));
+			TRY(cudaMemset(all[at], (i + round) % 128, static_cast<size_t>(lengths[at]) * sizeof(int)));
+		}
+	};
+	renew(0, 1, 0);
+	renew(0, 3, 1);
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	renew(1, 3, 2);
+	renew(0, 2, 3);
+	for (size_t i = 0; i < count; i++) {
+		std::vector<int> back(static_cast<size_t>(lengths[i]));
+		TRY(cudaMemcpy(back.data(), all[i], back.size() * sizeof(int), cudaMemcpyDeviceToHost));
+		for (const int n : back)
+			sums = sums * 31 + n;
+	}
+	say("sums %ld", sums);
+	for (int *x : all)
+		TRY(cudaFree(x));
+	state("after");
+}
+
 // large_copy: more than what is recorded.
 void large_copy()
 {

@@ -60,9 +60,9 @@ void step_counter(int *out);
 
 // ---- the programs
 
-void basic(), order(), shapes(), objects(), managed(), many(), large_copy(), read_first(), grow(), grow_waits(), impatient(),
+void basic(), order(), shapes(), objects(), managed(), many(), crowded(), large_copy(), read_first(), grow(), grow_waits(), impatient(),
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
-    threads(), churn(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
+    threads(), churn(), objects_beside(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
     launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory(), immense(), ends_contexts();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
@@ -85,11 +85,11 @@ void interrupted(), interrupted_while_waiting(), interrupted_while_growing(); //
 void explicit_memory(), explicit_waits();               // schedgpu.cc
 void asks_late(const char *way);                        // late.cc
 void under_way(const char *way), over_later();          // under_way.cc
-void launch_rate();                                     // rate.cc
+void launch_rate(), allocation_rate();                  // rate.cc
 void free_memory();                                     // part.cc
 void shown(), resumes_in_a_thread();                    // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc
-void far_ahead(), behind_the_host(), windowed();        // window.cc
+void far_ahead(), behind_the_host(), frees_behind_the_host(), windowed();        // window.cc
 
 #endif

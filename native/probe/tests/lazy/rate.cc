@@ -60,3 +60,24 @@ void launch_rate()
 	TRY(cudaFree(x));
 	say("launch %.1f", least);
 }
+
+// allocation_rate says what an allocation takes where the program has few others, and where it has many, in ns.
+void allocation_rate()
+{
+	const int few = 500, all = 8000;
+	const size_t bytes = 600 << 10;
+	std::vector<void *> made;
+	const auto allocate = [&] {
+		made.push_back(nullptr);
+		TRY(cudaMalloc(&made.back(), bytes));
+	};
+
+	allocate();
+	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+	const double first = each(few, allocate);
+	each(all - 2 * few, allocate);
+	const double last = each(few, allocate);
+	for (void *p : made)
+		TRY(cudaFree(p));
+	say("few %.0f many %.0f", first, last);
+}

@@ -116,6 +116,36 @@ void churn()
 	state("after");
 }
 
+// objects_beside: tasks of other threads end while another makes what must not wait for a device.
+void objects_beside()
+{
+	const cudaChannelFormatDesc ints = {32, 0, 0, 0, 0};
+	std::atomic<bool> done{false};
+	std::vector<std::thread> beside(3);
+	for (std::thread &t : beside)
+		t = std::thread([&done] {
+			while (!done)
+				TRY(cudaFree(device<int>(1000)));
+		});
+	int right = 0;
+	for (int round = 0; round < 200; round++) {
+		int *x = nullptr, back = -1;
+		cudaArray_t array = nullptr;
+		TRY(cudaMallocManaged(reinterpret_cast<void **>(&x), 4000, 1));
+		x[9] = round;
+		TRY(cudaMemcpy(&back, x + 9, 4, cudaMemcpyDeviceToHost));
+		right += back == round;
+		TRY(cudaFree(x));
+		TRY(cudaMallocArray(&array, &ints, 250, 4, 0));
+		TRY(cudaFreeArray(array));
+	}
+	done = true;
+	for (std::thread &t : beside)
+		t.join();
+	say("right %d", right);
+	state("after");
+}
+
 void devices()
 {
 	int count = 0, device = -1;

@@ -54,6 +54,35 @@ void behind_the_host()
 	TRY(cudaFree(x));
 }
 
+// frees_behind_the_host frees memory in the order of a stream while another stream waits for the thread that frees: memory made
+// before the first launch and after, and the last object.
+void frees_behind_the_host()
+{
+	const int n = 1000;
+	cudaStream_t s, t;
+	void *first, *later;
+	for (cudaStream_t *stream : {&s, &t})
+		TRY(cudaStreamCreateWithFlags(stream, 1));
+	TRY(cudaMallocAsync(&first, n * sizeof(int), t));
+	for (int round = 0; round < 2; round++) {
+		TRY(LAUNCH(add, grid, block, 0, t, static_cast<int *>(first), n, 1));
+		TRY(cudaMallocAsync(&later, 4 * mib, t));
+		released = false;
+		TRY(cudaLaunchHostFunc(s, await_release, nullptr));
+		TRY(LAUNCH(add, grid, block, 0, t, static_cast<int *>(later), n, 1));
+		TRY(cudaFreeAsync(later, t));
+		if (round == 1)
+			TRY(cudaFreeAsync(first, t));
+		say("freed");
+		released = true;
+		TRY(cudaStreamSynchronize(s));
+		TRY(cudaStreamSynchronize(t));
+	}
+	state("after");
+	for (cudaStream_t stream : {s, t})
+		TRY(cudaStreamDestroy(stream));
+}
+
 static void adds(int *x, int n, cudaStream_t stream)
 {
 	for (int i = 0; i < 40; i++)

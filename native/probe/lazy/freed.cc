@@ -1,0 +1,147 @@
+// freed.cc: see freed.h.
+//
+// cudaFreeAsync does not wait, and a program may count on that: a stream may wait for the host, and so for the thread
+// that frees. So an event in the stream tells when the memory can go. It is looked at when the program next frees or
+// allocates memory, or has waited. Until then the memory stays charged, and keeps the task.
+//
+// All calls are the driver's, which do not touch the CUDA runtime's last error.
+#include <atomic>
+#include <deque>
+#include <map>
+
+#include "clock.h"
+#include "device.h"
+#include "direct.h"
+#include "drain.h"
+#include "freed.h"
+#include "graphs.h"
+#include "handles.h"
+#include "lock.h"
+#include "memory.h"
+#include "real.h"
+#include "report.h"
+#include "task.h"
+
+extern "C" {
+typedef struct CUevent_st *CUevent;
+CUresult cuEventCreate(CUevent *event, unsigned flags);
+CUresult cuEventRecord(CUevent event, cudaStream_t stream);
+CUresult cuEventQuery(CUevent event);
+CUresult cuEventDestroy_v2(CUevent event);
+}
+
+namespace lazy {
+namespace {
+
+const unsigned no_timing = 2;            // CU_EVENT_DISABLE_TIMING
+const uint64_t patience_ns = 100000000u; // of a wait that the program may not expect
+
+struct Freed {
+	uintptr_t memory;
+	CUevent event; // in the stream
+};
+
+// by the stream, in its order
+std::map<cudaStream_t, std::deque<Freed>> &freed()
+{
+	static auto *const all = new std::map<cudaStream_t, std::deque<Freed>>; // outlives static destructors
+	return *all;
+}
+
+std::atomic<uint64_t> count{0};
+
+// at_home: the driver's calls of this thread are about the task's context.
+bool at_home()
+{
+	CUcontext current = nullptr;
+
+	return driver() != nullptr && driver()->get_current(&current) == CUDA_SUCCESS && current != nullptr && current == context_of_task();
+}
+
+} // namespace
+
+bool free_in_order(void *memory, cudaStream_t stream, bool own)
+{
+	CUevent event = nullptr;
+
+	if (!at_home() || REAL_DRIVER(cuEventCreate)(&event, no_timing) != CUDA_SUCCESS)
+		return false;
+	if (stream == nullptr)
+		stream = own ? per_thread_stream : legacy_stream;
+	Locked locked;
+	if (REAL_DRIVER(cuEventRecord)(event, stream) != CUDA_SUCCESS || !retire(memory)) {
+		REAL_DRIVER(cuEventDestroy_v2)(event);
+		return false;
+	}
+	freed()[stream].push_back({reinterpret_cast<uintptr_t>(memory), event});
+	count++;
+	return true;
+}
+
+void drop_reached()
+{
+	if (count == 0 || being_captured() || !at_home()) // a capture may forbid questions
+		return;
+	Locked locked;
+	for (auto at = freed().begin(); at != freed().end(); at = at->second.empty() ? freed().erase(at) : std::next(at)) {
+		std::deque<Freed> &all = at->second;
+		for (; !all.empty() && REAL_DRIVER(cuEventQuery)(all.front().event) != cudaErrorNotReady; all.pop_front(), count--) {
+			REAL_DRIVER(cuEventDestroy_v2)(all.front().event);
+			drop_retired(all.front().memory);
+		}
+	}
+}
+
+bool await_freed(const std::function<bool()> &enough)
+{
+	bool done = false;
+
+	if (count == 0 || being_captured())
+		return false;
+	await_until(now_ns() + patience_ns, [&] {
+		drop_reached();
+		done = enough();
+		return done || count == 0;
+	});
+	return done;
+}
+
+// The wait is short, because a stream may wait for the thread that waits here. The task then ends with a later wait.
+void await_end(const char *call)
+{
+	Task &task = Task::process();
+	CUresult result = CUDA_SUCCESS;
+
+	if (!one_device() || !(task.would_end() || (count > 0 && task.has_only(count))) || being_captured() || !at_home())
+		return;
+	const Waits waits;
+	const Lull lull = Lull::now();
+	const uint64_t deadline_ns = now_ns() + patience_ns;
+	const auto drained = [&] { // false at once while an earlier wait goes on
+		Locked locked;
+		return await_drained(context_of_task(), deadline_ns, &result);
+	};
+	if (!await_until(deadline_ns, drained))
+		return;
+	drop_reached();
+	if (result == CUDA_SUCCESS || stays(result))
+		task.rests(lull);
+	seen(result, call);
+}
+
+void forget_freed()
+{
+	Locked locked;
+	for (const auto &stream : freed())
+		for (const Freed &f : stream.second)
+			REAL_DRIVER(cuEventDestroy_v2)(f.event);
+	renew_freed();
+}
+
+void renew_freed()
+{
+	freed().clear();
+	count = 0;
+}
+
+} // namespace lazy
