@@ -62,25 +62,32 @@ func (o Options) Validate(isNew bool) error {
 	if isNew && (len(o.Mixes) == 0 || len(o.Scheds) == 0) {
 		return refuse("a sweep takes mixes and schedulers: give --mixes W1..W8 --scheds sa,case-alg3, or a FILE with both")
 	}
-	for _, list := range []struct {
-		key   string
-		items []string
-	}{{"mixes", o.Mixes}, {"scheds", o.Scheds}} {
-		for i, item := range list.items {
-			if slices.Contains(list.items[:i], item) {
-				return refuse("--%s: %s is named twice, which would be one arm: leave one out", list.key, item)
-			}
-		}
-	}
-	for i, probe := range o.Probes {
-		if slices.Contains(o.Probes[:i], probe) {
-			return refuse("--probes: %s is named twice, which would be one arm: leave one out", probe)
-		}
+	if key, err := o.Twice(); err != nil {
+		return refuse("--%s: %w", key, err)
 	}
 	if !utf8.ValidString(o.Name) || strings.ContainsFunc(o.Name, unicode.IsControl) {
 		return refuse("name %q: want one line of UTF-8 text", o.Name)
 	}
 	return nil
+}
+
+// Twice returns an error if the list that key names has an item twice.
+func (o Options) Twice() (key string, err error) {
+	probes := make([]string, len(o.Probes))
+	for i, p := range o.Probes {
+		probes[i] = p.String()
+	}
+	for _, list := range []struct {
+		key   string
+		items []string
+	}{{"mixes", o.Mixes}, {"scheds", o.Scheds}, {"probes", probes}} {
+		for i, item := range list.items {
+			if slices.Contains(list.items[:i], item) {
+				return list.key, fmt.Errorf("%s is named twice, which would be one arm: leave one out", item)
+			}
+		}
+	}
+	return "", nil
 }
 
 // Fit refuses options that a node cannot have.

@@ -33,23 +33,32 @@ func LoadSweepFile(ctx context.Context, path string) (SweepFile, error) {
 	AddSweepFlags(planned, &f.Options)
 	AddNodeFlags(node)
 	empty := true
+	once := func(key string, value ast.Node, example string, take func(string) error) error {
+		return eachItem(key, value, example, func(item string) error {
+			err := take(item)
+			if err == nil {
+				_, err = f.Options.Twice()
+			}
+			return err
+		})
+	}
 	err := readYAML(ctx, path, func(key string, at, value ast.Node) (err error) {
 		empty = false
 		switch flag := node.Lookup(key); {
 		case key == "mixes":
-			return eachItem(key, value, "[W1..W8, my.yaml]", func(item string) error {
+			return once(key, value, "[W1..W8, my.yaml]", func(item string) error {
 				if suites.IsMixFile(item) && !filepath.IsAbs(item) {
 					item = filepath.Join(filepath.Dir(path), item)
 				}
 				return appendTo(&f.Options.Mixes, spreadMixes, item)
 			})
 		case key == "scheds":
-			return eachItem(key, value, "[sa, case-alg3]", func(item string) error {
+			return once(key, value, "[sa, case-alg3]", func(item string) error {
 				f.Options.Scheds = append(f.Options.Scheds, policies.InFolder(filepath.Dir(path), item))
 				return Check("sched", item)
 			})
 		case key == "probes":
-			return eachItem(key, value, "[lazy, static]", func(item string) error {
+			return once(key, value, "[lazy, static]", func(item string) error {
 				return appendTo(&f.Options.Probes, splitProbes, item)
 			})
 		case flag != nil:
