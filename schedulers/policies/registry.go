@@ -322,7 +322,7 @@ func (s settings) config() (engine.Config, error) {
 	}
 	if text, ok := s["wait-limit"]; ok {
 		if c.WaitLimit, err = time.ParseDuration(text); err != nil || c.WaitLimit < 0 {
-			return c, fmt.Errorf("wait-limit=%s: want a duration such as 90s, or 0s for none", text)
+			return c, fmt.Errorf("wait-limit=%s: want a duration such as 90s, at most 2562047h, or 0s for none", text)
 		}
 	}
 	return c, nil
