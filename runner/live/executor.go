@@ -75,6 +75,7 @@ type Executor struct {
 
 	cancelled atomic.Bool  // every job is being stopped: no neighbour needs to be spared
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
+	struck    atomic.Int64 // when a job last ended as by an interruption, in ns of x.now
 
 	traced   results.Tracer // totals of the traces read so far; under mu
 	outlived []error        // of jobs whose processes outlive them; under mu
@@ -192,6 +193,7 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	x.post(runner.Arrive{})
 	select {
 	case <-l.Done():
+		x.awaitInterruption(ctx)
 	case <-ctx.Done():
 		x.cancelled.Store(true)
 		x.post(runner.Cancel{Why: context.Cause(ctx).Error()})
@@ -208,6 +210,20 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 	}
 	x.mu.Unlock()
 	return errors.Join(append(x.outlived, x.whyFailed(), context.Cause(ctx))...)
+}
+
+// heard is how long after its jobs an interruption reaches this program at the latest.
+const heard = time.Second
+
+// awaitInterruption waits at the end of a run for an interruption that has ended jobs of it. Slurm, for one, sends SIGTERM
+// to all processes of an allocation, and jobs may die of it before this program hears of it. Such a run is no measurement.
+func (x *Executor) awaitInterruption(ctx context.Context) {
+	if at := time.Duration(x.struck.Load()); at > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(at + heard - x.now()):
+		}
+	}
 }
 
 // Start carries out runner.Start.
@@ -285,6 +301,9 @@ func (x *Executor) watchServer() {
 // everything that they sent. An out-of-memory report counts even if the exit is seen first.
 func (x *Executor) await(job int, p *process) {
 	e := p.wait()
+	if p.interrupted(e) {
+		x.struck.Store(int64(x.now()))
+	}
 	if p.left {
 		x.noteOutlived(job, "a process of it that runs as another user")
 	}

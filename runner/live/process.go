@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,8 +29,9 @@ type process struct {
 	started time.Duration
 	ended   chan struct{} // closed when the leader and the group are gone, and the batch knows
 
-	mu   sync.Mutex
-	gone bool // the leader's PID may be another process's
+	mu      sync.Mutex
+	gone    bool // the leader's PID may be another process's
+	stopped bool // by stop
 
 	left bool // the group has processes that may not be killed; known when the leader has ended
 }
@@ -125,6 +127,9 @@ func (p *process) over() bool {
 
 // stop ends the group: SIGTERM, and SIGKILL after the grace period.
 func (p *process) stop(grace time.Duration) {
+	p.mu.Lock()
+	p.stopped = true
+	p.mu.Unlock()
 	p.signal(unix.SIGTERM)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -133,6 +138,15 @@ func (p *process) stop(grace time.Duration) {
 	case <-timer.C:
 		p.signal(unix.SIGKILL)
 	}
+}
+
+// interrupted reports whether the leader ended as by an interruption that was not ours.
+func (p *process) interrupted(e runner.Exit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.stopped && slices.ContainsFunc([]syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM}, func(s syscall.Signal) bool {
+		return e.Signal != nil && *e.Signal == unix.SignalName(s) || e.Status != nil && *e.Status == 128+int(s) // the status is a shell's
+	})
 }
 
 // signal sends a signal to the group, unless the group is gone. Its number may be another

@@ -1,12 +1,19 @@
 package live
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -73,4 +80,34 @@ func TestRestIsEndedThroughMPS(t *testing.T) {
 		t.Errorf("MPS was asked for %v while everything is stopped", m.pids)
 	}
 	mustBeGone(t)
+}
+
+// A run whose jobs an interruption has ended is no measurement, also where it reaches this program later.
+func TestInterruptionThatReachesJobsFirst(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGHUP, unix.SIGTERM) // jobs inherit that Guard has this process ignore them
+	defer signal.Stop(caught)
+	for _, script := range []string{"kill -TERM $$", "kill -HUP $$", "exit 130"} {
+		r := newRig(t, "sa").sh("exec 3>up; " + script)
+		path := filepath.Join(r.dir, "up")
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cause := errors.New("stopped by the test")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		go func() {
+			defer cancel(cause)
+			if f, err := os.Open(path); err == nil {
+				defer f.Close()
+				_, _ = f.Read(make([]byte, 1)) // until the job has ended
+				time.Sleep(heard / 10)
+			}
+		}()
+		if jobs, _, err := r.run(ctx); !errors.Is(err, cause) {
+			t.Errorf("%s: %s, error %v; want the cause", script, *jobs[0].Outcome, err)
+		}
+		if jobs, _ := newRig(t, "sa").sh(script).mustRun(); *jobs[0].Outcome != results.Crash {
+			t.Errorf("%s without an interruption: %s", script, *jobs[0].Outcome)
+		}
+	}
 }
