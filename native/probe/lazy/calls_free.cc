@@ -56,10 +56,13 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	Allocation was = {};
 	const bool withdrawn = holder == Holder::runtime && withdraw(memory, &was);
 	const bool in_order = holder == Holder::mapped && order != nullptr && free_in_order(memory, lazy::real(order->stream), order->own);
-	if (holder == Holder::mapped && !in_order) // kernels may still use it, and cudaFree waits for them
+	if (holder == Holder::mapped && !in_order) { // kernels may still use it, and cudaFree waits for them
 		error = seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
-	else if (holder != Holder::mapped && holder != Holder::reserved)
+		if (error != cudaSuccess && !stays(error)) // the program may not wait here
+			return error;
+	} else if (holder != Holder::mapped && holder != Holder::reserved) {
 		error = seen(real(), call);
+	}
 	if (holder == Holder::unknown && error == cudaSuccess)
 		graph_frees(memory);
 	if ((holder == Holder::mapped && !in_order) || holder == Holder::reserved)

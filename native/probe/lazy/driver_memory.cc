@@ -103,7 +103,8 @@ bool driver_frees(const DriverFree &free, bool own, CUresult *result)
 		return true;
 	}
 	*result = await_rest([] { return REAL_DRIVER(cuCtxSynchronize)(); }); // kernels may still use it, and cuMemFree waits
-	drop(at);
+	if (*result == CUDA_SUCCESS || stays(*result))
+		drop(at);
 	return true;
 }
 

@@ -23,7 +23,7 @@ static const struct {
 	{"own_context_in_threads", own_context_in_threads}, {"driver_memory", driver_memory}, {"immense", immense}, {"ends_contexts", ends_contexts}, {"host_freed_in_capture", host_freed_in_capture},
 	{"registered_before_reset", registered_before_reset},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
-	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread},
+	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread}, {"frees_again", frees_again},
 	{"captures_own", captures_own},
 	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies}, {"swapped", swapped},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},

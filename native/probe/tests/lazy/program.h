@@ -74,7 +74,7 @@ void registered_before_reset(), variable_by_address(), heap_later(), late_memory
 void another_waits(const char *way), frees_while_growing(const char *what), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
-void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), ordered_in_thread(), captures_own();
+void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), frees_again(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies(), swapped(); // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
