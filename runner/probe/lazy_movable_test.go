@@ -75,6 +75,16 @@ func TestLazyRefusesImmenseAllocations(t *testing.T) {
 	}
 }
 
+// An error is the runtime's last error where the runtime has answered with it.
+func TestLazyTellsErrorsOfTheDriverFromTheRuntimes(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		runLazy(t, "13", "driver_refused", besideTheDriver(t, ".rodata"), env).wantNative()
+	}
+	p := runLazy(t, "13", "late_refusal", movable, "FAKE_CUDA_FAIL=cuMemCreate:3=1")
+	p.wantLine("refused 1")
+	p.wantLine("last 1")
+}
+
 // Memory that may be exported to other processes must be cudaMalloc's.
 func TestLazyLeavesExportedMemoryToCUDA(t *testing.T) {
 	for _, name := range []string{"cudaIpcGetMemHandle", "cuIpcGetMemHandle"} {

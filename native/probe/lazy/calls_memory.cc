@@ -59,7 +59,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		if (made == CUDA_SUCCESS)
 			return cudaSuccess;
 		task.take_back(backing_of(bytes));
-		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : seen(made, "cuMemMap");
+		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : fail(seen(made, "cuMemMap"));
 	}
 	if (bytes > 0 && (error = task.await_charge(call, bytes, kind == Kind::unified)) != cudaSuccess)
 		return error;

@@ -58,6 +58,7 @@ bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUres
 {
 	if (memory == nullptr || bytes == 0 || !serves_here())
 		return false;
+	const OwnErrors of_the_driver;
 	Task &task = Task::process();
 	void *made = nullptr;
 	*result = CUDA_SUCCESS;

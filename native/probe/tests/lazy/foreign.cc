@@ -159,6 +159,36 @@ void driver_memory()
 	state("after");
 }
 
+// driver_refused: the driver's errors are not the runtime's last error, and what the driver answers the runtime is.
+void driver_refused()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	int *x = device<int>(1000);
+	CUdeviceptr memory = 0;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	say("refused %d", allocate(&memory, SIZE_MAX / 2));
+	say("last %d", cudaGetLastError());
+	say("wrong %d", cudaMemset(x, 0, 4001));
+	say("refused %d", allocate(&memory, SIZE_MAX / 2));
+	say("last %d", cudaGetLastError());
+	TRY(cudaFree(x));
+}
+
+// late_refusal: the test lets the driver refuse what is allocated after a launch.
+void late_refusal()
+{
+	int *x = device<int>(1000);
+	void *memory = nullptr;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	say("refused %d", cudaMalloc(&memory, 4 * mib));
+	say("last %d", cudaGetLastError());
+	TRY(cudaFree(x));
+	state("after");
+}
+
 // immense: more bytes than there are, also where their product or the whole granules of them need more than 64 bits.
 void immense()
 {
