@@ -75,6 +75,13 @@ func TestLazyRefusesImmenseAllocations(t *testing.T) {
 	}
 }
 
+// What a program's own pool gives is the pool's.
+func TestLazyLeavesOwnPoolsTheirMemory(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		runLazy(t, "13", "own_pool", env).wantNative().wantNothingLeft()
+	}
+}
+
 // An error is the runtime's last error where the runtime has answered with it.
 func TestLazyTellsErrorsOfTheDriverFromTheRuntimes(t *testing.T) {
 	for _, env := range []string{"CASE_MOVABLE=0", movable} {

@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
+#include "pools.h"
 #include "real.h"
 #include "report.h"
 #include "revoke.h"
@@ -175,7 +176,8 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChan
 		auto make = [&] { return REAL(name)(memory, bytes, real(stream)); };                                   \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocAsync", memory, bytes, make);                              \
-		return allocate("cudaMallocAsync", memory, bytes, make);                                               \
+		const Kind kind = has_own_pool() ? Kind::object : Kind::linear;                                        \
+		return allocate("cudaMallocAsync", memory, bytes, make, kind);                                         \
 	}
 MALLOC_ASYNC(cudaMallocAsync, cudaStreamIsCapturing)
 MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz)
