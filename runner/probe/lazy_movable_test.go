@@ -82,6 +82,15 @@ func TestLazyLeavesOwnPoolsTheirMemory(t *testing.T) {
 	}
 }
 
+// A capture that the driver has begun is left alone, and what is allocated and freed in it is the graph's.
+func TestLazyLeavesCapturesOfTheDriverAlone(t *testing.T) {
+	env := []string{besideTheDriver(t, ".rodata"), movable, "FAKE_CUDA_KERNEL_US=20000"}
+	runLazy(t, "13", "driver_captures", env...).wantNative().wantNothingLeft()
+	if calls := traced(t, "13", "driver_captures", "cuMem(Alloc|Free)Async.*", env...); len(calls) != 2 {
+		t.Errorf("the driver makes %q, want the allocation in the capture and its free", calls)
+	}
+}
+
 // An error is the runtime's last error where the runtime has answered with it.
 func TestLazyTellsErrorsOfTheDriverFromTheRuntimes(t *testing.T) {
 	for _, env := range []string{"CASE_MOVABLE=0", movable} {

@@ -19,6 +19,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "real.h"
+#include "relaxed.h"
 #include "report.h"
 #include "task.h"
 
@@ -46,6 +47,15 @@ std::map<cudaStream_t, std::deque<Freed>> &freed()
 {
 	static auto *const all = new std::map<cudaStream_t, std::deque<Freed>>; // outlives static destructors
 	return *all;
+}
+
+// reached: the stream has, or never will, because the device has failed or the context has gone. Any other answer says
+// nothing of the stream, as in a host function, which may not ask.
+bool reached(CUevent event)
+{
+	const CUresult result = REAL_DRIVER(cuEventQuery)(event);
+
+	return result == CUDA_SUCCESS || stays(result) || result == cudaErrorInvalidResourceHandle;
 }
 
 std::atomic<uint64_t> count{0};
@@ -80,12 +90,13 @@ bool free_in_order(void *memory, cudaStream_t stream, bool own)
 
 void drop_reached()
 {
-	if (count == 0 || being_captured() || !at_home()) // a capture may forbid questions
+	if (count == 0 || being_captured() || !at_home()) // a task does not end in a capture
 		return;
 	Locked locked;
+	const Relaxed relaxed; // a capture may have begun since, or be the driver's
 	for (auto at = freed().begin(); at != freed().end(); at = at->second.empty() ? freed().erase(at) : std::next(at)) {
 		std::deque<Freed> &all = at->second;
-		for (; !all.empty() && REAL_DRIVER(cuEventQuery)(all.front().event) != cudaErrorNotReady; all.pop_front(), count--) {
+		for (; !all.empty() && reached(all.front().event); all.pop_front(), count--) {
 			REAL_DRIVER(cuEventDestroy_v2)(all.front().event);
 			drop_retired(all.front().memory);
 		}

@@ -159,6 +159,35 @@ void driver_memory()
 	state("after");
 }
 
+// driver_captures: the driver captures a stream, in which it allocates and frees, while the stream of an
+// earlier free has work.
+void driver_captures()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t, cudaStream_t)>("cuMemAllocAsync");
+	auto *const release = driver_call<CUresult(CUdeviceptr, cudaStream_t)>("cuMemFreeAsync");
+	cudaStream_t s, t;
+	CUdeviceptr before = 0, inside = 0;
+	void *graph = nullptr;
+
+	for (cudaStream_t *stream : {&s, &t})
+		TRY(cudaStreamCreateWithFlags(stream, 1));
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(allocate(&before, 4 * mib, t));
+	TRY(LAUNCH(add, grid, block, 0, t, reinterpret_cast<int *>(before), 1000, 1));
+	TRY(driver_call<CUresult(cudaStream_t, int)>("cuStreamBeginCapture_v2")(s, 0));
+	TRY(release(before, t));
+	TRY(allocate(&inside, 4 * mib, s));
+	TRY(release(inside, s));
+	TRY(driver_call<CUresult(cudaStream_t, void **)>("cuStreamEndCapture")(s, &graph));
+	say("graph %d", graph != nullptr);
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	for (cudaStream_t stream : {s, t})
+		TRY(cudaStreamDestroy(stream));
+	state("after");
+}
+
 // driver_refused: the driver's errors are not the runtime's last error, and what the driver answers the runtime is.
 void driver_refused()
 {

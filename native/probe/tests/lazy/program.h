@@ -64,7 +64,7 @@ void basic(), order(), shapes(), objects(), managed(), many(), crowded(), large_
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), objects_beside(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
-    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory(), driver_refused(), late_refusal(), immense(), ends_contexts();
+    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory(), driver_captures(), driver_refused(), late_refusal(), immense(), ends_contexts();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
 void reuse(const char *way), waits(const char *way);   // streams.cc
