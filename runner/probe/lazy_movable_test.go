@@ -75,6 +75,21 @@ func TestLazyRefusesImmenseAllocations(t *testing.T) {
 	}
 }
 
+// What a stream has been told to free is the stream's next allocation, before the stream has reached the free.
+func TestLazyReusesMemoryInTheOrderOfAStream(t *testing.T) {
+	for _, version := range cudaVersions {
+		p := runLazy(t, version, "ordered_rounds", movable, "FAKE_CUDA_KERNEL_US=30").wantNative()
+		p.wantNothingLeft()
+		var grown uint64
+		for _, e := range p.of("grow") {
+			grown += e.bytes >> 20
+		}
+		if grown != 52 {
+			t.Errorf("CUDA %s: grown by %d MiB, want 50 and a granule: %v", version, grown, p.events)
+		}
+	}
+}
+
 // What a program's own pool gives is the pool's.
 func TestLazyLeavesOwnPoolsTheirMemory(t *testing.T) {
 	for _, env := range []string{"CASE_MOVABLE=0", movable} {

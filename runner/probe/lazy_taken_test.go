@@ -39,6 +39,7 @@ func takenPrograms(t *testing.T) []taken {
 		}
 	}
 	all = append(all, taken{"lazy_program", "driver_memory", []string{besideTheDriver(t, ".rodata")}})
+	all = append(all, taken{"lazy_program", "ordered_rounds", []string{"FAKE_CUDA_KERNEL_US=30"}}) // its stream waits for the host
 	for _, program := range []string{"first", "last", "moves", "among", "recorded", "threads", "many", "pinned", "alone"} {
 		all = append(all, taken{partly, program, nil})
 	}

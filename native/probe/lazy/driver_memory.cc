@@ -70,8 +70,8 @@ bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t b
 	Task &task = Task::process();
 	*result = CUDA_SUCCESS;
 	drop_reached();
-	void *made = nullptr;
-	if (!allocate_beside(bytes, &made)) {
+	void *made = wanted.ordered ? reuse_freed(bytes, {wanted.stream, own}) : nullptr;
+	if (made == nullptr && !allocate_beside(bytes, &made)) {
 		*result = result_of(task.await_charge(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
 			return true;
@@ -108,7 +108,7 @@ bool driver_frees(const DriverFree &free, bool own, CUresult *result)
 	}
 	if (free.ordered && in_capture(free.stream, own)) // of what is no graph's, which the driver refuses
 		return false;
-	if (free.ordered && free_in_order(at, free.stream, own)) {
+	if (free.ordered && free_in_order(at, {free.stream, own})) {
 		drop_reached();
 		await_end("cuMemFreeAsync");
 		return true;
