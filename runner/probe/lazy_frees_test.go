@@ -41,6 +41,18 @@ func TestLazyFreesNoHostMemory(t *testing.T) {
 	runLazy(t, "13", "host_frees").wantNative().wantEvents("")
 }
 
+// A wait that fails, as in a host function, has not shown that the device is done with the memory.
+func TestLazyFreesNothingWhereTheWaitFails(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		p := runLazy(t, "13", "frees_again", env, "FAKE_CUDA_FAIL=cudaDeviceSynchronize:1=800")
+		want := []string{"freed 800", "value 3", "freed 0"}
+		if got := results(p.lines); !slices.Equal(got, want) {
+			t.Errorf("%s: output %q, want %q", env, got, want)
+		}
+		p.wantLine(fmt.Sprintf("after: contexts 1 first %d %s", grantedDevice, nothingLeft))
+	}
+}
+
 // A thread's first call is about the granted device, whatever it is.
 func TestLazyOrdersFreesInNewThreads(t *testing.T) {
 	p := runLazy(t, "13", "ordered_in_thread").wantNative()

@@ -75,6 +75,47 @@ func TestLazyRefusesImmenseAllocations(t *testing.T) {
 	}
 }
 
+// What a stream has been told to free is the stream's next allocation, before the stream has reached the free.
+func TestLazyReusesMemoryInTheOrderOfAStream(t *testing.T) {
+	for _, version := range cudaVersions {
+		p := runLazy(t, version, "ordered_rounds", movable, "FAKE_CUDA_KERNEL_US=30").wantNative()
+		p.wantNothingLeft()
+		var grown uint64
+		for _, e := range p.of("grow") {
+			grown += e.bytes >> 20
+		}
+		if grown != 52 {
+			t.Errorf("CUDA %s: grown by %d MiB, want 50 and a granule: %v", version, grown, p.events)
+		}
+	}
+}
+
+// What a program's own pool gives is the pool's.
+func TestLazyLeavesOwnPoolsTheirMemory(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		runLazy(t, "13", "own_pool", env).wantNative().wantNothingLeft()
+	}
+}
+
+// A capture that the driver has begun is left alone, and what is allocated and freed in it is the graph's.
+func TestLazyLeavesCapturesOfTheDriverAlone(t *testing.T) {
+	env := []string{besideTheDriver(t, ".rodata"), movable, "FAKE_CUDA_KERNEL_US=20000"}
+	runLazy(t, "13", "driver_captures", env...).wantNative().wantNothingLeft()
+	if calls := traced(t, "13", "driver_captures", "cuMem(Alloc|Free)Async.*", env...); len(calls) != 2 {
+		t.Errorf("the driver makes %q, want the allocation in the capture and its free", calls)
+	}
+}
+
+// An error is the runtime's last error where the runtime has answered with it.
+func TestLazyTellsErrorsOfTheDriverFromTheRuntimes(t *testing.T) {
+	for _, env := range []string{"CASE_MOVABLE=0", movable} {
+		runLazy(t, "13", "driver_refused", besideTheDriver(t, ".rodata"), env).wantNative()
+	}
+	p := runLazy(t, "13", "late_refusal", movable, "FAKE_CUDA_FAIL=cuMemCreate:3=1")
+	p.wantLine("refused 1")
+	p.wantLine("last 1")
+}
+
 // Memory that may be exported to other processes must be cudaMalloc's.
 func TestLazyLeavesExportedMemoryToCUDA(t *testing.T) {
 	for _, name := range []string{"cudaIpcGetMemHandle", "cuIpcGetMemHandle"} {

@@ -41,6 +41,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, int, void *);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, int, void *);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int);
+cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t);
 cudaError_t cudaFreeAsync(void *, cudaStream_t);
 cudaError_t cudaFreeHost(void *);
 cudaError_t cudaHostGetDevicePointer(void **, void *, unsigned);

@@ -349,6 +349,47 @@ API CUresult cuStreamIsCapturing(cudaStream_t stream, int *status)
 	return on_stream("cuStreamIsCapturing", stream, [&](fake::Stream *s) { *status = s->capture != nullptr; return 0; });
 }
 
+API CUresult cuStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+	return on_stream("cuStreamWaitEvent", stream, [&](fake::Stream *s) {
+		fake::Event *e;
+		const int error = machine().event(event, &e);
+		if (error == 0 && e->mark.first != nullptr)
+			s->waits.push_back(e->mark);
+		return error;
+	});
+}
+
+API CUresult cuStreamBeginCapture_v2(cudaStream_t stream, int)
+{
+	return on_stream("cuStreamBeginCapture_v2", stream, [](fake::Stream *s) {
+		if (s->capture != nullptr)
+			return 900; // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+		s->capture = new fake::Graph;
+		machine().captured.insert(s);
+		return 0;
+	});
+}
+
+// The graph is told from none. It cannot be launched.
+API CUresult cuStreamEndCapture(cudaStream_t stream, void **graph)
+{
+	return on_stream("cuStreamEndCapture", stream, [&](fake::Stream *s) -> CUresult {
+		if (s->capture == nullptr)
+			return CUDA_ERROR_INVALID_VALUE;
+		for (void *memory : s->capture->owned)
+			machine().release(memory, {Segment::device_memory});
+		*graph = s->capture;
+		delete s->capture;
+		s->capture = nullptr;
+		machine().captured.erase(s);
+		if (machine().spoilt.erase(s) == 0)
+			return 0;
+		*graph = nullptr;
+		return 901; // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+	});
+}
+
 // A function is a kernel of fake_cuda.h. A launch of no function is a launch of nothing.
 API CUresult cuLaunchKernel(const fake_kernel *function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared, cudaStream_t stream, void **values, void **)
@@ -403,6 +444,28 @@ API CUresult cuMemFree_v2(CUdeviceptr address)
 			machine().drain(s->device);
 		return machine().release(base, {Segment::device_memory, Segment::managed});
 	}, reinterpret_cast<void *>(address));
+}
+
+API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, cudaStream_t stream)
+{
+	return on_stream("cuMemAllocAsync", stream, [&](fake::Stream *s) {
+		return machine().allocate(Segment::device_memory, s->device, bytes, reinterpret_cast<void **>(address));
+	});
+}
+
+API CUresult cuMemFreeAsync(CUdeviceptr address, cudaStream_t stream)
+{
+	return on_stream("cuMemFreeAsync", stream, [&](fake::Stream *s) -> CUresult {
+		void *const memory = reinterpret_cast<void *>(address);
+		const Segment *found = machine().find(memory);
+		if (found == nullptr || found->kind != Segment::device_memory)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (s->capture != nullptr)
+			s->capture->owned.push_back(memory);
+		else
+			machine().submit(s, [memory] { return machine().release(memory, {Segment::device_memory}); });
+		return 0;
+	});
 }
 
 API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)

@@ -92,6 +92,7 @@ struct Stream {
 	std::deque<Item> queue;
 	uint64_t submitted, done;
 	std::vector<Mark> waits; // of the next item
+	bool performing; // an item that has left the queue
 	Graph *capture;
 };
 

@@ -26,6 +26,7 @@ static int release(void *memory)
 
 struct Pool {
 	int device;
+	uint64_t used; // bytes
 };
 
 static auto &arrays = *new std::set<Array *>;
@@ -50,15 +51,20 @@ static int make_array(cudaArray_t *out, const cudaChannelFormatDesc *desc, cudaE
 	return error;
 }
 
-static int default_pool(cudaMemPool_t *out, int device)
+const int used_mem_current = 7; // cudaMemPoolAttr
+static Pool *chosen[FAKE_CUDA_MAX_DEVICES]; // by the program
+static auto &drawn = *new std::map<void *, std::pair<Pool *, size_t>>; // memory, by its address
+
+static Pool *default_pool(int device)
 {
 	static Pool defaults[FAKE_CUDA_MAX_DEVICES];
 
 	defaults[device].device = device;
 	pools.insert(&defaults[device]);
-	*out = reinterpret_cast<cudaMemPool_t>(&defaults[device]);
-	return 0;
+	return &defaults[device];
 }
+
+static Pool *current_pool(int device) { return chosen[device] != nullptr ? chosen[device] : default_pool(device); }
 
 static int pool_of(cudaMemPool_t handle, Pool **out)
 {
@@ -202,17 +208,32 @@ API cudaError_t cudaHostGetFlags(unsigned *flags, void *memory)
 
 // ---- stream-ordered memory: made at once, freed in order
 
-static int allocate_async(void **out, size_t bytes, cudaStream_t handle)
+static int allocate_async(void **out, size_t bytes, Pool *pool, cudaStream_t handle)
 {
 	Stream *s;
 	int error = node()->stream(handle, self().device, &s);
-	return error != 0 ? error : device_memory(out, bytes);
+	if (error == 0)
+		error = device_memory(out, bytes);
+	if (error == 0) {
+		drawn[*out] = {pool, bytes};
+		pool->used += bytes;
+	}
+	return error;
+}
+
+static int release_async(void *memory)
+{
+	if (const auto from = drawn.find(memory); from != drawn.end()) {
+		from->second.first->used -= from->second.second;
+		drawn.erase(from);
+	}
+	return node()->release(memory, {Segment::device_memory});
 }
 
 API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
 	return call("cudaMallocAsync", Needs::context, [&] {
-		return allocate_async(out, bytes, stream);
+		return allocate_async(out, bytes, current_pool(self().device), stream);
 	}, bytes, stream);
 }
 
@@ -221,7 +242,7 @@ API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t 
 	return call("cudaMallocFromPoolAsync", Needs::context, [&] {
 		Pool *pool;
 		int error = pool_of(handle, &pool);
-		return error != 0 ? error : allocate_async(out, bytes, stream);
+		return error != 0 ? error : allocate_async(out, bytes, pool, stream);
 	}, bytes, handle, stream);
 }
 
@@ -235,26 +256,35 @@ API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 		if (error == 0 && s->capture != nullptr)
 			s->capture->owned.push_back(memory);
 		else if (error == 0)
-			node()->submit(s, [memory] { return node()->release(memory, {Segment::device_memory}); });
+			node()->submit(s, [memory] { return release_async(memory); });
 		return error;
 	}, memory, stream);
 }
 
 API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
-	return call("cudaDeviceGetDefaultMemPool", Needs::context, [&] { return default_pool(out, device); }, device);
+	return call("cudaDeviceGetDefaultMemPool", Needs::context, [&] {
+		*out = reinterpret_cast<cudaMemPool_t>(default_pool(device));
+		return 0;
+	}, device);
 }
 
 API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
 {
-	return call("cudaDeviceGetMemPool", Needs::context, [&] { return default_pool(out, device); }, device);
+	return call("cudaDeviceGetMemPool", Needs::context, [&] {
+		*out = reinterpret_cast<cudaMemPool_t>(current_pool(device));
+		return 0;
+	}, device);
 }
 
 API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle)
 {
 	return call("cudaDeviceSetMemPool", Needs::context, [&] {
 		Pool *pool;
-		return pool_of(handle, &pool);
+		int error = pool_of(handle, &pool);
+		if (error == 0)
+			chosen[device] = pool;
+		return error;
 	}, device, handle);
 }
 
@@ -263,7 +293,7 @@ API cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const cudaMemPoolProps *pr
 	return call("cudaMemPoolCreate", Needs::context, [&]() -> int {
 		if (int error = is_place(props->location); error != 0)
 			return error;
-		*out = reinterpret_cast<cudaMemPool_t>(*pools.insert(new Pool{props->location.id}).first);
+		*out = reinterpret_cast<cudaMemPool_t>(*pools.insert(new Pool{props->location.id, 0}).first);
 		return 0;
 	}, props->location.type, props->location.id);
 }
@@ -274,6 +304,8 @@ API cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
 		Pool *pool;
 		int error = pool_of(handle, &pool);
 		if (error == 0) {
+			for (Pool *&c : chosen) // "the default mempool for the device" takes its place
+				c = c == pool ? nullptr : c;
 			pools.erase(pool);
 			delete pool;
 		}
@@ -300,7 +332,7 @@ API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, int attribute, voi
 		else if (error == 0 && attribute == cudaMemPoolAttrLocationType)
 			*static_cast<int *>(value) = CU_MEM_LOCATION_TYPE_DEVICE;
 		else if (error == 0)
-			*static_cast<uint64_t *>(value) = 0;
+			*static_cast<uint64_t *>(value) = attribute == used_mem_current ? pool->used : 0;
 		return error;
 	}, handle, attribute);
 }

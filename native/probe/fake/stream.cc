@@ -172,11 +172,13 @@ void Machine::perform(Stream *s)
 	Device &d = devices[static_cast<size_t>(s->device)];
 
 	s->queue.pop_front();
+	s->performing = true;
 	if (d.fault == 0) {
 		const int error = executing && item.work.on_host ? lock.without(item.work.does) : item.work.does();
 		if (error != 0)
 			d.fault = error;
 	}
+	s->performing = false;
 	s->done++;
 	lock.changed();
 }
@@ -215,7 +217,7 @@ int Machine::poll(const Mark &mark)
 // begins: the head of a stream is under way, or has just begun.
 bool Machine::begins(Stream *s)
 {
-	if (s->queue.empty())
+	if (s->queue.empty() || s->performing)
 		return false;
 	Item &head = s->queue.front();
 	if (head.due != Clock::time_point{})

@@ -16,12 +16,6 @@
 namespace lazy {
 namespace {
 
-// Order is the place of a free in a stream.
-struct Order {
-	cudaStream_t stream;
-	bool own; // no stream is the thread's own one
-};
-
 // deallocate frees device memory; real frees what the CUDA runtime allocated. With an order it does not wait until
 // the device is idle.
 template <typename Real> cudaError_t deallocate(const char *call, void *memory, Real real, const Order *order = nullptr)
@@ -55,11 +49,14 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	// Once CUDA has it back, another thread may be given the same address.
 	Allocation was = {};
 	const bool withdrawn = holder == Holder::runtime && withdraw(memory, &was);
-	const bool in_order = holder == Holder::mapped && order != nullptr && free_in_order(memory, lazy::real(order->stream), order->own);
-	if (holder == Holder::mapped && !in_order) // kernels may still use it, and cudaFree waits for them
+	const bool in_order = holder == Holder::mapped && order != nullptr && free_in_order(memory, *order);
+	if (holder == Holder::mapped && !in_order) { // kernels may still use it, and cudaFree waits for them
 		error = seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
-	else if (holder != Holder::mapped && holder != Holder::reserved)
+		if (error != cudaSuccess && !stays(error)) // the program may not wait here
+			return error;
+	} else if (holder != Holder::mapped && holder != Holder::reserved) {
 		error = seen(real(), call);
+	}
 	if (holder == Holder::unknown && error == cudaSuccess)
 		graph_frees(memory);
 	if ((holder == Holder::mapped && !in_order) || holder == Holder::reserved)
@@ -136,7 +133,7 @@ cudaError_t deallocate_ordered(void *memory, cudaStream_t stream, IsCapturing as
 	// until a later wait. In a process that chooses devices itself, a task ends with its last object, so work
 	// in other streams with memory that was freed there must end first.
 	Task &task = charged_to(memory);
-	const Order order = {stream, own};
+	const Order order = {real(stream), own};
 	return deallocate(call, memory, [&] {
 		cudaError_t error = release();
 		if (error != cudaSuccess || mode() != Mode::pinned || !task.last_object() || being_captured())

@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
+#include "pools.h"
 #include "real.h"
 #include "report.h"
 #include "revoke.h"
@@ -23,7 +24,8 @@ enum class Kind { linear, unified, object };
 // device and returns its address in *memory. It is not called for memory that is ours: what is
 // recorded, and all linear memory where it can move, but for what a capture allocates.
 template <typename Real>
-cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, Kind kind = Kind::linear)
+cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, Kind kind = Kind::linear,
+                     const Order *order = nullptr)
 {
 	if (memory == nullptr)
 		return fail(cudaErrorInvalidValue);
@@ -46,7 +48,10 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		return error;
 	Task &task = Task::here();
 	if (bytes > 0 && kind == Kind::linear && movable() && !being_captured()) {
-		if (allocate_beside(bytes, memory))
+		void *const again = order != nullptr ? reuse_freed(bytes, *order) : nullptr;
+		if (again != nullptr)
+			*memory = again;
+		if (again != nullptr || allocate_beside(bytes, memory))
 			return cudaSuccess;
 		if ((error = task.await_charge(call, backing_of(bytes))) != cudaSuccess)
 			return error;
@@ -59,7 +64,7 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 		if (made == CUDA_SUCCESS)
 			return cudaSuccess;
 		task.take_back(backing_of(bytes));
-		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : seen(made, "cuMemMap");
+		return made == CUDA_ERROR_OUT_OF_MEMORY ? failed_allocation(call, bytes) : fail(seen(made, "cuMemMap"));
 	}
 	if (bytes > 0 && (error = task.await_charge(call, bytes, kind == Kind::unified)) != cudaSuccess)
 		return error;
@@ -168,17 +173,19 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChan
 	                Kind::object);
 }
 
-#define MALLOC_ASYNC(name, IsCapturing)                                                                                \
+#define MALLOC_ASYNC(name, IsCapturing, own)                                                                           \
 	cudaError_t name(void **memory, size_t bytes, cudaStream_t stream)                                             \
 	{                                                                                                              \
 		EXISTS(stream);                                                                                        \
 		auto make = [&] { return REAL(name)(memory, bytes, real(stream)); };                                   \
 		if (memory != nullptr && bytes > 0 && capturing(stream, REAL(IsCapturing)))                            \
 			return allocate_in_graph("cudaMallocAsync", memory, bytes, make);                              \
-		return allocate("cudaMallocAsync", memory, bytes, make);                                               \
+		const Order order = {real(stream), own};                                                               \
+		const Kind kind = has_own_pool() ? Kind::object : Kind::linear;                                        \
+		return allocate("cudaMallocAsync", memory, bytes, make, kind, &order);                                 \
 	}
-MALLOC_ASYNC(cudaMallocAsync, cudaStreamIsCapturing)
-MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz)
+MALLOC_ASYNC(cudaMallocAsync, cudaStreamIsCapturing, false)
+MALLOC_ASYNC(cudaMallocAsync_ptsz, cudaStreamIsCapturing_ptsz, true)
 
 #define MALLOC_FROM_POOL(name, IsCapturing)                                                                            \
 	cudaError_t name(void **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)                         \

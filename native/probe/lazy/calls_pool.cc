@@ -1,11 +1,14 @@
 // calls_pool.cc: memory pools, whose devices are inside structures, and the device
 // that a stream or an execution context is on.
+#include <atomic>
 #include <vector>
 
 #include "api.h"
 #include "device.h"
 #include "direct.h"
 #include "handles.h"
+#include "mode.h"
+#include "pools.h"
 #include "real.h"
 #include "report.h"
 #include "task.h"
@@ -19,10 +22,23 @@ CASE_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, 
 CASE_API cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
 CASE_API cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int type);
 CASE_API cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t pool);
+CASE_API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool);
+extern "C" cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device);
+extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
 WITH_PTSZ(cudaStreamGetDevice, cudaStream_t stream, int *device);
 CASE_API cudaError_t cudaExecutionCtxGetDevice(int *device, void *context);
 
 using namespace lazy;
+
+static std::atomic<bool> chosen{false}; // the program has chosen a pool
+
+bool lazy::has_own_pool()
+{
+	cudaMemPool_t here = nullptr, usual = nullptr;
+
+	return chosen && one_device() && has_context() && REAL(cudaDeviceGetMemPool)(&here, home()) == cudaSuccess &&
+	       REAL(cudaDeviceGetDefaultMemPool)(&usual, home()) == cudaSuccess && here != usual;
+}
 
 namespace {
 
@@ -114,8 +130,19 @@ cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, CUmemLocation *location, int 
 	                 [=](CUmemLocation *there) { return REAL(cudaMemGetMemPool)(pool, there, type); });
 }
 
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
+{
+	return direct_kept("cudaDeviceSetMemPool", [=] {
+		cudaError_t error = REAL(cudaDeviceSetMemPool)(visible_to_real(device), pool);
+		if (error == cudaSuccess)
+			chosen = true;
+		return error;
+	});
+}
+
 cudaError_t cudaMemSetMemPool(CUmemLocation *location, int type, cudaMemPool_t pool)
 {
+	chosen = true;
 	return with_real("cudaMemSetMemPool", location,
 	                 [=](CUmemLocation *there) { return REAL(cudaMemSetMemPool)(there, type, pool); });
 }

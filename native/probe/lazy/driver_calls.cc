@@ -204,7 +204,7 @@ DRIVER_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 2)
 	CUresult symbol parameters                                                                                     \
 	{                                                                                                              \
 		CUresult result;                                                                                       \
-		if (driver_allocates(#symbol, memory, taken, &result))                                                 \
+		if (driver_allocates(#symbol, DriverAllocation arguments, taken, own == 1, &result))                    \
 			return result;                                                                                 \
 		const auto real = REAL_DRIVER(symbol);                                                                 \
 		return real == nullptr ? CUDA_ERROR_NOT_FOUND : allocated(real arguments, #symbol, bytes);             \

@@ -8,10 +8,12 @@
 #include "freed.h"
 #include "gate.h"
 #include "graphs.h"
+#include "handles.h"
 #include "lock.h"
 #include "memory.h"
 #include "mode.h"
 #include "real.h"
+#include "relaxed.h"
 #include "report.h"
 #include "revoke.h"
 #include "task.h"
@@ -54,15 +56,22 @@ static bool serves_here()
 	       driver()->current_device(&on) == CUDA_SUCCESS && on == home() && is_primary(context, on);
 }
 
-bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUresult *result)
+// in_capture: the stream makes a graph. The part of the program may have begun that past this library.
+static bool in_capture(cudaStream_t stream, bool own)
 {
-	if (memory == nullptr || bytes == 0 || !serves_here())
+	return is_captured(stream == nullptr && own ? per_thread_stream : stream);
+}
+
+bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t bytes, bool own, CUresult *result)
+{
+	if (wanted.memory == nullptr || bytes == 0 || !serves_here() || (wanted.ordered && in_capture(wanted.stream, own)))
 		return false;
+	const OwnErrors of_the_driver;
 	Task &task = Task::process();
-	void *made = nullptr;
 	*result = CUDA_SUCCESS;
 	drop_reached();
-	if (!allocate_beside(bytes, &made)) {
+	void *made = wanted.ordered ? reuse_freed(bytes, {wanted.stream, own}) : nullptr;
+	if (made == nullptr && !allocate_beside(bytes, &made)) {
 		*result = result_of(task.await_charge(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
 			return true;
@@ -73,7 +82,7 @@ bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUres
 			return true;
 		}
 	}
-	*memory = reinterpret_cast<CUdeviceptr>(made);
+	*wanted.memory = reinterpret_cast<CUdeviceptr>(made);
 	return true;
 }
 
@@ -97,13 +106,16 @@ bool driver_frees(const DriverFree &free, bool own, CUresult *result)
 		postpone([at] { drop(at); });
 		return true;
 	}
-	if (free.ordered && free_in_order(at, free.stream, own)) {
+	if (free.ordered && in_capture(free.stream, own)) // of what is no graph's, which the driver refuses
+		return false;
+	if (free.ordered && free_in_order(at, {free.stream, own})) {
 		drop_reached();
 		await_end("cuMemFreeAsync");
 		return true;
 	}
 	*result = await_rest([] { return REAL_DRIVER(cuCtxSynchronize)(); }); // kernels may still use it, and cuMemFree waits
-	drop(at);
+	if (*result == CUDA_SUCCESS || stays(*result))
+		drop(at);
 	return true;
 }
 

@@ -7,7 +7,17 @@
 
 namespace lazy {
 
-// DriverFree is what a free of the driver is given.
+// DriverAllocation and DriverFree are what the driver's calls are given.
+struct DriverAllocation {
+	DriverAllocation(CUdeviceptr *to, size_t) : memory(to) {}
+	DriverAllocation(CUdeviceptr *to, size_t *, size_t, size_t, unsigned) : memory(to) {}
+	DriverAllocation(CUdeviceptr *to, size_t, cudaStream_t in) : memory(to), ordered(true), stream(in) {}
+
+	CUdeviceptr *const memory;
+	const bool ordered = false; // in a stream
+	const cudaStream_t stream = nullptr;
+};
+
 struct DriverFree {
 	explicit DriverFree(CUdeviceptr what) : memory(what) {}
 	DriverFree(CUdeviceptr what, cudaStream_t in) : memory(what), ordered(true), stream(in) {}
@@ -19,7 +29,7 @@ struct DriverFree {
 
 // driver_allocates makes an allocation of this library where the program calls the driver, if memory
 // can move. false: the driver is to make it. driver_frees is the opposite. own: no stream is the thread's own one.
-bool driver_allocates(const char *call, CUdeviceptr *memory, size_t bytes, CUresult *result);
+bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t bytes, bool own, CUresult *result);
 bool driver_frees(const DriverFree &free, bool own, CUresult *result);
 // driver_pitch is the length of a row that driver_allocates gives pitched memory.
 size_t driver_pitch(size_t *pitch, size_t width);

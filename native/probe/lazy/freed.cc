@@ -4,10 +4,17 @@
 // that frees. So an event in the stream tells when the memory can go. It is looked at when the program next frees or
 // allocates memory, or has waited. Until then the memory stays charged, and keeps the task.
 //
+// What the stream allocates next may lie in that memory at once, as in CUDA's pools: a program that allocates and frees in
+// turn, and never waits, needs no more memory than one allocation has.
+//
 // All calls are the driver's, which do not touch the CUDA runtime's last error.
+#include <pthread.h>
+
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "clock.h"
 #include "device.h"
@@ -19,6 +26,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "real.h"
+#include "relaxed.h"
 #include "report.h"
 #include "task.h"
 
@@ -28,6 +36,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags);
 CUresult cuEventRecord(CUevent event, cudaStream_t stream);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventDestroy_v2(CUevent event);
+CUresult cuStreamWaitEvent(cudaStream_t stream, CUevent event, unsigned flags);
 }
 
 namespace lazy {
@@ -41,11 +50,29 @@ struct Freed {
 	CUevent event; // in the stream
 };
 
-// by the stream, in its order
-std::map<cudaStream_t, std::deque<Freed>> &freed()
+// Place is a stream, with the thread whose own one it is.
+using Place = std::pair<cudaStream_t, pthread_t>;
+
+Place place_of(const Order &order)
 {
-	static auto *const all = new std::map<cudaStream_t, std::deque<Freed>>; // outlives static destructors
+	const auto stream = order.stream != nullptr ? order.stream : order.own ? per_thread_stream : legacy_stream;
+	return {stream, stream == per_thread_stream ? pthread_self() : pthread_t{}};
+}
+
+// by the stream, in its order
+std::map<Place, std::deque<Freed>> &freed()
+{
+	static auto *const all = new std::map<Place, std::deque<Freed>>; // outlives static destructors
 	return *all;
+}
+
+// reached: the stream has, or never will, because the device has failed or the context has gone. Any other answer says
+// nothing of the stream, as in a host function, which may not ask.
+bool reached(CUevent event)
+{
+	const CUresult result = REAL_DRIVER(cuEventQuery)(event);
+
+	return result == CUDA_SUCCESS || stays(result) || result == cudaErrorInvalidResourceHandle;
 }
 
 std::atomic<uint64_t> count{0};
@@ -60,32 +87,54 @@ bool at_home()
 
 } // namespace
 
-bool free_in_order(void *memory, cudaStream_t stream, bool own)
+bool free_in_order(void *memory, const Order &order)
 {
 	CUevent event = nullptr;
 
 	if (!at_home() || REAL_DRIVER(cuEventCreate)(&event, no_timing) != CUDA_SUCCESS)
 		return false;
-	if (stream == nullptr)
-		stream = own ? per_thread_stream : legacy_stream;
+	const Place in = place_of(order);
 	Locked locked;
-	if (REAL_DRIVER(cuEventRecord)(event, stream) != CUDA_SUCCESS || !retire(memory)) {
+	if (REAL_DRIVER(cuEventRecord)(event, in.first) != CUDA_SUCCESS || !retire(memory)) {
 		REAL_DRIVER(cuEventDestroy_v2)(event);
 		return false;
 	}
-	freed()[stream].push_back({reinterpret_cast<uintptr_t>(memory), event});
+	freed()[in].push_back({reinterpret_cast<uintptr_t>(memory), event});
 	count++;
 	return true;
 }
 
+// The stream waits for the event, because it may be another than the one that had this handle when the memory was freed.
+void *reuse_freed(size_t bytes, const Order &order)
+{
+	if (count == 0 || !at_home())
+		return nullptr;
+	Locked locked;
+	const auto in = freed().find(place_of(order));
+	if (in == freed().end())
+		return nullptr;
+	std::deque<Freed> &all = in->second;
+	const auto found = std::find_if(all.begin(), all.end(), [=](const Freed &f) { return can_renew(f.memory, bytes); });
+	if (found == all.end() || REAL_DRIVER(cuStreamWaitEvent)(in->first.first, found->event, 0) != CUDA_SUCCESS)
+		return nullptr;
+	void *const memory = renew(found->memory, bytes);
+	REAL_DRIVER(cuEventDestroy_v2)(found->event);
+	all.erase(found);
+	if (all.empty())
+		freed().erase(in);
+	count--;
+	return memory;
+}
+
 void drop_reached()
 {
-	if (count == 0 || being_captured() || !at_home()) // a capture may forbid questions
+	if (count == 0 || being_captured() || !at_home()) // a task does not end in a capture
 		return;
 	Locked locked;
+	const Relaxed relaxed; // a capture may have begun since, or be the driver's
 	for (auto at = freed().begin(); at != freed().end(); at = at->second.empty() ? freed().erase(at) : std::next(at)) {
 		std::deque<Freed> &all = at->second;
-		for (; !all.empty() && REAL_DRIVER(cuEventQuery)(all.front().event) != cudaErrorNotReady; all.pop_front(), count--) {
+		for (; !all.empty() && reached(all.front().event); all.pop_front(), count--) {
 			REAL_DRIVER(cuEventDestroy_v2)(all.front().event);
 			drop_retired(all.front().memory);
 		}

@@ -2,6 +2,7 @@
 #ifndef CASE_LAZY_FREED_H
 #define CASE_LAZY_FREED_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <functional>
@@ -10,9 +11,19 @@
 
 namespace lazy {
 
+// Order is the place of an allocation or a free in a stream, the real one.
+struct Order {
+	cudaStream_t stream;
+	bool own; // no stream is the thread's own one
+};
+
 // free_in_order frees memory of this library once the stream has done what it has been given so far. It does not wait.
-// own: no stream is the thread's own one. false: the driver cannot tell when, so the caller has to wait.
-bool free_in_order(void *memory, cudaStream_t stream, bool own);
+// false: the driver cannot tell when, so the caller has to wait.
+bool free_in_order(void *memory, const Order &order);
+
+// reuse_freed makes an allocation in memory that has been freed in the same stream, if there is some of about the size.
+// It does not wait either. nullptr: there is none.
+void *reuse_freed(size_t bytes, const Order &order);
 
 // drop_reached gives back what streams are done with.
 void drop_reached();

@@ -579,6 +579,24 @@ void drop_retired(uintptr_t base)
 	Task::process().count(-1, 0);
 }
 
+bool can_renew(uintptr_t base, size_t bytes)
+{
+	const Allocation &a = *recorded_at(base);
+
+	if (a.range->shared)
+		return small(bytes) && whole(bytes, alignment) == whole(a.bytes, alignment);
+	return !small(bytes) && bytes <= a.range->size && bytes >= a.range->size / 2;
+}
+
+void *renew(uintptr_t base, size_t bytes)
+{
+	Allocation &a = *recorded_at(base);
+
+	a.bytes = bytes;
+	a.freed = false;
+	return reinterpret_cast<void *>(base);
+}
+
 Allocation *recorded_at(uintptr_t base)
 {
 	auto at = allocations().find(base);

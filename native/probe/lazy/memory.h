@@ -72,6 +72,10 @@ void drop(const void *address);
 // drop_retired. false: an operation in the record still touches it.
 bool retire(const void *address);
 void drop_retired(uintptr_t base);
+// can_renew: an allocation of so many bytes can have the memory of this retired one, and uses at least half of it. renew
+// makes it.
+bool can_renew(uintptr_t base, size_t bytes);
+void *renew(uintptr_t base, size_t bytes);
 // withdraw forgets an allocation that adopt noted, before it is freed; it stays charged.
 bool withdraw(const void *address, Allocation *was);
 Allocation *recorded_at(uintptr_t base);

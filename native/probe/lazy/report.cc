@@ -17,6 +17,7 @@ namespace lazy {
 
 // The calling thread's last error, if this library returned it and CUDA has returned none since.
 static thread_local cudaError_t own_error = cudaSuccess;
+static thread_local bool of_the_driver = false; // this thread's errors are
 
 // The context, the device or the connection to it is lost (CUDA Runtime API, "Error
 // handling": "the process must be terminated and relaunched").
@@ -100,11 +101,16 @@ cudaError_t failed_allocation(const char *call, uint64_t bytes)
 // asked next came after this one. CUDA keeps an error that stays.
 cudaError_t fail(cudaError_t error)
 {
+	if (of_the_driver)
+		return error;
 	use_device();
 	REAL(cudaGetLastError)();
 	own_error = error;
 	return error;
 }
+
+OwnErrors::OwnErrors() { of_the_driver = true; }
+OwnErrors::~OwnErrors() { of_the_driver = false; }
 
 void forget_error() { own_error = cudaSuccess; }
 

@@ -22,6 +22,15 @@ cudaError_t failed_allocation(const char *call, uint64_t bytes);
 // fail returns an error of the lazy runtime, which is the thread's last error from now on. It
 // calls the CUDA runtime, so nobody who may be inside a call of that runtime comes here.
 cudaError_t fail(cudaError_t error);
+// OwnErrors: what fails meanwhile in this thread is not the CUDA runtime's last error, because the program has called the
+// driver.
+class OwnErrors {
+public:
+	OwnErrors();
+	~OwnErrors();
+	OwnErrors(const OwnErrors &) = delete;
+	OwnErrors &operator=(const OwnErrors &) = delete;
+};
 // last_error is the thread's last error, where CUDA's own is `of_cuda`.
 cudaError_t last_error(cudaError_t of_cuda, bool clear);
 void forget_error(); // cudaDeviceReset

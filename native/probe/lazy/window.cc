@@ -22,6 +22,7 @@
 #include "graphs.h"
 #include "handles.h"
 #include "real.h"
+#include "relaxed.h"
 #include "task.h"
 #include "under_way.h"
 #include "window.h"
@@ -33,8 +34,6 @@ CUresult cuEventRecord(CUevent event, cudaStream_t stream);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to);
 CUresult cuEventDestroy_v2(CUevent event);
-CUresult cuStreamIsCapturing(cudaStream_t stream, int *status);
-CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 }
 
 namespace lazy {
@@ -90,19 +89,6 @@ std::map<cudaStream_t, Stream> &streams()
 	static auto *const all = new std::map<cudaStream_t, Stream>; // outlives static destructors
 	return *all;
 }
-
-// Relaxed lets this thread ask about events while a stream is captured, without breaking the capture.
-class Relaxed {
-public:
-	Relaxed() { exchange(); }
-	~Relaxed() { exchange(); }
-	Relaxed(const Relaxed &) = delete;
-	Relaxed &operator=(const Relaxed &) = delete;
-
-private:
-	int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED
-	void exchange() { REAL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode_); }
-};
 
 // drop forgets a stream's marks.
 void drop(Stream &s)
@@ -195,14 +181,12 @@ thread_local Batch batch;
 
 bool can_mark(cudaStream_t stream, CUcontext *context)
 {
-	int status = cudaStreamCaptureStatusNone;
-
 	if (deferring() || driver() == nullptr || driver()->get_current(context) != CUDA_SUCCESS || *context == nullptr ||
 	    *context != context_of_task() || being_captured())
 		return false;
 	if (REAL_DRIVER(cuThreadExchangeStreamCaptureMode) == nullptr || REAL_DRIVER(cuStreamIsCapturing) == nullptr)
 		return false; // a driver older than CUDA 10.1
-	return REAL_DRIVER(cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS && status == cudaStreamCaptureStatusNone;
+	return !is_captured(stream);
 }
 
 // await_room counts the launches of the batch, and waits where the stream has enough work.

@@ -166,6 +166,36 @@ void heap_later()
 	TRY(cudaFree(x));
 }
 
+// own_pool: the device's pool is the program's own.
+void own_pool()
+{
+	cudaStream_t s;
+	cudaMemPool_t pool;
+	cudaMemPoolProps props = {};
+	void *memory = nullptr;
+	uint64_t used = 0;
+	int *x = device<int>(1000);
+
+	props.allocType = 1; // cudaMemAllocationTypePinned
+	props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+	TRY(cudaStreamCreateWithFlags(&s, 1));
+	TRY(cudaMemPoolCreate(&pool, &props));
+	TRY(cudaDeviceSetMemPool(0, pool));
+	TRY(LAUNCH(add, grid, block, 0, s, x, 1000, 1));
+	for (int round = 0; round < 2; round++) { // the second in the next task
+		TRY(cudaMallocAsync(&memory, 4 * mib, s));
+		TRY(cudaMemPoolGetAttribute(pool, 7, &used)); // cudaMemPoolAttrUsedMemCurrent
+		say("used %lu", static_cast<unsigned long>(used));
+		TRY(cudaFreeAsync(memory, s));
+		TRY(cudaStreamSynchronize(s));
+		if (round == 0)
+			TRY(cudaFree(x));
+	}
+	TRY(cudaMemPoolDestroy(pool));
+	TRY(cudaStreamDestroy(s));
+	state("after");
+}
+
 // late_memory: a kernel is launched before anything is allocated.
 void late_memory()
 {

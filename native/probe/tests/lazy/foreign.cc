@@ -159,6 +159,65 @@ void driver_memory()
 	state("after");
 }
 
+// driver_captures: the driver captures a stream, in which it allocates and frees, while the stream of an
+// earlier free has work.
+void driver_captures()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t, cudaStream_t)>("cuMemAllocAsync");
+	auto *const release = driver_call<CUresult(CUdeviceptr, cudaStream_t)>("cuMemFreeAsync");
+	cudaStream_t s, t;
+	CUdeviceptr before = 0, inside = 0;
+	void *graph = nullptr;
+
+	for (cudaStream_t *stream : {&s, &t})
+		TRY(cudaStreamCreateWithFlags(stream, 1));
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(allocate(&before, 4 * mib, t));
+	TRY(LAUNCH(add, grid, block, 0, t, reinterpret_cast<int *>(before), 1000, 1));
+	TRY(driver_call<CUresult(cudaStream_t, int)>("cuStreamBeginCapture_v2")(s, 0));
+	TRY(release(before, t));
+	TRY(allocate(&inside, 4 * mib, s));
+	TRY(release(inside, s));
+	TRY(driver_call<CUresult(cudaStream_t, void **)>("cuStreamEndCapture")(s, &graph));
+	say("graph %d", graph != nullptr);
+	say("x %ld", digest(x, 1000));
+	TRY(cudaFree(x));
+	for (cudaStream_t stream : {s, t})
+		TRY(cudaStreamDestroy(stream));
+	state("after");
+}
+
+// driver_refused: the driver's errors are not the runtime's last error, and what the driver answers the runtime is.
+void driver_refused()
+{
+	auto *const allocate = driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2");
+	int *x = device<int>(1000);
+	CUdeviceptr memory = 0;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	TRY(cudaDeviceSynchronize());
+	say("refused %d", allocate(&memory, SIZE_MAX / 2));
+	say("last %d", cudaGetLastError());
+	say("wrong %d", cudaMemset(x, 0, 4001));
+	say("refused %d", allocate(&memory, SIZE_MAX / 2));
+	say("last %d", cudaGetLastError());
+	TRY(cudaFree(x));
+}
+
+// late_refusal: the test lets the driver refuse what is allocated after a launch.
+void late_refusal()
+{
+	int *x = device<int>(1000);
+	void *memory = nullptr;
+
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	say("refused %d", cudaMalloc(&memory, 4 * mib));
+	say("last %d", cudaGetLastError());
+	TRY(cudaFree(x));
+	state("after");
+}
+
 // immense: more bytes than there are, also where their product or the whole granules of them need more than 64 bits.
 void immense()
 {

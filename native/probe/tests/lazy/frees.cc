@@ -135,6 +135,20 @@ void host_frees()
 	TRY(cudaHostUnregister(&host));
 }
 
+// frees_again: a free that fails frees nothing. The test lets the wait for the device fail.
+void frees_again()
+{
+	int *x = device<int>(1000);
+	TRY(cudaMemset(x, 0, 4000));
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 3));
+	say("freed %d", cudaFree(x));
+	int value = 0;
+	TRY(cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost));
+	say("value %d", value);
+	say("freed %d", cudaFree(x));
+	state("after");
+}
+
 // ordered_in_thread: a thread's first call allocates in a stream's order.
 void ordered_in_thread()
 {

@@ -20,12 +20,12 @@ static const struct {
 	{"exit_while_waiting", exit_while_waiting}, {"reset", reset}, {"too_much", too_much}, {"fault", fault},
 	{"fault_unseen", fault_unseen}, {"fault_unseen_late", fault_unseen_late}, {"launch_only", launch_only}, {"rate", rate},
 	{"set_device", set_device}, {"ask_first", ask_first}, {"init_device", init_device}, {"back_to_primary", back_to_primary},
-	{"own_context_in_threads", own_context_in_threads}, {"driver_memory", driver_memory}, {"immense", immense}, {"ends_contexts", ends_contexts}, {"host_freed_in_capture", host_freed_in_capture},
+	{"own_context_in_threads", own_context_in_threads}, {"driver_memory", driver_memory}, {"driver_captures", driver_captures}, {"driver_refused", driver_refused}, {"late_refusal", late_refusal}, {"immense", immense}, {"ends_contexts", ends_contexts}, {"host_freed_in_capture", host_freed_in_capture},
 	{"registered_before_reset", registered_before_reset},
 	{"variable_by_address", variable_by_address}, {"callback", callback}, {"ordered_frees", ordered_frees}, {"idle_rounds", idle_rounds},
-	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread},
+	{"frees_from_afar", frees_from_afar}, {"host_frees", host_frees}, {"temporaries", temporaries}, {"small_temporaries", small_temporaries}, {"ordered_in_thread", ordered_in_thread}, {"frees_again", frees_again},
 	{"captures_own", captures_own},
-	{"heap_later", heap_later}, {"late_memory", late_memory}, {"small_copies", small_copies}, {"swapped", swapped},
+	{"heap_later", heap_later}, {"late_memory", late_memory}, {"own_pool", own_pool}, {"small_copies", small_copies}, {"swapped", swapped},
 	{"locks_while_waiting", locks_while_waiting}, {"forks_while_waiting", forks_while_waiting},
 	{"works_in_child_while_waiting", works_in_child_while_waiting},
 	{"reads_before", reads_before}, {"writes_around", writes_around}, {"margins", margins}, {"margins_move", margins_move}, {"beyond_boxes", beyond_boxes},
@@ -33,7 +33,7 @@ static const struct {
 	{"interrupted", interrupted}, {"interrupted_while_waiting", interrupted_while_waiting},
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
-	{"shown", shown}, {"launch_rate", launch_rate}, {"free_memory", free_memory}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"windowed", windowed},
+	{"shown", shown}, {"launch_rate", launch_rate}, {"free_memory", free_memory}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"ordered_rounds", ordered_rounds}, {"windowed", windowed},
 };
 
 // Programs whose second argument says how they do what they do.

@@ -64,17 +64,17 @@ void basic(), order(), shapes(), objects(), managed(), many(), crowded(), large_
     settings(), mistakes(), streams(), tasks(), tasks_in_threads(), tasks_with_stream(), tasks_with_variable(),
     threads(), churn(), objects_beside(), devices(), two_devices(), own_context(), forks(), forks_bound(), exit_while_waiting(),
     captured(), freed_in_capture(), free_while_captured(), limits(), reset(), too_much(), fault(), fault_unseen(), fault_unseen_late(),
-    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory(), immense(), ends_contexts();
+    launch_only(), rate(), set_device(), ask_first(), init_device(), back_to_primary(), own_context_in_threads(), driver_memory(), driver_captures(), driver_refused(), late_refusal(), immense(), ends_contexts();
 void launch_events(), launch_list(), graph_nodes(), peer_copies(), ranges(); // structs.cc
 void batches(), prefetches(), execution_contexts(), questions(), unseen_devices(), init_flags(); // locations.cc
 void reuse(const char *way), waits(const char *way);   // streams.cc
 void callback(), ordered_frees(), frees_from_afar(), idle_rounds();
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
-void registered_before_reset(), variable_by_address(), heap_later(), late_memory();
+void registered_before_reset(), variable_by_address(), heap_later(), late_memory(), own_pool();
 void another_waits(const char *way), frees_while_growing(const char *what), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
-void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), ordered_in_thread(), captures_own();
+void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), frees_again(), ordered_in_thread(), captures_own();
 void host_freed_in_capture();                           // graphs.cc
 void wrong(const char *way), small_copies(), swapped(); // memory.cc
 void reads_before(), writes_around(), margins(), margins_move(), beyond(const char *way), beyond_boxes(); // outside.cc
@@ -90,6 +90,6 @@ void free_memory();                                     // part.cc
 void shown(), resumes_in_a_thread();                    // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc
-void far_ahead(), behind_the_host(), frees_behind_the_host(), windowed();        // window.cc
+void far_ahead(), behind_the_host(), frees_behind_the_host(), ordered_rounds(), windowed();        // window.cc
 
 #endif

@@ -83,6 +83,38 @@ void frees_behind_the_host()
 		TRY(cudaStreamDestroy(stream));
 }
 
+// ordered_rounds allocates and frees in the order of a stream, again and again, before the stream does any of it.
+void ordered_rounds()
+{
+	const int n = 1000, rounds = 8;
+	cudaStream_t s;
+	void *large, *small, *locked;
+	TRY(cudaMallocHost(&locked, rounds * sizeof(int)));
+	int *const first = static_cast<int *>(locked);
+	TRY(cudaStreamCreateWithFlags(&s, 1));
+	TRY(LAUNCH(nothing, grid, block, 0, s));
+	TRY(cudaStreamSynchronize(s));
+	released = false;
+	TRY(cudaLaunchHostFunc(s, await_release, nullptr));
+	for (int i = 0; i < rounds; i++) {
+		TRY(cudaMallocAsync(&large, (50 - static_cast<size_t>(i)) * mib, s));
+		TRY(cudaMallocAsync(&small, n * sizeof(int), s));
+		TRY(cudaMemsetAsync(large, 0, n * sizeof(int), s));
+		TRY(cudaMemsetAsync(small, 1, n * sizeof(int), s));
+		TRY(LAUNCH(add, grid, block, 0, s, static_cast<int *>(large), n, i));
+		TRY(cudaMemcpyAsync(&first[i], large, sizeof(int), cudaMemcpyDeviceToHost, s));
+		TRY(cudaFreeAsync(small, s));
+		TRY(cudaFreeAsync(large, s));
+	}
+	released = true;
+	TRY(cudaStreamSynchronize(s));
+	for (int i = 0; i < rounds; i++)
+		say("first %d", first[i]);
+	TRY(cudaStreamDestroy(s));
+	TRY(cudaFreeHost(locked));
+	state("after");
+}
+
 static void adds(int *x, int n, cudaStream_t stream)
 {
 	for (int i = 0; i < 40; i++)

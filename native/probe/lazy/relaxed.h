@@ -1,0 +1,37 @@
+// relaxed.h: questions to the driver while a stream is captured, perhaps by a part of the program that the driver serves.
+#ifndef CASE_LAZY_RELAXED_H
+#define CASE_LAZY_RELAXED_H
+
+#include "abi.h"
+#include "real.h"
+
+extern "C" {
+CUresult cuStreamIsCapturing(cudaStream_t stream, int *status);
+CUresult cuThreadExchangeStreamCaptureMode(int *mode);
+}
+
+namespace lazy {
+
+// Relaxed lets this thread ask about events while a stream is captured, without breaking the capture.
+class Relaxed {
+public:
+	Relaxed() { exchange(); }
+	~Relaxed() { exchange(); }
+	Relaxed(const Relaxed &) = delete;
+	Relaxed &operator=(const Relaxed &) = delete;
+
+private:
+	int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED
+	void exchange() { REAL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode_); }
+};
+
+// is_captured: the driver says so, or does not say.
+inline bool is_captured(cudaStream_t stream)
+{
+	int status = cudaStreamCaptureStatusNone;
+
+	return REAL_DRIVER(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS || status != cudaStreamCaptureStatusNone;
+}
+
+} // namespace lazy
+#endif
