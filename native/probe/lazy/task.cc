@@ -391,15 +391,14 @@ cudaError_t Task::await_room(const char *call, uint64_t bytes)
 		Locked locked;
 		others = account_.objects > 0;
 		account_.add(1, static_cast<int64_t>(bytes));
+		if (deferring() && !account_.held()) // another thread has just freed the last object
+			error = await_bound();
 		open = account_.held();
 		more = account_.missing(cover_of(device()));
 	}
-	if (!open && deferring()) { // another thread has just freed the last object
-		Locked locked;
-		error = await_bound();
-	} else if (!open) { // the first allocation on this device, or that exceeds explicit tasks
+	if (error == cudaSuccess && !open) { // the first allocation on this device, or that exceeds explicit tasks
 		error = covered() ? cudaSuccess : await_answer_here(more);
-	} else if (more > 0) {
+	} else if (error == cudaSuccess && more > 0) {
 		error = await_more(more);
 		if (error == cudaSuccess) {
 			Locked locked;
@@ -429,15 +428,13 @@ cudaError_t Task::await_reserve(uint64_t bytes, uint32_t wait_ms)
 		open = account_.held();
 		const uint64_t wanted = account_.wanted(cover_of(device()));
 		more = wanted > account_.granted ? wanted - account_.granted : 0;
+		if (!open && one_device()) // here, because another thread may ask as soon as the lock is released
+			error = await_reserved_grant(wait_ms);
 	}
-	if (!open && one_device()) {
-		Locked locked;
-		error = await_reserved_grant(wait_ms);
-	} else if (!open) {
+	if (!open && !one_device())
 		error = await_answer_here(0, wait_ms);
-	} else if (more > 0) {
+	else if (open && more > 0)
 		error = await_more(more, wait_ms);
-	}
 	Locked locked;
 	if (error != cudaSuccess)
 		account_.reserved -= bytes;

@@ -1,0 +1,52 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+)
+
+// Programs of native/probe/tests/lazy/gaps.cc: in each gap between two locks of a call, another thread does something.
+
+// inTurn grants each task the device that the task before did not have, unless the task names its device.
+func inTurn() func(*testing.T, event) {
+	next, homes := 0, map[uint64]int{}
+	return func(t *testing.T, e event) {
+		if e.kind == "begin" && e.r.Flags&FlagDevice != 0 {
+			homes[e.task] = int(e.r.Device)
+		} else if e.kind == "begin" {
+			next = 1 - next
+			homes[e.task] = next
+		} else if e.kind != "grow" {
+			return
+		}
+		if err := e.c.Grant(e.task, homes[e.task], fakeUUID(homes[e.task])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Wherever in a call the task ends or begins, each task is asked for once and ends, and results stay the same.
+func TestLazyTasksEndInEachGap(t *testing.T) {
+	for _, call := range []string{"allocate", "grow", "managed", "array", "ordered", "launch", "synchronize", "stream", "event", "host",
+		"reserve", "questions"} {
+		for _, other := range []string{"ends", "moves", "binds", "1", "2", "3"} {
+			for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+				if arm == movable && strings.ContainsAny(other, "123") {
+					continue // it takes long
+				}
+				t.Run(call+"/"+other+"/"+arm, func(t *testing.T) {
+					t.Parallel()
+					p := startLazy(t, "13", "gaps "+call+","+other, arm).finish(inTurn())
+					p.mustSucceed()
+					p.wantNothingLeft()
+					if got := results(p.lines); len(got) != 1 || got[0] != "right 1" {
+						t.Errorf("output %q", got)
+					}
+					if begins, frees := len(p.of("begin")), len(p.of("free")); begins != frees {
+						t.Errorf("%d tasks began, %d ended", begins, frees)
+					}
+				})
+			}
+		}
+	}
+}
