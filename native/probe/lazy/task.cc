@@ -432,9 +432,10 @@ cudaError_t Task::await_reserve(uint64_t bytes, uint32_t wait_ms)
 	Locked one_at_a_time(growing_);
 	cudaError_t error = cudaSuccess;
 	uint64_t more = 0;
-	bool open;
+	bool open, others;
 	{
 		Locked locked;
+		others = account_.objects > 0;
 		account_.reserved += bytes;
 		open = account_.held();
 		const uint64_t wanted = account_.wanted(cover_of(device()));
@@ -450,6 +451,8 @@ cudaError_t Task::await_reserve(uint64_t bytes, uint32_t wait_ms)
 		return cudaSuccess;
 	Locked locked;
 	account_.reserved -= bytes;
+	if (others)
+		end_unused(); // the last of them may have been freed
 	return error;
 }
 
