@@ -50,3 +50,11 @@ func TestLazyTasksEndInEachGap(t *testing.T) {
 		}
 	}
 }
+
+// A wait for another device than the task's says nothing of the task's kernels.
+func TestLazyWaitsForTheDeviceOfTheTask(t *testing.T) {
+	p := startLazy(t, "13", "rests_beside", "FAKE_CUDA_KERNEL_US=10000").finish(inTurn())
+	p.mustSucceed()
+	p.wantNothingLeft()
+	p.wantLine("early 0")
+}

@@ -230,3 +230,27 @@ void gaps(const char *way)
 	say("right %d", right.load() == looked.load());
 	state("after");
 }
+
+// rests_beside: a wait ends on the device of a task that is over, while a kernel of the next task runs.
+void rests_beside()
+{
+	int early = 0;
+	bool more = true;
+
+	for (int n = 1; more; n++) {
+		void *x = nullptr;
+		int *last = nullptr;
+		std::thread([&] { launch(last = device<int>(1000), n); }).join(); // this thread is not on its device yet
+		Step moves([&] {
+			TRY(cudaFree(last));
+			TRY(LAUNCH(nothing, grid, block, 0, nullptr));
+			TRY(cudaMallocAsync(&x, 4000, nullptr));
+			TRY(LAUNCH(add, grid, block, 0, nullptr, static_cast<int *>(x), 1000, 1));
+		});
+		more = in_gap(n, [] { TRY(cudaDeviceSynchronize()); }, moves);
+		TRY(cudaFreeAsync(x, nullptr)); // ends the task
+		early += fake_state().submitted > 0;
+	}
+	say("early %d", early);
+	state("after");
+}
