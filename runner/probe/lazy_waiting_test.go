@@ -167,3 +167,19 @@ func TestLazyLaunchesWhileItReserves(t *testing.T) {
 		}
 	}
 }
+
+// Graphs that two threads make at once do not share a charge.
+func TestLazyChargesGraphsOfThreads(t *testing.T) {
+	p := startLazy(t, "13", "graph_while_growing")
+	grant(t, p.r.next(t, "begin"))
+	p.hear("growing")
+	growing := p.r.next(t, "grow")
+	p.goOn()
+	p.hear("both")
+	grant(t, growing)
+	p.finish(grant)
+	p.mustSucceed()
+	if grows := p.of("grow"); growing.bytes != 64<<20 || len(grows) != 1 || grows[0].bytes != 32<<20 {
+		t.Errorf("grew by %d, then %v", growing.bytes, grows)
+	}
+}

@@ -132,6 +132,31 @@ private:
 	std::atomic<bool> done_{false};
 };
 
+static void *node_of(size_t bytes)
+{
+	const CUmemLocation device_0 = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+	cudaMemAllocNodeParams alloc = {{CU_MEM_ALLOCATION_TYPE_PINNED, 0, device_0, {}}, nullptr, 0, bytes, nullptr};
+	cudaGraph_t graph;
+	cudaGraphNode_t node;
+	TRY(cudaGraphCreate(&graph, 0));
+	TRY(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &alloc));
+	return alloc.dptr;
+}
+
+// graph_while_growing: two threads make graphs that allocate, the second while the first waits for memory.
+void graph_while_growing()
+{
+	int *x = device<int>(1000);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	std::thread first([] { say("first %d", node_of(64 * mib) != nullptr); });
+	wait_after("growing");
+	Beside second([] { say("second %d", node_of(32 * mib) != nullptr); });
+	say("both");
+	first.join();
+	second.join();
+	TRY(cudaFree(x));
+}
+
 // launches_while_reserving: what the program says that it needs is granted, but not all that it allocates.
 void launches_while_reserving(const char *what)
 {
