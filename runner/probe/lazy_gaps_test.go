@@ -58,3 +58,11 @@ func TestLazyWaitsForTheDeviceOfTheTask(t *testing.T) {
 	p.wantNothingLeft()
 	p.wantLine("early 0")
 }
+
+// Flags are the context's even if another thread makes the context meanwhile.
+func TestLazyKeepsFlagsBesideALaunch(t *testing.T) {
+	contexts := len(traced(t, "13", "flags_beside", "cudaDeviceReset"))
+	if flags := len(traced(t, "13", "flags_beside", "cudaSetDeviceFlags 4")); contexts < 2 || flags < contexts {
+		t.Errorf("%d contexts, of which %d have the flags", contexts, flags)
+	}
+}

@@ -254,3 +254,15 @@ void rests_beside()
 	say("early %d", early);
 	state("after");
 }
+
+// flags_beside: flags are set while another thread binds the task. After a reset the next task has no context again.
+void flags_beside()
+{
+	bool more = true;
+
+	for (int n = 1; more; n++) {
+		Step binds([] { TRY(LAUNCH(nothing, grid, block, 0, nullptr)); });
+		more = in_gap(n, [] { TRY(cudaSetDeviceFlags(4)); }, binds);
+		TRY(cudaDeviceReset());
+	}
+}

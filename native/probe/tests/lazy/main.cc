@@ -34,7 +34,7 @@ static const struct {
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
 	{"shown", shown}, {"launch_rate", launch_rate}, {"free_memory", free_memory}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"windowed", windowed},
-	{"rests_beside", rests_beside}, {"graph_while_growing", graph_while_growing},
+	{"rests_beside", rests_beside}, {"flags_beside", flags_beside}, {"graph_while_growing", graph_while_growing},
 };
 
 // Programs whose second argument says how they do what they do.

@@ -90,7 +90,7 @@ void free_memory();                                     // part.cc
 void shown(), resumes_in_a_thread();                    // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc
-void gaps(const char *way), rests_beside(); // gaps.cc
+void gaps(const char *way), rests_beside(), flags_beside(); // gaps.cc
 void far_ahead(), behind_the_host(), frees_behind_the_host(), windowed();        // window.cc
 
 #endif
