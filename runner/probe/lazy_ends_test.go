@@ -168,7 +168,7 @@ func TestLazyForgetsARefusedHeap(t *testing.T) {
 
 // A task whose last object is freed while it waits for more ends when that is refused.
 func TestLazyEndsAfterARefusalWithNothingLeft(t *testing.T) {
-	for _, what := range []string{"memory", "heap"} {
+	for _, what := range []string{"memory", "heap", "reserve"} {
 		p := startLazy(t, "13", "frees_while_growing "+what)
 		grant(t, p.r.next(t, "begin"))
 		p.hear("growing")
@@ -181,6 +181,10 @@ func TestLazyEndsAfterARefusalWithNothingLeft(t *testing.T) {
 		p.finish(grant)
 		p.mustSucceed()
 		p.wantLine("more 2")
-		p.wantEvents("free oom closed")
+		if what == "reserve" { // which is no allocation
+			p.wantEvents("free closed")
+		} else {
+			p.wantEvents("free oom closed")
+		}
 	}
 }

@@ -146,3 +146,40 @@ int part(void)
 		p.wantLine("part 42")
 	}
 }
+
+// A growth before the first launch keeps launches waiting. It does not have them refused.
+func TestLazyLaunchesWhileItReserves(t *testing.T) {
+	for _, what := range []string{"reserve", "heap"} {
+		p := startLazy(t, "13", "launches_while_reserving "+what)
+		grant(t, p.r.next(t, "begin"))
+		p.hear("pre 0")
+		p.hear("growing")
+		growing := p.r.next(t, "grow")
+		p.goOn()
+		p.hear("launching")
+		grant(t, growing)
+		p.finish(grant)
+		p.mustSucceed()
+		p.wantLine("more 0")
+		p.wantNothingLeft()
+		if grows := p.of("grow"); what == "heap" && (len(grows) != 1 || grows[0].bytes != 8<<20) || what == "reserve" && len(grows) != 0 {
+			t.Errorf("%s: grows %v", what, grows)
+		}
+	}
+}
+
+// Graphs that two threads make at once do not share a charge.
+func TestLazyChargesGraphsOfThreads(t *testing.T) {
+	p := startLazy(t, "13", "graph_while_growing")
+	grant(t, p.r.next(t, "begin"))
+	p.hear("growing")
+	growing := p.r.next(t, "grow")
+	p.goOn()
+	p.hear("both")
+	grant(t, growing)
+	p.finish(grant)
+	p.mustSucceed()
+	if grows := p.of("grow"); growing.bytes != 64<<20 || len(grows) != 1 || grows[0].bytes != 32<<20 {
+		t.Errorf("grew by %d, then %v", growing.bytes, grows)
+	}
+}

@@ -14,6 +14,7 @@ extern "C" {
 cudaError_t cudaGetDeviceCount(int *);
 cudaError_t cudaGetDevice(int *);
 cudaError_t cudaSetDevice(int);
+cudaError_t cudaSetDeviceFlags(unsigned);
 cudaError_t cudaInitDevice(int, unsigned, unsigned);
 cudaError_t cudaGetDeviceProperties(void *, int);
 cudaError_t cudaDeviceGetAttribute(int *, int, int);

@@ -227,8 +227,10 @@ cudaError_t cudaSetDeviceFlags(unsigned flags)
 {
 	if (await_or_defer() && home() < 0) {
 		Locked locked;
-		keep_flags(flags);
-		return cudaSuccess;
+		if (deferring() && home() < 0) { // still: another thread may have bound the task
+			keep_flags(flags);
+			return cudaSuccess;
+		}
 	}
 	use_device();
 	return seen(REAL(cudaSetDeviceFlags)(flags), "cudaSetDeviceFlags");

@@ -71,10 +71,8 @@ template <typename Real> cudaError_t deallocate(const char *call, void *memory, 
 	drop_reached();
 	if (order != nullptr && one_device())
 		await_end(call);
-	else if (Task::process().would_end() && !being_captured()) { // another thread gave work, or freed, after the wait
-		use_device(); // that thread may have bound the process
+	else if (Task::process().would_end() && !being_captured()) // another thread gave work, or freed, after the wait
 		seen(await_rest([] { return REAL(cudaDeviceSynchronize)(); }), call);
-	}
 	return error;
 }
 

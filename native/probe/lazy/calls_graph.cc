@@ -98,10 +98,13 @@ cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *
 	cudaError_t error = await_device();
 	if (error == cudaSuccess && alloc != nullptr)
 		error = await_graph_charge(call, alloc->bytesize);
-	if (error == cudaSuccess)
-		error = seen(with_real(params, run), call);
-	if (error == cudaSuccess && alloc != nullptr)
+	if (error != cudaSuccess)
+		return error;
+	error = seen(with_real(params, run), call);
+	if (alloc != nullptr && error == cudaSuccess)
 		graph_has(alloc->dptr, alloc->bytesize);
+	else if (alloc != nullptr)
+		graph_lacks(alloc->bytesize);
 	return error;
 }
 

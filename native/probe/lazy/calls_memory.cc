@@ -93,10 +93,13 @@ uint64_t array_bytes(const cudaChannelFormatDesc *format, cudaExtent extent)
 template <typename Real> cudaError_t allocate_in_graph(const char *call, void **memory, size_t bytes, Real make)
 {
 	cudaError_t error = await_graph_charge(call, bytes);
-	if (error == cudaSuccess)
-		error = seen(make(), call);
+	if (error != cudaSuccess)
+		return error;
+	error = seen(make(), call);
 	if (error == cudaSuccess)
 		graph_has(*memory, bytes);
+	else
+		graph_lacks(bytes);
 	return error;
 }
 

@@ -28,6 +28,7 @@ template <typename Wait> cudaError_t await_rest(Wait wait)
 {
 	const Waits waits;
 	const Lull lull = Lull::now();
+	use_device(); // after the lull: until then another thread may have bound the task elsewhere
 	const cudaError_t error = wait();
 
 	if (error == cudaSuccess || stays(error)) {

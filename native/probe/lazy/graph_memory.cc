@@ -8,7 +8,6 @@
 
 #include "graphs.h"
 #include "lock.h"
-#include "memory.h"
 #include "task.h"
 
 namespace lazy {
@@ -19,23 +18,30 @@ static std::map<const void *, uint64_t> &nodes() // bytes, by address
 	return *all;
 }
 
-static uint64_t live, most; // bytes: not freed yet, charged
+static uint64_t live, most; // bytes: not freed yet, or about to be allocated; charged
 
 cudaError_t await_graph_charge(const char *call, uint64_t bytes)
 {
 	uint64_t more = 0;
 	{
 		Locked locked;
-		const uint64_t all = sum(live, bytes);
-		more = all > most ? all - most : 0;
+		live += bytes; // more than 64 bits hold are CUDA's to refuse
+		more = live > most ? live - most : 0;
 		most += more;
 	}
 	cudaError_t error = more > 0 ? Task::here().await_charge(call, more) : cudaSuccess;
 	if (error != cudaSuccess) {
 		Locked locked;
+		live -= bytes;
 		most -= more;
 	}
 	return error;
+}
+
+void graph_lacks(uint64_t bytes)
+{
+	Locked locked;
+	live -= bytes;
 }
 
 void graph_has(const void *memory, uint64_t bytes)
@@ -44,7 +50,6 @@ void graph_has(const void *memory, uint64_t bytes)
 
 	graph_frees(memory);
 	nodes()[memory] = bytes;
-	live += bytes;
 }
 
 void graph_frees(const void *memory)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "../activity.h"
@@ -246,17 +247,34 @@ cudaError_t Task::await_answer_here(uint64_t bytes, uint32_t wait_ms)
 	return await_answer(need);
 }
 
-// await_more asks for more bytes, and does not count them as granted yet. A signal handler that
-// asks for more of the same task during the wait is refused (case.c).
-cudaError_t Task::await_more(uint64_t bytes, uint32_t wait_ms)
+// await_more asks for more bytes, and adds them to *granted. Before the task is bound it holds `lock` for as long, because
+// no call can go on then.
+// A signal handler that asks for more of the same task during the wait is refused (case.c).
+cudaError_t Task::await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms)
 {
+	std::optional<Locked> binding;
+	cudaError_t error = cudaSuccess;
+
 	tell_forgone();
 	{
 		Locked locked;
 		show_holdings(); // the scheduler may have to choose what of this task makes room
+		if (deferring())
+			binding.emplace();
 	}
-	Interruptible here;
-	return error_of(client_await_growth(&account_.grant, bytes, wait_ms));
+	const Phase before = phase();
+	if (binding)
+		phase_.store(Phase::asking);
+	{
+		Interruptible here;
+		error = error_of(client_await_growth(&account_.grant, bytes, wait_ms));
+	}
+	Locked locked;
+	if (binding)
+		phase_.store(before);
+	if (error == cudaSuccess)
+		*granted += bytes;
+	return error;
 }
 
 // settled: nothing on the task's device has to be asked for; *more is how many bytes do.
@@ -278,13 +296,7 @@ cudaError_t Task::await_launch()
 	Locked one_at_a_time(growing_);
 	if (settled(&more))
 		return cudaSuccess;
-	if (!held())
-		return await_answer_here(more);
-	const cudaError_t error = await_more(more);
-	Locked locked;
-	if (error == cudaSuccess)
-		account_.granted += more;
-	return error;
+	return held() ? await_more(more, &account_.granted) : await_answer_here(more);
 }
 
 // close gives the grant back. `lock` is held.
@@ -391,19 +403,17 @@ cudaError_t Task::await_room(const char *call, uint64_t bytes)
 		Locked locked;
 		others = account_.objects > 0;
 		account_.add(1, static_cast<int64_t>(bytes));
+		if (deferring() && !account_.held()) // another thread has just freed the last object
+			error = await_bound();
 		open = account_.held();
 		more = account_.missing(cover_of(device()));
 	}
-	if (!open && deferring()) { // another thread has just freed the last object
-		Locked locked;
-		error = await_bound();
-	} else if (!open) { // the first allocation on this device, or that exceeds explicit tasks
+	if (error == cudaSuccess && !open) { // the first allocation on this device, or that exceeds explicit tasks
 		error = covered() ? cudaSuccess : await_answer_here(more);
-	} else if (more > 0) {
-		error = await_more(more);
+	} else if (error == cudaSuccess && more > 0) {
+		error = await_more(more, &account_.granted);
 		if (error == cudaSuccess) {
 			Locked locked;
-			account_.granted += more;
 			show_use();
 		}
 	}
@@ -422,27 +432,27 @@ cudaError_t Task::await_reserve(uint64_t bytes, uint32_t wait_ms)
 	Locked one_at_a_time(growing_);
 	cudaError_t error = cudaSuccess;
 	uint64_t more = 0;
-	bool open;
+	bool open, others;
 	{
 		Locked locked;
+		others = account_.objects > 0;
 		account_.reserved += bytes;
 		open = account_.held();
 		const uint64_t wanted = account_.wanted(cover_of(device()));
 		more = wanted > account_.granted ? wanted - account_.granted : 0;
+		if (!open && one_device()) // here, because another thread may ask as soon as the lock is released
+			error = await_reserved_grant(wait_ms);
 	}
-	if (!open && one_device()) {
-		Locked locked;
-		error = await_reserved_grant(wait_ms);
-	} else if (!open) {
+	if (!open && !one_device())
 		error = await_answer_here(0, wait_ms);
-	} else if (more > 0) {
-		error = await_more(more, wait_ms);
-	}
+	else if (open && more > 0)
+		error = await_more(more, &account_.granted, wait_ms);
+	if (error == cudaSuccess)
+		return cudaSuccess;
 	Locked locked;
-	if (error != cudaSuccess)
-		account_.reserved -= bytes;
-	else if (open)
-		account_.granted += more;
+	account_.reserved -= bytes;
+	if (others)
+		end_unused(); // the last of them may have been freed
 	return error;
 }
 
@@ -522,17 +532,17 @@ cudaError_t Task::await_heap(const char *call, uint64_t bytes, Heap *was)
 		others = a.objects > 0;
 		a.objects++; // the task must not end during the wait
 	}
-	const cudaError_t error = await_more(more);
+	const cudaError_t error = await_more(more, &a.heap.granted);
+	if (error == cudaSuccess) {
+		Locked locked;
+		a.heap.limit = bytes;
+		show_use();
+	}
 	if (others)
 		count(-1, 0); // the last of them may have been freed
 	else
 		take_back(0);
-	if (error != cudaSuccess)
-		return no_growth(error, call, more);
-	Locked locked;
-	a.heap = {bytes, a.heap.granted + more};
-	show_use();
-	return cudaSuccess;
+	return error == cudaSuccess ? cudaSuccess : no_growth(error, call, more);
 }
 
 void Task::restore_heap(const Heap &was)
@@ -571,13 +581,9 @@ cudaError_t Task::await_cover(uint64_t more)
 	const uint64_t missing = account_.missing(cover_of(device()), more);
 
 	if (missing > 0) {
-		const Phase before = phase();
-		phase_.store(Phase::asking);
-		const cudaError_t error = await_more(missing);
-		phase_.store(before);
+		const cudaError_t error = await_more(missing, &account_.granted);
 		if (error != cudaSuccess)
 			return no_growth(error, "cudaMalloc", missing);
-		account_.granted += missing;
 	}
 	show_use();
 	return cudaSuccess;

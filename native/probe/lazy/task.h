@@ -202,7 +202,7 @@ private:
 	// task.cc
 	cudaError_t await_answer(case_need need);
 	cudaError_t await_answer_here(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
-	cudaError_t await_more(uint64_t bytes, uint32_t wait_ms = CASE_WAIT_DEFAULT);
+	cudaError_t await_more(uint64_t bytes, uint64_t *granted, uint32_t wait_ms = CASE_WAIT_DEFAULT);
 	cudaError_t await_room(const char *call, uint64_t bytes);
 	cudaError_t await_cover(uint64_t more);
 	uint64_t heap_to_ask() const;

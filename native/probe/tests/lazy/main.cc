@@ -34,6 +34,7 @@ static const struct {
 	{"interrupted_while_growing", interrupted_while_growing},
 	{"explicit_memory", explicit_memory}, {"explicit_waits", explicit_waits}, {"over_later", over_later},
 	{"shown", shown}, {"launch_rate", launch_rate}, {"free_memory", free_memory}, {"resumes_in_a_thread", resumes_in_a_thread}, {"far_ahead", far_ahead}, {"behind_the_host", behind_the_host}, {"frees_behind_the_host", frees_behind_the_host}, {"ordered_rounds", ordered_rounds}, {"windowed", windowed},
+	{"rests_beside", rests_beside}, {"flags_beside", flags_beside}, {"graph_while_growing", graph_while_growing},
 };
 
 // Programs whose second argument says how they do what they do.
@@ -44,9 +45,9 @@ static const struct {
 	{"reuse", reuse}, {"waits", waits}, {"after", after}, {"wrong", wrong}, {"set", set},
 	{"reset_after", reset_after}, {"another_waits", another_waits},
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
-	{"frees_while_growing", frees_while_growing}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
+	{"frees_while_growing", frees_while_growing}, {"launches_while_reserving", launches_while_reserving}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"under_way", under_way}, {"revoked", revoked},
-	{"driven", driven}, {"random", random_programs},
+	{"driven", driven}, {"random", random_programs}, {"gaps", gaps},
 };
 
 int main(int count, char **arguments)

@@ -71,7 +71,7 @@ void reuse(const char *way), waits(const char *way);   // streams.cc
 void callback(), ordered_frees(), frees_from_afar(), idle_rounds();
 void after(const char *way), set(const char *way), reset_after(const char *way); // ends.cc
 void registered_before_reset(), variable_by_address(), heap_later(), late_memory(), own_pool();
-void another_waits(const char *way), frees_while_growing(const char *what), loads_while_waiting(const char *library); // waiting.cc
+void another_waits(const char *way), frees_while_growing(const char *what), launches_while_reserving(const char *what), graph_while_growing(), loads_while_waiting(const char *library); // waiting.cc
 void calls_part(const char *library), locks_while_waiting(), forks_while_waiting(), works_in_child_while_waiting();
 void frees(const char *what), gone(const char *what), keeps(const char *what); // frees.cc
 void faults_behind(const char *way), chooses(const char *list), temporaries(), small_temporaries(), host_frees(), frees_again(), ordered_in_thread(), captures_own();
@@ -90,6 +90,7 @@ void free_memory();                                     // part.cc
 void shown(), resumes_in_a_thread();                    // shown.cc
 void revoked(const char *way);                          // revoked.cc
 void beside_part(const char *library);                  // part.cc
+void gaps(const char *way), rests_beside(), flags_beside(); // gaps.cc
 void far_ahead(), behind_the_host(), frees_behind_the_host(), ordered_rounds(), windowed();        // window.cc
 
 #endif

@@ -9,7 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "../../schedgpu.h"
 #include "program.h"
+
+extern "C" __attribute__((weak)) int preCudaMalloc(size_t bytes, int device, unsigned wait_ms);
 
 // Waiting is a thread whose launch asks for a device; the test says when it has asked.
 class Waiting {
@@ -57,17 +60,23 @@ void another_waits(const char *way)
 	state("after");
 }
 
+// asks_for_more returns the error.
+static int asks_for_more(const std::string &what)
+{
+	void *more = nullptr;
+
+	if (what == "heap")
+		return cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 * mib);
+	return what == "reserve" ? preCudaMalloc(64 * mib, 0, SCHEDGPU_NO_WAIT) : static_cast<int>(cudaMalloc(&more, 64 * mib));
+}
+
 // frees_while_growing: the last object is freed while a thread waits for more memory, which is then
 // refused.
 void frees_while_growing(const char *what)
 {
-	const bool heap = std::string(what) == "heap";
 	int *x = device<int>(1000);
 	TRY(LAUNCH(nothing, grid, block, 0, nullptr));
-	std::thread other([=] {
-		void *more = nullptr;
-		say("more %d", heap ? cudaDeviceSetLimit(cudaLimitMallocHeapSize, 64 * mib) : cudaMalloc(&more, 64 * mib));
-	});
+	std::thread other([=] { say("more %d", asks_for_more(what)); });
 	wait_after("growing");
 	TRY(cudaFree(x));
 	say("freed");
@@ -100,6 +109,66 @@ static bool sleeps(int thread)
 		exit(3);
 	fclose(file);
 	return state == 'S';
+}
+
+// Beside is a thread that does something while the program waits for memory. It has begun to wait too, or is done.
+class Beside {
+public:
+	template <class What> explicit Beside(What what)
+	{
+		thread_ = std::thread([this, what] {
+			number_ = static_cast<int>(syscall(SYS_gettid));
+			what();
+			done_ = true;
+		});
+		while (!done_ && (number_ == 0 || !sleeps(number_)))
+			std::this_thread::yield();
+	}
+	void join() { thread_.join(); }
+
+private:
+	std::thread thread_;
+	std::atomic<int> number_{0};
+	std::atomic<bool> done_{false};
+};
+
+static void *node_of(size_t bytes)
+{
+	const CUmemLocation device_0 = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+	cudaMemAllocNodeParams alloc = {{CU_MEM_ALLOCATION_TYPE_PINNED, 0, device_0, {}}, nullptr, 0, bytes, nullptr};
+	cudaGraph_t graph;
+	cudaGraphNode_t node;
+	TRY(cudaGraphCreate(&graph, 0));
+	TRY(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &alloc));
+	return alloc.dptr;
+}
+
+// graph_while_growing: two threads make graphs that allocate, the second while the first waits for memory.
+void graph_while_growing()
+{
+	int *x = device<int>(1000);
+	TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1));
+	std::thread first([] { say("first %d", node_of(64 * mib) != nullptr); });
+	wait_after("growing");
+	Beside second([] { say("second %d", node_of(32 * mib) != nullptr); });
+	say("both");
+	first.join();
+	second.join();
+	TRY(cudaFree(x));
+}
+
+// launches_while_reserving: what the program says that it needs is granted, but not all that it allocates.
+void launches_while_reserving(const char *what)
+{
+	say("pre %d", preCudaMalloc(8 * mib, 0, SCHEDGPU_NO_WAIT));
+	int *x = device<int>(4 * mib);
+	std::thread other([=] { say("more %d", asks_for_more(what)); });
+	wait_after("growing");
+	Beside launch([x] { TRY(LAUNCH(add, grid, block, 0, nullptr, x, 1000, 1)); });
+	say("launching");
+	other.join();
+	launch.join();
+	TRY(cudaFree(x));
 }
 
 // locks_while_waiting: memory is page-locked, in fact.

@@ -1,0 +1,68 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+)
+
+// Programs of native/probe/tests/lazy/gaps.cc: in each gap between two locks of a call, another thread does something.
+
+// inTurn grants each task the device that the task before did not have, unless the task names its device.
+func inTurn() func(*testing.T, event) {
+	next, homes := 0, map[uint64]int{}
+	return func(t *testing.T, e event) {
+		if e.kind == "begin" && e.r.Flags&FlagDevice != 0 {
+			homes[e.task] = int(e.r.Device)
+		} else if e.kind == "begin" {
+			next = 1 - next
+			homes[e.task] = next
+		} else if e.kind != "grow" {
+			return
+		}
+		if err := e.c.Grant(e.task, homes[e.task], fakeUUID(homes[e.task])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Wherever in a call the task ends or begins, each task is asked for once and ends, and results stay the same.
+func TestLazyTasksEndInEachGap(t *testing.T) {
+	for _, call := range []string{"allocate", "grow", "managed", "array", "ordered", "launch", "synchronize", "stream", "event", "host",
+		"reserve", "questions"} {
+		for _, other := range []string{"ends", "moves", "binds", "1", "2", "3"} {
+			for _, arm := range []string{"CASE_MOVABLE=0", movable} {
+				if arm == movable && strings.ContainsAny(other, "123") {
+					continue // it takes long
+				}
+				t.Run(call+"/"+other+"/"+arm, func(t *testing.T) {
+					t.Parallel()
+					p := startLazy(t, "13", "gaps "+call+","+other, arm).finish(inTurn())
+					p.mustSucceed()
+					p.wantNothingLeft()
+					if got := results(p.lines); len(got) != 1 || got[0] != "right 1" {
+						t.Errorf("output %q", got)
+					}
+					if begins, frees := len(p.of("begin")), len(p.of("free")); begins != frees {
+						t.Errorf("%d tasks began, %d ended", begins, frees)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A wait for another device than the task's says nothing of the task's kernels.
+func TestLazyWaitsForTheDeviceOfTheTask(t *testing.T) {
+	p := startLazy(t, "13", "rests_beside", "FAKE_CUDA_KERNEL_US=10000").finish(inTurn())
+	p.mustSucceed()
+	p.wantNothingLeft()
+	p.wantLine("early 0")
+}
+
+// Flags are the context's even if another thread makes the context meanwhile.
+func TestLazyKeepsFlagsBesideALaunch(t *testing.T) {
+	contexts := len(traced(t, "13", "flags_beside", "cudaDeviceReset"))
+	if flags := len(traced(t, "13", "flags_beside", "cudaSetDeviceFlags 4")); contexts < 2 || flags < contexts {
+		t.Errorf("%d contexts, of which %d have the flags", contexts, flags)
+	}
+}
