@@ -216,7 +216,8 @@ func (x *Executor) Run(ctx context.Context, l *runner.Loop) (err error) {
 const heard = time.Second
 
 // awaitInterruption waits at the end of a run for an interruption that has ended jobs of it. Slurm, for one, sends SIGTERM
-// to all processes of an allocation, and jobs may die of it before this program hears of it. Such a run is no measurement.
+// to all processes of an allocation, and jobs may die of it before this program has handled it. The run is then
+// interrupted, whatever its jobs did.
 func (x *Executor) awaitInterruption(ctx context.Context) {
 	if at := time.Duration(x.struck.Load()); at > 0 {
 		select {

@@ -82,7 +82,7 @@ func TestRestIsEndedThroughMPS(t *testing.T) {
 	mustBeGone(t)
 }
 
-// A run whose jobs an interruption has ended is no measurement, also where it reaches this program later.
+// A signal that ends jobs interrupts the run, even if it reaches this program later.
 func TestInterruptionThatReachesJobsFirst(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP, unix.SIGTERM) // jobs inherit that Guard has this process ignore them

@@ -181,7 +181,7 @@ func TestLazyEndsAfterARefusalWithNothingLeft(t *testing.T) {
 		p.finish(grant)
 		p.mustSucceed()
 		p.wantLine("more 2")
-		if what == "reserve" { // which is no allocation
+		if what == "reserve" { // nothing was allocated, so nothing is out of memory
 			p.wantEvents("free closed")
 		} else {
 			p.wantEvents("free oom closed")

@@ -63,6 +63,6 @@ func TestLazyWaitsForTheDeviceOfTheTask(t *testing.T) {
 func TestLazyKeepsFlagsBesideALaunch(t *testing.T) {
 	contexts := len(traced(t, "13", "flags_beside", "cudaDeviceReset"))
 	if flags := len(traced(t, "13", "flags_beside", "cudaSetDeviceFlags 4")); contexts < 2 || flags < contexts {
-		t.Errorf("%d contexts, of which %d have the flags", contexts, flags)
+		t.Errorf("%d contexts, %d of them with the flags", contexts, flags)
 	}
 }

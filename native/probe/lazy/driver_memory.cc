@@ -106,7 +106,7 @@ bool driver_frees(const DriverFree &free, bool own, CUresult *result)
 		postpone([at] { drop(at); });
 		return true;
 	}
-	if (free.ordered && in_capture(free.stream, own)) // of what is no graph's, which the driver refuses
+	if (free.ordered && in_capture(free.stream, own)) // the memory is not a graph's, so the driver refuses to free it
 		return false;
 	if (free.ordered && free_in_order(at, {free.stream, own})) {
 		drop_reached();
