@@ -241,6 +241,21 @@ func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 	p.endsWell(fmt.Sprintf("device %d type 2 at %d of %d same 1", grantedDevice, 22<<20, 44<<20), shown(1))
 }
 
+// An allocation brings memory to the device, so it waits for the permission that was taken, also with room in the grant.
+func TestLazyAllocationWaitsForPermission(t *testing.T) {
+	for _, way := range []string{"allocates", "allocates_from_driver"} {
+		p := startRevocable(t, way)
+		p.mustBeTaken(Yield)
+		p.goOn()
+		if e := p.next("resume", "said"); e.kind != "resume" {
+			t.Errorf("%s: %q without permission", way, e.where)
+		} else {
+			p.grant(e)
+		}
+		p.endsWell("allocated", shown(1))
+	}
+}
+
 // A task whose last object is freed, and a device that is reset, while a thread waits to give the task
 // work: what is over is over for the scheduler too.
 func TestLazyTaskEndsWhileAThreadResumes(t *testing.T) {

@@ -51,6 +51,8 @@ void revoked(const char *way)
 	x = device<int>(n);
 	out = device<long>(1);
 	TRY(cudaMemcpy(x, host.data(), host.size() * sizeof(int), cudaMemcpyHostToDevice));
+	if (what.rfind("allocates", 0) == 0)
+		TRY(cudaFree(device<int>(n))); // the task then has room for more
 	compute(1); // under way when the memory is taken first
 	wait_after("bound");
 	if (what == "again") {
@@ -73,6 +75,16 @@ void revoked(const char *way)
 		TRY(ask(&device, 9, inside)); // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 		say("device %d type %u at %zu of %zu same %d", device, type, static_cast<size_t>(inside - start), bytes, same == inside);
 		show();
+		end();
+	} else if (what == "allocates" || what == "allocates_from_driver") {
+		CUdeviceptr y = 0;
+		if (what == "allocates")
+			y = reinterpret_cast<CUdeviceptr>(device<int>(n));
+		else
+			TRY(driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2")(&y, n * sizeof(int)));
+		say("allocated");
+		show();
+		TRY(cudaFree(reinterpret_cast<void *>(y)));
 		end();
 	} else if (what == "free") {
 		while_thread_waits([] { end(); });
