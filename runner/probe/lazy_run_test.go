@@ -181,7 +181,7 @@ func (p *lazyRun) finish(answer func(*testing.T, event)) *lazyRun {
 		case <-timeout:
 			_ = p.cmd.Process.Kill()
 			<-ended
-			p.t.Fatalf("the program does not end; events %v\nstdout %q\nstderr:\n%s", p.events, p.lines, p.stderr.String())
+			p.t.Fatalf("the program does not end; the last of %d events %v\nstdout %q\nstderr:\n%s", len(p.events), p.events[max(0, len(p.events)-40):], p.lines, p.stderr.String())
 		}
 	}
 }
