@@ -251,7 +251,9 @@ func TestLazyAllocationWaitsForPermission(t *testing.T) {
 			t.Errorf("%s: %q without permission", way, e.where)
 		} else {
 			p.grant(e)
+			p.wantSaid("allocated")
 		}
+		p.goOn()
 		p.endsWell("allocated", shown(1))
 	}
 }

@@ -17,6 +17,7 @@
 #include "report.h"
 #include "revoke.h"
 #include "task.h"
+#include "under_way.h"
 
 extern "C" {
 CUresult cuCtxSynchronize(void);
@@ -75,6 +76,7 @@ bool driver_allocates(const char *call, const DriverAllocation &wanted, size_t b
 		*result = result_of(task.await_charge(call, backing_of(bytes)));
 		if (*result != CUDA_SUCCESS) // and reported
 			return true;
+		const UnderWay under_way; // it brings memory to the device
 		*result = allocate_backed(bytes, home(), &made);
 		if (*result != CUDA_SUCCESS) {
 			task.take_back(backing_of(bytes));

@@ -82,7 +82,7 @@ void revoked(const char *way)
 			y = reinterpret_cast<CUdeviceptr>(device<int>(n));
 		else
 			TRY(driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2")(&y, n * sizeof(int)));
-		say("allocated");
+		wait_after("allocated");
 		show();
 		TRY(cudaFree(reinterpret_cast<void *>(y)));
 		end();
