@@ -135,10 +135,10 @@ func (g revokingGranter) Resume(c *Client, task uint64, _ Resume)       { g.gran
 func (g revokingGranter) Moved(*Client, uint64, Moved)                  {}
 func (g revokingGranter) SwapMore(*Client, uint64)                      { g.tb.Error("unexpected request") }
 
-// BenchmarkLazyGate measures what the library spends on a launch through the open gate, with and without movable
-// memory, each in a process of its own and in turn. CUDA's own part is left out. The least of all rounds is reported,
-// because other work only adds to it, and how much more movable memory costs.
-func BenchmarkLazyGate(b *testing.B) {
+// figuresOf returns what runs a program under the lazy runtime, beside a server that grants everything, and reads the
+// figures that it prints.
+func figuresOf(b *testing.B) func(program string, figures []any, format string, env ...string) {
+	b.Helper()
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
 	if err != nil {
 		b.Fatal(err)
@@ -147,16 +147,27 @@ func BenchmarkLazyGate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	b.Cleanup(func() { s.Close() })
+	return func(program string, figures []any, format string, env ...string) {
+		b.Helper()
+		out, err := lazyCommand(b, "13", program, append(env, "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
+			"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1")...).Output()
+		if _, scanErr := fmt.Sscanf(string(out), format, figures...); err != nil || scanErr != nil {
+			b.Fatalf("%v, %v in %q", err, scanErr, out)
+		}
+	}
+}
+
+// BenchmarkLazyGate measures what the library spends on a launch through the open gate, with and without movable
+// memory, each in a process of its own and in turn. CUDA's own part is left out. The least of all rounds is reported,
+// because other work only adds to it, and how much more movable memory costs.
+func BenchmarkLazyGate(b *testing.B) {
+	run := figuresOf(b)
 	launches := map[string][]float64{}
 	for b.Loop() {
 		for _, arm := range []string{"CASE_MOVABLE=0", movable} {
-			out, err := lazyCommand(b, "13", "launch_rate", "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
-				"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1", arm).Output()
 			var ns float64
-			if _, scanErr := fmt.Sscanf(string(out), "launch %f", &ns); err != nil || scanErr != nil {
-				b.Fatalf("%v, %v in %q", err, scanErr, out)
-			}
+			run("launch_rate", []any{&ns}, "launch %f", arm)
 			launches[arm] = append(launches[arm], ns)
 		}
 	}
@@ -169,24 +180,12 @@ func BenchmarkLazyGate(b *testing.B) {
 
 // BenchmarkLazyAllocations measures an allocation of a bound process that has few others, and of one that has thousands.
 func BenchmarkLazyAllocations(b *testing.B) {
-	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := ListenRevoking(filepath.Join(b.TempDir(), "s"), revokingGranter{granter{b}}, Welcome{Chunk: 32 << 20}, b.Logf)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
+	run := figuresOf(b)
 	for _, arm := range []string{"CASE_MOVABLE=0", movable} {
 		b.Run(arm, func(b *testing.B) {
 			for b.Loop() {
-				out, err := lazyCommand(b, "13", "allocation_rate", "LD_PRELOAD="+library, "CASE_BINDING=task", "CASE_SOCKET="+s.Path(),
-					"CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1", "FAKE_CUDA_MEMORY=100000000000", arm).Output()
 				var few, many float64
-				if _, scanErr := fmt.Sscanf(string(out), "few %f many %f", &few, &many); err != nil || scanErr != nil {
-					b.Fatalf("%v, %v in %q", err, scanErr, out)
-				}
+				run("allocation_rate", []any{&few, &many}, "few %f many %f", "FAKE_CUDA_MEMORY=100000000000", arm)
 				b.ReportMetric(few, "few-ns")
 				b.ReportMetric(many, "many-ns")
 			}
