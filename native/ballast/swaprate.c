@@ -2,13 +2,13 @@
  * swaprate DEVICE PIECES
  *
  * Measures what moving memory between a GPU and the host costs, in the way in which libcase does it
- * (native/probe/lazy/moves.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory, which is
- * then mapped in their place, and back. Batches of pieces are copied while the batch before is mapped. DEVICE is
- * an ordinal in PCI bus order. One line of JSON goes to stdout:
- *   {"make":R,"out":R,"in":R,"first_us":T,"out_us":T,"in_us":T,"whole":true}
+ * (native/probe/lazy/moves.cc): PIECES of 32 MiB, 1024 at most, are copied to page-locked host memory and taken from
+ * their addresses, then mapped there from the host, as memory that stays on the host is, and brought back. Batches of pieces are
+ * copied while others are mapped. DEVICE is an ordinal in PCI bus order. One line of JSON goes to stdout:
+ *   {"make":R,"out":R,"in":R,"first_us":T,"out_us":T,"map_us":T,"in_us":T,"whole":true}
  * make, out and in: bytes per second of making host memory, and of copies. first_us: time to reach a
- * piece of host memory for the first time. out_us and in_us: time for each piece beside the copies. whole: the
- * contents were right behind each mapping.
+ * piece of host memory for the first time. out_us and in_us: time for each piece beside the copies. map_us: time to map a
+ * piece from the host. whole: the contents were right behind each mapping.
  *
  * The host and the device need memory for all pieces. It never runs under MPS.
  *
@@ -83,10 +83,8 @@ static void map(CUdeviceptr at, const CUmemGenericAllocationHandle *memory, unsi
   must(cuMemSetAccess(at, count * PIECE, &access_of_gpu, 1), "cuMemSetAccess", NULL);
 }
 
-/* replace maps some pieces where others are. */
-static void replace(CUdeviceptr at, const CUmemGenericAllocationHandle *memory, unsigned count) {
+static void unmap(CUdeviceptr at, unsigned count) {
   for (unsigned i = 0; i < count; i++) must(cuMemUnmap(at + i * PIECE, PIECE), "cuMemUnmap", NULL);
-  map(at, memory, count);
 }
 
 static CUmemGenericAllocationHandle device_piece(void) {
@@ -159,7 +157,7 @@ struct measurement {
   double all, copying;
 };
 
-static struct measurement move_out(CUdeviceptr at, CUdeviceptr window, const CUmemGenericAllocationHandle *host, CUmemGenericAllocationHandle *on_device) {
+static struct measurement move_out(CUdeviceptr at, CUdeviceptr window, CUmemGenericAllocationHandle *on_device) {
   static struct batch batches[MOST / BATCH];
   const unsigned count = batches_of(batches);
   struct measurement m = {now(), 0};
@@ -167,7 +165,7 @@ static struct measurement move_out(CUdeviceptr at, CUdeviceptr window, const CUm
     for (; begun < count && begun < n + AHEAD; begun++) copy(&batches[begun], window, at);
     const struct batch *b = &batches[n];
     m.copying += await(b);
-    replace(at + b->first * PIECE, host + b->first, b->count);
+    unmap(at + b->first * PIECE, b->count);
     for (unsigned i = b->first; i < b->first + b->count; i++) must(cuMemRelease(on_device[i]), "cuMemRelease", NULL);
   }
   m.all = now() - m.all;
@@ -182,7 +180,7 @@ static struct measurement move_in(CUdeviceptr at, CUdeviceptr window, CUmemGener
   for (unsigned n = 0, begun = 0; n < count; n++) {
     for (; begun < count && begun < n + AHEAD; begun++) {
       const struct batch *b = &batches[begun];
-      replace(at + b->first * PIECE, on_device + b->first, b->count);
+      map(at + b->first * PIECE, on_device + b->first, b->count);
       copy(b, at, window);
     }
     m.copying += await(&batches[n]);
@@ -222,12 +220,17 @@ int main(int argc, char **argv) {
   for (unsigned i = 0; i < pieces; i++) on_device[i] = device_piece();
   map(at, on_device, pieces);
   mark(at);
-  const struct measurement out = move_out(at, window, host, on_device);
+  const struct measurement out = move_out(at, window, on_device);
+  began = now();
+  map(at, host, pieces);
+  const double mapping = now() - began;
   int whole = holds(at);
+  unmap(at, pieces);
   const struct measurement in = move_in(at, window, on_device);
   whole = whole && holds(at);
   const double bytes = pieces * (double)PIECE;
-  printf("{\"make\":%.0f,\"out\":%.0f,\"in\":%.0f,\"first_us\":%.1f,\"out_us\":%.1f,\"in_us\":%.1f,\"whole\":%s}\n", bytes / making,
-         bytes / out.copying, bytes / in.copying, first * 1e6 / pieces, beside(out), beside(in), whole ? "true" : "false");
+  printf("{\"make\":%.0f,\"out\":%.0f,\"in\":%.0f,\"first_us\":%.1f,\"out_us\":%.1f,\"map_us\":%.1f,\"in_us\":%.1f,\"whole\":%s}\n",
+         bytes / making, bytes / out.copying, bytes / in.copying, first * 1e6 / pieces, beside(out), mapping * 1e6 / pieces, beside(in),
+         whole ? "true" : "false");
   return 0;
 }

@@ -181,8 +181,8 @@ func (e *examination) swap(ctx context.Context, d nvml.Device) {
 		return
 	}
 	r, err := swaparea.Measure(ctx, bin, d.Number, swapPieces)
-	if !e.try("swap", err, "device memory to the host %.1f GB/s, back %.1f GB/s; beside that for each %s %.0f us, %.0f us, and %.0f us the first time; host memory is made at %.1f GB/s",
-		r.Out/1e9, r.In/1e9, report.Human(swaparea.PieceBytes, report.Bytes), r.OutUS, r.InUS, r.First, r.Make/1e9) {
+	if !e.try("swap", err, "device memory to the host %.1f GB/s, back %.1f GB/s; beside that for each %s %.0f us, %.0f us, %.0f us the first time, and %.0f us if it stays on the host; host memory is made at %.1f GB/s",
+		r.Out/1e9, r.In/1e9, report.Human(swaparea.PieceBytes, report.Bytes), r.OutUS, r.InUS, r.First, r.MapUS, r.Make/1e9) {
 		return
 	}
 	if !r.Whole {

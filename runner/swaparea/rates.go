@@ -17,7 +17,8 @@ type Rates struct {
 	In    float64 `json:"in"`       // bytes/s of copies to the GPU
 	First float64 `json:"first_us"` // microseconds to reach a piece of host memory for the first time
 	OutUS float64 `json:"out_us"`   // microseconds for a piece that goes out, beside the copy
-	InUS  float64 `json:"in_us"`    // the same for a piece that comes in
+	MapUS float64 `json:"map_us"`   // microseconds to map a piece from the host, where it stays
+	InUS  float64 `json:"in_us"`    // microseconds for a piece that comes in, beside the copy
 	Whole bool    `json:"whole"`    // contents stay the same
 }
 
