@@ -80,24 +80,30 @@ func TestGPURevocations(t *testing.T) {
 		}
 	}()
 	g := &gpu{area: area, uuid: firstGPU(t)}
+	programs := g.run(t, gpuPrograms(t))
 	for _, way := range []struct {
 		name   string
 		env    []string
 		atOnce int
 	}{{"alone", nil, 1}, {"alone, MPS", daemon.Env(), 1}, {"8 at once", nil, 8}, {"8 at once, MPS", daemon.Env(), 8}} {
 		t.Run(way.name, func(t *testing.T) {
-			var all sync.WaitGroup
-			free := make(chan bool, way.atOnce)
-			for n, command := range gpuPrograms(t) {
-				free <- true
-				all.Go(func() {
-					defer func() { <-free }()
-					g.take(t, uint64(n), command, way.env)
-				})
-			}
-			all.Wait()
+			atOnce(way.atOnce, programs, func(n int, p gpuProgram) { g.take(t, uint64(n), p, way.env) })
 		})
 	}
+}
+
+// atOnce calls do for all, for so many at once.
+func atOnce[T any](most int, all []T, do func(n int, one T)) {
+	var begun sync.WaitGroup
+	free := make(chan bool, most)
+	for n, one := range all {
+		free <- true
+		begun.Go(func() {
+			defer func() { <-free }()
+			do(n, one)
+		})
+	}
+	begun.Wait()
 }
 
 func firstGPU(t *testing.T) (id [16]byte) {
@@ -133,31 +139,53 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// take runs one program without the lazy runtime, and then under a server that takes its memory. It is
-// called from several goroutines.
-func (g *gpu) take(t *testing.T, seed uint64, command, env []string) {
-	name := strings.Join(command, " ")
-	if _, err := exec.LookPath(command[0]); err != nil {
-		t.Logf("%s: left out: %v", name, err)
-		return
+// gpuProgram is a program, and what it prints without the lazy runtime.
+type gpuProgram struct {
+	command []string
+	prints  string
+}
+
+func (p gpuProgram) String() string { return strings.Join(p.command, " ") }
+
+// run runs the programs without the lazy runtime, and returns those that can run here.
+func (g *gpu) run(t *testing.T, commands [][]string) []gpuProgram {
+	prints := make([]*string, len(commands))
+	atOnce(8, commands, func(n int, command []string) {
+		name := gpuProgram{command: command}.String()
+		if _, err := exec.LookPath(command[0]); err != nil {
+			t.Logf("%s: left out: %v", name, err)
+			return
+		}
+		out, err := g.command(command, nil).Output()
+		var failed *exec.ExitError
+		switch {
+		case errors.As(err, &failed) && bytes.Contains(failed.Stderr, []byte("ModuleNotFoundError")):
+			t.Logf("%s: left out: its module is missing", name)
+		case err != nil:
+			t.Errorf("%s without the lazy runtime: %v", name, err)
+		default:
+			text := string(out)
+			prints[n] = &text
+		}
+	})
+	var all []gpuProgram
+	for n, command := range commands {
+		if prints[n] != nil {
+			all = append(all, gpuProgram{command, *prints[n]})
+		}
 	}
-	want, err := g.command(command, env).Output()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) && bytes.Contains(failed.Stderr, []byte("ModuleNotFoundError")) {
-		t.Logf("%s: left out: its module is missing", name)
-		return
-	}
-	if err != nil {
-		t.Errorf("%s without the lazy runtime: %v", name, err)
-		return
-	}
+	return all
+}
+
+// take runs one program under a server that takes its memory. It is called from several goroutines.
+func (g *gpu) take(t *testing.T, seed uint64, program gpuProgram, env []string) {
 	library, err := filepath.Abs(filepath.Join(nativeDir, "libcase.so"))
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	p, k := newTaker(t, seed, gpuChunk, func(s *Server, r recorder) *lazyRun {
-		p := &lazyRun{t: t, server: s, r: r, program: name, cmd: g.command(command, append(slices.Clone(env),
+		p := &lazyRun{t: t, server: s, r: r, program: program.String(), cmd: g.command(program.command, append(slices.Clone(env),
 			"LD_PRELOAD="+library, "CASE_SOCKET="+s.Path(), "CASE_TOKEN="+s.Register(1), "CASE_REQUIRED=1", "CASE_BINDING=task", movable))}
 		p.cmd.Stderr = &p.stderr
 		return p
@@ -171,13 +199,13 @@ func (g *gpu) take(t *testing.T, seed uint64, command, env []string) {
 	}
 	p.finish(k.answer)
 	g.area.Give(given)
-	if got := strings.Join(p.lines, "\n"); p.err != nil || strings.TrimSpace(got) != strings.TrimSpace(string(want)) {
-		t.Errorf("%s: %v\n%s\nwant\n%s\nstderr:\n%s", name, p.err, got, want, p.stderr.String())
+	if got := strings.Join(p.lines, "\n"); p.err != nil || strings.TrimSpace(got) != strings.TrimSpace(program.prints) {
+		t.Errorf("%s: %v\n%s\nwant\n%s\nstderr:\n%s", program, p.err, got, program.prints, p.stderr.String())
 	}
 	ended := map[string]int{}
 	for _, r := range k.revoked {
 		ended[strings.TrimSpace(r.Ended.String()+" "+r.Why)]++
 	}
 	_, freed := k.count()
-	t.Logf("%s: %v, %d MiB freed", name, ended, freed>>20)
+	t.Logf("%s: %v, %d MiB freed", program, ended, freed>>20)
 }

@@ -170,7 +170,7 @@ func TestLazyCountsAllAsReferencedByUnknownKernels(t *testing.T) {
 	d := startDriven(t, "13", "32,64", 10, "FAKE_CUDA_FAIL=cudaGetFuncBySymbol:1=98")
 	d.does("done", "plus 0", "idle 300", "plus 0", "silent 1")
 	d.revoke(Yield, 96)
-	d.does("where h hh", "where")
+	d.does("where - --", "where")
 	d.does("done", "plus 0")
 	if want := (Resume{Bytes: 96 << 20, Referenced: 98 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {
 		t.Errorf("resumed with %+v, want %+v", d.resumed, want)
@@ -185,7 +185,7 @@ func TestLazyResumesWithWhatIsReferenced(t *testing.T) {
 	d := startDriven(t, "13", "64,32,40", 10)
 	d.does("done", "plus 0", "plus 1", "plus 2", "idle 300", "plus 1")
 	d.revoke(Yield, 136)
-	d.does("where hh h hh", "where")
+	d.does("where -- - --", "where")
 	d.does("done", "plus 2")
 	// 32 and 40 MiB; the granule of the small allocations is not given to kernels.
 	if want := (Resume{Bytes: 72 << 20, Referenced: 72 << 20}); len(d.resumed) != 1 || d.resumed[0] != want {

@@ -233,6 +233,79 @@ func TestLazyMemoryGoesAndComesBack(t *testing.T) {
 	}
 }
 
+// wantMapped: the process has so many chunks of host memory mapped at addresses of the program's, beside the windows of all.
+func (p *revocable) wantMapped(chunks int) {
+	p.t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if n := strings.Count(string(maps), "memfd:fake CUDA memory of -1") - len(p.area.chunks); n != chunks {
+		p.t.Errorf("%d chunks are mapped from the host, want %d; maps:\n%s", n, chunks, maps)
+	}
+}
+
+// What has left the device is mapped from the host only where the program can reach it: while it may give work, and before
+// a call that may look at it. The end of the wait maps what does not come back.
+func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
+	p := startRevocable(t, "names")
+	p.mustBeTaken(Yield)
+	p.wantMapped(0)
+	p.goOn()
+	p.wantSaid("named")
+	p.wantMapped(2)
+	p.goOn()
+	p.endsWell("named", shown(1))
+
+	p = startRevocable(t, "again")
+	p.mustBeTaken(Evict)
+	p.wantMapped(2)
+	p.goOn()
+	p.wantSaid("computed")
+	p.goOn()
+	p.endsWell("computed", shown(6))
+
+	p = startRevocable(t, "again")
+	p.mustBeTaken(Yield)
+	p.goOn()
+	e := p.next("resume")
+	p.wantMapped(0)
+	if err := e.c.Refuse(e.task, ReasonDeviceFull, 44<<20, 0, "device 1 is full"); err != nil {
+		t.Fatal(err)
+	}
+	p.wantSaid("computed")
+	p.wantMapped(2)
+	p.goOn()
+	p.end()
+	p.mustSucceed()
+	if got := results(p.lines); !slices.Equal(got, []string{"bound", "computed", shown(6)}) {
+		t.Errorf("refused: output %q", got)
+	}
+}
+
+// A program whose memory cannot be mapped ends before it gives work to the device.
+func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
+	steps := callSteps(t, welcomed.Chunk)
+	first := steps[slices.IndexFunc(steps, func(s callStep) bool { return s.after && s.call == "cuMemSetAccess" })]
+	p := startRevocable(t, "again", fmt.Sprintf("FAKE_CUDA_FAIL=cuMemSetAccess:%d+=2", first.nth))
+	p.mustBeTaken(Yield)
+	p.goOn()
+	e := p.next("resume")
+	if err := e.c.Refuse(e.task, ReasonDeviceFull, 44<<20, 0, "device 1 is full"); err != nil {
+		t.Fatal(err)
+	}
+	if e := p.next("oom"); e.bytes != 44<<20 || e.where != "mapping memory of the host" {
+		t.Errorf("reported %+v", e)
+	}
+	p.end()
+	if p.err == nil || p.err.Error() != "signal: aborted" || !strings.Contains(p.stderr.String(), "no memory left for page tables") {
+		t.Errorf("ended: %v; stderr:\n%s", p.err, p.stderr.String())
+	}
+	if got := results(p.lines); !slices.Equal(got, []string{"bound"}) {
+		t.Errorf("output %q", got)
+	}
+}
+
 // Memory that is away is the device's for the program, also where it asks the driver.
 func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 	p := startRevocable(t, "asks")
@@ -243,7 +316,7 @@ func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 
 // An allocation brings memory to the device, so it waits for the permission that was taken, also with room in the grant.
 func TestLazyAllocationWaitsForPermission(t *testing.T) {
-	for _, way := range []string{"allocates", "allocates_from_driver"} {
+	for _, way := range []string{"allocates", "allocates_from_driver", "allocates_managed", "allocates_array"} {
 		p := startRevocable(t, way)
 		p.mustBeTaken(Yield)
 		p.goOn()

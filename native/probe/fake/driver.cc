@@ -755,11 +755,13 @@ CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint
 	return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
-API int fake_cuda_on_host(const void *address)
+API char fake_cuda_mapped(const void *address)
 {
 	std::lock_guard<fake::Lock> locked(machine().lock);
 	const Segment *s = machine().find(address);
-	return s != nullptr && s->kind == Segment::mapping && s->device == fake::the_host;
+	if (s == nullptr || s->kind != Segment::mapping)
+		return '-';
+	return s->device == fake::the_host ? 'h' : 'd';
 }
 
 API void fake_cuda_meanwhile(const char *call, fake_cuda_moment moment, void (*what)())

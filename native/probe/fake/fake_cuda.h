@@ -5,7 +5,7 @@
  *   FAKE_CUDA_DEVICES   number of devices (2)
  *   FAKE_CUDA_MEMORY    bytes of each (1 GiB)
  *   FAKE_CUDA_CONTEXT   bytes that a context costs (8 MiB)
- *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR
+ *   FAKE_CUDA_FAIL      CALL:N=ERROR,...  the N-th call of that name returns ERROR; N+: so does each later one
  *   FAKE_CUDA_KILL      CALL:N,...        the process is killed in that call
  *   FAKE_CUDA_KERNEL_US T,NAME=T,...      streams execute by themselves, and a kernel takes T
  *                       microseconds (stream.cc)
@@ -44,8 +44,9 @@ struct fake_cuda_state {
 /* fake_cuda_read fills *state. Exported by the driver: find it with dlsym. */
 void fake_cuda_read(struct fake_cuda_state *state);
 
-/* fake_cuda_on_host: the address has host memory that cuMemMap has mapped. Exported by the driver. */
-int fake_cuda_on_host(const void *address);
+/* fake_cuda_mapped says what cuMemMap has mapped at the address: 'd' memory of a device, 'h' memory of the host,
+ * '-' nothing. Exported by the driver. */
+char fake_cuda_mapped(const void *address);
 
 /* fake_cuda_meanwhile has `what` done in the next call of that name, by the calling thread: before the
  * call does anything, or after it has done all. Exported by the driver, as fake_cuda_read is. */

@@ -55,15 +55,22 @@ Device physical_device(int index)
 struct Plan {
 	std::string call;
 	unsigned long nth;
+	bool later; // also each call after it
 	int error;
+
+	bool is(const char *name, unsigned long number) const { return call == name && (number == nth || (later && number > nth)); }
 };
 
 std::vector<Plan> plans(const char *variable)
 {
 	std::vector<Plan> all;
-	for (const std::string &entry : split(getenv(variable))) {
+	for (std::string entry : split(getenv(variable))) {
 		char call[128];
-		Plan p = {"", 0, 0};
+		Plan p = {"", 0, false, 0};
+		if (const size_t plus = entry.find('+'); plus != std::string::npos) {
+			p.later = true;
+			entry.erase(plus, 1);
+		}
 		if (sscanf(entry.c_str(), "%127[^:]:%lu=%d", call, &p.nth, &p.error) < 2) {
 			fprintf(stderr, "fake CUDA: %s: cannot read %s\n", variable, entry.c_str());
 			abort();
@@ -151,13 +158,13 @@ int Machine::enter(const char *call, const std::string &arguments)
 			abort();
 	}
 	for (const Plan &p : kill)
-		if (p.call == call && p.nth == nth)
+		if (p.is(call, nth))
 			raise(SIGKILL);
 	interrupt(call, FAKE_CUDA_BEFORE);
 	if (const auto time = time_of(delay, call); time.count() > 0)
 		lock.without([time] { return usleep(static_cast<useconds_t>(time.count())); });
 	for (const Plan &p : fail)
-		if (p.call == call && p.nth == nth)
+		if (p.is(call, nth))
 			return p.error;
 	return 0;
 }

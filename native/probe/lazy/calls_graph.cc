@@ -8,6 +8,7 @@
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
+#include "memory.h"
 #include "mode.h"
 #include "occupancy.h"
 #include "real.h"
@@ -100,6 +101,7 @@ cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *
 		error = await_graph_charge(call, alloc->bytesize);
 	if (error != cudaSuccess)
 		return error;
+	need_mapped();
 	error = seen(with_real(params, run), call);
 	if (alloc != nullptr && error == cudaSuccess)
 		graph_has(alloc->dptr, alloc->bytesize);

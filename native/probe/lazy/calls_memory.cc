@@ -68,7 +68,8 @@ cudaError_t allocate(const char *call, void **memory, size_t bytes, Real real, K
 	}
 	if (bytes > 0 && (error = task.await_charge(call, bytes, kind == Kind::unified)) != cudaSuccess)
 		return error;
-	use_device(); // until it was charged, the task could end and another begin elsewhere
+	const UnderWay under_way; // as above
+	use_device();             // until it was charged, the task could end and another begin elsewhere
 	error = real();
 	if (error == cudaSuccess) {
 		if (bytes > 0)

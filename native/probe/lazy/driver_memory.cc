@@ -199,7 +199,10 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 	const auto real = REAL_DRIVER(cuPointerGetAttribute);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	return answers(attribute, value, address) ? CUDA_SUCCESS : real(value, attribute, address);
+	if (answers(attribute, value, address))
+		return CUDA_SUCCESS;
+	need_mapped();
+	return real(value, attribute, address);
 }
 
 CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address)
@@ -207,6 +210,7 @@ CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, 
 	const auto real = REAL_DRIVER(cuPointerGetAttributes);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
+	need_mapped();
 	const CUresult result = real(count, attributes, values, address);
 	if (attributes == nullptr || values == nullptr)
 		return result;

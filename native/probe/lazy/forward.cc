@@ -6,6 +6,7 @@
 #include "device.h"
 #include "direct.h"
 #include "handles.h"
+#include "memory.h"
 #include "mode.h"
 #include "real.h"
 #include "record.h"
@@ -117,6 +118,8 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 	cudaError_t error = any_task ? await_context() : await_device();
 	if (error != cudaSuccess)
 		return fail_with(error);
+	if (!any_task)
+		need_mapped();
 	if (what & KEEPS)
 		working();
 	translate(what, registers);

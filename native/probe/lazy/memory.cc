@@ -268,7 +268,8 @@ static void strip(Range &r)
 
 	for (size_t i = 0; i < r.chunks.size(); i++) {
 		const Chunk &c = r.chunks[i];
-		d->unmap(address_of(r, i), mapped_bytes(r, i));
+		if (!c.bare)
+			d->unmap(address_of(r, i), mapped_bytes(r, i));
 		if (c.host != nullptr) {
 			give_host_chunk(c.host);
 			back += bytes_of(r, i);

@@ -117,12 +117,16 @@ uint64_t await_host_layout(uint64_t bytes, int device);
 // What follows needs calls to be kept from the device, and the device to have no work.
 //
 // await_moved_out moves at least `bytes` from the device to the host, if so many can move and the host has room. The
-// least recently referenced memory goes first. move_in brings back what the latest launches reference, the most
-// recently referenced memory first. bring brings what want has named, and moves other memory out for it. What moves is
-// added to in and out.
-void await_moved_out(uint64_t bytes, int device, client_move *out);
+// least recently referenced memory goes first. It is then mapped from the host at its addresses, or left bare until
+// move_in. move_in brings back what the latest launches reference, the most recently referenced memory first, and maps the
+// rest from the host. bring brings what want has named, and moves other memory out for it. What moves is added to in and out.
+void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out);
 void move_in(uint64_t room, int device, client_move *in);
 void bring(uint64_t room, int device, client_move *in, client_move *out);
+
+// need_mapped comes before a call that may name memory to CUDA, and that does not pass the gate: what is bare gets
+// mapped. It takes `lock`.
+void need_mapped();
 
 uint64_t range_bytes();    // of the library's memory, with what is only reserved
 uint64_t resident_bytes(); // of these, on the device

@@ -1,20 +1,30 @@
 // moves.cc: memory moves between the device and the host (memory.h).
 //
 // What moves is copied by a stream of the library's own, in batches. While the copies of later batches run,
-// other memory is put behind the addresses of an earlier one: that takes about as long as the copies, most of it for
-// access of the device to memory of the host.
+// other memory is put behind the addresses of an earlier one.
+//
+// To map memory of the host takes longer than to copy it, because the driver sets up access page by page, and it slows
+// the copies. A process without permission to give work does not need it. So its memory stays bare until it has
+// permission again, and what has come back by then is never mapped from the host.
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
+#include "../case.h"
 #include "clock.h"
 #include "copies.h"
+#include "device.h"
+#include "lock.h"
 #include "memory.h"
 #include "mode.h"
 #include "ranges.h"
 #include "real.h"
+#include "revoke.h"
 #include "swap.h"
 #include "task.h"
 #include "uses.h"
@@ -33,7 +43,8 @@ struct Step {
 };
 using Steps = std::vector<Step>;
 
-static bool full = false; // the device has refused what the scheduler counts
+static bool full = false;                  // the device has refused what the scheduler counts
+static std::atomic<bool> some_bare{false}; // some chunks may be bare
 
 static const size_t batch = 8; // chunks; on an H200 one or 32 take longer
 static const size_t ahead = 4; // batches whose copies may be under way
@@ -50,12 +61,18 @@ static uint64_t sum(const Steps &steps)
 // put_behind puts memory behind the addresses of a chunk that have none.
 static bool put_behind(const Step &s, bool of_host)
 {
-	return driver()->map(s.address(), of_host ? s.range->unit : s.bytes(), 0, of_host ? s.host->memory : s.memory().memory, 0) == CUDA_SUCCESS;
+	const bool put = driver()->map(s.address(), of_host ? s.range->unit : s.bytes(), 0, of_host ? s.host->memory : s.memory().memory, 0) == CUDA_SUCCESS;
+
+	s.memory().bare = !put;
+	return put;
 }
 
 static bool take_from_behind(const Step &s, bool of_host)
 {
-	return driver()->unmap(s.address(), of_host ? s.range->unit : s.bytes()) == CUDA_SUCCESS;
+	bool &bare = s.memory().bare;
+
+	bare = bare || driver()->unmap(s.address(), of_host ? s.range->unit : s.bytes()) == CUDA_SUCCESS;
+	return bare;
 }
 
 static CUresult access_to(uintptr_t at, size_t bytes, int device)
@@ -79,10 +96,13 @@ static bool reach(const Step *first, const Step *last, bool of_host, int device)
 	return true;
 }
 
-// change puts memory of the host, or else of the device, in the place of the other. If the driver refuses,
-// all is as before.
-static bool change(const Step *first, const Step *last, bool to_host, int device)
+enum class Behind { device, host, nothing };
+
+// change puts memory of the host, or of the device, in the place of the other, or leaves what is to be on the host bare. If
+// the driver refuses, memory is behind the addresses as before.
+static bool change(const Step *first, const Step *last, Behind to, int device)
 {
+	const bool to_host = to != Behind::device;
 	const Step *done = first;
 
 	for (; done != last; ++done) {
@@ -90,13 +110,13 @@ static bool change(const Step *first, const Step *last, bool to_host, int device
 			strip_above(*done->range);
 		if (!take_from_behind(*done, !to_host))
 			break;
-		if (!put_behind(*done, to_host)) {
+		if (to != Behind::nothing && !put_behind(*done, to_host)) {
 			put_behind(*done, !to_host);
 			reach(done, done + 1, !to_host, device);
 			break;
 		}
 	}
-	if (done == last && reach(first, last, to_host, device))
+	if (done == last && (to == Behind::nothing || reach(first, last, to_host, device)))
 		return true;
 	for (const Step *s = first; s != done; ++s)
 		if (take_from_behind(*s, to_host))
@@ -150,15 +170,17 @@ static void now_on_host(const Step &s)
 
 // await_out moves chunks to host memory that is theirs, and returns how many bytes. It gives back host memory of
 // the others.
-static uint64_t await_out(const Steps &steps, int device, uint64_t *copy_ns)
+static uint64_t await_out(const Steps &steps, int device, Behind then, uint64_t *copy_ns)
 {
 	Batches batches(steps, true);
 	size_t moved = 0; // batches
 
+	if (then == Behind::nothing)
+		some_bare.store(true);
 	for (bool fine = true; fine && moved < batches.count(); moved += fine) {
 		while (fine && batches.begun() < std::min(moved + ahead, batches.count()))
 			fine = batches.begin();
-		fine = fine && batches.await_over(moved, copy_ns) && change(batches.first(moved), batches.last(moved), true, device);
+		fine = fine && batches.await_over(moved, copy_ns) && change(batches.first(moved), batches.last(moved), then, device);
 		if (fine)
 			std::for_each(batches.first(moved), batches.last(moved), now_on_host);
 	}
@@ -194,6 +216,8 @@ static void drop_memory(const Step &s) { driver()->release(s.memory().memory); }
 static uint64_t await_in(Steps steps, int device, uint64_t *copy_ns, CUresult *result)
 {
 	*result = CUDA_SUCCESS;
+	if (steps.empty())
+		return 0;
 	const Step *const made = make_memory(steps.data(), steps.data() + steps.size(), device, result);
 	steps.resize(static_cast<size_t>(made - steps.data()));
 	Batches batches(steps, false);
@@ -201,7 +225,7 @@ static uint64_t await_in(Steps steps, int device, uint64_t *copy_ns, CUresult *r
 
 	for (bool fine = true; fine && moved < batches.count();) {
 		while (fine && changed < std::min(moved + ahead, batches.count())) {
-			fine = change(batches.first(changed), batches.last(changed), false, device);
+			fine = change(batches.first(changed), batches.last(changed), Behind::device, device);
 			changed += fine;
 			fine = fine && batches.begin();
 		}
@@ -213,7 +237,7 @@ static uint64_t await_in(Steps steps, int device, uint64_t *copy_ns, CUresult *r
 	}
 	batches.await_all();
 	for (size_t n = moved; n < batches.count(); n++)
-		if (n >= changed || change(batches.first(n), batches.last(n), true, device))
+		if (n >= changed || change(batches.first(n), batches.last(n), Behind::host, device))
 			std::for_each(batches.first(n), batches.last(n), drop_memory);
 	back_margins(device);
 	steps.resize(std::min(steps.size(), moved * batch));
@@ -268,7 +292,49 @@ static void note(client_move *all, uint64_t began, uint64_t bytes, uint64_t copy
 	*all = {all->bytes + bytes, all->copy_ns + copy_ns, all->bookkeeping_ns + took - std::min(took, copy_ns)};
 }
 
-void await_moved_out(uint64_t bytes, int device, client_move *out)
+// map_away maps what is bare from the host. false: the driver refuses.
+static bool map_away(int device)
+{
+	Steps steps;
+
+	each_step(by_use(), false, [&](const Step &s) {
+		if (s.memory().bare)
+			steps.push_back(s);
+		return true;
+	});
+	const Step *const first = steps.data(), *const last = first + steps.size(), *done = first;
+	while (done != last && put_behind(*done, true))
+		++done;
+	const bool mapped = done == last && reach(first, last, true, device);
+	if (!mapped)
+		std::for_each(first, done, [](const Step &s) { take_from_behind(s, true); });
+	some_bare.store(!mapped);
+	return mapped;
+}
+
+// The driver refuses if the device has no memory for the page tables. Another process may give some back. If none does,
+// the process ends: a kernel that finds no memory at an address would fault, and end the neighbours under MPS too.
+static void await_away_mapped(int device)
+{
+	const uint64_t patience_ns = 2000000000u;
+
+	if (!some_bare || await_until(now_ns() + patience_ns, [=] { return map_away(device); }))
+		return;
+	case_report_oom(away_bytes(), "mapping memory of the host");
+	fputs("caserun: memory of this program cannot be mapped from the host, so the program ends: the device has no memory left for page tables\n", stderr);
+	abort();
+}
+
+void need_mapped()
+{
+	if (!some_bare.load(std::memory_order_relaxed))
+		return;
+	Locked locked;
+	if (revoked()) // in a child of fork nothing is, and the task may have ended
+		await_away_mapped(home());
+}
+
+void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out)
 {
 	const uint64_t began = now_ns();
 	uint64_t copy_ns = 0;
@@ -279,7 +345,7 @@ void await_moved_out(uint64_t bytes, int device, client_move *out)
 		if (steps[i].host == nullptr)
 			steps.resize(i);
 	}
-	const uint64_t moved = await_out(steps, device, &copy_ns);
+	const uint64_t moved = await_out(steps, device, bare ? Behind::nothing : Behind::host, &copy_ns);
 	note(out, began, moved, copy_ns);
 }
 
@@ -303,6 +369,7 @@ void move_in(uint64_t room, int device, client_move *in)
 	});
 	const uint64_t moved = await_in(std::move(steps), device, &copy_ns, &result);
 	full = result == CUDA_ERROR_OUT_OF_MEMORY;
+	await_away_mapped(device);
 	note(in, began, moved, copy_ns);
 }
 
@@ -323,7 +390,7 @@ static uint64_t make_room(uint64_t bytes, int device, client_move *out)
 		found += s.bytes();
 		return found < bytes;
 	});
-	const uint64_t moved = await_out(steps, device, &copy_ns);
+	const uint64_t moved = await_out(steps, device, Behind::host, &copy_ns);
 	note(out, began, moved, copy_ns);
 	return moved;
 }

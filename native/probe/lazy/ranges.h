@@ -16,10 +16,11 @@
 
 namespace lazy {
 
-// Chunk is the memory behind some addresses: the device's or, where it has moved, the host's.
+// Chunk is the memory of some addresses: the device's or, where it has moved, the host's.
 struct Chunk {
 	CUmemGenericAllocationHandle memory; // of the device
 	HostChunk *host;                     // nullptr: it is on the device
+	bool bare;                           // it is not mapped at its addresses, though its range is mapped (map_away)
 };
 
 struct Range {

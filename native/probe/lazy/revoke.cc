@@ -3,9 +3,9 @@
 // A revocation comes on the thread that reads the connection. It closes the gate of calls that give
 // the device work (under_way.h), waits for the calls that are inside and then for the device, and moves
 // chunks to the host. All of this is bounded by the revocation's deadline, and undone when the
-// deadline passes: the answer is busy. What has moved stays mapped, from the host, so an access that
-// nobody foresaw is slow and not wrong. The next call that gives the device work asks the
-// scheduler, and waits until memory is back on the device.
+// deadline passes: the answer is busy. The next call that gives the device work asks the scheduler, and waits
+// until memory is back on the device. What has moved and has not come back is mapped from the host while the process may give work,
+// so an access that nobody foresaw is slow and not wrong.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ static void move_out(const client_revocation &r, client_revoked *answer)
 {
 	client_move out = {};
 
-	await_moved_out(r.bytes, home(), &out);
+	await_moved_out(r.bytes, home(), r.action == CASE_REVOKE_YIELD, &out);
 	answer->outcome = CASE_REVOKED_DONE;
 	answer->freed_bytes = out.bytes;
 	answer->copy_ns = out.copy_ns;
@@ -214,18 +214,19 @@ void await_permission()
 		Locked locked;
 		if (Task::process().grant().id != task.id) // it has ended meanwhile
 			continue;
+		const bool permitted = answer == CASE_OK && client_permitted(&task);
+		if (answer == CASE_OK && !permitted) // it was taken again
+			continue;
 		ClosedGate closed;
-		if (answer == CASE_OK && client_permitted(&task)) {
-			client_move in = {};
-			CUcontext own = nullptr; // perhaps none, in a thread's first call
-			driver()->get_current(&own);
-			driver()->set_current(context_of_task());
-			move_in(room_on_device(), home(), &in);
-			driver()->set_current(own);
+		client_move in = {};
+		CUcontext own = nullptr; // perhaps none, in a thread's first call
+		driver()->get_current(&own);
+		driver()->set_current(context_of_task());
+		move_in(permitted ? room_on_device() : 0, home(), &in);
+		driver()->set_current(own);
+		if (permitted)
 			client_moved(&task, CASE_MOVED_IN, &in);
-		}
-		if (answer != CASE_OK || client_permitted(&task))
-			must_ask.store(false);
+		must_ask.store(false);
 	}
 }
 

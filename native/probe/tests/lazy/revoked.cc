@@ -61,6 +61,13 @@ void revoked(const char *way)
 		compute(3);
 		show();
 		end();
+	} else if (what == "names") { // to CUDA, which looks at memory, without work for the device
+		cudaGraph_t graph;
+		TRY(cudaGraphCreate(&graph, 0));
+		TRY(cudaGraphDestroy(graph));
+		wait_after("named");
+		show();
+		end();
 	} else if (what == "asks") { // what the driver knows of memory that is away
 		auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
 		auto *const range = driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
@@ -76,15 +83,25 @@ void revoked(const char *way)
 		say("device %d type %u at %zu of %zu same %d", device, type, static_cast<size_t>(inside - start), bytes, same == inside);
 		show();
 		end();
-	} else if (what == "allocates" || what == "allocates_from_driver") {
+	} else if (what == "allocates" || what == "allocates_from_driver" || what == "allocates_managed") {
 		CUdeviceptr y = 0;
 		if (what == "allocates")
 			y = reinterpret_cast<CUdeviceptr>(device<int>(n));
+		else if (what == "allocates_managed")
+			TRY(cudaMallocManaged(reinterpret_cast<void **>(&y), n * sizeof(int), 1));
 		else
 			TRY(driver_call<CUresult(CUdeviceptr *, size_t)>("cuMemAlloc_v2")(&y, n * sizeof(int)));
 		wait_after("allocated");
 		show();
 		TRY(cudaFree(reinterpret_cast<void *>(y)));
+		end();
+	} else if (what == "allocates_array") {
+		const cudaChannelFormatDesc ints = {32, 0, 0, 0, 0};
+		cudaArray_t array;
+		TRY(cudaMallocArray(&array, &ints, n >> 10, 1 << 10, 0));
+		wait_after("allocated");
+		show();
+		TRY(cudaFreeArray(array));
 		end();
 	} else if (what == "free") {
 		while_thread_waits([] { end(); });
