@@ -35,7 +35,7 @@ func TestSwapsOfASimulatedRun(t *testing.T) {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
 	const bytes = 90 << 30
-	copyS, bookkeepingS := 90*(1<<30)/55e9, 90*32*75e-6
+	copyS, bookkeepingS := 90*(1<<30)/55e9, 90*32*15e-6
 	db, err := store.Open("caserun.db")
 	if err != nil {
 		t.Fatal(err)

@@ -28,12 +28,12 @@ type swap struct {
 }
 
 // Moving memory on an H200: page-locked copies reach 55 of the link's 63 GB/s in one direction,
-// and mapping, unmapping and releasing a chunk of 32 MiB takes 75 us. Estimated from one series of
-// measurements; other models are scaled by their links.
+// and a chunk of 32 MiB takes 15 us beside them: 4 on its way out, and 27 back. Both are of one series of measurements
+// (docs/movable-memory.md); other models are scaled by their links.
 const (
 	pinnedShare  = 55.0 / 63
 	chunkBytes   = 32 << 20
-	chunkSeconds = 75e-6
+	chunkSeconds = 15e-6
 )
 
 // move is a step in which so many bytes change their place.

@@ -16,7 +16,7 @@ import (
 )
 
 // moving is how long moves of so many GiB take on the small node. `copied` GiB of them are copied.
-func moving(gibs, copied float64) float64 { return copied*63/55 + 32*gibs*75e-6 }
+func moving(gibs, copied float64) float64 { return copied*63/55 + 32*gibs*15e-6 }
 
 // asked is when a policy that looks every 5 ms asks whoever is idle for a request that comes at a time.
 func asked(at float64) float64 { return (math.Floor(at/0.005+1e-9) + 1) * 0.005 }
