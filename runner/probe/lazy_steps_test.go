@@ -283,6 +283,26 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	}
 }
 
+// The device reaches host memory of later batches, here of three chunks, while those before, here of eight, are copied.
+func TestLazyReachesHostMemoryWhileItCopies(t *testing.T) {
+	var before, after int
+	copies := false
+	for _, s := range callSteps(t, 4<<20) {
+		switch {
+		case s.after:
+		case s.call == "cuMemcpyAsync":
+			copies = true
+		case s.call == "cuMemSetAccess" && copies:
+			after++
+		case s.call == "cuMemSetAccess":
+			before++
+		}
+	}
+	if before != 8 || after != 3 {
+		t.Errorf("%d chunks are reached before the first copy, and %d after it", before, after)
+	}
+}
+
 // A program whose memory cannot be mapped ends before it gives work to the device.
 func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
 	steps := callSteps(t, welcomed.Chunk)

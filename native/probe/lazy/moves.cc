@@ -128,9 +128,9 @@ static bool change(const Step *first, const Step *last, Behind to, int device)
 // Batches are steps, and the copies of them, which begin batch by batch and end in the same order.
 class Batches {
 public:
-	Batches(const Steps &steps, bool out) : steps_(steps), out_(out), copies_((steps.size() + batch - 1) / batch) {}
+	Batches(const Steps &steps, bool out) : steps_(steps), out_(out), copies_(count()) {}
 
-	size_t count() const { return copies_.size(); }
+	size_t count() const { return (steps_.size() + batch - 1) / batch; } // fewer, if steps are left out at the end
 	const Step *first(size_t n) const { return steps_.data() + n * batch; }
 	const Step *last(size_t n) const { return steps_.data() + std::min(steps_.size(), (n + 1) * batch); }
 	size_t begun() const { return begun_; }
@@ -168,27 +168,38 @@ static void now_on_host(const Step &s)
 	on_host(*s.range, 1, static_cast<int64_t>(s.bytes()));
 }
 
-// await_out moves chunks to host memory that is theirs, and returns how many bytes. It gives back host memory of
-// the others.
-static uint64_t await_out(const Steps &steps, int device, Behind then, uint64_t *copy_ns)
+// await_out moves chunks to host memory, and returns how many bytes: less than all where there is no more host memory, or
+// where the driver refuses. take(n) finds host memory for the first of n chunks that have none. A batch gets it right before
+// its copies, because the device reaches new host memory only after some time, in which earlier batches can be copied.
+template <typename Take> static uint64_t await_out(Steps steps, int device, Behind then, uint64_t *copy_ns, Take take)
 {
 	Batches batches(steps, true);
 	size_t moved = 0; // batches
+	const auto has_next = [&] {
+		for (size_t i = batches.begun() * batch; i < std::min(steps.size(), (batches.begun() + 1) * batch); i++)
+			if ((steps[i].host = take(steps.size() - i)) == nullptr)
+				steps.resize(i);
+		return batches.begun() < batches.count();
+	};
 
 	if (then == Behind::nothing)
 		some_bare.store(true);
-	for (bool fine = true; fine && moved < batches.count(); moved += fine) {
-		while (fine && batches.begun() < std::min(moved + ahead, batches.count()))
+	for (bool fine = true; fine; moved += fine) {
+		while (fine && batches.begun() < moved + ahead && has_next())
 			fine = batches.begin();
-		fine = fine && batches.await_over(moved, copy_ns) && change(batches.first(moved), batches.last(moved), then, device);
+		fine = fine && moved < batches.begun() && batches.await_over(moved, copy_ns) &&
+			change(batches.first(moved), batches.last(moved), then, device);
 		if (fine)
 			std::for_each(batches.first(moved), batches.last(moved), now_on_host);
 	}
 	batches.await_all();
 	const Steps::const_iterator rest = steps.begin() + static_cast<ptrdiff_t>(std::min(steps.size(), moved * batch));
-	std::for_each(rest, steps.end(), [](const Step &s) { give_host_chunk(s.host); });
+	std::for_each(rest, steps.cend(), [](const Step &s) {
+		if (s.host != nullptr)
+			give_host_chunk(s.host);
+	});
 	back_margins(device); // if the driver has refused
-	return sum({steps.begin(), rest});
+	return sum({steps.cbegin(), rest});
 }
 
 static void now_on_device(const Step &s)
@@ -338,14 +349,8 @@ void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out)
 {
 	const uint64_t began = now_ns();
 	uint64_t copy_ns = 0;
-	Steps steps = can_leave(bytes);
-
-	for (size_t i = 0; i < steps.size(); i++) {
-		steps[i].host = await_host_chunk(device, steps.size() - i);
-		if (steps[i].host == nullptr)
-			steps.resize(i);
-	}
-	const uint64_t moved = await_out(steps, device, bare ? Behind::nothing : Behind::host, &copy_ns);
+	const uint64_t moved = await_out(can_leave(bytes), device, bare ? Behind::nothing : Behind::host, &copy_ns,
+		[=](size_t chunks) { return await_host_chunk(device, chunks); });
 	note(out, began, moved, copy_ns);
 }
 
@@ -380,17 +385,14 @@ static uint64_t make_room(uint64_t bytes, int device, client_move *out)
 	Steps steps;
 	uint64_t found = 0, copy_ns = 0;
 
-	each_step(by_use(), true, [&](Step s) {
+	each_step(by_use(), true, [&](const Step &s) {
 		if (s.range->wanted)
 			return true;
-		s.host = unused_host_chunk(device);
-		if (s.host == nullptr)
-			return false;
 		steps.push_back(s);
 		found += s.bytes();
 		return found < bytes;
 	});
-	const uint64_t moved = await_out(steps, device, Behind::host, &copy_ns);
+	const uint64_t moved = await_out(std::move(steps), device, Behind::host, &copy_ns, [=](size_t) { return unused_host_chunk(device); });
 	note(out, began, moved, copy_ns);
 	return moved;
 }
