@@ -168,9 +168,9 @@ static void now_on_host(const Step &s)
 	on_host(*s.range, 1, static_cast<int64_t>(s.bytes()));
 }
 
-// await_out moves chunks to host memory, and returns how many bytes: less than all where there is no more host memory, or
-// where the driver refuses. take(n) finds host memory for the first of n chunks that have none. A batch gets it right before
-// its copies, because the device reaches new host memory only after some time, in which earlier batches can be copied.
+// await_out moves chunks to host memory, and returns how many bytes: fewer than all if host memory runs out, or if the driver
+// refuses. take(n) finds host memory for the first of n chunks that have none. A batch gets it right before its copies,
+// because it takes time until the device reaches new host memory, and earlier batches are copied meanwhile.
 template <typename Take> static uint64_t await_out(Steps steps, int device, Behind then, uint64_t *copy_ns, Take take)
 {
 	Batches batches(steps, true);
