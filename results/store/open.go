@@ -18,6 +18,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/caserun/caserun/userfile"
+	"github.com/caserun/caserun/userfile/network"
 )
 
 //go:embed migrations/*.sql
@@ -78,16 +79,33 @@ func fileURL(path, query string) string {
 
 // Open opens the store at path for writing and reading. It creates a missing file and migrates
 // an older schema. The caller must Close the store.
-func Open(path string) (*Store, error) { return open(path) }
+func Open(path string) (*Store, error) { return open(path, network.Of) }
+
+// journalOn is the journal of a store on a file system, which is a network's if it has a kind. Programs that use a write-ahead
+// log must be on one machine, because they share memory beside it (https://www.sqlite.org/wal.html).
+func journalOn(kind string) string {
+	if kind != "" {
+		return "DELETE"
+	}
+	return "WAL"
+}
 
 // open takes more pragmas for the writing connection. Tests use them to simulate a small disk.
-func open(path string, pragmas ...string) (_ *Store, err error) {
+func open(path string, networkOf func(path string) (kind string, err error), pragmas ...string) (_ *Store, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", path, err)
 	}
 	if err := writable(path); err != nil {
 		return nil, err
+	}
+	target := path
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		target = file
+	}
+	kind, err := networkOf(filepath.Dir(target))
+	if err != nil {
+		return nil, fmt.Errorf("store %s: its file system: %w", path, err)
 	}
 	before, _ := os.Stat(path)
 	// NORMAL: a killed program loses nothing that it committed. A power cut may lose the last
@@ -102,12 +120,12 @@ func open(path string, pragmas ...string) (_ *Store, err error) {
 	if err := identify(ctx, path, write); err != nil {
 		return nil, err
 	}
-	journal := setJournal(ctx, path, write, "WAL")
+	journal := setJournal(ctx, path, write, journalOn(kind))
 	if now, gone := os.Stat(path); before != nil && gone == nil && !os.SameFile(before, now) {
 		if err := write.Close(); err != nil { // a merge replaced the file while this call waited for it
 			return nil, explain(path, "open", err)
 		}
-		return open(path, pragmas...)
+		return open(path, networkOf, pragmas...)
 	}
 	if journal != nil {
 		return nil, journal

@@ -238,6 +238,58 @@ func TestArchivedStoreIsReadable(t *testing.T) {
 	}
 }
 
+// On a network file system a store has no write-ahead log, also one that had it on a disk. It is read while it is written.
+func TestStoreOnANetwork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	s, err = open(link, func(on string) (string, error) {
+		if on != filepath.Dir(path) {
+			t.Errorf("asked about %s, want the directory of the file", on)
+		}
+		return "NFS", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var journal string
+	if err := s.write.QueryRow("PRAGMA journal_mode").Scan(&journal); err != nil || journal != "delete" {
+		t.Errorf("journal %s, %v", journal, err)
+	}
+	for range 3 {
+		begin(t, s)
+		reader, err := OpenReadOnly(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reader.Runs(context.Background(), Filter{}); err != nil {
+			t.Error(err)
+		}
+		if err := reader.Close(); err != nil {
+			t.Error(err)
+		}
+		if exists(path+"-wal") || exists(path+"-shm") {
+			t.Error("it has a write-ahead log")
+		}
+	}
+	if runs, err := s.Runs(context.Background(), Filter{}); err != nil || len(runs) != 4 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Reading a journal that a killed program left needs permission to write.
 func TestJournalInALockedDirectory(t *testing.T) {
 	from, dir := filepath.Join(t.TempDir(), "runs.db"), t.TempDir()

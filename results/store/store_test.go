@@ -12,13 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/userfile/network"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 func openTemp(t testing.TB, pragmas ...string) *Store {
 	t.Helper()
-	s, err := open(filepath.Join(t.TempDir(), "runs.db"), pragmas...)
+	s, err := open(filepath.Join(t.TempDir(), "runs.db"), network.Of, pragmas...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/userfile/network"
 )
 
 func begin(t testing.TB, s *Store) *Writer {
@@ -117,7 +118,7 @@ func checkIntegrity(t *testing.T, s *Store) {
 func TestCloseReportsErrorsNobodyAskedFor(t *testing.T) {
 	run, found := fullRun()
 	for _, asked := range []bool{false, true} {
-		s, err := open(t.TempDir() + "/runs.db")
+		s, err := open(t.TempDir()+"/runs.db", network.Of)
 		if err != nil {
 			t.Fatal(err)
 		}

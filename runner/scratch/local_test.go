@@ -1,12 +1,9 @@
 package scratch
 
 import (
-	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // MakeLocal takes the first directory that can be used, and none that machines share.
@@ -33,20 +30,10 @@ func TestMakeLocal(t *testing.T) {
 		}
 	}
 
-	// As if the file systems of these directories were NFS.
-	all := maps.Clone(network)
-	t.Cleanup(func() { network = all })
-	network = map[uint32]string{}
-	for _, dir := range []string{first, second, "/tmp"} {
-		var s unix.Statfs_t
-		if err := unix.Statfs(dir, &s); err != nil {
-			t.Fatal(err)
-		}
-		network[uint32(s.Type)] = "NFS"
-	}
 	t.Setenv("SLURM_TMPDIR", first)
 	t.Setenv("TMPDIR", second)
-	if _, err := parent(); err == nil || !strings.Contains(err.Error(), first+": it is on NFS, which machines share") || !strings.Contains(err.Error(), "name one with TMPDIR") {
+	_, err := makeLocal("test", func(string) (string, error) { return "NFS", nil })
+	if err == nil || !strings.Contains(err.Error(), first+": it is on NFS, which machines share") || !strings.Contains(err.Error(), "name one with TMPDIR") {
 		t.Errorf("on NFS: %v", err)
 	}
 }
