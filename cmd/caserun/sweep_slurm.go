@@ -72,6 +72,11 @@ func (o *slurmOptions) check(changed func(string) bool) error {
 				return fmt.Errorf("--%s is for tasks of Slurm: add --slurm", f.Name)
 			}
 		}
+		for _, name := range []string{"shared", "poll"} {
+			if changed(name) {
+				return fmt.Errorf("--%s is for a sweep that Slurm spreads: add --slurm", name)
+			}
+		}
 		if o.collect {
 			return errors.New("--collect is for a sweep that was submitted: add --slurm, which submits only what is not in the queue")
 		}
@@ -103,8 +108,11 @@ func (o *slurmOptions) check(changed func(string) bool) error {
 func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 	ctx, say, path := c.Context(), sayTo(c), o.settings.DB
 	s, err := o.submit(ctx, id, say)
-	if err != nil || !o.slurm.collect {
-		return err
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; sweep %d is in the store: caserun sweep --resume %[2]d%[3]s --slurm tries again", err, id, o.settings.StoreFlag())
+	case !o.slurm.collect:
+		return nil
 	}
 	progress := newTaskProgress(c.ErrOrStderr())
 	err = s.Collect(ctx, path, o.slurm.poll, say, progress.show)

@@ -256,6 +256,9 @@ func TestCancelledSweepGoesOn(t *testing.T) {
 	if status, _, errs := caserun(t, partSweep("--gres", "gpu:1")...); status != exitUsage || !strings.Contains(errs, "add --slurm") {
 		t.Errorf("--gres alone: exit %d: %s", status, errs)
 	}
+	if status, _, errs := caserun(t, partSweep("--poll", "1s")...); status != exitUsage || !strings.Contains(errs, "--poll is for a sweep that Slurm spreads: add --slurm") {
+		t.Errorf("--poll alone: exit %d: %s", status, errs)
+	}
 	if status, _, errs := caserun(t, partSweep("--slurm", "--time", "1m")...); status != exitUsage || !strings.Contains(errs, "want more than 2m") {
 		t.Errorf("--time 1m: exit %d: %s", status, errs)
 	}
@@ -358,6 +361,13 @@ func TestTwoSubmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Run("a submission that fails can be tried again", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir()) // without Slurm
+		code, _, errs := caserun(t, nodesSweep("--slurm", "--db", "fails.db")...)
+		if code != exitInfrastructure || !strings.Contains(errs, "; sweep 1 is in the store: caserun sweep --resume 1 --db fails.db --slurm tries again") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+	})
 	mustRun(t, nodesSweep("--plan-only")...)
 	submit := []string{"sweep", "--resume", "latest", "--slurm", "--task-time", "1ms"}
 	first := process(dir, submit...)

@@ -54,7 +54,7 @@ func Current() (*Allocation, error) {
 
 // End returns when the job's time ends; the zero time if it has no end.
 func (a *Allocation) End(ctx context.Context) (time.Time, error) {
-	text := os.Getenv("SLURM_JOB_END_TIME") // of Slurm 23.02 and later
+	text := os.Getenv("SLURM_JOB_END_TIME") // of Slurm 23.02 and later, and in a container
 	if text == "" {
 		out, err := tool(ctx, "", "squeue", "--noheader", "--jobs="+a.Job, "--states=all", "--format=%e")
 		if err != nil {

@@ -122,11 +122,17 @@ func (a Array) arguments(first, tasks int, after string) []string {
 	return out
 }
 
+// jobEnd has a container know when its job ends (Allocation.End), because it has no squeue.
+const jobEnd = `[ -n "$SLURM_JOB_END_TIME" ] || SLURM_JOB_END_TIME=$(SLURM_TIME_FORMAT=%s squeue --noheader --states=all --jobs="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" --format=%e)
+export SLURM_JOB_END_TIME
+`
+
 // script is what tasks run, from the task numbered first on. The command takes the place of the shell:
 // Slurm's warning goes to the shell, which would answer it only after the command's end.
 func (a Array) script(first int) string {
-	command := a.Command
+	command, before := a.Command, ""
 	if a.Container != "" {
+		before = jobEnd
 		in := []string{"apptainer", "exec"}
 		if a.Gres != "" {
 			in = append(in, "--nv")
@@ -134,7 +140,7 @@ func (a Array) script(first int) string {
 		command = append(append(in, a.Container), command...)
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "#!/bin/sh\ntask=$((%d + SLURM_ARRAY_TASK_ID))\nexec", first)
+	fmt.Fprintf(&out, "#!/bin/sh\ntask=$((%d + SLURM_ARRAY_TASK_ID))\n%sexec", first, before)
 	for _, argument := range command {
 		quoted := "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
 		if argument == TaskNumber {

@@ -77,8 +77,13 @@ func TestParseEnd(t *testing.T) {
 // A task's command gets its arguments as they are, and in a container if there is one.
 func TestScript(t *testing.T) {
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "apptainer"), []byte("#!/bin/sh\necho in \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
+	for name, script := range map[string]string{
+		"apptainer": `echo in "$@" until $SLURM_JOB_END_TIME`,
+		"squeue":    `[ "$SLURM_TIME_FORMAT $*" = "%s --noheader --states=all --jobs=12_3 --format=%e" ] && echo 1700000000`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	command := []string{"printf", "<%s>", "{task}", "{task}/20", "it's", `"$HOME" ` + "`x` \\", "", "two\nlines"}
 	for _, c := range []struct {
@@ -86,11 +91,11 @@ func TestScript(t *testing.T) {
 		want  string
 	}{
 		{Array{Command: command}, "<11><{task}/20><it's><\"$HOME\" `x` \\><><two\nlines>"},
-		{Array{Command: []string{"run", "{task}"}, Container: "my image.sif"}, "in exec my image.sif run 11\n"},
-		{Array{Command: []string{"run"}, Container: "i.sif", Gres: "gpu:1"}, "in exec --nv i.sif run\n"},
+		{Array{Command: []string{"run", "{task}"}, Container: "my image.sif"}, "in exec my image.sif run 11 until 1700000000\n"},
+		{Array{Command: []string{"run"}, Container: "i.sif", Gres: "gpu:1"}, "in exec --nv i.sif run until 1700000000\n"},
 	} {
 		sh := exec.Command("sh")
-		sh.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_ARRAY_TASK_ID=3", "HOME=wrong"}
+		sh.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_ARRAY_JOB_ID=12", "SLURM_ARRAY_TASK_ID=3", "HOME=wrong"}
 		sh.Stdin = strings.NewReader(c.array.script(8))
 		if out, err := sh.CombinedOutput(); err != nil || string(out) != c.want {
 			t.Errorf("%q: %q, %v; want %q", c.array.Command, out, err, c.want)

@@ -125,5 +125,8 @@ func (t Task) requeue(ctx context.Context) error {
 		return fmt.Errorf("part %d is not started again, because it was %d times: give tasks more time", t.Number, t.Job.Restarts)
 	}
 	t.Say("part %d: job %s of Slurm is requeued", t.Number, t.Job.Job)
-	return slurm.Requeue(ctx, t.Job.Job)
+	if err := slurm.Requeue(ctx, t.Job.Job); err != nil { // as in a container, which has no scontrol
+		return fmt.Errorf("part %d goes on once a collector starts its task again: %w", t.Number, err)
+	}
+	return nil
 }
