@@ -256,7 +256,7 @@ func TestWrongPartsAndMerges(t *testing.T) {
 		{partSweep("--plan-only", "--dry-run"), exitUsage, "leave one of them out"},
 		{[]string{"sweep", "--resume", "latest", "--plan-only", "--db", "a.db"}, exitUsage, "leave one of them out"},
 		{[]string{"store", "merge", "all.db"}, exitUsage, "PART is missing"},
-		{[]string{"store", "merge", "all.db", "a.db", "other.db"}, exitUsage, "part other.db: it is not a part of the same plan: leave it out"},
+		{[]string{"store", "merge", "all.db", "a.db", "other.db"}, exitUsage, "part other.db: it is not a part of the same plan as the latest sweep of a.db: leave it out"},
 		{[]string{"store", "merge", "other.db", "a.db"}, exitUsage, "other.db has no sweep of the parts' plan: merge into a new file"},
 		{[]string{"store", "merge", "all.db", "missing.db"}, exitInfrastructure, "no such file"},
 		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitInfrastructure, "nowhere"},

@@ -130,6 +130,7 @@ type merger struct {
 	isNew bool      // out does not exist
 	conn  *sql.Conn // of the store that is being made
 	sweep string    // uid
+	first string    // the part of which the sweep is the latest
 	id    int64     // number of the sweep in the result
 	notes map[string]bool
 	last  int64 // the largest number of a run in the first store
@@ -203,7 +204,8 @@ func (m *merger) attached(ctx context.Context, file string, do func() error) (er
 
 // gather brings the runs together.
 func (m *merger) gather(ctx context.Context, parts []string, progress func(int)) error {
-	if err := m.find(ctx, parts[0]); err != nil {
+	m.first = parts[0]
+	if err := m.find(ctx, m.first); err != nil {
 		return err
 	}
 	if !m.isNew {
@@ -319,7 +321,7 @@ func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
 	var spec, note string
 	err = m.conn.QueryRowContext(ctx, "SELECT id, repetitions, spec, ifnull(note, '') FROM source.sweep WHERE uid = ?", m.sweep).Scan(&id, &reps, &spec, &note)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("part %s: %w: leave it out, or make all parts from one plan (caserun sweep --plan-only)", path, ErrOtherPlan)
+		return 0, fmt.Errorf("part %s: %w as the latest sweep of %s: leave it out, or make all parts from one plan (caserun sweep --plan-only)", path, ErrOtherPlan, m.first)
 	}
 	if err != nil {
 		return 0, err
