@@ -326,6 +326,17 @@ func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
 	}
 }
 
+// A part of the program that gets a function past the gate may give work at once, so all memory is mapped then.
+func TestLazyMapsMemoryBeforeWorkCanPassTheGate(t *testing.T) {
+	p := startRevocable(t, "looks_up")
+	p.mustBeTaken(Yield)
+	p.goOn()
+	p.wantSaid("looked up")
+	p.wantMapped(2)
+	p.goOn()
+	p.endsWell("looked up", shown(1))
+}
+
 // Memory that is away is the device's for the program, also where it asks the driver.
 func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 	p := startRevocable(t, "asks")

@@ -15,6 +15,7 @@
 
 #include <atomic>
 
+#include "memory.h"
 #include "objects.h"
 #include "past_gate.h"
 #include "real.h"
@@ -58,7 +59,8 @@ bool is_own(const void *function)
 
 } // namespace
 
-// A context that a part makes itself is one that nobody waits for.
+// A context that a part makes itself is one that nobody waits for. From now on work may come without permission, so
+// nothing may be bare.
 void handed_out(const char *name, const void *function, const void *caller)
 {
 	if (function == nullptr || strncmp(name, "cu", 2) != 0 || isupper(static_cast<unsigned char>(name[2])) == 0 || !looks_up(caller))
@@ -69,6 +71,7 @@ void handed_out(const char *name, const void *function, const void *caller)
 	if (past == nullptr)
 		past = strdup(plain.c_str());
 	await_open_gate();
+	need_mapped();
 }
 
 std::string past_gate()

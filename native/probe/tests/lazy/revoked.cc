@@ -68,6 +68,11 @@ void revoked(const char *way)
 		wait_after("named");
 		show();
 		end();
+	} else if (what == "looks_up") { // a function that gives work past the gate
+		driver_call<void()>("cuGetExportTable");
+		wait_after("looked up");
+		show();
+		end();
 	} else if (what == "asks") { // what the driver knows of memory that is away
 		auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
 		auto *const range = driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
