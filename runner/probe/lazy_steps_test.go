@@ -337,6 +337,26 @@ func TestLazyMapsMemoryBeforeWorkCanPassTheGate(t *testing.T) {
 	p.endsWell("looked up", shown(1))
 }
 
+// What the driver does not map on the way back is not given to a kernel either.
+func TestLazyEndsWhereTheDriverMapsNothingOnTheWayBack(t *testing.T) {
+	steps := callSteps(t, welcomed.Chunk)
+	for _, call := range []string{"cuMemMap", "cuMemSetAccess"} {
+		first := steps[slices.IndexFunc(steps, func(s callStep) bool { return s.after && s.call == call })]
+		p := startRevocable(t, "again", fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d+=2", call, first.nth))
+		p.mustBeTaken(Yield)
+		p.goOn()
+		if e := p.next("oom", "said"); e.kind != "oom" || e.bytes != 44<<20 || e.where != "mapping memory of the host" {
+			_ = p.cmd.Process.Kill()
+			t.Errorf("%s: %+v", call, e)
+			continue
+		}
+		p.end()
+		if p.err == nil || p.err.Error() != "signal: aborted" {
+			t.Errorf("%s: ended: %v; stderr:\n%s", call, p.err, p.stderr.String())
+		}
+	}
+}
+
 // Memory that is away is the device's for the program, also where it asks the driver.
 func TestLazyMemoryThatIsAwayIsTheDevices(t *testing.T) {
 	p := startRevocable(t, "asks")

@@ -96,10 +96,24 @@ static bool reach(const Step *first, const Step *last, bool of_host, int device)
 	return true;
 }
 
+// restore puts memory behind addresses of which it was taken. Those that the driver refuses stay bare (await_mapped).
+static bool restore(const Step *first, const Step *last, bool of_host, int device)
+{
+	const Step *done = first;
+
+	while (done != last && put_behind(*done, of_host))
+		++done;
+	if (done == last && reach(first, last, of_host, device))
+		return true;
+	std::for_each(first, done, [=](const Step &s) { take_from_behind(s, of_host); });
+	some_bare.store(true);
+	return false;
+}
+
 enum class Behind { device, host, nothing };
 
 // change puts memory of the host, or of the device, in the place of the other, or leaves what is to be on the host bare. If
-// the driver refuses, memory is behind the addresses as before.
+// the driver refuses, memory is behind the addresses as before, or they are bare.
 static bool change(const Step *first, const Step *last, Behind to, int device)
 {
 	const bool to_host = to != Behind::device;
@@ -111,8 +125,7 @@ static bool change(const Step *first, const Step *last, Behind to, int device)
 		if (!take_from_behind(*done, !to_host))
 			break;
 		if (to != Behind::nothing && !put_behind(*done, to_host)) {
-			put_behind(*done, !to_host);
-			reach(done, done + 1, !to_host, device);
+			restore(done, done + 1, !to_host, device);
 			break;
 		}
 	}
@@ -120,9 +133,65 @@ static bool change(const Step *first, const Step *last, Behind to, int device)
 		return true;
 	for (const Step *s = first; s != done; ++s)
 		if (take_from_behind(*s, to_host))
-			put_behind(*s, !to_host);
-	reach(first, done, !to_host, device);
+			restore(s, s + 1, !to_host, device);
 	return false;
+}
+
+// by_use are the ranges, the least recently referenced first.
+static std::vector<Range *> by_use()
+{
+	std::vector<std::pair<uint64_t, Range *>> by_launch; // launches go on and note uses, and the order must not change meanwhile
+	std::vector<Range *> all;
+
+	for (auto &entry : ranges())
+		if (entry.second->use != nullptr)
+			by_launch.emplace_back(entry.second->use->launch, entry.second.get());
+	std::stable_sort(by_launch.begin(), by_launch.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+	for (const auto &entry : by_launch)
+		all.push_back(entry.second);
+	return all;
+}
+
+// each_step shows the chunks of ranges that are to move to the host, or else to the device, until `show` says false.
+template <typename Show> static void each_step(const std::vector<Range *> &all, bool to_host, Show show)
+{
+	for (Range *r : all)
+		for (size_t i = 0; i < r->chunks.size(); i++) {
+			HostChunk *const host = r->chunks[i].host;
+			if ((to_host ? host == nullptr && moves(*r, i) : host != nullptr) && !show(Step{r, i, host}))
+				return;
+		}
+}
+
+// map_bare puts memory behind bare addresses of chunks that are on the host, or else on the device. false: the driver refuses.
+static bool map_bare(bool on_host, int device)
+{
+	Steps steps;
+
+	each_step(by_use(), !on_host, [&](const Step &s) {
+		if (s.memory().bare)
+			steps.push_back(s);
+		return true;
+	});
+	return restore(steps.data(), steps.data() + steps.size(), on_host, device);
+}
+
+// await_mapped maps what is bare, or only what is on the device. The driver refuses if the device has no memory for the page
+// tables. Another process may give some back. If none does, the process ends: a kernel that finds no memory at an address
+// would fault, and end the neighbours under MPS too.
+static void await_mapped(int device, bool also_on_host)
+{
+	const uint64_t patience_ns = 2000000000u;
+
+	if (!some_bare)
+		return;
+	if (await_until(now_ns() + patience_ns, [=] { return map_bare(false, device) && (!also_on_host || map_bare(true, device)); })) {
+		some_bare.store(!also_on_host);
+		return;
+	}
+	case_report_oom(away_bytes(), "mapping memory of the host");
+	fputs("caserun: memory of this program cannot be mapped from the host, so the program ends: the device has no memory left for page tables\n", stderr);
+	abort();
 }
 
 // Batches are steps, and the copies of them, which begin batch by batch and end in the same order.
@@ -198,7 +267,8 @@ template <typename Take> static uint64_t await_out(Steps steps, int device, Behi
 		if (s.host != nullptr)
 			give_host_chunk(s.host);
 	});
-	back_margins(device); // if the driver has refused
+	await_mapped(device, false); // if the driver has refused
+	back_margins(device);
 	return sum({steps.cbegin(), rest});
 }
 
@@ -248,37 +318,14 @@ static uint64_t await_in(Steps steps, int device, uint64_t *copy_ns, CUresult *r
 	}
 	batches.await_all();
 	for (size_t n = moved; n < batches.count(); n++)
-		if (n >= changed || change(batches.first(n), batches.last(n), Behind::host, device))
+		if (n >= changed || change(batches.first(n), batches.last(n), Behind::nothing, device))
 			std::for_each(batches.first(n), batches.last(n), drop_memory);
+	if (moved < batches.count())
+		some_bare.store(true);
+	await_mapped(device, true);
 	back_margins(device);
 	steps.resize(std::min(steps.size(), moved * batch));
 	return sum(steps);
-}
-
-// by_use are the ranges, the least recently referenced first.
-static std::vector<Range *> by_use()
-{
-	std::vector<std::pair<uint64_t, Range *>> by_launch; // launches go on and note uses, and the order must not change meanwhile
-	std::vector<Range *> all;
-
-	for (auto &entry : ranges())
-		if (entry.second->use != nullptr)
-			by_launch.emplace_back(entry.second->use->launch, entry.second.get());
-	std::stable_sort(by_launch.begin(), by_launch.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-	for (const auto &entry : by_launch)
-		all.push_back(entry.second);
-	return all;
-}
-
-// each_step shows the chunks of ranges that are to move to the host, or else to the device, until `show` says false.
-template <typename Show> static void each_step(const std::vector<Range *> &all, bool to_host, Show show)
-{
-	for (Range *r : all)
-		for (size_t i = 0; i < r->chunks.size(); i++) {
-			HostChunk *const host = r->chunks[i].host;
-			if ((to_host ? host == nullptr && moves(*r, i) : host != nullptr) && !show(Step{r, i, host}))
-				return;
-		}
 }
 
 // can_leave are the chunks that have to leave the device for at least `bytes`, or all.
@@ -303,46 +350,13 @@ static void note(client_move *all, uint64_t began, uint64_t bytes, uint64_t copy
 	*all = {all->bytes + bytes, all->copy_ns + copy_ns, all->bookkeeping_ns + took - std::min(took, copy_ns)};
 }
 
-// map_away maps what is bare from the host. false: the driver refuses.
-static bool map_away(int device)
-{
-	Steps steps;
-
-	each_step(by_use(), false, [&](const Step &s) {
-		if (s.memory().bare)
-			steps.push_back(s);
-		return true;
-	});
-	const Step *const first = steps.data(), *const last = first + steps.size(), *done = first;
-	while (done != last && put_behind(*done, true))
-		++done;
-	const bool mapped = done == last && reach(first, last, true, device);
-	if (!mapped)
-		std::for_each(first, done, [](const Step &s) { take_from_behind(s, true); });
-	some_bare.store(!mapped);
-	return mapped;
-}
-
-// The driver refuses if the device has no memory for the page tables. Another process may give some back. If none does,
-// the process ends: a kernel that finds no memory at an address would fault, and end the neighbours under MPS too.
-static void await_away_mapped(int device)
-{
-	const uint64_t patience_ns = 2000000000u;
-
-	if (!some_bare || await_until(now_ns() + patience_ns, [=] { return map_away(device); }))
-		return;
-	case_report_oom(away_bytes(), "mapping memory of the host");
-	fputs("caserun: memory of this program cannot be mapped from the host, so the program ends: the device has no memory left for page tables\n", stderr);
-	abort();
-}
-
 void need_mapped()
 {
 	if (!some_bare.load(std::memory_order_relaxed))
 		return;
 	Locked locked;
 	if (revoked()) // in a child of fork nothing is, and the task may have ended
-		await_away_mapped(home());
+		await_mapped(home(), true);
 }
 
 void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out)
@@ -374,7 +388,7 @@ void move_in(uint64_t room, int device, client_move *in)
 	});
 	const uint64_t moved = await_in(std::move(steps), device, &copy_ns, &result);
 	full = result == CUDA_ERROR_OUT_OF_MEMORY;
-	await_away_mapped(device);
+	await_mapped(device, true);
 	note(in, began, moved, copy_ns);
 }
 

@@ -20,7 +20,7 @@ namespace lazy {
 struct Chunk {
 	CUmemGenericAllocationHandle memory; // of the device
 	HostChunk *host;                     // nullptr: it is on the device
-	bool bare;                           // it is not mapped at its addresses, though its range is mapped (map_away)
+	bool bare;                           // it is not mapped at its addresses, though its range is mapped (moves.cc)
 };
 
 struct Range {
