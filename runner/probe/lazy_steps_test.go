@@ -155,7 +155,12 @@ func (p *revocable) wantSaidBeside(line, kind string) event {
 // revoke takes all of the memory. The answer comes as an event.
 func (p *revocable) revoke(action Action) {
 	p.t.Helper()
-	mustRevoke(p.t, p.server, p.task.c.idOf(p.task.task), Revocation{Ticket: 1, Action: action, Bytes: 1 << 40, Deadline: patience})
+	p.revokeIn(patience, action)
+}
+
+func (p *revocable) revokeIn(deadline time.Duration, action Action) {
+	p.t.Helper()
+	mustRevoke(p.t, p.server, p.task.c.idOf(p.task.task), Revocation{Ticket: 1, Action: action, Bytes: 1 << 40, Deadline: deadline})
 }
 
 // revoked has all of the memory taken.
@@ -335,6 +340,23 @@ func TestLazyMapsMemoryBeforeWorkCanPassTheGate(t *testing.T) {
 	p.wantMapped(2)
 	p.goOn()
 	p.endsWell("looked up", shown(1))
+}
+
+// No memory leaves while CUDA may look at it, in a call that gives no work.
+func TestLazyTakesNoMemoryWhileCUDAMayLookAtIt(t *testing.T) {
+	p := startRevocable(t, "interrupted")
+	p.goOn()
+	p.wantSaid("calling")
+	p.revokeIn(2*time.Second, Yield)
+	if was := p.next("revoked").was; was.Ended != Busy || was.Freed != 0 {
+		_ = p.cmd.Process.Kill()
+		t.Fatalf("revoked %+v", was)
+	}
+	p.goOn()
+	p.wantSaid("called")
+	p.mustBeTaken(Yield)
+	p.goOn()
+	p.endsWell("calling", "called", shown(1))
 }
 
 // What the driver does not map on the way back is not given to a kernel either.

@@ -8,13 +8,13 @@
 #include "graphs.h"
 #include "handles.h"
 #include "lock.h"
-#include "memory.h"
 #include "mode.h"
 #include "occupancy.h"
 #include "real.h"
 #include "references.h"
 #include "report.h"
 #include "task.h"
+#include "under_way.h"
 #include "window.h"
 #include "work.h"
 
@@ -101,8 +101,11 @@ cudaError_t add(const char *call, Params *params, const cudaMemAllocNodeParams *
 		error = await_graph_charge(call, alloc->bytesize);
 	if (error != cudaSuccess)
 		return error;
-	need_mapped();
-	error = seen(with_real(params, run), call);
+	{
+		const Looks looks;
+		error = with_real(params, run);
+	}
+	error = seen(error, call);
 	if (alloc != nullptr && error == cudaSuccess)
 		graph_has(alloc->dptr, alloc->bytesize);
 	else if (alloc != nullptr)

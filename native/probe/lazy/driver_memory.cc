@@ -201,7 +201,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address)
 		return CUDA_ERROR_NOT_FOUND;
 	if (answers(attribute, value, address))
 		return CUDA_SUCCESS;
-	need_mapped();
+	const Looks looks;
 	return real(value, attribute, address);
 }
 
@@ -210,8 +210,10 @@ CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, 
 	const auto real = REAL_DRIVER(cuPointerGetAttributes);
 	if (real == nullptr)
 		return CUDA_ERROR_NOT_FOUND;
-	need_mapped();
-	const CUresult result = real(count, attributes, values, address);
+	const CUresult result = [=] {
+		const Looks looks;
+		return real(count, attributes, values, address);
+	}();
 	if (attributes == nullptr || values == nullptr)
 		return result;
 	unsigned answered = 0;

@@ -3,7 +3,7 @@
  * Each saves the registers that carry parameters (System V ABI, AMD64), lets
  * forward_prepare bind the process and translate them, and jumps to the real
  * function, whose return goes straight to the caller. The stack is as it was.
- * The real function of a SUBMIT returns here first, for forward_over. So the stack is not as it was.
+ * The real function of a SUBMIT or a LOOK returns here first, for forward_over. So the stack is not as it was.
  *
  * dlsym is overridden here too, because RTLD_NEXT means "after the caller": the
  * real dlsym must find the caller's return address on the stack.
@@ -30,6 +30,7 @@
 	.endm
 
 #define FORWARD(name, what) forward name, forward_common
+#define LOOK(name, what) forward name, forward_looking
 #define SUBMIT(name, what) forward name, forward_submit
 #include "forward.def"
 
@@ -84,6 +85,25 @@ forward_common:
 	jmp *%r11
 	.cfi_endproc
 	.size forward_common, . - forward_common
+
+	.type forward_looking, @function
+	.p2align 4
+forward_looking:
+	.cfi_startproc
+	prepare
+	pushq 40(%rbp)	/* what may be parameters */
+	pushq 32(%rbp)
+	pushq 24(%rbp)
+	pushq 16(%rbp)
+	call *%r11
+	movq %rax, (%rsp)
+	call forward_over
+	movq (%rsp), %rax
+	leave
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_endproc
+	.size forward_looking, . - forward_looking
 
 	.type forward_submit, @function
 	.p2align 4

@@ -22,7 +22,7 @@ void forward_over();
 namespace lazy {
 namespace {
 
-enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16, SUBMITS = 32 };
+enum : unsigned { KEEPS = 1, REGISTERS = 2, ANYTIME = 4, CONTEXT = 8, IN_ORDER = 16, SUBMITS = 32, LOOKS = 64 };
 constexpr unsigned DEVICE(unsigned n) { return 0x100u << n; }
 constexpr unsigned LOCATION(unsigned n) { return 0x10000u << n; }
 constexpr unsigned DEVICE_OR_LOCATION(unsigned n) { return DEVICE(n) | LOCATION(n); }
@@ -32,9 +32,11 @@ const struct {
 	unsigned what;
 } functions[] = {
 #define FORWARD(name, what) {#name, what},
+#define LOOK(name, what) {#name, (what) | LOOKS},
 #define SUBMIT(name, what) {#name, (what) | SUBMITS},
 #include "forward.def"
 #undef SUBMIT
+#undef LOOK
 #undef FORWARD
 };
 
@@ -90,9 +92,9 @@ bool runtime_13()
 	return since_13;
 }
 
-// forward_prepare does what must come before function `index` of forward.def
+// prepare does what must come before function `index` of forward.def
 // and returns where to go on.
-extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
+static void *prepare(unsigned index, uint64_t *registers)
 {
 	const unsigned what = functions[index].what;
 	if (what & SUBMITS)
@@ -126,7 +128,16 @@ extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
 	return target;
 }
 
-// forward_over comes after a call that gives work to the device, or that forward_prepare refused.
+extern "C" void *forward_prepare(unsigned index, uint64_t *registers)
+{
+	void *const target = prepare(index, registers);
+
+	if (functions[index].what & LOOKS)
+		enter_to_look();
+	return target;
+}
+
+// forward_over comes after a call that forward_prepare let into the gate, or refused.
 extern "C" void forward_over() { leave_gate(); }
 
 } // namespace lazy

@@ -124,9 +124,10 @@ void await_moved_out(uint64_t bytes, int device, bool bare, client_move *out);
 void move_in(uint64_t room, int device, client_move *in);
 void bring(uint64_t room, int device, client_move *in, client_move *out);
 
-// need_mapped comes before a call that may name memory to CUDA, and that does not pass the gate: what is bare gets
-// mapped. It takes `lock`.
+// need_mapped maps what is bare, as long as the permission is taken. It takes `lock`. It may be bare again soon, unless the
+// caller goes on to be inside the gate (enter_to_look).
 void need_mapped();
+bool some_memory_bare();
 
 uint64_t range_bytes();    // of the library's memory, with what is only reserved
 uint64_t resident_bytes(); // of these, on the device

@@ -350,12 +350,15 @@ static void note(client_move *all, uint64_t began, uint64_t bytes, uint64_t copy
 	*all = {all->bytes + bytes, all->copy_ns + copy_ns, all->bookkeeping_ns + took - std::min(took, copy_ns)};
 }
 
+// In a child of fork nothing is revoked, and the task may have ended.
+bool some_memory_bare() { return some_bare && revoked(); }
+
 void need_mapped()
 {
 	if (!some_bare.load(std::memory_order_relaxed))
 		return;
 	Locked locked;
-	if (revoked()) // in a child of fork nothing is, and the task may have ended
+	if (some_memory_bare())
 		await_mapped(home(), true);
 }
 

@@ -195,6 +195,9 @@ void give_up_permission()
 	client_yield(&task);
 }
 
+// Calls that only look at memory are soon over. One that waits for something else does not look meanwhile.
+static const uint64_t look_ns = 1000000000u;
+
 // One thread asks for all. A refusal leaves the memory where it is: the program goes on with memory
 // that is mapped from the host.
 void await_permission()
@@ -218,6 +221,7 @@ void await_permission()
 		if (answer == CASE_OK && !permitted) // it was taken again
 			continue;
 		ClosedGate closed;
+		closed.await_empty(now_ns() + look_ns);
 		client_move in = {};
 		CUcontext own = nullptr; // perhaps none, in a thread's first call
 		driver()->get_current(&own);

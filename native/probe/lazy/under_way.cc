@@ -4,6 +4,7 @@
 #include "../activity.h"
 #include "clock.h"
 #include "lock.h"
+#include "memory.h"
 #include "revoke.h"
 #include "under_way.h"
 
@@ -28,20 +29,38 @@ void show_calls()
 		inside.shown_on = activity_enter();
 }
 
-void enter_gate()
+static void enter(bool works)
 {
 	while (inside.depth == 0) {
 		begun.fetch_add(1);
-		if (!closed && !revoked())
+		if (!closed && !(works && revoked()))
 			break;
 		over.fetch_add(1); // so that who has closed the gate need not wait for this call
 		if (closed)
 			Locked until_open;
-		else
+		else if (works)
 			await_permission();
 	}
+}
+
+void enter_gate()
+{
+	enter(true);
 	if (inside.depth++ == 0 && shown.load(std::memory_order_relaxed))
 		inside.shown_on = activity_enter();
+}
+
+// The scheduler does not see the call: it is a phase of the host.
+void enter_to_look()
+{
+	for (;;) {
+		enter(false);
+		inside.depth++;
+		if (inside.depth > 1 || !some_memory_bare())
+			return;
+		leave_gate(); // who maps takes `lock`, whose holder may wait for this call
+		need_mapped();
+	}
 }
 
 void await_open_gate()

@@ -35,6 +35,19 @@ public:
 	UnderWay &operator=(const UnderWay &) = delete;
 };
 
+// enter_to_look enters the gate with a call that gives no work, and at which CUDA may look at memory. It needs no permission.
+// What is bare is mapped before, and no memory moves until leave_gate.
+void enter_to_look();
+
+// Looks is such a call.
+class Looks {
+public:
+	Looks() { enter_to_look(); }
+	~Looks() { leave_gate(); }
+	Looks(const Looks &) = delete;
+	Looks &operator=(const Looks &) = delete;
+};
+
 // Waits is a call that only waits for the device. It does not pass the gate: what it waits for ends while the gate is
 // closed. The scheduler sees it among the calls under way, because the process is in no phase of the host.
 class Waits {

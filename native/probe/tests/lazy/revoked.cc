@@ -73,6 +73,17 @@ void revoked(const char *way)
 		wait_after("looked up");
 		show();
 		end();
+	} else if (what == "interrupted") { // in a call that may look at memory, without work for the device
+		cudaGraph_t graph;
+		void *executable;
+		TRY(cudaGraphCreate(&graph, 0));
+		meanwhile("cudaGraphInstantiate", FAKE_CUDA_BEFORE, [] { wait_after("calling"); });
+		TRY(cudaGraphInstantiate(&executable, graph, 0, nullptr, 0));
+		TRY(cudaGraphExecDestroy(executable));
+		TRY(cudaGraphDestroy(graph));
+		wait_after("called");
+		show();
+		end();
 	} else if (what == "asks") { // what the driver knows of memory that is away
 		auto *const ask = driver_call<CUresult(void *, int, CUdeviceptr)>("cuPointerGetAttribute");
 		auto *const range = driver_call<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
