@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -206,7 +207,7 @@ func (p *taskProgress) show(tasks []slurm.Task, done, of int) {
 			waiting++
 		}
 	}
-	line := fmt.Sprintf("tasks: %d running, %d waiting, %d ended", running, waiting, ended)
+	line := fmt.Sprintf("tasks: %d running, %d waiting%s, %d ended", running, waiting, why(slurm.Waits(tasks)), ended)
 	if of > 0 {
 		line = fmt.Sprintf("[%d/%d] ", done, of) + line
 	}
@@ -219,6 +220,18 @@ func (p *taskProgress) show(tasks []slurm.Task, done, of int) {
 		fmt.Fprintln(p.w, line)
 	}
 	p.last = line
+}
+
+// why is for what tasks wait, such as " (1 Resources, 3 Priority)".
+func why(waits []slurm.Wait) string {
+	var reasons []string
+	for _, w := range waits {
+		reasons = append(reasons, fmt.Sprintf("%d %s", w.Tasks, w.Short()))
+	}
+	if len(reasons) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(reasons, ", ") + ")"
 }
 
 func (p *taskProgress) stop() {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -341,6 +343,61 @@ func TestSlurmTranscript(t *testing.T) {
 	case was != text:
 		t.Errorf("docs/slurm.md has\n%s\nwant\n%s\n(go test -run SlurmTranscript -update writes it)", was, text)
 	}
+}
+
+// Users see why tasks wait: each task's reason in the status, and what to do about one that may not end by itself.
+func TestWhyTasksWait(t *testing.T) {
+	dir := inTempDir(t)
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"scontrol": "echo MaxArraySize = 1001",
+		"sbatch":   "cat >/dev/null; for a; do case $a in --job-name=*) echo ${a#--job-name=} >" + bin + "/name;; esac; done; echo 12",
+		"squeue": "[ -e " + bin + `/name ] || exit 0; read -r name <` + bin + `/name
+while read -r line; do echo "12|$line|$name|"; done <<'END'
+0|RUNNING|0|n2|None
+1|PENDING|1||ReqNodeNotAvail, UnavailableNodes:n1
+2|PENDING|0||Resources
+3|PENDING|0||Priority
+4|PENDING|0||Priority
+5|PENDING|0||None
+END`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	mustRun(t, partSweep("--slurm", "--task-time", "1ms")...)
+	out, _ := mustRun(t, "sweep", "status")
+	for _, want := range []string{"running on n2\n", "pending: ReqNodeNotAvail, started", "pending: Resources\n", "pending: Priority\n", "pending\n",
+		"1 task waits: ReqNodeNotAvail, UnavailableNodes:n1: sinfo -R shows why"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the status has no %q:\n%s", want, out)
+		}
+	}
+	collect := process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "10ms")
+	said, err := collect.StderrPipe()
+	if err == nil {
+		err = collect.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := map[string]bool{"tasks: 1 running, 5 waiting (1 ReqNodeNotAvail, 1 Resources, 2 Priority), 0 ended": true, ": 1 task waits: ReqNodeNotAvail, UnavailableNodes:n1: sinfo -R ": true}
+	var all []string
+	for lines := bufio.NewScanner(said); len(wanted) > 0 && lines.Scan(); {
+		all = append(all, lines.Text())
+		for want := range wanted {
+			if strings.Contains(lines.Text(), want) {
+				delete(wanted, want)
+			}
+		}
+	}
+	if len(wanted) > 0 {
+		t.Errorf("the collector says\n%s\nand not %v", strings.Join(all, "\n"), slices.Collect(maps.Keys(wanted)))
+	}
+	_ = collect.Process.Kill()
+	_ = collect.Wait()
 }
 
 // Of two programs that submit a sweep at once, one submits it. The other one says that it must wait, and does

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/sides"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/sweep"
 	"github.com/caserun/caserun/runner/sweep/cluster"
 )
@@ -68,7 +71,7 @@ func showStatus(c *cobra.Command, o sweepStatus) error {
 
 // print prints how far a sweep is.
 func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) error {
-	tasks, of, note, err := o.tasks(c.Context(), db, w.ID)
+	tasks, of, notes, err := o.tasks(c.Context(), db, w.ID)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) e
 	t := &report.Table{Title: fmt.Sprintf("sweep %d on %s: %s", w.ID, w.Node, store.Standing(w)), Columns: []report.Column{
 		{Name: "sweep_id", Place: report.DataOnly}, {Name: "part"}, {Name: "blocks"}, {Name: "runs"}, {Name: "runs_done", Heading: "done"},
 		{Name: "runs_under_way", Heading: "under way"}, {Name: "runs_failed", Heading: "failed"}, {Name: "runs_missing", Heading: "missing"},
-		{Name: "left", Unit: report.Seconds}, {Name: "task", Place: where, Drop: 1}}}
+		{Name: "left", Unit: report.Seconds}, {Name: "task", Place: where}}}
 	if w.Mode == results.Simulated {
 		t.Title = "SIMULATED " + t.Title
 	}
@@ -100,38 +103,49 @@ func (o sweepStatus) print(c *cobra.Command, db *store.Store, w results.Sweep) e
 		}
 		t.Add(w.ID, part, s.Blocks, s.Runs, s.Done, s.UnderWay, s.Failed, s.Missing, s.LeftS, task)
 	}
-	if note != "" {
+	for _, note := range notes {
 		t.Notes = append(t.Notes, report.Note{Text: note})
 	}
 	return render(c, o.settings.Format, t)
 }
 
-// tasks says what Slurm does for each part of a sweep that was submitted, and into how many parts its plan is cut.
-func (o sweepStatus) tasks(ctx context.Context, db *store.Store, id int64) (tasks map[int]string, of int, note string, err error) {
+// tasks says what Slurm does for each part of a sweep that was submitted, and into how many parts its plan is cut. notes
+// are what does not fit into a cell.
+func (o sweepStatus) tasks(ctx context.Context, db *store.Store, id int64) (tasks map[int]string, of int, notes []string, err error) {
 	s, err := cluster.Latest(ctx, db, id, o.slurm.dir(o.settings.DB))
 	if errors.Is(err, cluster.ErrNone) {
-		return nil, 0, "", nil
+		return nil, 0, nil, nil
 	}
 	if err != nil {
-		return nil, 0, "", err
+		return nil, 0, nil, err
 	}
 	known, err := s.Tasks(ctx)
 	if err != nil {
-		note = fmt.Sprintf("submitted as %s; what its tasks do is not known: %v", s.Name, err)
+		notes = append(notes, fmt.Sprintf("submitted as %s; what its tasks do is not known: %v", s.Name, err))
 	}
 	tasks = map[int]string{}
 	for part, t := range known {
-		said := strings.ToLower(t.State)
-		if t.Nodes != "" {
-			said += " on " + t.Nodes
-		}
-		if t.Restarts > 0 {
-			said += fmt.Sprintf(", started again %d times", t.Restarts)
-		}
-		if t.Held() {
-			said += ", held"
-		}
-		tasks[part] = said
+		tasks[part] = describeTask(t)
 	}
-	return tasks, s.Of, note, nil
+	for _, w := range slurm.Waits(slices.SortedFunc(maps.Values(known), func(a, b slurm.Task) int { return a.Number - b.Number })) {
+		if w.Remedy != "" {
+			notes = append(notes, w.String())
+		}
+	}
+	return tasks, s.Of, notes, nil
+}
+
+// describeTask says what Slurm does with a task, in a few words.
+func describeTask(t slurm.Task) string {
+	said := strings.ToLower(t.State)
+	if t.Nodes != "" {
+		said += " on " + t.Nodes
+	}
+	for _, w := range slurm.Waits([]slurm.Task{t}) {
+		said += ": " + w.Short()
+	}
+	if t.Restarts > 0 {
+		said += fmt.Sprintf(", started again %d times", t.Restarts)
+	}
+	return said
 }

@@ -257,7 +257,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// A task whose node says nothing any more begins again on another one.
+// A task whose node says nothing any more begins again on another one. One that may run nowhere else waits, and Slurm
+// says why.
 func TestLostNode(t *testing.T) {
 	c := cluster(t)
 	a, dir := array(t, "lost", 1, 2)
@@ -265,6 +266,13 @@ func TestLostNode(t *testing.T) {
 	c.Await("the task has reported", func() bool { _, ok := reported(t, dir, 1, 0); return ok })
 	first, _ := reported(t, dir, 1, 0)
 	c.KillNode(first.Node)
+	there, _ := array(t, "there", 1, 1)
+	there.Args = []string{"--nodelist=" + first.Node, "--exclusive"}
+	submit(t, there)
+	c.Await("the other task waits for the node", func() bool {
+		waits := Waits(list(t, there))
+		return len(waits) == 1 && waits[0].Remedy == nodesRemedy
+	})
 	c.Await("the task has ended", func() bool { return allEnded(list(t, a)) })
 	second, ok := reported(t, dir, 1, 1)
 	if tasks := list(t, a); !ok || second.Node == first.Node || tasks[0].State != "COMPLETED" || tasks[0].Restarts != 1 {

@@ -33,6 +33,7 @@ type Collector struct {
 func (c Collector) Collect(ctx context.Context) error {
 	merged := map[string]bool{}
 	known := map[string]slurm.Task{}
+	waits := map[string]bool{}
 	idle := 0           // how often in succession no task was left
 	var pause time.Time // until when files are left for later
 	again := time.NewTicker(c.Every)
@@ -48,6 +49,7 @@ func (c Collector) Collect(ctx context.Context) error {
 		default:
 			c.Show(tasks)
 			c.sayMoved(tasks, known)
+			c.sayWaits(tasks, waits)
 			if idle++; c.tend(ctx, tasks) {
 				idle = 0
 			}
@@ -80,6 +82,16 @@ func (c Collector) sayMoved(tasks []slurm.Task, known map[string]slurm.Task) {
 			c.Say("task %d is started again: it ran on %s", t.Number, was.Nodes)
 		}
 		known[t.Job] = t
+	}
+}
+
+// sayWaits says once for each reason, which said has, that tasks wait for something that may not end by itself.
+func (c Collector) sayWaits(tasks []slurm.Task, said map[string]bool) {
+	for _, w := range slurm.Waits(tasks) {
+		if w.Remedy != "" && !said[w.Reason] {
+			c.Say("%v", w)
+			said[w.Reason] = true
+		}
 	}
 }
 

@@ -214,3 +214,35 @@ func TestCollectSkipsBrokenFiles(t *testing.T) {
 		t.Errorf("%v; %d broken files were said, want %d", err, said, tasks)
 	}
 }
+
+// Tasks that wait for what may not end by itself are said once for each reason, however many they are.
+func TestCollectSaysWhyTasksWait(t *testing.T) {
+	const line = "6|%d|PENDING|0||%s|whole+1|\n"
+	lines := ""
+	for i, reason := range []string{"Resources", "Priority", "PartitionNodeLimit", "ReqNodeNotAvail, UnavailableNodes:n1", "ReqNodeNotAvail, UnavailableNodes:n1"} {
+		lines += fmt.Sprintf(line, i, reason)
+	}
+	fakeSlurm(t, lines)
+	ctx, cancel := context.WithCancel(t.Context())
+	shown := 0
+	var said []string
+	c := Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge}
+	c.Say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	c.Show = func([]slurm.Task) {
+		switch shown++; shown {
+		case 2:
+			fakeSlurm(t, lines+fmt.Sprintf(line, 5, "PartitionNodeLimit")+fmt.Sprintf(line, 6, "BadConstraints"))
+		case 4:
+			cancel()
+		}
+	}
+	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	want := []string{"1 task waits: PartitionNodeLimit: sinfo -o ", "2 tasks wait: ReqNodeNotAvail, UnavailableNodes:n1: sinfo -R ", "1 task waits: BadConstraints: no node has as much: "}
+	for i := range max(len(want), len(said)) {
+		if i >= len(want) || i >= len(said) || !strings.HasPrefix(said[i], want[i]) {
+			t.Fatalf("the collector says %q, want %q", said, want)
+		}
+	}
+}
