@@ -73,10 +73,10 @@ func TestSweepOverNodes(t *testing.T) {
 	}
 }
 
-// Tasks, nodes, the controller and the collector are killed, and tasks are requeued. Nothing is lost and nothing
-// counts twice.
-func TestSweepOverNodesThatFail(t *testing.T) {
-	const kills, requeues = 20, 5
+// slowSweep makes a policy that thinks for some seconds before each of its decisions, in a temporary directory, and
+// returns the sweep of nodesSweep with it. Its runs take little processor time.
+func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan []string) {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		if os.Getenv("CASERUN_REQUIRE_PYTHON") != "" {
 			t.Fatal(err)
@@ -87,19 +87,74 @@ func TestSweepOverNodesThatFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := inTempDir(t)
-	// A run takes a second or some, and little processor time.
-	slow := strings.Replace(string(policy), "def place(question):", "def place(question):\n    time.sleep(0.03)", 1)
+	dir = inTempDir(t)
+	slow := strings.Replace(string(policy), "def place(question):", fmt.Sprintf("def place(question):\n    time.sleep(%v)", thinks), 1)
 	if err := os.WriteFile("slow.py", []byte(strings.Replace(slow, "import sys", "import sys\nimport time", 1)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plan := nodesSweep()
+	plan = nodesSweep(more...)
 	plan[4] = "sa,exec:./slow.py,timeout=1m"
+	return dir, plan
+}
+
+// A node is lost for good in the middle of a sweep, with all that runs on it. The sweep is complete all the same, and
+// the collector says which node it was.
+func TestSweepThatLosesANode(t *testing.T) {
+	dir, plan := slowSweep(t, 0.005, "--reps", "2")
+	mustRun(t, append(plan, "--db", "once.db", "--jobs", "32")...)
+	c := startCluster(t)
+	mustRun(t, append(plan, "--slurm", "--task-time", "1ms", "--publish", "500ms")...)
+	name := submitted(t)
+	var task slurm.Task
+	c.Await("a task has published a copy", func() bool {
+		tasks, err := slurm.List(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task = tasks[0]
+		copies, _ := filepath.Glob(filepath.Join("caserun.db.parts", "*", fmt.Sprintf("part-%05d-*", task.Number)))
+		return task.State == "RUNNING" && len(copies) > 0
+	})
+	collector := process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "500ms")
+	said, err := collector.StderrPipe()
+	if err == nil {
+		err = collector.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	lost := false
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if !lost && strings.Contains(lines.Text(), " running") { // it has listed the tasks
+			lost = true
+			c.LoseNode(task.Nodes)
+		}
+		fmt.Fprintln(&all, lines.Text())
+	}
+	if err := collector.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, &all)
+	}
+	if want := fmt.Sprintf("task %d is started again: %s, where it ran, is down\n", task.Number, task.Nodes); !strings.Contains(all.String(), want) {
+		t.Errorf("the collector does not say %q:\n%s", want, &all)
+	}
+	got, want := countedRows(t, "caserun.db"), countedRows(t, "once.db")
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d rows, want %d: those of the sweep done at once", len(got), len(want))
+	}
+}
+
+// Tasks, nodes, the controller and the collector are killed, and tasks are requeued. Nothing is lost and nothing
+// counts twice.
+func TestSweepOverNodesThatFail(t *testing.T) {
+	const kills, requeues = 20, 5
+	dir, plan := slowSweep(t, 0.03)
 	mustRun(t, append(plan, "--db", "once.db", "--jobs", "32")...)
 	c := startCluster(t)
 	mustRun(t, append(plan, "--slurm", "--task-time", "1ms", "--publish", "500ms")...)
 	name := submitted(t)
 	random := rand.New(rand.NewPCG(7, 1))
+	var err error
 	var collector *exec.Cmd
 	said := &strings.Builder{}
 	collect := func() {

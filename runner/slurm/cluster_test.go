@@ -261,10 +261,21 @@ func TestRequeue(t *testing.T) {
 // says why.
 func TestLostNode(t *testing.T) {
 	c := cluster(t)
+	t.Setenv("SINFO_PARTITION", "none") // what users have set does not hide nodes
 	a, dir := array(t, "lost", 1, 2)
 	submit(t, a)
 	c.Await("the task has reported", func() bool { _, ok := reported(t, dir, 1, 0); return ok })
 	first, _ := reported(t, dir, 1, 0)
+	state := func() string {
+		states, err := NodeStates(t.Context(), first.Node, "n9")
+		if err != nil || len(states) != 1 {
+			t.Errorf("states %v, %v; want that of %s", states, err, first.Node)
+		}
+		return states[first.Node]
+	}
+	if state() != "mixed" {
+		t.Errorf("%s, where a task runs, is %s", first.Node, state())
+	}
 	c.KillNode(first.Node)
 	there, _ := array(t, "there", 1, 1)
 	there.Args = []string{"--nodelist=" + first.Node, "--exclusive"}
@@ -273,6 +284,10 @@ func TestLostNode(t *testing.T) {
 		waits := Waits(list(t, there))
 		return len(waits) == 1 && waits[0].Remedy == nodesRemedy
 	})
+	c.Await("the node is down", func() bool { return Gone(state()) })
+	if state() != "down" {
+		t.Errorf("%s, which is lost, is %s", first.Node, state())
+	}
 	c.Await("the task has ended", func() bool { return allEnded(list(t, a)) })
 	second, ok := reported(t, dir, 1, 1)
 	if tasks := list(t, a); !ok || second.Node == first.Node || tasks[0].State != "COMPLETED" || tasks[0].Restarts != 1 {

@@ -87,13 +87,13 @@ func tool(ctx context.Context, stdin string, command ...string) (string, error) 
 	return out.String(), nil
 }
 
-// environment is this process's without the variables that filter and sort what squeue lists and
+// environment is this process's without the variables that filter and sort what squeue and sinfo list and
 // scancel cancels. Times are seconds since 1970, so that no time zone matters.
 func environment() []string {
 	env := []string{"SLURM_TIME_FORMAT=%s"}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "SQUEUE_") && !strings.HasPrefix(name, "SCANCEL_") && name != "SLURM_TIME_FORMAT" {
+		if !strings.HasPrefix(name, "SQUEUE_") && !strings.HasPrefix(name, "SINFO_") && !strings.HasPrefix(name, "SCANCEL_") && name != "SLURM_TIME_FORMAT" {
 			env = append(env, variable)
 		}
 	}

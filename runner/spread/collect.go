@@ -32,7 +32,7 @@ type Collector struct {
 // not complete, the error names those that have failed.
 func (c Collector) Collect(ctx context.Context) error {
 	merged := map[string]bool{}
-	known := map[string]slurm.Task{}
+	moves := moves{known: map[string]slurm.Task{}, left: map[string]string{}, say: c.Say}
 	waits := map[string]bool{}
 	idle := 0           // how often in succession no task was left
 	var pause time.Time // until when files are left for later
@@ -48,7 +48,7 @@ func (c Collector) Collect(ctx context.Context) error {
 			return err
 		default:
 			c.Show(tasks)
-			c.sayMoved(tasks, known)
+			moves.follow(ctx, tasks)
 			c.sayWaits(tasks, waits)
 			if idle++; c.tend(ctx, tasks) {
 				idle = 0
@@ -70,18 +70,6 @@ func (c Collector) Collect(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// sayMoved says which tasks have left the node on which they ran: perhaps it is lost. A controller that was killed may
-// not count that as a restart.
-func (c Collector) sayMoved(tasks []slurm.Task, known map[string]slurm.Task) {
-	for _, t := range tasks {
-		was := known[t.Job]
-		if !t.Ended() && was.Nodes != "" && (t.Nodes != was.Nodes || t.Restarts > was.Restarts) {
-			c.Say("task %d is started again: it ran on %s", t.Number, was.Nodes)
-		}
-		known[t.Job] = t
 	}
 }
 

@@ -17,11 +17,17 @@ import (
 	"github.com/caserun/caserun/runner/slurm"
 )
 
-// fakeSlurm makes tools of which squeue prints lines, and returns what scontrol was told.
-func fakeSlurm(t *testing.T, lines string) (told func() string) {
+// fakeSlurm makes tools of which squeue prints lines and sinfo prints states, and returns what scontrol was told. Without
+// states sinfo fails.
+func fakeSlurm(t *testing.T, lines string, states ...string) (told func() string) {
 	t.Helper()
 	bin := t.TempDir()
+	sinfo := "exit 1"
+	if len(states) > 0 {
+		sinfo = "cat <<'END'\n" + strings.Join(states, "\n") + "\nEND"
+	}
 	for name, script := range map[string]string{
+		"sinfo":    sinfo,
 		"squeue":   "cat <<'END'\n" + lines + "END",
 		"scontrol": `echo "$@" >>"$0.told"`,
 	} {
@@ -184,6 +190,64 @@ func TestCollectWhatIsIncomplete(t *testing.T) {
 	err := c.Collect(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no task of whole is left, and not all parts are complete: task 2 (job 6_1) is CANCELLED; task 6 (job 6_5) is FAILED: see") || told() != "" {
 		t.Errorf("%v; scontrol was told %q", err, told())
+	}
+}
+
+// Of a task that leaves its node, the collector says whether the node is lost, also if that shows only later.
+func TestCollectSaysWhichNodesAreLost(t *testing.T) {
+	const running = "6|0|RUNNING|0|n1|None|whole+1|\n6|1|RUNNING|0|n2|None|whole+1|\n6|2|RUNNING|0|n3|None|whole+1|\n"
+	const left = "6|0|PENDING|1||BeginTime|whole+1|\n6|1|PENDING|0||None|whole+1|\n6|2|PENDING|1||BeginTime|whole+1|\n"
+	const again = "6|0|RUNNING|1|n4|None|whole+1|\n6|1|PENDING|0||None|whole+1|\n6|2|RUNNING|1|n3|None|whole+1|\n"
+	fakeSlurm(t, running)
+	ctx, cancel := context.WithCancel(t.Context())
+	shown := 0
+	var said []string
+	c := Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge}
+	c.Say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	c.Show = func([]slurm.Task) {
+		switch shown++; shown { // the states are those of this time, and the tasks those of the next
+		case 1:
+			fakeSlurm(t, left)
+		case 2:
+			fakeSlurm(t, left, "n1|down*|", "n2|idle|", "n3|idle|")
+		case 3:
+			fakeSlurm(t, again, "n1|down*|", "n2|idle*|", "n3|mixed|")
+		case 4, 5:
+			fakeSlurm(t, again, "n1|down*|", "n2|down*|", "n3|down*|")
+		case 6:
+			cancel()
+		}
+	}
+	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	want := []string{
+		"task 1 is started again: n1, where it ran, is down",
+		"task 2 is started again: it ran on n2",
+		"task 3 is started again: it ran on n3",
+		"n2, which tasks have left, is down",
+		"n3, which tasks have left, is down", // before anybody knows that the task has left it once more
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("the collector says (-want +got):\n%s", diff)
+	}
+	fakeSlurm(t, running)
+	said, shown = nil, 0
+	ctx, cancel = context.WithCancel(t.Context())
+	c.Show = func([]slurm.Task) {
+		switch shown++; shown {
+		case 1:
+			fakeSlurm(t, left) // sinfo fails
+		case 3:
+			cancel()
+		}
+	}
+	if err := c.Collect(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	want = []string{"task 1 is started again: it ran on n1", "task 2 is started again: it ran on n2", "task 3 is started again: it ran on n3"}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("without states, the collector says (-want +got):\n%s", diff)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,8 @@ const (
 	rootVariable = "CASERUN_TEST_SLURM"
 	// requireVariable makes a failure of a test that would be skipped.
 	requireVariable = "CASERUN_REQUIRE_SLURM"
+	// nodeVariable names the node of a slurmd and of its slurmstepds. In the processes of jobs, Slurm's own does.
+	nodeVariable, jobNodeVariable = "SLURMTEST_NODE", "SLURMD_NODENAME"
 	// awaitLimit is how long the longest wait may take. The start takes 1 to 2 s on two cores. That a
 	// node is down shows after 10 to 20 s.
 	awaitLimit = 2 * time.Minute
@@ -258,7 +261,10 @@ func freePorts(n int) (ports []int, err error) {
 }
 
 // start starts a daemon, which ends with this process.
-func (c *Cluster) start(name string, args ...string) {
+func (c *Cluster) start(name string, args ...string) { c.t.Helper(); c.startWith(nil, name, args...) }
+
+// startWith starts a daemon with more in its environment.
+func (c *Cluster) startWith(env []string, name string, args ...string) {
 	c.t.Helper()
 	program, err := exec.LookPath(args[0])
 	if err != nil {
@@ -270,7 +276,7 @@ func (c *Cluster) start(name string, args ...string) {
 	}
 	defer said.Close()
 	cmd := exec.Command(program, args[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, said, said
+	cmd.Env, cmd.Stdout, cmd.Stderr = slices.Concat(c.env, env), said, said
 	if c.daemons[name], err = child.Start(cmd, syscall.SIGKILL); err != nil {
 		c.t.Fatal(err)
 	}
@@ -285,7 +291,7 @@ func (c *Cluster) StartController() {
 // StartNode starts a node's slurmd.
 func (c *Cluster) StartNode(node string) {
 	c.t.Helper()
-	c.start(node, "slurmd", "-D", "-N", node, "-d", c.path("bin/slurmstepd"))
+	c.startWith([]string{nodeVariable + "=" + node}, node, "slurmd", "-D", "-N", node, "-d", c.path("bin/slurmstepd"))
 }
 
 // KillController kills slurmctld with SIGKILL.
@@ -293,6 +299,31 @@ func (c *Cluster) KillController() { c.t.Helper(); c.kill("slurmctld") }
 
 // KillNode kills a node's slurmd with SIGKILL. What runs on the node goes on.
 func (c *Cluster) KillNode(node string) { c.t.Helper(); c.kill(node) }
+
+// LoseNode ends all of a node at once: its slurmd, what watches its jobs, and the jobs. Nobody tells the controller.
+func (c *Cluster) LoseNode(node string) {
+	c.t.Helper()
+	c.kill(node)
+	for _, variable := range []string{nodeVariable, jobNodeVariable} { // who would tell of the jobs' end goes first
+		for _, pid := range c.with(variable + "=" + node) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+		}
+	}
+}
+
+// with are the cluster's processes that have a variable in their environment.
+func (c *Cluster) with(variable string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // it may be gone
+		vars := strings.Split(string(text), "\x00")
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && slices.Contains(vars, variable) && slices.Contains(vars, "SLURM_CONF="+c.path("slurm.conf")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // ResumeNodes gives drained nodes back to the cluster, as an administrator does. Slurm drains nodes on which
 // a controller that was killed has forgotten tasks.

@@ -1,0 +1,38 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// gone are the states of nodes on which no task starts until somebody acts, or the node comes back.
+var gone = []string{"down", "drained", "draining", "error", "fail", "failing", "inval"}
+
+// Gone reports whether a state of NodeStates is that of a node on which no task starts.
+func Gone(state string) bool { return slices.Contains(gone, state) }
+
+// NodeStates returns the states of nodes, such as idle or down. Nodes that Slurm does not know are missing. The
+// controller calls a node that does not answer down only after SlurmdTimeout.
+func NodeStates(ctx context.Context, nodes ...string) (map[string]string, error) {
+	out, err := tool(ctx, "", "sinfo", "--noheader", "--all", "--Node", "--nodes="+strings.Join(nodes, ","), "--format=%N|%T|")
+	if err != nil {
+		return nil, err
+	}
+	return parseStates(out)
+}
+
+// parseStates reads sinfo's lines, of which a node has one for each of its partitions. Signs after a state say
+// more, such as * of a node that does not answer.
+func parseStates(out string) (map[string]string, error) {
+	states := map[string]string{}
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] != "" {
+			return nil, fmt.Errorf("sinfo --format=%%N|%%T|: %q: want a node and its state, each with | after it", line)
+		}
+		states[f[0]] = strings.TrimRight(f[1], "*~#!%$@^-")
+	}
+	return states, nil
+}
