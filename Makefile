@@ -73,7 +73,7 @@ dist:
 	rm -r bin/dist/$(name)
 
 # Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA. Without LLVM the
-# compiler pass is not tested, and native/pass says so. The tests of runner/probe take 7 minutes on two
+# compiler pass is not tested, and native/pass says so. The tests of runner/probe take 7 to 25 minutes on two
 # cores, and the default limit of a package is 10.
 test:
 	$(MAKE) -C native/probe test
@@ -81,7 +81,7 @@ test:
 	$(MAKE) -C native/pass test
 	$(MAKE) -C benchmarks/darknet test
 	benchmarks/arch_test.sh
-	$(GO) test -race -timeout 30m ./...
+	$(GO) test -race -timeout 60m ./...
 
 # Needs NVIDIA GPUs. A skipped test is a failure.
 test-gpu: build native
