@@ -23,7 +23,7 @@ func NodeStates(ctx context.Context, nodes ...string) (map[string]string, error)
 	return parseStates(out)
 }
 
-// parseStates reads sinfo's lines, of which a node has one for each of its partitions. Signs after a state say
+// parseStates reads sinfo's lines. A node in several partitions has several lines. Signs after a state say
 // more, such as * of a node that does not answer.
 func parseStates(out string) (map[string]string, error) {
 	states := map[string]string{}
