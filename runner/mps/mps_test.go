@@ -50,6 +50,25 @@ func steer(t *testing.T, d *Daemon, line string) string {
 	return out
 }
 
+// deadlineAt returns a context that ends as if by a deadline, once the file that matches a pattern has a
+// text so many times.
+func deadlineAt(t *testing.T, pattern, text string, times int) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		defer cancel(context.DeadlineExceeded)
+		for ctx.Err() == nil {
+			if files, _ := filepath.Glob(pattern); len(files) == 1 {
+				if data, _ := os.ReadFile(files[0]); strings.Count(string(data), text) >= times {
+					return
+				}
+			}
+			time.Sleep(pollInterval)
+		}
+	}()
+	return ctx
+}
+
 func mustBeGone(t *testing.T, d *Daemon, servers ...int) {
 	t.Helper()
 	select {
@@ -171,8 +190,7 @@ func TestQuitTerminatesClientsThatStay(t *testing.T) {
 func TestDrainNamesWhoStays(t *testing.T) {
 	d := startFake(t, Config{}, "")
 	steer(t, d, "fake_connect 4001")
-	ctx, cancel := context.WithTimeout(background, 500*time.Millisecond)
-	defer cancel()
+	ctx := deadlineAt(t, d.logFile("output"), "Cmd:get_client_list", 2) // the first has its answer by then
 	if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4001") {
 		t.Errorf("drain: %v, want the deadline and client 4001", err)
 	}
@@ -277,8 +295,7 @@ func TestStartErrors(t *testing.T) {
 		install(t, "never-answers")
 		dir := shortDir(t)
 		t.Setenv("TMPDIR", dir)
-		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
-		defer cancel()
+		ctx := deadlineAt(t, filepath.Join(dir, "*mps-*", "log", "output"), "Starting control daemon", 1)
 		_, err := start(ctx, Config{}, noDaemon(t))
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Starting control daemon") {
 			t.Errorf("error %v, want the deadline and the end of the log", err)
