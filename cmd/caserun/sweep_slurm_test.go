@@ -74,7 +74,8 @@ func TestSweepOverNodes(t *testing.T) {
 }
 
 // slowSweep makes a policy that thinks for some seconds before each of its decisions, in a temporary directory, and
-// returns the sweep of nodesSweep with it. Its runs take little processor time.
+// returns the sweep of nodesSweep with it. Its runs take little processor time. While the directory has a file "hold",
+// one in five of the policy's processes does not decide.
 func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan []string) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -88,12 +89,17 @@ func slowSweep(t *testing.T, thinks float64, more ...string) (dir string, plan [
 		t.Fatal(err)
 	}
 	dir = inTempDir(t)
-	slow := strings.Replace(string(policy), "def place(question):", fmt.Sprintf("def place(question):\n    time.sleep(%v)", thinks), 1)
-	if err := os.WriteFile("slow.py", []byte(strings.Replace(slow, "import sys", "import sys\nimport time", 1)), 0o755); err != nil {
+	think := fmt.Sprintf(`def place(question):
+    time.sleep(%v)
+    while os.getpid() %% 5 == 0 and os.path.exists("hold"):
+        time.sleep(0.1)
+`, thinks)
+	slow := strings.NewReplacer("import sys\n", "import os\nimport sys\nimport time\n", "def place(question):\n", think).Replace(string(policy))
+	if err := os.WriteFile("slow.py", []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	plan = nodesSweep(more...)
-	plan[4] = "sa,exec:./slow.py,timeout=1m"
+	plan[4] = "sa,exec:./slow.py,timeout=10m"
 	return dir, plan
 }
 
@@ -148,14 +154,15 @@ func TestSweepThatLosesANode(t *testing.T) {
 // counts twice.
 func TestSweepOverNodesThatFail(t *testing.T) {
 	const kills, requeues = 20, 5
-	dir, plan := slowSweep(t, 0.03)
+	dir, plan := slowSweep(t, 0.02)
 	mustRun(t, append(plan, "--db", "once.db", "--jobs", "32")...)
+	writeFiles(t, map[string]string{"hold": ""}) // the sweep does not end before all is done to it
 	c := startCluster(t)
-	mustRun(t, append(plan, "--slurm", "--task-time", "1ms", "--publish", "500ms")...)
-	name := submitted(t)
+	// Eight tasks run at a time, two on each node, so that machines with few cores keep up.
+	mustRun(t, append(plan, "--slurm", "--task-time", "1ms", "--publish", "2s", "--sbatch-arg=--cpus-per-task=2")...)
 	random := rand.New(rand.NewPCG(7, 1))
-	var err error
 	var collector *exec.Cmd
+	var ended chan error // what the collector ended with
 	said := &strings.Builder{}
 	collect := func() {
 		collector = process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "500ms")
@@ -163,80 +170,90 @@ func TestSweepOverNodesThatFail(t *testing.T) {
 		if err := collector.Start(); err != nil {
 			t.Fatal(err)
 		}
+		ended = make(chan error, 1)
+		go func(c *exec.Cmd, ended chan<- error) { ended <- c.Wait() }(collector, ended)
 	}
 	collect()
-	running := func() (tasks []slurm.Task) {
-		all, _ := slurm.List(t.Context(), name) // the controller may be away
-		return slices.DeleteFunc(all, func(t slurm.Task) bool { return t.State != "RUNNING" })
-	}
-	killed := map[string]int{}
-	for n := 0; n < kills+requeues; n++ {
-		time.Sleep(time.Duration(200+random.IntN(800)) * time.Millisecond)
-		kind := []string{"task", "task", "node", "controller", "collector"}[random.IntN(5)]
-		if n%5 == 4 {
-			kind = "requeue"
+	// hit reports whether what was to be disturbed was there.
+	hit := func(kind string) bool {
+		tasks, _ := slurm.List(t.Context(), submitted(t)) // the controller may be away
+		tasks = slices.DeleteFunc(tasks, func(t slurm.Task) bool { return t.State != "RUNNING" })
+		if len(tasks) == 0 {
+			c.ResumeNodes()
+			return false
 		}
-		switch tasks := running(); kind {
+		task := tasks[random.IntN(len(tasks))]
+		switch kind {
 		case "requeue":
-			if len(tasks) > 0 {
-				_ = slurm.Requeue(t.Context(), tasks[random.IntN(len(tasks))].Job) // it may just have ended
-			}
+			return slurm.Requeue(t.Context(), task.Job) == nil
 		case "task":
-			if pids := taskProcesses(t, dir); len(pids) > 0 {
-				_ = syscall.Kill(pids[random.IntN(len(pids))], syscall.SIGKILL)
-			}
+			pids := taskProcesses(t, dir)
+			return len(pids) > 0 && syscall.Kill(pids[random.IntN(len(pids))], syscall.SIGKILL) == nil
 		case "node":
-			node := slurmtest.Nodes[random.IntN(len(slurmtest.Nodes))]
-			c.KillNode(node)
-			c.StartNode(node)
+			c.KillNode(task.Nodes)
+			c.StartNode(task.Nodes)
 		case "controller":
 			c.KillController()
 			c.StartController()
-			c.Await("the controller answers", func() bool { _, err := slurm.List(t.Context(), name); return err == nil })
+			c.Await("the controller answers", func() bool { _, err := slurm.List(t.Context(), submitted(t)); return err == nil })
 		case "collector":
 			_ = collector.Process.Kill()
-			_ = collector.Wait()
+			killed := <-ended != nil && !collector.ProcessState.Exited()
 			collect()
+			return killed
 		}
-		killed[kind]++
+		return true
 	}
-	// A task that was started again too often has failed. Its part is then submitted once more.
-	for range 3 {
-		ended := make(chan error, 1)
-		go func() { ended <- collector.Wait() }()
-		for again := time.NewTicker(time.Second); ; {
-			select {
-			case err = <-ended:
-				again.Stop()
-			case <-again.C:
-				c.ResumeNodes()
-				continue
+	hits := map[string]int{}
+	again := time.NewTicker(500 * time.Millisecond)
+	defer again.Stop()
+	failed := 0
+	for n, complete := 0, false; !complete; {
+		select {
+		case err := <-ended:
+			if complete = err == nil; complete {
+				break
 			}
-			break
+			// Tasks were started again too often. Their parts are submitted once more.
+			if failed++; failed > kills {
+				t.Fatalf("after %v: %v:\n%s", hits, err, said)
+			}
+			collect()
+		case <-again.C:
+			if n == kills+requeues {
+				_ = os.Remove("hold")
+				c.ResumeNodes()
+				break
+			}
+			time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+			kind := []string{"task", "task", "node", "controller", "collector"}[random.IntN(5)]
+			if n%5 == 4 {
+				kind = "requeue"
+			}
+			if hit(kind) {
+				hits[kind]++
+				n++
+			}
 		}
-		if err == nil {
-			break
-		}
-		collect()
 	}
-	if err != nil {
-		t.Fatalf("after %v: %v:\n%s", killed, err, said)
+	if got := hits["task"] + hits["node"] + hits["controller"] + hits["collector"]; got != kills || hits["requeue"] != requeues {
+		t.Errorf("the sweep was complete after %v: want %d kills and %d requeues", hits, kills, requeues)
 	}
 	got, want := countedRows(t, "caserun.db"), countedRows(t, "once.db")
 	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("%d rows after %v, want %d: those of the sweep done at once", len(got), killed, len(want))
+		t.Errorf("%d rows after %v, want %d: those of the sweep done at once", len(got), hits, len(want))
 	}
-	t.Logf("%v", killed)
+	t.Logf("%v", hits)
 }
 
-// submitted is the name of the array of the one sweep that was submitted.
+// submitted is the name of the array that was submitted last.
 func submitted(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob("*.parts/*/submission-1.json")
-	if err != nil || len(files) != 1 {
-		t.Fatalf("submissions %v, %v; want one", files, err)
+	files, err := filepath.Glob("*.parts/*/submission-?.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("submissions %v, %v", files, err)
 	}
-	return regexp.MustCompile(`caserun-[0-9a-f]+-1-[0-9a-f]{6}`).FindString(mustRead(t, files[0]))
+	return regexp.MustCompile(`caserun-[0-9a-f]+-[0-9]-[0-9a-f]{6}`).FindString(mustRead(t, files[len(files)-1]))
 }
 
 // taskProcesses are the processes of tasks of Slurm whose store is in a directory.
