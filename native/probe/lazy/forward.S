@@ -75,6 +75,16 @@
 	movups 160(%rsp), %xmm7
 	.endm
 
+	.macro forward_and_return
+	call *%r11
+	movq %rax, (%rsp)
+	call forward_over
+	movq (%rsp), %rax
+	leave
+	.cfi_def_cfa %rsp, 8
+	ret
+	.endm
+
 	.type forward_common, @function
 	.p2align 4
 forward_common:
@@ -95,13 +105,7 @@ forward_looking:
 	pushq 32(%rbp)
 	pushq 24(%rbp)
 	pushq 16(%rbp)
-	call *%r11
-	movq %rax, (%rsp)
-	call forward_over
-	movq (%rsp), %rax
-	leave
-	.cfi_def_cfa %rsp, 8
-	ret
+	forward_and_return
 	.cfi_endproc
 	.size forward_looking, . - forward_looking
 
@@ -110,13 +114,7 @@ forward_looking:
 forward_submit:
 	.cfi_startproc
 	prepare
-	call *%r11
-	movq %rax, (%rsp)
-	call forward_over
-	movq (%rsp), %rax
-	leave
-	.cfi_def_cfa %rsp, 8
-	ret
+	forward_and_return
 	.cfi_endproc
 	.size forward_submit, . - forward_submit
 
