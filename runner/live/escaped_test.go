@@ -305,7 +305,7 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 	}
 	for _, cancels := range []bool{false, true} {
 		r := asking(t)
-		r.patience, r.limit, r.began = 3*time.Second, 2*time.Second, make(chan int, 1)
+		r.patience, r.limit, r.began = 7*time.Second, 6*time.Second, make(chan int, 1)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		ended := make(chan struct{})
 		var jobs []results.Job
@@ -326,7 +326,7 @@ func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
 		}
 		<-ended
 		cancel(nil)
-		if j := jobs[0]; *j.Outcome != results.OK || *j.EndS > 2 {
+		if j := jobs[0]; *j.Outcome != results.OK || *j.EndS > 6 {
 			t.Errorf("stopped %v: the job is %s and ended after %v s", cancels, *j.Outcome, *j.EndS)
 		}
 		_ = cmd.Process.Kill()
