@@ -9,9 +9,11 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +36,9 @@ func TestMain(m *testing.M) {
 	}
 	// A guard built with the race detector would otherwise take a second to exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	if signal.Ignored(syscall.SIGHUP) { // by nohup: programs that the tests start would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	os.Exit(m.Run())
 }
 
