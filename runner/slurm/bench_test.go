@@ -9,8 +9,8 @@ import (
 	"github.com/caserun/caserun/runner/slurm/slurmtest"
 )
 
-// BenchmarkTasks measures what Slurm takes to be given the tasks of a sweep, and to be asked for them, while none of them
-// runs. Its sizes are those of docs/slurm.md.
+// BenchmarkTasks measures how long it takes to submit the tasks of a sweep, and to list them. The tasks are held, so they do
+// not run. docs/slurm.md has the results.
 func BenchmarkTasks(b *testing.B) {
 	slurmtest.Start(b, "MaxArraySize=20001", "MaxJobCount=1000000")
 	logs := b.TempDir()
