@@ -122,16 +122,9 @@ func TestSweepThatLosesANode(t *testing.T) {
 		return task.State == "RUNNING" && len(copies) > 0
 	})
 	collector := process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "500ms")
-	said, err := collector.StderrPipe()
-	if err == nil {
-		err = collector.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all strings.Builder
 	lost := false
-	for lines := bufio.NewScanner(said); lines.Scan(); {
+	for lines := bufio.NewScanner(started(t, collector)); lines.Scan(); {
 		if !lost && strings.Contains(lines.Text(), " running") { // it has listed the tasks
 			lost = true
 			c.LoseNode(task.Nodes)
@@ -225,7 +218,7 @@ func TestSweepOverNodesThatFail(t *testing.T) {
 				c.ResumeNodes()
 				break
 			}
-			time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // so that it hits at any moment
 			kind := []string{"task", "task", "node", "controller", "collector"}[random.IntN(5)]
 			if n%5 == 4 {
 				kind = "requeue"
@@ -448,16 +441,9 @@ END`,
 		}
 	}
 	collect := process(dir, "sweep", "--resume", "latest", "--slurm", "--collect", "--poll", "10ms")
-	said, err := collect.StderrPipe()
-	if err == nil {
-		err = collect.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	wanted := map[string]bool{"tasks: 1 running, 5 waiting (1 ReqNodeNotAvail, 1 Resources, 2 Priority), 0 ended": true, ": 1 task waits: ReqNodeNotAvail, UnavailableNodes:n1: sinfo -R ": true}
 	var all []string
-	for lines := bufio.NewScanner(said); len(wanted) > 0 && lines.Scan(); {
+	for lines := bufio.NewScanner(started(t, collect)); len(wanted) > 0 && lines.Scan(); {
 		all = append(all, lines.Text())
 		for want := range wanted {
 			if strings.Contains(lines.Text(), want) {

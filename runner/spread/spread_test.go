@@ -193,6 +193,12 @@ func TestCollectWhatIsIncomplete(t *testing.T) {
 	}
 }
 
+// collectorOf is a collector of what was published, which keeps what it says.
+func collectorOf(t *testing.T, said *[]string) Collector {
+	return Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge,
+		Say: func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }}
+}
+
 // Of a task that leaves its node, the collector says whether the node is lost, also if that shows only later.
 func TestCollectSaysWhichNodesAreLost(t *testing.T) {
 	const running = "6|0|RUNNING|0|n1|None|whole+1|\n6|1|RUNNING|0|n2|None|whole+1|\n6|2|RUNNING|0|n3|None|whole+1|\n"
@@ -202,8 +208,7 @@ func TestCollectSaysWhichNodesAreLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	shown := 0
 	var said []string
-	c := Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge}
-	c.Say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	c := collectorOf(t, &said)
 	c.Show = func([]slurm.Task) {
 		switch shown++; shown { // the states are those of this time, and the tasks those of the next
 		case 1:
@@ -290,8 +295,7 @@ func TestCollectSaysWhyTasksWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	shown := 0
 	var said []string
-	c := Collector{Name: "whole", Dir: published(t), Every: time.Millisecond, Merge: merger{}.merge}
-	c.Say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	c := collectorOf(t, &said)
 	c.Show = func([]slurm.Task) {
 		switch shown++; shown {
 		case 2:
