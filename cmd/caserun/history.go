@@ -42,7 +42,8 @@ jobs that ended ok in the complete runs of the store. A scheduler that plans is
 told so.
 
 With MIX, show what a run of the mix on --node would be told. A simulated node
-also takes profiles. A job without figures is one of which nothing is known.
+also takes profiles. A live node goes by other GPU models for commands of which
+its own tell nothing. A job without figures is one of which nothing is known.
 
 With --output, write a file for --history of caserun mix and sweep.`,
 		Example: `  caserun history

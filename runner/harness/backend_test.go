@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,20 +153,41 @@ func TestNodeOfARunThatCannotBegin(t *testing.T) {
 	}
 }
 
+// endedWithTask is a run of ./job.
+func endedWithTask(_ context.Context, to Recorder) ([]results.Job, error) {
+	j := results.Job{Name: "job", Command: "./job", Device: new(0), StartS: new(0.0), EndS: new(4.0), Outcome: new(results.OK)}
+	to.Job(j)
+	to.Task(results.Task{SubmitS: 1, GrantS: new(1.0), ReleaseS: new(3.0), Device: new(0)})
+	return []results.Job{j}, nil
+}
+
+// Who plans says what it expects from other GPUs alone.
+func TestWhatOtherGPUsTell(t *testing.T) {
+	db := openScratch(t)
+	node := scripted{execute: endedWithTask, gpu: "NVIDIA A100"} // the node's history is of an H200
+	for _, c := range []struct {
+		sched string
+		says  bool
+	}{{"sa", false}, {"plan", true}, {"plan:learn=off", false}} { // the first run is what the others are told
+		told := false
+		_, err := Execute(t.Context(), &node, Request{Sched: c.sched, Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{{Name: "job", Program: "./job"}}}, Store: db,
+			Say: func(format string, args ...any) {
+				told = told || strings.Contains(fmt.Sprintf(format, args...), "on NVIDIA A100")
+			}})
+		if err != nil || told != c.says {
+			t.Errorf("%s: said %v, want %v (%v)", c.sched, told, c.says, err)
+		}
+	}
+}
+
 // The runs of a sweep are told what was known before the first of them.
 func TestWhatASweepIsTold(t *testing.T) {
 	db := openScratch(t)
 	job := mixes.Job{Name: "job", Program: "./job"}
-	node := scripted{}
-	node.execute = func(_ context.Context, to Recorder) ([]results.Job, error) {
-		j := results.Job{Name: "job", Command: job.Command(), Device: new(0), StartS: new(0.0), EndS: new(4.0), Outcome: new(results.OK)}
-		to.Job(j)
-		to.Task(results.Task{SubmitS: 1, GrantS: new(1.0), ReleaseS: new(3.0), Device: new(0)})
-		return []results.Job{j}, nil
-	}
+	node := scripted{execute: endedWithTask}
 	request := Request{Sched: "sa", Mix: mixes.Mix{Name: "one", Jobs: []mixes.Job{job}}, Store: db, Say: func(string, ...any) {}}
 	known := func(r Request) string {
-		k, err := r.known(t.Context(), &node)
+		k, err := r.known(t.Context(), &node, false)
 		if err != nil {
 			t.Fatal(err)
 		}

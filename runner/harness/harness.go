@@ -172,7 +172,7 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 	}
 	var known []*results.Known
 	if b.Scheduler.Predicts || b.Scheduler.Nice {
-		if known, err = r.known(ctx, backend); err != nil {
+		if known, err = r.known(ctx, backend, b.Scheduler.Plans == nil || b.Scheduler.Plans.Learn); err != nil {
 			return Outcome{}, err
 		}
 		b.Predictions = history.ForScheduler(known)
@@ -197,8 +197,8 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 }
 
 // known returns what is known of the jobs. The runs of a sweep know only what was known before the
-// first of them, so that they do not depend on their order.
-func (r Request) known(ctx context.Context, backend Backend) ([]*results.Known, error) {
+// first of them, so that they do not depend on their order. If it counts, the user is told of what only other GPUs tell.
+func (r Request) known(ctx context.Context, backend Backend, counts bool) ([]*results.Known, error) {
 	node, err := backend.History(r.Profiles)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,14 @@ func (r Request) known(ctx context.Context, backend Backend) ([]*results.Known, 
 			return nil, err
 		}
 	}
-	return history.Known(ctx, r.Store, r.Mix.Jobs, node, o)
+	known, err := history.Known(ctx, r.Store, r.Mix.Jobs, node, o)
+	if err != nil {
+		return nil, err
+	}
+	if n, gpus := node.Elsewhere(known); counts && n > 0 {
+		r.Say("what %d of %d jobs will do is expected from what they did on %s, because nothing is known of them on this node's GPUs", n, len(known), strings.Join(gpus, ", "))
+	}
+	return known, nil
 }
 
 // Scheduler settles the scheduler and the number of workers for a node. Under a scheduler with

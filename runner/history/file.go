@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -112,6 +114,17 @@ func (f File) lookup(command string, gpus []string) (results.Known, bool) {
 		}
 	}
 	return results.Known{}, false
+}
+
+// elsewhere finds a command on the model of GPU of which the file has the most jobs.
+func (f File) elsewhere(command string, mode results.Mode) (most results.Known, found bool) {
+	for _, gpu := range slices.Sorted(maps.Keys(f.byCommand[command])) {
+		if e := f.byCommand[command][gpu]; e.Mode() == mode && (!found || e.Jobs > most.Jobs) {
+			most, found = e, true
+		}
+	}
+	most.Source = sourceFile + " on " + most.GPU
+	return most, found
 }
 
 // Of returns what the file has of a command, by GPU.

@@ -1,5 +1,6 @@
 // Package history says what jobs are expected to do: what a file says, or else what the same command
-// did in earlier runs, or else, on a simulated node, what its profile says (docs/history.md).
+// did in earlier runs, or else, on a simulated node, what its profile says. A live node goes by other models of GPU
+// if nothing is known of its own (docs/history.md).
 package history
 
 import (
@@ -41,7 +42,7 @@ type Options struct {
 // Known returns what is known of each job on a node; nil where nothing is known of it. A live node
 // learns from live runs only, and a simulated node from simulated runs and profiles only. If a job's
 // mix states what the job does, only that counts on a simulated node, because another mix can state
-// something else of the same command.
+// something else of the same command. What a live node's models of GPU do not tell of a command, other models do.
 func Known(ctx context.Context, db *store.Store, jobs []mixes.Job, n Node, o Options) ([]*results.Known, error) {
 	learned := map[string]results.Known{}
 	if o.Learn {
@@ -64,10 +65,57 @@ func Known(ctx context.Context, db *store.Store, jobs []mixes.Job, n Node, o Opt
 			known[i] = &e
 		}
 	}
+	if n.Mode == results.Live {
+		return known, n.complete(ctx, db, jobs, known, o)
+	}
 	return known, nil
 }
 
-// learn returns what runs on the node's GPUs show, by command.
+// complete fills in what is known only of other models of GPU: what the file says of them, or else what runs show.
+func (n Node) complete(ctx context.Context, db *store.Store, jobs []mixes.Job, known []*results.Known, o Options) error {
+	missing := map[string]bool{}
+	var of []mixes.Job
+	for i, j := range jobs {
+		if known[i] != nil {
+			continue
+		}
+		if e, ok := o.File.elsewhere(j.Command(), n.Mode); ok {
+			known[i] = &e
+		} else if !missing[j.Command()] {
+			missing[j.Command()] = true
+			of = append(of, j)
+		}
+	}
+	if !o.Learn || len(of) == 0 {
+		return nil
+	}
+	n.GPUs = nil // any
+	learned, err := n.learn(ctx, db, of, o)
+	if err != nil {
+		return err
+	}
+	for i, j := range jobs {
+		if e, ok := learned[j.Command()]; ok && known[i] == nil {
+			e.Source += " on " + e.GPU
+			known[i] = &e
+		}
+	}
+	return nil
+}
+
+// Elsewhere returns of how many jobs something is known from other models of GPU alone, and the names of these models.
+func (n Node) Elsewhere(known []*results.Known) (jobs int, gpus []string) {
+	for _, k := range known {
+		if k != nil && k.GPU != "" && !slices.Contains(n.GPUs, k.GPU) {
+			jobs++
+			gpus = append(gpus, k.GPU)
+		}
+	}
+	slices.Sort(gpus)
+	return jobs, slices.Compact(gpus)
+}
+
+// learn returns what runs on the node's GPUs show, by command: if several models have it, on that of most jobs.
 func (n Node) learn(ctx context.Context, db *store.Store, jobs []mixes.Job, o Options) (map[string]results.Known, error) {
 	wanted := map[string]bool{}
 	commands := []string{}
@@ -81,7 +129,7 @@ func (n Node) learn(ctx context.Context, db *store.Store, jobs []mixes.Job, o Op
 		Before: o.Before, BegunBy: o.BegunBy, NotMix: o.NotMix}, commands)
 	byCommand := map[string]results.Known{}
 	for _, e := range found {
-		if other, both := byCommand[e.Command]; !both || e.Jobs > other.Jobs { // the node has several models
+		if other, both := byCommand[e.Command]; !both || e.Jobs > other.Jobs { // there are several models
 			byCommand[e.Command] = e
 		}
 	}

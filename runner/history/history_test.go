@@ -2,6 +2,7 @@ package history
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -183,6 +184,44 @@ func TestOrderOfSources(t *testing.T) {
 	}
 	if known, err = Known(t.Context(), nil, jobs, node, Options{File: f}); err != nil || len(Records(known)) != 1 {
 		t.Errorf("without learning %v (%v), want the file alone", Records(known), err)
+	}
+}
+
+// A live node's own GPUs go first, and then other models: the file before runs, and of several models that with most jobs.
+func TestOtherModels(t *testing.T) {
+	db := openScratch(t)
+	on := func(gpu string) func(*results.Run, *results.Device) {
+		return func(_ *results.Run, d *results.Device) { d.Name = gpu }
+	}
+	record(t, db, nil, did{command: "./both", held: 1}, did{command: "./elsewhere", held: 2}, did{command: "./elsewhere", held: 2}, did{command: "./filed", held: 3})
+	record(t, db, on("NVIDIA A100"), did{command: "./elsewhere", held: 20})
+	record(t, db, on("NVIDIA H100"), did{command: "./both", held: 10})
+	record(t, db, simulated, did{command: "./simulated", held: 99})
+	filed := func(gpu string, held float64, jobs int) results.Known {
+		return results.Known{Command: "./filed", GPU: gpu, Jobs: jobs, Expected: results.Expected{HeldS: held}}
+	}
+	f := File{map[string]map[string]results.Known{"./filed": {"NVIDIA A100": filed("NVIDIA A100", 4, 1), "NVIDIA L40": filed("NVIDIA L40", 5, 2), "V100 (simulated)": filed("V100 (simulated)", 99, 9)}}}
+	jobs := []mixes.Job{{Program: "./both"}, {Program: "./elsewhere"}, {Program: "./filed"}, {Program: "./simulated"}, {Program: "./elsewhere"}}
+	node := Node{Mode: results.Live, GPUs: []string{"NVIDIA H100"}, Suite: "builtin"}
+	known, err := Known(t.Context(), db, jobs, node, Options{File: f, Learn: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := results.Expected{HeldS: 2, Source: "1 run on NVIDIA H200"}
+	want := []results.Prediction{{Job: 0, Expected: results.Expected{HeldS: 10, Source: "1 run"}}, {Job: 1, Expected: elsewhere},
+		{Job: 2, Expected: results.Expected{HeldS: 5, Source: "file on NVIDIA L40"}}, {Job: 4, Expected: elsewhere}}
+	if diff := cmp.Diff(want, Records(known)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n, gpus := node.Elsewhere(known); n != 3 || !slices.Equal(gpus, []string{"NVIDIA H200", "NVIDIA L40"}) {
+		t.Errorf("of %d jobs something is known from %q alone, want 3 and both models", n, gpus)
+	}
+	if known, err = Known(t.Context(), db, jobs, node, Options{File: f}); err != nil || len(Records(known)) != 1 {
+		t.Errorf("without learning %v (%v), want the file alone", Records(known), err)
+	}
+	node.Mode, node.GPUs = results.Simulated, []string{"P100 (simulated)"}
+	if known, err = Known(t.Context(), db, jobs, node, Options{File: f, Learn: true}); err != nil || len(Records(known)) != 0 {
+		t.Errorf("a simulated node knows %v (%v), want nothing: profiles are for its models", Records(known), err)
 	}
 }
 
