@@ -67,7 +67,7 @@ func TestConfigurationErrorsNameTheirSource(t *testing.T) {
 		"mem-cap: 16GB":   `1:10: mem-cap: bad size "16GB": write plain bytes or a number with KiB, MiB, GiB or TiB, such as 512MiB`,
 		"sched: foo":      `1:8: unknown scheduler "foo": use one of case-alg2, case-alg3, cg, demand, exec, plan, sa, schedgpu, vgpu, zero`,
 		"node: cloud":     `1:7: node "cloud": use local, or sim:COUNTxMODEL such as sim:4xV100`,
-		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H200, P100, V100`,
+		"node: sim:4xK80": `1:7: node "sim:4xK80": no model "K80": use one of A100, H100, H200, P100, V100`,
 		"seed: 010":       `1:7: seed "010": want a whole number, 0 or more, in decimal and without zeros before it`,
 		"format: xml":     `1:9: format "xml": want table, csv, json or markdown`,
 		"db: ''":          `1:5: db is empty: name the store's file`,

@@ -14,6 +14,7 @@ func TestParseNode(t *testing.T) {
 		{"sim:2xp100", "sim:2xP100", 2, 24, 48, 56},
 		{"sim:8xA100", "sim:8xA100", 8, 48, 96, 108},
 		{"sim:1xH200", "sim:1xH200", 1, 16, 16, 132},
+		{"sim:2xh100", "sim:2xH100", 2, 32, 32, 132},
 	} {
 		n, err := ParseNode(c.text)
 		if err != nil {
@@ -26,11 +27,11 @@ func TestParseNode(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ text, want string }{
-		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, with a model of A100, H200, P100, V100"},
+		{"4xV100", "want sim:COUNTxMODEL such as sim:4xV100, with a model of A100, H100, H200, P100, V100"},
 		{"sim:0xV100", "want sim:COUNTxMODEL"},
 		{"sim:1000xV100", "want sim:COUNTxMODEL"},
 		{"sim:4xV100 ", "want sim:COUNTxMODEL"},
-		{"sim:4xK80", `no model "K80": use one of A100, H200, P100, V100`},
+		{"sim:4xK80", `no model "K80": use one of A100, H100, H200, P100, V100`},
 	} {
 		if _, err := ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
