@@ -5,9 +5,9 @@
 #
 # Each mix has 32 jobs of CASE's Table 1, drawn by the rule of the paper, with large and small ones 1:1, 2:1, 3:1 and 4:1 in
 # turn. Each node has a sweep of its own, in the store DIR/NODE.db. DIR/NODE.txt gets the comparison, DIR/NODE.csv the
-# runs. A sweep that was stopped goes on with the next call. 200 mixes on both nodes take some 25 minutes on one core.
+# runs. A sweep that was stopped goes on with the next call. 200 mixes on two nodes take some 25 minutes on one core.
 #
-# Environment: MIXES (200), NODES (v100 h200), SCHEDS (case-alg3,plan,plan:error=0.3).
+# Environment: MIXES (200), NODES (v100 h200; h100 has the profiles of the suite), SCHEDS (case-alg3,plan,plan:error=0.3).
 #
 # Needs bin/caserun. Exit status: as caserun sweep.
 set -eu
@@ -24,7 +24,8 @@ for name in ${NODES:-v100 h200}; do
 	case $name in
 	v100) node=(--node sim:4xV100) ;;
 	h200) node=(--node sim:4xH200 --mem-cap 16GiB) ;;
-	*) echo "plan-random.sh: NODES has $name: want v100 or h200" >&2; exit 2 ;;
+	h100) node=(--node sim:4xH100 --mem-cap 16GiB --profiles benchmarks/profiles/suite_h100.csv) ;;
+	*) echo "plan-random.sh: NODES has $name: want v100, h200 or h100" >&2; exit 2 ;;
 	esac
 	db=$dir/$name.db
 	if [ -e "$db" ]; then

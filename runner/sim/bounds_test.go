@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
 )
@@ -22,30 +23,45 @@ const (
 	bounds    = "../../benchmarks/bounds/bounds.csv"
 )
 
-// capped is a node whose devices seem to have 16 GiB, as with --mem-cap.
-const capped = "4xH200 of 16 GiB"
+// boundNode is a node of which there are bounds.
+type boundNode struct {
+	name     string
+	node     Node
+	profiles profiles.Set // before the catalog's
+}
 
-func boundNodes(t testing.TB) map[string]Node {
-	nodes := map[string]Node{capped: mustNode(t, "sim:4xH200")}
-	for _, name := range []string{"4xV100", "2xP100", "4xH200"} {
-		nodes[name] = mustNode(t, "sim:"+name)
+// boundNodes are in the order of the files. Devices of 16 GiB are as with --mem-cap.
+func boundNodes(t testing.TB) []boundNode {
+	return []boundNode{
+		{"4xV100", mustNode(t, "sim:4xV100"), profiles.Set{}},
+		{"2xP100", mustNode(t, "sim:2xP100"), profiles.Set{}},
+		{"4xH200", mustNode(t, "sim:4xH200"), profiles.Set{}},
+		{"4xH200 of 16 GiB", mustNode(t, "sim:4xH200").Capped(16 << 30), profiles.Set{}},
+		{"4xH100 of 16 GiB", mustNode(t, "sim:4xH100").Capped(16 << 30), profilestest.Suite(t)},
 	}
-	nodes[capped] = nodes[capped].Capped(16 << 30)
-	return nodes
+}
+
+// boundNodesByName are the same.
+func boundNodesByName(t testing.TB) map[string]boundNode {
+	byName := map[string]boundNode{}
+	for _, n := range boundNodes(t) {
+		byName[n.name] = n
+	}
+	return byName
 }
 
 // phases are the steps of a job in the three parts of its life, as RESOURCE:DEMAND:SECONDS. They are
 // scaled as the node scales them.
-func phases(t testing.TB, n Node, j mixes.Job) (before, held, after string) {
+func phases(t testing.TB, n boundNode, j mixes.Job) (before, held, after string) {
 	t.Helper()
-	profile, err := profiles.Catalog().Lookup(j)
+	profile, err := profiles.Catalog().With(n.profiles).Lookup(j)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if profile.Rounds > 1 {
 		t.Fatalf("%s has rounds, and the bounds ignore rounds", j.Command())
 	}
-	p := &process{x: &Executor{config: Config{Node: n}}, kind: &kind{steps: profile.Steps(j.Footprint)}}
+	p := &process{x: &Executor{config: Config{Node: n.node}}, kind: &kind{steps: profile.Steps(j.Footprint)}}
 	names := map[resource]string{cores: "cores", link: "link", sms: "sms"}
 	part := &before
 	for _, s := range p.plan() {
@@ -75,9 +91,7 @@ func jobsOfBounds(t testing.TB) string {
 		}
 	}
 	line("node", "devices", "cores", "capacity_bytes", "mix", "command", "count", "bytes", "before", "held", "after")
-	nodes := boundNodes(t)
-	for _, name := range []string{"4xV100", "2xP100", "4xH200", capped} {
-		n := nodes[name]
+	for _, n := range boundNodes(t) {
 		for _, mix := range mixNames {
 			count := map[string]int{}
 			var first []mixes.Job
@@ -88,7 +102,7 @@ func jobsOfBounds(t testing.TB) string {
 			}
 			for _, j := range first {
 				before, held, after := phases(t, n, j)
-				line(name, n.Count, n.Cores(), n.Devices(true)[0].CapacityBytes, mix, j.Command(), count[j.Command()],
+				line(n.name, n.node.Count, n.node.Cores(), n.node.Devices(true)[0].CapacityBytes, mix, j.Command(), count[j.Command()],
 					j.Footprint.Bytes+runner.DefaultContextBytes, before, held, after)
 			}
 		}
@@ -159,7 +173,7 @@ func TestNoScheduleIsBetterThanItsBound(t *testing.T) {
 		batch := [2]string{fields[0], fields[4]}
 		lines[batch] = append(lines[batch], strings.TrimSuffix(line, "\n"))
 	}
-	nodes, found := boundNodes(t), readBounds(t)
+	nodes, found := boundNodesByName(t), readBounds(t)
 	if want := len(nodes) * len(mixNames); len(found) != want {
 		t.Errorf("%s has %d bounds, want %d", bounds, len(found), want)
 	}
@@ -172,7 +186,7 @@ func TestNoScheduleIsBetterThanItsBound(t *testing.T) {
 			t.Errorf("%s: %+v", bounds, b)
 		}
 		for _, scheduler := range []string{"sa", "case-alg3", "case-alg3:queue=fifo", "schedgpu"} {
-			m := trial{node: nodes[b.node], scheduler: scheduler}.metrics(t, b.mix)
+			m := trial{node: nodes[b.node].node, profiles: nodes[b.node].profiles, scheduler: scheduler}.metrics(t, b.mix)
 			if m.OK != len(mixJobs(t, b.mix)) {
 				t.Errorf("%s on %s under %s: %d jobs ended ok", b.mix, b.node, scheduler, m.OK)
 			}
@@ -187,10 +201,10 @@ func TestNoScheduleIsBetterThanItsBound(t *testing.T) {
 
 // boundsTable has each bound beside what case-alg3 reaches in simulation.
 func boundsTable(t testing.TB) string {
-	nodes := boundNodes(t)
+	nodes := boundNodesByName(t)
 	rows := [][]string{{"node", "mix", "makespan: bound, s", "case-alg3, s", "over the bound", "mean turnaround: bound, s", "case-alg3, s", "over the bound"}}
 	for _, b := range readBounds(t) {
-		m := trial{node: nodes[b.node], scheduler: "case-alg3"}.metrics(t, b.mix)
+		m := trial{node: nodes[b.node].node, profiles: nodes[b.node].profiles, scheduler: "case-alg3"}.metrics(t, b.mix)
 		seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
 		rows = append(rows, []string{b.node, b.mix, seconds(b.makespanS), seconds(*m.MakespanS), seconds(*m.MakespanS / b.makespanS),
 			seconds(b.turnsS), seconds(*m.TurnaroundMeanS), seconds(*m.TurnaroundMeanS / b.turnsS)})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -33,7 +34,12 @@ func (e *events) Event(r results.Event) { e.kinds[r.Kind]++ }
 // batch runs jobs on the node under a scheduler. expect changes what is expected of them.
 func batch(t *testing.T, node sim.Node, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
 	t.Helper()
-	known := profiles.Catalog()
+	return batchOf(t, node, profiles.Catalog(), sched, jobs, seed, workers, expect)
+}
+
+// batchOf is batch with other profiles than the catalog's.
+func batchOf(t *testing.T, node sim.Node, known profiles.Set, sched string, jobs []mixes.Job, seed uint64, workers int, expect func([]*schedulers.Prediction)) ([]results.Job, map[results.EventKind]int) {
+	t.Helper()
 	s, err := policies.Parse(sched, node.Count)
 	if err != nil {
 		t.Fatal(err)
@@ -78,14 +84,16 @@ func TestPlanAgainstAlg3(t *testing.T) {
 	nodes := []struct {
 		name, model string
 		memory      int64
-	}{{"4xV100", "sim:4xV100", math.MaxInt64}, {"4xH200 of 16 GiB", "sim:4xH200", 16 << 30}}
+		known       profiles.Set
+	}{{"4xV100", "sim:4xV100", math.MaxInt64, profiles.Catalog()}, {"4xH200 of 16 GiB", "sim:4xH200", 16 << 30, profiles.Catalog()},
+		{"4xH100 of 16 GiB", "sim:4xH100", 16 << 30, profiles.Catalog().With(profilestest.Suite(t))}}
 	least := bounds(t)
 	rows := make([]string, len(nodes))
 	t.Run("nodes", func(t *testing.T) {
 		for i, n := range nodes {
 			t.Run(n.name, func(t *testing.T) {
 				t.Parallel()
-				rows[i] = compare(t, n.name, n.model, n.memory, least)
+				rows[i] = compare(t, n.name, n.model, n.memory, n.known, least)
 			})
 		}
 	})
@@ -134,7 +142,7 @@ func bounds(t *testing.T) map[[2]string][2]float64 {
 }
 
 // compare runs W1 to W8 under both schedulers, and returns a row of the table for each.
-func compare(t *testing.T, name, model string, memory int64, least map[[2]string][2]float64) (rows string) {
+func compare(t *testing.T, name, model string, memory int64, known profiles.Set, least map[[2]string][2]float64) (rows string) {
 	node, err := sim.ParseNode(model)
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +158,8 @@ func compare(t *testing.T, name, model string, memory int64, least map[[2]string
 		if !found {
 			t.Fatalf("there is no bound for %s on %s", m.Name, name)
 		}
-		alg3, _ := batch(t, node, "case-alg3", m.Jobs, 1, 0, nil)
-		plan, _ := batch(t, node, "plan", m.Jobs, 1, 0, nil)
+		alg3, _ := batchOf(t, node, known, "case-alg3", m.Jobs, 1, 0, nil)
+		plan, _ := batchOf(t, node, known, "plan", m.Jobs, 1, 0, nil)
 		last, mean := ends(alg3)
 		lastP, meanP := ends(plan)
 		rows += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name, m.Name, bound[0], last, lastP, bound[1], mean, meanP)
