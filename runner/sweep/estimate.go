@@ -113,18 +113,23 @@ func (p *Plan) Foresee(times Estimates) {
 // forecast tells how long runs take from begin to end, for the time left and for the time
 // limit. An arm that this call has run takes the median of those runs. Before that it takes its
 // estimate and, on a live node, the median of what this call's runs took beside their
-// makespans, to prepare and clear the node.
+// makespans, to prepare and clear the node. On a simulated node the estimate is corrected by what this call's
+// runs under the same scheduler took of theirs, or all runs if there are none.
 type forecast struct {
 	mode results.Mode
 
-	mu     sync.Mutex
-	times  Estimates
-	took   map[arm][]float64 // seconds
-	beside []float64         // seconds
+	mu        sync.Mutex
+	times     Estimates
+	took      map[arm][]float64    // seconds
+	beside    []float64            // seconds
+	simulated map[string]simulated // by scheduler; "": all
 }
 
+// simulated is seconds that runs took, and that they were expected to take.
+type simulated struct{ took, expected float64 }
+
 func newForecast(mode results.Mode, times Estimates) *forecast {
-	return &forecast{mode: mode, times: times, took: map[arm][]float64{}}
+	return &forecast{mode: mode, times: times, took: map[arm][]float64{}, simulated: map[string]simulated{}}
 }
 
 // use replaces the estimates, because runs since may tell more of other arms.
@@ -140,6 +145,12 @@ func (f *forecast) learn(c results.Cell, run results.Run, took time.Duration) {
 	defer f.mu.Unlock()
 	a := armOf(c)
 	f.took[a] = append(f.took[a], took.Seconds())
+	if f.mode == results.Simulated {
+		for _, scheduler := range []string{a.scheduler, ""} {
+			s := f.simulated[scheduler]
+			f.simulated[scheduler] = simulated{s.took + took.Seconds(), s.expected + f.times[a].Seconds}
+		}
+	}
 	if s := run.Metrics.MakespanS; s != nil && f.mode == results.Live {
 		f.beside = append(f.beside, took.Seconds()-*s)
 	}
@@ -155,6 +166,11 @@ func (f *forecast) of(a arm) Estimate {
 	e := f.times[a]
 	if len(f.beside) > 0 {
 		e.Seconds += stats.Summarize(f.beside, 0.95).Median
+	}
+	for _, scheduler := range []string{a.scheduler, ""} {
+		if s := f.simulated[scheduler]; s.expected > 0 {
+			return Estimate{e.Seconds * s.took / s.expected, e.Ground}
+		}
 	}
 	return e
 }

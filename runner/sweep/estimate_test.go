@@ -55,26 +55,35 @@ func TestRunsThatFit(t *testing.T) {
 }
 
 // Before this call has done a run of an arm, its estimate and what runs take
-// beside their makespans; then what its own took.
+// beside their makespans; then what its own took. On a simulated node estimates are rough, and are corrected by the runs under
+// the same scheduler, or else by all.
 func TestForecast(t *testing.T) {
-	sa, cg := arm{"W1", "sa", results.Lazy}, arm{"W1", "cg", results.Lazy}
-	times := Estimates{sa: {100, "earlier runs"}, cg: {300, "profiles"}}
+	sa, cg, other := arm{"W1", "sa", results.Lazy}, arm{"W1", "cg", results.Lazy}, arm{"W2", "sa", results.Lazy}
+	times := Estimates{sa: {100, "earlier runs"}, cg: {300, "profiles"}, other: {200, "profiles"}}
 	type ran struct{ makespan, took float64 }
 	for name, c := range map[string]struct {
 		mode   results.Mode
 		sa     []ran // under sa, in this call
 		wantSA Estimate
 		wantCG Estimate
+		other  float64 // another mix under sa
 	}{
-		"nothing done":        {results.Live, nil, Estimate{100, "earlier runs"}, Estimate{300, "profiles"}},
-		"one run":             {results.Live, []ran{{90, 96}}, Estimate{96, "runs of this call"}, Estimate{306, "profiles"}},
-		"one that stands out": {results.Live, []ran{{90, 150}, {91, 95}, {92, 97}}, Estimate{97, "runs of this call"}, Estimate{305, "profiles"}},
-		"virtual makespans":   {results.Simulated, []ran{{90, 0.5}}, Estimate{0.5, "runs of this call"}, Estimate{300, "profiles"}},
+		"nothing done":        {results.Live, nil, Estimate{100, "earlier runs"}, Estimate{300, "profiles"}, 200},
+		"one run":             {results.Live, []ran{{90, 96}}, Estimate{96, "runs of this call"}, Estimate{306, "profiles"}, 206},
+		"one that stands out": {results.Live, []ran{{90, 150}, {91, 95}, {92, 97}}, Estimate{97, "runs of this call"}, Estimate{305, "profiles"}, 205},
+		"virtual makespans":   {results.Simulated, []ran{{90, 400}, {90, 400}}, Estimate{400, "runs of this call"}, Estimate{1200, "profiles"}, 800},
+		"under another":       {results.Simulated, nil, Estimate{200, "earlier runs"}, Estimate{600, "runs of this call"}, 400},
 	} {
 		f := newForecast(c.mode, times)
 		for _, r := range c.sa {
 			f.learn(results.Cell{Mix: "W1", Scheduler: "sa"}, results.Run{Metrics: results.Metrics{MakespanS: &r.makespan}},
 				Estimate{Seconds: r.took}.duration())
+		}
+		if name == "under another" {
+			f.learn(results.Cell{Mix: "W1", Scheduler: "cg"}, results.Run{}, Estimate{Seconds: 600}.duration())
+		}
+		if got := f.of(other); got != (Estimate{c.other, "profiles"}) {
+			t.Errorf("%s: another mix %v, want %v s", name, got, c.other)
 		}
 		if gotSA, gotCG := f.of(sa), f.of(cg); gotSA != c.wantSA || gotCG != c.wantCG {
 			t.Errorf("%s: sa %v and cg %v, want %v and %v", name, gotSA, gotCG, c.wantSA, c.wantCG)
