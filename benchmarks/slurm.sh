@@ -13,7 +13,7 @@
 #   REPS     1
 #   MEM_CAP  16GiB of each device
 #   NODE     local; a simulated node needs no GPU
-#   HALF     slurm or direct makes one of both sweeps: they take half an hour each on two GPUs. Comparing is left to a call without HALF
+#   HALF     slurm or direct makes one sweep of both, which may be on two days. A call without HALF then compares them
 #
 # Needs bin/caserun and, on local, make native, make cuda and caserun data. Exit status: 0 both sweeps have the same arms, and as many
 # runs and jobs in each; 1 they have not; 2 usage, or Slurm does not start; else as caserun sweep.
