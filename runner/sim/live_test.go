@@ -30,8 +30,8 @@ type cell struct {
 var (
 	liveSchedulers = []string{"sa", "cg", "case-alg2", "case-alg3"}
 	// The aims are for a scheduler's throughput, in the mean of the mixes' absolute errors, and for the mean ratio to
-	// sa. They are met if the model knows how fast the host was during each run. If it does not, these limits keep it from getting
-	// worse. docs/simulation.md says why.
+	// sa. As predictions not all are met, and these limits keep them from getting worse. The aims hold for what the host's speed
+	// during each run explains, which is known only afterwards. docs/simulation.md says more.
 	worstThroughput = map[string]float64{"sa": 14, "cg": 15.5, "case-alg2": 15, "case-alg3": 21}
 	worstRatio      = map[string]float64{"cg": 10, "case-alg2": 10, "case-alg3": 12}
 )
@@ -49,26 +49,19 @@ func TestThePageShowsHowTheModelAgreesWithLiveRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	cells := sweep(t, profiles.Set{})
-	known := onHosts(cells, cell.hostFactor)
-	for _, scheduler := range liveSchedulers {
-		for of, c := range map[string]struct {
-			cells map[string][]cell
-			worst float64
-		}{"the profiles": {cells, worstThroughput[scheduler]}, "each run": {known, aimThroughput}} {
-			if e := 100 * meanError(c.cells, scheduler, cellThroughput); e > c.worst {
-				t.Errorf("%s, host of %s: throughput is off by %.1f %% in the mean of the mixes, want at most %v", scheduler, of, e, c.worst)
-			}
+	atMost := func(what, host string, e, worst float64) {
+		if e > worst {
+			t.Errorf("%s, host of %s: off by %.1f %% in the mean of the mixes, want at most %v", what, host, e, worst)
 		}
 	}
+	explained := onHosts(cells, cell.hostFactor)
+	for scheduler, worst := range worstThroughput {
+		atMost(scheduler, "the profiles", 100*meanError(cells, scheduler, cellThroughput), worst)
+		atMost(scheduler, "each run", 100*meanError(explained, scheduler, cellThroughput), aimThroughput)
+	}
 	for scheduler, worst := range worstRatio {
-		for of, c := range map[string]struct {
-			cells map[string][]cell
-			worst float64
-		}{"the profiles": {cells, worst}, "each run": {known, aimRatio}} {
-			if e := 100 * math.Abs(ratioError(c.cells, scheduler)); e > c.worst {
-				t.Errorf("%s over sa, host of %s: off by %.1f %%, want at most %v", scheduler, of, e, c.worst)
-			}
-		}
+		atMost(scheduler+" over sa", "the profiles", 100*math.Abs(ratioError(cells, scheduler)), worst)
+		atMost(scheduler+" over sa", "each run", 100*math.Abs(ratioError(explained, scheduler)), aimRatio)
 	}
 	showsTables(t, "../../docs/simulation.md", []generated{
 		{"live", func(testing.TB) string { return liveTable(cells) }},
@@ -276,14 +269,19 @@ func liveKnownHosts(cells, suite map[string][]cell) string {
 	for _, scheduler := range liveSchedulers[1:] {
 		rows[0] = append(rows[0], scheduler+" over sa, %")
 	}
-	machines := machineFactors(cells["sa"])
+	ofMachine := func(cells map[string][]cell) map[string][]cell {
+		machines := machineFactors(cells["sa"])
+		return onHosts(cells, func(c cell) float64 { return machines[c.machine] })
+	}
 	for _, known := range []struct {
 		of    string
 		cells map[string][]cell
 	}{
 		{"of the profiles", cells},
-		{"of each machine, from its runs of sa", onHosts(cells, func(c cell) float64 { return machines[c.machine] })},
+		{"of each machine, from its runs of sa", ofMachine(cells)},
 		{"of each run", onHosts(cells, cell.hostFactor)},
+		{"of the profiles of the suite", suite},
+		{"of each machine, and profiles of the suite", ofMachine(suite)},
 		{"of each run, and profiles of the suite", onHosts(suite, cell.hostFactor)},
 	} {
 		row := []string{known.of}

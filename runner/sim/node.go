@@ -51,7 +51,7 @@ var models = map[string]Model{
 	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1, 0,
 		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
 	"H100": {"H100", 81559 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, 0,
-		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor measured with the jobs of the catalog (docs/simulation.md)"},
+		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/simulation.md)"},
 	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH200,
 		"NVIDIA H200 datasheet; the system that was profiled"},
 }
