@@ -137,6 +137,7 @@ static struct {
 	bool serving;     /* a thread calls hooks: */
 	pthread_t server;
 	struct swap *swap; /* the request that waits for an answer */
+	struct link_files offer; /* that nobody has asked for */
 	struct waiter *waiters;
 	bool granted; /* a task has had a device of the server's */
 	bool reading; /* a thread is in link_receive */
@@ -246,6 +247,7 @@ static void after_fork_in_child(void)
 	process.reading = false;
 	process.evicts = false;
 	link_close(&process.welcome_files);
+	link_close(&process.offer);
 	process.serving = false;
 	process.swap = NULL;
 	process.waiters = NULL;
@@ -394,6 +396,7 @@ static void settle(void)
 	for (struct entry *e = process.tasks; e != NULL; e = e->next)
 		e->asked = false;
 	link_close(&process.welcome_files);
+	link_close(&process.offer);
 	process.swap = NULL;
 	show_permit();
 	changed();
@@ -409,7 +412,7 @@ static bool dial(const char *path, const char *token, char *why, size_t why_size
 	process.evicts = process.hooks != NULL && variable("CASE_SHARED") == NULL && start_reader();
 	process.reading = process.evicts;
 	process.welcome = process.evicts ? DUE : NO_WELCOME;
-	process.link = link_open(path, token, instance(), process.evicts ? CASE_CAN_EVICT : 0, page, why, why_size);
+	process.link = link_open(path, token, instance(), process.evicts ? CASE_CAN_EVICT | CASE_CAN_PREPARE : 0, page, why, why_size);
 	if (page >= 0)
 		close(page);
 	settle();
@@ -610,8 +613,23 @@ static bool take_revoke(const struct case_wire_revoke *frame)
 	return true;
 }
 
+/* take_offer adds to what is offered. Files for which there is no place stay with the caller, who closes them. */
+static bool take_offer(struct link_files *files)
+{
+	if (!process.evicts || process.welcome_frame.chunk_bytes == 0)
+		return false;
+	if (process.offer.count + files->count <= CASE_WIRE_FILES) {
+		memcpy(process.offer.fd + process.offer.count, files->fd, (size_t)files->count * sizeof *files->fd);
+		process.offer.count += files->count;
+		files->count = 0;
+	}
+	return true;
+}
+
 static bool take_space(const struct case_wire_swap_space *frame, struct link_files *files)
 {
+	if (frame->offered != 0)
+		return take_offer(files);
 	if (process.swap == NULL)
 		return false;
 	*process.swap->space = (struct client_space){.bytes = frame->bytes, .offset = frame->offset, .file_count = files->count};
@@ -808,6 +826,17 @@ static void greet(const struct caller *caller)
 	end_wait((void *)caller);
 }
 
+static void pass_offer(const struct caller *caller)
+{
+	struct client_space space = {.file_count = process.offer.count};
+
+	memcpy(space.files, process.offer.fd, sizeof space.files);
+	process.offer.count = 0;
+	begin_wait((void *)caller);
+	process.hooks->offer(&space);
+	end_wait((void *)caller);
+}
+
 static void report_revoked(const struct entry *e, const struct case_wire_revoke *revoke, const struct client_revoked *answer)
 {
 	const bool done = answer->outcome == CASE_REVOKED_DONE;
@@ -881,6 +910,8 @@ static void serve(const struct caller *caller)
 			greet(caller);
 		else if (e != NULL)
 			take_back(e, caller);
+		else if (process.offer.count > 0)
+			pass_offer(caller);
 		else
 			break;
 	}

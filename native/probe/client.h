@@ -64,6 +64,13 @@ struct client_revoked {
 	char why[CASE_WIRE_WHY]; /* of CASE_REVOKED_UNABLE, NUL-terminated */
 };
 
+struct client_space {
+	uint64_t bytes;  /* 0: the server has no more to give */
+	uint64_t offset; /* without files: in the swap area of client_welcome */
+	int file_count;  /* with files: each has an equal part of the bytes */
+	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
+};
+
 /* Hooks are called without any lock of the client's. They may take long, and may call any function of
  * this file but client_await_resume. What other threads wait for is not read meanwhile: a thread that
  * waits in a client_await_ function must hold no lock that a hook takes.
@@ -75,10 +82,13 @@ struct client_revoked {
  * (activity_permitted). It comes back with the answer, but after a yield that is done with
  * client_await_resume. The task may be one whose client_await_grant has not returned yet, or one that
  * another thread is freeing. The task's client_free, or the connection's end, withdraws the
- * revocation: then nobody hears the answer. */
+ * revocation: then nobody hears the answer.
+ *
+ * offer brings host memory for which nobody has asked, with files, which are the hook's to close. */
 struct client_hooks {
 	void (*welcome)(const struct client_welcome *welcome);
 	void (*revoke)(const struct client_revocation *revocation, struct client_revoked *answer);
+	void (*offer)(const struct client_space *space);
 };
 
 /* client_can_evict says that this process can give memory back. It is called once, before any other
@@ -121,13 +131,6 @@ int client_moved(const struct case_task *task, enum case_wire_direction way, con
 /* client_permitted: the task is not revoked, nor being revoked. activity_permitted is the same for all
  * tasks of the process, and takes no lock. */
 bool client_permitted(const struct case_task *task);
-
-struct client_space {
-	uint64_t bytes;  /* 0: the server has no more to give */
-	uint64_t offset; /* without files: in the swap area of client_welcome */
-	int file_count;  /* with files: each has an equal part of the bytes */
-	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
-};
 
 /* client_await_swap asks for `bytes` more of host memory, which are neither 0 nor 2^63 or more. A thread other
  * than a hook's may hold a lock that a hook waits for until its deadline. false: the connection has ended, so

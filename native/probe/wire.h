@@ -10,7 +10,7 @@
  * FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
- * tasks; SWAP_SPACE, one for each SWAP_MORE; REVOKE.
+ * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; REVOKE.
  *
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
@@ -32,6 +32,7 @@
  *     TASK_RESUME before it submits work again. After all others it goes on with its answer. The
  *     server grants a TASK_RESUME only while the task has no ticket unanswered.
  *   - A connection has at most one SWAP_MORE unanswered.
+ *   - A SWAP_SPACE that is offered has files. It needs CASE_CAN_PREPARE, and answers nothing.
  *
  * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
  * TASK_RESUME, TASK_MOVED, SWAP_MORE and SWAP_SPACE break the protocol.
@@ -107,7 +108,8 @@ enum case_wire_reason {
 };
 
 /* What a process can do when it is told to (HELLO). Other bits are 0. */
-#define CASE_CAN_EVICT 1u /* give device memory back, and have the same memory again later */
+#define CASE_CAN_EVICT 1u   /* give device memory back, and have the same memory again later */
+#define CASE_CAN_PREPARE 2u /* take host memory for which it has not asked; with CASE_CAN_EVICT alone */
 
 /* What REVOKE asks of a task. */
 enum case_wire_action {
@@ -290,7 +292,7 @@ struct case_wire_swap_space {
 	uint64_t bytes; /* 0: the server has no more to give */
 	uint64_t offset;
 	uint32_t files;
-	uint32_t zero;
+	uint32_t offered; /* 1: unasked, to be ready for a revocation; else 0 */
 };
 
 struct case_wire_oom {

@@ -72,7 +72,33 @@ func (x *Executor) tellActivity() {
 			now.Last = max(0, a.LastCall.Sub(x.config.Start))
 		}
 		x.post(runner.TaskActive{ID: id, Activity: now})
+		x.offerSwap(id, c, a.Resident-a.Fixed)
 	}
+}
+
+// offered is how many pieces a process is offered at a time: its device reaches as many in one call.
+const offered = 8
+
+// offerSwap offers host memory to a process whose memory may be taken soon, because a request waits. For a device to reach
+// host memory for the first time takes longer than to copy as much. So a process that is ready answers its first
+// revocation sooner. It is offered no more than it has on the device (bytes), and no more than half of the swap area
+// is given in this way.
+func (x *Executor) offerSwap(id schedulers.TaskID, c *probe.Client, bytes int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	lacks := (bytes+swaparea.PieceBytes-1)/swaparea.PieceBytes - int64(len(x.swapped[c]))
+	if lacks <= 0 || x.revocable[id] != c { // the task has ended, and the process perhaps too
+		return
+	}
+	pieces := x.config.Swap.TakeSpare(int(min(lacks, offered)))
+	if len(pieces) == 0 {
+		return
+	}
+	if err := c.OfferSwap(uint64(len(pieces))*swaparea.PieceBytes, pieces...); err != nil {
+		x.config.Swap.Give(pieces) // it asks when it needs them
+		return
+	}
+	x.swapped[c] = append(x.swapped[c], pieces...)
 }
 
 var actions = map[schedulers.Action]probe.Action{schedulers.Yield: probe.Yield, schedulers.Evict: probe.Evict}

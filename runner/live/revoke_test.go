@@ -121,6 +121,35 @@ func TestMemoryMoves(t *testing.T) {
 	}
 }
 
+// A job whose memory is to be taken, because another waits, has host memory before.
+func TestHostMemoryIsThereBeforeItIsNeeded(t *testing.T) {
+	r := newSwapRig(t, "vgpu:n=4,victims=0", 4)
+	traces := t.TempDir()
+	trace := func(job int) string { return filepath.Join(traces, fmt.Sprint(job)) }
+	for i := range r.jobs {
+		r.jobs[i].Env = append(r.jobs[i].Env, "FAKE_CUDA_TRACE="+trace(i))
+	}
+	r.mustRun()
+	ready, taken := 0, 0
+	for i := range r.jobs {
+		text, err := os.ReadFile(trace(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, revoked := strings.Cut(string(text), "\ncuCtxSynchronize")
+		if revoked {
+			taken++
+		}
+		if revoked && strings.Contains(before, "\ncuMemImportFromShareableHandle") {
+			ready++
+		}
+	}
+	if ready == 0 {
+		t.Errorf("of %d jobs whose memory was taken none had host memory before", taken)
+	}
+	r.wantWholeArea()
+}
+
 // Jobs of which each needs more than its device has run together, and compute what they compute on a larger one.
 func TestJobLargerThanItsDevice(t *testing.T) {
 	r := newSwapRig(t, "vgpu:n=2,victims=0", 3, fmt.Sprint("FAKE_CUDA_MEMORY=", 60*mebibyte))

@@ -24,6 +24,7 @@ type taker struct {
 	tasks   map[name]*kept
 	ticket  uint64
 	chunks  int    // of host memory that were given
+	offers  int    // of host memory that are to come
 	begun   uint64 // bytes of tasks that began on the host
 	short   bool   // host memory was refused
 	revoked []Revoked
@@ -66,7 +67,7 @@ func newTaker(t *testing.T, seed, chunk uint64, ready func(*Server, recorder) *l
 	}()
 	t.Cleanup(func() { ticks.Stop(); close(ended) })
 	return ready(s, r).start(), &taker{t: t, server: s, random: rand.New(rand.NewPCG(seed, 1)), tasks: map[name]*kept{},
-		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, chunk: chunk, area: func(n int) []int { return fakeChunks(t, n, chunk) }}
+		uuids: [][16]byte{fakeUUID(0), fakeUUID(1)}, chunk: chunk, offers: 4, area: func(n int) []int { return fakeChunks(t, n, chunk) }}
 }
 
 // startTaking starts the program under a scheduler that takes memory back. The caller calls finish
@@ -163,9 +164,16 @@ func (k *taker) hear(task *kept, was Revoked) {
 	k.short = false
 }
 
-// take revokes tasks that have no ticket, three times of four.
+// take revokes tasks that have no ticket, three times of four, and sometimes offers their processes host memory before.
 func (k *taker) take() {
-	for _, task := range k.tasks {
+	for of, task := range k.tasks {
+		if k.offers > 0 && k.random.IntN(8) == 0 {
+			k.offers--
+			files := k.area(1 + k.random.IntN(4))
+			if err := of.c.OfferSwap(uint64(len(files))*k.chunk, files...); err == nil {
+				k.chunks += len(files)
+			}
+		}
 		if task.asked != nil || k.random.IntN(4) == 0 {
 			continue
 		}
@@ -265,8 +273,8 @@ func (k *taker) wantSettled(p *lazyRun) {
 	}
 }
 
-// wantOnlySwapLeft: at its end the process has nothing but chunks of the swap area, each mapped once,
-// and the fakes have seen nothing that a driver would not allow.
+// wantOnlySwapLeft: at its end the process has nothing but chunks of the swap area, each mapped once, and the fakes have
+// seen nothing that a driver would not allow. Chunks that came together are in one reservation. One of them may be about to be mapped.
 func (p *lazyRun) wantOnlySwapLeft() {
 	p.t.Helper()
 	for _, l := range p.lines {
@@ -276,7 +284,7 @@ func (p *lazyRun) wantOnlySwapLeft() {
 			continue
 		}
 		if n, err := fmt.Sscanf(l[at:], " allocations %d handles %d mappings %d reservations %d violations %d", &allocations, &handles, &mappings, &reservations, &violations); n != 5 ||
-			allocations+violations > 0 || handles != mappings || mappings != reservations {
+			allocations+violations > 0 || handles-mappings < 0 || handles-mappings > 1 || reservations > handles+1 {
 			p.t.Errorf("left behind: %s (%v)\n%s", l, err, p.stderr.String())
 		}
 	}

@@ -288,7 +288,8 @@ func TestLazyMapsFromTheHostOnlyWhatCanBeReached(t *testing.T) {
 	}
 }
 
-// The device reaches host memory of later batches, here of three chunks, while those before, here of eight, are copied.
+// The device reaches host memory of a batch in one call: here of eight chunks before they are copied, and of the others
+// while they are.
 func TestLazyReachesHostMemoryWhileItCopies(t *testing.T) {
 	var before, after int
 	copies := false
@@ -303,9 +304,49 @@ func TestLazyReachesHostMemoryWhileItCopies(t *testing.T) {
 			before++
 		}
 	}
-	if before != 8 || after != 3 {
-		t.Errorf("%d chunks are reached before the first copy, and %d after it", before, after)
+	if before != 1 || after != 1 {
+		t.Errorf("the device reaches host memory in %d calls before the first copy, and in %d after it", before, after)
 	}
+}
+
+// A process whose memory is to be taken gets host memory before, and its device reaches it then. It asks for none, and the
+// device reaches none, when memory is taken.
+func TestLazyIsReadyForARevocation(t *testing.T) {
+	const chunk = 4 << 20
+	trace := filepath.Join(t.TempDir(), "trace")
+	accesses := func() int {
+		text, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "\ncuMemSetAccess")
+	}
+	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
+	before := accesses()
+	for _, n := range []int{8, 4} {
+		files := fakeChunks(t, n, chunk)
+		err := errUnread
+		for end := time.Now().Add(patience); errors.Is(err, errUnread) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			err = p.task.c.OfferSwap(uint64(n)*chunk, files...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(patience); accesses() < before+2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the device does not reach what was offered")
+		}
+	}
+	p.mustBeTaken(Yield)
+	if after := accesses(); after != before+2 || len(p.area.chunks) > 0 {
+		t.Errorf("when memory is taken the device reaches host memory in %d calls, and the process asks for %d chunks", after-before-2, len(p.area.chunks))
+	}
+	p.goOn()
+	p.wantSaid("computed")
+	p.goOn()
+	p.end()
+	p.mustSucceed()
 }
 
 // A program whose memory cannot be mapped ends before it gives work to the device.

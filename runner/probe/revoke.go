@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Revoker is the Handler of a run that takes device memory back from processes that can give it
@@ -151,6 +153,8 @@ var (
 	errUnable   = errors.New("its process cannot give memory back")
 	errRevoking = errors.New("a revocation of it is not answered yet")
 	errNoSwap   = errors.New("its process did not ask")
+	errNoOffer  = errors.New("its process takes nothing unasked")
+	errUnread   = errors.New("it has not read yet what was sent before")
 )
 
 func (c *Client) revoke(id, wire uint64, r Revocation) error {
@@ -243,6 +247,40 @@ func (c *Client) GiveSwap(bytes, offset uint64, files ...int) error {
 	c.swapAsked = c.swapAsked && err != nil
 	if err != nil {
 		return fmt.Errorf("give swap space to job %d (pid %d): %w", c.Job(), c.PID(), err)
+	}
+	return nil
+}
+
+// OfferSwap gives the process host memory, in equal parts of 1 to 64 descriptors, for which it has not asked, so that it is
+// ready for a revocation. An error says that the process does not have the memory. It has it to its end, as that of
+// GiveSwap. The caller keeps its descriptors.
+func (c *Client) OfferSwap(bytes uint64, files ...int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.canTake()
+	if len(files) == 0 || len(files) > maxFiles || bytes > math.MaxInt64 {
+		err = fmt.Errorf("%d bytes in %d files", bytes, len(files))
+	}
+	if err == nil {
+		err = c.send(&spaceFrame{bytes: bytes, files: uint32(len(files)), offered: 1}, files...)
+	}
+	if err != nil {
+		return fmt.Errorf("offer swap space to job %d (pid %d): %w", c.Job(), c.PID(), err)
+	}
+	return nil
+}
+
+// canTake, with mu held, is why the process cannot be offered swap space. One that has not read all that was sent may not
+// read what comes next either, and a send that would block ends its connection.
+func (c *Client) canTake() error {
+	if c.ended || c.bye {
+		return errGone
+	}
+	if c.can&canPrepare == 0 {
+		return errNoOffer
+	}
+	if unread, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ); err != nil || unread > 0 {
+		return errUnread
 	}
 	return nil
 }

@@ -437,6 +437,52 @@ func TestSwapSpace(t *testing.T) {
 	}
 }
 
+// Host memory is offered to a process that takes it unasked, and that has read all before.
+func TestOffers(t *testing.T) {
+	file := memfd(t, 1<<20, 0, 0, 0)
+	r, l := newRecorder(), &logbook{}
+	s, err := newServer(r, l.logf, openProcess).revoking(r, welcomed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving(t, s)
+	token := s.Register(1)
+	plain, ready := connect(t, s).welcome(token), connect(t, s)
+	_, at := plain.holds(r, 1)
+	if err := at.OfferSwap(32<<20, file); !errors.Is(err, errNoOffer) {
+		t.Errorf("a process that takes nothing unasked: %v", err)
+	}
+	f := helloFrame{pid: 1, instance: 6, can: canEvict | canPrepare}
+	if _, err := hex.Decode(f.token[:], []byte(token)); err != nil {
+		t.Fatal(err)
+	}
+	ready.send(frame(&f))
+	ready.expect(kindWelcome)
+	_, at = ready.holds(r, 1)
+	for _, wrong := range [][]int{nil, make([]int, maxFiles+1), {-1}} {
+		if err := at.OfferSwap(1, wrong...); err == nil {
+			t.Errorf("%d wrong descriptors are passed on", len(wrong))
+		}
+	}
+	if err := at.OfferSwap(32<<20, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := at.OfferSwap(32<<20, file); !errors.Is(err, errUnread) {
+		t.Errorf("a process that has not read the offer before: %v", err)
+	}
+	b, files := ready.files(kindSpace)
+	var space spaceFrame
+	if err := decode(&space, b); err != nil || space != (spaceFrame{bytes: 32 << 20, files: 1, offered: 1}) {
+		t.Fatalf("space %+v: %v", space, err)
+	}
+	same(t, files, []int{file})
+	ready.close()
+	r.next(t, "silent")
+	if err := at.OfferSwap(32<<20, file); !errors.Is(err, errGone) {
+		t.Errorf("a process that has ended: %v", err)
+	}
+}
+
 // A library of version 3 is told in its own words why it is not served: REFUSE is as it was then.
 func TestOlderVersionIsToldWhy(t *testing.T) {
 	s, r, _ := startRevoking(t, welcomed)

@@ -54,7 +54,8 @@ const (
 
 	knownFlags = FlagManaged | FlagDevice | FlagDecided // CASE_WIRE_FLAGS
 
-	canEvict uint32 = 1 // CASE_CAN_EVICT, the one capability
+	canEvict   uint32 = 1 // CASE_CAN_EVICT
+	canPrepare uint32 = 2 // CASE_CAN_PREPARE
 )
 
 var frames = [...]struct {
@@ -195,7 +196,7 @@ func (f *helloFrame) fields(c *cursor) {
 }
 
 func (f *helloFrame) valid() error {
-	if f.can&^canEvict != 0 {
+	if f.can&^(canEvict|canPrepare) != 0 || f.can == canPrepare {
 		return fmt.Errorf("unknown capabilities %#x", f.can)
 	}
 	return nil
@@ -459,6 +460,7 @@ func (f *moreFrame) valid() error {
 type spaceFrame struct {
 	bytes, offset uint64
 	files         uint32
+	offered       uint32 // 1: unasked
 }
 
 func (*spaceFrame) kind() kind { return kindSpace }
@@ -467,7 +469,7 @@ func (f *spaceFrame) fields(c *cursor) {
 	c.size(&f.bytes)
 	c.size(&f.offset)
 	c.u32(&f.files)
-	c.unused(4)
+	c.u32(&f.offered)
 }
 
 type oomFrame struct {

@@ -35,7 +35,6 @@ type Area struct {
 
 	mu   sync.Mutex
 	free []int // pieces that nobody has, as descriptors
-	most int   // the most that were given at one time
 }
 
 // Start runs bin, which makes an area of so many bytes, in pieces of `piece` bytes each. That takes a
@@ -186,10 +185,21 @@ func (a *Area) Bytes() int64 {
 func (a *Area) Take(n int) []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.take(n)
+}
+
+// TakeSpare is Take, but leaves half of the area free.
+func (a *Area) TakeSpare(n int) []int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.take(min(n, max(0, len(a.free)-len(a.files)/2)))
+}
+
+// take is Take with mu held.
+func (a *Area) take(n int) []int {
 	left := max(0, len(a.free)-n)
 	out := slices.Clone(a.free[left:])
 	a.free = a.free[:left]
-	a.most = max(a.most, len(a.files)-len(a.free))
 	return out
 }
 
@@ -198,15 +208,6 @@ func (a *Area) Give(pieces []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.free = append(a.free, pieces...)
-}
-
-// MostBytes returns the most that was given at one time since the last call, or since the start.
-func (a *Area) MostBytes() int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	most := a.most
-	a.most = len(a.files) - len(a.free)
-	return int64(most) * a.piece
 }
 
 // Close gives the memory back. It returns an error if the program had ended before, had to be killed,

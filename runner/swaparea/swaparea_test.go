@@ -61,6 +61,11 @@ func TestPieces(t *testing.T) {
 	if want := []int64{64, 100}; !slices.Equal(said, want) || a.Bytes() != 100*PieceBytes {
 		t.Errorf("made %d, in all %d; want %d pieces", said, a.Bytes()/PieceBytes, want)
 	}
+	spare := a.TakeSpare(60)
+	if len(spare) != 50 || len(a.TakeSpare(1)) != 0 {
+		t.Errorf("took %d spare pieces of 100; want 50, and then none", len(spare))
+	}
+	a.Give(spare)
 	first, second := a.Take(40), a.Take(70)
 	if len(first) != 40 || len(second) != 60 || len(a.Take(1)) != 0 {
 		t.Errorf("took %d and %d of 100 pieces; want 40 and 60, and then none", len(first), len(second))
@@ -76,12 +81,6 @@ func TestPieces(t *testing.T) {
 		}
 	}
 	a.Give(first)
-	if n := a.MostBytes() / PieceBytes; n != 100 {
-		t.Errorf("at most %d pieces were given; want 100", n)
-	}
-	if n := a.MostBytes() / PieceBytes; n != 60 {
-		t.Errorf("since then at most %d pieces were given; want 60", n)
-	}
 	if again := a.Take(100); len(again) != 40 {
 		t.Errorf("took %d of what was given back; want 40", len(again))
 	}

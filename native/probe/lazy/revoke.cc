@@ -143,19 +143,28 @@ static void revoke(const client_revocation *r, client_revoked *answer)
 	}
 }
 
+static void close_all(const int *files, int count) { std::for_each(files, files + count, close); }
+
 static void welcome(const client_welcome *w)
 {
 	welcomed.store(use_chunks(w->chunk_bytes));
 	set_window(uint64_t{w->window_us} * 1000u);
-	for (int i = 0; i < w->file_count; i++)
-		close(w->files[i]);
+	close_all(w->files, w->file_count);
+}
+
+// A process without memory may not have chosen what the driver is to see (confine.cc), so the driver must not start here.
+static void offer(const client_space *space)
+{
+	if (welcomed && resident_bytes() + away_bytes() > 0)
+		offer_host_chunks(*space, home());
+	close_all(space->files, space->file_count);
 }
 
 void forget_revocation() { must_ask.store(false); }
 
 void prepare_revocation()
 {
-	static const client_hooks hooks = {welcome, revoke};
+	static const client_hooks hooks = {welcome, revoke, offer};
 	static const bool can = asked_to_move() && client_can_evict(&hooks);
 
 	prepared.store(can);
@@ -164,6 +173,7 @@ void prepare_revocation()
 void renew_revocation()
 {
 	renew_drain();
+	renew_offered();
 	must_ask.store(false);
 }
 

@@ -2,6 +2,7 @@
 #ifndef CASE_LAZY_SWAP_H
 #define CASE_LAZY_SWAP_H
 
+#include "../client.h"
 #include "abi.h"
 
 namespace lazy {
@@ -29,6 +30,12 @@ HostChunk *await_host_chunk(int device, size_t more);
 HostChunk *unused_host_chunk(int device);
 bool has_unused_host_chunk();
 void give_host_chunk(HostChunk *chunk);
+
+// offer_host_chunks makes unused chunks of what the scheduler gives unasked, and has the device reach them: that takes longer
+// than to copy as much, and now nobody waits for it. The descriptors stay the caller's. It needs no lock. renew_offered is
+// for a child of fork.
+void offer_host_chunks(const client_space &space, int device);
+void renew_offered();
 
 } // namespace lazy
 #endif

@@ -657,6 +657,8 @@ static struct {
 	pthread_t thread;
 	sem_t greeted;
 	struct client_welcome welcome;
+	sem_t offered;
+	struct client_space space;
 } hook;
 
 static void hook_welcome(const struct client_welcome *welcome)
@@ -677,13 +679,20 @@ static void hook_revoke(const struct client_revocation *revocation, struct clien
 	*answer = hook.answer;
 }
 
-static const struct client_hooks hooks = {hook_welcome, hook_revoke};
+static void hook_offer(const struct client_space *space)
+{
+	hook.space = *space;
+	sem_post(&hook.offered);
+}
+
+static const struct client_hooks hooks = {hook_welcome, hook_revoke, hook_offer};
 
 static void evicts(void)
 {
 	sem_init(&hook.entered, 0, 0);
 	sem_init(&hook.go, 0, 0);
 	sem_init(&hook.greeted, 0, 0);
+	sem_init(&hook.offered, 0, 0);
 	hook.answer.outcome = CASE_REVOKED_DONE;
 	activity_watched();
 	CHECK(client_can_evict(&hooks));
@@ -736,7 +745,7 @@ static int evictor(int listener, struct call *a)
 
 	start(a, 1000);
 	int fd = accept_evictor(listener, &hello);
-	CHECK(hello.capabilities == CASE_CAN_EVICT);
+	CHECK(hello.capabilities == (CASE_CAN_EVICT | CASE_CAN_PREPARE));
 	welcome(fd);
 	take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
 	grant(fd, begin.task, 1);
@@ -1014,10 +1023,45 @@ static void swap_space(void)
 	CHECK(revoked.ticket == 2 && revoked.task == b.task.id);
 }
 
+/* Offers that come while a hook is at work are one for the next: as many files as one has place for. They answer no request. */
+static void offers(void)
+{
+	enum { FILES = 8 };
+	int listener = serve(), files[FILES];
+	struct call a;
+	struct case_wire_swap_more more;
+	struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, FILES << 20, 0, FILES, 1};
+	struct case_wire_revoked revoked;
+
+	evicts();
+	int fd = evictor(listener, &a);
+	for (int i = 0; i < FILES; i++)
+		CHECK((files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+	send_with(fd, &f, sizeof f, files, FILES);
+	sem_wait(&hook.offered);
+	CHECK(hook.space.file_count == FILES && (fcntl(hook.space.files[FILES - 1], F_GETFD) & FD_CLOEXEC) != 0);
+	hook.act = asks_for_swap;
+	swap_asks = 1;
+	send_revoke(fd, a.task.id, 1);
+	sem_wait(&hook.entered);
+	sem_post(&hook.go);
+	take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
+	for (int i = 0; i <= CASE_WIRE_FILES / FILES; i++)
+		send_with(fd, &f, sizeof f, files, FILES);
+	f.offered = 0;
+	f.files = 2;
+	send_with(fd, &f, sizeof f, files, 2);
+	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
+	CHECK(has_space && space.file_count == 2);
+	sem_wait(&hook.offered);
+	CHECK(hook.space.file_count == CASE_WIRE_FILES && sem_trywait(&hook.offered) != 0);
+	CHECK(fcntl(hook.space.files[CASE_WIRE_FILES - 1], F_GETFD) >= 0);
+}
+
 /* What a server may not send ends the connection. */
 static void breaches_of_revocation(void)
 {
-	enum { REVOKE_PLAIN, WELCOME_PLAIN, NO_WELCOME_YET, WELCOMED_TWICE, TICKET_0, ACTION_3, TWO_TICKETS, WAITING_TASK, SWAP_UNASKED,
+	enum { REVOKE_PLAIN, WELCOME_PLAIN, NO_WELCOME_YET, WELCOMED_TWICE, TICKET_0, ACTION_3, TWO_TICKETS, WAITING_TASK, SWAP_UNASKED, OFFER_2, OFFER_EMPTY,
 	       FILES_WITH_GRANT, TOO_FEW_FILES, NOTHING_TAKEN_BACK, BREACHES };
 	for (int breach = 0; breach < BREACHES; breach++) {
 		pid_t child = fork();
@@ -1063,6 +1107,15 @@ static void breaches_of_revocation(void)
 				break;
 			case WAITING_TASK: r.task = begin.task; break;
 			case SWAP_UNASKED: send_with(fd, &f, sizeof f, &fd, 1); break;
+			case OFFER_2:
+				f.offered = 2;
+				send_with(fd, &f, sizeof f, &fd, 1);
+				break;
+			case OFFER_EMPTY:
+				f.offered = 1;
+				f.files = 0;
+				send_with(fd, &f, sizeof f, NULL, 0);
+				break;
 			case FILES_WITH_GRANT: send_with(fd, &g, sizeof g, &fd, 1); break;
 			case TOO_FEW_FILES: send_with(fd, &f, sizeof f, NULL, 0); break;
 			case NO_WELCOME_YET: send_with(fd, &g, sizeof g, NULL, 0); break;
@@ -1098,7 +1151,7 @@ static void descriptor_taken_from_the_reader(void)
 	seize(fd, pair);
 	send_revoke(fd, a.task.id, 1); /* comes: the thread has the socket yet */
 	int second = accept_evictor(listener, &hello);
-	CHECK(hello.capabilities == CASE_CAN_EVICT);
+	CHECK(hello.capabilities == (CASE_CAN_EVICT | CASE_CAN_PREPARE));
 	close(fd);
 	welcome(second);
 	sem_wait(&hook.greeted);
@@ -1165,7 +1218,7 @@ static void child_has_a_reader_of_its_own(void)
 	}
 	struct case_wire_task_begin begin;
 	int second = accept_evictor(listener, &hello);
-	CHECK(hello.pid == (uint32_t)child && hello.capabilities == CASE_CAN_EVICT);
+	CHECK(hello.pid == (uint32_t)child && hello.capabilities == (CASE_CAN_EVICT | CASE_CAN_PREPARE));
 	welcome(second);
 	take(second, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
 	grant(second, begin.task, 0);
@@ -1306,7 +1359,7 @@ static const struct {
 	TEST(needs_and_shapes), TEST(waits), TEST(waits_for_nothing), TEST(only_the_first_fault), TEST(reports_from_a_handler), TEST(close_on_exec), TEST(fork_lets_go),
 	TEST(many_failed_allocations), TEST(descriptor_taken), TEST(descriptor_taken_from_a_waiting_thread),
 	TEST(plain_process_has_no_thread), TEST(revocation), TEST(revocation_without_effect), TEST(growth_is_no_permission),
-	TEST(revoked_task_is_freed), TEST(swap_space), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
+	TEST(revoked_task_is_freed), TEST(swap_space), TEST(offers), TEST(breaches_of_revocation), TEST(descriptor_taken_from_the_reader),
 	TEST(descriptor_taken_from_a_hook), TEST(child_has_a_reader_of_its_own), TEST(exit_with_a_reader),
 	TEST(signals_while_another_reads), TEST(another_version), TEST(closed_standard_descriptors),
 };

@@ -152,6 +152,13 @@ static char how[32];
 
 static void welcome(const struct client_welcome *w) { (void)w; }
 
+static void put_away(const struct client_space *space)
+{
+	for (int i = 0; i < space->file_count; i++)
+		close(space->files[i]);
+	say("offered %d\n", space->file_count);
+}
+
 static void take_back(const struct client_revocation *r, struct client_revoked *answer)
 {
 	struct client_space space = {0};
@@ -223,7 +230,7 @@ int main(int argc, char **argv)
 		if (strcmp(verb, "pid") == 0)
 			say("pid %d\n", (int)getpid());
 		else if (strcmp(verb, "evict") == 0) {
-			static const struct client_hooks hooks = {welcome, take_back};
+			static const struct client_hooks hooks = {welcome, take_back, put_away};
 			sem_init(&answered, 0, 0);
 			say("able %d\n", client_can_evict(&hooks));
 		} else if (strcmp(verb, "answer") == 0 && sscanf(line, "%*s %31s", how) == 1)

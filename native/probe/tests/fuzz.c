@@ -73,7 +73,13 @@ static void take_back(const struct client_revocation *r, struct client_revoked *
 		client_await_resume(&(struct case_task){.id = r->task}, needs);
 }
 
-static const struct client_hooks hooks = {welcome, take_back};
+static void put_away(const struct client_space *offered)
+{
+	for (int i = 0; i < offered->file_count; i++)
+		close(offered->files[i]);
+}
+
+static const struct client_hooks hooks = {welcome, take_back, put_away};
 
 /* step sends a frame with the task, the numbers and the changed byte that the input says, or takes one.
  * false: the connection has ended. */
@@ -115,7 +121,7 @@ static bool step(void)
 		break;
 	case 4:
 		size = sizeof f.space;
-		f.space = (struct case_wire_swap_space){{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, 0}, number, files != 0 ? 0 : number, files, 0};
+		f.space = (struct case_wire_swap_space){{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, 0}, number, files != 0 ? 0 : number, files, files != 0 && number % 2 != 0};
 		break;
 	case 5: /* any bytes */
 		size = 1 + number % (sizeof f.bytes - 1);
