@@ -5,7 +5,7 @@
 #
 # MIX is one of benchmarks/plan, which have every second job of W2, W5, W7 and W8, because those are for four GPUs; all by
 # default. Each is a sweep of its own in the store DIR/plan.db, so that all repetitions of a mix are of one machine if one
-# call makes them. What jobs are expected to do is known from the runs of other mixes in BUNDLE. DIR gets a comparison of
+# call makes them. What jobs are expected to do is known from the runs of other mixes in BUNDLES. DIR gets a comparison of
 # each mix and of all. A sweep that was stopped goes on with the next call.
 #
 # Environment:
@@ -13,7 +13,7 @@
 #   SCHEDS   case-alg3,plan; add plan:learn=off and plan:error=0.3 for the arms without history and with errors
 #   LIMIT    seconds, 480
 #   NODE     local
-#   BUNDLE   docs/evaluation/sweep.tar.gz
+#   BUNDLES  docs/evaluation/sweep.tar.gz (four H200s) and docs/evaluation/slurm.tar.gz (two H100s)
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call
 # again; else as caserun sweep.
@@ -25,13 +25,22 @@ shift
 [ $# -gt 0 ] || set -- w2-half w5-half w7-half w8-half
 mkdir -p "$dir" || exit 1
 node=${NODE:-local}
-[ -e "$dir/earlier.db" ] || tar xzOf "${BUNDLE:-docs/evaluation/sweep.tar.gz}" caserun.db >"$dir/earlier.db" || exit 1
+# know MIX FILE writes what the runs of other mixes say to FILE.
+know() {
+	local bundle from=1
+	for bundle in ${BUNDLES:-docs/evaluation/sweep.tar.gz docs/evaluation/slurm.tar.gz}; do
+		rm -f "$dir"/earlier.*
+		tar xzOf "$bundle" caserun.db >"$dir/earlier.db" && bin/caserun history --db "$dir/earlier.db" --except "$1" --output "$dir/earlier.csv" || return 1
+		tail -n "+$from" "$dir/earlier.csv"
+		from=2
+	done >"$2.new" && mv "$2.new" "$2"
+}
 db=$dir/plan.db
 status=0
 for mix in "$@"; do
 	left=$((${LIMIT:-480} - SECONDS)) whole=${mix%-half} known=$dir/$mix.csv sweep=
 	[ "$left" -gt 60 ] || { status=4; break; }
-	[ -e "$known" ] || bin/caserun history --db "$dir/earlier.db" --except "${whole^^}" --output "$known" || exit 1
+	[ -e "$known" ] || know "${whole^^}" "$known" || exit 1
 	[ ! -e "$db" ] || sweep=$(bin/caserun sweep list --db "$db" --format csv | awk -F, -v name="$mix" '$2 == name { print $1 }')
 	if [ -n "$sweep" ]; then
 		bin/caserun sweep --resume "$sweep" --db "$db" --time-limit "${left}s"
