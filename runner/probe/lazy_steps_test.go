@@ -349,6 +349,36 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 	p.mustSucceed()
 }
 
+// A process that ends waits until the driver has made what was offered, because the driver ends too.
+func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
+	const chunk = 4 << 20
+	trace := filepath.Join(t.TempDir(), "trace")
+	imports := func() int {
+		text, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "\ncuMemImportFromShareableHandle")
+	}
+	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace, "FAKE_CUDA_DELAY_US=cuMemImportFromShareableHandle=200000")
+	if err := p.task.c.OfferSwap(8*chunk, fakeChunks(t, 8, chunk)...); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); imports() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing is imported")
+		}
+	}
+	p.goOn()
+	p.wantSaid("computed")
+	p.goOn()
+	p.end()
+	p.mustSucceed()
+	if n := imports(); n != 8 {
+		t.Errorf("the process has ended when %d of 8 chunks were imported", n)
+	}
+}
+
 // A program whose memory cannot be mapped ends before it gives work to the device.
 func TestLazyEndsWhereTheDriverMapsNothing(t *testing.T) {
 	steps := callSteps(t, welcomed.Chunk)
