@@ -42,15 +42,17 @@ static struct {
 	pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; // held during calls of the driver, and guards `over`
 	bool over = false;                                  // the process is ending, and the driver with it
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the chunks
-	Chunks *chunks = new Chunks;                        // outlives static destructors
+	Chunks *chunks = nullptr;                           // nullptr: none; made once, and outlives static destructors
 } offered;
 
 // take_offered adds the offered chunks to some.
 static void take_offered(Chunks &to)
 {
 	pthread_mutex_lock(&offered.mutex);
-	std::move(offered.chunks->begin(), offered.chunks->end(), std::back_inserter(to));
-	offered.chunks->clear();
+	if (offered.chunks != nullptr) {
+		std::move(offered.chunks->begin(), offered.chunks->end(), std::back_inserter(to));
+		offered.chunks->clear();
+	}
 	pthread_mutex_unlock(&offered.mutex);
 }
 
@@ -136,6 +138,8 @@ void offer_host_chunks(const client_space &space, int device)
 		;
 	pthread_mutex_unlock(&offered.making);
 	pthread_mutex_lock(&offered.mutex);
+	if (offered.chunks == nullptr)
+		offered.chunks = new Chunks;
 	std::move(made.begin(), made.end(), std::back_inserter(*offered.chunks));
 	pthread_mutex_unlock(&offered.mutex);
 }
@@ -144,7 +148,7 @@ void renew_offered()
 {
 	pthread_mutex_init(&offered.making, nullptr);
 	pthread_mutex_init(&offered.mutex, nullptr);
-	offered.chunks = new Chunks; // another thread may have been in the middle of a change
+	offered.chunks = nullptr; // another thread may have been in the middle of a change
 }
 
 HostChunk *await_host_chunk(int device, size_t more)
