@@ -309,18 +309,22 @@ func TestLazyReachesHostMemoryWhileItCopies(t *testing.T) {
 	}
 }
 
+// callsIn is how often the trace of the fakes has the call.
+func callsIn(t *testing.T, trace, call string) int {
+	t.Helper()
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(text), "\n"+call)
+}
+
 // A process whose memory is to be taken gets host memory before, and its device reaches it then. It asks for none, and the
 // device reaches none, when memory is taken.
 func TestLazyIsReadyForARevocation(t *testing.T) {
 	const chunk = 4 << 20
 	trace := filepath.Join(t.TempDir(), "trace")
-	accesses := func() int {
-		text, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Count(string(text), "\ncuMemSetAccess")
-	}
+	accesses := func() int { return callsIn(t, trace, "cuMemSetAccess") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
 	before := accesses()
 	for _, n := range []int{8, 4} {
@@ -353,13 +357,7 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
 	const chunk = 4 << 20
 	trace := filepath.Join(t.TempDir(), "trace")
-	imports := func() int {
-		text, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Count(string(text), "\ncuMemImportFromShareableHandle")
-	}
+	imports := func() int { return callsIn(t, trace, "cuMemImportFromShareableHandle") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace, "FAKE_CUDA_DELAY_US=cuMemImportFromShareableHandle=200000")
 	if err := p.task.c.OfferSwap(8*chunk, fakeChunks(t, 8, chunk)...); err != nil {
 		t.Fatal(err)
