@@ -613,7 +613,7 @@ static bool take_revoke(const struct case_wire_revoke *frame)
 	return true;
 }
 
-/* take_offer adds to what is offered. Files for which there is no place stay with the caller, who closes them. */
+/* take_offer adds to what is offered. If there is no place for the files, the caller closes them. */
 static bool take_offer(struct link_files *files)
 {
 	if (!process.evicts || process.welcome_frame.chunk_bytes == 0)

@@ -292,15 +292,22 @@ func TestResumptionsAreLimited(t *testing.T) {
 	}
 }
 
-// The end of a connection settles its tickets, and what the process says of them later is of no
-// connection.
-func TestConnectionsEndSettlesTickets(t *testing.T) {
+// startSeeing is startRevoking, but sees the processes of its clients: a client may be silent, and live.
+func startSeeing(t *testing.T) (*Server, recorder) {
+	t.Helper()
 	r, l := newRecorder(), &logbook{}
 	s, err := newServer(r, l.logf, openProcess).revoking(r, welcomed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	serving(t, s)
+	return s, r
+}
+
+// The end of a connection settles its tickets, and what the process says of them later is of no
+// connection.
+func TestConnectionsEndSettlesTickets(t *testing.T) {
+	s, r := startSeeing(t)
 	token := s.Register(1)
 	c := connect(t, s).welcome(token)
 	id, at := c.holds(r, 1)
@@ -440,12 +447,7 @@ func TestSwapSpace(t *testing.T) {
 // Host memory is offered to a process that takes it unasked, and that has read all before.
 func TestOffers(t *testing.T) {
 	file := memfd(t, 1<<20, 0, 0, 0)
-	r, l := newRecorder(), &logbook{}
-	s, err := newServer(r, l.logf, openProcess).revoking(r, welcomed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serving(t, s)
+	s, r := startSeeing(t)
 	token := s.Register(1)
 	plain, ready := connect(t, s).welcome(token), connect(t, s)
 	_, at := plain.holds(r, 1)
