@@ -137,7 +137,9 @@ static struct {
 	bool serving;     /* a thread calls hooks: */
 	pthread_t server;
 	struct swap *swap; /* the request that waits for an answer */
-	struct link_files offer; /* that nobody has asked for */
+	struct link_files offer; /* that nobody has asked for, */
+	uint64_t offer_at; /* from here in all that was offered */
+	bool recalled; /* what was offered is to go back */
 	struct waiter *waiters;
 	bool granted; /* a task has had a device of the server's */
 	bool reading; /* a thread is in link_receive */
@@ -248,6 +250,7 @@ static void after_fork_in_child(void)
 	process.evicts = false;
 	link_close(&process.welcome_files);
 	link_close(&process.offer);
+	process.recalled = false;
 	process.serving = false;
 	process.swap = NULL;
 	process.waiters = NULL;
@@ -397,6 +400,7 @@ static void settle(void)
 		e->asked = false;
 	link_close(&process.welcome_files);
 	link_close(&process.offer);
+	process.recalled = false;
 	process.swap = NULL;
 	show_permit();
 	changed();
@@ -613,23 +617,38 @@ static bool take_revoke(const struct case_wire_revoke *frame)
 	return true;
 }
 
-/* take_offer adds to what is offered. If there is no place for the files, the caller closes them. */
-static bool take_offer(struct link_files *files)
+/* take_offer adds to what is offered, if it is whole and follows what is there. Else the caller closes its files. */
+static bool take_offer(const struct case_wire_swap_space *frame, struct link_files *files)
 {
-	if (!process.evicts || process.welcome_frame.chunk_bytes == 0)
+	const uint64_t chunk = process.welcome_frame.chunk_bytes, whole = chunk * frame->files;
+	const int before = process.offer.count;
+
+	if (!process.evicts || chunk == 0 || process.recalled || frame->bytes != whole)
 		return false;
-	if (process.offer.count + files->count <= CASE_WIRE_FILES) {
-		memcpy(process.offer.fd + process.offer.count, files->fd, (size_t)files->count * sizeof *files->fd);
-		process.offer.count += files->count;
-		files->count = 0;
-	}
+	if ((uint32_t)files->count != frame->files || before + files->count > CASE_WIRE_FILES)
+		return true;
+	if (before == 0)
+		process.offer_at = frame->offset;
+	if (frame->offset != process.offer_at + chunk * (uint64_t)before)
+		return true;
+	memcpy(process.offer.fd + before, files->fd, (size_t)files->count * sizeof *files->fd);
+	process.offer.count += files->count;
+	files->count = 0;
+	return true;
+}
+
+static bool take_recall(void)
+{
+	if (!process.evicts || process.welcome_frame.chunk_bytes == 0 || process.recalled)
+		return false;
+	process.recalled = true;
 	return true;
 }
 
 static bool take_space(const struct case_wire_swap_space *frame, struct link_files *files)
 {
 	if (frame->offered != 0)
-		return take_offer(files);
+		return take_offer(frame, files);
 	if (process.swap == NULL)
 		return false;
 	*process.swap->space = (struct client_space){.bytes = frame->bytes, .offset = frame->offset, .file_count = files->count};
@@ -662,6 +681,7 @@ static void deliver(enum link_event event, const union link_frame *frame, struct
 		case CASE_WIRE_WELCOME: allowed = take_welcome(&frame->welcome, files); break;
 		case CASE_WIRE_REVOKE: allowed = take_revoke(&frame->revoke); break;
 		case CASE_WIRE_SWAP_SPACE: allowed = take_space(&frame->space, files); break;
+		case CASE_WIRE_SWAP_RECALL: allowed = take_recall(); break;
 		default: allowed = take_answer(frame);
 		}
 	if (!allowed)
@@ -828,13 +848,33 @@ static void greet(const struct caller *caller)
 
 static void pass_offer(const struct caller *caller)
 {
-	struct client_space space = {.file_count = process.offer.count};
+	struct client_space space = {
+		.bytes = process.welcome_frame.chunk_bytes * (uint64_t)process.offer.count,
+		.offset = process.offer_at,
+		.file_count = process.offer.count,
+	};
 
 	memcpy(space.files, process.offer.fd, sizeof space.files);
 	process.offer.count = 0;
 	begin_wait((void *)caller);
 	process.hooks->offer(&space);
 	end_wait((void *)caller);
+}
+
+/* pass_recall comes after what was offered before: nothing is offered until the answer is sent. */
+static void pass_recall(const struct caller *caller)
+{
+	const uint64_t over = process.connection;
+	struct case_wire_swap_kept frame = {.header = link_header(CASE_WIRE_SWAP_KEPT, sizeof frame)};
+
+	begin_wait((void *)caller);
+	frame.bytes = process.hooks->recall();
+	end_wait((void *)caller);
+	if (!current(over))
+		return;
+	process.recalled = false;
+	if (link_intact(&process.link))
+		link_send(process.link.fd, &frame, sizeof frame, 0); /* if it fails, the reader hears why */
 }
 
 static void report_revoked(const struct entry *e, const struct case_wire_revoke *revoke, const struct client_revoked *answer)
@@ -912,6 +952,8 @@ static void serve(const struct caller *caller)
 			take_back(e, caller);
 		else if (process.offer.count > 0)
 			pass_offer(caller);
+		else if (process.recalled)
+			pass_recall(caller);
 		else
 			break;
 	}

@@ -66,7 +66,7 @@ struct client_revoked {
 
 struct client_space {
 	uint64_t bytes;  /* 0: the server has no more to give */
-	uint64_t offset; /* without files: in the swap area of client_welcome */
+	uint64_t offset; /* without files: in the swap area of client_welcome. Of an offer: in all that was offered */
 	int file_count;  /* with files: each has an equal part of the bytes */
 	int files[CASE_WIRE_FILES]; /* close-on-exec, the caller's */
 };
@@ -84,11 +84,14 @@ struct client_space {
  * another thread is freeing. The task's client_free, or the connection's end, withdraws the
  * revocation: then nobody hears the answer.
  *
- * offer brings host memory for which nobody has asked, with files, which are the hook's to close. */
+ * offer brings host memory for which nobody has asked, with files, which are the hook's to close. recall gives back what
+ * was offered and is not used: it returns how much stays in use, from the beginning of all that was offered. Offers may be
+ * lost on their way, so that their offsets have gaps, but they come in order. */
 struct client_hooks {
 	void (*welcome)(const struct client_welcome *welcome);
 	void (*revoke)(const struct client_revocation *revocation, struct client_revoked *answer);
 	void (*offer)(const struct client_space *space);
+	uint64_t (*recall)(void);
 };
 
 /* client_can_evict says that this process can give memory back. It is called once, before any other

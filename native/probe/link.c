@@ -173,8 +173,10 @@ static bool valid(const union link_frame *frame, size_t size)
 	case CASE_WIRE_SWAP_SPACE:
 		return size == sizeof frame->space && frame->space.bytes <= CASE_WIRE_MAX_BYTES &&
 		       frame->space.offset <= CASE_WIRE_MAX_BYTES - frame->space.bytes &&
-		       (frame->space.files == 0 || frame->space.offset == 0) &&
-		       (frame->space.offered == 0 || (frame->space.offered == 1 && frame->space.files > 0));
+		       (frame->space.offered == 0 ? frame->space.files == 0 || frame->space.offset == 0
+		                                  : frame->space.offered == 1 && frame->space.files > 0);
+	case CASE_WIRE_SWAP_RECALL:
+		return size == sizeof frame->recall;
 	}
 	return false;
 }

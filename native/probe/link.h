@@ -17,6 +17,7 @@ union link_frame {
 	struct case_wire_welcome welcome;
 	struct case_wire_revoke revoke;
 	struct case_wire_swap_space space;
+	struct case_wire_swap_recall recall;
 	unsigned char bytes[CASE_WIRE_MAX_FRAME];
 };
 

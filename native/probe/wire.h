@@ -6,11 +6,11 @@
  * breaks a rule of this file costs its sender the connection.
  *
  * Client to server: HELLO once and first; then any number of TASK_BEGIN, TASK_DECIDED,
- * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE, OOM and
- * FAULT;
+ * TASK_SHAPE, TASK_GROW, TASK_SHRINK, TASK_RESUME, TASK_MOVED, TASK_FREE, REVOKED, SWAP_MORE, SWAP_KEPT,
+ * OOM and FAULT;
  * BYE last. Server to client: WELCOME, which answers a HELLO with capabilities, before any other
  * frame; GRANT or REFUSE, one for each TASK_BEGIN, TASK_GROW and TASK_RESUME, in any order between
- * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; REVOKE.
+ * tasks; SWAP_SPACE, one for each SWAP_MORE, and such as are `offered`; SWAP_RECALL; REVOKE.
  *
  * A task id is chosen by the client and names a task of its own connection.
  * It becomes live with TASK_BEGIN and stops being live with TASK_FREE or when
@@ -33,9 +33,11 @@
  *     server grants a TASK_RESUME only while the task has no ticket unanswered.
  *   - A connection has at most one SWAP_MORE unanswered.
  *   - A SWAP_SPACE that is offered has files. It needs CASE_CAN_PREPARE, and answers nothing.
+ *   - SWAP_RECALL needs CASE_CAN_PREPARE too. SWAP_KEPT answers it, over the same connection. Until
+ *     then the server neither recalls nor offers.
  *
  * For any other process, and in a run whose clients decide for themselves, REVOKE, REVOKED,
- * TASK_RESUME, TASK_MOVED, SWAP_MORE and SWAP_SPACE break the protocol.
+ * TASK_RESUME, TASK_MOVED, SWAP_MORE, SWAP_SPACE, SWAP_RECALL and SWAP_KEPT break the protocol.
  *
  * In a run whose clients decide for themselves the server only records. Every TASK_BEGIN has
  * CASE_FLAG_DECIDED there, and nowhere else. The server answers neither it nor a TASK_GROW of
@@ -94,7 +96,9 @@ enum case_wire_type {
 	CASE_WIRE_TASK_RESUME = 16,
 	CASE_WIRE_SWAP_MORE = 17,
 	CASE_WIRE_SWAP_SPACE = 18,
-	CASE_WIRE_TASK_MOVED = 19
+	CASE_WIRE_TASK_MOVED = 19,
+	CASE_WIRE_SWAP_RECALL = 20,
+	CASE_WIRE_SWAP_KEPT = 21
 };
 
 /* Why a request was refused. */
@@ -109,7 +113,7 @@ enum case_wire_reason {
 
 /* What a process can do when it is told to (HELLO). Other bits are 0. */
 #define CASE_CAN_EVICT 1u   /* give device memory back, and have the same memory again later */
-#define CASE_CAN_PREPARE 2u /* take host memory for which it has not asked; with CASE_CAN_EVICT alone */
+#define CASE_CAN_PREPARE 2u /* take host memory for which it has not asked, and give it back; with CASE_CAN_EVICT alone */
 
 /* What REVOKE asks of a task. */
 enum case_wire_action {
@@ -279,20 +283,33 @@ struct case_wire_task_moved {
 };
 
 /* Host memory, from the swap area of the run, to which device memory moves. It is the
- * process's until its end. */
+ * process's until its end, but what was offered and is not used can be recalled. */
 struct case_wire_swap_more {
 	struct case_wire_header header;
 	uint64_t bytes; /* more than it has; below 2^63, not 0 */
 };
 
 /* Without files, the memory is at `offset` of the area whose files WELCOME brought, laid end to
- * end. With files, each has an equal part of it, and offset is 0. */
+ * end. With files, each has an equal part of it, and offset is 0. If it is offered, offset is how much was
+ * offered to the process before, less what it gave back. */
 struct case_wire_swap_space {
 	struct case_wire_header header;
 	uint64_t bytes; /* 0: the server has no more to give */
 	uint64_t offset;
 	uint32_t files;
 	uint32_t offered; /* 1: unasked, to be ready for a revocation; else 0 */
+};
+
+/* The server wants back what it has offered and the process has not used. */
+struct case_wire_swap_recall {
+	struct case_wire_header header;
+};
+
+/* Of all that was offered, in the order of the offers, the first `bytes` stay the process's. It does not have the
+ * rest mapped any more, nor will it. */
+struct case_wire_swap_kept {
+	struct case_wire_header header;
+	uint64_t bytes; /* not more than the server has offered */
 };
 
 struct case_wire_oom {
@@ -350,6 +367,8 @@ static_assert(sizeof(struct case_wire_task_resume) == 32, "TASK_RESUME");
 static_assert(sizeof(struct case_wire_task_moved) == 48, "TASK_MOVED");
 static_assert(sizeof(struct case_wire_swap_more) == 16, "SWAP_MORE");
 static_assert(sizeof(struct case_wire_swap_space) == 32, "SWAP_SPACE");
+static_assert(sizeof(struct case_wire_swap_recall) == 8, "SWAP_RECALL");
+static_assert(sizeof(struct case_wire_swap_kept) == 16, "SWAP_KEPT");
 static_assert(sizeof(struct case_wire_oom) == 136, "OOM");
 static_assert(sizeof(struct case_wire_fault) == 144, "FAULT");
 static_assert(sizeof(struct case_wire_bye) == 8, "BYE");
@@ -423,6 +442,7 @@ static_assert(offsetof(struct case_wire_swap_more, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_swap_space, offset) == 16, "offset");
 static_assert(offsetof(struct case_wire_swap_space, files) == 24, "files");
+static_assert(offsetof(struct case_wire_swap_kept, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_oom, bytes) == 8, "bytes");
 static_assert(offsetof(struct case_wire_oom, where) == 16, "where");
 static_assert(offsetof(struct case_wire_fault, monotonic_ns) == 8, "time");

@@ -85,6 +85,8 @@ type Executor struct {
 
 	bound []int // device of each job as the batch bound it; settled before the job starts
 
+	space *swapSpace // of Config.Swap; unused without
+
 	mu        sync.Mutex
 	procs     []*process
 	hungUp    []bool       // whether the server hung up on a process of the job
@@ -94,7 +96,6 @@ type Executor struct {
 	changed   *sync.Cond                          // clients lost one
 	timers    map[time.Duration]*time.Timer       // that have not fired
 	revocable map[schedulers.TaskID]*probe.Client // whose tasks have a device; empty without Config.Swap
-	swapped   map[*probe.Client][]int             // pieces of Config.Swap that a process has
 }
 
 // client is one process that talks to the server. No other process of the run has its
@@ -115,7 +116,7 @@ func NewExecutor(c Config) (*Executor, error) {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
 	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
-		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, swapped: map[*probe.Client][]int{}, procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
+		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
 }

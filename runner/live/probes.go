@@ -121,6 +121,7 @@ func (x *Executor) Limited(c *probe.Client, why string) {
 // Silent implements probe.Handler: what the process holds stays its own.
 func (x *Executor) Silent(c *probe.Client) {
 	k := x.of(c)
+	x.space.disconnected(c)
 	if c.Err() != nil {
 		x.dropped(c, k)
 		return
@@ -160,7 +161,8 @@ func (x *Executor) Closed(c *probe.Client) {
 	x.tellWork(c, k)
 	x.tellUse(c, k)
 	x.post(runner.ProcessGone{Process: k.process(), SaidBye: c.SaidBye()})
-	x.endRevocable(c)
+	x.forgetRevocable(func(_ schedulers.TaskID, of *probe.Client) bool { return of == c })
+	x.space.ended(c)
 	x.mu.Lock()
 	delete(x.clients, c)
 	x.changed.Broadcast()

@@ -46,18 +46,6 @@ func (x *Executor) forgetRevocable(of func(schedulers.TaskID, *probe.Client) boo
 	maps.DeleteFunc(x.revocable, of)
 }
 
-// endRevocable takes back what a process had of the host's memory. The process is gone.
-func (x *Executor) endRevocable(c *probe.Client) {
-	x.forgetRevocable(func(_ schedulers.TaskID, of *probe.Client) bool { return of == c })
-	x.mu.Lock()
-	pieces := x.swapped[c]
-	delete(x.swapped, c)
-	x.mu.Unlock()
-	if len(pieces) > 0 {
-		x.config.Swap.Give(pieces)
-	}
-}
-
 // tellActivity posts what processes show of the tasks that can be taken memory from. A process is
 // running while it is in a call that gives its device work or waits for it. What it has submitted is waited for when
 // it is revoked.
@@ -72,33 +60,8 @@ func (x *Executor) tellActivity() {
 			now.Last = max(0, a.LastCall.Sub(x.config.Start))
 		}
 		x.post(runner.TaskActive{ID: id, Activity: now})
-		x.offerSwap(id, c, a.Resident-a.Fixed)
+		x.space.offer(c, a.Resident-a.Fixed)
 	}
-}
-
-// offered is how many pieces a process is offered at a time: its device reaches as many in one call.
-const offered = 8
-
-// offerSwap offers host memory to a process whose memory may be taken soon, because a request waits. For a device to reach
-// host memory for the first time takes longer than to copy as much. So a process that is ready answers its first
-// revocation sooner. It is offered no more than it has on the device (bytes), and no more than half of the swap area
-// is given in this way.
-func (x *Executor) offerSwap(id schedulers.TaskID, c *probe.Client, bytes int64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	lacks := (bytes+swaparea.PieceBytes-1)/swaparea.PieceBytes - int64(len(x.swapped[c]))
-	if lacks <= 0 || x.revocable[id] != c { // the task has ended, and the process perhaps too
-		return
-	}
-	pieces := x.config.Swap.TakeSpare(int(min(lacks, offered)))
-	if len(pieces) == 0 {
-		return
-	}
-	if err := c.OfferSwap(uint64(len(pieces))*swaparea.PieceBytes, pieces...); err != nil {
-		x.config.Swap.Give(pieces) // it asks when it needs them
-		return
-	}
-	x.swapped[c] = append(x.swapped[c], pieces...)
 }
 
 var actions = map[schedulers.Action]probe.Action{schedulers.Yield: probe.Yield, schedulers.Evict: probe.Evict}
@@ -136,21 +99,8 @@ func (x *Executor) tryPost(c *probe.Client, e runner.Event) {
 	}
 }
 
-// maxPieces is how many descriptors one frame holds.
-const maxPieces = 64
-
 // SwapMore implements probe.Revoker.
-func (x *Executor) SwapMore(c *probe.Client, bytes uint64) {
-	want := min((bytes+swaparea.PieceBytes-1)/swaparea.PieceBytes, maxPieces)
-	pieces := x.config.Swap.Take(int(want))
-	if err := c.GiveSwap(uint64(len(pieces))*swaparea.PieceBytes, 0, pieces...); err != nil {
-		x.config.Swap.Give(pieces) // the process is gone, or the answer did not go out
-		if len(pieces) > 0 {
-			_ = c.GiveSwap(0, 0) // fails where the process is gone
-		}
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.swapped[c] = append(x.swapped[c], pieces...)
-}
+func (x *Executor) SwapMore(c *probe.Client, bytes uint64) { x.space.more(c, bytes) }
+
+// SwapReturned implements probe.Revoker.
+func (x *Executor) SwapReturned(c *probe.Client, bytes uint64) { x.space.returned(c, bytes) }

@@ -45,14 +45,14 @@ var buildSwapArea = sync.OnceValues(func() (string, error) {
 	return script, os.WriteFile(script, []byte("#!/bin/sh\nLD_LIBRARY_PATH="+dir+" exec "+dir+"/swaparea \"$@\"\n"), 0o700)
 })
 
-// newSwapArea makes a swap area of the fakes' host memory.
-func newSwapArea(t *testing.T) *swaparea.Area {
+// newSwapArea makes a swap area of so many pieces of the fakes' host memory.
+func newSwapArea(t *testing.T, pieces int64) *swaparea.Area {
 	t.Helper()
 	program, err := buildSwapArea()
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := swaparea.Start(context.Background(), program, 64*swaparea.PieceBytes, swaparea.PieceBytes, nil)
+	a, err := swaparea.Start(context.Background(), program, pieces*swaparea.PieceBytes, swaparea.PieceBytes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 		t.Fatal(err)
 	}
 	r := newRig(t, sched)
-	r.swap = newSwapArea(t)
+	r.swap = newSwapArea(t, 64)
 	r.preload = filepath.Join(native, "libcase.so")
 	r.device.CapacityBytes, r.device.ContextBytes = 150*mebibyte, 8*mebibyte
 	r.uuids, r.ids = nil, nil
@@ -115,6 +115,26 @@ func TestMemoryMoves(t *testing.T) {
 			}
 			if moved[results.SwapOut] == 0 || moved[results.SwapIn] == 0 {
 				t.Errorf("moved %v bytes; want some out and some in", moved)
+			}
+			r.wantWholeArea()
+		})
+	}
+}
+
+// Jobs with too little host memory for all, of which some may have been offered what others need, compute what they compute alone.
+func TestMemoryMovesWithLittleHostMemory(t *testing.T) {
+	alone := newSwapRig(t, "sa", 1)
+	alone.mustRun()
+	want := computed(alone, 0)
+	for _, pieces := range []int64{1, 3, 5} {
+		t.Run(fmt.Sprint(pieces), func(t *testing.T) {
+			r := newSwapRig(t, "vgpu:n=4,victims=0", 4)
+			r.swap = newSwapArea(t, pieces)
+			jobs, _ := r.mustRun()
+			for i, j := range jobs {
+				if *j.Outcome != results.OK || computed(r, i) != want {
+					t.Errorf("job %d: %s: %s\n%s\nwant\n%s", i, *j.Outcome, j.Detail, r.output(i), want)
+				}
 			}
 			r.wantWholeArea()
 		})

@@ -44,7 +44,7 @@ func TestSessions(t *testing.T) {
 // TestRevokingSessions is TestSessions where the scheduler takes memory back. Processes answer what they like. What is
 // on the host does not count.
 func TestRevokingSessions(t *testing.T) {
-	area := newSwapArea(t)
+	area := newSwapArea(t, 64)
 	var answered int
 	checkSessions(t, area, []string{"demand", "vgpu:n=2", "vgpu:n=4,victims=0"}, func(m *sessions) map[string]func(*rapid.T) {
 		m.answered = &answered

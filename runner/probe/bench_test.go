@@ -134,6 +134,7 @@ func (g revokingGranter) Revoked(*Client, uint64, Revoked)              { g.tb.E
 func (g revokingGranter) Resume(c *Client, task uint64, _ Resume)       { g.grant(c, task) }
 func (g revokingGranter) Moved(*Client, uint64, Moved)                  {}
 func (g revokingGranter) SwapMore(*Client, uint64)                      { g.tb.Error("unexpected request") }
+func (g revokingGranter) SwapReturned(*Client, uint64)                  { g.tb.Error("unexpected answer") }
 
 // figuresOf returns what runs a program under the lazy runtime, beside a server that grants everything, and reads the
 // figures that it prints.

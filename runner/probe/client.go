@@ -57,6 +57,8 @@ type Client struct {
 	page      []byte          // the process's activity; nil: it shows none
 	can       uint32          // its capabilities
 	swapAsked bool            // SwapMore without an answer
+	offered   uint64          // bytes of host memory that it was offered, less what it gave back
+	recalled  bool            // what was offered, without an answer
 	tasks     map[uint64]task // by the number that the process gave it
 	out       [maxFrame]byte  // the frame being sent
 	writer    cursor          // of out
@@ -355,7 +357,7 @@ func (c *Client) detach() (withdrawn []uint64, charged bool) {
 		delete(c.server.clients, int32(c.fd))
 		_ = unix.Close(c.fd) // which takes it out of the epoll set
 	}
-	c.fd, c.ended, c.swapAsked = -1, true, false
+	c.fd, c.ended, c.swapAsked, c.recalled = -1, true, false, false
 	for wire, t := range c.tasks {
 		t.ticket = 0
 		c.tasks[wire] = t
@@ -561,6 +563,12 @@ func (c *Client) dispatch(frame wireFrame) error {
 			return err
 		}
 		c.server.revoker.SwapMore(c, f.bytes)
+	case *keptFrame:
+		back, err := c.kept(f.bytes)
+		if err != nil {
+			return err
+		}
+		c.server.revoker.SwapReturned(c, back)
 	case *oomFrame:
 		h.OOM(c, f.bytes, text(f.where[:]))
 	case *faultFrame:

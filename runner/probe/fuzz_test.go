@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,10 +55,14 @@ type play struct {
 	tickets map[uint64]uint64  // of these, by id
 	more    map[*Client]bool   // asked for swap space
 	last    uint64             // ticket
+
+	offered  map[*Client]uint64 // bytes of swap space
+	recalled map[*Client]bool   // was asked for them
 }
 
 func newPlay(t *testing.T, how byte) *play {
-	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[uint64]*Client{}, asked: map[uint64]bool{}, tickets: map[uint64]uint64{}, more: map[*Client]bool{}}
+	p := &play{t: t, ends: [3]int{-1, -1, -1}, tasks: map[uint64]*Client{}, asked: map[uint64]bool{}, tickets: map[uint64]uint64{}, more: map[*Client]bool{},
+		offered: map[*Client]uint64{}, recalled: map[*Client]bool{}}
 	p.s = newServer(p, nil, openProcess)
 	p.s.fd = -1 // nobody listens
 	if how&1 != 0 {
@@ -214,6 +220,8 @@ func (p *play) step(b byte) {
 			break
 		}
 	case what == 24:
+		p.offer(i, p.byte())
+	case what == 25:
 		if p.ends[i] >= 0 {
 			unix.Close(p.ends[i])
 			p.ends[i] = -1
@@ -225,7 +233,7 @@ func (p *play) frame(what byte) wireFrame {
 	task := func() uint64 { return uint64(p.byte() % 4) }
 	switch what {
 	case 0:
-		return &helloFrame{instance: 5, token: p.token, can: canEvict}
+		return &helloFrame{instance: 5, token: p.token, can: canEvict | canPrepare}
 	case 1:
 		return &beginFrame{task: task(), Request: Request{Bytes: uint64(p.byte())}}
 	case 2:
@@ -247,10 +255,36 @@ func (p *play) frame(what byte) wireFrame {
 		return &decidedFrame{task: task()}
 	case 10:
 		return &byeFrame{}
+	case 11:
+		return &keptFrame{bytes: welcomed.Chunk * uint64(p.byte()%8) / 2}
 	case 12:
 		return &movedFrame{task(), Moved{Way: 1 + Way(p.byte()%2), Bytes: uint64(p.byte())}}
 	}
 	return &helloFrame{instance: uint32(p.byte()), token: p.token, can: uint32(p.byte() % 3)}
+}
+
+// offer offers swap space to the client of connection i, or recalls it.
+func (p *play) offer(i int, how byte) {
+	fds := slices.Sorted(maps.Keys(p.s.clients))
+	if len(fds) == 0 {
+		return
+	}
+	c := p.s.clients[fds[i%len(fds)]]
+	if files := []int{0, 0, 0}[:how%4]; len(files) > 0 {
+		err := c.OfferSwap(files...)
+		if err == nil && (c.can&canPrepare == 0 || p.recalled[c]) {
+			p.t.Fatal("a client was offered swap space that takes none, or is to give back some")
+		}
+		if err == nil {
+			p.offered[c] += welcomed.Chunk * uint64(len(files))
+		}
+		return
+	}
+	err := c.RecallSwap()
+	if err == nil && (c.can&canPrepare == 0 || p.recalled[c]) {
+		p.t.Fatal("swap space of a client was recalled that takes none, or twice")
+	}
+	p.recalled[c] = p.recalled[c] || err == nil
 }
 
 func (p *play) answer(id uint64, yes bool) {
@@ -295,6 +329,9 @@ func (p *play) compare() {
 		}
 	}
 	for _, c := range p.s.clients {
+		if c.offered != p.offered[c] || c.recalled != p.recalled[c] {
+			p.t.Fatalf("a client was offered %d bytes, recalled %v; want %d, %v", c.offered, c.recalled, p.offered[c], p.recalled[c])
+		}
 		if c.swapAsked != p.more[c] {
 			p.t.Fatalf("a client waits for swap space: %v, want %v", c.swapAsked, p.more[c])
 		}
@@ -343,6 +380,13 @@ func (p *play) SwapMore(c *Client, _ uint64) {
 	}
 	p.more[c] = true
 }
+func (p *play) SwapReturned(c *Client, bytes uint64) {
+	if !p.recalled[c] || bytes > p.offered[c] {
+		p.t.Fatalf("%d of %d bytes came back that were recalled: %v", bytes, p.offered[c], p.recalled[c])
+	}
+	p.offered[c] -= bytes
+	delete(p.recalled, c)
+}
 func (p *play) Free(_ *Client, id uint64) {
 	delete(p.tasks, id)
 	delete(p.asked, id)
@@ -350,6 +394,7 @@ func (p *play) Free(_ *Client, id uint64) {
 }
 func (p *play) Silent(c *Client) {
 	delete(p.more, c)
+	delete(p.recalled, c)
 	for id, of := range p.tasks {
 		if of == c {
 			delete(p.tickets, id)
@@ -358,6 +403,7 @@ func (p *play) Silent(c *Client) {
 }
 func (p *play) Closed(c *Client) {
 	delete(p.more, c)
+	delete(p.recalled, c)
 	for id, of := range p.tasks {
 		if of == c {
 			p.Free(c, id)

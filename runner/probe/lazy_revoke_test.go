@@ -23,7 +23,7 @@ type taker struct {
 	next    int               // the device of the next task
 	tasks   map[name]*kept
 	ticket  uint64
-	chunks  int    // of host memory that were given
+	chunks  int    // of host memory that were given, some of which came back
 	offers  int    // of host memory that are to come
 	begun   uint64 // bytes of tasks that began on the host
 	short   bool   // host memory was refused
@@ -170,9 +170,12 @@ func (k *taker) take() {
 		if k.offers > 0 && k.random.IntN(8) == 0 {
 			k.offers--
 			files := k.area(1 + k.random.IntN(4))
-			if err := of.c.OfferSwap(uint64(len(files))*k.chunk, files...); err == nil {
+			if err := of.c.OfferSwap(files...); err == nil {
 				k.chunks += len(files)
 			}
+		}
+		if k.random.IntN(32) == 0 {
+			_ = of.c.RecallSwap()
 		}
 		if task.asked != nil || k.random.IntN(4) == 0 {
 			continue

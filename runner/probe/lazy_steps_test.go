@@ -27,8 +27,16 @@ type swapArea struct {
 // give answers a process's SwapMore.
 func (a *swapArea) give(e event) {
 	a.t.Helper()
+	if err := e.c.GiveSwap(e.bytes, 0, a.make(int(e.bytes/a.chunk))...); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// make makes so many chunks.
+func (a *swapArea) make(n int) []int {
+	a.t.Helper()
 	from := len(a.chunks)
-	for range e.bytes / a.chunk {
+	for range n {
 		fd, err := unix.MemfdCreate("fake CUDA memory of -1", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
 			a.t.Fatal(err)
@@ -39,9 +47,7 @@ func (a *swapArea) give(e event) {
 		}
 		a.chunks = append(a.chunks, fd)
 	}
-	if err := e.c.GiveSwap(e.bytes, 0, a.chunks[from:]...); err != nil {
-		a.t.Fatal(err)
-	}
+	return a.chunks[from:]
 }
 
 // wantUnmapped: nobody has the chunks mapped. Otherwise the kernel would not seal them.
@@ -327,16 +333,7 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 	accesses := func() int { return callsIn(t, trace, "cuMemSetAccess") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
 	before := accesses()
-	for _, n := range []int{8, 4} {
-		files := fakeChunks(t, n, chunk)
-		err := errUnread
-		for end := time.Now().Add(patience); errors.Is(err, errUnread) && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			err = p.task.c.OfferSwap(uint64(n)*chunk, files...)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	p.offers(fakeChunks(t, 8, chunk), fakeChunks(t, 4, chunk))
 	for end := time.Now().Add(patience); accesses() < before+2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the device does not reach what was offered")
@@ -353,13 +350,84 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 	p.mustSucceed()
 }
 
+// offers offers the process host memory, each time when it has read what came before.
+func (p *revocable) offers(chunks ...[]int) {
+	p.t.Helper()
+	for _, files := range chunks {
+		err := errUnread
+		for end := time.Now().Add(patience); errors.Is(err, errUnread) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			err = p.task.c.OfferSwap(files...)
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// recalled is how many bytes the process gives back when it is asked for what it was offered.
+func (p *revocable) recalled() uint64 {
+	p.t.Helper()
+	if err := p.task.c.RecallSwap(); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.next("returned").bytes
+}
+
+// What was offered and is not used goes back when it is recalled. The process does not have it mapped any more.
+func TestLazyGivesBackWhatItDoesNotUse(t *testing.T) {
+	const chunk = 4 << 20
+	p := startRevocableIn(t, chunk, "again")
+	p.offers(p.area.make(8), p.area.make(8), p.area.make(8))
+	p.mustBeTaken(Yield) // 44 MiB: chunks are reached eight at a time
+	if back := p.recalled(); back != 8*chunk {
+		t.Fatalf("%d bytes came back of 24 chunks, of which 11 are used", back)
+	}
+	returned := swapArea{t: t, chunks: p.area.chunks[16:]}
+	returned.wantUnmapped()
+	if back := p.recalled(); back != 0 {
+		t.Errorf("%d bytes came back twice", back)
+	}
+	for n := range 3 { // nothing of it piles up
+		p.offers(p.area.make(8), p.area.make(3))
+		if back := p.recalled(); back != 11*chunk {
+			t.Errorf("%d bytes came back the %d. time, of 11 chunks", back, n+2)
+		}
+	}
+	p.goOn()
+	p.wantSaid("computed")
+	p.goOn()
+	p.endsWell("computed", shown(6))
+	if last := p.lines[len(p.lines)-1]; !strings.Contains(last, " handles 16 mappings 16 reservations 2 ") {
+		t.Errorf("two offers of eight chunks were used; left: %s", last)
+	}
+}
+
+// Memory that was offered once goes back although the driver cannot unmap all of it: not what is mapped still.
+func TestLazyKeepsWhatTheDriverDoesNotUnmap(t *testing.T) {
+	const chunk = 4 << 20
+	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_FAIL=cuMemUnmap:3=1")
+	p.offers(p.area.make(8))
+	if back := p.recalled(); back != 2*chunk {
+		t.Fatalf("%d bytes came back; want two chunks, because the third is not unmapped", back)
+	}
+	p.mustBeTaken(Yield)
+	if n := len(p.area.chunks); n <= 8 || n > 16 {
+		t.Errorf("the process asked for %d chunks beside the six that it kept, for eleven", n-8)
+	}
+	p.goOn()
+	p.wantSaid("computed")
+	p.goOn()
+	p.end()
+	p.mustSucceed()
+}
+
 // A process that ends waits until the driver has made what was offered, because the driver ends too.
 func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
 	const chunk = 4 << 20
 	trace := filepath.Join(t.TempDir(), "trace")
 	imports := func() int { return callsIn(t, trace, "cuMemImportFromShareableHandle") }
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace, "FAKE_CUDA_DELAY_US=cuMemImportFromShareableHandle=200000")
-	if err := p.task.c.OfferSwap(8*chunk, fakeChunks(t, 8, chunk)...); err != nil {
+	if err := p.task.c.OfferSwap(fakeChunks(t, 8, chunk)...); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(patience); imports() == 0; time.Sleep(time.Millisecond) {

@@ -105,6 +105,9 @@ func (r recorder) Moved(c *Client, task uint64, m Moved) {
 func (r recorder) SwapMore(c *Client, bytes uint64) {
 	r.events <- event{kind: "more", c: c, bytes: bytes}
 }
+func (r recorder) SwapReturned(c *Client, bytes uint64) {
+	r.events <- event{kind: "returned", c: c, bytes: bytes}
+}
 func (r recorder) OOM(c *Client, bytes uint64, where string) {
 	r.events <- event{kind: "oom", c: c, bytes: bytes, where: where}
 }

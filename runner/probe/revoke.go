@@ -26,6 +26,9 @@ type Revoker interface {
 	// SwapMore asks for bytes more of host memory. The handler answers with Client.GiveSwap, during
 	// the call or later. Silent and Closed withdraw the request.
 	SwapMore(c *Client, bytes uint64)
+	// SwapReturned answers Client.RecallSwap: the last `bytes` of all that the process was offered, and has not
+	// given back before, are not its any more. Silent and Closed withdraw the request.
+	SwapReturned(c *Client, bytes uint64)
 }
 
 // Welcome is what processes that can give memory back are told when they connect.
@@ -155,6 +158,7 @@ var (
 	errNoSwap   = errors.New("its process did not ask")
 	errNoOffer  = errors.New("its process takes nothing unasked")
 	errUnread   = errors.New("it has not read yet what was sent before")
+	errRecalled = errors.New("it has not given back yet what it was offered")
 )
 
 func (c *Client) revoke(id, wire uint64, r Revocation) error {
@@ -251,33 +255,69 @@ func (c *Client) GiveSwap(bytes, offset uint64, files ...int) error {
 	return nil
 }
 
-// OfferSwap gives the process host memory, in equal parts of 1 to 64 descriptors, for which it has not asked, so that it is
-// ready for a revocation. An error says that the process does not have the memory. It has it to its end, as that of
-// GiveSwap. The caller keeps its descriptors.
-func (c *Client) OfferSwap(bytes uint64, files ...int) error {
+// OfferSwap gives the process host memory, a chunk (Welcome.Chunk) in each of 1 to 64 descriptors, for which it has not asked,
+// so that it is ready for a revocation. An error says that the process does not have the memory. It has it to its end, as that
+// of GiveSwap, or until it is recalled. The caller keeps its descriptors.
+func (c *Client) OfferSwap(files ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.canTake()
-	if len(files) == 0 || len(files) > maxFiles || bytes > math.MaxInt64 {
-		err = fmt.Errorf("%d bytes in %d files", bytes, len(files))
+	if len(files) == 0 || len(files) > maxFiles {
+		err = fmt.Errorf("%d files", len(files))
 	}
+	bytes := uint64(len(files)) * c.server.welcome.Chunk
 	if err == nil {
-		err = c.send(&spaceFrame{bytes: bytes, files: uint32(len(files)), offered: 1}, files...)
+		err = c.send(&spaceFrame{bytes: bytes, offset: c.offered, files: uint32(len(files)), offered: 1}, files...)
 	}
 	if err != nil {
 		return fmt.Errorf("offer swap space to job %d (pid %d): %w", c.Job(), c.PID(), err)
 	}
+	c.offered += bytes
 	return nil
 }
 
-// canTake, with mu held, is why the process cannot be offered swap space. One that has not read all that was sent may not
+// RecallSwap asks the process to give back what it was offered and has not used. Its answer is SwapReturned. Nothing is offered
+// until then. An error says that nothing was sent.
+func (c *Client) RecallSwap() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.canTake()
+	if err == nil || err == errUnread { // the frame is small, and there is one at most
+		err = c.send(&recallFrame{})
+	}
+	if err != nil {
+		return fmt.Errorf("recall swap space of job %d (pid %d): %w", c.Job(), c.PID(), err)
+	}
+	c.recalled = true
+	return nil
+}
+
+// kept takes how much the process keeps of what it was offered, and returns what it gives back.
+func (c *Client) kept(bytes uint64) (back uint64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return 0, errGone
+	case !c.recalled:
+		return 0, errors.New("nothing was recalled")
+	case bytes > c.offered || bytes%c.server.welcome.Chunk != 0:
+		return 0, fmt.Errorf("it keeps %d of %d bytes that it was offered", bytes, c.offered)
+	}
+	back, c.offered, c.recalled = c.offered-bytes, bytes, false
+	return back, nil
+}
+
+// canTake, with mu held, is why the process can be sent nothing about offers. One that has not read all that was sent may not
 // read what comes next either, and a send that would block ends its connection.
 func (c *Client) canTake() error {
-	if c.ended || c.bye {
+	switch {
+	case c.ended || c.bye:
 		return errGone
-	}
-	if c.can&canPrepare == 0 {
+	case c.can&canPrepare == 0:
 		return errNoOffer
+	case c.recalled:
+		return errRecalled
 	}
 	if unread, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ); err != nil || unread > 0 {
 		return errUnread

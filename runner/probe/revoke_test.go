@@ -25,7 +25,12 @@ func startRevoking(t *testing.T, w Welcome) (*Server, recorder, *logbook) {
 
 func evicting(t *testing.T, token string) []byte {
 	t.Helper()
-	f := helloFrame{pid: 1, instance: 5, can: canEvict}
+	return hello(t, token, 5, canEvict|canPrepare)
+}
+
+func hello(t *testing.T, token string, instance, can uint32) []byte {
+	t.Helper()
+	f := helloFrame{pid: 1, instance: instance, can: can}
 	if _, err := hex.Decode(f.token[:], []byte(token)); err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +234,13 @@ func TestProtocolErrorsOfRevocation(t *testing.T) {
 		c.expect(kindRevoke)
 	}
 	resuming := func(c *raw) { live(c); c.send(frame(&resumeFrame{1, Resume{}})); r.next(t, "resume") }
+	recalled := func(c *raw) {
+		_, at := c.holds(r, 1)
+		if err := at.RecallSwap(); err != nil {
+			t.Fatal(err)
+		}
+		c.expect(kindRecall)
+	}
 	asking := func(c *raw) { c.send(frame(&moreFrame{1})); r.next(t, "more") }
 	for _, test := range []struct {
 		name, why string
@@ -251,6 +263,11 @@ func TestProtocolErrorsOfRevocation(t *testing.T) {
 		{"WELCOME", "not for a client", live, frame(&welcomeFrame{})},
 		{"REVOKE", "not for a client", live, frame(&revokeFrame{})},
 		{"SWAP_SPACE", "not for a client", live, frame(&spaceFrame{})},
+		{"SWAP_RECALL", "not for a client", live, frame(&recallFrame{})},
+		{"SWAP_KEPT unasked", "nothing was recalled", live, frame(&keptFrame{})},
+		{"SWAP_KEPT too much", "of 0 bytes that it was offered", recalled, frame(&keptFrame{32 << 20})},
+		{"SWAP_KEPT of a part", "of 0 bytes that it was offered", recalled, frame(&keptFrame{1})},
+		{"SWAP_KEPT twice", "nothing was recalled", func(c *raw) { recalled(c); c.send(frame(&keptFrame{})); r.next(t, "returned") }, frame(&keptFrame{})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := evictor(t, s)
@@ -449,40 +466,66 @@ func TestOffers(t *testing.T) {
 	file := memfd(t, 1<<20, 0, 0, 0)
 	s, r := startSeeing(t)
 	token := s.Register(1)
-	plain, ready := connect(t, s).welcome(token), connect(t, s)
+	plain, ready := connect(t, s), connect(t, s).welcome(token)
+	plain.send(hello(t, token, 6, canEvict))
+	plain.expect(kindWelcome)
 	_, at := plain.holds(r, 1)
-	if err := at.OfferSwap(32<<20, file); !errors.Is(err, errNoOffer) {
+	if err := errors.Join(at.OfferSwap(file), at.RecallSwap()); strings.Count(err.Error(), errNoOffer.Error()) != 2 {
 		t.Errorf("a process that takes nothing unasked: %v", err)
 	}
-	f := helloFrame{pid: 1, instance: 6, can: canEvict | canPrepare}
-	if _, err := hex.Decode(f.token[:], []byte(token)); err != nil {
-		t.Fatal(err)
-	}
-	ready.send(frame(&f))
-	ready.expect(kindWelcome)
 	_, at = ready.holds(r, 1)
 	for _, wrong := range [][]int{nil, make([]int, maxFiles+1), {-1}} {
-		if err := at.OfferSwap(1, wrong...); err == nil {
+		if err := at.OfferSwap(wrong...); err == nil {
 			t.Errorf("%d wrong descriptors are passed on", len(wrong))
 		}
 	}
-	if err := at.OfferSwap(32<<20, file); err != nil {
+	offered := func(offset uint64) {
+		t.Helper()
+		if err := at.OfferSwap(file, file); err != nil {
+			t.Fatal(err)
+		}
+		if err := at.OfferSwap(file); !errors.Is(err, errUnread) {
+			t.Errorf("a process that has not read the offer before: %v", err)
+		}
+		b, files := ready.files(kindSpace)
+		var space spaceFrame
+		if err := decode(&space, b); err != nil || space != (spaceFrame{bytes: 64 << 20, offset: offset, files: 2, offered: 1}) {
+			t.Fatalf("space %+v: %v", space, err)
+		}
+		same(t, files, []int{file, file})
+	}
+	recalled := func(keeps, back uint64) {
+		t.Helper()
+		if err := at.RecallSwap(); err != nil {
+			t.Fatal(err)
+		}
+		ready.expect(kindRecall)
+		if err := errors.Join(at.OfferSwap(file), at.RecallSwap()); strings.Count(err.Error(), errRecalled.Error()) != 2 {
+			t.Errorf("a process that has not answered: %v", err)
+		}
+		ready.send(frame(&keptFrame{keeps}))
+		if e := r.next(t, "returned"); e.bytes != back {
+			t.Errorf("%d bytes came back; want %d", e.bytes, back)
+		}
+	}
+	offered(0)
+	offered(64 << 20)
+	recalled(96<<20, 32<<20)
+	recalled(96<<20, 0)
+	offered(96 << 20)
+	recalled(0, 160<<20)
+	offered(0)
+	if err := at.RecallSwap(); err != nil {
 		t.Fatal(err)
 	}
-	if err := at.OfferSwap(32<<20, file); !errors.Is(err, errUnread) {
-		t.Errorf("a process that has not read the offer before: %v", err)
-	}
-	b, files := ready.files(kindSpace)
-	var space spaceFrame
-	if err := decode(&space, b); err != nil || space != (spaceFrame{bytes: 32 << 20, files: 1, offered: 1}) {
-		t.Fatalf("space %+v: %v", space, err)
-	}
-	same(t, files, []int{file})
-	ready.close()
+	ready.close() // which withdraws it
 	r.next(t, "silent")
-	if err := at.OfferSwap(32<<20, file); !errors.Is(err, errGone) {
-		t.Errorf("a process that has ended: %v", err)
+	if err := errors.Join(at.OfferSwap(file), at.RecallSwap()); strings.Count(err.Error(), errGone.Error()) != 2 {
+		t.Errorf("a process that has closed its connection: %v", err)
 	}
+	ready = connect(t, s).welcome(token)
+	offered(64 << 20)
+	recalled(32<<20, 96<<20)
 }
 
 // A library of version 3 is told in its own words why it is not served: REFUSE is as it was then.

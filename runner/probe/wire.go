@@ -41,6 +41,8 @@ const (
 	kindMore    kind = 17
 	kindSpace   kind = 18
 	kindMoved   kind = 19
+	kindRecall  kind = 20
+	kindKept    kind = 21
 )
 
 const (
@@ -81,6 +83,8 @@ var frames = [...]struct {
 	kindMore:    {"SWAP_MORE", headerSize + 8},
 	kindSpace:   {"SWAP_SPACE", headerSize + 2*8 + 2*4},
 	kindMoved:   {"TASK_MOVED", headerSize + 4*8 + 2*4},
+	kindRecall:  {"SWAP_RECALL", headerSize},
+	kindKept:    {"SWAP_KEPT", headerSize + 8},
 }
 
 func (k kind) String() string {
@@ -472,6 +476,18 @@ func (f *spaceFrame) fields(c *cursor) {
 	c.u32(&f.offered)
 }
 
+type recallFrame struct{}
+
+func (*recallFrame) kind() kind { return kindRecall }
+
+func (*recallFrame) fields(*cursor) {}
+
+type keptFrame struct{ bytes uint64 }
+
+func (*keptFrame) kind() kind { return kindKept }
+
+func (f *keptFrame) fields(c *cursor) { c.size(&f.bytes) }
+
 type oomFrame struct {
 	bytes uint64
 	where [whereSize]byte
@@ -511,7 +527,7 @@ func clientFrames() [len(frames)]wireFrame {
 	return [len(frames)]wireFrame{kindHello: &helloFrame{}, kindBegin: &beginFrame{}, kindGrow: &growFrame{}, kindFree: &freeFrame{},
 		kindOOM: &oomFrame{}, kindFault: &faultFrame{}, kindBye: &byeFrame{}, kindShape: &shapeFrame{},
 		kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
-		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindMoved: &movedFrame{}}
+		kindRevoked: &revokedFrame{}, kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindMoved: &movedFrame{}, kindKept: &keptFrame{}}
 }
 
 // encode writes the frame to b, which must be zero and hold maxFrame bytes, and returns b

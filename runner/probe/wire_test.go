@@ -26,7 +26,7 @@ func blank(k kind) wireFrame {
 		kindShape: &shapeFrame{}, kindShrink: &shrinkFrame{}, kindDecided: &decidedFrame{},
 		kindWelcome: &welcomeFrame{}, kindRevoke: &revokeFrame{}, kindRevoked: &revokedFrame{},
 		kindResume: &resumeFrame{}, kindMore: &moreFrame{}, kindSpace: &spaceFrame{},
-		kindMoved: &movedFrame{},
+		kindMoved: &movedFrame{}, kindRecall: &recallFrame{}, kindKept: &keptFrame{},
 	}[k]
 }
 
@@ -63,6 +63,8 @@ func samples() map[kind]wireFrame {
 		kindMoved:   &movedFrame{7, Moved{Way: Out, Bytes: 5 << 30, Copy: 2 * time.Millisecond, Bookkeeping: 3 * time.Millisecond}},
 		kindMore:    &moreFrame{96 << 20},
 		kindSpace:   &spaceFrame{bytes: 96 << 20, files: 3},
+		kindRecall:  &recallFrame{},
+		kindKept:    &keptFrame{96 << 20},
 	}
 }
 

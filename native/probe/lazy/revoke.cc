@@ -164,7 +164,7 @@ void forget_revocation() { must_ask.store(false); }
 
 void prepare_revocation()
 {
-	static const client_hooks hooks = {welcome, revoke, offer};
+	static const client_hooks hooks = {welcome, revoke, offer, return_offered};
 	static const bool can = asked_to_move() && client_can_evict(&hooks);
 
 	prepared.store(can);

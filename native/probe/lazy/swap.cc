@@ -37,33 +37,39 @@ bool use_chunks(uint64_t bytes)
 
 using Chunks = std::vector<std::unique_ptr<HostChunk>>;
 
-// Offered are chunks that came unasked, and are not among the unused ones yet.
+static const size_t reached_at_once = 8; // chunks
+
+// Offered are chunks that came unasked, in the order of the offers. The scheduler can have them back until they are among
+// the unused ones.
 static struct {
 	pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; // held during calls of the driver, and guards `over`
 	bool over = false;                                  // the process is ending, and the driver with it
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the chunks
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
 	Chunks *chunks = nullptr;                           // nullptr: none; made once, and outlives static destructors
+	uint64_t used = 0;                                  // bytes, from the beginning of all that was offered, that are not to go back
 } offered;
 
-// take_offered adds the offered chunks to some.
-static void take_offered(Chunks &to)
+// use_offered takes the first offered chunks, as many as are reached at once.
+static void use_offered(Chunks &to)
 {
 	pthread_mutex_lock(&offered.mutex);
-	if (offered.chunks != nullptr) {
-		std::move(offered.chunks->begin(), offered.chunks->end(), std::back_inserter(to));
-		offered.chunks->clear();
+	if (offered.chunks != nullptr && !offered.chunks->empty()) {
+		const auto first = offered.chunks->begin(), last = first + static_cast<ptrdiff_t>(std::min(offered.chunks->size(), reached_at_once));
+		offered.used = last[-1]->offer_end;
+		std::move(std::make_reverse_iterator(last), std::make_reverse_iterator(first), std::back_inserter(to));
+		offered.chunks->erase(first, last);
 	}
 	pthread_mutex_unlock(&offered.mutex);
 }
 
-static Chunks &unused()
+// unused is at least so many chunks, if as many are there or were offered. The last is taken first.
+static Chunks &unused(size_t wanted = 0)
 {
 	static Chunks *const all = new Chunks;
-	take_offered(*all);
+	if (all->size() < wanted)
+		use_offered(*all);
 	return *all;
 }
-
-static const size_t reached_at_once = 8; // chunks
 
 // reach lets the device reach the last chunk, and with it those before that lie beside it.
 static bool reach(Chunks::reverse_iterator last, Chunks::reverse_iterator end, int device)
@@ -82,23 +88,32 @@ static bool reach(Chunks::reverse_iterator last, Chunks::reverse_iterator end, i
 	return true;
 }
 
+Windows::~Windows()
+{
+	if (bytes > 0)
+		driver()->unreserve(first, bytes);
+}
+
 // import makes chunks of descriptors, which stay the caller's. Their windows lie side by side, that of the last chunk first.
 static Chunks import(const client_space &space)
 {
 	const Driver *d = driver();
 	const auto from_file = REAL_DRIVER(cuMemImportFromShareableHandle);
 	const size_t count = static_cast<size_t>(space.file_count);
+	const auto windows = std::make_shared<Windows>();
 	Chunks made;
-	CUdeviceptr window;
 
-	if (from_file == nullptr || d->reserve(&window, count * movable_chunk(), 0, 0, 0) != CUDA_SUCCESS)
+	if (from_file == nullptr || d->reserve(&windows->first, count * movable_chunk(), 0, 0, 0) != CUDA_SUCCESS)
 		return made;
+	windows->bytes = count * movable_chunk();
 	for (size_t i = count; i-- > 0;) {
 		auto chunk = std::make_unique<HostChunk>();
 		if (from_file(&chunk->memory, reinterpret_cast<void *>(static_cast<intptr_t>(space.files[i])), file_descriptor) != CUDA_SUCCESS)
 			continue;
-		chunk->window = window + i * movable_chunk();
+		chunk->windows = windows;
+		chunk->window = windows->first + i * movable_chunk();
 		chunk->device = -1;
+		chunk->offer_end = space.offset + (i + 1) * movable_chunk();
 		if (d->map(chunk->window, movable_chunk(), 0, chunk->memory, 0) == CUDA_SUCCESS)
 			made.push_back(std::move(chunk));
 		else
@@ -140,8 +155,38 @@ void offer_host_chunks(const client_space &space, int device)
 	pthread_mutex_lock(&offered.mutex);
 	if (offered.chunks == nullptr)
 		offered.chunks = new Chunks;
-	std::move(made.begin(), made.end(), std::back_inserter(*offered.chunks));
+	std::move(made.rbegin(), made.rend(), std::back_inserter(*offered.chunks));
 	pthread_mutex_unlock(&offered.mutex);
+}
+
+// swap_offered changes what is offered for other chunks, and returns how much is used of all that was offered.
+static uint64_t swap_offered(Chunks &chunks)
+{
+	pthread_mutex_lock(&offered.mutex);
+	if (offered.chunks != nullptr)
+		offered.chunks->swap(chunks);
+	const uint64_t used = offered.used;
+	pthread_mutex_unlock(&offered.mutex);
+	return used;
+}
+
+// What the driver does not unmap stays in use.
+uint64_t return_offered()
+{
+	Chunks chunks;
+
+	pthread_mutex_lock(&offered.making);
+	uint64_t kept = swap_offered(chunks);
+	while (!offered.over && !chunks.empty() && driver()->unmap(chunks.back()->window, movable_chunk()) == CUDA_SUCCESS) {
+		driver()->release(chunks.back()->memory);
+		chunks.pop_back();
+	}
+	if (!chunks.empty()) {
+		kept = chunks.back()->offer_end;
+		swap_offered(chunks);
+	}
+	pthread_mutex_unlock(&offered.making);
+	return kept;
 }
 
 void renew_offered()
@@ -149,18 +194,19 @@ void renew_offered()
 	pthread_mutex_init(&offered.making, nullptr);
 	pthread_mutex_init(&offered.mutex, nullptr);
 	offered.chunks = nullptr; // another thread may have been in the middle of a change
+	offered.used = 0;
 }
 
 HostChunk *await_host_chunk(int device, size_t more)
 {
-	if (unused().size() < 2)
-		await_more(more + 1 - unused().size());
+	if (const size_t left = unused(2).size(); left < 2)
+		await_more(more + 1 - left);
 	return unused_host_chunk(device);
 }
 
 HostChunk *unused_host_chunk(int device)
 {
-	Chunks &all = unused();
+	Chunks &all = unused(1);
 
 	if (all.empty() || !reach(all.rbegin(), all.rend(), device))
 		return nullptr;
@@ -169,7 +215,7 @@ HostChunk *unused_host_chunk(int device)
 	return chunk;
 }
 
-bool has_unused_host_chunk() { return !unused().empty(); }
+bool has_unused_host_chunk() { return !unused(1).empty(); }
 
 void give_host_chunk(HostChunk *chunk) { unused().emplace_back(chunk); }
 

@@ -659,6 +659,8 @@ static struct {
 	struct client_welcome welcome;
 	sem_t offered;
 	struct client_space space;
+	uint64_t kept;    /* recall returns it, */
+	uint64_t offered_to; /* when so much had been offered */
 } hook;
 
 static void hook_welcome(const struct client_welcome *welcome)
@@ -685,7 +687,13 @@ static void hook_offer(const struct client_space *space)
 	sem_post(&hook.offered);
 }
 
-static const struct client_hooks hooks = {hook_welcome, hook_revoke, hook_offer};
+static uint64_t hook_recall(void)
+{
+	hook.offered_to = hook.space.offset + hook.space.bytes;
+	return hook.kept;
+}
+
+static const struct client_hooks hooks = {hook_welcome, hook_revoke, hook_offer, hook_recall};
 
 static void evicts(void)
 {
@@ -1023,45 +1031,78 @@ static void swap_space(void)
 	CHECK(revoked.ticket == 2 && revoked.task == b.task.id);
 }
 
-/* Offers that come while a hook is at work are one for the next: as many files as one has place for. They answer no request. */
+enum { OFFERED = 8 };
+static const uint64_t chunk = 32 << 20; /* of welcome */
+
+/* send_offer offers chunks; `before` of them were offered before. */
+static void send_offer(int fd, uint64_t before, const int *files)
+{
+	struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, OFFERED * chunk, before * chunk, OFFERED, 1};
+	send_with(fd, &f, sizeof f, files, OFFERED);
+}
+
+static void send_recall(int fd)
+{
+	struct case_wire_swap_recall f = {{CASE_WIRE_SWAP_RECALL, CASE_WIRE_VERSION, sizeof f}};
+	send_with(fd, &f, sizeof f, NULL, 0);
+}
+
+static void wait_for_offer(uint64_t before, int files)
+{
+	sem_wait(&hook.offered);
+	CHECK(hook.space.offset == before * chunk && hook.space.bytes == (uint64_t)files * chunk && hook.space.file_count == files);
+	CHECK((fcntl(hook.space.files[files - 1], F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+/* Offers that come while a hook is at work are one for the next: as many files as one has place for. They answer no request. What is
+ * recalled is given back after that. */
 static void offers(void)
 {
-	enum { FILES = 8 };
-	int listener = serve(), files[FILES];
+	int listener = serve(), files[OFFERED];
 	struct call a;
 	struct case_wire_swap_more more;
-	struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, FILES << 20, 0, FILES, 1};
+	struct case_wire_swap_space f = {{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, sizeof f}, 2 * chunk, 0, 2, 0};
+	struct case_wire_swap_kept kept;
 	struct case_wire_revoked revoked;
+	uint64_t sent = 0;
 
 	evicts();
 	int fd = evictor(listener, &a);
-	for (int i = 0; i < FILES; i++)
+	for (int i = 0; i < OFFERED; i++)
 		CHECK((files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
-	send_with(fd, &f, sizeof f, files, FILES);
-	sem_wait(&hook.offered);
-	CHECK(hook.space.file_count == FILES && (fcntl(hook.space.files[FILES - 1], F_GETFD) & FD_CLOEXEC) != 0);
+	send_offer(fd, sent, files);
+	wait_for_offer(0, OFFERED);
 	hook.act = asks_for_swap;
 	swap_asks = 1;
 	send_revoke(fd, a.task.id, 1);
 	sem_wait(&hook.entered);
 	sem_post(&hook.go);
 	take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
-	for (int i = 0; i <= CASE_WIRE_FILES / FILES; i++)
-		send_with(fd, &f, sizeof f, files, FILES);
-	f.offered = 0;
-	f.files = 2;
+	for (int i = 0; i <= CASE_WIRE_FILES / OFFERED; i++)
+		send_offer(fd, sent += OFFERED, files); /* there is no place for the last */
+	hook.kept = 3 * chunk;
+	send_recall(fd);
 	send_with(fd, &f, sizeof f, files, 2);
 	take(fd, &revoked, sizeof revoked, CASE_WIRE_REVOKED);
 	CHECK(has_space && space.file_count == 2);
-	sem_wait(&hook.offered);
-	CHECK(hook.space.file_count == CASE_WIRE_FILES && sem_trywait(&hook.offered) != 0);
-	CHECK(fcntl(hook.space.files[CASE_WIRE_FILES - 1], F_GETFD) >= 0);
+	wait_for_offer(OFFERED, CASE_WIRE_FILES);
+	take(fd, &kept, sizeof kept, CASE_WIRE_SWAP_KEPT);
+	CHECK(kept.bytes == hook.kept && hook.offered_to == (OFFERED + CASE_WIRE_FILES) * chunk && sem_trywait(&hook.offered) != 0);
+	send_offer(fd, 3, files);
+	wait_for_offer(3, OFFERED);
+	send_offer(fd, sent, files); /* some were lost on the way */
+	wait_for_offer(sent, OFFERED);
+	hook.kept = 0;
+	send_recall(fd);
+	take(fd, &kept, sizeof kept, CASE_WIRE_SWAP_KEPT);
+	CHECK(kept.bytes == 0);
 }
 
 /* What a server may not send ends the connection. */
 static void breaches_of_revocation(void)
 {
 	enum { REVOKE_PLAIN, WELCOME_PLAIN, NO_WELCOME_YET, WELCOMED_TWICE, TICKET_0, ACTION_3, TWO_TICKETS, WAITING_TASK, SWAP_UNASKED, OFFER_2, OFFER_EMPTY,
+	       OFFER_OF_PARTS, OFFER_RECALLED, RECALLED_TWICE, RECALL_PLAIN,
 	       FILES_WITH_GRANT, TOO_FEW_FILES, NOTHING_TAKEN_BACK, BREACHES };
 	for (int breach = 0; breach < BREACHES; breach++) {
 		pid_t child = fork();
@@ -1079,10 +1120,10 @@ static void breaches_of_revocation(void)
 
 			if (breach > WELCOME_PLAIN)
 				evicts();
-			if (breach <= NO_WELCOME_YET || breach == NOTHING_TAKEN_BACK) {
+			if (breach <= NO_WELCOME_YET || breach == NOTHING_TAKEN_BACK || breach == RECALL_PLAIN) {
 				start(&b, 1);
 				fd = accept_evictor(listener, &hello);
-				if (breach == NOTHING_TAKEN_BACK)
+				if (breach == NOTHING_TAKEN_BACK || breach == RECALL_PLAIN)
 					send_with(fd, &w, sizeof w, NULL, 0);
 				take(fd, &begin, sizeof begin, CASE_WIRE_TASK_BEGIN);
 				g.task = begin.task;
@@ -1116,6 +1157,26 @@ static void breaches_of_revocation(void)
 				f.files = 0;
 				send_with(fd, &f, sizeof f, NULL, 0);
 				break;
+			case OFFER_OF_PARTS:
+				f.offered = 1;
+				send_with(fd, &f, sizeof f, &fd, 1);
+				break;
+			case OFFER_RECALLED:
+			case RECALLED_TWICE:
+				send_revoke(fd, a.task.id, 5);
+				hook.act = asks_for_swap; /* the hook reads, and gives nothing back meanwhile */
+				swap_asks = 1;
+				sem_post(&hook.go);
+				take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
+				send_recall(fd);
+				if (breach == OFFER_RECALLED) {
+					f = (struct case_wire_swap_space){f.header, chunk, 0, 1, 1};
+					send_with(fd, &f, sizeof f, &fd, 1);
+				} else {
+					send_recall(fd);
+				}
+				break;
+			case RECALL_PLAIN: send_recall(fd); break;
 			case FILES_WITH_GRANT: send_with(fd, &g, sizeof g, &fd, 1); break;
 			case TOO_FEW_FILES: send_with(fd, &f, sizeof f, NULL, 0); break;
 			case NO_WELCOME_YET: send_with(fd, &g, sizeof g, NULL, 0); break;

@@ -159,6 +159,12 @@ static void put_away(const struct client_space *space)
 	say("offered %d\n", space->file_count);
 }
 
+static uint64_t give_back(void)
+{
+	say("recalled\n");
+	return 0;
+}
+
 static void take_back(const struct client_revocation *r, struct client_revoked *answer)
 {
 	struct client_space space = {0};
@@ -230,7 +236,7 @@ int main(int argc, char **argv)
 		if (strcmp(verb, "pid") == 0)
 			say("pid %d\n", (int)getpid());
 		else if (strcmp(verb, "evict") == 0) {
-			static const struct client_hooks hooks = {welcome, take_back, put_away};
+			static const struct client_hooks hooks = {welcome, take_back, put_away, give_back};
 			sem_init(&answered, 0, 0);
 			say("able %d\n", client_can_evict(&hooks));
 		} else if (strcmp(verb, "answer") == 0 && sscanf(line, "%*s %31s", how) == 1)

@@ -46,6 +46,7 @@ enum { EVICTS = 1, REPORTS = 2, CLOSES = 4 }; /* bits of the first byte */
 static const struct input *played;
 static size_t position;
 static int listener, server = -1;
+static uint64_t chunk; /* bytes, of the last welcome */
 
 static unsigned char next(void) { return position < played->size ? played->bytes[position++] : 0; }
 
@@ -79,7 +80,9 @@ static void put_away(const struct client_space *offered)
 		close(offered->files[i]);
 }
 
-static const struct client_hooks hooks = {welcome, take_back, put_away};
+static uint64_t give_back(void) { return played->bytes[1]; }
+
+static const struct client_hooks hooks = {welcome, take_back, put_away, give_back};
 
 /* step sends a frame with the task, the numbers and the changed byte that the input says, or takes one.
  * false: the connection has ended. */
@@ -92,6 +95,7 @@ static bool step(void)
 		struct case_wire_welcome welcome;
 		struct case_wire_revoke revoke;
 		struct case_wire_swap_space space;
+		struct case_wire_swap_recall recall;
 		unsigned char bytes[2 * CASE_WIRE_MAX_FRAME];
 	} f = {.bytes = {0}};
 	union {
@@ -113,6 +117,7 @@ static bool step(void)
 		break;
 	case 2:
 		size = sizeof f.welcome;
+		chunk = number;
 		f.welcome = (struct case_wire_welcome){{CASE_WIRE_WELCOME, CASE_WIRE_VERSION, 0}, number, 5, files};
 		break;
 	case 3:
@@ -120,8 +125,17 @@ static bool step(void)
 		f.revoke = (struct case_wire_revoke){{CASE_WIRE_REVOKE, CASE_WIRE_VERSION, 0}, task, 1u + number / 2, number % 2 != 0, 1 + number % 2u, number};
 		break;
 	case 4:
+		if (files == 0 && number % 2 != 0) {
+			size = sizeof f.recall;
+			f.recall = (struct case_wire_swap_recall){{CASE_WIRE_SWAP_RECALL, CASE_WIRE_VERSION, 0}};
+			break;
+		}
 		size = sizeof f.space;
 		f.space = (struct case_wire_swap_space){{CASE_WIRE_SWAP_SPACE, CASE_WIRE_VERSION, 0}, number, files != 0 ? 0 : number, files, files != 0 && number % 2 != 0};
+		if (f.space.offered != 0) {
+			f.space.bytes = files * chunk;
+			f.space.offset = number / 2 * chunk;
+		}
 		break;
 	case 5: /* any bytes */
 		size = 1 + number % (sizeof f.bytes - 1);

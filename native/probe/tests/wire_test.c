@@ -83,6 +83,8 @@ static void encode(void)
 	struct case_wire_task_resume resume = {HEADER(CASE_WIRE_TASK_RESUME, resume), 7, 5ull << 30, 1 << 30};
 	struct case_wire_swap_more more = {HEADER(CASE_WIRE_SWAP_MORE, more), 96 << 20};
 	struct case_wire_swap_space space = {HEADER(CASE_WIRE_SWAP_SPACE, space), 96 << 20, 0, 3, 0};
+	struct case_wire_swap_recall recall = {HEADER(CASE_WIRE_SWAP_RECALL, recall)};
+	struct case_wire_swap_kept kept = {HEADER(CASE_WIRE_SWAP_KEPT, kept), 96 << 20};
 	struct case_wire_bye bye = {HEADER(CASE_WIRE_BYE, bye)};
 
 	for (unsigned i = 0; i < 16; i++) {
@@ -108,6 +110,8 @@ static void encode(void)
 	compare("task_moved", &moved, sizeof moved);
 	compare("swap_more", &more, sizeof more);
 	compare("swap_space", &space, sizeof space);
+	compare("swap_recall", &recall, sizeof recall);
+	compare("swap_kept", &kept, sizeof kept);
 }
 
 static void encode_state(void)

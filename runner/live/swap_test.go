@@ -1,0 +1,212 @@
+package live
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caserun/caserun/runner/swaparea"
+)
+
+// pool is an area of numbered pieces.
+type pool struct {
+	mu   sync.Mutex
+	all  int
+	free []int
+}
+
+func newPool(n int) *pool {
+	p := &pool{all: n}
+	for i := range n {
+		p.free = append(p.free, i)
+	}
+	return p
+}
+
+func (p *pool) Take(n int) []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n = min(n, len(p.free))
+	out := slices.Clone(p.free[:n])
+	p.free = p.free[n:]
+	return out
+}
+
+func (p *pool) TakeSpare(n int) []int {
+	return p.Take(min(n, max(0, len(p.free)-p.all/2)))
+}
+
+func (p *pool) Give(pieces []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, pieces...)
+}
+
+// takerProcess is a process that keeps what it gets.
+type takerProcess struct {
+	given    chan int // how many pieces an answer brought
+	offered  []int
+	recalled chan struct{}
+	gone     bool
+}
+
+func newTakerProcess() *takerProcess {
+	return &takerProcess{given: make(chan int, 10), recalled: make(chan struct{}, 10)}
+}
+
+var errProcessGone = errors.New("gone")
+
+func (p *takerProcess) GiveSwap(bytes, _ uint64, files ...int) error {
+	if p.gone {
+		return errProcessGone
+	}
+	if bytes != uint64(len(files))*swaparea.PieceBytes {
+		return errors.New("another size than that of the pieces")
+	}
+	p.given <- len(files)
+	return nil
+}
+
+func (p *takerProcess) OfferSwap(files ...int) error {
+	if p.gone {
+		return errProcessGone
+	}
+	p.offered = append(p.offered, files...)
+	return nil
+}
+
+func (p *takerProcess) RecallSwap() error {
+	if p.gone {
+		return errProcessGone
+	}
+	p.recalled <- struct{}{}
+	return nil
+}
+
+// wantGiven: the process has an answer with so many pieces, now or, for one that had to wait, soon.
+func (p *takerProcess) wantGiven(t *testing.T, n int) {
+	t.Helper()
+	select {
+	case got := <-p.given:
+		if got != n {
+			t.Fatalf("given %d pieces; want %d", got, n)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("no answer; want %d pieces", n)
+	}
+}
+
+func (p *takerProcess) wantWaits(t *testing.T) {
+	t.Helper()
+	if len(p.given) > 0 {
+		t.Fatalf("given %d pieces; want it to wait", <-p.given)
+	}
+}
+
+const piece = swaparea.PieceBytes
+
+// What was offered to others and is not used is had by who asks for it, when nothing else is left.
+func TestOffersAreRecalled(t *testing.T) {
+	area := newPool(32)
+	s := newSwapSpace(area)
+	a, b := newTakerProcess(), newTakerProcess()
+	for range 3 {
+		s.offer(a, 12*piece-1)
+	}
+	s.offer(b, 100*piece) // half stays free
+	if len(a.offered) != 12 || len(b.offered) != 4 {
+		t.Fatalf("offered %d and %d pieces; want 12 and 4", len(a.offered), len(b.offered))
+	}
+	c := newTakerProcess()
+	s.more(c, 20*piece)
+	c.wantGiven(t, 16)
+	if len(a.recalled)+len(b.recalled) > 0 {
+		t.Error("pieces are recalled while others are free")
+	}
+	s.more(c, 20*piece)
+	c.wantWaits(t)
+	if len(a.recalled) != 1 || len(b.recalled) != 1 {
+		t.Fatalf("recalled %d and %d times; want once each", len(a.recalled), len(b.recalled))
+	}
+	s.offer(a, 100*piece)
+	s.returned(b, 0)
+	c.wantWaits(t)
+	s.returned(a, 9*piece)
+	c.wantGiven(t, 9)
+	if len(a.offered) != 12 {
+		t.Error("a process is offered pieces that is to give some back")
+	}
+	s.more(c, piece)
+	c.wantGiven(t, 0) // a and b have used what they have
+	s.ended(a)
+	s.ended(c)
+	s.offer(b, 8*piece)
+	if len(b.offered) != 8 || len(area.free) != 24 {
+		t.Errorf("%d pieces are offered, and %d free; want 8 and 24", len(b.offered), len(area.free))
+	}
+	s.ended(b)
+	if len(area.free) != 32 || len(s.has) != 0 {
+		t.Errorf("%d pieces came back, of 32; %d processes are left", len(area.free), len(s.has))
+	}
+}
+
+// Who asks waits for no process that is stopped, has lost its connection, has ended, or asks itself.
+func TestNobodyWaitsForOffersLong(t *testing.T) {
+	for name, test := range map[string]struct {
+		act  func(s *swapSpace, has *takerProcess)
+		want int
+	}{
+		"stopped": {func(*swapSpace, *takerProcess) {}, 0},
+		"lost":    {func(s *swapSpace, has *takerProcess) { s.disconnected(has) }, 0},
+		"ended":   {func(s *swapSpace, has *takerProcess) { s.ended(has) }, 8},
+		"asks":    {func(s *swapSpace, has *takerProcess) { s.more(has, piece) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			area := newPool(16)
+			s := newSwapSpace(area)
+			has, asks := newTakerProcess(), newTakerProcess()
+			s.offer(has, 8*piece)
+			s.more(asks, 16*piece)
+			asks.wantGiven(t, 8)
+			s.more(asks, 16*piece)
+			asks.wantWaits(t)
+			has.gone = name == "lost" || name == "ended"
+			test.act(s, has)
+			asks.wantGiven(t, test.want)
+			if name == "stopped" { // it answers when nobody waits any more
+				s.more(asks, piece)
+				asks.wantGiven(t, 0)
+				s.returned(has, 8*piece)
+				s.more(asks, piece)
+				asks.wantGiven(t, 1)
+			}
+			s.ended(has)
+			s.ended(asks)
+			if len(area.free) != 16 {
+				t.Errorf("%d pieces came back, of 16", len(area.free))
+			}
+		})
+	}
+}
+
+// Who has ended while it waited gets nothing, and keeps nobody waiting.
+func TestWaitingForOffersEnds(t *testing.T) {
+	area := newPool(16)
+	s := newSwapSpace(area)
+	has, first, second := newTakerProcess(), newTakerProcess(), newTakerProcess()
+	s.offer(has, 8*piece)
+	s.more(first, 8*piece)
+	first.wantGiven(t, 8)
+	s.more(first, 4*piece)
+	s.more(second, 4*piece)
+	first.gone = true
+	s.ended(first)
+	second.wantGiven(t, 4)
+	s.returned(has, 8*piece)
+	if len(area.free) != 12 {
+		t.Errorf("%d pieces are free; want 12", len(area.free))
+	}
+}
