@@ -121,7 +121,7 @@ func TestMemoryMoves(t *testing.T) {
 	}
 }
 
-// Jobs with too little host memory for all, of which some may have been offered what others need, compute what they compute alone.
+// There is too little host memory for all jobs, and some may have been offered what others need. All compute what they compute alone.
 func TestMemoryMovesWithLittleHostMemory(t *testing.T) {
 	alone := newSwapRig(t, "sa", 1)
 	alone.mustRun()

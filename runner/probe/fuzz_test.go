@@ -266,6 +266,7 @@ func (p *play) frame(what byte) wireFrame {
 // offer offers swap space to the client of connection i, or recalls it.
 func (p *play) offer(i int, how byte) {
 	fds := slices.Sorted(maps.Keys(p.s.clients))
+	fds = slices.DeleteFunc(fds, func(fd int32) bool { return p.s.clients[fd].job == nil }) // which no handler knows yet
 	if len(fds) == 0 {
 		return
 	}

@@ -1079,7 +1079,7 @@ static void offers(void)
 	sem_post(&hook.go);
 	take(fd, &more, sizeof more, CASE_WIRE_SWAP_MORE);
 	for (int i = 0; i <= CASE_WIRE_FILES / OFFERED; i++)
-		send_offer(fd, sent += OFFERED, files); /* there is no place for the last */
+		send_offer(fd, sent += OFFERED, files); /* one frame more than there is place for */
 	hook.kept = 3 * chunk;
 	send_recall(fd);
 	send_with(fd, &f, sizeof f, files, 2);
