@@ -207,5 +207,5 @@ func (g *gpu) take(t *testing.T, seed uint64, program gpuProgram, env []string) 
 		ended[strings.TrimSpace(r.Ended.String()+" "+r.Why)]++
 	}
 	_, freed := k.count()
-	t.Logf("%s: %v, %d MiB freed", program, ended, freed>>20)
+	t.Logf("%s: %v, %d MiB freed, %d chunks that were offered came back", program, ended, freed>>20, k.back)
 }

@@ -23,7 +23,8 @@ type taker struct {
 	next    int               // the device of the next task
 	tasks   map[name]*kept
 	ticket  uint64
-	chunks  int    // of host memory that were given, some of which came back
+	chunks  int    // of host memory that were given,
+	back    int    // and that came back, because they were offered and not used
 	offers  int    // of host memory that are to come
 	begun   uint64 // bytes of tasks that began on the host
 	short   bool   // host memory was refused
@@ -113,6 +114,8 @@ func (k *taker) answer(t *testing.T, e event) {
 		k.hear(task, e.was)
 	case "more":
 		k.swap(e)
+	case "returned":
+		k.back += int(e.bytes / k.chunk)
 	case "closed", "silent":
 		maps.DeleteFunc(k.tasks, func(of name, _ *kept) bool { return of.c == e.c })
 	case "tick":
