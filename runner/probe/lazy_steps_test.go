@@ -334,11 +334,7 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 	p := startRevocableIn(t, chunk, "again", "FAKE_CUDA_TRACE="+trace)
 	before := accesses()
 	p.offers(fakeChunks(t, 8, chunk), fakeChunks(t, 4, chunk))
-	for end := time.Now().Add(patience); accesses() < before+2; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the device does not reach what was offered")
-		}
-	}
+	await(t, "the device does not reach what was offered", func() bool { return accesses() >= before+2 })
 	p.mustBeTaken(Yield)
 	if after := accesses(); after != before+2 || len(p.area.chunks) > 0 {
 		t.Errorf("when memory is taken the device reaches host memory in %d calls, and the process asks for %d chunks", after-before-2, len(p.area.chunks))
@@ -354,10 +350,11 @@ func TestLazyIsReadyForARevocation(t *testing.T) {
 func (p *revocable) offers(chunks ...[]int) {
 	p.t.Helper()
 	for _, files := range chunks {
-		err := errUnread
-		for end := time.Now().Add(patience); errors.Is(err, errUnread) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var err error
+		await(p.t, "the process does not read what was sent", func() bool {
 			err = p.task.c.OfferSwap(files...)
-		}
+			return !errors.Is(err, errUnread)
+		})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -380,7 +377,7 @@ func TestLazyGivesBackWhatItDoesNotUse(t *testing.T) {
 	p.offers(p.area.make(8), p.area.make(8), p.area.make(8))
 	p.mustBeTaken(Yield) // 44 MiB: chunks are reached eight at a time
 	if back := p.recalled(); back != 8*chunk {
-		t.Fatalf("%d bytes came back of 24 chunks, of which 11 are used", back)
+		t.Fatalf("%d bytes came back. 24 chunks were offered, and the process needs 11", back)
 	}
 	returned := swapArea{t: t, chunks: p.area.chunks[16:]}
 	returned.wantUnmapped()
@@ -430,11 +427,7 @@ func TestLazyEndsWhileHostMemoryIsOffered(t *testing.T) {
 	if err := p.task.c.OfferSwap(fakeChunks(t, 8, chunk)...); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); imports() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nothing is imported")
-		}
-	}
+	await(t, "nothing is imported", func() bool { return imports() > 0 })
 	p.goOn()
 	p.wantSaid("computed")
 	p.goOn()

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,15 +71,13 @@ func (c *raw) send(b []byte) {
 // taken returns when the server has read everything that was sent.
 func (c *raw) taken() {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	await(c.t, "the server does not read what was sent", func() bool {
 		unread, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
-		if err != nil || time.Now().After(deadline) {
-			c.t.Fatalf("%d bytes unread, %v", unread, err)
+		if err != nil {
+			c.t.Fatal(err)
 		}
-		if unread == 0 {
-			return
-		}
-	}
+		return unread == 0
+	})
 }
 
 // receive returns the next frame's kind, 0 at the end of the connection.

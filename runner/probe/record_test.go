@@ -129,6 +129,17 @@ func (r recorder) Closed(c *Client) {
 // patience bounds a wait for what must happen; no test passes because of it.
 const patience = time.Minute
 
+// await asks every millisecond until done says yes, and fails after patience. It is for what only a look can tell, such as
+// what the kernel has in a queue or the fakes in a trace.
+func await(t *testing.T, failure string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(failure)
+		}
+	}
+}
+
 // next waits for the next event, which must be of the given kind.
 func (r recorder) next(t *testing.T, kind string) event {
 	t.Helper()

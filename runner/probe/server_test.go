@@ -230,11 +230,7 @@ func TestRunsOutOfDescriptors(t *testing.T) {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Path()}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); len(log.all()) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing logged")
-		}
-	}
+	await(t, "nothing logged", func() bool { return len(log.all()) > 0 })
 	c.send(frame(&freeFrame{1}))
 	r.next(t, "free")
 	restore()
