@@ -47,6 +47,10 @@ class Job:
     def held_from(self):
         return min((p.release for p in self.phases if p.held), default=0)
 
+    def rest_s(self):
+        """Returns how long the job takes at least from its release on."""
+        return self.alone_s - self.held_from() - self.held_s()
+
 
 class Batch:
     """A mix on a node."""
@@ -72,7 +76,21 @@ class Batch:
             filled = sum(j.count * j.held_s() * j.bytes / self.capacity for j in later)
             alone = sum(j.count * j.held_s() for j in later if 2 * j.bytes > self.capacity)
             bounds.append(since.held_from() + max(filled, alone) / self.devices)
-        return max(bounds)
+        return max(bounds + self.in_turn())
+
+    def in_turn(self):
+        """Returns bounds from jobs of which no two fit a device together."""
+        bounds = []
+        for smallest in self.jobs:
+            larger = [j for j in self.jobs if j is not smallest and j.bytes >= smallest.bytes and j.bytes + smallest.bytes > self.capacity]
+            jobs = [j for j in larger for _ in range(j.count)]
+            jobs += [smallest] * (smallest.count if 2 * smallest.bytes > self.capacity else 1)
+            jobs.sort(key=Job.held_s, reverse=True)
+            for turns in range(1, (len(jobs) - 1) // self.devices + 1):
+                longest = jobs[: turns * self.devices + 1]  # some device has turns + 1 of these
+                held = sum(j.held_s() for j in longest[-turns - 1 :])
+                bounds.append(min(j.held_from() for j in longest) + held + min(j.rest_s() for j in longest))
+        return bounds
 
 
 def patterns(jobs, capacity):

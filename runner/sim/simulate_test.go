@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,7 +92,7 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 	return jobs, rec, err
 }
 
-// metrics is what a run of a catalog mix measures.
+// metrics is what a run of a mix measures.
 func (r trial) metrics(t testing.TB, mix string) results.Metrics {
 	t.Helper()
 	r.jobs = mixJobs(t, mix)
@@ -112,9 +113,13 @@ func mustNode(t testing.TB, text string) Node {
 	return n
 }
 
+// mixJobs has the jobs of a mix of the catalog, or of one of benchmarks/plan.
 func mixJobs(t testing.TB, name string) []mixes.Job {
 	t.Helper()
 	m, err := mixes.Lookup(name)
+	if slices.Contains(halfMixes, name) {
+		m, err = mixes.Load("../../benchmarks/plan/"+strings.ToLower(name)+".yaml", nil)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,3 +142,6 @@ func catalogJobs(t testing.TB, names ...string) []mixes.Job {
 }
 
 var mixNames = []string{"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"}
+
+// halfMixes are those of benchmarks/plan.
+var halfMixes = []string{"W2-half", "W5-half", "W7-half", "W8-half"}

@@ -134,7 +134,8 @@ func window(jobs []Job, n int) []Job {
 	return order[:len(jobs)-open+n]
 }
 
-// play returns the score of an order, infinite if some jobs would never go.
+// play returns the score of an order, infinite if some jobs would never go. The last end counts from now on, and
+// turnarounds count whole: the nearer the end is, the more it counts.
 func (x *search) play(o order) float64 {
 	x.plays.order = o
 	clear(x.plays.heads)
