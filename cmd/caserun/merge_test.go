@@ -196,6 +196,34 @@ func TestPartGoesOnElsewhere(t *testing.T) {
 	}
 }
 
+// Sweeps from several stores and bundles come under one tag.
+func TestSweepsAreAdded(t *testing.T) {
+	inTempDir(t)
+	for _, mix := range []string{"W1", "W2"} {
+		mustRun(t, "sweep", "--mixes", mix, "--scheds", "sa,case-alg3", "--node", "sim:2xV100", "--sim-noise", "0.01", "--reps", "6", "--tag", "night", "--db", mix+".db")
+	}
+	mustRun(t, "export", "--sweep", "1", "--bundle", "W2.tar.gz", "--db", "W2.db")
+	mustRun(t, "store", "merge", "--add", "all.db", "W1.db")
+	before := mustRead(t, "W2.tar.gz")
+	if status, _, errs := caserun(t, "store", "merge", "all.db", "W2.tar.gz"); status != exitUsage || !strings.Contains(errs, "or add the sweep to this store (--add)") {
+		t.Errorf("without --add: exit %d: %s", status, errs)
+	}
+	if out, _ := mustRun(t, "store", "merge", "--add", "all.db", "W2.tar.gz", "--format", "csv"); !strings.Contains(out, "2,,sim:2xV100,sim,complete,12,12,12,0,") {
+		t.Errorf("added: %s", out)
+	}
+	if mustRead(t, "W2.tar.gz") != before {
+		t.Error("the bundle changed")
+	}
+	whole, _ := mustRun(t, "compare", "tag:night", "--by", "mix", "--metrics", "throughput", "--format", "csv", "--db", "all.db")
+	for _, mix := range []string{"W1", "W2"} {
+		alone, _ := mustRun(t, "compare", "tag:night", "--by", "mix", "--metrics", "throughput", "--format", "csv", "--db", mix+".db")
+		_, arms, _ := strings.Cut(alone, "\n") // behind the header
+		if arms == "" || !strings.Contains(whole, arms) {
+			t.Errorf("%s is compared as\n%sand together as\n%s", mix, arms, whole)
+		}
+	}
+}
+
 // A part that was extended extends the merged sweep, whatever comes first.
 func TestExtendedPartIsMerged(t *testing.T) {
 	inTempDir(t)

@@ -67,6 +67,15 @@ func spareStore(db, path string) error {
 // first bytes tell which it is. The caller must call done, which also removes what a bundle was
 // unpacked to.
 func openForReading(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
+	s, done, err = openPart(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) && !bundle.Is(path) {
+		err = noStore(path)
+	}
+	return s, done, err
+}
+
+// openPart is openForReading for a store that the user has named as an argument.
+func openPart(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
 	if bundle.Is(path) {
 		b, err := bundle.Open(ctx, path)
 		if err != nil {
@@ -74,11 +83,7 @@ func openForReading(ctx context.Context, path string) (s *store.Store, done func
 		}
 		return b.Store, b.Close, nil
 	}
-	s, err = store.OpenUpdated(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, noStore(path)
-	}
-	if err != nil {
+	if s, err = store.OpenUpdated(path); err != nil {
 		return nil, nil, err
 	}
 	return s, s.Close, nil

@@ -33,9 +33,30 @@ var ErrOtherPlan = errors.New("it is not a part of the same plan")
 // ErrDiffer is wrapped if parts of a merge have different complete runs of one uid.
 var ErrDiffer = errors.New("complete runs of one uid differ")
 
+// Merging says how stores are merged. The zero value is what most merges need.
+type Merging struct {
+	// Add lets out be a store without the sweep, which then gets it as a further sweep.
+	Add bool
+	// Open opens a part for reading; nil: OpenUpdated. done is called when the part was read.
+	Open func(ctx context.Context, path string) (s *Store, done func() error, err error)
+	// Progress is told how many parts were read; nil: nobody is.
+	Progress func(read int)
+}
+
+func (m Merging) open(ctx context.Context, path string) (*Store, func() error, error) {
+	if m.Open != nil {
+		return m.Open(ctx, path)
+	}
+	s, err := OpenUpdated(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
 // Merge brings the runs of a sweep together that were made in several stores. The sweep is the latest
 // of the first part. The store at out gets the sweep's runs of all parts; it is made if it is missing,
-// and must have the sweep if it is not. Its other runs stay as they are.
+// and must have the sweep if it is not, unless Merging.Add. Its other runs stay as they are.
 //
 // The result depends only on what out and the parts have, and not on their order or on how often they
 // are merged: the runs of the sweep are numbered after all others, by their cells. A run that several
@@ -44,8 +65,8 @@ var ErrDiffer = errors.New("complete runs of one uid differ")
 //
 // The store is written beside out and renamed at the end. So out has all or nothing whatever happens,
 // and no program may have it open meanwhile. The memory that Merge takes does not depend on the number
-// of parts and runs. progress, which may be nil, is told how many parts were read.
-func Merge(ctx context.Context, out string, parts []string, progress func(read int)) (_ Merged, err error) {
+// of parts and runs.
+func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merged, err error) {
 	if out, err = filepath.Abs(out); err != nil {
 		return Merged{}, fmt.Errorf("merge: %w", err)
 	}
@@ -57,14 +78,14 @@ func Merge(ctx context.Context, out string, parts []string, progress func(read i
 		return Merged{}, err
 	}
 	defer func() { err = errors.Join(err, free()) }()
-	m := merger{out: out, isNew: !exists(out), notes: map[string]bool{}}
+	m := merger{Merging: how, out: out, isNew: !exists(out), notes: map[string]bool{}}
 	release, err := hold(ctx, out, m.isNew)
 	if err != nil {
 		return Merged{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	work, merged := filepath.Join(dir, "work.db"), filepath.Join(dir, "merged.db")
-	if err := m.into(ctx, work, func() error { return m.gather(ctx, parts, progress) }); err != nil {
+	if err := m.into(ctx, work, func() error { return m.gather(ctx, parts) }); err != nil {
 		return Merged{}, err
 	}
 	if err := m.into(ctx, merged, func() error { return m.settle(ctx, work) }); err != nil {
@@ -126,6 +147,7 @@ func hold(ctx context.Context, path string, isNew bool) (release func() error, e
 // them. settle decides which runs count and copies them in order into the second one. So the bytes of
 // the second one do not depend on the order in which the runs came.
 type merger struct {
+	Merging
 	out   string
 	isNew bool      // out does not exist
 	conn  *sql.Conn // of the store that is being made
@@ -203,7 +225,7 @@ func (m *merger) attached(ctx context.Context, file string, do func() error) (er
 }
 
 // gather brings the runs together.
-func (m *merger) gather(ctx context.Context, parts []string, progress func(int)) error {
+func (m *merger) gather(ctx context.Context, parts []string) error {
 	m.first = parts[0]
 	if err := m.find(ctx, m.first); err != nil {
 		return err
@@ -217,8 +239,8 @@ func (m *merger) gather(ctx context.Context, parts []string, progress func(int))
 		if err := m.part(ctx, path); err != nil {
 			return err
 		}
-		if progress != nil {
-			progress(i + 1)
+		if m.Progress != nil {
+			m.Progress(i + 1)
 		}
 	}
 	return m.failed(m.decide(ctx))
@@ -226,11 +248,11 @@ func (m *merger) gather(ctx context.Context, parts []string, progress func(int))
 
 // find settles which sweep is merged.
 func (m *merger) find(ctx context.Context, path string) (err error) {
-	s, err := OpenUpdated(path)
+	s, done, err := m.open(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, done()) }()
 	w, err := s.LatestSweep(ctx)
 	if err != nil {
 		return err
@@ -244,8 +266,9 @@ func (m *merger) begin(ctx context.Context) error {
 	err := m.conn.QueryRowContext(ctx, "SELECT id, status, ifnull(host, ''), pid, ifnull(note, '') FROM source.sweep WHERE uid = ?", m.sweep).
 		Scan(&w.ID, &w.Status, &w.Host, &w.PID, &w.Note)
 	switch {
+	case errors.Is(err, sql.ErrNoRows) && m.Add: // plan numbers it
 	case errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("store %s has no sweep of the parts' plan: merge into a new file, or into the store that planned the sweep: %w", m.out, ErrOtherPlan)
+		return fmt.Errorf("store %s has no sweep of the parts' plan: merge into a new file, or into the store that planned the sweep, or add the sweep to this store (--add): %w", m.out, ErrOtherPlan)
 	case err != nil:
 		return err
 	case w.Status == results.Running:
@@ -289,11 +312,11 @@ func (m *merger) part(ctx context.Context, path string) (err error) {
 	if same(path, m.out) {
 		return nil
 	}
-	s, err := OpenUpdated(path)
+	s, done, err := m.open(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, done()) }()
 	err = m.attached(ctx, s.file(), func() error {
 		id, err := m.plan(ctx, path)
 		if err != nil {
@@ -334,11 +357,7 @@ func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
 	columns = slices.DeleteFunc(columns, func(c string) bool { return c == "sweep_id" || c == "run_id" })
 	list := strings.Join(columns, ", ")
 	if m.id == 0 {
-		m.id = 1
-		if err := copyRows(ctx, m.conn, sweeps.table, fmt.Sprintf("id = %d", id)); err != nil {
-			return 0, err
-		}
-		if _, err := m.conn.ExecContext(ctx, "UPDATE main.sweep SET id = ?", m.id); err != nil {
+		if m.id, err = m.addSweep(ctx, id); err != nil {
 			return 0, err
 		}
 	} else {
@@ -359,6 +378,23 @@ func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
 	}
 	_, err = m.conn.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.cell (sweep_id, %s) SELECT ?, %[1]s FROM source.cell WHERE sweep_id = ?", list), m.id, id)
 	return id, err
+}
+
+// addSweep copies the row of a sweep of a part, and returns the number that follows on all that out has given to sweeps.
+func (m *merger) addSweep(ctx context.Context, id int64) (int64, error) {
+	number := int64(1)
+	for _, u := range m.used {
+		if u.table == sweeps.table {
+			number += u.id
+		}
+	}
+	columns, err := columnsOf(ctx, m.conn, sweeps.table)
+	if err != nil {
+		return 0, err
+	}
+	list := strings.Join(slices.DeleteFunc(columns, func(c string) bool { return c == "id" }), ", ")
+	_, err = m.conn.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.sweep (id, %s) SELECT ?, %[1]s FROM source.sweep WHERE id = ?", list), number, id)
+	return number, err
 }
 
 // take takes the runs that have ended of a sweep of a part.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func (p *part) close() string {
 
 func merged(t tester, out string, parts ...string) Merged {
 	t.Helper()
-	m, err := Merge(context.Background(), out, parts, nil)
+	m, err := Merge(context.Background(), out, parts, Merging{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,16 +344,77 @@ func TestMergeRefuses(t *testing.T) {
 		{"another content", done("differs.db", 2, 1), "differs.db", ErrDiffer},
 	} {
 		out := at("out.db")
-		if _, err := Merge(t.Context(), out, []string{a, c.part}, nil); err == nil || !strings.Contains(err.Error(), c.says) || c.is != nil && !errors.Is(err, c.is) {
+		if _, err := Merge(t.Context(), out, []string{a, c.part}, Merging{}); err == nil || !strings.Contains(err.Error(), c.says) || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: %v, want an error with %q", c.name, err, c.says)
 		}
 		if left, err := filepath.Glob(at(".out*")); exists(out) || err != nil || len(left) > 0 {
 			t.Errorf("%s: a refused merge left something: %v", c.name, left)
 		}
 	}
-	if _, err := Merge(t.Context(), other, []string{a}, nil); !errors.Is(err, ErrOtherPlan) {
+	if _, err := Merge(t.Context(), other, []string{a}, Merging{}); !errors.Is(err, ErrOtherPlan) {
 		t.Errorf("a store of another sweep: %v, want ErrOtherPlan", err)
 	}
+}
+
+// A store without the sweep gets it if it may. Its own sweep and runs stay as they are, and a number that a sweep once had is
+// not given again.
+func TestMergeAddsASweep(t *testing.T) {
+	dir := t.TempDir()
+	done := func(name string, cells int) string {
+		p := newPart(t, filepath.Join(dir, name), false, cells)
+		for i := range cells {
+			p.run(i, results.Complete, 0, 0, 0)
+		}
+		return p.close()
+	}
+	out, first, second := done("out.db", 2), done("first.db", 3), done("second.db", 4)
+	db, err := Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.write.Exec("UPDATE sqlite_sequence SET seq = 5 WHERE name = 'sweep'"); err != nil {
+		t.Fatal(err)
+	}
+	own := rowsOf(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	add := func(part string) Merged {
+		m, err := Merge(t.Context(), out, []string{part}, Merging{Add: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for i, c := range []struct {
+		part  string
+		cells int
+	}{{first, 3}, {second, 4}} {
+		if m := add(c.part); m.Sweep.ID != int64(6+i) || m.Sweep.Status != results.Complete || m.Done != c.cells || m.Cells != c.cells || m.Runs != c.cells {
+			t.Errorf("%s: %+v", c.part, m)
+		}
+	}
+	once := bytesOf(t, out)
+	if add(second); bytesOf(t, out) != once {
+		t.Error("the second time something changed")
+	}
+	if db, err = OpenReadOnly(out); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if now := rowsOf(t, db); !slices.Equal(now[:len(own)], own) || len(now) != len(own)+7 {
+		t.Errorf("runs were\n%q\nand are\n%q", own, now)
+	}
+}
+
+// rowsOf tells of each run its number, its uid and the number of its sweep.
+func rowsOf(t *testing.T, db *Store) []string {
+	t.Helper()
+	rows, err := texts(t.Context(), db.read, "SELECT concat_ws(' ', id, uid, sweep_id) FROM run ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 // mergeEnv marks the process that TestMergeIsKilled kills. It has the store and its parts.
@@ -447,7 +509,7 @@ func TestMergeOnAFullDisk(t *testing.T) {
 	}
 	for _, share := range []int64{2, 3, 9} {
 		err := disktest.WhileFull(t, uint64(info.Size()*share/10), func() error {
-			_, err := Merge(t.Context(), out, []string{path}, nil)
+			_, err := Merge(t.Context(), out, []string{path}, Merging{})
 			return err
 		})
 		if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), out) {
@@ -474,7 +536,7 @@ func TestMergeAndOtherPrograms(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := Merge(ctx, out, []string{part}, nil); err == nil || !strings.Contains(err.Error(), "another program has the store open") {
+	if _, err := Merge(ctx, out, []string{part}, Merging{}); err == nil || !strings.Contains(err.Error(), "another program has the store open") {
 		t.Errorf("a store that is open: %v", err)
 	}
 	if err := open.Close(); err != nil {

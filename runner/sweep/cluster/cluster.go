@@ -357,7 +357,7 @@ func (s Submission) takeOver(ctx context.Context, file string) (err error) {
 	if _, err := parts.Fetch(s.Dir, spread.Plan, plan); err != nil {
 		return err
 	}
-	_, err = store.Merge(ctx, file, []string{plan}, nil)
+	_, err = store.Merge(ctx, file, []string{plan}, store.Merging{})
 	return err
 }
 
@@ -389,7 +389,7 @@ func (s Submission) Collect(ctx context.Context, db string, every time.Duration,
 		show(tasks, merged.Done, merged.Cells)
 	}
 	c.Merge = func(ctx context.Context, files []string) (complete bool, err error) {
-		if merged, err = store.Merge(ctx, db, files, nil); err != nil {
+		if merged, err = store.Merge(ctx, db, files, store.Merging{}); err != nil {
 			return false, err
 		}
 		show(tasks, merged.Done, merged.Cells)
@@ -401,7 +401,7 @@ func (s Submission) Collect(ctx context.Context, db string, every time.Duration,
 // Gather merges what was published so far into a store.
 func (s Submission) Gather(ctx context.Context, db string, say harness.Say) error {
 	_, err := spread.Collector{Name: s.Name, Dir: s.Dir, Say: say, Merge: func(ctx context.Context, files []string) (bool, error) {
-		merged, err := store.Merge(ctx, db, files, nil)
+		merged, err := store.Merge(ctx, db, files, store.Merging{})
 		return merged.Done == merged.Cells, err
 	}}.Gather(ctx)
 	return err
