@@ -13,6 +13,7 @@
 #   SCHEDS   case-alg3,plan; add plan:learn=off and plan:error=0.3 for the arms without history and with errors
 #   LIMIT    seconds, 480
 #   NODE     local
+#   FLAGS    further flags of caserun sweep, as --sim-noise 0.05 for NODE=sim:2xH100
 #   BUNDLES  docs/evaluation/sweep.tar.gz (four H200s) and docs/evaluation/slurm.tar.gz (two H100s)
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call
@@ -45,7 +46,8 @@ for mix in "$@"; do
 	if [ -n "$sweep" ]; then
 		bin/caserun sweep --resume "$sweep" --db "$db" --time-limit "${left}s"
 	else
-		bin/caserun sweep --mixes "benchmarks/plan/$mix.yaml" --scheds "${SCHEDS:-case-alg3,plan}" --node "$node" --mem-cap 16GiB --name "$mix" \
+		# shellcheck disable=SC2086 # FLAGS has several words
+		bin/caserun sweep ${FLAGS:-} --mixes "benchmarks/plan/$mix.yaml" --scheds "${SCHEDS:-case-alg3,plan}" --node "$node" --mem-cap 16GiB --name "$mix" \
 			--reps "${REPS:-5}" --warmups 0 --history "$known" --tag plan --db "$db" --runs "$dir/runs-$mix" --time-limit "${left}s"
 	fi
 	status=$?
