@@ -26,6 +26,7 @@ shift
 [ $# -gt 0 ] || set -- w2-half w5-half w7-half w8-half
 mkdir -p "$dir" || exit 1
 node=${NODE:-local}
+read -ra flags <<<"${FLAGS:-}"
 # know MIX FILE writes what the runs of other mixes say to FILE.
 know() {
 	local bundle from=1
@@ -46,8 +47,7 @@ for mix in "$@"; do
 	if [ -n "$sweep" ]; then
 		bin/caserun sweep --resume "$sweep" --db "$db" --time-limit "${left}s"
 	else
-		# shellcheck disable=SC2086 # FLAGS has several words
-		bin/caserun sweep ${FLAGS:-} --mixes "benchmarks/plan/$mix.yaml" --scheds "${SCHEDS:-case-alg3,plan}" --node "$node" --mem-cap 16GiB --name "$mix" \
+		bin/caserun sweep "${flags[@]}" --mixes "benchmarks/plan/$mix.yaml" --scheds "${SCHEDS:-case-alg3,plan}" --node "$node" --mem-cap 16GiB --name "$mix" \
 			--reps "${REPS:-5}" --warmups 0 --history "$known" --tag plan --db "$db" --runs "$dir/runs-$mix" --time-limit "${left}s"
 	fi
 	status=$?
