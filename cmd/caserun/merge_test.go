@@ -102,8 +102,12 @@ func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
 		if status, _, errs := caserun(t, append(args, "--time-limit", "1ns")...); status != exitNothing || !strings.Contains(errs, fmt.Sprintf("--resume 1 --part %d/2 --db %s goes on", k, name)) {
 			t.Errorf("a part without time: exit %d: %s", status, errs)
 		}
-		if _, errs := mustRun(t, args...); !strings.Contains(errs, "of sweep 1 is done: caserun store merge") {
-			t.Errorf("a part that is done says %q", errs)
+		if out, errs := mustRun(t, args...); !strings.Contains(errs, "of sweep 1 is done: caserun store merge") ||
+			!strings.Contains(out, "its other parts are not in this store") || strings.Contains(out, "--resume") {
+			t.Errorf("a part that is done says %q\n%s", errs, out)
+		}
+		if out, _ := mustRun(t, "sweep", "show", "1", "--db", name); !strings.Contains(out, "caserun sweep --resume 1 --db "+name+" continues it") {
+			t.Errorf("sweep show says\n%s", out)
 		}
 		if _, errs := mustRun(t, args...); !strings.Contains(errs, "0 of 10 runs are left") {
 			t.Errorf("a part that is done and goes on says %q", errs)

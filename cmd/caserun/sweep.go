@@ -310,7 +310,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 			return 0, err
 		}
 		say("sweep %d is complete", w.ID)
-		return 0, showSweep(c, o.settings.Format, db, w.ID)
+		return 0, showSweep(c, o.settings, db, w.ID)
 	}
 	taken := w.Status == results.Running && !o.dryRun
 	if taken && !o.force {
@@ -391,10 +391,12 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
 		return ended
 	}
+	show := showSweep
 	if ended == nil && !o.part.Whole() {
 		call.Say("part %s of sweep %d is done: caserun store merge brings the parts together", o.part, id)
+		show = showPart
 	}
-	if err := errors.Join(showSweep(c, o.settings.Format, db, id), ended); err != nil {
+	if err := errors.Join(show(c, o.settings, db, id), ended); err != nil {
 		return err
 	}
 	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id, Status: results.Complete})
@@ -524,7 +526,7 @@ the scheduler, and the probe.`,
 			settings, err := load(c)
 			return shownSweep{settings, append(args, sides.Latest)[0]}, err
 		}, func(c *cobra.Command, o shownSweep) error {
-			return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return showSweep(c, o.settings.Format, db, w.ID) })
+			return o.read(c.Context(), func(db *store.Store, w results.Sweep) error { return showSweep(c, o.settings, db, w.ID) })
 		}),
 	}
 	config.AddStoreFlag(c.Flags())
@@ -568,7 +570,16 @@ func (o shownSweep) read(ctx context.Context, do func(*store.Store, results.Swee
 }
 
 // showSweep prints a sweep's arms.
-func showSweep(c *cobra.Command, format string, db *store.Store, id int64) error {
+func showSweep(c *cobra.Command, settings config.Settings, db *store.Store, id int64) error {
+	return showArms(c, settings, db, id, fmt.Sprintf("caserun sweep --resume %d%s continues it", id, settings.StoreFlag()))
+}
+
+// showPart is showSweep for a store that has one part of the sweep, which is done.
+func showPart(c *cobra.Command, settings config.Settings, db *store.Store, id int64) error {
+	return showArms(c, settings, db, id, "its other parts are not in this store, and caserun store merge brings them together")
+}
+
+func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id int64, remedy string) error {
 	w, err := db.Sweep(c.Context(), id)
 	if err != nil {
 		return err
@@ -590,5 +601,5 @@ func showSweep(c *cobra.Command, format string, db *store.Store, id int64) error
 		return err
 	}
 	spec.Sort(cells)
-	return render(c, format, report.SweepArms(w, cells, runs, devices, db.Path()))
+	return render(c, settings.Format, report.SweepArms(w, cells, runs, devices, db.Path(), remedy))
 }

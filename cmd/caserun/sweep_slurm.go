@@ -128,7 +128,7 @@ func (o *sweepOptions) spread(c *cobra.Command, id int64) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(showSweep(c, o.settings.Format, db, id), done())
+	return errors.Join(showSweep(c, o.settings, db, id), done())
 }
 
 // submit returns the submission whose tasks are in the queue, or a new one.

@@ -44,8 +44,8 @@ func given(text string) any {
 
 // SweepArms has a row for each mix under each scheduler of a sweep, with each probe, in the order
 // of the cells, with medians over the complete runs. Warm-ups do not count. devices has the
-// devices of each run.
-func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath string) *Table {
+// devices of each run. remedy says how a sweep that is not complete becomes so.
+func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, devices map[int64][]results.Device, dbPath, remedy string) *Table {
 	t := &Table{Title: fmt.Sprintf("sweep %d on %s: medians over repetitions", w.ID, w.Node), Columns: []Column{
 		{Name: "sweep_id", Place: DataOnly}, {Name: "mode", Place: DataOnly}, {Name: "mix"}, {Name: "scheduler", Place: DataOnly},
 		{Name: "scheduler_text", Heading: "scheduler", Place: TextOnly}, {Name: "parameters", Place: DataOnly}, {Name: "runs", Heading: "n"}, {Name: "runs_planned", Heading: "of", Drop: 1},
@@ -103,7 +103,7 @@ func SweepArms(w results.Sweep, cells []results.Cell, runs []results.Run, device
 		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("The runs are of several machines (%s). The medians, and the differences between arms, have the differences between machines in them.", machines)})
 	}
 	if w.Status != results.Complete {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: caserun sweep --resume %d continues it", w.Status, w.ID)})
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("the sweep is %s: %s", w.Status, remedy)})
 	}
 	if w.Note != "" {
 		t.Notes = append(t.Notes, Note{Text: w.Note})
