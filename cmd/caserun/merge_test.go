@@ -276,6 +276,9 @@ func TestWrongPartsAndMerges(t *testing.T) {
 	inTempDir(t)
 	mustRun(t, partSweep("--part", "1/2", "--db", "a.db")...)
 	mustRun(t, partSweep("--part", "2/2", "--seed", "2", "--db", "other.db")...)
+	mustRun(t, "export", "--sweep", "1", "--bundle", "a.tar.gz", "--db", "a.db")
+	bundle := mustRead(t, "a.tar.gz")
+	writeFiles(t, map[string]string{"half.tar.gz": bundle[:len(bundle)/2]})
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -291,6 +294,7 @@ func TestWrongPartsAndMerges(t *testing.T) {
 		{[]string{"store", "merge", "all.db", "a.db", "other.db"}, exitUsage, "part other.db: it is not a part of the same plan as the latest sweep of a.db: leave it out"},
 		{[]string{"store", "merge", "other.db", "a.db"}, exitUsage, "other.db has no sweep of the parts' plan: merge into a new file"},
 		{[]string{"store", "merge", "all.db", "missing.db"}, exitInfrastructure, "no such file"},
+		{[]string{"store", "merge", "--add", "all.db", "half.tar.gz"}, exitInfrastructure, "the archive ends within it or before it: the file is damaged"},
 		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitInfrastructure, "nowhere"},
 	} {
 		if status, _, errs := caserun(t, c.args...); status != c.status || !strings.Contains(errs, c.says) {

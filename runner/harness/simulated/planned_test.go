@@ -177,13 +177,16 @@ func (p planned) compare(t *testing.T, least map[[2]string][2]float64) (rows str
 	for _, m := range p.mixes {
 		bound, found := least[[2]string{p.name, m.Name}]
 		if !found {
-			t.Fatalf("there is no bound for %s on %s", m.Name, p.name)
+			t.Fatalf("bounds.csv has no line for %s on %s", m.Name, p.name)
 		}
 		alg3, _ := batchOf(t, node, p.known, "case-alg3", m.Jobs, 1, 0, nil)
 		plan, _ := batchOf(t, node, p.known, "plan", m.Jobs, 1, 0, nil)
 		last, mean := ends(alg3)
 		lastP, meanP := ends(plan)
 		rows += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", p.name, m.Name, bound[0], last, lastP, bound[1], mean, meanP)
+		if lastP < bound[0]-0.001 || meanP < bound[1]-0.001 { // the bounds have three digits
+			t.Errorf("%s on %s: makespan %.3f s and mean turnaround %.3f s, but no schedule can be better than %.3f and %.3f", m.Name, p.name, lastP, meanP, bound[0], bound[1])
+		}
 		if last/lastP < 0.999 {
 			t.Errorf("%s on %s: %.3f times Algorithm 3's throughput, want 1 or more", m.Name, p.name, last/lastP)
 		}
