@@ -8,6 +8,7 @@
 #   W1 to W8             sa, cg, schedgpu, case-alg2, case-alg3 and plan
 #   darknet              D-predict, D-detect, D-generate and D-train under schedgpu and case-alg3
 #   D-128                sa, case-alg3 and plan
+#   alone                each job of W1 to W8 once under sa, with each kernel recorded
 #   traced               W1 to W8 under case-alg3 once, with each kernel recorded
 #   W7-moved, W8-moved   vgpu with 4 slots, and demand
 #
@@ -19,7 +20,7 @@
 #   REPS    3
 #   SEED    17
 #   SWAP    32GiB
-#   NODE    local; a simulated node makes what it can: not traced
+#   NODE    local; a simulated node makes what it can: not alone and traced
 #   KNOWN   docs/evaluation/sweep.tar.gz
 #
 # Needs bin/caserun, make native, make cuda and caserun data. Exit status: 0 all runs were made; 4 time is up, call
@@ -29,7 +30,7 @@ cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: benchmarks/evaluate.sh DIR [SWEEP...]" >&2; exit 2; }
 dir=$1
 shift
-[ $# -gt 0 ] || set -- W1 W2 W3 W4 W5 W6 W7 W8 darknet D-128 traced W7-moved W8-moved
+[ $# -gt 0 ] || set -- W1 W2 W3 W4 W5 W6 W7 W8 darknet D-128 alone traced W7-moved W8-moved
 mkdir -p "$dir"
 db=$dir/caserun.db bundle=$dir/sweep.tar.gz node=${NODE:-local}
 [ -e "$db" ] || [ ! -e "$bundle" ] || tar xzf "$bundle" -C "$dir" caserun.db
@@ -47,6 +48,7 @@ for sweep in "$@"; do
 	W[1-8]) scheds=sa,cg,schedgpu,case-alg2,case-alg3,plan ;;
 	darknet) mixes=D-predict,D-detect,D-generate,D-train scheds=schedgpu,case-alg3 ;;
 	D-128) scheds=sa,case-alg3,plan ;;
+	alone) mixes=benchmarks/each.yaml scheds=sa reps=1 more=(--trace) ;;
 	traced) mixes=W1..W8 scheds=case-alg3 reps=1 more=(--trace) ;;
 	W[78]-moved) mixes=${sweep%-moved} scheds=vgpu:n=4,demand more=(--swap "${SWAP:-32GiB}") ;;
 	*) echo "evaluate.sh: $sweep is not the name of a sweep" >&2; exit 2 ;;
