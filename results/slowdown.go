@@ -79,6 +79,9 @@ type JobSlowdown struct {
 	Why string
 }
 
+// NotInBaseline is why a job whose command the baseline lacks has no pairs.
+const NotInBaseline = "no job of the baseline ran it and ended ok"
+
 // KernelSlowdown compares a candidate with a baseline; the metric's definition takes a run
 // under sa as the baseline. Only jobs that ended ok count, because others may have ended early.
 func KernelSlowdown(candidate, baseline Traced) Slowdown {
@@ -95,7 +98,7 @@ func KernelSlowdown(candidate, baseline Traced) Slowdown {
 		case j.Outcome == nil || *j.Outcome != OK:
 			s.Why = "did not end ok"
 		case !ran:
-			s.Why = "no job of the baseline ran it and ended ok"
+			s.Why = NotInBaseline
 		case len(own) == 0:
 			s.Why = "no kernels were traced"
 		default:

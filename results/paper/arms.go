@@ -13,11 +13,11 @@ import (
 type arms struct {
 	node *Node
 	runs map[results.Arm][]results.Run
-	slow map[[2]int64]*float64 // slowdowns computed so far, by run and its baseline under sa
+	slow slowdowns
 }
 
 func newArms(n *Node) *arms {
-	a := &arms{node: n, runs: map[results.Arm][]results.Run{}, slow: map[[2]int64]*float64{}}
+	a := &arms{node: n, runs: map[results.Arm][]results.Run{}, slow: slowdowns{mixes: map[[2]string]samples{}}}
 	sorted := slices.SortedFunc(slices.Values(n.Runs), func(x, y results.Run) int {
 		return cmp.Or(cmp.Compare(x.Repetition, y.Repetition), cmp.Compare(x.ID, y.ID))
 	})

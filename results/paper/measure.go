@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/caserun/caserun/benchmarks/published"
-	"github.com/caserun/caserun/results"
 )
 
 // Mixes are the paper's eight Rodinia mixes (Table 2).
@@ -167,58 +166,4 @@ func (a *arms) utilizationMix(workload string) string {
 		}
 	}
 	return eightJobs[0]
-}
-
-// slowdown compares the kernels of traced runs with the kernels of traced runs under sa,
-// repetition by repetition.
-func (a *arms) slowdown(workload, scheduler string) (samples, error) {
-	one := func(mix string) (samples, error) {
-		runs, err := a.find(mix, scheduler, true)
-		if err != nil {
-			return samples{}, fmt.Errorf("traced: %w", err)
-		}
-		base, err := a.find(mix, "sa", true)
-		if err != nil {
-			return samples{}, fmt.Errorf("traced: %w", err)
-		}
-		var out samples
-		for _, pair := range matched(runs, base) {
-			figure, err := a.slower(pair[0].ID, pair[1].ID)
-			if err != nil {
-				return samples{}, err
-			}
-			if figure == nil {
-				return samples{}, fmt.Errorf("runs %d and %d of %s have no kernels in common", pair[0].ID, pair[1].ID, mix)
-			}
-			out.add(*figure, pair[0].ID, pair[1].ID)
-		}
-		if len(out.values) == 0 {
-			return samples{}, fmt.Errorf("no repetition of %s has both traced %s and traced sa", mix, scheduler)
-		}
-		return out, nil
-	}
-	if workload == "mean" {
-		return a.across(Mixes(), mean, one)
-	}
-	return one(workload)
-}
-
-// slower returns the mean slowdown of one traced run against another; nil if they have no
-// kernels in common. It reads the traces of each pair once and does not keep them, because
-// traces are large.
-func (a *arms) slower(run, base int64) (*float64, error) {
-	if known, ok := a.slow[[2]int64{run, base}]; ok {
-		return known, nil
-	}
-	candidate, err := a.node.Trace(run)
-	if err != nil {
-		return nil, fatal{err}
-	}
-	baseline, err := a.node.Trace(base)
-	if err != nil {
-		return nil, fatal{err}
-	}
-	mean := results.KernelSlowdown(candidate, baseline).Mean
-	a.slow[[2]int64{run, base}] = mean
-	return mean, nil
 }

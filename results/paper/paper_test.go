@@ -290,6 +290,35 @@ func TestSlowdownComesFromTracedRuns(t *testing.T) {
 	}
 }
 
+// Kernels of a mix that was not traced under sa are compared with other mixes' traced runs under sa, if these have its jobs.
+func TestSlowdownAgainstJobsAlone(t *testing.T) {
+	n := papertest.Traced(papertest.Node("local", results.Live, "4xV100", 4, paper.Mixes(), []string{"sa", "case-alg3"}))
+	n.Runs = slices.DeleteFunc(n.Runs, func(r results.Run) bool { return r.Scheduler == "sa" && r.Mix != "W1" })
+	sa := 0
+	for i, r := range n.Runs {
+		if r.Scheduler == "sa" {
+			n.Runs[i].Mix = "each"
+			sa++
+		}
+	}
+	r := row(t, table(t, build(t, n), "Table 6"), "4xV100", "W3", "case-alg3")
+	if r.Measured == nil || math.Abs(r.Measured.Median-0.02) > 1e-12 || len(r.Runs) != papertest.Repetitions+sa || sa == 0 {
+		t.Errorf("slowdown %+v from runs %v, want 2 %% from runs under case-alg3 and %d under sa", r.Measured, r.Runs, sa)
+	}
+	whole := n.Trace
+	n.Trace = func(run int64) (results.Traced, error) {
+		found, err := whole(run)
+		if i := slices.IndexFunc(n.Runs, func(r results.Run) bool { return r.ID == run }); n.Runs[i].Scheduler == "sa" {
+			found.Jobs = found.Jobs[:1]
+		}
+		return found, err
+	}
+	r = row(t, table(t, build(t, n), "Table 6"), "4xV100", "W3", "case-alg3")
+	if want := "traced: no complete run of W3 under sa, and no run under sa has its k"; r.Missing != want {
+		t.Errorf("without one of the jobs: %+v, want missing: %q", r, want)
+	}
+}
+
 func TestOtherParametersStandInOnlyAlone(t *testing.T) {
 	one := papertest.Node("sim:4xV100", results.Simulated, "4xV100", 4, paper.Mixes(), []string{"case-alg2:queue=fifo"})
 	if got := table(t, build(t, one), "Table 7").Measured(); got != 8 {
