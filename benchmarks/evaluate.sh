@@ -3,7 +3,7 @@
 #
 #   benchmarks/evaluate.sh DIR [SWEEP...]
 #
-# DIR gets the store, its bundle, a comparison of each sweep, and the paper's tables and figures. SWEEP is one of these, all by default:
+# DIR gets the store, a bundle and a comparison of each sweep, and the paper's tables and figures. SWEEP is one of these, all by default:
 #
 #   W1 to W8             sa, cg, schedgpu, case-alg2, case-alg3 and plan
 #   darknet              D-predict, D-detect, D-generate and D-train under schedgpu and case-alg3
@@ -12,7 +12,7 @@
 #   traced               W1 to W8 under case-alg3 once, with each kernel recorded
 #   W7-moved, W8-moved   vgpu with 4 slots, and demand
 #
-# A call goes on where an earlier one stopped. If DIR has only the bundle, it goes on from there. What jobs are expected to do
+# A call goes on where an earlier one stopped. If DIR has only the bundles, it goes on from there. What jobs are expected to do
 # under plan is known from the runs of other mixes in KNOWN.
 #
 # Environment:
@@ -32,8 +32,12 @@ dir=$1
 shift
 [ $# -gt 0 ] || set -- W1 W2 W3 W4 W5 W6 W7 W8 darknet D-128 alone traced W7-moved W8-moved
 mkdir -p "$dir"
-db=$dir/caserun.db bundle=$dir/sweep.tar.gz node=${NODE:-local}
-[ -e "$db" ] || [ ! -e "$bundle" ] || tar xzf "$bundle" -C "$dir" caserun.db
+db=$dir/caserun.db node=${NODE:-local}
+if [ ! -e "$db" ]; then
+	for bundle in "$dir"/*.tar.gz; do
+		[ ! -e "$bundle" ] || bin/caserun store merge --add "$db" "$bundle" >/dev/null
+	done
+fi
 [ -e "$dir/known.db" ] || tar xzOf "${KNOWN:-docs/evaluation/sweep.tar.gz}" caserun.db >"$dir/known.db"
 
 # planned SWEEP is its number in the store; empty: it is not there yet.
@@ -67,9 +71,11 @@ for sweep in "$@"; do
 			--name "$sweep" --tag evaluation --db "$db" --runs "$dir/runs" --time-limit "${left}s" || status=$?
 	fi
 	number=$(planned "$sweep")
-	[ -z "$number" ] || bin/caserun compare "sweep:$number" --db "$db" >"$dir/$sweep.txt" 2>&1 || true # too few runs yet
+	if [ -n "$number" ]; then
+		bin/caserun compare "sweep:$number" --db "$db" >"$dir/$sweep.txt" 2>&1 || true # too few runs yet
+		bin/caserun export --db "$db" --sweep "$number" --bundle "$dir/$sweep.tar.gz" --force
+	fi
 	[ "$status" = 0 ] || break
 done
-bin/caserun export --db "$db" --bundle "$bundle" --force
 bin/caserun paper --db "$db" --tag evaluation --out "$dir/paper" --force >/dev/null || [ $? = 4 ]
 exit $status
