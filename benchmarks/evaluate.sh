@@ -3,7 +3,8 @@
 #
 #   benchmarks/evaluate.sh DIR [SWEEP...]
 #
-# DIR gets the store, a bundle and a comparison of each sweep, and the paper's tables and figures. SWEEP is one of these, all by default:
+# DIR gets the store, a comparison of each sweep, a bundle of each of its mixes, and the paper's tables and figures. SWEEP is
+# one of these, all by default:
 #
 #   W1 to W8             sa, cg, schedgpu, case-alg2, case-alg3 and plan
 #   darknet              D-predict, D-detect, D-generate and D-train under schedgpu and case-alg3
@@ -73,7 +74,11 @@ for sweep in "$@"; do
 	number=$(planned "$sweep")
 	if [ -n "$number" ]; then
 		bin/caserun compare "sweep:$number" --db "$db" >"$dir/$sweep.txt" 2>&1 || true # too few runs yet
-		bin/caserun export --db "$db" --sweep "$number" --bundle "$dir/$sweep.tar.gz" --force
+		for mix in $(bin/caserun report --db "$db" --sweep "$number" --format csv | awk -F, 'NR > 1 { print $3 }' | sort -u); do
+			bundle=$sweep-$mix
+			[[ $sweep != "$mix"* ]] || bundle=$sweep
+			bin/caserun export --db "$db" --sweep "$number" --mix "$mix" --bundle "$dir/$bundle.tar.gz" --force
+		done
 	fi
 	[ "$status" = 0 ] || break
 done
