@@ -82,14 +82,20 @@ func NewBatch(c Config) (*Batch, error) {
 	if c.Scheduler.Policy == nil {
 		return nil, fmt.Errorf("run batch: the program of scheduler %s has not been started", c.Scheduler.Name)
 	}
-	engine, err := engine.New(c.Devices, c.Scheduler.Policy, c.Scheduler.Config)
+	ahead, unplanned := newAhead(c)
+	policy := c.Scheduler.Policy
+	if unplanned != "" {
+		policy = c.Scheduler.Plans.Unplanned
+		c.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: unplanned})
+	}
+	engine, err := engine.New(c.Devices, policy, c.Scheduler.Config)
 	if err != nil {
 		return nil, err
 	}
 	if len(c.Jobs) == 0 {
 		return nil, errors.New("run batch: the mix has no jobs")
 	}
-	b := &Batch{config: c, engine: engine, tasks: map[schedulers.TaskID]*task{},
+	b := &Batch{config: c, engine: engine, ahead: ahead, nice: c.niceLevels(ahead), tasks: map[schedulers.TaskID]*task{},
 		records: make([]results.Job, len(c.Jobs)), jobs: make([]*job, len(c.Jobs)), indexes: make([]int, len(c.Devices))}
 	for i := range b.indexes {
 		b.indexes[i] = i
@@ -118,11 +124,6 @@ func NewBatch(c Config) (*Batch, error) {
 			b.records[i].FootprintBytes = &spec.Footprint.Bytes
 		}
 	}
-	var why string
-	if b.ahead, why = newAhead(c); why != "" {
-		b.config.Notes = append(slices.Clone(c.Notes), results.Event{Kind: results.EventUnplanned, Detail: why})
-	}
-	b.nice = c.niceLevels(b.ahead)
 	return b, nil
 }
 
@@ -264,8 +265,8 @@ func (b *Batch) boundBeforeStart(job int) bool {
 }
 
 // isolated reports whether the job shares its device with no other job.
-func (b *Batch) isolated(job *mixes.Job) bool {
-	return job.Isolate || job.KnownFault && b.config.Scheduler.IsolateKnown
+func (c *Config) isolated(job *mixes.Job) bool {
+	return job.Isolate || job.KnownFault && c.Scheduler.IsolateKnown
 }
 
 // wholeJob is the range of the tasks that stand for a whole job. Executors choose the ids
@@ -284,7 +285,7 @@ func (b *Batch) bind(i int, now time.Duration) {
 	}
 	ds, err := b.engine.Submit(schedulers.Task{ID: binding(i), Job: schedulers.JobID(i), Bytes: f.Bytes,
 		Blocks: f.Blocks, ThreadsPerBlock: f.ThreadsPerBlock, GridUnknown: f.Blocks == 0,
-		Priority: spec.Priority, Isolate: b.isolated(spec), Wait: wait}, now)
+		Priority: spec.Priority, Isolate: b.config.isolated(spec), Wait: wait}, now)
 	b.check(err)
 	b.carryOut(ds, now)
 }

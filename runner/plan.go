@@ -57,7 +57,9 @@ func (c Config) begin(expected []schedulers.Prediction) plan.Situation {
 	}
 	t := plan.NewTracker(expected, nil, c.Cores, len(c.Devices))
 	for i := range expected {
-		s.Jobs = append(s.Jobs, t.Job(schedulers.JobID(i)))
+		j := t.Job(schedulers.JobID(i))
+		j.Isolate = c.isolated(&c.Jobs[i])
+		s.Jobs = append(s.Jobs, j)
 	}
 	return s
 }
@@ -202,7 +204,7 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 		if p.Stage == plan.Before && p.Patience <= 0 {
 			continue
 		}
-		p.Arrived = b.arrivedAt
+		p.Arrived, p.Isolate = b.arrivedAt, b.config.isolated(&b.config.Jobs[i])
 		switch has := b.standing(i); p.Stage {
 		case plan.Held:
 			p.Bytes = has.holds
@@ -219,7 +221,7 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 	}
 	for i := b.next; i < b.arrived && i < b.next+a.settings.Window; i++ {
 		p := a.tracker.Job(schedulers.JobID(i))
-		p.Arrived = b.arrivedAt
+		p.Arrived, p.Isolate = b.arrivedAt, b.config.isolated(&b.config.Jobs[i])
 		s.Jobs = append(s.Jobs, p)
 	}
 	return s

@@ -129,6 +129,9 @@ func serial(m *model, asked []float64, ranked []int, best bool) order {
 			spans[d] = append(spans[d], span{0, j.held, j.Bytes})
 		}
 		spans[d] = append(spans[d], span{0, over, m.devices[d].ContextBytes})
+		if j.Isolate {
+			spans[d] = append(spans[d], span{0, over, m.devices[d].CapacityBytes})
+		}
 	}
 	start := make([]float64, len(m.jobs))
 	out := make(order, len(m.devices))
@@ -136,11 +139,14 @@ func serial(m *model, asked []float64, ranked []int, best bool) order {
 		j := &m.jobs[i]
 		at, on, room := math.Inf(1), -1, int64(0)
 		for d := range m.devices {
-			need := j.Bytes + m.devices[d].ContextBytes
+			need, long := j.Bytes+m.devices[d].ContextBytes, j.held
 			if j.Only >= 0 && j.Only != d || need > free[d] {
 				continue
 			}
-			t, left := earliest(spans[d], free[d], need, asked[i], j.held)
+			if j.Isolate { // it needs all of the device, until it ends
+				need, long = free[d], j.held+j.after
+			}
+			t, left := earliest(spans[d], free[d], need, asked[i], long)
 			if t < at-1e-9 || t < at+1e-9 && (left < room) == best && left != room {
 				at, on, room = t, d, left
 			}
@@ -150,6 +156,9 @@ func serial(m *model, asked []float64, ranked []int, best bool) order {
 		}
 		start[i] = at
 		context := m.devices[on].ContextBytes
+		if j.Isolate {
+			context = free[on]
+		}
 		spans[on] = append(spans[on], span{at, at + j.held, j.Bytes}, span{at, at + j.held + j.after, context})
 		out[on] = append(out[on], i)
 	}

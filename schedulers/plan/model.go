@@ -26,6 +26,8 @@ type model struct {
 	over   []int     // of these, whose stage is over
 	coming []int     // jobs without a process, by the mix's order
 	free   []int64
+	here   []int // jobs on each device, from the first grant to the exit,
+	alone  []int // and how many of these are isolated
 	usage  usage
 	now    float64
 }
@@ -78,7 +80,7 @@ func newModel(s Situation) *model {
 	n := len(s.Jobs)
 	m := &model{cores: math.Inf(1), workers: n, devices: s.Devices, jobs: make([]modelled, n), arrived: s.Ended.Seconds(),
 		stage: make([]Stage, n), left: make([]float64, n), device: make([]int, n), asked: make([]float64, n), end: make([]float64, n), rates: make([]float64, n),
-		free: make([]int64, len(s.Devices)), usage: usage{load: make([]float64, len(s.Devices))}}
+		free: make([]int64, len(s.Devices)), here: make([]int, len(s.Devices)), alone: make([]int, len(s.Devices)), usage: usage{load: make([]float64, len(s.Devices))}}
 	if s.Cores > 0 {
 		m.cores = float64(s.Cores)
 	}
@@ -117,11 +119,12 @@ func (m *model) begin() {
 	m.now, m.usage.host = 0, [schedulers.NiceLevels]float64{}
 	m.active, m.coming = m.active[:0], m.coming[:0]
 	for d := range m.devices {
-		m.free[d], m.usage.load[d] = m.devices[d].FreeBytes, 0
+		m.free[d], m.here[d], m.alone[d], m.usage.load[d] = m.devices[d].FreeBytes, 0, 0, 0
 	}
 	for i := range m.jobs {
 		j := &m.jobs[i]
 		m.device[i], m.asked[i] = j.Device, 0
+		m.occupy(i, j.Device, 1)
 		switch m.stage[i] = j.Stage; j.Stage {
 		case Coming:
 			m.coming = append(m.coming, i)
@@ -170,7 +173,27 @@ func (m *model) use(i int, sign float64) {
 // fits reports whether a job that waits can have a device now.
 func (m *model) fits(i, d int) bool {
 	j := &m.jobs[i]
-	return (j.Only < 0 || j.Only == d) && j.Bytes+m.context(i, d) <= m.free[d]
+	return (j.Only < 0 || j.Only == d) && j.Bytes+m.context(i, d) <= m.free[d] && m.open(i, d)
+}
+
+// open reports whether a job may be beside those on a device.
+func (m *model) open(i, d int) bool {
+	others, alone := m.here[d], m.alone[d]
+	if m.device[i] == d {
+		others--
+	}
+	return others == 0 || !m.jobs[i].Isolate && alone == 0
+}
+
+// occupy says that a job is on a device, or leaves it (by -1). It is on no device if that is -1.
+func (m *model) occupy(i, d, by int) {
+	if d < 0 {
+		return
+	}
+	m.here[d] += by
+	if m.jobs[i].Isolate {
+		m.alone[d] += by
+	}
 }
 
 // context is what the job's context takes on a device beside what it has there.
@@ -183,6 +206,8 @@ func (m *model) context(i, d int) int64 {
 
 func (m *model) grant(i, d int) {
 	m.free[d] -= m.jobs[i].Bytes + m.context(i, d)
+	m.occupy(i, m.device[i], -1)
+	m.occupy(i, d, 1)
 	m.device[i] = d
 	m.enter(i, Held, m.jobs[i].held)
 }
@@ -226,6 +251,7 @@ func (m *model) leave(i int) {
 		if d >= 0 {
 			m.free[d] += m.devices[d].ContextBytes
 		}
+		m.occupy(i, d, -1)
 		m.start()
 	}
 }

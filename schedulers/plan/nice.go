@@ -34,7 +34,7 @@ func Nice(s Situation, expected []schedulers.Prediction, with Settings) []int {
 			s.Jobs[i].Nice = levels[s.Jobs[i].ID]
 		}
 		x := newSearch(s, with, math.Inf(1))
-		x.candidates()
+		x.candidates(func() bool { return false })
 		if x.score < least {
 			best, least = levels, x.score
 		}

@@ -80,6 +80,10 @@ const late = 3
 // MostMoves bounds Settings.Moves. A first search of a small batch then takes minutes.
 const MostMoves = 1_000_000
 
+// MostWindow bounds Settings.Window. The candidates alone of a search for so many jobs take 0.4 s on a core of an AMD EPYC, and those
+// for four times as many 27 s.
+const MostWindow = 256
+
 // Search returns the best plan that it finds. The same situation and settings give the same plan, unless it
 // is stopped: then it is the best so far.
 func Search(s Situation, with Settings, stopped func() bool) schedulers.Plan {
@@ -88,7 +92,7 @@ func Search(s Situation, with Settings, stopped func() bool) schedulers.Plan {
 	s.Jobs = window(s.Jobs, with.Window)
 	x := newSearch(s, with, latest)
 	x.try(x.current(s))
-	x.candidates()
+	x.candidates(stopped)
 	if x.best == nil {
 		return schedulers.Plan{}
 	}
@@ -201,13 +205,16 @@ func (x *search) current(s Situation) order {
 	return out
 }
 
-func (x *search) candidates() {
+func (x *search) candidates(stopped func() bool) {
 	m := x.model
 	if x.Candidates&Alg3 != 0 {
 		x.try(dispatched(m, down(memory), leastLoaded))
 	}
 	if x.Candidates&Greedy != 0 {
 		for _, k := range []key{down(memory), down(held), held, down(area), area} {
+			if stopped() {
+				return
+			}
 			x.try(dispatched(m, k, bestFit))
 			x.try(dispatched(m, k, worstFit))
 		}
@@ -215,6 +222,9 @@ func (x *search) candidates() {
 	if x.Candidates&Serial != 0 {
 		asked := x.asked()
 		for _, k := range []key{down(held), held, down(area), area, down(total), total, before, down(memory)} {
+			if stopped() {
+				return
+			}
 			x.try(serial(m, asked, ranked(m, k), true))
 			x.try(serial(m, asked, ranked(m, k), false))
 		}

@@ -51,8 +51,9 @@ const (
 type Job struct {
 	ID      schedulers.JobID
 	Stage   Stage
-	Device  int // of Held, and of After if it has a context there; -1: none
-	Only    int // the device that it must have; -1: any
+	Device  int  // of Held, and of After if it has a context there; -1: none
+	Only    int  // the device that it must have; -1: any
+	Isolate bool // it shares its device with no other job
 	Bytes   int64
 	Arrived time.Duration
 

@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/caserun/caserun/schedulers/engine"
@@ -29,6 +30,21 @@ func TestInvariants(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What decides where nothing is planned keeps to the same rules.
+func TestInvariantsWithoutAPlan(t *testing.T) {
+	info := policies.All()[slices.IndexFunc(policies.All(), func(i policies.Info) bool { return i.Name == "plan" })]
+	unplanned := schedtest.Subject{Info: info, Settle: func(parameters string, devices int) (policies.Scheduler, error) {
+		s, err := policies.Parse(info.Name+":"+parameters, devices)
+		if err == nil {
+			s.Policy = s.Plans.Unplanned
+		}
+		return s, err
+	}}
+	for _, queue := range queuesOf(info) {
+		t.Run(string(queue), func(t *testing.T) { unplanned.Check(t, queue, schedtest.Promises[info.Name]) })
 	}
 }
 

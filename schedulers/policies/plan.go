@@ -8,10 +8,12 @@ import (
 	"github.com/caserun/caserun/schedulers/plan"
 )
 
-// planned is the policy of a scheduler that plans the whole batch ahead (package plan). The plan says
-// which job goes next and where. Where there is none, because too little is known of the jobs, a task goes
-// to the device on which it leaves the least memory free.
-type planned struct {
+// A scheduler that plans the whole batch ahead (package plan) has two policies. The plan says which job goes next and where,
+// and Algorithm 3 decides until the first search has ended. If too little is known of the jobs, nothing is planned, and a task
+// goes to the device on which it leaves the least memory free.
+
+// leastFree is the second policy.
+type leastFree struct {
 	MemoryHard
 	IgnoresSMs
 }
@@ -19,8 +21,9 @@ type planned struct {
 // Planning is how a scheduler plans.
 type Planning struct {
 	plan.Settings
-	Learn bool    // from earlier runs; otherwise nothing is known of any job
-	Error float64 // part of each expected duration by which it is falsified at most, for experiments
+	Unplanned schedulers.Policy // decides alone if too little is known of the jobs
+	Learn     bool              // from earlier runs; otherwise nothing is known of any job
+	Error     float64           // part of each expected duration by which it is falsified at most, for experiments
 }
 
 var planEntry = entry{
@@ -31,12 +34,12 @@ var planEntry = entry{
 			{Name: "weight", Default: "0.6", Help: "weight of the makespan, from 0 to 1; the rest is that of the mean turnaround"},
 			{Name: "search", Default: "2000", Help: fmt.Sprintf("random changes of a plan that are tried at each step, at most %d, and ten times as many at the start", plan.MostMoves)},
 			{Name: "candidates", Default: plan.All.String(), Help: "what a search begins with: alg3, greedy, serial, with + between them"},
-			{Name: "window", Default: "64", Help: "jobs without a device that are planned at once, at most"},
+			{Name: "window", Default: "64", Help: fmt.Sprintf("jobs without a device that are planned at once, at most; up to %d", plan.MostWindow)},
 			{Name: "learn", Default: learnOn, Help: "on: from earlier runs and profiles; off: nothing is known of the jobs"},
 			{Name: "error", Default: "0", Help: "part by which each expected duration is falsified at most, from 0 to 0.99, for experiments"}}},
 	policy: func(s settings) (schedulers.Policy, error) {
 		memory, err := s.memory()
-		return planned{MemoryHard: memory}, err
+		return caseAlg3{MemoryHard: memory}, err
 	},
 }
 
@@ -46,7 +49,7 @@ const (
 )
 
 // Place implements schedulers.Policy.
-func (p planned) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
+func (p leastFree) Place(t schedulers.Task, v schedulers.View) (schedulers.Placement, bool) {
 	var best schedulers.Placement
 	var least int64 // bytes free on the best device
 	found := false
@@ -66,8 +69,11 @@ func (p planned) Place(t schedulers.Task, v schedulers.View) (schedulers.Placeme
 
 // planning reads how the scheduler plans.
 func (s settings) planning() (*Planning, error) {
-	p := &Planning{Learn: s["learn"] == learnOn}
-	var err error
+	memory, err := s.memory()
+	if err != nil {
+		return nil, err
+	}
+	p := &Planning{Unplanned: leastFree{MemoryHard: memory}, Learn: s["learn"] == learnOn}
 	if p.Weight, err = s.part("weight", 1); err != nil {
 		return nil, err
 	}
@@ -82,6 +88,9 @@ func (s settings) planning() (*Planning, error) {
 	}
 	if p.Window, err = s.number("window", 1); err != nil {
 		return nil, err
+	}
+	if p.Window > plan.MostWindow {
+		return nil, fmt.Errorf("window=%d: want at most %d jobs", p.Window, plan.MostWindow)
 	}
 	if p.Candidates, err = plan.ParseCandidates(s["candidates"]); err != nil {
 		return nil, fmt.Errorf("candidates=%w", err)

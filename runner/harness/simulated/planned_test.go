@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +232,38 @@ func TestPlanOfLargeBatches(t *testing.T) {
 				t.Errorf("%.3f times the throughput of Algorithm 3, which has %.3f times the turnaround; want %g and %g", x, y, c.throughput, c.turnaround)
 			}
 		})
+	}
+}
+
+// Batches in which plan took up to twice as long as Algorithm 3: jobs that ask before the first search has ended, and jobs that
+// share their device with nobody.
+func TestPlanIsNoWorseThanAlg3(t *testing.T) {
+	node, err := sim.ParseNode("sim:2xP100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stated := func(before, host, kernel int) mixes.Profile {
+		return mixes.Profile{Before: time.Duration(before) * time.Second,
+			Phases: []mixes.Phase{{Host: time.Duration(host) * time.Second, Kernel: time.Duration(kernel) * time.Second}}}
+	}
+	job := func(count int, p mixes.Profile, bytes int64, blocks uint64, isolate bool) []mixes.Job {
+		needs := mixes.Footprint{Bytes: bytes, Blocks: blocks, ThreadsPerBlock: 1024}
+		p.Phases[0].Kernels = needs
+		return slices.Repeat([]mixes.Job{{Program: "./p", Profile: &p, Isolate: isolate, Footprint: needs}}, count)
+	}
+	for name, jobs := range map[string][]mixes.Job{
+		"two that ask at once": job(2, stated(0, 0, 20), 1<<30, 500_000, false),
+		"two that are alone": slices.Concat(job(2, stated(1, 1, 20), 1<<30, 1, true),
+			job(6, stated(1, 15, 1), 2<<30, 1, false),
+			job(6, stated(1, 4, 4), 3<<30, 1, false)),
+	} {
+		alg3, _ := batch(t, node, "case-alg3", jobs, 1, 0, nil)
+		plan, kinds := batch(t, node, "plan", jobs, 1, 0, nil)
+		last, _ := ends(alg3)
+		lastP, _ := ends(plan)
+		if lastP > 1.001*last || kinds[results.EventUnplanned] > 0 {
+			t.Errorf("%s: %.1f s, and %.1f s under Algorithm 3; %d events say that nothing is planned", name, lastP, last, kinds[results.EventUnplanned])
+		}
 	}
 }
 
