@@ -109,6 +109,14 @@ type Measurer interface {
 // it places nothing, and what the engine decides does not count.
 type Fallible interface {
 	Policy
-	// Err is the failure; nil: it has decided all that it was asked.
+	// Err is the failure, a PolicyError; nil: it has decided all that it was asked.
 	Err() error
 }
+
+// PolicyError is why a Fallible has failed. It says nothing of the node.
+type PolicyError struct{ Err error }
+
+func (e PolicyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the policy failed of.
+func (e PolicyError) Unwrap() error { return e.Err }

@@ -67,6 +67,17 @@ func TestAPolicyThatFailsInterruptsTheRun(t *testing.T) {
 	}
 }
 
+// A policy that fails leaves the sweep's runs of other schedulers.
+func TestAPolicyThatFailsLeavesTheOtherRuns(t *testing.T) {
+	inTempDir(t)
+	writeFiles(t, map[string]string{"p.sh": shellPolicy(9, "exit 9")})
+	status, out, errs := caserun(t, "sweep", "--mixes", "W1", "--scheds", "exec:p.sh,sa,case-alg3", "--node", "sim:4xV100", "--reps", "1")
+	if status != exitInfrastructure || !strings.Contains(errs, "sweep 1 stopped with 2 of 3 runs done") ||
+		!strings.Contains(errs, "runs whose scheduler failed are not done, and fail again as long as the program is the same: run ") {
+		t.Errorf("exit %d:\n%s%s", status, out, errs)
+	}
+}
+
 // A policy that fails after its last answer has not decided well either.
 func TestAPolicyMustEndWell(t *testing.T) {
 	inTempDir(t)

@@ -95,8 +95,11 @@ func runSchedulersTest(c *cobra.Command, o schedulersTestOptions) (err error) {
 		if err == nil {
 			err = context.Cause(c.Context())
 		}
+		if t.program != nil && t.program.Err() != nil {
+			t.keep(t.program.Err())
+		}
 		if err != nil {
-			return err
+			return t.said(err)
 		}
 		order := string(queue)
 		if order == "" {
@@ -106,6 +109,9 @@ func runSchedulersTest(c *cobra.Command, o schedulersTestOptions) (err error) {
 			table.Add(order, o.workloads, "ok")
 			continue
 		}
+		if t.first != nil {
+			failed.Why = strings.Replace(failed.Why, schedtest.PolicyFailed, t.first.Error(), 1)
+		}
 		table.Add(order, nil, "FAILED: "+failed.Why)
 		if err := render(c, o.settings.Format, table, stepsOf(order, failed)); err != nil {
 			return err
@@ -114,6 +120,14 @@ func runSchedulersTest(c *cobra.Command, o schedulersTestOptions) (err error) {
 		return brokenRuleError{fmt.Errorf("%s breaks a rule (queue %s, seed %d): %s", o.sched, order, o.seed, why)}
 	}
 	return render(c, o.settings.Format, table)
+}
+
+// said adds to the error of a stop what had been found by then.
+func (t *tested) said(err error) error {
+	if t.first == nil {
+		return err
+	}
+	return fmt.Errorf("%w; by then: %w", err, t.first)
 }
 
 func stepsOf(queue string, f *schedtest.Failure) *report.Table {
@@ -142,6 +156,7 @@ type tested struct {
 	subject schedtest.Subject
 	rules   schedtest.Rules
 	program *external.Policy // nil unless a program decides
+	first   error            // with which the program failed
 
 	shown func() // that another workload begins
 	done  int
@@ -186,7 +201,8 @@ func (t *tested) settle(parameters string, devices int) (policies.Scheduler, err
 	if err != nil {
 		return s, err
 	}
-	if t.program.Err() != nil {
+	if err := t.program.Err(); err != nil {
+		t.keep(err)
 		again, err := external.Start(*s.Program)
 		if err != nil {
 			return s, err
@@ -195,6 +211,13 @@ func (t *tested) settle(parameters string, devices int) (policies.Scheduler, err
 	}
 	s.Policy = t.program
 	return s, nil
+}
+
+// keep keeps the first error of the program.
+func (t *tested) keep(err error) {
+	if t.first == nil {
+		t.first = err
+	}
 }
 
 func (t *tested) check(tb rapid.TB, queue engine.Order) {

@@ -13,6 +13,7 @@ func TestSchedulersTest(t *testing.T) {
 		"closed.sh": shellPolicy(never, "true"),
 		"dies.sh":   shellPolicy(1, "{ echo tired >&2; exit 5; }"),
 		"silent.sh": "#!/bin/sh\nexit 3\n",
+		"tired.sh":  shellPolicy(90, "{ echo tired >&2; exit 5; }"),
 	})
 	for _, c := range []struct {
 		line   string
@@ -24,6 +25,7 @@ func TestSchedulersTest(t *testing.T) {
 		{"sa --workloads 5", exitOK, []string{"-              5  ok"}},
 		{"exec:closed.sh", exitJobsFailed, []string{"FAILED: policy closed.sh: asked to place task", "which is not open to the task", "the smallest workload found on which it fails, queue fifo", "begin", "only on device 1", "caserun: exec:closed.sh breaks a rule (queue fifo, seed 1): "}},
 		{"exec:dies.sh --seed 2", exitJobsFailed, []string{"(queue fifo, seed 2): policy dies.sh: asked to place task", `its stderr: "tired"`}},
+		{"exec:tired.sh", exitJobsFailed, []string{"the same workload does not fail again", "at first: policy tired.sh: asked to place task", `its stderr: "tired"`}},
 		{"exec:silent.sh", exitInfrastructure, []string{"policy silent.sh: asked to greet: it gave no answer and ended (exit status 3)"}},
 		{"exec:none.sh", exitUsage, []string{"policy none.sh: no such file"}},
 		{"exec:closed.sh,queue=fifo", exitUsage, []string{"the test draws queue itself: leave it out"}},
@@ -44,7 +46,7 @@ func TestSchedulersTest(t *testing.T) {
 			}
 		}
 	}
-	if found, err := os.ReadDir("."); err != nil || len(found) != 3 {
+	if found, err := os.ReadDir("."); err != nil || len(found) != 4 {
 		t.Errorf("the test left files: %v, %v", found, err)
 	}
 }

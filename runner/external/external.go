@@ -284,8 +284,10 @@ func (p *Policy) exchange(question any, limit time.Duration) ([]byte, error) {
 	return line, nil
 }
 
-// errEnded is the end of a program's output.
+// errEnded is the end of a program's output, which is closed if the program runs on.
 var errEnded = errors.New("it gave no answer and ended")
+
+const closed = "it gave no answer and closed its standard output"
 
 // tooLate says what the error of a pipe means, and what the program had said by then.
 func tooLate(err error, limit time.Duration, said []byte) error {
@@ -320,7 +322,10 @@ func (p *Policy) fail(what string, why error) {
 	if err := p.proc.Err(); !killed && err != nil {
 		status = fmt.Sprintf(" (%v)", err)
 	}
-	p.err = fmt.Errorf("policy %s: asked to %s: %w%s; %s", p.program.Path, what, why, status, p.stderr)
+	if killed && errors.Is(why, errEnded) {
+		why = errors.New(strings.Replace(why.Error(), errEnded.Error(), closed, 1))
+	}
+	p.err = schedulers.PolicyError{Err: fmt.Errorf("policy %s: asked to %s: %w%s; %s", p.program.Path, what, why, status, p.stderr)}
 }
 
 // awaitEnd gives the program time to end, and reports whether it did.

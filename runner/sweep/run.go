@@ -14,6 +14,7 @@ import (
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/harness/nodes"
+	"github.com/caserun/caserun/schedulers"
 )
 
 // Display shows how far a sweep is. Runs call it one at a time, and its Run may be called at
@@ -149,7 +150,7 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 	free := make(chan struct{}, s.Jobs)
 	var under sync.WaitGroup
 	var mu sync.Mutex // of progress, failed and the display
-	var failed, late error
+	var failed, broken, late error
 	fail := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -185,6 +186,13 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 			tell := sync.OnceFunc(func() { close(begun) })
 			defer tell()
 			run, err := s.cell(ctx, &session, c, tell)
+			if errors.As(err, new(schedulers.PolicyError)) { // the other schedulers' runs go on
+				s.Say("%v", err)
+				mu.Lock()
+				defer mu.Unlock()
+				broken = fmt.Errorf("runs whose scheduler failed are not done, and fail again as long as the program is the same: %w", err)
+				return
+			}
 			if err != nil {
 				fail(err)
 				stop(err)
@@ -206,6 +214,9 @@ func (s *Call) each(parent context.Context, cells []results.Cell, progress *Prog
 	}
 	if failed != nil {
 		return failed
+	}
+	if broken != nil {
+		return broken
 	}
 	return late
 }

@@ -3,12 +3,14 @@ package schedtest
 import (
 	"flag"
 	"fmt"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -23,7 +25,11 @@ const Workloads = 100
 type Failure struct {
 	Why   string
 	Steps []Step
+	Flaky bool // the same workload did not fail again
 }
+
+// smaller is how long a smaller workload that fails is looked for.
+const smaller = 5 * time.Second
 
 // Step is a part of a workload: what was done, what was drawn for it, and what the engine decided.
 type Step struct{ Do, With, Decided string }
@@ -37,7 +43,7 @@ func Outside(seed uint64, workloads int, check func(rapid.TB)) (*Failure, error)
 			return nil, err
 		}
 	}
-	for name, value := range map[string]string{"rapid.seed": strconv.FormatUint(seed, 10), "rapid.checks": strconv.Itoa(workloads), "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.seed": strconv.FormatUint(seed, 10), "rapid.checks": strconv.Itoa(workloads), "rapid.nofailfile": "true", "rapid.shrinktime": smaller.String()} {
 		f := flag.Lookup(name)
 		defer func(old string) { _ = f.Value.Set(old) }(f.Value.String())
 		if err := f.Value.Set(value); err != nil {
@@ -54,13 +60,14 @@ func Outside(seed uint64, workloads int, check func(rapid.TB)) (*Failure, error)
 	if !o.failed {
 		return nil, nil
 	}
-	return &Failure{strings.ReplaceAll(o.why, "\u00a0", " "), taken(o.steps)}, nil // cmp writes such spaces
+	return &Failure{strings.ReplaceAll(o.why, "\u00a0", " "), taken(o.steps), o.flaky}, nil // cmp writes such spaces
 }
 
 // outside is a rapid.TB that keeps the last workload, which rapid makes of the failure that it has
 // made small.
 type outside struct {
 	failed bool
+	flaky  bool
 	why    string
 	steps  []Step
 }
@@ -82,16 +89,20 @@ func (o *outside) Fatalf(f string, a ...any) { o.fail(f, a); runtime.Goexit() }
 
 // fail keeps the error that rapid reports. The workload follows.
 func (o *outside) fail(format string, args []any) {
-	o.failed, o.steps = true, nil
+	o.failed, o.flaky, o.steps = true, strings.Contains(format, "flaky"), nil
 	o.why = fmt.Sprint(args...)
 	for _, a := range args {
-		if err, ok := a.(error); ok {
-			o.why = err.Error()
+		err, ok := a.(error)
+		if v := reflect.ValueOf(a); !ok || v.Kind() == reflect.Pointer && v.IsNil() { // rapid has nil where nothing failed
+			continue
+		}
+		o.why = err.Error()
+		if !o.flaky {
 			break
 		}
 	}
-	if strings.Contains(format, "flaky") {
-		o.why = "the same workload does not fail again, so the policy has a memory, a clock or chance in it; this time: " + o.why
+	if o.flaky {
+		o.why = "the same workload does not fail again, so the policy has a memory, a clock or chance in it; at first: " + o.why
 	}
 }
 
@@ -123,7 +134,9 @@ const (
 // note takes a line of the workload.
 func (o *outside) note(line string) {
 	if why, is := strings.CutPrefix(line, failed); is {
-		o.why = why
+		if !o.flaky {
+			o.why = why
+		}
 		return
 	}
 	draw := drawn.FindStringSubmatch(line)

@@ -135,12 +135,15 @@ func (m *machine) both(rt *rapid.T, call func(decider) ([]schedulers.Decision, e
 	}
 }
 
+// PolicyFailed is why a workload fails whose policy can decide no more. The policy says more.
+const PolicyFailed = "the policy has failed"
+
 // failIfFailed ends a workload whose policy can decide no more. Why is logged, because rapid wants
 // the same error of the same workload, and an answer that is quoted may have a number of its own.
 func failIfFailed(rt *rapid.T, p schedulers.Policy) {
 	if f, ok := p.(schedulers.Fallible); ok && f.Err() != nil {
 		rt.Logf("%s%v", failed, f.Err())
-		rt.Fatal("the policy has failed")
+		rt.Fatal(PolicyFailed)
 	}
 }
 
