@@ -25,7 +25,7 @@ type historyOptions struct {
 	settings config.Settings
 	mix      string // "": all that is known
 	before   int64
-	except   string // mix
+	except   []string // mixes
 	out      string
 }
 
@@ -70,7 +70,7 @@ With --output, write a file for --history of caserun mix and sweep.`,
 	f := c.Flags()
 	f.String("node", "", "`NODE` of the run of MIX: local, or sim:COUNTxMODEL such as sim:4xV100; default: local if there is a GPU, else sim:4xV100")
 	f.Int64Var(&o.before, "before", 0, "only runs before this `RUN`; 0: all")
-	f.StringVar(&o.except, "except", "", "leave out the runs of this `MIX`")
+	f.StringSliceVar(&o.except, "except", nil, "leave out the runs of each `MIX`; split at commas, and may be given again")
 	f.StringVarP(&o.out, "output", "o", "", "write to `FILE`, which must not exist, instead of a table")
 	f.String("profiles", "", "`FILE` of caserun profile: what it measured, in addition")
 	config.AddHistoryFlag(f)
@@ -111,6 +111,9 @@ func runHistory(c *cobra.Command, o historyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	if err := o.sayUnknown(c, db); err != nil {
+		return err
+	}
 	var found []results.Known
 	title := "what is known of jobs"
 	if o.mix == "" {
@@ -142,11 +145,28 @@ func (o historyOptions) open(c *cobra.Command) (db *store.Store, done func() err
 	return openForReading(c.Context(), o.settings.DB)
 }
 
+// sayUnknown names the mixes to leave out that have no run, because a slip would leave out nothing.
+func (o historyOptions) sayUnknown(c *cobra.Command, db *store.Store) error {
+	for _, mix := range o.except {
+		if db == nil {
+			break
+		}
+		runs, err := db.Runs(c.Context(), store.Filter{Mix: mix, Last: 1})
+		if err != nil {
+			return err
+		}
+		if len(runs) == 0 {
+			sayTo(c)("--except %s leaves out nothing: %s has no run of a mix with that name", mix, o.settings.DB)
+		}
+	}
+	return nil
+}
+
 // all is what the files say that are named, and what the store's runs show.
 func (o historyOptions) all(c *cobra.Command, db *store.Store, file history.File) ([]results.Known, error) {
 	found := file.Entries()
 	for _, mode := range []results.Mode{results.Live, results.Simulated} {
-		filter := store.Filter{Mode: mode, Before: o.before, NotMix: o.except}
+		filter := store.Filter{Mode: mode, Before: o.before, NotMixes: o.except}
 		if c.Flags().Changed("suite") {
 			filter.Suite = o.settings.Suite
 		}
@@ -193,7 +213,7 @@ func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.Fi
 	if err != nil {
 		return nil, "", err
 	}
-	jobs, err := history.Known(ctx, db, mix.Jobs, node, history.Options{File: file, Learn: true, Probe: o.settings.Probe, Before: o.before, NotMix: o.except})
+	jobs, err := history.Known(ctx, db, mix.Jobs, node, history.Options{File: file, Learn: true, Probe: o.settings.Probe, Before: o.before, NotMixes: o.except})
 	if err != nil {
 		return nil, "", err
 	}

@@ -56,6 +56,15 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"sim": true}, column(all, "mode")); diff != "" {
 		t.Error(diff)
 	}
+	for _, line := range []string{"--except W1,W2", "--except W1 --except W2"} {
+		if none := rows(strings.Fields(line)...); len(none) != 1 {
+			t.Errorf("%s leaves %v", line, none[1:])
+		}
+	}
+	if status, out, errs := caserun(t, "history", "--except", "w2", "-o", "-"); status != exitOK || !strings.Contains(out, "2 runs") ||
+		!strings.Contains(errs, "--except w2 leaves out nothing: caserun.db has no run of a mix with that name") {
+		t.Errorf("a mix that has no run: exit %d, %s%s", status, out, errs)
+	}
 	if one := column(rows("--before", "2"), "source"); len(one) != 1 || !one["1 run"] {
 		t.Errorf("before run 2 the sources are %v", one)
 	}

@@ -39,14 +39,16 @@ func newMixes() *cobra.Command {
 			settings, err := load(c)
 			return shownMix{settings, args[0]}, err
 		}, func(c *cobra.Command, o shownMix) error {
-			mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, sayTo(c))
-			if err != nil {
-				return err
-			}
-			if asYAML, _ := c.Flags().GetBool("yaml"); asYAML {
-				return mixes.WriteYAML(c.OutOrStdout(), mix)
-			}
-			return render(c, o.settings.Format, jobList(mix))
+			return unlessStopped(c.Context(), func() error {
+				mix, _, err := o.settings.ReadMix(o.mix, profiles.Set{}, sayTo(c))
+				if err != nil {
+					return err
+				}
+				if asYAML, _ := c.Flags().GetBool("yaml"); asYAML {
+					return mixes.WriteYAML(c.OutOrStdout(), mix)
+				}
+				return render(c, o.settings.Format, jobList(mix))
+			})
 		}),
 	}
 	addFormatFlag(show)
@@ -99,7 +101,9 @@ order. The same arguments give the same mix.`,
 			}
 			return mixes.Generate(jobs, r, settings.Seed)
 		}, func(c *cobra.Command, mix mixes.Mix) error {
-			return writeOutput(c, out, func(w io.Writer) error { return mixes.WriteYAML(w, mix) })
+			return writeOutput(c, out, func(w io.Writer) error {
+				return unlessStopped(c.Context(), func() error { return mixes.WriteYAML(w, mix) })
+			})
 		}),
 	}
 	c.Flags().IntVar(&jobs, "jobs", 16, "number of jobs")

@@ -76,7 +76,7 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// writeOutput writes to a new file, or to standard output if path is empty. A file that could
+// writeOutput writes to a new file, or to standard output if path is empty or names it. A file that could
 // not be written whole is removed.
 func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) error {
 	o, err := newOutput(c, path)
@@ -96,9 +96,9 @@ type output struct {
 	file *os.File // nil: standard output
 }
 
-// newOutput makes a new file, or takes standard output if path is empty.
+// newOutput makes a new file, or takes standard output if path is empty or names it.
 func newOutput(c *cobra.Command, path string) (output, error) {
-	if path == "" {
+	if path == "" || isStdout(path) {
 		return output{Writer: c.OutOrStdout()}, nil
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -133,6 +133,19 @@ func (o output) remove() error {
 		return nil
 	}
 	return os.Remove(o.file.Name())
+}
+
+// unlessStopped does what can take long and cannot be stopped on its way. Once the program is to stop, it no longer waits
+// for it.
+func unlessStopped(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // untilStopped is a writer that fails once the program is to stop.

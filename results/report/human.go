@@ -55,13 +55,18 @@ func Human(v float64, u Unit) string {
 	case Watts:
 		return three(v) + " W"
 	case Ratio:
-		return fmt.Sprintf("%.1f %%", v*100)
+		return tenths(v*100) + " %"
 	case Points:
-		return fmt.Sprintf("%.1f", v*100)
+		return tenths(v * 100)
 	case Factor:
 		return fmt.Sprintf("%.2f", v)
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+// tenths gives one digit behind the point, and zero no sign.
+func tenths(v float64) string {
+	return strings.Replace(fmt.Sprintf("%.1f", v), "-0.0", "0.0", 1)
 }
 
 // three gives three significant digits of numbers between 1 and 1000.

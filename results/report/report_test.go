@@ -289,7 +289,7 @@ func TestHuman(t *testing.T) {
 		{0, Seconds, "0 s"}, {1.19e-5, Seconds, "11.9 us"}, {0.0123456, Seconds, "12.3 ms"}, {1.5, Seconds, "1.50 s"},
 		{123.456, Seconds, "123.5 s"}, {0, Bytes, "0 B"}, {1536, Bytes, "1.5 KiB"}, {16 << 30, Bytes, "16 GiB"},
 		{1.98e9, Hertz, "1.98 GHz"}, {345e6, Hertz, "345 MHz"}, {0.1234567, JobsPerSecond, "0.1235 jobs/s"},
-		{0.4567, Ratio, "45.7 %"}, {math.NaN(), Ratio, "-"}, {2.5, None, "2.5"},
+		{0.4567, Ratio, "45.7 %"}, {-0.0004, Ratio, "0.0 %"}, {-0.004, Ratio, "-0.4 %"}, {-0.1006, Ratio, "-10.1 %"}, {math.NaN(), Ratio, "-"}, {2.5, None, "2.5"},
 	} {
 		if got := Human(c.v, c.unit); got != c.want {
 			t.Errorf("Human(%v, %v) = %q, want %q", c.v, c.unit, got, c.want)

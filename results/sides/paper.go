@@ -22,7 +22,9 @@ type Paper struct {
 	// StoreFlag is the flag that the commands in hints need to find the store; "" for the
 	// default store.
 	StoreFlag string
-	Say       func(format string, args ...any)
+	// ReadOnly says what to do before a sweep goes on, if the store is part of a bundle; "": nothing.
+	ReadOnly string
+	Say      func(format string, args ...any)
 }
 
 // NothingError says that no run is selected.
@@ -121,7 +123,7 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 		case results.Running:
 			p.Say("sweep %d is under way: the runs that it has done count", sweep.ID)
 		default:
-			p.Say("sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others", sweep.ID, sweep.ID, p.StoreFlag)
+			p.Say("sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others%s", sweep.ID, sweep.ID, p.StoreFlag, p.ReadOnly)
 		}
 		more, err := db.Runs(ctx, store.Filter{Sweep: sweep.ID, Status: results.Complete})
 		if err != nil {

@@ -78,6 +78,9 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 		return Merged{}, err
 	}
 	defer func() { err = errors.Join(err, free()) }()
+	if err := keepOwner(dir, out); err != nil {
+		return Merged{}, err
+	}
 	m := merger{Merging: how, out: out, isNew: !exists(out), notes: map[string]bool{}}
 	release, err := hold(ctx, out, m.isNew)
 	if err != nil {
@@ -119,6 +122,26 @@ func workplace(out string) (dir string, free func() error, err error) {
 	return dir, free, nil
 }
 
+// keepOwner gives a file beside a store the store's owner and group, if there is a store. Without that, the owner could not
+// read the result of a merge.
+func keepOwner(path, store string) error {
+	if !exists(store) {
+		return nil
+	}
+	var has, wants unix.Stat_t
+	if err := errors.Join(unix.Stat(store, &wants), unix.Stat(path, &has)); err != nil {
+		return fmt.Errorf("merge into %s: who owns it: %w", store, err)
+	}
+	if has.Uid == wants.Uid && has.Gid == wants.Gid {
+		return nil
+	}
+	if err := os.Chown(path, int(wants.Uid), int(wants.Gid)); err != nil {
+		return fmt.Errorf("merge into %s: the merged store could not belong to user %d and group %d as this one does: let its owner merge, or merge into a new file: %w",
+			store, wants.Uid, wants.Gid, err)
+	}
+	return nil
+}
+
 // hold keeps other programs from writing to the store at path, if there is one, until release. It
 // waits until no other program has the store open. The store has no journal beside it then, and can be
 // replaced.
@@ -131,6 +154,9 @@ func hold(ctx context.Context, path string, isNew bool) (release func() error, e
 		return nil, err
 	}
 	if err := setJournal(ctx, path, s.write, "DELETE"); err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil, errors.Join(context.Cause(ctx), s.Close())
+		}
 		return nil, errors.Join(fmt.Errorf("merge: another program has the store open, so wait until it has ended: %w", err), s.Close())
 	}
 	tx, err := s.write.BeginTx(ctx, nil)
@@ -368,7 +394,7 @@ func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
 		}
 		switch {
 		case reps < had || reps == had && same:
-			return id, nil
+			return id, m.sameCells(ctx, path, id, list)
 		case reps == had:
 			return 0, fmt.Errorf("part %s: sweep %d was planned from something else: %w: leave it out", path, id, ErrOtherPlan)
 		}
@@ -377,7 +403,21 @@ func (m *merger) plan(ctx context.Context, path string) (id int64, err error) {
 		}
 	}
 	_, err = m.conn.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.cell (sweep_id, %s) SELECT ?, %[1]s FROM source.cell WHERE sweep_id = ?", list), m.id, id)
-	return id, err
+	if err != nil {
+		return id, err
+	}
+	return id, m.sameCells(ctx, path, id, list)
+}
+
+// sameCells refuses a part whose cells are not cells of the sweep, whose columns are listed.
+func (m *merger) sameCells(ctx context.Context, path string, id int64, columns string) error {
+	var others int
+	err := m.conn.QueryRowContext(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT %s FROM source.cell WHERE sweep_id = ? EXCEPT SELECT %[1]s FROM main.cell WHERE sweep_id = ?)",
+		columns), id, m.id).Scan(&others)
+	if err == nil && others > 0 {
+		err = fmt.Errorf("part %s: %d cells of sweep %d are not in the plan of the other parts: %w: leave it out", path, others, id, ErrOtherPlan)
+	}
+	return err
 }
 
 // addSweep copies the row of a sweep of a part, and returns the number that follows on all that out has given to sweeps.
@@ -686,7 +726,7 @@ func (m *merger) publish(path string) error {
 	if err != nil {
 		return fmt.Errorf("merge into %s: %w", m.out, err)
 	}
-	err = errors.Join(f.Chmod(mode), f.Sync(), f.Close())
+	err = errors.Join(keepOwner(path, m.out), f.Chmod(mode), f.Sync(), f.Close())
 	switch {
 	case err != nil:
 	case m.isNew && exists(m.out):

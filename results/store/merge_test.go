@@ -16,6 +16,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store/disktest"
 )
@@ -277,6 +279,26 @@ func TestMergeKeepsWhatTheStoreHas(t *testing.T) {
 	}
 }
 
+// A store that belongs to another user still does after a merge. Who may not give a file away is told before anything is read.
+func TestMergeKeepsTheOwner(t *testing.T) {
+	dir := t.TempDir()
+	a, b := newPart(t, filepath.Join(dir, "a.db"), false, 2), newPart(t, filepath.Join(dir, "b.db"), false, 2)
+	a.run(0, results.Complete, 0, 0, 0)
+	b.run(1, results.Complete, 0, 0, 0)
+	out, part := a.close(), b.close()
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: only root may give a file to another user")
+	}
+	if err := errors.Join(os.Chown(out, 12345, 54321), os.Chmod(out, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	merged(t, out, part)
+	var has unix.Stat_t
+	if err := unix.Stat(out, &has); err != nil || has.Uid != 12345 || has.Gid != 54321 || has.Mode&0o777 != 0o640 {
+		t.Errorf("the merged store is of user %d and group %d, mode %o (%v)", has.Uid, has.Gid, has.Mode, err)
+	}
+}
+
 // Of several complete runs of a cell the first counts. The others are there, and nothing that
 // measures sees them.
 func TestMergeMarksDuplicates(t *testing.T) {
@@ -330,6 +352,13 @@ func TestMergeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := done("other-plan.db", 3, 0)
+	changed := newPart(t, at("changed.db"), false, 2).close()
+	if s, err = Open(changed); err == nil {
+		_, err = s.write.Exec("UPDATE cell SET seed = '9' WHERE position = 1")
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, part, says string
 		is               error
@@ -337,11 +366,12 @@ func TestMergeRefuses(t *testing.T) {
 		{"a missing file", at("missing.db"), "no such file", nil},
 		{"a directory", dir, "directory", nil},
 		{"no store", write("text.db", "text"), "not a SQLite database", nil},
-		{"an empty file", write("empty.db", ""), "holds no runs yet", nil},
+		{"an empty file", write("empty.db", ""), "holds no runs", nil},
 		{"a truncated part", write("half.db", whole[:len(whole)/2]), "damaged", nil},
 		{"a newer schema", newer, "schema version 9999 is newer", nil},
 		{"another plan", other, "other-plan.db", ErrOtherPlan},
 		{"another content", done("differs.db", 2, 1), "differs.db", ErrDiffer},
+		{"a changed cell", changed, "1 cells of sweep 1 are not in the plan of the other parts", ErrOtherPlan},
 	} {
 		out := at("out.db")
 		if _, err := Merge(t.Context(), out, []string{a, c.part}, Merging{}); err == nil || !strings.Contains(err.Error(), c.says) || c.is != nil && !errors.Is(err, c.is) {

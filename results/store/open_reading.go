@@ -64,7 +64,7 @@ func openForReading(path, target string) (_ *Store, err error) {
 	case err != nil:
 		return nil, err
 	case have == 0:
-		return nil, fmt.Errorf("store %s: the file holds no runs yet", path)
+		return nil, fmt.Errorf("store %s: the file is empty, so it holds no runs: name another file", path)
 	case have < want:
 		return nil, fmt.Errorf("store %s: %w: version %d, not %d", path, ErrOlder, have, want)
 	}

@@ -157,7 +157,7 @@ func TestOpenReadOnly(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenReadOnly(path); err == nil || !strings.Contains(err.Error(), "no runs yet") {
+	if _, err := OpenReadOnly(path); err == nil || !strings.Contains(err.Error(), "holds no runs") {
 		t.Errorf("got error %v for an empty file", err)
 	}
 	writing, err := Open(path)

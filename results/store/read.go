@@ -26,7 +26,7 @@ type Filter struct {
 	Probe     *results.Probe
 	GPUs      []string  // names of devices: runs that had one of them
 	Traced    bool      // traced runs only
-	NotMix    string    // leave out the runs of this mix
+	NotMixes  []string  // leave out the runs of these mixes
 	Before    int64     // runs with smaller numbers only
 	BegunBy   time.Time // runs that began earlier, to the millisecond; simulated runs began at no time
 	Warmups   bool      // select warm-up runs too, which are not measurements
@@ -84,8 +84,8 @@ func (f Filter) where() (condition string, args []any) {
 	if f.Traced {
 		terms = append(terms, "traced = 1")
 	}
-	if f.NotMix != "" {
-		term("mix <> ?", f.NotMix)
+	if len(f.NotMixes) > 0 {
+		term("mix NOT IN (SELECT value FROM json_each(?))", jsonTexts(f.NotMixes))
 	}
 	if f.Before > 0 {
 		term("id < ?", f.Before)

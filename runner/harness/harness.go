@@ -213,6 +213,9 @@ func (r Request) known(ctx context.Context, backend Backend, counts bool) ([]*re
 	if err != nil {
 		return nil, err
 	}
+	if file := r.Options.History; counts && file != "" && !slices.ContainsFunc(known, history.FromFile) {
+		r.Say("%s says nothing of the jobs of %s on %s, so it changes nothing: its column gpu names other models, or it has none of their commands", file, r.Mix.Name, strings.Join(node.GPUs, ", "))
+	}
 	if n, gpus := node.Elsewhere(known); counts && n > 0 {
 		r.Say("what %d of %d jobs will do is expected from what they did on %s, because nothing is known of them on this node's GPUs", n, len(known), strings.Join(gpus, ", "))
 	}

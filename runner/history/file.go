@@ -116,6 +116,9 @@ func (f File) lookup(command string, gpus []string) (results.Known, bool) {
 	return results.Known{}, false
 }
 
+// FromFile reports whether what is known of a job comes from a file.
+func FromFile(k *results.Known) bool { return k != nil && strings.HasPrefix(k.Source, sourceFile) }
+
 // elsewhere finds a command on the model of GPU of which the file has the most jobs.
 func (f File) elsewhere(command string, mode results.Mode) (most results.Known, found bool) {
 	for _, gpu := range slices.Sorted(maps.Keys(f.byCommand[command])) {

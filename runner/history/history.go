@@ -35,8 +35,8 @@ type Options struct {
 	Probe  results.Probe // of the runs
 	Before int64         // runs with smaller numbers only; 0: all
 	// BegunBy takes only live runs that began earlier; zero: all.
-	BegunBy time.Time
-	NotMix  string // leave out the runs of this mix
+	BegunBy  time.Time
+	NotMixes []string // leave out the runs of these mixes
 }
 
 // Known returns what is known of each job on a node; nil where nothing is known of it. A live node
@@ -126,7 +126,7 @@ func (n Node) learn(ctx context.Context, db *store.Store, jobs []mixes.Job, o Op
 		}
 	}
 	found, err := Learned(ctx, db, store.Filter{Mode: n.Mode, Suite: n.Suite, Probe: &o.Probe, GPUs: n.GPUs,
-		Before: o.Before, BegunBy: o.BegunBy, NotMix: o.NotMix}, commands)
+		Before: o.Before, BegunBy: o.BegunBy, NotMixes: o.NotMixes}, commands)
 	byCommand := map[string]results.Known{}
 	for _, e := range found {
 		if other, both := byCommand[e.Command]; !both || e.Jobs > other.Jobs { // there are several models

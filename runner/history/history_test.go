@@ -130,8 +130,8 @@ func TestKnownBefore(t *testing.T) {
 		"all":          {Options{Learn: true}, 2},
 		"run":          {Options{Learn: true, Before: 3}, 1.5},
 		"time":         {Options{Learn: true, BegunBy: later}, 1},
-		"mix":          {Options{Learn: true, NotMix: "W2"}, 2},
-		"run and mix":  {Options{Learn: true, Before: 3, NotMix: "W2"}, 1},
+		"mix":          {Options{Learn: true, NotMixes: []string{"W1x", "W2"}}, 2},
+		"run and mix":  {Options{Learn: true, Before: 3, NotMixes: []string{"W1x", "W2"}}, 1},
 		"nothing left": {Options{Learn: true, Before: 1}, 0},
 		"no learning":  {Options{}, 0},
 	} {

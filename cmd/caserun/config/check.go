@@ -113,7 +113,7 @@ func Wanted(flag *pflag.Flag, text string, err error) error {
 		return errors.New("want a time with its unit, such as 90s or 10m")
 	case "float64":
 		number, whole = "want a number", false
-	case "int":
+	case "int", "int64":
 		number = "want a whole number"
 	case "uint64":
 		number = "want a whole number, 0 or more"
@@ -132,7 +132,7 @@ func Wanted(flag *pflag.Flag, text string, err error) error {
 // Decimal makes the whole numbers of flags decimal.
 func Decimal(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if kind := f.Value.Type(); kind == "int" || kind == "uint64" {
+		if kind := f.Value.Type(); kind == "int" || kind == "int64" || kind == "uint64" {
 			f.Value = decimal{f.Value}
 		}
 	})
