@@ -16,6 +16,7 @@ type ahead struct {
 	tracker   *plan.Tracker
 	cores     int
 	settings  plan.Settings
+	most      []int64       // that each job is expected to have at one time, in bytes; 0: nobody knows
 	nice      []int         // of each job until it has a device; nil: priorities are left alone
 	open      []int         // jobs that were admitted and have not ended
 	admitted  int           // jobs before this one were admitted
@@ -40,13 +41,27 @@ func newAhead(c Config) (a *ahead, why string) {
 	if float64(unknown) > mostUnknown*float64(len(c.Jobs)) {
 		return nil, fmt.Sprintf("nothing is known of %d of %d jobs, so they are not planned: each goes where it leaves the least memory free, the largest first", unknown, len(c.Jobs))
 	}
-	a = &ahead{cores: c.Cores, settings: p.Settings, first: true}
+	a = &ahead{cores: c.Cores, settings: p.Settings, first: true, most: c.most()}
 	a.settings.Seed = c.Seed
 	if c.Scheduler.Nice {
 		a.nice = plan.Nice(c.begin(expected), expected, a.settings)
 	}
 	a.tracker = plan.NewTracker(expected, a.nice, c.Cores, len(c.Devices))
 	return a, ""
+}
+
+// most is what earlier runs say that each job has of a device's memory at most, and no more than it can have.
+func (c Config) most() []int64 {
+	out, largest := make([]int64, len(c.Jobs)), int64(0)
+	for _, d := range c.Devices {
+		largest = max(largest, d.CapacityBytes-d.ContextBytes)
+	}
+	for i, p := range c.Predictions {
+		if p != nil && i < len(out) {
+			out[i] = min(p.Bytes, largest)
+		}
+	}
+	return out
 }
 
 // begin is the batch before anything has happened.
@@ -205,13 +220,15 @@ func (b *Batch) situation(now time.Duration) plan.Situation {
 			continue
 		}
 		p.Arrived, p.Isolate = b.arrivedAt, b.config.isolated(&b.config.Jobs[i])
+		p.Most = a.most[i]
 		switch has := b.standing(i); p.Stage {
 		case plan.Held:
-			p.Bytes = has.holds
+			p.Bytes = max(has.holds, p.Most)
+			s.Devices[has.device].FreeBytes -= p.Bytes - has.holds
 		case plan.Waiting:
 			p.Bytes = b.config.Jobs[i].Footprint.Bytes // of a job that asks as a whole
 			if has.waits != nil {
-				p.Bytes = has.waits.asked
+				p.Bytes = max(has.waits.asked, p.Most)
 				if d := has.waits.record.PinnedDevice; d != nil {
 					p.Only = *d
 				}

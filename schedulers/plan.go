@@ -1,6 +1,7 @@
 package schedulers
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -21,6 +22,9 @@ type Prediction struct {
 // passes it.
 type Plan struct {
 	Devices [][]Planned // by device; nil: there is no plan, and the policy alone decides
+	// Most is the most memory that jobs are expected to have at one time, in bytes. A job goes to a device with others only if
+	// they and it have the room to grow to that.
+	Most map[JobID]int64
 	// Latest is when the last job of the batch should end at the latest; 0: nobody knows.
 	Latest time.Duration
 }
@@ -31,6 +35,7 @@ func (p Plan) Clone() Plan {
 	for d, jobs := range p.Devices {
 		p.Devices[d] = slices.Clone(jobs)
 	}
+	p.Most = maps.Clone(p.Most)
 	return p
 }
 

@@ -76,9 +76,36 @@ func (e *Engine) headOf(d int) (*waiting, schedulers.Placement, bool) {
 		t := w.task
 		t.OnDevice = &d
 		p, ok := e.policy.Place(t, e.state)
-		return w, p, ok
+		return w, p, ok && e.canGrowBeside(t, d)
 	}
 	return nil, schedulers.Placement{}, false
+}
+
+// canGrowBeside reports whether the task's job and those with tasks on a device have the room there for all that they are
+// expected to have. A job alone takes what there is.
+func (e *Engine) canGrowBeside(t schedulers.Task, d int) bool {
+	device := &e.state.devices[d]
+	alone, growth := true, max(0, e.plan.Most[t.Job]-t.Bytes)
+	for job, tasks := range device.jobs {
+		if job == t.Job || tasks == 0 {
+			continue
+		}
+		alone = false
+		if most := e.plan.Most[job]; most > 0 {
+			growth += max(0, most-e.heldBy(job, d))
+		}
+	}
+	return alone || growth == 0 || growth <= device.FreeBytes()-device.ContextBytes(t)-t.Needs()
+}
+
+// heldBy is what the tasks of a job hold on a device, in bytes.
+func (e *Engine) heldBy(job schedulers.JobID, d int) (bytes int64) {
+	for _, id := range e.state.tasksOf(job) {
+		if h := e.held[id]; h.at.Device == d {
+			bytes += h.bytes
+		}
+	}
+	return bytes
 }
 
 // waitingOf is the first task of a job that waits, or nil.

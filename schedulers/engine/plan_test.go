@@ -43,6 +43,22 @@ func TestAPlanSaysWhoGoesWhere(t *testing.T) {
 	follow(t, n, 0, sequences(schedulers.Never, nil, jobs{4}), "4@1")
 }
 
+// Beside others, a job goes where all have the room for what they are expected to have. Alone it takes what there is.
+func TestAPlanLeavesRoomToGrow(t *testing.T) {
+	n := schedtest.NewNode(t, "plan", schedtest.Small)
+	p := sequences(schedulers.Never, jobs{1, 2, 3, 4})
+	p.Most = map[schedulers.JobID]int64{1: 10, 3: 7, 4: 100}
+	follow(t, n, 0, p, "")
+	n.Submit(schedulers.Task{ID: 1, Bytes: 4}, "1@0")
+	n.Submit(schedulers.Task{ID: 2, Bytes: 8}, "") // it fits, and then job 1 could not grow by 6
+	n.Grow(1, 6, "+1@0")
+	n.Finish(1, "2@0")
+	n.Submit(schedulers.Task{ID: 3, Bytes: 2}, "3@0") // which may grow by 5
+	n.Submit(schedulers.Task{ID: 4, Bytes: 1}, "")    // which may grow by 99
+	n.Finish(2, "")
+	n.Finish(3, "4@0")
+}
+
 func TestALateJobIsPassed(t *testing.T) {
 	n := schedtest.NewNode(t, "plan", schedtest.Small)
 	follow(t, n, 0, sequences(5*time.Second, jobs{1, 2}), "")

@@ -321,6 +321,14 @@ func (x *search) plan(s Situation) schedulers.Plan {
 	if !math.IsInf(x.latest, 1) {
 		out.Latest = s.Now + seconds(x.latest)
 	}
+	for _, j := range s.Jobs {
+		if j.Most > 0 {
+			if out.Most == nil {
+				out.Most = map[schedulers.JobID]int64{}
+			}
+			out.Most[j.ID] = j.Most
+		}
+	}
 	for d, jobs := range x.best {
 		for _, i := range jobs {
 			p := schedulers.Planned{Job: s.Jobs[i].ID, Until: schedulers.Never}

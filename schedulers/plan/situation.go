@@ -51,10 +51,11 @@ const (
 type Job struct {
 	ID      schedulers.JobID
 	Stage   Stage
-	Device  int  // of Held, and of After if it has a context there; -1: none
-	Only    int  // the device that it must have; -1: any
-	Isolate bool // it shares its device with no other job
-	Bytes   int64
+	Device  int   // of Held, and of After if it has a context there; -1: none
+	Only    int   // the device that it must have; -1: any
+	Isolate bool  // it shares its device with no other job
+	Bytes   int64 // what it has or asks for, and what it will grow by
+	Most    int64 // the most that it is expected to have at one time; 0: nobody knows
 	Arrived time.Duration
 
 	Before, Held, After time.Duration

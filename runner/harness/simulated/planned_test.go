@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -264,6 +265,41 @@ func TestPlanIsNoWorseThanAlg3(t *testing.T) {
 		if lastP > 1.001*last || kinds[results.EventUnplanned] > 0 {
 			t.Errorf("%s: %.1f s, and %.1f s under Algorithm 3; %d events say that nothing is planned", name, lastP, last, kinds[results.EventUnplanned])
 		}
+	}
+}
+
+// Four jobs of 3 GiB fit on a device of 16 GiB, and cannot all go on when each wants 3 GiB more. Plan knows.
+func TestPlanLeavesRoomToGrow(t *testing.T) {
+	node, err := sim.ParseNode("sim:1xP100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := filepath.Join(t.TempDir(), "grows.jsonl")
+	text := `{"step": "host", "seconds": 1}
+{"step": "allocate", "object": "a", "bytes": "3GiB"}
+{"step": "kernel", "blocks": 10, "threads": 32, "seconds": 1}
+{"step": "allocate", "object": "b", "bytes": "3GiB"}
+{"step": "kernel", "blocks": 10, "threads": 32, "seconds": 1}
+`
+	if err := os.WriteFile(steps, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jobs := slices.Repeat([]mixes.Job{{Name: "grows", Steps: steps}}, 4)
+	known, err := profiles.Catalog().WithSteps(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := func(sched string) (ok int) {
+		out, _ := batchOf(t, node, known, sched, jobs, 1, 0, nil)
+		for _, j := range out {
+			if *j.Outcome == results.OK {
+				ok++
+			}
+		}
+		return ok
+	}
+	if alg3, plan := done("case-alg3"), done("plan"); plan != len(jobs) || alg3 == len(jobs) {
+		t.Errorf("%d jobs end ok under plan and %d under Algorithm 3, which knows nothing of them; want all %d, and fewer", plan, alg3, len(jobs))
 	}
 }
 
