@@ -9,14 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store/disktest"
@@ -296,6 +296,21 @@ func TestMergeKeepsTheOwner(t *testing.T) {
 	var has unix.Stat_t
 	if err := unix.Stat(out, &has); err != nil || has.Uid != 12345 || has.Gid != 54321 || has.Mode&0o777 != 0o640 {
 		t.Errorf("the merged store is of user %d and group %d, mode %o (%v)", has.Uid, has.Gid, has.Mode, err)
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // for another user
+		t.Fatal(err)
+	}
+	runtime.LockOSThread() // what follows is of this thread alone
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(23456); err != nil {
+		t.Fatal(err)
+	}
+	refused := keepOwner(part, out)
+	if err := unix.Setfsuid(0); err != nil {
+		t.Fatal(err)
+	}
+	if refused == nil || !errors.Is(refused, fs.ErrPermission) || !strings.Contains(refused.Error(), "let its owner merge, or merge into a new file") {
+		t.Errorf("a user who may not give a file away: %v, want a refusal", refused)
 	}
 }
 
