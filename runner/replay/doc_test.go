@@ -2,45 +2,24 @@ package replay_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/replay"
 )
 
-var update = flag.Bool("update", false, "write the generated table into docs/simulation.md")
-
 // The table of docs/simulation.md is what replays of the committed live runs of W1 to W8 give.
 func TestThePageShowsHowReplaysAgreeWithRuns(t *testing.T) {
-	const page, begin, end = "../../docs/simulation.md", "<!-- begin replays -->\n", "<!-- end replays -->"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	shown, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	want := agreement(t)
-	if *update && want != shown {
-		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if want != shown {
-		t.Errorf("%s shows\n%s\nand replays give (-update writes it, then read the text around it again)\n%s", page, shown, want)
-	}
+	pagetest.Shows(t, "../../docs/simulation.md", pagetest.Table{Name: "replays", Generate: agreement})
 }
 
 // agreement compares runs replayed under another scheduler with the runs under that scheduler.
-func agreement(t *testing.T) string {
+func agreement(t testing.TB) string {
 	t.Helper()
 	ctx := context.Background()
 	b, err := bundle.Open(ctx, "../../docs/evaluation/sweep.tar.gz")
@@ -59,7 +38,7 @@ func agreement(t *testing.T) string {
 		}
 		live[r.Scheduler][r.Mix] = r
 	}
-	rows := []string{"| runs under | replayed under | throughput, replayed over live | least | most |", "|---|---|---|---|---|"}
+	rows := [][]string{{"runs under", "replayed under", "throughput, replayed over live", "least", "most"}}
 	for _, c := range []struct{ from, to string }{
 		{"case-alg3", "case-alg3"}, {"case-alg2", "case-alg2"}, {"sa", "sa"},
 		{"case-alg2", "case-alg3"}, {"case-alg3", "case-alg2"}, {"sa", "case-alg3"}, {"case-alg3", "sa"},
@@ -81,12 +60,12 @@ func agreement(t *testing.T) string {
 		if n != 8 {
 			t.Errorf("%s to %s: %d mixes, want 8", c.from, c.to, n)
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f |", c.from, c.to, math.Exp(logs/float64(n)), least, most))
+		rows = append(rows, []string{c.from, c.to, fmt.Sprintf("%.2f", math.Exp(logs/float64(n))), fmt.Sprintf("%.2f", least), fmt.Sprintf("%.2f", most)})
 	}
-	return strings.Join(rows, "\n") + "\n"
+	return pagetest.Markdown(rows)
 }
 
-func storedOf(t *testing.T, db *store.Store, run results.Run) *replay.Stored {
+func storedOf(t testing.TB, db *store.Store, run results.Run) *replay.Stored {
 	t.Helper()
 	ctx := context.Background()
 	devices, err := db.Devices(ctx, run.ID)

@@ -16,7 +16,7 @@ import (
 	"github.com/caserun/caserun/schedulers/policies"
 )
 
-func scheduler(t *testing.T, text string, devices int) policies.Scheduler {
+func scheduler(t testing.TB, text string, devices int) policies.Scheduler {
 	t.Helper()
 	s, err := policies.Parse(text, devices)
 	if err != nil {

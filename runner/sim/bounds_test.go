@@ -12,6 +12,7 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
+	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
 )
@@ -115,7 +116,7 @@ func jobsOfBounds(t testing.TB) string {
 
 func TestJobsOfTheBounds(t *testing.T) {
 	want := jobsOfBounds(t)
-	if *update {
+	if *pagetest.Update {
 		if err := os.WriteFile(boundJobs, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -215,9 +216,9 @@ func boundsTable(t testing.TB) string {
 		rows = append(rows, []string{b.node, b.mix, seconds(b.makespanS), seconds(*m.MakespanS), seconds(*m.MakespanS / b.makespanS),
 			seconds(b.turnsS), seconds(*m.TurnaroundMeanS), seconds(*m.TurnaroundMeanS / b.turnsS)})
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 func TestThePageShowsTheBounds(t *testing.T) {
-	showsTables(t, "../../docs/bounds.md", []generated{{"bounds", boundsTable}})
+	pagetest.Shows(t, "../../docs/bounds.md", pagetest.Table{Name: "bounds", Generate: boundsTable})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/published"
+	"github.com/caserun/caserun/docs/pagetest"
 )
 
 // fit is the comparison that the factors of one system come from: the SA
@@ -132,7 +133,7 @@ func utilization(t testing.TB) string {
 		rows = append(rows, []string{v.Scheduler, fmt.Sprintf("%.1f", 100*v.Value),
 			fmt.Sprintf("%.1f", 100**own.KernelUtilizationMean), fmt.Sprintf("%.1f", 100**then.KernelUtilizationMean)})
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // flatness is the table of how little the fit says about the device factor.
@@ -146,5 +147,5 @@ func flatness(t testing.TB) string {
 		}
 		rows = append(rows, row)
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
@@ -63,12 +64,12 @@ func TestThePageShowsHowTheModelAgreesWithLiveRuns(t *testing.T) {
 		atMost(scheduler+" over sa", "the profiles", 100*math.Abs(ratioError(cells, scheduler)), worst)
 		atMost(scheduler+" over sa", "each run", 100*math.Abs(ratioError(explained, scheduler)), aimRatio)
 	}
-	showsTables(t, "../../docs/simulation.md", []generated{
-		{"live", func(testing.TB) string { return liveTable(cells) }},
-		{"live ratios", func(testing.TB) string { return liveRatios(cells) }},
-		{"live hosts", func(testing.TB) string { return liveHosts(cells) }},
-		{"live known hosts", func(testing.TB) string { return liveKnownHosts(cells, sweep(t, suite)) }},
-	})
+	pagetest.Shows(t, "../../docs/simulation.md",
+		pagetest.Table{Name: "live", Generate: func(testing.TB) string { return liveTable(cells) }},
+		pagetest.Table{Name: "live ratios", Generate: func(testing.TB) string { return liveRatios(cells) }},
+		pagetest.Table{Name: "live hosts", Generate: func(testing.TB) string { return liveHosts(cells) }},
+		pagetest.Table{Name: "live known hosts", Generate: func(testing.TB) string { return liveKnownHosts(cells, sweep(t, suite)) }},
+	)
 }
 
 // sweep has the cells of the committed sweep by scheduler, each in the order of mixNames. Profiles go before the catalog's.
@@ -226,7 +227,7 @@ func liveTable(cells map[string][]cell) string {
 		}
 		last = append(last, "", "", fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, cellThroughput)))
 	}
-	return table(append(rows, last))
+	return pagetest.Markdown(append(rows, last))
 }
 
 // liveRatios is throughput over that of sa.
@@ -237,7 +238,7 @@ func liveRatios(cells map[string][]cell) string {
 		rows = append(rows, []string{scheduler, fmt.Sprintf("%.2f", live), fmt.Sprintf("%.2f", simulated), errorOf(simulated, live),
 			fmt.Sprintf("%.1f", 100*meanError(cells, scheduler, overSA(cells)))})
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // liveHosts is the processor time of the live jobs that ended ok, over what their profiles say that they take
@@ -255,7 +256,7 @@ func liveHosts(cells map[string][]cell) string {
 		}
 		rows = append(rows, row)
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // liveKnownHosts is the mean absolute errors of throughput, and the errors of the mean ratios to sa, if the host is as
@@ -293,5 +294,5 @@ func liveKnownHosts(cells, suite map[string][]cell) string {
 		}
 		rows = append(rows, row)
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }

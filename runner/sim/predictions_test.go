@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/results"
 )
 
@@ -60,7 +61,7 @@ func table7(t testing.TB) string {
 			t.Fatalf("Table 7 has %d values of %s on %s, want %d", i, c.scheduler, c.system, len(mixNames))
 		}
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // ratios is Figures 5 and 6: throughput of case-alg3 over the others'.
@@ -96,7 +97,7 @@ func ratios(t testing.TB) string {
 			}
 		}
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // table3 is the share of crashed jobs under cg, in percent: for each ratio the
@@ -129,7 +130,7 @@ func table3(t testing.TB) string {
 			rows = append(rows, append(row, fmt.Sprintf("%+.0f", sum/4), fmt.Sprintf("%.0f", absolute/4)))
 		}
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // table4 is mean turnaround under sa over that under case-alg3.
@@ -151,7 +152,7 @@ func table4(t testing.TB) string {
 			rows[i+1] = append(rows[i+1], fmt.Sprintf("%.1f", published[i]), fmt.Sprintf("%.1f", simulated[i]), errorOf(simulated[i], published[i]))
 		}
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // turnaround is section 5.2.4's mean completion time beside what Table 7
@@ -173,7 +174,7 @@ func turnaround(t testing.TB) string {
 		rows = append(rows, []string{system, fmt.Sprintf("%.0f", v), fmt.Sprintf("%.0f", mean(alg3S)), errorOf(mean(alg3S), v),
 			fmt.Sprintf("%.0f", mean(saS)), fmt.Sprintf("%.0f", mean(makespanS)), fmt.Sprintf("%.0f", mean(publishedS))})
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }
 
 // darknet is Figures 8 and 9 and the number of section 5.3: nothing was fitted to them.
@@ -198,5 +199,5 @@ func darknet(t testing.TB) string {
 			rows = append(rows, []string{f.Workload, "utilization under " + v.Scheduler, "Figure 9", fmt.Sprintf("%.0f %%", 100*v.Value), fmt.Sprintf("%.0f %%", got), fmt.Sprintf("%+.0f points", got-100*v.Value)})
 		}
 	}
-	return table(rows)
+	return pagetest.Markdown(rows)
 }

@@ -2,19 +2,18 @@ package simulated
 
 import (
 	"encoding/csv"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
+	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -78,8 +77,6 @@ func ends(jobs []results.Job) (makespan, turnaround float64) {
 	return makespan, turnaround / float64(len(jobs))
 }
 
-var update = flag.Bool("update", false, "write the table of docs/plan.md")
-
 // The evaluation of plan on simulated nodes, which docs/plan.md shows. Its bounds are those that the scheduler was
 // built for.
 func TestPlanAgainstAlg3(t *testing.T) {
@@ -106,34 +103,17 @@ func TestPlanAgainstAlg3(t *testing.T) {
 		{"2xH100 of 16 GiB", "sim:2xH100", 16 << 30, suite, halves, 1.12, 0.98},
 	}
 	least := bounds(t)
-	rows := make([]string, len(nodes))
+	each := make([][][]string, len(nodes))
 	t.Run("nodes", func(t *testing.T) {
 		for i, n := range nodes {
 			t.Run(n.name, func(t *testing.T) {
 				t.Parallel()
-				rows[i] = n.compare(t, least)
+				each[i] = n.compare(t, least)
 			})
 		}
 	})
-	const begin, end = "<!-- begin plan -->\n", "<!-- end plan -->"
-	page, err := os.ReadFile("../../../docs/plan.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(page), begin)
-	shown, after, found := strings.Cut(rest, end)
-	want := "| node | mix | makespan: bound, s | case-alg3 | plan | mean turnaround: bound, s | case-alg3 | plan |\n|---|---|---|---|---|---|---|---|\n" + strings.Join(rows, "")
-	switch {
-	case !found:
-		t.Error("docs/plan.md has no place for the table")
-	case shown == want:
-	case *update:
-		if err := os.WriteFile("../../../docs/plan.md", []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("docs/plan.md shows\n%s\nand it is\n%s\nrun this test with -update, and read the text around the table again", shown, want)
-	}
+	rows := append([][]string{{"node", "mix", "makespan: bound, s", "case-alg3", "plan", "mean turnaround: bound, s", "case-alg3", "plan"}}, slices.Concat(each...)...)
+	pagetest.Shows(t, "../../../docs/plan.md", pagetest.Table{Name: "plan", Generate: func(testing.TB) string { return pagetest.Markdown(rows) }})
 }
 
 // bounds has the least makespan and mean turnaround, by node and mix.
@@ -169,7 +149,7 @@ type planned struct {
 }
 
 // compare runs the mixes under both schedulers, and returns a row of the table for each.
-func (p planned) compare(t *testing.T, least map[[2]string][2]float64) (rows string) {
+func (p planned) compare(t *testing.T, least map[[2]string][2]float64) (rows [][]string) {
 	node, err := sim.ParseNode(p.model)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +165,11 @@ func (p planned) compare(t *testing.T, least map[[2]string][2]float64) (rows str
 		plan, _ := batchOf(t, node, p.known, "plan", m.Jobs, 1, 0, nil)
 		last, mean := ends(alg3)
 		lastP, meanP := ends(plan)
-		rows += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", p.name, m.Name, bound[0], last, lastP, bound[1], mean, meanP)
+		row := []string{p.name, m.Name}
+		for _, v := range []float64{bound[0], last, lastP, bound[1], mean, meanP} {
+			row = append(row, fmt.Sprintf("%.2f", v))
+		}
+		rows = append(rows, row)
 		if lastP < bound[0]-0.001 || meanP < bound[1]-0.001 { // the bounds have three digits
 			t.Errorf("%s on %s: makespan %.3f s and mean turnaround %.3f s, but no schedule can be better than %.3f and %.3f", m.Name, p.name, lastP, meanP, bound[0], bound[1])
 		}
@@ -200,7 +184,7 @@ func (p planned) compare(t *testing.T, least map[[2]string][2]float64) (rows str
 	if x < p.throughput || y < p.turnaround {
 		t.Errorf("%s: %.3f times the throughput of Algorithm 3, which has %.3f times the turnaround, in the geometric mean; want %g and %g", p.name, x, y, p.throughput, p.turnaround)
 	}
-	return rows + fmt.Sprintf("| %s | geometric mean of ratios to case-alg3 | | 1 | %.3f | | 1 | %.3f |\n", p.name, 1/x, 1/y)
+	return append(rows, []string{p.name, "geometric mean of ratios to case-alg3", "", "1", fmt.Sprintf("%.3f", 1/x), "", "1", fmt.Sprintf("%.3f", 1/y)})
 }
 
 // Large batches, with the host's cores outnumbered: all jobs start at once, and most of them wait for a device. Only
