@@ -38,11 +38,7 @@ var (
 //	<!-- not run: needs a GPU -->   the block is not run; TestDocumentedCommands parses its flags
 //	<!-- file: nightly.yaml -->     the block is a file for the commands
 func TestDocuments(t *testing.T) {
-	paths, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no documents: %v", err)
-	}
-	for _, path := range append(paths, "../../README.md", "../../docs/evaluation/README.md") {
+	for _, path := range documents(t) {
 		path, err := filepath.Abs(path)
 		if err != nil {
 			t.Fatal(err)
@@ -344,15 +340,25 @@ func TestTablesFit(t *testing.T) {
 	}
 }
 
+// documents are the paths of all pages.
+func documents(t *testing.T) []string {
+	t.Helper()
+	paths := []string{"../../README.md", "../../CONTRIBUTING.md"}
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join("../../docs", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("docs has no %s: %v", pattern, err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
 // Links between the documents lead to files and headings that are there.
 func TestDocumentLinks(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	paths, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, path := range append(paths, "../../README.md", "../../CONTRIBUTING.md", "../../docs/evaluation/README.md") {
+	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -403,12 +409,8 @@ func anchors(page string) []string {
 // Files of the repository that the documents name are there, except libraries, which are built.
 func TestDocumentedFiles(t *testing.T) {
 	files := regexp.MustCompile("`((?:benchmarks|cmd|collectors|docs|mixes|native|results|runner|schedulers|userfile)/[\\w./-]+)`")
-	paths, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, path := range append(paths, "../../README.md", "../../CONTRIBUTING.md", "../../docs/evaluation/README.md") {
+	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
