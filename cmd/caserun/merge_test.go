@@ -226,6 +226,17 @@ func TestSweepsAreAdded(t *testing.T) {
 			t.Errorf("%s is compared as\n%sand together as\n%s", mix, arms, whole)
 		}
 	}
+	// All sweeps of all parts are added, each once and with the runs of all parts that have it.
+	if out, _ := mustRun(t, "store", "merge", "--add", "again.db", "all.db", "W1.db", "--format", "csv"); strings.Count(out, ",complete,12,12,12,0,") != 2 || strings.Count(out, "\n") != 3 {
+		t.Errorf("a store of two sweeps, and a store of one of them: %s", out)
+	}
+	if again, _ := mustRun(t, "compare", "tag:night", "--by", "mix", "--metrics", "throughput", "--format", "csv", "--db", "again.db"); again != whole {
+		t.Errorf("compared as\n%sand before as\n%s", again, whole)
+	}
+	mustRun(t, "mix", "W1", "--node", "sim:2xV100", "--db", "none.db")
+	if status, _, errs := caserun(t, "store", "merge", "--add", "again.db", "W1.db", "none.db"); status != exitUsage || !strings.Contains(errs, "none.db") || !strings.Contains(errs, "no such sweep") {
+		t.Errorf("a part without sweeps: exit %d: %s", status, errs)
+	}
 }
 
 // A part that was extended extends the merged sweep, whatever comes first.

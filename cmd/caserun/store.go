@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,15 +45,16 @@ the sweep, and its other runs stay as they are. The parts are not changed, and
 only their runs of the sweep are taken: of the latest sweep of the first part.
 A part is a store or a bundle of caserun export.
 
-With --add, an OUT that does not have the sweep gets it beside its own. So
-sweeps from several stores come under one tag, for caserun compare tag:TAG.
+With --add, all sweeps of all parts are merged, and an OUT that does not have one
+of them gets it beside its own. So sweeps from several stores come under one
+tag, for caserun compare tag:TAG.
 
 The order of the parts does not matter, and a part may be merged again. The runs
 of the sweep get new numbers. Of several complete runs of a cell the first one
 counts; the others are kept, and reports and comparisons leave them out. Runs
 that are under way are left out. Parts of another plan are refused.
 
-OUT has all or nothing, also after a kill. No other program may have it open.`,
+OUT has all of a sweep or nothing, also after a kill. No other program may have it open.`,
 		Example: `  caserun store merge all.db part-1.db part-2.db
   caserun store merge caserun.db parts/*.db
   caserun store merge --add all.db other-machine.db`,
@@ -69,7 +72,7 @@ OUT has all or nothing, also after a kill. No other program may have it open.`,
 			return storeMerge{settings, args[0], args[1:], add}, err
 		}, mergeStores),
 	}
-	c.Flags().BoolVar(&add, "add", false, "let OUT be a store without the sweep, and add the sweep to it")
+	c.Flags().BoolVar(&add, "add", false, "merge all sweeps of the parts, and add those that OUT does not have")
 	addFormatFlag(c)
 	return c
 }
@@ -84,16 +87,75 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 			return err
 		}
 	}
+	merges := []sweepParts{{parts: o.parts}}
+	if o.add {
+		var err error
+		if merges, err = sweepsOf(c.Context(), o.parts); err != nil {
+			return err
+		}
+	}
+	reads, all := 0, 0
+	for _, m := range merges {
+		all += len(m.parts)
+	}
 	progress := newRecordProgress(c.ErrOrStderr(), "parts merged", time.Now())
-	merged, err := store.Merge(c.Context(), o.out, o.parts, store.Merging{Add: o.add, Open: openPart, Progress: func(read int) {
-		progress.done(int64(read), int64(len(o.parts)), time.Now())
-	}})
+	defer progress.stop()
+	var merged []store.Merged
+	for _, m := range merges {
+		one, err := store.Merge(c.Context(), o.out, m.parts, store.Merging{Sweep: m.sweep, Add: o.add, Open: openPart, Progress: func(int) {
+			reads++
+			progress.done(int64(reads), int64(all), time.Now())
+		}})
+		if errors.Is(err, store.ErrBusy) {
+			err = refusal{fmt.Errorf("%w: wait for it", err)}
+		}
+		if err != nil {
+			return err
+		}
+		merged = append(merged, one)
+	}
 	progress.stop()
-	if errors.Is(err, store.ErrBusy) {
-		return refusal{fmt.Errorf("%w: wait for it", err)}
+	return render(c, o.settings.Format, report.MergedSweeps(merged, o.out))
+}
+
+// sweepParts is one sweep with the parts that have it.
+type sweepParts struct {
+	sweep string // uid; "": the latest of the first part
+	parts []string
+}
+
+// sweepsOf are the sweeps of all parts, in the order in which the parts name them.
+func sweepsOf(ctx context.Context, parts []string) (out []sweepParts, err error) {
+	for _, path := range parts {
+		uids, err := sweepUIDs(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		for _, uid := range uids {
+			i := slices.IndexFunc(out, func(m sweepParts) bool { return m.sweep == uid })
+			if i < 0 {
+				i = len(out)
+				out = append(out, sweepParts{sweep: uid})
+			}
+			out[i].parts = append(out[i].parts, path)
+		}
 	}
+	return out, nil
+}
+
+func sweepUIDs(ctx context.Context, path string) (uids []string, err error) {
+	s, done, err := openPart(ctx, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return render(c, o.settings.Format, report.MergedSweep(merged, o.out))
+	defer func() { err = errors.Join(err, done()) }()
+	sweeps, err := s.Sweeps(ctx)
+	if err == nil && len(sweeps) == 0 {
+		_, err = s.LatestSweep(ctx) // which says that there is none
+	}
+	for _, w := range sweeps {
+		uid, failed := s.SweepUID(ctx, w.ID)
+		uids, err = append(uids, uid), errors.Join(err, failed)
+	}
+	return uids, err
 }

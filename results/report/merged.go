@@ -7,17 +7,22 @@ import (
 	"github.com/caserun/caserun/results/store"
 )
 
-// MergedSweep says what the store at path has of a sweep after a merge.
-func MergedSweep(m store.Merged, path string) *Table {
-	t := &Table{Title: "merged sweep", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "node"}, {Name: "mode"}, {Name: "status"},
+// MergedSweeps says what the store at path has of sweeps after a merge.
+func MergedSweeps(merged []store.Merged, path string) *Table {
+	t := &Table{Title: "merged sweeps", Columns: []Column{{Name: "sweep_id", Heading: "sweep"}, {Name: "name"}, {Name: "node"}, {Name: "mode"}, {Name: "status"},
 		{Name: "runs_done", Heading: "done"}, {Name: "runs_planned", Heading: "of"}, {Name: "runs_stored", Heading: "runs"}, {Name: "duplicates"}, {Name: "note"}}}
-	w := m.Sweep
-	if w.Mode == results.Simulated {
-		t.Title = "SIMULATED merged sweep"
+	simulated, duplicates := "", 0
+	for _, m := range merged {
+		w := m.Sweep
+		if w.Mode == results.Simulated {
+			simulated = "SIMULATED "
+		}
+		t.Add(w.ID, given(w.Name), w.Node, w.Mode, w.Status, m.Done, m.Cells, m.Runs, m.Duplicates, given(w.Note))
+		duplicates += m.Duplicates
 	}
-	t.Add(w.ID, given(w.Name), w.Node, w.Mode, w.Status, m.Done, m.Cells, m.Runs, m.Duplicates, given(w.Note))
-	if m.Duplicates > 0 {
-		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("duplicates: complete runs of cells of which another run counts (%d)", m.Duplicates)})
+	t.Title = simulated + t.Title
+	if duplicates > 0 {
+		t.Notes = append(t.Notes, Note{Text: fmt.Sprintf("duplicates: complete runs of cells of which another run counts (%d)", duplicates)})
 	}
 	t.Notes = append(t.Notes, Note{Text: "stored in " + path})
 	return t

@@ -35,6 +35,8 @@ var ErrDiffer = errors.New("complete runs of one uid differ")
 
 // Merging says how stores are merged. The zero value is what most merges need.
 type Merging struct {
+	// Sweep is the uid of the sweep to merge; "": the latest of the first part.
+	Sweep string
 	// Add lets out be a store without the sweep, which then gets it as a further sweep.
 	Add bool
 	// Open opens a part for reading; nil: OpenUpdated. done is called when the part was read.
@@ -54,8 +56,7 @@ func (m Merging) open(ctx context.Context, path string) (*Store, func() error, e
 	return s, s.Close, nil
 }
 
-// Merge brings the runs of a sweep together that were made in several stores. The sweep is the latest
-// of the first part. The store at out gets the sweep's runs of all parts; it is made if it is missing,
+// Merge brings the runs of a sweep together that were made in several stores. The store at out gets the sweep's runs of all parts; it is made if it is missing,
 // and must have the sweep if it is not, unless Merging.Add. Its other runs stay as they are.
 //
 // The result depends only on what out and the parts have, and not on their order or on how often they
@@ -81,7 +82,7 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 	if err := keepOwner(dir, out); err != nil {
 		return Merged{}, err
 	}
-	m := merger{Merging: how, out: out, isNew: !exists(out), notes: map[string]bool{}}
+	m := merger{Merging: how, out: out, isNew: !exists(out), sweep: how.Sweep, notes: map[string]bool{}}
 	release, err := hold(ctx, out, m.isNew)
 	if err != nil {
 		return Merged{}, err
@@ -253,8 +254,10 @@ func (m *merger) attached(ctx context.Context, file string, do func() error) (er
 // gather brings the runs together.
 func (m *merger) gather(ctx context.Context, parts []string) error {
 	m.first = parts[0]
-	if err := m.find(ctx, m.first); err != nil {
-		return err
+	if m.sweep == "" {
+		if err := m.find(ctx, m.first); err != nil {
+			return err
+		}
 	}
 	if !m.isNew {
 		if err := m.attached(ctx, m.out, func() error { return m.begin(ctx) }); err != nil {
