@@ -1,9 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/caserun/caserun/results"
@@ -74,8 +77,8 @@ func (w *Writer) Task(t results.Task) {
 func (w *Writer) Prediction(p results.Prediction) { w.put(row(predictions, p)) }
 
 // Segment stores a segment. A segment that begins when the last segment of its series began
-// replaces it. Segments of a series that come in the order of time are packed later, which
-// rounds their times to microseconds.
+// replaces it. Segments of a series that come in the order of time are packed later, by Finish at the
+// latest, which rounds their times to microseconds.
 func (w *Writer) Segment(s results.Segment) {
 	w.order.Lock()
 	defer w.order.Unlock()
@@ -94,14 +97,36 @@ func (w *Writer) Segment(s results.Segment) {
 		waiting = append(waiting, s)
 	}
 	if complete := len(waiting) - 1; complete >= packAfter {
-		packed := complete // segments that cannot be packed stay as they are
-		if b, ok := pack(waiting[:complete]); ok {
-			w.put(row(blocks, b))
-			packed = b.n
-		}
+		packed := w.pack(waiting[:complete])
 		waiting = append(waiting[:0], waiting[packed:]...)
 	}
 	w.waiting[at] = waiting
+}
+
+// pack puts a block of the first of a series' complete segments, and returns how many need not wait any more. Segments that
+// cannot be packed stay as they are.
+func (w *Writer) pack(complete []results.Segment) int {
+	b, ok := pack(complete)
+	if !ok {
+		return len(complete)
+	}
+	w.put(row(blocks, b))
+	return b.n
+}
+
+// packRest packs what waits for more when no more comes.
+func (w *Writer) packRest() {
+	w.order.Lock()
+	defer w.order.Unlock()
+	tracks := slices.SortedFunc(maps.Keys(w.waiting), func(a, b track) int { // so that equal runs make equal stores
+		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.series, b.series))
+	})
+	for _, at := range tracks {
+		for waiting := w.waiting[at]; len(waiting) > 0; {
+			waiting = waiting[w.pack(waiting):]
+		}
+	}
+	clear(w.waiting)
 }
 
 // track names a series of a device.
@@ -217,10 +242,13 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.Err()
 }
 
-// Finish flushes the queue and stores the run's final state. A run that lost rows is not a
+// Finish packs segments, flushes the queue and stores the run's final state. A run that lost rows is not a
 // measurement: if final says complete, the run is stored as interrupted. The store then drops
 // the Writer and its memory, because a sweep has thousands of runs.
 func (w *Writer) Finish(ctx context.Context, final results.Run) error {
+	if w.store.queue != nil {
+		w.packRest()
+	}
 	flushed := w.Flush(ctx)
 	if w.store.write == nil {
 		return flushed
