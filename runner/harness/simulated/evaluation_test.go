@@ -1,0 +1,307 @@
+package simulated
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/docs/pagetest"
+	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/bundle"
+	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/runner/harness"
+)
+
+// block is the live repetitions of one mix of the evaluation on four GPUs.
+type block struct {
+	name  string // of its sweep, and of its mix where the sweep has several
+	cells []cell // in the order of schedulerOrder; the first is what the others are compared with
+}
+
+// cell is the live repetitions of a mix under one scheduler, and the same simulated once.
+type cell struct {
+	scheduler string
+	live      []results.Run
+	gpus      string // how many of which
+	simulated results.Metrics
+}
+
+var schedulerOrder = []string{"sa", "cg", "schedgpu", "case-alg2", "case-alg3", "plan", "vgpu", "demand"}
+
+// figure is one of a run's, of which more is better or less.
+type figure struct {
+	name   string
+	of     func(results.Metrics) float64
+	higher bool
+}
+
+var (
+	throughput = figure{"throughput", func(m results.Metrics) float64 { return *m.ThroughputJobsPerS }, true}
+	turnaround = figure{"turnaround", func(m results.Metrics) float64 { return *m.TurnaroundMeanS }, false}
+)
+
+func (c cell) values(f figure) []float64 {
+	var out []float64
+	for _, r := range c.live {
+		out = append(out, f.of(r.Metrics))
+	}
+	return out
+}
+
+// TestThePageShowsTheEvaluation keeps the page of the runs on four GPUs true, and what a simulated node makes of the same.
+func TestThePageShowsTheEvaluation(t *testing.T) {
+	const dir = "../../../docs/evaluation/four"
+	paths, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []block
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".tar.gz")
+		if !strings.HasPrefix(name, "alone") && !strings.HasPrefix(name, "traced") {
+			blocks = append(blocks, readBlock(t, path, name))
+		}
+	}
+	if len(blocks) == 0 {
+		t.Fatal("no runs are published")
+	}
+	pagetest.Shows(t, filepath.Join(dir, "README.md"),
+		pagetest.Table{Name: "machines", Generate: func(testing.TB) string { return machinesTable(blocks) }},
+		pagetest.Table{Name: "cells", Generate: func(testing.TB) string { return cellsTable(blocks) }},
+		pagetest.Table{Name: "ratios", Generate: func(testing.TB) string { return ratiosTable(blocks) }},
+		pagetest.Table{Name: "errors", Generate: func(testing.TB) string { return errorsTable(blocks) }},
+	)
+}
+
+func readBlock(t *testing.T, path, name string) block {
+	t.Helper()
+	ctx := t.Context()
+	opened, err := bundle.Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	runs, err := opened.Runs(ctx, store.Filter{Status: results.Complete})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := store.Open(filepath.Join(t.TempDir(), "simulated.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	b := block{name: name}
+	for _, r := range runs {
+		devices, err := opened.Devices(ctx, r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
+		if i < 0 {
+			i = len(b.cells)
+			b.cells = append(b.cells, cell{scheduler: r.Scheduler, gpus: fmt.Sprintf("%d %s", len(devices), devices[0].Name), simulated: simulate(t, own, r, devices)})
+		}
+		b.cells[i].live = append(b.cells[i].live, r)
+	}
+	slices.SortFunc(b.cells, func(a, b cell) int {
+		return cmp.Compare(slices.Index(schedulerOrder, a.scheduler), slices.Index(schedulerOrder, b.scheduler))
+	})
+	return b
+}
+
+// simulate does a live run on a model of its node.
+func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.Device) results.Metrics {
+	t.Helper()
+	model := ""
+	for _, m := range []string{"H100", "H200"} {
+		if strings.Contains(devices[0].Name, m) {
+			model = m
+		}
+	}
+	backend, err := Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: "16GiB", Workers: run.Workers})
+	if err != nil {
+		t.Fatalf("run %d of %s: %v", run.ID, run.Mix, err)
+	}
+	if backend.model.Threads() != run.Provenance.Cores {
+		t.Errorf("%s has %d cores, and the machine of %s had %d", backend.model.Name, backend.model.Threads(), run.Mix, run.Provenance.Cores)
+	}
+	mix, err := mixes.Lookup(run.Mix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := harness.Execute(t.Context(), backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
+		Profiles: profiles.Catalog(), Store: db, Say: t.Logf})
+	if err != nil {
+		t.Fatalf("%s under %s: %v", run.Mix, run.Scheduler, err)
+	}
+	return o.Run.Metrics
+}
+
+func machinesTable(blocks []block) string {
+	rows := [][]string{{"mix", "runs", "GPUs", "processor", "cores", "driver", "revision", "begun"}}
+	for _, b := range blocks {
+		first, runs := b.cells[0].live[0], 0
+		for _, c := range b.cells {
+			runs += len(c.live)
+			for _, r := range c.live {
+				if r.StartedAt.Before(*first.StartedAt) {
+					first = r
+				}
+			}
+		}
+		p := first.Provenance
+		rows = append(rows, []string{b.name, fmt.Sprint(runs), b.cells[0].gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))],
+			first.StartedAt.Format("2006-01-02")})
+	}
+	return pagetest.Markdown(rows)
+}
+
+// cellsTable has medians, with the least and the most.
+func cellsTable(blocks []block) string {
+	rows := [][]string{{"mix", "scheduler", "runs", "jobs lost in each", "throughput, jobs/s", "simulated", "error, %", "mean turnaround, s", "simulated", "error, %"}}
+	for _, b := range blocks {
+		for _, c := range b.cells {
+			var lost []string
+			for _, r := range c.live {
+				lost = append(lost, fmt.Sprint(r.Jobs-r.Metrics.OK))
+			}
+			slices.Sort(lost)
+			row := []string{b.name, c.scheduler, fmt.Sprint(len(c.live)), strings.Join(slices.Compact(lost), " or ")}
+			for _, f := range []figure{throughput, turnaround} {
+				v := c.values(f)
+				digits := 3
+				if !f.higher {
+					digits = 1
+				}
+				row = append(row, fmt.Sprintf("%.*f (%.*f to %.*f)", digits, median(v), digits, slices.Min(v), digits, slices.Max(v)), fmt.Sprintf("%.*f", digits, f.of(c.simulated)),
+					errorOf(f.of(c.simulated), median(v)))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return pagetest.Markdown(rows)
+}
+
+func median(values []float64) float64 { return stats.Summarize(values, 0.95).Median }
+
+// ratiosTable compares each scheduler with the first of its mix. Above 1 the scheduler is better, in turnaround too.
+func ratiosTable(blocks []block) string {
+	rows := [][]string{{"scheduler", "over", "mix", "throughput", "simulated", "error, %", "mean turnaround", "simulated", "error, %"}}
+	for _, k := range comparisons(blocks) {
+		for i, mix := range k.mixes {
+			one := comparison{k.over, k.mixes[i : i+1], k.of[i : i+1], k.base[i : i+1]}
+			rows = append(rows, append([]string{k.of[i].scheduler, k.over, mix}, one.columns()...))
+		}
+		if len(k.mixes) > 1 {
+			rows = append(rows, append([]string{k.of[0].scheduler, k.over, "geometric mean"}, k.columns()...))
+		}
+	}
+	return pagetest.Markdown(rows)
+}
+
+// comparison is one scheduler beside another, mix by mix.
+type comparison struct {
+	over     string
+	mixes    []string
+	of, base []cell
+}
+
+// comparisons are of each scheduler with the first of each mix, and of plan with case-alg3.
+func comparisons(blocks []block) []comparison {
+	var out []comparison
+	add := func(b block, of, base cell) {
+		i := slices.IndexFunc(out, func(k comparison) bool { return k.of[0].scheduler == of.scheduler && k.over == base.scheduler })
+		if i < 0 {
+			i = len(out)
+			out = append(out, comparison{over: base.scheduler})
+		}
+		k := &out[i]
+		k.mixes, k.of, k.base = append(k.mixes, b.name), append(k.of, of), append(k.base, base)
+	}
+	for _, b := range blocks {
+		for _, c := range b.cells[1:] {
+			add(b, c, b.cells[0])
+		}
+	}
+	for _, b := range blocks {
+		for i, c := range b.cells {
+			if i > 1 && c.scheduler == "plan" && b.cells[i-1].scheduler == "case-alg3" {
+				add(b, c, b.cells[i-1])
+			}
+		}
+	}
+	return out
+}
+
+func (k comparison) columns() []string {
+	var out []string
+	for _, f := range []figure{throughput, turnaround} {
+		live, simulated := k.live(f), k.simulated(f)
+		shown := fmt.Sprintf("%.2f", 1+live.Change)
+		if live.Bounded() {
+			shown += fmt.Sprintf(" (%.2f to %.2f)", 1+live.Low, 1+live.High)
+		}
+		out = append(out, shown, fmt.Sprintf("%.2f", simulated), errorOf(simulated, 1+live.Change))
+	}
+	return out
+}
+
+// errorOf is in percent.
+func errorOf(simulated, live float64) string { return fmt.Sprintf("%+.0f", 100*(simulated/live-1)) }
+
+// live is the change in the geometric mean over the mixes. It is Student's interval for one mix, too.
+func (k comparison) live(f figure) stats.Comparison {
+	var strata []stats.Stratum
+	for i := range k.of {
+		a, b := k.base[i].values(f), k.of[i].values(f)
+		if !f.higher {
+			a, b = b, a
+		}
+		strata = append(strata, stats.Stratum{A: a, B: b})
+	}
+	return stats.Pooled(strata, stats.Options{})
+}
+
+func (k comparison) simulated(f figure) float64 {
+	logs := 0.0
+	for i := range k.of {
+		quotient := f.of(k.of[i].simulated) / f.of(k.base[i].simulated)
+		if !f.higher {
+			quotient = 1 / quotient
+		}
+		logs += math.Log(quotient)
+	}
+	return math.Exp(logs / float64(len(k.of)))
+}
+
+// errorsTable has the means of the absolute errors over the mixes.
+func errorsTable(blocks []block) string {
+	rows := [][]string{{"what", "cells", "mean absolute error, %"}}
+	for _, f := range []figure{throughput, turnaround} {
+		sum, n := 0.0, 0
+		for _, b := range blocks {
+			for _, c := range b.cells {
+				sum, n = sum+math.Abs(f.of(c.simulated)/median(c.values(f))-1), n+1
+			}
+		}
+		rows = append(rows, []string{f.name, fmt.Sprint(n), fmt.Sprintf("%.1f", 100*sum/float64(n))})
+	}
+	for _, f := range []figure{throughput, turnaround} {
+		sum, n := 0.0, 0
+		for _, k := range comparisons(blocks) {
+			for i := range k.of {
+				one := comparison{k.over, k.mixes[i : i+1], k.of[i : i+1], k.base[i : i+1]}
+				sum, n = sum+math.Abs(one.simulated(f)/(1+one.live(f).Change)-1), n+1
+			}
+		}
+		rows = append(rows, []string{"ratio of " + f.name, fmt.Sprint(n), fmt.Sprintf("%.1f", 100*sum/float64(n))})
+	}
+	return pagetest.Markdown(rows)
+}
