@@ -94,27 +94,13 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 			return err
 		}
 	}
-	reads, all := 0, 0
-	for _, m := range merges {
-		all += len(m.parts)
+	merged, err := mergeAll(c, o, merges)
+	if errors.Is(err, store.ErrBusy) {
+		return refusal{fmt.Errorf("%w: wait for it", err)}
 	}
-	progress := newRecordProgress(c.ErrOrStderr(), "parts merged", time.Now())
-	defer progress.stop()
-	var merged []store.Merged
-	for _, m := range merges {
-		one, err := store.Merge(c.Context(), o.out, m.parts, store.Merging{Sweep: m.sweep, Add: o.add, Open: openPart, Progress: func(int) {
-			reads++
-			progress.done(int64(reads), int64(all), time.Now())
-		}})
-		if errors.Is(err, store.ErrBusy) {
-			err = refusal{fmt.Errorf("%w: wait for it", err)}
-		}
-		if err != nil {
-			return err
-		}
-		merged = append(merged, one)
+	if err != nil {
+		return err
 	}
-	progress.stop()
 	return render(c, o.settings.Format, report.MergedSweeps(merged, o.out))
 }
 
@@ -122,6 +108,27 @@ func mergeStores(c *cobra.Command, o storeMerge) error {
 type sweepParts struct {
 	sweep string // uid; "": the latest of the first part
 	parts []string
+}
+
+// mergeAll merges one sweep after another, up to the first error.
+func mergeAll(c *cobra.Command, o storeMerge, merges []sweepParts) (merged []store.Merged, err error) {
+	reads, all := 0, 0
+	for _, m := range merges {
+		all += len(m.parts)
+	}
+	progress := newRecordProgress(c.ErrOrStderr(), "parts merged", time.Now())
+	defer progress.stop()
+	for _, m := range merges {
+		one, err := store.Merge(c.Context(), o.out, m.parts, store.Merging{Sweep: m.sweep, Add: o.add, Open: openPart, Progress: func(int) {
+			reads++
+			progress.done(int64(reads), int64(all), time.Now())
+		}})
+		if err != nil {
+			return merged, err
+		}
+		merged = append(merged, one)
+	}
+	return merged, nil
 }
 
 // sweepsOf are the sweeps of all parts, in the order in which the parts name them.

@@ -56,8 +56,9 @@ func (m Merging) open(ctx context.Context, path string) (*Store, func() error, e
 	return s, s.Close, nil
 }
 
-// Merge brings the runs of a sweep together that were made in several stores. The store at out gets the sweep's runs of all parts; it is made if it is missing,
-// and must have the sweep if it is not, unless Merging.Add. Its other runs stay as they are.
+// Merge brings the runs of a sweep together that were made in several stores. The store at out gets
+// the sweep's runs of all parts; it is made if it is missing, and must have the sweep if it is not,
+// unless Merging.Add. Its other runs stay as they are.
 //
 // The result depends only on what out and the parts have, and not on their order or on how often they
 // are merged: the runs of the sweep are numbered after all others, by their cells. A run that several
