@@ -35,7 +35,7 @@ type cell struct {
 
 var schedulerOrder = []string{"sa", "cg", "schedgpu", "case-alg2", "case-alg3", "plan", "vgpu", "demand"}
 
-// figure is one of a run's, of which more is better or less.
+// figure is a number by which runs are compared: the more the better if higher, else the less.
 type figure struct {
 	name   string
 	of     func(results.Metrics) float64
