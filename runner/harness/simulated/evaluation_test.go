@@ -23,13 +23,21 @@ import (
 type block struct {
 	name  string // of its sweep, and of its mix where the sweep has several
 	cells []cell // in the order of schedulerOrder; the first is what the others are compared with
+	hosts []host // in the order of their first runs
+}
+
+// host is a machine of a mix, with a revision that ran there.
+type host struct {
+	machine string
+	gpus    string      // how many of which
+	first   results.Run // there, with this revision
+	runs    int
 }
 
 // cell is the live repetitions of a mix under one scheduler, and the same simulated once.
 type cell struct {
 	scheduler string
 	live      []results.Run
-	gpus      string // how many of which
 	simulated results.Metrics
 }
 
@@ -103,17 +111,34 @@ func readBlock(t *testing.T, path, name string) block {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !slices.Contains(schedulerOrder, r.Scheduler) {
+			t.Fatalf("%s has a run under %s, which has no place in the tables", path, r.Scheduler)
+		}
 		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
 		if i < 0 {
 			i = len(b.cells)
-			b.cells = append(b.cells, cell{scheduler: r.Scheduler, gpus: fmt.Sprintf("%d %s", len(devices), devices[0].Name), simulated: simulate(t, own, r, devices)})
+			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, r, devices)})
 		}
 		b.cells[i].live = append(b.cells[i].live, r)
+		b.ran(r, devices)
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
 		return cmp.Compare(slices.Index(schedulerOrder, a.scheduler), slices.Index(schedulerOrder, b.scheduler))
 	})
 	return b
+}
+
+// ran counts a run on its host.
+func (b *block) ran(r results.Run, devices []results.Device) {
+	machine := results.Machine(r.Mode, r.Provenance.Host, devices)
+	i := slices.IndexFunc(b.hosts, func(h host) bool {
+		return h.machine == machine && h.first.Provenance.Revision == r.Provenance.Revision
+	})
+	if i < 0 {
+		i = len(b.hosts)
+		b.hosts = append(b.hosts, host{machine: machine, gpus: fmt.Sprintf("%d %s", len(devices), devices[0].Name), first: r})
+	}
+	b.hosts[i].runs++
 }
 
 // simulate does a live run on a model of its node.
@@ -144,21 +169,14 @@ func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.
 	return o.Run.Metrics
 }
 
+// machinesTable has a line for each machine and revision.
 func machinesTable(blocks []block) string {
 	rows := [][]string{{"mix", "runs", "GPUs", "processor", "cores", "driver", "revision", "begun"}}
 	for _, b := range blocks {
-		first, runs := b.cells[0].live[0], 0
-		for _, c := range b.cells {
-			runs += len(c.live)
-			for _, r := range c.live {
-				if r.StartedAt.Before(*first.StartedAt) {
-					first = r
-				}
-			}
+		for _, h := range b.hosts {
+			p := h.first.Provenance
+			rows = append(rows, []string{b.name, fmt.Sprint(h.runs), h.gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))], h.first.StartedAt.Format("2006-01-02")})
 		}
-		p := first.Provenance
-		rows = append(rows, []string{b.name, fmt.Sprint(runs), b.cells[0].gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))],
-			first.StartedAt.Format("2006-01-02")})
 	}
 	return pagetest.Markdown(rows)
 }
@@ -196,8 +214,7 @@ func ratiosTable(blocks []block) string {
 	rows := [][]string{{"scheduler", "over", "mix", "throughput", "simulated", "error, %", "mean turnaround", "simulated", "error, %"}}
 	for _, k := range comparisons(blocks) {
 		for i, mix := range k.mixes {
-			one := comparison{k.over, k.mixes[i : i+1], k.of[i : i+1], k.base[i : i+1]}
-			rows = append(rows, append([]string{k.of[i].scheduler, k.over, mix}, one.columns()...))
+			rows = append(rows, append([]string{k.of[i].scheduler, k.over, mix}, k.only(i).columns()...))
 		}
 		if len(k.mixes) > 1 {
 			rows = append(rows, append([]string{k.of[0].scheduler, k.over, "geometric mean"}, k.columns()...))
@@ -211,6 +228,11 @@ type comparison struct {
 	over     string
 	mixes    []string
 	of, base []cell
+}
+
+// only is the comparison for one of the mixes.
+func (k comparison) only(i int) comparison {
+	return comparison{k.over, k.mixes[i : i+1], k.of[i : i+1], k.base[i : i+1]}
 }
 
 // comparisons are of each scheduler with the first of each mix, and of plan with case-alg3.
@@ -297,7 +319,7 @@ func errorsTable(blocks []block) string {
 		sum, n := 0.0, 0
 		for _, k := range comparisons(blocks) {
 			for i := range k.of {
-				one := comparison{k.over, k.mixes[i : i+1], k.of[i : i+1], k.base[i : i+1]}
+				one := k.only(i)
 				sum, n = sum+math.Abs(one.simulated(f)/(1+one.live(f).Change)-1), n+1
 			}
 		}
