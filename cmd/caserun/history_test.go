@@ -132,6 +132,18 @@ func TestHistoryRefuses(t *testing.T) {
 }
 
 // report -v shows what a run's scheduler was told, and exports have it.
+// All runs of a sweep have the same to say of a file that helps none of them.
+func TestASweepSaysOnceThatAHistoryHelpsNobody(t *testing.T) {
+	inTempDir(t)
+	if err := os.WriteFile("other.csv", []byte("command,gpu,before_s,held_s,after_s,bytes,kernels,sms,source,runs,jobs\n./a,L40,1,1,1,,,,,,\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, _, errs := caserun(t, strings.Fields("sweep --mixes W1,W2 --scheds plan --node sim:4xV100 --sim-noise 0.1 --reps 3 --history other.csv")...)
+	if status != exitOK || strings.Count(errs, "other.csv says nothing of the jobs of W1") != 1 || strings.Count(errs, "other.csv says nothing of the jobs of W2") != 1 {
+		t.Errorf("exit %d, want 0 and a line for each mix:\n%s", status, errs)
+	}
+}
+
 func TestPredictionsOfARun(t *testing.T) {
 	inTempDir(t)
 	if status, _, errs := caserun(t, "mix", "W1", "--node", "sim:1xV100"); status != exitOK {

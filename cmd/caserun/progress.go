@@ -21,6 +21,7 @@ import (
 // could follow it. It is a harness.Display.
 type progress struct {
 	w        io.Writer
+	say      harness.Say
 	animated bool
 	silent   bool
 	shared   bool        // jobs share an MPS server: the end settles whose fault a fault was
@@ -36,7 +37,7 @@ type progress struct {
 }
 
 func newProgress(w io.Writer, mix mixes.Mix, mode results.Mode, known profiles.Set) *progress {
-	p := &progress{w: w, animated: isTerminal(w), silent: mode == results.Simulated,
+	p := &progress{w: w, say: sayOn(w), animated: isTerminal(w), silent: mode == results.Simulated,
 		mix: mix.Jobs, done: make(chan struct{})}
 	if p.silent {
 		return p
@@ -120,7 +121,7 @@ func (p *progress) Event(e results.Event) {
 	if e.Job != nil {
 		who = fmt.Sprintf("job %d (%s): ", *e.Job, p.mix[*e.Job].Name)
 	}
-	fmt.Fprintf(p.w, "caserun: %s%s\n", who, e.Detail)
+	p.say("%s%s", who, e.Detail)
 }
 
 // line is the state of the batch: how many jobs have ended, how long the others may take, how
@@ -175,6 +176,7 @@ func (p *progress) line() string {
 // which take milliseconds, it shows a line now and then. It is a sweep.Display.
 type sweepProgress struct {
 	w        io.Writer
+	say      harness.Say   // what is doubtful about a run, once where several runs have the same
 	every    time.Duration // least time between lines
 	animated bool          // lines replace each other
 	last     time.Time
@@ -183,7 +185,7 @@ type sweepProgress struct {
 const simulatedEvery = 2 * time.Second
 
 func newSweepProgress(w io.Writer, mode results.Mode, now time.Time) *sweepProgress {
-	p := &sweepProgress{w: w, last: now}
+	p := &sweepProgress{w: w, say: sayOn(w).Once(), last: now}
 	if mode == results.Simulated {
 		p.every, p.animated = simulatedEvery, isTerminal(w)
 	}
@@ -233,6 +235,7 @@ func sweepLine(c results.Cell, run results.Run, done, total int, left func() tim
 func (p *sweepProgress) Run(m mixes.Mix, mode results.Mode, known profiles.Set) harness.Display {
 	run := newProgress(p.w, m, mode, known)
 	run.silent = run.silent || !run.animated
+	run.say = func(format string, args ...any) { p.say("%s: %s", m.Name, fmt.Sprintf(format, args...)) }
 	return run
 }
 

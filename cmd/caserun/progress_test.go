@@ -82,6 +82,22 @@ func TestProgressSaysWhatKeepsABatchFromItsEnd(t *testing.T) {
 	}
 }
 
+func TestASweepSaysOnceWhatItsRunsHaveInCommon(t *testing.T) {
+	var out strings.Builder
+	p := newSweepProgress(&out, results.Simulated, time.Now())
+	for _, e := range []struct{ mix, detail string }{{"W1", "nothing is known"}, {"W2", "nothing is known"}, {"W1", "nothing is known"}, {"W1", "every job waits"}} {
+		mix, err := mixes.Lookup(e.mix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := p.Run(mix, results.Simulated, profiles.Catalog())
+		run.Event(results.Event{Kind: results.EventUnplanned, Detail: e.detail})
+	}
+	if want := "caserun: W1: nothing is known\ncaserun: W2: nothing is known\ncaserun: W1: every job waits\n"; out.String() != want {
+		t.Errorf("said %q, want %q", out.String(), want)
+	}
+}
+
 // A terminal is redrawn, and shows what names would do to it.
 func TestMessagesOnATerminal(t *testing.T) {
 	master, terminal := openTerminal(t, 80)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,8 +39,10 @@ func loadOver(c *cobra.Command, over map[string]any) (config.Settings, error) {
 func loadAlone(c *cobra.Command, _ []string) (config.Settings, error) { return load(c) }
 
 // sayTo writes lines to a command's standard error.
-func sayTo(c *cobra.Command) harness.Say {
-	return func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), "caserun: "+format+"\n", args...) }
+func sayTo(c *cobra.Command) harness.Say { return sayOn(c.ErrOrStderr()) }
+
+func sayOn(w io.Writer) harness.Say {
+	return func(format string, args ...any) { fmt.Fprintf(w, "caserun: "+format+"\n", args...) }
 }
 
 // printSettings prints the settings that a command has.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
@@ -129,6 +130,21 @@ func (o Options) ReadMix(arg string, known profiles.Set, say Say) (m mixes.Mix, 
 
 // Say takes one line for the user.
 type Say func(format string, args ...any)
+
+// Once says each line the first time only.
+func (say Say) Once() Say {
+	var mu sync.Mutex
+	said := map[string]bool{}
+	return func(format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		mu.Lock()
+		defer mu.Unlock()
+		if !said[line] {
+			said[line] = true
+			say("%s", line)
+		}
+	}
+}
 
 // RequestError is a request that cannot be met as it is: the user has to ask for something
 // else.

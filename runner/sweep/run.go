@@ -69,7 +69,7 @@ type Call struct {
 	Restart int  // how often a batch system started this call again
 	Limit   TimeLimit
 	Now     func() time.Time
-	Say     harness.Say
+	Say     harness.Say // each line once: many runs have the same to say
 	Display Display
 	Log     harness.Log // of all runs; nil: none
 	// StoreFlag is the flag that the commands in hints need to find the store, such as
@@ -124,6 +124,7 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	if err != nil {
 		return err
 	}
+	s.Say = s.Say.Once()
 	left, done = inOrder(left, again), done-len(again)
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
 	if err := s.each(ctx, left, progress); err != nil {
