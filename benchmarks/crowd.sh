@@ -4,7 +4,7 @@
 #   benchmarks/crowd.sh DIR [REPETITIONS]
 #
 # DIR gets crowd.jsonl, and machine.txt, which says what the machine is. Nothing else should run. Three repetitions, which are the
-# default, take about 70 s on 32 cores. Needs make and g++.
+# default, take about 70 s on 32 cores, and two took 180 s on a slow machine with 64. Needs make and g++.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# = 1 ] || [ $# = 2 ] || { echo "usage: benchmarks/crowd.sh DIR [REPETITIONS]" >&2; exit 2; }

@@ -1,5 +1,5 @@
 /* crowd: by how much host phases slow each other when many processes are in one at the same
- * time. README.md says what is measured, and how the one number at the end follows from it. */
+ * time. README.md says what is measured, and how the numbers at the end follow from it. */
 #include "common/host.h"
 
 #include <errno.h>
@@ -238,35 +238,39 @@ struct point {
 	double slowdown;
 };
 
-/* worst is the largest error of a model of the slowdown over the points. */
-template <typename F> static double worst(const std::vector<point> &points, F model)
-{
-	double error = 0;
+/* A model of the slowdown: it grows with the cores in use until the host is saturated. From there on all copies together get
+ * no more done. */
+struct model {
+	int saturated_at;
+	double cost; /* where it is saturated */
 
-	for (const point &p : points)
-		keep_worst(&error, fabs(model(p.copies) / p.slowdown - 1));
-	return error;
-}
+	double share(int copies) const { return copies < saturated_at ? (copies - 1.0) / (saturated_at - 1) : (double)copies / saturated_at; }
+	double without_cost(int copies) const { return fmax(1, (double)copies / saturated_at); }
+	double slowdown(int copies) const { return without_cost(copies) + cost * share(copies); }
+};
 
-/* fit prints the cost of a crowd of all cores by least squares, if it grows with the share of cores
- * in use; and beside it the number of cores that would saturate the memory, if that were all. */
+/* fit prints the model that has the least squares of the errors. */
 static void fit(const std::vector<point> &points, int cores)
 {
-	double above = 0, below = 0, saturating = cores, least = INFINITY;
+	model best = {};
+	double least = INFINITY, error = 0;
 
-	for (const point &p : points) {
-		const double share = (p.copies - 1.0) / (cores - 1);
-		above += share * (p.slowdown - 1);
-		below += share * share;
+	for (int saturated_at = 2; saturated_at <= cores; saturated_at++) {
+		model m = {saturated_at, 0};
+		double above = 0, below = 0, squares = 0;
+		for (const point &p : points) {
+			above += m.share(p.copies) * (p.slowdown - m.without_cost(p.copies));
+			below += m.share(p.copies) * m.share(p.copies);
+		}
+		m.cost = fmax(0, above / below);
+		for (const point &p : points)
+			squares += pow(m.slowdown(p.copies) - p.slowdown, 2);
+		if (squares < least)
+			least = squares, best = m;
 	}
-	const double cost = above / below;
-	for (double k = 1; k <= cores; k += 0.1) {
-		const double error = worst(points, [k](int n) { return fmax(1, n / k); });
-		if (error < least)
-			saturating = k, least = error;
-	}
-	printf("{\"cores\": %d, \"cost\": %.3f, \"largest_error\": %.3f, \"saturating_cores\": %.1f, \"largest_error_if_saturated\": %.3f}\n",
-	       cores, cost, worst(points, [=](int n) { return 1 + cost * (n - 1) / (cores - 1); }), saturating, least);
+	for (const point &p : points)
+		keep_worst(&error, fabs(best.slowdown(p.copies) / p.slowdown - 1));
+	printf("{\"cores\": %d, \"saturated_at\": %d, \"cost\": %.3f, \"largest_error\": %.3f}\n", cores, best.saturated_at, best.cost, error);
 }
 
 int main(int argc, char **argv)

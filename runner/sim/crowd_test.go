@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 func uncrowded(t testing.TB, text string) Node {
 	t.Helper()
 	n := mustNode(t, text)
-	n.Model.Crowd = 0
+	n.Model.Crowd = Crowd{}
 	return n
 }
 
@@ -20,7 +21,7 @@ func uncrowded(t testing.TB, text string) Node {
 func crowded(t *testing.T, cores int, seconds ...int) trial {
 	t.Helper()
 	r := trial{node: mustNode(t, "sim:1xH200"), scheduler: "case-alg3", workers: len(seconds)}
-	r.node.Model.Crowd, r.node.Model.CoresPerDevice = 1.5, cores
+	r.node.Model.Crowd, r.node.Model.CoresPerDevice = Crowd{cores, cores, 1.5}, cores
 	for _, s := range seconds {
 		r.jobs = append(r.jobs, mixes.Job{Name: "host", Program: "./host", Footprint: mixes.Footprint{Bytes: 1 << 30, Blocks: 1, ThreadsPerBlock: 32},
 			Profile: &mixes.Profile{Before: time.Duration(s) * time.Second}})
@@ -51,10 +52,39 @@ func TestACrowdMakesHostTimeLonger(t *testing.T) {
 	}
 }
 
+func TestACrowdSaturatesTheHost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		crowd    Crowd
+		cores    int
+		jobs     int
+		slowdown float64
+	}{
+		{"alone", Crowd{16, 9, 0.4}, 16, 1, 1},
+		{"half of the way", Crowd{16, 9, 0.4}, 16, 5, 1.2},
+		{"saturated", Crowd{16, 9, 0.4}, 16, 9, 1.4},
+		{"twice as many do no more", Crowd{16, 8, 0.4}, 16, 16, 2.8},
+		{"more than the cores: half of a core for each", Crowd{16, 8, 0.4}, 16, 32, 5.6},
+		{"a part of the host is not saturated", Crowd{16, 9, 0.4}, 4, 4, 1.15},
+		{"two of the host are saturated by twice as many", Crowd{16, 9, 0.4}, 32, 18, 1.4},
+		{"two of the host", Crowd{16, 8, 0.4}, 32, 32, 2.8},
+		{"saturated at once", Crowd{16, 1, 0}, 16, 3, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := crowded(t, c.cores, slices.Repeat([]int{2}, c.jobs)...)
+			r.node.Model.Crowd = c.crowd
+			jobs, _ := r.must(t)
+			for _, j := range jobs {
+				wantEnd(t, j, 2*c.slowdown)
+			}
+		})
+	}
+}
+
 // Copies and kernels are not on the host's cores.
 func TestACrowdSlowsTheHostOnly(t *testing.T) {
 	r := phased(t, 2, "1,2,4,,0.5,0.25,,0.125", "0:0.25", 1)
-	r.node.Model.Crowd = 1.5
+	r.node.Model.Crowd = Crowd{16, 16, 1.5}
 	jobs, _ := r.must(t)
 	for _, j := range jobs {
 		wantEnd(t, j, 1.1*(1+2+4)+0.5+0.25+0.125)

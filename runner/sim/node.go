@@ -30,8 +30,17 @@ type Model struct {
 	ThreadsPerDevice int     // hardware threads: as many workers start by default
 	HostFactor       float64
 	DeviceFactor     float64
-	Crowd            float64 // how much longer host time takes with all cores busy than with one, as a fraction; 0: no longer
-	Source           string  // of the limits and of the factors
+	Crowd            Crowd
+	Source           string // of the limits and of the factors
+}
+
+// Crowd is what host phases that run at once cost each other on a host with Cores cores. With n of them in use, a phase takes
+// 1 + Cost × (n - 1) ÷ (SaturatedAt - 1) times as long as alone, up to n = SaturatedAt; with more, all phases together get no more
+// done. The zero value costs nothing. A host with fewer cores is taken for a part of this one, and one with more for several.
+type Crowd struct {
+	Cores       int
+	SaturatedAt int // cores
+	Cost        float64
 }
 
 const (
@@ -40,17 +49,20 @@ const (
 	pcie5x16 = 63e9
 )
 
-// crowdH200 is Model.Crowd of an H200's host, as benchmarks/crowd measured it (docs/simulation.md).
-const crowdH200 = 0.005
+// The crowds of the hosts of one H200 and of four H100s, as benchmarks/crowd measured them (docs/simulation.md).
+var (
+	crowdH200 = Crowd{16, 16, 0.005}
+	crowdH100 = Crowd{64, 34, 0.423}
+)
 
 var models = map[string]Model{
-	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8, 0,
+	"P100": {"P100", 16276 * mib, 56, 64, 32, pcie3x16, 12, 24, 1.18, 8.8, Crowd{},
 		"NVIDIA P100 whitepaper; host as on Chameleon (two 12-core E5-2670 v3); factors fitted to CASE's Table 7, SA-P100"},
-	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.315, 1.5, 0,
+	"V100": {"V100", 16160 * mib, 80, 64, 32, pcie3x16, 4, 8, 1.315, 1.5, Crowd{},
 		"NVIDIA V100 whitepaper; host as AWS p3.8xlarge (32 threads, 16 cores); factors fitted to CASE's Table 7, SA-V100"},
-	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1, 0,
+	"A100": {"A100", 40536 * mib, 108, 64, 32, pcie4x16, 6, 12, 1, 3.1, Crowd{},
 		"NVIDIA A100 whitepaper; host as AWS p4d.24xlarge; device factor is the ratio of memory bandwidths, not fitted"},
-	"H100": {"H100", 81559 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, 0,
+	"H100": {"H100", 81559 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH100,
 		"NVIDIA H100 (SXM) datasheet; host as the H200's; device factor from the kernels of 15 jobs in sum, which differ one by one (docs/simulation.md)"},
 	"H200": {"H200", 143771 * mib, 132, 64, 32, pcie5x16, 16, 16, 1, 1, crowdH200,
 		"NVIDIA H200 datasheet; the system that was profiled"},

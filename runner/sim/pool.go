@@ -14,7 +14,7 @@ import (
 // from the weights of the levels (schedulers.NiceShares).
 type pool struct {
 	capacity   float64
-	crowd      float64   // by how much longer an activity takes with the whole capacity in use than alone; 0: no longer
+	crowd      Crowd     // the capacity's; the zero value for all but the host's cores
 	levels     []level   // up to the last that has been used; only the host's cores have more than one
 	wanted     []float64 // demand of each level
 	rates      []float64 // parts of the solo rate, of each level, if shared
@@ -74,7 +74,7 @@ func (p *pool) share() {
 	}
 	p.shared = true
 	schedulers.NiceShares(p.capacity, p.wanted, p.rates)
-	if p.crowd == 0 {
+	if p.crowd == (Crowd{}) {
 		return
 	}
 	busy := 0.0
@@ -90,10 +90,15 @@ func (p *pool) share() {
 // slowdown is how many times as long as alone an activity takes because of the crowd that a demand makes.
 func (p *pool) slowdown(demand float64) float64 {
 	busy := min(demand, p.capacity)
-	if busy <= 1 {
+	saturated := float64(p.crowd.SaturatedAt) * max(1, p.capacity/float64(p.crowd.Cores))
+	switch {
+	case busy <= 1:
 		return 1
+	case busy > saturated:
+		return (1 + p.crowd.Cost) * busy / saturated
+	default:
+		return 1 + p.crowd.Cost*(busy-1)/(saturated-1)
 	}
-	return 1 + p.crowd*(busy-1)/(p.capacity-1)
 }
 
 // settle accounts for the work done until now.
