@@ -13,8 +13,10 @@
 #   traced               W1 to W8 under case-alg3 once, with each kernel recorded
 #   W7-moved, W8-moved   vgpu with 4 slots, and demand
 #
-# A call goes on where an earlier one stopped. If DIR has only the bundles, it goes on from there. What jobs are expected to do
-# under plan is known from the runs of other mixes in KNOWN.
+# A call goes on where an earlier one stopped. If DIR has only the bundles, it goes on from there. Each repetition is a part of its
+# sweep (docs/sweep.md). So all schedulers of a repetition run on one machine: if the time does not suffice to end one, a later call on
+# another machine does it anew. None begins that would take too long, if it takes as long as the one before. What jobs are
+# expected to do under plan is known from the runs of other mixes in KNOWN.
 #
 # Environment:
 #   LIMIT   seconds, 540: no run starts that would end later
@@ -58,29 +60,33 @@ for sweep in "$@"; do
 	W[78]-moved) mixes=${sweep%-moved} scheds=vgpu:n=4,demand more=(--swap "${SWAP:-32GiB}") ;;
 	*) echo "evaluate.sh: $sweep is not the name of a sweep" >&2; exit 2 ;;
 	esac
-	left=$((${LIMIT:-540} - SECONDS))
-	[ "$left" -gt 0 ] || { status=4; break; }
 	number=$(planned "$sweep")
-	if [ -n "$number" ]; then
-		bin/caserun sweep --resume "$number" --db "$db" --time-limit "${left}s" || status=$?
-	else
+	if [ -z "$number" ]; then
 		if [[ $scheds == *plan* ]]; then
+			rm -f "$dir/$sweep.known.csv"
 			bin/caserun history --db "$dir/known.db" --except "$sweep" --output "$dir/$sweep.known.csv"
 			more+=(--history "$dir/$sweep.known.csv")
 		fi
 		bin/caserun sweep --mixes "$mixes" --scheds "$scheds" --node "$node" --mem-cap 16GiB "${more[@]}" --reps "$reps" --warmups 0 --seed "${SEED:-17}" \
-			--name "$sweep" --tag evaluation --db "$db" --runs "$dir/runs" --time-limit "${left}s" || status=$?
+			--name "$sweep" --tag evaluation --db "$db" --runs "$dir/runs" --plan-only
+		number=$(planned "$sweep")
 	fi
-	number=$(planned "$sweep")
-	if [ -n "$number" ]; then
-		bin/caserun compare "sweep:$number" --db "$db" >"$dir/$sweep.txt" 2>&1 || [ $? = 4 ] # one scheduler alone so far
-		for mix in $(bin/caserun report --db "$db" --sweep "$number" --format csv | awk -F, 'NR > 1 { print $3 }' | sort -u); do
-			bundle=$sweep-$mix
-			[[ $sweep != "$mix"* ]] || bundle=$sweep
-			bin/caserun export --db "$db" --sweep "$number" --mix "$mix" --bundle "$dir/$bundle.tar.gz" --force
-		done
-	fi
-	[ "$status" = 0 ] || break
+	took=0 # by the last part
+	for part in $(seq "$reps"); do
+		left=$((${LIMIT:-540} - SECONDS)) began=$SECONDS ended=0
+		[ "$left" -gt "$took" ] || { status=4; break; }
+		bin/caserun sweep --resume "$number" --part "$part/$reps" --db "$db" --time-limit "${left}s" || ended=$?
+		took=$((SECONDS - began))
+		[ "$ended" = 0 ] || { status=$ended; break; }
+	done
+	ran=$(bin/caserun report --db "$db" --sweep "$number" --format csv | awk -F, 'NR > 1 { print $3 }' | sort -u)
+	[ -z "$ran" ] || bin/caserun compare "sweep:$number" --db "$db" >"$dir/$sweep.txt" 2>&1 || [ $? = 4 ] # one scheduler alone so far
+	for mix in $ran; do
+		bundle=$sweep-$mix
+		[[ $sweep != "$mix"* ]] || bundle=$sweep
+		bin/caserun export --db "$db" --sweep "$number" --mix "$mix" --bundle "$dir/$bundle.tar.gz" --force
+	done
+	[ "$status" = 0 ] || [ "$status" = 4 ] || break
 done
 bin/caserun paper --db "$db" --tag evaluation --out "$dir/paper" --force >/dev/null || [ $? = 4 ]
 exit $status
