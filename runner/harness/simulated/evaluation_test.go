@@ -37,8 +37,16 @@ type host struct {
 // cell is the live repetitions of a mix under one scheduler, and the same simulated once.
 type cell struct {
 	scheduler string
-	live      []results.Run
+	live      []measured
 	simulated results.Metrics
+	known     *results.Metrics // the same on a host as fast as the runs under sa show; nil without such runs
+}
+
+// measured is a live run, on a machine.
+type measured struct {
+	results.Run
+	machine string
+	host    float64 // processor time of the jobs that ended ok, by what the same jobs take alone according to the profiles
 }
 
 var schedulerOrder = []string{"sa", "cg", "schedgpu", "case-alg2", "case-alg3", "plan", "vgpu", "demand"}
@@ -54,6 +62,14 @@ var (
 	throughput = figure{"throughput", func(m results.Metrics) float64 { return *m.ThroughputJobsPerS }, true}
 	turnaround = figure{"turnaround", func(m results.Metrics) float64 { return *m.TurnaroundMeanS }, false}
 )
+
+func (c cell) hosts() []float64 {
+	var out []float64
+	for _, r := range c.live {
+		out = append(out, r.host)
+	}
+	return out
+}
 
 func (c cell) values(f figure) []float64 {
 	var out []float64
@@ -84,6 +100,7 @@ func TestThePageShowsTheEvaluation(t *testing.T) {
 		pagetest.Table{Name: "machines", Generate: func(testing.TB) string { return machinesTable(blocks) }},
 		pagetest.Table{Name: "cells", Generate: func(testing.TB) string { return cellsTable(blocks) }},
 		pagetest.Table{Name: "ratios", Generate: func(testing.TB) string { return ratiosTable(blocks) }},
+		pagetest.Table{Name: "hosts", Generate: func(testing.TB) string { return hostsTable(blocks) }},
 		pagetest.Table{Name: "errors", Generate: func(testing.TB) string { return errorsTable(blocks) }},
 	)
 }
@@ -106,6 +123,7 @@ func readBlock(t *testing.T, path, name string) block {
 	}
 	defer own.Close()
 	b := block{name: name}
+	var nodes [][]results.Device // of the first run of each cell
 	for _, r := range runs {
 		devices, err := opened.Devices(ctx, r.ID)
 		if err != nil {
@@ -117,10 +135,23 @@ func readBlock(t *testing.T, path, name string) block {
 		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
 		if i < 0 {
 			i = len(b.cells)
-			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, r, devices)})
+			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, r, devices, 1)})
+			nodes = append(nodes, devices)
 		}
-		b.cells[i].live = append(b.cells[i].live, r)
-		b.ran(r, devices)
+		jobs, err := opened.Jobs(ctx, r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		machine := results.Machine(r.Mode, r.Provenance.Host, devices)
+		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(t, r.Mix, jobs)})
+		b.ran(r, machine, devices)
+	}
+	if sa := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == "sa" }); sa >= 0 {
+		speed := median(b.cells[sa].hosts())
+		for i := range b.cells {
+			c := &b.cells[i]
+			c.known = new(simulate(t, own, c.live[0].Run, nodes[i], speed))
+		}
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
 		return cmp.Compare(slices.Index(schedulerOrder, a.scheduler), slices.Index(schedulerOrder, b.scheduler))
@@ -129,8 +160,7 @@ func readBlock(t *testing.T, path, name string) block {
 }
 
 // ran counts a run on its host.
-func (b *block) ran(r results.Run, devices []results.Device) {
-	machine := results.Machine(r.Mode, r.Provenance.Host, devices)
+func (b *block) ran(r results.Run, machine string, devices []results.Device) {
 	i := slices.IndexFunc(b.hosts, func(h host) bool {
 		return h.machine == machine && h.first.Provenance.Revision == r.Provenance.Revision
 	})
@@ -141,8 +171,32 @@ func (b *block) ran(r results.Run, devices []results.Device) {
 	b.hosts[i].runs++
 }
 
-// simulate does a live run on a model of its node.
-func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.Device) results.Metrics {
+// hostFactor is how many times as long as their profiles say the jobs that ended ok kept the host's cores.
+func hostFactor(t *testing.T, mix string, jobs []results.Job) float64 {
+	t.Helper()
+	m, err := mixes.Lookup(mix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	processor, profiled := 0.0, 0.0
+	for i, j := range jobs {
+		if m.Jobs[i].Command() != j.Command {
+			t.Fatalf("job %d of a run of %s is %s, and in the catalog it is %s", i, mix, j.Command, m.Jobs[i].Command())
+		}
+		p, err := profiles.Catalog().Lookup(m.Jobs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *j.Outcome == results.OK {
+			processor += *j.UserS + *j.SysS
+			profiled += p.WallS()
+		}
+	}
+	return processor / profiled
+}
+
+// simulate does a live run on a model of its node, whose host takes so many times as long as the model's.
+func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.Device, host float64) results.Metrics {
 	t.Helper()
 	model := ""
 	for _, m := range []string{"H100", "H200"} {
@@ -157,6 +211,7 @@ func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.
 	if backend.model.Threads() != run.Provenance.Cores {
 		t.Errorf("%s has %d cores, and the machine of %s had %d", backend.model.Name, backend.model.Threads(), run.Mix, run.Provenance.Cores)
 	}
+	backend.model.Model.HostFactor *= host
 	mix, err := mixes.Lookup(run.Mix)
 	if err != nil {
 		t.Fatal(err)
@@ -239,6 +294,9 @@ func (k comparison) only(i int) comparison {
 func comparisons(blocks []block) []comparison {
 	var out []comparison
 	add := func(b block, of, base cell) {
+		if len(stratum(base, of, throughput).A) == 0 {
+			return // they have not run on one machine
+		}
 		i := slices.IndexFunc(out, func(k comparison) bool { return k.of[0].scheduler == of.scheduler && k.over == base.scheduler })
 		if i < 0 {
 			i = len(out)
@@ -282,13 +340,31 @@ func errorOf(simulated, live float64) string { return fmt.Sprintf("%+.0f", 100*(
 func (k comparison) live(f figure) stats.Comparison {
 	var strata []stats.Stratum
 	for i := range k.of {
-		a, b := k.base[i].values(f), k.of[i].values(f)
-		if !f.higher {
-			a, b = b, a
-		}
-		strata = append(strata, stats.Stratum{A: a, B: b})
+		strata = append(strata, stratum(k.base[i], k.of[i], f))
 	}
 	return stats.Pooled(strata, stats.Options{})
+}
+
+// stratum has the values of a mix under both schedulers, of which B's are the better the higher. If the mix ran on several machines,
+// what they differ in is in no value: B has the ratios within the repetitions, and A as many ones.
+func stratum(base, of cell, f figure) stats.Stratum {
+	if !f.higher {
+		base, of = of, base
+	}
+	machine := base.live[0].machine
+	elsewhere := func(r measured) bool { return r.machine != machine }
+	if !slices.ContainsFunc(base.live, elsewhere) && !slices.ContainsFunc(of.live, elsewhere) {
+		return stats.Stratum{A: base.values(f), B: of.values(f)}
+	}
+	var s stats.Stratum
+	for _, b := range base.live {
+		for _, o := range of.live {
+			if b.machine == o.machine && b.Repetition == o.Repetition {
+				s.A, s.B = append(s.A, 1), append(s.B, f.of(o.Metrics)/f.of(b.Metrics))
+			}
+		}
+	}
+	return s
 }
 
 func (k comparison) simulated(f figure) float64 {
@@ -303,27 +379,71 @@ func (k comparison) simulated(f figure) float64 {
 	return math.Exp(logs / float64(len(k.of)))
 }
 
-// errorsTable has the means of the absolute errors over the mixes.
-func errorsTable(blocks []block) string {
-	rows := [][]string{{"what", "cells", "mean absolute error, %"}}
-	for _, f := range []figure{throughput, turnaround} {
-		sum, n := 0.0, 0
-		for _, b := range blocks {
-			for _, c := range b.cells {
-				sum, n = sum+math.Abs(f.of(c.simulated)/median(c.values(f))-1), n+1
-			}
+// hostsTable has the processor time of each mix's jobs, as a multiple of what the profiles say.
+func hostsTable(blocks []block) string {
+	rows := [][]string{append([]string{"mix"}, schedulerOrder...)}
+	for _, b := range blocks {
+		row := make([]string, len(rows[0]))
+		row[0] = b.name
+		for _, c := range b.cells {
+			row[1+slices.Index(schedulerOrder, c.scheduler)] = fmt.Sprintf("%.2f", median(c.hosts()))
 		}
-		rows = append(rows, []string{f.name, fmt.Sprint(n), fmt.Sprintf("%.1f", 100*sum/float64(n))})
+		rows = append(rows, row)
+	}
+	return pagetest.Markdown(rows)
+}
+
+// errorsTable has the means of the absolute errors over the mixes: of all, and of those whose host's speed the runs under sa show,
+// without sa.
+func errorsTable(blocks []block) string {
+	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells with a known host", "mean absolute error, %", "the same with the host's speed, %"}}
+	add := func(what string, all, same, known []float64) {
+		rows = append(rows, []string{what, fmt.Sprint(len(all)), meanSize(all), fmt.Sprint(len(known)), meanSize(same), meanSize(known)})
 	}
 	for _, f := range []figure{throughput, turnaround} {
-		sum, n := 0.0, 0
+		var all, same, known []float64
+		for _, b := range blocks {
+			for _, c := range b.cells {
+				live := median(c.values(f))
+				all = append(all, f.of(c.simulated)/live-1)
+				if c.known != nil && c.scheduler != "sa" {
+					same, known = append(same, f.of(c.simulated)/live-1), append(known, f.of(*c.known)/live-1)
+				}
+			}
+		}
+		add(f.name, all, same, known)
+	}
+	for _, f := range []figure{throughput, turnaround} {
+		var all, same, known []float64
 		for _, k := range comparisons(blocks) {
 			for i := range k.of {
 				one := k.only(i)
-				sum, n = sum+math.Abs(one.simulated(f)/(1+one.live(f).Change)-1), n+1
+				live := 1 + one.live(f).Change
+				all = append(all, one.simulated(f)/live-1)
+				if k.of[i].known != nil && k.base[i].known != nil {
+					same, known = append(same, one.simulated(f)/live-1), append(known, one.onKnownHosts().simulated(f)/live-1)
+				}
 			}
 		}
-		rows = append(rows, []string{"ratio of " + f.name, fmt.Sprint(n), fmt.Sprintf("%.1f", 100*sum/float64(n))})
+		add("ratio of "+f.name, all, same, known)
 	}
 	return pagetest.Markdown(rows)
+}
+
+// onKnownHosts is the comparison with what is simulated on hosts of known speed.
+func (k comparison) onKnownHosts() comparison {
+	k.of, k.base = slices.Clone(k.of), slices.Clone(k.base)
+	for i := range k.of {
+		k.of[i].simulated, k.base[i].simulated = *k.of[i].known, *k.base[i].known
+	}
+	return k
+}
+
+// meanSize is the mean of absolute values, in percent.
+func meanSize(errors []float64) string {
+	sum := 0.0
+	for _, e := range errors {
+		sum += math.Abs(e)
+	}
+	return fmt.Sprintf("%.1f", 100*sum/float64(len(errors)))
 }
