@@ -84,6 +84,19 @@ func (p Profile) WallS() float64 {
 	return p.HostBeforeS + p.HostHeldS + p.HostAfterS + p.CopyInS + p.KernelS + p.CopyOutS
 }
 
+// Lasting is the profile of the same job on another host, on which it lasts this many seconds alone: its host phases are longer or
+// shorter in proportion. A job lasts for its copies and kernels at least.
+func (p Profile) Lasting(seconds float64) Profile {
+	host := p.HostBeforeS + p.HostHeldS + p.HostAfterS
+	wanted := max(0, host+seconds-p.WallS())
+	if host == 0 {
+		p.HostHeldS = wanted
+		return p
+	}
+	p.HostBeforeS, p.HostHeldS, p.HostAfterS = p.HostBeforeS*wanted/host, p.HostHeldS*wanted/host, p.HostAfterS*wanted/host
+	return p
+}
+
 // Set finds profiles by a job's command, because names are not unique, and steps by their file.
 type Set struct {
 	byCommand map[string]Profile

@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -163,5 +164,27 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		if _, err := Read("f.csv", strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
+	}
+}
+
+func TestLasting(t *testing.T) {
+	p := Profile{HostBeforeS: 1, HostHeldS: 2, HostAfterS: 5, CopyInS: 0.5, KernelS: 1, CopyOutS: 0.5}
+	for _, c := range []struct {
+		seconds, before, held, after float64
+	}{
+		{10, 1, 2, 5},
+		{18, 2, 4, 10},
+		{6, 0.5, 1, 2.5},
+		{2, 0, 0, 0},
+		{1, 0, 0, 0}, // it lasts for its copies and kernels at least
+	} {
+		got, want := p.Lasting(c.seconds), p
+		want.HostBeforeS, want.HostHeldS, want.HostAfterS = c.before, c.held, c.after
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("of %v s: %+v, want %+v", c.seconds, got, want)
+		}
+	}
+	if got := (Profile{KernelS: 1}).Lasting(3); got.HostHeldS != 2 || got.WallS() != 3 {
+		t.Errorf("without host time: %+v", got)
 	}
 }

@@ -68,6 +68,7 @@ goes, list its steps in a file and name it with steps: in a mix
 	config.AddSuiteFlag(f)
 	config.AddDirectories(f)
 	c.MarkFlagsMutuallyExclusive("untraced", "once")
+	c.AddCommand(newProfileFit())
 	_ = c.RegisterFlagCompletionFunc("mix", completeMixes)
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -39,7 +40,7 @@ type cell struct {
 	scheduler string
 	live      []measured
 	simulated results.Metrics
-	known     *results.Metrics // the same on a host as fast as the runs under sa show; nil without such runs
+	fitted    *results.Metrics // the same with profiles fitted to the runs under sa, as caserun profile fit does; nil without such runs
 }
 
 // measured is a live run, on a machine.
@@ -123,7 +124,8 @@ func readBlock(t *testing.T, path, name string) block {
 	}
 	defer own.Close()
 	b := block{name: name}
-	var nodes [][]results.Device // of the first run of each cell
+	var nodes [][]results.Device    // of the first run of each cell
+	alone := map[string][]float64{} // seconds of each job under sa, by command
 	for _, r := range runs {
 		devices, err := opened.Devices(ctx, r.ID)
 		if err != nil {
@@ -135,7 +137,7 @@ func readBlock(t *testing.T, path, name string) block {
 		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
 		if i < 0 {
 			i = len(b.cells)
-			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, r, devices, 1)})
+			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, r, devices, profiles.Catalog())})
 			nodes = append(nodes, devices)
 		}
 		jobs, err := opened.Jobs(ctx, r.ID)
@@ -144,13 +146,24 @@ func readBlock(t *testing.T, path, name string) block {
 		}
 		machine := results.Machine(r.Mode, r.Provenance.Host, devices)
 		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(t, r.Mix, jobs)})
+		if r.Scheduler == "sa" {
+			for _, j := range jobs {
+				if *j.Outcome == results.OK {
+					alone[j.Command] = append(alone[j.Command], *j.EndS-*j.StartS)
+				}
+			}
+		}
 		b.ran(r, machine, devices)
 	}
-	if sa := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == "sa" }); sa >= 0 {
-		speed := median(b.cells[sa].hosts())
+	if len(alone) > 0 {
+		seconds := map[string]float64{}
+		for command, all := range alone {
+			seconds[command] = median(all)
+		}
+		known := profilestest.Fitted(t, profiles.Catalog(), seconds)
 		for i := range b.cells {
 			c := &b.cells[i]
-			c.known = new(simulate(t, own, c.live[0].Run, nodes[i], speed))
+			c.fitted = new(simulate(t, own, c.live[0].Run, nodes[i], known))
 		}
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
@@ -195,8 +208,8 @@ func hostFactor(t *testing.T, mix string, jobs []results.Job) float64 {
 	return processor / profiled
 }
 
-// simulate does a live run on a model of its node, whose host takes so many times as long as the model's.
-func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.Device, host float64) results.Metrics {
+// simulate does a live run on a model of its node.
+func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.Device, known profiles.Set) results.Metrics {
 	t.Helper()
 	model := ""
 	for _, m := range []string{"H100", "H200"} {
@@ -211,13 +224,12 @@ func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.
 	if backend.model.Threads() != run.Provenance.Cores {
 		t.Errorf("%s has %d cores, and the machine of %s had %d", backend.model.Name, backend.model.Threads(), run.Mix, run.Provenance.Cores)
 	}
-	backend.model.Model.HostFactor *= host
 	mix, err := mixes.Lookup(run.Mix)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o, err := harness.Execute(t.Context(), backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
-		Profiles: profiles.Catalog(), Store: db, Say: t.Logf})
+		Profiles: known, Store: db, Say: t.Logf})
 	if err != nil {
 		t.Fatalf("%s under %s: %v", run.Mix, run.Scheduler, err)
 	}
@@ -393,10 +405,10 @@ func hostsTable(blocks []block) string {
 	return pagetest.Markdown(rows)
 }
 
-// errorsTable has the means of the absolute errors over the mixes: of all, and of those whose host's speed the runs under sa show,
+// errorsTable has the means of the absolute errors over the mixes: of all, and of those whose profiles can be fitted to runs under sa,
 // without sa.
 func errorsTable(blocks []block) string {
-	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells with a known host", "mean absolute error, %", "the same with the host's speed, %"}}
+	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells beside runs of sa", "mean absolute error, %", "with fitted profiles, %"}}
 	add := func(what string, all, same, known []float64) {
 		rows = append(rows, []string{what, fmt.Sprint(len(all)), meanSize(all), fmt.Sprint(len(known)), meanSize(same), meanSize(known)})
 	}
@@ -406,8 +418,8 @@ func errorsTable(blocks []block) string {
 			for _, c := range b.cells {
 				live := median(c.values(f))
 				all = append(all, f.of(c.simulated)/live-1)
-				if c.known != nil && c.scheduler != "sa" {
-					same, known = append(same, f.of(c.simulated)/live-1), append(known, f.of(*c.known)/live-1)
+				if c.fitted != nil && c.scheduler != "sa" {
+					same, known = append(same, f.of(c.simulated)/live-1), append(known, f.of(*c.fitted)/live-1)
 				}
 			}
 		}
@@ -420,8 +432,8 @@ func errorsTable(blocks []block) string {
 				one := k.only(i)
 				live := 1 + one.live(f).Change
 				all = append(all, one.simulated(f)/live-1)
-				if k.of[i].known != nil && k.base[i].known != nil {
-					same, known = append(same, one.simulated(f)/live-1), append(known, one.onKnownHosts().simulated(f)/live-1)
+				if k.of[i].fitted != nil && k.base[i].fitted != nil {
+					same, known = append(same, one.simulated(f)/live-1), append(known, one.fitted().simulated(f)/live-1)
 				}
 			}
 		}
@@ -430,11 +442,11 @@ func errorsTable(blocks []block) string {
 	return pagetest.Markdown(rows)
 }
 
-// onKnownHosts is the comparison with what is simulated on hosts of known speed.
-func (k comparison) onKnownHosts() comparison {
+// fitted is the comparison with what is simulated with fitted profiles.
+func (k comparison) fitted() comparison {
 	k.of, k.base = slices.Clone(k.of), slices.Clone(k.base)
 	for i := range k.of {
-		k.of[i].simulated, k.base[i].simulated = *k.of[i].known, *k.base[i].known
+		k.of[i].simulated, k.base[i].simulated = *k.of[i].fitted, *k.base[i].fitted
 	}
 	return k
 }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results"
+	"github.com/caserun/caserun/results/regress"
+	"github.com/caserun/caserun/results/sides"
+	"github.com/caserun/caserun/results/stats"
+	"github.com/caserun/caserun/results/store"
+)
+
+// fitOptions are what profile fit is asked for.
+type fitOptions struct {
+	settings  config.Settings
+	side, out string
+}
+
+func newProfileFit() *cobra.Command {
+	var o fitOptions
+	c := &cobra.Command{
+		Use:   "fit SIDE",
+		Short: "Fit profiles to the host of live runs, for simulated nodes",
+		Long: `Write the profiles of the jobs of live runs, fitted to the host of these runs: each
+job lasts as long as the median of its runs. Its host phases are longer or shorter
+in proportion. Copies, kernels and memory stay those of its profile in the catalog
+or in --profiles. So a simulated node, which does not know how fast a host is for
+which program, can tell how other schedulers would do on it.
+
+Of SIDE the complete runs under sa count, because there each job has a GPU to
+itself, and at most as many jobs as GPUs share the host. Runs that were not traced
+go before traced ones. SIDE is
+
+` + sides.Help,
+		Example: `  caserun sweep --mixes W1..W8 --scheds sa --reps 1 --mem-cap 16GiB
+  caserun profile fit latest --out here.csv
+  caserun mix W7 --sched plan --node sim:4xH200 --mem-cap 16GiB --profiles here.csv`,
+		Args:              named("SIDE"),
+		ValidArgsFunction: atMost(1, fromStore(offerSides)),
+		RunE: verb(func(c *cobra.Command, args []string) (_ fitOptions, err error) {
+			o.side = args[0]
+			o.settings, err = load(c)
+			return o, err
+		}, runProfileFit),
+	}
+	f := c.Flags()
+	config.AddStoreFlag(f)
+	f.String("profiles", "", "`FILE` of caserun profile: profiles to fit, in addition to the catalog's")
+	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, which must not exist; default: standard output")
+	return c
+}
+
+func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
+	ctx := c.Context()
+	known, err := o.settings.KnownProfiles(ctx)
+	if err != nil {
+		return err
+	}
+	db, done, err := openForReading(ctx, o.settings.DB)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	side, err := sides.Select(ctx, db, o.side)
+	if err != nil {
+		return err
+	}
+	if len(side.Runs) == 0 {
+		return refuse("profile fit: %s: %s in %s; caserun report%s lists what there is", side.Label, sides.WhyEmpty(o.side), o.settings.DB, o.settings.StoreFlag())
+	}
+	runs := toFit(side.Runs)
+	if len(runs) == 0 {
+		return nothingError{fmt.Errorf("profile fit: %s has no complete live run under sa: caserun sweep --mixes MIXES --scheds sa makes some", side.Label)}
+	}
+	seconds, err := durations(ctx, db, runs)
+	if err != nil {
+		return err
+	}
+	var fitted []profiles.Profile
+	for _, p := range known.All() {
+		if s, found := seconds[p.Command]; found {
+			fitted = append(fitted, p.Lasting(s))
+			delete(seconds, p.Command)
+		}
+	}
+	missing := strings.Join(slices.Sorted(maps.Keys(seconds)), ", ")
+	if len(fitted) == 0 {
+		return nothingError{fmt.Errorf("profile fit: no job of %s that ended ok has a profile to fit: measure them with caserun profile, and name its file with --profiles: %s", side.Label, missing)}
+	}
+	say := sayTo(c)
+	if missing != "" {
+		say("left out, because they have no profile to fit (caserun profile measures one, and --profiles names it): %s", missing)
+	}
+	if n := len(machinesOf(runs)); n > 1 {
+		say("the runs are of %d machines, and the medians of all: fit each machine's runs alone to know its host", n)
+	}
+	return writeOutput(c, o.out, func(w io.Writer) error {
+		out := profiles.NewWriter(w)
+		for _, p := range fitted {
+			if err := out.Write(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// toFit are the runs in which jobs last as long as they do alone. Tracing makes them longer.
+func toFit(runs []regress.Observation) (out []regress.Observation) {
+	for _, traced := range []bool{false, true} {
+		for _, r := range runs {
+			if r.Mode == results.Live && r.Status == results.Complete && r.Scheduler == "sa" && r.Traced == traced {
+				out = append(out, r)
+			}
+		}
+		if len(out) > 0 {
+			break
+		}
+	}
+	return out
+}
+
+// durations are the medians of the jobs that ended ok, in seconds, by command.
+func durations(ctx context.Context, db *store.Store, runs []regress.Observation) (map[string]float64, error) {
+	all := map[string][]float64{}
+	for _, r := range runs {
+		jobs, err := db.Jobs(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			if j.Outcome != nil && *j.Outcome == results.OK && j.StartS != nil && j.EndS != nil {
+				all[j.Command] = append(all[j.Command], *j.EndS-*j.StartS)
+			}
+		}
+	}
+	out := map[string]float64{}
+	for command, seconds := range all {
+		out[command] = stats.Summarize(seconds, 0.95).Median
+	}
+	return out, nil
+}
+
+func machinesOf(runs []regress.Observation) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range runs {
+		out[results.Machine(r.Mode, r.Provenance.Host, r.Devices)] = true
+	}
+	return out
+}
