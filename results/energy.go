@@ -272,6 +272,28 @@ func divide(m meter, held map[int][][2]float64, end float64, shares []float64) (
 	return idle
 }
 
+// WithPower returns the segments, and for devices whose power was not sampled what their energy counter says of it: the mean
+// between two readings, unknown if the counter fell.
+func WithPower(segments []Segment) []Segment {
+	out := slices.Clip(segments)
+	for _, device := range deviceIndexes(segments, SeriesEnergy) {
+		own := ofDevice(segments, device)
+		if len(readings(own, SeriesPower)) > 0 {
+			continue
+		}
+		counter := readings(own, SeriesEnergy)
+		for i := 1; i < len(counter); i++ {
+			a, b := counter[i-1], counter[i]
+			power := Segment{Device: device, Series: SeriesPower, FirstS: a.atS, LastS: b.atS, Samples: 1}
+			if b.value >= a.value && b.atS > a.atS {
+				power.Value = known((b.value - a.value) / (b.atS - a.atS))
+			}
+			out = append(out, power)
+		}
+	}
+	return out
+}
+
 // CounterFalls returns an event for each device whose energy counter fell during the run.
 func CounterFalls(segments []Segment) []Event {
 	var out []Event

@@ -160,3 +160,19 @@ func TestLateMeterOfALongRun(t *testing.T) {
 		}
 	}
 }
+
+func TestPowerOfTheCounter(t *testing.T) {
+	segments := append(sampled(0, SeriesEnergy, 2, 100, 300, 300, 150), sampled(1, SeriesEnergy, 1, 5, 6)...)
+	segments = append(segments, sampled(1, SeriesPower, 1, 70, 80)...)
+	power := func(from, to float64, watts *float64) Segment {
+		return Segment{Device: 0, Series: SeriesPower, FirstS: from, LastS: to, Samples: 1, Value: watts}
+	}
+	want := []Segment{power(0, 2, known(100.0)), power(2, 4, known(0.0)), power(4, 6, nil)}
+	got := WithPower(segments)
+	if diff := cmp.Diff(want, got[len(segments):]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(segments, got[:len(segments)]); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -162,14 +162,20 @@ func (c *core) readMemory() {
 	}
 }
 
-// readPower reads every device's energy counter and power.
-func (c *core) readPower() {
+// readPower reads every device's energy counter, and the power of those whose counter is missing or fails. It
+// reports whether it read a power.
+func (c *core) readPower() (power bool) {
 	// Hundredths, because the store packs them. nvml.h's only accuracy is 5 % of the power.
 	hundredths := func(thousandths uint64) float64 { return float64((thousandths+5)/10) / 100 }
 	for i, s := range c.sources {
 		c.readOne(&c.energy[i], i, Energy, s.Energy, hundredths)
+		if s.Energy != nil && !c.energy[i].off && c.energy[i].wait == 0 {
+			continue
+		}
 		c.readOne(&c.power[i], i, Power, s.Power, hundredths)
+		power = power || s.Power != nil && !c.power[i].off
 	}
+	return power
 }
 
 // readOne adds one value of a series, if the device offers the series and its call is due.

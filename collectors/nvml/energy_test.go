@@ -68,8 +68,8 @@ func TestMetersOfTheDriver(t *testing.T) {
 		{"", false, 0},
 		{"counter", true, 0},
 		{"power", false, 100},
-		{"counter power", true, 100},
-		{"counter power instant", true, 100.5},
+		{"power instant", false, 100.5},
+		{"counter power", true, 100}, // whose power is not read
 	} {
 		t.Run(tt.meters, func(t *testing.T) {
 			onFakeNode(t, tt.meters, func(t *testing.T, n *Node) {
@@ -78,14 +78,14 @@ func TestMetersOfTheDriver(t *testing.T) {
 					t.Errorf("segments of the counter: %+v", got)
 				}
 				var want []Segment
-				if tt.watts > 0 {
+				if tt.watts > 0 && !tt.counter {
 					want = []Segment{{Kind: Power, Last: 400 * time.Millisecond, Samples: 5, Value: tt.watts}}
 				}
 				if diff := cmp.Diff(want, b.of(0, Power)); diff != "" {
 					t.Error(diff)
 				}
 				for i, d := range b.devices() {
-					if d.Failures != 0 || d.Series[Energy].Supported != tt.counter || d.Series[Power].Supported != (tt.watts > 0) {
+					if d.Failures != 0 || d.Series[Energy].Supported != tt.counter || !tt.counter && d.Series[Power].Supported != (tt.watts > 0) {
 						t.Errorf("GPU %d: %+v, want no failures, and as supported what it has", i, d)
 					}
 				}
@@ -108,14 +108,94 @@ func TestLostMeterLosesNothingElse(t *testing.T) {
 }
 
 func TestMetersAreRoundedToHundredths(t *testing.T) {
-	b := newBench(t, Source{
-		Energy: func() (uint64, error) { return 1_234_565, nil },
-		Power:  func() (uint64, error) { return 70_004, nil },
-	})
+	b := newBench(t, Source{Energy: func() (uint64, error) { return 1_234_565, nil }}, Source{Power: func() (uint64, error) { return 70_004, nil }})
 	b.readPower()
 	b.flush()
-	if e, p := b.of(0, Energy)[0].Value, b.of(0, Power)[0].Value; e != 1234.57 || p != 70 {
+	if e, p := b.of(0, Energy)[0].Value, b.of(1, Power)[0].Value; e != 1234.57 || p != 70 {
 		t.Errorf("1234.565 J and 70.004 W are %v and %v", e, p)
+	}
+}
+
+// The power is read only where the counter is missing or fails, and then at once.
+func TestPowerStandsInForTheCounter(t *testing.T) {
+	var fails error
+	powers := 0
+	b := newBench(t, Source{
+		Energy: func() (uint64, error) { return 1, fails },
+		Power:  func() (uint64, error) { powers++; return 70_000, nil },
+	})
+	for i, c := range []struct {
+		fails  error
+		powers int
+	}{
+		{nil, 0},
+		{errors.New("unknown error"), 1}, // the counter rests for a turn
+		{nil, 2},
+		{nil, 2},
+		{ErrNotSupported, 3}, // a failure as any other, because it worked before
+	} {
+		fails = c.fails
+		before := powers
+		power := b.readPower()
+		if powers != c.powers || power != (powers > before) {
+			t.Errorf("turn %d: power was read %d times, and said to be %v, want %d", i, powers, power, c.powers)
+		}
+	}
+}
+
+// Counters rest for as long as keeps them within their part of a core, and powers not for longer than their integral allows.
+func TestCostlyCountersAreReadRarely(t *testing.T) {
+	cfg := Config{PowerPeriod: 100 * time.Millisecond}
+	for _, c := range []struct {
+		took  time.Duration
+		power bool
+		want  time.Duration
+	}{
+		{50 * time.Microsecond, false, 100 * time.Millisecond},
+		{2 * time.Millisecond, false, 400 * time.Millisecond},
+		{13 * time.Millisecond, false, 2600 * time.Millisecond},
+		{13 * time.Millisecond, true, 500 * time.Millisecond},
+		{50 * time.Microsecond, true, 100 * time.Millisecond},
+	} {
+		if got := cfg.powerRest(c.took, c.power); got != c.want {
+			t.Errorf("a reading of %v, of power %v: rest %v, want %v", c.took, c.power, got, c.want)
+		}
+	}
+
+	// A counter that costs nothing is read again and again. One that takes 50 ms of processor time rests for 10 s, and then
+	// there are only the readings at the start and at the end.
+	for _, costs := range []bool{false, true} {
+		var readings, ticks int
+		read, sampled := make(chan struct{}), make(chan struct{})
+		s, err := Start(Config{PowerPeriod: time.Millisecond, Consume: func(Segment) {}}, []Source{{
+			Utilization: func() (int, int, error) {
+				if ticks++; ticks == 50 {
+					close(sampled)
+				}
+				return 1, 1, nil
+			},
+			Energy: func() (uint64, error) {
+				if readings++; readings == 5 {
+					close(read)
+				}
+				for before := threadCPU(); costs && threadCPU() < before+50*time.Millisecond; {
+				}
+				return uint64(readings), nil
+			},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-sampled
+		if !costs {
+			<-read
+		}
+		if _, err := s.Stop(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if costs && readings != 2 {
+			t.Errorf("a costly counter was read %d times, want 2", readings)
+		}
 	}
 }
 

@@ -186,9 +186,11 @@ func load(ctx context.Context, source Source, one records) (records, error) {
 	if one.swaps, err = source.Swaps(ctx, one.run.ID); err != nil {
 		return one, err
 	}
-	if one.segments, err = source.Segments(ctx, one.run.ID); err != nil {
+	segments, err := source.Segments(ctx, one.run.ID)
+	if err != nil {
 		return one, err
 	}
+	one.segments = results.WithPower(segments)
 	one.events, err = source.Events(ctx, one.run.ID)
 	return one, err
 }

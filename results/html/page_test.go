@@ -241,12 +241,15 @@ func TestSeveralMachinesAreSaid(t *testing.T) {
 	}
 }
 
-// Power has a scale of its own in watts, the energy counter no curve, and energy its facts.
+// Power has a scale of its own in watts, the energy counter no curve, and energy its facts. The power of GPU 0 is its counter's.
 func TestPageShowsPower(t *testing.T) {
 	r := liveRun()
 	for d := range r.devices {
-		r.segments = append(r.segments, results.Segment{Device: d, Series: results.SeriesPower, FirstS: 0, LastS: 1, Samples: 10, Value: new(612.34)},
-			results.Segment{Device: d, Series: results.SeriesEnergy, FirstS: 0, LastS: 1, Samples: 10, Value: new(5e6)})
+		r.segments = append(r.segments, results.Segment{Device: d, Series: results.SeriesEnergy, FirstS: 0, LastS: 0, Samples: 1, Value: new(5e6)},
+			results.Segment{Device: d, Series: results.SeriesEnergy, FirstS: 1, LastS: 1, Samples: 1, Value: new(5e6 + 612.34)})
+		if d > 0 {
+			r.segments = append(r.segments, results.Segment{Device: d, Series: results.SeriesPower, FirstS: 0, LastS: 1, Samples: 10, Value: new(433.21)})
+		}
 	}
 	m := memory{}
 	m.add(r)
@@ -254,7 +257,7 @@ func TestPageShowsPower(t *testing.T) {
 	r.run.Metrics.Energy = results.Energy{UsedJ: new(2400.0), IdleJ: new(300.0), PerOK: new(1200.0), Source: new(results.EnergyPower)}
 	m[1] = r
 	text := write(t, m, m.runs()...)
-	for _, want := range []string{"Power (NVML)", "GPU 0: 612 W to 612 W", "<dt>Energy</dt><dd>2.40 kJ</dd>", "<dt>Energy per ok job</dt><dd>1.20 kJ</dd>", "integral of power samples"} {
+	for _, want := range []string{"Power (NVML)", "GPU 0: 612 W to 612 W", "GPU 1: 433 W to 433 W", "<dt>Energy</dt><dd>2.40 kJ</dd>", "<dt>Energy per ok job</dt><dd>1.20 kJ</dd>", "integral of power samples"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}

@@ -100,7 +100,8 @@ func load(ctx context.Context, s *store.Store, p *packets, r results.Run) (*run,
 	t.jobs, errs[0] = s.Jobs(ctx, r.ID)
 	t.tasks, errs[1] = s.Tasks(ctx, r.ID)
 	t.devices, errs[2] = s.Devices(ctx, r.ID)
-	t.segments, errs[3] = s.Segments(ctx, r.ID)
+	segments, err := s.Segments(ctx, r.ID)
+	t.segments, errs[3] = results.WithPower(segments), err
 	t.events, errs[4] = s.Events(ctx, r.ID)
 	t.swaps, errs[5] = s.Swaps(ctx, r.ID)
 	for _, err := range errs {
@@ -397,7 +398,7 @@ func (t *run) counters(process track, d results.Device) (rank int) {
 			from := x.FirstS
 			if x.Value != nil {
 				t.value(on, ns(x.FirstS), *x.Value)
-				if next < len(own) && until-x.LastS <= results.LongestHoldS {
+				if next < len(own) && (until-x.LastS <= results.LongestHoldS || name == results.SeriesEnergy) { // a counter loses nothing
 					continue
 				}
 				if x.LastS > x.FirstS {

@@ -322,8 +322,9 @@ func TestTimelineOfARun(t *testing.T) {
 			{Series: results.SeriesGPU, FirstS: 1, LastS: 2, Samples: 9, Value: new(0.5)},
 			{Series: results.SeriesGPU, FirstS: 4, LastS: 5, Samples: 9}, // unsupported for a while
 			{Series: results.SeriesGPU, FirstS: 5, LastS: 9, Samples: 9, Value: new(1.0)},
-			{Series: results.SeriesPower, FirstS: 0, LastS: 9, Samples: 9, Value: new(123.5)},
-			{Series: results.SeriesEnergy, FirstS: 0, LastS: 9, Samples: 9, Value: new(1e9 + 0.5)},
+			{Series: results.SeriesEnergy, FirstS: 0, LastS: 0, Samples: 1, Value: new(1e9 + 0.5)}, // a counter is read rarely
+			{Series: results.SeriesEnergy, FirstS: 6, LastS: 6, Samples: 1, Value: new(1e9 + 741.5)},
+			{Series: results.SeriesEnergy, FirstS: 9, LastS: 9, Samples: 1, Value: new(1e9 + 1041.5)},
 			{Series: results.SeriesMemory, FirstS: 0, LastS: 9, Samples: 9, Value: new(float64(1<<33 + 1))},
 		} {
 			w.Segment(x)
@@ -348,8 +349,8 @@ func TestTimelineOfARun(t *testing.T) {
 		"run 1 GPU 0: H200 / utilization (NVML)":                 {"-2.5: 0.25", "1: 0.5", "2: 0.5", "5: 1", "9: 1"},
 		"run 1 GPU 0: H200 / utilization (NVML): unknown":        {"unknown 2-4", "unknown 4-5"},
 		"run 1 GPU 0: H200 / memory used":                        {"0: 8.589934593e+09", "9: 8.589934593e+09"},
-		"run 1 GPU 0: H200 / power":                              {"0: 123.5", "9: 123.5"},
-		"run 1 GPU 0: H200 / energy since the driver was loaded": {"0: 1.0000000005e+09", "9: 1.0000000005e+09"},
+		"run 1 GPU 0: H200 / power":                              {"0: 123.5", "6: 100", "9: 100"},
+		"run 1 GPU 0: H200 / energy since the driver was loaded": {"0: 1.0000000005e+09", "6: 1.0000007415e+09", "9: 1.0000010415e+09"},
 		"run 1 GPU 0: H200 / tasks and jobs that hold it":        {"0: 0", "1: 1", "2: 2", "3: 3", "4: 2", "5: 1", "6: 2", "7: 1", "9: 0"},
 		"run 1 GPU 0: H200 / holds":                              {"job 2: c 1-9"},
 		"run 1 GPU 0: H200 / holds (2)":                          {"job 0 task 0: a 2-4", "job 0 task 2: a 6-7"},
