@@ -40,7 +40,7 @@ type cell struct {
 	scheduler string
 	live      []measured
 	simulated results.Metrics
-	fitted    *results.Metrics // the same with profiles fitted to the runs under sa, as caserun profile fit does; nil without such runs
+	fitted    map[string]results.Metrics // the same with profiles fitted to the runs under sa on a machine, as caserun profile fit does
 }
 
 // measured is a live run, on a machine.
@@ -70,6 +70,26 @@ func (c cell) hosts() []float64 {
 		out = append(out, r.host)
 	}
 	return out
+}
+
+// prediction is what a simulated node says of a cell's runs.
+type prediction func(cell, figure) float64
+
+// plain knows nothing of the hosts.
+func plain(c cell, f figure) float64 { return f.of(c.simulated) }
+
+// fitted has profiles fitted to the machine of each run. It is for cells that canFit.
+func fitted(c cell, f figure) float64 {
+	var out []float64
+	for _, r := range c.live {
+		out = append(out, f.of(c.fitted[r.machine]))
+	}
+	return median(out)
+}
+
+// canFit reports whether sa ran on all machines of the cell.
+func (c cell) canFit() bool {
+	return !slices.ContainsFunc(c.live, func(r measured) bool { _, found := c.fitted[r.machine]; return !found })
 }
 
 func (c cell) values(f figure) []float64 {
@@ -124,8 +144,8 @@ func readBlock(t *testing.T, path, name string) block {
 	}
 	defer own.Close()
 	b := block{name: name}
-	var nodes [][]results.Device    // of the first run of each cell
-	alone := map[string][]float64{} // seconds of each job under sa, by command
+	var nodes [][]results.Device               // of the first run of each cell
+	alone := map[string]map[string][]float64{} // seconds of each job under sa, by machine and command
 	for _, r := range runs {
 		devices, err := opened.Devices(ctx, r.ID)
 		if err != nil {
@@ -146,24 +166,31 @@ func readBlock(t *testing.T, path, name string) block {
 		}
 		machine := results.Machine(r.Mode, r.Provenance.Host, devices)
 		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(t, r.Mix, jobs)})
-		if r.Scheduler == "sa" {
-			for _, j := range jobs {
-				if *j.Outcome == results.OK {
-					alone[j.Command] = append(alone[j.Command], *j.EndS-*j.StartS)
-				}
+		b.ran(r, machine, devices)
+		if r.Scheduler != "sa" {
+			continue
+		}
+		if alone[machine] == nil {
+			alone[machine] = map[string][]float64{}
+		}
+		for _, j := range jobs {
+			if *j.Outcome == results.OK {
+				alone[machine][j.Command] = append(alone[machine][j.Command], *j.EndS-*j.StartS)
 			}
 		}
-		b.ran(r, machine, devices)
 	}
-	if len(alone) > 0 {
+	for machine, lasted := range alone {
 		seconds := map[string]float64{}
-		for command, all := range alone {
+		for command, all := range lasted {
 			seconds[command] = median(all)
 		}
 		known := profilestest.Fitted(t, profiles.Catalog(), seconds)
 		for i := range b.cells {
 			c := &b.cells[i]
-			c.fitted = new(simulate(t, own, c.live[0].Run, nodes[i], known))
+			if c.fitted == nil {
+				c.fitted = map[string]results.Metrics{}
+			}
+			c.fitted[machine] = simulate(t, own, c.live[0].Run, nodes[i], known)
 		}
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
@@ -265,8 +292,8 @@ func cellsTable(blocks []block) string {
 				if !f.higher {
 					digits = 1
 				}
-				row = append(row, fmt.Sprintf("%.*f (%.*f to %.*f)", digits, median(v), digits, slices.Min(v), digits, slices.Max(v)), fmt.Sprintf("%.*f", digits, f.of(c.simulated)),
-					errorOf(f.of(c.simulated), median(v)))
+				row = append(row, fmt.Sprintf("%.*f (%.*f to %.*f)", digits, median(v), digits, slices.Min(v), digits, slices.Max(v)), fmt.Sprintf("%.*f", digits, plain(c, f)),
+					errorOf(plain(c, f), median(v)))
 			}
 			rows = append(rows, row)
 		}
@@ -335,7 +362,7 @@ func comparisons(blocks []block) []comparison {
 func (k comparison) columns() []string {
 	var out []string
 	for _, f := range []figure{throughput, turnaround} {
-		live, simulated := k.live(f), k.simulated(f)
+		live, simulated := k.live(f), k.simulated(f, plain)
 		shown := fmt.Sprintf("%.2f", 1+live.Change)
 		if live.Bounded() {
 			shown += fmt.Sprintf(" (%.2f to %.2f)", 1+live.Low, 1+live.High)
@@ -379,10 +406,10 @@ func stratum(base, of cell, f figure) stats.Stratum {
 	return s
 }
 
-func (k comparison) simulated(f figure) float64 {
+func (k comparison) simulated(f figure, of prediction) float64 {
 	logs := 0.0
 	for i := range k.of {
-		quotient := f.of(k.of[i].simulated) / f.of(k.base[i].simulated)
+		quotient := of(k.of[i], f) / of(k.base[i], f)
 		if !f.higher {
 			quotient = 1 / quotient
 		}
@@ -409,46 +436,38 @@ func hostsTable(blocks []block) string {
 // without sa.
 func errorsTable(blocks []block) string {
 	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells beside runs of sa", "mean absolute error, %", "with fitted profiles, %"}}
-	add := func(what string, all, same, known []float64) {
-		rows = append(rows, []string{what, fmt.Sprint(len(all)), meanSize(all), fmt.Sprint(len(known)), meanSize(same), meanSize(known)})
-	}
 	for _, f := range []figure{throughput, turnaround} {
-		var all, same, known []float64
+		var all, same, fits []float64
 		for _, b := range blocks {
 			for _, c := range b.cells {
-				live := median(c.values(f))
-				all = append(all, f.of(c.simulated)/live-1)
-				if c.fitted != nil && c.scheduler != "sa" {
-					same, known = append(same, f.of(c.simulated)/live-1), append(known, f.of(*c.fitted)/live-1)
+				e := func(of prediction) float64 { return of(c, f)/median(c.values(f)) - 1 }
+				all = append(all, e(plain))
+				if c.canFit() && c.scheduler != "sa" {
+					same, fits = append(same, e(plain)), append(fits, e(fitted))
 				}
 			}
 		}
-		add(f.name, all, same, known)
+		rows = append(rows, errorsRow(f.name, all, same, fits))
 	}
 	for _, f := range []figure{throughput, turnaround} {
-		var all, same, known []float64
+		var all, same, fits []float64
 		for _, k := range comparisons(blocks) {
 			for i := range k.of {
 				one := k.only(i)
-				live := 1 + one.live(f).Change
-				all = append(all, one.simulated(f)/live-1)
-				if k.of[i].fitted != nil && k.base[i].fitted != nil {
-					same, known = append(same, one.simulated(f)/live-1), append(known, one.fitted().simulated(f)/live-1)
+				e := func(of prediction) float64 { return one.simulated(f, of)/(1+one.live(f).Change) - 1 }
+				all = append(all, e(plain))
+				if k.of[i].canFit() && k.base[i].canFit() {
+					same, fits = append(same, e(plain)), append(fits, e(fitted))
 				}
 			}
 		}
-		add("ratio of "+f.name, all, same, known)
+		rows = append(rows, errorsRow("ratio of "+f.name, all, same, fits))
 	}
 	return pagetest.Markdown(rows)
 }
 
-// fitted is the comparison with what is simulated with fitted profiles.
-func (k comparison) fitted() comparison {
-	k.of, k.base = slices.Clone(k.of), slices.Clone(k.base)
-	for i := range k.of {
-		k.of[i].simulated, k.base[i].simulated = *k.of[i].fitted, *k.base[i].fitted
-	}
-	return k
+func errorsRow(what string, all, same, fits []float64) []string {
+	return []string{what, fmt.Sprint(len(all)), meanSize(all), fmt.Sprint(len(fits)), meanSize(same), meanSize(fits)}
 }
 
 // meanSize is the mean of absolute values, in percent.
