@@ -132,7 +132,7 @@ func TestHistoryRefuses(t *testing.T) {
 }
 
 // report -v shows what a run's scheduler was told, and exports have it.
-// All runs of a sweep have the same to say of a file that helps none of them.
+// A history file that knows no job of a mix is named once for the mix, and not for each run.
 func TestASweepSaysOnceThatAHistoryHelpsNobody(t *testing.T) {
 	inTempDir(t)
 	if err := os.WriteFile("other.csv", []byte("command,gpu,before_s,held_s,after_s,bytes,kernels,sms,source,runs,jobs\n./a,L40,1,1,1,,,,,,\n"), 0o600); err != nil {

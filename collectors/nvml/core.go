@@ -162,8 +162,8 @@ func (c *core) readMemory() {
 	}
 }
 
-// readPower reads every device's energy counter, and the power of those whose counter is missing or fails. It
-// reports whether it read a power.
+// readPower reads the energy counter of each device. If a device has no counter, or its counter fails, readPower reads its power. It
+// reports whether it read the power of any device.
 func (c *core) readPower() (power bool) {
 	// Hundredths, because the store packs them. nvml.h's only accuracy is 5 % of the power.
 	hundredths := func(thousandths uint64) float64 { return float64((thousandths+5)/10) / 100 }

@@ -384,8 +384,8 @@ func (k comparison) live(f figure) stats.Comparison {
 	return stats.Pooled(strata, stats.Options{})
 }
 
-// stratum has the values of a mix under both schedulers, of which B's are the better the higher. If the mix ran on several machines,
-// what they differ in is in no value: B has the ratios within the repetitions, and A as many ones.
+// stratum has the values of a mix under both schedulers. Higher values are better. If the mix ran on several machines, B has the ratios
+// within each repetition, and A has as many ones. So no value has what the machines differ in.
 func stratum(base, of cell, f figure) stats.Stratum {
 	if !f.higher {
 		base, of = of, base
@@ -432,8 +432,8 @@ func hostsTable(blocks []block) string {
 	return pagetest.Markdown(rows)
 }
 
-// errorsTable has the means of the absolute errors over the mixes: of all, and of those whose profiles can be fitted to runs under sa,
-// without sa.
+// errorsTable has the means of the absolute errors over the mixes. Its last three columns are without sa, and only of cells whose
+// profiles can be fitted to runs under sa.
 func errorsTable(blocks []block) string {
 	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells beside runs of sa", "mean absolute error, %", "with fitted profiles, %"}}
 	for _, f := range []figure{throughput, turnaround} {
