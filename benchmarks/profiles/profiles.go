@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/results/stats"
 )
 
 // Profile describes one job alone on the device on which it was measured. Durations are seconds.
@@ -84,9 +85,9 @@ func (p Profile) WallS() float64 {
 	return p.HostBeforeS + p.HostHeldS + p.HostAfterS + p.CopyInS + p.KernelS + p.CopyOutS
 }
 
-// Lasting is the profile of the same job on another host, on which it lasts this many seconds alone: its host phases are longer or
+// lasting is the profile of the same job on another host, on which it lasts this many seconds alone: its host phases are longer or
 // shorter in proportion. A job lasts for its copies and kernels at least.
-func (p Profile) Lasting(seconds float64) Profile {
+func (p Profile) lasting(seconds float64) Profile {
 	host := p.HostBeforeS + p.HostHeldS + p.HostAfterS
 	wanted := max(0, host+seconds-p.WallS())
 	if host == 0 {
@@ -167,6 +168,20 @@ func (s Set) All() []Profile {
 		out = append(out, s.byCommand[command])
 	}
 	return out
+}
+
+// Fitted returns the profiles of the jobs that were seen to last these seconds alone on another host, by command, so that each
+// lasts for the median there. It returns the commands that have no profile, too.
+func (s Set) Fitted(seconds map[string][]float64) (fitted Set, missing []string) {
+	fitted.byCommand = map[string]Profile{}
+	for _, command := range slices.Sorted(maps.Keys(seconds)) {
+		if p, found := s.byCommand[command]; found {
+			fitted.byCommand[command] = p.lasting(stats.Summarize(seconds[command], 1-stats.DefaultAlpha).Median)
+		} else {
+			missing = append(missing, command)
+		}
+	}
+	return fitted, missing
 }
 
 // HasProgram reports whether s has a profile of a command of this program.

@@ -178,13 +178,22 @@ func TestLasting(t *testing.T) {
 		{2, 0, 0, 0},
 		{1, 0, 0, 0}, // it lasts for its copies and kernels at least
 	} {
-		got, want := p.Lasting(c.seconds), p
+		got, want := p.lasting(c.seconds), p
 		want.HostBeforeS, want.HostHeldS, want.HostAfterS = c.before, c.held, c.after
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("of %v s: %+v, want %+v", c.seconds, got, want)
 		}
 	}
-	if got := (Profile{KernelS: 1}).Lasting(3); got.HostHeldS != 2 || got.WallS() != 3 {
+	if got := (Profile{KernelS: 1}).lasting(3); got.HostHeldS != 2 || got.WallS() != 3 {
 		t.Errorf("without host time: %+v", got)
+	}
+}
+
+func TestFitted(t *testing.T) {
+	p := Profile{Command: "a", HostBeforeS: 1, KernelS: 1}
+	fitted, missing := Set{byCommand: map[string]Profile{"a": p, "b": {Command: "b"}}}.Fitted(map[string][]float64{"a": {9, 3, 5}, "d": {1}, "c": {1}})
+	p.HostBeforeS = 4
+	if !reflect.DeepEqual(fitted.All(), []Profile{p}) || !reflect.DeepEqual(missing, []string{"c", "d"}) {
+		t.Errorf("%+v and without a profile %q", fitted.All(), missing)
 	}
 }

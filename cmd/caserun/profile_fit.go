@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +14,6 @@ import (
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/sides"
-	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
 )
 
@@ -86,27 +83,21 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	var fitted []profiles.Profile
-	for _, p := range known.All() {
-		if s, found := seconds[p.Command]; found {
-			fitted = append(fitted, p.Lasting(s))
-			delete(seconds, p.Command)
-		}
-	}
-	missing := strings.Join(slices.Sorted(maps.Keys(seconds)), ", ")
-	if len(fitted) == 0 {
-		return nothingError{fmt.Errorf("profile fit: no job of %s that ended ok has a profile to fit: measure them with caserun profile, and name its file with --profiles: %s", side.Label, missing)}
+	fitted, missing := known.Fitted(seconds)
+	all := fitted.All()
+	if len(all) == 0 {
+		return nothingError{fmt.Errorf("profile fit: no job of %s that ended ok has a profile to fit: measure them with caserun profile, and name its file with --profiles: %s", side.Label, strings.Join(missing, ", "))}
 	}
 	say := sayTo(c)
-	if missing != "" {
-		say("left out, because they have no profile to fit (caserun profile measures one, and --profiles names it): %s", missing)
+	if len(missing) > 0 {
+		say("left out, because they have no profile to fit (caserun profile measures one, and --profiles names it): %s", strings.Join(missing, ", "))
 	}
-	if n := len(machinesOf(runs)); n > 1 {
+	if n := len(regress.Machines(runs)); n > 1 {
 		say("the runs are of %d machines, and the medians of all: fit each machine's runs alone to know its host", n)
 	}
 	return writeOutput(c, o.out, func(w io.Writer) error {
 		out := profiles.NewWriter(w)
-		for _, p := range fitted {
+		for _, p := range all {
 			if err := out.Write(p); err != nil {
 				return err
 			}
@@ -130,9 +121,9 @@ func toFit(runs []regress.Observation) (out []regress.Observation) {
 	return out
 }
 
-// durations are the medians of the jobs that ended ok, in seconds, by command.
-func durations(ctx context.Context, db *store.Store, runs []regress.Observation) (map[string]float64, error) {
-	all := map[string][]float64{}
+// durations are how long the jobs that ended ok lasted, in seconds, by command.
+func durations(ctx context.Context, db *store.Store, runs []regress.Observation) (map[string][]float64, error) {
+	out := map[string][]float64{}
 	for _, r := range runs {
 		jobs, err := db.Jobs(ctx, r.ID)
 		if err != nil {
@@ -140,21 +131,9 @@ func durations(ctx context.Context, db *store.Store, runs []regress.Observation)
 		}
 		for _, j := range jobs {
 			if j.Outcome != nil && *j.Outcome == results.OK && j.StartS != nil && j.EndS != nil {
-				all[j.Command] = append(all[j.Command], *j.EndS-*j.StartS)
+				out[j.Command] = append(out[j.Command], *j.EndS-*j.StartS)
 			}
 		}
 	}
-	out := map[string]float64{}
-	for command, seconds := range all {
-		out[command] = stats.Summarize(seconds, 0.95).Median
-	}
 	return out, nil
-}
-
-func machinesOf(runs []regress.Observation) map[string]bool {
-	out := map[string]bool{}
-	for _, r := range runs {
-		out[results.Machine(r.Mode, r.Provenance.Host, r.Devices)] = true
-	}
-	return out
 }

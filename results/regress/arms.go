@@ -273,7 +273,7 @@ func sorted(arms map[results.Arm][]Observation) []results.Arm {
 
 func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) Pair {
 	aRuns, bRuns, leftOut := sameMachines(aRuns, bRuns)
-	common := machinesOf(aRuns)
+	common := Machines(aRuns)
 	p := Pair{A: a, B: b, ARuns: aRuns, BRuns: bRuns, noiseFree: results.AllNoiseFree(rows(aRuns)) || results.AllNoiseFree(rows(bRuns))}
 	warn := func(differs bool, format string, args ...any) {
 		if differs {
@@ -289,7 +289,7 @@ func newPair(a, b results.Arm, aRuns, bRuns []Observation, names results.Names) 
 	warn(p.noiseFree, results.NoNoise)
 	warn(!p.noiseFree && p.shared() > 0, "simulated runs of both sides have the same seeds, and so the same noise: give each side a --seed of its own")
 	warn(leftOut != "", "%s", leftOut)
-	warn(len(common) > 1 && slices.Equal(common, machinesOf(bRuns)), "compared machine by machine, on %d", len(common))
+	warn(len(common) > 1 && slices.Equal(common, Machines(bRuns)), "compared machine by machine, on %d", len(common))
 	p.Environment = environment(aRuns, bRuns)
 	for _, d := range p.Environment {
 		p.Warnings = append(p.Warnings, d.String())

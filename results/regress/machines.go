@@ -11,8 +11,8 @@ import (
 // machine names where a run was made.
 func machine(o Observation) string { return results.Machine(o.Mode, o.Provenance.Host, o.Devices) }
 
-// machinesOf are the machines of runs, in order.
-func machinesOf(runs []Observation) []string {
+// Machines are the machines of runs, in order.
+func Machines(runs []Observation) []string {
 	var out []string
 	for _, o := range runs {
 		out = append(out, machine(o))
@@ -24,7 +24,7 @@ func machinesOf(runs []Observation) []string {
 // sameMachines leaves out the runs of machines on which the other arm has none, because nothing says
 // what of a difference is the machine's. If the arms have no machine in common, all runs stay.
 func sameMachines(a, b []Observation) (keptA, keptB []Observation, warning string) {
-	ofA, ofB := machinesOf(a), machinesOf(b)
+	ofA, ofB := Machines(a), Machines(b)
 	common := slices.DeleteFunc(slices.Clone(ofA), func(m string) bool { return !slices.Contains(ofB, m) })
 	if len(common) == 0 {
 		return a, b, ""
@@ -41,8 +41,8 @@ func sameMachines(a, b []Observation) (keptA, keptB []Observation, warning strin
 
 // byMachine are the values of two arms, machine by machine if both ran on the same several machines.
 func byMachine(a, b []Observation, values func([]Observation) []float64) []stats.Stratum {
-	found := machinesOf(a)
-	if !slices.Equal(found, machinesOf(b)) {
+	found := Machines(a)
+	if !slices.Equal(found, Machines(b)) {
 		found = nil
 	}
 	if len(found) < 2 {

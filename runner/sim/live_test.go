@@ -9,12 +9,10 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
-	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -198,11 +196,11 @@ func fitted(t testing.TB, cells map[string][]cell) map[string][]cell {
 	out := map[string][]cell{}
 	for scheduler, all := range cells {
 		for _, c := range all {
-			medians := map[string]float64{}
-			for command, s := range seconds[c.machine] {
-				medians[command] = stats.Summarize(s, 0.95).Median
+			own, missing := c.profiles.Fitted(seconds[c.machine])
+			if len(missing) > 0 {
+				t.Fatalf("jobs without a profile: %q", missing)
 			}
-			c.simulated = c.simulate(1, profilestest.Fitted(t, c.profiles, medians))
+			c.simulated = c.simulate(1, own)
 			out[scheduler] = append(out[scheduler], c)
 		}
 	}

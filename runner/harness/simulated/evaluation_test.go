@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
 	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
@@ -180,11 +179,10 @@ func readBlock(t *testing.T, path, name string) block {
 		}
 	}
 	for machine, lasted := range alone {
-		seconds := map[string]float64{}
-		for command, all := range lasted {
-			seconds[command] = median(all)
+		known, missing := profiles.Catalog().Fitted(lasted)
+		if len(missing) > 0 {
+			t.Fatalf("%s has jobs without a profile: %q", path, missing)
 		}
-		known := profilestest.Fitted(t, profiles.Catalog(), seconds)
 		for i := range b.cells {
 			c := &b.cells[i]
 			if c.fitted == nil {
