@@ -272,8 +272,12 @@ func divide(m meter, held map[int][][2]float64, end float64, shares []float64) (
 	return idle
 }
 
+// powerWindowS is the least time over which a counter gives the power. Drivers renew their counters about every 100 ms, so readings that
+// are as close show no power and twice the power in turn. nvmlDeviceGetPowerUsage is a mean over 1 s, too.
+const powerWindowS = 1.0
+
 // WithPower returns the segments, and for devices whose power was not sampled what their energy counter says of it: the mean
-// between two readings, unknown if the counter fell.
+// between two readings that are powerWindowS or more apart, unknown if the counter fell.
 func WithPower(segments []Segment) []Segment {
 	out := slices.Clip(segments)
 	for _, device := range deviceIndexes(segments, SeriesEnergy) {
@@ -282,10 +286,14 @@ func WithPower(segments []Segment) []Segment {
 			continue
 		}
 		counter := readings(own, SeriesEnergy)
-		for i := 1; i < len(counter); i++ {
-			a, b := counter[i-1], counter[i]
+		for from, i := 0, 1; i < len(counter); i++ {
+			a, b := counter[from], counter[i]
+			if b.value >= counter[i-1].value && b.atS-a.atS < powerWindowS && i+1 < len(counter) {
+				continue
+			}
+			from = i
 			power := Segment{Device: device, Series: SeriesPower, FirstS: a.atS, LastS: b.atS, Samples: 1}
-			if b.value >= a.value && b.atS > a.atS {
+			if b.value >= counter[i-1].value && b.atS > a.atS {
 				power.Value = known((b.value - a.value) / (b.atS - a.atS))
 			}
 			out = append(out, power)

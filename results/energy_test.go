@@ -164,10 +164,16 @@ func TestLateMeterOfALongRun(t *testing.T) {
 func TestPowerOfTheCounter(t *testing.T) {
 	segments := append(sampled(0, SeriesEnergy, 2, 100, 300, 300, 150), sampled(1, SeriesEnergy, 1, 5, 6)...)
 	segments = append(segments, sampled(1, SeriesPower, 1, 70, 80)...)
-	power := func(from, to float64, watts *float64) Segment {
-		return Segment{Device: 0, Series: SeriesPower, FirstS: from, LastS: to, Samples: 1, Value: watts}
+	segments = append(segments, sampled(2, SeriesEnergy, 0.25, 0, 0, 50, 50, 100, 100, 150)...)   // the counter is renewed every 0.5 s
+	segments = append(segments, sampled(3, SeriesEnergy, 0.25, 10, 20, 0, 10, 20, 30, 40, 50)...) // it falls within a second
+	power := func(device int, from, to float64, watts *float64) Segment {
+		return Segment{Device: device, Series: SeriesPower, FirstS: from, LastS: to, Samples: 1, Value: watts}
 	}
-	want := []Segment{power(0, 2, known(100.0)), power(2, 4, known(0.0)), power(4, 6, nil)}
+	want := []Segment{
+		power(0, 0, 2, known(100.0)), power(0, 2, 4, known(0.0)), power(0, 4, 6, nil),
+		power(2, 0, 1, known(100.0)), power(2, 1, 1.5, known(100.0)),
+		power(3, 0, 0.5, nil), power(3, 0.5, 1.5, known(40.0)), power(3, 1.5, 1.75, known(40.0)),
+	}
 	got := WithPower(segments)
 	if diff := cmp.Diff(want, got[len(segments):]); diff != "" {
 		t.Error(diff)

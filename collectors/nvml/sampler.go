@@ -46,21 +46,24 @@ type Config struct {
 
 const minActivityPeriod = 100 * time.Millisecond
 
-// The readings of all energy counters may take this part of a core. With a reading of counter and power every 100 ms, the sampler took
+// The readings of all energy counters may take this part of a core, but they are read every longestRest at least. With a reading of counter and power every 100 ms, the sampler took
 // 9 % of a core for two GPUs, and 20 % for four (H100 and H200, driver 580); without them 2 %.
 const powerShare = 0.005
 
-// longestPowerPeriod is well below the time for which a sample of power counts (results.LongestHoldS), because
-// the energy is its integral. A counter loses nothing between two readings.
-const longestPowerPeriod = 500 * time.Millisecond
+// A counter loses nothing between two readings, but jobs' shares of the energy get coarser. longestPowerRest is for power. It is well below
+// the time for which a sample of power counts (results.LongestHoldS), because the energy is its integral.
+const (
+	longestRest      = 5 * time.Second
+	longestPowerRest = 500 * time.Millisecond
+)
 
 // powerRest is how long the energy counters rest after a reading that took so much processor time.
 func (c Config) powerRest(took time.Duration, power bool) time.Duration {
-	rest := time.Duration(float64(took) / powerShare)
+	longest := longestRest
 	if power {
-		rest = min(rest, longestPowerPeriod)
+		longest = longestPowerRest
 	}
-	return max(rest, c.PowerPeriod)
+	return max(min(time.Duration(float64(took)/powerShare), longest), c.PowerPeriod)
 }
 
 func (c Config) withDefaults() (Config, error) {
