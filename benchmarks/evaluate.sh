@@ -13,9 +13,9 @@
 #   traced               W1 to W8 under case-alg3 once, with each kernel recorded
 #   W7-moved, W8-moved   vgpu with 4 slots, and demand
 #
-# A call goes on where an earlier one stopped. If DIR has only the bundles, it goes on from there. Each repetition is a part of its
-# sweep (docs/sweep.md). So all schedulers of a repetition run on one machine: if the time does not suffice to end one, a later call on
-# another machine does it anew. None begins that would take too long, if it takes as long as the one before. What jobs are
+# A call goes on where an earlier one stopped. If DIR has only the bundles, it goes on from there. A sweep has as many parts as
+# repetitions (docs/sweep.md). So all schedulers of a repetition of a mix run on one machine: if the time does not suffice to end it, a
+# later call on another machine does it anew. No part begins if the one before took longer than the time that is left. What jobs are
 # expected to do under plan is known from the runs of other mixes in KNOWN.
 #
 # Environment:
@@ -60,6 +60,7 @@ for sweep in "$@"; do
 	W[78]-moved) mixes=${sweep%-moved} scheds=vgpu:n=4,demand more=(--swap "${SWAP:-32GiB}") ;;
 	*) echo "evaluate.sh: $sweep is not the name of a sweep" >&2; exit 2 ;;
 	esac
+	[ $((${LIMIT:-540} - SECONDS)) -gt 0 ] || { status=4; break; }
 	number=$(planned "$sweep")
 	if [ -z "$number" ]; then
 		if [[ $scheds == *plan* ]]; then
