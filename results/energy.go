@@ -276,8 +276,8 @@ func divide(m meter, held map[int][][2]float64, end float64, shares []float64) (
 // are as close show no power and twice the power in turn. nvmlDeviceGetPowerUsage is a mean over 1 s, too.
 const powerWindowS = 1.0
 
-// WithPower returns the segments, and for devices whose power was not sampled what their energy counter says of it: the mean
-// between two readings that are powerWindowS or more apart, unknown if the counter fell.
+// WithPower returns the segments, and for devices whose power was not sampled what their energy counter says of it: means over powerWindowS
+// or more, and unknown where the counter fell or did not run for so long.
 func WithPower(segments []Segment) []Segment {
 	out := slices.Clip(segments)
 	for _, device := range deviceIndexes(segments, SeriesEnergy) {
@@ -286,17 +286,30 @@ func WithPower(segments []Segment) []Segment {
 			continue
 		}
 		counter := readings(own, SeriesEnergy)
-		for from, i := 0, 1; i < len(counter); i++ {
-			a, b := counter[from], counter[i]
-			if b.value >= counter[i-1].value && b.atS-a.atS < powerWindowS && i+1 < len(counter) {
-				continue
+		add := func(from, to reading, watts *float64) {
+			out = append(out, Segment{Device: device, Series: SeriesPower, FirstS: from.atS, LastS: to.atS, Samples: 1, Value: watts})
+		}
+		for len(counter) > 1 {
+			rises := len(counter) // so many readings, before the counter falls
+			if i := fall(counter); i > 0 {
+				rises = i
 			}
-			from = i
-			power := Segment{Device: device, Series: SeriesPower, FirstS: a.atS, LastS: b.atS, Samples: 1}
-			if b.value >= counter[i-1].value && b.atS > a.atS {
-				power.Value = known((b.value - a.value) / (b.atS - a.atS))
+			last := counter[rises-1]
+			for from, i := 0, 1; i < rises; i++ {
+				a, b := counter[from], counter[i]
+				switch {
+				case i+1 < rises && (b.atS-a.atS < powerWindowS || last.atS-b.atS < powerWindowS): // what remains would be too short
+				case b.atS-a.atS < powerWindowS:
+					add(a, b, nil)
+				default:
+					add(a, b, known((b.value-a.value)/(b.atS-a.atS)))
+					from = i
+				}
 			}
-			out = append(out, power)
+			if rises < len(counter) {
+				add(last, counter[rises], nil)
+			}
+			counter = counter[rises:]
 		}
 	}
 	return out

@@ -166,13 +166,20 @@ func TestPowerOfTheCounter(t *testing.T) {
 	segments = append(segments, sampled(1, SeriesPower, 1, 70, 80)...)
 	segments = append(segments, sampled(2, SeriesEnergy, 0.25, 0, 0, 50, 50, 100, 100, 150)...)   // the counter is renewed every 0.5 s
 	segments = append(segments, sampled(3, SeriesEnergy, 0.25, 10, 20, 0, 10, 20, 30, 40, 50)...) // it falls within a second
+	// The last reading comes 20 ms after the one before, and the counter is not renewed in between.
+	for at, j := range map[float64]float64{0: 0, 1: 110, 2: 220, 2.02: 220} {
+		segments = append(segments, Segment{Device: 4, Series: SeriesEnergy, FirstS: at, LastS: at, Samples: 1, Value: &j})
+	}
+	segments = append(segments, sampled(5, SeriesEnergy, 0.25, 0, 0, 40)...) // a run of 0.5 s
 	power := func(device int, from, to float64, watts *float64) Segment {
 		return Segment{Device: device, Series: SeriesPower, FirstS: from, LastS: to, Samples: 1, Value: watts}
 	}
 	want := []Segment{
 		power(0, 0, 2, known(100.0)), power(0, 2, 4, known(0.0)), power(0, 4, 6, nil),
-		power(2, 0, 1, known(100.0)), power(2, 1, 1.5, known(100.0)),
-		power(3, 0, 0.5, nil), power(3, 0.5, 1.5, known(40.0)), power(3, 1.5, 1.75, known(40.0)),
+		power(2, 0, 1.5, known(100.0)),
+		power(3, 0, 0.25, nil), power(3, 0.25, 0.5, nil), power(3, 0.5, 1.75, known(40.0)),
+		power(4, 0, 1, known(110.0)), power(4, 1, 2.02, known(110/1.02)),
+		power(5, 0, 0.5, nil),
 	}
 	got := WithPower(segments)
 	if diff := cmp.Diff(want, got[len(segments):]); diff != "" {

@@ -61,7 +61,7 @@ const (
 	EventVerdict EventKind = "verdict"
 	// Running the jobs again alone did not settle whether a job caused a fault. Isolate returns it.
 	EventNoVerdict EventKind = "no-verdict"
-	// Utilization was sampled and some samples were lost. The live session records it.
+	// Some samples were lost, or the sampler took much of a core. The live session records it.
 	EventSampler EventKind = "sampler"
 	// A device's energy counter fell, so that its energy is unknown. The harness records it when
 	// the run ends.

@@ -50,10 +50,9 @@ func (s *Session) Unsample() (results.Sampler, error) {
 	}
 	st, err := s.sampler.Stop(stopLimit)
 	s.sampler = nil
-	if e := lost(st); e != nil {
-		e.AtS = time.Since(s.epoch).Seconds()
-		s.recorder.Event(*e)
-		s.options.Warn("%s", e.Detail)
+	for _, detail := range doubts(st) {
+		s.recorder.Event(results.Event{AtS: time.Since(s.epoch).Seconds(), Kind: results.EventSampler, Detail: detail})
+		s.options.Warn("%s", detail)
 	}
 	for i, d := range st.Devices {
 		if r := d.Series[nvml.GPUUtilization].Refresh; r != nil {
@@ -83,11 +82,21 @@ func figures(st nvml.Stats) results.Sampler {
 	return out
 }
 
-// lost is the event that says how many samples were not taken in time, or nil.
-func lost(st nvml.Stats) *results.Event {
-	if st.LostSamples == 0 {
-		return nil
+// A sampler that takes this part of a core, and this long in all, is worth a word, because jobs lack what it takes. It takes 3 to 5 % for two H100s
+// (docs/evaluation.md), and more in runs of less than a second, which begin and end with calls of some milliseconds.
+const (
+	costly     = 0.1
+	costlyTime = time.Second
+)
+
+// doubts says why samples, or the times of the jobs beside them, are not what they should be.
+func doubts(st nvml.Stats) []string {
+	var out []string
+	if st.LostSamples > 0 {
+		out = append(out, fmt.Sprintf("%d samples, in %d segments of all series, were taken and are lost: the store could not take them as fast", st.LostSamples, st.LostSegments))
 	}
-	return &results.Event{Kind: results.EventSampler, Detail: fmt.Sprintf(
-		"%d samples, in %d segments of all series, were taken and are lost: the store could not take them as fast", st.LostSamples, st.LostSegments)}
+	if took := st.CPU.Seconds() / st.Elapsed.Seconds(); took > costly && st.CPU > costlyTime {
+		out = append(out, fmt.Sprintf("the sampler took %.0f %% of a core, because this driver's calls are slow: the jobs had as much less of the host", 100*took))
+	}
+	return out
 }
