@@ -85,10 +85,12 @@ func (p Profile) WallS() float64 {
 	return p.HostBeforeS + p.HostHeldS + p.HostAfterS + p.CopyInS + p.KernelS + p.CopyOutS
 }
 
+func (p Profile) hostS() float64 { return p.HostBeforeS + p.HostHeldS + p.HostAfterS }
+
 // lasting is the profile of the same job on another host, on which it lasts this many seconds alone: its host phases are longer or
 // shorter in proportion. A job lasts for its copies and kernels at least.
 func (p Profile) lasting(seconds float64) Profile {
-	host := p.HostBeforeS + p.HostHeldS + p.HostAfterS
+	host := p.hostS()
 	wanted := max(0, host+seconds-p.WallS())
 	if host == 0 {
 		p.HostHeldS = wanted
@@ -170,18 +172,26 @@ func (s Set) All() []Profile {
 	return out
 }
 
-// Fitted returns the profiles of the jobs that were seen to last these seconds alone on another host, by command, so that each
-// lasts for the median there. It returns the commands that have no profile, too.
-func (s Set) Fitted(seconds map[string][]float64) (fitted Set, missing []string) {
+// Fitted returns the profiles of the jobs that were seen to last these seconds alone on the host of another GPU, by command, so that each
+// lasts for the median there. It returns the commands that have no profile, too, and those whose copies and kernels alone last longer
+// than the median, so that their profiles do.
+func (s Set) Fitted(gpu string, seconds map[string][]float64) (fitted Set, missing, long []string) {
 	fitted.byCommand = map[string]Profile{}
 	for _, command := range slices.Sorted(maps.Keys(seconds)) {
-		if p, found := s.byCommand[command]; found {
-			fitted.byCommand[command] = p.lasting(stats.Summarize(seconds[command], 1-stats.DefaultAlpha).Median)
-		} else {
+		p, found := s.byCommand[command]
+		if !found {
 			missing = append(missing, command)
+			continue
 		}
+		median := stats.Summarize(seconds[command], 1-stats.DefaultAlpha).Median
+		if p.WallS()-p.hostS() > median {
+			long = append(long, command)
+		}
+		p = p.lasting(median)
+		p.GPU = gpu
+		fitted.byCommand[command] = p
 	}
-	return fitted, missing
+	return fitted, missing, long
 }
 
 // HasProgram reports whether s has a profile of a command of this program.

@@ -191,9 +191,15 @@ func TestLasting(t *testing.T) {
 
 func TestFitted(t *testing.T) {
 	p := Profile{Command: "a", HostBeforeS: 1, KernelS: 1}
-	fitted, missing := Set{byCommand: map[string]Profile{"a": p, "b": {Command: "b"}}}.Fitted(map[string][]float64{"a": {9, 3, 5}, "d": {1}, "c": {1}})
-	p.HostBeforeS = 4
-	if !reflect.DeepEqual(fitted.All(), []Profile{p}) || !reflect.DeepEqual(missing, []string{"c", "d"}) {
-		t.Errorf("%+v and without a profile %q", fitted.All(), missing)
+	of := Set{byCommand: map[string]Profile{"a": p, "b": {Command: "b"}}}
+	fitted, missing, long := of.Fitted("V100", map[string][]float64{"a": {9, 3, 5}, "d": {1}, "c": {1}})
+	p.HostBeforeS, p.GPU = 4, "V100"
+	if !reflect.DeepEqual(fitted.All(), []Profile{p}) || !reflect.DeepEqual(missing, []string{"c", "d"}) || long != nil {
+		t.Errorf("%+v, without a profile %q, too long %q", fitted.All(), missing, long)
+	}
+	fitted, _, long = of.Fitted("V100", map[string][]float64{"a": {0.5}})
+	p.HostBeforeS = 0
+	if !reflect.DeepEqual(fitted.All(), []Profile{p}) || !reflect.DeepEqual(long, []string{"a"}) {
+		t.Errorf("%+v, too long %q: kernels of 1 s do not get shorter", fitted.All(), long)
 	}
 }

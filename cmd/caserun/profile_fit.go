@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,11 +81,11 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 	if len(runs) == 0 {
 		return nothingError{fmt.Errorf("profile fit: %s has no complete live run under sa: caserun sweep --mixes MIXES --scheds sa makes some", side.Label)}
 	}
-	seconds, err := durations(ctx, db, runs)
+	seconds, failed, err := durations(ctx, db, runs)
 	if err != nil {
 		return err
 	}
-	fitted, missing := known.Fitted(seconds)
+	fitted, missing, long := known.Fitted(gpuOf(runs[0]), seconds)
 	all := fitted.All()
 	if len(all) == 0 {
 		return nothingError{fmt.Errorf("profile fit: no job of %s that ended ok has a profile to fit: measure them with caserun profile, and name its file with --profiles: %s", side.Label, strings.Join(missing, ", "))}
@@ -91,6 +93,15 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 	say := sayTo(c)
 	if len(missing) > 0 {
 		say("left out, because they have no profile to fit (caserun profile measures one, and --profiles names it): %s", strings.Join(missing, ", "))
+	}
+	if len(failed) > 0 {
+		say("left out, because they never ended ok in these runs: %s", strings.Join(failed, ", "))
+	}
+	if len(long) > 0 {
+		say("their copies and kernels alone last longer in their profiles than they did in these runs, so they are too long now: %s", strings.Join(long, ", "))
+	}
+	if runs[0].Traced {
+		say("all of these runs were traced, which makes jobs longer: caserun sweep without --trace makes better ones")
 	}
 	if n := len(regress.Machines(runs)); n > 1 {
 		say("the runs are of %d machines, and the medians of all: fit each machine's runs alone to know its host", n)
@@ -121,19 +132,35 @@ func toFit(runs []regress.Observation) (out []regress.Observation) {
 	return out
 }
 
-// durations are how long the jobs that ended ok lasted, in seconds, by command.
-func durations(ctx context.Context, db *store.Store, runs []regress.Observation) (map[string][]float64, error) {
-	out := map[string][]float64{}
+// gpuOf is the name of a run's first GPU, which is that of all its GPUs in nearly all machines.
+func gpuOf(r regress.Observation) string {
+	if len(r.Devices) == 0 {
+		return ""
+	}
+	return r.Devices[0].Name
+}
+
+// durations are how long the jobs that ended ok lasted, in seconds, by command, and the commands of which none did.
+func durations(ctx context.Context, db *store.Store, runs []regress.Observation) (seconds map[string][]float64, failed []string, err error) {
+	all := map[string][]float64{}
 	for _, r := range runs {
 		jobs, err := db.Jobs(ctx, r.ID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, j := range jobs {
+			lasted := all[j.Command]
 			if j.Outcome != nil && *j.Outcome == results.OK && j.StartS != nil && j.EndS != nil {
-				out[j.Command] = append(out[j.Command], *j.EndS-*j.StartS)
+				lasted = append(lasted, *j.EndS-*j.StartS)
 			}
+			all[j.Command] = lasted
 		}
 	}
-	return out, nil
+	for _, command := range slices.Sorted(maps.Keys(all)) {
+		if len(all[command]) == 0 {
+			failed = append(failed, command)
+			delete(all, command)
+		}
+	}
+	return all, failed, nil
 }

@@ -62,7 +62,7 @@ func TestProfileFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := fitted.All(); len(all) != 1 || all[0].Command != needle || all[0].WallS() < 29.999 || all[0].WallS() > 30.001 {
+	if all := fitted.All(); len(all) != 1 || all[0].Command != needle || all[0].GPU != "H200" || all[0].WallS() < 29.999 || all[0].WallS() > 30.001 {
 		t.Errorf("fitted %+v, want one profile of 30 s", all)
 	}
 
@@ -98,7 +98,14 @@ func TestProfileFit(t *testing.T) {
 			t.Errorf("profile fit %s: exit %d, want %d and %q:\n%s%s", c.args, status, c.status, c.says, out, errs)
 		}
 	}
-	if status, out, errs = caserun(t, "profile", "fit", "4"); status != exitOK || !strings.Contains(out, needle) {
+	if status, out, errs = caserun(t, "profile", "fit", "4"); status != exitOK || !strings.Contains(out, needle) || !strings.Contains(errs, "all of these runs were traced") {
 		t.Errorf("a traced run is better than none: exit %d: %s%s", status, out, errs)
+	}
+
+	const other = "needle 32768 10"
+	storeAlone(t, "GPU-0", alone, lasting(needle, 0.01, true), lasting(other, 30, false))
+	status, out, errs = caserun(t, "profile", "fit", "7")
+	if status != exitOK || strings.Contains(out, other) || !strings.Contains(errs, "never ended ok in these runs: "+other) || !strings.Contains(errs, "too long now: "+needle) {
+		t.Errorf("a job that never ended ok, and one shorter than its kernels: exit %d: %s%s", status, out, errs)
 	}
 }

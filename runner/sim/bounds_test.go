@@ -57,14 +57,15 @@ func boundNodesByName(t testing.TB) map[string]boundNode {
 // scaled as the node scales them.
 func phases(t testing.TB, n boundNode, j mixes.Job) (before, held, after string) {
 	t.Helper()
-	profile, err := profiles.Catalog().With(n.profiles).Lookup(j)
+	x := &Executor{config: Config{Node: n.node, Profiles: profiles.Catalog().With(n.profiles)}}
+	k, err := x.makeKind(&j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if profile.Rounds > 1 {
+	if k.rounds > 1 {
 		t.Fatalf("%s has rounds, and the bounds ignore rounds", j.Command())
 	}
-	p := &process{x: &Executor{config: Config{Node: n.node}}, kind: &kind{steps: profile.Steps(j.Footprint)}}
+	p := &process{x: x, kind: &k}
 	names := map[resource]string{cores: "cores", link: "link", sms: "sms"}
 	part := &before
 	for _, s := range p.plan() {

@@ -96,6 +96,7 @@ type kind struct {
 	steps   []profiles.Step
 	rounds  int    // among which what they do with their memory is divided
 	movable bool   // their memory can go to the host (swap.go)
+	factors        // of their profile
 	common  []step // process.plan
 }
 
@@ -112,7 +113,8 @@ func (x *Executor) makeKind(j *mixes.Job) (kind, error) {
 		return kind{}, err
 	}
 	steps := p.Steps(j.Footprint)
-	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps)}, nil
+	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps),
+		factors: x.config.Node.Model.beside(p.GPU)}, nil
 }
 
 // newProcess makes the process of a job.

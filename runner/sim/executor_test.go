@@ -81,6 +81,21 @@ func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
 	jobs, _ := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "sa", jobs: []mixes.Job{j}, profiles: own}.must(t)
 	v100 := uncrowded(t, "sim:1xV100").Model
 	wantEnd(t, jobs[0], 7*v100.HostFactor+8*v100.DeviceFactor)
+	// The same profile, measured on another model.
+	for gpu, want := range map[string]float64{
+		"NVIDIA H100 80GB HBM3": 7*v100.HostFactor + 8*v100.DeviceFactor,
+		"Tesla V100-SXM2-16GB":  7 + 8,
+		"Tesla P100-PCIE-16GB":  7*v100.HostFactor/1.18 + 8*v100.DeviceFactor/8.8,
+		"NVIDIA RTX A6000":      7*v100.HostFactor + 8*v100.DeviceFactor,
+		"NVIDIA A100-SXM4-40GB": 7*v100.HostFactor + 8*v100.DeviceFactor/3.1,
+	} {
+		measured, err := profiles.Read("own.csv", strings.NewReader(strings.Replace(file, ",traced,,,,,,", ",traced,,,,"+gpu+",,", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, _ := trial{node: uncrowded(t, "sim:1xV100"), scheduler: "sa", jobs: []mixes.Job{j}, profiles: measured}.must(t)
+		wantEnd(t, jobs[0], want)
+	}
 	// 13 of them fit an H200 at once.
 	jobs, rec := trial{node: uncrowded(t, "sim:1xH200"), scheduler: "schedgpu", jobs: slices.Repeat([]mixes.Job{j}, 14), profiles: own}.must(t)
 	for _, j := range jobs {

@@ -21,7 +21,7 @@ import (
 // cell is one run of the committed sweep, and the same run simulated.
 type cell struct {
 	live, simulated results.Metrics
-	machine         string               // one of its GPUs
+	machine, gpu    string               // the UUID and the name of one of its GPUs
 	processorS      float64              // of all live jobs
 	profiledS       float64              // what the profiles say that the same jobs take alone
 	seconds         map[string][]float64 // that each live job lasted that ended ok, by command
@@ -135,7 +135,7 @@ func simulateRun(t *testing.T, db *store.Store, run results.Run, own profiles.Se
 	if !slices.EqualFunc(mix, jobs, func(m mixes.Job, j results.Job) bool { return m.Command() == j.Command }) {
 		t.Fatalf("the jobs of run %d are not those of %s", run.ID, run.Mix)
 	}
-	c := cell{live: run.Metrics, simulated: r.metrics(t, run.Mix), machine: devices[0].UUID, seconds: map[string][]float64{}, profiles: profiles.Catalog().With(own), simulate: func(hostFactor float64, own profiles.Set) results.Metrics {
+	c := cell{live: run.Metrics, simulated: r.metrics(t, run.Mix), machine: devices[0].UUID, gpu: devices[0].Name, seconds: map[string][]float64{}, profiles: profiles.Catalog().With(own), simulate: func(hostFactor float64, own profiles.Set) results.Metrics {
 		r := r
 		r.node.Model.HostFactor, r.profiles = hostFactor, own
 		return r.metrics(t, run.Mix)
@@ -196,7 +196,7 @@ func fitted(t testing.TB, cells map[string][]cell) map[string][]cell {
 	out := map[string][]cell{}
 	for scheduler, all := range cells {
 		for _, c := range all {
-			own, missing := c.profiles.Fitted(seconds[c.machine])
+			own, missing, _ := c.profiles.Fitted(c.gpu, seconds[c.machine])
 			if len(missing) > 0 {
 				t.Fatalf("jobs without a profile: %q", missing)
 			}

@@ -18,7 +18,7 @@ import (
 const mib = int64(1) << 20
 
 // Model is a device model with its common host. Limits are the vendor's published ones.
-// HostFactor and DeviceFactor scale the profiled host and kernel times of an H200 system.
+// HostFactor and DeviceFactor scale the host and kernel times of an H200 system.
 type Model struct {
 	Name             string
 	MemoryBytes      int64
@@ -99,6 +99,20 @@ func ParseNode(text string) (Node, error) {
 func (n Node) Capped(bytes int64) Node {
 	n.Model.MemoryBytes = min(n.Model.MemoryBytes, bytes)
 	return n
+}
+
+// factors are how many times as long as in its profile a job's host phases and kernels last.
+type factors struct{ host, device float64 }
+
+// beside returns the factors of m for a profile of a GPU with this name. It counts as an H200 if it is none of the models.
+func (m Model) beside(gpu string) factors {
+	of := models["H200"]
+	for name, other := range models {
+		if strings.Contains(strings.ToUpper(gpu), name) {
+			of = other
+		}
+	}
+	return factors{m.HostFactor / of.HostFactor, m.DeviceFactor / of.DeviceFactor}
 }
 
 // Cores is the number of physical cores of the host.

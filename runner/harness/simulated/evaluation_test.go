@@ -3,6 +3,7 @@ package simulated
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -19,9 +20,9 @@ import (
 	"github.com/caserun/caserun/runner/harness"
 )
 
-// block is the live repetitions of one mix of the evaluation on four GPUs.
+// block is the live repetitions of one mix of the evaluation.
 type block struct {
-	name  string // of its sweep, and of its mix where the sweep has several
+	name  string // of its mix
 	cells []cell // in the order of schedulerOrder; the first is what the others are compared with
 	hosts []host // in the order of their first runs
 }
@@ -99,33 +100,38 @@ func (c cell) values(f figure) []float64 {
 	return out
 }
 
-// TestThePageShowsTheEvaluation keeps the page of the runs on four GPUs true, and what a simulated node makes of the same.
-func TestThePageShowsTheEvaluation(t *testing.T) {
-	const dir = "../../../docs/evaluation/four"
-	paths, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
-	if err != nil {
-		t.Fatal(err)
+// TestThePagesShowTheEvaluation keeps the pages of the runs true, and what a simulated node makes of the same.
+func TestThePagesShowTheEvaluation(t *testing.T) {
+	for _, page := range []string{"four"} {
+		t.Run(page, func(t *testing.T) {
+			dir := filepath.Join("../../../docs/evaluation", page)
+			paths, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var blocks []block
+			for _, path := range paths {
+				name := filepath.Base(path)
+				if !strings.HasPrefix(name, "alone") && !strings.HasPrefix(name, "traced") {
+					blocks = append(blocks, readBlocks(t, path)...)
+				}
+			}
+			if len(blocks) == 0 {
+				t.Fatal("no runs are published")
+			}
+			pagetest.Shows(t, filepath.Join(dir, "README.md"),
+				pagetest.Table{Name: "machines", Generate: func(testing.TB) string { return machinesTable(blocks) }},
+				pagetest.Table{Name: "cells", Generate: func(testing.TB) string { return cellsTable(blocks) }},
+				pagetest.Table{Name: "ratios", Generate: func(testing.TB) string { return ratiosTable(blocks) }},
+				pagetest.Table{Name: "hosts", Generate: func(testing.TB) string { return hostsTable(blocks) }},
+				pagetest.Table{Name: "errors", Generate: func(testing.TB) string { return errorsTable(blocks) }},
+			)
+		})
 	}
-	var blocks []block
-	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), ".tar.gz")
-		if !strings.HasPrefix(name, "alone") && !strings.HasPrefix(name, "traced") {
-			blocks = append(blocks, readBlock(t, path, name))
-		}
-	}
-	if len(blocks) == 0 {
-		t.Fatal("no runs are published")
-	}
-	pagetest.Shows(t, filepath.Join(dir, "README.md"),
-		pagetest.Table{Name: "machines", Generate: func(testing.TB) string { return machinesTable(blocks) }},
-		pagetest.Table{Name: "cells", Generate: func(testing.TB) string { return cellsTable(blocks) }},
-		pagetest.Table{Name: "ratios", Generate: func(testing.TB) string { return ratiosTable(blocks) }},
-		pagetest.Table{Name: "hosts", Generate: func(testing.TB) string { return hostsTable(blocks) }},
-		pagetest.Table{Name: "errors", Generate: func(testing.TB) string { return errorsTable(blocks) }},
-	)
 }
 
-func readBlock(t *testing.T, path, name string) block {
+// readBlocks has a block for each mix of a bundle, in the order of their names.
+func readBlocks(t *testing.T, path string) []block {
 	t.Helper()
 	ctx := t.Context()
 	opened, err := bundle.Open(ctx, path)
@@ -137,34 +143,61 @@ func readBlock(t *testing.T, path, name string) block {
 	if err != nil {
 		t.Fatal(err)
 	}
+	of := map[string][]results.Run{}
+	for _, r := range runs {
+		of[r.Mix] = append(of[r.Mix], r)
+	}
+	var out []block
+	for _, mix := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, readBlock(t, opened, catalogOrHalf(t, mix), of[mix]))
+	}
+	return out
+}
+
+// catalogOrHalf is a mix of the catalog or of benchmarks/plan.
+func catalogOrHalf(t *testing.T, name string) mixes.Mix {
+	t.Helper()
+	m, err := mixes.Lookup(name)
+	if err != nil {
+		m, err = mixes.Load(filepath.Join("../../../benchmarks/plan", strings.ToLower(name)+".yaml"), func(string) bool { return false })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func readBlock(t *testing.T, from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
+	t.Helper()
+	ctx := t.Context()
 	own, err := store.Open(filepath.Join(t.TempDir(), "simulated.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	b := block{name: name}
+	b := block{name: mix.Name}
 	var nodes [][]results.Device               // of the first run of each cell
 	alone := map[string]map[string][]float64{} // seconds of each job under sa, by machine and command
 	for _, r := range runs {
-		devices, err := opened.Devices(ctx, r.ID)
+		devices, err := from.Devices(ctx, r.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Contains(schedulerOrder, r.Scheduler) {
-			t.Fatalf("%s has a run under %s, which has no place in the tables", path, r.Scheduler)
+			t.Fatalf("%s has a run under %s, which has no place in the tables", mix.Name, r.Scheduler)
 		}
 		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
 		if i < 0 {
 			i = len(b.cells)
-			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, r, devices, profiles.Catalog())})
+			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, mix, r, devices, profiles.Catalog())})
 			nodes = append(nodes, devices)
 		}
-		jobs, err := opened.Jobs(ctx, r.ID)
+		jobs, err := from.Jobs(ctx, r.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		machine := results.Machine(r.Mode, r.Provenance.Host, devices)
-		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(t, r.Mix, jobs)})
+		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(t, mix, jobs)})
 		b.ran(r, machine, devices)
 		if r.Scheduler != "sa" {
 			continue
@@ -179,16 +212,16 @@ func readBlock(t *testing.T, path, name string) block {
 		}
 	}
 	for machine, lasted := range alone {
-		known, missing := profiles.Catalog().Fitted(lasted)
+		known, missing, _ := profiles.Catalog().Fitted(nodes[0][0].Name, lasted)
 		if len(missing) > 0 {
-			t.Fatalf("%s has jobs without a profile: %q", path, missing)
+			t.Fatalf("%s has jobs without a profile: %q", mix.Name, missing)
 		}
 		for i := range b.cells {
 			c := &b.cells[i]
 			if c.fitted == nil {
 				c.fitted = map[string]results.Metrics{}
 			}
-			c.fitted[machine] = simulate(t, own, c.live[0].Run, nodes[i], known)
+			c.fitted[machine] = simulate(t, own, mix, c.live[0].Run, nodes[i], known)
 		}
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
@@ -210,16 +243,12 @@ func (b *block) ran(r results.Run, machine string, devices []results.Device) {
 }
 
 // hostFactor is how many times as long as their profiles say the jobs that ended ok kept the host's cores.
-func hostFactor(t *testing.T, mix string, jobs []results.Job) float64 {
+func hostFactor(t *testing.T, m mixes.Mix, jobs []results.Job) float64 {
 	t.Helper()
-	m, err := mixes.Lookup(mix)
-	if err != nil {
-		t.Fatal(err)
-	}
 	processor, profiled := 0.0, 0.0
 	for i, j := range jobs {
 		if m.Jobs[i].Command() != j.Command {
-			t.Fatalf("job %d of a run of %s is %s, and in the catalog it is %s", i, mix, j.Command, m.Jobs[i].Command())
+			t.Fatalf("job %d of a run of %s is %s, and in the mix it is %s", i, m.Name, j.Command, m.Jobs[i].Command())
 		}
 		p, err := profiles.Catalog().Lookup(m.Jobs[i])
 		if err != nil {
@@ -234,7 +263,7 @@ func hostFactor(t *testing.T, mix string, jobs []results.Job) float64 {
 }
 
 // simulate does a live run on a model of its node.
-func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.Device, known profiles.Set) results.Metrics {
+func simulate(t *testing.T, db *store.Store, mix mixes.Mix, run results.Run, devices []results.Device, known profiles.Set) results.Metrics {
 	t.Helper()
 	model := ""
 	for _, m := range []string{"H100", "H200"} {
@@ -248,10 +277,6 @@ func simulate(t *testing.T, db *store.Store, run results.Run, devices []results.
 	}
 	if backend.model.Threads() != run.Provenance.Cores {
 		t.Errorf("%s has %d cores, and the machine of %s had %d", backend.model.Name, backend.model.Threads(), run.Mix, run.Provenance.Cores)
-	}
-	mix, err := mixes.Lookup(run.Mix)
-	if err != nil {
-		t.Fatal(err)
 	}
 	o, err := harness.Execute(t.Context(), backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
 		Profiles: known, Store: db, Say: t.Logf})
