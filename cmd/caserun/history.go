@@ -213,7 +213,7 @@ func (o historyOptions) ofMix(c *cobra.Command, db *store.Store, file history.Fi
 	if err != nil {
 		return nil, "", err
 	}
-	jobs, err := history.Known(ctx, db, mix.Jobs, node, history.Options{File: file, Learn: true, Probe: o.settings.Probe, Before: o.before, NotMixes: o.except})
+	jobs, err := history.Known(ctx, db, mix.Jobs, node, history.Options{File: file, Runs: true, Probe: o.settings.Probe, Before: o.before, NotMixes: o.except})
 	if err != nil {
 		return nil, "", err
 	}

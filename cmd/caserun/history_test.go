@@ -131,6 +131,31 @@ func TestHistoryRefuses(t *testing.T) {
 	}
 }
 
+// A simulated sweep gives the same runs in any store, also under a scheduler that plans.
+func TestASimulatedSweepKnowsNoOtherRuns(t *testing.T) {
+	inTempDir(t)
+	run := func(args string) string {
+		t.Helper()
+		status, out, errs := caserun(t, strings.Fields(args)...)
+		if status != exitOK {
+			t.Fatalf("%s: exit %d: %s", args, status, errs)
+		}
+		return out
+	}
+	run("mix W2 --node sim:2xV100 --sim-noise 0.3 --db used.db")
+	const sweep = "sweep --mixes W2 --scheds plan --node sim:2xV100 --reps 1 --format csv --db "
+	run(sweep + "fresh.db")
+	run(sweep + "used.db")
+	const predictions = "report latest -v --format json --db "
+	fresh, used := run(predictions+"fresh.db"), run(predictions+"used.db")
+	if !strings.Contains(fresh, `"profile"`) || strings.Contains(used, `"1 run"`) {
+		t.Errorf("the sweep knows something of other runs:\n%s", used)
+	}
+	if run("mix W2 --sched plan --node sim:2xV100 --db used.db"); !strings.Contains(run(predictions+"used.db"), `"2 runs"`) {
+		t.Error("a run of its own knows nothing of other runs")
+	}
+}
+
 // report -v shows what a run's scheduler was told, and exports have it.
 // A history file that knows no job of a mix is named once for the mix, and not for each run.
 func TestASweepSaysOnceThatAHistoryHelpsNobody(t *testing.T) {

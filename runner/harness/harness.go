@@ -197,14 +197,15 @@ func Execute(ctx context.Context, backend Backend, r Request) (Outcome, error) {
 }
 
 // known returns what is known of the jobs. The runs of a sweep know only what was known before the
-// first of them, so that they do not depend on their order. If it counts, the user is told of what only other GPUs tell.
+// first of them, so that they do not depend on their order. Those of a simulated sweep know nothing of runs, so that they depend on its plan
+// alone, in whatever store they are made. If it counts, the user is told of what only other GPUs tell.
 func (r Request) known(ctx context.Context, backend Backend, counts bool) ([]*results.Known, error) {
 	node, err := backend.History(r.Profiles)
 	if err != nil {
 		return nil, err
 	}
-	o := history.Options{File: r.History, Learn: true, Probe: r.Probe}
-	if r.Cell != nil {
+	o := history.Options{File: r.History, Runs: r.Cell == nil || backend.Mode() == results.Live, Probe: r.Probe}
+	if r.Cell != nil && o.Runs {
 		if o.Before, err = r.Store.FirstOfSweep(ctx, r.Cell.Sweep); err != nil {
 			return nil, err
 		}

@@ -29,9 +29,8 @@ type Node struct {
 
 // Options say what may be known.
 type Options struct {
-	File File // goes before everything else
-	// Learn takes what the file does not have from earlier runs and from profiles.
-	Learn  bool
+	File   File          // goes before everything else
+	Runs   bool          // earlier runs count
 	Probe  results.Probe // of the runs
 	Before int64         // runs with smaller numbers only; 0: all
 	// BegunBy takes only live runs that began earlier; zero: all.
@@ -45,7 +44,7 @@ type Options struct {
 // something else of the same command. What a live node's models of GPU do not tell of a command, other models do.
 func Known(ctx context.Context, db *store.Store, jobs []mixes.Job, n Node, o Options) ([]*results.Known, error) {
 	learned := map[string]results.Known{}
-	if o.Learn {
+	if o.Runs {
 		var err error
 		if learned, err = n.learn(ctx, db, jobs, o); err != nil {
 			return nil, err
@@ -55,7 +54,7 @@ func Known(ctx context.Context, db *store.Store, jobs []mixes.Job, n Node, o Opt
 	known := make([]*results.Known, len(jobs))
 	for i, j := range jobs {
 		e, ok := o.File.lookup(j.Command(), n.GPUs)
-		if !ok && o.Learn {
+		if !ok {
 			var err error
 			if e, ok, err = n.expect(j, learned, alone); err != nil {
 				return nil, fmt.Errorf("what is known of job %d (%s): %w", i, j.Command(), err)
@@ -86,7 +85,7 @@ func (n Node) complete(ctx context.Context, db *store.Store, jobs []mixes.Job, k
 			of = append(of, j)
 		}
 	}
-	if !o.Learn || len(of) == 0 {
+	if !o.Runs || len(of) == 0 {
 		return nil
 	}
 	n.GPUs = nil // any

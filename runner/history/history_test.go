@@ -127,12 +127,12 @@ func TestKnownBefore(t *testing.T) {
 		options Options
 		held    float64 // 0: nothing is known
 	}{
-		"all":          {Options{Learn: true}, 2},
-		"run":          {Options{Learn: true, Before: 3}, 1.5},
-		"time":         {Options{Learn: true, BegunBy: later}, 1},
-		"mix":          {Options{Learn: true, NotMixes: []string{"W1x", "W2"}}, 2},
-		"run and mix":  {Options{Learn: true, Before: 3, NotMixes: []string{"W1x", "W2"}}, 1},
-		"nothing left": {Options{Learn: true, Before: 1}, 0},
+		"all":          {Options{Runs: true}, 2},
+		"run":          {Options{Runs: true, Before: 3}, 1.5},
+		"time":         {Options{Runs: true, BegunBy: later}, 1},
+		"mix":          {Options{Runs: true, NotMixes: []string{"W1x", "W2"}}, 2},
+		"run and mix":  {Options{Runs: true, Before: 3, NotMixes: []string{"W1x", "W2"}}, 1},
+		"nothing left": {Options{Runs: true, Before: 1}, 0},
 		"no learning":  {Options{}, 0},
 	} {
 		known, err := Known(t.Context(), db, []mixes.Job{{Program: "./a"}, {Program: "./b"}}, live, c.options)
@@ -161,7 +161,7 @@ func TestOrderOfSources(t *testing.T) {
 	}}
 	f := File{map[string]map[string]results.Known{"./file": {"": {Command: "./file", Expected: results.Expected{HeldS: 7}}}}}
 	jobs := []mixes.Job{{Program: "./run"}, {Program: "./file"}, {Program: "./profile"}, {Program: "./stated", Profile: &mixes.Profile{}}, {Program: "./huge"}, {Program: "./profile"}, {Program: "./live"}}
-	known, err := Known(t.Context(), db, jobs, node, Options{File: f, Learn: true})
+	known, err := Known(t.Context(), db, jobs, node, Options{File: f, Runs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +182,9 @@ func TestOrderOfSources(t *testing.T) {
 	if len(told) != len(jobs) || told[4] != nil || *told[0] != first || *told[1] != (schedulers.Prediction{Held: 7 * time.Second}) {
 		t.Errorf("the scheduler is told %+v", told)
 	}
-	if known, err = Known(t.Context(), nil, jobs, node, Options{File: f}); err != nil || len(Records(known)) != 1 {
-		t.Errorf("without learning %v (%v), want the file alone", Records(known), err)
+	want[0].Expected = profile
+	if known, err = Known(t.Context(), nil, jobs, node, Options{File: f}); err != nil || !cmp.Equal(want, Records(known)) {
+		t.Errorf("without runs (%v):\n%s", err, cmp.Diff(want, Records(known)))
 	}
 }
 
@@ -203,7 +204,7 @@ func TestOtherModels(t *testing.T) {
 	f := File{map[string]map[string]results.Known{"./filed": {"NVIDIA A100": filed("NVIDIA A100", 4, 1), "NVIDIA L40": filed("NVIDIA L40", 5, 2), "V100 (simulated)": filed("V100 (simulated)", 99, 9)}}}
 	jobs := []mixes.Job{{Program: "./both"}, {Program: "./elsewhere"}, {Program: "./filed"}, {Program: "./simulated"}, {Program: "./elsewhere"}}
 	node := Node{Mode: results.Live, GPUs: []string{"NVIDIA H100"}, Suite: "builtin"}
-	known, err := Known(t.Context(), db, jobs, node, Options{File: f, Learn: true})
+	known, err := Known(t.Context(), db, jobs, node, Options{File: f, Runs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestOtherModels(t *testing.T) {
 		t.Errorf("without learning %v (%v), want the file alone", Records(known), err)
 	}
 	node.Mode, node.GPUs = results.Simulated, []string{"P100 (simulated)"}
-	if known, err = Known(t.Context(), db, jobs, node, Options{File: f, Learn: true}); err != nil || len(Records(known)) != 0 {
+	if known, err = Known(t.Context(), db, jobs, node, Options{File: f, Runs: true}); err != nil || len(Records(known)) != 0 {
 		t.Errorf("a simulated node knows %v (%v), want nothing: profiles are for its models", Records(known), err)
 	}
 }
