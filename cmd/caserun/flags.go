@@ -70,6 +70,14 @@ func named(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atMostOne takes one argument or none.
+func atMostOne(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%q is one argument too many: %s", args[1], c.UseLine())
+	}
+	return nil
+}
+
 // logFlag is --log-json of a command that makes runs.
 type logFlag struct{ path string }
 

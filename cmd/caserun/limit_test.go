@@ -98,6 +98,16 @@ func TestTimeLimitEndsBetweenRuns(t *testing.T) {
 	}
 }
 
+// A part that was stopped goes on as the part.
+func TestTimeLimitOfAPart(t *testing.T) {
+	inTempDir(t)
+	status, out, errs := caserun(t, append(smallSweep(1), "--part", "1/2", "--time-limit", "1ns")...)
+	const again = "caserun sweep --resume 1 --part 1/2 "
+	if status != exitNothing || !strings.Contains(out, again+"continues it") || !strings.Contains(errs, again+"goes on") {
+		t.Errorf("exit %d: %s\n%s", status, errs, out)
+	}
+}
+
 func TestTimeLimitThatNothingFits(t *testing.T) {
 	want := whole(t)
 	inTempDir(t)

@@ -65,7 +65,7 @@ when every run was carried out, and 4 when --time-limit left some for --resume.`
   caserun sweep --resume latest
   caserun sweep --resume 3 --reps 9
   caserun sweep --resume latest --time-limit 25m`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if o.resume != "" && len(args) == 0 {
 				return fromStore(offerSweeps)(c, args, typed)
@@ -108,6 +108,10 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	o.limit.Began = time.Now()
 	if c.Flags().Changed("time-limit") && o.limit.Total <= 0 {
 		return fmt.Errorf("--time-limit %v: want more than 0", o.limit.Total)
+	}
+	// Such as from a variable that is not set. A shell's --resume "" arrives as --resume and an argument.
+	if c.Flags().Changed("resume") && (o.resume == "" || len(args) == 1 && args[0] == "") {
+		return errors.New("--resume is empty: want a number from caserun sweep list, or latest")
 	}
 	if len(args) == 1 {
 		_, notNumber := strconv.Atoi(args[0])
@@ -391,12 +395,12 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	if ended != nil && !errors.As(ended, new(sweep.LimitError)) {
 		return ended
 	}
-	show := showSweep
+	remedy := continuing(o.settings, id, o.part)
 	if ended == nil && !o.part.Whole() {
 		call.Say("part %s of sweep %d is done: caserun store merge brings the parts together", o.part, id)
-		show = showPart
+		remedy = "its other parts are not in this store, and caserun store merge brings them together"
 	}
-	if err := errors.Join(show(c, o.settings, db, id), ended); err != nil {
+	if err := errors.Join(showArms(c, o.settings, db, id, remedy), ended); err != nil {
 		return err
 	}
 	runs, err := db.Runs(c.Context(), store.Filter{Sweep: id, Status: results.Complete})
@@ -520,7 +524,7 @@ numbers are medians over the arm's complete runs. Warm-ups do not count.
 --format csv has more columns: the interval of each median, the parameters of
 the scheduler, and the probe.`,
 		Example:           "  caserun sweep show latest",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (shownSweep, error) {
 			settings, err := load(c)
@@ -571,14 +575,15 @@ func (o shownSweep) read(ctx context.Context, do func(*store.Store, results.Swee
 
 // showSweep prints a sweep's arms.
 func showSweep(c *cobra.Command, settings config.Settings, db *store.Store, id int64) error {
-	return showArms(c, settings, db, id, fmt.Sprintf("caserun sweep --resume %d%s continues it", id, settings.StoreFlag()))
+	return showArms(c, settings, db, id, continuing(settings, id, sweep.Part{}))
 }
 
-// showPart is showSweep for a store that has one part of the sweep, which is done.
-func showPart(c *cobra.Command, settings config.Settings, db *store.Store, id int64) error {
-	return showArms(c, settings, db, id, "its other parts are not in this store, and caserun store merge brings them together")
+// continuing says how a part of a sweep that was stopped goes on.
+func continuing(settings config.Settings, id int64, part sweep.Part) string {
+	return fmt.Sprintf("caserun sweep --resume %d%s%s continues it", id, part.Flag(), settings.StoreFlag())
 }
 
+// showArms prints a sweep's arms, and how the sweep goes on if runs are left.
 func showArms(c *cobra.Command, settings config.Settings, db *store.Store, id int64, remedy string) error {
 	w, err := db.Sweep(c.Context(), id)
 	if err != nil {

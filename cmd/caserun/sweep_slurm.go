@@ -274,7 +274,7 @@ func newSweepCancel() *cobra.Command {
 		Long: `Cancel the tasks of a sweep that was submitted with --slurm. What they have
 published stays, and caserun sweep --resume NUMBER --slurm goes on from it.`,
 		Example:           "  caserun sweep cancel",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (sweepCancel, error) {
 			settings, err := load(c)

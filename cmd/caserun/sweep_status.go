@@ -48,7 +48,7 @@ with --slurm has the parts of its tasks. What tasks have published counts once
   task       what Slurm says of the part's task`,
 		Example: `  caserun sweep status
   caserun sweep status 3 --parts 8`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, fromStore(offerSweeps)),
 		RunE: verb(func(c *cobra.Command, args []string) (sweepStatus, error) {
 			settings, err := load(c)

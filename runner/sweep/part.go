@@ -42,8 +42,8 @@ func (p *Part) Set(text string) error {
 // Type names the value in help.
 func (p *Part) Type() string { return "K/N" }
 
-// flag is the part as a command in a hint has it.
-func (p Part) flag() string {
+// Flag is the part as a command in a hint has it.
+func (p Part) Flag() string {
 	if p.Whole() {
 		return ""
 	}

@@ -129,7 +129,7 @@ func (s *Call) Run(ctx context.Context, note string) (err error) {
 	progress := newProgress(left, done, s.Jobs, newForecast(s.Plan.Mode, times))
 	if err := s.each(ctx, left, progress); err != nil {
 		return fmt.Errorf("sweep %d stopped with %d of %d runs done; caserun sweep --resume %d%s%s goes on: %w",
-			s.ID, progress.Done, progress.Total, s.ID, s.Part.flag(), s.StoreFlag, err)
+			s.ID, progress.Done, progress.Total, s.ID, s.Part.Flag(), s.StoreFlag, err)
 	}
 	if !s.Part.Whole() {
 		if left, _, err = Remaining(plan, s.Store, s.ID, Part{}); err != nil || len(left) > 0 {
