@@ -376,6 +376,9 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 		what = fmt.Sprintf("part %s of %s", o.part, what)
 	}
 	say("%s: %d of %d runs are left", what, len(left), len(left)+finished)
+	if gone := store.LeftOut(w.Note); gone != "" {
+		say("sweep %d: %s, and are made again: what resumes it where they are makes none twice", w.ID, gone)
+	}
 	if note != "" {
 		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
 		note = fmt.Sprintf("resumed at run %d of %d %s", finished+1, len(left)+finished, note)

@@ -81,7 +81,7 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 	}
 	if err := execute(ctx, tx,
 		`UPDATE main.sweep SET status = CASE status WHEN 'complete' THEN 'interrupted' ELSE status END,
-			note = concat_ws('; ', note, printf('%d of its %d runs were left out of this copy', part.missing, part.cells))
+			note = concat_ws('; ', note, printf('%d of its %d`+leftOut+`', part.missing, part.cells))
 			FROM (SELECT sweep_id, count(*) AS cells, count(*) FILTER (WHERE run_id NOT IN (SELECT old FROM chosen)) AS missing FROM main.cell GROUP BY sweep_id) AS part
 			WHERE part.sweep_id = sweep.id AND part.missing > 0`,
 		"UPDATE main.cell SET run_id = NULL WHERE run_id NOT IN (SELECT old FROM chosen)",
@@ -95,6 +95,22 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	return check(ctx, conn)
+}
+
+// leftOut ends the note of a sweep of which a copy has some runs only, and madeAgain follows it when work on the sweep goes on there.
+const (
+	leftOut   = " runs were left out of this copy"
+	madeAgain = ", and are made again in it"
+)
+
+// LeftOut is what a sweep's note says of runs that were left out of this copy of the store and were not made again; "": nothing.
+func LeftOut(note string) string {
+	for n := range strings.SplitSeq(note, "; ") {
+		if strings.HasSuffix(n, leftOut) {
+			return n
+		}
+	}
+	return ""
 }
 
 const (

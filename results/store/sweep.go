@@ -90,12 +90,14 @@ func insertCells(ctx context.Context, tx *sql.Tx, sweep int64, plan []results.Ce
 }
 
 // ClaimSweep marks a sweep as running in a process of a host, and appends a non-empty note to
-// the sweep's note. If the sweep is already running, the error is a HeldError.
+// the sweep's note. What the note says of runs that were left out of this copy ends with madeAgain then. If the sweep is already running,
+// the error is a HeldError.
 func (s *Store) ClaimSweep(ctx context.Context, id int64, host string, pid int, note string) error {
 	operation := fmt.Sprintf("begin work on sweep %d", id)
 	return s.transaction(ctx, operation, func(tx *sql.Tx) error {
 		err := changeOne(ctx, tx, ErrBusy, `UPDATE sweep SET status = 'running', host = ?, pid = ?,
-			note = nullif(concat_ws('; ', note, nullif(?, '')), '') WHERE id = ? AND status <> 'running'`, host, pid, note, id)
+			note = nullif(concat_ws('; ', note || CASE WHEN note LIKE ? THEN ? ELSE '' END, nullif(?, '')), '') WHERE id = ? AND status <> 'running'`,
+			host, pid, "%"+leftOut, madeAgain, note, id)
 		if errors.Is(err, ErrBusy) {
 			err = owns(ctx, tx, id, "", nil) // its error names the process
 		}
