@@ -81,6 +81,27 @@ func TestSweepInParts(t *testing.T) {
 	}
 }
 
+// The same command does a part once, and its parts in one store are one sweep.
+func TestPartsOfOneStore(t *testing.T) {
+	inTempDir(t)
+	for _, c := range []struct{ part, says string }{
+		{"1/2", "part 1/2 of sweep 1 is done"},
+		{"1/2", "part 1/2 of sweep 1: 0 of "},
+		{"2/2", "the store has this plan already: sweep 1 goes on"},
+		{"2/2", "sweep 1 is complete"},
+	} {
+		if _, errs := mustRun(t, partSweep("--part", c.part)...); !strings.Contains(errs, c.says) {
+			t.Errorf("part %s says %q, want %q", c.part, errs, c.says)
+		}
+	}
+	mustRun(t, "store", "merge", "merged.db", "caserun.db")
+	mustRun(t, partSweep("--db", "once.db")...)
+	mustRun(t, "store", "merge", "want.db", "once.db")
+	if mustRead(t, "merged.db") != mustRead(t, "want.db") {
+		t.Error("the parts make another store than the sweep done at once")
+	}
+}
+
 // One plan that is stored, copied and done in parts gives what it gives at once. A part that was
 // stopped goes on where it was.
 func TestPlanIsCopiedAndDoneInParts(t *testing.T) {

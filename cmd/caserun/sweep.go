@@ -205,6 +205,18 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		}
 		return o.spread(c, id)
 	}
+	if !o.part.Whole() {
+		// The plan is the same everywhere, so also where a part of it was done before.
+		id, err := o.stored(c.Context(), p)
+		if err != nil {
+			return err
+		}
+		if id > 0 {
+			say("the store has this plan already: sweep %d goes on", id)
+			o.resume = fmt.Sprint(id)
+			return o.goOn(c)
+		}
+	}
 	db, err := harness.OpenStore(o.settings.DB)
 	if err != nil {
 		return err
@@ -224,6 +236,16 @@ func runSweep(c *cobra.Command, o *sweepOptions) (err error) {
 		return nil
 	}
 	return o.work(c, p, db, log, id, "")
+}
+
+// stored returns the number of the store's sweep with a plan; 0: none has it.
+func (o *sweepOptions) stored(ctx context.Context, p *sweep.Plan) (id int64, err error) {
+	db, err := harness.OpenStore(o.settings.DB)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return p.Stored(ctx, db)
 }
 
 // store stores a plan, and leaves the store closed.

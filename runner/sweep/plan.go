@@ -348,19 +348,9 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, 
 			return 0, err
 		}
 	}
-	times, err := p.Estimates(ctx, db)
+	w, err := p.row(ctx, db)
 	if err != nil {
 		return 0, err
-	}
-	p.Foresee(times)
-	text, err := json.Marshal(p.Spec)
-	if err != nil {
-		return 0, fmt.Errorf("record the sweep: %w", err)
-	}
-	w := results.Sweep{Name: p.Spec.Name, Tag: p.Options.Tag, Spec: string(text), Node: p.Options.Node, Mode: p.Mode,
-		Seed: p.Options.Seed, Repetitions: p.Spec.Reps}
-	if p.Mode == results.Live {
-		w.CreatedAt = new(time.Now())
 	}
 	cells := p.Cells()
 	if id, err = db.CreateSweep(ctx, w, cells); err != nil {
@@ -368,6 +358,40 @@ func (p *Plan) Store(ctx context.Context, db *store.Store, allowSimulated bool, 
 	}
 	say("sweep %d: %s on %s", id, CountRuns(len(cells)), w.Node)
 	return id, nil
+}
+
+// row is the plan as a store keeps it.
+func (p *Plan) row(ctx context.Context, db *store.Store) (results.Sweep, error) {
+	times, err := p.Estimates(ctx, db)
+	if err != nil {
+		return results.Sweep{}, err
+	}
+	p.Foresee(times)
+	text, err := json.Marshal(p.Spec)
+	if err != nil {
+		return results.Sweep{}, fmt.Errorf("record the sweep: %w", err)
+	}
+	w := results.Sweep{Name: p.Spec.Name, Tag: p.Options.Tag, Spec: string(text), Node: p.Options.Node, Mode: p.Mode,
+		Seed: p.Options.Seed, Repetitions: p.Spec.Reps}
+	if p.Mode == results.Live {
+		w.CreatedAt = new(time.Now())
+	}
+	return w, nil
+}
+
+// Stored returns the number of the store's latest sweep that has this plan; 0: none has.
+func (p *Plan) Stored(ctx context.Context, db *store.Store) (id int64, err error) {
+	own, err := p.row(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	all, err := db.Sweeps(ctx)
+	for _, w := range all {
+		if w.Spec == own.Spec && w.Name == own.Name && w.Tag == own.Tag && w.Node == own.Node && w.Mode == own.Mode && w.Seed == own.Seed {
+			id = max(id, w.ID)
+		}
+	}
+	return id, err
 }
 
 // CountRuns is a number of runs in words.
