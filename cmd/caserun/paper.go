@@ -14,7 +14,6 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/figures"
 	"github.com/caserun/caserun/results/paper"
 	"github.com/caserun/caserun/results/publication"
@@ -83,9 +82,7 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 func (o paperOptions) selection(say harness.Say) sides.Paper {
 	p := sides.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
 		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Say: say}
-	if bundle.Is(p.DB) {
-		p.ReadOnly = ", in the store of the bundle: take it out with tar xzkf " + p.DB + " caserun.db"
-	}
+	p.ReadOnly = readOnly(p.DB)
 	return p
 }
 

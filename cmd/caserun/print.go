@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -93,19 +95,37 @@ func writeOutput(c *cobra.Command, path string, write func(io.Writer) error) err
 // output is where a command writes to.
 type output struct {
 	io.Writer
-	file *os.File // nil: standard output
+	file *os.File // which was made; nil: standard output, or a device
 }
 
-// newOutput makes a new file, or takes standard output if path is empty or names it.
+// newOutput makes a new file. It takes standard output if path is empty or names it, and a device as it is.
 func newOutput(c *cobra.Command, path string) (output, error) {
 	if path == "" || isStdout(path) {
 		return output{Writer: c.OutOrStdout()}, nil
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return output{}, refuse("%s exists: name another file, or remove it first", path)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return existing(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return output{}, refuse("%s: there is no directory %s: make it first, or name another file", path, filepath.Dir(path))
+	case err != nil:
+		return output{}, fmt.Errorf("%w: name another file", err)
 	}
-	return output{f, f}, err
+	return output{f, f}, nil
+}
+
+// existing is a device that can be written, such as /dev/null. Anything else that exists is refused.
+func existing(path string) (output, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.Mode()&os.ModeCharDevice != 0:
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		return output{Writer: f}, err
+	case err == nil && !info.Mode().IsRegular():
+		return output{}, refuse("%s exists and is not a regular file: name another file", path)
+	}
+	return output{}, refuse("%s exists: name another file, or remove it first", path)
 }
 
 // Write writes all of b, or leaves the file as it was.

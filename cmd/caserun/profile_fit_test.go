@@ -85,6 +85,8 @@ func TestProfileFit(t *testing.T) {
 		says   string
 	}{
 		{"night --out here.csv", exitUsage, "here.csv exists"},
+		{"night --out nodir/here.csv", exitUsage, "there is no directory nodir"},
+		{"night --out .", exitUsage, ". exists and is not a regular file"},
 		{"nights", exitUsage, "no run has the tag nights"},
 		{"night --db none.db", exitInfrastructure, "none.db"},
 		{"night --profiles none.csv", exitUsage, "none.csv"},
@@ -100,6 +102,10 @@ func TestProfileFit(t *testing.T) {
 	}
 	if status, out, errs = caserun(t, "profile", "fit", "4"); status != exitOK || !strings.Contains(out, needle) || !strings.Contains(errs, "all of these runs were traced") {
 		t.Errorf("a traced run is better than none: exit %d: %s%s", status, out, errs)
+	}
+
+	if status, _, errs := caserun(t, "profile", "fit", "4", "--out", "/dev/null"); status != exitOK {
+		t.Errorf("to a device: exit %d: %s", status, errs)
 	}
 
 	const other = "needle 32768 10"

@@ -116,3 +116,11 @@ func validateAlpha(alpha float64) error {
 	}
 	return nil
 }
+
+// readOnly ends a hint on how a sweep goes on, if the store is part of a bundle.
+func readOnly(db string) string {
+	if !bundle.Is(db) {
+		return ""
+	}
+	return ", in the store of the bundle: take it out with tar xzkf " + db + " caserun.db"
+}

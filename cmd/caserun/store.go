@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,7 +79,26 @@ OUT has all of a sweep or nothing, also after a kill. No other program may have 
 	return c
 }
 
+// check refuses what can be seen before the parts are read.
+func (o storeMerge) check() error {
+	if strings.HasSuffix(o.out, ".tar.gz") {
+		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
+	}
+	if _, err := os.Stat(filepath.Dir(o.out)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("merge into %s: there is no directory %s: make it first, or name another file", o.out, filepath.Dir(o.out))
+	}
+	for _, part := range o.parts {
+		if _, err := os.Stat(part); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("part %s: no such file: name the stores or bundles of the parts", part)
+		}
+	}
+	return nil
+}
+
 func mergeStores(c *cobra.Command, o storeMerge) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	if _, err := os.Stat(o.out); !errors.Is(err, fs.ErrNotExist) {
 		db, err := harness.OpenStore(o.out) // runs whose processes died become interrupted
 		if err == nil {

@@ -43,7 +43,7 @@ func Open(ctx context.Context, path string) (_ *Opened, err error) {
 	}
 	dir, err := os.MkdirTemp("", "caserun-bundle-*")
 	if err != nil {
-		return nil, fmt.Errorf("bundle %s: unpack: %w", path, err)
+		return nil, fmt.Errorf("bundle %s: unpack: %w: TMPDIR names the directory for this", path, err)
 	}
 	defer func() {
 		if err != nil {

@@ -12,29 +12,29 @@ import (
 
 // Settle says how many repetitions would probably settle what the gate could not, and with which
 // commands; nil if there is nothing to settle, or no number is known. storeFlag is the flag with which
-// the commands find the store.
-func (r Report) Settle(storeFlag string, sides ...Side) []string {
+// the commands find the store, and readOnly says what to do before, if the store cannot be written.
+func (r Report) Settle(storeFlag, readOnly string, sides ...Side) []string {
 	var needs []int
 	for _, c := range r.Checks {
 		if c.Class.Unsettled() {
 			needs = append(needs, c.Settles)
 		}
 	}
-	return settle(needs, "unsettled checks", storeFlag, sides)
+	return settle(needs, "unsettled checks", storeFlag, readOnly, sides)
 }
 
 // Settle is Report.Settle for the rows that are inconclusive.
-func (r Result) Settle(storeFlag string, sides ...Side) []string {
+func (r Result) Settle(storeFlag, readOnly string, sides ...Side) []string {
 	var needs []int
 	for _, row := range r.Rows {
 		if row.Verdict == stats.Inconclusive {
 			needs = append(needs, row.Settles)
 		}
 	}
-	return settle(needs, "inconclusive results", storeFlag, sides)
+	return settle(needs, "inconclusive results", storeFlag, readOnly, sides)
 }
 
-func settle(needs []int, what, storeFlag string, sides []Side) []string {
+func settle(needs []int, what, storeFlag, readOnly string, sides []Side) []string {
 	known := slices.DeleteFunc(slices.Clone(needs), func(n int) bool { return n == 0 })
 	if len(known) == 0 {
 		return nil
@@ -42,7 +42,7 @@ func settle(needs []int, what, storeFlag string, sides []Side) []string {
 	n := slices.Max(known)
 	text := fmt.Sprintf("about %d repetitions of each arm would settle %d of %d %s", n, len(known), len(needs), what)
 	if commands := extending(sides, n, storeFlag); commands != "" {
-		text += ": " + commands
+		text += ": " + commands + readOnly
 	}
 	return []string{text}
 }

@@ -51,10 +51,10 @@ func explain(path, operation string, err error) error {
 	if errors.As(err, &s) {
 		switch {
 		case isFull(err):
-			return fmt.Errorf("store %s: %s: %w: free space on its file system or choose another store, as with --db: %w",
+			return fmt.Errorf("store %s: %s: %w: free space on its file system or name another store: %w",
 				path, operation, ErrFull, err)
 		case s.Code == sqlite3.ErrNotADB:
-			return fmt.Errorf("store %s: %s: the file is not a SQLite database: choose another store, as with --db: %w",
+			return fmt.Errorf("store %s: %s: the file is not a SQLite database: name another store: %w",
 				path, operation, err)
 		case s.Code == sqlite3.ErrCorrupt:
 			return fmt.Errorf("store %s: %s: the file is damaged: restore a copy, or recover its rows with `sqlite3 %s .recover`: %w",
@@ -66,7 +66,7 @@ func explain(path, operation string, err error) error {
 			return fmt.Errorf("store %[1]s: %[2]s: %[1]s-wal is not in the file yet, and the directory cannot be written: copy both files to a writable directory, or open the store once as a user who may write it: %[3]w",
 				path, operation, err)
 		case s.Code == sqlite3.ErrReadonly, s.Code == sqlite3.ErrPerm, s.Code == sqlite3.ErrCantOpen:
-			return fmt.Errorf("store %s: %s: the file or its directory cannot be written: choose another store, as with --db: %w",
+			return fmt.Errorf("store %s: %s: the file or its directory cannot be written: name another store: %w",
 				path, operation, err)
 		}
 	}

@@ -159,7 +159,7 @@ func writable(path string) error {
 		return err
 	case exists:
 		if err := syscall.Access(path, 2); err != nil {
-			return fmt.Errorf("store %s: the file cannot be written: choose another store, as with --db: %w", path, err)
+			return fmt.Errorf("store %s: the file cannot be written: name another store: %w", path, err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -192,7 +192,7 @@ func identify(ctx context.Context, path string, db *sql.DB) error {
 		return explain(path, "open", err)
 	}
 	if tables > 0 && id != applicationID {
-		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: choose another store, as with --db", path)
+		return fmt.Errorf("store %s: a SQLite database, but not one of caserun's: name another store", path)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func versions(ctx context.Context, path string, db *sql.DB) (have, want int64, e
 		return 0, 0, explain(path, "read the schema version", err)
 	}
 	if have > want {
-		return 0, 0, fmt.Errorf("store %s: schema version %d is newer than this program's %d: use the newer caserun, or choose another store, as with --db",
+		return 0, 0, fmt.Errorf("store %s: schema version %d is newer than this program's %d: use the newer caserun, or name another store",
 			path, have, want)
 	}
 	return have, want, nil

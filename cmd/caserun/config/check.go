@@ -110,6 +110,9 @@ func Wanted(flag *pflag.Flag, text string, err error) error {
 	case "bool":
 		return errors.New("want true or false")
 	case "duration":
+		if strings.ContainsAny(text, "smh") {
+			return errors.New("want a time such as 90s or 10m, of 2562047h at the most")
+		}
 		return errors.New("want a time with its unit, such as 90s or 10m")
 	case "float64":
 		number, whole = "want a number", false
