@@ -89,7 +89,7 @@ func TestFullDiskIsReportedAndEarlierRowsSurvive(t *testing.T) {
 	}
 	<-w.Failed()
 	err := w.Flush(ctx)
-	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), s.Path()) || !strings.Contains(err.Error(), "--db") {
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), s.Path()) || !strings.Contains(err.Error(), "name another store") {
 		t.Errorf("got error %v, want ErrFull with the path and the remedy", err)
 	}
 	run, _ := fullRun()

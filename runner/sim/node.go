@@ -102,7 +102,7 @@ func (n Node) Capped(bytes int64) Node {
 }
 
 // factors are how many times as long as in its profile a job's host phases and kernels last.
-type factors struct{ host, device float64 }
+type factors struct{ hostFactor, deviceFactor float64 }
 
 // beside returns the factors of m for a profile of a GPU with this name. It counts as an H200 if it is none of the models.
 func (m Model) beside(gpu string) factors {

@@ -56,17 +56,17 @@ func (p *process) here(s *profiles.Step) step {
 	out := step{Step: s}
 	switch s.Kind {
 	case profiles.Host:
-		out.on, out.demand, out.soloS = cores, 1, s.S*p.kind.host
+		out.on, out.demand, out.soloS = cores, 1, s.S*p.hostFactor
 	case profiles.CopyIn, profiles.CopyOut:
 		// Alone a copy lasts as long as profiled, scaled as host time because pageable copies are
 		// bound by the host, but not less than the link needs.
 		least := float64(s.Bytes) / m.LinkBytesPerS
-		out.on, out.soloS = link, max(s.S*p.kind.host, least)
+		out.on, out.soloS = link, max(s.S*p.hostFactor, least)
 		if out.soloS > 0 {
 			out.demand = least / out.soloS
 		}
 	case profiles.Kernel:
-		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*p.kind.device
+		out.on, out.demand, out.soloS = sms, m.filledBy(s), s.S*p.deviceFactor
 	}
 	if p.noise != nil && out.soloS > 0 {
 		out.soloS *= math.Exp(p.x.config.Noise * p.noise.NormFloat64())
