@@ -75,21 +75,21 @@ type offer func(ctx context.Context, db *store.Store, typed string) ([]string, e
 // fails.
 func fromStore(find offer) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		const done = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		settings, err := load(c)
 		if err != nil {
-			return nil, done
+			return nil, directive
 		}
-		db, err := store.OpenReadOnly(settings.DB)
+		db, done, err := openForReading(c.Context(), settings.DB)
 		if err != nil {
-			return nil, done
+			return nil, directive
 		}
-		defer db.Close()
+		defer done() //nolint:errcheck // nobody reads errors of completion
 		out, err := find(c.Context(), db, typed)
 		if err != nil {
-			return nil, done
+			return nil, directive
 		}
-		return out, done
+		return out, directive
 	}
 }
 

@@ -73,6 +73,9 @@ func TestBundleOfAPartOfASweep(t *testing.T) {
 	if status != exitOK || !strings.Contains(list, ",interrupted,10,20,") || !strings.Contains(list, "10 of its 20 runs were left out of this copy") {
 		t.Errorf("list: exit %d: %s\n%s", status, errs, list)
 	}
+	if _, offered, _ := caserun(t, "__complete", "sweep", "show", "--db", "part.tar.gz", ""); !strings.Contains(offered, "\n1\t") {
+		t.Errorf("of a bundle, completion offers %q", offered)
+	}
 	if _, list, _ := caserun(t, "sweep", "list", "--format", "csv"); !strings.Contains(list, ",complete,20,20,") {
 		t.Errorf("the sweep that was exported is listed as\n%s", list)
 	}
