@@ -5,8 +5,8 @@
 #
 # MIX is one of benchmarks/plan, which have every second job of W2, W5, W7 and W8, because those are for four GPUs; all by
 # default. Each is a sweep of its own in the store DIR/plan.db, so that all repetitions of a mix are of one machine if one
-# call makes them. What jobs are expected to do is known from the runs of other mixes in BUNDLES. DIR gets a comparison of
-# each mix and of all. A sweep that was stopped goes on with the next call.
+# call makes them. What jobs are expected to do is known from the runs of other mixes in BUNDLES, and on a simulated node from their profiles. DIR gets
+# a comparison of each mix and of all. A sweep that was stopped goes on with the next call.
 #
 # Environment:
 #   REPS     5

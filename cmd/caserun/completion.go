@@ -80,7 +80,7 @@ func fromStore(find offer) cobra.CompletionFunc {
 		if err != nil {
 			return nil, directive
 		}
-		db, done, err := openForReading(c.Context(), settings.DB)
+		db, done, err := openWith(c.Context(), settings.DB, store.OpenReadOnly) // which changes no store of an earlier version
 		if err != nil {
 			return nil, directive
 		}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +202,26 @@ func TestCompletionsAreDescribed(t *testing.T) {
 				t.Errorf("%q: %s has no description", words, word)
 			}
 		}
+	}
+}
+
+// Completion does not bring a store of an earlier version up to date.
+func TestCompletionChangesNoStore(t *testing.T) {
+	bundle, err := filepath.Abs("../../docs/evaluation/sweep.tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTempDir(t)
+	if out, err := exec.Command("tar", "xzf", bundle, "caserun.db").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	before, err := os.ReadFile("caserun.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, offered, _ := caserun(t, "__complete", "sweep", "show", "")
+	if after, err := os.ReadFile("caserun.db"); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the store has changed (%v); offered: %s", err, offered)
 	}
 }
 

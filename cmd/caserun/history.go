@@ -42,7 +42,7 @@ jobs that ended ok in the complete runs of the store. A scheduler that plans is
 told so.
 
 With MIX, show what a run of the mix on --node would be told. A simulated node
-also takes profiles. A live node goes by other GPU models for commands of which
+also takes profiles, and in a sweep nothing else. A live node goes by other GPU models for commands of which
 its own tell nothing. A job without figures is one of which nothing is known.
 
 With --output, write a file for --history of caserun mix and sweep.`,
@@ -50,12 +50,7 @@ With --output, write a file for --history of caserun mix and sweep.`,
   caserun history W7 --node sim:4xV100
   caserun history --before 12 --output known.csv
   caserun history --profiles mine.csv --output measured.csv`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("%q is one argument too many: %s", args[1], c.UseLine())
-			}
-			return nil
-		},
+		Args:              atMostOne,
 		ValidArgsFunction: atMost(1, completeMixes),
 		RunE: verb(func(c *cobra.Command, args []string) (_ historyOptions, err error) {
 			if len(args) > 0 {

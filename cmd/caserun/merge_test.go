@@ -123,7 +123,7 @@ func TestPlanIsCopiedAndDoneInParts(t *testing.T) {
 		if status, _, errs := caserun(t, append(args, "--time-limit", "1ns")...); status != exitNothing || !strings.Contains(errs, fmt.Sprintf("--resume 1 --part %d/2 --db %s goes on", k, name)) {
 			t.Errorf("a part without time: exit %d: %s", status, errs)
 		}
-		if out, errs := mustRun(t, args...); !strings.Contains(errs, "of sweep 1 is done: caserun store merge") ||
+		if out, errs := mustRun(t, args...); !strings.Contains(errs, "of sweep 1 is done\n") ||
 			!strings.Contains(out, "its other parts are not in this store") || strings.Contains(out, "--resume") {
 			t.Errorf("a part that is done says %q\n%s", errs, out)
 		}
@@ -325,9 +325,10 @@ func TestWrongPartsAndMerges(t *testing.T) {
 		{[]string{"store", "merge", "all.db"}, exitUsage, "PART is missing"},
 		{[]string{"store", "merge", "all.db", "a.db", "other.db"}, exitUsage, "part other.db: it is not a part of the same plan as the latest sweep of a.db: leave it out"},
 		{[]string{"store", "merge", "other.db", "a.db"}, exitUsage, "other.db has no sweep of the parts' plan: merge into a new file"},
-		{[]string{"store", "merge", "all.db", "missing.db"}, exitInfrastructure, "no such file"},
+		{[]string{"store", "merge", "all.db", "missing.db"}, exitInfrastructure, "part missing.db: no such file: name the stores or bundles of the parts"},
+		{[]string{"store", "merge", "all.tar.gz", "a.db"}, exitUsage, "all.tar.gz has the name of a bundle, and a merge makes a store"},
 		{[]string{"store", "merge", "--add", "all.db", "half.tar.gz"}, exitInfrastructure, "the archive ends within it or before it: the file is damaged"},
-		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitInfrastructure, "nowhere"},
+		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitUsage, "there is no directory nowhere: make it first"},
 	} {
 		if status, _, errs := caserun(t, c.args...); status != c.status || !strings.Contains(errs, c.says) {
 			t.Errorf("caserun %s: exit %d, want %d and %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)

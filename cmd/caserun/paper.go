@@ -80,10 +80,8 @@ func refuseForRuns(given *pflag.FlagSet) (err error) {
 
 // selection says which runs the tables are made of.
 func (o paperOptions) selection(say harness.Say) sides.Paper {
-	p := sides.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
-		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Say: say}
-	p.ReadOnly = readOnly(p.DB)
-	return p
+	return sides.Paper{Sweeps: o.sweeps, Tag: o.settings.Tag, Nodes: nodes.Split(o.settings.Node), System: o.system,
+		DB: o.settings.DB, StoreFlag: o.settings.StoreFlag(), Resume: storeHint(o.settings), Say: say}
 }
 
 func newPaper() *cobra.Command {

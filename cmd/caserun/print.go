@@ -120,7 +120,7 @@ func existing(path string) (output, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.Mode()&os.ModeCharDevice != 0:
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		f, err := os.OpenFile(path, os.O_WRONLY, 0) // which stays open until the program ends
 		return output{Writer: f}, err
 	case err == nil && !info.Mode().IsRegular():
 		return output{}, refuse("%s exists and is not a regular file: name another file", path)

@@ -85,6 +85,9 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if len(seconds) == 0 {
+		return nothingError{fmt.Errorf("profile fit: no job of %s ended ok: %s", side.Label, strings.Join(failed, ", "))}
+	}
 	fitted, missing, long := known.Fitted(gpuOf(runs[0]), seconds)
 	all := fitted.All()
 	if len(all) == 0 {
@@ -98,13 +101,16 @@ func runProfileFit(c *cobra.Command, o fitOptions) (err error) {
 		say("left out, because they never ended ok in these runs: %s", strings.Join(failed, ", "))
 	}
 	if len(long) > 0 {
-		say("their copies and kernels alone last longer in their profiles than they did in these runs, so they are too long now: %s", strings.Join(long, ", "))
+		say("the fitted profiles of these jobs are too long, because the copies and kernels in their profiles last longer than the jobs did: %s", strings.Join(long, ", "))
 	}
 	if runs[0].Traced {
 		say("all of these runs were traced, which makes jobs longer: caserun sweep without --trace makes better ones")
 	}
 	if n := len(regress.Machines(runs)); n > 1 {
 		say("the runs are of %d machines, and the medians of all: fit each machine's runs alone to know its host", n)
+	}
+	if slices.ContainsFunc(runs, func(r regress.Observation) bool { return gpuOf(r) != gpuOf(runs[0]) }) {
+		say("the runs are of several models of GPU, and the profiles name the first, %s: a simulated node of another model scales them by it", gpuOf(runs[0]))
 	}
 	return writeOutput(c, o.out, func(w io.Writer) error {
 		out := profiles.NewWriter(w)

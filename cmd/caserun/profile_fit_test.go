@@ -111,7 +111,7 @@ func TestProfileFit(t *testing.T) {
 	const other = "needle 32768 10"
 	storeAlone(t, "GPU-0", alone, lasting(needle, 0.01, true), lasting(other, 30, false))
 	status, out, errs = caserun(t, "profile", "fit", "7")
-	if status != exitOK || strings.Contains(out, other) || !strings.Contains(errs, "never ended ok in these runs: "+other) || !strings.Contains(errs, "too long now: "+needle) {
+	if status != exitOK || strings.Contains(out, other) || !strings.Contains(errs, "never ended ok in these runs: "+other) || !strings.Contains(errs, "are too long, because the copies and kernels in their profiles last longer than the jobs did: "+needle) {
 		t.Errorf("a job that never ended ok, and one shorter than its kernels: exit %d: %s%s", status, out, errs)
 	}
 }

@@ -167,7 +167,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		}
 	}
 	r := regress.Gate(baseline, candidate, g.bounds, g.alpha)
-	r.Notes = append(r.Notes, r.Settle(g.settings.StoreFlag(), readOnly(g.settings.DB), baseline, candidate)...)
+	r.Notes = append(r.Notes, r.Settle(storeHint(g.settings), baseline, candidate)...)
 	warnUnseen(c, g.settings.Format, r.Notes)
 	if err := render(c, g.settings.Format, report.GateTable(r, g.only...)); err != nil {
 		return err

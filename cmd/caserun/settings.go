@@ -14,6 +14,7 @@ import (
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/results/bundle"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
@@ -79,6 +80,11 @@ func openForReading(ctx context.Context, path string) (s *store.Store, done func
 
 // openPart is openForReading for a store that the user has named as an argument.
 func openPart(ctx context.Context, path string) (s *store.Store, done func() error, err error) {
+	return openWith(ctx, path, store.OpenUpdated)
+}
+
+// openWith opens a bundle, or a store with open.
+func openWith(ctx context.Context, path string, open func(string) (*store.Store, error)) (s *store.Store, done func() error, err error) {
 	if bundle.Is(path) {
 		b, err := bundle.Open(ctx, path)
 		if err != nil {
@@ -86,7 +92,7 @@ func openPart(ctx context.Context, path string) (s *store.Store, done func() err
 		}
 		return b.Store, b.Close, nil
 	}
-	if s, err = store.OpenUpdated(path); err != nil {
+	if s, err = open(path); err != nil {
 		return nil, nil, err
 	}
 	return s, s.Close, nil
@@ -117,10 +123,10 @@ func validateAlpha(alpha float64) error {
 	return nil
 }
 
-// readOnly ends a hint on how a sweep goes on, if the store is part of a bundle.
-func readOnly(db string) string {
-	if !bundle.Is(db) {
-		return ""
+// storeHint says how a command in a hint finds the store that a command read.
+func storeHint(settings config.Settings) regress.StoreHint {
+	if !bundle.Is(settings.DB) {
+		return regress.StoreHint{Flag: settings.StoreFlag()}
 	}
-	return ", in the store of the bundle: take it out with tar xzkf " + db + " caserun.db"
+	return regress.StoreHint{Unpack: ", in the store of the bundle, which tar xzkf " + settings.DB + " caserun.db takes out"}
 }

@@ -85,7 +85,7 @@ func (o storeMerge) check() error {
 		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
 	}
 	if _, err := os.Stat(filepath.Dir(o.out)); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("merge into %s: there is no directory %s: make it first, or name another file", o.out, filepath.Dir(o.out))
+		return refuse("merge into %s: there is no directory %s: make it first, or name another file", o.out, filepath.Dir(o.out))
 	}
 	for _, part := range o.parts {
 		if _, err := os.Stat(part); errors.Is(err, fs.ErrNotExist) {

@@ -399,7 +399,7 @@ func (o *sweepOptions) goOnHere(c *cobra.Command) (spread int64, err error) {
 	}
 	say("%s: %d of %d runs are left", what, len(left), len(left)+finished)
 	if gone := store.LeftOut(w.Note); gone != "" {
-		say("sweep %d: %s, and are made again: what resumes it where they are makes none twice", w.ID, gone)
+		say("sweep %d: %s, and are made again here: to make none twice, resume it where they are", w.ID, gone)
 	}
 	if note != "" {
 		say("sweep %d is resumed %s: runs of the two builds may differ", w.ID, note)
@@ -422,8 +422,8 @@ func (o *sweepOptions) work(c *cobra.Command, p *sweep.Plan, db *store.Store, lo
 	}
 	remedy := continuing(o.settings, id, o.part)
 	if ended == nil && !o.part.Whole() {
-		call.Say("part %s of sweep %d is done: caserun store merge brings the parts together", o.part, id)
-		remedy = "its other parts are not in this store, and caserun store merge brings them together"
+		call.Say("part %s of sweep %d is done", o.part, id)
+		remedy = "its other parts are not in this store; caserun store merge brings parts in several stores together"
 	}
 	if err := errors.Join(showArms(c, o.settings, db, id, remedy), ended); err != nil {
 		return err
@@ -605,7 +605,8 @@ func showSweep(c *cobra.Command, settings config.Settings, db *store.Store, id i
 
 // continuing says how a part of a sweep that was stopped goes on.
 func continuing(settings config.Settings, id int64, part sweep.Part) string {
-	return fmt.Sprintf("caserun sweep --resume %d%s%s continues it", id, part.Flag(), settings.StoreFlag())
+	in := storeHint(settings)
+	return fmt.Sprintf("caserun sweep --resume %d%s%s continues it%s", id, part.Flag(), in.Flag, in.Unpack)
 }
 
 // showArms prints a sweep's arms, and how the sweep goes on if runs are left.

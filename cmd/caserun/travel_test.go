@@ -79,13 +79,17 @@ func TestBundleOfAPartOfASweep(t *testing.T) {
 	if _, list, _ := caserun(t, "sweep", "list", "--format", "csv"); !strings.Contains(list, ",complete,20,20,") {
 		t.Errorf("the sweep that was exported is listed as\n%s", list)
 	}
+	if _, shown, _ := caserun(t, "sweep", "show", "1", "--db", "part.tar.gz"); !strings.Contains(strings.Join(strings.Fields(shown), " "),
+		"caserun sweep --resume 1 continues it, in the store of the bundle, which tar xzkf part.tar.gz caserun.db takes out") {
+		t.Errorf("of a bundle, sweep show says\n%s", shown)
+	}
 	if out, err := exec.Command("tar", "xzf", "part.tar.gz", "--transform", "s/caserun.db/part.db/", "caserun.db").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--db", "part.db"); status != exitOK || !strings.Contains(errs, "10 of 20 runs are left") || !strings.Contains(errs, "and are made again: ") {
+	if status, _, errs := caserun(t, "sweep", "--resume", "1", "--db", "part.db"); status != exitOK || !strings.Contains(errs, "10 of 20 runs are left") || !strings.Contains(errs, "and are made again here: ") {
 		t.Errorf("resume: exit %d: %s", status, errs)
 	}
-	if _, list, _ := caserun(t, "sweep", "list", "--db", "part.db", "--format", "csv"); !strings.Contains(list, ",complete,20,20,") || !strings.Contains(list, "left out of this copy, and are made again in it") {
+	if _, list, _ := caserun(t, "sweep", "list", "--db", "part.db", "--format", "csv"); !strings.Contains(list, ",complete,20,20,") || !strings.Contains(list, "left out of this copy, and are to be made again in it") {
 		t.Errorf("the sweep that was resumed is listed as\n%s", list)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/paper"
+	"github.com/caserun/caserun/results/regress"
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 )
@@ -22,9 +23,9 @@ type Paper struct {
 	// StoreFlag is the flag that the commands in hints need to find the store; "" for the
 	// default store.
 	StoreFlag string
-	// ReadOnly says what to do before a sweep goes on, if the store is part of a bundle; "": nothing.
-	ReadOnly string
-	Say      func(format string, args ...any)
+	// Resume is how the commands find it that write to the store.
+	Resume regress.StoreHint
+	Say    func(format string, args ...any)
 }
 
 // NothingError says that no run is selected.
@@ -123,7 +124,7 @@ func (p Paper) runs(ctx context.Context, db *store.Store) ([]results.Run, error)
 		case results.Running:
 			p.Say("sweep %d is under way: the runs that it has done count", sweep.ID)
 		default:
-			p.Say("sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others%s", sweep.ID, sweep.ID, p.StoreFlag, p.ReadOnly)
+			p.Say("sweep %d is interrupted: its complete runs count; caserun sweep --resume %d%s does the others%s", sweep.ID, sweep.ID, p.Resume.Flag, p.Resume.Unpack)
 		}
 		more, err := db.Runs(ctx, store.Filter{Sweep: sweep.ID, Status: results.Complete})
 		if err != nil {

@@ -100,17 +100,17 @@ func (c copier) run(ctx context.Context, db *sql.DB) (err error) {
 // leftOut ends the note of a sweep of which a copy has some runs only, and madeAgain follows it when work on the sweep goes on there.
 const (
 	leftOut   = " runs were left out of this copy"
-	madeAgain = ", and are made again in it"
+	madeAgain = ", and are to be made again in it"
 )
 
-// LeftOut is what a sweep's note says of runs that were left out of this copy of the store and were not made again; "": nothing.
+// LeftOut is what a sweep's note says of runs that were left out of this copy of the store, before work on the sweep goes on there; "": nothing.
 func LeftOut(note string) string {
-	for n := range strings.SplitSeq(note, "; ") {
-		if strings.HasSuffix(n, leftOut) {
-			return n
-		}
+	notes := strings.Split(note, "; ")
+	last := notes[len(notes)-1]
+	if !strings.HasSuffix(last, leftOut) {
+		return ""
 	}
-	return ""
+	return last
 }
 
 const (

@@ -331,7 +331,7 @@ func (m *merger) begin(ctx context.Context) error {
 // note keeps the notes of a sweep. What is missing in a copy says nothing of the merge.
 func (m *merger) note(text string) {
 	for _, n := range strings.Split(text, "; ") {
-		if n != "" && !strings.HasSuffix(n, leftOut) {
+		if n != "" && !strings.Contains(n, leftOut) {
 			m.notes[n] = true
 		}
 	}

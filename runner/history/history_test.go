@@ -133,7 +133,7 @@ func TestKnownBefore(t *testing.T) {
 		"mix":          {Options{Runs: true, NotMixes: []string{"W1x", "W2"}}, 2},
 		"run and mix":  {Options{Runs: true, Before: 3, NotMixes: []string{"W1x", "W2"}}, 1},
 		"nothing left": {Options{Runs: true, Before: 1}, 0},
-		"no learning":  {Options{}, 0},
+		"no runs":      {Options{}, 0},
 	} {
 		known, err := Known(t.Context(), db, []mixes.Job{{Program: "./a"}, {Program: "./b"}}, live, c.options)
 		if err != nil || len(known) != 2 || known[1] != nil {
@@ -218,7 +218,7 @@ func TestOtherModels(t *testing.T) {
 		t.Errorf("of %d jobs something is known from %q alone, want 3 and both models", n, gpus)
 	}
 	if known, err = Known(t.Context(), db, jobs, node, Options{File: f}); err != nil || len(Records(known)) != 1 {
-		t.Errorf("without learning %v (%v), want the file alone", Records(known), err)
+		t.Errorf("without runs %v (%v), want the file alone", Records(known), err)
 	}
 	node.Mode, node.GPUs = results.Simulated, []string{"P100 (simulated)"}
 	if known, err = Known(t.Context(), db, jobs, node, Options{File: f, Runs: true}); err != nil || len(Records(known)) != 0 {

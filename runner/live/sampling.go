@@ -82,7 +82,7 @@ func figures(st nvml.Stats) results.Sampler {
 	return out
 }
 
-// A sampler that takes this part of a core, and this long in all, is worth a word, because jobs lack what it takes. It takes 3 to 5 % for two H100s
+// A sampler that takes this part of a core, and this long in all, is worth a word, because jobs lack what it takes. It takes 2.6 to 6 % for two H100s
 // (docs/evaluation.md), and more in runs of less than a second, which begin and end with calls of some milliseconds.
 const (
 	costly     = 0.1
@@ -96,7 +96,7 @@ func doubts(st nvml.Stats) []string {
 		out = append(out, fmt.Sprintf("%d samples, in %d segments of all series, were taken and are lost: the store could not take them as fast", st.LostSamples, st.LostSegments))
 	}
 	if took := st.CPU.Seconds() / st.Elapsed.Seconds(); took > costly && st.CPU > costlyTime {
-		out = append(out, fmt.Sprintf("the sampler took %.0f %% of a core, because this driver's calls are slow: the jobs had as much less of the host", 100*took))
+		out = append(out, fmt.Sprintf("the sampler took %.0f %% of a core, which the jobs could not use: compare their times with care", 100*took))
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func (x *Executor) makeKind(j *mixes.Job) (kind, error) {
 	}
 	steps := p.Steps(j.Footprint)
 	return kind{steps: steps, rounds: p.Rounds, movable: x.config.Revokes && j.Binding != mixes.BindDeclared && movable(steps),
-		factors: x.config.Node.Model.beside(p.GPU)}, nil
+		factors: x.config.Node.Model.factorsFor(p.GPU)}, nil
 }
 
 // newProcess makes the process of a job.

@@ -86,6 +86,8 @@ func TestMemoryIsGivenBackBeforeTheHostPhaseAfterIt(t *testing.T) {
 		"NVIDIA H100 80GB HBM3": 7*v100.HostFactor + 8*v100.DeviceFactor,
 		"Tesla V100-SXM2-16GB":  7 + 8,
 		"Tesla P100-PCIE-16GB":  7*v100.HostFactor/1.18 + 8*v100.DeviceFactor/8.8,
+		"Quadro P1000":          7*v100.HostFactor + 8*v100.DeviceFactor,
+		"NVIDIA RTX A1000":      7*v100.HostFactor + 8*v100.DeviceFactor,
 		"NVIDIA RTX A6000":      7*v100.HostFactor + 8*v100.DeviceFactor,
 		"NVIDIA A100-SXM4-40GB": 7*v100.HostFactor + 8*v100.DeviceFactor/3.1,
 	} {

@@ -104,11 +104,11 @@ func (n Node) Capped(bytes int64) Node {
 // factors are how many times as long as in its profile a job's host phases and kernels last.
 type factors struct{ hostFactor, deviceFactor float64 }
 
-// beside returns the factors of m for a profile of a GPU with this name. It counts as an H200 if it is none of the models.
-func (m Model) beside(gpu string) factors {
+// factorsFor returns the factors of m for a profile of a GPU with this name. The name counts as an H200 if no word of it is one of the models.
+func (m Model) factorsFor(gpu string) factors {
 	of := models["H200"]
-	for name, other := range models {
-		if strings.Contains(strings.ToUpper(gpu), name) {
+	for word := range strings.FieldsFuncSeq(strings.ToUpper(gpu), func(r rune) bool { return r == ' ' || r == '-' }) {
+		if other, found := models[word]; found {
 			of = other
 		}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -97,6 +98,9 @@ func setText(flag *pflag.Flag, text string) error {
 	return Wanted(flag, text, err)
 }
 
+// isTime matches a time with its units, also one that is too long.
+var isTime = regexp.MustCompile(`^[+-]?([0-9.]+(ns|us|µs|ms|s|m|h))+$`)
+
 // isOctal reports whether pflag and viper would read a number in another base: 010 as 8.
 func isOctal(text string) bool {
 	digits := strings.TrimLeft(text, "+-")
@@ -110,8 +114,8 @@ func Wanted(flag *pflag.Flag, text string, err error) error {
 	case "bool":
 		return errors.New("want true or false")
 	case "duration":
-		if strings.ContainsAny(text, "smh") {
-			return errors.New("want a time such as 90s or 10m, of 2562047h at the most")
+		if isTime.MatchString(text) {
+			return errors.New("want a time of 2562047h at the most")
 		}
 		return errors.New("want a time with its unit, such as 90s or 10m")
 	case "float64":

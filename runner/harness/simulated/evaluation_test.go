@@ -445,19 +445,19 @@ func (k comparison) simulated(f figure, of prediction) float64 {
 // the device on their core.
 func hostsTable(blocks []block) string {
 	medians := map[string]map[string]float64{} // by mix and scheduler
-	var mixes, schedulers []string
+	var names, schedulers []string
 	for _, b := range blocks {
 		if strings.HasPrefix(b.name, "D-") {
 			continue
 		}
-		mixes, medians[b.name] = append(mixes, b.name), map[string]float64{}
+		names, medians[b.name] = append(names, b.name), map[string]float64{}
 		for _, c := range b.cells {
 			schedulers, medians[b.name][c.scheduler] = append(schedulers, c.scheduler), median(c.hosts())
 		}
 	}
 	schedulers = slices.DeleteFunc(slices.Clone(schedulerOrder), func(s string) bool { return !slices.Contains(schedulers, s) })
 	rows := [][]string{append([]string{"mix"}, schedulers...)}
-	for _, mix := range mixes {
+	for _, mix := range names {
 		row := []string{mix}
 		for _, s := range schedulers {
 			cell := ""
@@ -502,7 +502,7 @@ func errorsTable(blocks []block) string {
 		}
 		rows = append(rows, errorsRow("ratio of "+f.name, all, same, fits))
 	}
-	if rows[1][3] == "0" {
+	if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[3] != "0" }) {
 		for i := range rows {
 			rows[i] = rows[i][:3]
 		}
