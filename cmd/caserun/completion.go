@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
 	"github.com/caserun/caserun/mixes"
@@ -90,6 +91,16 @@ func fromStore(find offer) cobra.CompletionFunc {
 			return nil, directive
 		}
 		return out, directive
+	}
+}
+
+// plainUsages takes the backticks out of what flags say of themselves. They mark the values' names for help, and completion would show them.
+func plainUsages(c *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	c.Flags().VisitAll(plain)
+	c.PersistentFlags().VisitAll(plain)
+	for _, sub := range c.Commands() {
+		plainUsages(sub)
 	}
 }
 

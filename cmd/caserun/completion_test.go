@@ -193,13 +193,13 @@ func TestCompletionsAreDescribed(t *testing.T) {
 	simulate(t, "--scheds", "sa", "--tag", "night", "--reps", "1")
 	for _, words := range [][]string{
 		{"compare", ""}, {"compare", "sweep:1/"}, {"report", ""}, {"report", "--tag", ""}, {"sweep", "--mixes", "W1,"}, {"sweep", "--probes", ""},
-		{"mix", "W1", "--node", ""}, {"mix", "W1", "--sched", ""}, {"mix", "W1", "--sched", "cg:"}, {"report", "--format", ""},
+		{"mix", "W1", "--node", ""}, {"mix", "W1", "--sched", ""}, {"mix", "W1", "--sched", "cg:"}, {"report", "--format", ""}, {"mix", "--"}, {"report", "--"},
 	} {
 		_, out, _ := caserun(t, append([]string{"__complete"}, words...)...)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		for _, line := range lines[:len(lines)-1] {
-			if word, description, _ := strings.Cut(line, "\t"); description == "" {
-				t.Errorf("%q: %s has no description", words, word)
+			if word, description, _ := strings.Cut(line, "\t"); description == "" || strings.Contains(description, "`") {
+				t.Errorf("%q: %s has the description %q", words, word, description)
 			}
 		}
 	}
