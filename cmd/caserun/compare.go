@@ -184,7 +184,7 @@ func runCompare(c *cobra.Command, o comparison) (err error) {
 		return nothingError{errors.Join(fmt.Errorf("compare: %s and %s have nothing in common that was measured", o.sides[0], o.sides[1]),
 			errors.New(strings.Join(r.Notes, "\n")))}
 	}
-	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings), both[:]...)...)
+	r.Notes = append(r.Notes, r.Settle(storeHint(o.settings))...)
 	warnUnseen(c, o.settings.Format, r.Notes)
 	return render(c, o.settings.Format, report.CompareTable(r))
 }

@@ -73,13 +73,19 @@ func TestInconclusiveResultsSayWhatSettlesThem(t *testing.T) {
 	inTempDir(t)
 	simulate(t, "--scheds", "sa,case-alg3", "--reps", "2")
 	simulate(t, "--scheds", "sa,case-alg3", "--reps", "2", "--seed", "2")
-	const settles = "caserun sweep --resume 1 --reps "
+	for i, tag := range []string{"one", "other"} {
+		for j, mix := range []string{"W1", "W2"} {
+			mustRun(t, strings.Fields(fmt.Sprintf("sweep --mixes %s --scheds sa --node sim:2xP100 --sim-noise 0.05 --reps 2 --seed %d --tag %s", mix, 10*i+j, tag))...)
+		}
+	}
+	const settles = "caserun sweep --resume "
 	for _, c := range []struct {
 		line           string
 		before, behind int
 	}{
 		{"compare sweep:1/sa sweep:1/case-alg3 --metrics throughput -v", exitOK, exitOK},
 		{"regress --baseline sweep:1 --candidate sweep:2 -v", exitNothing, exitOK},
+		{"compare one other --metrics throughput -v", exitOK, exitOK}, // each tag has a sweep for each mix
 	} {
 		status, out, errs := caserun(t, strings.Fields(c.line)...)
 		_, command, found := strings.Cut(out, "would settle ")

@@ -91,6 +91,9 @@ func (f logFlag) open(db string) (log harness.Log, done func() error, err error)
 	if f.path == "" {
 		return nil, func() error { return nil }, nil
 	}
+	if f.path == "-" {
+		return nil, nil, refuse("--log-json -: standard output has the tables: name a file, or /dev/stderr")
+	}
 	if err := spareStore(db, f.path); err != nil {
 		return nil, nil, err
 	}

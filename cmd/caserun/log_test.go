@@ -256,6 +256,7 @@ func TestLogIsRefused(t *testing.T) {
 		says string
 	}{
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "caserun.db"}, "write caserun.db: that is the store caserun.db: name another file"},
+		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "-"}, "--log-json -: standard output has the tables: name a file"},
 		{[]string{"mix", "W1", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: open none/l.jsonl: no such file or directory"},
 		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--log-json", "none/l.jsonl"}, "log: open none/l.jsonl"},
 		{[]string{"sweep", "--mixes", "W1", "--scheds", "sa", "--node", "sim:2xP100", "--dry-run", "--log-json", "l.jsonl"}, "--log-json is for runs, and --dry-run makes none"},

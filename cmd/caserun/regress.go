@@ -128,6 +128,9 @@ func (o regressOptions) check(text string) ([]regress.Limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--max-regression: %w", err)
 	}
+	if !slices.ContainsFunc(limits, func(l regress.Limit) bool { return !l.None }) {
+		return nil, fmt.Errorf("--max-regression %s: none of these is a limit, so that nothing would be checked: add one, such as %s", text, defaultLimits)
+	}
 	for _, l := range limits {
 		if l.Scheduler != "" {
 			if err := config.Check("sched", l.Scheduler); err != nil {
@@ -167,7 +170,7 @@ func runRegress(c *cobra.Command, g gate) (err error) {
 		}
 	}
 	r := regress.Gate(baseline, candidate, g.bounds, g.alpha)
-	r.Notes = append(r.Notes, r.Settle(storeHint(g.settings), baseline, candidate)...)
+	r.Notes = append(r.Notes, r.Settle(storeHint(g.settings))...)
 	warnUnseen(c, g.settings.Format, r.Notes)
 	if err := render(c, g.settings.Format, report.GateTable(r, g.only...)); err != nil {
 		return err
@@ -195,7 +198,7 @@ func verdict(r regress.Report) error {
 	switch {
 	case r.Failed() > 0:
 		return regressionError{fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary())}
-	case r.Unsettled() > 0:
+	case r.Unsettled() > 0 || len(r.Checks) == 0:
 		return nothingError{fmt.Errorf("%s against %s: %s", r.Candidate, r.Baseline, r.Summary())}
 	}
 	return nil

@@ -56,9 +56,30 @@ func Open(path string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
+	if isCut(path) {
+		if _, err := f.WriteString("\n"); err != nil {
+			return nil, errors.Join(fmt.Errorf("log: %w", err), f.Close())
+		}
+	}
 	l := &Log{path: path, file: f, runs: map[int64]*state{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.drain()
 	return l, nil
+}
+
+// isCut reports whether a file ends within a line, as it may if the machine went down. It does not if the end cannot be read.
+func isCut(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var last [1]byte
+	_, err = f.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // Close writes what is left. Its error says how many lines are missing, and why.

@@ -129,6 +129,23 @@ func TestLogIsAddedTo(t *testing.T) {
 	}
 }
 
+// A line that was cut off spoils no other.
+func TestLogBehindACutLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	const cut = `{"run_id":1,"kind":"task_gr`
+	if err := os.WriteFile(path, []byte(cut), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, path)
+	l.Begun(results.Run{}, nil)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), cut+"\n{") {
+		t.Errorf("the log is %q (%v)", text, err)
+	}
+}
+
 // A file that takes no lines does not hold up a run, and the end says so.
 func TestLogOfAFullDisk(t *testing.T) {
 	l := open(t, "/dev/full")

@@ -44,6 +44,8 @@ func (e *Engine) refuse(w *waiting, cause schedulers.Cause, why string) schedule
 
 func whyTooLarge(t schedulers.Task, usable bool, devices int) string {
 	switch {
+	case t.OnDevice == nil && !usable:
+		return "the scheduler gives it no device even when the node is empty, and would not if it needed less memory"
 	case t.OnDevice == nil:
 		return "fits no device even when the node is empty"
 	case *t.OnDevice < 0 || *t.OnDevice >= devices:

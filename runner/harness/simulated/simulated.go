@@ -70,7 +70,7 @@ func (b *Backend) Ignored() (flags []string) {
 	for _, s := range []struct {
 		flag  string
 		given bool
-	}{{"--mem-cap", o.MemCap != "" && !b.isCapped()}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
+	}{{"--mem-cap " + o.MemCap + " (no less than a device has)", o.MemCap != "" && !b.isCapped()}, {"--swap", o.Swap != ""}, {"--sm-cap", o.SMCap > 0}, {"--guard", o.Guard},
 		{"--context-reserve", o.Context != "" && o.Context != harness.DefaultContext()}} {
 		if s.given {
 			flags = append(flags, s.flag)
