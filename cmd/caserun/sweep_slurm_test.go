@@ -200,7 +200,7 @@ func TestSweepOverNodesThatFail(t *testing.T) {
 	hits := map[string]int{}
 	again := time.NewTicker(500 * time.Millisecond)
 	defer again.Stop()
-	failed := 0
+	failed, registered := 0, false
 	for n, complete := 0, false; !complete; {
 		select {
 		case err := <-ended:
@@ -216,6 +216,7 @@ func TestSweepOverNodesThatFail(t *testing.T) {
 			if n == kills+requeues {
 				_ = os.Remove("hold")
 				c.ResumeNodes()
+				registered = registered || c.RegisterNodes()
 				break
 			}
 			time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // so that it hits at any moment
