@@ -1,5 +1,5 @@
 // Package userfile opens files that a user names, for reading. Opening never blocks: a file that
-// could block a reader forever, such as a FIFO, is an error.
+// could block a reader forever, such as a FIFO, is an error. It also checks where files are to be made.
 package userfile
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 	"unicode/utf8"
 
@@ -115,4 +116,13 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 		}
 	}
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+}
+
+// CheckDirectory returns an error if the directory of a file that is to be made does not exist.
+func CheckDirectory(path string) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the directory %s does not exist: make it, or name another", dir)
+	}
+	return nil
 }

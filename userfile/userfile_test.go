@@ -149,3 +149,13 @@ func TestReadTakesOnlyUTF8(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+func TestCheckDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for path, missing := range map[string]bool{"new": false, filepath.Join(dir, "new"): false, filepath.Join(dir, "none", "new"): true} {
+		err := CheckDirectory(path)
+		if (err != nil) != missing || missing && err.Error() != "the directory "+filepath.Dir(path)+" does not exist: make it, or name another" {
+			t.Errorf("%s: %v, missing: %v", path, err, missing)
+		}
+	}
+}

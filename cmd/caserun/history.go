@@ -42,8 +42,9 @@ jobs that ended ok in the complete runs of the store. A scheduler that plans is
 told so.
 
 With MIX, show what a run of the mix on --node would be told. A simulated node
-also takes profiles, and in a sweep nothing else. A live node goes by other GPU models for commands of which
-its own tell nothing. A job without figures is one of which nothing is known.
+also takes profiles, and in a sweep no earlier runs. A live node goes by other
+GPU models for commands of which its own tell nothing. Of a job without figures
+nothing is known.
 
 With --output, write a file for --history of caserun mix and sweep.`,
 		Example: `  caserun history

@@ -148,7 +148,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"--show-config"}, exitUsage, "caserun mix --show-config"},
 		{[]string{"report", "--db", "none.db"}, exitInfrastructure, "none.db"},
 		{[]string{"report", "99"}, exitUsage, "99"},
-		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "typo/dir/x.db"}, exitUsage, "the folder typo/dir does not exist: make it, or correct --db"},
+		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "typo/dir/x.db"}, exitUsage, "the directory typo/dir does not exist: make it, or name another"},
 		{[]string{"mix", "W7", "--node", "sim:1xV100", "--db", "/proc/x.db"}, exitInfrastructure, "/proc/x.db"},
 		{[]string{"mixes", "gen", "--jobs", "16", "--ratio", "0:0"}, exitUsage, "0:0"},
 	} {

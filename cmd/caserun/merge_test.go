@@ -328,7 +328,7 @@ func TestWrongPartsAndMerges(t *testing.T) {
 		{[]string{"store", "merge", "all.db", "missing.db"}, exitInfrastructure, "part missing.db: no such file: name the stores or bundles of the parts"},
 		{[]string{"store", "merge", "all.tar.gz", "a.db"}, exitUsage, "all.tar.gz has the name of a bundle, and a merge makes a store"},
 		{[]string{"store", "merge", "--add", "all.db", "half.tar.gz"}, exitInfrastructure, "the archive ends within it or before it: the file is damaged"},
-		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitUsage, "there is no directory nowhere: make it first"},
+		{[]string{"store", "merge", "nowhere/all.db", "a.db"}, exitUsage, "the directory nowhere does not exist"},
 	} {
 		if status, _, errs := caserun(t, c.args...); status != c.status || !strings.Contains(errs, c.says) {
 			t.Errorf("caserun %s: exit %d, want %d and %q:\n%s", strings.Join(c.args, " "), status, c.status, c.says, errs)

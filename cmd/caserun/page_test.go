@@ -60,7 +60,7 @@ func TestReportHTML(t *testing.T) {
 	}{
 		{[]string{"--html", "notes.txt"}, exitUsage, "notes.txt: it exists and is not a page"},
 		{[]string{"--html", "caserun.db"}, exitUsage, "caserun.db: it exists and is not a page"},
-		{[]string{"--html", "none/page.html"}, exitUsage, "write none/page.html: there is no directory none: make it, or name another"},
+		{[]string{"--html", "none/page.html"}, exitUsage, "write none/page.html: the directory none does not exist: make it, or name another"},
 		{[]string{"--html", ""}, exitUsage, "--html is empty: name a file, or leave it out"},
 		{[]string{"--html", "x.html", "--mix", "W2"}, exitNothing, "no run"},
 		{[]string{"--html", "x.html", "9"}, exitUsage, "run 9"},

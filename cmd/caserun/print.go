@@ -7,12 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/caserun/caserun/results/report"
+	"github.com/caserun/caserun/userfile"
 )
 
 // render prints tables in a format, with an empty line between. In json several tables are one
@@ -103,12 +103,13 @@ func newOutput(c *cobra.Command, path string) (output, error) {
 	if path == "" || isStdout(path) {
 		return output{Writer: c.OutOrStdout()}, nil
 	}
+	if err := userfile.CheckDirectory(path); err != nil {
+		return output{}, refusal{fmt.Errorf("write %s: %w", path, err)}
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return existing(path)
-	case errors.Is(err, fs.ErrNotExist):
-		return output{}, refuse("%s: there is no directory %s: make it first, or name another file", path, filepath.Dir(path))
 	case err != nil:
 		return output{}, fmt.Errorf("%w: name another file", err)
 	}

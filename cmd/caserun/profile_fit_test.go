@@ -85,7 +85,7 @@ func TestProfileFit(t *testing.T) {
 		says   string
 	}{
 		{"night --out here.csv", exitUsage, "here.csv exists"},
-		{"night --out nodir/here.csv", exitUsage, "there is no directory nodir"},
+		{"night --out nodir/here.csv", exitUsage, "the directory nodir does not exist"},
 		{"night --out .", exitUsage, ". exists and is not a regular file"},
 		{"nights", exitUsage, "no run has the tag nights"},
 		{"night --db none.db", exitInfrastructure, "none.db"},

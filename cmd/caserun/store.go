@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/caserun/caserun/results/report"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/userfile"
 )
 
 func newStore() *cobra.Command {
@@ -84,8 +84,8 @@ func (o storeMerge) check() error {
 	if strings.HasSuffix(o.out, ".tar.gz") {
 		return refuse("%s has the name of a bundle, and a merge makes a store: name a file such as merged.db; caserun export --bundle makes a bundle of it", o.out)
 	}
-	if _, err := os.Stat(filepath.Dir(o.out)); errors.Is(err, fs.ErrNotExist) {
-		return refuse("merge into %s: there is no directory %s: make it first, or name another file", o.out, filepath.Dir(o.out))
+	if err := userfile.CheckDirectory(o.out); err != nil {
+		return refusal{fmt.Errorf("merge into %s: %w", o.out, err)}
 	}
 	for _, part := range o.parts {
 		if _, err := os.Stat(part); errors.Is(err, fs.ErrNotExist) {

@@ -109,7 +109,7 @@ func (o *sweepOptions) settle(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("time-limit") && o.limit.Total <= 0 {
 		return fmt.Errorf("--time-limit %v: want more than 0", o.limit.Total)
 	}
-	// Such as from a variable that is not set. A shell's --resume "" arrives as --resume and an argument.
+	// A variable that is not set gives an empty value. A shell's --resume "" arrives as --resume and an empty argument.
 	if c.Flags().Changed("resume") && (o.resume == "" || len(args) == 1 && args[0] == "") {
 		return errors.New("--resume is empty: want a number from caserun sweep list, or latest")
 	}

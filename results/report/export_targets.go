@@ -1,13 +1,13 @@
 package report
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/caserun/caserun/userfile"
 )
 
 // CheckTargets refuses a set of files that exports could not all write, before any of them
@@ -25,9 +25,8 @@ func CheckTargets(paths, made []string, overwrite bool) error {
 		if err := vacant(path, overwrite); err != nil {
 			return err
 		}
-		dir := filepath.Dir(path)
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !willBe(dir) {
-			return fmt.Errorf("write %s: there is no directory %s: make it, or name another", path, dir)
+		if err := userfile.CheckDirectory(path); err != nil && !willBe(filepath.Dir(path)) {
+			return fmt.Errorf("write %s: %w", path, err)
 		}
 		file, err := behindLinks(path)
 		if err != nil {

@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/store"
+	"github.com/caserun/caserun/userfile"
 )
 
-// OpenStore opens a store for writing, and makes it where there is none, in a folder that exists. Runs and sweeps whose
+// OpenStore opens a store for writing, and makes it where there is none, in a directory that exists. Runs and sweeps whose
 // processes died become interrupted.
 func OpenStore(path string) (*store.Store, error) {
 	if bundle.Is(path) {
 		return nil, Refuse(fmt.Errorf("%s is a bundle, which is read only: take its store out with tar xzkf %[1]s caserun.db, and name that with --db caserun.db", path))
 	}
-	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return nil, Refuse(fmt.Errorf("store %s: the folder %s does not exist: make it, or correct --db", path, filepath.Dir(path)))
+	if err := userfile.CheckDirectory(path); err != nil {
+		return nil, Refuse(fmt.Errorf("store %s: %w", path, err))
 	}
 	s, err := store.Open(path)
 	if err != nil {
