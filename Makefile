@@ -6,9 +6,6 @@ GO ?= go
 
 all: build native
 
-# NVML's header calls some functions deprecated. go-nvml wraps these functions, and caserun does not call them.
-export CGO_CFLAGS := $(or $(CGO_CFLAGS),$(shell $(GO) env CGO_CFLAGS)) -Wno-deprecated-declarations
-
 # SQLite takes a third of the first build's processor time.
 build:
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "caserun is partly written in C: install gcc, or name a compiler with CC, and do not set CGO_ENABLED=0" >&2; exit 1; }

@@ -10,24 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness/local"
 	"github.com/caserun/caserun/runner/live"
 )
 
-// fakeNVML builds native/nvml, whose GPUs are numbered from 0, and returns its
-// path.
+// fakeNVML builds native/nvml, whose GPUs are numbered from 0, and returns its path.
 func fakeNVML(t *testing.T) string {
 	t.Helper()
-	source, err := filepath.Abs(filepath.Join("..", "..", "native", "nvml", "fake_nvml.c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	if text, err := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", out, source).CombinedOutput(); err != nil {
-		t.Fatalf("build the fake NVML: %v\n%s", err, text)
-	}
-	return out
+	return filepath.Join(nativetest.Build(t, "nvml"), "build/libnvidia-ml.so.1")
 }
 
 // The GPUs are those of --devices, or else of CUDA_VISIBLE_DEVICES, or all.

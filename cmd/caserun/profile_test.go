@@ -9,19 +9,13 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
-	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/native/nativetest"
 )
 
-// buildStepJob compiles native/probe/tests/job.c, whose arguments are what it
-// does.
+// buildStepJob builds native/probe/tests/job.c, whose arguments are what it does.
 func buildStepJob(t *testing.T) string {
 	t.Helper()
-	native := filepath.Join("..", "..", "native", "probe")
-	out := filepath.Join(t.TempDir(), "job")
-	if err := probetest.Build(native, out, filepath.Join(native, "tests", "job.c")); err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return filepath.Join(nativetest.Build(t, "probe", "build/job"), "build/job")
 }
 
 // A signal costs the profile of the command that it stops, and no other; kill -9 too.

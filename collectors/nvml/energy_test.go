@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // onFakeNode runs a test on the fake NVML with two devices that have the given meters. The test
@@ -28,10 +30,7 @@ func onFakeNode(t *testing.T, meters string, test func(*testing.T, *Node)) {
 		test(t, n)
 		return
 	}
-	dir := t.TempDir()
-	if text, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"), "../../native/nvml/fake_nvml.c").CombinedOutput(); err != nil {
-		t.Fatalf("build the fake NVML: %v\n%s", err, text)
-	}
+	dir := filepath.Join(nativetest.Build(t, "nvml"), "build")
 	var name []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
 		name = append(name, "^"+regexp.QuoteMeta(part)+"$")

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 const (
@@ -21,15 +23,12 @@ const (
 	fakeUUID = "GPU-abababab-abab-abab-abab-ababababab01" // ordinal 1 of fake_cuda.c
 )
 
-// build compiles the program and the fake driver, and installs the driver where the program finds
-// it. It returns the paths of the program and of the driver's log.
+// build builds the program and the fake driver, and has the program find the driver. It returns the paths of the program and of the driver's log.
 func build(t *testing.T, settings map[string]uint64) (bin, log string) {
 	t.Helper()
-	dir := t.TempDir()
-	bin, log = filepath.Join(dir, "ballast"), filepath.Join(dir, "log")
-	compile(t, "ballast.c", "-o", bin, "-ldl")
-	compile(t, "fake_cuda.c", "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"))
-	t.Setenv("LD_LIBRARY_PATH", dir)
+	dir := nativetest.Build(t, "ballast", "ballast", "build/libcuda.so.1")
+	bin, log = filepath.Join(dir, "ballast"), filepath.Join(t.TempDir(), "log")
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(dir, "build"))
 	t.Setenv("FAKE_CUDA_LOG", log)
 	// A run's environment has these variables, which ballast must ignore.
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/run/pipe")
@@ -38,15 +37,6 @@ func build(t *testing.T, settings map[string]uint64) (bin, log string) {
 		t.Setenv("FAKE_CUDA_"+k, fmt.Sprint(v))
 	}
 	return bin, log
-}
-
-func compile(t *testing.T, source string, flags ...string) {
-	t.Helper()
-	path := filepath.Join("..", "..", "native", "ballast", source)
-	cmd := exec.Command("cc", append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", path}, flags...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
 }
 
 func start(t *testing.T, bin, device string, leave uint64) *Ballast {
@@ -182,9 +172,11 @@ func TestStartErrors(t *testing.T) {
 	})
 	t.Run("driver that does not load", func(t *testing.T) {
 		bin, _ := build(t, nil)
-		if err := os.WriteFile(filepath.Join(filepath.Dir(bin), "libcuda.so.1"), []byte("no library\n"), 0o644); err != nil {
+		broken := t.TempDir()
+		if err := os.WriteFile(filepath.Join(broken, "libcuda.so.1"), []byte("no library\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		t.Setenv("LD_LIBRARY_PATH", broken)
 		_, err := Start(context.Background(), bin, "0", 0)
 		if !errors.Is(err, ErrNoDevice) || !strings.Contains(err.Error(), "load the CUDA driver") {
 			t.Errorf("error %v, want that the driver cannot be loaded", err)

@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // TestGPU holds a real GPU's memory. It skips only if there is no GPU; with CASERUN_REQUIRE_GPU=1
 // it fails instead.
 func TestGPU(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "ballast")
-	compile(t, "ballast.c", "-o", bin, "-ldl")
+	bin := filepath.Join(nativetest.Build(t, "ballast", "ballast"), "ballast")
 	const leave = 2*gib + 12345
 	b, err := Start(context.Background(), bin, "0", leave)
 	if errors.Is(err, ErrNoDevice) && os.Getenv("CASERUN_REQUIRE_GPU") != "1" {

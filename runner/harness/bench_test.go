@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/live"
-	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/policies"
 )
@@ -57,11 +57,7 @@ func BenchmarkThousandJobs(b *testing.B) {
 // whole live path: socket, batch, engine with each policy, records to the
 // store. One client asks for b.N tasks one after another, 1 ms apart.
 func BenchmarkGrant(b *testing.B) {
-	client := filepath.Join(b.TempDir(), "roundtrip")
-	native := filepath.Join("..", "..", "native", "probe")
-	if err := probetest.Build(native, client, filepath.Join(native, "bench", "roundtrip.c")); err != nil {
-		b.Fatal(err)
-	}
+	client := filepath.Join(nativetest.Build(b, "probe", "build/roundtrip"), "build/roundtrip")
 	for _, info := range policies.All() {
 		if info.Revokes { // its processes give nothing back
 			continue

@@ -8,19 +8,15 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // BenchmarkTasks measures case_task_begin and case_task_free in C processes against a whole
 // run: the probe's server, the batch and the engine. BenchmarkRoundTrip of package probe is
 // the same with a server that grants at once.
 func BenchmarkTasks(b *testing.B) {
-	native := filepath.Join("..", "..", "native", "probe")
-	client := filepath.Join(b.TempDir(), "roundtrip")
-	if err := probetest.Build(native, client, filepath.Join(native, "bench", "roundtrip.c")); err != nil {
-		b.Fatal(err)
-	}
+	client := filepath.Join(nativetest.Build(b, "probe", "build/roundtrip"), "build/roundtrip")
 	for _, bench := range []struct {
 		name    string
 		clients int

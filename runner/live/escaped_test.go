@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // mustEndSoon fails where a run took as long as the processes in these tests do
@@ -30,10 +28,7 @@ func mustEndSoon(t *testing.T, began time.Time) {
 
 func mustBeGone(t *testing.T) {
 	t.Helper()
-	program, err := buildJob()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testProgram(t, "job")
 	if left := running(t, program); len(left) > 0 {
 		t.Errorf("processes left behind: %v", left)
 		for _, pid := range left {
@@ -146,62 +141,6 @@ func (r *rig) cancelledWhen(pipe string) []results.Job {
 	return jobs
 }
 
-// buildOdd compiles a job that does what job.c cannot.
-var buildOdd = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "caserun-odd-")
-	if err != nil {
-		return "", err
-	}
-	native := filepath.Join("..", "..", "native", "probe")
-	out, source := filepath.Join(dir, "odd"), filepath.Join(dir, "odd.c")
-	err = os.WriteFile(source, []byte(`
-#define _GNU_SOURCE
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include "case.h"
-
-extern char **environ;
-static const struct case_need need = { .bytes = 12000000000, .blocks = 1024, .threads_per_block = 256 };
-
-static int dies;
-
-/* The library's: it has asked when it comes here. */
-ssize_t recvmsg(int fd, struct msghdr *message, int flags)
-{
-	if (dies)
-		abort();
-	return syscall(SYS_recvmsg, fd, message, flags);
-}
-
-/* odd wipe: has a task and nothing in its environment, for a minute.
- * odd die: holds a task, asks for another one, and dies. */
-int main(int argc, char **argv)
-{
-	struct case_task task = { 0 }, other = { 0 };
-	int wipes = argc == 2 && !strcmp(argv[1], "wipe");
-
-	if (case_task_ask(&need, &task))
-		return 5;
-	for (char **e = environ; wipes && *e; e++)
-		memset(*e, 0, strlen(*e));
-	puts("here");
-	fflush(stdout);
-	if (wipes)
-		return sleep(60);
-	dies = 1;
-	return case_task_ask(&need, &other);
-}`), 0o600)
-	if err != nil {
-		return "", err
-	}
-	return out, probetest.Build(native, out, "-I", native, source)
-})
-
 // asks is a job that shows its environment on the pipe "env" and goes on when there
 // is something on the pipe "go".
 const asks = `env -0 >env; read line <go`
@@ -250,14 +189,7 @@ func asking(t *testing.T) *rig {
 // A client that is nobody's child ends with the job too; one that cannot be told
 // for the job's is not waited for.
 func TestClientsThatTheJobDidNotStart(t *testing.T) {
-	job, err := buildJob()
-	if err != nil {
-		t.Fatal(err)
-	}
-	odd, err := buildOdd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	job, odd := testProgram(t, "job"), testProgram(t, "odd")
 	for _, c := range []struct {
 		program string
 		args    []string
@@ -299,10 +231,7 @@ func TestClientsThatTheJobDidNotStart(t *testing.T) {
 // A job that has ended is not stopped any more, and its time has ended too, however
 // long what it had started for it takes to go.
 func TestJobHasEndedWhenItsProcessHas(t *testing.T) {
-	odd, err := buildOdd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	odd := testProgram(t, "odd")
 	for _, cancels := range []bool{false, true} {
 		r := asking(t)
 		r.patience, r.limit, r.began = 7*time.Second, 6*time.Second, make(chan int, 1)
@@ -377,10 +306,7 @@ func mustStat(t *testing.T, pid int) stat {
 
 // A process that died holds nothing and gets nothing.
 func TestDeadProcessIsGrantedNothing(t *testing.T) {
-	odd, err := buildOdd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	odd := testProgram(t, "odd")
 	for range 5 {
 		r := newRig(t, "schedgpu:queue=fifo").sh(`exec $ODD die >up`).sh(`read line <up; exec $JOB begin:12000000000 free`)
 		r.jobs[0].Env = append(r.jobs[0].Env, "ODD="+odd)

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
-	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/runner/schedshm"
 	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
@@ -40,19 +40,36 @@ func TestMain(m *testing.M) {
 	}
 	// A guard built with the race detector would otherwise take a second to exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	os.Exit(m.Run())
+	var err error
+	if testPrograms, err = os.MkdirTemp("", "caserun-live-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(testPrograms)
+	os.Exit(status)
 }
 
-// buildJob compiles native/probe/tests/job.c with the library it uses.
-var buildJob = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "caserun-job-")
-	if err != nil {
-		return "", err
+// testPrograms has the programs that the tests of this package run, and no others' tests: some look for
+// processes of a program.
+var testPrograms string
+
+// testProgram builds a program of native/probe and returns the path of a copy of this package's own.
+func testProgram(tb testing.TB, name string) string {
+	tb.Helper()
+	path := filepath.Join(testPrograms, name)
+	if _, err := os.Stat(path); err == nil {
+		return path
 	}
-	native := filepath.Join("..", "..", "native", "probe")
-	out := filepath.Join(dir, "job")
-	return out, probetest.Build(native, out, filepath.Join(native, "tests", "job.c"))
-})
+	text, err := os.ReadFile(filepath.Join(nativetest.Build(tb, "probe", "build/"+name), "build", name))
+	if err == nil {
+		err = os.WriteFile(path, text, 0o700)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
 
 // tape keeps the records of a run.
 type tape struct {
@@ -143,20 +160,14 @@ func newRig(t testing.TB, sched string) *rig {
 }
 
 func (r *rig) job(steps ...string) *rig {
-	program, err := buildJob()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	program := testProgram(r.t, "job")
 	r.jobs = append(r.jobs, mixes.Job{Name: strings.Join(steps, " "), Program: program, Args: steps})
 	return r
 }
 
 // sh adds a job that is a shell script, in which $JOB is the program of job.
 func (r *rig) sh(script string) *rig {
-	program, err := buildJob()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	program := testProgram(r.t, "job")
 	r.jobs = append(r.jobs, mixes.Job{Name: script, Program: "/bin/sh", Args: []string{"-c", script}, Env: []string{"JOB=" + program}})
 	return r
 }
@@ -548,7 +559,7 @@ func TestTimeoutKillsStubbornGroup(t *testing.T) {
 	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Timeout, results.OK}) {
 		t.Errorf("outcomes %v", got)
 	}
-	program, _ := buildJob()
+	program := testProgram(t, "job")
 	if left := running(t, program); len(left) > 0 {
 		t.Errorf("processes left behind: %v", left)
 	}
@@ -587,7 +598,7 @@ func TestCancelStopsEverything(t *testing.T) {
 			t.Errorf("job %d: %s, want cancelled", i, o)
 		}
 	}
-	program, _ := buildJob()
+	program := testProgram(t, "job")
 	if left := running(t, program); len(left) > 0 {
 		t.Errorf("processes left behind: %v", left)
 	}
@@ -673,10 +684,7 @@ func TestJobsWaitForTheServer(t *testing.T) {
 
 // Kill -9 of jobs in whatever state they are leaves no task behind.
 func TestKillAtAnyMoment(t *testing.T) {
-	program, err := buildJob()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testProgram(t, "job")
 	r := newRig(t, "case-alg2")
 	for i := range 40 {
 		r.job(fmt.Sprintf("sleep:%d", i%7), "begin:6000000000", "sleep:5", "grow:1000000000", "free", "begin:8000000000", "sleep:5", "free", "sleep:2")
@@ -720,10 +728,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 
 // What a job started ends with the harness, wherever it went, and nothing else does.
 func TestGuardKillsTheJobsItWatches(t *testing.T) {
-	program, err := buildJob()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testProgram(t, "job")
 	start := func(script, token string) (leader *exec.Cmd, said *bufio.Reader) {
 		read, write, err := os.Pipe()
 		if err != nil {

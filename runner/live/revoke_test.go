@@ -5,51 +5,25 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner/swaparea"
 )
 
 const mebibyte = 1 << 20
 
-// buildFakes builds the lazy runtime, a CUDA runtime and driver without a GPU, and programs for them.
-var buildFakes = sync.OnceValue(func() error {
-	out, err := exec.Command("make", "-C", filepath.Join("..", "..", "native", "probe"), "libcase.so", "fakes").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build the lazy runtime and the fakes: %w\n%s", err, out)
-	}
-	return nil
-})
-
-// buildSwapArea builds swaparea and the driver for it into one folder.
-var buildSwapArea = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "caserun-swap-")
-	if err != nil {
-		return "", err
-	}
-	for source, flags := range map[string][]string{"swaparea.c": {"-o", filepath.Join(dir, "swaparea"), "-ldl"},
-		"fake_cuda.c": {"-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1")}} {
-		source = filepath.Join("..", "..", "native", "ballast", source)
-		if out, err := exec.Command("cc", append([]string{"-std=c11", source}, flags...)...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", source, err, out)
-		}
-	}
-	// The program finds the driver by a script, because the test's own environment is of all tests.
-	script := filepath.Join(dir, "start")
-	return script, os.WriteFile(script, []byte("#!/bin/sh\nLD_LIBRARY_PATH="+dir+" exec "+dir+"/swaparea \"$@\"\n"), 0o700)
-})
-
 // newSwapArea makes a swap area of so many pieces of the fakes' host memory.
 func newSwapArea(t *testing.T, pieces int64) *swaparea.Area {
 	t.Helper()
-	program, err := buildSwapArea()
-	if err != nil {
+	ballast := nativetest.Build(t, "ballast", "swaparea", "build/libcuda.so.1")
+	// The program finds the driver by a script, because the test's own environment is of all tests.
+	program := filepath.Join(t.TempDir(), "start")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nLD_LIBRARY_PATH="+ballast+"/build exec "+ballast+"/swaparea \"$@\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	a, err := swaparea.Start(context.Background(), program, pieces*swaparea.PieceBytes, swaparea.PieceBytes, nil)
@@ -68,13 +42,7 @@ func newSwapArea(t *testing.T, pieces int64) *swaparea.Area {
 // of them, but not for two.
 func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 	t.Helper()
-	if err := buildFakes(); err != nil {
-		t.Fatal(err)
-	}
-	native, err := filepath.Abs(filepath.Join("..", "..", "native", "probe"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	native := nativetest.Build(t, "probe", "libcase.so", "fakes")
 	r := newRig(t, sched)
 	r.swap = newSwapArea(t, 64)
 	r.preload = filepath.Join(native, "libcase.so")

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -75,11 +74,7 @@ func checkSessions(t *testing.T, area *swaparea.Area, scheds []string, more func
 			t.Fatalf("CASERUN_TEST_SESSIONS: %v: say for how long, such as 1h", err)
 		}
 	}
-	program := filepath.Join(t.TempDir(), "peer")
-	source := filepath.Join("..", "..", "native", "probe", "tests", "peer.c")
-	if out, err := exec.Command("cc", "-std=c11", "-O2", "-o", program, source).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", source, err, out)
-	}
+	program := testProgram(t, "peer")
 	dir := t.TempDir()
 	for began := time.Now(); ; {
 		rapid.Check(t, func(rt *rapid.T) {

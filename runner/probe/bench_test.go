@@ -40,7 +40,6 @@ func (granter) Starved(error)                                   {}
 // of theirs reads the answer and wakes the thread that waits.
 func BenchmarkRoundTrip(b *testing.B) {
 	client := filepath.Join(b.TempDir(), "roundtrip")
-	compile(b, client, "bench/roundtrip.c")
 	for _, bench := range []struct {
 		name    string
 		clients int

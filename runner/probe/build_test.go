@@ -4,15 +4,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/caserun/caserun/runner/probe/probetest"
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 const nativeDir = "../../native/probe"
 
-// compile builds a C program under native/probe with libcase in it.
-func compile(tb testing.TB, out, source string) {
+// built builds a program of native/probe with libcase in it, and returns its path.
+func built(tb testing.TB, program string) string {
 	tb.Helper()
-	if err := probetest.Build(nativeDir, out, filepath.Join(nativeDir, source)); err != nil {
-		tb.Fatal(err)
-	}
+	return filepath.Join(nativetest.Build(tb, "probe", program), program)
 }

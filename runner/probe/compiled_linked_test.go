@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // casecc compiles and links a program with a static CUDA runtime, here the fake one. The program is
@@ -18,13 +20,9 @@ func TestCompiledWithAStaticRuntime(t *testing.T) {
 		t.Log("no LLVM: casecc's link with a static runtime is NOT tested; install clang-16 and llvm-16-dev")
 		return
 	}
-	if err := buildLazy(); err != nil {
-		t.Fatal(err)
-	}
+	buildLazy(t)
 	tools := filepath.Dir(filepath.Dir(clang))
-	if out, err := exec.Command("make", "-C", "../../native/pass", "LLVM="+tools).CombinedOutput(); err != nil {
-		t.Fatalf("make: %v\n%s", err, out)
-	}
+	nativetest.Build(t, "pass", "LLVM="+tools)
 	dir := t.TempDir()
 	build := func(name string, args ...string) string {
 		t.Helper()

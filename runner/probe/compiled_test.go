@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // The tests named TestCompiled run programs that CASE's compiler pass (native/pass) has changed,
@@ -419,14 +421,8 @@ func TestCompiledKeepsResultsOfRandomPrograms(t *testing.T) {
 		t.Log("no LLVM: the compiler pass is NOT tested; install clang-16 and llvm-16-dev")
 		return
 	}
-	if err := buildLazy(); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"-C", "../../native/pass"}, {"-C", nativeDir, "libcase.a"}} {
-		if out, err := exec.Command("make", args...).CombinedOutput(); err != nil {
-			t.Fatalf("make %v: %v\n%s", args, err, out)
-		}
-	}
+	buildLazy(t)
+	nativetest.Build(t, "pass")
 	count := fromEnvironment(t, "CASERUN_COMPILED_PROGRAMS", 100)
 	seed := fromEnvironment(t, "CASERUN_COMPILED_SEED", int(time.Now().UnixNano()%1_000_000_000)+1)
 	t.Logf("CASERUN_COMPILED_SEED=%d CASERUN_COMPILED_PROGRAMS=%d", seed, count)

@@ -225,8 +225,7 @@ func (h *counter) Closed(c *Client) {
 // kill -9 in the middle of a burst leaves nothing behind, and a neighbour that
 // is in the middle of its own goes on.
 func TestKillInABurst(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "roundtrip")
-	compile(t, program, "bench/roundtrip.c")
+	program := built(t, "build/roundtrip")
 	h := &counter{granter: granter{t}, held: map[*Client]map[uint64]bool{}, busy: make(chan struct{}), closed: make(chan *Client, 100)}
 	s, err := Listen(filepath.Join(t.TempDir(), "s"), h, t.Logf)
 	if err != nil {

@@ -192,9 +192,7 @@ func TestLinkedConfinesForeignParts(t *testing.T) {
 // linked links a C program as casecc does, and returns what nm says of it.
 func linked(t *testing.T, name, text string) (path, symbols string) {
 	t.Helper()
-	if err := buildLazy(); err != nil {
-		t.Fatal(err)
-	}
+	buildLazy(t)
 	source, out := filepath.Join(t.TempDir(), name+".c"), filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -284,9 +282,7 @@ func TestLinkedServesConstructors(t *testing.T) {
 
 // All functions that the preloaded library overrides are overridden here.
 func TestLinkedCoversTheRuntime(t *testing.T) {
-	if err := buildLazy(); err != nil {
-		t.Fatal(err)
-	}
+	buildLazy(t)
 	options, err := os.ReadFile(filepath.Join(nativeDir, "libcase_lazy.link"))
 	if err != nil {
 		t.Fatal(err)

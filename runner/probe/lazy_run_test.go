@@ -4,16 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // The tests named TestLazy run programs that know nothing of libcase
@@ -25,13 +25,11 @@ import (
 // kernels in another way, and CUDA 12 and later make contexts earlier.
 var cudaVersions = []string{"13", "11"}
 
-var buildLazy = sync.OnceValue(func() error {
-	out, err := exec.Command("make", "-C", nativeDir, "libcase.so", "fakes").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build the lazy runtime and the fakes: %w\n%s", err, out)
-	}
-	return nil
-})
+// buildLazy builds the lazy runtime and the fakes.
+func buildLazy(tb testing.TB) {
+	tb.Helper()
+	nativetest.Build(tb, "probe", "libcase.so", "fakes")
+}
 
 // grantedDevice is where tasks go that ask for no device: not the device that a
 // program has by itself.
@@ -63,9 +61,7 @@ func lazyCommand(t testing.TB, version, program string, env ...string) *exec.Cmd
 
 func fakeCommand(t testing.TB, version, file, arguments string, env ...string) *exec.Cmd {
 	t.Helper()
-	if err := buildLazy(); err != nil {
-		t.Fatal(err)
-	}
+	buildLazy(t)
 	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/fake", version))
 	if err != nil {
 		t.Fatal(err)

@@ -1,25 +1,13 @@
 package probe
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-)
 
-var buildSanitized = sync.OnceValue(func() error {
-	if err := buildLazy(); err != nil {
-		return err
-	}
-	out, err := exec.Command("make", "-j2", "-C", nativeDir, "tsan").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build for the thread sanitizer, which comes with gcc: %w\n%s", err, out)
-	}
-	return nil
-})
+	"github.com/caserun/caserun/native/nativetest"
+)
 
 // sanitized is the program with the library, the fakes and itself under the thread sanitizer.
 func sanitized(t *testing.T, program string, env ...string) *lazyRun {
@@ -31,9 +19,7 @@ func sanitized(t *testing.T, program string, env ...string) *lazyRun {
 // sanitizedAt is sanitized for a server that there is.
 func sanitizedAt(t *testing.T, s *Server, r recorder, program string, env ...string) *lazyRun {
 	t.Helper()
-	if err := buildSanitized(); err != nil {
-		t.Fatal(err)
-	}
+	nativetest.Build(t, "probe", "tsan") // the thread sanitizer comes with gcc
 	dir, err := filepath.Abs(filepath.Join(nativeDir, "build/tsan"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,7 @@ package probe
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,27 +11,10 @@ import (
 
 // These tests run the real library in real processes.
 
-var driveDir string
-
-func TestMain(m *testing.M) {
-	var err error
-	if driveDir, err = os.MkdirTemp("", "probe-drive"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(driveDir)
-	os.Exit(code)
-}
-
-var buildDrive sync.Once
-
 // drive starts what native/probe/tests/drive.c describes.
 func drive(t *testing.T, env ...string) *probetest.Driver {
 	t.Helper()
-	program := filepath.Join(driveDir, "drive")
-	buildDrive.Do(func() { compile(t, program, "tests/drive.c") })
-	return probetest.Start(t, program, env...)
+	return probetest.Start(t, built(t, "build/drive"), env...)
 }
 
 func driveJob(t *testing.T, s *Server, job int) *probetest.Driver {

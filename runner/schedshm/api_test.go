@@ -3,25 +3,15 @@ package schedshm_test
 import (
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
-var buildAPI = sync.OnceValues(func() (string, error) {
-	out := filepath.Join(programs, "api")
-	return out, probetest.Build(native, out, filepath.Join(native, "tests/api.c"))
-})
-
 // api is a client of schedgpu.h (native/probe/tests/api.c).
 func api(t *testing.T, env []string) apiClient {
 	t.Helper()
-	program, err := buildAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return apiClient{probetest.Start(t, program, env...)}
+	return apiClient{probetest.Start(t, native(t, "build/api"), env...)}
 }
 
 // apiClient is a process that native/probe/tests/api.c describes.

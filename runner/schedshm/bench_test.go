@@ -3,12 +3,9 @@ package schedshm_test
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // BenchmarkFigure9 measures what schedGPU costs its clients, in stages and in total, with both
@@ -17,24 +14,19 @@ import (
 // the server's start and stop).
 func BenchmarkFigure9(b *testing.B) {
 	const rounds, capacity = 500, 1 << 30
-	lifecycle := filepath.Join(native, "bench/lifecycle.c")
 	for _, bench := range []struct {
 		name         string
 		architecture string
-		lock         string // the file with it; "" as ever
+		program      string
 		paperUS      float64
 	}{
-		{"client-server", "server", "", 1165.5},
-		{"shared-file-lock", "shared", "", 584.9},
-		{"shared-mutex", "shared", filepath.Join(native, "bench/lock_mutex.c"), 586.7},
+		{"client-server", "server", "build/lifecycle", 1165.5},
+		{"shared-file-lock", "shared", "build/lifecycle", 584.9},
+		{"shared-mutex", "shared", "build/lifecycle_mutex", 586.7},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			program := filepath.Join(b.TempDir(), "lifecycle")
-			if err := probetest.BuildWithLock(native, program, bench.lock, lifecycle); err != nil {
-				b.Fatal(err)
-			}
 			a := architectures[bench.architecture](b, node{capacity: capacity}, "fifo")
-			cmd := exec.Command(program, strconv.Itoa(max(rounds, b.N)), strconv.Itoa(capacity))
+			cmd := exec.Command(native(b, bench.program), strconv.Itoa(max(rounds, b.N)), strconv.Itoa(capacity))
 			cmd.Env = a.env(0)
 			out, err := cmd.Output()
 			if err != nil {

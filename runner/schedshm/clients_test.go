@@ -2,49 +2,29 @@ package schedshm_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
-const (
-	native = "../../native/probe"
-	mib    = 1 << 20
-)
+const mib = 1 << 20
 
-var programs string // where test programs are built
-
-func TestMain(m *testing.M) {
-	var err error
-	if programs, err = os.MkdirTemp("", "schedshm"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(programs)
-	os.Exit(code)
+// native builds a program of native/probe and returns its path.
+func native(tb testing.TB, program string) string {
+	tb.Helper()
+	return filepath.Join(nativetest.Build(tb, "probe", program), program)
 }
-
-var buildDrive = sync.OnceValues(func() (string, error) {
-	out := filepath.Join(programs, "drive")
-	return out, probetest.Build(native, out, filepath.Join(native, "tests/drive.c"))
-})
 
 // client is a process that native/probe/tests/drive.c describes.
 type client = probetest.Driver
 
 func start(tb testing.TB, env ...string) *client {
 	tb.Helper()
-	program, err := buildDrive()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return probetest.Start(tb, program, env...)
+	return probetest.Start(tb, native(tb, "build/drive"), env...)
 }
 
 // until waits for a condition.

@@ -6,9 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/runner/schedshm"
 )
 
@@ -123,21 +123,9 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// fakeNVML returns a directory with the stand-in for libnvidia-ml.
-var fakeNVML = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(programs, "libnvidia-ml.so.1"), "../../native/nvml/fake_nvml.c").CombinedOutput()
-	if err != nil {
-		return string(out), err
-	}
-	return programs, nil
-})
-
 func alone(t *testing.T, path string, env ...string) []string {
 	t.Helper()
-	dir, err := fakeNVML()
-	if err != nil {
-		t.Fatal(err, dir)
-	}
+	dir := filepath.Join(nativetest.Build(t, "nvml"), "build")
 	return append([]string{"CASE_SHARED=" + path, "CASE_REQUIRED=1", "LD_LIBRARY_PATH=" + dir}, env...)
 }
 
@@ -174,7 +162,7 @@ func TestMadeByTheFirstClient(t *testing.T) {
 
 // A client that cannot make the file says why.
 func TestCannotMakeTheFile(t *testing.T) {
-	full := filepath.Join(programs, "full.so")
+	full := filepath.Join(t.TempDir(), "full.so")
 	build := exec.Command("cc", "-shared", "-fPIC", "-xc", "-o", full, "-")
 	build.Stdin = strings.NewReader("#include <errno.h>\nint posix_fallocate(int f, long o, long n) { (void)f, (void)o, (void)n; return ENOSPC; }\n")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -13,11 +12,6 @@ import (
 
 	"github.com/caserun/caserun/runner/probe/probetest"
 )
-
-var buildChurn = sync.OnceValues(func() (string, error) {
-	out := filepath.Join(programs, "churn")
-	return out, probetest.Build(native, out, "-DCASE_SHARED_POINTS", filepath.Join(native, "tests/churn.c"))
-})
 
 // points of a client's critical section (native/probe/shared/file.c).
 var points = []string{"locked", "opened", "edited", "committed", "unlocked", "backup written"}
@@ -45,16 +39,12 @@ type victim struct {
 
 func churn(t *testing.T, s scene, random *rand.Rand, args ...string) victim {
 	t.Helper()
-	program, err := buildChurn()
-	if err != nil {
-		t.Fatal(err)
-	}
 	theirs, ours, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	cmd := exec.Command(program, append([]string{strconv.Itoa(int(random.Int32())), strconv.Itoa(900 * mib)}, args...)...)
+	cmd := exec.Command(native(t, "build/churn"), append([]string{strconv.Itoa(int(random.Int32())), strconv.Itoa(900 * mib)}, args...)...)
 	cmd.Env, cmd.Stdin = s.env(random.IntN(3)), theirs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -2,24 +2,17 @@ package swaparea
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
 // The program measures on the fakes, which check each call. Their rates say nothing.
 func TestMeasure(t *testing.T) {
-	probe, err := filepath.Abs(filepath.Join("..", "..", "native", "probe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("make", "-C", probe, "fakes").CombinedOutput(); err != nil {
-		t.Fatalf("build the fakes: %v\n%s", err, out)
-	}
-	bin := filepath.Join(t.TempDir(), "swaprate")
-	compile(t, "swaprate.c", "-o", bin, "-ldl")
-	t.Setenv("LD_LIBRARY_PATH", filepath.Join(probe, "build", "fake", "13"))
+	bin := filepath.Join(nativetest.Build(t, "ballast", "swaprate"), "swaprate")
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(nativetest.Build(t, "probe", "fakes"), "build/fake/13"))
 	r, err := Measure(context.Background(), bin, 1, 4)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,32 +12,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/caserun/caserun/native/nativetest"
 )
 
-// build compiles the program and the fake driver, and installs the driver where the program finds
-// it.
-func build(t *testing.T, settings map[string]int64) (bin string) {
+// build builds the program and the fake driver, and has the program find the driver.
+func build(t *testing.T, settings map[string]int64) string {
 	t.Helper()
-	dir := t.TempDir()
-	bin = filepath.Join(dir, "swaparea")
-	compile(t, "swaparea.c", "-o", bin, "-ldl")
-	compile(t, "fake_cuda.c", "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"))
-	t.Setenv("LD_LIBRARY_PATH", dir)
+	dir := nativetest.Build(t, "ballast", "swaparea", "build/libcuda.so.1")
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(dir, "build"))
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/run/pipe") // as in a run; the program must ignore it
 	t.Setenv("CUDA_VISIBLE_DEVICES", "0")
 	for k, v := range settings {
 		t.Setenv("FAKE_CUDA_"+k, fmt.Sprint(v))
 	}
-	return bin
-}
-
-func compile(t *testing.T, source string, flags ...string) {
-	t.Helper()
-	path := filepath.Join("..", "..", "native", "ballast", source)
-	cmd := exec.Command("cc", append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", path}, flags...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
+	return filepath.Join(dir, "swaparea")
 }
 
 func openFiles(t *testing.T) int {

@@ -2,7 +2,7 @@
 # build/fake/11 are library directories for programs of CUDA 13 and of CUDA 11.
 FAKE_CXXFLAGS   = -std=c++17 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread $(CXXFLAGS)
 FAKE_LDFLAGS    = -shared -static-libstdc++ -static-libgcc -Wl,-Bsymbolic
-FAKE_HEADERS    = $(wildcard fake/*.h) lazy/abi.h fake/fake.mk
+FAKE_HEADERS    = build/flags $(wildcard fake/*.h) lazy/abi.h fake/fake.mk
 FAKE_DRIVER     = $(addprefix fake/,machine.cc memory.cc stream.cc driver.cc)
 FAKE_RUNTIME    = $(addprefix fake/,runtime.cc runtime_memory.cc runtime_copy.cc runtime_launch.cc runtime_stream.cc \
                   runtime_graph.cc runtime_range.cc runtime_batch.cc runtime_context.cc)

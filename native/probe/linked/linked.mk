@@ -21,7 +21,7 @@ NM      ?= nm
 build/linked:
 	mkdir -p $@
 
-build/linked/linked.o: linked/linked.cc $(wildcard lazy/*.h) client.h Makefile linked/linked.mk | build/linked
+build/linked/linked.o: linked/linked.cc $(wildcard lazy/*.h) client.h build/flags Makefile linked/linked.mk | build/linked
 	$(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 
 # Groups of equal code would be merged with the program's, which has its own.

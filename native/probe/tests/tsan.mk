@@ -12,7 +12,7 @@ build/tsan/lazy build/tsan/shared build/tsan/fake:
 build/tsan/%.o: %.c $(HEADERS) tests/tsan.mk | build/tsan/lazy build/tsan/shared
 	$(CC) $(ALL_CFLAGS) $(TSAN) -c -o $@ $<
 
-build/tsan/lazy/%.o: lazy/% $(wildcard lazy/*.h lazy/*.def) case.h tests/tsan.mk | build/tsan/lazy
+build/tsan/lazy/%.o: lazy/% $(wildcard lazy/*.h lazy/*.def) case.h build/flags tests/tsan.mk | build/tsan/lazy
 	$(CXX) $(ALL_CXXFLAGS) $(TSAN) -c -o $@ $<
 
 build/tsan/fake/%.o: fake/%.cc $(FAKE_HEADERS) tests/tsan.mk | build/tsan/fake

@@ -13,21 +13,15 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/mixes"
+	"github.com/caserun/caserun/native/nativetest"
 	"github.com/caserun/caserun/results"
-	"github.com/caserun/caserun/runner/probe/probetest"
 	"github.com/caserun/caserun/schedulers"
 )
 
-// buildStepJob compiles native/probe/tests/job.c, whose arguments are what it
-// does.
+// buildStepJob builds native/probe/tests/job.c, whose arguments are what it does.
 func buildStepJob(t *testing.T) string {
 	t.Helper()
-	native := filepath.Join("..", "..", "..", "native", "probe")
-	out := filepath.Join(t.TempDir(), "job")
-	if err := probetest.Build(native, out, filepath.Join(native, "tests", "job.c")); err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return filepath.Join(nativetest.Build(t, "probe", "build/job"), "build/job")
 }
 
 // onPaper runs jobs alone on a device that exists on paper only.

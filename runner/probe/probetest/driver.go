@@ -1,3 +1,4 @@
+// Package probetest drives C programs with libcase in them, for tests.
 package probetest
 
 import (
