@@ -1,0 +1,61 @@
+// Package chance has the seeds of tests that draw what they try. They draw the same in the gate and in
+// the full tier, so that a rare defect does not meet whoever submits next. In the soak they draw from
+// the seed that CASERUN_SOAK is set to: with the same seed a round of the soak is made again.
+package chance
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Variable is the environment variable that a round of the soak sets to its seed, a number above 0.
+const Variable = "CASERUN_SOAK"
+
+// Seed is 0, and in the soak the round's seed. Tests add it to seeds of their own.
+func Seed() uint64 {
+	text := os.Getenv(Variable)
+	if text == "" {
+		return 0
+	}
+	seed, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || seed == 0 {
+		panic(fmt.Sprintf("%s=%s: give a number from 1 to 4294967295", Variable, text))
+	}
+	return seed
+}
+
+// Count is how often a test draws: few times, and many times in the soak.
+func Count(few, many int) int {
+	if Seed() == 0 {
+		return few
+	}
+	return many
+}
+
+// Check is rapid.Check with the seed of this package, and ten times as many draws in the soak. The
+// flags of rapid, and its environment variables, go before both.
+func Check(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	settle()
+	rapid.Check(t, property)
+}
+
+var settle = sync.OnceFunc(func() {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]uint64{"seed": Seed() + 1, "checks": uint64(Count(100, 1000))} {
+		if _, set := os.LookupEnv("RAPID_" + strings.ToUpper(name)); set || given["rapid."+name] {
+			continue
+		}
+		if err := flag.Set("rapid."+name, strconv.FormatUint(value, 10)); err != nil {
+			panic(err)
+		}
+	}
+})
