@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -40,7 +42,7 @@ func TestFormatBytes(t *testing.T) {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Min(0).Draw(t, "n")
 		if back, err := ParseBytes(FormatBytes(n)); err != nil || back != n {
 			t.Fatalf("%d is %q, which is %d, %v", n, FormatBytes(n), back, err)

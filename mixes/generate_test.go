@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func TestGenerateIsDeterministic(t *testing.T) {
@@ -33,7 +35,7 @@ func TestGenerateIsDeterministic(t *testing.T) {
 }
 
 func TestGenerateKeepsTheRatio(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		jobs := rapid.IntRange(1, 200).Draw(t, "jobs")
 		ratio := Ratio{rapid.IntRange(0, 9).Draw(t, "large"), rapid.IntRange(1, 9).Draw(t, "small")}
 		m, err := Generate(jobs, ratio, rapid.Uint64().Draw(t, "seed"))

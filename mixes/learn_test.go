@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // measuredAll returns f for every job whose program is not called unknown.
@@ -162,7 +164,7 @@ func TestLearnOfAMixWithoutYAML(t *testing.T) {
 
 // Learn works for any mix that WriteYAML writes, whatever its footprints.
 func TestLearnAnyMix(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	chance.Check(t, func(rt *rapid.T) {
 		m := anyMix(rt)
 		var text bytes.Buffer
 		if err := WriteYAML(&text, m); err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func TestCatalogRoundTrips(t *testing.T) {
@@ -20,7 +22,7 @@ func TestCatalogRoundTrips(t *testing.T) {
 }
 
 func TestAnyMixRoundTrips(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) { checkRoundTrip(rt, anyMix(rt)) })
+	chance.Check(t, func(rt *rapid.T) { checkRoundTrip(rt, anyMix(rt)) })
 }
 
 // checkRoundTrip writes m and loads it from a file.

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // ended is a job that started at 0 and ended.
@@ -220,7 +222,7 @@ func batches() *rapid.Generator[batch] {
 }
 
 func TestMetricsAreOrdered(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		b := batches().Draw(t, "batch")
 		m := b.compute()
 		ratio := func(name string, v *float64) {
@@ -247,7 +249,7 @@ func TestMetricsAreOrdered(t *testing.T) {
 }
 
 func TestOrderOfRecordsDoesNotMatter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		b := batches().Draw(t, "batch")
 		want := b.compute()
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -261,7 +263,7 @@ func TestOrderOfRecordsDoesNotMatter(t *testing.T) {
 }
 
 func TestSplittingASegmentChangesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		b := batches().Draw(t, "batch")
 		want := b.compute()
 		var split []Segment

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // heldAtGrants is PeakBytes computed the slow way.
@@ -23,7 +25,7 @@ func heldAtGrants(tasks []Task, end float64) (peak int64) {
 // Times are few, so that grants and releases fall together and before the end.
 func TestPeakIsThatOfTheSlowWay(t *testing.T) {
 	at := rapid.Map(rapid.IntRange(0, 8), func(n int) float64 { return float64(n) / 4 })
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		tasks := make([]Task, rapid.IntRange(0, 12).Draw(t, "tasks"))
 		for i := range tasks {
 			bytes := func(what string) int64 { return rapid.Int64Range(0, 100).Draw(t, what) }

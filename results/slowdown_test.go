@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func ran(index int, command string, outcome Outcome) Job {
@@ -63,7 +65,7 @@ func TestKernelSlowdown(t *testing.T) {
 // A run is as fast as itself, and a run whose kernels all take f times as long
 // has a slowdown of f - 1.
 func TestKernelSlowdownScales(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		factor := rapid.Float64Range(0.5, 3).Draw(t, "factor")
 		var run, slower Traced
 		for job := range rapid.IntRange(1, 4).Draw(t, "jobs") {

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -347,18 +346,11 @@ func live(t *testing.T, seed uint64) (stopped int) {
 // Random multi-process programs end, whatever the scheduler and its parameters. Only jobs
 // that ask for a task while they hold another can wait for ever, and only without a wait
 // limit; nobody waits who fits beside them, everything is given back, and each outcome is
-// what happened. CASERUN_LIVENESS is the number of batches.
+// what happened.
 func TestLiveness(t *testing.T) {
-	batches := uint64(1000)
-	if text := os.Getenv("CASERUN_LIVENESS"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		batches = n
-	}
-	stopped := 0
-	for seed := range batches {
+	batches, stopped := 0, 0
+	for seed := range chance.Seeds(t, 1000, 100_000) {
+		batches++
 		stopped += live(t, seed)
 		if t.Failed() {
 			t.Fatalf("in batch %d", seed)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func TestNiceShares(t *testing.T) {
@@ -36,7 +38,7 @@ func TestNiceShares(t *testing.T) {
 // All cores are used, or all have what they want. Who does not have it has as much by weight as any other, and
 // nobody has more by weight.
 func TestNiceSharesAreFair(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		cores := rapid.Float64Range(0.5, 64).Draw(t, "cores")
 		wanted := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.3, 1, 5, 40}), 1, NiceLevels).Draw(t, "wanted")
 		rates := make([]float64, len(wanted))

@@ -360,3 +360,54 @@ func TestTheArchitecturePageIsTrue(t *testing.T) {
 		}
 	}
 }
+
+// Tests that draw do so from seeds of package chance, so that a rare defect is met in the soak and not
+// by whoever changes something else.
+func TestTestsDrawFromSeedsOfChance(t *testing.T) {
+	checks := 0
+	for path, file := range goFiles(t, true) {
+		if strings.HasPrefix(path, "internal/chance/") {
+			continue
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			switch x, _ := s.X.(*ast.Ident); {
+			case x == nil:
+			case x.Name == "rapid" && (s.Sel.Name == "Check" || s.Sel.Name == "MakeCheck"):
+				t.Errorf("%s calls rapid.%s: call chance.Check", path, s.Sel.Name)
+			case x.Name == "chance" && s.Sel.Name == "Check":
+				checks++
+			}
+			return true
+		})
+	}
+	if checks == 0 {
+		t.Error("no test calls chance.Check: this test does not see them")
+	}
+}
+
+// goFiles are the module's Go files, tests or the others, by path from the module's root.
+func goFiles(t *testing.T, tests bool) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	err := filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {
+		switch name := filepath.Base(path); {
+		case err != nil:
+			return err
+		case e.IsDir() && (name == "testdata" || name[0] == '.' && name != ".."):
+			return filepath.SkipDir
+		case e.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") != tests:
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		files[strings.TrimPrefix(filepath.ToSlash(path), "../../")] = file
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

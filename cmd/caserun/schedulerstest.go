@@ -90,7 +90,7 @@ func runSchedulersTest(c *cobra.Command, o schedulersTestOptions) (err error) {
 	table := &report.Table{Title: "test of " + o.sched, Columns: []report.Column{{Name: "queue"}, {Name: "workloads"}, {Name: "verdict"}}}
 	for _, queue := range queuesOf(t.subject.Info) {
 		t.begin(c, queue, o.workloads)
-		failed, err := schedtest.Outside(o.seed, o.workloads, func(tb rapid.TB) { t.check(tb, queue) })
+		failed, err := schedtest.Outside(o.seed, o.workloads, t.property(queue))
 		t.end(c)
 		if err == nil {
 			err = context.Cause(c.Context())
@@ -220,12 +220,11 @@ func (t *tested) keep(err error) {
 	}
 }
 
-func (t *tested) check(tb rapid.TB, queue engine.Order) {
+func (t *tested) property(queue engine.Order) func(*rapid.T) {
 	if bound, preempts := schedtest.Bounds[t.subject.Info.Name]; preempts {
-		t.subject.CheckPreempter(tb, queue, bound)
-		return
+		return t.subject.Preempting(queue, bound)
 	}
-	t.subject.Check(tb, queue, t.rules)
+	return t.subject.Workload(queue, t.rules)
 }
 
 // begin shows on a terminal how far the check is. Elsewhere end says what was done, if it took long.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // bench drives a core with a clock that advances by one period in each tick.
@@ -196,7 +198,7 @@ func TestSMActivityWaitsForAWindow(t *testing.T) {
 }
 
 func TestSegmentsAccountForEverySample(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		value := rapid.IntRange(0, 2)
 		fail := rapid.IntRange(0, 9)
 		var sources []Source

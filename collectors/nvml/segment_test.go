@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 type sample struct {
@@ -54,7 +56,7 @@ func drawSamples(t *rapid.T, step *rapid.Generator[int]) []sample {
 }
 
 func TestDecodeReturnsEvenSamplesExactly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		in := drawSamples(t, rapid.Just(1))
 		got := decode(encode(in, 5*time.Millisecond, 40*time.Millisecond))
 		if len(in) == 0 && len(got) == 0 {
@@ -69,7 +71,7 @@ func TestDecodeReturnsEvenSamplesExactly(t *testing.T) {
 // With gaps and missed deadlines, everything except the stamps inside a segment is kept.
 func TestSegmentsOfUnevenSamples(t *testing.T) {
 	const maxGap, maxSpan = 8 * time.Millisecond, 60 * time.Millisecond
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		in := drawSamples(t, rapid.IntRange(1, 20))
 		segments := encode(in, maxGap, maxSpan)
 		i := 0

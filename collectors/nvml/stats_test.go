@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func TestScheduleCountsEveryDeadlineOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		period := time.Duration(rapid.IntRange(1, 1000).Draw(t, "period"))
 		s := schedule{period: period, next: 0}
 		var now, last, longest time.Duration

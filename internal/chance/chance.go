@@ -6,6 +6,7 @@ package chance
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -37,6 +38,24 @@ func Count(few, many int) int {
 		return few
 	}
 	return many
+}
+
+// Seeds are seeds 0, 1, 2 and so on for a test: a few of them, and in the soak many others.
+func Seeds(t *testing.T, few, many int) iter.Seq[uint64] {
+	t.Helper()
+	first := Seed() << 32
+	t.Cleanup(func() {
+		if t.Failed() && first != 0 {
+			t.Logf("repeat with %s=%d", Variable, Seed())
+		}
+	})
+	return func(yield func(uint64) bool) {
+		for i := range uint64(Count(few, many)) {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
 }
 
 // Check is rapid.Check with the seed of this package, and ten times as many draws in the soak. The

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store/disktest"
 )
@@ -137,7 +138,7 @@ func TestMergeDoesNotDependOnTheOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "merge-*")
 		if err != nil {
 			t.Fatal(err)

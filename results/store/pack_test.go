@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/results"
 )
 
@@ -32,7 +33,7 @@ func segmentsOf(t *rapid.T) []results.Segment {
 }
 
 func TestPackingKeepsAllButNanoseconds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		for rest := segmentsOf(t); len(rest) >= fewest; {
 			b, ok := pack(rest)
 			if !ok {

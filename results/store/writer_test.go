@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/userfile/network"
 )
@@ -192,7 +193,7 @@ func TestReadersAndWritersAtOnce(t *testing.T) {
 }
 
 func TestQueueKeepsOrderAndBlocksAtItsLimit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")
 		n := rapid.IntRange(0, 50).Draw(t, "entries")
 		q := newQueue(limit, limit)
@@ -229,7 +230,7 @@ func TestQueueKeepsOrderAndBlocksAtItsLimit(t *testing.T) {
 func TestUpsertsKeepTheLast(t *testing.T) {
 	s := openTemp(t)
 	ctx := context.Background()
-	rapid.Check(t, func(rt *rapid.T) {
+	chance.Check(t, func(rt *rapid.T) {
 		w := begin(t, s)
 		last := map[int]string{}
 		for range rapid.IntRange(1, 40).Draw(rt, "writes") {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -32,8 +33,6 @@ import (
 // close their sockets, exec and die, in any order. After each step no device has more than
 // its capacity in the hands of living processes, and at the end the books are at zero. Where
 // the processes decide for themselves, the test is what they share.
-//
-// CASERUN_TEST_SESSIONS says for how long, such as 1h; without it, a moment.
 func TestSessions(t *testing.T) {
 	checkSessions(t, nil, []string{"case-alg3", "case-alg2", "schedgpu:arch=shared", "plan:search=20"}, func(m *sessions) map[string]func(*rapid.T) {
 		return map[string]func(*rapid.T){"decide": m.decide}
@@ -67,48 +66,36 @@ func TestRevokingSessions(t *testing.T) {
 // back.
 func checkSessions(t *testing.T, area *swaparea.Area, scheds []string, more func(*sessions) map[string]func(*rapid.T)) {
 	t.Helper()
-	var long time.Duration
-	if text := os.Getenv("CASERUN_TEST_SESSIONS"); text != "" {
-		var err error
-		if long, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("CASERUN_TEST_SESSIONS: %v: say for how long, such as 1h", err)
-		}
-	}
 	program := testProgram(t, "peer")
 	dir := t.TempDir()
-	for began := time.Now(); ; {
-		rapid.Check(t, func(rt *rapid.T) {
-			m := newSessions(rt, program, dir, rapid.SampledFrom(scheds).Draw(rt, "scheduler"), area)
-			defer m.abandon()
-			actions := map[string]func(*rapid.T){
-				"nothing":   func(*rapid.T) {}, // all jobs but one may have ended, and so have all processes
-				"start":     m.start,
-				"connect":   m.connect,
-				"begin":     m.begin,
-				"begin too": m.begin, // more often than the others
-				"grow":      m.grow,
-				"shrink":    m.shrink,
-				"overdraw":  m.overdraw,
-				"shape":     m.shape,
-				"free":      m.free,
-				"report":    m.report,
-				"nonsense":  m.nonsense,
-				"close":     m.closeSocket,
-				"bye":       m.bye,
-				"exec":      m.exec,
-				"kill":      m.kill,
-				"end job":   m.endJob,
-				"at once":   m.atOnce,
-				"":          m.check,
-			}
-			maps.Copy(actions, more(m))
-			rt.Repeat(actions)
-			m.finish(rt)
-		})
-		if t.Failed() || time.Since(began) >= long {
-			return
+	chance.Check(t, func(rt *rapid.T) {
+		m := newSessions(rt, program, dir, rapid.SampledFrom(scheds).Draw(rt, "scheduler"), area)
+		defer m.abandon()
+		actions := map[string]func(*rapid.T){
+			"nothing":   func(*rapid.T) {}, // all jobs but one may have ended, and so have all processes
+			"start":     m.start,
+			"connect":   m.connect,
+			"begin":     m.begin,
+			"begin too": m.begin, // more often than the others
+			"grow":      m.grow,
+			"shrink":    m.shrink,
+			"overdraw":  m.overdraw,
+			"shape":     m.shape,
+			"free":      m.free,
+			"report":    m.report,
+			"nonsense":  m.nonsense,
+			"close":     m.closeSocket,
+			"bye":       m.bye,
+			"exec":      m.exec,
+			"kill":      m.kill,
+			"end job":   m.endJob,
+			"at once":   m.atOnce,
+			"":          m.check,
 		}
-	}
+		maps.Copy(actions, more(m))
+		rt.Repeat(actions)
+		m.finish(rt)
+	})
 }
 
 const (

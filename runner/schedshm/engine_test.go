@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 )
@@ -116,26 +117,30 @@ func (d *drama) end(job int) {
 // In random sequences of steps, clients that decide for themselves grant, refuse and delay the same
 // requests as the engine.
 func TestClientsDecideAsTheEngineDoes(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for at, policy := range orders {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			random := rand.New(rand.NewPCG(seed, uint64(at)))
-			n := node{capacity: 1000 * mib, context: 10 * mib}
-			s := scene{t, newShared(t, n, policy)}
-			d := &drama{scene: s, engine: newServer(t, n, policy).(*server).engine}
-			for i := range 6 {
-				d.actors = append(d.actors, &actor{client: start(t, s.env(i/2)...), priority: i / 2})
-			}
-			for range 250 {
-				job := random.IntN(len(d.actors))
-				if a := d.actors[job]; a.asks == 0 {
-					d.step(random, job)
-				} else if a.id != 0 && random.IntN(6) == 0 {
-					d.end(job)
-				}
-			}
-		})
+	for seed := range chance.Seeds(t, 1, 20) {
+		for at, policy := range orders {
+			t.Run(fmt.Sprint(policy, " ", seed), func(t *testing.T) {
+				t.Parallel()
+				playOut(t, policy, rand.New(rand.NewPCG(seed, uint64(at))))
+			})
+		}
+	}
+}
+
+func playOut(t *testing.T, policy string, random *rand.Rand) {
+	t.Helper()
+	n := node{capacity: 1000 * mib, context: 10 * mib}
+	s := scene{t, newShared(t, n, policy)}
+	d := &drama{scene: s, engine: newServer(t, n, policy).(*server).engine}
+	for i := range 6 {
+		d.actors = append(d.actors, &actor{client: start(t, s.env(i/2)...), priority: i / 2})
+	}
+	for range 250 {
+		job := random.IntN(len(d.actors))
+		if a := d.actors[job]; a.asks == 0 {
+			d.step(random, job)
+		} else if a.id != 0 && random.IntN(6) == 0 {
+			d.end(job)
+		}
 	}
 }

@@ -10,26 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/runner/probe/probetest"
 )
 
 // points of a client's critical section (native/probe/shared/file.c).
 var points = []string{"locked", "opened", "edited", "committed", "unlocked", "backup written"}
-
-const defaultKills = 1000
-
-// kills returns the number of clients that a test kills with each architecture. CASERUN_KILLS sets
-// it.
-func kills(t *testing.T) int {
-	n, err := strconv.Atoi(os.Getenv("CASERUN_KILLS"))
-	if os.Getenv("CASERUN_KILLS") == "" {
-		return defaultKills
-	}
-	if err != nil || n <= 0 {
-		t.Fatalf("CASERUN_KILLS=%s: give the number of clients to kill", os.Getenv("CASERUN_KILLS"))
-	}
-	return n
-}
 
 // victim is a client that will be killed.
 type victim struct {
@@ -65,8 +51,8 @@ func (v victim) die(t *testing.T, after time.Duration) {
 
 // A client that is killed at any moment leaves nothing behind, and the others go on.
 func TestKills(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	kills := chance.Count(300, 10_000) // of clients of each architecture
+	seed := 1 + chance.Seed()
 	for name, architecture := range architectures {
 		for at, policy := range orders {
 			t.Run(name+"/"+policy, func(t *testing.T) {
@@ -78,7 +64,7 @@ func TestKills(t *testing.T) {
 				var one sync.WaitGroup
 				defer one.Wait()                // even if the test fails
 				slots := make(chan struct{}, 4) // at most 4 clients at once
-				for range kills(t) / len(orders) {
+				for range kills / len(orders) {
 					var args []string
 					after := time.Duration(random.IntN(int(8 * time.Millisecond)))
 					if name == "shared" && random.IntN(2) == 0 {

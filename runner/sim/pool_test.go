@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -170,7 +171,7 @@ func (p *plainPool) nextCompletion() (time.Duration, bool) {
 
 // A pool does what the plain one does, to the last bit.
 func TestPoolIsThePlainOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		capacity := rapid.SampledFrom([]float64{1, 4, 16}).Draw(t, "capacity")
 		demands := rapid.SampledFrom([][]float64{{1}, {0.3, 0.1, 0.7}, {1, 0.4, 2}}).Draw(t, "demands")
 		levels := rapid.SampledFrom([]int{1, 2, 7}).Draw(t, "levels")

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/runner"
@@ -415,7 +416,7 @@ func anySteps(rt *rapid.T) (text string, aloneS float64) {
 // Whatever jobs do, under every policy all of them end, the node is as before, and memory is
 // lacking only where the policy does not know of it or has refused growth.
 func TestAnyStepsUnderAnyPolicy(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	chance.Check(t, func(rt *rapid.T) {
 		var steps []string
 		for range rapid.IntRange(1, 6).Draw(rt, "jobs") {
 			text, _ := anySteps(rt)
@@ -449,7 +450,7 @@ func TestAnyStepsUnderAnyPolicy(t *testing.T) {
 // Alone, a job's steps add up, as long as it fits the device and has its task from the beginning, so
 // that every copy is made.
 func TestAnyStepsAloneAddUp(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	chance.Check(t, func(rt *rapid.T) {
 		text, want := anySteps(rt)
 		if strings.Contains(text, "managed") {
 			rt.Skip("pages move")

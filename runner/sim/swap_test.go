@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 )
@@ -210,7 +211,7 @@ func checkSwaps(swaps []results.Swap) error {
 // back that was not out.
 func TestAnySwapsAddUp(t *testing.T) {
 	moved := map[results.Direction]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	chance.Check(t, func(rt *rapid.T) {
 		var steps []string
 		for range rapid.IntRange(2, 4).Draw(rt, "jobs") {
 			text, _ := anySteps(rt)

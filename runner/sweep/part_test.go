@@ -6,13 +6,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/results"
 )
 
 // The parts of a plan have each block once, whole and in the plan's order, with warm-ups of its mix.
 // No part has more to do than another by more than a block, and more repetitions move no block.
 func TestParts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	chance.Check(t, func(t *rapid.T) {
 		mixes, scheds := rapid.IntRange(1, 5).Draw(t, "mixes"), rapid.IntRange(1, 4).Draw(t, "scheds")
 		spec := results.Spec{Probes: []results.Probe{results.Lazy}}
 		for i := range mixes {

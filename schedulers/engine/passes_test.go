@@ -4,13 +4,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // The counts are those that a step for each waiting task gives, and tasks age at the grant that
 // makes their count reach the limit.
 func TestPassesAgainstSteps(t *testing.T) {
 	const limit = 5
-	for seed := range uint64(100) {
+	for seed := range chance.Seeds(t, 100, 10_000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var p passes
 		var list []*waiting // by arrival

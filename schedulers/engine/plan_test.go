@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -140,7 +141,7 @@ func TestRulesBesideThePlan(t *testing.T) {
 // Under random plans no device is overfull, nobody passes the head of a device, the head goes once it fits, and a
 // plan that has all who wait lets all of them go in the end.
 func TestRandomPlans(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range chance.Seeds(t, 300, 30_000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s, err := policies.Parse("plan:age-limit=0", 3)
 		if err != nil {

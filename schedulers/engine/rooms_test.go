@@ -4,10 +4,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 func TestRoomsAgainstAList(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 0))
+	for seed := range chance.Seeds(t, 1, 100) {
+		checkRooms(t, rand.New(rand.NewPCG(seed, 0)))
+	}
+}
+
+func checkRooms(t *testing.T, r *rand.Rand) {
+	t.Helper()
 	for _, devices := range []int{1, 2, 3, 4, 5, 8, 33} {
 		rs := newRooms(devices)
 		list := slices.Repeat([]int64{-1}, devices)

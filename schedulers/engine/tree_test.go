@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/caserun/caserun/internal/chance"
 )
 
 // The tree holds what a sorted list holds, and finds what a walk over the list finds.
@@ -13,7 +15,7 @@ func TestTreeAgainstAList(t *testing.T) {
 	byBytes := func(a, b *waiting) int {
 		return cmp.Or(-cmp.Compare(a.task.Bytes, b.task.Bytes), cmp.Compare(a.arrival, b.arrival))
 	}
-	for seed := range uint64(50) {
+	for seed := range chance.Seeds(t, 50, 5000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		tr := tree{compare: byBytes}
 		var list []*waiting

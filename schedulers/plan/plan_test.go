@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -101,7 +102,7 @@ func random(r *rand.Rand, jobs, devices int) Situation {
 // A plan has each job that has no device yet once, on a device that it may have, waits for ever only for those
 // that have asked, and is the same each time.
 func TestPlans(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range chance.Seeds(t, 60, 600) {
 		s := random(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%20), 1+int(seed%3))
 		p := Search(s, defaults, never)
 		if again := Search(s, defaults, never); !cmp.Equal(p, again) {
@@ -154,7 +155,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 
 // When the batch should end at the latest does not depend on how many of its jobs are planned at once.
 func TestLatestIsOfAllJobs(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range chance.Seeds(t, 20, 2000) {
 		s := random(rand.New(rand.NewPCG(seed, 6)), 12, 2)
 		with := defaults
 		want := Search(s, with, never).Latest
@@ -207,7 +208,7 @@ func each(jobs []int, devices int, show func(order)) {
 
 // More moves never make a plan worse, and a plan is never worse than any candidate.
 func TestSearchKeepsTheBest(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range chance.Seeds(t, 50, 500) {
 		s := random(rand.New(rand.NewPCG(seed, 3)), 12, 3)
 		s.First = false
 		x := &search{Settings: defaults, model: newModel(s), latest: latest(s)}
@@ -241,7 +242,7 @@ func TestWindow(t *testing.T) {
 
 // Serial generation holds a time-by-time count of memory.
 func TestEarliest(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range chance.Seeds(t, 300, 30_000) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		var spans []span
 		for range r.IntN(6) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
@@ -41,7 +42,9 @@ func TestThePageShowsTheExample(t *testing.T) {
 func TestTheExampleOfThePage(t *testing.T) {
 	info := policies.RegisterExample(t)
 	for _, queue := range []engine.Order{engine.FIFO, engine.LargestFirst} {
-		t.Run(string(queue), func(t *testing.T) { schedtest.Check(t, info, queue, schedtest.Rules{MemoryHard: true}) })
+		t.Run(string(queue), func(t *testing.T) {
+			chance.Check(t, schedtest.Registered(info).Workload(queue, schedtest.Rules{MemoryHard: true}))
+		})
 	}
 	n := schedtest.NewNode(t, "page-fit", schedtest.Small, schedtest.Small) // 16 bytes each
 	n.Submit(schedulers.Task{ID: 1, Bytes: 10}, "1@0")

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers/engine"
 	"github.com/caserun/caserun/schedulers/policies"
 	"github.com/caserun/caserun/schedulers/schedtest"
@@ -24,9 +25,9 @@ func TestInvariants(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				if preempts {
-					schedtest.CheckPreempter(t, info, queue, bound)
+					chance.Check(t, schedtest.Registered(info).Preempting(queue, bound))
 				} else {
-					schedtest.Check(t, info, queue, rules)
+					chance.Check(t, schedtest.Registered(info).Workload(queue, rules))
 				}
 			})
 		}
@@ -44,7 +45,7 @@ func TestInvariantsWithoutAPlan(t *testing.T) {
 		return s, err
 	}}
 	for _, queue := range queuesOf(info) {
-		t.Run(string(queue), func(t *testing.T) { unplanned.Check(t, queue, schedtest.Promises[info.Name]) })
+		t.Run(string(queue), func(t *testing.T) { chance.Check(t, unplanned.Workload(queue, schedtest.Promises[info.Name])) })
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/schedulers"
 	"github.com/caserun/caserun/schedulers/schedtest"
 )
@@ -286,9 +287,8 @@ func replay(t *testing.T, policy int, seed uint64) (decided []string) {
 // By the letter policies 3 and 4 grant the same: each goes through the clients of the highest
 // priority in order and serves those that fit. The others differ.
 func TestSchedGPUPoliciesAreThePapers(t *testing.T) {
-	const workloads = 2000
 	differ := map[[2]int]bool{}
-	for seed := range uint64(workloads) {
+	for seed := range chance.Seeds(t, 2000, 100_000) {
 		var decided [5][]string
 		for policy := 1; policy <= 4; policy++ {
 			decided[policy] = replay(t, policy, seed)

@@ -36,7 +36,7 @@ type Step struct{ Do, With, Decided string }
 
 // Outside runs a check of random workloads outside of a test. The same seed, which is not 0, makes
 // the same workloads. Only one check may run at a time, because rapid's settings are global.
-func Outside(seed uint64, workloads int, check func(rapid.TB)) (*Failure, error) {
+func Outside(seed uint64, workloads int, property func(*rapid.T)) (*Failure, error) {
 	testing.Init() // rapid asks package testing for its flags
 	if !flag.Parsed() {
 		if err := flag.CommandLine.Parse(nil); err != nil {
@@ -54,7 +54,7 @@ func Outside(seed uint64, workloads int, check func(rapid.TB)) (*Failure, error)
 	done := make(chan struct{})
 	go func() { // FailNow ends a goroutine
 		defer close(done)
-		check(o)
+		rapid.Check(o, property)
 	}()
 	<-done
 	if !o.failed {

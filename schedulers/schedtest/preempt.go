@@ -23,17 +23,10 @@ type Bound struct {
 	OneVictim bool // one context makes room for a request, or those that wait behind it
 }
 
-// CheckPreempter runs a scheduler that takes back against random processes, which keep their own
-// account of what they have on their devices, and answer as they like.
-func CheckPreempter(t rapid.TB, info policies.Info, queue engine.Order, bound func(policies.Scheduler) Bound) {
-	t.Helper()
-	Registered(info).CheckPreempter(t, queue, bound)
-}
-
-// CheckPreempter is the function CheckPreempter for any scheduler.
-func (s Subject) CheckPreempter(t rapid.TB, queue engine.Order, bound func(policies.Scheduler) Bound) {
-	t.Helper()
-	rapid.Check(t, func(rt *rapid.T) {
+// Preempting is the property Workload of a scheduler that takes back. Its random processes keep their
+// own account of what they have on their devices, and answer as they like.
+func (s Subject) Preempting(queue engine.Order, bound func(policies.Scheduler) Bound) func(*rapid.T) {
+	return func(rt *rapid.T) {
 		m := newSwapping(rt, s, queue, bound)
 		rt.Repeat(map[string]func(*rapid.T){
 			"begin":   m.begin,
@@ -51,7 +44,7 @@ func (s Subject) CheckPreempter(t rapid.TB, queue engine.Order, bound func(polic
 			"":        m.check,
 		})
 		m.drain(rt)
-	})
+	}
 }
 
 // swapping is a node of processes that move memory, beside the engine that decides about them.

@@ -42,17 +42,10 @@ func Registered(info policies.Info) Subject {
 	}}
 }
 
-// Check runs the scheduler against random workloads. queue is one of its queue orders, or "" if
-// the scheduler does not have the parameter.
-func Check(t rapid.TB, info policies.Info, queue engine.Order, rules Rules) {
-	t.Helper()
-	Registered(info).Check(t, queue, rules)
-}
-
-// Check is the function Check for any scheduler.
-func (s Subject) Check(t rapid.TB, queue engine.Order, rules Rules) {
-	t.Helper()
-	rapid.Check(t, func(rt *rapid.T) {
+// Workload is a property that holds if the scheduler keeps the rules on a random workload. queue is one
+// of its queue orders, or "" if the scheduler does not have the parameter.
+func (s Subject) Workload(queue engine.Order, rules Rules) func(*rapid.T) {
+	return func(rt *rapid.T) {
 		m := newMachine(rt, s, queue, rules)
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":  m.submit,
@@ -69,7 +62,7 @@ func (s Subject) Check(t rapid.TB, queue engine.Order, rules Rules) {
 			"":        m.check,
 		})
 		m.drain(rt)
-	})
+	}
 }
 
 // machine drives an engine and the plain one through the same calls and keeps its
