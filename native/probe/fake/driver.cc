@@ -354,9 +354,7 @@ API CUresult cuStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 	return on_stream("cuStreamWaitEvent", stream, [&](fake::Stream *s) {
 		fake::Event *e;
 		const int error = machine().event(event, &e);
-		if (error == 0 && e->mark.first != nullptr)
-			s->waits.push_back(e->mark);
-		return error;
+		return error != 0 ? error : machine().await(s, e);
 	});
 }
 

@@ -142,19 +142,19 @@ Machine &machine()
 
 int Machine::enter(const char *call, const std::string &arguments)
 {
-	static const int trace = [] {
-		const char *path = getenv("FAKE_CUDA_TRACE");
-		return path != nullptr ? ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
-	}();
+	static const char *const path = getenv("FAKE_CUDA_TRACE");
+	static auto &trace = *new OwnFile;
 	static const auto &fail = *new std::vector<Plan>(plans("FAKE_CUDA_FAIL"));
 	static const auto &kill = *new std::vector<Plan>(plans("FAKE_CUDA_KILL"));
 	static const auto &delay = *new auto(times("FAKE_CUDA_DELAY_US"));
 	static auto &counts = *new std::map<std::string, unsigned long>;
 	const unsigned long nth = ++counts[call];
 
-	if (trace >= 0) {
+	if (path != nullptr) {
 		std::string line = call + arguments + "\n";
-		if (write(trace, line.data(), line.size()) < 0)
+		if (trace.number() < 0)
+			trace = OwnFile(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+		if (write(trace.number(), line.data(), line.size()) < 0)
 			abort();
 	}
 	for (const Plan &p : kill)

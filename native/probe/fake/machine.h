@@ -7,6 +7,7 @@
 #define FAKE_MACHINE_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <deque>
@@ -91,7 +92,6 @@ struct Stream {
 	int priority;
 	std::deque<Item> queue;
 	uint64_t submitted, done;
-	std::vector<Mark> waits; // of the next item
 	bool performing; // an item that has left the queue
 	Graph *capture;
 };
@@ -106,6 +106,21 @@ struct Event {
 struct Graph {
 	std::vector<Work> nodes;
 	std::vector<void *> owned; // what nodes allocate and free again; there as long as the graph
+};
+
+// OwnFile is a descriptor of the fake's. A program may close descriptors that are not its own, and then
+// use their numbers for others, which the fake leaves alone.
+class OwnFile {
+public:
+	OwnFile() = default;
+	explicit OwnFile(int number); // none if negative
+	int number() const;           // -1: there is none, or the program has closed it
+	void close();
+
+private:
+	int number_ = -1;
+	dev_t device_ = 0;
+	ino_t inode_ = 0;
 };
 
 // Rows and slices of bytes from one place to another.
@@ -172,13 +187,14 @@ public:
 	virtual int event(const void *handle, Event **out);
 	virtual int end_event(Event *e);
 	virtual int record(Event *e, Stream *s);
+	virtual int await(Stream *s, const Event *e); // cudaStreamWaitEvent
 	virtual int query(Event *e);
 	virtual int elapsed(Event *from, Event *to, float *milliseconds);
 	// Captures, and those that a wait for the device or the like has spoilt. spoil returns an error if
 	// there are any.
 	std::set<Stream *> captured, spoilt;
 	virtual int spoil();
-	virtual void submit(Stream *s, Work work);
+	virtual void submit(Stream *s, Work work, std::vector<Mark> after = {});
 	virtual void run(Stream *s, uint64_t up_to); // waits for it, where streams execute by themselves
 	virtual void drain(int device);
 	virtual int poll(const Mark &mark); // cudaErrorNotReady, or 0
@@ -188,7 +204,8 @@ public:
 
 private:
 	struct Handle {
-		int file, device;
+		OwnFile file;
+		int device;
 		size_t bytes;
 		unsigned references;
 		bool exportable;

@@ -21,14 +21,41 @@ static void *at(uintptr_t address) { return reinterpret_cast<void *>(address); }
 // lie in blocks of the driver, beside other allocations.
 static size_t room(Segment::Kind kind) { return kind == Segment::device_memory ? granule : 0; }
 
+OwnFile::OwnFile(int number) : number_(number)
+{
+	struct stat about = {};
+
+	if (number < 0 || fstat(number, &about) != 0)
+		number_ = -1;
+	device_ = about.st_dev;
+	inode_ = about.st_ino;
+}
+
+int OwnFile::number() const
+{
+	struct stat about;
+
+	if (number_ < 0 || fstat(number_, &about) != 0 || about.st_dev != device_ || about.st_ino != inode_)
+		return -1;
+	return number_;
+}
+
+void OwnFile::close()
+{
+	if (const int mine = number(); mine >= 0)
+		::close(mine);
+	number_ = -1;
+}
+
 // Mappings are made anew: under valgrind mprotect takes milliseconds for each MiB.
 void Machine::protect(const Segment &s, bool readable)
 {
 	const bool host = s.kind == Segment::mapping && (s.access & bit(the_host)) != 0;
 	const int how = readable || host ? PROT_READ | PROT_WRITE : PROT_NONE;
 
-	if (s.kind == Segment::mapping)
-		mmap(at(s.base), s.bytes, how, MAP_SHARED | MAP_FIXED, handles.at(s.handle).file, 0);
+	const int file = s.kind == Segment::mapping ? handles.at(s.handle).file.number() : -1;
+	if (file >= 0)
+		mmap(at(s.base), s.bytes, how, MAP_SHARED | MAP_FIXED, file, 0);
 	else
 		mprotect(at(s.base), round_up(s.bytes, 4096), how);
 }
@@ -305,7 +332,7 @@ int Machine::create(int device, size_t bytes, bool exportable, unsigned long lon
 	if (d != nullptr)
 		d->used += bytes;
 	*out = next_handle++;
-	handles[*out] = {file, device, bytes, 1, exportable};
+	handles[*out] = {OwnFile(file), device, bytes, 1, exportable};
 	return 0;
 }
 
@@ -315,7 +342,7 @@ int Machine::to_file(unsigned long long handle, int *out)
 
 	if (h == handles.end() || !h->second.exportable)
 		return CUDA_ERROR_INVALID_VALUE;
-	*out = fcntl(h->second.file, F_DUPFD_CLOEXEC, 0);
+	*out = fcntl(h->second.file.number(), F_DUPFD_CLOEXEC, 0);
 	return *out < 0 ? CUDA_ERROR_OUT_OF_MEMORY : 0;
 }
 
@@ -334,7 +361,7 @@ int Machine::from_file(int file, unsigned long long *out)
 	if (own < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*out = next_handle++;
-	handles[*out] = {own, device, static_cast<size_t>(about.st_size), 1, false};
+	handles[*out] = {OwnFile(own), device, static_cast<size_t>(about.st_size), 1, false};
 	handles[*out].imported = true;
 	return 0;
 }
@@ -345,7 +372,7 @@ void Machine::let_go(unsigned long long handle)
 
 	if (--h.references > 0)
 		return;
-	close(h.file);
+	h.file.close();
 	if (h.device != the_host && !h.imported)
 		devices[static_cast<size_t>(h.device)].used -= h.bytes;
 	handles.erase(handle);
@@ -380,7 +407,7 @@ int Machine::map(uintptr_t base, size_t bytes, size_t offset, unsigned long long
 	if (base + bytes > r->first + r->second.bytes || find(at(base)) != nullptr ||
 	    (next != segments.end() && next->first < base + bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (mmap(at(base), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, h->second.file, 0) == MAP_FAILED)
+	if (mmap(at(base), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, h->second.file.number(), 0) == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	h->second.references++;
 	segments[base] = {Segment::mapping, base, bytes, h->second.device, 0, handle};

@@ -120,9 +120,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
 	return on_stream("cudaStreamWaitEvent", stream, [&](Stream *s) {
 		Event *e;
 		int error = node()->event(event, &e);
-		if (error == 0 && e->mark.first != nullptr)
-			s->waits.push_back(e->mark);
-		return error;
+		return error != 0 ? error : node()->await(s, e);
 	}, event);
 }
 

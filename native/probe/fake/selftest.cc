@@ -5,11 +5,14 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -156,6 +159,70 @@ static void order()
 	OK(cudaStreamSynchronize(other));
 	CHECK(result[0] == 300);
 	CHECK(fetch(x) == 100);
+}
+
+static std::atomic<int> counted;
+static void count(void *) { counted++; }
+
+// waiting: what only waits for an event is work of its stream, for all that waits for the stream.
+static void waiting()
+{
+	cudaStream_t s, t, there;
+	cudaEvent_t e, behind, far;
+	int expected = 0;
+
+	OK(cudaStreamCreateWithFlags(&s, 1));
+	OK(cudaStreamCreate(&t));
+	OK(cudaEventCreate(&e));
+	OK(cudaEventCreate(&behind));
+	OK(cudaSetDevice(1));
+	OK(cudaStreamCreateWithFlags(&there, 1));
+	OK(cudaEventCreate(&far));
+	OK(cudaSetDevice(0));
+	auto *const by_driver = driver_call<CUresult(cudaStream_t, cudaEvent_t, unsigned)>("cuStreamWaitEvent");
+	auto *const driver_waits = driver_call<CUresult(cudaStream_t)>("cuStreamSynchronize");
+	auto *const driver_event = driver_call<CUresult(cudaEvent_t)>("cuEventSynchronize");
+	auto *const driver_drains = driver_call<CUresult()>("cuCtxSynchronize");
+	const std::function<void()> ways[] = {
+		[&] { OK(cudaStreamSynchronize(t)); },
+		[&] {
+			while (cudaStreamQuery(t) == cudaErrorNotReady)
+				sched_yield();
+		},
+		[&] { OK(cudaDeviceSynchronize()); },
+		[&] {
+			OK(cudaEventRecord(behind, t));
+			OK(cudaEventSynchronize(behind));
+		},
+		[&] {
+			OK(cudaEventRecord(behind, nullptr));
+			OK(cudaEventSynchronize(behind));
+		},
+		[&] {
+			OK(cudaEventRecord(behind, t));
+			while (cudaEventQuery(behind) == cudaErrorNotReady)
+				sched_yield();
+		},
+		[&] { OK(driver_waits(t)); },
+		[&] { OK(driver_drains()); },
+		[&] {
+			OK(cudaEventRecord(behind, t));
+			OK(driver_event(behind));
+		},
+	};
+	for (const bool driver : {false, true})
+		for (const bool from_afar : {false, true})
+			for (const auto &way : ways) {
+				const cudaEvent_t event = from_afar ? far : e;
+				const cudaStream_t stream = from_afar ? there : s;
+				OK(cudaSetDevice(from_afar ? 1 : 0));
+				OK(cudaLaunchHostFunc(stream, count, nullptr));
+				OK(cudaEventRecord(event, stream));
+				OK(cudaSetDevice(0));
+				OK(driver ? by_driver(t, event, 0) : cudaStreamWaitEvent(t, event, 0));
+				way();
+				CHECK(counted == ++expected);
+			}
 }
 
 // settings: of a context. Another device's context, and the next context, do not have them.
@@ -359,6 +426,51 @@ static void sides()
 	CHECK(*reinterpret_cast<int *>(other) == 8);
 }
 
+// closed: a program that closes descriptors that are not its own, and makes others of the same numbers,
+// keeps the others. Memory that is mapped stays.
+static void closed()
+{
+	const Mapped cu;
+	const size_t granule = 2 << 20;
+	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemAllocationProp prop = {};
+	CUmemGenericAllocationHandle h[2];
+	CUdeviceptr at;
+	int file;
+
+	prop.location = access.location;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	OK(cudaSetDevice(0));
+	OK(cudaFree(nullptr));
+	OK(cu.reserve(&at, 2 * granule, 0, 0, 0));
+	for (auto &one_of_two : h)
+		OK(cu.create(&one_of_two, granule, &prop, 0));
+	OK(cu.map(at, granule, 0, h[0], 0));
+	OK(cu.allow(at, granule, &access, 1));
+	int *const x = reinterpret_cast<int *>(at);
+	OK(cudaMemset(x, 0, 4));
+	OK(cudaDeviceSynchronize());
+	for (int i = 3; i < 100; i++)
+		close(i);
+	std::vector<int> own;
+	while (own.empty() || own.back() < 99) {
+		own.push_back(memfd_create("the program's", 0));
+		CHECK(own.back() >= 0 && ftruncate(own.back(), granule) == 0);
+	}
+	OK(LAUNCH(add, one, one, 0, nullptr, x, 1, 7));
+	CHECK(fetch(x) == 7 && faults(x));
+	CHECK(cu.to_file(&file, h[1], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != cudaSuccess);
+	CHECK(cu.map(at + granule, granule, 0, h[1], 0) != cudaSuccess);
+	OK(cu.unmap(at, granule));
+	for (auto one_of_two : h)
+		OK(cu.release(one_of_two));
+	CHECK(fake_state().handles == 0);
+	for (int i : own) {
+		int first = -1;
+		CHECK(pread(i, &first, sizeof first, 0) == sizeof first && first == 0);
+	}
+}
+
 static sem_t gate;
 static void wait_at_gate(void *) { sem_wait(&gate); }
 static void open_gate() { CHECK(sem_post(&gate) == 0); }
@@ -421,6 +533,18 @@ static void by_itself()
 	OK(cudaStreamSynchronize(s)); // the other thread's calls go on meanwhile
 	opens.join();
 	CHECK(fetch(x) == 1 && fetch(y) == 2 && faults(x));
+
+	// A stream that only waits for an event is not idle.
+	OK(cudaLaunchHostFunc(s, wait_at_gate, nullptr));
+	OK(cudaEventRecord(to, s));
+	OK(cudaStreamWaitEvent(t, to, 0));
+	OK(cudaEventRecord(from, t));
+	for (int i = 0; i < 3; i++)
+		CHECK(cudaStreamQuery(t) == cudaErrorNotReady && cudaEventQuery(from) == cudaErrorNotReady);
+	std::thread opens_again(open_gate);
+	OK(cudaStreamSynchronize(t));
+	CHECK(cudaEventQuery(to) == cudaSuccess);
+	opens_again.join();
 
 	// What a kernel under way needs is taken away.
 	prop.location = access.location;
@@ -593,11 +717,14 @@ static const struct {
 } scenarios[] = {
 	{"contexts", contexts, {}, 0},
 	{"order", order, {}, 0},
+	{"waiting", waiting, {}, 0},
+	{"waiting by itself", waiting, {"FAKE_CUDA_KERNEL_US=0"}, 0},
 	{"settings", settings, {}, 0},
 	{"memory", memory, {}, 0},
 	{"aliased", aliased, {}, 0},
 	{"outside", outside, {}, 0},
 	{"sides", sides, {}, 0},
+	{"closed", closed, {}, 0},
 	{"by itself", by_itself, {"FAKE_CUDA_KERNEL_US=7,add=20000", "FAKE_CUDA_DELAY_US=cudaGetDeviceCount=5000"}, 0},
 	{"interrupted", interrupted, {}, 0},
 	{"faulty", faulty, {}, 0},

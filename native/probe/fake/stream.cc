@@ -116,6 +116,14 @@ int Machine::record(Event *e, Stream *s)
 	return 0;
 }
 
+// A wait is work that does nothing and comes after the event. In a capture work is done in order anyway.
+int Machine::await(Stream *s, const Event *e)
+{
+	if (e->mark.first != nullptr && s->capture == nullptr)
+		submit(s, [] { return 0; }, {e->mark});
+	return 0;
+}
+
 int Machine::query(Event *e)
 {
 	if (!e->captured)
@@ -142,15 +150,14 @@ int Machine::spoil()
 	return captured.empty() ? 0 : 900; // cudaErrorStreamCaptureUnsupported
 }
 
-void Machine::submit(Stream *s, Work work)
+void Machine::submit(Stream *s, Work work, std::vector<Mark> after)
 {
 	if (s->capture != nullptr) {
 		s->capture->nodes.push_back(std::move(work));
 		return;
 	}
 	start_executors();
-	Item item = {std::move(work), std::move(s->waits), {}};
-	s->waits.clear();
+	Item item = {std::move(work), std::move(after), {}};
 	// The legacy default stream waits for the blocking ones, and they for it.
 	Stream *legacy = default_stream(s->device);
 	if (s == legacy) {
