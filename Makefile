@@ -1,10 +1,16 @@
-# Targets: build native cuda casecc install dist test test-gpu bench check clean.
+# Targets: demo build native cuda casecc install dist test test-full soak test-gpu bench check clean.
 
 GO ?= go
+# As many jobs as cores, unless the user has said how many.
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: all build native cuda casecc install dist test test-gpu bench check clean
+.PHONY: all demo build native cuda casecc install dist test test-full soak test-gpu bench check clean
 
 all: build native
+
+# From a fresh clone to the first table: two schedulers on a simulated node.
+demo: build
+	@benchmarks/demo.sh
 
 # SQLite takes a third of the first build's processor time.
 build:
@@ -14,7 +20,7 @@ build:
 
 # libcase, the programs that hold memory for a run, and the kernel tracer if CUPTI is installed.
 native:
-	$(MAKE) -C native/probe
+	$(MAKE) $(jobs) -C native/probe
 	$(MAKE) -C native/probe/tracer
 	$(MAKE) -C native/ballast
 
@@ -69,16 +75,23 @@ dist:
 		--mode=go=rX,u+w $(name) | gzip -9n >bin/dist/$(name).tar.gz
 	rm -r bin/dist/$(name)
 
-# Needs Go, a C compiler and a C++ compiler, but neither a GPU nor CUDA. Without LLVM the
-# compiler pass is not tested, and native/pass says so. The tests of runner/probe take 7 to 25 minutes on two
-# cores, and the default limit of a package is 10.
+# The gate: what everybody runs, in minutes. Needs Go, gcc, g++ and make; neither a GPU nor CUDA.
 test:
+	$(MAKE) $(jobs) -C native/probe fixtures
 	$(MAKE) -C native/probe test
 	$(MAKE) -C native/probe/tracer test
-	$(MAKE) -C native/pass test
 	$(MAKE) -C benchmarks/darknet test
 	benchmarks/arch_test.sh
-	$(GO) test -race -timeout 60m ./...
+	$(GO) test ./...
+
+# The full tier beyond the gate: what .ci/install installs. WITHOUT=slurm,chromium leaves tools out.
+test-full:
+	.ci/full $(WITHOUT)
+
+# Tests that draw, with other draws, for DURATION. SEED does a round again that has failed.
+DURATION ?= 1h
+soak:
+	.ci/soak $(DURATION) $(SEED)
 
 # Needs NVIDIA GPUs. A skipped test is a failure.
 test-gpu: build native
@@ -89,7 +102,6 @@ bench:
 
 check:
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
-	$(GO) vet ./...
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run ./...
 
 clean:
@@ -97,6 +109,7 @@ clean:
 	$(MAKE) -C native/probe/tracer clean
 	$(MAKE) -C native/pass clean
 	$(MAKE) -C native/ballast clean
+	$(MAKE) -C native/nvml clean
 	$(MAKE) -C benchmarks/darknet clean
 	$(MAKE) -C benchmarks/rodinia clean
 	rm -rf bin

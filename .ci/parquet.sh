@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Reads what caserun export --parquet writes with DuckDB, which shares no code with the writer. Needs Go,
-# and npm with its registry. Exit status 75: DuckDB could not be installed, and nothing was tested.
+# and npm with its registry.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if ! command -v npm >/dev/null || ! timeout 300 npm install --silent --no-audit --no-fund --prefix "$work" @duckdb/node-api@1.5.6-r.1 >/dev/null; then
-  exit 75
+  echo ".ci/parquet.sh: npm cannot install DuckDB: Parquet files are NOT read by another program" >&2
+  exit 1
 fi
 go build -o "$work/caserun" ./cmd/caserun
 cp .ci/parquet.mjs "$work"

@@ -29,7 +29,7 @@ func Variables() (names []string) {
 // project's tests. A name that ends in an underscore stands for all names that begin with it.
 var otherVariables = []string{fileVariable, live.LibraryVariable,
 	"CASERUN_ACTIVE_HELP", "CASERUN_COMPLETION_DESCRIPTIONS",
-	"CASERUN_TEST_", "CASERUN_REQUIRE_", "CASERUN_FIGURES", "CASERUN_SCREENSHOTS"}
+	"CASERUN_TEST_", "CASERUN_REQUIRE_", "CASERUN_SOAK", "CASERUN_FIGURES", "CASERUN_SCREENSHOTS"}
 
 // checkEnvironment refuses values of CASERUN_* that their flags do not take.
 func checkEnvironment() error {
