@@ -13,7 +13,7 @@ var programs = []string{"basic", "order", "shapes", "streams", "objects", "manag
 	"tasks_with_variable", "tasks_in_threads", "threads", "churn", "objects_beside", "large_copy", "read_first", "reset", "launch_only",
 	"settings", "many", "crowded", "captured", "freed_in_capture", "free_while_captured", "limits", "mistakes", "forks", "forks_bound", "reuse stream", "reuse event", "reuse device", "reuse stream_query",
 	"reuse event_query", "reuse copy", "reuse copy_2d", "reuse symbol", "reuse free", "waits stream", "waits event", "waits device",
-	"waits stream_query", "waits event_query", "waits copy", "waits copy_2d", "waits symbol", "callback", "host_freed_in_capture",
+	"waits stream_query", "waits event_query", "waits copy", "waits copy_2d", "waits symbol", "reuse behind", "waits behind", "waits behind_query", "callback", "host_freed_in_capture",
 	"registered_before_reset", "variable_by_address", "wrong source", "wrong pitch", "wrong source_pitch", "wrong set_pitch", "wrong size", "wrong offset",
 	"wrong kind", "wrong variable", "reads_before", "writes_around", "beyond unbound", "beyond bound", "beyond freed",
 	"beyond_boxes", "last_errors", "interrupted"}

@@ -67,7 +67,16 @@ static bool wait_for(cudaStream_t s, cudaEvent_t e, const std::string &by)
 		while (cudaStreamQuery(s) == cudaErrorNotReady) {}
 	else if (by == "event_query")
 		while (cudaEventQuery(e) == cudaErrorNotReady) {}
-	else
+	else if (by == "behind" || by == "behind_query") { // in a stream that does nothing else
+		cudaStream_t idle;
+		TRY(cudaStreamCreateWithFlags(&idle, 1));
+		TRY(cudaStreamWaitEvent(idle, e, 0));
+		if (by == "behind")
+			TRY(cudaStreamSynchronize(idle));
+		else
+			while (cudaStreamQuery(idle) == cudaErrorNotReady) {}
+		TRY(cudaStreamDestroy(idle));
+	} else
 		return false;
 	return true;
 }
