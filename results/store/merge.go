@@ -89,14 +89,19 @@ func Merge(ctx context.Context, out string, parts []string, how Merging) (_ Merg
 		return Merged{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	reach(mergeBegun)
 	work, merged := filepath.Join(dir, "work.db"), filepath.Join(dir, "merged.db")
 	if err := m.into(ctx, work, func() error { return m.gather(ctx, parts) }); err != nil {
 		return Merged{}, err
 	}
+	reach(mergeGathered)
 	if err := m.into(ctx, merged, func() error { return m.settle(ctx, work) }); err != nil {
 		return Merged{}, err
 	}
-	return m.made, m.publish(merged)
+	reach(mergeSettled)
+	err = m.publish(merged)
+	reach(mergeRenamed)
+	return m.made, err
 }
 
 // workplace makes a directory beside a store for the files of a merge. Only one process has it at a
@@ -269,6 +274,7 @@ func (m *merger) gather(ctx context.Context, parts []string) error {
 		if err := m.part(ctx, path); err != nil {
 			return err
 		}
+		reach(partMerged)
 		if m.Progress != nil {
 			m.Progress(i + 1)
 		}

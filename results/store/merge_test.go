@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -463,20 +464,16 @@ func rowsOf(t *testing.T, db *Store) []string {
 	return rows
 }
 
-// mergeEnv marks the process that TestMergeIsKilled kills. It has the store and its parts.
+// mergeEnv makes TestMergeIsKilled the process that it kills. It has the store and its parts.
 const mergeEnv = "CASERUN_TEST_MERGE"
 
-func TestMergeInItsOwnProcess(t *testing.T) {
-	paths := filepath.SplitList(os.Getenv(mergeEnv))
-	if len(paths) == 0 {
-		t.Skip("only TestMergeIsKilled runs it")
-	}
-	merged(t, paths[0], paths[1:]...)
-}
-
-// A merge that is killed leaves the store as it was, or has made it. The next merge makes it, and
+// A merge that is killed leaves the store as it was until the new one has its name. The next merge makes it, and
 // leaves nothing else.
 func TestMergeIsKilled(t *testing.T) {
+	if paths := filepath.SplitList(os.Getenv(mergeEnv)); len(paths) > 0 {
+		merged(t, paths[0], paths[1:]...)
+		return
+	}
 	dir := filepath.Join(t.TempDir(), "no [pattern")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -495,40 +492,28 @@ func TestMergeIsKilled(t *testing.T) {
 	want := filepath.Join(dir, "want.db")
 	merged(t, want, parts...)
 	after := bytesOf(t, want)
-	killed := 0
-	for wait := 40 * time.Millisecond; wait < 5*time.Second; wait = wait * 5 / 4 {
-		c := exec.Command(os.Args[0], "-test.run", "^TestMergeInItsOwnProcess$")
-		c.Env = append(os.Environ(), mergeEnv+"="+strings.Join(append([]string{out}, parts...), string(filepath.ListSeparator)))
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
+	for _, point := range []string{mergeBegun + ":1", partMerged + ":1", partMerged + ":3", mergeGathered + ":1", mergeSettled + ":1", mergeRenamed + ":1"} {
+		c := exec.Command(os.Args[0], "-test.run", "^TestMergeIsKilled$")
+		c.Env = append(os.Environ(), KillVariable+"="+point, mergeEnv+"="+strings.Join(append([]string{out}, parts...), string(filepath.ListSeparator)))
+		if said, err := c.CombinedOutput(); c.ProcessState == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatalf("%s: %v, want it killed: %s", point, err, said)
 		}
-		stop := time.AfterFunc(wait, func() { _ = c.Process.Kill() })
-		failed := c.Wait()
-		stop.Stop()
 		now := bytesOf(t, out)
-		if failed == nil {
+		if point == mergeRenamed+":1" {
 			if now != after {
-				t.Error("a merge that was not killed made other bytes")
+				t.Errorf("%s: the store has other bytes than that of a merge that was not killed", point)
 			}
-			break
-		}
-		killed++
-		if now == after {
-			merged(t, out, parts[1:]...) // killed after the work was done
-			break
+			continue
 		}
 		if now != before { // the journal's mode may have changed, which is in the header
 			if s, err := OpenReadOnly(out); err != nil {
 				t.Fatal(err)
 			} else if runs, err := s.Runs(t.Context(), Filter{}); err != nil || len(runs) != 10 {
-				t.Fatalf("%d runs (%v) in the store of a merge that was killed, want 10", len(runs), err)
+				t.Fatalf("%s: %d runs (%v) in the store of a merge that was killed, want 10", point, len(runs), err)
 			} else if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-	if killed == 0 {
-		t.Error("no merge was killed")
 	}
 	merged(t, out, parts...)
 	if bytesOf(t, out) != after {

@@ -156,6 +156,7 @@ func (s *Store) commit(batch []entry) {
 	}
 	if len(rows) > 0 {
 		refused, err := s.transact(batch)
+		reach(RowsWritten)
 		for w, n := range rows {
 			if err != nil {
 				w.fail(n, explain(s.path, fmt.Sprintf("write rows of run %d", w.run), err))

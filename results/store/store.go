@@ -140,6 +140,7 @@ func (s *Store) begin(ctx context.Context, run results.Run, found []results.Devi
 		}
 		return attach(tx, id)
 	})
+	reach(RunBegun)
 	return id, err
 }
 

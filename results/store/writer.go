@@ -258,6 +258,7 @@ func (w *Writer) Finish(ctx context.Context, final results.Run) error {
 		final.Status = results.Interrupted
 	}
 	err := errors.Join(flushed, w.store.finish(ctx, final))
+	reach(RunStored)
 	if err == nil {
 		w.store.forget(w)
 	}
