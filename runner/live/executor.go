@@ -69,9 +69,10 @@ type Executor struct {
 	state   string // the state file of clients that decide; "": they do not
 	spawn   *spawner
 	guard   *guard
-	own     []int          // PIDs of children from before the run; they stay theirs until this process collects them
-	limit   time.Duration  // clientLimit; tests set a shorter one
-	clean   sync.WaitGroup // goroutines that wait for a job or stop it
+	own     []int                                // PIDs of children from before the run; they stay theirs until this process collects them
+	limit   time.Duration                        // clientLimit; tests set another
+	after   func(time.Duration) <-chan time.Time // time.After; tests set another
+	clean   sync.WaitGroup                       // goroutines that wait for a job or stop it
 
 	cancelled atomic.Bool  // every job is being stopped: no neighbour needs to be spared
 	escaped   atomic.Int64 // processes that had left their job's group, and were killed
@@ -115,7 +116,7 @@ func NewExecutor(c Config) (*Executor, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	x := &Executor{config: c, limit: clientLimit, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
+	x := &Executor{config: c, limit: clientLimit, after: time.After, clients: map[*probe.Client]*client{}, silenced: map[int]bool{},
 		timers: map[time.Duration]*time.Timer{}, revocable: map[schedulers.TaskID]*probe.Client{}, space: newSwapSpace(c.Swap), procs: make([]*process, len(c.Jobs)), hungUp: make([]bool, len(c.Jobs)), bound: make([]int, len(c.Jobs))}
 	x.changed = sync.NewCond(&x.mu)
 	return x, nil
@@ -223,7 +224,7 @@ func (x *Executor) awaitInterruption(ctx context.Context) {
 	if at := time.Duration(x.struck.Load()); at > 0 {
 		select {
 		case <-ctx.Done():
-		case <-time.After(at + heard - x.now()):
+		case <-x.after(at + heard - x.now()):
 		}
 	}
 }

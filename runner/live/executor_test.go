@@ -147,7 +147,8 @@ type rig struct {
 	await     func(context.Context, func(error)) error
 	terminate func(pids ...int) error
 	observe   func(runner.Step)
-	patience  time.Duration // with clients that do not go; 0: as ever
+	patience  time.Duration                        // with clients that do not go; 0: as ever
+	after     func(time.Duration) <-chan time.Time // what waits for an interruption instead of time.After
 
 	x     *Executor      // of the latest run
 	made  chan *Executor // gets it before the run
@@ -206,6 +207,9 @@ func (r *rig) run(ctx context.Context) ([]results.Job, *tape, error) {
 	}
 	if r.patience > 0 {
 		x.limit = r.patience
+	}
+	if r.after != nil {
+		x.after = r.after
 	}
 	r.x = x
 	select {
@@ -458,17 +462,20 @@ func TestClosedSocketKeepsTheCharge(t *testing.T) {
 		}
 		var jobs []results.Job
 		var rec *tape
-		var run sync.WaitGroup
-		run.Go(func() { jobs, rec, _ = r.run(context.Background()) })
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			jobs, rec, _ = r.run(context.Background())
+		}()
 		select {
 		case <-asked:
-		case <-time.After(ample / 2):
-			t.Error("the second job has not asked for a device")
+		case <-ended:
+			t.Fatal("the second job has not asked for a device")
 		}
 		if end, err := os.OpenFile(filepath.Join(r.dir, "go"), os.O_WRONLY, 0); err != nil || end.Close() != nil {
 			t.Fatal(err)
 		}
-		run.Wait()
+		<-ended
 		if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.OK, results.OK}) {
 			t.Fatalf("outcomes %v: %+v", got, jobs)
 		}
@@ -553,8 +560,9 @@ func TestRequestsWaitAsTheySay(t *testing.T) {
 }
 
 func TestTimeoutKillsStubbornGroup(t *testing.T) {
-	r := newRig(t, "zero").job("stubborn", "child:60000", "sleep:60000").job("child:60000", "escape:60000", "exit:0")
-	r.jobs[0].Timeout, r.limit = 300*time.Millisecond, ample
+	r := newRig(t, "zero").job("stubborn", "child:3600000", "tell:up", "sleep:3600000").job("child:3600000", "escape:3600000", "exit:0")
+	r.jobs[0].Timeout, r.limit = ample, 3*ample
+	r.passWhen("up", 0, 2*ample)
 	jobs, _ := r.mustRun()
 	if got := outcomes(jobs); !slices.Equal(got, []results.Outcome{results.Timeout, results.OK}) {
 		t.Errorf("outcomes %v", got)
@@ -584,11 +592,18 @@ func running(t *testing.T, program string) []string {
 func TestCancelStopsEverything(t *testing.T) {
 	r := newRig(t, "sa")
 	for range 6 {
-		r.job("begin:1000", "child:60000", "sleep:60000")
+		r.job("begin:1000", "child:3600000", "free", "begin:1000", "sleep:3600000")
 	}
 	cause := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(context.Background())
-	time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
+	tasks := 0
+	r.observe = func(s runner.Step) {
+		if _, is := s.Event.(runner.TaskBegin); is {
+			if tasks++; tasks == 4 { // one job runs on each of two devices, and has its child
+				cancel(cause)
+			}
+		}
+	}
 	jobs, _, err := r.run(ctx)
 	if !errors.Is(err, cause) {
 		t.Errorf("error %v, want the cause", err)
@@ -657,10 +672,25 @@ func TestCollateral(t *testing.T) {
 func TestJobsWaitForTheServer(t *testing.T) {
 	r := newRig(t, "schedgpu").job("begin:12000000000", "fault:700", "exit:1").job("begin:12000000000", "fault:46", "exit:1")
 	r.mps = true
-	const pause = 300 * time.Millisecond // so long the server takes; a grant that does not wait comes well before
+	// The server is well when the job that had the memory has ended and the other one has asked: a grant that
+	// does not wait has come by then.
+	var well sync.WaitGroup
+	well.Add(3)
+	ended := false
+	r.observe = func(s runner.Step) {
+		switch s.Event.(type) {
+		case runner.TaskBegin:
+			well.Done()
+		case runner.JobEnded:
+			if !ended {
+				ended = true
+				well.Done()
+			}
+		}
+	}
 	r.await = func(ctx context.Context, broken func(error)) error {
 		broken(errors.New("it is in state FAULT"))
-		time.Sleep(pause)
+		well.Wait()
 		return nil
 	}
 	jobs, rec := r.mustRun()
@@ -673,8 +703,8 @@ func TestJobsWaitForTheServer(t *testing.T) {
 			at[e.Kind] = e.AtS
 		}
 	}
-	if at[results.EventMPSRecovered]-at[results.EventMPSBroken] < pause.Seconds() {
-		t.Errorf("events %v, want the server broken for %v", at, pause)
+	if broken, recovered := at[results.EventMPSBroken], at[results.EventMPSRecovered]; broken == 0 || recovered < broken {
+		t.Errorf("events %v, want the server broken and then well", at)
 	}
 	last := max(*rec.tasks[[2]int{0, 0}].GrantS, *rec.tasks[[2]int{1, 0}].GrantS)
 	if last < at[results.EventMPSRecovered] {
@@ -689,14 +719,15 @@ func TestKillAtAnyMoment(t *testing.T) {
 	for i := range 40 {
 		r.job(fmt.Sprintf("sleep:%d", i%7), "begin:6000000000", "sleep:5", "grow:1000000000", "free", "begin:8000000000", "sleep:5", "free", "sleep:2")
 	}
-	stop := make(chan struct{})
+	events := make(chan struct{}, 10_000)
+	r.observe = func(runner.Step) { events <- struct{}{} }
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(1+i%5) * time.Millisecond):
+			for range 3 {
+				if _, more := <-events; !more {
+					return
+				}
 			}
 			if pids := running(t, program); len(pids) > 0 {
 				_ = exec.Command("kill", "-9", pids[i%len(pids)]).Run()
@@ -704,7 +735,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 		}
 	})
 	jobs, rec := r.mustRun()
-	close(stop)
+	close(events)
 	killer.Wait()
 	killed := 0
 	for i, j := range jobs {
@@ -745,8 +776,8 @@ func TestGuardKillsTheJobsItWatches(t *testing.T) {
 		}
 		return c, bufio.NewReader(read)
 	}
-	const stays = "$JOB print:here sleep:60000"
-	const stay = "env -i " + stays + " & setsid " + stays + " & timeout 60 " + stays + " & "
+	const stays = "$JOB print:here sleep:3600000"
+	const stay = "env -i " + stays + " & setsid " + stays + " & timeout 3600 " + stays + " & "
 	kept, keptSays := start(stay+"wait", "CASE_TOKEN=one")
 	gone, goneSays := start(stay+"exit", "CASE_TOKEN=two") // its leader ends
 	forgotten, forgottenSays := start("exec "+stays, "CASE_TOKEN=oneself")
@@ -757,7 +788,6 @@ func TestGuardKillsTheJobsItWatches(t *testing.T) {
 		}
 	}
 	lines := fmt.Sprintf("+%d CASE_TOKEN=one\n+%d CASE_TOKEN=oneself\n+%d CASE_TOKEN=two\n-%[2]d\n", kept.Process.Pid, forgotten.Process.Pid, gone.Process.Pid)
-	began := time.Now()
 	if err := Guard(strings.NewReader(lines)); err != nil {
 		t.Fatal(err)
 	}
@@ -769,7 +799,6 @@ func TestGuardKillsTheJobsItWatches(t *testing.T) {
 			t.Errorf("%q, %v", rest, err)
 		}
 	}
-	mustEndSoon(t, began)
 	if err := forgotten.Process.Signal(syscall.SIGQUIT); err != nil {
 		t.Error(err)
 	}

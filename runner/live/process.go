@@ -98,7 +98,7 @@ func (p *process) wait() runner.Exit {
 	p.gone = true
 	p.mu.Unlock()
 	err := p.cmd.Wait()
-	p.left = reapGroup(p.pid, unix.Kill)
+	p.left = reapGroup(p.pid, unix.Kill, forbiddenLimit)
 	state := p.cmd.ProcessState
 	if state == nil {
 		return runner.Exit{Err: fmt.Errorf("wait for process %d: %w", p.pid, err)}
@@ -168,7 +168,7 @@ const (
 // reapGroup kills and collects the remaining processes of a group after its leader has ended.
 // This process inherits them, because it is a subreaper. It reports whether it left processes:
 // programs that run as another user, which it may not kill, or their children.
-func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error) (left bool) {
+func reapGroup(pgid int, kill func(pid int, s syscall.Signal) error, forbiddenLimit time.Duration) (left bool) {
 	const longest = 10 * time.Millisecond
 	began := time.Now()
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, longest) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,13 +35,13 @@ func TestReapGroupLeavesWhatItMayNotKill(t *testing.T) {
 		if forbidden {
 			kill = func(int, syscall.Signal) error { return unix.EPERM }
 		}
-		if left := reapGroup(group, kill); left != forbidden {
+		if left := reapGroup(group, kill, 20*time.Millisecond); left != forbidden {
 			t.Errorf("forbidden %v: left %v", forbidden, left)
 		}
 		if err := unix.Kill(-group, 0); (err == nil) != forbidden {
 			t.Errorf("forbidden %v: the group: %v", forbidden, err)
 		}
-		reapGroup(group, unix.Kill)
+		reapGroup(group, unix.Kill, forbiddenLimit)
 	}
 }
 

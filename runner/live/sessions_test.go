@@ -1049,7 +1049,7 @@ func (m *sessions) finish(rt *rapid.T) {
 		}
 	}
 	m.count = -1 // it is over
-	for deadline := time.Now().Add(ample / 10); openDescriptors(rt) > m.opened || runtime.NumGoroutine() > m.running; runtime.Gosched() {
+	for deadline := time.Now().Add(ample); openDescriptors(rt) > m.opened || runtime.NumGoroutine() > m.running; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			rt.Fatalf("%d descriptors and %d goroutines, before there were %d and %d", openDescriptors(rt), runtime.NumGoroutine(), m.opened, m.running)
 		}

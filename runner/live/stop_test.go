@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -43,9 +42,11 @@ func (m *terminated) terminate(pids ...int) error {
 func TestStopAsksMPSFirst(t *testing.T) {
 	for _, sched := range []string{"cg", "case-alg3"} {
 		var m terminated
-		r := newRig(t, sched).sh(`sleep 60 & echo $$ $!; setsid $JOB begin:1000 sleep:60000 & echo $!; wait`)
+		r := newRig(t, sched).sh(`mkfifo here; exec 3<>here; sleep 3600 & echo $$ $!;
+			setsid $JOB begin:1000 print:here sleep:3600000 2>&3 & echo $!; read line <&3; echo here >up; wait`)
 		r.jobs[0].Binding, r.jobs[0].Footprint = mixes.BindDeclared, mixes.Footprint{Bytes: 1000}
-		r.limit, r.mps, r.terminate = time.Second, true, m.terminate
+		r.limit, r.mps, r.terminate = ample, true, m.terminate
+		r.passWhen("up", 0, 2*ample)
 		jobs, _ := r.mustRun()
 		var leader, child, escaped int
 		if _, err := fmt.Sscan(r.output(0), &leader, &child, &escaped); err != nil {
@@ -66,14 +67,14 @@ func TestStopAsksMPSFirst(t *testing.T) {
 // neighbours.
 func TestRestIsEndedThroughMPS(t *testing.T) {
 	var m terminated
-	r := newRig(t, "cg").sh(`mkfifo up; exec 3<>up; setsid $JOB print:here sleep:60000 2>&3 & echo $!;` + here(1))
+	r := newRig(t, "cg").sh(`mkfifo up; exec 3<>up; setsid $JOB print:here sleep:3600000 2>&3 & echo $!;` + here(1))
 	r.mps, r.terminate = true, m.terminate
 	r.mustRun()
 	if got := fmt.Sprintln(m.pids); got != "["+strings.TrimSpace(r.output(0))+"]\n" || len(m.dead) > 0 {
 		t.Errorf("MPS was asked for %v, dead %v, want %s alive", m.pids, m.dead, r.output(0))
 	}
 	m = terminated{}
-	r = newRig(t, "cg").sh(`setsid $JOB print:here sleep:60000 2>up & sleep 60`)
+	r = newRig(t, "cg").sh(`setsid $JOB print:here sleep:3600000 2>up & sleep 3600`)
 	r.mps, r.terminate = true, m.terminate
 	r.cancelledWhen("up")
 	if len(m.pids) > 0 {
@@ -88,25 +89,22 @@ func TestInterruptionThatReachesJobsFirst(t *testing.T) {
 	signal.Notify(caught, unix.SIGHUP, unix.SIGTERM) // jobs inherit that Guard has this process ignore them
 	defer signal.Stop(caught)
 	for _, script := range []string{"kill -TERM $$", "kill -HUP $$", "exit 130"} {
-		r := newRig(t, "sa").sh("exec 3>up; " + script)
-		path := filepath.Join(r.dir, "up")
-		if err := unix.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		r := newRig(t, "sa").sh(script)
 		cause := errors.New("stopped by the test")
 		ctx, cancel := context.WithCancelCause(context.Background())
-		go func() {
-			defer cancel(cause)
-			if f, err := os.Open(path); err == nil {
-				defer f.Close()
-				_, _ = f.Read(make([]byte, 1)) // until the job has ended
-				time.Sleep(heard / 10)
+		r.after = func(wait time.Duration) <-chan time.Time { // the jobs have ended
+			if wait > heard {
+				t.Errorf("%s: the run waits for an interruption for %v", script, wait)
 			}
-		}()
+			cancel(cause)
+			return nil
+		}
 		if jobs, _, err := r.run(ctx); !errors.Is(err, cause) {
 			t.Errorf("%s: %s, error %v; want the cause", script, *jobs[0].Outcome, err)
 		}
-		if jobs, _ := newRig(t, "sa").sh(script).mustRun(); *jobs[0].Outcome != results.Crash {
+		r = newRig(t, "sa").sh(script)
+		r.after = func(time.Duration) <-chan time.Time { return time.After(0) }
+		if jobs, _ := r.mustRun(); *jobs[0].Outcome != results.Crash {
 			t.Errorf("%s without an interruption: %s", script, *jobs[0].Outcome)
 		}
 	}
