@@ -7,7 +7,6 @@ import (
 
 	"github.com/caserun/caserun/runner"
 	"github.com/caserun/caserun/runner/probe"
-	"github.com/caserun/caserun/runner/swaparea"
 	"github.com/caserun/caserun/schedulers"
 )
 
@@ -20,7 +19,7 @@ func (x *Executor) serve(dir string) (*probe.Server, error) {
 	if x.config.Swap == nil {
 		return probe.Listen(dir, x, x.config.Warn)
 	}
-	return probe.ListenRevoking(dir, x, probe.Welcome{Chunk: swaparea.PieceBytes, Window: window}, x.config.Warn)
+	return probe.ListenRevoking(dir, x, probe.Welcome{Chunk: uint64(x.config.Swap.Piece()), Window: window}, x.config.Warn)
 }
 
 // canDo is what a task of the process can be asked for.

@@ -20,13 +20,18 @@ const mebibyte = 1 << 20
 // newSwapArea makes a swap area of so many pieces of the fakes' host memory.
 func newSwapArea(t *testing.T, pieces int64) *swaparea.Area {
 	t.Helper()
+	return newSwapAreaOf(t, pieces, swaparea.PieceBytes)
+}
+
+func newSwapAreaOf(t *testing.T, pieces, bytes int64) *swaparea.Area {
+	t.Helper()
 	ballast := nativetest.Build(t, "ballast", "swaparea", "build/libcuda.so.1")
 	// The program finds the driver by a script, because the test's own environment is of all tests.
 	program := filepath.Join(t.TempDir(), "start")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nLD_LIBRARY_PATH="+ballast+"/build exec "+ballast+"/swaparea \"$@\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a, err := swaparea.Start(context.Background(), program, pieces*swaparea.PieceBytes, swaparea.PieceBytes, nil)
+	a, err := swaparea.Start(context.Background(), program, pieces*bytes, bytes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,15 +43,24 @@ func newSwapArea(t *testing.T, pieces int64) *swaparea.Area {
 	return a
 }
 
-// newSwapRig has jobs of 68 MiB each that need their memory again and again. A device has room for one
+// The jobs of newSwapRig, and its devices. All is a quarter of what it could be, because page faults take most of
+// these tests' time.
+const (
+	smallPiece   = swaparea.PieceBytes / 4
+	smallContext = 2 * mebibyte
+	jobHeap      = 8 * mebibyte // CUDA's
+	jobMoves     = (10 + 6) * mebibyte
+)
+
+// newSwapRig has jobs of 24 MiB each that need their memory again and again. A device has room for one
 // of them, but not for two.
 func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 	t.Helper()
 	native := nativetest.Build(t, "probe", "libcase.so", "fakes")
 	r := newRig(t, sched)
-	r.swap = newSwapArea(t, 64)
+	r.swap = newSwapAreaOf(t, 64, smallPiece)
 	r.preload = filepath.Join(native, "libcase.so")
-	r.device.CapacityBytes, r.device.ContextBytes = 150*mebibyte, 8*mebibyte
+	r.device.CapacityBytes, r.device.ContextBytes = 2*(jobMoves+jobHeap+smallContext)-2*mebibyte, smallContext
 	r.uuids, r.ids = nil, nil
 	for i := range byte(2) {
 		r.uuids = append(r.uuids, fmt.Sprintf("GPU-ca5e0000-0000-0000-0000-0000000000%02x", i))
@@ -54,8 +68,9 @@ func newSwapRig(t *testing.T, sched string, jobs int, env ...string) *rig {
 	}
 	fakes := filepath.Join(native, "build", "fake", "13")
 	for range jobs {
-		r.jobs = append(r.jobs, mixes.Job{Name: "swapped", Program: filepath.Join(fakes, "lazy_program"), Args: []string{"swapped"},
-			Env: append([]string{"LD_LIBRARY_PATH=" + fakes, "FAKE_CUDA_DEVICES=2", "FAKE_CUDA_KERNEL_US=2000"}, env...)})
+		r.jobs = append(r.jobs, mixes.Job{Name: "swapped", Program: filepath.Join(fakes, "lazy_program"), Args: []string{"swapped", "10"},
+			Env: append([]string{"LD_LIBRARY_PATH=" + fakes, "FAKE_CUDA_DEVICES=2", fmt.Sprint("FAKE_CUDA_CONTEXT=", smallContext),
+				"FAKE_CUDA_KERNEL_US=2000"}, env...)})
 	}
 	return r
 }
@@ -97,7 +112,7 @@ func TestMemoryMovesWithLittleHostMemory(t *testing.T) {
 	for _, pieces := range []int64{1, 3, 5} {
 		t.Run(fmt.Sprint(pieces), func(t *testing.T) {
 			r := newSwapRig(t, "vgpu:n=4,victims=0", 4)
-			r.swap = newSwapArea(t, pieces)
+			r.swap = newSwapAreaOf(t, pieces, smallPiece)
 			jobs, _ := r.mustRun()
 			for i, j := range jobs {
 				if *j.Outcome != results.OK || computed(r, i) != want {
@@ -140,11 +155,12 @@ func TestHostMemoryIsThereBeforeItIsNeeded(t *testing.T) {
 
 // Jobs of which each needs more than its device has run together, and compute what they compute on a larger one.
 func TestJobLargerThanItsDevice(t *testing.T) {
-	r := newSwapRig(t, "vgpu:n=2,victims=0", 3, fmt.Sprint("FAKE_CUDA_MEMORY=", 60*mebibyte))
+	const room = smallContext + jobHeap + jobMoves*3/4
+	r := newSwapRig(t, "vgpu:n=2,victims=0", 3, fmt.Sprint("FAKE_CUDA_MEMORY=", room))
 	alone := newSwapRig(t, "sa", 1)
 	alone.mustRun()
 	want := computed(alone, 0)
-	r.device.CapacityBytes = 60 * mebibyte // with 8 MiB for the context, of 68 MiB that a job needs beside it
+	r.device.CapacityBytes = room
 	jobs, rec := r.mustRun()
 	for i, j := range jobs {
 		if *j.Outcome != results.OK || computed(r, i) != want {
@@ -152,7 +168,7 @@ func TestJobLargerThanItsDevice(t *testing.T) {
 		}
 	}
 	for _, task := range rec.tasks {
-		if task.Bytes+task.HeapBytes != 68*mebibyte || task.Refusal != nil {
+		if task.Bytes+task.HeapBytes != jobMoves+jobHeap || task.Refusal != nil {
 			t.Errorf("%+v", task)
 		}
 	}
@@ -193,7 +209,7 @@ func TestKilledInTheMiddleOfASwap(t *testing.T) {
 // wantWholeArea: every piece of the swap area can be had again.
 func (r *rig) wantWholeArea() {
 	r.t.Helper()
-	if got, want := int64(len(r.swap.Take(math.MaxInt)))*swaparea.PieceBytes, r.swap.Bytes(); got != want {
+	if got, want := int64(len(r.swap.Take(math.MaxInt)))*r.swap.Piece(), r.swap.Bytes(); got != want {
 		r.t.Errorf("%d bytes of the swap area came back; want %d", got, want)
 	}
 }

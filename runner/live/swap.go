@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/caserun/caserun/runner/swaparea"
 )
 
 // maxPieces is how many descriptors one frame holds.
@@ -29,6 +27,7 @@ type swapSpace struct {
 
 // pieces is the part of swaparea.Area that is needed here.
 type pieces interface {
+	Piece() int64 // bytes of each
 	Take(n int) []int
 	TakeSpare(n int) []int
 	Give(pieces []int)
@@ -74,7 +73,8 @@ func (s *swapSpace) offer(c swapTaker, bytes int64) {
 	if h == nil {
 		h = &share{}
 	}
-	lacks := (bytes+swaparea.PieceBytes-1)/swaparea.PieceBytes - int64(len(h.kept)+len(h.offered))
+	piece := s.area.Piece()
+	lacks := (bytes+piece-1)/piece - int64(len(h.kept)+len(h.offered))
 	if lacks <= 0 || !h.recalled.IsZero() {
 		return
 	}
@@ -95,7 +95,8 @@ func (s *swapSpace) offer(c swapTaker, bytes int64) {
 func (s *swapSpace) more(c swapTaker, bytes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(c).wants = int(min((bytes+swaparea.PieceBytes-1)/swaparea.PieceBytes, maxPieces))
+	piece := uint64(s.area.Piece())
+	s.of(c).wants = int(min((bytes+piece-1)/piece, maxPieces))
 	s.asking = append(s.asking, c)
 	s.answer()
 }
@@ -116,7 +117,7 @@ func (s *swapSpace) answer() {
 func (s *swapSpace) give(c swapTaker, files []int) {
 	h := s.of(c)
 	h.wants = 0
-	if err := c.GiveSwap(uint64(len(files))*swaparea.PieceBytes, 0, files...); err != nil {
+	if err := c.GiveSwap(uint64(len(files))*uint64(s.area.Piece()), 0, files...); err != nil {
 		s.area.Give(files) // the process is gone, or the answer did not go out
 		if len(files) > 0 {
 			_ = c.GiveSwap(0, 0) // fails where the process is gone
@@ -156,7 +157,7 @@ func (s *swapSpace) returned(c swapTaker, bytes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.of(c)
-	used := len(h.offered) - int(min(bytes/swaparea.PieceBytes, uint64(len(h.offered))))
+	used := len(h.offered) - int(min(bytes/uint64(s.area.Piece()), uint64(len(h.offered))))
 	s.area.Give(slices.Clone(h.offered[used:]))
 	h.kept = append(h.kept, h.offered[:used]...)
 	h.offered, h.recalled = nil, time.Time{}

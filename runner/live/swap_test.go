@@ -25,6 +25,8 @@ func newPool(n int) *pool {
 	return p
 }
 
+func (p *pool) Piece() int64 { return piece }
+
 func (p *pool) Take(n int) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

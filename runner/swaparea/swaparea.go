@@ -181,6 +181,9 @@ func (a *Area) Bytes() int64 {
 	return int64(len(a.files)) * a.piece
 }
 
+// Piece returns the bytes of a piece.
+func (a *Area) Piece() int64 { return a.piece }
+
 // Take returns up to n pieces that nobody else has, as descriptors, which stay the Area's.
 func (a *Area) Take(n int) []int {
 	a.mu.Lock()

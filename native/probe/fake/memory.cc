@@ -2,6 +2,7 @@
 // that may touch it runs. Anything else that touches it faults, as on a GPU.
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -47,13 +48,23 @@ void OwnFile::close()
 	number_ = -1;
 }
 
-// Mappings are made anew: under valgrind mprotect takes milliseconds for each MiB.
+// Under valgrind, which preloads a library of its own, mprotect takes milliseconds for each MiB, and
+// mappings are made anew. Elsewhere that takes longer, because each page then faults again.
+static bool makes_anew()
+{
+	static const bool valgrind = [] {
+		const char *preloaded = getenv("LD_PRELOAD");
+		return preloaded != nullptr && strstr(preloaded, "vgpreload") != nullptr;
+	}();
+	return valgrind;
+}
+
 void Machine::protect(const Segment &s, bool readable)
 {
 	const bool host = s.kind == Segment::mapping && (s.access & bit(the_host)) != 0;
 	const int how = readable || host ? PROT_READ | PROT_WRITE : PROT_NONE;
 
-	const int file = s.kind == Segment::mapping ? handles.at(s.handle).file.number() : -1;
+	const int file = s.kind == Segment::mapping && makes_anew() ? handles.at(s.handle).file.number() : -1;
 	if (file >= 0)
 		mmap(at(s.base), s.bytes, how, MAP_SHARED | MAP_FIXED, file, 0);
 	else

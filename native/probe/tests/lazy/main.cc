@@ -47,7 +47,7 @@ static const struct {
 	{"frees", frees}, {"gone", gone}, {"keeps", keeps}, {"faults_behind", faults_behind}, {"chooses", chooses},
 	{"frees_while_growing", frees_while_growing}, {"launches_while_reserving", launches_while_reserving}, {"loads_while_waiting", loads_while_waiting}, {"calls_part", calls_part},
 	{"beyond", beyond}, {"beside_part", beside_part}, {"asks_late", asks_late}, {"under_way", under_way}, {"revoked", revoked},
-	{"driven", driven}, {"random", random_programs}, {"gaps", gaps},
+	{"driven", driven}, {"swapped", swapped}, {"random", random_programs}, {"gaps", gaps},
 };
 
 int main(int count, char **arguments)

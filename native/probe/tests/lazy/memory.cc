@@ -398,11 +398,11 @@ void small_copies()
 	TRY(cudaFree(x));
 }
 
-// swapped: memory that is more than the 32 MiB that move together is used again and again, by kernels,
-// sets and copies.
-void swapped()
+// swapped: 40 MiB, or so many as said, and half as much are used again and again, by kernels, sets and copies.
+void swapped() { swapped("40"); }
+void swapped(const char *mib)
 {
-	const int n = 10 << 20; // 40 MiB
+	const int n = atoi(mib) << 18;
 	int *x = device<int>(n), *y = device<int>(n / 2);
 	std::vector<int> out(static_cast<size_t>(n) / 2);
 
