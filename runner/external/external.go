@@ -33,7 +33,7 @@ const (
 	// startLimit is the longest time until the greeting: interpreters take long to start on a busy
 	// machine.
 	startLimit = 10 * time.Second
-	// endLimit is how long a program may take to end after the end of its input.
+	// endLimit is how long a program may take to end after the end of its input. Tests set another.
 	endLimit = time.Second
 	// longest answer, in bytes. Blocks for 1,000 SMs take a tenth of it.
 	longest = 64 << 10
@@ -52,11 +52,12 @@ type Policy struct {
 	asked    uint64
 	err      error
 	closed   bool
+	endLimit time.Duration
 }
 
 // Start starts the program and exchanges greetings. Close must follow a success.
 func Start(program policies.Program) (*Policy, error) {
-	p := &Policy{program: program, stderr: &tail{}}
+	p := &Policy{program: program, stderr: &tail{}, endLimit: endLimit}
 	if err := CheckFile(program.Path); err != nil {
 		return nil, err
 	}
@@ -330,7 +331,7 @@ func (p *Policy) fail(what string, why error) {
 
 // awaitEnd gives the program time to end, and reports whether it did.
 func (p *Policy) awaitEnd() bool {
-	limit := time.NewTimer(endLimit)
+	limit := time.NewTimer(p.endLimit)
 	defer limit.Stop()
 	select {
 	case <-p.proc.Done():
