@@ -20,12 +20,14 @@ type Client struct {
 	Server, PID int
 }
 
-// command passes one line to the daemon and returns the answer. It takes at most commandLimit.
+// command passes one line to the daemon and returns the answer. It takes no longer than the patience with commands.
 func (d *Daemon) command(ctx context.Context, line string) (string, error) {
 	d.commands.Lock() // the daemon refuses a second command at the same time: "Cannot send command"
 	defer d.commands.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, commandLimit,
-		fmt.Errorf("no answer within %v", commandLimit))
+	d.mu.Lock()
+	limit := d.patience.command
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.program)
 	cmd.Env = d.env

@@ -203,7 +203,7 @@ func (s *fakeState) startServer() {
 // harness acts as a run that is killed: it starts a daemon with a server, prints their PIDs, and
 // waits.
 func harness() int {
-	d, err := start(context.Background(), Config{}, os.Getenv("MPS_TEST_HARNESS"))
+	d, err := start(context.Background(), Config{}, os.Getenv("MPS_TEST_HARNESS"), usual)
 	if err != nil {
 		fmt.Println(err)
 		return 1

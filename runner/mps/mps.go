@@ -36,24 +36,32 @@ const (
 	defaultPipeDir = "/tmp/nvidia-mps"
 
 	pollInterval = 20 * time.Millisecond
-	// commandLimit is the longest time for one command. Commands take 3 ms, except
+)
+
+// patience is how long a daemon and its servers may take. Tests have less of it.
+type patience struct {
+	// command is the longest time for one command. Commands take 3 ms, except
 	// terminate_client, which waits until the client's kernel is stopped: 0.2 s (H200, driver
 	// 580).
-	commandLimit = 5 * time.Second
-	// serverLimit is the longest time that servers may take to end.
-	serverLimit = 2 * time.Second
-)
+	command time.Duration
+	// server is the longest time that servers may take to end, and killed after SIGKILL.
+	server, killed time.Duration
+	// quit is the longest time that Quit takes once the clients are gone.
+	quit time.Duration
+	// A daemon that answers nothing for the time hang hangs: no process becomes a client again, and those that
+	// try wait for ever. It was seen once, after some ten clients of a batch had ended by kill -9 (H200, driver
+	// 580). It is asked in intervals of ask.
+	hang, ask time.Duration
+	// settle is the time after a client's death in which its server may still appear healthy. The
+	// server was in state FAULT 0.15 s after a kill -9 during a kernel, and at once after a fault
+	// (H200, driver 580).
+	settle time.Duration
+	// health is the time between two checks of an unhealthy server.
+	health time.Duration
+}
 
-// quitLimit is the longest time that Quit takes once the clients are gone.
-var quitLimit = 10 * time.Second
-
-// A daemon that answers nothing for hangLimit hangs: no process becomes a client again, and those that try
-// wait for ever. It was seen once, after some ten clients of a batch had ended by kill -9 (H200, driver 580). It is asked
-// every askInterval.
-var (
-	hangLimit   = 30 * time.Second
-	askInterval = 10 * time.Second
-)
+var usual = patience{command: 5 * time.Second, server: 2 * time.Second, killed: 2 * time.Second, quit: 10 * time.Second,
+	hang: 30 * time.Second, ask: 10 * time.Second, settle: 250 * time.Millisecond, health: 100 * time.Millisecond}
 
 var (
 	// ErrNotInstalled is wrapped by Start if nvidia-cuda-mps-control is not on PATH.
@@ -87,10 +95,11 @@ type Daemon struct {
 
 	commands sync.Mutex // held while a command waits for its answer
 
-	mu      sync.Mutex
-	servers map[int]bool // every server that was seen and not reported as died
-	silent  time.Time    // since when no command was answered; zero: the last one was
-	hung    error        // why the daemon was killed
+	mu       sync.Mutex
+	patience patience     // what it has for commands may change, in tests
+	servers  map[int]bool // every server that was seen and not reported as died
+	silent   time.Time    // since when no command was answered; zero: the last one was
+	hung     error        // why the daemon was killed
 
 	quitting sync.Once
 	quitErr  error
@@ -99,10 +108,10 @@ type Daemon struct {
 // Start runs a daemon and returns once the daemon answers. The daemon ends when this process
 // ends, even by SIGKILL. ctx limits only the start.
 func Start(ctx context.Context, cfg Config) (*Daemon, error) {
-	return start(ctx, cfg, defaultPipeDir)
+	return start(ctx, cfg, defaultPipeDir, usual)
 }
 
-func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
+func start(ctx context.Context, cfg Config, foreign string, p patience) (*Daemon, error) {
 	program, err := exec.LookPath(control)
 	if err != nil {
 		return nil, fmt.Errorf("start MPS: %w: %w", ErrNotInstalled, err)
@@ -110,14 +119,14 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 	if pid, ok := daemonIn(foreign); ok {
 		return nil, fmt.Errorf("start MPS: %w: process %d serves %s", ErrForeignDaemon, pid, foreign)
 	}
-	if p := cfg.ActiveThreadPercentage; !(p >= 0 && p <= 100) {
-		return nil, fmt.Errorf("start MPS: active thread percentage is %v, want 0 to 100", p)
+	if most := cfg.ActiveThreadPercentage; !(most >= 0 && most <= 100) {
+		return nil, fmt.Errorf("start MPS: active thread percentage is %v, want 0 to 100", most)
 	}
 	dir, err := makeDirs()
 	if err != nil {
 		return nil, fmt.Errorf("start MPS: %w", err)
 	}
-	d := &Daemon{program: program, dir: dir, root: dir.Path(), servers: map[int]bool{}}
+	d := &Daemon{program: program, dir: dir, root: dir.Path(), patience: p, servers: map[int]bool{}}
 	d.env = d.environment(cfg)
 	fail := func(err error) (*Daemon, error) {
 		return nil, fmt.Errorf("start MPS in %s: %w", d.root, errors.Join(err, dir.Remove()))
@@ -133,7 +142,7 @@ func start(ctx context.Context, cfg Config, foreign string) (*Daemon, error) {
 	if err := d.waitReady(ctx); err != nil {
 		return fail(errors.Join(err, d.proc.Kill()))
 	}
-	go d.watch(askInterval, hangLimit)
+	go d.watch(p.ask, p.hang)
 	return d, nil
 }
 
@@ -289,20 +298,12 @@ func (d *Daemon) Health(ctx context.Context) error {
 	return nil
 }
 
-// settleTime is the time after a client's death in which its server may still appear healthy. The
-// server was in state FAULT 0.15 s after a kill -9 during a kernel, and at once after a fault
-// (H200, driver 580).
-const settleTime = 250 * time.Millisecond
-
-// healthInterval is the time between two checks of an unhealthy server.
-const healthInterval = 100 * time.Millisecond
-
 // AwaitHealthy returns nil when the servers accept new clients. After a client's fault they do so
 // once all clients that the fault took down are gone. If the servers do not accept clients,
 // AwaitHealthy calls broken once with the reason and checks again until ctx ends.
 func (d *Daemon) AwaitHealthy(ctx context.Context, broken func(error)) error {
 	var ill error
-	for wait := settleTime; ; wait = healthInterval {
+	for wait := d.patience.settle; ; wait = d.patience.health {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

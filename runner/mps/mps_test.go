@@ -25,8 +25,13 @@ func noDaemon(t *testing.T) string { return filepath.Join(t.TempDir(), "none") }
 // startFake starts a fake daemon in a directory whose path is short enough.
 func startFake(t *testing.T, cfg Config, words string) *Daemon {
 	t.Helper()
+	return startFakeWith(t, cfg, words, usual)
+}
+
+func startFakeWith(t *testing.T, cfg Config, words string, p patience) *Daemon {
+	t.Helper()
 	install(t, words)
-	d, err := start(background, cfg, noDaemon(t))
+	d, err := start(background, cfg, noDaemon(t), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,17 +61,33 @@ func deadlineAt(t *testing.T, pattern, text string, times int) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
-		defer cancel(context.DeadlineExceeded)
-		for ctx.Err() == nil {
-			if files, _ := filepath.Glob(pattern); len(files) == 1 {
-				if data, _ := os.ReadFile(files[0]); strings.Count(string(data), text) >= times {
-					return
-				}
-			}
-			time.Sleep(pollInterval)
-		}
+		awaitText(ctx, pattern, text, times)
+		cancel(context.DeadlineExceeded)
 	}()
 	return ctx
+}
+
+// awaitText waits until the file that matches a pattern has a text so many times, or ctx ends.
+func awaitText(ctx context.Context, pattern, text string, times int) {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for count(pattern, text) < times {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// count is how often the file that matches a pattern has a text.
+func count(pattern, text string) int {
+	files, _ := filepath.Glob(pattern)
+	if len(files) != 1 {
+		return 0
+	}
+	data, _ := os.ReadFile(files[0])
+	return strings.Count(string(data), text)
 }
 
 func mustBeGone(t *testing.T, d *Daemon, servers ...int) {
@@ -203,10 +224,9 @@ func TestDrainNamesWhoStays(t *testing.T) {
 }
 
 func TestQuitKillsADaemonThatHangs(t *testing.T) {
-	before := quitLimit
-	quitLimit = 300 * time.Millisecond
-	defer func() { quitLimit = before }()
-	d := startFake(t, Config{}, "hangs-on-quit")
+	soon := usual
+	soon.quit = 300 * time.Millisecond
+	d := startFakeWith(t, Config{}, "hangs-on-quit", soon)
 	steer(t, d, "fake_connect")
 	servers, err := d.Servers(background)
 	if err != nil {
@@ -221,7 +241,9 @@ func TestQuitKillsADaemonThatHangs(t *testing.T) {
 }
 
 func TestQuitKillsAServerThatStays(t *testing.T) {
-	d := startFake(t, Config{}, "stubborn-server")
+	soon := usual
+	soon.server = 20 * time.Millisecond
+	d := startFakeWith(t, Config{}, "stubborn-server", soon)
 	steer(t, d, "fake_connect")
 	servers, err := d.Servers(background)
 	if err != nil {
@@ -277,7 +299,7 @@ func TestServerDies(t *testing.T) {
 func TestStartErrors(t *testing.T) {
 	t.Run("not installed", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if _, err := start(background, Config{}, noDaemon(t)); !errors.Is(err, ErrNotInstalled) {
+		if _, err := start(background, Config{}, noDaemon(t), usual); !errors.Is(err, ErrNotInstalled) {
 			t.Errorf("error %v, want ErrNotInstalled", err)
 		}
 	})
@@ -285,7 +307,7 @@ func TestStartErrors(t *testing.T) {
 		install(t, "fails-at-start")
 		dir := shortDir(t)
 		t.Setenv("TMPDIR", dir)
-		_, err := start(background, Config{}, noDaemon(t))
+		_, err := start(background, Config{}, noDaemon(t), usual)
 		if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "an MPS client is not allowed here") || !strings.Contains(err.Error(), "exit status 7") {
 			t.Errorf("error %v, want ErrDied with what it said", err)
 		}
@@ -296,7 +318,7 @@ func TestStartErrors(t *testing.T) {
 		dir := shortDir(t)
 		t.Setenv("TMPDIR", dir)
 		ctx := deadlineAt(t, filepath.Join(dir, "*mps-*", "log", "output"), "Starting control daemon", 1)
-		_, err := start(ctx, Config{}, noDaemon(t))
+		_, err := start(ctx, Config{}, noDaemon(t), usual)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Starting control daemon") {
 			t.Errorf("error %v, want the deadline and the end of the log", err)
 		}
@@ -309,7 +331,7 @@ func TestStartErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("TMPDIR", dir)
-		_, err := start(background, Config{}, noDaemon(t))
+		_, err := start(background, Config{}, noDaemon(t), usual)
 		if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a shorter directory") {
 			t.Errorf("error %v, want that the path is too long", err)
 		}
@@ -318,7 +340,7 @@ func TestStartErrors(t *testing.T) {
 	for _, p := range []float64{-1, 100.5} {
 		t.Run(fmt.Sprint("percentage ", p), func(t *testing.T) {
 			install(t, "")
-			_, err := start(background, Config{ActiveThreadPercentage: p}, noDaemon(t))
+			_, err := start(background, Config{ActiveThreadPercentage: p}, noDaemon(t), usual)
 			if err == nil || !strings.Contains(err.Error(), "want 0 to 100") {
 				t.Errorf("error %v, want the range", err)
 			}
@@ -328,7 +350,7 @@ func TestStartErrors(t *testing.T) {
 
 func TestForeignDaemon(t *testing.T) {
 	d := startFake(t, Config{}, "")
-	_, err := start(background, Config{}, filepath.Join(d.root, "pipe"))
+	_, err := start(background, Config{}, filepath.Join(d.root, "pipe"), usual)
 	if !errors.Is(err, ErrForeignDaemon) || !strings.Contains(err.Error(), fmt.Sprint(d.proc.PID())) {
 		t.Errorf("error %v, want ErrForeignDaemon with its PID", err)
 	}
@@ -337,7 +359,7 @@ func TestForeignDaemon(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(stale, control+".pid"), fmt.Append(nil, os.Getpid()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	second, err := start(background, Config{}, stale)
+	second, err := start(background, Config{}, stale, usual)
 	if err != nil {
 		t.Fatalf("a stale PID file: %v", err)
 	}
@@ -348,8 +370,7 @@ func TestForeignDaemon(t *testing.T) {
 
 func TestCommandDoesNotHang(t *testing.T) {
 	d := startFake(t, Config{}, "")
-	ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
-	defer cancel()
+	ctx := deadlineAt(t, d.logFile("output"), "Cmd:fake_hang", 1)
 	if _, err := d.command(ctx, "fake_hang"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"fake_hang"`) {
 		t.Errorf("error %v, want the deadline and the command", err)
 	}
@@ -360,11 +381,19 @@ func TestCommandDoesNotHang(t *testing.T) {
 
 // A daemon that answers no command ends, and the reason is told. No process can become its client.
 func TestADaemonThatHangsIsKilled(t *testing.T) {
-	defer func(ask, hang time.Duration) { askInterval, hangLimit = ask, hang }(askInterval, hangLimit)
-	askInterval, hangLimit = 10*time.Millisecond, 100*time.Millisecond
-	d := startFake(t, Config{}, "")
+	soon := usual
+	soon.ask, soon.hang = 10*time.Millisecond, 50*time.Millisecond
+	d := startFakeWith(t, Config{}, "", soon)
 	steer(t, d, "fake_connect 77")
-	if _, err := d.command(background, "fake_hang"); err == nil { // not before it has arrived
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		awaitText(ctx, d.logFile("output"), "Cmd:fake_hang", 1)
+		d.mu.Lock()
+		d.patience.command = 10 * time.Millisecond // from now on nothing is answered, however long it takes
+		d.mu.Unlock()
+		cancel()
+	}()
+	if _, err := d.command(ctx, "fake_hang"); err == nil {
 		t.Error("a command that is not answered has an answer")
 	}
 	<-d.Done()
@@ -447,7 +476,9 @@ func mustBeEmpty(t *testing.T, dir string) {
 }
 
 func TestAwaitHealthy(t *testing.T) {
-	d := startFake(t, Config{}, "")
+	soon := usual
+	soon.settle, soon.health = time.Millisecond, time.Millisecond
+	d := startFakeWith(t, Config{}, "", soon)
 	unexpected := func(err error) { t.Errorf("a healthy server is called broken: %v", err) }
 	if err := d.AwaitHealthy(background, unexpected); err != nil {
 		t.Error(err)
@@ -458,7 +489,11 @@ func TestAwaitHealthy(t *testing.T) {
 	said := 0
 	err := d.AwaitHealthy(ctx, func(why error) {
 		said++
-		time.AfterFunc(3*healthInterval, func() { cancel(errors.New("too long")) }) // it looks again until then
+		looks := count(d.logFile("output"), "Cmd:get_server_status")
+		go func() { // it looks again until then
+			awaitText(ctx, d.logFile("output"), "Cmd:get_server_status", looks+3)
+			cancel(errors.New("too long"))
+		}()
 		if !strings.Contains(why.Error(), "FAULT") {
 			t.Errorf("why it is broken: %v", why)
 		}

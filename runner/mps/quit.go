@@ -35,8 +35,8 @@ func (d *Daemon) stop(ctx context.Context) error {
 	default:
 		errs = append(errs, d.Drain(ctx))
 		// The next steps must be done even if ctx has ended.
-		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), quitLimit,
-			fmt.Errorf("the control daemon did not end within %v", quitLimit))
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), d.patience.quit,
+			fmt.Errorf("the control daemon did not end within %v", d.patience.quit))
 		defer cancel()
 		if errs[0] != nil {
 			errs = append(errs, d.terminateAll(ctx))
@@ -65,7 +65,7 @@ func (d *Daemon) terminateAll(ctx context.Context) error {
 
 // quitControl tells the daemon to quit, waits until ctx ends, and then kills it.
 func (d *Daemon) quitControl(ctx context.Context) error {
-	_, err := d.command(ctx, fmt.Sprintf("quit -t %d", int(serverLimit/time.Second)))
+	_, err := d.command(ctx, fmt.Sprintf("quit -t %d", int(d.patience.server/time.Second)))
 	if err == nil {
 		select {
 		case <-d.proc.Done():
@@ -89,14 +89,14 @@ func (d *Daemon) killServers() error {
 	defer d.mu.Unlock()
 	var errs []error
 	for pid := range d.servers {
-		if d.gone(pid, serverLimit) {
+		if d.gone(pid, d.patience.server) {
 			continue
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			errs = append(errs, fmt.Errorf("kill MPS server %d: %w", pid, err))
 			continue
 		}
-		if !d.gone(pid, serverLimit) {
+		if !d.gone(pid, d.patience.killed) {
 			errs = append(errs, fmt.Errorf("MPS server %d still runs after SIGKILL: it is blocked in the driver", pid))
 			continue
 		}

@@ -21,6 +21,10 @@ const logTime = "2006-01-02 15:04:05.000"
 // device is the number in the order of Config.Devices, at the time at which the server logged the
 // fault.
 func (d *Daemon) WatchFaults(done <-chan struct{}, seen func(device int, at time.Time)) error {
+	return d.watchFaults(done, time.Now, seen)
+}
+
+func (d *Daemon) watchFaults(done <-chan struct{}, now func() time.Time, seen func(device int, at time.Time)) error {
 	log, err := os.Open(d.logFile("output"))
 	if err != nil {
 		return err
@@ -44,7 +48,7 @@ func (d *Daemon) WatchFaults(done <-chan struct{}, seen func(device int, at time
 			if m := tornDown.FindStringSubmatch(part); m != nil {
 				if device, err := strconv.Atoi(m[2]); err == nil && !told[device] {
 					told[device] = true
-					seen(device, wroteAt(m[1]))
+					seen(device, wroteAt(m[1], now()))
 				}
 			}
 			part = ""
@@ -57,11 +61,9 @@ func (d *Daemon) WatchFaults(done <-chan struct{}, seen func(device int, at time
 	}
 }
 
-// wroteAt returns the time of a line that was just read; the current time if the line's time is
-// implausible.
-func wroteAt(text string) time.Time {
+// wroteAt returns the time of a line that was read now; now if the line's time is implausible.
+func wroteAt(text string, now time.Time) time.Time {
 	const longest = time.Second // from writing to reading
-	now := time.Now()
 	at, err := time.ParseInLocation(logTime, text, time.Local)
 	if ago := now.Sub(at); err != nil || ago < 0 || ago > longest {
 		return now

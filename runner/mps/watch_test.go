@@ -25,7 +25,8 @@ func TestWatchFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wrote := time.Now().Add(-100 * time.Millisecond).Truncate(time.Millisecond)
+	now := time.Now()
+	wrote := now.Add(-100 * time.Millisecond).Truncate(time.Millisecond)
 	at := "[" + wrote.Format(logTime) + " Server   512] "
 	write(at + "Client {PID: 508, Context: 1} encountered a fatal GPU error.\n" +
 		at + "Server is handling a fatal GPU error.\n" +
@@ -40,12 +41,14 @@ func TestWatchFaults(t *testing.T) {
 	}
 	done, seen := make(chan struct{}), make(chan fault)
 	ended := make(chan error)
-	go func() { ended <- d.WatchFaults(done, func(device int, at time.Time) { seen <- fault{device, at} }) }()
+	go func() {
+		ended <- d.watchFaults(done, func() time.Time { return now }, func(device int, at time.Time) { seen <- fault{device, at} })
+	}()
 	first := <-seen
 	write("ice 0 to be torn down\n")
 	got := []int{first.device, (<-seen).device}
-	if late := first.at.Sub(wrote); late < 0 || late > time.Millisecond && first.at.Sub(wrote) < 800*time.Millisecond {
-		t.Errorf("the fault was %v after its line's time", late) // later than that the line is too old to go by
+	if !first.at.Equal(wrote) {
+		t.Errorf("the fault was at %v, want its line's time, %v", first.at, wrote)
 	}
 	close(done)
 	if err := <-ended; err != nil {
@@ -53,6 +56,22 @@ func TestWatchFaults(t *testing.T) {
 	}
 	if want := []int{1, 0}; !slices.Equal(got, want) {
 		t.Errorf("devices %v, want %v", got, want)
+	}
+}
+
+// The time of a line that is too old, not over yet or not a time is that of reading it.
+func TestTimeOfALine(t *testing.T) {
+	now := time.Now()
+	for text, want := range map[string]time.Time{
+		now.Add(-900 * time.Millisecond).Format(logTime): now.Add(-900 * time.Millisecond).Truncate(time.Millisecond),
+		now.Format(logTime): now.Truncate(time.Millisecond),
+		now.Add(-1002 * time.Millisecond).Format(logTime): now,
+		now.Add(2 * time.Millisecond).Format(logTime):     now,
+		"yesterday": now,
+	} {
+		if got := wroteAt(text, now); !got.Equal(want) {
+			t.Errorf("%s, read at %v: %v, want %v", text, now, got, want)
+		}
 	}
 }
 
