@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	pathpkg "path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,8 +39,8 @@ var layers = [][]string{
 	{"userfile", "userfile/csvfile", "userfile/network", "installation"},
 }
 
-// testOnly packages serve tests and documents. Only tests may import them.
-var testOnly = []string{"benchmarks/profiles/profilestest", "docs/pagetest", "internal/chance", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
+// testOnly packages serve tests and documents. Only tests, and other such packages, may import them.
+var testOnly = []string{"benchmarks/profiles/profilestest", "docs/pages", "internal/chance", "native/nativetest", "results/paper/papertest", "results/store/disktest", "runner/probe/probetest", "runner/slurm/slurmtest"}
 
 // soleImporters names the only package that may import each heavy dependency.
 var soleImporters = map[string]string{
@@ -410,4 +411,107 @@ func goFiles(t *testing.T, tests bool) map[string]*ast.File {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// internal/raced.txt names the packages that make test-full runs under the race detector.
+const racedList = "../../internal/raced.txt"
+
+// A package is run under the race detector if goroutines can meet in it: it has a go statement, a
+// channel, a select, or uses a lock, a wait group, a sync.Map, a sync.Pool or sync/atomic. Other
+// packages have nothing to find there.
+func TestTheListOfRacedPackagesIsTrue(t *testing.T) {
+	text, err := os.ReadFile(racedList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raced := map[string]bool{}
+	var listed []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		raced[fields[0]] = true
+		listed = append(listed, fields[0])
+		if len(fields) > 2 {
+			t.Errorf("%s: want a package, and the pattern of the tests that are run", strings.TrimSpace(line))
+		} else if len(fields) == 2 {
+			checkPattern(t, fields[0], fields[1])
+		}
+	}
+	if !slices.IsSorted(listed) || len(listed) != len(raced) {
+		t.Errorf("%s is not sorted, or names a package twice", racedList)
+	}
+	why := map[string]string{}
+	for path, file := range goFiles(t, false) {
+		if has := concurrency(file); has != "" {
+			why[pathpkg.Dir(path)] = pathpkg.Base(path) + " has " + has
+		}
+	}
+	for p, reason := range why {
+		if !raced[p] && !slices.Contains(testOnly, p) {
+			t.Errorf("%s: %s. Add the package to %s", p, reason, racedList)
+		}
+	}
+	for p := range raced {
+		if why[p] == "" {
+			t.Errorf("%s has nothing that runs at the same time: take it off %s", p, racedList)
+		}
+	}
+}
+
+// checkPattern fails if a part of a pattern names no test of the package.
+func checkPattern(t *testing.T, p, pattern string) {
+	t.Helper()
+	var tests []string
+	for path, file := range goFiles(t, true) {
+		if pathpkg.Dir(path) != p {
+			continue
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") {
+				tests = append(tests, f.Name.Name)
+			}
+		}
+	}
+	for part := range strings.SplitSeq(pattern, "|") {
+		re, err := regexp.Compile(part)
+		if err != nil || !slices.ContainsFunc(tests, re.MatchString) {
+			t.Errorf("%s: %s is of no test of %s (%v)", racedList, part, p, err)
+		}
+	}
+}
+
+// concurrency is what a file has that makes its package one to run under the race detector.
+func concurrency(file *ast.File) (has string) {
+	imports := map[string]string{} // of the packages that are looked for, by the name they have here
+	for _, i := range file.Imports {
+		path := strings.Trim(i.Path.Value, `"`)
+		name := pathpkg.Base(path)
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		if path == "sync" {
+			imports[name] = path
+		}
+		if path == "sync/atomic" {
+			return "sync/atomic"
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			has = "a go statement"
+		case *ast.ChanType:
+			has = "a channel"
+		case *ast.SelectStmt:
+			has = "a select"
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && imports[x.Name] == "sync" && slices.Contains([]string{"Mutex", "RWMutex", "WaitGroup", "Cond", "NewCond", "Map", "Pool"}, n.Sel.Name) {
+				has = "sync." + n.Sel.Name
+			}
+		}
+		return true
+	})
+	return has
 }

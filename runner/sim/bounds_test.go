@@ -1,9 +1,8 @@
 package sim
 
 import (
-	"crypto/sha256"
 	"encoding/csv"
-	"encoding/hex"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,17 +11,15 @@ import (
 
 	"github.com/caserun/caserun/benchmarks/profiles"
 	"github.com/caserun/caserun/benchmarks/profiles/profilestest"
-	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/runner"
 )
 
-// The lower bounds of docs/bounds.md: what the jobs do, for benchmarks/bounds/bounds.py, and its
-// results.
-const (
-	boundJobs = "../../benchmarks/bounds/jobs.csv"
-	bounds    = "../../benchmarks/bounds/bounds.csv"
-)
+// boundJobs is what the jobs do of which docs/bounds.md has bounds, for benchmarks/bounds/bounds.py. Package docs/pages
+// tests its results.
+const boundJobs = "../../benchmarks/bounds/jobs.csv"
+
+var update = flag.Bool("update", false, "write "+boundJobs)
 
 // boundNode is a node of which there are bounds.
 type boundNode struct {
@@ -34,23 +31,18 @@ type boundNode struct {
 
 // boundNodes are in the order of the files. Devices of 16 GiB are as with --mem-cap.
 func boundNodes(t testing.TB) []boundNode {
+	suite, err := profilestest.Suite()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []boundNode{
 		{"4xV100", mustNode(t, "sim:4xV100"), profiles.Set{}, mixNames},
 		{"2xP100", mustNode(t, "sim:2xP100"), profiles.Set{}, mixNames},
 		{"4xH200", mustNode(t, "sim:4xH200"), profiles.Set{}, mixNames},
 		{"4xH200 of 16 GiB", mustNode(t, "sim:4xH200").Capped(16 << 30), profiles.Set{}, mixNames},
-		{"4xH100 of 16 GiB", mustNode(t, "sim:4xH100").Capped(16 << 30), profilestest.Suite(t), mixNames},
-		{"2xH100 of 16 GiB", mustNode(t, "sim:2xH100").Capped(16 << 30), profilestest.Suite(t), halfMixes},
+		{"4xH100 of 16 GiB", mustNode(t, "sim:4xH100").Capped(16 << 30), suite, mixNames},
+		{"2xH100 of 16 GiB", mustNode(t, "sim:2xH100").Capped(16 << 30), suite, halfMixes},
 	}
-}
-
-// boundNodesByName are the same.
-func boundNodesByName(t testing.TB) map[string]boundNode {
-	byName := map[string]boundNode{}
-	for _, n := range boundNodes(t) {
-		byName[n.name] = n
-	}
-	return byName
 }
 
 // phases are the steps of a job in the three parts of its life, as RESOURCE:DEMAND:SECONDS. They are
@@ -117,7 +109,7 @@ func jobsOfBounds(t testing.TB) string {
 
 func TestJobsOfTheBounds(t *testing.T) {
 	want := jobsOfBounds(t)
-	if *pagetest.Update {
+	if *update {
 		if err := os.WriteFile(boundJobs, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -128,98 +120,17 @@ func TestJobsOfTheBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(text) != want {
-		t.Errorf("%s is not what the profiles and the model say: run this test with -update, then benchmarks/bounds/bounds.py, then this test again", boundJobs)
+		t.Errorf("%s is not what the profiles and the model say: run this test with -update, then benchmarks/bounds/bounds.py, then go run ./docs/pages", boundJobs)
 	}
 }
 
-// bound is a line of bounds.csv.
-type bound struct {
-	node, mix                  string
-	simpleS, makespanS, turnsS float64
-	digest                     string
-}
-
-func readBounds(t testing.TB) (out []bound) {
-	t.Helper()
-	f, err := os.Open(bounds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "node,mix,simple_makespan_s,makespan_s,turnaround_mean_s,jobs_sha256" {
-		t.Fatalf("%s: %v (%v)", bounds, rows, err)
-	}
-	for _, row := range rows[1:] {
-		b := bound{node: row[0], mix: row[1], digest: row[5]}
-		for i, to := range []*float64{&b.simpleS, &b.makespanS, &b.turnsS} {
-			if *to, err = strconv.ParseFloat(row[2+i], 64); err != nil {
-				t.Fatal(err)
-			}
-		}
-		out = append(out, b)
-	}
-	return out
-}
-
-// No simulated run is better than its bound. The bounds are of today's profiles.
-func TestNoScheduleIsBetterThanItsBound(t *testing.T) {
-	text, err := os.ReadFile(boundJobs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[[2]string][]string{}
-	for line := range strings.Lines(string(text)) {
-		fields, err := csv.NewReader(strings.NewReader(line)).Read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		batch := [2]string{fields[0], fields[4]}
-		lines[batch] = append(lines[batch], strings.TrimSuffix(line, "\n"))
-	}
-	nodes, found := boundNodesByName(t), readBounds(t)
-	want := 0
-	for _, n := range nodes {
-		want += len(n.mixes)
-	}
-	if len(found) != want {
-		t.Errorf("%s has %d bounds, want %d", bounds, len(found), want)
-	}
-	for _, b := range found {
-		sum := sha256.Sum256([]byte(strings.Join(lines[[2]string{b.node, b.mix}], "\n")))
-		if hex.EncodeToString(sum[:]) != b.digest {
-			t.Errorf("%s: %s on %s is of other jobs than %s has: run benchmarks/bounds/bounds.py", bounds, b.mix, b.node, boundJobs)
-		}
-		if !(b.makespanS >= b.simpleS && b.simpleS > 0 && b.turnsS > 0) {
-			t.Errorf("%s: %+v", bounds, b)
-		}
-		for _, scheduler := range []string{"sa", "case-alg3", "case-alg3:queue=fifo", "schedgpu"} {
-			m := trial{node: nodes[b.node].node, profiles: nodes[b.node].profiles, scheduler: scheduler}.metrics(t, b.mix)
-			if m.OK != len(mixJobs(t, b.mix)) {
-				t.Errorf("%s on %s under %s: %d jobs ended ok", b.mix, b.node, scheduler, m.OK)
-			}
-			// The bounds have three digits after the point.
-			if *m.MakespanS < b.makespanS-0.001 || *m.TurnaroundMeanS < b.turnsS-0.001 {
-				t.Errorf("%s on %s under %s: makespan %.3f s and mean turnaround %.3f s, but no schedule can be better than %.3f and %.3f",
-					b.mix, b.node, scheduler, *m.MakespanS, *m.TurnaroundMeanS, b.makespanS, b.turnsS)
+// Runs of these batches leave nothing on their nodes. Package docs/pages holds them to their bounds.
+func TestBatchesOfTheBoundsLeaveNothing(t *testing.T) {
+	for _, n := range boundNodes(t) {
+		for _, mix := range n.mixes {
+			for _, scheduler := range []string{"sa", "case-alg3", "case-alg3:queue=fifo", "schedgpu"} {
+				trial{node: n.node, profiles: n.profiles, scheduler: scheduler, jobs: mixJobs(t, mix)}.must(t)
 			}
 		}
 	}
-}
-
-// boundsTable has each bound beside what case-alg3 reaches in simulation.
-func boundsTable(t testing.TB) string {
-	nodes := boundNodesByName(t)
-	rows := [][]string{{"node", "mix", "makespan: bound, s", "case-alg3, s", "over the bound", "mean turnaround: bound, s", "case-alg3, s", "over the bound"}}
-	for _, b := range readBounds(t) {
-		m := trial{node: nodes[b.node].node, profiles: nodes[b.node].profiles, scheduler: "case-alg3"}.metrics(t, b.mix)
-		seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
-		rows = append(rows, []string{b.node, b.mix, seconds(b.makespanS), seconds(*m.MakespanS), seconds(*m.MakespanS / b.makespanS),
-			seconds(b.turnsS), seconds(*m.TurnaroundMeanS), seconds(*m.TurnaroundMeanS / b.turnsS)})
-	}
-	return pagetest.Markdown(rows)
-}
-
-func TestThePageShowsTheBounds(t *testing.T) {
-	pagetest.Shows(t, "../../docs/bounds.md", pagetest.Table{Name: "bounds", Generate: boundsTable})
 }

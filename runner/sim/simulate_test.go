@@ -92,18 +92,6 @@ func (r trial) clean(ctx context.Context) ([]results.Job, *tape, error) {
 	return jobs, rec, err
 }
 
-// metrics is what a run of a mix measures.
-func (r trial) metrics(t testing.TB, mix string) results.Metrics {
-	t.Helper()
-	r.jobs = mixJobs(t, mix)
-	jobs, rec := r.must(t)
-	var devices []results.Device
-	for i := range r.node.Count {
-		devices = append(devices, results.Device{Index: i})
-	}
-	return results.Compute(results.Run{Mode: results.Simulated, Jobs: len(jobs)}, devices, jobs, rec.Segments, results.ResidenceOf(rec.Kernels))
-}
-
 func mustNode(t testing.TB, text string) Node {
 	t.Helper()
 	n, err := ParseNode(text)

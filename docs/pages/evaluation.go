@@ -1,23 +1,24 @@
-package simulated
+package main
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
+	"sync"
 
 	"github.com/caserun/caserun/benchmarks/profiles"
-	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/mixes"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/stats"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
+	"github.com/caserun/caserun/runner/harness/simulated"
 )
 
 // block is the live repetitions of one mix of the evaluation.
@@ -60,8 +61,8 @@ type figure struct {
 }
 
 var (
-	throughput = figure{"throughput", func(m results.Metrics) float64 { return *m.ThroughputJobsPerS }, true}
-	turnaround = figure{"turnaround", func(m results.Metrics) float64 { return *m.TurnaroundMeanS }, false}
+	byThroughput = figure{"throughput", func(m results.Metrics) float64 { return *m.ThroughputJobsPerS }, true}
+	byTurnaround = figure{"turnaround", func(m results.Metrics) float64 { return *m.TurnaroundMeanS }, false}
 )
 
 func (c cell) hosts() []float64 {
@@ -100,104 +101,71 @@ func (c cell) values(f figure) []float64 {
 	return out
 }
 
-// TestThePagesShowTheEvaluation keeps the pages of the runs true, and what a simulated node makes of the same.
-func TestThePagesShowTheEvaluation(t *testing.T) {
-	for _, page := range []string{"four", "two"} {
-		t.Run(page, func(t *testing.T) {
-			dir := filepath.Join("../../../docs/evaluation", page)
-			paths, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var blocks []block
-			for _, path := range paths {
-				name := filepath.Base(path)
-				if !strings.HasPrefix(name, "alone") && !strings.HasPrefix(name, "traced") {
-					blocks = append(blocks, readBlocks(t, path)...)
-				}
-			}
-			if len(blocks) == 0 {
-				t.Fatal("no runs are published")
-			}
-			pagetest.Shows(t, filepath.Join(dir, "README.md"),
-				pagetest.Table{Name: "machines", Generate: func(testing.TB) string { return machinesTable(blocks) }},
-				pagetest.Table{Name: "cells", Generate: func(testing.TB) string { return cellsTable(blocks) }},
-				pagetest.Table{Name: "ratios", Generate: func(testing.TB) string { return ratiosTable(blocks) }},
-				pagetest.Table{Name: "hosts", Generate: func(testing.TB) string { return hostsTable(blocks) }},
-				pagetest.Table{Name: "errors", Generate: func(testing.TB) string { return errorsTable(blocks) }},
-			)
-		})
+// evaluationPage shows the runs of docs/evaluation/DIR, and what a simulated node makes of the same.
+func evaluationPage(dir string) page {
+	blocks := sync.OnceValue(func() []block { return readAll(filepath.Join("docs/evaluation", dir)) })
+	var tables []table
+	for _, t := range []struct {
+		name string
+		of   func([]block) string
+	}{{"machines", machinesTable}, {"cells", cellsTable}, {"ratios", ratiosTable}, {"hosts", hostsTable}, {"errors", errorsTable}} {
+		tables = append(tables, table{t.name, func() string { return t.of(blocks()) }})
 	}
+	return page{filepath.Join("docs/evaluation", dir, "README.md"), tables}
+}
+
+// readAll has the blocks of the bundles of a directory, but for those of jobs alone and of traced runs.
+func readAll(dir string) (out []block) {
+	for _, path := range must(filepath.Glob(filepath.Join(dir, "*.tar.gz"))) {
+		name := filepath.Base(path)
+		if !strings.HasPrefix(name, "alone") && !strings.HasPrefix(name, "traced") {
+			out = append(out, readBlocks(path)...)
+		}
+	}
+	if len(out) == 0 {
+		fail("%s has no runs", dir)
+	}
+	return out
 }
 
 // readBlocks has a block for each mix of a bundle, in the order of their names.
-func readBlocks(t *testing.T, path string) []block {
-	t.Helper()
-	ctx := t.Context()
-	opened, err := bundle.Open(ctx, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+func readBlocks(path string) []block {
+	opened := must(bundle.Open(ctx, path))
 	defer opened.Close()
-	runs, err := opened.Runs(ctx, store.Filter{Status: results.Complete})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runs := must(opened.Runs(ctx, store.Filter{Status: results.Complete}))
 	of := map[string][]results.Run{}
 	for _, r := range runs {
 		of[r.Mix] = append(of[r.Mix], r)
 	}
 	var out []block
 	for _, mix := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, readBlock(t, opened, catalogOrHalf(t, mix), of[mix]))
+		out = append(out, readBlock(opened, mixOf(mix), of[mix]))
 	}
 	return out
 }
 
-// catalogOrHalf is a mix of the catalog or of benchmarks/plan.
-func catalogOrHalf(t *testing.T, name string) mixes.Mix {
-	t.Helper()
-	m, err := mixes.Lookup(name)
-	if err != nil {
-		m, err = mixes.Load(filepath.Join("../../../benchmarks/plan", strings.ToLower(name)+".yaml"), func(string) bool { return false })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func readBlock(t *testing.T, from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
-	t.Helper()
-	ctx := t.Context()
-	own, err := store.Open(filepath.Join(t.TempDir(), "simulated.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+func readBlock(from *bundle.Opened, mix mixes.Mix, runs []results.Run) block {
+	dir := must(os.MkdirTemp("", "pages"))
+	defer os.RemoveAll(dir)
+	own := must(store.Open(filepath.Join(dir, "simulated.db")))
 	defer own.Close()
 	b := block{name: mix.Name}
 	var nodes [][]results.Device               // of the first run of each cell
 	alone := map[string]map[string][]float64{} // seconds of each job under sa, by machine and command
 	for _, r := range runs {
-		devices, err := from.Devices(ctx, r.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devices := must(from.Devices(ctx, r.ID))
 		if !slices.Contains(schedulerOrder, r.Scheduler) {
-			t.Fatalf("%s has a run under %s, which has no place in the tables", mix.Name, r.Scheduler)
+			fail("%s has a run under %s, which has no place in the tables", mix.Name, r.Scheduler)
 		}
 		i := slices.IndexFunc(b.cells, func(c cell) bool { return c.scheduler == r.Scheduler })
 		if i < 0 {
 			i = len(b.cells)
-			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(t, own, mix, r, devices, profiles.Catalog())})
+			b.cells = append(b.cells, cell{scheduler: r.Scheduler, simulated: simulate(own, mix, r, devices, profiles.Catalog())})
 			nodes = append(nodes, devices)
 		}
-		jobs, err := from.Jobs(ctx, r.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := must(from.Jobs(ctx, r.ID))
 		machine := results.Machine(r.Mode, r.Provenance.Host, devices)
-		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(t, mix, jobs)})
+		b.cells[i].live = append(b.cells[i].live, measured{r, machine, hostFactor(mix, jobs)})
 		b.ran(r, machine, devices)
 		if r.Scheduler != "sa" {
 			continue
@@ -211,17 +179,17 @@ func readBlock(t *testing.T, from *bundle.Opened, mix mixes.Mix, runs []results.
 			}
 		}
 	}
-	for machine, lasted := range alone {
-		known, missing, _ := profiles.Catalog().Fitted(nodes[0][0].Name, lasted)
+	for _, machine := range slices.Sorted(maps.Keys(alone)) {
+		known, missing, _ := profiles.Catalog().Fitted(nodes[0][0].Name, alone[machine])
 		if len(missing) > 0 {
-			t.Fatalf("%s has jobs without a profile: %q", mix.Name, missing)
+			fail("%s has jobs without a profile: %q", mix.Name, missing)
 		}
 		for i := range b.cells {
 			c := &b.cells[i]
 			if c.fitted == nil {
 				c.fitted = map[string]results.Metrics{}
 			}
-			c.fitted[machine] = simulate(t, own, mix, c.live[0].Run, nodes[i], known)
+			c.fitted[machine] = simulate(own, mix, c.live[0].Run, nodes[i], known)
 		}
 	}
 	slices.SortFunc(b.cells, func(a, b cell) int {
@@ -243,17 +211,13 @@ func (b *block) ran(r results.Run, machine string, devices []results.Device) {
 }
 
 // hostFactor is how many times as long as their profiles say the jobs that ended ok kept the host's cores.
-func hostFactor(t *testing.T, m mixes.Mix, jobs []results.Job) float64 {
-	t.Helper()
+func hostFactor(m mixes.Mix, jobs []results.Job) float64 {
 	processor, profiled := 0.0, 0.0
 	for i, j := range jobs {
 		if m.Jobs[i].Command() != j.Command {
-			t.Fatalf("job %d of a run of %s is %s, and in the mix it is %s", i, m.Name, j.Command, m.Jobs[i].Command())
+			fail("job %d of a run of %s is %s, and in the mix it is %s", i, m.Name, j.Command, m.Jobs[i].Command())
 		}
-		p, err := profiles.Catalog().Lookup(m.Jobs[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(profiles.Catalog().Lookup(m.Jobs[i]))
 		if *j.Outcome == results.OK {
 			processor += *j.UserS + *j.SysS
 			profiled += p.WallS()
@@ -263,25 +227,24 @@ func hostFactor(t *testing.T, m mixes.Mix, jobs []results.Job) float64 {
 }
 
 // simulate does a live run on a model of its node.
-func simulate(t *testing.T, db *store.Store, mix mixes.Mix, run results.Run, devices []results.Device, known profiles.Set) results.Metrics {
-	t.Helper()
+func simulate(db *store.Store, mix mixes.Mix, run results.Run, devices []results.Device, known profiles.Set) results.Metrics {
 	model := ""
 	for _, m := range []string{"H100", "H200"} {
 		if strings.Contains(devices[0].Name, m) {
 			model = m
 		}
 	}
-	backend, err := Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: "16GiB", Workers: run.Workers})
+	backend, err := simulated.Open(harness.Options{Node: fmt.Sprintf("sim:%dx%s", len(devices), model), MemCap: "16GiB", Workers: run.Workers})
 	if err != nil {
-		t.Fatalf("run %d of %s: %v", run.ID, run.Mix, err)
+		fail("run %d of %s: %v", run.ID, run.Mix, err)
 	}
-	if backend.model.Threads() != run.Provenance.Cores {
-		t.Errorf("%s has %d cores, and the machine of %s had %d", backend.model.Name, backend.model.Threads(), run.Mix, run.Provenance.Cores)
+	if _, threads, err := backend.Size(); err != nil || threads != run.Provenance.Cores {
+		fail("the model of run %d of %s has %d cores, and its machine had %d (%v)", run.ID, run.Mix, threads, run.Provenance.Cores, err)
 	}
-	o, err := harness.Execute(t.Context(), backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
-		Profiles: known, Store: db, Say: t.Logf})
+	o, err := harness.Execute(ctx, backend, harness.Request{Options: backend.Options(), Sched: run.Scheduler + ":" + run.Parameters, Probe: results.Lazy, Mix: mix,
+		Profiles: known, Store: db, Say: func(string, ...any) {}})
 	if err != nil {
-		t.Fatalf("%s under %s: %v", run.Mix, run.Scheduler, err)
+		fail("%s under %s: %v", run.Mix, run.Scheduler, err)
 	}
 	return o.Run.Metrics
 }
@@ -295,7 +258,7 @@ func machinesTable(blocks []block) string {
 			rows = append(rows, []string{b.name, fmt.Sprint(h.runs), h.gpus, p.CPU, fmt.Sprint(p.Cores), *p.Driver, p.Revision[:min(7, len(p.Revision))], h.first.StartedAt.Format("2006-01-02")})
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // cellsTable has medians, with the least and the most.
@@ -309,7 +272,7 @@ func cellsTable(blocks []block) string {
 			}
 			slices.Sort(lost)
 			row := []string{b.name, c.scheduler, fmt.Sprint(len(c.live)), strings.Join(slices.Compact(lost), " or ")}
-			for _, f := range []figure{throughput, turnaround} {
+			for _, f := range []figure{byThroughput, byTurnaround} {
 				v := c.values(f)
 				digits := 3
 				if !f.higher {
@@ -321,7 +284,7 @@ func cellsTable(blocks []block) string {
 			rows = append(rows, row)
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 func median(values []float64) float64 { return stats.Summarize(values, 0.95).Median }
@@ -337,7 +300,7 @@ func ratiosTable(blocks []block) string {
 			rows = append(rows, append([]string{k.of[0].scheduler, k.over, "geometric mean"}, k.columns()...))
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // comparison is one scheduler beside another, mix by mix.
@@ -356,7 +319,7 @@ func (k comparison) only(i int) comparison {
 func comparisons(blocks []block) []comparison {
 	var out []comparison
 	add := func(b block, of, base cell) {
-		if len(stratum(base, of, throughput).A) == 0 {
+		if len(stratum(base, of, byThroughput).A) == 0 {
 			return // they have not run on one machine
 		}
 		i := slices.IndexFunc(out, func(k comparison) bool { return k.of[0].scheduler == of.scheduler && k.over == base.scheduler })
@@ -384,7 +347,7 @@ func comparisons(blocks []block) []comparison {
 
 func (k comparison) columns() []string {
 	var out []string
-	for _, f := range []figure{throughput, turnaround} {
+	for _, f := range []figure{byThroughput, byTurnaround} {
 		live, simulated := k.live(f), k.simulated(f, plain)
 		shown := fmt.Sprintf("%.2f", 1+live.Change)
 		if live.Bounded() {
@@ -394,9 +357,6 @@ func (k comparison) columns() []string {
 	}
 	return out
 }
-
-// errorOf is in percent.
-func errorOf(simulated, live float64) string { return fmt.Sprintf("%+.0f", 100*(simulated/live-1)) }
 
 // live is the change in the geometric mean over the mixes. It is Student's interval for one mix, too.
 func (k comparison) live(f figure) stats.Comparison {
@@ -468,14 +428,14 @@ func hostsTable(blocks []block) string {
 		}
 		rows = append(rows, row)
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // errorsTable has the means of the absolute errors over the mixes. Its last three columns are without sa, and only of cells whose
 // profiles can be fitted to runs under sa. If there are none, it has no such columns.
 func errorsTable(blocks []block) string {
 	rows := [][]string{{"what", "cells", "mean absolute error, %", "cells beside runs of sa", "mean absolute error, %", "with fitted profiles, %"}}
-	for _, f := range []figure{throughput, turnaround} {
+	for _, f := range []figure{byThroughput, byTurnaround} {
 		var all, same, fits []float64
 		for _, b := range blocks {
 			for _, c := range b.cells {
@@ -488,7 +448,7 @@ func errorsTable(blocks []block) string {
 		}
 		rows = append(rows, errorsRow(f.name, all, same, fits))
 	}
-	for _, f := range []figure{throughput, turnaround} {
+	for _, f := range []figure{byThroughput, byTurnaround} {
 		var all, same, fits []float64
 		for _, k := range comparisons(blocks) {
 			for i := range k.of {
@@ -507,7 +467,7 @@ func errorsTable(blocks []block) string {
 			rows[i] = rows[i][:3]
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 func errorsRow(what string, all, same, fits []float64) []string {

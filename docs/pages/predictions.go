@@ -1,20 +1,18 @@
-package sim
+package main
 
 import (
 	"fmt"
 	"math"
 	"slices"
-	"testing"
 
-	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/results"
 )
 
 // runs is one scheduler's runs of W1 to W8 on one system.
-func runs(t testing.TB, system, scheduler string) []results.Metrics {
+func runs(system, scheduler string) []results.Metrics {
 	var out []results.Metrics
 	for _, mix := range mixNames {
-		out = append(out, trial{node: mustNode(t, "sim:"+system), scheduler: scheduler}.metrics(t, mix))
+		out = append(out, nodeOf(system).run(scheduler, mix))
 	}
 	return out
 }
@@ -40,7 +38,7 @@ func mean(v []float64) float64 {
 }
 
 // table7 is absolute throughput in jobs/s.
-func table7(t testing.TB) string {
+func table7() string {
 	rows := [][]string{{"mix"}}
 	for _, mix := range mixNames {
 		rows = append(rows, []string{mix})
@@ -48,9 +46,9 @@ func table7(t testing.TB) string {
 	for _, c := range []struct{ system, scheduler string }{{"4xV100", "sa"}, {"2xP100", "sa"}, {"4xV100", "case-alg2"}} {
 		name := c.scheduler + " " + c.system
 		rows[0] = append(rows[0], name+": published", "simulated", "error, %")
-		simulated := runs(t, c.system, c.scheduler)
+		simulated := runs(c.system, c.scheduler)
 		i := 0
-		for _, v := range values(t, "Table 7", c.system) {
+		for _, v := range values("Table 7", c.system) {
 			if v.Scheduler == c.scheduler {
 				got := throughput(simulated[i])
 				i++
@@ -58,28 +56,28 @@ func table7(t testing.TB) string {
 			}
 		}
 		if i != len(mixNames) {
-			t.Fatalf("Table 7 has %d values of %s on %s, want %d", i, c.scheduler, c.system, len(mixNames))
+			fail("Table 7 has %d values of %s on %s, want %d", i, c.scheduler, c.system, len(mixNames))
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // ratios is Figures 5 and 6: throughput of case-alg3 over the others'.
-func ratios(t testing.TB) string {
+func ratios() string {
 	rows := [][]string{{"throughput of case-alg3 over", "source", "over W1-W8", "published", "simulated", "error, %"}}
 	add := func(over, source, aggregate string, published, simulated float64) {
 		rows = append(rows, []string{over, source, aggregate, fmt.Sprintf("%.2f", published), fmt.Sprintf("%.2f", simulated), errorOf(simulated, published)})
 	}
 	workers := map[string][]int{"4xV100": {6, 8, 10, 12}, "2xP100": {3, 4, 5, 6}}
 	for _, system := range systems {
-		alg3 := runs(t, system, "case-alg3")
+		alg3 := runs(system, "case-alg3")
 		if system == "4xV100" {
-			add("case-alg2 4xV100", "Figure 5", "mean", values(t, "Figure 5", system)[0].Value,
-				mean(quotients(alg3, runs(t, system, "case-alg2"), throughput)))
+			add("case-alg2 4xV100", "Figure 5", "mean", values("Figure 5", system)[0].Value,
+				mean(quotients(alg3, runs(system, "case-alg2"), throughput)))
 		}
 		figure := map[string]string{"4xV100": "Figure 6b", "2xP100": "Figure 6a"}[system]
-		sa := quotients(alg3, runs(t, system, "sa"), throughput)
-		for _, v := range values(t, figure, system) {
+		sa := quotients(alg3, runs(system, "sa"), throughput)
+		for _, v := range values(figure, system) {
 			switch v.Metric + " " + v.Workload {
 			case "throughput_over_sa mean W1-W8":
 				add("sa "+system, figure, "mean", v.Value, mean(sa))
@@ -89,26 +87,26 @@ func ratios(t testing.TB) string {
 				add("sa "+system, figure, "most", v.Value, slices.Max(sa))
 			case "throughput_over_cg mean W1-W8":
 				for _, n := range workers[system] {
-					cg := runs(t, system, fmt.Sprintf("cg:workers=%d", n))
+					cg := runs(system, fmt.Sprintf("cg:workers=%d", n))
 					add(fmt.Sprintf("cg %s, %d workers", system, n), figure, "mean", v.Value, mean(quotients(alg3, cg, throughput)))
 				}
 			default:
-				t.Fatalf("%s has %s over %s", figure, v.Metric, v.Workload)
+				fail("%s has %s over %s", figure, v.Metric, v.Workload)
 			}
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // table3 is the share of crashed jobs under cg, in percent: for each ratio the
 // mean of its two mixes' shares.
-func table3(t testing.TB) string {
+func table3() string {
 	rows := [][]string{{"cg on", "workers", "1:1", "2:1", "3:1", "5:1", "mean error, points", "mean absolute error, points"}}
 	ratioOf := map[string]int{"1:1": 0, "2:1": 1, "3:1": 2, "5:1": 3}
 	for _, system := range systems {
 		cells := map[string][4]float64{}
 		var order []string
-		for _, v := range values(t, "Table 3", system) {
+		for _, v := range values("Table 3", system) {
 			if _, seen := cells[v.Scheduler]; !seen {
 				order = append(order, v.Scheduler)
 			}
@@ -117,7 +115,7 @@ func table3(t testing.TB) string {
 			cells[v.Scheduler] = c
 		}
 		for _, scheduler := range order {
-			simulated := runs(t, system, scheduler)
+			simulated := runs(system, scheduler)
 			row := []string{system, scheduler[len("cg:workers="):]}
 			sum, absolute := 0.0, 0.0
 			for i, published := range cells[scheduler] {
@@ -130,11 +128,11 @@ func table3(t testing.TB) string {
 			rows = append(rows, append(row, fmt.Sprintf("%+.0f", sum/4), fmt.Sprintf("%.0f", absolute/4)))
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // table4 is mean turnaround under sa over that under case-alg3.
-func table4(t testing.TB) string {
+func table4() string {
 	rows := [][]string{{"mix"}}
 	for _, mix := range mixNames {
 		rows = append(rows, []string{mix})
@@ -142,9 +140,9 @@ func table4(t testing.TB) string {
 	rows = append(rows, []string{"mean"})
 	for _, system := range systems {
 		rows[0] = append(rows[0], system+": published", "simulated", "error, %")
-		simulated := quotients(runs(t, system, "sa"), runs(t, system, "case-alg3"), meanTurnaround)
+		simulated := quotients(runs(system, "sa"), runs(system, "case-alg3"), meanTurnaround)
 		var published []float64
-		for _, v := range values(t, "Table 4", system) {
+		for _, v := range values("Table 4", system) {
 			published = append(published, v.Value)
 		}
 		published, simulated = append(published, mean(published)), append(simulated, mean(simulated))
@@ -152,17 +150,17 @@ func table4(t testing.TB) string {
 			rows[i+1] = append(rows[i+1], fmt.Sprintf("%.1f", published[i]), fmt.Sprintf("%.1f", simulated[i]), errorOf(simulated[i], published[i]))
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // turnaround is section 5.2.4's mean completion time beside what Table 7
 // implies, in seconds.
-func turnaround(t testing.TB) string {
+func turnaround() string {
 	rows := [][]string{{"system", "published \"job completion time\", s", "simulated mean turnaround of case-alg3, s", "error, %",
 		"simulated mean turnaround of sa, s", "simulated mean makespan of sa, s", "published mean makespan of sa (jobs ÷ Table 7), s"}}
 	for _, system := range systems {
-		f := newFit(t, system)
-		alg3, sa := runs(t, system, "case-alg3"), runs(t, system, "sa")
+		f := newFit(system)
+		alg3, sa := runs(system, "case-alg3"), runs(system, "sa")
 		var alg3S, saS, makespanS, publishedS []float64
 		for i := range mixNames {
 			alg3S = append(alg3S, meanTurnaround(alg3[i]))
@@ -170,34 +168,34 @@ func turnaround(t testing.TB) string {
 			makespanS = append(makespanS, *sa[i].MakespanS)
 			publishedS = append(publishedS, float64(sa[i].OK)/f.jobsS[i])
 		}
-		v := values(t, "section 5.2.4", system)[0].Value
+		v := values("section 5.2.4", system)[0].Value
 		rows = append(rows, []string{system, fmt.Sprintf("%.0f", v), fmt.Sprintf("%.0f", mean(alg3S)), errorOf(mean(alg3S), v),
 			fmt.Sprintf("%.0f", mean(saS)), fmt.Sprintf("%.0f", mean(makespanS)), fmt.Sprintf("%.0f", mean(publishedS))})
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
 // darknet is Figures 8 and 9 and the number of section 5.3: nothing was fitted to them.
 // Figure 9 does not say which eight jobs it shows, so all four mixes are here.
-func darknet(t testing.TB) string {
+func darknet() string {
 	const system = "4xV100"
 	of := func(mix, scheduler string) results.Metrics {
-		return trial{node: mustNode(t, "sim:"+system), scheduler: scheduler}.metrics(t, mix)
+		return nodeOf(system).run(scheduler, mix)
 	}
 	rows := [][]string{{"mix", "what", "source", "published", "simulated", "error"}}
-	for _, v := range values(t, "Figure 8", system) {
+	for _, v := range values("Figure 8", system) {
 		got := throughput(of(v.Workload, v.Scheduler)) / throughput(of(v.Workload, "schedgpu"))
 		rows = append(rows, []string{v.Workload, "throughput of case-alg3 over schedgpu", "Figure 8", fmt.Sprintf("%.1f", v.Value), fmt.Sprintf("%.2f", got), errorOf(got, v.Value) + " %"})
 	}
-	for _, v := range values(t, "section 5.3", system) {
+	for _, v := range values("section 5.3", system) {
 		got := *of(v.Workload, "sa").MakespanS / *of(v.Workload, v.Scheduler).MakespanS
 		rows = append(rows, []string{v.Workload, "makespan of sa over case-alg3", "section 5.3", fmt.Sprintf("%.1f", v.Value), fmt.Sprintf("%.2f", got), errorOf(got, v.Value) + " %"})
 	}
-	for _, v := range values(t, "Figure 9", system) {
-		for _, f := range values(t, "Figure 8", system) {
+	for _, v := range values("Figure 9", system) {
+		for _, f := range values("Figure 8", system) {
 			got := 100 * *of(f.Workload, v.Scheduler).KernelUtilizationMean
 			rows = append(rows, []string{f.Workload, "utilization under " + v.Scheduler, "Figure 9", fmt.Sprintf("%.0f %%", 100*v.Value), fmt.Sprintf("%.0f %%", got), fmt.Sprintf("%+.0f points", got-100*v.Value)})
 		}
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }

@@ -1,36 +1,21 @@
-package replay_test
+package main
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"testing"
 
-	"github.com/caserun/caserun/docs/pagetest"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/bundle"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/replay"
+	"github.com/caserun/caserun/schedulers/policies"
 )
 
-// The table of docs/simulation.md is what replays of the committed live runs of W1 to W8 give.
-func TestThePageShowsHowReplaysAgreeWithRuns(t *testing.T) {
-	pagetest.Shows(t, "../../docs/simulation.md", pagetest.Table{Name: "replays", Generate: agreement})
-}
-
 // agreement compares runs replayed under another scheduler with the runs under that scheduler.
-func agreement(t testing.TB) string {
-	t.Helper()
-	ctx := context.Background()
-	b, err := bundle.Open(ctx, "../../docs/evaluation/sweep.tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+func agreement() string {
+	b := must(bundle.Open(ctx, "docs/evaluation/sweep.tar.gz"))
 	defer b.Close()
-	runs, err := b.Runs(ctx, store.Filter{Status: results.Complete})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runs := must(b.Runs(ctx, store.Filter{Status: results.Complete}))
 	live := map[string]map[string]results.Run{} // by scheduler and mix
 	for _, r := range runs {
 		if live[r.Scheduler] == nil {
@@ -49,40 +34,22 @@ func agreement(t testing.TB) string {
 			if !ok {
 				continue
 			}
-			s := storedOf(t, b.Store, from)
-			jobs, err := s.Under(ctx, scheduler(t, c.to, len(s.Devices)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := storedOf(b.Store, from)
+			jobs := must(s.Under(ctx, must(policies.Parse(c.to, len(s.Devices)))))
 			ratio := *results.Compute(from, s.Devices, jobs, nil, results.Residence{}).ThroughputJobsPerS / *to.Metrics.ThroughputJobsPerS
 			logs, least, most, n = logs+math.Log(ratio), min(least, ratio), max(most, ratio), n+1
 		}
 		if n != 8 {
-			t.Errorf("%s to %s: %d mixes, want 8", c.from, c.to, n)
+			fail("%s to %s: %d mixes, want 8", c.from, c.to, n)
 		}
 		rows = append(rows, []string{c.from, c.to, fmt.Sprintf("%.2f", math.Exp(logs/float64(n))), fmt.Sprintf("%.2f", least), fmt.Sprintf("%.2f", most)})
 	}
-	return pagetest.Markdown(rows)
+	return markdown(rows)
 }
 
-func storedOf(t testing.TB, db *store.Store, run results.Run) *replay.Stored {
-	t.Helper()
-	ctx := context.Background()
-	devices, err := db.Devices(ctx, run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobs, err := db.Jobs(ctx, run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tasks, err := db.Tasks(ctx, run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := replay.NewStored(run, run.Provenance.Cores, devices, jobs, tasks, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+func storedOf(db *store.Store, run results.Run) *replay.Stored {
+	devices := must(db.Devices(ctx, run.ID))
+	jobs := must(db.Jobs(ctx, run.ID))
+	tasks := must(db.Tasks(ctx, run.ID))
+	return must(replay.NewStored(run, run.Provenance.Cores, devices, jobs, tasks, nil))
 }

@@ -1,0 +1,13 @@
+//go:build full
+
+package main
+
+import "testing"
+
+// The rows of plan.md take some 10 s of processor time, so the gate makes those of one node.
+func TestPlan(t *testing.T) {
+	shows(t, planPage)
+	planKeeps(t, "4xV100", 1.12, 1)
+	planKeeps(t, "4xH200 of 16 GiB", 1.12, 1)
+	planKeeps(t, "4xH100 of 16 GiB", 1.12, 1)
+}

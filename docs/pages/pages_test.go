@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Tests are in the root of the repository, as the command is.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// of is what a generator makes.
+func of[T any](t *testing.T, generate func() T) T {
+	t.Helper()
+	out, err := made(generate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func shows(t *testing.T, p page) {
+	t.Helper()
+	shown, generated, err := p.texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown != generated {
+		t.Errorf("%s is not what is generated (+): run go run ./docs/pages, and read the text around the tables again\n%s",
+			p.path, cmp.Diff(strings.Split(shown, "\n"), strings.Split(generated, "\n")))
+	}
+}
+
+// All pages but plan.md, of which the gate tests a part.
+func TestPagesShowWhatIsGenerated(t *testing.T) {
+	for _, p := range pages {
+		if p.path != planPage.path {
+			t.Run(p.path, func(t *testing.T) { shows(t, p) })
+		}
+	}
+}
+
+// The rows of plan.md that take least, those of two GPUs. The full tier tests the others.
+func TestPlanOnTwoGPUs(t *testing.T) {
+	const node = "2xH100 of 16 GiB"
+	page, err := os.ReadFile(planPage.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _, err := planPage.tables[0].cut(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _ := strings.Cut(of(t, func() string { return planTable([]string{node}) }), "---|\n")
+	if !strings.HasSuffix(shown, "|\n"+rows) {
+		t.Errorf("%s does not end with these rows: run go run ./docs/pages, and read the text around the table again\n%s", planPage.path, rows)
+	}
+	planKeeps(t, node, 1.11, 0.98)
+}
+
+// planKeeps has the bounds that plan was built for: least ratios to Algorithm 3 in the geometric mean.
+func planKeeps(t *testing.T, node string, throughput, turnaround float64) {
+	t.Helper()
+	all := of(t, func() []planned { return planOn(node) })
+	for _, p := range all {
+		if jobs := len(mixOf(p.mix).Jobs); p.alg3.OK != jobs || p.plan.OK != jobs {
+			t.Errorf("%s on %s: %d and %d of %d jobs ended ok", p.mix, node, p.alg3.OK, p.plan.OK, jobs)
+		}
+		if makespan, mean := *p.plan.MakespanS, *p.plan.TurnaroundMeanS; makespan < p.bound.makespanS-0.001 || mean < p.bound.turnsS-0.001 { // the bounds have three digits
+			t.Errorf("%s on %s: makespan %.3f s and mean turnaround %.3f s, but no schedule can be better than %.3f and %.3f", p.mix, node, makespan, mean, p.bound.makespanS, p.bound.turnsS)
+		}
+		if p.throughput() < 0.999 {
+			t.Errorf("%s on %s: %.3f times Algorithm 3's throughput, want 1 or more", p.mix, node, p.throughput())
+		}
+	}
+	if x, y := geometric(all, planned.throughput), geometric(all, planned.turnaround); x < throughput || y < turnaround {
+		t.Errorf("%s: %.3f times the throughput of Algorithm 3, which has %.3f times the turnaround, in the geometric mean; want %g and %g", node, x, y, throughput, turnaround)
+	}
+}
+
+// The command writes what is not as generated, and nothing else.
+func TestCommandWritesPages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	p := page{path, []table{{"two", func() string { return markdown([][]string{{"a", "b"}, {"1", "2"}}) }}}}
+	const want = "before\n<!-- begin two -->\n| a | b |\n|---|---|\n| 1 | 2 |\n<!-- end two -->\nafter\n"
+	var out bytes.Buffer
+	for _, was := range []string{want, strings.Replace(want, "1", "3", 1), "before\n<!-- begin two -->\n<!-- end two -->\nafter\n"} {
+		if err := os.WriteFile(path, []byte(was), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out.Reset()
+		err := p.write(&out)
+		got, errRead := os.ReadFile(path)
+		if err != nil || errRead != nil || string(got) != want || strings.Contains(out.String(), "has changed") != (was != want) {
+			t.Errorf("%q becomes %q, with %q (%v, %v)", was, got, out.String(), err, errRead)
+		}
+	}
+	if err := os.WriteFile(path, []byte("no place\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(&out); err == nil || !strings.Contains(err.Error(), "no place for the table two") {
+		t.Errorf("a page without a place: %v", err)
+	}
+	p.tables[0].generate = func() string { fail("%d runs", 7); return "" }
+	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(&out); err == nil || err.Error() != "table two: 7 runs" {
+		t.Errorf("a generator that fails: %v", err)
+	}
+	var stderr bytes.Buffer
+	if status := run([]string{"docs/none.md"}, &out, &stderr); status != 2 || !strings.Contains(stderr.String(), "docs/none.md has no tables") {
+		t.Errorf("status %d, %q", status, stderr.String())
+	}
+	t.Chdir("docs")
+	if status := run(nil, &out, &stderr); status != 2 {
+		t.Errorf("status %d outside of the root", status)
+	}
+}
+
+// No simulated run is better than its bound. The bounds are of today's jobs.csv, which a test of runner/sim keeps.
+func TestNoScheduleIsBetterThanItsBound(t *testing.T) {
+	text, err := os.ReadFile("benchmarks/bounds/jobs.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[[2]string][]string{}
+	rows := of(t, func() [][]string { return readCSV("benchmarks/bounds/jobs.csv") })
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		batch := [2]string{rows[i][0], rows[i][4]}
+		lines[batch] = append(lines[batch], line)
+	}
+	want := 0
+	for _, n := range of(t, nodes) {
+		want += len(n.mixes)
+	}
+	found := of(t, bounds)
+	if len(found) != want {
+		t.Errorf("%d bounds, want %d", len(found), want)
+	}
+	for _, b := range found {
+		sum := sha256.Sum256([]byte(strings.Join(lines[[2]string{b.node, b.mix}], "\n")))
+		if hex.EncodeToString(sum[:]) != b.digest {
+			t.Errorf("the bound of %s on %s is of other jobs than jobs.csv has: run benchmarks/bounds/bounds.py", b.mix, b.node)
+		}
+		if !(b.makespanS >= b.simpleS && b.simpleS > 0 && b.turnsS > 0) {
+			t.Errorf("%+v", b)
+		}
+		for _, scheduler := range []string{"sa", "case-alg3", "case-alg3:queue=fifo", "schedgpu"} {
+			m := nodeOf(b.node).run(scheduler, b.mix)
+			if m.OK != len(mixOf(b.mix).Jobs) {
+				t.Errorf("%s on %s under %s: %d jobs ended ok", b.mix, b.node, scheduler, m.OK)
+			}
+			// The bounds have three digits after the point.
+			if *m.MakespanS < b.makespanS-0.001 || *m.TurnaroundMeanS < b.turnsS-0.001 {
+				t.Errorf("%s on %s under %s: makespan %.3f s and mean turnaround %.3f s, but no schedule can be better than %.3f and %.3f",
+					b.mix, b.node, scheduler, *m.MakespanS, *m.TurnaroundMeanS, b.makespanS, b.turnsS)
+			}
+		}
+	}
+}
+
+func TestSingleAssignmentIsWithin15PercentOfTable7(t *testing.T) {
+	for _, system := range systems {
+		f := newFit(system)
+		for i, mix := range mixNames {
+			m := nodeOf(system).run("sa", mix)
+			if e := *m.ThroughputJobsPerS/f.jobsS[i] - 1; math.Abs(e) > 0.15 {
+				t.Errorf("%s %s: simulated %.4f jobs/s, published %.4f: %+.1f %%", system, mix, *m.ThroughputJobsPerS, f.jobsS[i], 100*e)
+			}
+		}
+	}
+}
+
+// TestFactorsAreTheBestOnTheGrid searches the plane of both factors coarsely,
+// and the neighbourhood of the model's own by the steps in which they are
+// written.
+func TestFactorsAreTheBestOnTheGrid(t *testing.T) {
+	for _, system := range systems {
+		t.Run(system, func(t *testing.T) {
+			f := newFit(system)
+			host, device := f.node.Model.HostFactor, f.node.Model.DeviceFactor
+			own := f.largestError(host, device, math.Inf(1))
+			better := func(h, d float64) {
+				if e := f.largestError(h, d, own); e < own-1e-9 {
+					t.Errorf("host factor %.3f and device factor %.1f: largest error %.3f %%, the model's %.3f and %.1f: %.3f %%",
+						h, d, 100*e, host, device, 100*own)
+				}
+			}
+			for h := 100; h <= 145; h++ {
+				for d := range 30 {
+					better(float64(h)/100, 0.1+float64(d)/2)
+				}
+			}
+			for h := -6; h <= 6; h++ {
+				for d := -5; d <= 5; d++ {
+					better(host+float64(h)/200, device+float64(d)/10)
+				}
+			}
+		})
+	}
+}
+
+var (
+	// The aims are for a scheduler's throughput, in the mean of the mixes' absolute errors, and for the mean ratio to
+	// sa. As predictions not all are met, and these limits keep them from getting worse. The aims hold with profiles fitted to the host,
+	// but not for cg, and for what the host's speed during each run explains, which is known only afterwards. docs/simulation.md says more.
+	worstThroughput = map[string]float64{"sa": 14, "cg": 15.5, "case-alg2": 15, "case-alg3": 21}
+	worstRatio      = map[string]float64{"cg": 10, "case-alg2": 10, "case-alg3": 12}
+)
+
+const (
+	aimThroughput = 12 // %
+	aimRatio      = 10
+)
+
+// The model agrees with the live runs of the committed sweep.
+func TestModelAgreesWithLiveRuns(t *testing.T) {
+	cells := of(t, liveCells)
+	atMost := func(what, host string, e, worst float64) {
+		if e > worst {
+			t.Errorf("%s, host of %s: off by %.1f %% in the mean of the mixes, want at most %v", what, host, e, worst)
+		}
+	}
+	explained := onHosts(cells, sweepCell.hostFactor)
+	predicted := fittedCells(cells)
+	for _, scheduler := range []string{"case-alg2", "case-alg3"} {
+		atMost(scheduler, "fitted profiles", 100*meanError(predicted, scheduler, cellThroughput), aimThroughput)
+		atMost(scheduler+" over sa", "fitted profiles", 100*math.Abs(ratioError(predicted, scheduler)), aimRatio)
+	}
+	for scheduler, worst := range worstThroughput {
+		atMost(scheduler, "the profiles", 100*meanError(cells, scheduler, cellThroughput), worst)
+		atMost(scheduler, "each run", 100*meanError(explained, scheduler, cellThroughput), aimThroughput)
+	}
+	for scheduler, worst := range worstRatio {
+		atMost(scheduler+" over sa", "the profiles", 100*math.Abs(ratioError(cells, scheduler)), worst)
+		atMost(scheduler+" over sa", "each run", 100*math.Abs(ratioError(explained, scheduler)), aimRatio)
+	}
+}
