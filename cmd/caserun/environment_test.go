@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/caserun/caserun/cmd/caserun/config"
+	"github.com/caserun/caserun/results/store"
 )
 
 // A misspelt variable is said, once, with the setting that may be meant.
@@ -31,7 +32,7 @@ func TestVariablesThatAreKnown(t *testing.T) {
 	for _, name := range config.Variables() {
 		environment = append(environment, name+"=x")
 	}
-	environment = append(environment, "CASERUN_CONFIG=x", "CASERUN_LIBCASE=x", mainEnv+"=1", killsEnv+"=9",
+	environment = append(environment, "CASERUN_CONFIG=x", "CASERUN_LIBCASE=x", mainEnv+"=1", store.KillVariable+"=run-begun:9",
 		"CASERUN_REQUIRE_GPU=1", "CASERUN_FIGURES=x", "CASERUN_SCREENSHOTS=x", "CASERUN_ACTIVE_HELP=0", "NODES=2", "XCASERUN_NODES=2")
 	warnOfVariables(environment, t.Errorf)
 }

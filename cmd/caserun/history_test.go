@@ -143,7 +143,7 @@ func TestASimulatedSweepKnowsNoOtherRuns(t *testing.T) {
 		return out
 	}
 	run("mix W2 --node sim:2xV100 --sim-noise 0.3 --db used.db")
-	const sweep = "sweep --mixes W2 --scheds plan --node sim:2xV100 --reps 1 --format csv --db "
+	const sweep = "sweep --mixes W2 --scheds plan:search=200 --node sim:2xV100 --reps 1 --format csv --db "
 	if fresh, used := run(sweep+"fresh.db"), run(sweep+"used.db"); fresh != used {
 		t.Errorf("in a store with another run, the sweep is\n%s, and in one without\n%s", used, fresh)
 	}
@@ -152,7 +152,7 @@ func TestASimulatedSweepKnowsNoOtherRuns(t *testing.T) {
 	if !strings.Contains(fresh, `"profile"`) || strings.Contains(used, ` run"`) {
 		t.Errorf("the sweep knows something of other runs:\n%s", used)
 	}
-	if run("mix W2 --sched plan --node sim:2xV100 --db used.db"); !strings.Contains(run(predictions+"used.db"), `"2 runs"`) {
+	if run("mix W2 --sched plan:search=200 --node sim:2xV100 --db used.db"); !strings.Contains(run(predictions+"used.db"), `"2 runs"`) {
 		t.Error("a run of its own knows nothing of other runs")
 	}
 }
@@ -164,7 +164,7 @@ func TestASweepSaysOnceThatAHistoryHelpsNobody(t *testing.T) {
 	if err := os.WriteFile("other.csv", []byte("command,gpu,before_s,held_s,after_s,bytes,kernels,sms,source,runs,jobs\n./a,L40,1,1,1,,,,,,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, _, errs := caserun(t, strings.Fields("sweep --mixes W1,W2 --scheds plan --node sim:4xV100 --sim-noise 0.1 --reps 3 --history other.csv")...)
+	status, _, errs := caserun(t, strings.Fields("sweep --mixes W1,W2 --scheds plan:search=20 --node sim:4xV100 --sim-noise 0.1 --reps 3 --history other.csv")...)
 	if status != exitOK || strings.Count(errs, "other.csv says nothing of the jobs of W1") != 1 || strings.Count(errs, "other.csv says nothing of the jobs of W2") != 1 {
 		t.Errorf("exit %d, want 0 and a line for each mix:\n%s", status, errs)
 	}

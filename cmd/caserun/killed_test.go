@@ -19,14 +19,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/harness"
 	"github.com/caserun/caserun/runner/sweep"
 )
-
-// killsEnv is how many sweeps TestKilledSweepsResume kills.
-const killsEnv = "CASERUN_TEST_KILLS"
 
 // smallSweep has 20 cells, two of them warm-ups.
 func smallSweep(jobs int) []string {
@@ -132,23 +130,27 @@ func checkIntegrity(t *testing.T, path string) {
 	}
 }
 
-// A sweep that is killed at any moment leaves a store that opens clean, and goes
+// mustBeKilled runs a process that is killed at a point of package store.
+func mustBeKilled(t *testing.T, c *exec.Cmd, point string) {
+	t.Helper()
+	c.Env = append(c.Env, store.KillVariable+"="+point)
+	if said, err := c.CombinedOutput(); !wasKilled(c) {
+		t.Fatalf("%s: %v, want it killed: %s", point, err, said)
+	}
+}
+
+func wasKilled(c *exec.Cmd) bool {
+	return c.ProcessState != nil && c.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+}
+
+// A sweep that is killed before, in or after any of its runs leaves a store that opens clean, and goes
 // on to the results of one that was left alone; what it repeats is at most what
 // was under way.
 func TestKilledSweepsResume(t *testing.T) {
-	kills := 5
-	if text := os.Getenv(killsEnv); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
 	whole := t.TempDir()
-	began := time.Now()
 	if out, err := process(whole, smallSweep(1)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	took := time.Since(began)
 	want, runs := sweepResults(t, filepath.Join(whole, "caserun.db"))
 	if len(want) != 20 || runs[results.Complete] != 20 || len(runs) != 1 {
 		t.Fatalf("%d cells and runs %v, want 20 complete", len(want), runs)
@@ -160,41 +162,33 @@ func TestKilledSweepsResume(t *testing.T) {
 	if len(makespans) != len(want) {
 		t.Errorf("%d runs have only %d makespans: with noise no two are equal", len(want), len(makespans))
 	}
-	lost := 0
-	for i := range kills {
-		jobs := 1 + i%3
+	random := rand.New(rand.NewPCG(31, chance.Seed()))
+	points := []string{store.RunBegun, store.RowsWritten, store.RunStored}
+	for i := range chance.Count(6, 60) { // each point with one run at once, and with more
+		jobs, at := []int{1, 3, 1, 2, 1, 2}[i%6], points[i%3]
+		last := len(want)
+		if at == store.RowsWritten && jobs > 1 {
+			last /= jobs // rows of several runs may be written together
+		}
+		point := fmt.Sprintf("%s:%d", at, 1+random.IntN(last))
 		t.Chdir(t.TempDir())
-		c := process(".", smallSweep(jobs)...)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(rand.Float64() * float64(took)))
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = c.Wait() // it was killed, unless it was faster
-		resume := []string{"sweep", "--resume", "latest", "--jobs", strconv.Itoa(jobs)}
-		if _, err := os.Stat("caserun.db"); err == nil {
-			checkIntegrity(t, "caserun.db")
-		}
-		status, _, errs := caserun(t, resume...)
-		if status != exitOK && (strings.Contains(errs, "no such sweep") || strings.Contains(errs, "no such file")) { // killed before it was planned
-			status, _, errs = caserun(t, smallSweep(jobs)...)
-		}
-		if status != exitOK {
-			t.Fatalf("kill %d: resume: exit %d: %s", i, status, errs)
-		}
+		mustBeKilled(t, process(".", smallSweep(jobs)...), point)
+		checkIntegrity(t, "caserun.db")
+		mustRun(t, "sweep", "--resume", "latest", "--jobs", strconv.Itoa(jobs))
 		checkIntegrity(t, "caserun.db")
 		got, runs := sweepResults(t, "caserun.db")
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("kill %d: results (-uninterrupted +resumed):\n%s", i, diff)
+			t.Fatalf("kill at %s with --jobs %d: results (-uninterrupted +resumed):\n%s", point, jobs, diff)
 		}
-		if runs[results.Complete] != len(want) || runs[results.Interrupted] > jobs || runs[results.Running] > 0 {
-			t.Errorf("kill %d with --jobs %d: runs %v, want %d complete and at most %d interrupted", i, jobs, runs, len(want), jobs)
+		least := 1
+		if at == store.RunStored {
+			least = 0
 		}
-		lost += runs[results.Interrupted]
+		if lost := runs[results.Interrupted]; runs[results.Complete] != len(want) || lost < least || lost > jobs || runs[results.Running] > 0 {
+			t.Errorf("kill at %s with --jobs %d: runs %v, want %d complete and %d to %d interrupted", point, jobs, runs, len(want), least, jobs)
+		}
+		t.Logf("kill at %s with --jobs %d: %v", point, jobs, runs)
 	}
-	t.Logf("%d kills within %v lost %d runs", kills, took, lost)
 }
 
 // The whole store is the same however many runs go at once.

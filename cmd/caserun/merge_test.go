@@ -9,10 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/caserun/caserun/internal/chance"
 	"github.com/caserun/caserun/results"
 	"github.com/caserun/caserun/results/store"
 	"github.com/caserun/caserun/runner/live"
@@ -408,14 +409,14 @@ func TestLiveSweepInParts(t *testing.T) {
 	}
 }
 
-// Parts of a simulated sweep are killed and started again, from what they have, from an older copy or
+// Parts of a simulated sweep are killed five times each and started again, from what they have, from an older copy or
 // from the plan. The merge of all that they left has the complete runs of the sweep done at once.
 func TestKilledPartsAreMerged(t *testing.T) {
 	dir := inTempDir(t)
-	sim := []string{"sweep", "--mixes", "W1..W3", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--sim-noise", "0.01", "--reps", "60"}
+	sim := []string{"sweep", "--mixes", "W1..W3", "--scheds", "sa,case-alg3", "--node", "sim:4xV100", "--sim-noise", "0.01", "--reps", strconv.Itoa(chance.Count(4, 60))}
 	mustRun(t, append(sim, "--db", "once.db")...)
 	mustRun(t, append(sim, "--plan-only", "--db", "plan.db")...)
-	random := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(1, 2+chance.Seed()))
 	merge := []string{"store", "merge", "merged.db"}
 	kills := 0
 	for k := 1; k <= 3; k++ {
@@ -427,16 +428,14 @@ func TestKilledPartsAreMerged(t *testing.T) {
 			}
 			p := process(dir, "sweep", "--resume", "latest", "--force", "--part", fmt.Sprintf("%d/3", k), "--db", work)
 			p.Env = append(p.Env, fmt.Sprintf("SLURM_RESTART_COUNT=%d", restart))
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
+			if restart < 5 {
+				point := []string{store.RunBegun, store.RowsWritten, store.RunStored}[random.IntN(3)]
+				p.Env = append(p.Env, fmt.Sprintf("%s=%s:%d", store.KillVariable, point, 1+random.IntN(chance.Count(4, 100))))
 			}
-			kill := time.AfterFunc(time.Duration(30+random.IntN(220))*time.Millisecond, func() {
-				if restart < 5 {
-					_ = p.Process.Kill()
-				}
-			})
-			ended := p.Wait()
-			kill.Stop()
+			ended := p.Run()
+			if ended != nil && !wasKilled(p) {
+				t.Fatalf("%v: %v", p.Args, ended)
+			}
 			published := fmt.Sprintf("part-%d-%d.db", k, restart)
 			db, err := store.Open(work)
 			if err != nil {
@@ -453,9 +452,10 @@ func TestKilledPartsAreMerged(t *testing.T) {
 			from = []string{"", "plan.db", fmt.Sprintf("part-%d-%d.db", k, random.IntN(restart+1))}[random.IntN(3)]
 		}
 	}
-	if kills < 3 {
-		t.Errorf("%d kills, want 3 at least", kills)
+	if kills < 6 {
+		t.Errorf("%d kills, want 6 at least", kills)
 	}
+	t.Logf("%d kills", kills)
 	random.Shuffle(len(merge)-3, func(i, j int) { merge[i+3], merge[j+3] = merge[j+3], merge[i+3] })
 	mustRun(t, merge...)
 	got, want := countedRows(t, "merged.db"), countedRows(t, "once.db")

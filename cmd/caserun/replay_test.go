@@ -67,7 +67,7 @@ func TestReplay(t *testing.T) {
 func TestReplayUnderPlan(t *testing.T) {
 	inTempDir(t)
 	const unplanned = "under plan, nothing is known of 32 of 32 jobs, so they are not planned"
-	for _, sched := range []string{"case-alg3", "plan"} {
+	for _, sched := range []string{"case-alg3", "plan:search=200"} {
 		if status, _, errs := caserun(t, "mix", "W7", "--sched", sched, "--node", "sim:4xV100"); status != exitOK {
 			t.Fatal(errs)
 		}
@@ -76,10 +76,10 @@ func TestReplayUnderPlan(t *testing.T) {
 		run, sched, says, saysNot string
 		planned                   bool
 	}{
-		{"1", "plan", "plan expects of the jobs what runs in the store show, the replayed run among them", unplanned, true},
+		{"1", "plan:search=200", "plan expects of the jobs what runs in the store show, the replayed run among them", unplanned, true},
 		{"1", "plan:learn=off", unplanned, "expects of the jobs", false},
-		{"1", "plan:nice=off", "plan expects of the jobs", "nice=on", true},
-		{"2", "plan", "plan expects of the jobs what the run's own scheduler expected of them", "runs in the store show", true},
+		{"1", "plan:nice=off,search=200", "plan expects of the jobs", "nice=on", true},
+		{"2", "plan:search=200", "plan expects of the jobs what the run's own scheduler expected of them", "runs in the store show", true},
 		{"2", "case-alg3", "nice=on of plan changes nothing", unplanned, false},
 	} {
 		status, out, errs := caserun(t, "replay", c.run, "--sched", c.sched, "--format", "json")

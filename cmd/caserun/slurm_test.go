@@ -1,3 +1,5 @@
+//go:build slurm
+
 package main
 
 import (

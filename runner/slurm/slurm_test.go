@@ -61,6 +61,13 @@ func TestParsable(t *testing.T) {
 	}
 }
 
+func TestWithoutSlurm(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := List(t.Context(), "any"); err == nil || !strings.Contains(err.Error(), "login node") {
+		t.Error(err)
+	}
+}
+
 func TestParseEnd(t *testing.T) {
 	for text, want := range map[string]time.Time{"1795437133": time.Unix(1795437133, 0), "N/A": {}, "NONE": {}, "Unknown": {}} {
 		if end, err := parseEnd(text); err != nil || !end.Equal(want) {

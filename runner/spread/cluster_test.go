@@ -1,3 +1,5 @@
+//go:build slurm
+
 package spread
 
 import (
@@ -13,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caserun/caserun/results/parts"
 	"github.com/caserun/caserun/runner/slurm"
 	"github.com/caserun/caserun/runner/slurm/slurmtest"
 )
@@ -21,8 +22,6 @@ import (
 const (
 	// taskVariable makes this test binary a task: its arguments are a directory and the part's number.
 	taskVariable = "SPREAD_TEST_TASK"
-	steps        = 20 // of each part; a step is a line of the file
-	tasks        = 12
 	killed       = 3 // the first attempts of these parts wait in the middle until they are ended
 	late         = 4 // this part's first attempt runs out of time
 	lost         = 2 // this part's node is lost, and its later attempts wait until that is said
@@ -89,82 +88,6 @@ func waitFor(ctx context.Context, file string) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// work does the steps of a part that its file does not have.
-func work(file string, number, until int) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	for i := strings.Count(string(text), "\n"); i <= until && err == nil; i++ { // the plan is one line
-		_, err = fmt.Fprintf(f, "%d %d\n", number, i)
-	}
-	return errors.Join(err, f.Close())
-}
-
-func copyFile(_ context.Context, file, to string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, text, 0o644)
-}
-
-// published makes the directory of published files, with a plan.
-func published(t *testing.T) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "parts")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	plan := filepath.Join(t.TempDir(), "plan")
-	if err := os.WriteFile(plan, []byte("plan\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	publish(t, dir, Plan, plan)
-	return dir
-}
-
-// publish publishes a file as that of a new attempt.
-func publish(t *testing.T, dir string, number int, file string) parts.Part {
-	t.Helper()
-	by, err := parts.Begin(dir, number)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := by.Publish(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// merger collects the lines of files.
-type merger map[string]bool
-
-func (m merger) merge(_ context.Context, files []string) (complete bool, err error) {
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return false, err
-		}
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if lines[0] != "plan" {
-			return false, fmt.Errorf("%s begins with %q", file, lines[0])
-		}
-		for i, line := range lines[1:] {
-			if _, step, _ := strings.Cut(line, " "); step != strconv.Itoa(i+1) {
-				return false, fmt.Errorf("%s: line %d is %q", file, i+1, line)
-			}
-			m[line] = true
-		}
-	}
-	return len(m) == tasks*steps, nil
 }
 
 // A whole is complete although a task is requeued, a task is killed, a task runs out of time, a node is

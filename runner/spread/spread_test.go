@@ -17,6 +17,87 @@ import (
 	"github.com/caserun/caserun/runner/slurm"
 )
 
+const (
+	steps = 20 // of each part; a step is a line of the file
+	tasks = 12
+)
+
+// work does the steps of a part that its file does not have.
+func work(file string, number, until int) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	for i := strings.Count(string(text), "\n"); i <= until && err == nil; i++ { // the plan is one line
+		_, err = fmt.Fprintf(f, "%d %d\n", number, i)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func copyFile(_ context.Context, file, to string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}
+
+// published makes the directory of published files, with a plan.
+func published(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "parts")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan")
+	if err := os.WriteFile(plan, []byte("plan\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, dir, Plan, plan)
+	return dir
+}
+
+// publish publishes a file as that of a new attempt.
+func publish(t *testing.T, dir string, number int, file string) parts.Part {
+	t.Helper()
+	by, err := parts.Begin(dir, number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := by.Publish(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// merger collects the lines of files.
+type merger map[string]bool
+
+func (m merger) merge(_ context.Context, files []string) (complete bool, err error) {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false, err
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if lines[0] != "plan" {
+			return false, fmt.Errorf("%s begins with %q", file, lines[0])
+		}
+		for i, line := range lines[1:] {
+			if _, step, _ := strings.Cut(line, " "); step != strconv.Itoa(i+1) {
+				return false, fmt.Errorf("%s: line %d is %q", file, i+1, line)
+			}
+			m[line] = true
+		}
+	}
+	return len(m) == tasks*steps, nil
+}
+
 // fakeSlurm makes tools of which squeue prints lines and sinfo prints states, and returns what scontrol was told. Without
 // states sinfo fails.
 func fakeSlurm(t *testing.T, lines string, states ...string) (told func() string) {
